@@ -1,0 +1,220 @@
+//! Decimal amounts and token units. Nothing is ever rounded in silence and no float is involved.
+
+use alloy::primitives::U256;
+use std::fmt;
+
+/// Longest decimal text that is read: 77 integer digits, a point, 30 fraction digits.
+///
+/// Source: reliability rules C.3; 2^256 has 78 digits.
+const TEXT_LENGTH_MAX: usize = 108;
+
+/// Why a text is not an amount.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AmountError {
+    /// Not a plain decimal.
+    #[error(
+        "must be a decimal number written as a string, for example \"10.5\": digits, optionally a point and more digits"
+    )]
+    Form,
+    /// Zero.
+    #[error("must be greater than 0")]
+    Zero,
+    /// More fraction digits than the currency has.
+    #[error("must have at most {decimals} fraction digits for this currency")]
+    Precision {
+        /// Fraction digits of the currency.
+        decimals: u8,
+    },
+    /// Does not fit into 256 bits of token units.
+    #[error("is too large for this currency")]
+    TooLarge,
+}
+
+/// A decimal number greater than zero, in human units, in canonical form (no superfluous zeros).
+///
+/// Source: seed §2.10, §8.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Amount(String);
+
+impl Amount {
+    /// Reads a decimal text. Errors: [`AmountError::Form`], [`AmountError::Zero`].
+    pub fn parse(text: &str) -> Result<Self, AmountError> {
+        let (whole, fraction) = split(text).ok_or(AmountError::Form)?;
+        let canonical = canonical(whole, fraction);
+        if canonical == "0" {
+            Err(AmountError::Zero)
+        } else {
+            Ok(Self(canonical))
+        }
+    }
+
+    /// The canonical text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The amount in the smallest unit of a currency with `decimals` fraction digits.
+    ///
+    /// Errors: [`AmountError::Precision`] rather than rounding, [`AmountError::TooLarge`].
+    pub fn to_units(&self, decimals: u8) -> Result<U256, AmountError> {
+        let (whole, fraction) = self.0.split_once('.').unwrap_or((&self.0, ""));
+        if fraction.len() > usize::from(decimals) {
+            return Err(AmountError::Precision { decimals });
+        }
+        let padding = usize::from(decimals) - fraction.len();
+        let digits = format!("{whole}{fraction}{}", "0".repeat(padding));
+        U256::from_str_radix(&digits, 10).map_err(|_| AmountError::TooLarge)
+    }
+}
+
+impl fmt::Display for Amount {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+/// Splits at the point; `None` when the text is anything but ASCII digits around at most one point.
+fn split(text: &str) -> Option<(&str, &str)> {
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let (whole, fraction) = match text.split_once('.') {
+        Some((whole, fraction)) if digits(fraction) => (whole, fraction),
+        Some(_) => return None,
+        None => (text, ""),
+    };
+    let leading_zero = whole.len() > 1 && whole.starts_with('0');
+    (digits(whole) && !leading_zero && text.len() <= TEXT_LENGTH_MAX).then_some((whole, fraction))
+}
+
+fn canonical(whole: &str, fraction: &str) -> String {
+    let fraction = fraction.trim_end_matches('0');
+    if fraction.is_empty() {
+        whole.to_owned()
+    } else {
+        format!("{whole}.{fraction}")
+    }
+}
+
+/// Writes token units as a human decimal without superfluous zeros: `1500000` with 6 decimals is `1.5`.
+pub fn format_units(units: U256, decimals: u8) -> String {
+    let digits = units.to_string();
+    let decimals = usize::from(decimals);
+    if decimals == 0 {
+        return digits;
+    }
+    let padded = format!("{digits:0>width$}", width = decimals + 1);
+    let (whole, fraction) = padded.split_at(padded.len() - decimals);
+    canonical(whole, fraction)
+}
+
+/// A percentage from 0 to 100 with at most two fraction digits, kept in hundredths of a percent.
+///
+/// Source: seed §2.10, §8; decisions D1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Percent(u16);
+
+/// Why a text is not a percentage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("must be a number from 0 to 100 with at most 2 fraction digits, written as a string, for example \"2.5\"")]
+pub struct PercentError;
+
+impl Percent {
+    /// Reads `2.5` as 2.5 %.
+    pub fn parse(text: &str) -> Result<Self, PercentError> {
+        let (whole, fraction) = split(text).ok_or(PercentError)?;
+        if fraction.len() > 2 || whole.len() > 3 {
+            return Err(PercentError);
+        }
+        let hundredths: u32 = format!("{whole}{fraction:0<2}").parse().map_err(|_| PercentError)?;
+        if hundredths > 10_000 {
+            return Err(PercentError);
+        }
+        u16::try_from(hundredths).map(Self).map_err(|_| PercentError)
+    }
+
+    /// Hundredths of a percent, which are basis points.
+    pub fn basis_points(self) -> u16 {
+        self.0
+    }
+
+    /// The part of `units` that this percentage is, rounded down.
+    ///
+    /// Errors: [`AmountError::TooLarge`] when the product leaves 256 bits.
+    pub fn of(self, units: U256) -> Result<U256, AmountError> {
+        let product = units.checked_mul(U256::from(self.0)).ok_or(AmountError::TooLarge)?;
+        Ok(product / U256::from(10_000))
+    }
+}
+
+impl fmt::Display for Percent {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&format_units(U256::from(self.0), 2))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn texts_that_are_not_plain_decimals_are_refused() {
+        for text in [
+            "", "-1", "+1", "1e3", "1.", ".5", "1.2.3", "1,5", " 1", "1 ", "0x10", "NaN", "01", "١", "１", "1_000",
+            "1\0", "∞",
+        ] {
+            assert_eq!(Amount::parse(text), Err(AmountError::Form), "{text:?}");
+        }
+        assert_eq!(Amount::parse("0"), Err(AmountError::Zero));
+        assert_eq!(Amount::parse("0.000"), Err(AmountError::Zero));
+    }
+
+    #[test]
+    fn excess_fraction_digits_are_refused_and_not_rounded() {
+        let amount = Amount::parse("1.0000001").unwrap();
+        assert_eq!(amount.to_units(6), Err(AmountError::Precision { decimals: 6 }));
+        assert_eq!(amount.to_units(7), Ok(U256::from(10_000_001)));
+    }
+
+    #[test]
+    fn the_largest_unit_fits_and_the_next_does_not() {
+        let largest = Amount::parse(&U256::MAX.to_string());
+        assert_eq!(largest.unwrap().to_units(0), Ok(U256::MAX));
+        let next = format!("{}6", &U256::MAX.to_string()[..77]);
+        assert!(U256::MAX.to_string() == format!("{}5", &next[..77]));
+        assert_eq!(Amount::parse(&next).unwrap().to_units(0), Err(AmountError::TooLarge));
+    }
+
+    #[test]
+    fn percentages_end_at_one_hundred_and_two_digits() {
+        assert_eq!(Percent::parse("100").unwrap().basis_points(), 10_000);
+        assert_eq!(Percent::parse("2.5").unwrap().basis_points(), 250);
+        assert_eq!(Percent::parse("2.5").unwrap().to_string(), "2.5");
+        for text in ["100.01", "101", "2.555", "-1", "", "1e1"] {
+            assert!(Percent::parse(text).is_err(), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn units_survive_writing_and_reading(words in any::<[u64; 4]>(), decimals in 0u8..=30) {
+            let units = U256::from_limbs(words);
+            prop_assume!(!units.is_zero());
+            let text = format_units(units, decimals);
+            prop_assert_eq!(Amount::parse(&text).unwrap().to_units(decimals), Ok(units));
+        }
+
+        #[test]
+        fn no_text_panics(text in "\\PC{0,40}") {
+            if let Ok(amount) = Amount::parse(&text) {
+                prop_assert!(amount.as_str().bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'));
+            }
+        }
+
+        #[test]
+        fn a_fee_never_exceeds_its_base(units in any::<u128>(), points in 0u32..=10_000) {
+            let percent = Percent::parse(&format!("{}.{:02}", points / 100, points % 100)).unwrap();
+            let fee = percent.of(U256::from(units)).unwrap();
+            prop_assert!(fee <= U256::from(units));
+        }
+    }
+}

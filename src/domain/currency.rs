@@ -1,0 +1,332 @@
+//! The catalogue: currencies, their aliases, the proxies of each network and the routes between invoice and payment.
+
+use super::{address::Address, network::Network};
+use std::collections::{BTreeSet, HashMap};
+
+/// What a currency is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CurrencyKind {
+    /// A token with a contract on an EVM network.
+    Erc20,
+    /// A token with a contract on Tron.
+    Trc20,
+    /// The native coin of a network.
+    Native,
+    /// A fiat currency.
+    Fiat,
+}
+
+impl CurrencyKind {
+    /// The `type` on the wire. Source: contract operations §1.3.
+    pub const fn wire(self) -> &'static str {
+        match self {
+            Self::Erc20 => "ERC20",
+            Self::Trc20 => "TRC20",
+            Self::Native => "ETH",
+            Self::Fiat => "ISO4217",
+        }
+    }
+}
+
+/// A currency that requests can be written or paid in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Currency {
+    /// Canonical id, `<symbol>-<network>` or the fiat code.
+    pub id: String,
+    /// Other ids that mean the same currency.
+    pub aliases: Vec<String>,
+    /// Name for people.
+    pub name: String,
+    /// Symbol.
+    pub symbol: String,
+    /// Fraction digits.
+    pub decimals: u8,
+    /// Contract address of a token; the pseudo address of a coin or fiat currency.
+    pub address: String,
+    /// Network; `None` for fiat.
+    pub network: Option<Network>,
+    /// What it is.
+    pub kind: CurrencyKind,
+    /// Hash that conversion contracts know the currency by.
+    pub hash: String,
+    /// On-chain conversion paths by fiat id: hashes from the invoice currency to this one.
+    pub conversion_paths: HashMap<String, Vec<String>>,
+}
+
+impl Currency {
+    /// The contract of a token; `None` for coins and fiat.
+    pub fn token(&self) -> Option<Address> {
+        match self.kind {
+            CurrencyKind::Erc20 | CurrencyKind::Trc20 => Address::parse(&self.address).ok(),
+            CurrencyKind::Native | CurrencyKind::Fiat => None,
+        }
+    }
+}
+
+/// A contract that the service knows on a network.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnownContract {
+    /// Which contract.
+    pub kind: ContractKind,
+    /// Where it is.
+    pub address: Address,
+    /// Block of its creation, where watching begins.
+    pub creation_block: u64,
+    /// Whether new calldata uses it; older versions are only watched.
+    pub is_default: bool,
+}
+
+/// The contracts of the payment protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ContractKind {
+    /// Token payments with reference and fee.
+    Erc20FeeProxy,
+    /// Coin payments with reference and fee.
+    EthereumFeeProxy,
+    /// Token payments without fee.
+    Erc20Proxy,
+    /// Coin payments without fee.
+    EthereumProxy,
+    /// Fiat-denominated token payments.
+    Erc20ConversionProxy,
+    /// Fiat-denominated coin payments.
+    EthConversionProxy,
+    /// Rates of the conversion proxies.
+    ChainlinkConversionPath,
+    /// Batches without conversion, older form.
+    BatchPayments,
+    /// Batches.
+    BatchConversionPayments,
+    /// Swap and pay.
+    Erc20SwapToPay,
+    /// Factory of forwarders.
+    SingleRequestProxyFactory,
+    /// Recurring payments.
+    Erc20RecurringPaymentProxy,
+    /// Batches on Tron.
+    Erc20BatchPayments,
+}
+
+impl ContractKind {
+    /// Whether payments show as events of this contract.
+    pub const fn emits_payments(self) -> bool {
+        matches!(
+            self,
+            Self::Erc20FeeProxy
+                | Self::EthereumFeeProxy
+                | Self::Erc20Proxy
+                | Self::EthereumProxy
+                | Self::Erc20ConversionProxy
+                | Self::EthConversionProxy
+        )
+    }
+
+    /// The name that catalogue and settings use.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Erc20FeeProxy => "ERC20FeeProxy",
+            Self::EthereumFeeProxy => "EthereumFeeProxy",
+            Self::Erc20Proxy => "ERC20Proxy",
+            Self::EthereumProxy => "EthereumProxy",
+            Self::Erc20ConversionProxy => "Erc20ConversionProxy",
+            Self::EthConversionProxy => "EthConversionProxy",
+            Self::ChainlinkConversionPath => "ChainlinkConversionPath",
+            Self::BatchPayments => "BatchPayments",
+            Self::BatchConversionPayments => "BatchConversionPayments",
+            Self::Erc20SwapToPay => "ERC20SwapToPay",
+            Self::SingleRequestProxyFactory => "SingleRequestProxyFactory",
+            Self::Erc20RecurringPaymentProxy => "ERC20RecurringPaymentProxy",
+            Self::Erc20BatchPayments => "ERC20BatchPayments",
+        }
+    }
+
+    /// Every kind.
+    pub const ALL: [Self; 13] = [
+        Self::Erc20FeeProxy,
+        Self::EthereumFeeProxy,
+        Self::Erc20Proxy,
+        Self::EthereumProxy,
+        Self::Erc20ConversionProxy,
+        Self::EthConversionProxy,
+        Self::ChainlinkConversionPath,
+        Self::BatchPayments,
+        Self::BatchConversionPayments,
+        Self::Erc20SwapToPay,
+        Self::SingleRequestProxyFactory,
+        Self::Erc20RecurringPaymentProxy,
+        Self::Erc20BatchPayments,
+    ];
+
+    /// Reads a name, in any case.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|kind| kind.name().eq_ignore_ascii_case(name))
+    }
+}
+
+/// Filters of the currency list.
+#[derive(Debug, Clone, Default)]
+pub struct CurrencyFilter {
+    /// Network ID.
+    pub network: Option<String>,
+    /// Symbol, in any case.
+    pub symbol: Option<String>,
+    /// Currency id or alias.
+    pub id: Option<String>,
+    /// Only the first match.
+    pub first_only: bool,
+}
+
+/// Everything the service knows about currencies and contracts, read-only after start.
+#[derive(Debug, Clone, Default)]
+pub struct Catalogue {
+    currencies: Vec<Currency>,
+    by_id: HashMap<String, usize>,
+    contracts: HashMap<Network, Vec<KnownContract>>,
+    enabled: BTreeSet<Network>,
+}
+
+impl Catalogue {
+    /// Builds the catalogue. Ids and aliases are looked up in any case.
+    pub fn new(
+        currencies: Vec<Currency>,
+        contracts: HashMap<Network, Vec<KnownContract>>,
+        enabled: BTreeSet<Network>,
+    ) -> Self {
+        let mut by_id = HashMap::new();
+        for (index, currency) in currencies.iter().enumerate() {
+            for id in std::iter::once(&currency.id).chain(&currency.aliases) {
+                by_id.insert(id.to_lowercase(), index);
+            }
+        }
+        Self {
+            currencies,
+            by_id,
+            contracts,
+            enabled,
+        }
+    }
+
+    /// Finds a currency by id or alias, enabled or not.
+    pub fn find(&self, id: &str) -> Option<&Currency> {
+        self.by_id
+            .get(&id.to_lowercase())
+            .and_then(|index| self.currencies.get(*index))
+    }
+
+    /// Whether requests on this network are served.
+    pub fn is_enabled(&self, network: Network) -> bool {
+        self.enabled.contains(&network)
+    }
+
+    /// The networks that are served.
+    pub fn enabled(&self) -> impl Iterator<Item = Network> + '_ {
+        self.enabled.iter().copied()
+    }
+
+    /// The enabled networks in one line, for messages.
+    pub fn enabled_in_words(&self) -> String {
+        self.enabled
+            .iter()
+            .map(|network| network.id())
+            .collect::<Vec<_>>()
+            .join(", ")
+    }
+
+    /// Contracts of a network.
+    pub fn contracts(&self, network: Network) -> &[KnownContract] {
+        self.contracts.get(&network).map_or(&[], Vec::as_slice)
+    }
+
+    /// The contract that new calldata of a network uses.
+    pub fn default_contract(&self, network: Network, kind: ContractKind) -> Option<Address> {
+        let known = self.contracts(network).iter().filter(|contract| contract.kind == kind);
+        known
+            .clone()
+            .find(|contract| contract.is_default)
+            .or_else(|| known.clone().next())
+            .map(|contract| contract.address)
+    }
+
+    /// Whether an address is a token or a known contract of a network, which must not be a payee.
+    pub fn is_contract(&self, network: Network, address: &Address) -> bool {
+        self.contracts(network)
+            .iter()
+            .any(|contract| contract.address == *address)
+            || self
+                .currencies
+                .iter()
+                .any(|currency| currency.network == Some(network) && currency.token() == Some(*address))
+    }
+
+    /// The token of a network by its contract.
+    pub fn by_token(&self, network: Network, token: &Address) -> Option<&Currency> {
+        self.currencies
+            .iter()
+            .find(|currency| currency.network == Some(network) && currency.token() == Some(*token))
+    }
+
+    /// Currencies of the enabled networks and the fiat currencies, filtered.
+    ///
+    /// Source: seed §4.4; contract operations §3.1.
+    pub fn list(&self, filter: &CurrencyFilter) -> Vec<&Currency> {
+        let by_id = filter
+            .id
+            .as_deref()
+            .map(|id| self.find(id).map(|currency| currency.id.as_str()));
+        let network = filter.network.as_deref().map(network_filter);
+        let found = self.visible().filter(|currency| {
+            by_id.is_none_or(|id| id == Some(currency.id.as_str()))
+                && network.is_none_or(|wanted| currency.network.map_or("fiat", Network::id) == wanted)
+                && filter
+                    .symbol
+                    .as_deref()
+                    .is_none_or(|symbol| currency.symbol.eq_ignore_ascii_case(symbol))
+        });
+        if filter.first_only {
+            found.take(1).collect()
+        } else {
+            found.collect()
+        }
+    }
+
+    /// Payment currencies that an invoice currency can be paid in, on the given networks or on all enabled ones.
+    ///
+    /// A route exists where the conversion contracts of the network know a path of price feeds, and where a token is
+    /// paid in itself. Source: seed §4.4; contract operations §3.1.
+    pub fn routes(&self, invoice: &Currency, networks: Option<&[String]>) -> Vec<&Currency> {
+        let wanted: Option<Vec<&str>> = networks.map(|networks| networks.iter().map(|id| network_filter(id)).collect());
+        self.visible()
+            .filter(|currency| {
+                let on_network = currency
+                    .network
+                    .is_some_and(|network| wanted.as_ref().is_none_or(|wanted| wanted.contains(&network.id())));
+                on_network && currency.id != invoice.id && self.conversion_path(invoice, currency).is_some()
+            })
+            .collect()
+    }
+
+    /// The on-chain path from an invoice currency to a payment currency.
+    pub fn conversion_path<'a>(&self, invoice: &Currency, payment: &'a Currency) -> Option<&'a [String]> {
+        if invoice.kind != CurrencyKind::Fiat {
+            return None;
+        }
+        payment.conversion_paths.get(&invoice.id).map(Vec::as_slice)
+    }
+
+    fn visible(&self) -> impl Iterator<Item = &Currency> + Clone {
+        self.currencies
+            .iter()
+            .filter(|currency| currency.network.is_none_or(|network| self.is_enabled(network)))
+    }
+}
+
+/// `polygon` is what people call `matic`. Source: contract operations §3.1.
+fn network_filter(id: &str) -> &str {
+    if id.eq_ignore_ascii_case("polygon") {
+        "matic"
+    } else {
+        id
+    }
+}

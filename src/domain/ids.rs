@@ -1,0 +1,95 @@
+//! Identifiers and key material. Text forms are fixed by the contract; secrets do not print.
+
+use std::fmt;
+
+macro_rules! ulid_ids {
+    ($($(#[$doc:meta])* $name:ident;)+) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(pub String);
+
+        impl $name {
+            /// The text form: 26 characters of Crockford base 32.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str(&self.0)
+            }
+        }
+
+        impl From<String> for $name {
+            fn from(text: String) -> Self {
+                Self(text)
+            }
+        }
+    )+};
+}
+
+ulid_ids! {
+    /// A tenant: everything belongs to exactly one platform.
+    PlatformId;
+    /// Row of an API key.
+    ApiKeyId;
+    /// Row of a client ID (the public `cli_…` text is another value).
+    ClientRowId;
+    /// Row of a payment request.
+    RequestRowId;
+    /// A settled payment.
+    PaymentId;
+    /// A webhook endpoint.
+    EndpointId;
+    /// An event.
+    EventId;
+    /// A delivery of one event to one endpoint.
+    DeliveryId;
+}
+
+/// Public identifier of a payment request: `01` and 64 lowercase hexadecimal digits.
+///
+/// Source: ref 0.13.0 POST /v2/request; chain facts §4.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct RequestId(pub String);
+
+impl RequestId {
+    /// Writes the id of a 32-byte digest.
+    pub fn from_digest(digest: &[u8; 32]) -> Self {
+        Self(format!("01{}", hex::encode(digest)))
+    }
+
+    /// The text form.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+/// Key material. `Debug` hides it, so that a log line cannot leak it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Takes over secret text.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The secret itself: call it only where the value is shown once, hashed or used as a key.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Secret(…)")
+    }
+}

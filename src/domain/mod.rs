@@ -1,0 +1,17 @@
+//! Floor 0: values and rules. No I/O, no clock reads, no serde, no HTTP words, no floats.
+#![deny(clippy::float_arithmetic)]
+
+pub mod address;
+pub mod amount;
+pub mod calldata;
+pub mod caller;
+pub mod client_id;
+pub mod currency;
+pub mod event;
+pub mod ids;
+pub mod network;
+pub mod payment;
+pub mod reference;
+pub mod refusal;
+pub mod request;
+pub mod webhook;

@@ -1,0 +1,144 @@
+//! The eight networks and what each of them supports.
+
+use std::fmt;
+
+/// How addresses, transactions and proofs of a network look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Family {
+    /// Hexadecimal addresses, JSON-RPC.
+    Evm,
+    /// Base58 addresses, Tron HTTP interface.
+    Tron,
+}
+
+/// A supported network.
+///
+/// Source: seed §1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Network {
+    /// Ethereum.
+    Mainnet,
+    /// Arbitrum One.
+    ArbitrumOne,
+    /// Optimism.
+    Optimism,
+    /// Base.
+    Base,
+    /// Polygon.
+    Matic,
+    /// BNB Smart Chain.
+    Bsc,
+    /// Tron.
+    Tron,
+    /// Sepolia, the test network.
+    Sepolia,
+}
+
+impl Network {
+    /// Every network, in the order of the specification.
+    pub const ALL: [Self; 8] = [
+        Self::Mainnet,
+        Self::ArbitrumOne,
+        Self::Optimism,
+        Self::Base,
+        Self::Matic,
+        Self::Bsc,
+        Self::Tron,
+        Self::Sepolia,
+    ];
+
+    /// The network ID on the wire.
+    pub const fn id(self) -> &'static str {
+        match self {
+            Self::Mainnet => "mainnet",
+            Self::ArbitrumOne => "arbitrum-one",
+            Self::Optimism => "optimism",
+            Self::Base => "base",
+            Self::Matic => "matic",
+            Self::Bsc => "bsc",
+            Self::Tron => "tron",
+            Self::Sepolia => "sepolia",
+        }
+    }
+
+    /// The chain ID.
+    pub const fn chain_id(self) -> u64 {
+        match self {
+            Self::Mainnet => 1,
+            Self::ArbitrumOne => 42_161,
+            Self::Optimism => 10,
+            Self::Base => 8_453,
+            Self::Matic => 137,
+            Self::Bsc => 56,
+            Self::Tron => 728_126_428,
+            Self::Sepolia => 11_155_111,
+        }
+    }
+
+    /// Family of the network.
+    pub const fn family(self) -> Family {
+        match self {
+            Self::Tron => Family::Tron,
+            _ => Family::Evm,
+        }
+    }
+
+    /// Blocks after which a payment is treated as final where the node serves no `finalized` tag.
+    ///
+    /// Source: reliability rules B.1 (distances of two public indexers, the larger one).
+    pub const fn finality_depth(self) -> u64 {
+        match self {
+            Self::Mainnet | Self::Sepolia => 65,
+            Self::ArbitrumOne => 240,
+            Self::Matic => 200,
+            Self::Optimism | Self::Base | Self::Bsc => 30,
+            Self::Tron => 20,
+        }
+    }
+
+    /// Usual time between two blocks in milliseconds, which bounds how old a head may look.
+    ///
+    /// Source: chain facts §6.
+    pub const fn block_time_ms(self) -> u64 {
+        match self {
+            Self::Mainnet | Self::Sepolia => 12_000,
+            Self::ArbitrumOne => 250,
+            Self::Optimism | Self::Base | Self::Matic => 2_000,
+            Self::Bsc => 450,
+            Self::Tron => 3_000,
+        }
+    }
+
+    /// Address of the public explorer page of a transaction.
+    ///
+    /// Source: seed §6.3 (`explorer` links to a public transaction explorer).
+    pub fn explorer_url(self, transaction_hash: &str) -> String {
+        let root = match self {
+            Self::Mainnet => "https://etherscan.io/tx/",
+            Self::ArbitrumOne => "https://arbiscan.io/tx/",
+            Self::Optimism => "https://optimistic.etherscan.io/tx/",
+            Self::Base => "https://basescan.org/tx/",
+            Self::Matic => "https://polygonscan.com/tx/",
+            Self::Bsc => "https://bscscan.com/tx/",
+            Self::Tron => "https://tronscan.org/#/transaction/",
+            Self::Sepolia => "https://sepolia.etherscan.io/tx/",
+        };
+        format!("{root}{transaction_hash}")
+    }
+
+    /// Reads a network ID.
+    pub fn from_id(id: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|network| network.id() == id)
+    }
+
+    /// All network IDs in one line, for messages that say what would be right.
+    pub fn ids_in_words() -> String {
+        Self::ALL.map(Self::id).join(", ")
+    }
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.id())
+    }
+}

@@ -1,0 +1,263 @@
+//! Payments as the chain shows them, and who paid.
+
+use super::{address::Address, network::Network, request::SettlementUnits};
+use alloy::primitives::{B256, U256};
+use chrono::{DateTime, Utc};
+
+/// Kind of a payment on the wire. Source: seed §1, §2.1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PaymentKind {
+    /// Paid in the invoice currency.
+    Direct,
+    /// Invoice currency differs from payment currency.
+    Conversion,
+    /// Paid from another chain.
+    Crosschain,
+    /// Execution of a schedule.
+    Recurring,
+}
+
+impl PaymentKind {
+    /// Text on the wire.
+    pub const fn wire(self) -> &'static str {
+        match self {
+            Self::Direct => "direct",
+            Self::Conversion => "conversion",
+            Self::Crosschain => "crosschain",
+            Self::Recurring => "recurring",
+        }
+    }
+
+    /// Reads the text of [`Self::wire`].
+    pub fn from_wire(text: &str) -> Option<Self> {
+        [Self::Direct, Self::Conversion, Self::Crosschain, Self::Recurring]
+            .into_iter()
+            .find(|kind| kind.wire() == text)
+    }
+}
+
+/// A block, as far as the watcher needs it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BlockRef {
+    /// Height.
+    pub number: u64,
+    /// Hash.
+    pub hash: B256,
+    /// Hash of the parent.
+    pub parent_hash: B256,
+    /// Time of the block, Unix seconds.
+    pub time_s: u64,
+}
+
+/// One payment event of a proxy, decoded. Amounts are token units.
+///
+/// Identity is (network, transaction, ordinal): the log index changes when a reorganisation includes the transaction
+/// again, the ordinal of the proxy event inside the transaction does not. Source: reliability rules §0.9.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Observation {
+    /// Network.
+    pub network: Network,
+    /// Transaction.
+    pub tx_hash: B256,
+    /// Position among the payment events of the transaction, from 0.
+    pub ordinal: u32,
+    /// Height of the block.
+    pub block_number: u64,
+    /// Hash of the block.
+    pub block_hash: B256,
+    /// Index of the event in its block.
+    pub log_index: u64,
+    /// Contract that emitted the event.
+    pub proxy: Address,
+    /// Topic of the reference: keccak-256 of its eight bytes.
+    pub reference_topic: B256,
+    /// Token; `None` for the native coin.
+    pub token: Option<Address>,
+    /// Receiver.
+    pub payee: Address,
+    /// Units that the event names for the payee.
+    pub units: U256,
+    /// Fee units.
+    pub fee_units: U256,
+    /// Receiver of the fee, when there is a fee address.
+    pub fee_address: Option<Address>,
+    /// What a conversion proxy says about the invoice side.
+    pub conversion: Option<ObservedConversion>,
+}
+
+/// Invoice side of a conversion payment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ObservedConversion {
+    /// Invoice amount in 8-decimal fiat units.
+    pub invoice_units: U256,
+    /// Invoice fee in the same units.
+    pub invoice_fee_units: U256,
+    /// Hash of the invoice currency.
+    pub currency: Address,
+    /// Oldest rate that was accepted, in seconds; 0 means any.
+    pub max_rate_timespan_s: u64,
+}
+
+impl Observation {
+    /// Whether two sightings describe the same facts, wherever the transaction ended up.
+    pub fn same_facts(&self, other: &Self) -> bool {
+        Self {
+            log_index: 0,
+            ..self.clone()
+        } == Self {
+            log_index: 0,
+            ..other.clone()
+        }
+    }
+}
+
+/// Movement of a token inside a transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenTransfer {
+    /// Token contract.
+    pub token: Address,
+    /// Sender.
+    pub from: Address,
+    /// Receiver.
+    pub to: Address,
+    /// Units.
+    pub units: U256,
+    /// Index in the block.
+    pub log_index: u64,
+}
+
+/// What a receipt proves about a transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TxProof {
+    /// The transaction.
+    pub tx_hash: B256,
+    /// Block that holds it.
+    pub block_number: u64,
+    /// Hash of that block.
+    pub block_hash: B256,
+    /// Whether it succeeded.
+    pub succeeded: bool,
+    /// Account that sent it.
+    pub from: Address,
+    /// Contract it called.
+    pub to: Option<Address>,
+    /// Payment events in it, with their ordinals.
+    pub observations: Vec<Observation>,
+    /// Token movements in it.
+    pub transfers: Vec<TokenTransfer>,
+}
+
+/// Why a sighting was not credited although its reference is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unproven {
+    /// The transaction failed.
+    Failed,
+    /// The receipt holds no such event, or another one.
+    Different,
+    /// The token did not move to the payee.
+    NothingMoved,
+}
+
+/// What one proven event brought to its payee.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProvenTransfer {
+    /// Units that really arrived.
+    pub received_units: U256,
+    /// Account that the money came from.
+    pub payer: Option<Address>,
+    /// Externally owned account behind it, when it is known.
+    pub payer_eoa: Option<Address>,
+}
+
+/// Reads from a receipt what an event really moved and who paid.
+///
+/// A proxy logs what it was asked for, not what arrived: for tokens the credited units are those of the token's own
+/// movement into the payee just before the event, never more than the event says. `is_intermediary` names contracts
+/// of the protocol that forward money (batch, swap, recurring): their payer is who funded them in the transaction.
+/// Source: chain facts §2 (2, 5, 9), §6 payer rule.
+pub fn prove(
+    observed: &Observation,
+    proof: &TxProof,
+    is_intermediary: impl Fn(&Address) -> bool,
+) -> Result<ProvenTransfer, Unproven> {
+    if !proof.succeeded {
+        return Err(Unproven::Failed);
+    }
+    let confirmed = proof
+        .observations
+        .iter()
+        .find(|candidate| candidate.ordinal == observed.ordinal);
+    let Some(confirmed) = confirmed.filter(|candidate| candidate.same_facts(observed)) else {
+        return Err(Unproven::Different);
+    };
+    let called_by_owner = proof.to.is_some_and(|to| to == observed.proxy || is_intermediary(&to));
+    let sender = Some(proof.from);
+    let Some(token) = observed.token else {
+        let payer_eoa = if called_by_owner { sender } else { None };
+        return Ok(ProvenTransfer {
+            received_units: observed.units,
+            payer: sender,
+            payer_eoa,
+        });
+    };
+    // Events of earlier payments in the transaction own the transfers before them.
+    let previous = proof
+        .observations
+        .iter()
+        .filter(|other| other.log_index < confirmed.log_index)
+        .map(|o| o.log_index)
+        .max();
+    let own = |transfer: &&TokenTransfer| {
+        transfer.token == token
+            && transfer.log_index < confirmed.log_index
+            && previous.is_none_or(|previous| transfer.log_index > previous)
+    };
+    let arrivals: Vec<&TokenTransfer> = proof
+        .transfers
+        .iter()
+        .filter(own)
+        .filter(|transfer| transfer.to == observed.payee)
+        .collect();
+    let Some(arrival) = arrivals
+        .iter()
+        .find(|arrival| arrival.units == observed.units)
+        .or_else(|| arrivals.first())
+    else {
+        return Err(Unproven::NothingMoved);
+    };
+    if arrival.units.is_zero() {
+        return Err(Unproven::NothingMoved);
+    }
+    let payer = if is_intermediary(&arrival.from) {
+        let funding = proof
+            .transfers
+            .iter()
+            .filter(|t| t.token == token && t.to == arrival.from);
+        funding.map(|transfer| transfer.from).next().unwrap_or(proof.from)
+    } else {
+        arrival.from
+    };
+    let payer_eoa = if called_by_owner || payer == proof.from {
+        sender
+    } else {
+        None
+    };
+    Ok(ProvenTransfer {
+        received_units: arrival.units.min(observed.units),
+        payer: Some(payer),
+        payer_eoa,
+    })
+}
+
+/// A settled payment: an event that was proven at finality and matched a request in full.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settled {
+    /// The event.
+    pub observed: Observation,
+    /// What it moved and who paid.
+    pub proven: ProvenTransfer,
+    /// How much of the request it settles.
+    pub credited: SettlementUnits,
+    /// Time of its block.
+    pub at: DateTime<Utc>,
+}

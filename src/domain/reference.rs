@@ -1,0 +1,42 @@
+//! Payment references: how a request is recognised on chain.
+
+use super::{address::Address, ids::RequestId};
+use alloy::primitives::{B256, keccak256};
+use std::fmt;
+
+/// The eight bytes that a payment carries through the proxy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PaymentReference(pub [u8; 8]);
+
+impl PaymentReference {
+    /// Derives the reference of a request: the last 8 bytes of keccak-256 over the lower-cased text of request id,
+    /// salt and payee. Tron addresses are lower-cased too.
+    ///
+    /// Source: chain facts §4, vectors `payment-reference.json`.
+    pub fn derive(request: &RequestId, salt_hex: &str, payee: &Address) -> Self {
+        let digest = keccak256(format!("{request}{salt_hex}{payee}").to_lowercase());
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(&digest[24..]);
+        Self(bytes)
+    }
+
+    /// What the proxy's event shows instead of the reference: the topic of the indexed bytes.
+    pub fn topic(&self) -> B256 {
+        keccak256(self.0)
+    }
+
+    /// Reads `0x` and 16 hexadecimal digits in any case; the prefix may be missing.
+    pub fn parse(text: &str) -> Option<Self> {
+        let digits = text.strip_prefix("0x").unwrap_or(text);
+        if digits.len() != 16 {
+            return None;
+        }
+        hex::decode_to_array(digits).ok().map(Self)
+    }
+}
+
+impl fmt::Display for PaymentReference {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "0x{}", hex::encode(self.0))
+    }
+}

@@ -1,0 +1,142 @@
+//! The one way in which a rule says no: a kind that the caller can act on, and sentences that name the field.
+
+/// What the caller can do about a refusal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RefusalKind {
+    /// The input has to change.
+    Invalid,
+    /// Credentials are missing, unknown or expired.
+    Unauthenticated,
+    /// The credentials are good but do not allow this.
+    Forbidden,
+    /// There is no such object for this caller.
+    NotFound,
+    /// The state of the object does not allow this.
+    Conflict,
+    /// The object is in the middle of something else.
+    Locked,
+    /// Too many calls.
+    TooMany,
+    /// A node or partner that has to be asked did not answer.
+    Upstream,
+}
+
+/// One wrong field of the input.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldError {
+    /// Path of the field as the caller wrote it, segments joined with dots.
+    pub field: String,
+    /// What is wrong and what would be right.
+    pub message: String,
+}
+
+impl FieldError {
+    /// Builds a field error.
+    pub fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            field: field.into(),
+            message: message.into(),
+        }
+    }
+}
+
+/// A refused operation.
+///
+/// The message reaches the client word for word, so it never holds a secret or a technical detail.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Refusal {
+    /// What the caller can do about it.
+    pub kind: RefusalKind,
+    /// The sentence for the caller.
+    pub message: String,
+    /// Every wrong field, when the refusal is about input.
+    pub fields: Vec<FieldError>,
+}
+
+impl Refusal {
+    /// A refusal without field list.
+    pub fn new(kind: RefusalKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+            fields: Vec::new(),
+        }
+    }
+
+    /// Refuses input as a whole.
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(RefusalKind::Invalid, message)
+    }
+
+    /// Refuses one field of the input.
+    pub fn field(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::fields(vec![FieldError::new(field, message)])
+    }
+
+    /// Refuses several fields at once; the message is the published `Validation failed`.
+    ///
+    /// Source: ref 0.13.0 GET /v2/payments 400; decisions D12, D13.
+    pub fn fields(fields: Vec<FieldError>) -> Self {
+        Self {
+            kind: RefusalKind::Invalid,
+            message: "Validation failed".into(),
+            fields,
+        }
+    }
+
+    /// The object does not exist for this caller.
+    pub fn not_found(message: impl Into<String>) -> Self {
+        Self::new(RefusalKind::NotFound, message)
+    }
+
+    /// The state does not allow the operation.
+    pub fn conflict(message: impl Into<String>) -> Self {
+        Self::new(RefusalKind::Conflict, message)
+    }
+
+    /// The credentials do not allow the operation.
+    pub fn forbidden(message: impl Into<String>) -> Self {
+        Self::new(RefusalKind::Forbidden, message)
+    }
+
+    /// Credentials are missing or wrong.
+    pub fn unauthenticated(message: impl Into<String>) -> Self {
+        Self::new(RefusalKind::Unauthenticated, message)
+    }
+}
+
+/// Collects wrong fields, so that one answer names them all.
+#[derive(Debug, Default)]
+pub struct Checks(Vec<FieldError>);
+
+impl Checks {
+    /// Starts without errors.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Notes a wrong field.
+    pub fn fail(&mut self, field: impl Into<String>, message: impl Into<String>) {
+        self.0.push(FieldError::new(field, message));
+    }
+
+    /// Keeps the value of a rule that held, notes the field of one that did not.
+    pub fn take<T, E: std::fmt::Display>(&mut self, field: &str, result: Result<T, E>) -> Option<T> {
+        result.map_err(|error| self.fail(field, error.to_string())).ok()
+    }
+
+    /// Whether everything held so far.
+    pub fn is_clean(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Ends the checks: a refusal with every wrong field, if there is one.
+    pub fn finish(self) -> Result<(), Refusal> {
+        if self.0.is_empty() {
+            Ok(())
+        } else {
+            Err(Refusal::fields(self.0))
+        }
+    }
+}

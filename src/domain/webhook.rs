@@ -1,0 +1,336 @@
+//! Webhook deliveries: schedule, signature, states and which URLs may be registered.
+
+use super::ids::{DeliveryId, EndpointId, EventId};
+use chrono::{DateTime, TimeDelta, Utc};
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Time that one try may take, body included. Source: seed §6.1 (5).
+pub const TRY_TIMEOUT_MS: u64 = 5_000;
+
+/// Pauses after a failed try. Source: seed §6.1 (5).
+pub const RETRY_DELAYS_MS: [i64; 3] = [1_000, 5_000, 15_000];
+
+/// Most of an answer that is read. Source: reliability rules A.4.
+pub const RESPONSE_BYTES_MAX: usize = 16 * 1024;
+
+/// How long a claimed delivery belongs to its worker; longer than a try with everything around it.
+///
+/// Source: reliability rules A.5.
+pub const LEASE_MS: i64 = 15_000;
+
+/// Longest URL of an endpoint. Source: decisions D20.
+pub const URL_LENGTH_MAX: usize = 2_048;
+
+/// State of a delivery. Source: contract states §9; decisions D19.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeliveryState {
+    /// Waits for its time or for its worker.
+    Queued,
+    /// Answered with 2xx.
+    Delivered,
+    /// All tries failed; kept and replayable.
+    Failed,
+    /// The endpoint was switched off or deleted.
+    Cancelled,
+}
+
+impl DeliveryState {
+    /// Text in the database.
+    pub const fn wire(self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Delivered => "delivered",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// Reads the text of [`Self::wire`].
+    pub fn from_wire(text: &str) -> Option<Self> {
+        [Self::Queued, Self::Delivered, Self::Failed, Self::Cancelled]
+            .into_iter()
+            .find(|state| state.wire() == text)
+    }
+}
+
+/// A delivery that a worker has claimed, with everything that sending needs.
+#[derive(Debug, Clone)]
+pub struct ClaimedDelivery {
+    /// Delivery.
+    pub id: DeliveryId,
+    /// Event.
+    pub event: EventId,
+    /// Endpoint.
+    pub endpoint: EndpointId,
+    /// Where to.
+    pub url: String,
+    /// Sealed secret of the endpoint.
+    pub secret_sealed: String,
+    /// The bytes that are signed and sent.
+    pub body: String,
+    /// Number of failed tries before this one, 0 to 3.
+    pub retry_count: u32,
+    /// Whether it is a test delivery.
+    pub is_test: bool,
+    /// Fence: only the holder of this token may record the try.
+    pub lease_token: String,
+}
+
+/// What came of one try.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TryOutcome {
+    /// Status that the receiver answered with.
+    pub status: Option<u16>,
+    /// Why there is no usable answer.
+    pub error: Option<String>,
+    /// First bytes of the answer.
+    pub response: Option<String>,
+    /// When the try began.
+    pub started_at: DateTime<Utc>,
+    /// When the try ended.
+    pub ended_at: DateTime<Utc>,
+}
+
+impl TryOutcome {
+    /// Whether the receiver took the event.
+    pub fn is_success(&self) -> bool {
+        self.error.is_none() && self.status.is_some_and(|status| (200..300).contains(&status))
+    }
+}
+
+/// What happens to a delivery after a try.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AfterTry {
+    /// Done.
+    Delivered,
+    /// Try again, not before this time.
+    RetryAt(DateTime<Utc>),
+    /// No tries left.
+    Exhausted,
+}
+
+/// Decides what follows a try. The pause counts from the end of the failed try.
+///
+/// Source: seed §6.1 (5); reliability rules A.5.
+pub fn after_try(retry_count: u32, outcome: &TryOutcome) -> AfterTry {
+    if outcome.is_success() {
+        return AfterTry::Delivered;
+    }
+    let delay = usize::try_from(retry_count)
+        .ok()
+        .and_then(|count| RETRY_DELAYS_MS.get(count));
+    delay.map_or(AfterTry::Exhausted, |delay| {
+        AfterTry::RetryAt(outcome.ended_at + TimeDelta::milliseconds(*delay))
+    })
+}
+
+/// Signs the raw body: lower-case hexadecimal HMAC-SHA-256, keyed with the bytes of the secret as it was shown.
+///
+/// Source: seed §6.1 (3); decisions D22.
+pub fn sign(secret: &str, body: &[u8]) -> String {
+    hex::encode(mac(secret, &[body]))
+}
+
+fn mac(secret: &str, parts: &[&[u8]]) -> Vec<u8> {
+    #[expect(clippy::expect_used, reason = "HMAC takes keys of every length")]
+    let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).expect("any key length");
+    for part in parts {
+        mac.update(part);
+    }
+    mac.finalize().into_bytes().to_vec()
+}
+
+/// Whether plain-http loopback endpoints are accepted.
+#[derive(Debug, Clone, Copy)]
+pub struct UrlPolicy {
+    /// `webhooks.allow_loopback`.
+    pub allow_loopback: bool,
+}
+
+impl UrlPolicy {
+    /// Checks a URL as it is registered; names are checked again at connect time, after resolution.
+    ///
+    /// Errors: the sentence for the caller. Source: decisions D20; reliability rules A.4.
+    pub fn check(self, text: &str) -> Result<url::Url, String> {
+        if text.chars().count() > URL_LENGTH_MAX {
+            return Err(format!("must have at most {URL_LENGTH_MAX} characters"));
+        }
+        let url = url::Url::parse(text)
+            .map_err(|_| "must be an absolute https URL, for example https://example.com/hooks".to_owned())?;
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err("must not contain a user name or password".to_owned());
+        }
+        let host = url.host().ok_or_else(|| "must name a host".to_owned())?;
+        let is_loopback_name = matches!(&host, url::Host::Domain(name) if name.eq_ignore_ascii_case("localhost"));
+        let address = match &host {
+            url::Host::Ipv4(address) => Some(IpAddr::V4(*address)),
+            url::Host::Ipv6(address) => Some(IpAddr::V6(*address)),
+            url::Host::Domain(_) => None,
+        };
+        let is_loopback = is_loopback_name
+            || address.is_some_and(|address| address == Ipv4Addr::LOCALHOST || address == Ipv6Addr::LOCALHOST);
+        if is_loopback && self.allow_loopback && matches!(url.scheme(), "http" | "https") {
+            return Ok(url);
+        }
+        if url.scheme() != "https" {
+            return Err(
+                "must use https; http is accepted only for localhost, 127.0.0.1 and [::1] outside production"
+                    .to_owned(),
+            );
+        }
+        if is_loopback || address.is_some_and(|address| !is_public(address)) {
+            return Err(
+                "must be a public address: private, loopback, link-local and reserved ranges are refused".to_owned(),
+            );
+        }
+        Ok(url)
+    }
+
+    /// Whether a connection to this address may be opened.
+    pub fn admits(self, address: IpAddr) -> bool {
+        let loopback = address == Ipv4Addr::LOCALHOST || address == Ipv6Addr::LOCALHOST;
+        is_public(address) || (self.allow_loopback && loopback)
+    }
+}
+
+/// Whether an address is reachable for everybody. Addresses that wrap an IPv4 address are judged by it.
+///
+/// Source: reliability rules A.4.
+pub fn is_public(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => is_public_v4(address),
+        IpAddr::V6(address) => match wrapped_v4(address) {
+            Some(inner) => is_public_v4(inner),
+            None => is_public_v6(address),
+        },
+    }
+}
+
+fn is_public_v4(address: Ipv4Addr) -> bool {
+    let [a, b, c, _] = address.octets();
+    let reserved = matches!(
+        (a, b, c),
+        (0 | 10 | 127 | 224..=255, _, _)
+            | (100, 64..=127, _)
+            | (169, 254, _)
+            | (172, 16..=31, _)
+            | (192, 0, 0 | 2)
+            | (192, 88, 99)
+            | (192, 168, _)
+            | (198, 18 | 19, _)
+            | (198, 51, 100)
+            | (203, 0, 113)
+    );
+    !reserved
+}
+
+fn is_public_v6(address: Ipv6Addr) -> bool {
+    let [a, b, ..] = address.segments();
+    let reserved = address.is_unspecified()
+        || address.is_loopback()
+        || address.is_multicast()
+        || a & 0xfe00 == 0xfc00
+        || a & 0xffc0 == 0xfe80
+        || a & 0xffc0 == 0xfec0
+        || (a == 0x2001 && (b == 0xdb8 || b == 0))
+        || (a == 0x3fff && b < 0x1000)
+        || (a == 0x100 && address.segments()[1..4] == [0, 0, 0])
+        || (a == 0x64 && b == 0xff9b)
+        || a == 0x5f00
+        || a == 0;
+    !reserved
+}
+
+/// IPv4 address inside a mapped, NAT64 or 6to4 address.
+fn wrapped_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
+    let octets = address.octets();
+    let tail = Ipv4Addr::new(octets[12], octets[13], octets[14], octets[15]);
+    match address.segments() {
+        [0, 0, 0, 0, 0, 0xffff, ..] | [0x64, 0xff9b, 0, 0, 0, 0, ..] => Some(tail),
+        [0x2002, ..] => Some(Ipv4Addr::new(octets[2], octets[3], octets[4], octets[5])),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_signature_is_keyed_with_the_text_of_the_secret() {
+        let secret = "f3c189a4b5e6d7f8a9b0c1d2e3f4a5b6c7d8e9f0a1b2c3d4e5f6a7b8c9d0e1f2";
+        assert_eq!(
+            sign(secret, br#"{"event":"payment.confirmed"}"#),
+            "ef63a8d5eb6a8f60c11aae934731a9c13a5663c5a7f513ee82cc2832f692b440"
+        );
+    }
+
+    #[test]
+    fn four_tries_and_the_pauses_between_them() {
+        let now = DateTime::UNIX_EPOCH;
+        let failed = TryOutcome {
+            status: Some(500),
+            error: None,
+            response: None,
+            started_at: now,
+            ended_at: now,
+        };
+        let pauses: Vec<_> = (0..5).map(|count| after_try(count, &failed)).collect();
+        let at = |seconds| AfterTry::RetryAt(now + TimeDelta::seconds(seconds));
+        assert_eq!(pauses, [at(1), at(5), at(15), AfterTry::Exhausted, AfterTry::Exhausted]);
+        let redirect = TryOutcome {
+            status: Some(302),
+            ..failed.clone()
+        };
+        assert_eq!(after_try(0, &redirect), at(1));
+        assert_eq!(
+            after_try(
+                3,
+                &TryOutcome {
+                    status: Some(204),
+                    ..failed
+                }
+            ),
+            AfterTry::Delivered
+        );
+    }
+
+    #[test]
+    fn endpoints_live_at_public_https_addresses() {
+        let strict = UrlPolicy { allow_loopback: false };
+        for text in [
+            "http://example.com",
+            "ftp://example.com",
+            "https://u:p@example.com",
+            "https://127.0.0.1",
+            "https://[::1]/",
+            "https://[::ffff:10.0.0.1]/",
+            "https://169.254.169.254/latest",
+            "https://100.64.0.1",
+            "https://2130706433/",
+            "https://0x7f.1/",
+            "https://[64:ff9b::7f00:1]/",
+            "https://[2002:7f00:1::]/",
+            "https://10.1.2.3",
+            "https://localhost",
+            "https://192.168.0.1",
+            "https://[fe80::1]",
+            "https://[fd00::1]",
+            "https://0.0.0.0",
+            "https://224.0.0.1",
+            "nonsense",
+            "",
+        ] {
+            assert!(strict.check(text).is_err(), "{text}");
+        }
+        assert!(strict.check("https://example.com/hooks?x=1").is_ok());
+        let loose = UrlPolicy { allow_loopback: true };
+        for text in ["http://localhost:3000/x", "http://127.0.0.1:1/", "http://[::1]:1/"] {
+            assert!(loose.check(text).is_ok(), "{text}");
+        }
+        assert!(loose.check("http://127.0.0.2/").is_err());
+        assert!(loose.check("http://10.0.0.1/").is_err());
+    }
+}

@@ -1,0 +1,80 @@
+//! A chain: what the watcher reads, what calldata needs to know about a payer.
+
+use crate::domain::{
+    address::Address,
+    calldata::Standing,
+    network::Network,
+    payment::{BlockRef, Observation, TxProof},
+};
+use alloy::primitives::{Address as EvmAddress, B256, U256};
+use async_trait::async_trait;
+use std::{collections::HashMap, sync::Arc};
+
+/// Why the chain could not be asked.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum ChainError {
+    /// No node answered in time.
+    #[error("no node of {network} answered: {reason}")]
+    Unavailable {
+        /// Network.
+        network: Network,
+        /// Last failure, without addresses of nodes.
+        reason: String,
+    },
+    /// Nodes answered, but with something that cannot be true.
+    #[error("a node of {network} answered with something that cannot be true: {reason}")]
+    Malformed {
+        /// Network.
+        network: Network,
+        /// What was wrong.
+        reason: String,
+    },
+    /// The contract call was refused by the chain.
+    #[error("the chain refused the call: {0}")]
+    Reverted(String),
+    /// Two nodes disagree about settled facts: the watcher must stop.
+    #[error("nodes of {network} disagree: {reason}")]
+    Disagreement {
+        /// Network.
+        network: Network,
+        /// About what.
+        reason: String,
+    },
+}
+
+/// Which node a read may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reader {
+    /// The first healthy node in the order of the settings.
+    First,
+    /// Another one than [`Reader::First`] would use, when there are several.
+    Second,
+}
+
+/// Reads a chain. Every answer is validated before it is returned; see reliability rules B.2.
+#[async_trait]
+pub trait Chain: Send + Sync + 'static {
+    /// Network.
+    fn network(&self) -> Network;
+    /// First block that matters.
+    fn start_block(&self) -> u64;
+    /// Newest block.
+    async fn head(&self) -> Result<BlockRef, ChainError>;
+    /// Newest block that counts as final: by the setting, the `finalized` tag or the depth of the network.
+    async fn finalized(&self, head: &BlockRef) -> Result<BlockRef, ChainError>;
+    /// Block at a height; `None` when the chain is shorter.
+    async fn block(&self, number: u64, reader: Reader) -> Result<Option<BlockRef>, ChainError>;
+    /// Payment events of one block, read by its hash, so that a reorganisation shows as an error.
+    async fn observations_at(&self, block: &BlockRef, reader: Reader) -> Result<Vec<Observation>, ChainError>;
+    /// Payment events from `from` on, at most to `to`: answers the last height that was read in full.
+    async fn observations_in(&self, from: u64, to: u64, reader: Reader) -> Result<(Vec<Observation>, u64), ChainError>;
+    /// What the receipt of a transaction proves; `None` when it is in no block.
+    async fn proof(&self, tx_hash: B256, reader: Reader) -> Result<Option<TxProof>, ChainError>;
+    /// Balances, allowance and gas price of a payer. `token` is `None` for the native coin.
+    async fn standing(&self, payer: Address, token: Option<Address>, spender: Address) -> Result<Standing, ChainError>;
+    /// Converts units of the first currency of a path into the last one by the on-chain feeds.
+    async fn convert(&self, path: &[EvmAddress], units: U256) -> Result<U256, ChainError>;
+}
+
+/// The enabled chains.
+pub type Chains = HashMap<Network, Arc<dyn Chain>>;

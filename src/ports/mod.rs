@@ -1,0 +1,6 @@
+//! Floor 1: the outside world in domain words. Each trait has a real implementation; tests and `prs dev` choose others.
+
+pub mod chain;
+pub mod clock;
+pub mod ids;
+pub mod outbound;
