@@ -1,1 +1,51 @@
 //! Handles that a flow may use. Fields only, no logic, cheap to clone.
+
+use crate::{
+    domain::{currency::Catalogue, webhook::UrlPolicy},
+    ports::{chain::Chains, clock::Clock, ids::Ids, outbound::Outbound, sealer::Sealer},
+    store::Db,
+};
+use std::sync::Arc;
+use tokio::sync::Notify;
+
+/// Everything that flows work with.
+#[derive(Clone)]
+pub struct Ctx {
+    /// Database.
+    pub db: Db,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Identifiers and randomness.
+    pub ids: Arc<dyn Ids>,
+    /// Enabled chains.
+    pub chains: Arc<Chains>,
+    /// Sender of webhooks.
+    pub outbound: Arc<dyn Outbound>,
+    /// Encryption at rest.
+    pub sealer: Arc<dyn Sealer>,
+    /// Currencies and contracts.
+    pub catalogue: Arc<Catalogue>,
+    /// Settings that flows need.
+    pub rules: Arc<Rules>,
+    /// Told when deliveries may be due, so that the worker does not wait for its next tick.
+    pub due: Arc<Notify>,
+}
+
+/// Settings that flows need, in their words.
+#[derive(Debug, Clone)]
+pub struct Rules {
+    /// Which webhook URLs may be registered and connected to.
+    pub url_policy: UrlPolicy,
+    /// Prefix of the webhook headers, without the dash.
+    pub header_prefix: String,
+    /// `paymentProcessor` of crypto payments.
+    pub processor_crypto: String,
+    /// `paymentProcessor` of fiat payments.
+    pub processor_fiat: String,
+    /// Spending limit of a conversion above the current rate, in basis points.
+    pub conversion_slippage_basis_points: u16,
+    /// Own origin, which pages of the service call from.
+    pub own_origin: String,
+    /// Whether the own origin may use client IDs without being listed.
+    pub trusts_own_origin: bool,
+}

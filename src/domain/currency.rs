@@ -234,6 +234,17 @@ impl Catalogue {
             .join(", ")
     }
 
+    /// Canonical ids that a search text means: the currency of that id or alias, or every currency of that symbol.
+    pub fn ids_or_symbols(&self, text: &str) -> Vec<String> {
+        match self.find(text) {
+            Some(currency) => vec![currency.id.clone()],
+            None => {
+                let same = self.currencies.iter().filter(|currency| currency.symbol.eq_ignore_ascii_case(text));
+                same.map(|currency| currency.id.clone()).collect()
+            }
+        }
+    }
+
     /// Contracts of a network.
     pub fn contracts(&self, network: Network) -> &[KnownContract] {
         self.contracts.get(&network).map_or(&[], Vec::as_slice)

@@ -1,6 +1,25 @@
 //! Floor 3: one file for each operation: gather, decide, commit. No HTTP, no SQL text, no vendor words.
 
-use crate::{domain::refusal::Refusal, ports::chain::ChainError, store::StoreError};
+pub mod auth;
+pub mod client_ids;
+pub mod currencies;
+pub mod idempotency;
+pub mod payments;
+pub mod platforms;
+pub mod requests;
+pub mod webhooks;
+
+use crate::{
+    ctx::Ctx,
+    domain::{
+        event::{Audience, Event},
+        ids::{DeliveryId, EventId},
+        refusal::Refusal,
+    },
+    payloads,
+    ports::chain::ChainError,
+    store::{self, StoreError, Tx},
+};
 
 /// Only the operator can act on it; its text never reaches a client.
 #[derive(Debug, thiserror::Error)]
@@ -48,4 +67,58 @@ impl From<ChainError> for FlowError {
         tracing::warn!(%error, "chain lookup failed");
         Self::Refused(Refusal::new(Upstream, message))
     }
+}
+
+/// Writes an event and its deliveries into the transaction that holds its cause.
+///
+/// The body is rendered here, once; what is signed and sent later are these bytes. An event that was already told is
+/// left alone. Source: reliability rules §0.1, A.5; decisions D21.
+pub async fn publish(ctx: &Ctx, tx: &Tx, event: &Event) -> Result<(), StoreError> {
+    let names = payloads::Names {
+        processor_crypto: ctx.rules.processor_crypto.clone(),
+        processor_fiat: ctx.rules.processor_fiat.clone(),
+    };
+    let Audience::Platform { platform, client } = event.audience();
+    let now = ctx.clock.now();
+    let id = EventId(ctx.ids.ulid());
+    let is_new = store::outbox::insert_event(
+        tx,
+        &store::outbox::NewEvent {
+            id: id.clone(),
+            platform: platform.clone(),
+            client: client.clone(),
+            kind: event.kind().to_owned(),
+            deduplication_key: event.deduplication_key(),
+            request_id: event.request_id().map(str::to_owned),
+            body: payloads::body(event, &ctx.catalogue, &names),
+            created_at: now,
+        },
+    )
+    .await?;
+    if !is_new {
+        return Ok(());
+    }
+    let endpoints = store::endpoints::active_for(tx, &platform, client.as_ref()).await?;
+    let deliveries: Vec<_> = endpoints
+        .into_iter()
+        .map(|endpoint| store::outbox::NewDelivery {
+            id: DeliveryId(ctx.ids.ulid()),
+            event: id.clone(),
+            endpoint,
+            platform: platform.clone(),
+            is_test: false,
+            next_at: now,
+            created_at: now,
+        })
+        .collect();
+    store::outbox::insert_deliveries(tx, &deliveries).await
+}
+
+/// A sample body of an event kind, for test deliveries.
+pub fn sample_body(ctx: &Ctx, kind: &str) -> FlowResult<String> {
+    let names = payloads::Names {
+        processor_crypto: ctx.rules.processor_crypto.clone(),
+        processor_fiat: ctx.rules.processor_fiat.clone(),
+    };
+    payloads::sample(kind, &names).ok_or_else(|| FlowError::Faulted(Fault(anyhow::anyhow!("no sample of {kind}"))))
 }

@@ -4,3 +4,4 @@ pub mod chain;
 pub mod clock;
 pub mod ids;
 pub mod outbound;
+pub mod sealer;

@@ -1,1 +1,342 @@
-//! Settings.
+//! All configuration: compiled-in defaults, then a file, then the environment; checked before anything starts.
+
+pub mod catalogue;
+mod reference;
+
+use crate::domain::network::{Family, Network};
+use anyhow::{Context, bail};
+use figment::{
+    Figment,
+    providers::{Env, Format, Serialized, Toml},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
+
+pub use reference::markdown;
+
+/// File that is read when `--config` names none.
+const DEFAULT_FILE: &str = "prs.toml";
+
+/// All settings.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[derive(Default)]
+pub struct Settings {
+    /// Where state is kept.
+    pub database: DatabaseSettings,
+    /// Addresses and limits of the HTTP side.
+    pub http: HttpSettings,
+    /// One section for each enabled network, by network ID.
+    pub chains: BTreeMap<String, ChainSettings>,
+    /// Delivery of events.
+    pub webhooks: WebhookSettings,
+    /// Names that appear in events.
+    pub brand: BrandSettings,
+    /// On-chain conversion.
+    pub conversion: ConversionSettings,
+    /// Key material.
+    pub secrets: SecretSettings,
+}
+
+/// Where state is kept.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct DatabaseSettings {
+    /// `sqlite:PATH` for the embedded database, `postgres://USER:PASSWORD@HOST/NAME` for one that grows.
+    pub url: String,
+}
+
+impl Default for DatabaseSettings {
+    fn default() -> Self {
+        Self { url: "sqlite:./data/prs.db".to_owned() }
+    }
+}
+
+/// Addresses and limits of the HTTP side.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct HttpSettings {
+    /// Address and port that the service listens on.
+    pub listen: SocketAddr,
+    /// Second address for the authentication service; absent, both share `http.listen`.
+    pub auth_listen: Option<SocketAddr>,
+    /// Address that clients reach the service at; absent, `http://` and `http.listen`.
+    pub public_url: Option<String>,
+    /// Address that clients reach the authentication service at; absent, `http.public_url`.
+    pub auth_url: Option<String>,
+    /// Address of the hosted payment page; absent, `/pay` under `http.public_url`.
+    pub pay_url: Option<String>,
+    /// Production rules: webhooks only over https, client IDs only from their listed domains.
+    pub production: bool,
+    /// Largest request body in bytes.
+    pub body_bytes_max: usize,
+    /// Most connections at a time.
+    pub connections_max: usize,
+    /// Time that a client has for its request headers, in milliseconds.
+    pub header_timeout_ms: u64,
+    /// Time that a client has for its request body, in milliseconds.
+    pub body_timeout_ms: u64,
+    /// Time that one answer may take, in milliseconds.
+    pub answer_timeout_ms: u64,
+    /// Time that in-flight answers have when the service stops, in milliseconds.
+    pub stop_timeout_ms: u64,
+}
+
+impl Default for HttpSettings {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 8080)),
+            auth_listen: None,
+            public_url: None,
+            auth_url: None,
+            pay_url: None,
+            production: false,
+            body_bytes_max: 64 * 1024,
+            connections_max: 4_096,
+            header_timeout_ms: 10_000,
+            body_timeout_ms: 10_000,
+            answer_timeout_ms: 30_000,
+            stop_timeout_ms: 10_000,
+        }
+    }
+}
+
+/// One network. A network is enabled by its node addresses.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ChainSettings {
+    /// JSON-RPC addresses of an EVM network, tried in order; two or more let the service check one against another.
+    pub rpc_urls: Vec<String>,
+    /// Blocks after which a payment counts as final, the block itself included; absent, the node's `finalized` tag.
+    pub confirmations: Option<u64>,
+    /// First block that is read; absent, the creation of the oldest payment contract.
+    pub start_block: Option<u64>,
+    /// Pause between two looks at the chain, in milliseconds.
+    pub poll_ms: u64,
+    /// Time that one call to a node may take, in milliseconds.
+    pub call_timeout_ms: u64,
+    /// Payment contracts by name, instead of the published ones.
+    pub contracts: BTreeMap<String, String>,
+    /// Token contracts by symbol, instead of the published ones.
+    pub tokens: BTreeMap<String, String>,
+    /// Address of the HTTP interface of Tron.
+    pub api_url: Option<String>,
+    /// Key of the HTTP interface of Tron.
+    pub api_key: Option<String>,
+}
+
+impl Default for ChainSettings {
+    fn default() -> Self {
+        Self {
+            rpc_urls: Vec::new(),
+            confirmations: None,
+            start_block: None,
+            poll_ms: 2_000,
+            call_timeout_ms: 2_000,
+            contracts: BTreeMap::new(),
+            tokens: BTreeMap::new(),
+            api_url: None,
+            api_key: None,
+        }
+    }
+}
+
+impl ChainSettings {
+    /// Whether the settings are enough to serve the network.
+    pub fn is_enabled(&self, network: Network) -> bool {
+        match network.family() {
+            Family::Evm => !self.rpc_urls.is_empty(),
+            Family::Tron => self.api_url.is_some(),
+        }
+    }
+}
+
+/// Delivery of events.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct WebhookSettings {
+    /// Prefix of the webhook headers.
+    pub header_prefix: String,
+    /// Whether http endpoints on localhost, 127.0.0.1 and [::1] are accepted; absent, outside production.
+    pub allow_loopback: Option<bool>,
+    /// Deliveries that are sent at the same time.
+    pub concurrency: usize,
+    /// Deliveries that one endpoint receives at the same time.
+    pub concurrency_per_endpoint: usize,
+}
+
+impl Default for WebhookSettings {
+    fn default() -> Self {
+        Self { header_prefix: "x-service".to_owned(), allow_loopback: None, concurrency: 256, concurrency_per_endpoint: 16 }
+    }
+}
+
+/// Names that appear in events.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct BrandSettings {
+    /// `paymentProcessor` of crypto payments.
+    pub processor_crypto: String,
+    /// `paymentProcessor` of fiat payments.
+    pub processor_fiat: String,
+}
+
+impl Default for BrandSettings {
+    fn default() -> Self {
+        Self { processor_crypto: "service-network".to_owned(), processor_fiat: "service-tech".to_owned() }
+    }
+}
+
+/// On-chain conversion.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ConversionSettings {
+    /// How far above the current rate the payer may be charged, in basis points.
+    pub slippage_basis_points: u16,
+}
+
+impl Default for ConversionSettings {
+    fn default() -> Self {
+        Self { slippage_basis_points: 100 }
+    }
+}
+
+/// Key material.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct SecretSettings {
+    /// Key that encrypts webhook secrets: 64 hexadecimal digits. With SQLite, one is made beside the database when
+    /// it is absent; PostgreSQL needs it.
+    pub master_key: Option<String>,
+}
+
+impl Settings {
+    /// Reads defaults, file and environment.
+    ///
+    /// Errors: a setting that does not parse or is unknown, with its name and what would be right.
+    pub fn load(file: Option<&Path>) -> anyhow::Result<Self> {
+        let mut figment = Figment::from(Serialized::defaults(Self::default()));
+        figment = match file {
+            Some(path) if !path.exists() => bail!("--config {}: no such file", path.display()),
+            Some(path) => figment.merge(Toml::file_exact(path)),
+            None => figment.merge(Toml::file_exact(PathBuf::from(DEFAULT_FILE))),
+        };
+        // Only names with a section are settings; PRS_ANVIL and its like are for tools.
+        let environment = Env::prefixed("PRS_").filter(|key| key.as_str().contains("__")).map(|key| {
+            let key = key.as_str().to_lowercase().replace("__", ".");
+            key.replace("chains.arbitrum_one.", "chains.arbitrum-one.").into()
+        });
+        let settings: Self = figment.merge(environment).extract().map_err(|error| explain(&error))?;
+        settings.validate()?;
+        Ok(settings)
+    }
+
+    /// The configured networks. Call it on validated settings; unknown names are skipped.
+    pub fn networks(&self) -> impl Iterator<Item = (Network, &ChainSettings)> {
+        self.chains.iter().filter_map(|(id, chain)| Network::from_id(id).map(|network| (network, chain)))
+    }
+
+    /// Checks what types cannot say.
+    pub fn validate(&self) -> anyhow::Result<()> {
+        if !(self.database.url.starts_with("sqlite:") || self.database.url.starts_with("postgres")) {
+            bail!("database.url: must start with sqlite: or postgres:");
+        }
+        for (id, chain) in &self.chains {
+            let Some(network) = Network::from_id(id) else {
+                bail!("chains.{id}: unknown network; accepted are {}", Network::ids_in_words());
+            };
+            for url in &chain.rpc_urls {
+                let fits = url::Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"));
+                if !fits {
+                    bail!("chains.{id}.rpc_urls: every entry must be an http or https address");
+                }
+            }
+            if chain.poll_ms == 0 {
+                bail!("chains.{id}.poll_ms: must be greater than 0");
+            }
+            if network.family() == Family::Tron && !chain.rpc_urls.is_empty() {
+                bail!("chains.{id}.rpc_urls: Tron is reached over chains.tron.api_url");
+            }
+        }
+        for (name, url) in
+            [("public_url", &self.http.public_url), ("auth_url", &self.http.auth_url), ("pay_url", &self.http.pay_url)]
+        {
+            if let Some(url) = url {
+                url::Url::parse(url).with_context(|| format!("http.{name}: must be an absolute address"))?;
+            }
+        }
+        if self.conversion.slippage_basis_points > 5_000 {
+            bail!("conversion.slippage_basis_points: must be at most 5000");
+        }
+        let prefix = &self.webhooks.header_prefix;
+        if prefix.is_empty() || !prefix.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
+            bail!("webhooks.header_prefix: must be letters, digits and dashes, for example x-service");
+        }
+        Ok(())
+    }
+
+    /// Where clients reach the service.
+    pub fn public_url(&self) -> String {
+        self.http.public_url.clone().unwrap_or_else(|| format!("http://{}", self.http.listen))
+    }
+
+    /// Where clients reach the authentication service.
+    pub fn auth_url(&self) -> String {
+        match (&self.http.auth_url, self.http.auth_listen) {
+            (Some(url), _) => url.clone(),
+            (None, Some(listen)) => format!("http://{listen}"),
+            (None, None) => self.public_url(),
+        }
+    }
+
+    /// Where payers find the payment page.
+    pub fn pay_url(&self) -> String {
+        self.http.pay_url.clone().unwrap_or_else(|| format!("{}/pay", self.public_url()))
+    }
+
+    /// Whether loopback endpoints are accepted.
+    pub fn allow_loopback(&self) -> bool {
+        self.webhooks.allow_loopback.unwrap_or(!self.http.production)
+    }
+
+    /// The settings as text, with secrets hidden.
+    pub fn shown(&self) -> anyhow::Result<String> {
+        let mut shown = self.clone();
+        shown.secrets.master_key = shown.secrets.master_key.map(|_| "(hidden)".to_owned());
+        if let Ok(mut url) = url::Url::parse(&shown.database.url)
+            && url.password().is_some()
+        {
+            // A URL that has a password has a host, so setting one cannot fail.
+            let _ = url.set_password(Some("hidden"));
+            shown.database.url = url.to_string();
+        }
+        for chain in shown.chains.values_mut() {
+            chain.api_key = chain.api_key.take().map(|_| "(hidden)".to_owned());
+            // Addresses of node providers carry the key in their path.
+            for text in chain.rpc_urls.iter_mut() {
+                if let Ok(url) = url::Url::parse(text) {
+                    *text = format!("{}://{}/…", url.scheme(), url.host_str().unwrap_or_default());
+                }
+            }
+        }
+        toml::to_string_pretty(&shown).context("settings as text")
+    }
+}
+
+fn explain(error: &figment::Error) -> anyhow::Error {
+    let lines: Vec<String> = error
+        .clone()
+        .into_iter()
+        .map(|one| {
+            let name = one.path.join(".");
+            let place = one.metadata.as_ref().map(|metadata| format!(" ({})", metadata.name)).unwrap_or_default();
+            if name.is_empty() { format!("{}{place}", one.kind) } else { format!("{name}: {}{place}", one.kind) }
+        })
+        .collect();
+    anyhow::anyhow!("settings: {}", lines.join("; "))
+}

@@ -1,0 +1,76 @@
+//! Turns a credential into a caller.
+
+use crate::{
+    ctx::Ctx,
+    domain::{
+        caller::{Caller, Credential},
+        client_id::{CallOrigin, ClientId},
+        ids::{ApiKeyId, PlatformId},
+        refusal::Refusal,
+    },
+    flows::FlowResult,
+    store,
+};
+use chrono::{DateTime, TimeDelta, Utc};
+use sha2::{Digest, Sha256};
+
+/// How often `lastUsedAt` is written at most. Source: contract states §10.
+const TOUCH_INTERVAL: TimeDelta = TimeDelta::minutes(1);
+
+/// An API key that was looked up.
+#[derive(Debug, Clone)]
+pub struct KnownKey {
+    /// Row.
+    pub id: ApiKeyId,
+    /// Tenant.
+    pub platform: PlatformId,
+}
+
+/// The stored form of a key: keys are long and random, so a plain hash is enough.
+pub fn hash(key: &str) -> String {
+    hex::encode(Sha256::digest(key))
+}
+
+/// Looks an API key up. Errors: 401 for an unknown or revoked one.
+pub async fn api_key(ctx: &Ctx, key: &str) -> FlowResult<KnownKey> {
+    let found = store::api_keys::find_active_by_hash(ctx.db.reader(), &hash(key)).await?;
+    let found = found.ok_or_else(|| Refusal::unauthenticated("Unauthorized"))?;
+    if is_touch_due(found.last_used_at, ctx.clock.now()) {
+        let tx = ctx.db.begin("touch_api_key").await?;
+        store::api_keys::touch(&tx, &found.id, ctx.clock.now()).await?;
+        tx.commit().await?;
+    }
+    Ok(KnownKey { id: found.id, platform: found.platform })
+}
+
+/// The caller that an API key stands for.
+pub fn key_caller(key: KnownKey) -> Caller {
+    Caller { platform: key.platform, credential: Credential::ApiKey { id: key.id } }
+}
+
+/// Looks a client ID up. Errors: 401 for an unknown one. Whether it may be used is decided by [`client_caller`].
+pub async fn client_id(ctx: &Ctx, text: &str) -> FlowResult<ClientId> {
+    let found = store::client_ids::find_by_client_id(ctx.db.reader(), text).await?;
+    let found = found.ok_or_else(|| Refusal::unauthenticated("Unauthorized"))?;
+    if is_touch_due(found.last_used_at, ctx.clock.now()) {
+        let tx = ctx.db.begin("touch_client_id").await?;
+        store::client_ids::touch(&tx, &found.row, ctx.clock.now()).await?;
+        tx.commit().await?;
+    }
+    Ok(found)
+}
+
+/// The caller that a client ID stands for, if it may be used from where the call comes.
+///
+/// Errors: 403 for a client ID that is not active or a page that is not listed, 401 for a missing `Origin`.
+pub fn client_caller(client: &ClientId, call: &CallOrigin<'_>) -> FlowResult<Caller> {
+    let origin = client.admit(call)?;
+    Ok(Caller {
+        platform: client.platform.clone(),
+        credential: Credential::ClientId { id: client.row.clone(), client_id: client.client_id.clone(), origin },
+    })
+}
+
+fn is_touch_due(last_used_at: Option<DateTime<Utc>>, now: DateTime<Utc>) -> bool {
+    last_used_at.is_none_or(|last| now - last >= TOUCH_INTERVAL)
+}

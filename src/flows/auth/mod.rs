@@ -1,0 +1,3 @@
+//! Who calls.
+
+pub mod identify;

@@ -1,0 +1,4 @@
+//! Client IDs in their first form: create and list.
+
+pub mod create;
+pub mod list;

@@ -1,0 +1,4 @@
+//! The catalogue as callers see it.
+
+pub mod list;
+pub mod routes;

@@ -1,0 +1,243 @@
+//! Makes payments final: reads the final blocks a second time, proves what matches a request by its receipt, credits
+//! it once, and writes the events and deliveries in the same commit.
+
+use crate::{
+    ctx::Ctx,
+    domain::{
+        currency::ContractKind,
+        event::{Event, PaymentReceived},
+        ids::PaymentId,
+        payment::{Observation, Settled, TxProof, Unproven, prove},
+        request::Request,
+    },
+    flows::{FlowError, FlowResult, publish},
+    ports::chain::{Chain, ChainError, Reader},
+    store::{
+        self,
+        cursors::Cursor,
+        observations::ObservationState,
+        payments::NewPayment,
+    },
+};
+use alloy::primitives::B256;
+use chrono::DateTime;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// Requests that are looked up with one statement.
+const TOPICS_PER_LOOKUP: usize = 500;
+
+/// How often a commit is tried again when a request changed under it. Source: design §4.
+const ATTEMPTS_MAX: usize = 3;
+
+/// Why payments could not be made final.
+#[derive(Debug)]
+pub enum ConfirmError {
+    /// Two sources contradict each other: the chain has to stop.
+    Disagreement(String),
+    /// Try again later.
+    Failed(FlowError),
+}
+
+impl<E: Into<FlowError>> From<E> for ConfirmError {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+/// A sighting that belongs to a request, with the receipt that proves it.
+struct Match {
+    observed: Observation,
+    request_row: usize,
+    outcome: Result<Settled, Unproven>,
+}
+
+/// Confirms the blocks after the cursor up to `end`, in as many commits as the node's answers need.
+pub async fn run(ctx: &Ctx, chain: &dyn Chain, cursor: &mut Cursor, end: u64) -> Result<(), ConfirmError> {
+    while cursor.final_number < end {
+        let from = cursor.final_number + 1;
+        let (audited, read_to) = chain.observations_in(from, end, Reader::Second).await?;
+        let final_hash = agreed_hash(chain, read_to).await?;
+        for attempt in 1.. {
+            let stored = store::observations::in_range(ctx.db.reader(), chain.network(), from, read_to).await?;
+            let missed = missed(&audited, &stored);
+            let candidates: Vec<Observation> =
+                stored.iter().map(|(observed, _)| observed.clone()).chain(missed.iter().cloned()).collect();
+            let requests = requests_of(ctx, chain, &candidates).await?;
+            let matches = prove_matches(ctx, chain, &candidates, &requests).await?;
+            let next = Cursor { final_number: read_to, final_hash, ..cursor.clone() };
+            if commit(ctx, &next, from, &missed, requests, matches).await? {
+                *cursor = next;
+                ctx.due.notify_one();
+                break;
+            }
+            if attempt == ATTEMPTS_MAX {
+                return Err(ConfirmError::Failed(FlowError::Unavailable(anyhow::anyhow!(
+                    "requests kept changing while their payments were confirmed"
+                ))));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The hash of a final block, on which two readers must agree.
+async fn agreed_hash(chain: &dyn Chain, number: u64) -> Result<B256, ConfirmError> {
+    let first = chain.block(number, Reader::First).await?;
+    let second = chain.block(number, Reader::Second).await?;
+    match (first, second) {
+        (Some(first), Some(second)) if first.hash == second.hash => Ok(first.hash),
+        (Some(_), Some(_)) => Err(ConfirmError::Disagreement(format!("nodes show different final blocks at height {number}"))),
+        _ => Err(ConfirmError::Failed(FlowError::from(ChainError::Malformed {
+            network: chain.network(),
+            reason: format!("final block {number} is missing"),
+        }))),
+    }
+}
+
+/// What the second reading shows and the first did not.
+fn missed(audited: &[Observation], stored: &[(Observation, ObservationState)]) -> Vec<Observation> {
+    let known: HashSet<(B256, u32)> = stored.iter().map(|(observed, _)| (observed.tx_hash, observed.ordinal)).collect();
+    let missed: Vec<Observation> =
+        audited.iter().filter(|observed| !known.contains(&(observed.tx_hash, observed.ordinal))).cloned().collect();
+    if let Some(first) = missed.first() {
+        tracing::warn!(network = %first.network, count = missed.len(), "the second reading found payment events that the first had missed");
+        let count = u64::try_from(missed.len()).unwrap_or(u64::MAX);
+        metrics::counter!("prs_chain_audit_found_total", "network" => first.network.id()).increment(count);
+    }
+    missed
+}
+
+async fn requests_of(ctx: &Ctx, chain: &dyn Chain, candidates: &[Observation]) -> FlowResult<Vec<Request>> {
+    let topics: HashSet<B256> = candidates.iter().map(|observed| observed.reference_topic).collect();
+    let topics: Vec<B256> = topics.into_iter().collect();
+    let mut requests = Vec::new();
+    for chunk in topics.chunks(TOPICS_PER_LOOKUP) {
+        requests.extend(store::requests::by_topics(ctx.db.reader(), chain.network(), chunk).await?);
+    }
+    Ok(requests)
+}
+
+async fn prove_matches(
+    ctx: &Ctx,
+    chain: &dyn Chain,
+    candidates: &[Observation],
+    requests: &[Request],
+) -> Result<Vec<Match>, ConfirmError> {
+    let mut by_topic: HashMap<B256, Vec<usize>> = HashMap::new();
+    for (index, request) in requests.iter().enumerate() {
+        by_topic.entry(request.reference.topic()).or_default().push(index);
+    }
+    let mut times: BTreeMap<u64, u64> = BTreeMap::new();
+    let mut matches = Vec::new();
+    let mut ordered: Vec<&Observation> = candidates.iter().collect();
+    ordered.sort_by_key(|observed| (observed.block_number, observed.log_index));
+    for observed in ordered {
+        let fitting = by_topic.get(&observed.reference_topic).into_iter().flatten();
+        for index in fitting.copied().filter(|index| requests[*index].matches(observed, &ctx.catalogue)) {
+            let outcome = match proven(ctx, chain, observed).await? {
+                Ok((proof, transfer)) => {
+                    let time_s = match times.get(&proof.block_number) {
+                        Some(time_s) => *time_s,
+                        None => block_time(chain, &proof).await?,
+                    };
+                    times.insert(proof.block_number, time_s);
+                    let credited = requests[index].credit(observed, transfer.received_units);
+                    let at = i64::try_from(time_s).ok().and_then(|time| DateTime::from_timestamp(time, 0)).unwrap_or_default();
+                    Ok(Settled { observed: observed.clone(), proven: transfer, credited, at })
+                }
+                Err(reason) => Err(reason),
+            };
+            matches.push(Match { observed: observed.clone(), request_row: index, outcome });
+        }
+    }
+    Ok(matches)
+}
+
+type Proven = (TxProof, crate::domain::payment::ProvenTransfer);
+
+/// Asks a second node for the receipt, and the first as well when the second cannot confirm the sighting.
+async fn proven(ctx: &Ctx, chain: &dyn Chain, observed: &Observation) -> Result<Result<Proven, Unproven>, ConfirmError> {
+    let is_intermediary = |address: &crate::domain::address::Address| {
+        ctx.catalogue.contracts(chain.network()).iter().any(|contract| {
+            contract.address == *address
+                && matches!(
+                    contract.kind,
+                    ContractKind::BatchPayments
+                        | ContractKind::BatchConversionPayments
+                        | ContractKind::Erc20SwapToPay
+                        | ContractKind::Erc20RecurringPaymentProxy
+                        | ContractKind::SingleRequestProxyFactory
+                )
+        })
+    };
+    let judge = |proof: Option<TxProof>| match proof {
+        Some(proof) => prove(observed, &proof, is_intermediary).map(|transfer| (proof, transfer)),
+        None => Err(Unproven::Different),
+    };
+    let second = judge(chain.proof(observed.tx_hash, Reader::Second).await?);
+    if !matches!(second, Err(Unproven::Different)) {
+        return Ok(second);
+    }
+    // Either the sighting was invented, or the second node is the one that lies: a receipt decides only if both agree.
+    match judge(chain.proof(observed.tx_hash, Reader::First).await?) {
+        Err(reason) => Ok(Err(reason)),
+        Ok(_) => Err(ConfirmError::Disagreement(format!(
+            "nodes show different receipts of transaction {} in a final block",
+            observed.tx_hash
+        ))),
+    }
+}
+
+async fn block_time(chain: &dyn Chain, proof: &TxProof) -> FlowResult<u64> {
+    let block = chain.block(proof.block_number, Reader::Second).await?;
+    let block = block.filter(|block| block.hash == proof.block_hash).ok_or_else(|| ChainError::Malformed {
+        network: chain.network(),
+        reason: format!("block {} of a receipt is not part of the chain", proof.block_number),
+    })?;
+    Ok(block.time_s)
+}
+
+/// Writes everything in one transaction; `false` when a request changed meanwhile and nothing was written.
+async fn commit(
+    ctx: &Ctx,
+    next: &Cursor,
+    from: u64,
+    missed: &[Observation],
+    mut requests: Vec<Request>,
+    matches: Vec<Match>,
+) -> FlowResult<bool> {
+    let now = ctx.clock.now();
+    let tx = ctx.db.begin("confirm_blocks").await?;
+    store::observations::insert_many(&tx, missed, true, now).await?;
+    for found in matches {
+        let key = (found.observed.tx_hash, found.observed.ordinal);
+        let settled = match found.outcome {
+            Ok(settled) => settled,
+            Err(reason) => {
+                tracing::warn!(network = %next.network, tx_hash = %key.0, ?reason, "payment event was not credited");
+                metrics::counter!("prs_payments_unproven_total", "network" => next.network.id()).increment(1);
+                store::observations::set_state(&tx, next.network, &[key], ObservationState::Unproven).await?;
+                continue;
+            }
+        };
+        let request = &requests[found.request_row];
+        let payment = NewPayment { id: PaymentId(ctx.ids.ulid()), request, settled: &settled, created_at: now };
+        if !store::payments::insert_once(&tx, &payment).await? {
+            continue;
+        }
+        let (advanced, told) = request.clone().settle(settled.credited, &settled.observed.tx_hash.to_string());
+        if !store::requests::advance(&tx, request, &advanced, now).await? {
+            return Ok(false);
+        }
+        store::observations::set_state(&tx, next.network, &[key], ObservationState::Credited).await?;
+        requests[found.request_row] = advanced.clone();
+        if let Some(settlement) = told {
+            let received = PaymentReceived { settlement, request: advanced, payment: settled };
+            publish(ctx, &tx, &Event::PaymentReceived(Box::new(received))).await?;
+        }
+    }
+    store::observations::finalise_range(&tx, next.network, from, next.final_number).await?;
+    store::cursors::save(&tx, next, now).await?;
+    tx.commit().await?;
+    Ok(true)
+}

@@ -1,0 +1,5 @@
+//! Payments: searching them, and bringing them in from the chains.
+
+pub mod confirm;
+pub mod search;
+pub mod watch;

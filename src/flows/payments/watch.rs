@@ -1,0 +1,214 @@
+//! Follows a chain: reads new blocks, remembers what their payment events say, and undoes what a reorganisation drops.
+//!
+//! Nothing here is told to anybody and nothing is credited: that happens at finality, in [`super::confirm`]. The
+//! cursor moves in the transaction that stores what it passed, so a crash repeats a range and repeats nothing else.
+
+use crate::{
+    ctx::Ctx,
+    domain::{
+        network::Network,
+        payment::{BlockRef, Observation},
+    },
+    flows::FlowResult,
+    ports::chain::{Chain, ChainError, Reader},
+    store::{self, cursors::Cursor},
+};
+use alloy::primitives::B256;
+
+/// Blocks near the head that are read and committed together.
+const HEAD_BLOCKS_PER_STEP: u64 = 64;
+
+/// Final blocks that are read and committed together while catching up.
+const RANGE_BLOCKS_PER_STEP: u64 = 2_000;
+
+/// Block hashes that are kept below the final height. Source: reliability rules B.2 (1).
+const WINDOW_BELOW_FINAL: u64 = 32;
+
+/// Where a chain stands after a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Position {
+    /// Newest block of the chain.
+    pub head: BlockRef,
+    /// Newest final block of the chain.
+    pub finalized: u64,
+    /// Newest block that was read.
+    pub seen: u64,
+    /// Newest block whose payments are confirmed.
+    pub confirmed: u64,
+    /// Whether the step changed anything, so that another one may be worth it at once.
+    pub moved: bool,
+}
+
+/// How a step ends.
+#[derive(Debug, Clone)]
+pub enum Step {
+    /// The chain was followed.
+    At(Position),
+    /// The chain is stopped until the operator has looked at it.
+    Halted(String),
+}
+
+/// Does one step on a chain: undo, read, confirm.
+pub async fn run(ctx: &Ctx, chain: &dyn Chain) -> FlowResult<Step> {
+    let network = chain.network();
+    let Some(mut cursor) = store::cursors::load(ctx.db.reader(), network).await? else {
+        let cursor = begin(ctx, chain).await?;
+        return Ok(Step::At(position(&cursor, chain.head().await?, 0, true)));
+    };
+    if let Some(reason) = &cursor.halted_reason {
+        return Ok(Step::Halted(reason.clone()));
+    }
+    let head = chain.head().await?;
+    let finalized = chain.finalized(&head).await?.number;
+    let before = (cursor.seen_number, cursor.seen_hash, cursor.final_number);
+    let follows = head.number == cursor.seen_number && head.hash == cursor.seen_hash
+        || head.number == cursor.seen_number + 1 && head.parent_hash == cursor.seen_hash;
+    if !follows && let Some(reason) = undo_reorganised(ctx, chain, &mut cursor).await? {
+        return halt(ctx, network, reason).await;
+    }
+    match read_forward(ctx, chain, &mut cursor, &head, finalized).await {
+        Ok(()) => {}
+        // The chain moved while it was read; the next step sees the new one.
+        Err(Interrupted::Reorganised) => return Ok(Step::At(position(&cursor, head, finalized, true))),
+        Err(Interrupted::Failed(error)) => return Err(error),
+    }
+    let final_end = finalized.min(cursor.seen_number);
+    if final_end > cursor.final_number {
+        if let Err(error) = super::confirm::run(ctx, chain, &mut cursor, final_end).await {
+            return match error {
+                super::confirm::ConfirmError::Disagreement(reason) => halt(ctx, network, reason).await,
+                super::confirm::ConfirmError::Failed(error) => Err(error),
+            };
+        }
+    }
+    let moved = before != (cursor.seen_number, cursor.seen_hash, cursor.final_number);
+    Ok(Step::At(position(&cursor, head, finalized, moved)))
+}
+
+fn position(cursor: &Cursor, head: BlockRef, finalized: u64, moved: bool) -> Position {
+    Position { head, finalized, seen: cursor.seen_number, confirmed: cursor.final_number, moved }
+}
+
+/// Starts before the first block that matters; the genesis block holds no payments.
+async fn begin(ctx: &Ctx, chain: &dyn Chain) -> FlowResult<Cursor> {
+    let before = chain.start_block().max(1) - 1;
+    let block = chain.block(before, Reader::First).await?.ok_or_else(|| ChainError::Malformed {
+        network: chain.network(),
+        reason: format!("the chain ends before the start block {before}"),
+    })?;
+    let cursor = Cursor {
+        network: chain.network(),
+        seen_number: before,
+        seen_hash: block.hash,
+        final_number: before,
+        final_hash: block.hash,
+        halted_reason: None,
+    };
+    let tx = ctx.db.begin("begin_chain").await?;
+    store::cursors::save(&tx, &cursor, ctx.clock.now()).await?;
+    tx.commit().await?;
+    Ok(cursor)
+}
+
+/// Walks back to the newest stored block that the chain still has, and forgets what came after it.
+///
+/// Answers why the chain has to stop when that block lies below what was confirmed.
+async fn undo_reorganised(ctx: &Ctx, chain: &dyn Chain, cursor: &mut Cursor) -> FlowResult<Option<String>> {
+    let network = chain.network();
+    let window = store::cursors::window(ctx.db.reader(), network).await?;
+    let mut known: Vec<(u64, B256)> = vec![(cursor.seen_number, cursor.seen_hash)];
+    known.extend(window.iter().map(|block| (block.number, block.hash)));
+    known.push((cursor.final_number, cursor.final_hash));
+    known.sort_by_key(|(number, _)| std::cmp::Reverse(*number));
+    known.dedup();
+    for (number, hash) in known.into_iter().filter(|(number, _)| *number <= cursor.seen_number) {
+        let on_chain = chain.block(number, Reader::First).await?;
+        if on_chain.is_some_and(|block| block.hash == hash) {
+            if number < cursor.seen_number {
+                forget_above(ctx, cursor, number, hash).await?;
+            }
+            return Ok(None);
+        }
+        if number <= cursor.final_number {
+            return Ok(Some(format!("block {number}, which was final, is no longer part of the chain")));
+        }
+    }
+    Ok(Some("no stored block is part of the chain any more".to_owned()))
+}
+
+async fn forget_above(ctx: &Ctx, cursor: &mut Cursor, number: u64, hash: B256) -> FlowResult<()> {
+    tracing::info!(network = %cursor.network, from = cursor.seen_number, to = number, "chain reorganised");
+    metrics::counter!("prs_chain_reorganisations_total", "network" => cursor.network.id()).increment(1);
+    cursor.seen_number = number;
+    cursor.seen_hash = hash;
+    let tx = ctx.db.begin("undo_blocks").await?;
+    store::observations::delete_above(&tx, cursor.network, number).await?;
+    store::cursors::delete_blocks_above(&tx, cursor.network, number).await?;
+    store::cursors::save(&tx, cursor, ctx.clock.now()).await?;
+    tx.commit().await?;
+    Ok(())
+}
+
+enum Interrupted {
+    Reorganised,
+    Failed(crate::flows::FlowError),
+}
+
+impl<E: Into<crate::flows::FlowError>> From<E> for Interrupted {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+/// Reads final blocks by range and newer ones one by one, by their hash.
+async fn read_forward(
+    ctx: &Ctx,
+    chain: &dyn Chain,
+    cursor: &mut Cursor,
+    head: &BlockRef,
+    finalized: u64,
+) -> Result<(), Interrupted> {
+    let final_head = finalized.min(head.number);
+    if cursor.seen_number + HEAD_BLOCKS_PER_STEP < final_head {
+        let to = final_head.min(cursor.seen_number + RANGE_BLOCKS_PER_STEP);
+        let (observed, read_to) = chain.observations_in(cursor.seen_number + 1, to, Reader::First).await?;
+        let last = chain.block(read_to, Reader::First).await?.ok_or(Interrupted::Reorganised)?;
+        return Ok(commit_read(ctx, cursor, &observed, &[last]).await?);
+    }
+    let mut blocks: Vec<BlockRef> = Vec::new();
+    let mut observed = Vec::new();
+    let mut parent = cursor.seen_hash;
+    let end = head.number.min(cursor.seen_number + HEAD_BLOCKS_PER_STEP);
+    for number in cursor.seen_number + 1..=end {
+        let block = if number == head.number { Some(*head) } else { chain.block(number, Reader::First).await? };
+        let block = block.filter(|block| block.parent_hash == parent).ok_or(Interrupted::Reorganised)?;
+        observed.extend(chain.observations_at(&block, Reader::First).await?);
+        parent = block.hash;
+        blocks.push(block);
+    }
+    if blocks.is_empty() { Ok(()) } else { Ok(commit_read(ctx, cursor, &observed, &blocks).await?) }
+}
+
+async fn commit_read(ctx: &Ctx, cursor: &mut Cursor, observed: &[Observation], blocks: &[BlockRef]) -> FlowResult<()> {
+    let Some(last) = blocks.last() else { return Ok(()) };
+    cursor.seen_number = last.number;
+    cursor.seen_hash = last.hash;
+    let now = ctx.clock.now();
+    let tx = ctx.db.begin("read_blocks").await?;
+    store::observations::insert_many(&tx, observed, false, now).await?;
+    store::cursors::push_blocks(&tx, cursor.network, blocks).await?;
+    store::cursors::prune_below(&tx, cursor.network, cursor.final_number.saturating_sub(WINDOW_BELOW_FINAL)).await?;
+    store::cursors::save(&tx, cursor, now).await?;
+    tx.commit().await?;
+    Ok(())
+}
+
+/// Stops a chain: two sources contradict each other about settled facts, and guessing would cost money.
+async fn halt(ctx: &Ctx, network: Network, reason: String) -> FlowResult<Step> {
+    tracing::error!(%network, reason, "chain halted: its payments are not confirmed until the operator has looked at it");
+    metrics::counter!("prs_chain_halts_total", "network" => network.id()).increment(1);
+    let tx = ctx.db.begin("halt_chain").await?;
+    store::cursors::halt(&tx, network, &reason, ctx.clock.now()).await?;
+    tx.commit().await?;
+    Ok(Step::Halted(reason))
+}

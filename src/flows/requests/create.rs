@@ -1,0 +1,66 @@
+//! Creates a payment request.
+
+use crate::{
+    ctx::Ctx,
+    domain::{
+        caller::{Caller, Credential},
+        ids::RequestRowId,
+        request::{FreshRequest, NewRequest, Owner, Request, plan},
+    },
+    flows::{
+        Fault, FlowError, FlowResult,
+        idempotency::{self, Answer, Once},
+    },
+    ports::ids::random,
+    store::{self, StoreError},
+};
+
+/// How often a colliding reference is drawn again. One collision is a matter of billions of requests.
+const DRAWS_MAX: usize = 3;
+
+/// Creates a request; `render` writes the answer that a repeated call gets.
+///
+/// Errors: every wrong field at once (400). Source: seed §4.3; contract operations §3.3.
+pub async fn run(
+    ctx: &Ctx,
+    caller: &Caller,
+    input: &NewRequest,
+    once: Option<&Once>,
+    render: impl Fn(&Request) -> String,
+) -> FlowResult<Answer<Request>> {
+    if let Some(once) = once
+        && let Some(response) = idempotency::find(ctx, caller, once).await?
+    {
+        return Ok(Answer::Replayed(response));
+    }
+    let owner = owner(caller);
+    for _ in 0..DRAWS_MAX {
+        let fresh = FreshRequest {
+            row: RequestRowId(ctx.ids.ulid()),
+            entropy: random(ctx.ids.as_ref()),
+            salt: random(ctx.ids.as_ref()),
+            now: ctx.clock.now(),
+        };
+        let request = plan(input, &owner, &fresh, &ctx.catalogue)?;
+        let tx = ctx.db.begin("create_request").await?;
+        match store::requests::insert(&tx, &request).await {
+            // Another request of the payee has the same reference: draw a new salt.
+            Err(StoreError::Conflict(_)) => continue,
+            other => other?,
+        }
+        if let Some(once) = once {
+            idempotency::keep(ctx, &tx, caller, once, render(&request)).await?;
+        }
+        tx.commit().await?;
+        return Ok(Answer::Fresh(request));
+    }
+    Err(FlowError::Faulted(Fault(anyhow::anyhow!("{DRAWS_MAX} references in a row collided"))))
+}
+
+fn owner(caller: &Caller) -> Owner {
+    let client = match &caller.credential {
+        Credential::ClientId { id, client_id, .. } => Some((id.clone(), client_id.clone())),
+        Credential::ApiKey { .. } => None,
+    };
+    Owner { platform: caller.platform.clone(), client, origin: caller.origin().map(str::to_owned) }
+}

@@ -1,0 +1,28 @@
+//! Lists payment requests.
+
+use crate::{
+    ctx::Ctx,
+    domain::{address::Address, caller::Caller, request::Request},
+    flows::{FlowResult, requests::scope},
+    store,
+};
+
+/// One page of requests.
+#[derive(Debug, Clone)]
+pub struct RequestPage {
+    /// Newest first.
+    pub requests: Vec<Request>,
+    /// All that match.
+    pub total: u64,
+    /// Page size.
+    pub limit: u64,
+    /// Rows before the page.
+    pub offset: u64,
+}
+
+/// Requests of the caller, optionally those of one payee.
+pub async fn run(ctx: &Ctx, caller: &Caller, payee: Option<Address>, limit: u64, offset: u64) -> FlowResult<RequestPage> {
+    let payee = payee.map(|payee| payee.canonical());
+    let (requests, total) = store::requests::list(ctx.db.reader(), &scope(caller), payee.as_deref(), limit, offset).await?;
+    Ok(RequestPage { requests, total, limit, offset })
+}

@@ -1,0 +1,217 @@
+//! Issues the calldata that pays a request.
+
+use crate::{
+    ctx::Ctx,
+    domain::{
+        address::Address,
+        amount::{Amount, Percent},
+        calldata::{Calldata, Conversion, PaymentPlan, PlatformFee, assemble},
+        caller::Caller,
+        currency::{ContractKind, Currency},
+        network::Family,
+        payment::PaymentKind,
+        refusal::{Checks, Refusal},
+        request::{Request, receiver},
+    },
+    flows::{Fault, FlowError, FlowResult, requests::find},
+    ports::chain::Chain,
+    store,
+};
+use alloy::primitives::U256;
+use anyhow::anyhow;
+use std::sync::Arc;
+
+/// Input of the operation, checked for shape.
+#[derive(Debug, Clone, Default)]
+pub struct PayInput {
+    /// Payer.
+    pub wallet: Option<String>,
+    /// Source chain of a crosschain payment.
+    pub chain: Option<String>,
+    /// Source token of a crosschain payment.
+    pub token: Option<String>,
+    /// Part of the amount, in the invoice currency.
+    pub amount: Option<String>,
+    /// Payer of an off-ramp payment.
+    pub client_user_id: Option<String>,
+    /// Bank account of an off-ramp payment.
+    pub payment_details_id: Option<String>,
+    /// Fee.
+    pub fee_percentage: Option<String>,
+    /// Receiver of the fee.
+    pub fee_address: Option<String>,
+}
+
+/// Plans the payment and looks the payer up.
+///
+/// Without `wallet` a direct payment asks no node. Errors: wrong fields (400), an unknown request (404), no node
+/// that answers while one is needed (502). Source: seed §4.3; contract operations §3.3; decisions D10.
+pub async fn run(ctx: &Ctx, caller: &Caller, request_id: &str, input: &PayInput) -> FlowResult<Calldata> {
+    let request = find(ctx, caller, request_id).await?;
+    let fees = client_fee(ctx, caller).await?;
+    let currencies = currencies(ctx, &request)?;
+    let decided = decide(ctx, &request, &currencies, input, fees)?;
+    let chain = ctx.chains.get(&request.network).cloned();
+    let plan = plan(ctx, &request, &currencies, &decided, chain.as_ref()).await?;
+    let standing = match decided.wallet {
+        Some(wallet) => {
+            let chain = chain.as_ref().ok_or_else(|| not_enabled(&request))?;
+            Some(chain.standing(wallet, plan.token, plan.proxy).await?)
+        }
+        None => None,
+    };
+    let calldata = assemble(&plan, standing.as_ref());
+    if !request.is_listening {
+        let tx = ctx.db.begin("issue_calldata").await?;
+        store::requests::set_listening(&tx, &request.row, ctx.clock.now()).await?;
+        tx.commit().await?;
+    }
+    Ok(calldata)
+}
+
+struct Currencies<'a> {
+    invoice: &'a Currency,
+    payment: &'a Currency,
+}
+
+/// What the input asks for, once it makes sense.
+struct Decided {
+    wallet: Option<Address>,
+    units: U256,
+    fee: Option<(Percent, Address)>,
+}
+
+fn currencies<'a>(ctx: &'a Ctx, request: &Request) -> FlowResult<Currencies<'a>> {
+    let find = |id: &str| {
+        ctx.catalogue.find(id).ok_or_else(|| FlowError::Faulted(Fault(anyhow!("currency {id} left the catalogue"))))
+    };
+    Ok(Currencies { invoice: find(&request.invoice_currency)?, payment: find(&request.payment_currency)? })
+}
+
+/// The fee that is set on the client ID of the call: other than `0` it overrides the fee of the call.
+///
+/// Source: contract operations §7.1.
+async fn client_fee(ctx: &Ctx, caller: &Caller) -> FlowResult<Option<(Percent, Address)>> {
+    let crate::domain::caller::Credential::ClientId { client_id, .. } = &caller.credential else {
+        return Ok(None);
+    };
+    let client = store::client_ids::find_by_client_id(ctx.db.reader(), client_id).await?;
+    let fee = client.and_then(|client| client.fee_percentage.zip(client.fee_address));
+    Ok(fee.filter(|(percent, _)| percent.basis_points() > 0))
+}
+
+fn decide(
+    ctx: &Ctx,
+    request: &Request,
+    currencies: &Currencies<'_>,
+    input: &PayInput,
+    client_fee: Option<(Percent, Address)>,
+) -> Result<Decided, Refusal> {
+    let mut checks = Checks::new();
+    let wallet = input.wallet.as_deref().and_then(|text| checks.take("wallet", Address::parse_on(text, request.network)));
+    if input.chain.is_some() != input.token.is_some() {
+        checks.fail(if input.chain.is_some() { "token" } else { "chain" }, "is required: chain and token go together");
+    } else if input.chain.is_some() {
+        let reason = if request.network.family() == Family::Tron {
+            "must be absent: Tron payments are same-chain only"
+        } else {
+            "must be absent: no crosschain route is configured on this service"
+        };
+        checks.fail("chain", reason);
+    }
+    for (field, value) in [("clientUserId", &input.client_user_id), ("paymentDetailsId", &input.payment_details_id)] {
+        if value.is_some() {
+            checks.fail(field, "must be absent: the request is not a crypto-to-fiat request");
+        }
+    }
+    let decimals = request.settlement_decimals(currencies.payment);
+    let part = input.amount.as_deref().and_then(|text| {
+        let amount = checks.take("amount", Amount::parse(text))?;
+        checks.take("amount", amount.to_units(currencies.invoice.decimals))?;
+        checks.take("amount", amount.to_units(decimals))
+    });
+    let percent = input.fee_percentage.as_deref().and_then(|text| checks.take("feePercentage", Percent::parse(text)));
+    let address = input
+        .fee_address
+        .as_deref()
+        .and_then(|text| checks.take("feeAddress", receiver(&ctx.catalogue, text, request.network)));
+    match (&input.fee_percentage, &input.fee_address) {
+        (Some(_), None) => checks.fail("feeAddress", "is required when feePercentage is set"),
+        (None, Some(_)) => checks.fail("feePercentage", "is required when feeAddress is set"),
+        _ => {}
+    }
+    checks.finish()?;
+    if request.has_been_paid() {
+        return Err(Refusal::invalid("Request has already been paid"));
+    }
+    if request.kind == PaymentKind::Recurring && request.is_recurrence_stopped {
+        return Err(Refusal::invalid("The recurrence of this request is stopped"));
+    }
+    let remaining = request.remaining();
+    let units = part.unwrap_or(remaining).min(remaining);
+    // A fee address of the other family cannot receive on this network.
+    let client_fee = client_fee.filter(|(_, address)| address.family() == request.network.family());
+    let fee = client_fee.or_else(|| percent.zip(address)).filter(|(percent, _)| percent.basis_points() > 0);
+    Ok(Decided { wallet, units, fee })
+}
+
+async fn plan(
+    ctx: &Ctx,
+    request: &Request,
+    currencies: &Currencies<'_>,
+    decided: &Decided,
+    chain: Option<&Arc<dyn Chain>>,
+) -> FlowResult<PaymentPlan> {
+    let kind = match (request.is_converted(), request.token.is_some()) {
+        (false, true) => ContractKind::Erc20FeeProxy,
+        (false, false) => ContractKind::EthereumFeeProxy,
+        (true, true) => ContractKind::Erc20ConversionProxy,
+        (true, false) => ContractKind::EthConversionProxy,
+    };
+    let proxy = ctx.catalogue.default_contract(request.network, kind);
+    let proxy = proxy.ok_or_else(|| Refusal::invalid(format!("{} has no contract for this kind of payment", request.network)))?;
+    let too_large = || Refusal::field("amount", "is too large together with the fee");
+    let fee = match decided.fee {
+        Some((percent, address)) => {
+            let units = percent.of(decided.units).map_err(|_| too_large())?;
+            Some(PlatformFee { percent, address, units })
+        }
+        None => None,
+    };
+    let total = decided.units.checked_add(fee.map_or(U256::ZERO, |fee| fee.units)).ok_or_else(too_large)?;
+    let conversion = if request.is_converted() {
+        let chain = chain.ok_or_else(|| not_enabled(request))?;
+        Some(quote(ctx, currencies, total, chain.as_ref()).await?)
+    } else {
+        None
+    };
+    Ok(PaymentPlan {
+        proxy,
+        token: request.token,
+        resets_allowance: currencies.payment.symbol.starts_with("USDT"),
+        payee: request.payee,
+        units: decided.units,
+        reference: request.reference,
+        fee,
+        conversion,
+    })
+}
+
+/// Converts by the on-chain feeds and adds the margin for rates that move until the payment is mined.
+async fn quote(ctx: &Ctx, currencies: &Currencies<'_>, total: U256, chain: &dyn Chain) -> FlowResult<Conversion> {
+    let path = ctx
+        .catalogue
+        .conversion_path(currencies.invoice, currencies.payment)
+        .ok_or_else(|| Refusal::invalid("There is no conversion route for these currencies any more"))?;
+    let path = path
+        .iter()
+        .map(|hash| hash.parse().map_err(|_| FlowError::Faulted(Fault(anyhow!("conversion path of {}", currencies.payment.id)))))
+        .collect::<FlowResult<Vec<_>>>()?;
+    let converted = chain.convert(&path, total).await?;
+    let margin = converted.saturating_mul(U256::from(ctx.rules.conversion_slippage_basis_points)) / U256::from(10_000);
+    Ok(Conversion { path, max_to_spend: converted.saturating_add(margin), max_rate_timespan_s: 0 })
+}
+
+fn not_enabled(request: &Request) -> Refusal {
+    Refusal::invalid(format!("Network {} is not enabled on this service", request.network))
+}

@@ -1,0 +1,23 @@
+//! Stops and resumes the repetition of a request.
+
+use crate::{
+    ctx::Ctx,
+    domain::{caller::Caller, refusal::Refusal},
+    flows::{FlowResult, requests::find},
+    store::{self, Scope},
+};
+
+/// Sets `isRecurrenceStopped`. Errors: unknown (404), not a recurring request (400).
+///
+/// Source: contract operations §3.3.
+pub async fn run(ctx: &Ctx, caller: &Caller, request_id: &str, is_stopped: bool) -> FlowResult<()> {
+    let request = find(ctx, caller, request_id).await?;
+    if request.recurrence.is_none() {
+        return Err(Refusal::field("isRecurrenceStopped", "cannot be set: the request has no recurrence").into());
+    }
+    let whole_platform = Scope { platform: caller.platform.clone(), client: None };
+    let tx = ctx.db.begin("update_request").await?;
+    store::requests::set_recurrence_stopped(&tx, &whole_platform, request_id, is_stopped, ctx.clock.now()).await?;
+    tx.commit().await?;
+    Ok(())
+}

@@ -1,0 +1,71 @@
+//! Registers an endpoint.
+
+use crate::{
+    ctx::Ctx,
+    domain::{
+        caller::Caller,
+        ids::{EndpointId, Secret},
+        refusal::Refusal,
+    },
+    flows::{
+        FlowResult,
+        idempotency::{self, Answer, Once},
+        webhooks::client_scope,
+    },
+    ports::ids::random,
+    store::{self, StoreError, endpoints::Endpoint},
+};
+
+/// An endpoint and its secret, which is shown this once.
+#[derive(Debug, Clone)]
+pub struct NewEndpoint {
+    /// The endpoint.
+    pub endpoint: Endpoint,
+    /// 64 hexadecimal digits.
+    pub secret: Secret,
+}
+
+/// Registers an endpoint of the caller's client ID; `render` writes the answer that a repeated call gets.
+///
+/// Errors: a URL that is not allowed (400), one that is registered already (409).
+/// Source: seed §4.8; decisions D16, D20, D22.
+pub async fn run(
+    ctx: &Ctx,
+    caller: &Caller,
+    url: &str,
+    once: Option<&Once>,
+    render: impl FnOnce(&NewEndpoint) -> String,
+) -> FlowResult<Answer<NewEndpoint>> {
+    let scope = client_scope(caller)?;
+    if let Some(once) = once
+        && let Some(sealed) = idempotency::find(ctx, caller, once).await?
+    {
+        let opened = ctx.sealer.open(&sealed, &once.key).map_err(crate::flows::Fault)?;
+        return Ok(Answer::Replayed(opened.reveal().to_owned()));
+    }
+    let url = ctx.rules.url_policy.check(url).map_err(|message| Refusal::field("url", message))?;
+    let secret = Secret::new(hex::encode(random::<32>(ctx.ids.as_ref())));
+    let endpoint = Endpoint {
+        id: EndpointId(ctx.ids.ulid()),
+        platform: scope.platform.clone(),
+        client: scope.client.clone(),
+        url: url.to_string(),
+        is_active: true,
+        created_at: ctx.clock.now(),
+    };
+    let sealed = ctx.sealer.seal(&secret, endpoint.id.as_str()).map_err(crate::flows::Fault)?;
+    let created = NewEndpoint { endpoint, secret };
+    let tx = ctx.db.begin("create_webhook").await?;
+    match store::endpoints::insert(&tx, &created.endpoint, &sealed).await {
+        Err(StoreError::Conflict(_)) => return Err(Refusal::conflict("This URL is already registered").into()),
+        other => other?,
+    }
+    if let Some(once) = once {
+        // The stored answer holds the secret, so it is sealed like the secret itself.
+        let response = Secret::new(render(&created));
+        let sealed = ctx.sealer.seal(&response, &once.key).map_err(crate::flows::Fault)?;
+        idempotency::keep(ctx, &tx, caller, once, sealed).await?;
+    }
+    tx.commit().await?;
+    Ok(Answer::Fresh(created))
+}

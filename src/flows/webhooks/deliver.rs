@@ -1,0 +1,109 @@
+//! Delivers what is due: claim a batch, send, record a batch. No transaction is open while something is sent.
+
+use crate::{
+    ctx::Ctx,
+    domain::{
+        ids::DeliveryId,
+        webhook::{AfterTry, ClaimedDelivery, LEASE_MS, TryOutcome, after_try, sign},
+    },
+    flows::FlowResult,
+    ports::outbound::OutboundPost,
+    store,
+};
+use chrono::{DateTime, TimeDelta, Utc};
+
+/// A try that was made and waits to be recorded.
+#[derive(Debug, Clone)]
+pub struct Tried {
+    /// The delivery.
+    pub delivery: ClaimedDelivery,
+    /// What came of it.
+    pub outcome: TryOutcome,
+    /// What follows.
+    pub after: AfterTry,
+}
+
+/// Claims up to `limit` due deliveries for the holder of `lease_token`.
+///
+/// A lease that ran out is claimed again with the same retry count: a crash may add requests, it never takes one of
+/// the four tries away. Source: reliability rules A.5.
+pub async fn claim(ctx: &Ctx, lease_token: &str, limit: u64) -> FlowResult<Vec<ClaimedDelivery>> {
+    let now = ctx.clock.now();
+    let lease_until = now + TimeDelta::milliseconds(LEASE_MS);
+    let tx = ctx.db.begin("claim_deliveries").await?;
+    let claimed = store::outbox::claim_due(&tx, now, lease_until, lease_token, limit).await?;
+    tx.commit().await?;
+    Ok(claimed)
+}
+
+/// Sends one claimed delivery.
+pub async fn send(ctx: &Ctx, delivery: ClaimedDelivery) -> Tried {
+    let outcome = match post(ctx, &delivery) {
+        Ok(post) => ctx.outbound.post(post).await,
+        Err(error) => {
+            tracing::error!(delivery = %delivery.id, error = format!("{error:#}"), "delivery cannot be signed");
+            let now = ctx.clock.now();
+            let error = Some("the secret of the endpoint cannot be opened".to_owned());
+            TryOutcome { status: None, error, response: None, started_at: now, ended_at: now }
+        }
+    };
+    let after = after_try(delivery.retry_count, &outcome);
+    if !outcome.is_success() {
+        tracing::warn!(
+            delivery = %delivery.id, endpoint = %delivery.endpoint, url = delivery.url, retry_count = delivery.retry_count,
+            status = outcome.status, error = outcome.error, exhausted = after == AfterTry::Exhausted, "delivery failed"
+        );
+    }
+    let result = if outcome.is_success() { "delivered" } else { "failed" };
+    metrics::counter!("prs_webhook_tries_total", "result" => result).increment(1);
+    Tried { delivery, outcome, after }
+}
+
+/// Signs a delivery and writes its headers. Source: seed §6.1 (3, 4).
+fn post(ctx: &Ctx, delivery: &ClaimedDelivery) -> anyhow::Result<OutboundPost> {
+    let secret = ctx.sealer.open(&delivery.secret_sealed, delivery.endpoint.as_str())?;
+    let prefix = &ctx.rules.header_prefix;
+    let mut headers = vec![
+        (format!("{prefix}-signature"), sign(secret.reveal(), delivery.body.as_bytes())),
+        (format!("{prefix}-delivery"), delivery.id.to_string()),
+        (format!("{prefix}-retry-count"), delivery.retry_count.to_string()),
+    ];
+    if delivery.is_test {
+        headers.push((format!("{prefix}-test"), "true".to_owned()));
+    }
+    Ok(OutboundPost { url: delivery.url.clone(), headers, body: delivery.body.clone() })
+}
+
+/// Records tries together. A try whose lease was taken over by somebody else is dropped.
+pub async fn record(ctx: &Ctx, lease_token: &str, tried: &[Tried]) -> FlowResult<()> {
+    if tried.is_empty() {
+        return Ok(());
+    }
+    let rows: Vec<_> = tried
+        .iter()
+        .map(|tried| store::outbox::FinishedTry {
+            delivery: tried.delivery.clone(),
+            outcome: tried.outcome.clone(),
+            after: tried.after,
+            attempt_id: ctx.ids.ulid(),
+        })
+        .collect();
+    let tx = ctx.db.begin("record_tries").await?;
+    store::outbox::finish_batch(&tx, lease_token, &rows).await?;
+    tx.commit().await?;
+    Ok(())
+}
+
+/// Hands back what a stopping worker has claimed and not sent.
+pub async fn release(ctx: &Ctx, lease_token: &str) -> FlowResult<()> {
+    let tx = ctx.db.begin("release_deliveries").await?;
+    store::outbox::release(&tx, lease_token).await?;
+    tx.commit().await?;
+    Ok(())
+}
+
+/// When the next delivery is due.
+pub async fn next_due(ctx: &Ctx) -> FlowResult<Option<DateTime<Utc>>> {
+    Ok(store::outbox::next_due(ctx.db.reader()).await?)
+}
+

@@ -1,0 +1,87 @@
+//! Sends a signed test delivery to every active endpoint of a client ID.
+
+use crate::{
+    ctx::Ctx,
+    domain::{
+        caller::Caller,
+        event::CLIENT_KINDS,
+        ids::{DeliveryId, EventId},
+        refusal::Refusal,
+    },
+    flows::{
+        FlowResult, sample_body,
+        webhooks::{client_scope, deliver},
+    },
+    store,
+};
+use chrono::TimeDelta;
+use futures_util::future::join_all;
+
+/// How many endpoints took the test and how many did not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TestResult {
+    /// Taken.
+    pub sent: u32,
+    /// Not taken.
+    pub failed: u32,
+}
+
+/// Sends a sample of an event: the first try is made at once, failed ones are not tried again.
+///
+/// Errors: an unknown event type (400). Source: seed §4.8, §6.1 (7); contract events §4.
+pub async fn run(ctx: &Ctx, caller: &Caller, event_type: &str) -> FlowResult<TestResult> {
+    let scope = client_scope(caller)?;
+    let kind = CLIENT_KINDS.into_iter().find(|kind| *kind == event_type);
+    let kind = kind.ok_or_else(|| Refusal::field("eventType", format!("must be one of {}", CLIENT_KINDS.join(", "))))?;
+    let body = sample_body(ctx, kind)?;
+    let endpoints = store::endpoints::list(ctx.db.reader(), &scope).await?;
+    let active: Vec<_> = endpoints.into_iter().filter(|endpoint| endpoint.is_active).collect();
+    if active.is_empty() {
+        return Ok(TestResult { sent: 0, failed: 0 });
+    }
+    let now = ctx.clock.now();
+    let event = EventId(ctx.ids.ulid());
+    // The rows are born claimed by this call, so that the worker leaves them alone.
+    let lease_token = ctx.ids.ulid();
+    let tx = ctx.db.begin("send_test").await?;
+    store::outbox::insert_event(
+        &tx,
+        &store::outbox::NewEvent {
+            id: event.clone(),
+            platform: scope.platform.clone(),
+            client: scope.client.clone(),
+            kind: kind.to_owned(),
+            deduplication_key: format!("test:{event}"),
+            request_id: None,
+            body,
+            created_at: now,
+        },
+    )
+    .await?;
+    let deliveries: Vec<_> = active
+        .iter()
+        .map(|endpoint| store::outbox::NewDelivery {
+            id: DeliveryId(ctx.ids.ulid()),
+            event: event.clone(),
+            endpoint: endpoint.id.clone(),
+            platform: scope.platform.clone(),
+            is_test: true,
+            next_at: now,
+            created_at: now,
+        })
+        .collect();
+    store::outbox::insert_deliveries(&tx, &deliveries).await?;
+    let lease_until = now + TimeDelta::milliseconds(crate::domain::webhook::LEASE_MS);
+    let claimed = store::outbox::claim_event(&tx, &event, lease_until, &lease_token).await?;
+    tx.commit().await?;
+    let mut tried = join_all(claimed.into_iter().map(|delivery| deliver::send(ctx, delivery))).await;
+    for one in &mut tried {
+        if !one.outcome.is_success() {
+            one.after = crate::domain::webhook::AfterTry::Exhausted;
+        }
+    }
+    deliver::record(ctx, &lease_token, &tried).await?;
+    let sent = tried.iter().filter(|tried| tried.outcome.is_success()).count();
+    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    Ok(TestResult { sent: count(sent), failed: count(tried.len() - sent) })
+}

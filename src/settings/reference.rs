@@ -1,0 +1,49 @@
+//! The reference of all settings, written from the types, so that it cannot fall behind.
+
+use super::{ChainSettings, Settings};
+use serde_json::Value;
+use std::fmt::Write;
+
+/// The text of `docs/settings.md`.
+pub fn markdown() -> String {
+    let schema = serde_json::to_value(schemars::schema_for!(Settings)).unwrap_or_default();
+    let defaults = serde_json::to_value(Settings::default()).unwrap_or_default();
+    let mut text = String::from(
+        "# Settings\n\nWritten from the code by `cargo xtask openapi generate`; do not edit.\n\nOrder: compiled-in defaults, \
+         `prs.toml` (or `--config FILE`), environment.\nA setting `section.name` is `PRS_SECTION__NAME` in the environment; \
+         lists are written `[a, b]`.\n`prs serve --print-config` shows the result with secrets hidden.\nA setting that does \
+         not parse, or that nobody knows, stops the start.\n\n| setting | default | meaning |\n|---|---|---|\n",
+    );
+    for (section, section_schema) in properties(&schema) {
+        let resolved = resolve(&schema, section_schema);
+        if section == "chains" {
+            let chain = serde_json::to_value(schemars::schema_for!(ChainSettings)).unwrap_or_default();
+            let defaults = serde_json::to_value(ChainSettings::default()).unwrap_or_default();
+            rows(&mut text, "chains.<network>", &chain, &defaults);
+        } else {
+            rows(&mut text, section, resolved, &defaults[section]);
+        }
+    }
+    text
+}
+
+fn rows(text: &mut String, section: &str, schema: &Value, defaults: &Value) {
+    for (name, property) in properties(schema) {
+        let default = match &defaults[name] {
+            Value::Null => "–".to_owned(),
+            Value::String(text) => format!("`{text}`"),
+            other => format!("`{other}`"),
+        };
+        let meaning = property["description"].as_str().unwrap_or_default().replace('\n', " ").replace('|', "\\|");
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "| `{section}.{name}` | {default} | {meaning} |");
+    }
+}
+
+fn properties(schema: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    schema["properties"].as_object().into_iter().flatten()
+}
+
+fn resolve<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
+    schema["$ref"].as_str().and_then(|pointer| root.pointer(pointer.trim_start_matches('#'))).unwrap_or(schema)
+}
