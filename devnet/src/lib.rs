@@ -1,1 +1,151 @@
-//! Local chain.
+//! The local chain that `prs dev` and the tests share: the real `anvil` node with the published payment contracts,
+//! test tokens and a few contracts of our own, all at the same addresses every time.
+//!
+//! ```no_run
+//! # async fn example() -> anyhow::Result<()> {
+//! let chain = devnet::Devnet::start(devnet::Options::default()).await?;
+//! let fau = chain.balance_of(chain.tokens().fau, chain.accounts()[1].address).await?;
+//! # let _ = fau;
+//! # Ok(())
+//! # }
+//! ```
+
+mod bytecode;
+mod control;
+mod deployment;
+mod node;
+mod rpc;
+
+use std::time::Duration;
+
+use alloy::primitives::{Address, B256};
+use anyhow::Context as _;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+pub use control::{Block, ReorgTransaction, TxReceiptLite};
+pub use deployment::{
+    Contracts, EUR_PRICE_E8_USD, GBP_PRICE_E8_USD, NATIVE_PRICE_E8_USD, TOKEN_PRICE_E8_USD, Tokens, currency_hash,
+    native_currency_hash,
+};
+pub use node::{anvil_path, dir};
+pub use rpc::RpcError;
+
+/// Index of the account that may trigger recurring payments.
+pub const RELAYER_INDEX: usize = 9;
+
+/// Index of the account that owns the deployed smart wallet.
+pub const SMART_WALLET_OWNER_INDEX: usize = 8;
+
+/// When the chain produces blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockTime {
+    /// A block for every transaction, at once.
+    Instant,
+    /// A block every so many milliseconds, empty or not.
+    EveryMs(u64),
+}
+
+/// How a chain is started.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The chain's id. It also decides which native currency the conversion contracts know.
+    pub chain_id: u64,
+    /// The port on 127.0.0.1; a free one if `None`.
+    pub port: Option<u16>,
+    /// When blocks are produced.
+    pub block_time: BlockTime,
+    /// `safe` lags the head by this many blocks and `finalized` by twice as many.
+    pub slots_in_an_epoch: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            chain_id: 11_155_111,
+            port: None,
+            block_time: BlockTime::Instant,
+            slots_in_an_epoch: 1,
+        }
+    }
+}
+
+/// An account that the node holds unlocked and funded.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Account {
+    /// The account's address.
+    pub address: Address,
+    /// Its private key, which is public knowledge and worth nothing on any other chain.
+    pub private_key: B256,
+}
+
+/// A running chain with everything deployed. Dropping it ends the node.
+pub struct Devnet {
+    node: node::Node,
+    rpc: rpc::Rpc,
+    chain_id: u64,
+    contracts: Contracts,
+    tokens: Tokens,
+}
+
+impl Devnet {
+    /// Starts a node and deploys everything.
+    pub async fn start(options: Options) -> anyhow::Result<Self> {
+        let node = node::Node::start(&options).await?;
+        let rpc = rpc::Rpc::new(node.url())?;
+        rpc.wait_for_chain(options.chain_id, Duration::from_secs(10)).await?;
+        // The node prints every call otherwise, which nobody reads.
+        rpc.call("anvil_setLoggingEnabled", json!([false])).await?;
+        let (contracts, tokens) = deployment::deploy(&rpc, node.accounts(), options.chain_id)
+            .await
+            .context("the contracts of the local chain could not be deployed")?;
+        if options.block_time == BlockTime::Instant {
+            rpc.call("evm_setAutomine", json!([true])).await?;
+        }
+        Ok(Self {
+            node,
+            rpc,
+            chain_id: options.chain_id,
+            contracts,
+            tokens,
+        })
+    }
+
+    /// Where the node answers JSON-RPC.
+    pub fn rpc_url(&self) -> &str {
+        self.node.url()
+    }
+
+    /// The chain's id.
+    pub fn chain_id(&self) -> u64 {
+        self.chain_id
+    }
+
+    /// The node's ten accounts. The first one deployed the contracts and owns them.
+    pub fn accounts(&self) -> &[Account] {
+        self.node.accounts()
+    }
+
+    /// Where the contracts are.
+    pub fn contracts(&self) -> &Contracts {
+        &self.contracts
+    }
+
+    /// Where the tokens are.
+    pub fn tokens(&self) -> &Tokens {
+        &self.tokens
+    }
+
+    /// What `prs dev --json` prints about the chain; `network` is the name under which it serves the chain.
+    pub fn summary(&self, network: &str) -> Value {
+        json!({
+            "rpcUrl": self.rpc_url(),
+            "chainId": self.chain_id,
+            "network": network,
+            "accounts": self.accounts(),
+            "contracts": self.contracts,
+            "tokens": self.tokens,
+        })
+    }
+}

@@ -1,0 +1,35 @@
+//! Where the contracts' creation code comes from: the published package for what is published, our artefacts for the
+//! rest. Published code is read when it is needed and never kept in the repository.
+
+use std::fs;
+
+use anyhow::Context as _;
+use serde::Deserialize;
+
+use crate::node::{dir, repair_command};
+
+const PUBLISHED: &str = "node_modules/@requestnetwork/smart-contracts/dist/src/types/factories/src/contracts";
+
+/// The creation code of a published contract; `path` is its place below the package's factories, without the ending.
+pub(crate) fn published(path: &str) -> anyhow::Result<Vec<u8>> {
+    let file = dir().join(PUBLISHED).join(format!("{path}__factory.js"));
+    let text = fs::read_to_string(&file)
+        .with_context(|| format!("the published contract {path} is not installed: {}", repair_command()))?;
+    let start = "_bytecode = \"";
+    text.find(start)
+        .and_then(|at| text[at + start.len()..].split('"').next())
+        .with_context(|| format!("{} holds no bytecode", file.display()))
+        .and_then(|code| hex::decode(code).with_context(|| format!("{} holds malformed bytecode", file.display())))
+}
+
+/// The creation code of one of our own contracts.
+pub(crate) fn own(name: &str) -> anyhow::Result<Vec<u8>> {
+    #[derive(Deserialize)]
+    struct Artifact {
+        bytecode: String,
+    }
+    let file = dir().join("artifacts").join(format!("{name}.json"));
+    let text = fs::read_to_string(&file).with_context(|| format!("{} cannot be read", file.display()))?;
+    let artifact: Artifact = serde_json::from_str(&text).with_context(|| format!("{} is malformed", file.display()))?;
+    hex::decode(artifact.bytecode).with_context(|| format!("{} holds malformed bytecode", file.display()))
+}

@@ -1,0 +1,261 @@
+//! The node's process: where the binary is, how it starts, and that it never outlives us.
+
+use std::{
+    env, fs,
+    io::{BufRead as _, BufReader, Read as _},
+    os::unix::{fs::PermissionsExt as _, process::CommandExt as _},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use alloy::primitives::{Address, B256};
+use anyhow::{Context as _, anyhow, bail};
+use tokio::{sync::oneshot, time::timeout};
+
+use crate::{Account, BlockTime, Options};
+
+const ANVIL_IN_DIR: &str = "node_modules/@foundry-rs/anvil-linux-amd64/bin/anvil";
+const ACCOUNT_COUNT: usize = 10;
+const START_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// The command that fetches the node and the published contracts.
+pub(crate) fn repair_command() -> String {
+    format!("run `npm ci --ignore-scripts` in {}", dir().display())
+}
+
+/// The folder with the pinned node, the published bytecode and our artefacts: `PRS_DEVNET`, else the folder of this
+/// crate, else `./devnet`.
+pub fn dir() -> PathBuf {
+    if let Some(path) = env::var_os("PRS_DEVNET") {
+        return path.into();
+    }
+    let of_the_crate = Path::new(env!("CARGO_MANIFEST_DIR"));
+    if of_the_crate.is_dir() {
+        of_the_crate.to_owned()
+    } else {
+        PathBuf::from("devnet")
+    }
+}
+
+/// The node's binary: `PRS_ANVIL`, else an `anvil` on the PATH, else the one that npm fetched into [`dir`].
+pub fn anvil_path() -> anyhow::Result<PathBuf> {
+    if let Some(path) = env::var_os("PRS_ANVIL").map(PathBuf::from) {
+        if is_executable(&path) {
+            return Ok(path);
+        }
+        bail!("PRS_ANVIL is {}, which is not an executable file", path.display());
+    }
+    if let Some(path) = on_path("anvil") {
+        return Ok(path);
+    }
+    // The package's binary itself, because its wrapper script leaves the node running when the script is killed.
+    let fetched = dir().join(ANVIL_IN_DIR);
+    if is_executable(&fetched) {
+        return Ok(fetched);
+    }
+    bail!(
+        "the local chain node `anvil` is not installed: {}, or name a binary in PRS_ANVIL",
+        repair_command()
+    )
+}
+
+fn on_path(program: &str) -> Option<PathBuf> {
+    env::split_paths(&env::var_os("PATH")?)
+        .map(|folder| folder.join(program))
+        .find(|path| is_executable(path))
+}
+
+fn is_executable(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+}
+
+/// What the node prints once it listens.
+struct Announcement {
+    url: String,
+    accounts: Vec<Account>,
+}
+
+/// A running node. Dropping it kills the process.
+pub(crate) struct Node {
+    child: Child,
+    reader: Option<JoinHandle<()>>,
+    announcement: Announcement,
+}
+
+impl Node {
+    /// Starts the node and waits until it listens.
+    pub(crate) async fn start(options: &Options) -> anyhow::Result<Self> {
+        let command = command(&anvil_path()?, options);
+        let (spawned_sender, spawned) = oneshot::channel();
+        let (announcement_sender, announcement) = oneshot::channel();
+        // The kernel ends the node when the *thread* that started it ends, so a thread of its own starts it and stays
+        // for as long as the node runs, whatever becomes of the async runtime.
+        let reader = thread::Builder::new()
+            .name("anvil".to_owned())
+            .spawn(move || follow(command, spawned_sender, announcement_sender))?;
+        let child = spawned
+            .await
+            .context("the thread of the local chain node ended early")??;
+        let mut node = Self {
+            child,
+            reader: Some(reader),
+            announcement: Announcement {
+                url: String::new(),
+                accounts: Vec::new(),
+            },
+        };
+        node.announcement = timeout(START_TIMEOUT, announcement)
+            .await
+            .context("the local chain node did not start in time")?
+            .context("the thread of the local chain node ended early")??;
+        Ok(node)
+    }
+
+    /// Where it answers JSON-RPC.
+    pub(crate) fn url(&self) -> &str {
+        &self.announcement.url
+    }
+
+    /// The accounts that it holds unlocked.
+    pub(crate) fn accounts(&self) -> &[Account] {
+        &self.announcement.accounts
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        // Both fail only if the process is gone already, which is what is wanted.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if let Some(reader) = self.reader.take() {
+            let _ = reader.join();
+        }
+    }
+}
+
+fn command(anvil: &Path, options: &Options) -> Command {
+    // A killed parent runs no `Drop`; `setpriv` asks the kernel to end the node in that case too. It belongs to
+    // util-linux, so it is missing on exotic systems only, where `Drop` has to suffice.
+    let mut command = match on_path("setpriv") {
+        Some(setpriv) => {
+            let mut command = Command::new(setpriv);
+            command.args(["--pdeathsig", "KILL", "--"]).arg(anvil);
+            command
+        }
+        None => Command::new(anvil),
+    };
+    command
+        .args(["--host", "127.0.0.1", "--port", &options.port.unwrap_or(0).to_string()])
+        .args(["--chain-id", &options.chain_id.to_string()])
+        .args(["--accounts", &ACCOUNT_COUNT.to_string()])
+        .args(["--slots-in-an-epoch", &options.slots_in_an_epoch.to_string()])
+        // Transactions of one block stay in the order in which they were sent.
+        .args(["--order", "fifo"])
+        // The gas limit of each transaction counts against the block, and ours are generous.
+        .args(["--gas-limit", "1000000000"]);
+    match options.block_time {
+        BlockTime::Instant => command.arg("--no-mining"),
+        BlockTime::EveryMs(ms) => command.args(["--block-time", &format!("{}.{:03}", ms / 1000, ms % 1000)]),
+    };
+    command
+        .env_remove("RUST_LOG")
+        // Away from the terminal's group, so that an interrupt reaches us first and we can end in order.
+        .process_group(0)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// Starts the node, reports what it announces, and then reads on so that it never blocks on a full pipe.
+fn follow(
+    mut command: Command,
+    spawned: oneshot::Sender<anyhow::Result<Child>>,
+    announcement: oneshot::Sender<anyhow::Result<Announcement>>,
+) {
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => {
+            // The receiver is gone if the start was given up, and then nobody wants to know.
+            let _ = spawned.send(Err(anyhow!(error).context("the local chain node cannot be started")));
+            return;
+        }
+    };
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    if let Err(Ok(mut unwanted)) = spawned.send(Ok(child)) {
+        let _ = unwanted.kill();
+        let _ = unwanted.wait();
+        return;
+    }
+    let complaints = thread::spawn(move || {
+        let mut text = Vec::new();
+        if let Some(mut stderr) = stderr {
+            let _ = stderr.read_to_end(&mut text);
+        }
+        String::from_utf8_lossy(&text).trim().to_owned()
+    });
+    let mut lines = stdout
+        .into_iter()
+        .flat_map(|stdout| BufReader::new(stdout).lines())
+        .map_while(Result::ok);
+    match announced(&mut lines) {
+        Some(announced) => {
+            let _ = announcement.send(announced);
+            lines.for_each(drop);
+            let text = complaints.join().unwrap_or_default();
+            if !text.is_empty() {
+                tracing::warn!(text, "the local chain node complained");
+            }
+        }
+        None => {
+            let text = complaints.join().unwrap_or_default();
+            let _ = announcement.send(Err(anyhow!("the local chain node ended at its start: {text}")));
+        }
+    }
+}
+
+/// Reads up to the line that says where the node listens; `None` if it ended before.
+fn announced(lines: &mut impl Iterator<Item = String>) -> Option<anyhow::Result<Announcement>> {
+    let (mut addresses, mut keys) = (Vec::new(), Vec::new());
+    for line in lines {
+        if let Some(socket) = line.strip_prefix("Listening on ") {
+            let accounts = accounts(&addresses, &keys);
+            return Some(accounts.map(|accounts| Announcement {
+                url: format!("http://{}", socket.trim()),
+                accounts,
+            }));
+        }
+        // Both lists have lines such as `(3) 0x…`; only their lengths tell an address from a key.
+        let Some(word) = line.strip_prefix('(').and_then(|line| line.split_whitespace().nth(1)) else {
+            continue;
+        };
+        match word.len() {
+            42 => addresses.push(word.to_owned()),
+            66 => keys.push(word.to_owned()),
+            _ => {}
+        }
+    }
+    None
+}
+
+fn accounts(addresses: &[String], keys: &[String]) -> anyhow::Result<Vec<Account>> {
+    if addresses.len() != ACCOUNT_COUNT || keys.len() != ACCOUNT_COUNT {
+        bail!(
+            "the local chain node announced {} addresses and {} keys",
+            addresses.len(),
+            keys.len()
+        );
+    }
+    addresses
+        .iter()
+        .zip(keys)
+        .map(|(address, key)| {
+            Ok(Account {
+                address: address.parse::<Address>()?,
+                private_key: key.parse::<B256>()?,
+            })
+        })
+        .collect()
+}

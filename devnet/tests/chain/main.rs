@@ -1,0 +1,29 @@
+//! The local chain, seen from outside.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test fails by panicking, in its helping functions too"
+)]
+
+mod artifacts;
+mod contracts;
+mod deployment;
+mod history;
+mod payments;
+mod recurring;
+
+use alloy::primitives::U256;
+use devnet::{Devnet, Options, RpcError};
+
+async fn started() -> Devnet {
+    Devnet::start(Options::default()).await.unwrap()
+}
+
+fn units(amount: u64) -> U256 {
+    U256::from(amount)
+}
+
+/// What the node said about a call that it refused, with the revert bytes.
+fn refusal<T: std::fmt::Debug>(result: anyhow::Result<T>) -> String {
+    result.unwrap_err().downcast::<RpcError>().unwrap().to_string()
+}
