@@ -1,1 +1,25 @@
-//! Placeholder floor.
+//! Floor 4: loops around one flow each: fixed pace, bounded batch, back-off, shutdown.
+
+pub mod deliver_webhooks;
+pub mod watch_chains;
+
+use crate::ctx::Ctx;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+/// What a running worker shows to the outside.
+#[derive(Clone, Default)]
+pub struct Workers {
+    /// Where each chain stands.
+    pub positions: watch_chains::Positions,
+}
+
+/// Starts every worker; they end when `stop` is cancelled, after handing back what they hold.
+pub fn start(ctx: &Ctx, options: deliver_webhooks::Options, polls: watch_chains::Polls, stop: &CancellationToken, tasks: &TaskTracker) -> Workers {
+    let workers = Workers::default();
+    for (network, chain) in ctx.chains.iter() {
+        let poll = polls.get(network).copied().unwrap_or(watch_chains::POLL_DEFAULT);
+        tasks.spawn(watch_chains::run(ctx.clone(), chain.clone(), poll, workers.positions.clone(), stop.clone()));
+    }
+    tasks.spawn(deliver_webhooks::run(ctx.clone(), options, stop.clone()));
+    workers
+}

@@ -1,0 +1,99 @@
+//! Provisioning commands. Secrets are shown once.
+
+use crate::{
+    boot::{context, open_database},
+    domain::ids::{ApiKeyId, PlatformId},
+    flows,
+    settings::Settings,
+};
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+/// Verbs of `prs admin`.
+#[derive(Debug, Subcommand)]
+pub enum AdminVerb {
+    /// Tenants.
+    Platform {
+        #[command(subcommand)]
+        verb: PlatformVerb,
+    },
+    /// API keys of a tenant.
+    ApiKey {
+        #[command(subcommand)]
+        verb: ApiKeyVerb,
+    },
+}
+
+/// Verbs of `prs admin platform`.
+#[derive(Debug, Subcommand)]
+pub enum PlatformVerb {
+    /// Creates a tenant.
+    Create {
+        /// Name for people.
+        #[arg(long)]
+        name: String,
+        #[command(flatten)]
+        output: Output,
+    },
+}
+
+/// Verbs of `prs admin api-key`.
+#[derive(Debug, Subcommand)]
+pub enum ApiKeyVerb {
+    /// Makes a key; it is shown this once.
+    Create {
+        /// Tenant.
+        #[arg(long)]
+        platform: String,
+        /// Name for people.
+        #[arg(long)]
+        label: Option<String>,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Revokes a key for good.
+    Revoke {
+        /// Id of the key, as `create` printed it.
+        id: String,
+        #[command(flatten)]
+        output: Output,
+    },
+}
+
+/// How results are printed.
+#[derive(Debug, Args)]
+pub struct Output {
+    /// Prints JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs a verb.
+pub async fn run(settings: &Settings, verb: AdminVerb) -> anyhow::Result<()> {
+    let ctx = context(settings, open_database(settings).await?)?;
+    match verb {
+        AdminVerb::Platform { verb: PlatformVerb::Create { name, output } } => {
+            let id = flows::platforms::create::run(&ctx, &name).await?;
+            print(&output, &json!({ "id": id.as_str(), "name": name }));
+        }
+        AdminVerb::ApiKey { verb: ApiKeyVerb::Create { platform, label, output } } => {
+            let (id, key) = flows::platforms::api_keys::create(&ctx, &PlatformId(platform), label.as_deref()).await?;
+            print(&output, &json!({ "id": id.as_str(), "apiKey": key.reveal() }));
+        }
+        AdminVerb::ApiKey { verb: ApiKeyVerb::Revoke { id, output } } => {
+            flows::platforms::api_keys::revoke(&ctx, &ApiKeyId(id.clone())).await?;
+            print(&output, &json!({ "id": id, "revoked": true }));
+        }
+    }
+    Ok(())
+}
+
+fn print(output: &Output, result: &Value) {
+    if output.json {
+        println!("{result}");
+        return;
+    }
+    for (name, value) in result.as_object().into_iter().flatten() {
+        println!("{name}: {}", value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+    }
+}

@@ -1,0 +1,180 @@
+//! `prs dev`: the whole service on one machine, with a chain of its own.
+
+use super::{cli::Role, context, open_database, serve};
+use crate::{
+    domain::{
+        caller::{Caller, Credential},
+        ids::{ApiKeyId, PlatformId},
+    },
+    flows::{self, client_ids::create::NewClientId, idempotency::Answer},
+    settings::{ChainSettings, Settings},
+};
+use anyhow::{Context, bail};
+use clap::Args;
+use devnet::{BlockTime, Devnet, Options};
+use serde_json::json;
+use std::{
+    collections::BTreeMap,
+    net::{SocketAddr, TcpListener},
+    path::PathBuf,
+};
+
+/// Pause between two looks at the local chain.
+const POLL_MS: u64 = 50;
+
+/// Arguments of `prs dev`.
+#[derive(Debug, Args)]
+pub struct DevArguments {
+    /// Prints one line of JSON when ready.
+    #[arg(long)]
+    json: bool,
+    /// Port of the service; a free one when absent and 8080 is taken.
+    #[arg(long)]
+    port: Option<u16>,
+    /// Folder that keeps the database; a temporary one when absent.
+    #[arg(long)]
+    data: Option<PathBuf>,
+    /// Time between blocks in milliseconds; absent, every transaction makes its block at once.
+    #[arg(long)]
+    block_ms: Option<u64>,
+    /// JSON-RPC address that the service uses instead of the local node's own, for example a proxy in front of it.
+    #[arg(long)]
+    rpc_url: Vec<String>,
+}
+
+/// Runs until interrupted; the chain ends with the process, the database too unless `--data` keeps it.
+pub async fn run(arguments: &DevArguments) -> anyhow::Result<()> {
+    let block_time = arguments.block_ms.map_or(BlockTime::Instant, BlockTime::EveryMs);
+    let chain = Devnet::start(Options { block_time, ..Options::default() }).await.context("local chain")?;
+    let kept = arguments.data.clone();
+    let folder = kept.clone().unwrap_or_else(|| std::env::temp_dir().join(format!("prs-dev-{}", std::process::id())));
+    std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    let result = serve_on(arguments, &chain, &folder).await;
+    if kept.is_none() {
+        // The folder is ours alone; what cannot be removed is left to the system.
+        let _ = std::fs::remove_dir_all(&folder);
+    }
+    result
+}
+
+async fn serve_on(arguments: &DevArguments, chain: &Devnet, folder: &std::path::Path) -> anyhow::Result<()> {
+    let mut settings = Settings::default();
+    settings.http.listen = SocketAddr::from(([127, 0, 0, 1], port(arguments.port)?));
+    settings.database.url = match std::env::var("PRS_DATABASE__URL") {
+        Ok(url) => url,
+        Err(_) => format!("sqlite:{}", folder.join("prs.db").display()),
+    };
+    if !settings.database.url.starts_with("sqlite:") {
+        settings.secrets.master_key = Some(std::env::var("PRS_SECRETS__MASTER_KEY").unwrap_or_else(|_| "0".repeat(64)));
+    }
+    settings.chains.insert("sepolia".to_owned(), chain_settings(arguments, chain));
+    settings.validate()?;
+    let ctx = context(&settings, open_database(&settings).await?)?;
+    let seeded = seed(&ctx).await?;
+    let base = settings.public_url();
+    let line = json!({
+        "baseUrl": base,
+        "authUrl": settings.auth_url(),
+        "payUrl": settings.pay_url(),
+        "docsUrl": format!("{base}/docs"),
+        "metricsUrl": format!("{base}/metrics"),
+        "databaseUrl": settings.database.url,
+        "platform": { "id": seeded.platform.as_str(), "name": PLATFORM_NAME },
+        "apiKey": seeded.api_key,
+        "clientId": seeded.client_id,
+        "clientOrigin": CLIENT_ORIGIN,
+        "backendClientId": seeded.backend_client_id,
+        "chain": chain.summary("sepolia"),
+    });
+    let is_json = arguments.json;
+    serve::run_with(&settings, ctx, Role::All, move || {
+        if is_json {
+            println!("{line}");
+        } else {
+            println!("Swagger UI        {}", line["docsUrl"].as_str().unwrap_or_default());
+            println!("API key           {}", line["apiKey"].as_str().unwrap_or_default());
+            println!("Client ID         {} (from {CLIENT_ORIGIN})", line["clientId"].as_str().unwrap_or_default());
+            println!("Backend client ID {}", line["backendClientId"].as_str().unwrap_or_default());
+            println!("Local chain       {}", line["chain"]["rpcUrl"].as_str().unwrap_or_default());
+            println!("Stop with Ctrl-C.");
+        }
+    })
+    .await
+}
+
+const PLATFORM_NAME: &str = "Development";
+const CLIENT_ORIGIN: &str = "http://localhost:3000";
+
+/// The wanted port, or 8080, or any free one.
+fn port(wanted: Option<u16>) -> anyhow::Result<u16> {
+    let bind = |port: u16| TcpListener::bind(("127.0.0.1", port)).and_then(|listener| listener.local_addr()).map(|a| a.port());
+    match wanted {
+        Some(port) if port != 0 => Ok(port),
+        Some(_) => bind(0).context("free port"),
+        None => bind(8080).or_else(|_| bind(0)).context("free port"),
+    }
+}
+
+fn chain_settings(arguments: &DevArguments, chain: &Devnet) -> ChainSettings {
+    let contracts = chain.contracts();
+    let named = [
+        ("ERC20FeeProxy", contracts.erc20_fee_proxy),
+        ("EthereumFeeProxy", contracts.ethereum_fee_proxy),
+        ("ERC20Proxy", contracts.erc20_proxy),
+        ("EthereumProxy", contracts.ethereum_proxy),
+        ("Erc20ConversionProxy", contracts.erc20_conversion_proxy),
+        ("EthConversionProxy", contracts.eth_conversion_proxy),
+        ("ChainlinkConversionPath", contracts.chainlink_conversion_path),
+        ("BatchConversionPayments", contracts.batch_conversion_payments),
+        ("BatchPayments", contracts.batch_payments),
+        ("ERC20SwapToPay", contracts.erc20_swap_to_pay),
+        ("SingleRequestProxyFactory", contracts.single_request_proxy_factory),
+        ("ERC20RecurringPaymentProxy", contracts.recurring_payment_proxy),
+    ];
+    let tokens = chain.tokens();
+    let named_tokens = [("FAU", tokens.fau), ("USDC", tokens.usdc), ("USDT", tokens.usdt)];
+    let texts = |pairs: &[(&str, alloy::primitives::Address)]| -> BTreeMap<String, String> {
+        pairs.iter().map(|(name, address)| ((*name).to_owned(), address.to_string())).collect()
+    };
+    let rpc_urls = if arguments.rpc_url.is_empty() { vec![chain.rpc_url().to_owned()] } else { arguments.rpc_url.clone() };
+    ChainSettings {
+        rpc_urls,
+        confirmations: Some(1),
+        start_block: Some(0),
+        poll_ms: POLL_MS,
+        contracts: texts(&named),
+        tokens: texts(&named_tokens),
+        ..ChainSettings::default()
+    }
+}
+
+struct Seeded {
+    platform: PlatformId,
+    api_key: String,
+    client_id: String,
+    backend_client_id: String,
+}
+
+/// Makes a tenant with an API key, a client ID for a page and one for a backend.
+async fn seed(ctx: &crate::ctx::Ctx) -> anyhow::Result<Seeded> {
+    let platform = flows::platforms::create::run(ctx, PLATFORM_NAME).await?;
+    let (_, key) = flows::platforms::api_keys::create(ctx, &platform, Some("prs dev")).await?;
+    let caller =
+        Caller { platform: platform.clone(), credential: Credential::ApiKey { id: ApiKeyId(platform.to_string()) } };
+    let mut client_ids = Vec::new();
+    for (label, domains) in [("Page", vec![CLIENT_ORIGIN.to_owned()]), ("Backend", Vec::new())] {
+        let input = NewClientId {
+            label: label.to_owned(),
+            is_backend: domains.is_empty(),
+            allowed_domains: domains,
+            ..NewClientId::default()
+        };
+        match flows::client_ids::create::run(ctx, &caller, &input, None, |_| String::new()).await? {
+            Answer::Fresh(client) => client_ids.push(client.client_id),
+            Answer::Replayed(_) => bail!("a client ID that was just asked for existed before"),
+        }
+    }
+    let backend_client_id = client_ids.pop().unwrap_or_default();
+    let client_id = client_ids.pop().unwrap_or_default();
+    Ok(Seeded { platform, api_key: key.reveal().to_owned(), client_id, backend_client_id })
+}

@@ -1,0 +1,115 @@
+//! The only place that knows every floor: settings to database, adapters, handles, routes and workers, and back down.
+
+pub mod admin;
+pub mod cli;
+pub mod dev;
+pub mod documents;
+pub mod identity;
+pub mod serve;
+
+use crate::{
+    adapters,
+    ctx::{Ctx, Rules},
+    domain::{
+        currency::KnownContract,
+        ids::Secret,
+        network::{Family, Network},
+        webhook::UrlPolicy,
+    },
+    ports::{chain::Chain, clock::Clock, ids::Ids},
+    settings::{Settings, catalogue},
+    store::Db,
+};
+use anyhow::{Context, bail};
+use std::{collections::HashMap, fs, io::Write, os::unix::fs::OpenOptionsExt, path::PathBuf, sync::Arc, time::Duration};
+use tokio::sync::Notify;
+
+/// Opens the database and brings its schema up to date.
+pub async fn open_database(settings: &Settings) -> anyhow::Result<Db> {
+    let db = Db::connect(&settings.database.url).await.context("database.url")?;
+    db.migrate_up().await.context("the schema could not be brought up to date")?;
+    Ok(db)
+}
+
+/// Builds every handle that flows need.
+pub fn context(settings: &Settings, db: Db) -> anyhow::Result<Ctx> {
+    let clock: Arc<dyn Clock> = Arc::new(adapters::clock::SystemClock);
+    let ids: Arc<dyn Ids> = Arc::new(adapters::ids::SystemIds);
+    context_with(settings, db, clock, ids)
+}
+
+/// Like [`context`], with another clock and source of identifiers: tests fix both.
+pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> anyhow::Result<Ctx> {
+    let catalogue = catalogue::load(settings)?;
+    let mut chains: HashMap<Network, Arc<dyn Chain>> = HashMap::new();
+    for (network, chain) in settings.networks().filter(|(network, chain)| chain.is_enabled(*network)) {
+        if network.family() == Family::Tron {
+            bail!("chains.tron: this build serves EVM networks only; remove the section");
+        }
+        let contracts: Vec<KnownContract> = catalogue.contracts(network).to_vec();
+        let options = adapters::evm::EvmChainOptions {
+            network,
+            chain_id: network.chain_id(),
+            rpc_urls: chain.rpc_urls.clone(),
+            confirmations: chain.confirmations,
+            start_block: chain.start_block,
+            contracts,
+            call_timeout: Duration::from_millis(chain.call_timeout_ms),
+            clock: clock.clone(),
+        };
+        chains.insert(network, Arc::new(adapters::evm::EvmChain::new(options)?));
+    }
+    let url_policy = UrlPolicy { allow_loopback: settings.allow_loopback() };
+    let sealer = adapters::sealer::XChaChaSealer::new(&master_key(settings)?, ids.clone());
+    let rules = Rules {
+        url_policy,
+        header_prefix: settings.webhooks.header_prefix.clone(),
+        processor_crypto: settings.brand.processor_crypto.clone(),
+        processor_fiat: settings.brand.processor_fiat.clone(),
+        conversion_slippage_basis_points: settings.conversion.slippage_basis_points,
+        own_origin: origin_of(&settings.public_url()),
+        trusts_own_origin: !settings.http.production,
+    };
+    Ok(Ctx {
+        db,
+        chains: Arc::new(chains),
+        outbound: Arc::new(adapters::outbound::HttpOutbound::new(url_policy, clock.clone())?),
+        clock,
+        ids,
+        sealer: Arc::new(sealer),
+        catalogue: Arc::new(catalogue),
+        rules: Arc::new(rules),
+        due: Arc::new(Notify::new()),
+    })
+}
+
+fn origin_of(address: &str) -> String {
+    url::Url::parse(address).map(|url| url.origin().ascii_serialization()).unwrap_or_default()
+}
+
+/// The master key of the settings, or the one kept beside an embedded database.
+fn master_key(settings: &Settings) -> anyhow::Result<Secret> {
+    if let Some(key) = &settings.secrets.master_key {
+        if key.len() != 64 || !key.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            bail!("secrets.master_key: must be 64 hexadecimal digits, for example the output of `openssl rand -hex 32`");
+        }
+        return Ok(Secret::new(key.clone()));
+    }
+    let Some(path) = settings.database.url.strip_prefix("sqlite:") else {
+        bail!("secrets.master_key: is required with PostgreSQL: 64 hexadecimal digits, the same on every instance");
+    };
+    let path = PathBuf::from(path.trim_start_matches("//").split('?').next().unwrap_or_default()).with_extension("key");
+    if let Ok(key) = fs::read_to_string(&path) {
+        return Ok(Secret::new(key.trim().to_owned()));
+    }
+    let mut bytes = [0; 32];
+    adapters::ids::SystemIds.fill(&mut bytes);
+    let key = hex::encode(bytes);
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).with_context(|| {
+        format!("secrets.master_key is not set and {} could not be written", path.display())
+    })?;
+    writeln!(file, "{key}")?;
+    file.sync_all()?;
+    tracing::info!(path = %path.display(), "made a master key beside the database; keep it with your backups");
+    Ok(Secret::new(key))
+}

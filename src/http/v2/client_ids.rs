@@ -1,0 +1,216 @@
+//! Client IDs, managed with an API key.
+
+use super::Tag;
+use crate::{
+    ctx::Ctx,
+    domain::client_id,
+    flows::{self, client_ids::create::NewClientId, idempotency::Answer},
+    http::{
+        body::Body,
+        caller::{Auth, KeyOnly},
+        error::{Fail, s},
+        idempotency::{IdempotencyKey, once, replayed},
+        wire::Instant,
+    },
+};
+use poem::web::Data;
+use poem_openapi::{
+    ApiResponse, Enum, Object, OpenApi,
+    payload::Json,
+    param::Header,
+    types::ToJSON,
+};
+
+/// A new client ID.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
+pub struct CreateClientIdBody {
+    /// Name for people. Example: `Web shop`
+    #[oai(validator(min_length = 1, max_length = 100))]
+    pub label: String,
+    /// Pages that may use it: https origins without path, or http for localhost. Stored as origins. Example: `["https://shop.example.com"]`
+    #[oai(validator(min_items = 1, max_items = 10))]
+    pub allowed_domains: Vec<DomainText>,
+    /// Fee on every payment made with this client ID, 0 to 100 with at most 2 fraction digits; other than 0 it overrides the fee of a call. Example: `2.5`
+    #[oai(validator(min_length = 1, max_length = 6))]
+    pub fee_percentage: Option<String>,
+    /// Receiver of the fee; required with `feePercentage`. Example: `0x6923831ACf5c327260D7ac7C9DfF5b1c3cB3C7D7`
+    #[oai(validator(max_length = 42))]
+    pub fee_address: Option<String>,
+    /// Operator wallet, kept for commerce payments. Example: `0x6923831ACf5c327260D7ac7C9DfF5b1c3cB3C7D7`
+    #[oai(validator(max_length = 42))]
+    pub operator_wallet_address: Option<String>,
+    /// Seconds, kept for commerce payments. Example: `3600`
+    #[oai(validator(minimum(value = "0", exclusive)))]
+    pub default_pre_approval_expiry: Option<i64>,
+    /// Seconds, kept for commerce payments. Example: `86400`
+    #[oai(validator(minimum(value = "0", exclusive)))]
+    pub default_authorization_expiry: Option<i64>,
+}
+
+/// State of a client ID: in use, switched off, gone for good
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+#[oai(rename_all = "lowercase")]
+pub enum ClientIdStatus {
+    /// In use
+    Active,
+    /// Switched off
+    Inactive,
+    /// Gone for good
+    Revoked,
+}
+
+/// A client ID right after its creation.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct ClientIdCreated {
+    /// Row id for the management operations. Example: `01K9Z0T3G9R5M1N2P3Q4R5S6T7`
+    #[oai(validator(max_length = 26))]
+    pub id: String,
+    /// The public text that calls carry in `x-client-id`. Example: `cli_8Jd2kLmN0pQrStUvWxYz1234567890`
+    #[oai(validator(max_length = 34))]
+    pub client_id: String,
+    /// Name for people. Example: `Web shop`
+    #[oai(validator(max_length = 100))]
+    pub label: String,
+    /// Pages that may use it, as origins. Example: `["https://shop.example.com"]`
+    #[oai(validator(max_items = 10))]
+    pub allowed_domains: Vec<String>,
+    /// Fee in percent, or null. Example: `2.5`
+    #[oai(nullable, validator(max_length = 6))]
+    pub fee_percentage: Option<String>,
+    /// Receiver of the fee, or null. Example: `0x6923831ACf5c327260D7ac7C9DfF5b1c3cB3C7D7`
+    #[oai(nullable, validator(max_length = 42))]
+    pub fee_address: Option<String>,
+    /// Operator wallet, or null. Example: `0x6923831ACf5c327260D7ac7C9DfF5b1c3cB3C7D7`
+    #[oai(nullable, validator(max_length = 42))]
+    pub operator_wallet_address: Option<String>,
+    /// Seconds, or null. Example: `3600`
+    #[oai(nullable)]
+    pub default_pre_approval_expiry: Option<i64>,
+    /// Seconds, or null. Example: `86400`
+    #[oai(nullable)]
+    pub default_authorization_expiry: Option<i64>,
+    /// State
+    pub status: ClientIdStatus,
+    /// Time of creation
+    pub created_at: Instant,
+}
+
+/// A client ID in a list.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct ClientIdSummary {
+    /// Row id. Example: `01K9Z0T3G9R5M1N2P3Q4R5S6T7`
+    #[oai(validator(max_length = 26))]
+    pub id: String,
+    /// The public text. Example: `cli_8Jd2kLmN0pQrStUvWxYz1234567890`
+    #[oai(validator(max_length = 34))]
+    pub client_id: String,
+    /// Name for people. Example: `Web shop`
+    #[oai(validator(max_length = 100))]
+    pub label: String,
+    /// Pages that may use it, as origins; empty for a backend client ID. Example: `["https://shop.example.com"]`
+    #[oai(validator(max_items = 10))]
+    pub allowed_domains: Vec<String>,
+    /// State
+    pub status: ClientIdStatus,
+    /// Time of creation
+    pub created_at: Instant,
+    /// Last authenticated use, written at most once a minute; null before the first
+    #[oai(nullable)]
+    pub last_used_at: Option<Instant>,
+}
+
+fn status(status: client_id::ClientStatus) -> ClientIdStatus {
+    match status {
+        client_id::ClientStatus::Active => ClientIdStatus::Active,
+        client_id::ClientStatus::Inactive => ClientIdStatus::Inactive,
+        client_id::ClientStatus::Revoked => ClientIdStatus::Revoked,
+    }
+}
+
+fn created(client: &client_id::ClientId) -> ClientIdCreated {
+    ClientIdCreated {
+        id: client.row.to_string(),
+        client_id: client.client_id.clone(),
+        label: client.label.clone(),
+        allowed_domains: client.allowed_domains.clone(),
+        fee_percentage: client.fee_percentage.map(|percent| percent.to_string()),
+        fee_address: client.fee_address.map(|address| address.to_string()),
+        operator_wallet_address: client.operator_wallet.map(|address| address.to_string()),
+        default_pre_approval_expiry: client.default_pre_approval_expiry_s,
+        default_authorization_expiry: client.default_authorization_expiry_s,
+        status: status(client.status),
+        created_at: Instant(client.created_at),
+    }
+}
+
+fn summary(client: client_id::ClientId) -> ClientIdSummary {
+    ClientIdSummary {
+        id: client.row.to_string(),
+        client_id: client.client_id,
+        label: client.label,
+        allowed_domains: client.allowed_domains,
+        status: status(client.status),
+        created_at: Instant(client.created_at),
+        last_used_at: client.last_used_at.map(Instant),
+    }
+}
+
+/// Answer of the create operation.
+#[derive(Debug, ApiResponse)]
+pub enum CreateClientIdResponse {
+    /// The client ID is ready for use
+    #[oai(status = 201)]
+    Created(Json<ClientIdCreated>),
+}
+
+/// Client IDs.
+pub struct ClientIds;
+
+#[OpenApi(prefix_path = "/v2", tag = "Tag::ClientIds")]
+impl ClientIds {
+    /// Create a client ID
+    ///
+    /// A client ID is public: a browser page sends it together with its `Origin`, which has to be among the allowed
+    /// domains. Webhooks and requests that are made with it belong to it.
+    #[oai(path = "/client-ids", method = "post", operation_id = "createClientId")]
+    async fn create(
+        &self,
+        ctx: Data<&Ctx>,
+        caller: Auth<KeyOnly>,
+        /// Makes the call repeatable: the same key and body get the stored answer for 24 hours
+        #[oai(name = "Idempotency-Key")]
+        key: Header<Option<IdempotencyKey>>,
+        body: Body<CreateClientIdBody>,
+    ) -> Result<CreateClientIdResponse, Fail<{ s::BAD_REQUEST | s::CONFLICT }>> {
+        let once = once(key.0, "createClientId", &body.0);
+        let body = body.0;
+        let input = NewClientId {
+            label: body.label,
+            allowed_domains: body.allowed_domains.into_iter().map(|domain| domain.as_str().to_owned()).collect(),
+            is_backend: false,
+            fee_percentage: body.fee_percentage,
+            fee_address: body.fee_address,
+            operator_wallet: body.operator_wallet_address,
+            default_pre_approval_expiry_s: body.default_pre_approval_expiry,
+            default_authorization_expiry_s: body.default_authorization_expiry,
+        };
+        let render = |client: &client_id::ClientId| created(client).to_json_string();
+        let answer = flows::client_ids::create::run(&ctx, &caller, &input, once.as_ref(), render).await?;
+        Ok(CreateClientIdResponse::Created(Json(match answer {
+            Answer::Fresh(client) => created(&client),
+            Answer::Replayed(stored) => replayed(&stored)?,
+        })))
+    }
+
+    /// List client IDs
+    ///
+    /// All client IDs of the platform, newest first, revoked ones included.
+    #[oai(path = "/client-ids", method = "get", operation_id = "listClientIds")]
+    async fn list(&self, ctx: Data<&Ctx>, caller: Auth<KeyOnly>) -> Result<Json<Vec<ClientIdSummary>>, Fail<0>> {
+        let clients = flows::client_ids::list::run(&ctx, &caller).await?;
+        Ok(Json(clients.into_iter().map(summary).collect()))
+    }
+}
