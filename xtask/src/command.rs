@@ -30,13 +30,21 @@ pub(crate) fn interrupted() -> bool {
 
 /// The command as a person would type it.
 pub(crate) fn shown(command: &Command) -> String {
-    let program = Path::new(command.get_program()).file_name().unwrap_or_else(|| command.get_program());
-    std::iter::once(program).chain(command.get_args()).map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ")
+    let program = Path::new(command.get_program())
+        .file_name()
+        .unwrap_or_else(|| command.get_program());
+    std::iter::once(program)
+        .chain(command.get_args())
+        .map(OsStr::to_string_lossy)
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// Runs a command with its output shown; an exit code other than 0 is an error.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
-    let status = command.status().with_context(|| format!("cannot start `{}`", shown(command)))?;
+    let status = command
+        .status()
+        .with_context(|| format!("cannot start `{}`", shown(command)))?;
     if interrupted() {
         bail!("interrupted");
     }
@@ -48,7 +56,9 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 
 /// Runs a command and gives back its standard output; its standard error becomes the error text.
 pub(crate) fn capture(command: &mut Command) -> Result<Vec<u8>> {
-    let output = command.output().with_context(|| format!("cannot start `{}`", shown(command)))?;
+    let output = command
+        .output()
+        .with_context(|| format!("cannot start `{}`", shown(command)))?;
     if !output.status.success() {
         let text = String::from_utf8_lossy(&output.stderr);
         bail!("`{}` ended with {}: {}", shown(command), output.status, text.trim());
@@ -81,7 +91,9 @@ pub(crate) fn run_watched(command: &mut Command, mut watch: impl FnMut(&str)) ->
 /// The program of this name on the PATH.
 pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     let paths = std::env::var_os("PATH")?;
-    std::env::split_paths(&paths).map(|folder| folder.join(name)).find(|candidate| candidate.is_file())
+    std::env::split_paths(&paths)
+        .map(|folder| folder.join(name))
+        .find(|candidate| candidate.is_file())
 }
 
 /// Whether this run is allowed to install system packages.
@@ -93,6 +105,9 @@ pub(crate) fn is_root() -> bool {
 pub(crate) fn is_ci() -> bool {
     std::env::var("CI").is_ok_and(|value| value == "true" || value == "1")
 }
+
+/// After Ctrl-C the terminal has told the child already, so it gets this long before it is told again.
+const INTERRUPT_GRACE: Duration = Duration::from_secs(3);
 
 /// A child that is ended, first politely, when this goes out of scope.
 pub(crate) struct Running {
@@ -120,24 +135,35 @@ impl Running {
             Some(status) => bail!("`{}` ended early with {status}", self.name),
         }
     }
+
+    /// Whether the child ended within this time.
+    fn ended_within(&mut self, timeout: Duration) -> bool {
+        let deadline = Instant::now() + timeout;
+        loop {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                return true;
+            }
+            if Instant::now() >= deadline {
+                return false;
+            }
+            std::thread::sleep(POLL);
+        }
+    }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let deadline = Instant::now() + STOP_TIMEOUT;
-        if let Ok(None) = self.child.try_wait() {
-            let pid = self.child.id().to_string();
-            // The standard library can only kill; the child needs a signal it can act on to take down its own children.
-            let _ = Command::new("kill").args(["-TERM", &pid]).status();
+        if self.ended_within(if interrupted() { INTERRUPT_GRACE } else { Duration::ZERO }) {
+            return;
         }
-        while Instant::now() < deadline {
-            if !matches!(self.child.try_wait(), Ok(None)) {
-                return;
-            }
-            std::thread::sleep(POLL);
+        // The standard library can only kill; the child needs a signal it can act on to take down its own children.
+        let _ = Command::new("kill")
+            .args(["-TERM", &self.child.id().to_string()])
+            .status();
+        if !self.ended_within(STOP_TIMEOUT) {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
         }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -51,13 +51,21 @@ impl fmt::Display for Change {
 /// All changes from `old` to `new`.
 pub(crate) fn compare(old: &Value, new: &Value) -> BTreeSet<Change> {
     let (old, new) = (Document::new(old), Document::new(new));
-    let mut walk = Walk { old, new, changes: BTreeSet::new(), seen: BTreeSet::new() };
-    let by_name = |document: Document<'_>| -> BTreeSet<String> {
-        document.operations().iter().map(Operation::name).collect()
+    let mut walk = Walk {
+        old,
+        new,
+        changes: BTreeSet::new(),
+        seen: BTreeSet::new(),
     };
+    let by_name =
+        |document: Document<'_>| -> BTreeSet<String> { document.operations().iter().map(Operation::name).collect() };
     let (before, after) = (by_name(old), by_name(new));
     for operation in old.operations() {
-        match new.operations().iter().find(|candidate| candidate.name() == operation.name()) {
+        match new
+            .operations()
+            .iter()
+            .find(|candidate| candidate.name() == operation.name())
+        {
             Some(other) => walk.operation(&operation, other),
             None => walk.say(Class::Breaking, &operation.name(), "operation removed"),
         }
@@ -123,7 +131,11 @@ struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     fn say(&mut self, class: Class, at: &str, what: impl Into<String>) {
-        self.changes.insert(Change { class, at: at.to_owned(), what: what.into() });
+        self.changes.insert(Change {
+            class,
+            at: at.to_owned(),
+            what: what.into(),
+        });
     }
 
     fn operation(&mut self, old: &Operation<'a>, new: &Operation<'a>) {
@@ -144,7 +156,10 @@ impl<'a> Walk<'a> {
         if before["tags"] != after["tags"] {
             self.say(Class::Cosmetic, &at, "tags changed");
         }
-        if ["summary", "description"].iter().any(|text| before[text] != after[text]) {
+        if ["summary", "description"]
+            .iter()
+            .any(|text| before[text] != after[text])
+        {
             self.say(Class::Cosmetic, &at, "text changed");
         }
         self.security(&at, old, new);
@@ -156,7 +171,14 @@ impl<'a> Walk<'a> {
     fn security(&mut self, at: &str, old: &Operation<'a>, new: &Operation<'a>) {
         let alternatives = |document: &Document<'a>, operation: &Operation<'a>| -> BTreeSet<String> {
             let required = document.security(operation).into_iter().flatten();
-            required.map(|one| members(one).map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(" and ")).collect()
+            required
+                .map(|one| {
+                    members(one)
+                        .map(|(name, _)| name.as_str())
+                        .collect::<Vec<_>>()
+                        .join(" and ")
+                })
+                .collect()
         };
         let (before, after) = (alternatives(&self.old, old), alternatives(&self.new, new));
         if before.is_empty() && !after.is_empty() {
@@ -189,7 +211,12 @@ impl<'a> Walk<'a> {
             if parameter["description"] != other["description"] || parameter["example"] != other["example"] {
                 self.say(Class::Cosmetic, at, format!("text or example of {label} changed"));
             }
-            self.schema(&format!("{at} {label}"), &parameter["schema"], &other["schema"], Side::Request);
+            self.schema(
+                &format!("{at} {label}"),
+                &parameter["schema"],
+                &other["schema"],
+                Side::Request,
+            );
         }
         for ((place, name), parameter) in after.iter().filter(|(key, _)| !before.contains_key(*key)) {
             let (class, kind) = match parameter["required"] == true {
@@ -201,7 +228,8 @@ impl<'a> Walk<'a> {
     }
 
     fn request_body(&mut self, at: &str, old: Option<&Value>, new: Option<&Value>) {
-        let resolve = |document: &Document<'a>, body: Option<&Value>| body.map(|body| document.resolve(body).into_owned());
+        let resolve =
+            |document: &Document<'a>, body: Option<&Value>| body.map(|body| document.resolve(body).into_owned());
         match (resolve(&self.old, old), resolve(&self.new, new)) {
             (None, Some(body)) if body["required"] == true => {
                 self.say(Class::Breaking, at, "required request body added");
@@ -214,25 +242,49 @@ impl<'a> Walk<'a> {
                     (true, false) => self.say(Class::Compatible, at, "request body became optional"),
                     _ => {}
                 }
-                self.content(&format!("{at} request"), &before["content"], &after["content"], Side::Request);
+                self.content(
+                    &format!("{at} request"),
+                    &before["content"],
+                    &after["content"],
+                    Side::Request,
+                );
             }
             (None, None) => {}
         }
     }
 
     fn responses(&mut self, at: &str, old: &Value, new: &Value) {
-        let of_status = |status: &str| if status.starts_with('2') { Class::Breaking } else { Class::Compatible };
+        let of_status = |status: &str| {
+            if status.starts_with('2') {
+                Class::Breaking
+            } else {
+                Class::Compatible
+            }
+        };
         for (status, before) in members(old) {
             let Some(after) = new.get(status) else {
                 self.say(of_status(status), at, format!("response {status} removed"));
                 continue;
             };
-            let (before, after) = (self.old.resolve(before).into_owned(), self.new.resolve(after).into_owned());
-            for (header, _) in members(&before["headers"]).filter(|(header, _)| after["headers"].get(header).is_none()) {
-                self.say(Class::Breaking, at, format!("header {header} of response {status} removed"));
+            let (before, after) = (
+                self.old.resolve(before).into_owned(),
+                self.new.resolve(after).into_owned(),
+            );
+            for (header, _) in members(&before["headers"]).filter(|(header, _)| after["headers"].get(header).is_none())
+            {
+                self.say(
+                    Class::Breaking,
+                    at,
+                    format!("header {header} of response {status} removed"),
+                );
             }
-            for (header, _) in members(&after["headers"]).filter(|(header, _)| before["headers"].get(header).is_none()) {
-                self.say(Class::Compatible, at, format!("header {header} of response {status} added"));
+            for (header, _) in members(&after["headers"]).filter(|(header, _)| before["headers"].get(header).is_none())
+            {
+                self.say(
+                    Class::Compatible,
+                    at,
+                    format!("header {header} of response {status} added"),
+                );
             }
             if before["description"] != after["description"] {
                 self.say(Class::Cosmetic, at, format!("text of response {status} changed"));
@@ -288,7 +340,10 @@ impl<'a> Walk<'a> {
             let what = format!("default {} became {}", before["default"], after["default"]);
             self.say(Class::Breaking, at, what);
         }
-        if ["description", "title", "example"].iter().any(|text| before[text] != after[text]) {
+        if ["description", "title", "example"]
+            .iter()
+            .any(|text| before[text] != after[text])
+        {
             self.say(Class::Cosmetic, at, "text or example changed");
         }
         self.object(at, &before, &after, side);
@@ -385,7 +440,11 @@ impl<'a> Walk<'a> {
         }
         for (name, _) in members(after).filter(|(name, _)| before.get(name).is_none()) {
             let required = required_after.contains(name);
-            let class = if required && side == Side::Request { Class::Breaking } else { Class::Compatible };
+            let class = if required && side == Side::Request {
+                Class::Breaking
+            } else {
+                Class::Compatible
+            };
             let kind = if required { "required" } else { "optional" };
             self.say(class, at, format!("{kind} property {name} added"));
         }
@@ -436,7 +495,9 @@ fn component(schema: &Value) -> Option<String> {
 fn unwrap(document: &Document<'_>, schema: &Value) -> Value {
     let mut current = document.resolve(schema).into_owned();
     for _ in 0..8 {
-        let Some([one]) = current["allOf"].as_array().map(Vec::as_slice) else { break };
+        let Some([one]) = current["allOf"].as_array().map(Vec::as_slice) else {
+            break;
+        };
         if current.get("properties").is_some() {
             break;
         }
@@ -447,13 +508,22 @@ fn unwrap(document: &Document<'_>, schema: &Value) -> Value {
         }
         current = next;
     }
-    if current.is_null() { Value::Object(Map::new()) } else { current }
+    if current.is_null() {
+        Value::Object(Map::new())
+    } else {
+        current
+    }
 }
 
 fn by_component(list: &Value) -> BTreeMap<String, &Value> {
     let schemas = list.as_array().into_iter().flatten().enumerate();
     schemas
-        .map(|(index, schema)| (component(schema).unwrap_or_else(|| format!("alternative {index}")), schema))
+        .map(|(index, schema)| {
+            (
+                component(schema).unwrap_or_else(|| format!("alternative {index}")),
+                schema,
+            )
+        })
         .collect()
 }
 
@@ -538,38 +608,68 @@ mod tests {
 
     fn mutations_of_operations() -> Vec<Mutation> {
         vec![
-            ("operation removed", Class::Breaking, |d| remove(&mut d["paths"]["/v2/orders"], "get")),
-            ("operation added", Class::Compatible, |d| d["paths"]["/v2/new"] = json!({"get": {"responses": {}}})),
-            ("operationId changed", Class::Breaking, |d| order_post(d)["operationId"] = json!("makeOrder")),
-            ("operation deprecated", Class::Compatible, |d| order_post(d)["deprecated"] = json!(true)),
-            ("tag changed", Class::Cosmetic, |d| order_post(d)["tags"] = json!(["Other"])),
-            ("credential refused", Class::Breaking, |d| order_post(d)["security"] = json!([{"ApiKey": []}])),
-            ("credential accepted", Class::Compatible, |d| push(&mut order_search(d)["security"], json!({"Session": []}))),
+            ("operation removed", Class::Breaking, |d| {
+                remove(&mut d["paths"]["/v2/orders"], "get")
+            }),
+            ("operation added", Class::Compatible, |d| {
+                d["paths"]["/v2/new"] = json!({"get": {"responses": {}}})
+            }),
+            ("operationId changed", Class::Breaking, |d| {
+                order_post(d)["operationId"] = json!("makeOrder")
+            }),
+            ("operation deprecated", Class::Compatible, |d| {
+                order_post(d)["deprecated"] = json!(true)
+            }),
+            ("tag changed", Class::Cosmetic, |d| {
+                order_post(d)["tags"] = json!(["Other"])
+            }),
+            ("credential refused", Class::Breaking, |d| {
+                order_post(d)["security"] = json!([{"ApiKey": []}])
+            }),
+            ("credential accepted", Class::Compatible, |d| {
+                push(&mut order_search(d)["security"], json!({"Session": []}))
+            }),
             ("credential now needed", Class::Breaking, |d| {
                 d["paths"]["/v2/open"]["get"]["security"] = json!([{"ApiKey": []}]);
             }),
-            ("query became required", Class::Breaking, |d| order_search(d)["parameters"][0]["required"] = json!(true)),
+            ("query became required", Class::Breaking, |d| {
+                order_search(d)["parameters"][0]["required"] = json!(true)
+            }),
             ("query removed", Class::Breaking, |d| {
                 order_search(d)["parameters"].as_array_mut().unwrap().remove(0);
             }),
             ("optional query added", Class::Compatible, |d| {
-                push(&mut order_search(d)["parameters"], json!({"name": "z", "in": "query", "schema": {}}));
+                push(
+                    &mut order_search(d)["parameters"],
+                    json!({"name": "z", "in": "query", "schema": {}}),
+                );
             }),
             ("required query added", Class::Breaking, |d| {
-                push(&mut order_search(d)["parameters"], json!({"name": "z", "in": "query", "required": true, "schema": {}}));
+                push(
+                    &mut order_search(d)["parameters"],
+                    json!({"name": "z", "in": "query", "required": true, "schema": {}}),
+                );
             }),
-            ("request body became optional", Class::Compatible, |d| order_post(d)["requestBody"]["required"] = json!(false)),
+            ("request body became optional", Class::Compatible, |d| {
+                order_post(d)["requestBody"]["required"] = json!(false)
+            }),
             ("request body added", Class::Breaking, |d| {
                 order_search(d)["requestBody"] = json!({"required": true, "content": {}});
             }),
-            ("error status removed", Class::Compatible, |d| remove(&mut order_post(d)["responses"], "404")),
-            ("error status added", Class::Compatible, |d| order_post(d)["responses"]["409"] = json!({})),
+            ("error status removed", Class::Compatible, |d| {
+                remove(&mut order_post(d)["responses"], "404")
+            }),
+            ("error status added", Class::Compatible, |d| {
+                order_post(d)["responses"]["409"] = json!({})
+            }),
             ("success status changed", Class::Breaking, |d| {
                 let created = order_post(d)["responses"]["201"].clone();
                 order_post(d)["responses"]["200"] = created;
                 remove(&mut order_post(d)["responses"], "201");
             }),
-            ("response header removed", Class::Breaking, |d| remove(&mut order_post(d)["responses"]["201"], "headers")),
+            ("response header removed", Class::Breaking, |d| {
+                remove(&mut order_post(d)["responses"]["201"], "headers")
+            }),
             ("media type removed", Class::Breaking, |d| {
                 order_post(d)["requestBody"]["content"] = json!({"text/plain": {}});
             }),
@@ -585,20 +685,36 @@ mod tests {
                 schema(d, "OrderBody")["properties"]["more"] = json!({"type": "string"});
                 push(&mut schema(d, "OrderBody")["required"], json!("more"));
             }),
-            ("request property ignored", Class::Compatible, |d| remove(&mut schema(d, "OrderBody")["properties"], "count")),
+            ("request property ignored", Class::Compatible, |d| {
+                remove(&mut schema(d, "OrderBody")["properties"], "count")
+            }),
             ("request closed to unknown properties", Class::Breaking, |d| {
                 schema(d, "OrderBody")["additionalProperties"] = json!(false);
             }),
-            ("response property removed", Class::Breaking, |d| remove(&mut schema(d, "Order")["properties"], "total")),
+            ("response property removed", Class::Breaking, |d| {
+                remove(&mut schema(d, "Order")["properties"], "total")
+            }),
             ("response property added", Class::Compatible, |d| {
                 schema(d, "Order")["properties"]["more"] = json!({"type": "string"});
             }),
-            ("response property became optional", Class::Breaking, |d| schema(d, "Order")["required"] = json!([])),
-            ("request enum widened", Class::Compatible, |d| push(&mut schema(d, "Chain")["enum"], json!("POLYGON"))),
-            ("request enum narrowed", Class::Breaking, |d| schema(d, "Chain")["enum"] = json!(["BASE"])),
-            ("response enum widened", Class::Breaking, |d| push(&mut schema(d, "State")["enum"], json!("void"))),
-            ("response enum narrowed", Class::Compatible, |d| schema(d, "State")["enum"] = json!(["open"])),
-            ("type changed", Class::Breaking, |d| schema(d, "Order")["properties"]["total"] = json!({"type": "string"})),
+            ("response property became optional", Class::Breaking, |d| {
+                schema(d, "Order")["required"] = json!([])
+            }),
+            ("request enum widened", Class::Compatible, |d| {
+                push(&mut schema(d, "Chain")["enum"], json!("POLYGON"))
+            }),
+            ("request enum narrowed", Class::Breaking, |d| {
+                schema(d, "Chain")["enum"] = json!(["BASE"])
+            }),
+            ("response enum widened", Class::Breaking, |d| {
+                push(&mut schema(d, "State")["enum"], json!("void"))
+            }),
+            ("response enum narrowed", Class::Compatible, |d| {
+                schema(d, "State")["enum"] = json!(["open"])
+            }),
+            ("type changed", Class::Breaking, |d| {
+                schema(d, "Order")["properties"]["total"] = json!({"type": "string"})
+            }),
             ("response number became integer", Class::Compatible, |d| {
                 schema(d, "Order")["properties"]["total"]["type"] = json!("integer");
             }),
@@ -611,21 +727,33 @@ mod tests {
             ("pattern changed", Class::Breaking, |d| {
                 schema(d, "OrderBody")["properties"]["amount"]["pattern"] = json!("^x$");
             }),
-            ("default changed", Class::Breaking, |d| schema(d, "OrderBody")["properties"]["count"]["default"] = json!(2)),
+            ("default changed", Class::Breaking, |d| {
+                schema(d, "OrderBody")["properties"]["count"]["default"] = json!(2)
+            }),
             ("response became nullable", Class::Breaking, |d| {
                 schema(d, "Order")["properties"]["total"]["nullable"] = json!(true);
             }),
-            ("response no longer null", Class::Compatible, |d| remove(&mut schema(d, "Order")["properties"]["note"], "nullable")),
+            ("response no longer null", Class::Compatible, |d| {
+                remove(&mut schema(d, "Order")["properties"]["note"], "nullable")
+            }),
             ("description changed", Class::Cosmetic, |d| {
                 schema(d, "Order")["properties"]["id"]["description"] = json!("Another text");
             }),
             ("response union gained a member", Class::Breaking, |d| {
-                push(&mut schema(d, "Order")["properties"]["route"]["anyOf"], json!({"$ref": "#/components/schemas/State"}));
+                push(
+                    &mut schema(d, "Order")["properties"]["route"]["anyOf"],
+                    json!({"$ref": "#/components/schemas/State"}),
+                );
             }),
             ("response union lost a member", Class::Compatible, |d| {
-                schema(d, "Order")["properties"]["route"]["anyOf"].as_array_mut().unwrap().pop();
+                schema(d, "Order")["properties"]["route"]["anyOf"]
+                    .as_array_mut()
+                    .unwrap()
+                    .pop();
             }),
-            ("change inside a union member", Class::Breaking, |d| remove(&mut schema(d, "Bridge")["properties"], "hops")),
+            ("change inside a union member", Class::Breaking, |d| {
+                remove(&mut schema(d, "Bridge")["properties"], "hops")
+            }),
             ("more items in a response", Class::Breaking, |d| {
                 order_search(d)["responses"]["200"]["content"]["application/json"]["schema"]["maxItems"] = json!(200);
             }),
@@ -638,7 +766,11 @@ mod tests {
             let (old, mut new) = (base(), base());
             mutate(&mut new);
             let changes = compare(&old, &new);
-            assert_eq!(changes.first().map(|change| change.class), Some(class), "{name}: {changes:?}");
+            assert_eq!(
+                changes.first().map(|change| change.class),
+                Some(class),
+                "{name}: {changes:?}"
+            );
         }
     }
 
@@ -650,7 +782,10 @@ mod tests {
     #[test]
     fn the_order_of_union_members_does_not_matter() {
         let (old, mut new) = (base(), base());
-        schema(&mut new, "Order")["properties"]["route"]["anyOf"].as_array_mut().unwrap().reverse();
+        schema(&mut new, "Order")["properties"]["route"]["anyOf"]
+            .as_array_mut()
+            .unwrap()
+            .reverse();
         assert!(compare(&old, &new).is_empty());
     }
 

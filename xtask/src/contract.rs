@@ -30,7 +30,13 @@ const CONSTRAINTS: [&str; 14] = [
 ];
 
 /// Header parameters of the contract that are credentials; the browser sends `origin`, so nobody declares it (D27).
-const CREDENTIAL_HEADERS: [&str; 5] = ["x-api-key", "x-client-id", "x-orchestrator-key", "authorization", "origin"];
+const CREDENTIAL_HEADERS: [&str; 5] = [
+    "x-api-key",
+    "x-client-id",
+    "x-orchestrator-key",
+    "authorization",
+    "origin",
+];
 
 /// Deeper than any shape of the contract; ends the walk through recursive components.
 const DEPTH_MAX: usize = 24;
@@ -63,7 +69,10 @@ pub(crate) fn compare(contract: &[Value], exported: &[Value]) -> Comparison {
     let mut ours: BTreeMap<(String, String), (Document<'_>, Operation<'_>)> = BTreeMap::new();
     for document in &exported {
         for operation in document.operations() {
-            ours.insert((path_form(operation.path), operation.method.to_owned()), (*document, operation));
+            ours.insert(
+                (path_form(operation.path), operation.method.to_owned()),
+                (*document, operation),
+            );
         }
     }
     let mut result = Comparison::default();
@@ -78,13 +87,23 @@ pub(crate) fn compare(contract: &[Value], exported: &[Value]) -> Comparison {
                 result.missing.insert(name);
                 continue;
             };
-            let pair = Pair { contract: document, ours: *our_document };
+            let pair = Pair {
+                contract: document,
+                ours: *our_document,
+            };
             let texts: BTreeSet<String> = pair.operation(&operation, our_operation).into_iter().collect();
-            result.findings.extend(texts.into_iter().map(|text| Finding { operation: name.clone(), text }));
+            result.findings.extend(texts.into_iter().map(|text| Finding {
+                operation: name.clone(),
+                text,
+            }));
             result.present.insert(name);
         }
     }
-    result.extra = ours.iter().filter(|(key, _)| !known.contains(*key)).map(|(_, (_, found))| found.name()).collect();
+    result.extra = ours
+        .iter()
+        .filter(|(key, _)| !known.contains(*key))
+        .map(|(_, (_, found))| found.name())
+        .collect();
     result
 }
 
@@ -151,7 +170,9 @@ impl<'a> Pair<'a> {
             };
             let (theirs_required, ours_required) = (parameter["required"] == true, other["required"] == true);
             if place != "path" && theirs_required != ours_required {
-                found.push(format!("{at}: required contract={theirs_required} ours={ours_required}"));
+                found.push(format!(
+                    "{at}: required contract={theirs_required} ours={ours_required}"
+                ));
             }
             found.extend(self.schema(&parameter["schema"], &other["schema"], &at, Side::Request, 0));
         }
@@ -167,7 +188,9 @@ impl<'a> Pair<'a> {
 
     fn request_body(&self, theirs: &Value, ours: &Value) -> Vec<String> {
         let body_of = |document: &Document<'a>, operation: &Value| {
-            operation.get("requestBody").map(|body| document.resolve(body).into_owned())
+            operation
+                .get("requestBody")
+                .map(|body| document.resolve(body).into_owned())
         };
         match (body_of(&self.contract, theirs), body_of(&self.ours, ours)) {
             (Some(_), None) => vec!["request body missing".to_owned()],
@@ -176,7 +199,9 @@ impl<'a> Pair<'a> {
                 let mut found = Vec::new();
                 let (theirs_required, ours_required) = (expected["required"] == true, body["required"] == true);
                 if theirs_required != ours_required {
-                    found.push(format!("request body required contract={theirs_required} ours={ours_required}"));
+                    found.push(format!(
+                        "request body required contract={theirs_required} ours={ours_required}"
+                    ));
                 }
                 found.extend(self.content(&expected["content"], &body["content"], "request", Side::Request));
                 found
@@ -190,13 +215,18 @@ impl<'a> Pair<'a> {
         for (status, expected) in members(theirs) {
             let at = format!("response {status}");
             let range = format!("{}XX", &status[..1]);
-            let Some(response) = ours.get(status).or_else(|| ours.get(&range)).or_else(|| ours.get("default")) else {
+            let Some(response) = ours
+                .get(status)
+                .or_else(|| ours.get(&range))
+                .or_else(|| ours.get("default"))
+            else {
                 found.push(format!("{at}: missing"));
                 continue;
             };
             let (expected, response) = (self.contract.resolve(expected), self.ours.resolve(response));
-            let headers: BTreeSet<String> =
-                members(&response["headers"]).map(|(header, _)| header.to_lowercase()).collect();
+            let headers: BTreeSet<String> = members(&response["headers"])
+                .map(|(header, _)| header.to_lowercase())
+                .collect();
             for (header, _) in members(&expected["headers"]) {
                 if !headers.contains(&header.to_lowercase()) {
                     found.push(format!("{at}: header {header} missing"));
@@ -238,14 +268,20 @@ impl<'a> Pair<'a> {
                 Side::Response => declared.nullable,
             };
             if worse {
-                found.push(format!("{at}: nullable contract={} ours={}", expected.nullable, declared.nullable));
+                found.push(format!(
+                    "{at}: nullable contract={} ours={}",
+                    expected.nullable, declared.nullable
+                ));
             }
         }
         if expected.variants.is_empty() {
             return found;
         }
         if declared.variants.is_empty() {
-            found.push(format!("{at}: ours is untyped, contract is {}", kinds(&expected.variants)));
+            found.push(format!(
+                "{at}: ours is untyped, contract is {}",
+                kinds(&expected.variants)
+            ));
             return found;
         }
         found.extend(self.variants(&expected.variants, &declared.variants, at, side, depth));
@@ -257,7 +293,11 @@ impl<'a> Pair<'a> {
         let mut found = Vec::new();
         let mut used = BTreeSet::new();
         for (index, theirs) in expected.iter().enumerate() {
-            let place = if expected.len() > 1 { format!("{at}|{index}") } else { at.to_owned() };
+            let place = if expected.len() > 1 {
+                format!("{at}|{index}")
+            } else {
+                at.to_owned()
+            };
             let mut best: Option<(Score, usize, Vec<String>)> = None;
             for (candidate, ours) in declared.iter().enumerate() {
                 let differences = self.variant(theirs, ours, &place, side, depth);
@@ -272,7 +312,11 @@ impl<'a> Pair<'a> {
             }
         }
         if declared.len() < expected.len() && !found.is_empty() {
-            found.push(format!("{at}: union has {} variants, contract {}", declared.len(), expected.len()));
+            found.push(format!(
+                "{at}: union has {} variants, contract {}",
+                declared.len(),
+                expected.len()
+            ));
         }
         if declared.len() > expected.len() && side == Side::Response {
             let known: BTreeSet<_> = expected.iter().map(|variant| &variant.kind).collect();
@@ -287,7 +331,9 @@ impl<'a> Pair<'a> {
     }
 
     fn variant(&self, theirs: &Variant, ours: &Variant, at: &str, side: Side, depth: usize) -> Vec<String> {
-        let Some(expected_kind) = &theirs.kind else { return Vec::new() };
+        let Some(expected_kind) = &theirs.kind else {
+            return Vec::new();
+        };
         let Some(kind) = &ours.kind else {
             return vec![format!("{at}: ours is untyped, contract {expected_kind}")];
         };
@@ -339,12 +385,18 @@ impl<'a> Pair<'a> {
             };
             let (theirs_required, ours_required) = (theirs.required.contains(name), ours.required.contains(name));
             if theirs_required != ours_required && (side == Side::Request || theirs_required) {
-                found.push(format!("{place}: required contract={theirs_required} ours={ours_required}"));
+                found.push(format!(
+                    "{place}: required contract={theirs_required} ours={ours_required}"
+                ));
             }
             found.extend(self.schema(expected, property, &place, side, depth + 1));
         }
         let closed = theirs.additional == Some(Value::Bool(false));
-        for name in ours.properties.keys().filter(|name| !theirs.properties.contains_key(*name)) {
+        for name in ours
+            .properties
+            .keys()
+            .filter(|name| !theirs.properties.contains_key(*name))
+        {
             match side {
                 Side::Request if ours.required.contains(name) => {
                     found.push(format!("{at}.{name}: extra required property"));
@@ -398,7 +450,10 @@ fn enumeration(theirs: &Variant, ours: &Variant, at: &str, side: Side) -> Option
 }
 
 fn kinds(variants: &[Variant]) -> String {
-    let names: BTreeSet<&str> = variants.iter().map(|variant| variant.kind.as_deref().unwrap_or("any")).collect();
+    let names: BTreeSet<&str> = variants
+        .iter()
+        .map(|variant| variant.kind.as_deref().unwrap_or("any"))
+        .collect();
     names.into_iter().collect::<Vec<_>>().join("/")
 }
 
@@ -464,11 +519,16 @@ fn flatten(document: &Document<'_>, schema: &Value, depth: usize) -> Map<String,
 /// What a part of an `allOf` says about null; nothing when it says nothing about the type.
 fn part_nullable(document: &Document<'_>, part: &Value, depth: usize) -> Option<bool> {
     let part = document.resolve(part);
-    let in_type_list = part["type"].as_array().is_some_and(|types| types.contains(&json!("null")));
+    let in_type_list = part["type"]
+        .as_array()
+        .is_some_and(|types| types.contains(&json!("null")));
     if part["nullable"] == true || part["type"] == "null" || in_type_list {
         return Some(true);
     }
-    if ["type", "properties", "enum", "const"].iter().any(|keyword| part.get(keyword).is_some()) {
+    if ["type", "properties", "enum", "const"]
+        .iter()
+        .any(|keyword| part.get(keyword).is_some())
+    {
         return Some(false);
     }
     ["allOf", "oneOf", "anyOf"]
@@ -486,7 +546,10 @@ fn meaning(document: &Document<'_>, schema: &Value, depth: usize) -> Meaning {
     if let Some(parts) = schema["allOf"].as_array() {
         let mut merged = flatten(document, &schema, 0);
         merged.remove("nullable");
-        let said: Vec<bool> = parts.iter().filter_map(|part| part_nullable(document, part, depth)).collect();
+        let said: Vec<bool> = parts
+            .iter()
+            .filter_map(|part| part_nullable(document, part, depth))
+            .collect();
         let mut result = meaning(document, &Value::Object(merged), depth + 1);
         result.nullable = nullable || (!said.is_empty() && said.iter().all(|null| *null));
         return result;
@@ -500,12 +563,23 @@ fn meaning(document: &Document<'_>, schema: &Value, depth: usize) -> Meaning {
 }
 
 fn union(document: &Document<'_>, schema: &Value, keyword: &str, alternatives: &[Value], depth: usize) -> Meaning {
-    let beside = [keyword, "discriminator", "nullable", "description", "title", "example", "default"];
+    let beside = [
+        keyword,
+        "discriminator",
+        "nullable",
+        "description",
+        "title",
+        "example",
+        "default",
+    ];
     let base: Map<String, Value> = members(schema)
         .filter(|(name, _)| !beside.contains(&name.as_str()))
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect();
-    let mut result = Meaning { nullable: schema["nullable"] == true, variants: Vec::new() };
+    let mut result = Meaning {
+        nullable: schema["nullable"] == true,
+        variants: Vec::new(),
+    };
     for alternative in alternatives {
         let alternative = document.resolve(alternative);
         if is_null_variant(&alternative) {
@@ -538,7 +612,10 @@ fn plain(schema: &Value) -> Meaning {
         _ => Vec::new(),
     };
     if types == ["null"] {
-        return Meaning { nullable: true, variants: Vec::new() };
+        return Meaning {
+            nullable: true,
+            variants: Vec::new(),
+        };
     }
     if types.iter().any(|name| name == "null") {
         nullable = true;
@@ -556,8 +633,16 @@ fn plain(schema: &Value) -> Meaning {
     let variants = types
         .into_iter()
         .map(|kind| Variant {
-            properties: if kind == "object" { object_of(&schema["properties"]) } else { Map::new() },
-            required: if kind == "object" { strings(&schema["required"]) } else { BTreeSet::new() },
+            properties: if kind == "object" {
+                object_of(&schema["properties"])
+            } else {
+                Map::new()
+            },
+            required: if kind == "object" {
+                strings(&schema["required"])
+            } else {
+                BTreeSet::new()
+            },
             items: schema.get("items").filter(|_| kind == "array").cloned(),
             additional: schema.get("additionalProperties").filter(|_| kind == "object").cloned(),
             constraints: constraints(schema),
@@ -592,8 +677,10 @@ fn implied_type(schema: &Value, allowed: Option<&[Value]>) -> Option<String> {
 
 /// The constraints of a schema with the boolean exclusive bounds of 3.0 in the number form of 3.1.
 fn constraints(schema: &Value) -> BTreeMap<&'static str, Value> {
-    let mut found: BTreeMap<&'static str, Value> =
-        CONSTRAINTS.iter().filter_map(|keyword| schema.get(keyword).map(|value| (*keyword, value.clone()))).collect();
+    let mut found: BTreeMap<&'static str, Value> = CONSTRAINTS
+        .iter()
+        .filter_map(|keyword| schema.get(keyword).map(|value| (*keyword, value.clone())))
+        .collect();
     for (exclusive, inclusive) in [("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")] {
         if let Some(Value::Bool(set)) = found.get(exclusive).cloned() {
             found.remove(exclusive);
@@ -692,8 +779,14 @@ mod tests {
     fn a_changed_or_dropped_constraint_is_a_difference_and_an_added_one_is_not() {
         let bounded = |max: i64| request(json!({"type": "string", "maxLength": max}));
         let free = request(json!({"type": "string"}));
-        assert_eq!(texts(bounded(100), bounded(50)), ["request: maxLength contract=100 ours=50"]);
-        assert_eq!(texts(bounded(100), free.clone()), ["request: maxLength contract=100 ours=none"]);
+        assert_eq!(
+            texts(bounded(100), bounded(50)),
+            ["request: maxLength contract=100 ours=50"]
+        );
+        assert_eq!(
+            texts(bounded(100), free.clone()),
+            ["request: maxLength contract=100 ours=none"]
+        );
         assert!(texts(free, bounded(100)).is_empty());
     }
 
@@ -779,7 +872,13 @@ mod tests {
         let base = json!({"$ref": "#/components/schemas/Base"});
         let other = json!({"type": "object", "properties": {"z": {"type": "string"}}, "required": ["z"]});
         let found = texts(response(json!({"anyOf": [base, other]})), response(base.clone()));
-        assert_eq!(found, ["response 200: union has 1 variants, contract 2", "response 200|1.z: property missing"]);
+        assert_eq!(
+            found,
+            [
+                "response 200: union has 1 variants, contract 2",
+                "response 200|1.z: property missing"
+            ]
+        );
     }
 
     #[test]
@@ -820,7 +919,8 @@ mod tests {
 
     #[test]
     fn security_schemes_meet_credential_headers_and_origin_is_never_asked() {
-        let header = |name: &str| json!({"in": "header", "name": name, "required": false, "schema": {"type": "string"}});
+        let header =
+            |name: &str| json!({"in": "header", "name": name, "required": false, "schema": {"type": "string"}});
         let contract = json!({
             "parameters": [header("x-api-key"), header("x-client-id"), header("Origin"), header("Authorization")],
             "responses": {},
@@ -832,7 +932,8 @@ mod tests {
         );
         let only_key = json!({"security": [{"ApiKey": []}], "responses": {}});
         assert!(
-            texts(contract, only_key).contains(&"header parameter x-api-key: required contract=false ours=true".to_owned())
+            texts(contract, only_key)
+                .contains(&"header parameter x-api-key: required contract=false ours=true".to_owned())
         );
     }
 

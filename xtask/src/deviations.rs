@@ -79,7 +79,9 @@ impl Deviations {
         let mut verdict = Verdict::default();
         let mut used = BTreeSet::new();
         for finding in &comparison.findings {
-            let rows: Vec<usize> = (0..self.deviation.len()).filter(|row| self.deviation[*row].covers(finding)).collect();
+            let rows: Vec<usize> = (0..self.deviation.len())
+                .filter(|row| self.deviation[*row].covers(finding))
+                .collect();
             if rows.is_empty() {
                 verdict.uncovered.push(finding.clone());
             }
@@ -88,7 +90,9 @@ impl Deviations {
         for (row, deviation) in self.deviation.iter().enumerate() {
             let place = format!("deviation {}, {}", deviation.operation, deviation.pointer);
             if !used.contains(&row) {
-                verdict.rows.push(format!("{place}: no such difference, remove the row"));
+                verdict
+                    .rows
+                    .push(format!("{place}: no such difference, remove the row"));
             }
             if deviation.reason.trim().is_empty() || deviation.source.trim().is_empty() {
                 verdict.rows.push(format!("{place}: reason and source are needed"));
@@ -100,25 +104,47 @@ impl Deviations {
 
     fn judge_operations(&self, comparison: &Comparison, verdict: &mut Verdict) {
         let later: BTreeSet<&String> = self.not_yet.iter().map(|row| &row.operation).collect();
-        verdict.missing = comparison.missing.iter().filter(|name| !later.contains(name)).cloned().collect();
+        verdict.missing = comparison
+            .missing
+            .iter()
+            .filter(|name| !later.contains(name))
+            .cloned()
+            .collect();
         for row in &self.not_yet {
             if comparison.present.contains(&row.operation) {
-                verdict.rows.push(format!("not_yet {}: the operation exists, remove the row", row.operation));
+                verdict.rows.push(format!(
+                    "not_yet {}: the operation exists, remove the row",
+                    row.operation
+                ));
             } else if !comparison.missing.contains(&row.operation) {
-                verdict.rows.push(format!("not_yet {}: the contract has no such operation", row.operation));
+                verdict
+                    .rows
+                    .push(format!("not_yet {}: the contract has no such operation", row.operation));
             }
             if row.capability.trim().is_empty() {
-                verdict.rows.push(format!("not_yet {}: the capability is not named", row.operation));
+                verdict
+                    .rows
+                    .push(format!("not_yet {}: the capability is not named", row.operation));
             }
         }
         let listed: BTreeSet<&String> = self.extra.iter().map(|row| &row.operation).collect();
-        verdict.extra = comparison.extra.iter().filter(|name| !listed.contains(name)).cloned().collect();
+        verdict.extra = comparison
+            .extra
+            .iter()
+            .filter(|name| !listed.contains(name))
+            .cloned()
+            .collect();
         for row in &self.extra {
             if !comparison.extra.contains(&row.operation) {
-                verdict.rows.push(format!("extra {}: no such operation beyond the contract", row.operation));
+                verdict.rows.push(format!(
+                    "extra {}: no such operation beyond the contract",
+                    row.operation
+                ));
             }
             if row.reason.trim().is_empty() {
-                verdict.rows.push(format!("extra {}: the reason is missing", row.operation));
+                verdict
+                    .rows
+                    .push(format!("extra {}: the reason is missing", row.operation));
             }
         }
     }
@@ -128,7 +154,9 @@ impl Deviation {
     fn covers(&self, finding: &Finding) -> bool {
         self.operation == finding.operation
             && finding.text.strip_prefix(&self.pointer).is_some_and(|rest| {
-                rest.chars().next().is_none_or(|next| !next.is_alphanumeric() && next != '_' && next != '-')
+                rest.chars()
+                    .next()
+                    .is_none_or(|next| !next.is_alphanumeric() && next != '_' && next != '-')
             })
     }
 }
@@ -148,11 +176,21 @@ pub(crate) fn missing_rows(verdict: &Verdict) -> Result<String> {
                 source: String::new(),
             })
             .collect(),
-        extra: verdict.extra.iter().map(|name| Extra { operation: name.clone(), reason: String::new() }).collect(),
+        extra: verdict
+            .extra
+            .iter()
+            .map(|name| Extra {
+                operation: name.clone(),
+                reason: String::new(),
+            })
+            .collect(),
         not_yet: verdict
             .missing
             .iter()
-            .map(|name| NotYet { operation: name.clone(), capability: String::new() })
+            .map(|name| NotYet {
+                operation: name.clone(),
+                capability: String::new(),
+            })
             .collect(),
     };
     Ok(toml::to_string(&rows)?)
@@ -163,14 +201,18 @@ mod tests {
     use super::*;
 
     fn finding(operation: &str, text: &str) -> Finding {
-        Finding { operation: operation.to_owned(), text: text.to_owned() }
+        Finding {
+            operation: operation.to_owned(),
+            text: text.to_owned(),
+        }
     }
 
     fn list(text: &str) -> Deviations {
         Deviations::parse(text).unwrap()
     }
 
-    const ROW: &str = "[[deviation]]\noperation = 'GET /a'\npointer = 'query parameter token'\nreason = 'r'\nsource = 's'\n";
+    const ROW: &str =
+        "[[deviation]]\noperation = 'GET /a'\npointer = 'query parameter token'\nreason = 'r'\nsource = 's'\n";
 
     #[test]
     fn a_row_covers_by_prefix_up_to_a_boundary() {
@@ -190,12 +232,17 @@ mod tests {
     #[test]
     fn an_unused_row_fails() {
         let verdict = list(ROW).judge(&Comparison::default());
-        assert_eq!(verdict.rows, ["deviation GET /a, query parameter token: no such difference, remove the row"]);
+        assert_eq!(
+            verdict.rows,
+            ["deviation GET /a, query parameter token: no such difference, remove the row"]
+        );
     }
 
     #[test]
     fn the_list_of_later_operations_only_shrinks() {
-        let rows = list("[[not_yet]]\noperation = 'GET /a'\ncapability = 'payouts'\n[[not_yet]]\noperation = 'GET /z'\ncapability = 'payouts'\n");
+        let rows = list(
+            "[[not_yet]]\noperation = 'GET /a'\ncapability = 'payouts'\n[[not_yet]]\noperation = 'GET /z'\ncapability = 'payouts'\n",
+        );
         let comparison = Comparison {
             present: BTreeSet::from(["GET /a".to_owned()]),
             missing: BTreeSet::from(["GET /b".to_owned()]),
@@ -225,7 +272,10 @@ mod tests {
     #[test]
     fn printed_rows_cover_what_was_missing_once_a_reason_is_given() {
         let comparison = Comparison {
-            findings: vec![finding("GET /a", "query parameter token: enum missing [] extra [\"DAI\"]")],
+            findings: vec![finding(
+                "GET /a",
+                "query parameter token: enum missing [] extra [\"DAI\"]",
+            )],
             missing: BTreeSet::from(["GET /b".to_owned()]),
             extra: BTreeSet::from(["GET /c".to_owned()]),
             ..Comparison::default()
@@ -234,17 +284,23 @@ mod tests {
         let unfinished = list(&printed).judge(&comparison);
         assert!(unfinished.uncovered.is_empty() && unfinished.missing.is_empty() && unfinished.extra.is_empty());
         assert_eq!(unfinished.rows.len(), 3);
-        assert!(list(&printed.replace("\"\"", "\"known\"")).judge(&comparison).is_clean());
+        assert!(
+            list(&printed.replace("\"\"", "\"known\""))
+                .judge(&comparison)
+                .is_clean()
+        );
     }
 
     #[test]
     fn the_committed_list_can_be_read_and_every_later_operation_is_in_the_contract() {
         let committed = list(include_str!("../../openapi/deviations.toml"));
-        let contract: Vec<serde_json::Value> =
-            [include_str!("../../openapi/contract/v2-0.13.0.json"), include_str!("../../openapi/contract/auth-v1.json")]
-                .iter()
-                .map(|text| serde_json::from_str(text).unwrap())
-                .collect();
+        let contract: Vec<serde_json::Value> = [
+            include_str!("../../openapi/contract/v2-0.13.0.json"),
+            include_str!("../../openapi/contract/auth-v1.json"),
+        ]
+        .iter()
+        .map(|text| serde_json::from_str(text).unwrap())
+        .collect();
         let comparison = crate::contract::compare(&contract, &[]);
         let strangers: Vec<&String> = committed
             .not_yet

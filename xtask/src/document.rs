@@ -67,7 +67,12 @@ impl<'a> Document<'a> {
         for (path, item) in self.root["paths"].as_object().into_iter().flatten() {
             for method in METHODS {
                 if let Some(body) = item.get(method) {
-                    found.push(Operation { path, method, item, body });
+                    found.push(Operation {
+                        path,
+                        method,
+                        item,
+                        body,
+                    });
                 }
             }
         }
@@ -81,8 +86,13 @@ impl<'a> Document<'a> {
     {
         let mut current: Cow<'v, Value> = Cow::Borrowed(value);
         for _ in 0..REFERENCES_MAX {
-            let Some(reference) = current.get("$ref").and_then(Value::as_str) else { return current };
-            let target: &'a Value = self.root.pointer(reference.trim_start_matches('#')).unwrap_or(&Value::Null);
+            let Some(reference) = current.get("$ref").and_then(Value::as_str) else {
+                return current;
+            };
+            let target: &'a Value = self
+                .root
+                .pointer(reference.trim_start_matches('#'))
+                .unwrap_or(&Value::Null);
             let siblings: Map<String, Value> = members(&current)
                 .filter(|(name, _)| !PROSE.contains(&name.as_str()))
                 .map(|(name, value)| (name.clone(), value.clone()))
@@ -107,7 +117,11 @@ impl<'a> Document<'a> {
             let parameter = self.resolve(parameter).into_owned();
             let place = parameter["in"].as_str().unwrap_or_default().to_owned();
             let name = parameter["name"].as_str().unwrap_or_default();
-            let name = if place == "header" { name.to_lowercase() } else { name.to_owned() };
+            let name = if place == "header" {
+                name.to_lowercase()
+            } else {
+                name.to_owned()
+            };
             found.insert((place, name), parameter);
         }
         found
@@ -115,7 +129,11 @@ impl<'a> Document<'a> {
 
     /// The security requirement in force for an operation: its own, else that of the document.
     pub(crate) fn security(&self, operation: &Operation<'a>) -> Option<&'a Vec<Value>> {
-        operation.body.get("security").or_else(|| self.root.get("security")).and_then(Value::as_array)
+        operation
+            .body
+            .get("security")
+            .or_else(|| self.root.get("security"))
+            .and_then(Value::as_array)
     }
 
     /// The credential alternatives of an operation, as the headers they travel in.
@@ -123,7 +141,11 @@ impl<'a> Document<'a> {
         let schemes = &self.root["components"]["securitySchemes"];
         let alternatives = self.security(operation).into_iter().flatten();
         alternatives
-            .map(|alternative| members(alternative).map(|(name, _)| header_of(&self.resolve(&schemes[name]))).collect())
+            .map(|alternative| {
+                members(alternative)
+                    .map(|(name, _)| header_of(&self.resolve(&schemes[name])))
+                    .collect()
+            })
             .collect()
     }
 }
@@ -143,7 +165,13 @@ pub(crate) fn members(value: &Value) -> impl Iterator<Item = (&String, &Value)> 
 
 /// The strings of an array, sorted.
 pub(crate) fn strings(value: &Value) -> BTreeSet<String> {
-    value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+    value
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .map(str::to_owned)
+        .collect()
 }
 
 /// A member name as one token of a JSON pointer.
@@ -178,7 +206,10 @@ pub(crate) fn path_form(path: &str) -> String {
 
 /// The parameter names of a path template in order.
 pub(crate) fn path_names(path: &str) -> Vec<&str> {
-    path.split('{').skip(1).filter_map(|rest| rest.split_once('}').map(|(name, _)| name)).collect()
+    path.split('{')
+        .skip(1)
+        .filter_map(|rest| rest.split_once('}').map(|(name, _)| name))
+        .collect()
 }
 
 /// Media types without their parameters (`application/json; charset=utf-8` is `application/json`).
@@ -204,7 +235,10 @@ mod tests {
         let root = json!({"components": {"schemas": {"A": {"type": "string"}}}});
         let document = Document::new(&root);
         let reference = json!({"$ref": "#/components/schemas/A", "nullable": true, "description": "x"});
-        assert_eq!(*document.resolve(&reference), json!({"type": "string", "nullable": true}));
+        assert_eq!(
+            *document.resolve(&reference),
+            json!({"type": "string", "nullable": true})
+        );
     }
 
     #[test]
@@ -225,8 +259,11 @@ mod tests {
         });
         let document = Document::new(&root);
         let operation = &document.operations()[0];
-        let found: Vec<Vec<String>> =
-            document.credentials(operation).into_iter().map(|one| one.into_iter().collect()).collect();
+        let found: Vec<Vec<String>> = document
+            .credentials(operation)
+            .into_iter()
+            .map(|one| one.into_iter().collect())
+            .collect();
         assert_eq!(found, [["authorization"], ["x-api-key"]]);
     }
 }

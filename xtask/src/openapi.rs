@@ -43,7 +43,10 @@ pub(crate) struct CheckOptions {
 pub(crate) fn generate() -> Outcome {
     let exported = export(&workspace::build_prs()?)?;
     let root = workspace::root();
-    for stale in committed_events()?.into_iter().filter(|path| !exported.contains_key(path)) {
+    for stale in committed_events()?
+        .into_iter()
+        .filter(|path| !exported.contains_key(path))
+    {
         fs::remove_file(root.join(&stale))?;
         println!("removed {stale}");
     }
@@ -75,7 +78,11 @@ pub(crate) fn check(options: CheckOptions) -> Outcome {
         rules_are_kept(&documents),
         nothing_breaks(&exported, options.allow_breaking),
     ];
-    steps.into_iter().filter_map(Result::err).reduce(Failure::worse).map_or(Ok(()), Err)
+    steps
+        .into_iter()
+        .filter_map(Result::err)
+        .reduce(Failure::worse)
+        .map_or(Ok(()), Err)
 }
 
 /// One line per change: between two files, or between the main branch and a fresh export.
@@ -122,7 +129,10 @@ fn export(prs: &Path) -> Result<BTreeMap<String, Vec<u8>>> {
     command::capture(Command::new(prs).args(["export", "events", "--out"]).arg(&events))?;
     for entry in fs::read_dir(&events)? {
         let path = entry?.path();
-        let name = path.file_name().and_then(|name| name.to_str()).context("an event schema has a nameless file")?;
+        let name = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .context("an event schema has a nameless file")?;
         files.insert(format!("openapi/events/{name}"), fs::read(&path)?);
     }
     Ok(files)
@@ -151,7 +161,10 @@ fn read_json(path: &Path) -> Result<Value> {
 }
 
 fn http_documents(exported: &BTreeMap<String, Vec<u8>>) -> Result<Vec<Value>> {
-    HTTP_DOCUMENTS.iter().map(|name| parse(exported, &document_path(name))).collect()
+    HTTP_DOCUMENTS
+        .iter()
+        .map(|name| parse(exported, &document_path(name)))
+        .collect()
 }
 
 fn bytes_are_committed(exported: &BTreeMap<String, Vec<u8>>) -> Outcome {
@@ -161,17 +174,26 @@ fn bytes_are_committed(exported: &BTreeMap<String, Vec<u8>>) -> Outcome {
         .filter(|(path, bytes)| fs::read(root.join(path)).map_or(true, |committed| committed != **bytes))
         .map(|(path, _)| path.clone())
         .collect();
-    stale.extend(committed_events()?.into_iter().filter(|path| !exported.contains_key(path)));
+    stale.extend(
+        committed_events()?
+            .into_iter()
+            .filter(|path| !exported.contains_key(path)),
+    );
     if stale.is_empty() {
         return Ok(());
     }
-    Err(Failure::NeedsUpdate(format!("{} differ from the export; run `{GENERATE}` and commit", stale.join(", "))))
+    Err(Failure::NeedsUpdate(format!(
+        "{} differ from the export; run `{GENERATE}` and commit",
+        stale.join(", ")
+    )))
 }
 
 fn compare_with_contract(documents: &[Value]) -> Result<Verdict> {
     let root = workspace::root();
-    let contracts: Vec<Value> =
-        CONTRACTS.iter().map(|path| read_json(&root.join(path))).collect::<Result<_>>()?;
+    let contracts: Vec<Value> = CONTRACTS
+        .iter()
+        .map(|path| read_json(&root.join(path)))
+        .collect::<Result<_>>()?;
     let list = Deviations::parse(&fs::read_to_string(root.join(DEVIATIONS)).context(DEVIATIONS)?)?;
     let comparison = contract::compare(&contracts, documents);
     println!(
@@ -211,7 +233,7 @@ fn rules_are_kept(documents: &[Value]) -> Outcome {
     let mut count = 0;
     for (name, document) in HTTP_DOCUMENTS.iter().zip(documents) {
         for violation in rules::violations(document) {
-            eprintln!("rule {name}{}{violation}", '#');
+            eprintln!("rule {name}.json#{violation}");
             count += 1;
         }
     }

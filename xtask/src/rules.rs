@@ -9,15 +9,28 @@ use serde_json::Value;
 use crate::document::{Document, Operation, escape, media_types, members};
 
 /// Headers that are credentials and therefore security schemes, never parameters.
-const CREDENTIAL_HEADERS: [&str; 6] =
-    ["x-api-key", "x-client-id", "x-orchestrator-key", "authorization", "cookie", "origin"];
+const CREDENTIAL_HEADERS: [&str; 6] = [
+    "x-api-key",
+    "x-client-id",
+    "x-orchestrator-key",
+    "authorization",
+    "cookie",
+    "origin",
+];
 
 /// All violations in a document, as `pointer: what is wrong`.
 pub(crate) fn violations(root: &Value) -> Vec<String> {
-    let mut check = Check { document: Document::new(root), found: BTreeSet::new() };
+    let mut check = Check {
+        document: Document::new(root),
+        found: BTreeSet::new(),
+    };
     check.operations();
     check.components(&root["components"]["schemas"]);
-    check.found.into_iter().map(|(pointer, what)| format!("{pointer}: {what}")).collect()
+    check
+        .found
+        .into_iter()
+        .map(|(pointer, what)| format!("{pointer}: {what}"))
+        .collect()
 }
 
 struct Check<'a> {
@@ -40,14 +53,18 @@ impl<'a> Check<'a> {
                 None => self.say(&pointer, "operationId is missing"),
                 Some(id) => {
                     if !is_camel_case(id) {
-                        self.say(&pointer, format!("operationId {id} is not a short camelCase verb and noun"));
+                        self.say(
+                            &pointer,
+                            format!("operationId {id} is not a short camelCase verb and noun"),
+                        );
                     }
                     if let Some(first) = ids.insert(id, pointer.clone()) {
                         self.say(&pointer, format!("operationId {id} is also used at {first}"));
                     }
                 }
             }
-            if self.document.security(&operation).is_none_or(Vec::is_empty) && operation.body.get("security").is_none() {
+            if self.document.security(&operation).is_none_or(Vec::is_empty) && operation.body.get("security").is_none()
+            {
                 self.say(&pointer, "security is neither named nor declared empty");
             }
             self.parameters(&operation);
@@ -58,10 +75,20 @@ impl<'a> Check<'a> {
     /// Declared tags, each with whether it is described.
     fn declared_tags(&mut self) -> BTreeMap<&'a str, bool> {
         let mut tags = BTreeMap::new();
-        for (index, tag) in self.document.member("tags").as_array().into_iter().flatten().enumerate() {
+        for (index, tag) in self
+            .document
+            .member("tags")
+            .as_array()
+            .into_iter()
+            .flatten()
+            .enumerate()
+        {
             let name = tag["name"].as_str().unwrap_or_default();
             if name.contains('/') {
-                self.say(&format!("/tags/{index}"), format!("tag {name} has a slash, which breaks deep links"));
+                self.say(
+                    &format!("/tags/{index}"),
+                    format!("tag {name} has a slash, which breaks deep links"),
+                );
             }
             tags.insert(name, tag["description"].as_str().is_some_and(|text| !text.is_empty()));
         }
@@ -69,8 +96,12 @@ impl<'a> Check<'a> {
     }
 
     fn tags(&mut self, operation: &Operation<'a>, pointer: &str, declared: &BTreeMap<&str, bool>) {
-        let used: Vec<&str> =
-            operation.body["tags"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let used: Vec<&str> = operation.body["tags"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
         let [tag] = used.as_slice() else {
             return self.say(pointer, format!("has {} tags instead of one", used.len()));
         };
@@ -117,7 +148,10 @@ impl<'a> Check<'a> {
         };
         let reference = media["schema"]["$ref"].as_str().unwrap_or_default();
         if name != "application/json" || !reference.ends_with("Error") {
-            self.say(pointer, "an error answer is application/json with a reference to the Error component");
+            self.say(
+                pointer,
+                "an error answer is application/json with a reference to the Error component",
+            );
         }
     }
 
@@ -137,7 +171,11 @@ impl<'a> Check<'a> {
 
     fn components(&mut self, schemas: &Value) {
         for (name, schema) in members(schemas) {
-            self.schema(schema, &format!("/components/schemas/{}", escape(name)), Place::Component);
+            self.schema(
+                schema,
+                &format!("/components/schemas/{}", escape(name)),
+                Place::Component,
+            );
         }
     }
 
@@ -185,16 +223,23 @@ impl<'a> Check<'a> {
         if schema.get("nullable").is_none() {
             return;
         }
-        let combined = ["$ref", "allOf", "oneOf", "anyOf"].iter().any(|keyword| schema.get(keyword).is_some());
+        let combined = ["$ref", "allOf", "oneOf", "anyOf"]
+            .iter()
+            .any(|keyword| schema.get(keyword).is_some());
         if combined {
-            self.say(pointer, "a nullable reference is a $ref to a component that is itself nullable");
+            self.say(
+                pointer,
+                "a nullable reference is a $ref to a component that is itself nullable",
+            );
         } else if schema.get("type").is_none() {
             self.say(pointer, "nullable needs a type beside it");
         }
     }
 
     fn limits(&mut self, schema: &Value, pointer: &str) {
-        let bounded = ["enum", "format", "pattern", "maxLength"].iter().any(|keyword| schema.get(keyword).is_some());
+        let bounded = ["enum", "format", "pattern", "maxLength"]
+            .iter()
+            .any(|keyword| schema.get(keyword).is_some());
         if schema["type"] == "string" && !bounded {
             self.say(pointer, "string without maxLength, pattern, enum or format");
         }
@@ -354,28 +399,44 @@ mod tests {
     #[test]
     fn operation_ids_are_camel_case_and_unique() {
         assert!(is_camel_case("createRequest"));
-        for id in ["CreateRequest", "create_request", "requestControllerV2", "PayController_pay_v2", "createV2Request"] {
+        for id in [
+            "CreateRequest",
+            "create_request",
+            "requestControllerV2",
+            "PayController_pay_v2",
+            "createV2Request",
+        ] {
             assert!(!is_camel_case(id), "{id}");
         }
         let twice = found(|d| {
             let copy = order(d).clone();
             d["paths"]["/v2/a"] = json!({"post": copy});
         });
-        assert!(twice[0].contains("operationId createOrder is also used at"), "{twice:?}");
+        assert!(
+            twice[0].contains("operationId createOrder is also used at"),
+            "{twice:?}"
+        );
     }
 
     #[test]
     fn errors_have_the_error_body() {
         let pointer = "/paths/~1v2~1orders~1{id}/post/responses/404";
         let bare = found(|d| order(d)["responses"]["404"] = json!({"description": "x"}));
-        assert_eq!(bare, [format!("{pointer}: an error answer has exactly one media type, application/json")]);
+        assert_eq!(
+            bare,
+            [format!(
+                "{pointer}: an error answer has exactly one media type, application/json"
+            )]
+        );
         let other = found(|d| {
             order(d)["responses"]["404"]["content"]["application/json"]["schema"]["$ref"] =
                 json!("#/components/schemas/Line");
         });
         assert_eq!(
             other,
-            [format!("{pointer}: an error answer is application/json with a reference to the Error component")]
+            [format!(
+                "{pointer}: an error answer is application/json with a reference to the Error component"
+            )]
         );
     }
 
@@ -384,7 +445,10 @@ mod tests {
         let silent = found(|d| {
             order(d).as_object_mut().unwrap().remove("security");
         });
-        assert_eq!(silent, ["/paths/~1v2~1orders~1{id}/post: security is neither named nor declared empty"]);
+        assert_eq!(
+            silent,
+            ["/paths/~1v2~1orders~1{id}/post: security is neither named nor declared empty"]
+        );
         assert!(found(|d| order(d)["security"] = json!([])).is_empty());
     }
 
@@ -396,7 +460,9 @@ mod tests {
         });
         assert_eq!(
             declared,
-            ["/paths/~1v2~1orders~1{id}/post/parameters/x-api-key: a credential is a security scheme, not a header parameter"]
+            [
+                "/paths/~1v2~1orders~1{id}/post/parameters/x-api-key: a credential is a security scheme, not a header parameter"
+            ]
         );
     }
 
@@ -417,9 +483,15 @@ mod tests {
     #[test]
     fn bodies_have_examples() {
         let bare = found(|d| {
-            order(d)["requestBody"]["content"]["application/json"].as_object_mut().unwrap().remove("example");
+            order(d)["requestBody"]["content"]["application/json"]
+                .as_object_mut()
+                .unwrap()
+                .remove("example");
         });
-        assert_eq!(bare, ["/paths/~1v2~1orders~1{id}/post/requestBody/content/application~1json: has no example"]);
+        assert_eq!(
+            bare,
+            ["/paths/~1v2~1orders~1{id}/post/requestBody/content/application~1json: has no example"]
+        );
     }
 
     #[test]
@@ -430,7 +502,9 @@ mod tests {
         });
         assert_eq!(
             wrapped,
-            ["/components/schemas/OrderBody/properties/state: a nullable reference is a $ref to a component that is itself nullable"]
+            [
+                "/components/schemas/OrderBody/properties/state: a nullable reference is a $ref to a component that is itself nullable"
+            ]
         );
     }
 

@@ -24,15 +24,23 @@ pub(crate) fn cargo() -> Command {
 /// The directory cargo builds into, wherever the settings of the machine put it.
 pub(crate) fn target_directory() -> Result<PathBuf> {
     let metadata = metadata()?;
-    let path = metadata["target_directory"].as_str().context("`cargo metadata` names no target directory")?;
+    let path = metadata["target_directory"]
+        .as_str()
+        .context("`cargo metadata` names no target directory")?;
     Ok(PathBuf::from(path))
 }
 
 /// The names of the packages of the workspace.
 pub(crate) fn packages() -> Result<Vec<String>> {
     let metadata = metadata()?;
-    let packages = metadata["packages"].as_array().context("`cargo metadata` names no packages")?;
-    Ok(packages.iter().filter_map(|package| package["name"].as_str()).map(str::to_owned).collect())
+    let packages = metadata["packages"]
+        .as_array()
+        .context("`cargo metadata` names no packages")?;
+    Ok(packages
+        .iter()
+        .filter_map(|package| package["name"].as_str())
+        .map(str::to_owned)
+        .collect())
 }
 
 fn metadata() -> Result<Value> {
@@ -44,12 +52,18 @@ fn metadata() -> Result<Value> {
 pub(crate) fn build_prs() -> Result<PathBuf> {
     let mut build = cargo();
     build.args(["build", "--package", "payment-request-service", "--bin", "prs"]);
-    build.arg("--message-format=json-render-diagnostics").stderr(Stdio::inherit());
+    build
+        .arg("--message-format=json-render-diagnostics")
+        .stderr(Stdio::inherit());
     let output = build.output().context("cannot start cargo")?;
     if !output.status.success() {
         bail!("the service does not build");
     }
-    for line in output.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+    for line in output
+        .stdout
+        .split(|byte| *byte == b'\n')
+        .filter(|line| !line.is_empty())
+    {
         let message: Value = serde_json::from_slice(line).context("cargo printed something else than messages")?;
         if message["reason"] == "compiler-artifact"
             && message["target"]["name"] == "prs"
@@ -64,10 +78,16 @@ pub(crate) fn build_prs() -> Result<PathBuf> {
 /// Files of the repository as git sees them, relative to the root: tracked, or new and not ignored.
 pub(crate) fn files() -> Result<Vec<PathBuf>> {
     let mut git = Command::new("git");
-    git.current_dir(root()).args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
+    git.current_dir(root())
+        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
     let output = String::from_utf8(command::capture(&mut git)?)?;
     let existing = |path: &PathBuf| root().join(path).is_file();
-    Ok(output.split('\0').filter(|path| !path.is_empty()).map(PathBuf::from).filter(existing).collect())
+    Ok(output
+        .split('\0')
+        .filter(|path| !path.is_empty())
+        .map(PathBuf::from)
+        .filter(existing)
+        .collect())
 }
 
 /// A file as it is on the main branch; nothing when there is no such branch or file.
