@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use anyhow::anyhow;
+
 use crate::command;
 use crate::failure::{Failure, Outcome};
 use crate::openapi::CheckOptions;
@@ -46,7 +48,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
     if options.advisories {
         steps.push(("advisories", Box::new(deny::check_advisories)));
     }
-    let mut worst: Option<Failure> = None;
+    let mut outcomes = Vec::new();
     let mut summary = Vec::new();
     for (name, step) in steps {
         let begun = Instant::now();
@@ -59,18 +61,22 @@ pub(crate) fn run(options: &Options) -> Outcome {
             "{name:<14} {:>7.1} s  {verdict}",
             begun.elapsed().as_secs_f32()
         ));
-        if let Err(failure) = outcome {
-            worst = Some(match worst {
-                Some(known) => known.worse(failure),
-                None => failure,
-            });
-        }
+        outcomes.push(outcome);
         if command::interrupted() {
             break;
         }
     }
     println!("{}", summary.join("\n"));
-    worst.map_or(Ok(()), Err)
+    let failed = outcomes.iter().filter(|outcome| outcome.is_err()).count();
+    let stale_alone = outcomes
+        .iter()
+        .flat_map(|outcome| outcome.as_ref().err())
+        .all(Failure::is_stale);
+    match (failed, stale_alone) {
+        (0, _) => Ok(()),
+        (_, true) => Err(Failure::NeedsUpdate(format!("{failed} steps; see the list above"))),
+        (_, false) => Err(Failure::Broken(anyhow!("{failed} steps failed; see the list above"))),
+    }
 }
 
 fn cargo(arguments: &[&str], repair: &str) -> Outcome {

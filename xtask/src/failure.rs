@@ -32,13 +32,9 @@ impl Failure {
         }
     }
 
-    /// The worse of two failures, so that a broken step is not hidden by a stale one.
-    pub(crate) fn worse(self, other: Self) -> Self {
-        if matches!(self, Self::Broken(_) | Self::StepFailed(_)) {
-            self
-        } else {
-            other
-        }
+    /// Whether a command renews what is wrong.
+    pub(crate) fn is_stale(&self) -> bool {
+        matches!(self, Self::NeedsUpdate(_))
     }
 }
 
@@ -60,3 +56,29 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
 
 /// The result of a verb or of one of its steps.
 pub(crate) type Outcome = Result<(), Failure>;
+
+/// The worst of several outcomes; the failures it stands for are printed, so that one run shows everything.
+pub(crate) fn worst(outcomes: impl IntoIterator<Item = Outcome>) -> Outcome {
+    let mut failures: Vec<Failure> = outcomes.into_iter().filter_map(Result::err).collect();
+    failures.sort_by_key(|failure| !failure.is_stale());
+    let Some(worst) = failures.pop() else { return Ok(()) };
+    for failure in failures {
+        eprintln!("{failure}");
+    }
+    Err(worst)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_broken_step_is_worse_than_a_stale_file() {
+        let stale = || Err(Failure::NeedsUpdate("old".to_owned()));
+        let broken = || Err(Failure::Broken(anyhow::anyhow!("wrong")));
+        assert!(worst([Ok(()), Ok(())]).is_ok());
+        assert!(matches!(worst([Ok(()), stale()]), Err(Failure::NeedsUpdate(_))));
+        assert!(matches!(worst([broken(), stale()]), Err(Failure::Broken(_))));
+        assert!(matches!(worst([stale(), broken()]), Err(Failure::Broken(_))));
+    }
+}

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::compat::{self, Class};
 use crate::deviations::{self, Deviations, Verdict};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{self, Failure, Outcome};
 use crate::{command, contract, rules, workspace};
 
 /// The exported documents by the name `prs export openapi` knows them by.
@@ -72,17 +72,12 @@ pub(crate) fn check(options: CheckOptions) -> Outcome {
     if options.print_missing_rows {
         print!("{}", deviations::missing_rows(&verdict)?);
     }
-    let steps = [
+    failure::worst([
         bytes_are_committed(&exported),
         report_verdict(&verdict),
         rules_are_kept(&documents),
         nothing_breaks(&exported, options.allow_breaking),
-    ];
-    steps
-        .into_iter()
-        .filter_map(Result::err)
-        .reduce(Failure::worse)
-        .map_or(Ok(()), Err)
+    ])
 }
 
 /// One line per change: between two files, or between the main branch and a fresh export.

@@ -105,10 +105,10 @@ fn needs_browser() -> Result<bool> {
 }
 
 fn tally(nextest: bool, half: Half, names: &[String], settings: &[(&str, &str)]) -> Result<Tally> {
-    let commands = if nextest {
-        vec![nextest_command(half, names)]
-    } else {
-        plain_commands(half, names)?
+    let members = workspace::packages()?;
+    let commands = match nextest {
+        true => vec![nextest_command(half, names, &members)],
+        false => plain_commands(half, names, &members),
     };
     let mut sum = Tally {
         passed: 0,
@@ -123,19 +123,19 @@ fn tally(nextest: bool, half: Half, names: &[String], settings: &[(&str, &str)])
     Ok(sum)
 }
 
-fn nextest_command(half: Half, names: &[String]) -> Command {
+fn nextest_command(half: Half, names: &[String], members: &[String]) -> Command {
     let mut cargo = workspace::cargo();
     cargo.args(["nextest", "run", "--no-fail-fast", "--no-tests=pass"]);
     match half {
         Half::Units => cargo.arg("--workspace"),
         Half::Integration => cargo.args(["--package", SERVICE, "--test", "it"]),
     };
-    cargo.args(["-E", &filter(half, names)]);
+    cargo.args(["-E", &filter(half, names, members)]);
     cargo
 }
 
 /// The filter expression of nextest for one half and the given names.
-fn filter(half: Half, names: &[String]) -> String {
+fn filter(half: Half, names: &[String], members: &[String]) -> String {
     let half = match half {
         Half::Units => format!("not binary_id(={SERVICE}::it)"),
         Half::Integration => format!("binary_id(={SERVICE}::it)"),
@@ -143,15 +143,17 @@ fn filter(half: Half, names: &[String]) -> String {
     if names.is_empty() {
         return half;
     }
-    let named: Vec<String> = names
-        .iter()
-        .map(|name| format!("test(~{name}) | package(={name})"))
-        .collect();
+    // Nextest refuses a filter that names a package the workspace does not have.
+    let named = names.iter().map(|name| match members.contains(name) {
+        true => format!("test(~{name}) | package(={name})"),
+        false => format!("test(~{name})"),
+    });
+    let named: Vec<String> = named.collect();
     format!("({half}) & ({})", named.join(" | "))
 }
 
 /// Without nextest, libtest filters by name alone, so a package asked for by its name is a run of its own.
-fn plain_commands(half: Half, names: &[String]) -> Result<Vec<Command>> {
+fn plain_commands(half: Half, names: &[String], members: &[String]) -> Vec<Command> {
     let base = |arguments: &[&str], filters: &[&String]| {
         let mut cargo = workspace::cargo();
         cargo
@@ -161,7 +163,6 @@ fn plain_commands(half: Half, names: &[String]) -> Result<Vec<Command>> {
             .args(filters);
         cargo
     };
-    let members = workspace::packages()?;
     let (named_packages, filters): (Vec<&String>, Vec<&String>) = names
         .iter()
         .partition(|name| members.contains(name) && *name != SERVICE);
@@ -181,7 +182,7 @@ fn plain_commands(half: Half, names: &[String]) -> Result<Vec<Command>> {
         }
         Half::Integration => {}
     }
-    Ok(commands)
+    commands
 }
 
 /// The number of passed tests in a summary line of nextest or of libtest.
@@ -217,14 +218,13 @@ mod tests {
 
     #[test]
     fn names_narrow_either_half() {
-        let names = ["access".to_owned(), "devnet".to_owned()];
+        let (names, members) = (["access".to_owned(), "devnet".to_owned()], ["devnet".to_owned()]);
         assert_eq!(
-            filter(Half::Units, &names),
-            "(not binary_id(=payment-request-service::it)) & \
-             (test(~access) | package(=access) | test(~devnet) | package(=devnet))"
+            filter(Half::Units, &names, &members),
+            "(not binary_id(=payment-request-service::it)) & (test(~access) | test(~devnet) | package(=devnet))"
         );
         assert_eq!(
-            filter(Half::Integration, &[]),
+            filter(Half::Integration, &[], &members),
             "binary_id(=payment-request-service::it)"
         );
     }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::arrows::Table;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{self, Failure, Outcome};
 use crate::{command, workspace};
 
 /// Names that say nothing about what is in a file.
@@ -54,11 +54,7 @@ pub(crate) fn run() -> Outcome {
         )
         .into())
     };
-    [broken, settings_are_documented()]
-        .into_iter()
-        .filter_map(Result::err)
-        .reduce(Failure::worse)
-        .map_or(Ok(()), Err)
+    failure::worst([broken, settings_are_documented()])
 }
 
 /// Violations inside one text file, as `path:line: what is wrong`.
