@@ -1,1 +1,106 @@
-fn main() {}
+//! The commands of the house. Each prints the command that repairs what it found.
+//!
+//! Exit codes: 0 fine, 4 a committed file needs an update, 100 broken; the demonstration ends with 1 when a step fails.
+//! Nothing here links the service: where its knowledge is needed, its binary is built and asked.
+
+mod api;
+mod arrows;
+mod check;
+mod command;
+mod compat;
+mod contract;
+mod demo;
+mod deny;
+mod dev;
+mod deviations;
+mod document;
+mod failure;
+mod openapi;
+mod packages;
+mod postgres;
+mod rules;
+mod schema;
+mod test;
+mod tidy;
+mod workspace;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::failure::Outcome;
+
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", about = "The commands of the house")]
+struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// The exported documents: write them, check them, list their changes
+    #[command(subcommand)]
+    Openapi(OpenapiVerb),
+    /// The schema of the migrated database: write it, check it
+    #[command(subcommand)]
+    Schema(SchemaVerb),
+    /// Rules of the house that no compiler checks
+    Tidy,
+    /// All tests, on SQLite and on PostgreSQL; or those with one of the names in their path
+    Test {
+        /// Parts of test paths, such as `access` or `tron`
+        names: Vec<String>,
+    },
+    /// Everything that can be said without running tests: fmt, clippy, tidy, openapi, schema, cargo-deny
+    Check(check::Options),
+    /// The service with a local chain, seeded, and what to open and copy
+    Dev(dev::Options),
+}
+
+#[derive(Debug, Subcommand)]
+enum OpenapiVerb {
+    /// Write openapi/*.json and openapi/events/*.json from the code
+    Generate,
+    /// Check bytes, meaning, deviations, rules and compatibility
+    Check(openapi::CheckOptions),
+    /// One line per change, for CHANGELOG.md: between two files, or from the main branch to the code
+    Diff {
+        /// The older and the newer document
+        files: Vec<PathBuf>,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum SchemaVerb {
+    /// Write snapshots/schema.*.sql from the migrations
+    Generate,
+    /// Check that the migrations go up, down and up, and that the snapshots are theirs
+    Check,
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse().verb) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("{failure}");
+            failure.exit_code()
+        }
+    }
+}
+
+fn run(verb: &Verb) -> Outcome {
+    command::watch_interrupts()?;
+    match verb {
+        Verb::Openapi(OpenapiVerb::Generate) => openapi::generate(),
+        Verb::Openapi(OpenapiVerb::Check(options)) => openapi::check(*options),
+        Verb::Openapi(OpenapiVerb::Diff { files }) => openapi::diff(openapi::operands(files)?),
+        Verb::Schema(SchemaVerb::Generate) => schema::generate(),
+        Verb::Schema(SchemaVerb::Check) => schema::check(),
+        Verb::Tidy => tidy::run(),
+        Verb::Test { names } => test::run(names),
+        Verb::Check(options) => check::run(options),
+        Verb::Dev(options) => dev::run(options),
+    }
+}
