@@ -5,12 +5,12 @@ use crate::{
     domain::{
         address::Address,
         caller::Caller,
-        payment::PaymentKind,
+        payment::{FoundPayment, PaymentKind},
         reference::PaymentReference,
         refusal::{FieldError, Refusal},
     },
     flows::{FlowResult, requests::scope},
-    store::{self, payments::{FoundPayment, PaymentFilter}},
+    store::{self, payments::PaymentFilter},
 };
 use chrono::{DateTime, Utc};
 

@@ -3,13 +3,13 @@
 use crate::{
     ctx::Ctx,
     domain::{
-        amount::format_units,
         caller::Caller,
-        payment::Observation,
-        request::Request,
+        payment::{Observation, PaymentRecord},
+        rate::ratio,
+        request::{FIAT_CHAIN_DECIMALS, Request},
     },
     flows::{FlowResult, requests::find},
-    store::{self, payments::PaymentRecord},
+    store,
 };
 use alloy::primitives::U256;
 
@@ -20,19 +20,11 @@ pub struct RequestDetail {
     pub request: Request,
     /// Its final payments, oldest first.
     pub payments: Vec<PaymentRecord>,
-    /// Units that the chain shows for it and that are not final yet.
+    /// Settlement units that the chain shows for it and that are not final yet.
     pub detected_units: U256,
-}
-
-impl RequestDetail {
-    /// What is detected and not final, in human units; `None` when there is nothing.
-    pub fn detected_amount(&self, ctx: &Ctx) -> Option<String> {
-        if self.detected_units.is_zero() {
-            return None;
-        }
-        let payment = ctx.catalogue.find(&self.request.payment_currency)?;
-        Some(format_units(self.detected_units, self.request.settlement_decimals(payment)))
-    }
+    /// Invoice units for one unit of the payment currency now, while a converted request is not paid; `None` while no
+    /// node answers.
+    pub market_rate: Option<String>,
 }
 
 /// Reads a request of the caller's platform.
@@ -43,5 +35,20 @@ pub async fn run(ctx: &Ctx, caller: &Caller, request_id: &str) -> FlowResult<Req
         store::observations::list_seen_by_topic(ctx.db.reader(), request.network, request.reference.topic()).await?;
     let matching = seen.iter().filter(|observed| request.matches(observed, &ctx.catalogue));
     let detected_units = matching.fold(U256::ZERO, |sum, observed| sum.saturating_add(request.credit(observed, observed.units)));
-    Ok(RequestDetail { request, payments, detected_units })
+    let market_rate = market_rate(ctx, &request).await;
+    Ok(RequestDetail { request, payments, detected_units, market_rate })
+}
+
+/// Asks the price feeds; a chain that does not answer must not keep stored facts from being read.
+async fn market_rate(ctx: &Ctx, request: &Request) -> Option<String> {
+    if !request.is_converted() || request.has_been_paid() {
+        return None;
+    }
+    let invoice = ctx.catalogue.find(&request.invoice_currency)?;
+    let payment = ctx.catalogue.find(&request.payment_currency)?;
+    let path = ctx.catalogue.conversion_path(invoice, payment)?;
+    let path: Vec<_> = path.iter().map(|hash| hash.parse().ok()).collect::<Option<_>>()?;
+    let one = U256::from(10).pow(U256::from(FIAT_CHAIN_DECIMALS));
+    let units = ctx.chains.get(&request.network)?.convert(&path, one).await.ok()?;
+    ratio(one, FIAT_CHAIN_DECIMALS, units, payment.decimals)
 }

@@ -6,6 +6,7 @@ use crate::{
         caller::Caller,
         ids::{EndpointId, Secret},
         refusal::Refusal,
+        webhook::Endpoint,
     },
     flows::{
         FlowResult,
@@ -13,7 +14,7 @@ use crate::{
         webhooks::client_scope,
     },
     ports::ids::random,
-    store::{self, StoreError, endpoints::Endpoint},
+    store::{self, StoreError},
 };
 
 /// An endpoint and its secret, which is shown this once.

@@ -2,9 +2,9 @@
 
 use crate::{
     ctx::Ctx,
-    domain::caller::Caller,
+    domain::{caller::Caller, webhook::Endpoint},
     flows::{FlowResult, webhooks::client_scope},
-    store::{self, endpoints::Endpoint},
+    store,
 };
 
 /// All endpoints of the caller's client ID, oldest first, inactive ones included.

@@ -2,12 +2,12 @@
 
 use crate::{
     ctx::Ctx,
-    domain::{caller::Caller, ids::EndpointId},
+    domain::{caller::Caller, ids::EndpointId, webhook::Endpoint},
     flows::{
         FlowResult,
         webhooks::{client_scope, unknown},
     },
-    store::{self, endpoints::Endpoint},
+    store,
 };
 
 /// Toggles an endpoint and answers its new state. Switching off cancels what waits for it.

@@ -3,7 +3,7 @@
 use super::Tag;
 use crate::{
     ctx::Ctx,
-    domain::ids::EndpointId,
+    domain::{ids::EndpointId, webhook::Endpoint},
     flows::{self, idempotency::Answer, webhooks::create::NewEndpoint},
     http::{
         body::Body,
@@ -12,7 +12,6 @@ use crate::{
         idempotency::{IdempotencyKey, once, replayed},
         wire::{Instant, UlidText},
     },
-    store::endpoints::Endpoint,
 };
 use poem::web::Data;
 use poem_openapi::{
