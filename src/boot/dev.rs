@@ -67,7 +67,8 @@ async fn serve_on(arguments: &DevArguments, chain: &Devnet, folder: &std::path::
     if !settings.database.url.starts_with("sqlite:") {
         settings.secrets.master_key = Some(std::env::var("PRS_SECRETS__MASTER_KEY").unwrap_or_else(|_| "0".repeat(64)));
     }
-    settings.chains.insert("sepolia".to_owned(), chain_settings(arguments, chain));
+    let rpc_urls = if arguments.rpc_url.is_empty() { vec![chain.rpc_url().to_owned()] } else { arguments.rpc_url.clone() };
+    settings.chains.insert("sepolia".to_owned(), chain_settings(chain, rpc_urls));
     settings.validate()?;
     let ctx = context(&settings, open_database(&settings).await?)?;
     let seeded = seed(&ctx).await?;
@@ -115,7 +116,8 @@ fn port(wanted: Option<u16>) -> anyhow::Result<u16> {
     }
 }
 
-fn chain_settings(arguments: &DevArguments, chain: &Devnet) -> ChainSettings {
+/// The section of the local chain: its own contracts and tokens, final in the block that holds a payment.
+pub fn chain_settings(chain: &Devnet, rpc_urls: Vec<String>) -> ChainSettings {
     let contracts = chain.contracts();
     let named = [
         ("ERC20FeeProxy", contracts.erc20_fee_proxy),
@@ -136,7 +138,6 @@ fn chain_settings(arguments: &DevArguments, chain: &Devnet) -> ChainSettings {
     let texts = |pairs: &[(&str, alloy::primitives::Address)]| -> BTreeMap<String, String> {
         pairs.iter().map(|(name, address)| ((*name).to_owned(), address.to_string())).collect()
     };
-    let rpc_urls = if arguments.rpc_url.is_empty() { vec![chain.rpc_url().to_owned()] } else { arguments.rpc_url.clone() };
     ChainSettings {
         rpc_urls,
         confirmations: Some(1),
