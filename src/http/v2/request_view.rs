@@ -16,7 +16,7 @@ use crate::{
         request::{FIAT_CHAIN_DECIMALS, Request},
     },
     flows::requests::read::RequestDetail,
-    http::wire::{Instant, millis},
+    http::wire::Instant,
 };
 
 /// Tokens that count as one US dollar. Source: contract operations §7.1.
@@ -167,7 +167,7 @@ fn breakdown(ctx: &Ctx, detail: &RequestDetail, decimals: u8, is_in_dollars: boo
                     amount,
                     conversion_rate: rate_of(ctx, record),
                     rate_source: PaymentRateSource::Chainlink,
-                    timestamp: millis(record.paid_at),
+                    timestamp: Instant(record.paid_at).to_string(),
                 }
             })
             .collect(),
