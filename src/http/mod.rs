@@ -17,6 +17,7 @@ pub mod routes;
 pub mod server;
 mod text;
 
+pub mod webhooks_document;
 pub mod wire;
 
 use crate::ports::ids::Ids;
