@@ -20,6 +20,7 @@ pub mod routes;
 pub mod server;
 mod text;
 pub mod v2;
+pub mod webhooks_document;
 pub mod wire;
 
 use crate::ports::ids::Ids;
