@@ -109,6 +109,21 @@ pub fn document() -> Value {
     document
 }
 
+/// Name and JSON Schema of each event, every one complete in itself.
+pub fn event_schemas() -> Vec<(String, String)> {
+    let schemas = KINDS.iter().map(|kind| {
+        let mut generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
+        let mut schema = (kind.schema)(&mut generator);
+        let definitions = generator.take_definitions(true);
+        schema.insert("$schema".to_owned(), json!("https://json-schema.org/draft/2020-12/schema"));
+        if !definitions.is_empty() {
+            schema.insert("$defs".to_owned(), definitions.into());
+        }
+        (kind.name.to_owned(), super::document::pretty(schema.as_value()))
+    });
+    schemas.collect()
+}
+
 fn operation(kind: &Kind) -> Operation {
     let example = sample(kind.name, &Names::default()).and_then(|body| serde_json::from_str(&body).ok());
     let content: Content = ContentBuilder::new()

@@ -3,8 +3,8 @@
 use super::Tag;
 use crate::{
     ctx::Ctx,
-    domain::{ids::EndpointId, webhook::Endpoint},
-    flows::{self, idempotency::Answer, webhooks::create::NewEndpoint},
+    domain::ids::EndpointId,
+    flows::{self, idempotency::Answer, webhooks::{Endpoint, create::NewEndpoint}},
     http::{
         body::Body,
         caller::{Auth, ClientOnly},

@@ -240,7 +240,7 @@ impl Payments {
         let from = from_date.0.take("fromDate", &mut checks);
         let to = to_date.0.take("toDate", &mut checks);
         let mut search = PaymentSearch {
-            tx_hash: tx_hash.0.take("txHash", &mut checks).map(|t| t.as_str().to_owned()),
+            tx_hash: tx_hash.0.take("txHash", &mut checks).and_then(|text| text.as_str().parse().ok()),
             wallet,
             reference: payment_reference.0.take("paymentReference", &mut checks)
                 .and_then(|text| PaymentReference::parse(text.as_str())),
@@ -265,7 +265,7 @@ impl Payments {
         checks.finish()?;
         let page = flows::payments::search::run(&ctx, &caller, &search).await?;
         let pagination = Page::new(page.total, page.limit, page.offset, page.has_more);
-        let payments = page.payments.into_iter().map(|found| super::request_view::found_payment(&ctx, found)).collect();
+        let payments = page.payments.into_iter().map(|(record, request)| super::request_view::found_payment(&ctx, &record, request)).collect();
         Ok(Json(PaymentSearchResult { payments, pagination }))
     }
 }

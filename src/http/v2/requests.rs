@@ -12,7 +12,7 @@ use crate::{
     flows::{
         self,
         idempotency::Answer,
-        requests::{pay::PayInput, read::RequestDetail},
+        requests::pay::PayInput,
     },
     http::{
         body::Body,
