@@ -17,7 +17,7 @@ pub struct Model {
     pub platform_id: String,
     /// State.
     pub state: String,
-    /// Number of failed tries.
+    /// Number of repetitions that were scheduled.
     pub retry_count: i32,
     /// Not before this time.
     pub next_at: DateTimeUtc,

@@ -1,6 +1,6 @@
 //! Migrations of the database, oldest first. Each one runs in a transaction on both databases and can be undone.
 
-pub use sea_orm_migration::prelude::*;
+pub use sea_orm_migration::{MigrationStatus, prelude::*};
 
 mod m20261121_0001_create_platforms;
 mod m20261121_0002_create_requests;
