@@ -205,7 +205,7 @@ pub async fn claim_due_except(
     let sendable: HashSet<&str> = claimed.iter().map(|delivery| delivery.id.as_str()).collect();
     ids.retain(|id| !sendable.contains(id.as_str()));
     if !ids.is_empty() {
-        let stopped = finish(deliveries::Entity::update_many(), DeliveryState::Cancelled)
+        let stopped = unleased(deliveries::Entity::update_many(), DeliveryState::Cancelled)
             .col_expr(Column::FinishedAt, Expr::value(now))
             .filter(is_queued())
             .filter(Column::Id.is_in(ids))
@@ -213,31 +213,6 @@ pub async fn claim_due_except(
         stopped.exec(conn).await?;
     }
     Ok(claimed)
-}
-
-/// Claims the deliveries of one event, for a caller that sends them itself.
-pub async fn claim_event(
-    conn: &impl ConnectionTrait,
-    event: &EventId,
-    lease_until: DateTime<Utc>,
-    lease_token: &str,
-) -> Result<Vec<ClaimedDelivery>, StoreError> {
-    deliveries::Entity::update_many()
-        .col_expr(Column::LeaseUntil, Expr::value(lease_until))
-        .col_expr(Column::LeaseToken, Expr::value(lease_token))
-        .filter(is_queued())
-        .filter(Column::EventId.eq(event.as_str()))
-        .exec(conn)
-        .await?;
-    let ids: Vec<String> = deliveries::Entity::find()
-        .select_only()
-        .column(Column::Id)
-        .filter(Column::EventId.eq(event.as_str()))
-        .filter(Column::LeaseToken.eq(lease_token))
-        .into_tuple()
-        .all(conn)
-        .await?;
-    load_claimed(conn, &ids, lease_token).await
 }
 
 /// What sending needs of the claimed deliveries whose endpoint is active, the longest waiting first.
@@ -299,8 +274,8 @@ async fn load_claimed(
         .collect()
 }
 
-/// Takes deliveries out of the queue.
-fn finish(update: UpdateMany<deliveries::Entity>, state: DeliveryState) -> UpdateMany<deliveries::Entity> {
+/// Ends the lease of deliveries and gives them a state.
+fn unleased(update: UpdateMany<deliveries::Entity>, state: DeliveryState) -> UpdateMany<deliveries::Entity> {
     update
         .col_expr(Column::State, Expr::value(state.wire()))
         .col_expr(Column::LeaseUntil, Expr::value(None::<DateTime<Utc>>))
@@ -379,9 +354,9 @@ fn follow_up(lease_token: &str, verdict: Verdict, deliveries: &[(&DeliveryId, Da
     }
     let all = deliveries::Entity::update_many();
     let update = match verdict {
-        Verdict::Delivered => finish(all, DeliveryState::Delivered).col_expr(Column::FinishedAt, at.into()),
-        Verdict::Exhausted => finish(all, DeliveryState::Failed).col_expr(Column::FinishedAt, at.into()),
-        Verdict::Retry => finish(all, DeliveryState::Queued)
+        Verdict::Delivered => unleased(all, DeliveryState::Delivered).col_expr(Column::FinishedAt, at.into()),
+        Verdict::Exhausted => unleased(all, DeliveryState::Failed).col_expr(Column::FinishedAt, at.into()),
+        Verdict::Retry => unleased(all, DeliveryState::Queued)
             .col_expr(Column::NextAt, at.into())
             .col_expr(Column::RetryCount, Expr::col(Column::RetryCount).add(1)),
     };
@@ -396,7 +371,7 @@ fn follow_up(lease_token: &str, verdict: Verdict, deliveries: &[(&DeliveryId, Da
 
 /// Hands back what is held under a token, so that it can be claimed at once; answers how many.
 pub async fn release(conn: &impl ConnectionTrait, lease_token: &str) -> Result<u64, StoreError> {
-    let result = finish(deliveries::Entity::update_many(), DeliveryState::Queued)
+    let result = unleased(deliveries::Entity::update_many(), DeliveryState::Queued)
         .filter(is_queued())
         // True for every row: it leads SQLite to the index of the queue instead of the whole log.
         .filter(Column::NextAt.gte(DateTime::UNIX_EPOCH))
@@ -433,7 +408,7 @@ pub async fn cancel_queued_of_endpoint(
     endpoint: &EndpointId,
     now: DateTime<Utc>,
 ) -> Result<u64, StoreError> {
-    let result = finish(deliveries::Entity::update_many(), DeliveryState::Cancelled)
+    let result = unleased(deliveries::Entity::update_many(), DeliveryState::Cancelled)
         .col_expr(Column::FinishedAt, Expr::value(now))
         .filter(is_queued())
         .filter(Column::EndpointId.eq(endpoint.as_str()))
