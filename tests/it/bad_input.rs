@@ -351,7 +351,7 @@ async fn a_revoked_key_is_refused_and_two_keys_live_side_by_side() {
         .await
         .expect(200);
     app.get("/v2/currencies").with_key().send().await.expect(200);
-    prs::flows::platforms::api_keys::revoke(&app.ctx, &keys.0)
+    prs::flows::platforms::api_keys::revoke(&app.ctx, &app.platform, &keys.0)
         .await
         .expect("revoked");
     let app = app.restarted().await;

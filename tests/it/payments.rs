@@ -240,10 +240,7 @@ async fn a_payment_through_a_smart_account_names_account_and_owner() {
         .await
         .expect(200);
     app.devnet()
-        .transfer(
-            app.devnet().tokens().fau,
-            PAYER,
-            wallet,
+        .transfer(PAYER, app.devnet().tokens().fau, wallet,
             U256::from(10).pow(U256::from(19)),
         )
         .await

@@ -318,7 +318,7 @@ impl TestApp {
             for delivery in claimed {
                 tried.push(deliver::send(&self.ctx, delivery).await);
             }
-            deliver::record(&self.ctx, &token, &tried).await.expect("records");
+            deliver::record(&self.ctx, &tried).await.expect("records");
         }
     }
 
@@ -351,7 +351,7 @@ impl TestApp {
 async fn build(settings: &Settings, clock: &Arc<FixedClock>, seed: u64) -> (Ctx, BoxEndpoint<'static, Response>) {
     let db = boot::open_database(settings).await.expect("the database opens");
     let ctx = boot::context_with(settings, db, clock.clone(), Arc::new(SeededIds::new(seed))).expect("a context");
-    let endpoint = boot::serve::app(settings, &ctx, Role::Api, Workers::default()).boxed_response();
+    let endpoint = boot::serve::app(settings, &ctx, Role::Api, Workers::default());
     (ctx, endpoint)
 }
 
