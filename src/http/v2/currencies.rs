@@ -108,7 +108,7 @@ pub struct ConversionRoutes {
     pub network: poem_openapi::types::MaybeUndefined<String>,
     /// Network filter as it was given, when it was a list. Example: `["sepolia","base"]`
     #[oai(validator(max_items = 16))]
-    pub networks: Option<Vec<String>>,
+    pub networks: Option<Vec<NetworkText>>,
     /// Payment currencies, each with the address the payer needs
     #[oai(validator(max_items = 1000))]
     pub conversion_routes: Vec<Currency>,
@@ -134,7 +134,7 @@ impl Currencies {
         symbol: Query<Checked<SymbolText>>,
         /// `true` answers only the first match; needs `network` and `symbol`
         #[oai(name = "firstOnly")]
-        first_only: Query<Option<String>>,
+        first_only: Query<Checked<FirstOnlyText>>,
         /// Only the currency with this id or alias
         id: Query<Checked<CurrencyIdText>>,
     ) -> Result<Json<Vec<Currency>>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND }>> {
@@ -142,14 +142,10 @@ impl Currencies {
         let network = network.0.take("network", &mut checks);
         let symbol = symbol.0.take("symbol", &mut checks);
         let id = id.0.take("id", &mut checks);
-        let first_only = match first_only.0.as_deref() {
-            None | Some("false") => false,
-            Some("true") => true,
-            Some(_) => {
-                checks.fail("firstOnly", "firstOnly must be 'true' or 'false' if provided");
-                false
-            }
-        };
+        let first_only = first_only
+            .0
+            .take("firstOnly", &mut checks)
+            .is_some_and(|text| text.as_str() == "true");
         checks.finish()?;
         let filter = CurrencyFilter {
             network: network.map(|text| text.as_str().to_owned()),
@@ -180,7 +176,7 @@ impl Currencies {
         /// Only payment currencies of this network
         network: Query<Checked<NetworkText>>,
         /// Only payment currencies of these networks, separated by commas; wins over `network`
-        networks: Query<Option<String>>,
+        networks: Query<Checked<NetworksText>>,
     ) -> Result<Json<ConversionRoutes>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND }>> {
         let mut checks = Checks::new();
         let network = network
