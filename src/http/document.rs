@@ -23,6 +23,9 @@ use std::collections::{BTreeSet, HashMap};
 /// Deepest nesting of an assembled example; only recursive schemas reach it.
 const EXAMPLE_DEPTH_MAX: usize = 16;
 
+/// Bound of a list that is a whole answer; the catalogue and the client IDs of a platform stay far below.
+const LIST_ITEMS_MAX: u64 = 10_000;
+
 /// Keywords whose schemas are lists.
 const COMPOSITIONS: [&str; 3] = ["allOf", "anyOf", "oneOf"];
 
@@ -481,6 +484,13 @@ fn finish_response(status: &str, response: &mut Value, schemas: &Value) {
     }
     response["headers"] = headers;
     let Some(media) = json_media(response) else { return };
+    // Lists that are whole answers have no member to carry their bound.
+    if let Some(schema) = media["schema"]
+        .as_object_mut()
+        .filter(|schema| schema.get("type") == Some(&json!("array")))
+    {
+        schema.entry("maxItems").or_insert(json!(LIST_ITEMS_MAX));
+    }
     let is_failure = code >= 400;
     let example = if is_failure {
         failure_example(code)

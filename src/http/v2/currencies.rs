@@ -6,12 +6,13 @@ use crate::{
     domain::{
         currency::{self, CurrencyFilter},
         network::Network,
-        refusal::{Checks, Refusal},
+        refusal::Checks,
     },
     flows,
     http::{
         caller::{Auth, KeyOrClient},
         error::{Fail, s},
+        text::text,
         wire::{Checked, CurrencyIdText, NetworkText, SymbolText},
     },
 };
@@ -21,6 +22,23 @@ use poem_openapi::{
     param::{Path, Query},
     payload::Json,
 };
+
+text! {
+    /// Truth value of the filter, in a string.
+    FirstOnlyText {
+        pattern: "^(true|false)$",
+        length_max: 5,
+        example: "true",
+        hint: "firstOnly must be 'true' or 'false' if provided",
+    }
+    /// Network IDs, separated by commas.
+    NetworksText {
+        pattern: "^[a-z0-9, -]{1,256}$",
+        length_max: 256,
+        example: "sepolia,base",
+        hint: "must be network IDs separated by commas, for example sepolia,base",
+    }
+}
 
 /// A currency that requests can be written or paid in.
 #[derive(Debug, Clone, Object)]
@@ -183,18 +201,12 @@ impl Currencies {
             .0
             .take("network", &mut checks)
             .map(|text| text.as_str().to_owned());
+        let networks = networks.0.take("networks", &mut checks);
         checks.finish()?;
-        let networks: Option<Vec<String>> = networks.0.map(|list| {
-            list.split(',')
-                .map(|id| id.trim().to_owned())
-                .filter(|id| !id.is_empty())
-                .collect()
+        let networks: Option<Vec<String>> = networks.map(|list| {
+            let ids = list.as_str().split(',').map(|id| id.trim().to_owned());
+            ids.filter(|id| !id.is_empty()).collect()
         });
-        if let Some(list) = &networks
-            && list.len() > 16
-        {
-            return Err(Refusal::field("networks", "must have at most 16 entries").into());
-        }
         let wanted = networks
             .clone()
             .or_else(|| network.clone().map(|network| vec![network]));
@@ -207,7 +219,7 @@ impl Currencies {
         Ok(Json(ConversionRoutes {
             currency_id: found.currency_id,
             network,
-            networks,
+            networks: networks.map(|list| list.iter().map(NetworkText::written).collect()),
             conversion_routes: found.routes.into_iter().map(Currency::from).collect(),
         }))
     }
