@@ -307,6 +307,9 @@ fn unleased(update: UpdateMany<deliveries::Entity>, state: DeliveryState) -> Upd
         .col_expr(Column::LeaseToken, Expr::value(None::<String>))
 }
 
+/// Deliveries that one statement records, with the time of each.
+type Group<'a> = Vec<(&'a DeliveryId, DateTime<Utc>)>;
+
 /// What follows a try, without its time: tries that share it are written by one statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Verdict {
@@ -325,7 +328,7 @@ pub async fn finish_batch(
 ) -> Result<HashSet<DeliveryId>, StoreError> {
     let mut recorded = HashSet::new();
     for tries in tries.chunks(columns::ROWS_MAX) {
-        let mut groups: BTreeMap<(&str, Verdict), Vec<(&DeliveryId, DateTime<Utc>)>> = BTreeMap::new();
+        let mut groups: BTreeMap<(&str, Verdict), Group<'_>> = BTreeMap::new();
         for (delivery, outcome, after, _) in tries {
             let (verdict, at) = match after {
                 AfterTry::Delivered => (Verdict::Delivered, outcome.ended_at),

@@ -49,7 +49,7 @@ pub struct TestApp {
     pub backend_client: String,
     endpoint: BoxEndpoint<'static, Response>,
     settings: Settings,
-    database: Arc<TestDatabase>,
+    _database: Arc<TestDatabase>,
     seed: u64,
 }
 
@@ -214,7 +214,7 @@ impl TestApp {
             backend_client,
             endpoint,
             settings,
-            database,
+            _database: database,
             seed: 1,
         }
     }
@@ -240,16 +240,6 @@ impl TestApp {
             .await
             .expect("a key");
         (key.reveal().to_owned(), client(&self.ctx, &platform, &[]).await)
-    }
-
-    /// Settings of the service.
-    pub fn settings(&self) -> &Settings {
-        &self.settings
-    }
-
-    /// Address of the database.
-    pub fn database_url(&self) -> &str {
-        &self.database.url
     }
 
     /// The local chain.
