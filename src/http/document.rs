@@ -328,18 +328,20 @@ fn add_nullable(document: &mut Value, names: &BTreeSet<String>) {
     schemas.sort_keys();
 }
 
-/// Gives every member without an example of its own the one from the example of the whole object.
+/// Gives every member without an example of its own the one from the example of the whole object; numbers and truth
+/// values have an obvious one.
 fn spread_example(schema: &mut Value) {
-    let Some(Value::Object(example)) = schema.get("example").cloned() else {
-        return;
-    };
+    let whole = schema.get("example").cloned().unwrap_or_default();
     for (name, property) in members_mut(schema, "properties") {
-        let Some(object) = property.as_object_mut().filter(|object| !object.contains_key("$ref")) else {
+        let is_plain = property.get("$ref").is_none() && property.get("example").is_none();
+        if !is_plain {
             continue;
-        };
-        let own = example.get(name).filter(|value| !value.is_null());
-        if let Some(value) = own.filter(|_| !object.contains_key("example")) {
-            object.insert("example".to_owned(), value.clone());
+        }
+        let obvious = matches!(property["type"].as_str(), Some("integer" | "number" | "boolean"))
+            .then(|| example_of(property, &Value::Null, 0));
+        let example = whole.get(name).filter(|value| !value.is_null()).cloned().or(obvious);
+        if let (Some(example), Some(object)) = (example, property.as_object_mut()) {
+            object.insert("example".to_owned(), example);
         }
     }
 }
@@ -648,7 +650,7 @@ fn audit_member(place: &str, schema: &Value, needs_example: bool, flaws: &mut Ve
         return;
     }
     let is_bounded = |keywords: &[&str]| keywords.iter().any(|keyword| schema.get(keyword).is_some());
-    let has_example = schema.get("example").is_some() || schema["type"] == "boolean";
+    let has_example = schema.get("example").is_some();
     match schema["type"].as_str() {
         Some("object") if schema.get("properties").is_some() => flaws.push(format!("{place} is an inline object")),
         Some("array") => {
@@ -665,7 +667,6 @@ fn audit_member(place: &str, schema: &Value, needs_example: bool, flaws: &mut Ve
                 flaws.push(format!("{place} needs an example"));
             }
         }
-        Some("integer" | "number") if needs_example && !has_example => flaws.push(format!("{place} needs an example")),
         _ => {}
     }
     if schema.get("enum").is_some() {
