@@ -1,4 +1,5 @@
 //! What holds for every call of the service, proved on a small API of its own: errors, limits, sockets, documents.
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 use async_trait::async_trait;
 use poem::{
@@ -680,7 +681,8 @@ fn the_document_follows_the_house_rules() {
     let filter = &path["get"]["parameters"][0];
     assert_eq!(filter["name"], "txHash");
     assert!(filter["schema"].get("example").is_none(), "Swagger UI would fill it in");
-    assert_eq!(filter["examples"]["sample"]["value"], TxHash::EXAMPLE);
+    assert!(filter.get("example").is_none() && filter.get("examples").is_none());
+    assert!(filter["description"].as_str().unwrap().contains(TxHash::EXAMPLE));
     assert!(!document.to_string().to_lowercase().contains("\"name\":\"origin\""));
 }
 
@@ -815,6 +817,9 @@ async fn large_bodies_are_413_however_they_are_framed() {
     .await;
     assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
     assert!(answer.contains(r#"{"statusCode":413,"message":"The body is too large""#));
+    let expecting = format!("content-length: {}\r\nexpect: 100-continue", body.len());
+    let answer = send(server.address, &post_head(&expecting), b"").await;
+    assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
     let mut chunked = Vec::new();
     for _ in 0..40 {
         chunked.extend_from_slice(b"1000\r\n");
@@ -859,9 +864,9 @@ async fn a_slow_head_is_cut_off_at_its_deadline() {
                     break;
                 }
                 let mut byte = [0; 64];
-                match timeout(Duration::from_millis(1), stream.read(&mut byte)).await {
-                    Ok(Ok(0) | Err(_)) => break,
-                    Ok(Ok(_)) | Err(_) => {}
+                let read = timeout(Duration::from_millis(1), stream.read(&mut byte)).await;
+                if let Ok(Ok(0) | Err(_)) = read {
+                    break;
                 }
             }
         };

@@ -154,7 +154,7 @@ pub fn complete(spec: &str, about: &About) -> Value {
     let mut document: Value = serde_json::from_str(spec).expect("a printed document");
     document["openapi"] = json!("3.0.3");
     document["info"] = info(about);
-    document["servers"] = json!([{ "url": "/", "description": "This host, the one that serves this document" }]);
+    document["servers"] = this_host();
     let mut nullable = BTreeSet::new();
     each_schema(&mut document, &mut |schema| tidy(schema, &mut nullable));
     add_nullable(&mut document, &nullable);
@@ -168,6 +168,15 @@ pub fn complete(spec: &str, about: &About) -> Value {
     add_links(&mut document, about.links);
     document["tags"] = tags(&document, about.tags);
     document
+}
+
+/// The one server of every document: a self-hosted service knows no other address of itself.
+pub(super) fn this_host() -> Value {
+    json!([{
+        "url": "/",
+        "description": "This host: the local, staging or production service that serves this document",
+        "x-internal": false,
+    }])
 }
 
 fn info(about: &About) -> Value {
@@ -365,7 +374,8 @@ fn json_media(holder: &mut Value) -> Option<&mut Value> {
     holder.get_mut("content")?.get_mut("application/json")
 }
 
-/// Swagger UI fills in every example of a filter; with an empty one first it leaves the field alone.
+/// Swagger UI fills in every example of a filter, and filters that are filled in together find nothing; the example of
+/// a filter is therefore part of its description.
 fn finish_parameter(parameter: &mut Value, schemas: &Value) {
     let Some(object) = parameter.as_object_mut() else {
         return;
@@ -375,22 +385,20 @@ fn finish_parameter(parameter: &mut Value, schemas: &Value) {
         object.shift_remove("deprecated");
     }
     let is_filter = object.get("in") == Some(&json!("query")) && object.get("required") != Some(&Value::Bool(true));
-    let schema = object.get("schema").cloned().unwrap_or_default();
-    let example = example_of(&schema, schemas, 0);
     if !is_filter {
-        object.insert("example".to_owned(), example);
+        let schema = object.get("schema").cloned().unwrap_or_default();
+        object.insert("example".to_owned(), example_of(&schema, schemas, 0));
         return;
     }
-    if let Some(schema) = object.get_mut("schema").and_then(Value::as_object_mut) {
-        schema.shift_remove("example");
+    let example = object
+        .get_mut("schema")
+        .and_then(Value::as_object_mut)
+        .and_then(|schema| schema.shift_remove("example"));
+    if let Some(example) = example.as_ref().and_then(Value::as_str)
+        && let Some(Value::String(description)) = object.get_mut("description")
+    {
+        description.push_str(&format!(" Example: `{example}`."));
     }
-    object.insert(
-        "examples".to_owned(),
-        json!({
-            "none": { "summary": "Not sent" },
-            "sample": { "summary": "Sample", "value": example },
-        }),
-    );
 }
 
 fn finish_response(status: &str, response: &mut Value, schemas: &Value) {
@@ -403,10 +411,16 @@ fn finish_response(status: &str, response: &mut Value, schemas: &Value) {
             _ => "The answer.",
         });
     }
-    let mut headers = json!({ "x-request-id": {
-        "description": "Id of the call.",
-        "schema": { "type": "string", "maxLength": 128, "example": "01JZX4T9QK3M7N8P2R5S6V0WYB" },
-    }});
+    let mut headers = json!({
+        "x-request-id": {
+            "description": "Id of the call.",
+            "schema": { "type": "string", "maxLength": 128, "example": "01JZX4T9QK3M7N8P2R5S6V0WYB" },
+        },
+        "Access-Control-Allow-Origin": {
+            "description": "The calling page, when it belongs to an active client ID; else absent.",
+            "schema": { "type": "string", "maxLength": 2048, "example": "https://shop.example.com" },
+        },
+    });
     if matches!(code, 429 | 503) {
         headers["Retry-After"] = json!({
             "description": "Seconds to wait before the next try.",

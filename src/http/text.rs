@@ -28,7 +28,6 @@ macro_rules! text {
 
             /// Reads a text. Errors: [`Self::HINT`].
             pub fn parse(text: &str) -> Result<Self, &'static str> {
-                #[expect(clippy::expect_used, reason = "the pattern is a literal; a test compiles each")]
                 static FORM: std::sync::LazyLock<regex::Regex> =
                     std::sync::LazyLock::new(|| regex::Regex::new($pattern).expect("pattern of a text form"));
                 let fits = text.len() <= 4 * $length_max
