@@ -35,7 +35,7 @@ pub struct ErrorBody {
     /// HTTP status of the answer.
     pub status_code: StatusNumber,
     /// What went wrong, readable for people.
-    #[oai(validator(max_length = 10000))]
+    #[oai(validator(max_length = 2000))]
     pub message: String,
     /// Name of the status.
     #[oai(validator(max_length = 64))]
@@ -59,10 +59,10 @@ pub struct ErrorBody {
 #[oai(example)]
 pub struct ErrorDetail {
     /// Path of the field, segments joined with dots.
-    #[oai(validator(max_length = 1000))]
+    #[oai(validator(max_length = 4096))]
     pub field: String,
     /// What is wrong and what would be right.
-    #[oai(validator(max_length = 1000))]
+    #[oai(validator(max_length = 2000))]
     pub message: String,
 }
 
