@@ -1,7 +1,6 @@
 //! The store on both databases: SQLite in a temporary file, and PostgreSQL when `PRS_TEST_POSTGRES_URL` names a server
 //! on which databases may be created.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail with a panic")]
-#![allow(unreachable_pub, reason = "modules of one test binary")]
+#![expect(clippy::unwrap_used, reason = "a step of a test that fails ends the test")]
 
 use alloy::primitives::{Address as EvmAddress, B256, U256};
 use chrono::{DateTime, TimeDelta, Utc};
@@ -762,6 +761,12 @@ async fn payments_are_found_by_every_key(db: &Db) {
         ..Default::default()
     };
     assert!(numbers(db, &scope("a"), page(none)).await.is_empty());
+    let of_nobody = PaymentFilter {
+        tx_hash: Some(hash(3)),
+        wallet: Some(wallet(77).canonical()),
+        ..Default::default()
+    };
+    assert!(numbers(db, &scope("a"), page(of_nobody)).await.is_empty());
     let payment_currencies = Some(vec!["FAU-sepolia".into()]);
     let all = page(PaymentFilter {
         payment_currencies,
