@@ -307,9 +307,6 @@ fn unleased(update: UpdateMany<deliveries::Entity>, state: DeliveryState) -> Upd
         .col_expr(Column::LeaseToken, Expr::value(None::<String>))
 }
 
-/// Deliveries that one statement records, with the time of each.
-type Group<'a> = Vec<(&'a DeliveryId, DateTime<Utc>)>;
-
 /// What follows a try, without its time: tries that share it are written by one statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Verdict {
