@@ -34,18 +34,21 @@ pub fn hash(key: &str) -> String {
 /// Looks an API key up. Errors: 401 for an unknown or revoked one.
 pub async fn api_key(ctx: &Ctx, key: &str) -> FlowResult<KnownKey> {
     let found = store::api_keys::find_active_by_hash(ctx.db.reader(), &hash(key)).await?;
-    let found = found.ok_or_else(|| Refusal::unauthenticated("Unauthorized"))?;
-    if is_touch_due(found.last_used_at, ctx.clock.now()) {
+    let (id, platform, last_used_at) = found.ok_or_else(|| Refusal::unauthenticated("Unauthorized"))?;
+    if is_touch_due(last_used_at, ctx.clock.now()) {
         let tx = ctx.db.begin("touch_api_key").await?;
-        store::api_keys::touch(&tx, &found.id, ctx.clock.now()).await?;
+        store::api_keys::touch(&tx, &id, ctx.clock.now()).await?;
         tx.commit().await?;
     }
-    Ok(KnownKey { id: found.id, platform: found.platform })
+    Ok(KnownKey { id, platform })
 }
 
 /// The caller that an API key stands for.
 pub fn key_caller(key: KnownKey) -> Caller {
-    Caller { platform: key.platform, credential: Credential::ApiKey { id: key.id } }
+    Caller {
+        platform: key.platform,
+        credential: Credential::ApiKey { id: key.id },
+    }
 }
 
 /// Looks a client ID up. Errors: 401 for an unknown one. Whether it may be used is decided by [`client_caller`].
@@ -67,7 +70,11 @@ pub fn client_caller(client: &ClientId, call: &CallOrigin<'_>) -> FlowResult<Cal
     let origin = client.admit(call)?;
     Ok(Caller {
         platform: client.platform.clone(),
-        credential: Credential::ClientId { id: client.row.clone(), client_id: client.client_id.clone(), origin },
+        credential: Credential::ClientId {
+            id: client.row.clone(),
+            client_id: client.client_id.clone(),
+            origin,
+        },
     })
 }
 

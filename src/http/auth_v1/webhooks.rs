@@ -3,19 +3,24 @@
 use super::Tag;
 use crate::{
     ctx::Ctx,
-    domain::{ids::EndpointId, webhook::Endpoint},
-    flows::{self, idempotency::Answer, webhooks::create::NewEndpoint},
+    domain::ids::EndpointId,
+    flows::{
+        self,
+        idempotency::Answer,
+        webhooks::{Endpoint, create::NewEndpoint},
+    },
     http::{
         body::Body,
         caller::{Auth, ClientOnly},
         error::{Fail, s},
         idempotency::{IdempotencyKey, once, replayed},
+        reply::{Created, Reply},
         wire::{Instant, UlidText},
     },
 };
 use poem::web::Data;
 use poem_openapi::{
-    ApiResponse, Object, OpenApi,
+    Object, OpenApi,
     param::{Header, Path},
     payload::Json,
     types::ToJSON,
@@ -90,14 +95,6 @@ pub struct TestResult {
     pub failed: u32,
 }
 
-/// Answer of the create operation.
-#[derive(Debug, ApiResponse)]
-pub enum CreateWebhookResponse {
-    /// The endpoint receives events from now on
-    #[oai(status = 201)]
-    Created(Json<WebhookCreated>),
-}
-
 impl From<Endpoint> for Webhook {
     fn from(endpoint: Endpoint) -> Self {
         Self {
@@ -110,7 +107,10 @@ impl From<Endpoint> for Webhook {
 }
 
 fn created(new: &NewEndpoint) -> WebhookCreated {
-    WebhookCreated { id: new.endpoint.id.to_string(), secret: new.secret.reveal().to_owned() }
+    WebhookCreated {
+        id: new.endpoint.id.to_string(),
+        secret: new.secret.reveal().to_owned(),
+    }
 }
 
 /// Webhook endpoints of a client ID.
@@ -131,21 +131,23 @@ impl Webhooks {
         #[oai(name = "Idempotency-Key")]
         key: Header<Option<IdempotencyKey>>,
         body: Body<CreateWebhookBody>,
-    ) -> Result<CreateWebhookResponse, Fail<{ s::BAD_REQUEST | s::CONFLICT }>> {
+    ) -> Result<Created<WebhookCreated>, Fail<{ s::BAD_REQUEST | s::CONFLICT }>> {
         let once = once(key.0, "createWebhook", &body.0);
         let render = |new: &NewEndpoint| created(new).to_json_string();
         let answer = flows::webhooks::create::run(&ctx, &caller, &body.url, once.as_ref(), render).await?;
-        Ok(CreateWebhookResponse::Created(Json(match answer {
+        Ok(Reply(match answer {
             Answer::Fresh(new) => created(&new),
             Answer::Replayed(stored) => replayed(&stored)?,
-        })))
+        }))
     }
 
     /// List endpoints
     #[oai(path = "/webhook", method = "get", operation_id = "listWebhooks")]
     async fn list(&self, ctx: Data<&Ctx>, caller: Auth<ClientOnly>) -> Result<Json<WebhookList>, Fail<0>> {
         let endpoints = flows::webhooks::list::run(&ctx, &caller).await?;
-        Ok(Json(WebhookList { webhooks: endpoints.into_iter().map(Webhook::from).collect() }))
+        Ok(Json(WebhookList {
+            webhooks: endpoints.into_iter().map(Webhook::from).collect(),
+        }))
     }
 
     /// Switch an endpoint on or off
@@ -190,6 +192,9 @@ impl Webhooks {
         body: Body<TestWebhookBody>,
     ) -> Result<Json<TestResult>, Fail<{ s::BAD_REQUEST }>> {
         let result = flows::webhooks::test::run(&ctx, &caller, &body.event_type).await?;
-        Ok(Json(TestResult { sent: result.sent, failed: result.failed }))
+        Ok(Json(TestResult {
+            sent: result.sent,
+            failed: result.failed,
+        }))
     }
 }

@@ -77,7 +77,10 @@ impl From<currency::Currency> for Currency {
         Self {
             decimals: i32::from(currency.decimals),
             network: currency.network.map_or("fiat", Network::id).to_owned(),
-            chain_id: currency.network.and_then(|network| i64::try_from(network.chain_id()).ok()).unwrap_or(0),
+            chain_id: currency
+                .network
+                .and_then(|network| i64::try_from(network.chain_id()).ok())
+                .unwrap_or(0),
             kind: match currency.kind {
                 currency::CurrencyKind::Erc20 => CurrencyType::Erc20,
                 currency::CurrencyKind::Trc20 => CurrencyType::Trc20,
@@ -126,19 +129,19 @@ impl Currencies {
         ctx: Data<&Ctx>,
         _caller: Auth<KeyOrClient>,
         /// Only currencies of this network
-        network: Query<Option<Checked<NetworkText>>>,
+        network: Query<Checked<NetworkText>>,
         /// Only currencies with this symbol, in any case
-        symbol: Query<Option<Checked<SymbolText>>>,
+        symbol: Query<Checked<SymbolText>>,
         /// `true` answers only the first match; needs `network` and `symbol`
         #[oai(name = "firstOnly")]
         first_only: Query<Option<String>>,
         /// Only the currency with this id or alias
-        id: Query<Option<Checked<CurrencyIdText>>>,
+        id: Query<Checked<CurrencyIdText>>,
     ) -> Result<Json<Vec<Currency>>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND }>> {
         let mut checks = Checks::new();
-        let network = network.0.and_then(|value| value.take("network", &mut checks));
-        let symbol = symbol.0.and_then(|value| value.take("symbol", &mut checks));
-        let id = id.0.and_then(|value| value.take("id", &mut checks));
+        let network = network.0.take("network", &mut checks);
+        let symbol = symbol.0.take("symbol", &mut checks);
+        let id = id.0.take("id", &mut checks);
         let first_only = match first_only.0.as_deref() {
             None | Some("false") => false,
             Some("true") => true,
@@ -162,7 +165,11 @@ impl Currencies {
     ///
     /// Lists the payment currencies in which a request in this invoice currency can be paid on chain. A currency
     /// without routes has an empty list.
-    #[oai(path = "/currencies/:currencyId/conversion-routes", method = "get", operation_id = "listConversionRoutes")]
+    #[oai(
+        path = "/currencies/:currencyId/conversion-routes",
+        method = "get",
+        operation_id = "listConversionRoutes"
+    )]
     async fn routes(
         &self,
         ctx: Data<&Ctx>,
@@ -171,21 +178,30 @@ impl Currencies {
         #[oai(name = "currencyId", validator(max_length = 64))]
         currency_id: Path<String>,
         /// Only payment currencies of this network
-        network: Query<Option<Checked<NetworkText>>>,
+        network: Query<Checked<NetworkText>>,
         /// Only payment currencies of these networks, separated by commas; wins over `network`
         networks: Query<Option<String>>,
     ) -> Result<Json<ConversionRoutes>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND }>> {
         let mut checks = Checks::new();
-        let network = network.0.and_then(|value| value.take("network", &mut checks)).map(|text| text.as_str().to_owned());
+        let network = network
+            .0
+            .take("network", &mut checks)
+            .map(|text| text.as_str().to_owned());
         checks.finish()?;
-        let networks: Option<Vec<String>> =
-            networks.0.map(|list| list.split(',').map(|id| id.trim().to_owned()).filter(|id| !id.is_empty()).collect());
+        let networks: Option<Vec<String>> = networks.0.map(|list| {
+            list.split(',')
+                .map(|id| id.trim().to_owned())
+                .filter(|id| !id.is_empty())
+                .collect()
+        });
         if let Some(list) = &networks
             && list.len() > 16
         {
             return Err(Refusal::field("networks", "must have at most 16 entries").into());
         }
-        let wanted = networks.clone().or_else(|| network.clone().map(|network| vec![network]));
+        let wanted = networks
+            .clone()
+            .or_else(|| network.clone().map(|network| vec![network]));
         let found = flows::currencies::routes::run(&ctx, &currency_id, wanted.as_deref())?;
         let network = match (&networks, network) {
             (Some(_), _) => poem_openapi::types::MaybeUndefined::Undefined,

@@ -1,0 +1,363 @@
+//! Who calls: one extractor for every mode of authentication, and the policies that operations choose from.
+//!
+//! Precedence: orchestrator key, then API key or client ID, then session. The first credential that is present
+//! decides; a wrong key is not rescued by a good cookie. `Origin` is read, but never modelled as a parameter.
+//! Source: contract operations §1.4; decisions D27.
+
+use super::error::Problem;
+use crate::{
+    domain::{caller::Caller, refusal::Refusal},
+    flows::FlowResult,
+};
+use async_trait::async_trait;
+use poem::{
+    Request, RequestBody,
+    http::{StatusCode, header},
+};
+use poem_openapi::{
+    ApiExtractor, ApiExtractorType, ExtractParamOptions,
+    registry::{MetaSecurityScheme, Registry},
+};
+use std::{marker::PhantomData, ops::Deref, sync::Arc};
+
+/// Name of the session cookie. Source: contract operations §1.4.
+pub const SESSION_COOKIE: &str = "session_token";
+
+/// Longest credential that is looked up at all.
+const CREDENTIAL_LENGTH_MAX: usize = 512;
+
+/// Where a call with a client ID comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CallOrigin<'a> {
+    /// The page, as the browser names it.
+    pub origin: Option<&'a str>,
+    /// Whether the browser says that the page belongs to this service; it sends no `Origin` on such reads.
+    pub is_same_origin: bool,
+    /// The host that the call was sent to.
+    pub host: Option<&'a str>,
+}
+
+/// Finds the caller behind a credential. Errors: unauthenticated, forbidden, or the faults of a lookup.
+#[async_trait]
+pub trait Identify: Send + Sync + 'static {
+    /// The platform of an API key.
+    async fn api_key(&self, key: &str) -> FlowResult<Caller>;
+
+    /// The platform of a client ID, when it may be used from there.
+    async fn client_id(&self, id: &str, call: CallOrigin<'_>) -> FlowResult<Caller>;
+
+    /// The owner of a session. A service without sessions knows none.
+    async fn session(&self, _token: &str) -> FlowResult<Caller> {
+        Err(unauthorized().into())
+    }
+
+    /// The owner of an orchestrator key. A service without orchestrators knows none.
+    async fn orchestrator_key(&self, _key: &str) -> FlowResult<Caller> {
+        Err(unauthorized().into())
+    }
+}
+
+/// A way to authenticate, as the documents declare it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scheme {
+    /// `x-orchestrator-key`.
+    OrchestratorKey,
+    /// `x-api-key`.
+    ApiKey,
+    /// `x-client-id`.
+    ClientId,
+    /// `Authorization: Bearer`.
+    SessionBearer,
+    /// Cookie.
+    Session,
+}
+
+impl Scheme {
+    /// Name in the documents.
+    pub const fn id(self) -> &'static str {
+        match self {
+            Self::OrchestratorKey => "OrchestratorKey",
+            Self::ApiKey => "ApiKey",
+            Self::ClientId => "ClientId",
+            Self::SessionBearer => "SessionBearer",
+            Self::Session => "Session",
+        }
+    }
+
+    /// The header that carries it, in words of the documents.
+    const fn carrier(self) -> &'static str {
+        match self {
+            Self::OrchestratorKey => "x-orchestrator-key",
+            Self::ApiKey => "x-api-key",
+            Self::ClientId => "x-client-id",
+            Self::SessionBearer => "authorization",
+            Self::Session => SESSION_COOKIE,
+        }
+    }
+
+    fn declaration(self) -> MetaSecurityScheme {
+        let (ty, place, scheme, description) = match self {
+            Self::OrchestratorKey => (
+                "apiKey",
+                Some("header"),
+                None,
+                "Key of an orchestrator; server side only.",
+            ),
+            Self::ApiKey => (
+                "apiKey",
+                Some("header"),
+                None,
+                "Key of a platform; server side only. Created in the dashboard or with `prs admin`, shown once.",
+            ),
+            Self::ClientId => (
+                "apiKey",
+                Some("header"),
+                None,
+                "Public client ID for pages of browsers. With allowed domains it works only from those pages; the \
+                 browser itself says where it is.",
+            ),
+            Self::SessionBearer => (
+                "http",
+                None,
+                Some("bearer"),
+                "Session token for callers without cookies.",
+            ),
+            Self::Session => (
+                "apiKey",
+                Some("cookie"),
+                None,
+                "Session of a person who signed in with a wallet.",
+            ),
+        };
+        MetaSecurityScheme {
+            ty,
+            description: Some(description),
+            name: place.map(|_| self.carrier()),
+            key_in: place,
+            scheme,
+            bearer_format: None,
+            flows: None,
+            openid_connect_url: None,
+        }
+    }
+
+    fn read(self, request: &Request) -> Option<String> {
+        let found = match self {
+            Self::Session => session_cookie(request),
+            Self::SessionBearer => request
+                .header(header::AUTHORIZATION)
+                .and_then(bearer)
+                .map(str::to_owned),
+            _ => request.header(self.carrier()).map(|text| text.trim().to_owned()),
+        };
+        found.filter(|text| !text.is_empty())
+    }
+}
+
+fn bearer(value: &str) -> Option<&str> {
+    let (kind, token) = value.split_once(' ')?;
+    kind.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+fn session_cookie(request: &Request) -> Option<String> {
+    let headers = request.headers().get_all(header::COOKIE).iter();
+    let pairs = headers
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(';'));
+    pairs
+        .filter_map(|pair| pair.trim().split_once('='))
+        .find(|(name, _)| *name == SESSION_COOKIE)
+        .map(|(_, token)| token.to_owned())
+}
+
+/// Which credentials an operation accepts, in the order of precedence.
+pub trait Policy: Send + Sync + 'static {
+    /// The accepted ones; any of them is enough.
+    const ANY_OF: &'static [Scheme];
+}
+
+/// Only the API key.
+#[derive(Debug)]
+pub struct KeyOnly;
+
+/// API key or client ID.
+#[derive(Debug)]
+pub struct KeyOrClient;
+
+/// Only the client ID.
+#[derive(Debug)]
+pub struct ClientOnly;
+
+impl Policy for KeyOnly {
+    const ANY_OF: &'static [Scheme] = &[Scheme::ApiKey];
+}
+
+impl Policy for KeyOrClient {
+    const ANY_OF: &'static [Scheme] = &[Scheme::ApiKey, Scheme::ClientId];
+}
+
+impl Policy for ClientOnly {
+    const ANY_OF: &'static [Scheme] = &[Scheme::ClientId];
+}
+
+/// The caller of an operation under a policy. Make it the first argument, so that strangers learn nothing else.
+#[derive(Debug)]
+pub struct Auth<P>(pub Caller, PhantomData<P>);
+
+impl<P> Deref for Auth<P> {
+    type Target = Caller;
+
+    fn deref(&self) -> &Caller {
+        &self.0
+    }
+}
+
+impl<'a, P: Policy> ApiExtractor<'a> for Auth<P> {
+    const TYPES: &'static [ApiExtractorType] = &[ApiExtractorType::SecurityScheme];
+    type ParamType = ();
+    type ParamRawType = ();
+
+    fn register(registry: &mut Registry) {
+        for scheme in P::ANY_OF {
+            registry.create_security_scheme(scheme.id(), scheme.declaration());
+        }
+    }
+
+    fn security_schemes() -> Vec<&'static str> {
+        P::ANY_OF.iter().map(|scheme| scheme.id()).collect()
+    }
+
+    async fn from_request(
+        request: &'a Request,
+        _body: &mut RequestBody,
+        _options: ExtractParamOptions<()>,
+    ) -> poem::Result<Self> {
+        let Some(identify) = request.data::<Arc<dyn Identify>>() else {
+            tracing::error!("the routes carry nobody who can identify callers");
+            return Err(Problem::internal().into());
+        };
+        let shown = P::ANY_OF
+            .iter()
+            .find_map(|scheme| scheme.read(request).map(|credential| (*scheme, credential)));
+        let Some((scheme, credential)) = shown else {
+            return Err(missing(P::ANY_OF).into());
+        };
+        if credential.len() > CREDENTIAL_LENGTH_MAX {
+            return Err(Problem::from(unauthorized()).into());
+        }
+        let caller = match scheme {
+            Scheme::OrchestratorKey => identify.orchestrator_key(&credential).await,
+            Scheme::ApiKey => identify.api_key(&credential).await,
+            Scheme::ClientId => identify.client_id(&credential, call_origin(request)).await,
+            Scheme::SessionBearer | Scheme::Session => identify.session(&credential).await,
+        };
+        Ok(caller.map(|caller| Self(caller, PhantomData)).map_err(Problem::from)?)
+    }
+}
+
+/// Reads where a call comes from.
+pub fn call_origin(request: &Request) -> CallOrigin<'_> {
+    CallOrigin {
+        origin: request.header(header::ORIGIN),
+        is_same_origin: request.header("sec-fetch-site") == Some("same-origin"),
+        host: request.header(header::HOST),
+    }
+}
+
+/// The refusal of a credential that is missing, unknown or no longer good.
+pub fn unauthorized() -> Refusal {
+    Refusal::unauthenticated("Unauthorized")
+}
+
+fn missing(accepted: &[Scheme]) -> Problem {
+    let carriers: Vec<&str> = accepted.iter().map(|scheme| scheme.carrier()).collect();
+    Problem::new(StatusCode::UNAUTHORIZED, "Unauthorized")
+        .with_hint(format!("This operation needs {}", carriers.join(" or ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{caller::Credential, ids::PlatformId};
+
+    struct Sessions;
+
+    impl Policy for Sessions {
+        const ANY_OF: &'static [Scheme] = &[Scheme::ApiKey, Scheme::SessionBearer, Scheme::Session];
+    }
+
+    struct Echo;
+
+    #[async_trait]
+    impl Identify for Echo {
+        async fn api_key(&self, key: &str) -> FlowResult<Caller> {
+            named(&format!("key {key}"))
+        }
+
+        async fn client_id(&self, id: &str, call: CallOrigin<'_>) -> FlowResult<Caller> {
+            named(&format!("client {id} {:?} {}", call.origin, call.is_same_origin))
+        }
+
+        async fn session(&self, token: &str) -> FlowResult<Caller> {
+            named(&format!("session {token}"))
+        }
+    }
+
+    fn named(name: &str) -> FlowResult<Caller> {
+        Ok(Caller {
+            platform: PlatformId(name.to_owned()),
+            credential: Credential::ApiKey {
+                id: crate::domain::ids::ApiKeyId(String::new()),
+            },
+        })
+    }
+
+    async fn who<P: Policy>(headers: &[(&str, &str)]) -> Result<String, u16> {
+        let mut builder = Request::builder();
+        for (name, value) in headers {
+            builder = builder.header(*name, *value);
+        }
+        let mut request = builder.finish();
+        let identify: Arc<dyn Identify> = Arc::new(Echo);
+        request.set_data(identify);
+        let auth = Auth::<P>::from_request(&request, &mut RequestBody::default(), ExtractParamOptions::default()).await;
+        auth.map(|auth| auth.platform.to_string())
+            .map_err(|error| error.status().as_u16())
+    }
+
+    #[tokio::test]
+    async fn the_first_accepted_credential_decides() {
+        let both = [("x-client-id", "cli_1"), ("x-api-key", "k1")];
+        assert_eq!(who::<KeyOrClient>(&both).await.unwrap(), "key k1");
+        assert_eq!(who::<ClientOnly>(&both).await.unwrap(), "client cli_1 None false");
+        assert_eq!(who::<KeyOnly>(&[("x-client-id", "cli_1")]).await, Err(401));
+        assert_eq!(who::<KeyOrClient>(&[]).await, Err(401));
+        assert_eq!(who::<KeyOrClient>(&[("x-api-key", " ")]).await, Err(401));
+        let long = "k".repeat(CREDENTIAL_LENGTH_MAX + 1);
+        assert_eq!(who::<KeyOnly>(&[("x-api-key", &long)]).await, Err(401));
+    }
+
+    #[tokio::test]
+    async fn sessions_come_as_bearer_token_or_cookie() {
+        assert_eq!(
+            who::<Sessions>(&[("authorization", "bearer t1")]).await.unwrap(),
+            "session t1"
+        );
+        assert_eq!(
+            who::<Sessions>(&[("cookie", "a=b; session_token=t2")]).await.unwrap(),
+            "session t2"
+        );
+        assert_eq!(who::<Sessions>(&[("authorization", "Basic t1")]).await, Err(401));
+    }
+
+    #[tokio::test]
+    async fn pages_of_the_service_itself_are_told_apart() {
+        let same = [("x-client-id", "cli_1"), ("sec-fetch-site", "same-origin")];
+        assert_eq!(who::<ClientOnly>(&same).await.unwrap(), "client cli_1 None true");
+        let page = [("x-client-id", "cli_1"), ("origin", "https://shop.example")];
+        assert_eq!(
+            who::<ClientOnly>(&page).await.unwrap(),
+            "client cli_1 Some(\"https://shop.example\") false"
+        );
+    }
+}

@@ -1,0 +1,546 @@
+//! The one table from what can go wrong to the status and body that a caller sees.
+//!
+//! Every failure of the framework passes through [`render`] too, so that no answer of this service has another shape.
+//! Source: decisions D12.
+
+use super::{observe::RequestId, routes::RouteTable};
+use crate::{
+    domain::refusal::{FieldError, Refusal, RefusalKind},
+    flows::FlowError,
+};
+use poem::{
+    Response,
+    error::{MethodNotAllowedError, NotFoundError, ReadBodyError, ResponseError},
+    http::{HeaderValue, Method, StatusCode, header},
+};
+use poem_openapi::{
+    ApiResponse, Object,
+    error::{ContentTypeError, ParseParamError, ParsePathError, ParseRequestPayloadError},
+    registry::{MetaMediaType, MetaResponse, MetaResponses, MetaSchema, MetaSchemaRef, Registry},
+    types::{Example, ParseError, ParseFromJSON, ParseResult, ToJSON, Type},
+};
+use serde_json::Value;
+use std::borrow::Cow;
+
+/// Message of every failure that only the operator can act on.
+const INTERNAL: &str = "Internal server error";
+
+/// Longest part of a path that an error message repeats.
+const PATH_LENGTH_SHOWN: usize = 200;
+
+/// Body of every failed call.
+#[derive(Debug, Clone, Object)]
+#[oai(rename = "Error", rename_all = "camelCase", example)]
+pub struct ErrorBody {
+    /// HTTP status of the answer.
+    pub status_code: StatusNumber,
+    /// What went wrong, readable for people.
+    pub message: String,
+    /// Name of the status.
+    pub error: String,
+    /// Every wrong field, when the input was refused.
+    #[oai(skip_serializing_if_is_none, validator(max_items = 1000))]
+    pub errors: Option<Vec<ErrorDetail>>,
+    /// Machine-readable name of the failure, where there is one.
+    #[oai(skip_serializing_if_is_none)]
+    pub code: Option<String>,
+    /// What to do about it.
+    #[oai(skip_serializing_if_is_none)]
+    pub hint: Option<String>,
+    /// Id of the call, as in the x-request-id header; quote it when asking for help.
+    #[oai(skip_serializing_if_is_none)]
+    pub request_id: Option<String>,
+}
+
+/// One wrong field.
+#[derive(Debug, Clone, Object)]
+#[oai(example)]
+pub struct ErrorDetail {
+    /// Path of the field, segments joined with dots.
+    pub field: String,
+    /// What is wrong and what would be right.
+    pub message: String,
+}
+
+impl Example for ErrorBody {
+    fn example() -> Self {
+        Self {
+            status_code: StatusNumber(400),
+            message: "Validation failed".to_owned(),
+            error: "Bad Request".to_owned(),
+            errors: Some(vec![ErrorDetail::example()]),
+            code: Some("validation_failed".to_owned()),
+            hint: Some("Correct the named fields and send the call again".to_owned()),
+            request_id: Some("01JZX4T9QK3M7N8P2R5S6V0WYB".to_owned()),
+        }
+    }
+}
+
+impl Example for ErrorDetail {
+    fn example() -> Self {
+        Self {
+            field: "amount".to_owned(),
+            message: "must be greater than 0".to_owned(),
+        }
+    }
+}
+
+/// An HTTP status as a JSON number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StatusNumber(pub u16);
+
+impl Type for StatusNumber {
+    const IS_REQUIRED: bool = true;
+    type RawValueType = Self;
+    type RawElementValueType = Self;
+
+    fn name() -> Cow<'static, str> {
+        "StatusNumber".into()
+    }
+
+    fn schema_ref() -> MetaSchemaRef {
+        let mut schema = MetaSchema::new("number");
+        schema.minimum = Some(400.0);
+        schema.maximum = Some(599.0);
+        schema.example = Some(400.into());
+        MetaSchemaRef::Inline(Box::new(schema))
+    }
+
+    fn as_raw_value(&self) -> Option<&Self> {
+        Some(self)
+    }
+
+    fn raw_element_iter<'a>(&'a self) -> Box<dyn Iterator<Item = &'a Self> + 'a> {
+        Box::new(std::iter::once(self))
+    }
+}
+
+impl ToJSON for StatusNumber {
+    fn to_json(&self) -> Option<Value> {
+        Some(self.0.into())
+    }
+}
+
+impl ParseFromJSON for StatusNumber {
+    fn parse_from_json(value: Option<Value>) -> ParseResult<Self> {
+        let number = value.as_ref().and_then(Value::as_u64);
+        number
+            .and_then(|number| u16::try_from(number).ok())
+            .map(Self)
+            .ok_or_else(|| ParseError::custom("must be the number of an HTTP status"))
+    }
+}
+
+/// A failure on its way to the caller.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{message}")]
+pub struct Problem {
+    /// Status of the answer.
+    pub status: StatusCode,
+    /// Sentence for the caller.
+    pub message: String,
+    /// Every wrong field.
+    pub fields: Vec<FieldError>,
+    /// Machine-readable name.
+    pub code: Option<&'static str>,
+    /// What to do about it.
+    pub hint: Option<Cow<'static, str>>,
+    /// Seconds after which another try makes sense.
+    pub retry_after_s: Option<u64>,
+}
+
+impl Problem {
+    /// A failure with a status and a sentence.
+    pub fn new(status: StatusCode, message: impl Into<String>) -> Self {
+        Self {
+            status,
+            message: message.into(),
+            fields: Vec::new(),
+            code: None,
+            hint: None,
+            retry_after_s: None,
+        }
+    }
+
+    /// Input that cannot be used as it is.
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, message)
+    }
+
+    /// A failure that only the operator can act on; the cause belongs into the log, not here.
+    pub fn internal() -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, INTERNAL)
+    }
+
+    /// Adds a machine-readable name.
+    #[must_use]
+    pub fn with_code(mut self, code: &'static str) -> Self {
+        self.code = Some(code);
+        self
+    }
+
+    /// Adds what to do about it.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<Cow<'static, str>>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Adds after how many seconds another try makes sense.
+    #[must_use]
+    pub fn with_retry_after(mut self, seconds: u64) -> Self {
+        self.retry_after_s = Some(seconds);
+        self
+    }
+
+    /// The answer. Without an id the member is left out.
+    pub fn respond(&self, request_id: Option<&str>) -> Response {
+        let details = self.fields.iter().map(|field| ErrorDetail {
+            field: field.field.clone(),
+            message: field.message.clone(),
+        });
+        let body = ErrorBody {
+            status_code: StatusNumber(self.status.as_u16()),
+            message: self.message.clone(),
+            error: self.status.canonical_reason().unwrap_or("Error").to_owned(),
+            errors: (!self.fields.is_empty()).then(|| details.collect()),
+            code: self.code.map(str::to_owned),
+            hint: self.hint.as_deref().map(str::to_owned),
+            request_id: request_id.map(str::to_owned),
+        };
+        let mut response = Response::builder()
+            .status(self.status)
+            .content_type("application/json; charset=utf-8")
+            .body(body.to_json_string());
+        if let Some(seconds) = self.retry_after_s {
+            response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+        }
+        response
+    }
+}
+
+impl ResponseError for Problem {
+    fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    fn as_response(&self) -> Response {
+        self.respond(None)
+    }
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        let status = match refusal.kind {
+            RefusalKind::Invalid => StatusCode::BAD_REQUEST,
+            RefusalKind::Unauthenticated => StatusCode::UNAUTHORIZED,
+            RefusalKind::Forbidden => StatusCode::FORBIDDEN,
+            RefusalKind::NotFound => StatusCode::NOT_FOUND,
+            RefusalKind::Conflict => StatusCode::CONFLICT,
+            RefusalKind::Locked => StatusCode::LOCKED,
+            RefusalKind::TooMany => StatusCode::TOO_MANY_REQUESTS,
+            RefusalKind::Upstream => StatusCode::BAD_GATEWAY,
+        };
+        let mut problem = Self::new(status, refusal.message);
+        problem.fields = refusal.fields;
+        if status == StatusCode::TOO_MANY_REQUESTS {
+            problem.retry_after_s = Some(1);
+        }
+        problem
+    }
+}
+
+impl From<FlowError> for Problem {
+    fn from(error: FlowError) -> Self {
+        match error {
+            FlowError::Refused(refusal) => refusal.into(),
+            FlowError::Unavailable(source) => {
+                tracing::error!(error = format!("{source:#}"), "the database does not answer");
+                unavailable()
+            }
+            FlowError::Faulted(fault) => {
+                tracing::error!(error = format!("{:#}", fault.0), "fault");
+                Self::internal()
+            }
+        }
+    }
+}
+
+fn unavailable() -> Problem {
+    Problem::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "The service cannot answer at the moment; try again",
+    )
+    .with_retry_after(1)
+}
+
+/// Bits for the statuses that an operation may answer with, besides those that every operation has.
+pub mod s {
+    /// 400.
+    pub const BAD_REQUEST: u16 = 1;
+    /// 403.
+    pub const FORBIDDEN: u16 = 1 << 1;
+    /// 404.
+    pub const NOT_FOUND: u16 = 1 << 2;
+    /// 409.
+    pub const CONFLICT: u16 = 1 << 3;
+    /// 423.
+    pub const LOCKED: u16 = 1 << 4;
+    /// 502.
+    pub const BAD_GATEWAY: u16 = 1 << 5;
+    /// 401, for operations without a security scheme that can still refuse a credential.
+    pub const UNAUTHORIZED: u16 = 1 << 6;
+}
+
+/// What each documented status of an operation means.
+const MEANINGS: [(u16, u16, &str); 7] = [
+    (
+        s::BAD_REQUEST,
+        400,
+        "The input has to change; every wrong field is named.",
+    ),
+    (
+        s::UNAUTHORIZED,
+        401,
+        "The credential is missing, unknown, expired or revoked.",
+    ),
+    (s::FORBIDDEN, 403, "The credential is good but does not allow this."),
+    (s::NOT_FOUND, 404, "There is no such object for this caller."),
+    (s::CONFLICT, 409, "The state of the object does not allow this."),
+    (s::LOCKED, 423, "The object is in the middle of something else."),
+    (s::BAD_GATEWAY, 502, "A node that has to be asked does not answer."),
+];
+
+/// Statuses that every operation can answer with, so that no signature has to repeat them.
+const COMMON: [u16; 7] = [401, 403, 408, 413, 429, 500, 503];
+
+/// A failure whose documented statuses are the bit set `S`: `Fail<{ s::BAD_REQUEST | s::NOT_FOUND }>`.
+#[derive(Debug)]
+pub struct Fail<const S: u16>(pub Box<Problem>);
+
+impl<const S: u16> From<Problem> for Fail<S> {
+    fn from(problem: Problem) -> Self {
+        Self(Box::new(problem))
+    }
+}
+
+impl<const S: u16> From<Refusal> for Fail<S> {
+    fn from(refusal: Refusal) -> Self {
+        Problem::from(refusal).into()
+    }
+}
+
+impl<const S: u16> From<FlowError> for Fail<S> {
+    fn from(error: FlowError) -> Self {
+        Problem::from(error).into()
+    }
+}
+
+impl<const S: u16> From<Fail<S>> for poem::Error {
+    fn from(fail: Fail<S>) -> Self {
+        let status = fail.0.status.as_u16();
+        debug_assert!(
+            COMMON.contains(&status) || MEANINGS.iter().any(|(bit, code, _)| S & bit != 0 && *code == status),
+            "status {status} is not documented for this operation"
+        );
+        (*fail.0).into()
+    }
+}
+
+impl<const S: u16> ApiResponse for Fail<S> {
+    fn meta() -> MetaResponses {
+        let documented = MEANINGS.iter().filter(|(bit, ..)| S & bit != 0);
+        MetaResponses {
+            responses: documented.map(|(_, code, text)| error_response(*code, text)).collect(),
+        }
+    }
+
+    fn register(registry: &mut Registry) {
+        ErrorBody::register(registry);
+    }
+}
+
+/// The documented form of a failed answer.
+pub(super) fn error_response(status: u16, description: &'static str) -> MetaResponse {
+    MetaResponse {
+        description,
+        status: Some(status),
+        status_range: None,
+        content: vec![MetaMediaType {
+            content_type: "application/json",
+            schema: ErrorBody::schema_ref(),
+        }],
+        headers: Vec::new(),
+    }
+}
+
+/// The sentence that documents a status.
+pub(super) fn meaning(status: u16) -> &'static str {
+    match status {
+        408 => "The body did not arrive in time.",
+        413 => "The body is larger than the service accepts.",
+        429 => "Too many calls; Retry-After tells when to try again.",
+        500 => "Unexpected failure; the operator finds it in the log by the id of the call.",
+        503 => "The service cannot answer at the moment; try again.",
+        _ => MEANINGS
+            .iter()
+            .find(|(_, code, _)| *code == status)
+            .map_or("The call failed.", |(.., text)| text),
+    }
+}
+
+/// What [`render`] knows about the failed call.
+pub(super) struct Call {
+    pub(super) method: Method,
+    pub(super) path: String,
+    pub(super) request_id: Option<RequestId>,
+}
+
+/// Turns every error of handlers and framework into the one body.
+pub(super) fn render(error: poem::Error, call: &Call, routes: &RouteTable) -> Response {
+    let status = error.status();
+    let problem = if let Some(problem) = error.downcast_ref::<Problem>() {
+        problem.clone()
+    } else if error.is::<NotFoundError>() {
+        not_found(call)
+    } else if error.is::<MethodNotAllowedError>() {
+        method_not_allowed(call)
+    } else if let Some(error) = error.downcast_ref::<ParseParamError>() {
+        Refusal::field(error.name, plain(&error.reason)).into()
+    } else if let Some(error) = error.downcast_ref::<ParsePathError>() {
+        let name = routes.path_parameter(&call.path, error.name).unwrap_or("path");
+        Refusal::field(name, plain(&error.reason)).into()
+    } else if let Some(error) = error.downcast_ref::<ParseRequestPayloadError>() {
+        Problem::bad_request(plain(&error.reason))
+    } else if error.is::<ContentTypeError>() {
+        Problem::bad_request("The content-type header must be application/json")
+    } else if let Some(error) = error.downcast_ref::<ReadBodyError>() {
+        unreadable(error)
+    } else if status.is_server_error() {
+        tracing::error!(%error, "unexpected failure");
+        Problem::internal()
+    } else {
+        from_status(status, call)
+    };
+    problem.respond(call.request_id.as_ref().map(RequestId::as_str))
+}
+
+/// The body for an answer that carries nothing but a status.
+pub(super) fn from_status(status: StatusCode, call: &Call) -> Problem {
+    match status {
+        StatusCode::NOT_FOUND => not_found(call),
+        StatusCode::METHOD_NOT_ALLOWED => method_not_allowed(call),
+        StatusCode::SERVICE_UNAVAILABLE => unavailable(),
+        StatusCode::TOO_MANY_REQUESTS => Problem::new(status, "Too many requests").with_retry_after(1),
+        status if status.is_server_error() => Problem::internal(),
+        status => Problem::new(status, status.canonical_reason().unwrap_or("Error")),
+    }
+}
+
+fn not_found(call: &Call) -> Problem {
+    let shown: String = call.path.chars().take(PATH_LENGTH_SHOWN).collect();
+    Problem::new(StatusCode::NOT_FOUND, format!("Cannot {} {shown}", call.method))
+        .with_hint("The operations are listed at /docs")
+}
+
+fn method_not_allowed(call: &Call) -> Problem {
+    Problem::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        format!("{} is not possible here", call.method),
+    )
+    .with_hint("The Allow header names the methods of this path")
+}
+
+fn unreadable(error: &ReadBodyError) -> Problem {
+    match error {
+        ReadBodyError::PayloadTooLarge => too_large(),
+        ReadBodyError::Io(_) => Problem::bad_request("The body could not be read to its end"),
+        ReadBodyError::Utf8(_) => Problem::bad_request("The body is not valid UTF-8"),
+        ReadBodyError::BodyHasBeenTaken => Problem::internal(),
+    }
+}
+
+/// 413.
+pub(super) fn too_large() -> Problem {
+    Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "The body is too large")
+}
+
+/// 503 of a handler that did not end in time.
+pub(super) fn out_of_time() -> Problem {
+    unavailable()
+}
+
+/// The answer to a panic; its text stays in the log.
+pub(super) fn panicked(panic: &(dyn std::any::Any + Send), call: &Call) -> Response {
+    let text = panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no text");
+    tracing::error!(panic = text, "a handler panicked");
+    Problem::internal().respond(call.request_id.as_ref().map(RequestId::as_str))
+}
+
+/// The value of an `Allow` header for paths that no document describes.
+pub(super) const ALLOW_READS: HeaderValue = HeaderValue::from_static("GET, HEAD");
+
+/// Drops the names of Rust types that the framework puts around a message.
+pub(super) fn plain(reason: &str) -> &str {
+    let own = reason
+        .find(" (occurred while parsing")
+        .map_or(reason, |index| &reason[..index]);
+    own.strip_prefix("failed to parse \"")
+        .and_then(|rest| rest.split_once("\": "))
+        .map_or(own, |(_, message)| message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flows::Fault;
+
+    #[test]
+    fn every_kind_of_refusal_has_its_status() {
+        let table = [
+            (RefusalKind::Invalid, 400),
+            (RefusalKind::Unauthenticated, 401),
+            (RefusalKind::Forbidden, 403),
+            (RefusalKind::NotFound, 404),
+            (RefusalKind::Conflict, 409),
+            (RefusalKind::Locked, 423),
+            (RefusalKind::TooMany, 429),
+            (RefusalKind::Upstream, 502),
+        ];
+        for (kind, status) in table {
+            assert_eq!(Problem::from(Refusal::new(kind, "no")).status.as_u16(), status);
+        }
+    }
+
+    #[test]
+    fn faults_do_not_show_their_cause() {
+        let fault = FlowError::Faulted(Fault(anyhow::anyhow!("select secret from api_keys")));
+        let problem = Problem::from(fault);
+        assert_eq!((problem.status.as_u16(), problem.message.as_str()), (500, INTERNAL));
+        let away = Problem::from(FlowError::Unavailable(anyhow::anyhow!("10.0.0.7:5432")));
+        assert_eq!(away.status.as_u16(), 503);
+        assert!(!away.message.contains("10.0.0.7"));
+    }
+
+    #[test]
+    fn the_three_contract_members_come_first() {
+        let body = Problem::from(Refusal::field("amount", "must be greater than 0")).respond(Some("01X"));
+        let text = futures_util::future::FutureExt::now_or_never(body.into_body().into_string())
+            .unwrap()
+            .unwrap();
+        assert_eq!(
+            text,
+            r#"{"statusCode":400,"message":"Validation failed","error":"Bad Request","errors":[{"field":"amount","message":"must be greater than 0"}],"requestId":"01X"}"#
+        );
+    }
+
+    #[test]
+    fn plain_messages_lose_the_type_names() {
+        let reason = "failed to parse \"TxHash\": must be short (occurred while parsing \"Search\")";
+        assert_eq!(plain(reason), "must be short");
+    }
+}

@@ -1,0 +1,114 @@
+//! The macro behind the wire types; operations declare forms of their own with it.
+
+/// Declares a text form: pattern, longest length, example and the hint for callers; `holds` is a check beyond the
+/// pattern.
+macro_rules! text {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident {
+            pattern: $pattern:literal,
+            $(length_min: $length_min:literal,)?
+            length_max: $length_max:literal,
+            $(format: $format:literal,)?
+            example: $example:literal,
+            hint: $hint:literal,
+            $(holds: $holds:expr,)?
+        }
+    )+) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+        pub struct $name(String);
+
+        impl $name {
+            /// Pattern of the form.
+            pub const PATTERN: &'static str = $pattern;
+            /// What a caller reads when a value does not fit.
+            pub const HINT: &'static str = $hint;
+            /// A value that fits.
+            pub const EXAMPLE: &'static str = $example;
+
+            /// Reads a text. Errors: [`Self::HINT`].
+            pub fn parse(text: &str) -> Result<Self, &'static str> {
+                #[expect(clippy::expect_used, reason = "the pattern is a literal; a test compiles each")]
+                static FORM: std::sync::LazyLock<regex::Regex> =
+                    std::sync::LazyLock::new(|| regex::Regex::new($pattern).expect("pattern of a text form"));
+                let fits = text.len() <= 4 * $length_max
+                    && text.chars().count() <= $length_max
+                    && FORM.is_match(text)
+                    $(&& ($holds)(text))?;
+                if fits { Ok(Self(text.to_owned())) } else { Err(Self::HINT) }
+            }
+
+            /// Takes over text that the service wrote itself.
+            pub fn written(text: impl Into<String>) -> Self {
+                Self(text.into())
+            }
+
+            /// The text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                out.write_str(&self.0)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(text: $name) -> Self {
+                text.0
+            }
+        }
+
+        impl poem_openapi::types::Type for $name {
+            const IS_REQUIRED: bool = true;
+            type RawValueType = Self;
+            type RawElementValueType = Self;
+
+            fn name() -> std::borrow::Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn schema_ref() -> poem_openapi::registry::MetaSchemaRef {
+                let mut schema = poem_openapi::registry::MetaSchema::new("string");
+                schema.title = Some($hint.to_owned());
+                schema.pattern = Some($pattern.to_owned());
+                $(schema.min_length = Some($length_min);)?
+                schema.max_length = Some($length_max);
+                schema.example = Some($example.into());
+                $(schema.format = Some($format);)?
+                poem_openapi::registry::MetaSchemaRef::Inline(Box::new(schema))
+            }
+
+            fn as_raw_value(&self) -> Option<&Self> {
+                Some(self)
+            }
+
+            fn raw_element_iter<'a>(&'a self) -> Box<dyn Iterator<Item = &'a Self> + 'a> {
+                Box::new(std::iter::once(self))
+            }
+        }
+
+        impl poem_openapi::types::ParseFromJSON for $name {
+            fn parse_from_json(value: Option<serde_json::Value>) -> poem_openapi::types::ParseResult<Self> {
+                let text = value.as_ref().and_then(serde_json::Value::as_str).unwrap_or_default();
+                Self::parse(text).map_err(poem_openapi::types::ParseError::custom)
+            }
+        }
+
+        impl poem_openapi::types::ParseFromParameter for $name {
+            fn parse_from_parameter(text: &str) -> poem_openapi::types::ParseResult<Self> {
+                Self::parse(text).map_err(poem_openapi::types::ParseError::custom)
+            }
+        }
+
+        impl poem_openapi::types::ToJSON for $name {
+            fn to_json(&self) -> Option<serde_json::Value> {
+                Some(self.0.clone().into())
+            }
+        }
+    )+};
+}
+pub(crate) use text;

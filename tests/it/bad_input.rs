@@ -1,0 +1,379 @@
+//! Bad input: each a 4xx that names the field and says what would be right.
+
+use crate::{
+    requests::PAYEE,
+    support::{Answer, TestApp},
+};
+use poem::http::Method;
+use serde_json::{Value, json};
+
+fn body() -> Value {
+    json!({ "payee": PAYEE, "amount": "1", "invoiceCurrency": "FAU-sepolia", "paymentCurrency": "FAU-sepolia" })
+}
+
+#[track_caller]
+fn names(answer: &Answer, field: &str) {
+    let json = answer.json();
+    assert_eq!(answer.status, 400, "{field}: {json}");
+    assert_eq!(json["statusCode"], 400.0);
+    assert_eq!(json["error"], "Bad Request");
+    assert!(json["message"].is_string());
+    let errors = json["errors"].as_array().unwrap_or_else(|| panic!("errors in {json}"));
+    let found = errors
+        .iter()
+        .find(|error| error["field"] == field)
+        .unwrap_or_else(|| panic!("{field} in {json}"));
+    assert!(
+        found["message"].as_str().is_some_and(|message| message.len() > 8),
+        "{found}"
+    );
+}
+
+#[tokio::test]
+async fn a_wrong_value_is_named_with_its_field() {
+    let app = TestApp::start().await;
+    let long = "x".repeat(256);
+    let cases: Vec<(&str, &str, Value)> = vec![
+        ("amount", "amount", json!("0")),
+        ("amount", "amount", json!("-1")),
+        ("amount", "amount", json!("1e3")),
+        ("amount", "amount", json!("１０")),
+        ("amount", "amount", json!(10)),
+        ("amount", "amount", json!("")),
+        ("amount", "amount", json!("1.0000000000000000001")),
+        ("amount", "amount", json!("9".repeat(78))),
+        ("amount", "amount", json!(null)),
+        ("payee", "payee", json!("0x70997970c51812dc3A010C7d01b50e0d17dc79C8")),
+        ("payee", "payee", json!("0x0000000000000000000000000000000000000000")),
+        ("payee", "payee", json!("0x70997970C51812dc3A010C7d01b50e0d17dc79C")),
+        ("payee", "payee", json!("TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t")),
+        ("payee", "payee", json!("0x1c7D4B196Cb0C7B01d743Fbc6116a902379C7238")),
+        ("payer", "payer", json!("nobody")),
+        ("invoiceCurrency", "invoiceCurrency", json!("NOPE-sepolia")),
+        ("paymentCurrency", "paymentCurrency", json!("NOPE-sepolia")),
+        ("paymentCurrency", "paymentCurrency", json!("USD")),
+        ("paymentCurrency", "paymentCurrency", json!("USDC-base")),
+        ("paymentCurrency", "paymentCurrency", json!("USDC-sepolia")),
+        ("paymentCurrency", "paymentCurrency", json!("USDT-tron")),
+        ("reference", "reference", json!("")),
+        ("reference", "reference", json!(long)),
+        (
+            "recurrence",
+            "recurrence.startDate",
+            json!({ "startDate": "2020-01-01", "frequency": "DAILY" }),
+        ),
+        (
+            "recurrence",
+            "recurrence.frequency",
+            json!({ "startDate": "2030-01-01", "frequency": "HOURLY" }),
+        ),
+        ("customerInfo", "customerInfo.email", json!({ "email": "no-address" })),
+        (
+            "customerInfo",
+            "customerInfo.address.country",
+            json!({ "address": { "country": "GBR" } }),
+        ),
+        ("isCryptoToFiatAvailable", "isCryptoToFiatAvailable", json!(true)),
+        ("isCryptoToFiatAvailable", "isCryptoToFiatAvailable", json!("true")),
+    ];
+    for (member, field, value) in cases {
+        let mut input = body();
+        input[member] = value.clone();
+        let answer = app.post("/v2/request").with_key().json(&input).send().await;
+        names(&answer, field);
+        if let Some(text) = value.as_str().filter(|text| text.len() > 30) {
+            assert!(!answer.text.contains(text), "input is not echoed: {}", answer.text);
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_evm_payee_of_a_tron_currency_is_refused() {
+    let app = TestApp::start().await;
+    let mut input = body();
+    input["invoiceCurrency"] = json!("USDT-tron");
+    input["paymentCurrency"] = json!("USDT-tron");
+    let answer = app.post("/v2/request").with_key().json(&input).send().await;
+    names(&answer, "paymentCurrency");
+    assert!(answer.text.contains("not enabled"), "{}", answer.text);
+}
+
+#[tokio::test]
+async fn six_decimals_are_six_decimals() {
+    let app = TestApp::start().await;
+    let mut input = body();
+    input["invoiceCurrency"] = json!("USDC-sepolia");
+    input["paymentCurrency"] = json!("USDC-sepolia");
+    input["amount"] = json!("1.0000001");
+    let answer = app.post("/v2/request").with_key().json(&input).send().await;
+    names(&answer, "amount");
+    assert!(answer.text.contains("at most 6 fraction digits"), "{}", answer.text);
+}
+
+#[tokio::test]
+async fn every_wrong_field_is_named_at_once() {
+    let app = TestApp::start().await;
+    let input = json!({ "payee": 7, "amount": "0x1", "invoiceCurrency": "", "customerInfo": { "email": "no" } });
+    let mut fields = app
+        .post("/v2/request")
+        .with_key()
+        .json(&input)
+        .send()
+        .await
+        .wrong_fields();
+    fields.sort();
+    assert_eq!(
+        fields,
+        [
+            "amount",
+            "customerInfo.email",
+            "invoiceCurrency",
+            "payee",
+            "paymentCurrency"
+        ]
+    );
+    let input = json!({ "payee": "0x0000000000000000000000000000000000000000", "amount": "0", "invoiceCurrency": "A", "paymentCurrency": "B" });
+    let mut fields = app
+        .post("/v2/request")
+        .with_key()
+        .json(&input)
+        .send()
+        .await
+        .wrong_fields();
+    fields.sort();
+    assert_eq!(fields, ["amount", "invoiceCurrency", "payee", "paymentCurrency"]);
+    let query = "txHash=0x1&walletAddress=x&type=gift&fromDate=yesterday&toDate=2026-01-01&limit=101&offset=-1";
+    let mut fields = app
+        .get(&format!("/v2/payments?{query}"))
+        .with_key()
+        .send()
+        .await
+        .wrong_fields();
+    fields.sort();
+    assert_eq!(
+        fields,
+        [
+            "fromDate",
+            "limit",
+            "offset",
+            "toDate",
+            "txHash",
+            "type",
+            "walletAddress"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_search_is_checked() {
+    let app = TestApp::start().await;
+    let hash_65 = format!("0x{}", "a".repeat(63));
+    for (query, field) in [
+        (format!("txHash={hash_65}"), "txHash"),
+        ("reference=a&limit=101".to_owned(), "limit"),
+        ("reference=a&limit=0".to_owned(), "limit"),
+        ("reference=a&limit=ten".to_owned(), "limit"),
+        ("reference=a&offset=10001".to_owned(), "offset"),
+        ("reference=a&fromDate=2026-02-30T00:00:00Z".to_owned(), "fromDate"),
+        ("reference=a&toDate=2026-01-01T00:00:00%2B01:00".to_owned(), "toDate"),
+        (
+            "walletAddress=0x70997970c51812dc3A010C7d01b50e0d17dc79C8".to_owned(),
+            "walletAddress",
+        ),
+    ] {
+        names(
+            &app.get(&format!("/v2/payments?{query}")).with_key().send().await,
+            field,
+        );
+    }
+    let order = "reference=a&fromDate=2026-01-02T00:00:00Z&toDate=2026-01-01T00:00:00Z";
+    let answer = app
+        .get(&format!("/v2/payments?{order}"))
+        .with_key()
+        .send()
+        .await
+        .expect(400);
+    assert_eq!(
+        answer["errors"][0],
+        json!({ "field": "toDate", "message": "toDate must be after or equal to fromDate" })
+    );
+    for query in [
+        "",
+        "limit=5",
+        "fromDate=2026-01-01T00:00:00Z&toDate=2026-01-02T00:00:00Z",
+    ] {
+        let answer = app
+            .get(&format!("/v2/payments?{query}"))
+            .with_key()
+            .send()
+            .await
+            .expect(400);
+        assert_eq!(answer["message"], "Validation failed");
+        assert_eq!(
+            answer["errors"][0]["message"],
+            "At least one search parameter must be provided"
+        );
+    }
+}
+
+#[tokio::test]
+async fn calldata_parameters_are_checked() {
+    let app = TestApp::start().await;
+    let id = app.create_request(&body()).await;
+    for (query, field) in [
+        ("wallet=0x1", "wallet"),
+        ("amount=0", "amount"),
+        ("amount=1.0000000000000000001", "amount"),
+        ("feePercentage=1", "feeAddress"),
+        ("feeAddress=0x90F79bf6EB2c4f870365E785982E1f101E93b906", "feePercentage"),
+        (
+            "feePercentage=100.01&feeAddress=0x90F79bf6EB2c4f870365E785982E1f101E93b906",
+            "feePercentage",
+        ),
+        (
+            "feePercentage=1&feeAddress=0x0000000000000000000000000000000000000000",
+            "feeAddress",
+        ),
+        ("chain=BASE", "token"),
+        ("token=USDC", "chain"),
+        ("chain=BASE&token=USDC", "chain"),
+        ("clientUserId=me", "clientUserId"),
+    ] {
+        names(
+            &app.get(&format!("/v2/request/{id}/pay?{query}"))
+                .with_key()
+                .send()
+                .await,
+            field,
+        );
+    }
+    let unknown = app.get("/v2/request/01ff/pay").with_key().send().await;
+    assert!(unknown.status == 404 || unknown.status == 400, "{}", unknown.text);
+}
+
+#[tokio::test]
+async fn bodies_that_are_no_json_object_are_refused() {
+    let app = TestApp::start().await;
+    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    let nested = format!("{{\"payee\":{deep}}}");
+    for text in [
+        "",
+        "{",
+        "[]",
+        "null",
+        "\"text\"",
+        nested.as_str(),
+        "{\"amount\":\"1\",\"amount\":\"2\"}",
+        "{\"a\":1}x",
+    ] {
+        let answer = app.post("/v2/request").with_key().text(text).send().await;
+        assert_eq!(answer.status, 400, "{text}: {}", answer.text);
+        assert_eq!(answer.json()["error"], "Bad Request");
+    }
+    let twice = app
+        .post("/v2/request")
+        .with_key()
+        .text("{\"amount\":\"1\",\"amount\":\"2\"}")
+        .send()
+        .await;
+    assert!(twice.text.contains("amount"), "the key is named: {}", twice.text);
+    let large = json!({ "reference": "x".repeat(2_000_000) });
+    let answer = app.post("/v2/request").with_key().json(&large).send().await;
+    assert_eq!(answer.expect(413)["error"], "Payload Too Large");
+    let form = app
+        .post("/v2/request")
+        .with_key()
+        .json(&body())
+        .header("content-type", "text/plain");
+    assert!(matches!(form.send().await.status, 201 | 400));
+}
+
+#[tokio::test]
+async fn credentials_are_asked_for_and_checked() {
+    let app = TestApp::start().await;
+    let none = app.get("/v2/currencies").send().await;
+    assert_eq!(none.expect(401)["error"], "Unauthorized");
+    app.get("/v2/currencies")
+        .header("x-api-key", "sk_unknown")
+        .send()
+        .await
+        .expect(401);
+    app.get("/v2/currencies")
+        .header("x-client-id", "cli_unknown")
+        .send()
+        .await
+        .expect(401);
+    app.get("/v2/client-ids").with_client().send().await.expect(401);
+    let page = app.page_client.clone();
+    let missing = app.get("/v2/currencies").header("x-client-id", &page).send().await;
+    assert_eq!(missing.expect(401)["message"], "Origin header is required");
+    for origin in [
+        "http://localhost:3001",
+        "https://localhost:3000",
+        "http://evil-localhost:3000",
+        "null",
+        "http://localhost:3000.evil.com",
+    ] {
+        let foreign = app
+            .get("/v2/currencies")
+            .header("x-client-id", &page)
+            .header("origin", origin)
+            .send()
+            .await;
+        assert_eq!(foreign.status, 403, "{origin}");
+    }
+    let good = app
+        .get("/v2/currencies")
+        .header("x-client-id", &page)
+        .header("origin", "http://localhost:3000")
+        .send()
+        .await;
+    good.expect(200);
+    assert_eq!(
+        good.header("access-control-allow-origin"),
+        Some("http://localhost:3000")
+    );
+    assert!(
+        good.header("vary")
+            .is_some_and(|vary| vary.to_lowercase().contains("origin"))
+    );
+}
+
+#[tokio::test]
+async fn a_revoked_key_is_refused_and_two_keys_live_side_by_side() {
+    let app = TestApp::start().await;
+    let keys = &prs::flows::platforms::api_keys::create(&app.ctx, &app.platform, Some("second"))
+        .await
+        .expect("a key");
+    app.get("/v2/currencies")
+        .header("x-api-key", keys.1.reveal())
+        .send()
+        .await
+        .expect(200);
+    app.get("/v2/currencies").with_key().send().await.expect(200);
+    prs::flows::platforms::api_keys::revoke(&app.ctx, &keys.0)
+        .await
+        .expect("revoked");
+    let app = app.restarted().await;
+    app.get("/v2/currencies")
+        .header("x-api-key", keys.1.reveal())
+        .send()
+        .await
+        .expect(401);
+    app.get("/v2/currencies").with_key().send().await.expect(200);
+}
+
+#[tokio::test]
+async fn unknown_routes_and_methods_have_the_same_body() {
+    let app = TestApp::start().await;
+    let unknown = app.get("/v2/nowhere").send().await;
+    assert_eq!(
+        unknown.expect(404),
+        json!({ "statusCode": 404.0, "message": "Cannot GET /v2/nowhere", "error": "Not Found", "requestId": unknown.json()["requestId"] })
+    );
+    let method = app.call(Method::DELETE, "/v2/request").send().await;
+    assert_eq!(method.expect(405)["error"], "Method Not Allowed");
+    let allow = method.header("allow").expect("Allow");
+    assert!(allow.contains("GET") && allow.contains("POST"), "{allow}");
+    assert!(method.header("x-request-id").is_some());
+}

@@ -1,0 +1,19 @@
+//! The integration suite: HTTP to the real router on a real database, with a fixed clock and seeded ids.
+//!
+//! `PRS_TEST_DATABASE` chooses `sqlite` (the default) or `postgres`; the latter needs `PRS_TEST_POSTGRES_URL`, an
+//! address at which databases may be created. `cargo xtask test` provides both.
+
+mod support;
+
+mod bad_input;
+mod client_ids;
+mod currencies;
+mod documents;
+mod idempotency;
+mod pay;
+mod payments;
+mod reorg;
+mod requests;
+mod restart;
+mod vectors;
+mod webhooks;

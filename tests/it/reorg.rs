@@ -1,0 +1,185 @@
+//! Reorganisations on a real node: a payment counts exactly once, or not at all.
+
+use crate::{
+    payments::fau,
+    support::{
+        TestApp,
+        chain::{PAYER, transactions},
+        receiver::Receiver,
+    },
+};
+use alloy::primitives::B256;
+use devnet::ReorgTransaction;
+
+/// Blocks after which a payment is final here.
+const CONFIRMATIONS: u64 = 6;
+
+struct Paid {
+    id: String,
+    tx_hash: B256,
+}
+
+async fn start() -> (TestApp, Receiver) {
+    let app = TestApp::on_chain_with(CONFIRMATIONS).await;
+    let receiver = Receiver::start().await;
+    app.register(&receiver.url()).await;
+    (app, receiver)
+}
+
+/// Pays in the newest block and lets the service see it.
+async fn pay_and_see(app: &TestApp) -> Paid {
+    let id = app.create_request(&fau("5")).await;
+    let receipt = app.pay(&id, "").await;
+    app.follow().await;
+    assert_eq!(app.read_request(&id).await["detectedAmount"], "5", "seen");
+    Paid {
+        id,
+        tx_hash: receipt.tx_hash,
+    }
+}
+
+async fn finish(app: &TestApp) {
+    app.devnet().mine(CONFIRMATIONS + 1).await.expect("mined");
+    app.settle().await;
+}
+
+async fn assert_credited_once(app: &TestApp, receiver: &Receiver, paid: &Paid) {
+    let read = app.read_request(&paid.id).await;
+    assert_eq!(read["status"], "paid");
+    assert_eq!(read["paidAmount"], "5");
+    assert_eq!(app.payments_of(&paid.id).await.len(), 1);
+    let told = receiver.received().await;
+    assert_eq!(
+        told.iter()
+            .filter(|one| one.json()["requestId"] == paid.id.as_str())
+            .count(),
+        1
+    );
+}
+
+async fn assert_not_credited(app: &TestApp, receiver: &Receiver, paid: &Paid) {
+    let read = app.read_request(&paid.id).await;
+    assert_eq!(read["status"], "pending");
+    assert!(
+        read.get("detectedAmount").is_none(),
+        "what was seen is forgotten: {read}"
+    );
+    assert!(app.payments_of(&paid.id).await.is_empty());
+    assert!(receiver.received().await.is_empty());
+}
+
+#[tokio::test]
+async fn nothing_is_told_before_finality() {
+    let (app, receiver) = start().await;
+    let paid = pay_and_see(&app).await;
+    for _ in 1..CONFIRMATIONS {
+        app.settle().await;
+        assert_eq!(app.read_request(&paid.id).await["status"], "pending");
+        assert!(receiver.received().await.is_empty());
+        app.devnet().mine(1).await.expect("mined");
+    }
+    app.settle().await;
+    assert_credited_once(&app, &receiver, &paid).await;
+}
+
+#[tokio::test]
+async fn a_payment_that_is_included_again_elsewhere_counts_once_at_every_depth() {
+    for depth in 1..CONFIRMATIONS {
+        let (app, receiver) = start().await;
+        let paid = pay_and_see(&app).await;
+        let raw = app.devnet().raw_transaction(paid.tx_hash).await.expect("a transaction");
+        app.devnet().mine(depth - 1).await.expect("mined");
+        app.follow().await;
+        // Another proxy payment goes first, so that the log index of ours changes.
+        let noise = noise(&app).await;
+        let transactions = vec![(noise, 0), (ReorgTransaction::Raw(raw), 0)];
+        app.devnet().reorg_with(depth, transactions).await.expect("reorganised");
+        app.follow().await;
+        finish(&app).await;
+        assert_credited_once(&app, &receiver, &paid).await;
+    }
+}
+
+#[tokio::test]
+async fn a_payment_that_is_dropped_never_counts_at_every_depth() {
+    for depth in 1..CONFIRMATIONS {
+        let (app, receiver) = start().await;
+        let paid = pay_and_see(&app).await;
+        app.devnet().mine(depth - 1).await.expect("mined");
+        app.follow().await;
+        app.devnet().reorg(depth).await.expect("reorganised");
+        forget(&app, &paid).await;
+        app.follow().await;
+        finish(&app).await;
+        assert_not_credited(&app, &receiver, &paid).await;
+    }
+}
+
+#[tokio::test]
+async fn a_restart_in_the_middle_of_a_reorganisation_changes_nothing() {
+    let (app, receiver) = start().await;
+    let kept = pay_and_see(&app).await;
+    let raw = app.devnet().raw_transaction(kept.tx_hash).await.expect("a transaction");
+    let app = app.restarted().await;
+    app.devnet()
+        .reorg_with(1, vec![(noise(&app).await, 0), (ReorgTransaction::Raw(raw), 0)])
+        .await
+        .expect("reorganised");
+    let app = app.restarted().await;
+    app.follow().await;
+    let app = app.restarted().await;
+    finish(&app).await;
+    let app = app.restarted().await;
+    app.settle().await;
+    assert_credited_once(&app, &receiver, &kept).await;
+}
+
+#[tokio::test]
+async fn a_restart_after_a_dropped_payment_does_not_bring_it_back() {
+    let (app, receiver) = start().await;
+    let paid = pay_and_see(&app).await;
+    app.devnet().reorg(1).await.expect("reorganised");
+    forget(&app, &paid).await;
+    let app = app.restarted().await;
+    finish(&app).await;
+    assert_not_credited(&app, &receiver, &paid).await;
+}
+
+#[tokio::test]
+async fn a_reorganisation_below_finality_stops_the_chain_and_deletes_nothing() {
+    let (app, receiver) = start().await;
+    let paid = pay_and_see(&app).await;
+    finish(&app).await;
+    assert_credited_once(&app, &receiver, &paid).await;
+    app.devnet().rollback(CONFIRMATIONS + 5).await.expect("rolled back");
+    app.devnet().mine(CONFIRMATIONS + 10).await.expect("mined");
+    let chain = app.ctx.chains.values().next().expect("enabled").clone();
+    let step = prs::flows::payments::watch::run(&app.ctx, chain.as_ref())
+        .await
+        .expect("a step");
+    assert!(matches!(step, prs::flows::payments::watch::Step::Halted(_)), "{step:?}");
+    assert_credited_once(&app, &receiver, &paid).await;
+}
+
+/// A payment of somebody else, ready to be mined first.
+async fn noise(app: &TestApp) -> ReorgTransaction {
+    let other = app
+        .create_request(&serde_json::json!({
+            "payee": crate::requests::PAYEE, "amount": "0.001",
+            "invoiceCurrency": "ETH-sepolia-sepolia", "paymentCurrency": "ETH-sepolia-sepolia"
+        }))
+        .await;
+    let steps = transactions(&app.calldata(&other, "").await);
+    let (to, data, value) = steps.last().expect("a payment").clone();
+    ReorgTransaction::Request {
+        from_index: PAYER + 1,
+        to,
+        call: data,
+        value,
+    }
+}
+
+/// Takes a dropped transaction out of the pool, in case the node put it back there.
+async fn forget(app: &TestApp, paid: &Paid) {
+    let _ = app.devnet().drop_transaction(paid.tx_hash).await;
+}

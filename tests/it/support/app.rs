@@ -1,0 +1,378 @@
+//! The application under test.
+
+use super::{
+    clock::{FixedClock, SeededIds},
+    database::TestDatabase,
+};
+use chrono::TimeDelta;
+use devnet::{Devnet, Options};
+use poem::{Endpoint, Request, Response, endpoint::BoxEndpoint, http::Method};
+use prs::{
+    boot::{self, cli::Role, dev},
+    ctx::Ctx,
+    domain::{
+        caller::{Caller, Credential},
+        ids::{ApiKeyId, PlatformId},
+        network::Network,
+    },
+    flows::{
+        self,
+        client_ids::create::NewClientId,
+        idempotency::Answer as Once,
+        payments::watch::{self, Position, Step},
+        webhooks::deliver,
+    },
+    settings::Settings,
+    worker::Workers,
+};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// A page that the seeded client ID may be used from.
+pub const PAGE: &str = "http://localhost:3000";
+
+/// The service with a tenant, on a database of its own, optionally with a chain.
+pub struct TestApp {
+    /// Handles, as flows use them.
+    pub ctx: Ctx,
+    /// The clock of the service.
+    pub clock: Arc<FixedClock>,
+    /// The local chain.
+    pub chain: Option<Arc<Devnet>>,
+    /// Tenant.
+    pub platform: PlatformId,
+    /// API key of the tenant.
+    pub key: String,
+    /// Client ID for [`PAGE`].
+    pub page_client: String,
+    /// Client ID without domains.
+    pub backend_client: String,
+    endpoint: BoxEndpoint<'static, Response>,
+    settings: Settings,
+    database: Arc<TestDatabase>,
+    seed: u64,
+}
+
+/// A call to make.
+pub struct Call<'a> {
+    app: &'a TestApp,
+    request: poem::RequestBuilder,
+    body: Option<String>,
+}
+
+/// An answer, read in full.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// Status.
+    pub status: u16,
+    /// Headers in lower case.
+    pub headers: Vec<(String, String)>,
+    /// Body.
+    pub text: String,
+}
+
+impl Answer {
+    /// The body as JSON.
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error} in {}", self.text))
+    }
+
+    /// A header.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers
+            .iter()
+            .find(|(known, _)| known == name)
+            .map(|(_, value)| value.as_str())
+    }
+
+    /// The body as JSON, after a look at the status.
+    #[track_caller]
+    pub fn expect(&self, status: u16) -> Value {
+        assert_eq!(self.status, status, "{}", self.text);
+        self.json()
+    }
+
+    /// The fields that an answer to wrong input names.
+    pub fn wrong_fields(&self) -> Vec<String> {
+        let errors = self.json()["errors"].as_array().cloned().unwrap_or_default();
+        errors
+            .iter()
+            .filter_map(|error| error["field"].as_str().map(str::to_owned))
+            .collect()
+    }
+}
+
+impl Call<'_> {
+    /// Adds a header.
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        self.request = self.request.header(name, value);
+        self
+    }
+
+    /// Calls with the API key of the tenant.
+    pub fn with_key(self) -> Self {
+        let key = self.app.key.clone();
+        self.header("x-api-key", &key)
+    }
+
+    /// Calls with the backend client ID of the tenant.
+    pub fn with_client(self) -> Self {
+        let client = self.app.backend_client.clone();
+        self.header("x-client-id", &client)
+    }
+
+    /// Sends JSON.
+    pub fn json(self, body: &Value) -> Self {
+        self.text(body.to_string())
+    }
+
+    /// Sends text that claims to be JSON.
+    pub fn text(mut self, body: impl Into<String>) -> Self {
+        self.body = Some(body.into());
+        self.header("content-type", "application/json")
+    }
+
+    /// Makes the call.
+    pub async fn send(self) -> Answer {
+        let request = match self.body {
+            Some(body) => self.request.header("content-length", body.len().to_string()).body(body),
+            None => self.request.finish(),
+        };
+        let response = self.app.endpoint.get_response(request).await;
+        let (parts, body) = response.into_parts();
+        Answer {
+            status: parts.status.as_u16(),
+            headers: parts
+                .headers
+                .iter()
+                .map(|(name, value)| (name.as_str().to_owned(), value.to_str().unwrap_or_default().to_owned()))
+                .collect(),
+            text: body.into_string().await.expect("a readable body"),
+        }
+    }
+}
+
+impl TestApp {
+    /// The service without a chain that answers: the network is enabled, its node is down.
+    pub async fn start() -> Self {
+        let mut settings = Settings::default();
+        let chain = prs::settings::ChainSettings {
+            rpc_urls: vec!["http://127.0.0.1:9".to_owned()],
+            ..prs::settings::ChainSettings::default()
+        };
+        settings.chains.insert("sepolia".to_owned(), chain);
+        Self::with(settings, None).await
+    }
+
+    /// The service on a chain of its own; a payment is final in the block that holds it.
+    pub async fn on_chain() -> Self {
+        Self::on_chain_with(1).await
+    }
+
+    /// The service on a chain of its own; a payment is final after so many blocks.
+    pub async fn on_chain_with(confirmations: u64) -> Self {
+        let chain = Arc::new(Devnet::start(Options::default()).await.expect("the local chain starts"));
+        let mut settings = Settings::default();
+        let mut section = dev::chain_settings(&chain, vec![chain.rpc_url().to_owned()]);
+        section.confirmations = Some(confirmations);
+        settings.chains.insert("sepolia".to_owned(), section);
+        Self::with(settings, Some(chain)).await
+    }
+
+    /// Like [`Self::on_chain`], with another contract in the place of a token of the catalogue.
+    pub async fn on_chain_with_token(symbol: &str, token: impl Fn(&Devnet) -> alloy::primitives::Address) -> Self {
+        let chain = Arc::new(Devnet::start(Options::default()).await.expect("the local chain starts"));
+        let mut settings = Settings::default();
+        let mut section = dev::chain_settings(&chain, vec![chain.rpc_url().to_owned()]);
+        section.tokens.insert(symbol.to_owned(), token(&chain).to_string());
+        settings.chains.insert("sepolia".to_owned(), section);
+        Self::with(settings, Some(chain)).await
+    }
+
+    /// The service with these settings; the database is chosen by the environment.
+    pub async fn with(mut settings: Settings, chain: Option<Arc<Devnet>>) -> Self {
+        prs::adapters::install_tls();
+        let database = Arc::new(TestDatabase::create().await);
+        settings.database.url = database.url.clone();
+        settings.secrets.master_key = Some("5e".repeat(32));
+        let clock = Arc::new(FixedClock::new());
+        let (ctx, endpoint) = build(&settings, &clock, 1).await;
+        let platform = flows::platforms::create::run(&ctx, "Test").await.expect("a platform");
+        let (_, key) = flows::platforms::api_keys::create(&ctx, &platform, None)
+            .await
+            .expect("a key");
+        let page_client = client(&ctx, &platform, &[PAGE]).await;
+        let backend_client = client(&ctx, &platform, &[]).await;
+        let key = key.reveal().to_owned();
+        Self {
+            ctx,
+            clock,
+            chain,
+            platform,
+            key,
+            page_client,
+            backend_client,
+            endpoint,
+            settings,
+            database,
+            seed: 1,
+        }
+    }
+
+    /// The same service after its process died and was started again: nothing but the database is left.
+    pub async fn restarted(self) -> Self {
+        let seed = self.seed + 1;
+        let (ctx, endpoint) = build(&self.settings, &self.clock, seed).await;
+        Self {
+            ctx,
+            endpoint,
+            seed,
+            ..self
+        }
+    }
+
+    /// A second tenant of the same service: its API key and backend client ID.
+    pub async fn other_tenant(&self) -> (String, String) {
+        let platform = flows::platforms::create::run(&self.ctx, "Other")
+            .await
+            .expect("a platform");
+        let (_, key) = flows::platforms::api_keys::create(&self.ctx, &platform, None)
+            .await
+            .expect("a key");
+        (key.reveal().to_owned(), client(&self.ctx, &platform, &[]).await)
+    }
+
+    /// Settings of the service.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Address of the database.
+    pub fn database_url(&self) -> &str {
+        &self.database.url
+    }
+
+    /// The local chain.
+    pub fn devnet(&self) -> &Devnet {
+        self.chain.as_ref().expect("started on a chain")
+    }
+
+    /// Begins a call.
+    pub fn call(&self, method: Method, path: &str) -> Call<'_> {
+        let uri = path.parse().unwrap_or_else(|error| panic!("{path}: {error}"));
+        Call {
+            app: self,
+            request: Request::builder().method(method).uri(uri),
+            body: None,
+        }
+    }
+
+    /// Begins a GET.
+    pub fn get(&self, path: &str) -> Call<'_> {
+        self.call(Method::GET, path)
+    }
+
+    /// Begins a POST.
+    pub fn post(&self, path: &str) -> Call<'_> {
+        self.call(Method::POST, path)
+    }
+
+    /// Creates a request with the backend client ID and answers its id.
+    pub async fn create_request(&self, body: &Value) -> String {
+        let answer = self.post("/v2/request").with_client().json(body).send().await;
+        answer.expect(201)["requestId"].as_str().expect("an id").to_owned()
+    }
+
+    /// Reads a request with the API key.
+    pub async fn read_request(&self, id: &str) -> Value {
+        self.get(&format!("/v2/request/{id}"))
+            .with_key()
+            .send()
+            .await
+            .expect(200)
+    }
+
+    /// Follows the chain until there is nothing more to read or confirm.
+    pub async fn follow(&self) -> Position {
+        let chain = self.ctx.chains.get(&Network::Sepolia).expect("enabled").clone();
+        for _ in 0..200 {
+            match watch::run(&self.ctx, chain.as_ref()).await {
+                Ok(Step::At(position)) if !position.moved => return position,
+                Ok(Step::At(_)) => {}
+                Ok(Step::Halted(reason)) => panic!("halted: {reason}"),
+                Err(error) => panic!("the chain cannot be followed: {error:?}"),
+            }
+        }
+        panic!("the chain never comes to rest");
+    }
+
+    /// Sends everything that is due at this moment of the fixed clock.
+    pub async fn deliver(&self) {
+        loop {
+            let token = self.ctx.ids.ulid();
+            let claimed = deliver::claim(&self.ctx, &token, 100).await.expect("claims");
+            if claimed.is_empty() {
+                return;
+            }
+            let mut tried = Vec::new();
+            for delivery in claimed {
+                tried.push(deliver::send(&self.ctx, delivery).await);
+            }
+            deliver::record(&self.ctx, &token, &tried).await.expect("records");
+        }
+    }
+
+    /// Follows the chain and delivers what it caused.
+    pub async fn settle(&self) {
+        self.follow().await;
+        self.deliver().await;
+    }
+
+    /// Moves the clock of the service.
+    pub fn advance_ms(&self, milliseconds: i64) {
+        self.clock.advance(TimeDelta::milliseconds(milliseconds));
+    }
+
+    /// Registers a webhook of the backend client ID; answers its id and secret.
+    pub async fn register(&self, url: &str) -> (String, String) {
+        let body = serde_json::json!({ "url": url });
+        let created = self
+            .post("/v1/webhook")
+            .with_client()
+            .json(&body)
+            .send()
+            .await
+            .expect(201);
+        let text = |name: &str| created[name].as_str().expect("text").to_owned();
+        (text("id"), text("secret"))
+    }
+}
+
+async fn build(settings: &Settings, clock: &Arc<FixedClock>, seed: u64) -> (Ctx, BoxEndpoint<'static, Response>) {
+    let db = boot::open_database(settings).await.expect("the database opens");
+    let ctx = boot::context_with(settings, db, clock.clone(), Arc::new(SeededIds::new(seed))).expect("a context");
+    let endpoint = boot::serve::app(settings, &ctx, Role::Api, Workers::default()).boxed_response();
+    (ctx, endpoint)
+}
+
+async fn client(ctx: &Ctx, platform: &PlatformId, domains: &[&str]) -> String {
+    let caller = Caller {
+        platform: platform.clone(),
+        credential: Credential::ApiKey {
+            id: ApiKeyId(platform.to_string()),
+        },
+    };
+    let input = NewClientId {
+        label: "Test".to_owned(),
+        allowed_domains: domains.iter().map(|domain| (*domain).to_owned()).collect(),
+        is_backend: domains.is_empty(),
+        ..NewClientId::default()
+    };
+    match flows::client_ids::create::run(ctx, &caller, &input, None, |_| String::new())
+        .await
+        .expect("a client ID")
+    {
+        Once::Fresh(client) => client.client_id,
+        Once::Replayed(_) => panic!("nothing was asked for twice"),
+    }
+}

@@ -1,0 +1,70 @@
+//! Paying on the local chain with the calldata of the service.
+
+use super::TestApp;
+use alloy::primitives::{Address, B256, U256};
+use devnet::TxReceiptLite;
+use serde_json::Value;
+
+/// Account that pays in the tests.
+pub const PAYER: usize = 3;
+
+/// Transactions of a `/pay` answer.
+pub fn transactions(calldata: &Value) -> Vec<(Address, Vec<u8>, U256)> {
+    let list = calldata["transactions"].as_array().expect("transactions");
+    list.iter()
+        .map(|transaction| {
+            let text = |value: &Value| value.as_str().expect("text").to_owned();
+            assert_eq!(transaction["value"]["type"], "BigNumber");
+            (
+                text(&transaction["to"]).parse().expect("an address"),
+                hex::decode(text(&transaction["data"])).expect("hexadecimal"),
+                U256::from_str_radix(text(&transaction["value"]["hex"]).trim_start_matches("0x"), 16)
+                    .expect("a number"),
+            )
+        })
+        .collect()
+}
+
+impl TestApp {
+    /// Address of an account.
+    pub fn account(&self, index: usize) -> String {
+        self.devnet().accounts()[index].address.to_string()
+    }
+
+    /// Asks for calldata; `query` goes behind the wallet.
+    pub async fn calldata(&self, id: &str, query: &str) -> Value {
+        let path = format!("/v2/request/{id}/pay?wallet={}{query}", self.account(PAYER));
+        self.get(&path).with_client().send().await.expect(200)
+    }
+
+    /// Pays with the calldata of the service; answers the receipt of the payment itself.
+    pub async fn pay(&self, id: &str, query: &str) -> TxReceiptLite {
+        let steps = transactions(&self.calldata(id, query).await);
+        let receipts = self.devnet().pay(PAYER, &steps).await.expect("mined");
+        let last = receipts.last().expect("a payment").clone();
+        assert!(receipts.iter().all(|receipt| receipt.status), "a step failed");
+        last
+    }
+
+    /// Payments that a search finds for a request.
+    pub async fn payments_of(&self, id: &str) -> Vec<Value> {
+        let found = self
+            .get(&format!("/v2/payments?requestId={id}"))
+            .with_key()
+            .send()
+            .await
+            .expect(200);
+        found["payments"].as_array().expect("a list").clone()
+    }
+
+    /// Payments in a transaction.
+    pub async fn payments_in(&self, tx_hash: B256) -> Vec<Value> {
+        let found = self
+            .get(&format!("/v2/payments?txHash={tx_hash}"))
+            .with_key()
+            .send()
+            .await
+            .expect(200);
+        found["payments"].as_array().expect("a list").clone()
+    }
+}

@@ -1,0 +1,9 @@
+//! What the tests share: the application under test, a receiver of webhooks, a clock that stands still.
+
+pub mod app;
+pub mod chain;
+pub mod clock;
+pub mod database;
+pub mod receiver;
+
+pub use app::{Answer, TestApp};

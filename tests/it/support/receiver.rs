@@ -1,0 +1,86 @@
+//! A receiver of webhooks that records what it gets and answers what it is told.
+
+use std::sync::{Arc, Mutex};
+use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate, matchers::any};
+
+/// One POST that arrived.
+#[derive(Debug, Clone)]
+pub struct Received {
+    /// Headers in lower case.
+    pub headers: Vec<(String, String)>,
+    /// Body, byte for byte.
+    pub body: String,
+}
+
+impl Received {
+    /// A header.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers
+            .iter()
+            .find(|(known, _)| known == name)
+            .map(|(_, value)| value.as_str())
+    }
+
+    /// The body as JSON.
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.body).expect("a JSON body")
+    }
+}
+
+/// The receiver.
+pub struct Receiver {
+    server: MockServer,
+    status: Arc<Mutex<u16>>,
+}
+
+struct Answers(Arc<Mutex<u16>>);
+
+impl Respond for Answers {
+    fn respond(&self, _: &Request) -> ResponseTemplate {
+        ResponseTemplate::new(*self.0.lock().expect("unpoisoned")).set_body_string("ok")
+    }
+}
+
+impl Receiver {
+    /// Starts one that answers 200.
+    pub async fn start() -> Self {
+        let status = Arc::new(Mutex::new(200));
+        let server = MockServer::start().await;
+        Mock::given(any())
+            .respond_with(Answers(status.clone()))
+            .mount(&server)
+            .await;
+        Self { server, status }
+    }
+
+    /// Answers this status from now on.
+    pub fn answer(&self, status: u16) {
+        *self.status.lock().expect("unpoisoned") = status;
+    }
+
+    /// Where to post.
+    pub fn url(&self) -> String {
+        format!("{}/hook", self.server.uri())
+    }
+
+    /// What arrived, in order.
+    pub async fn received(&self) -> Vec<Received> {
+        let requests = self.server.received_requests().await.expect("recording is on");
+        requests
+            .into_iter()
+            .map(|request| Received {
+                headers: request
+                    .headers
+                    .iter()
+                    .map(|(name, value)| {
+                        (
+                            name.as_str().to_lowercase(),
+                            value.to_str().unwrap_or_default().to_owned(),
+                        )
+                    })
+                    .collect(),
+                body: String::from_utf8(request.body).expect("UTF-8"),
+            })
+            .collect()
+    }
+}

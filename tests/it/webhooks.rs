@@ -1,0 +1,206 @@
+//! Endpoints and deliveries.
+
+use crate::{
+    payments::fau,
+    support::{TestApp, receiver::Receiver},
+};
+use poem::http::Method;
+use serde_json::json;
+
+#[tokio::test]
+async fn endpoints_are_registered_listed_toggled_and_deleted() {
+    let app = TestApp::start().await;
+    let (id, secret) = app.register("https://shop.example.com/hooks").await;
+    assert!(secret.len() == 64 && secret.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    let list = || async { app.get("/v1/webhook").with_client().send().await.expect(200)["webhooks"].clone() };
+    let listed = list().await;
+    assert_eq!(listed[0]["url"], "https://shop.example.com/hooks");
+    assert_eq!(listed[0]["isActive"], true);
+    assert!(listed[0].get("secret").is_none());
+    let path = format!("/v1/webhook/{id}");
+    let toggled = app.call(Method::PUT, &path).with_client().send().await.expect(200);
+    assert_eq!((&toggled["id"], &toggled["isActive"]), (&json!(id), &json!(false)));
+    assert_eq!(
+        app.call(Method::PUT, &path).with_client().send().await.expect(200)["isActive"],
+        true
+    );
+    let same = json!({ "url": "https://shop.example.com/hooks" });
+    app.post("/v1/webhook")
+        .with_client()
+        .json(&same)
+        .send()
+        .await
+        .expect(409);
+    let (_, other_client) = app.other_tenant().await;
+    for method in [Method::PUT, Method::DELETE] {
+        let foreign = app
+            .call(method, &path)
+            .header("x-client-id", &other_client)
+            .send()
+            .await;
+        assert_eq!(foreign.expect(404)["message"], "Webhook not found");
+    }
+    app.call(Method::DELETE, &path).with_client().send().await.expect(200);
+    app.call(Method::DELETE, &path).with_client().send().await.expect(404);
+    assert_eq!(list().await, json!([]));
+    app.get("/v1/webhook").with_key().send().await.expect(401);
+}
+
+#[tokio::test]
+async fn urls_that_could_reach_inside_are_refused() {
+    let app = TestApp::start().await;
+    for url in [
+        "ftp://example.com",
+        "http://example.com",
+        "https://u:p@example.com",
+        "https://10.0.0.1",
+        "https://169.254.169.254/latest",
+        "https://[::ffff:127.0.0.1]/",
+        "https://0x7f.1",
+        "nonsense",
+        "/relative",
+    ] {
+        let answer = app
+            .post("/v1/webhook")
+            .with_client()
+            .json(&json!({ "url": url }))
+            .send()
+            .await;
+        assert_eq!(answer.status, 400, "{url}");
+        assert_eq!(answer.wrong_fields(), ["url"], "{url}");
+    }
+}
+
+#[tokio::test]
+async fn a_test_delivery_is_signed_and_marked() {
+    let app = TestApp::start().await;
+    let receiver = Receiver::start().await;
+    let nothing = json!({ "eventType": "payment.confirmed" });
+    assert_eq!(
+        app.post("/v1/webhook/test")
+            .with_client()
+            .json(&nothing)
+            .send()
+            .await
+            .expect(200),
+        json!({ "sent": 0, "failed": 0 })
+    );
+    let (_, secret) = app.register(&receiver.url()).await;
+    for kind in prs::domain::event::CLIENT_KINDS {
+        let answer = app
+            .post("/v1/webhook/test")
+            .with_client()
+            .json(&json!({ "eventType": kind }))
+            .send()
+            .await;
+        assert_eq!(answer.expect(200), json!({ "sent": 1, "failed": 0 }), "{kind}");
+        let last = receiver.received().await.pop().expect("a delivery");
+        assert_eq!(last.json()["event"], kind);
+        assert_eq!(last.header("x-service-test"), Some("true"));
+        assert_eq!(
+            last.header("x-service-signature"),
+            Some(prs::domain::webhook::sign(&secret, last.body.as_bytes()).as_str())
+        );
+    }
+    receiver.answer(500);
+    let failed = app.post("/v1/webhook/test").with_client().json(&nothing).send().await;
+    assert_eq!(failed.expect(200), json!({ "sent": 0, "failed": 1 }));
+    let count = receiver.received().await.len();
+    app.advance_ms(60_000);
+    app.deliver().await;
+    assert_eq!(receiver.received().await.len(), count, "a test is not tried again");
+    let unknown = app
+        .post("/v1/webhook/test")
+        .with_client()
+        .json(&json!({ "eventType": "payment.maybe" }))
+        .send()
+        .await;
+    assert_eq!(unknown.expect(400)["errors"][0]["field"], "eventType");
+}
+
+#[tokio::test]
+async fn a_failed_delivery_is_tried_three_more_times_with_the_same_bytes() {
+    let app = TestApp::on_chain().await;
+    let receiver = Receiver::start().await;
+    app.register(&receiver.url()).await;
+    receiver.answer(500);
+    let id = app.create_request(&fau("1")).await;
+    app.pay(&id, "").await;
+    app.settle().await;
+    let mut seen = 1;
+    for (pause, name) in [(1_000, "first"), (5_000, "second"), (15_000, "third")] {
+        app.advance_ms(pause - 1);
+        app.deliver().await;
+        assert_eq!(receiver.received().await.len(), seen, "the {name} retry is never early");
+        app.advance_ms(1);
+        app.deliver().await;
+        seen += 1;
+        assert_eq!(receiver.received().await.len(), seen, "the {name} retry comes in time");
+    }
+    app.advance_ms(3_600_000);
+    app.deliver().await;
+    let all = receiver.received().await;
+    assert_eq!(all.len(), 4, "four tries in all");
+    let counts: Vec<_> = all
+        .iter()
+        .map(|one| one.header("x-service-retry-count").unwrap_or_default())
+        .collect();
+    assert_eq!(counts, ["0", "1", "2", "3"]);
+    assert!(all.iter().all(|one| one.body == all[0].body), "the same bytes");
+    assert!(
+        all.iter()
+            .all(|one| one.header("x-service-delivery") == all[0].header("x-service-delivery")),
+        "the same id"
+    );
+}
+
+#[tokio::test]
+async fn a_switched_off_endpoint_gets_nothing_any_more() {
+    let app = TestApp::on_chain().await;
+    let receiver = Receiver::start().await;
+    let (id, _) = app.register(&receiver.url()).await;
+    receiver.answer(500);
+    let request = app.create_request(&fau("1")).await;
+    app.pay(&request, "").await;
+    app.settle().await;
+    app.call(Method::PUT, &format!("/v1/webhook/{id}"))
+        .with_client()
+        .send()
+        .await
+        .expect(200);
+    app.advance_ms(60_000);
+    app.deliver().await;
+    assert_eq!(receiver.received().await.len(), 1, "what waited is cancelled");
+    app.call(Method::PUT, &format!("/v1/webhook/{id}"))
+        .with_client()
+        .send()
+        .await
+        .expect(200);
+    receiver.answer(200);
+    let second = app.create_request(&fau("1")).await;
+    app.pay(&second, "").await;
+    app.settle().await;
+    let last = receiver.received().await;
+    assert_eq!(last.len(), 2, "new events come again");
+    assert_eq!(last[1].json()["requestId"], second.as_str());
+}
+
+#[tokio::test]
+async fn events_go_to_the_client_id_that_created_the_request() {
+    let app = TestApp::on_chain().await;
+    let (mine, other) = (Receiver::start().await, Receiver::start().await);
+    app.register(&mine.url()).await;
+    let page = app.page_client.clone();
+    let body = json!({ "url": other.url() });
+    let call = app
+        .post("/v1/webhook")
+        .header("x-client-id", &page)
+        .header("origin", crate::support::app::PAGE)
+        .json(&body);
+    call.send().await.expect(201);
+    let id = app.create_request(&fau("1")).await;
+    app.pay(&id, "").await;
+    app.settle().await;
+    assert_eq!(mine.received().await.len(), 1);
+    assert!(other.received().await.is_empty());
+}
