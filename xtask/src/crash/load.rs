@@ -16,7 +16,7 @@ use tokio::runtime::Handle;
 use super::client::{Call, Client};
 use super::verdict::{Acknowledged, Paid};
 
-/// Every so manieth request is paid in the native coin, the others in a token.
+/// One request out of so many is paid in the native coin, the others in a token.
 const NATIVE_EVERY: u64 = 3;
 
 /// Acknowledged requests in a file, each of them on the disk before anything else happens.
@@ -82,7 +82,8 @@ impl Load<'_> {
                 "paymentCurrency": currency,
             });
             let call = Call::Post { body: &body, key: &key };
-            let created = self.client.insist("/v2/request", &call)?.expect(201)?;
+            let created = self.client.insist("/v2/request", &call)?;
+            let created = created.expect(201).context("POST /v2/request")?;
             let acknowledged = Acknowledged {
                 request_id: text(&created, "/requestId")?,
                 key,
@@ -114,7 +115,12 @@ impl Load<'_> {
                 return Ok(());
             };
             let path = format!("/v2/request/{request_id}/pay?wallet={wallet}");
-            let calls = self.client.insist(&path, &Call::Get)?.expect(200)?;
+            let answer = self.client.insist(&path, &Call::Get)?;
+            if answer.status == 404 {
+                // An acknowledged request that the service does not know is lost; the run goes on to count them all.
+                continue;
+            }
+            let calls = answer.expect(200).with_context(|| path.clone())?;
             let calls = transactions(&calls).with_context(|| path.clone())?;
             let receipts = runtime.block_on(chain.pay(account, &calls))?;
             let payment = receipts.last().with_context(|| format!("{path} has no transactions"))?;

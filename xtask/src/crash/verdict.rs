@@ -81,7 +81,7 @@ pub(crate) struct Records {
 pub(crate) struct Verdict {
     /// Requests that were answered with 201.
     pub(crate) acknowledged: usize,
-    /// Of these, the ones that are gone or share their id with another one.
+    /// Of these, the ones that are gone, were gone when they should be paid, or share their id with another one.
     pub(crate) requests_lost: usize,
     /// Requests that exist although nobody was told so.
     pub(crate) requests_surplus: usize,
@@ -113,11 +113,13 @@ impl Verdict {
     /// Counts what the records show.
     pub(crate) fn of(records: &Records) -> Self {
         let ids: HashSet<&str> = records.acknowledged.iter().map(|one| one.request_id.as_str()).collect();
-        let kept = ids.iter().filter(|id| records.found.contains_key(**id)).count();
+        let paid: HashSet<&str> = records.paid.iter().map(|one| one.request_id.as_str()).collect();
+        let known = ids.iter().filter(|id| records.found.contains_key(**id));
+        let kept = known.clone().filter(|id| paid.contains(**id)).count();
         let mut verdict = Self {
             acknowledged: records.acknowledged.len(),
             requests_lost: records.acknowledged.len() - kept,
-            requests_surplus: records.listed.saturating_sub(kept),
+            requests_surplus: records.listed.saturating_sub(known.count()),
             paid: records.paid.len(),
             events_expected: records.paid.len(),
             deliveries: records.deliveries.len(),
@@ -283,6 +285,16 @@ mod tests {
         assert_eq!((verdict.requests_wrong(), verdict.requests_lost), (1, 1));
         assert_eq!(verdict.not_credited, 1);
         assert!(!verdict.is_clean());
+    }
+
+    #[test]
+    fn a_request_that_could_not_be_paid_is_lost_even_if_it_comes_back() {
+        let mut records = clean();
+        records.paid.remove(0);
+        records.deliveries.remove(0);
+        let verdict = Verdict::of(&records);
+        assert_eq!((verdict.requests_lost, verdict.requests_surplus), (1, 0));
+        assert_eq!((verdict.credits_wrong(), verdict.events_wrong()), (0, 0));
     }
 
     #[test]
