@@ -50,6 +50,10 @@ const SETTLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// doubled shows only after that.
 const QUIET_TIME: Duration = Duration::from_secs(20);
 
+/// How long the receiver lets a delivery wait for its answer: without it, hardly any kill would fall between an
+/// arrival and its record.
+const ANSWER_DELAY: Duration = Duration::from_millis(20);
+
 /// How often something that happens by itself is looked for.
 const POLL: Duration = Duration::from_millis(50);
 
@@ -168,7 +172,7 @@ fn prove(database: Database, prs: &Path, kills: u64, seed: u64) -> Result<Report
         .enable_all()
         .build()?;
     let chain = runtime.block_on(start_chain())?;
-    let hooks = Hooks::listen()?;
+    let hooks = Hooks::listen_slowly(ANSWER_DELAY)?;
     let log = evidence.join("service.log");
     let mut service = Service::new(prs, folder.path(), &log, &database_url, &chain)?;
     let (client, secret) = introduce(&mut service, &hooks)?;

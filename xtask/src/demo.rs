@@ -154,15 +154,23 @@ pub(crate) struct Hooks {
 impl Hooks {
     /// Listens on a free port, for as long as the program runs.
     pub(crate) fn listen() -> Result<Self> {
+        Self::listen_slowly(Duration::ZERO)
+    }
+
+    /// Listens on a free port, and keeps each sender waiting for its answer.
+    pub(crate) fn listen_slowly(delay: Duration) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let url = format!("http://127.0.0.1:{}/hook", listener.local_addr()?.port());
         let (sender, deliveries) = mpsc::channel();
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                // A connection that is no delivery is the sender's mistake, and the next one may be right.
-                if let Err(error) = receive(stream, &sender) {
-                    eprintln!("receiver: {error:#}");
-                }
+                let sender = sender.clone();
+                std::thread::spawn(move || {
+                    // A connection that is no delivery is the sender's mistake, and the next one may be right.
+                    if let Err(error) = receive(stream, &sender, delay) {
+                        eprintln!("receiver: {error:#}");
+                    }
+                });
             }
         });
         Ok(Self { url, deliveries })
@@ -187,8 +195,8 @@ impl Hooks {
     }
 }
 
-/// Reads one HTTP/1.1 request with a declared length and answers 200.
-fn receive(stream: TcpStream, sender: &Sender<Delivery>) -> Result<()> {
+/// Reads one HTTP/1.1 request with a declared length and answers 200 after a while.
+fn receive(stream: TcpStream, sender: &Sender<Delivery>, delay: Duration) -> Result<()> {
     stream.set_read_timeout(Some(DELIVERY_TIMEOUT))?;
     let mut reader = BufReader::new(stream.try_clone()?);
     let mut line = String::new();
@@ -212,14 +220,15 @@ fn receive(stream: TcpStream, sender: &Sender<Delivery>) -> Result<()> {
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body)?;
-    // What arrived has arrived, even if its sender is gone before the answer.
     let _ = sender.send(Delivery {
         headers,
         body,
         arrived: Instant::now(),
     });
+    std::thread::sleep(delay);
     let mut stream = stream;
-    stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")?;
+    // What arrived has arrived, even if its sender did not live to see the answer.
+    let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
     Ok(())
 }
 
