@@ -289,7 +289,7 @@ pub struct RequestStatusView {
     /// Request that this one was generated from; absent when there is none. Example: `0112fe71c1b7e1f3b7b1d8a4f6f0c6d7e9b2a5c8d1e4f7a0b3c6d9e2f5a8b1c4d7`
     #[oai(validator(max_length = 255))]
     pub original_request_id: Option<String>,
-    /// State. Example: `paid`
+    /// State
     pub status: RequestStatus,
     /// Whether the payment is paid out to a bank account. Example: `false`
     pub is_crypto_to_fiat_available: bool,
@@ -373,7 +373,7 @@ pub struct RequestSummaryRow {
     pub payment_currency: String,
     /// Whether the whole amount has arrived. Example: `true`
     pub has_been_paid: bool,
-    /// State. Example: `paid`
+    /// State
     #[oai(nullable)]
     pub status: Option<RequestStatus>,
     /// Your own reference. Example: `INV-1042`
