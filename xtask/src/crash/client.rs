@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
-use ureq::Agent;
-use ureq::http::Request;
+use ureq::http::{Request, Response};
+use ureq::{Agent, AsSendBody, Body};
 
 use crate::command;
 
@@ -97,6 +97,11 @@ impl Client {
 
     /// Calls once.
     pub(crate) fn call(&self, path: &str, call: &Call<'_>) -> Result<Answer> {
+        self.call_within(CALL_TIMEOUT, path, call)
+    }
+
+    /// Calls once and hangs up when the answer takes longer, as a caller does whose connection breaks.
+    fn call_within(&self, timeout: Duration, path: &str, call: &Call<'_>) -> Result<Answer> {
         let url = format!("{}{path}", self.base_url);
         let mut request = match call {
             Call::Get => Request::get(&url),
@@ -108,8 +113,8 @@ impl Client {
             request = request.header(*name, value);
         }
         let mut response = match call {
-            Call::Get => self.agent.run(request.body(())?),
-            Call::Post { body, .. } => self.agent.run(request.body(body.to_string())?),
+            Call::Get => self.send(request.body(())?, timeout),
+            Call::Post { body, .. } => self.send(request.body(body.to_string())?, timeout),
         }
         .with_context(|| url.clone())?;
         let status = response.status().as_u16();
@@ -118,12 +123,24 @@ impl Client {
         Ok(Answer { status, body })
     }
 
+    fn send<S: AsSendBody>(&self, request: Request<S>, timeout: Duration) -> Result<Response<Body>, ureq::Error> {
+        let request = self.agent.configure_request(request);
+        self.agent.run(request.timeout_global(Some(timeout)).build())
+    }
+
     /// Calls until the answer is final.
     pub(crate) fn insist(&self, path: &str, call: &Call<'_>) -> Result<Answer> {
+        self.insist_after(CALL_TIMEOUT, path, call)
+    }
+
+    /// Calls until the answer is final, and hangs up early the first time.
+    pub(crate) fn insist_after(&self, patience: Duration, path: &str, call: &Call<'_>) -> Result<Answer> {
         let deadline = Instant::now() + INSIST_TIMEOUT;
+        let mut timeout = patience;
         let mut is_repeated = false;
         loop {
-            let outcome = self.call(path, call);
+            let outcome = self.call_within(timeout, path, call);
+            timeout = CALL_TIMEOUT;
             let silence = match outcome {
                 Ok(answer) if answer.is_final() => return Ok(answer),
                 Ok(answer) => format!("{path} answered {}: {}", answer.status, answer.body),
@@ -184,6 +201,23 @@ mod tests {
         let answer = client.insist("/v2/request", &call).unwrap();
         assert_eq!(answer.expect(201).unwrap()["id"], 1);
         assert_eq!(client.repeated_creates(), 1);
+    }
+
+    #[test]
+    fn a_call_that_hung_up_is_repeated_with_patience() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        std::thread::spawn(move || {
+            // The first connection is accepted and never answered.
+            let _silent = listener.accept().unwrap();
+            let (mut stream, _) = listener.accept().unwrap();
+            std::thread::sleep(Duration::from_millis(50));
+            let answer = b"HTTP/1.1 200 X\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}";
+            stream.write_all(answer).unwrap();
+        });
+        let client = Client::new(&url, Vec::new());
+        let answer = client.insist_after(Duration::from_millis(5), "/", &Call::Get).unwrap();
+        assert_eq!(answer.status, 200);
     }
 
     #[test]

@@ -6,10 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use alloy::primitives::{Address, U256};
 use anyhow::{Context, Result, bail};
 use devnet::Devnet;
+use fastrand::Rng;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
@@ -18,6 +20,13 @@ use super::verdict::{Acknowledged, Paid};
 
 /// One request out of so many is paid in the native coin, the others in a token.
 const NATIVE_EVERY: u64 = 3;
+
+/// One creation out of so many is hung up on.
+const CUT_EVERY: u64 = 4;
+
+/// When it is hung up on, in milliseconds: before, during or just after its commit. Kills alone rarely fall between a
+/// commit and its answer.
+const CUT_MS: std::ops::RangeInclusive<u64> = 1..=30;
 
 /// Acknowledged requests in a file, each of them on the disk before anything else happens.
 pub(crate) struct Journal {
@@ -82,7 +91,13 @@ impl Load<'_> {
                 "paymentCurrency": currency,
             });
             let call = Call::Post { body: &body, key: &key };
-            let created = self.client.insist("/v2/request", &call)?;
+            let created = if number.is_multiple_of(CUT_EVERY) {
+                let patience = Rng::with_seed(self.run.wrapping_add(number)).u64(CUT_MS);
+                self.client
+                    .insist_after(Duration::from_millis(patience), "/v2/request", &call)?
+            } else {
+                self.client.insist("/v2/request", &call)?
+            };
             let created = created.expect(201).context("POST /v2/request")?;
             let acknowledged = Acknowledged {
                 request_id: text(&created, "/requestId")?,
