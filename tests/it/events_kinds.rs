@@ -8,9 +8,13 @@ use crate::{
 use devnet::{Devnet, Options};
 use prs::{
     boot::dev,
-    domain::event::{CLIENT_KINDS, ORCHESTRATOR_KINDS},
+    domain::{
+        event::{CLIENT_KINDS, ORCHESTRATOR_KINDS},
+        ids::{EndpointId, Secret},
+    },
     payloads::{KINDS, Names, sample},
     settings::Settings,
+    store::endpoints::{self, Endpoint},
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -75,22 +79,16 @@ async fn on_chain_with_twins(scoped_variants: bool) -> TestApp {
     TestApp::with(settings, Some(chain)).await
 }
 
-/// Pays a request in two parts and tells what was received, in order.
+/// Pays a request in two parts and tells what was received.
 async fn events_of_two_parts(app: &TestApp) -> Vec<Value> {
     let receiver = Receiver::start().await;
     app.register(&receiver.url()).await;
     let id = app.create_request(&fau("2")).await;
-    let mut bodies = Vec::new();
     for part in ["&amount=1", ""] {
         app.pay(&id, part).await;
         app.settle().await;
-        let received = receiver.received().await;
-        // Deliveries of one payment go out at the same time, so they arrive in any order.
-        let mut fresh: Vec<Value> = received[bodies.len()..].iter().map(|one| one.json()).collect();
-        fresh.sort_by_key(|body| body["event"].to_string());
-        bodies.extend(fresh);
     }
-    bodies
+    receiver.received().await.iter().map(|one| one.json()).collect()
 }
 
 fn kinds(bodies: &[Value]) -> Vec<&str> {
@@ -111,7 +109,7 @@ async fn a_payment_is_told_once_while_twins_are_off() {
 async fn a_payment_of_a_client_id_is_told_twice_while_twins_are_on() {
     let app = on_chain_with_twins(true).await;
     let bodies = events_of_two_parts(&app).await;
-    // `.client_id"` sorts before the closing quote of the plain name.
+    // Nothing promises an order of deliveries that are due at the same time.
     let mut told = kinds(&bodies);
     told.sort_unstable();
     assert_eq!(
@@ -139,9 +137,29 @@ async fn a_payment_of_a_client_id_is_told_twice_while_twins_are_on() {
     }
 }
 
+/// Registers an endpoint that receives the events of the whole platform.
+async fn register_platform_wide(app: &TestApp, url: &str) {
+    let id = EndpointId(app.ctx.ids.ulid());
+    let secret = Secret::new("5e".repeat(32));
+    let endpoint = Endpoint {
+        secret_sealed: app.ctx.sealer.seal(&secret, id.as_str()).expect("sealed"),
+        id,
+        platform: app.platform.clone(),
+        client: None,
+        url: url.to_owned(),
+        is_active: true,
+        created_at: app.ctx.clock.now(),
+    };
+    let tx = app.ctx.db.begin("register_platform_wide").await.expect("a transaction");
+    endpoints::insert(&tx, &endpoint).await.expect("inserted");
+    tx.commit().await.expect("committed");
+}
+
 #[tokio::test]
 async fn a_request_of_an_api_key_has_no_twin() {
     let app = on_chain_with_twins(true).await;
+    let receiver = Receiver::start().await;
+    register_platform_wide(&app, &receiver.url()).await;
     let created = app
         .post("/v2/request")
         .with_key()
@@ -152,6 +170,6 @@ async fn a_request_of_an_api_key_has_no_twin() {
     let id = created["requestId"].as_str().expect("an id");
     app.pay(id, "").await;
     app.settle().await;
-    let kinds: Vec<String> = app.event_kinds_of(id).await;
-    assert_eq!(kinds, ["payment.confirmed"]);
+    let bodies: Vec<Value> = receiver.received().await.iter().map(|one| one.json()).collect();
+    assert_eq!(kinds(&bodies), ["payment.confirmed"]);
 }
