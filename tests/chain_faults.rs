@@ -12,7 +12,7 @@ mod support;
 
 use chrono::TimeDelta;
 use devnet::Devnet;
-use liar::{Lie, Liar};
+use liar::{Liar, Lie};
 use prs::{
     boot::dev,
     domain::network::Network,
@@ -35,6 +35,9 @@ const PAYMENTS: usize = 20;
 
 /// Blocks after which a payment is final here.
 const CONFIRMATIONS: u64 = 3;
+
+/// Steps without progress after which there is nothing left to follow.
+const STILL_STEPS: usize = 20;
 
 const PAYEE: &str = "0xb07D2398d2004378cad234DA0EF14f1c94A530e4";
 
@@ -123,11 +126,16 @@ impl Run {
     async fn follow(&self, within: Duration) -> Option<String> {
         let chain = self.app.ctx.chains.get(&Network::Sepolia).expect("enabled").clone();
         let end = Instant::now() + within;
-        while Instant::now() < end {
+        let mut still_steps = 0;
+        while Instant::now() < end && still_steps < STILL_STEPS {
             match watch::run(&self.app.ctx, chain.as_ref()).await {
                 Ok(Step::Halted(reason)) => return Some(reason),
-                Ok(Step::At(position)) if position.moved => continue,
-                Ok(Step::At(_)) | Err(_) => {}
+                Ok(Step::At(position)) if position.moved => {
+                    still_steps = 0;
+                    continue;
+                }
+                Ok(Step::At(_)) => still_steps += 1,
+                Err(_) => still_steps = 0,
             }
             if self.count("payments").await >= self.requests.len() {
                 return None;
@@ -157,10 +165,18 @@ impl Run {
             let read = self.app.read_request(id).await;
             if let Some(payment) = payments.first() {
                 assert_eq!(payment["amount"], amount.as_str(), "{lie:?}: a wrong credit");
-                assert_eq!((&read["status"], &read["paidAmount"]), (&json!("paid"), &json!(amount)), "{lie:?}");
+                assert_eq!(
+                    (&read["status"], &read["paidAmount"]),
+                    (&json!("paid"), &json!(amount)),
+                    "{lie:?}"
+                );
                 credited += 1;
             } else {
-                assert_eq!((&read["status"], &read["paidAmount"]), (&json!("pending"), &json!("0")), "{lie:?}");
+                assert_eq!(
+                    (&read["status"], &read["paidAmount"]),
+                    (&json!("pending"), &json!("0")),
+                    "{lie:?}"
+                );
             }
         }
         assert_eq!(self.count("payments").await, credited, "{lie:?}: a payment of nobody");
@@ -190,7 +206,11 @@ impl Run {
 }
 
 async fn node() -> Arc<Devnet> {
-    Arc::new(Devnet::start(devnet::Options::default()).await.expect("the local chain starts"))
+    Arc::new(
+        Devnet::start(devnet::Options::default())
+            .await
+            .expect("the local chain starts"),
+    )
 }
 
 async fn run(chain: &Arc<Devnet>, lie: Lie, place: Place, reading: Reading) -> Outcome {
@@ -225,9 +245,19 @@ async fn everywhere(lies: &[Lie]) -> Vec<(Lie, Place, Reading, Outcome)> {
 async fn events_that_a_node_leaves_out_are_found_by_the_second_reading() {
     let outcomes = everywhere(&[Lie::DropLogs, Lie::EmptyLogs]).await;
     for (lie, place, reading, outcome) in &outcomes {
-        assert!(outcome.lies > 0 || *place == Place::Second, "{lie:?} {reading:?}: nothing was left out");
-        assert_eq!((outcome.credited, &outcome.halted), (PAYMENTS, &None), "{lie:?} {place:?} {reading:?}");
-        assert!(outcome.settled_ms.is_some(), "{lie:?} {place:?} {reading:?}: only after the lie ended");
+        assert!(
+            outcome.lies > 0 || *place == Place::Second,
+            "{lie:?} {reading:?}: nothing was left out"
+        );
+        assert_eq!(
+            (outcome.credited, &outcome.halted),
+            (PAYMENTS, &None),
+            "{lie:?} {place:?} {reading:?}"
+        );
+        assert!(
+            outcome.settled_ms.is_some(),
+            "{lie:?} {place:?} {reading:?}: only after the lie ended"
+        );
         if (*place, *reading) == (Place::First, Reading::CatchingUp) {
             assert!(outcome.found_by_audit > 0, "{lie:?}: the audit found nothing");
         }
@@ -245,6 +275,7 @@ async fn events_that_a_node_changes_or_invents_credit_nothing_wrong() {
         Lie::InventedPayment,
     ];
     for (lie, place, reading, outcome) in everywhere(&lies).await {
+        assert!(outcome.lies > 0, "{lie:?} {place:?} {reading:?}: nothing was changed");
         assert!(
             outcome.credited == PAYMENTS || outcome.halted.is_some(),
             "{lie:?} {place:?} {reading:?}: a payment is lost: {outcome:?}"

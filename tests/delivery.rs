@@ -76,7 +76,10 @@ async fn every_bad_receiver_costs_one_try_of_five_seconds_at_most() {
     service.wait_for_tries(&events[0], &endpoints[5], 2, LONG).await;
     worker.stop().await;
     let seen = receiver.seen();
-    assert!(seen.iter().all(|one| one.path != "/ok/followed"), "a redirect was followed");
+    assert!(
+        seen.iter().all(|one| one.path != "/ok/followed"),
+        "a redirect was followed"
+    );
     let lost: Vec<_> = seen.iter().filter(|one| one.path == "/lose").collect();
     assert_eq!((lost[0].retry_count.as_str(), lost[1].retry_count.as_str()), ("0", "1"));
     assert!(lost.iter().all(|one| {
@@ -87,7 +90,10 @@ async fn every_bad_receiver_costs_one_try_of_five_seconds_at_most() {
     for path in modes.map(|(mode, _)| format!("/{mode}")) {
         let times: Vec<Instant> = seen.iter().filter(|one| one.path == path).map(|one| one.at).collect();
         if let [first, second, ..] = times[..] {
-            assert!(second - first >= Duration::from_millis(999), "{path} was tried again early");
+            assert!(
+                second - first >= Duration::from_millis(999),
+                "{path} was tried again early"
+            );
         }
     }
 }
@@ -186,7 +192,10 @@ async fn one_hanging_receiver_does_not_delay_the_ninety_nine_others() {
     }
     let (without, with) = (calm.finish().await, troubled.finish().await);
     println!("median and p99 in ms: {without:?} without a hanging receiver, {with:?} with one");
-    assert!(with.1 <= without.1 * 12 / 10 + SLACK_MS, "{with:?} ms instead of {without:?} ms");
+    assert!(
+        with.1 <= without.1 * 12 / 10 + SLACK_MS,
+        "{with:?} ms instead of {without:?} ms"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -203,7 +212,10 @@ async fn many_hanging_receivers_leave_places_for_the_others() {
     let published = Instant::now();
     service.publish(&[good], 50).await;
     receiver.wait_for(50, Duration::from_secs(2)).await;
-    println!("50 deliveries beside 12 hanging receivers: {} ms", published.elapsed().as_millis());
+    println!(
+        "50 deliveries beside 12 hanging receivers: {} ms",
+        published.elapsed().as_millis()
+    );
     worker.kill().await;
 }
 
@@ -261,7 +273,11 @@ async fn what_a_killed_worker_held_is_resumed_when_its_leases_end() {
     assert_eq!(service.count("state = 'delivered'").await, 1_000, "nothing is lost");
     let times = receiver.times();
     assert_eq!(times.len(), 1_000);
-    let repeated: HashSet<&String> = times.iter().filter(|(_, count)| **count > 1).map(|(id, _)| id).collect();
+    let repeated: HashSet<&String> = times
+        .iter()
+        .filter(|(_, count)| **count > 1)
+        .map(|(id, _)| id)
+        .collect();
     println!("killed with {left_behind} held, {} were sent twice", repeated.len());
     assert!(repeated.len() <= left_behind, "only what was held can be sent twice");
     let seen = receiver.seen();
@@ -271,7 +287,11 @@ async fn what_a_killed_worker_held_is_resumed_when_its_leases_end() {
             .filter(|one| one.delivery == *id)
             .map(|one| (&one.body, &one.signature, &one.retry_count))
             .collect();
-        assert_eq!(copies.len(), 1, "{id} is repeated with the same bytes and the same retry count");
+        assert_eq!(
+            copies.len(),
+            1,
+            "{id} is repeated with the same bytes and the same retry count"
+        );
     }
 }
 
@@ -318,7 +338,11 @@ async fn a_receiver_that_is_down_is_tried_after_0_1_6_and_21_seconds() {
     for (tries, pause_ms) in [(1, 1_000), (2, 5_000), (3, 15_000)] {
         service.clock.jump(pause_ms - 1);
         tokio::time::sleep(A_MOMENT).await;
-        assert_eq!(service.delivery(&event, &endpoint).await.attempts.len(), tries, "not a millisecond early");
+        assert_eq!(
+            service.delivery(&event, &endpoint).await.attempts.len(),
+            tries,
+            "not a millisecond early"
+        );
         service.clock.jump(1);
         service.wait_for_tries(&event, &endpoint, tries + 1, LONG).await;
     }
@@ -386,7 +410,10 @@ async fn a_lease_that_a_jump_ended_repeats_the_same_delivery_and_records_it_once
     worker.stop().await;
     let seen = receiver.seen();
     assert!(seen.len() <= 2);
-    assert!(seen.iter().all(|one| one.retry_count == "0" && one.delivery == seen[0].delivery));
+    assert!(
+        seen.iter()
+            .all(|one| one.retry_count == "0" && one.delivery == seen[0].delivery)
+    );
     let delivery = service.delivery(&event, &endpoint).await;
     assert_eq!((delivery.state, delivery.attempts.len()), (DeliveryState::Delivered, 1));
 }

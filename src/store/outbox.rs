@@ -12,8 +12,8 @@ use sea_orm::{
     ColumnTrait, ConnectionTrait, DbBackend, EntityTrait, Order, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
     UpdateMany,
     sea_query::{
-        CaseStatement, CommonTableExpression, Expr, ExprTrait, JoinType, LockBehavior, LockType, OnConflict,
-        Query, SelectStatement, UpdateStatement, WindowStatement, WithClause,
+        CaseStatement, CommonTableExpression, Expr, ExprTrait, JoinType, LockBehavior, LockType, OnConflict, Query,
+        SelectStatement, UpdateStatement, WindowStatement, WithClause,
     },
 };
 use std::collections::{BTreeMap, HashMap, HashSet};

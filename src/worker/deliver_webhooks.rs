@@ -141,7 +141,9 @@ impl Turns {
     fn next(&mut self, now: Instant) -> Option<ClaimedDelivery> {
         while let Some(endpoint) = self.ready.pop_front() {
             let places = self.places(&endpoint);
-            let Some(lane) = self.lanes.get_mut(&endpoint) else { continue };
+            let Some(lane) = self.lanes.get_mut(&endpoint) else {
+                continue;
+            };
             if lane.in_flight >= places {
                 continue;
             }
@@ -232,7 +234,11 @@ pub async fn run(ctx: Ctx, options: Options, stop: CancellationToken) {
         {
             sending.start(&ctx, delivery);
         }
-        let pause = if is_hungry || turns.has_freed { GATHER_PAUSE } else { pause };
+        let pause = if is_hungry || turns.has_freed {
+            GATHER_PAUSE
+        } else {
+            pause
+        };
         tokio::select! {
             () = ctx.due.notified() => is_hungry = true,
             () = tokio::time::sleep(pause) => is_hungry = true,

@@ -120,17 +120,21 @@ impl Shared {
 
     /// True three times out of ten, the same way in every run.
     fn falls_out(&self) -> bool {
-        let step = |state: u64| state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let before = self.random.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |state| Some(step(state)));
+        let step = |state: u64| {
+            state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407)
+        };
+        let before = self
+            .random
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |state| Some(step(state)));
         (step(before.unwrap_or(0)) >> 33) % 10 < 3
     }
 
     async fn answer(&self, call: &Value) -> Value {
         let (lie, head_at_start) = *self.lie.lock().expect("unpoisoned");
         let method = call["method"].as_str().unwrap_or_default();
-        let refusal = |code: i64, message: &str| {
-            json!({ "jsonrpc": "2.0", "id": call["id"], "error": { "code": code, "message": message } })
-        };
+        let refusal = |code: i64, message: &str| json!({ "jsonrpc": "2.0", "id": call["id"], "error": { "code": code, "message": message } });
         if lie == Lie::RefusedWith200 {
             return refusal(-32_005, "rate limited");
         }
@@ -270,7 +274,9 @@ async fn read(stream: &mut BufReader<TcpStream>) -> std::io::Result<Option<Value
     loop {
         line.clear();
         stream.read_line(&mut line).await?;
-        let Some((name, value)) = line.split_once(':') else { break };
+        let Some((name, value)) = line.split_once(':') else {
+            break;
+        };
         if name.eq_ignore_ascii_case("content-length") {
             length = value.trim().parse().unwrap_or(0);
         }

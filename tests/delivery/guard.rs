@@ -227,7 +227,10 @@ async fn no_form_of_an_inner_address_is_registered_or_connected_to() {
         let url = form.replace(":@", &format!(":{port}"));
         let outcome = outbound.post(post_to(&url)).await;
         let error = outcome.error.expect("refused");
-        assert!(error.contains("not public") || error.contains("public address"), "{form}: {error}");
+        assert!(
+            error.contains("not public") || error.contains("public address"),
+            "{form}: {error}"
+        );
     }
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert_eq!(count.load(Ordering::SeqCst), 0, "connections");
@@ -245,7 +248,11 @@ async fn a_name_that_changes_its_mind_is_never_followed_inside() {
         let outcome = outbound.post(post_to(&url)).await;
         assert!(outcome.status.is_none() && outcome.error.is_some());
     }
-    assert_eq!(rebinding.asked.load(Ordering::SeqCst), 3, "each try is judged by one answer");
+    assert_eq!(
+        rebinding.asked.load(Ordering::SeqCst),
+        3,
+        "each try is judged by one answer"
+    );
     assert!((Utc::now() - started).num_milliseconds() < 5_700);
     for mixed in [
         ["[2000::1]:0", "127.0.0.1:0"],

@@ -116,7 +116,9 @@ async fn read(stream: &mut BufReader<TcpStream>) -> std::io::Result<Option<Seen>
     loop {
         line.clear();
         stream.read_line(&mut line).await?;
-        let Some((name, value)) = line.split_once(':') else { break };
+        let Some((name, value)) = line.split_once(':') else {
+            break;
+        };
         headers.insert(name.to_lowercase(), value.trim().to_owned());
     }
     let header = |name: &str| headers.get(name).cloned().unwrap_or_default();

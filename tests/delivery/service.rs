@@ -181,7 +181,9 @@ impl Service {
             }));
             written.push(id);
         }
-        store::outbox::insert_deliveries(&tx, &deliveries).await.expect("written");
+        store::outbox::insert_deliveries(&tx, &deliveries)
+            .await
+            .expect("written");
         tx.commit().await.expect("committed");
         self.ctx.due.notify_one();
         written
