@@ -49,8 +49,8 @@ const PAYERS: [usize; 2] = [2, 3];
 /// Requests that wait for their payer; more would only make the end of the run longer.
 const WAITING_MAX: usize = 16;
 
-/// How long the service may take to settle after the last kill.
-const SETTLE_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long the receiver may hear nothing before what is still missing counts as lost.
+const SILENCE_MAX: Duration = Duration::from_secs(60);
 
 /// A delivery that a killed process had claimed is sent again when its lease of 15 seconds ends; what is repeated or
 /// doubled shows only after that.
@@ -328,10 +328,15 @@ fn collect(records: &mut Records, hooks: &Hooks, secret: &str) {
 /// Takes deliveries until every payment is confirmed and repeats have had their time.
 fn settle(records: &mut Records, hooks: &Hooks, secret: &str) -> Result<()> {
     let begun = Instant::now();
+    let mut last_arrival = begun;
     loop {
+        let known = records.deliveries.len();
         collect(records, hooks, secret);
-        let waited = begun.elapsed();
-        if waited > SETTLE_TIMEOUT || (waited > QUIET_TIME && Verdict::of(records).events_lost == 0) {
+        if records.deliveries.len() > known {
+            last_arrival = Instant::now();
+        }
+        let is_complete = begun.elapsed() > QUIET_TIME && Verdict::of(records).events_lost == 0;
+        if is_complete || last_arrival.elapsed() > SILENCE_MAX {
             return Ok(());
         }
         if command::interrupted() {
