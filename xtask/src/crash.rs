@@ -6,7 +6,7 @@ mod load;
 mod service;
 mod verdict;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
@@ -26,13 +26,19 @@ use self::client::{Call, Client};
 use self::load::{Journal, Load, payee};
 use self::service::Service;
 use self::verdict::{Credit, Delivered, Found, Records, Verdict};
-use crate::demo::{Delivery, EVENT, Hooks};
+use crate::demo::{Delivery, Hooks};
 use crate::failure::{Failure, Outcome};
 use crate::postgres::Postgres;
 use crate::{command, packages, workspace};
 
 /// How long the service lives before it is killed, in milliseconds.
 const LIFE_MS: std::ops::RangeInclusive<u64> = 50..=500;
+
+/// The same for one life out of [`LONG_LIFE_EVERY`]: a slow build on a busy machine dies before it confirms or delivers
+/// anything otherwise, and these steps would never be interrupted.
+const LONG_LIFE_MS: std::ops::RangeInclusive<u64> = 500..=2_000;
+
+const LONG_LIFE_EVERY: u64 = 2;
 
 /// Threads that create requests.
 const WRITERS: usize = 2;
@@ -43,8 +49,8 @@ const PAYERS: [usize; 2] = [2, 3];
 /// Requests that wait for their payer; more would only make the end of the run longer.
 const WAITING_MAX: usize = 16;
 
-/// How long the service may take to settle after the last kill.
-const SETTLE_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long the receiver may hear nothing before what is still missing counts as lost.
+const SILENCE_MAX: Duration = Duration::from_secs(60);
 
 /// A delivery that a killed process had claimed is sent again when its lease of 15 seconds ends; what is repeated or
 /// doubled shows only after that.
@@ -52,7 +58,7 @@ const QUIET_TIME: Duration = Duration::from_secs(20);
 
 /// How long the receiver lets a delivery wait for its answer: without it, hardly any kill would fall between an
 /// arrival and its record.
-const ANSWER_DELAY: Duration = Duration::from_millis(20);
+const ANSWER_DELAY: Duration = Duration::from_millis(50);
 
 /// How often something that happens by itself is looked for.
 const POLL: Duration = Duration::from_millis(50);
@@ -117,6 +123,8 @@ struct Report {
     verdict: Verdict,
     /// From each start after a kill to readiness.
     restarts: Vec<Duration>,
+    /// Deliveries that arrived while the service was still being killed; without them the run would prove little.
+    deliveries_under_fire: usize,
 }
 
 /// Runs on each database, prints the counts, and fails when one of them is wrong.
@@ -194,6 +202,8 @@ fn prove(database: Database, prs: &Path, kills: u64, seed: u64) -> Result<Report
         ..Records::default()
     };
     eprintln!("{name}: {} requests paid; settling", records.paid.len());
+    collect(&mut records, &hooks, &secret);
+    let deliveries_under_fire = records.deliveries.len();
     settle(&mut records, &hooks, &secret)?;
     read_back(&mut records, &client, kills)?;
     Ok(Report {
@@ -202,6 +212,7 @@ fn prove(database: Database, prs: &Path, kills: u64, seed: u64) -> Result<Report
         repeated_creates: client.repeated_creates(),
         verdict: Verdict::of(&records),
         restarts,
+        deliveries_under_fire,
     })
 }
 
@@ -272,7 +283,9 @@ fn kill_under_load(
         let mut restarts = Vec::new();
         let mut live_through = || -> Result<()> {
             for round in 1..=kills {
-                thread::sleep(Duration::from_millis(rng.u64(LIFE_MS)));
+                let is_long = round.is_multiple_of(LONG_LIFE_EVERY);
+                let life_ms = rng.u64(if is_long { LONG_LIFE_MS } else { LIFE_MS });
+                thread::sleep(Duration::from_millis(life_ms));
                 if command::interrupted() {
                     bail!("interrupted");
                 }
@@ -305,20 +318,25 @@ fn kill_under_load(
     })
 }
 
+/// Takes what has arrived.
+fn collect(records: &mut Records, hooks: &Hooks, secret: &str) {
+    while let Ok(delivery) = hooks.deliveries.try_recv() {
+        records.deliveries.push(delivered(delivery, secret));
+    }
+}
+
 /// Takes deliveries until every payment is confirmed and repeats have had their time.
 fn settle(records: &mut Records, hooks: &Hooks, secret: &str) -> Result<()> {
     let begun = Instant::now();
-    let mut missing: HashSet<String> = records.paid.iter().map(|paid| paid.request_id.clone()).collect();
+    let mut last_arrival = begun;
     loop {
-        while let Ok(delivery) = hooks.deliveries.try_recv() {
-            let delivered = delivered(delivery, secret);
-            if delivered.event == EVENT {
-                missing.remove(&delivered.request_id);
-            }
-            records.deliveries.push(delivered);
+        let known = records.deliveries.len();
+        collect(records, hooks, secret);
+        if records.deliveries.len() > known {
+            last_arrival = Instant::now();
         }
-        let waited = begun.elapsed();
-        if waited > SETTLE_TIMEOUT || (missing.is_empty() && waited > QUIET_TIME) {
+        let is_complete = begun.elapsed() > QUIET_TIME && Verdict::of(records).events_lost == 0;
+        if is_complete || last_arrival.elapsed() > SILENCE_MAX {
             return Ok(());
         }
         if command::interrupted() {
@@ -398,7 +416,7 @@ fn median(times: &[Duration]) -> Duration {
 /// The counts, one column for each database.
 fn table(reports: &[Report]) -> String {
     type Count = fn(&Report) -> String;
-    let rows: [(&str, Count); 17] = [
+    let rows: [(&str, Count); 18] = [
         ("kills of the service", |report| report.kills.to_string()),
         ("requests acknowledged", |report| {
             report.verdict.acknowledged.to_string()
@@ -422,6 +440,9 @@ fn table(reports: &[Report]) -> String {
             report.verdict.events_surplus.to_string()
         }),
         ("deliveries", |report| report.verdict.deliveries.to_string()),
+        ("deliveries before the last start", |report| {
+            report.deliveries_under_fire.to_string()
+        }),
         ("deliveries repeated (allowed)", |report| {
             report.verdict.deliveries_repeated.to_string()
         }),
@@ -463,6 +484,7 @@ mod tests {
             repeated_creates: 2,
             verdict: Verdict::default(),
             restarts: [3, 1, 2].map(Duration::from_millis).to_vec(),
+            deliveries_under_fire: 0,
         };
         let table = table(&[report(Database::Sqlite), report(Database::Postgres)]);
         let lines: Vec<Vec<&str>> = table

@@ -200,7 +200,10 @@ fn receive(stream: TcpStream, sender: &Sender<Delivery>, delay: Duration) -> Res
     stream.set_read_timeout(Some(DELIVERY_TIMEOUT))?;
     let mut reader = BufReader::new(stream.try_clone()?);
     let mut line = String::new();
-    reader.read_line(&mut line)?;
+    if reader.read_line(&mut line)? == 0 {
+        // The sender was gone before it said anything.
+        return Ok(());
+    }
     let mut headers = BTreeMap::new();
     loop {
         line.clear();
