@@ -141,16 +141,6 @@ fn is_queued() -> Expr {
     Expr::cust("state = 'queued'")
 }
 
-/// Queued deliveries whose time has come and which nobody holds; the columns are still to be named.
-fn due(now: DateTime<Utc>) -> SelectStatement {
-    Query::select()
-        .from(deliveries::Entity)
-        .and_where(is_queued())
-        .and_where(Column::NextAt.lte(now))
-        .and_where(Column::LeaseUntil.is_null().or(Column::LeaseUntil.lte(now)))
-        .to_owned()
-}
-
 /// Claims deliveries that are due, the longest waiting first.
 ///
 /// They belong to the holder of the token until the lease ends; afterwards anybody may claim them again. Deliveries
@@ -190,13 +180,22 @@ pub async fn claim_due_shared(
     share: u64,
     busy: &[EndpointId],
 ) -> Result<Vec<ClaimedDelivery>, StoreError> {
-    let mut oldest = due(now);
-    oldest
+    let mut oldest = Query::select()
         .columns([Column::Id, Column::EndpointId, Column::NextAt])
+        .from(deliveries::Entity)
+        .and_where(is_queued())
+        .and_where(Column::NextAt.lte(now))
+        .and_where(Column::LeaseUntil.is_null().or(Column::LeaseUntil.lte(now)))
         .order_by(Column::NextAt, Order::Asc)
-        .limit(limit.saturating_mul(2));
+        .limit(limit.saturating_mul(2))
+        .to_owned();
     if !busy.is_empty() {
         oldest.and_where(Column::EndpointId.is_not_in(busy.iter().map(EndpointId::as_str)));
+    }
+    if conn.get_database_backend() == DbBackend::Postgres {
+        // Locked here, where the index leads: a join back to the table would be planned badly while its statistics are
+        // young, and a second worker moves on to the next rows instead of meeting the same ones.
+        oldest.lock_with_behavior(LockType::Update, LockBehavior::SkipLocked);
     }
     let turn = WindowStatement::partition_by(Column::EndpointId)
         .order_by(Column::NextAt, Order::Asc)
@@ -214,12 +213,6 @@ pub async fn claim_due_shared(
         .order_by(Column::NextAt, Order::Asc)
         .limit(limit)
         .to_owned();
-    // PostgreSQL looks at the conditions again on the rows that it locks: what another worker took meanwhile falls out.
-    let mut free = due(now);
-    free.column(Column::Id).and_where(Column::Id.in_subquery(chosen));
-    if conn.get_database_backend() == DbBackend::Postgres {
-        free.lock_with_behavior(LockType::Update, LockBehavior::SkipLocked);
-    }
     // Materialised, each selection runs once: as a plain subquery PostgreSQL may repeat it and lock more than `limit`.
     let selection = |name: &'static str, query: SelectStatement| {
         CommonTableExpression::new()
@@ -232,13 +225,13 @@ pub async fn claim_due_shared(
         .table(deliveries::Entity)
         .value(Column::LeaseUntil, lease_until)
         .value(Column::LeaseToken, lease_token)
-        .and_where(Column::Id.in_subquery(Query::select().column(Column::Id).from("free").to_owned()))
+        .and_where(Column::Id.in_subquery(Query::select().column(Column::Id).from("chosen").to_owned()))
         .returning_col(Column::Id)
         .to_owned();
     let statement = WithClause::new()
         .cte(selection("oldest", oldest))
         .cte(selection("ranked", ranked))
-        .cte(selection("free", free))
+        .cte(selection("chosen", chosen))
         .to_owned()
         .query(claim);
     let mut ids: Vec<String> = Vec::new();
