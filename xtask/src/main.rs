@@ -5,6 +5,7 @@
 
 mod api;
 mod arrows;
+mod bench;
 mod check;
 mod command;
 mod compat;
@@ -55,6 +56,8 @@ enum Verb {
     },
     /// Everything that can be said without running tests: fmt, clippy, tidy, openapi, schema, cargo-deny
     Check(check::Options),
+    /// The numbers of the service beside their baselines, or those that are named
+    Bench(bench::Options),
     /// The service with a local chain, seeded, and what to open and copy
     Dev(dev::Options),
 }
@@ -101,6 +104,7 @@ fn run(verb: &Verb) -> Outcome {
         Verb::Tidy => tidy::run(),
         Verb::Test { names } => test::run(names),
         Verb::Check(options) => check::run(options),
+        Verb::Bench(options) => bench::run(options),
         Verb::Dev(options) => dev::run(options),
     }
 }
