@@ -1,1 +1,19 @@
-//! Entities.
+//! Tables as sea-orm entities, one module for each table: columns and the relations that joins need, nothing else.
+//!
+//! Identifiers and amounts are text. Amounts hold the decimal digits of an unsigned 256-bit number, because no numeric
+//! column type keeps such a number on both databases; they are added up in Rust.
+
+pub mod api_keys;
+pub mod chain_blocks;
+pub mod chain_cursors;
+pub mod client_ids;
+pub mod deliveries;
+pub mod delivery_attempts;
+pub mod events;
+pub mod idempotency_keys;
+pub mod observations;
+pub mod payment_parties;
+pub mod payments;
+pub mod platforms;
+pub mod requests;
+pub mod webhook_endpoints;

@@ -1,1 +1,32 @@
-//! Migrations.
+//! Migrations of the database, oldest first. Each one runs in a transaction on both databases and can be undone.
+
+pub use sea_orm_migration::{MigrationStatus, prelude::*};
+
+mod m20261121_0001_create_platforms;
+mod m20261121_0002_create_requests;
+mod m20261121_0003_create_chain;
+mod m20261121_0004_create_webhooks;
+
+/// Applies and undoes the migrations.
+#[derive(Debug)]
+pub struct Migrator;
+
+#[async_trait::async_trait]
+impl MigratorTrait for Migrator {
+    fn migrations() -> Vec<Box<dyn MigrationTrait>> {
+        vec![
+            Box::new(m20261121_0001_create_platforms::Migration),
+            Box::new(m20261121_0002_create_requests::Migration),
+            Box::new(m20261121_0003_create_chain::Migration),
+            Box::new(m20261121_0004_create_webhooks::Migration),
+        ]
+    }
+}
+
+/// Drops tables, the last created one first, so that no foreign key is left dangling.
+async fn drop_tables(manager: &SchemaManager<'_>, created: &[&'static str]) -> Result<(), DbErr> {
+    for table in created.iter().rev() {
+        manager.drop_table(Table::drop().table(*table).to_owned()).await?;
+    }
+    Ok(())
+}

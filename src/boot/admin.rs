@@ -55,6 +55,9 @@ pub enum ApiKeyVerb {
     Revoke {
         /// Id of the key, as `create` printed it.
         id: String,
+        /// Tenant.
+        #[arg(long)]
+        platform: String,
         #[command(flatten)]
         output: Output,
     },
@@ -80,8 +83,8 @@ pub async fn run(settings: &Settings, verb: AdminVerb) -> anyhow::Result<()> {
             let (id, key) = flows::platforms::api_keys::create(&ctx, &PlatformId(platform), label.as_deref()).await?;
             print(&output, &json!({ "id": id.as_str(), "apiKey": key.reveal() }));
         }
-        AdminVerb::ApiKey { verb: ApiKeyVerb::Revoke { id, output } } => {
-            flows::platforms::api_keys::revoke(&ctx, &ApiKeyId(id.clone())).await?;
+        AdminVerb::ApiKey { verb: ApiKeyVerb::Revoke { id, platform, output } } => {
+            flows::platforms::api_keys::revoke(&ctx, &PlatformId(platform), &ApiKeyId(id.clone())).await?;
             print(&output, &json!({ "id": id, "revoked": true }));
         }
     }

@@ -185,10 +185,10 @@ async fn migrate(settings: &Settings, verb: MigrateVerb) -> anyhow::Result<()> {
     let db = Db::connect(&settings.database.url).await.context("database.url")?;
     match verb {
         MigrateVerb::Up => db.migrate_up().await?,
-        MigrateVerb::Down { count } => db.migrate_down(count).await?,
+        MigrateVerb::Down { count } => db.migrate_down(count.unwrap_or(u32::MAX)).await?,
         MigrateVerb::Status => {
-            for (name, is_applied) in db.migrate_status().await? {
-                println!("{} {name}", if is_applied { "applied" } else { "missing" });
+            for migration in db.migrate_status().await? {
+                println!("{} {}", if migration.is_applied { "applied" } else { "missing" }, migration.name);
             }
         }
         MigrateVerb::Dump => print!("{}", db.dump_schema().await?),

@@ -19,7 +19,7 @@ pub fn text(document: Document) -> String {
     match document {
         Document::V2 => http::document::v2(),
         Document::Auth => http::document::auth(),
-        Document::Webhooks => http::webhooks_document::text(),
+        Document::Webhooks => http::document::pretty(&http::webhooks_document::document()),
     }
 }
 

@@ -10,7 +10,10 @@ use crate::{
         FlowResult,
         auth::identify::{self, KnownKey},
     },
-    http::caller::{AllowedOrigins, Identify},
+    http::{
+        caller::{self, Identify},
+        cors::AllowedOrigins,
+    },
     store,
 };
 use async_trait::async_trait;
@@ -57,11 +60,12 @@ impl Identify for Identity {
         Ok(identify::key_caller(known))
     }
 
-    async fn client_id(&self, id: &str, call: CallOrigin<'_>) -> FlowResult<Caller> {
+    async fn client_id(&self, id: &str, call: caller::CallOrigin<'_>) -> FlowResult<Caller> {
         let call = CallOrigin {
+            origin: call.origin,
+            is_same_origin: call.is_same_origin,
             own: &self.ctx.rules.own_origin,
             trusts_own: self.ctx.rules.trusts_own_origin,
-            ..call
         };
         if let Some(client) = self.clients.get(id).await {
             return identify::client_caller(&client, &call);

@@ -1,20 +1,41 @@
 //! Starts the service and stops it gracefully.
 
-use super::{cli::Role, context, documents, identity::Identity, open_database};
+use super::{
+    cli::Role,
+    context,
+    documents::{self, Document},
+    identity::Identity,
+    open_database,
+};
 use crate::{
     ctx::Ctx,
-    http::{self, server},
+    http::{self, Floor, auth_v1, caller::Identify, cors::AllowedOrigins, docs, limits::Limits, observe, routes::RouteTable, server, v2},
     settings::Settings,
-    worker::{self, deliver_webhooks, watch_chains},
+    worker::{
+        self, Workers, deliver_webhooks,
+        watch_chains::{self, Standing},
+    },
 };
 use anyhow::Context;
+use metrics_exporter_prometheus::PrometheusHandle;
 use poem::{
-    Endpoint, EndpointExt, Route,
-    listener::TcpAcceptor,
+    Endpoint, EndpointExt, Response, Route,
+    endpoint::{BoxEndpoint, make, make_sync},
+    get,
+    http::StatusCode,
 };
-use std::{sync::Arc, time::Duration};
-use tokio::{net::TcpListener, signal};
+use poem_openapi::OpenApiService;
+use serde_json::{Value, json};
+use std::{
+    net::SocketAddr,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+use tokio::{net::TcpListener, signal::unix::{SignalKind, signal}};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+/// Blocks that a chain may be behind before the service counts as not ready.
+const LAG_BLOCKS_MAX: u64 = 500;
 
 /// Serves until the process is told to stop.
 pub async fn run(settings: &Settings, role: Role) -> anyhow::Result<()> {
@@ -26,24 +47,29 @@ pub async fn run(settings: &Settings, role: Role) -> anyhow::Result<()> {
 pub async fn run_with(settings: &Settings, ctx: Ctx, role: Role, ready: impl FnOnce()) -> anyhow::Result<()> {
     let stop = CancellationToken::new();
     let tasks = TaskTracker::new();
-    let workers = if role == Role::Api {
-        worker::Workers::default()
-    } else {
-        worker::start(&ctx, delivery_options(settings), polls(settings), &stop, &tasks)
-    };
-    let app = Arc::new(app(settings, &ctx, role, workers));
     let mut listeners = vec![bind(settings.http.listen).await.context("http.listen")?];
     if let Some(listen) = settings.http.auth_listen {
         listeners.push(bind(listen).await.context("http.auth_listen")?);
     }
-    tracing::info!(listen = %settings.http.listen, role = ?role, "ready");
-    ready();
+    let workers = if role == Role::Api {
+        Workers::default()
+    } else {
+        worker::start(&ctx, delivery_options(settings), polls(settings), &stop, &tasks)
+    };
+    let app = app(settings, &ctx, role, workers);
     let asked = stop.clone();
+    let mut signals = [signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?];
     tokio::spawn(async move {
-        asked_to_stop().await;
+        let [terminate, interrupt] = &mut signals;
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
         tracing::info!("stopping");
         asked.cancel();
     });
+    // The sockets listen already; calls that come now wait for the loop that starts next.
+    ready();
     server::serve(listeners, app, server_options(settings), stop.clone()).await?;
     stop.cancel();
     tasks.close();
@@ -53,4 +79,112 @@ pub async fn run_with(settings: &Settings, ctx: Ctx, role: Role, ready: impl FnO
         tracing::warn!("workers did not end in time; their leases end by themselves");
     }
     Ok(())
+}
+
+async fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
+    TcpListener::bind(address).await
+}
+
+/// Everything that is served, wrapped in what holds for every call.
+pub fn app(settings: &Settings, ctx: &Ctx, role: Role, workers: Workers) -> BoxEndpoint<'static, Response> {
+    let documents = [Document::V2, Document::Auth, Document::Webhooks].map(documents::text);
+    let parsed: Vec<Value> = documents.iter().filter_map(|text| serde_json::from_str(text).ok()).collect();
+    let identity = Arc::new(Identity::new(ctx.clone()));
+    let identify: Arc<dyn Identify> = identity.clone();
+    let origins: Arc<dyn AllowedOrigins> = identity;
+    let [platform, auth, webhooks] = documents;
+    let mut routes = docs::routes(
+        Route::new(),
+        vec![
+            ("Platform API v2", "/openapi/v2.json", platform),
+            ("Auth API v1", "/openapi/auth.json", auth),
+            ("Webhooks", "/openapi/webhooks.json", webhooks),
+        ],
+    );
+    if role != Role::Worker {
+        // Titles stand in the committed documents; these services only route.
+        routes = routes
+            .nest_no_strip("/v2", OpenApiService::new(http::document::Described(v2::api()), "", ""))
+            .nest_no_strip("/v1", OpenApiService::new(http::document::Described(auth_v1::api()), "", ""));
+    }
+    let ready = ctx.clone();
+    let routes = routes
+        .at("/health/live", get(make_sync(|_| answer(StatusCode::OK, &json!({ "status": "ok" })))))
+        .at("/health/ready", get(make(move |_| health(ready.clone(), workers.clone()))))
+        .at("/metrics", get(metrics_page()))
+        .data(identify)
+        .data(ctx.clone());
+    let floor = Floor {
+        limits: Limits {
+            body_bytes_max: settings.http.body_bytes_max,
+            body_deadline_ms: settings.http.body_timeout_ms,
+            handler_deadline_ms: settings.http.answer_timeout_ms,
+        },
+        ids: ctx.ids.clone(),
+        routes: RouteTable::from_documents(&parsed),
+        origins,
+    };
+    http::floor(routes, floor)
+}
+
+/// The recorder belongs to the process: a second service in it shows the same numbers.
+fn metrics_page() -> impl Endpoint<Output = Response> {
+    static RECORDER: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
+    let handle = RECORDER.get_or_init(|| observe::install_metrics().ok()).clone();
+    make_sync(move |_| match &handle {
+        Some(handle) => {
+            handle.run_upkeep();
+            Response::builder().content_type("text/plain; version=0.0.4; charset=utf-8").body(handle.render())
+        }
+        None => StatusCode::SERVICE_UNAVAILABLE.into(),
+    })
+}
+
+fn answer(status: StatusCode, body: &Value) -> Response {
+    Response::builder().status(status).content_type("application/json").body(body.to_string())
+}
+
+/// Whether the service can do its work: the database answers, and no chain is stopped or far behind.
+async fn health(ctx: Ctx, workers: Workers) -> Response {
+    let database = tokio::time::timeout(Duration::from_secs(2), ctx.db.ping()).await;
+    let is_database_up = matches!(database, Ok(Ok(())));
+    let mut is_ready = is_database_up;
+    let mut chains = serde_json::Map::new();
+    for (network, standing) in workers.positions.all() {
+        let shown = match &standing {
+            Standing::Following(at) => {
+                let lag = at.head.number.saturating_sub(at.seen);
+                is_ready &= lag <= LAG_BLOCKS_MAX;
+                json!({ "state": "following", "head": at.head.number, "seen": at.seen, "confirmed": at.confirmed, "lagBlocks": lag })
+            }
+            Standing::Failing => json!({ "state": "failing" }),
+            Standing::Halted(reason) => {
+                is_ready = false;
+                json!({ "state": "halted", "reason": reason })
+            }
+        };
+        chains.insert(network.id().to_owned(), shown);
+    }
+    let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let database = if is_database_up { "ok" } else { "unavailable" };
+    answer(status, &json!({ "status": if is_ready { "ready" } else { "not ready" }, "database": database, "chains": chains }))
+}
+
+fn delivery_options(settings: &Settings) -> deliver_webhooks::Options {
+    deliver_webhooks::Options {
+        concurrency: settings.webhooks.concurrency.max(1),
+        concurrency_per_endpoint: settings.webhooks.concurrency_per_endpoint.max(1),
+    }
+}
+
+fn polls(settings: &Settings) -> watch_chains::Polls {
+    settings.networks().map(|(network, chain)| (network, Duration::from_millis(chain.poll_ms))).collect()
+}
+
+fn server_options(settings: &Settings) -> server::ServerOptions {
+    server::ServerOptions {
+        connections_max: settings.http.connections_max,
+        head_deadline_ms: settings.http.header_timeout_ms,
+        drain_deadline_ms: settings.http.stop_timeout_ms,
+    }
 }

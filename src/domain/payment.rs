@@ -1,12 +1,6 @@
 //! Payments as the chain shows them, and who paid.
 
-use super::{
-    address::Address,
-    ids::{PaymentId, RequestId},
-    network::Network,
-    reference::PaymentReference,
-    request::{CustomerInfo, SettlementUnits},
-};
+use super::{address::Address, network::Network, request::SettlementUnits};
 use alloy::primitives::{B256, U256};
 use chrono::{DateTime, Utc};
 
@@ -266,58 +260,4 @@ pub struct Settled {
     pub credited: SettlementUnits,
     /// Time of its block.
     pub at: DateTime<Utc>,
-}
-
-/// A payment as it is kept.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PaymentRecord {
-    /// Id.
-    pub id: PaymentId,
-    /// Network.
-    pub network: Network,
-    /// Transaction, `0x` and 64 hexadecimal digits.
-    pub tx_hash: String,
-    /// Position among the payment events of the transaction.
-    pub ordinal: u32,
-    /// Token; `None` for the native coin.
-    pub token: Option<Address>,
-    /// Receiver.
-    pub payee: Address,
-    /// Account that the money came from.
-    pub payer: Option<Address>,
-    /// Externally owned account behind it.
-    pub payer_eoa: Option<Address>,
-    /// Units that arrived, in the payment currency.
-    pub units: U256,
-    /// Fee units, in the payment currency.
-    pub fee_units: U256,
-    /// Receiver of the fee.
-    pub fee_address: Option<Address>,
-    /// How much of the request it settled.
-    pub credited: SettlementUnits,
-    /// Kind.
-    pub kind: PaymentKind,
-    /// Canonical id of the invoice currency.
-    pub invoice_currency: String,
-    /// Canonical id of the payment currency.
-    pub payment_currency: String,
-    /// Time of its block.
-    pub paid_at: DateTime<Utc>,
-}
-
-/// A payment together with what a search shows of its request.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FoundPayment {
-    /// The payment.
-    pub payment: PaymentRecord,
-    /// Public id of the request.
-    pub request_id: RequestId,
-    /// Reference of the request.
-    pub payment_reference: PaymentReference,
-    /// Whether the whole amount has arrived.
-    pub has_been_paid: bool,
-    /// Customer.
-    pub customer: Option<CustomerInfo>,
-    /// Merchant reference.
-    pub merchant_reference: Option<String>,
 }

@@ -1,6 +1,6 @@
 //! Webhook deliveries: schedule, signature, states and which URLs may be registered.
 
-use super::ids::{ClientRowId, DeliveryId, EndpointId, EventId, PlatformId};
+use super::ids::{DeliveryId, EndpointId, EventId};
 use chrono::{DateTime, TimeDelta, Utc};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
@@ -53,23 +53,6 @@ impl DeliveryState {
             .into_iter()
             .find(|state| state.wire() == text)
     }
-}
-
-/// An endpoint that receives events.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Endpoint {
-    /// Id.
-    pub id: EndpointId,
-    /// Tenant.
-    pub platform: PlatformId,
-    /// Client ID that it belongs to; `None` for a platform-wide one.
-    pub client: Option<ClientRowId>,
-    /// Where events are posted.
-    pub url: String,
-    /// Whether events are delivered.
-    pub is_active: bool,
-    /// Time of creation.
-    pub created_at: DateTime<Utc>,
 }
 
 /// A delivery that a worker has claimed, with everything that sending needs.

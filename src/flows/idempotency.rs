@@ -4,8 +4,12 @@ use crate::{
     ctx::Ctx,
     domain::{caller::Caller, refusal::Refusal},
     flows::{FlowError, FlowResult},
-    store::{self, StoreError, Tx},
+    store::{self, StoreError, Tx, idempotency::IdempotencyKey},
 };
+use chrono::TimeDelta;
+
+/// How long an answer is kept. Source: decisions D18.
+const KEPT: TimeDelta = TimeDelta::hours(24);
 
 /// What a caller who sent `Idempotency-Key` wants to be sure of.
 #[derive(Debug, Clone)]
@@ -31,37 +35,45 @@ pub enum Answer<T> {
 ///
 /// Source: decisions D18.
 pub async fn find(ctx: &Ctx, caller: &Caller, once: &Once) -> FlowResult<Option<String>> {
-    let scope = scope(caller, once);
-    let Some(stored) = store::idempotency::find(ctx.db.reader(), &caller.platform, &scope, &once.key).await? else {
+    let Some(used) = store::idempotency::find(ctx.db.reader(), &key(caller, once)).await? else {
         return Ok(None);
     };
-    if stored.body_hash == once.body_hash {
-        Ok(Some(stored.response))
-    } else {
-        Err(Refusal::conflict("Idempotency-Key was used before with another body; use a new key").into())
+    if ctx.clock.now() - used.created_at > KEPT {
+        let tx = ctx.db.begin("forget_idempotency_keys").await?;
+        store::idempotency::purge_older_than(&tx, ctx.clock.now() - KEPT).await?;
+        tx.commit().await?;
+        return Ok(None);
+    }
+    match used.answer {
+        _ if used.body_hash != once.body_hash => {
+            Err(Refusal::conflict("Idempotency-Key was used before with another body; use a new key").into())
+        }
+        Some(answer) => Ok(Some(answer.response)),
+        None => Err(in_flight()),
     }
 }
 
 /// Stores the answer with its effect. Errors: another call with the key is committing at this moment (409).
 pub async fn keep(ctx: &Ctx, tx: &Tx, caller: &Caller, once: &Once, response: String) -> FlowResult<()> {
-    let row = store::idempotency::NewKey {
-        platform: caller.platform.clone(),
-        scope: scope(caller, once),
-        key: once.key.clone(),
-        body_hash: once.body_hash.clone(),
-        response,
-        created_at: ctx.clock.now(),
-    };
-    match store::idempotency::insert(tx, &row).await {
-        Err(StoreError::Conflict(_)) => Err(FlowError::Refused(Refusal::conflict(
-            "A call with this Idempotency-Key is being answered at this moment; repeat it to get its answer",
-        ))),
+    let answer = store::idempotency::StoredAnswer { status: 201, response };
+    match store::idempotency::insert(tx, &key(caller, once), &once.body_hash, &answer, ctx.clock.now()).await {
+        Err(StoreError::Conflict(_)) => Err(in_flight()),
         other => Ok(other?),
     }
 }
 
+fn in_flight() -> FlowError {
+    FlowError::Refused(Refusal::conflict(
+        "A call with this Idempotency-Key is being answered at this moment; repeat it to get its answer",
+    ))
+}
+
 /// Keys of different client IDs and operations do not meet.
-fn scope(caller: &Caller, once: &Once) -> String {
+fn key(caller: &Caller, once: &Once) -> IdempotencyKey {
     let client = caller.client().map_or("platform", |client| client.as_str());
-    format!("{}:{client}", once.operation)
+    IdempotencyKey {
+        platform: caller.platform.clone(),
+        scope: format!("{}:{client}", once.operation),
+        key: once.key.clone(),
+    }
 }

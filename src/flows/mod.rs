@@ -76,7 +76,6 @@ impl From<ChainError> for FlowError {
 pub async fn publish(ctx: &Ctx, tx: &Tx, event: &Event) -> Result<(), StoreError> {
     let names = payloads::Names {
         processor_crypto: ctx.rules.processor_crypto.clone(),
-        processor_fiat: ctx.rules.processor_fiat.clone(),
     };
     let Audience::Platform { platform, client } = event.audience();
     let now = ctx.clock.now();
@@ -91,7 +90,7 @@ pub async fn publish(ctx: &Ctx, tx: &Tx, event: &Event) -> Result<(), StoreError
             deduplication_key: event.deduplication_key(),
             request_id: event.request_id().map(str::to_owned),
             body: payloads::body(event, &ctx.catalogue, &names),
-            created_at: now,
+            now,
         },
     )
     .await?;
@@ -107,8 +106,7 @@ pub async fn publish(ctx: &Ctx, tx: &Tx, event: &Event) -> Result<(), StoreError
             endpoint,
             platform: platform.clone(),
             is_test: false,
-            next_at: now,
-            created_at: now,
+            now,
         })
         .collect();
     store::outbox::insert_deliveries(tx, &deliveries).await
@@ -118,7 +116,6 @@ pub async fn publish(ctx: &Ctx, tx: &Tx, event: &Event) -> Result<(), StoreError
 pub fn sample_body(ctx: &Ctx, kind: &str) -> FlowResult<String> {
     let names = payloads::Names {
         processor_crypto: ctx.rules.processor_crypto.clone(),
-        processor_fiat: ctx.rules.processor_fiat.clone(),
     };
     payloads::sample(kind, &names).ok_or_else(|| FlowError::Faulted(Fault(anyhow::anyhow!("no sample of {kind}"))))
 }

@@ -13,7 +13,7 @@ use poem::{
     http::{Method, StatusCode},
 };
 use poem_openapi::{
-    OpenApi,
+    OpenApi, OpenApiService,
     registry::{MetaApi, MetaOperation, MetaPath, Registry},
     types::Type,
 };
@@ -128,7 +128,22 @@ pub const PLATFORM: About = About {
     version: "0.13.0",
     description: include_str!("about/platform.md"),
     tags: &[],
-    links: &[],
+    links: &[
+        Link {
+            from: "createRequest",
+            status: "201",
+            name: "read",
+            to: "getRequest",
+            parameters: &[("requestId", "$response.body#/requestId")],
+        },
+        Link {
+            from: "createRequest",
+            status: "201",
+            name: "pay",
+            to: "getPaymentCalldata",
+            parameters: &[("requestId", "$response.body#/requestId")],
+        },
+    ],
 };
 
 /// The document of the auth API, version 1.
@@ -137,8 +152,35 @@ pub const AUTH: About = About {
     version: "1.0.0",
     description: include_str!("about/auth.md"),
     tags: &[],
-    links: &[],
+    links: &[
+        Link {
+            from: "createWebhook",
+            status: "201",
+            name: "toggle",
+            to: "toggleWebhook",
+            parameters: &[("webhookId", "$response.body#/id")],
+        },
+        Link {
+            from: "createWebhook",
+            status: "201",
+            name: "delete",
+            to: "deleteWebhook",
+            parameters: &[("webhookId", "$response.body#/id")],
+        },
+    ],
 };
+
+/// The platform document, as it is committed and served.
+pub fn v2() -> String {
+    let service = OpenApiService::new(Described(super::v2::api()), PLATFORM.title, PLATFORM.version);
+    pretty(&complete(&service.spec(), &PLATFORM))
+}
+
+/// The authentication document, as it is committed and served.
+pub fn auth() -> String {
+    let service = OpenApiService::new(Described(super::auth_v1::api()), AUTH.title, AUTH.version);
+    pretty(&complete(&service.spec(), &AUTH))
+}
 
 /// Text form for files, snapshots and serving.
 pub fn pretty(document: &Value) -> String {
@@ -261,6 +303,7 @@ fn tidy(schema: &mut Value, nullable: &mut BTreeSet<String>) {
     }
     let Some(object) = schema.as_object_mut() else { return };
     object.shift_remove("title");
+    take_example(object);
     if object.get("additionalProperties").is_some_and(is_closed) {
         object.insert("additionalProperties".to_owned(), Value::Bool(false));
     }
@@ -270,6 +313,21 @@ fn tidy(schema: &mut Value, nullable: &mut BTreeSet<String>) {
         }
     }
     bound_unsigned(object);
+}
+
+/// Doc comments of members end with their example; in the document it stands in its own keyword.
+fn take_example(object: &mut Map<String, Value>) {
+    let Some(description) = object.get("description").and_then(Value::as_str) else { return };
+    let Some((text, example)) = description.split_once("Example: `") else { return };
+    let example = example.trim_end_matches(['.', '\n', ' ']).trim_end_matches('`').to_owned();
+    let text = text.trim_end().to_owned();
+    // Texts are taken as they stand, everything else is JSON.
+    let value = match object.get("type").and_then(Value::as_str) {
+        Some("string") | None => json!(example),
+        Some(_) => serde_json::from_str(&example).unwrap_or(json!(example)),
+    };
+    object.insert("description".to_owned(), json!(text));
+    object.insert("example".to_owned(), value);
 }
 
 /// The component behind a reference that only carries a description or `nullable` beside it.

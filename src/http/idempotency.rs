@@ -2,15 +2,19 @@
 
 use crate::{
     flows::{Fault, FlowError, FlowResult, idempotency::Once},
-    http::wire::text,
+    http::text::text,
 };
 use poem_openapi::types::{ParseFromJSON, ToJSON};
 use sha2::{Digest, Sha256};
 
 text! {
     /// Key under which a call is answered once.
-    IdempotencyKey, pattern: "^[\\x21-\\x7e]{1,255}$", max_length: 255, example: "order-1042",
-    hint: "must have 1 to 255 visible ASCII characters"
+    IdempotencyKey {
+        pattern: r"^[\x21-\x7e]{1,255}$",
+        length_max: 255,
+        example: "order-1042",
+        hint: "must have 1 to 255 visible ASCII characters",
+    }
 }
 
 /// What makes a call repeatable: its key and what it asks for.

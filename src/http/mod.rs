@@ -3,20 +3,24 @@
 //! [`floor`] wraps the routes of the service, [`server::serve`] puts them on sockets. From the outside in, a call
 //! passes [`observe`], [`cors`], the rendering of errors and [`limits`].
 
+pub mod auth_v1;
 pub mod body;
 pub mod caller;
 pub mod cors;
 pub mod docs;
 pub mod document;
 pub mod error;
+pub mod idempotency;
 pub mod json;
 pub mod limits;
 pub mod observe;
+pub mod paging;
 pub mod reply;
 pub mod routes;
 pub mod server;
 mod text;
-
+pub mod v2;
+pub mod webhooks_document;
 pub mod wire;
 
 use crate::ports::ids::Ids;

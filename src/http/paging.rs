@@ -39,19 +39,17 @@ impl Page {
 
 /// Reads `limit` and `offset`.
 pub fn limit_offset(
-    limit: Option<Checked<LimitText>>,
-    offset: Option<Checked<OffsetText>>,
+    limit: Checked<LimitText>,
+    offset: Checked<OffsetText>,
     checks: &mut Checks,
 ) -> (u64, u64) {
-    let limit = limit.and_then(|value| value.take("limit", checks)).map(|text| text.as_str().parse());
-    let limit = limit.map_or(LIMIT_DEFAULT, |number| number.unwrap_or(0));
-    if !(1..=LIMIT_MAX).contains(&limit) {
+    let limit = if limit.is_given() { limit.take("limit", checks).map(|text| u64::from(text.number())) } else { Some(LIMIT_DEFAULT) };
+    if limit.is_some_and(|limit| !(1..=LIMIT_MAX).contains(&limit)) {
         checks.fail("limit", format!("must be a whole number from 1 to {LIMIT_MAX}"));
     }
-    let offset = offset.and_then(|value| value.take("offset", checks)).map(|text| text.as_str().parse());
-    let offset = offset.map_or(0, |number| number.unwrap_or(u64::MAX));
-    if offset > OFFSET_MAX {
+    let offset = if offset.is_given() { offset.take("offset", checks).map(|text| u64::from(text.number())) } else { Some(0) };
+    if offset.is_some_and(|offset| offset > OFFSET_MAX) {
         checks.fail("offset", format!("must be a whole number from 0 to {OFFSET_MAX}"));
     }
-    (limit, offset)
+    (limit.unwrap_or(LIMIT_DEFAULT), offset.unwrap_or(0))
 }

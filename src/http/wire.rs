@@ -78,13 +78,27 @@ text! {
         example: "order-1042",
         hint: "must be a text of 1 to 255 characters without control characters",
     }
-    /// Point in time with an offset from UTC, as callers write it.
+    /// Symbol of a currency.
+    SymbolText {
+        pattern: "^[A-Za-z0-9-]{1,32}$",
+        length_max: 32,
+        example: "USDC",
+        hint: "must be a symbol of 1 to 32 letters, digits and dashes, for example USDC",
+    }
+    /// Id of a request: opaque to callers.
+    RequestIdText {
+        pattern: "^[0-9A-Za-z]{1,128}$",
+        length_max: 128,
+        example: "0112fe71c1b7e1f3b7b1d8a4f6f0c6d7e9b2a5c8d1e4f7a0b3c6d9e2f5a8b1c4d7",
+        hint: "must be the id of a request as POST /v2/request answered it: letters and digits only",
+    }
+    /// Point in time in UTC, as callers write it.
     IsoInstantText {
-        pattern: r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})$",
-        length_max: 35,
+        pattern: r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?Z$",
+        length_max: 30,
         format: "date-time",
         example: "2030-01-31T12:00:00.000Z",
-        hint: "must be a date and time with an offset, for example 2030-01-31T12:00:00Z",
+        hint: "must be a date and time in UTC that ends in Z, for example 2030-01-31T12:00:00Z",
         holds: |text: &str| DateTime::parse_from_rfc3339(text).is_ok(),
     }
     /// Calendar day.

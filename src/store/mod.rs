@@ -1,4 +1,70 @@
 //! Floor 1: SQL. Free functions that take a transaction or connection; every finder takes the owner first.
+//!
+//! Reads go to [`Db::reader`]; writes go to a [`Tx`], or to [`Db::writer`] when the operation is one statement. Rows are
+//! turned back into domain values on the way out, and a row that does not parse is an error, never a default.
+
+pub mod api_keys;
+pub mod client_ids;
+mod columns;
+pub mod cursors;
+mod db;
+pub mod endpoints;
+pub mod idempotency;
+pub mod observations;
+pub mod outbox;
+pub mod payments;
+pub mod platforms;
+pub mod requests;
+mod schema;
+
+use crate::domain::{
+    caller::Caller,
+    ids::{ClientRowId, PlatformId},
+};
+pub use db::{Db, MigrationState, Tx};
+use sea_orm::{DbErr, RuntimeErr, SqlErr, sqlx};
+
+/// Another request of the network has the same reference and payee: draw a new salt.
+pub const REQUEST_REFERENCE: &str = "requests_reference_key";
+/// The payment event is already recorded.
+pub const PAYMENT_IDENTITY: &str = "payments_identity_key";
+/// The fact is already told as an event.
+pub const EVENT_KEY: &str = "events_deduplication_key";
+/// The owner already has an endpoint with this URL.
+pub const ENDPOINT_URL: &str = "webhook_endpoints_url";
+/// The idempotency key is already taken.
+pub const IDEMPOTENCY_KEY: &str = "idempotency_keys_pkey";
+
+/// Matches of a search that are counted; a larger result reports this figure as its total. Source: decisions D15.
+pub const TOTAL_MAX: u64 = 10_000;
+
+/// The known constraints: what flows call them, the names in PostgreSQL, the columns that SQLite names instead.
+const CONSTRAINTS: [(&str, &[&str], &[&str]); 5] = [
+    (
+        REQUEST_REFERENCE,
+        &["requests_reference_key"],
+        &["requests.network, requests.reference, requests.payee"],
+    ),
+    (
+        PAYMENT_IDENTITY,
+        &["payments_identity_key"],
+        &["payments.network, payments.tx_hash, payments.ordinal"],
+    ),
+    (EVENT_KEY, &["events_deduplication_key"], &["events.deduplication_key"]),
+    (
+        ENDPOINT_URL,
+        &["webhook_endpoints_client_url_key", "webhook_endpoints_platform_url_key"],
+        &[
+            "webhook_endpoints.platform_id, webhook_endpoints.client_row, webhook_endpoints.url",
+            "webhook_endpoints.platform_id, webhook_endpoints.url",
+        ],
+    ),
+    (
+        IDEMPOTENCY_KEY,
+        &["idempotency_keys_pkey"],
+        &["idempotency_keys.platform_id, idempotency_keys.scope, idempotency_keys.key"],
+    ),
+];
 
 /// How a statement ends when it does not end well.
 #[derive(Debug, thiserror::Error)]
@@ -12,4 +78,89 @@ pub enum StoreError {
     /// A row or statement is not what this program expects.
     #[error("broken: {0}")]
     Broken(anyhow::Error),
+}
+
+impl From<DbErr> for StoreError {
+    fn from(error: DbErr) -> Self {
+        if let Some(SqlErr::UniqueConstraintViolation(message)) = error.sql_err() {
+            return match constraint(&error, &message) {
+                Some(name) => Self::Conflict(name),
+                None => Self::Broken(error.into()),
+            };
+        }
+        if is_unavailable(&error) {
+            Self::Unavailable(error.into())
+        } else {
+            Self::Broken(error.into())
+        }
+    }
+}
+
+fn driver_error(error: &DbErr) -> Option<&sqlx::Error> {
+    match error {
+        DbErr::Conn(RuntimeErr::SqlxError(error))
+        | DbErr::Exec(RuntimeErr::SqlxError(error))
+        | DbErr::Query(RuntimeErr::SqlxError(error)) => Some(error.as_ref()),
+        _ => None,
+    }
+}
+
+fn constraint(error: &DbErr, message: &str) -> Option<&'static str> {
+    let name = driver_error(error)
+        .and_then(sqlx::Error::as_database_error)
+        .and_then(|error| error.constraint());
+    // SQLite lists the columns after a colon and has no name to offer.
+    let listed = message.rsplit(": ").next();
+    CONSTRAINTS
+        .iter()
+        .find(|(_, names, columns)| {
+            name.is_some_and(|name| names.contains(&name)) || listed.is_some_and(|listed| columns.contains(&listed))
+        })
+        .map(|(known, _, _)| *known)
+}
+
+/// Whether the same call may succeed later without any change.
+fn is_unavailable(error: &DbErr) -> bool {
+    match driver_error(error) {
+        Some(sqlx::Error::Database(refused)) => {
+            let code = refused.code().unwrap_or_default();
+            if refused.try_downcast_ref::<sqlx::sqlite::SqliteError>().is_some() {
+                // The low byte of an extended code is the primary one: busy, locked, I/O error, full, cannot open.
+                let primary = code.parse::<u32>().map(|code| code & 0xff);
+                matches!(primary, Ok(5 | 6 | 10 | 13 | 14))
+            } else {
+                // Connection lost, resources exhausted, cancelled or shut down, lock not granted, serialisation.
+                ["08", "53", "57", "58"].iter().any(|class| code.starts_with(class))
+                    || matches!(&*code, "55P03" | "40001" | "40P01" | "25P03" | "25P04")
+            }
+        }
+        Some(error) => matches!(
+            error,
+            sqlx::Error::Io(_)
+                | sqlx::Error::Tls(_)
+                | sqlx::Error::Protocol(_)
+                | sqlx::Error::PoolTimedOut
+                | sqlx::Error::PoolClosed
+                | sqlx::Error::WorkerCrashed
+        ),
+        None => matches!(error, DbErr::ConnectionAcquire(_) | DbErr::Conn(_)),
+    }
+}
+
+/// Whose rows a statement may touch: those of a platform, or only those of one of its client IDs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scope {
+    /// Tenant.
+    pub platform: PlatformId,
+    /// Client ID; `None` sees all rows of the platform.
+    pub client: Option<ClientRowId>,
+}
+
+impl From<&Caller> for Scope {
+    fn from(caller: &Caller) -> Self {
+        Self {
+            platform: caller.platform.clone(),
+            client: caller.client().cloned(),
+        }
+    }
 }

@@ -125,24 +125,20 @@ async fn until_due(ctx: &Ctx) -> Duration {
 
 /// Records the finished try and every other one that has finished meanwhile.
 async fn record(ctx: &Ctx, sending: &mut JoinSet<Tried>, turns: &mut Turns, first: Result<Tried, JoinError>) {
-    let mut batches: HashMap<String, Vec<Tried>> = HashMap::new();
+    let mut batch: Vec<Tried> = Vec::new();
     let mut next = Some(first);
-    let mut count = 0;
     while let Some(finished) = next {
         match finished {
             Ok(tried) => {
                 turns.done(&tried.delivery.endpoint);
-                batches.entry(tried.delivery.lease_token.clone()).or_default().push(tried);
+                batch.push(tried);
             }
             Err(error) => tracing::error!(%error, "a delivery task ended without a result; its lease ends by itself"),
         }
-        count += 1;
-        next = if count < RECORD_BATCH { sending.try_join_next() } else { None };
+        next = if batch.len() < RECORD_BATCH { sending.try_join_next() } else { None };
     }
-    for (token, tried) in batches {
-        if let Err(error) = deliver::record(ctx, &token, &tried).await {
-            // The receiver may have the event already; after the lease it is sent again with the same identity.
-            tracing::warn!(%error, count = tried.len(), "tries could not be recorded");
-        }
+    if let Err(error) = deliver::record(ctx, &batch).await {
+        // The receivers may have the events already; after the lease they are sent again with the same identity.
+        tracing::warn!(%error, count = batch.len(), "tries could not be recorded");
     }
 }

@@ -242,8 +242,9 @@ impl EvmChain {
         let mut best = head;
         let order = self.nodes.order(Reader::First);
         for index in order.iter().skip(1) {
-            let answer = self.nodes.ask_at::<RawBlock>(*index, "eth_getBlockByNumber", &json!(["latest", false]), self.lookup.node);
-            if let Ok(block) = answer.await
+            let params = json!(["latest", false]);
+            let answer = self.nodes.ask_at::<RawBlock>(*index, "eth_getBlockByNumber", &params, self.lookup.node).await;
+            if let Ok(block) = answer
                 && block.number.to::<u64>() > best.number
             {
                 self.remember(block.hash, block.logs_bloom);

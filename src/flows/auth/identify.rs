@@ -34,13 +34,13 @@ pub fn hash(key: &str) -> String {
 /// Looks an API key up. Errors: 401 for an unknown or revoked one.
 pub async fn api_key(ctx: &Ctx, key: &str) -> FlowResult<KnownKey> {
     let found = store::api_keys::find_active_by_hash(ctx.db.reader(), &hash(key)).await?;
-    let found = found.ok_or_else(|| Refusal::unauthenticated("Unauthorized"))?;
-    if is_touch_due(found.last_used_at, ctx.clock.now()) {
+    let (id, platform, last_used_at) = found.ok_or_else(|| Refusal::unauthenticated("Unauthorized"))?;
+    if is_touch_due(last_used_at, ctx.clock.now()) {
         let tx = ctx.db.begin("touch_api_key").await?;
-        store::api_keys::touch(&tx, &found.id, ctx.clock.now()).await?;
+        store::api_keys::touch(&tx, &id, ctx.clock.now()).await?;
         tx.commit().await?;
     }
-    Ok(KnownKey { id: found.id, platform: found.platform })
+    Ok(KnownKey { id, platform })
 }
 
 /// The caller that an API key stands for.

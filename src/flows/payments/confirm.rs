@@ -14,9 +14,9 @@ use crate::{
     ports::chain::{Chain, ChainError, Reader},
     store::{
         self,
-        cursors::Cursor,
+        cursors::{Cursor, Mark},
         observations::ObservationState,
-        payments::NewPayment,
+        payments::SettledPayment,
     },
 };
 use alloy::primitives::B256;
@@ -53,8 +53,8 @@ struct Match {
 
 /// Confirms the blocks after the cursor up to `end`, in as many commits as the node's answers need.
 pub async fn run(ctx: &Ctx, chain: &dyn Chain, cursor: &mut Cursor, end: u64) -> Result<(), ConfirmError> {
-    while cursor.final_number < end {
-        let from = cursor.final_number + 1;
+    while cursor.finalized.number < end {
+        let from = cursor.finalized.number + 1;
         let (audited, read_to) = chain.observations_in(from, end, Reader::Second).await?;
         let final_hash = agreed_hash(chain, read_to).await?;
         for attempt in 1.. {
@@ -64,7 +64,8 @@ pub async fn run(ctx: &Ctx, chain: &dyn Chain, cursor: &mut Cursor, end: u64) ->
                 stored.iter().map(|(observed, _)| observed.clone()).chain(missed.iter().cloned()).collect();
             let requests = requests_of(ctx, chain, &candidates).await?;
             let matches = prove_matches(ctx, chain, &candidates, &requests).await?;
-            let next = Cursor { final_number: read_to, final_hash, ..cursor.clone() };
+            let finalized = Mark { number: read_to, hash: final_hash };
+            let next = Cursor { finalized, updated_at: ctx.clock.now(), ..cursor.clone() };
             if commit(ctx, &next, from, &missed, requests, matches).await? {
                 *cursor = next;
                 ctx.due.notify_one();
@@ -221,7 +222,7 @@ async fn commit(
             }
         };
         let request = &requests[found.request_row];
-        let payment = NewPayment { id: PaymentId(ctx.ids.ulid()), request, settled: &settled, created_at: now };
+        let payment = SettledPayment { id: PaymentId(ctx.ids.ulid()), request, settled: &settled, created_at: now };
         if !store::payments::insert_once(&tx, &payment).await? {
             continue;
         }
@@ -236,8 +237,8 @@ async fn commit(
             publish(ctx, &tx, &Event::PaymentReceived(Box::new(received))).await?;
         }
     }
-    store::observations::finalise_range(&tx, next.network, from, next.final_number).await?;
-    store::cursors::save(&tx, next, now).await?;
+    store::observations::finalise_range(&tx, next.network, from, next.finalized.number).await?;
+    store::cursors::save(&tx, next).await?;
     tx.commit().await?;
     Ok(true)
 }

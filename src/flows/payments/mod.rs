@@ -3,3 +3,5 @@
 pub mod confirm;
 pub mod search;
 pub mod watch;
+
+pub use crate::store::payments::{PaymentRecord, RequestSummary};

@@ -5,20 +5,24 @@ use crate::{
     domain::{
         address::Address,
         caller::Caller,
-        payment::{FoundPayment, PaymentKind},
+        payment::PaymentKind,
         reference::PaymentReference,
         refusal::{FieldError, Refusal},
     },
     flows::{FlowResult, requests::scope},
-    store::{self, payments::PaymentFilter},
+    store::{
+        self,
+        payments::{PaymentFilter, PaymentRecord, RequestSummary},
+    },
 };
+use alloy::primitives::B256;
 use chrono::{DateTime, Utc};
 
 /// Filters, checked for shape; they combine with AND.
 #[derive(Debug, Clone, Default)]
 pub struct PaymentSearch {
     /// Source or destination transaction.
-    pub tx_hash: Option<String>,
+    pub tx_hash: Option<B256>,
     /// Payer or payee.
     pub wallet: Option<Address>,
     /// Reference.
@@ -47,7 +51,7 @@ pub struct PaymentSearch {
 #[derive(Debug, Clone)]
 pub struct PaymentPage {
     /// Payments with their requests.
-    pub payments: Vec<FoundPayment>,
+    pub payments: Vec<(PaymentRecord, RequestSummary)>,
     /// Matches; exact up to 10,000, never more.
     pub total: u64,
     /// Whether there are more after this page.
@@ -64,9 +68,9 @@ pub struct PaymentPage {
 pub async fn run(ctx: &Ctx, caller: &Caller, search: &PaymentSearch) -> FlowResult<PaymentPage> {
     check(search)?;
     let filter = PaymentFilter {
-        tx_hash: search.tx_hash.as_ref().map(|hash| hash.to_lowercase()),
+        tx_hash: search.tx_hash,
         wallet: search.wallet.map(|wallet| wallet.canonical()),
-        reference: search.reference.map(|reference| hex::encode(reference.0)),
+        reference: search.reference,
         request_id: search.request_id.clone(),
         merchant_reference: search.merchant_reference.clone(),
         kind: search.kind,
@@ -79,7 +83,7 @@ pub async fn run(ctx: &Ctx, caller: &Caller, search: &PaymentSearch) -> FlowResu
     };
     let found = store::payments::search(ctx.db.reader(), &scope(caller), &filter).await?;
     Ok(PaymentPage {
-        payments: found.payments,
+        payments: found.rows,
         total: found.total,
         has_more: found.has_more,
         limit: search.limit,

@@ -5,13 +5,13 @@
 
 use crate::{
     ctx::Ctx,
-    domain::{
-        network::Network,
-        payment::{BlockRef, Observation},
-    },
+    domain::payment::{BlockRef, Observation},
     flows::FlowResult,
     ports::chain::{Chain, ChainError, Reader},
-    store::{self, cursors::Cursor},
+    store::{
+        self,
+        cursors::{Cursor, Mark},
+    },
 };
 use alloy::primitives::B256;
 
@@ -60,11 +60,11 @@ pub async fn run(ctx: &Ctx, chain: &dyn Chain) -> FlowResult<Step> {
     }
     let head = chain.head().await?;
     let finalized = chain.finalized(&head).await?.number;
-    let before = (cursor.seen_number, cursor.seen_hash, cursor.final_number);
-    let follows = head.number == cursor.seen_number && head.hash == cursor.seen_hash
-        || head.number == cursor.seen_number + 1 && head.parent_hash == cursor.seen_hash;
+    let before = (cursor.seen.number, cursor.seen.hash, cursor.finalized.number);
+    let follows = head.number == cursor.seen.number && head.hash == cursor.seen.hash
+        || head.number == cursor.seen.number + 1 && head.parent_hash == cursor.seen.hash;
     if !follows && let Some(reason) = undo_reorganised(ctx, chain, &mut cursor).await? {
-        return halt(ctx, network, reason).await;
+        return halt(ctx, cursor, reason).await;
     }
     match read_forward(ctx, chain, &mut cursor, &head, finalized).await {
         Ok(()) => {}
@@ -72,21 +72,21 @@ pub async fn run(ctx: &Ctx, chain: &dyn Chain) -> FlowResult<Step> {
         Err(Interrupted::Reorganised) => return Ok(Step::At(position(&cursor, head, finalized, true))),
         Err(Interrupted::Failed(error)) => return Err(error),
     }
-    let final_end = finalized.min(cursor.seen_number);
-    if final_end > cursor.final_number {
+    let final_end = finalized.min(cursor.seen.number);
+    if final_end > cursor.finalized.number {
         if let Err(error) = super::confirm::run(ctx, chain, &mut cursor, final_end).await {
             return match error {
-                super::confirm::ConfirmError::Disagreement(reason) => halt(ctx, network, reason).await,
+                super::confirm::ConfirmError::Disagreement(reason) => halt(ctx, cursor, reason).await,
                 super::confirm::ConfirmError::Failed(error) => Err(error),
             };
         }
     }
-    let moved = before != (cursor.seen_number, cursor.seen_hash, cursor.final_number);
+    let moved = before != (cursor.seen.number, cursor.seen.hash, cursor.finalized.number);
     Ok(Step::At(position(&cursor, head, finalized, moved)))
 }
 
 fn position(cursor: &Cursor, head: BlockRef, finalized: u64, moved: bool) -> Position {
-    Position { head, finalized, seen: cursor.seen_number, confirmed: cursor.final_number, moved }
+    Position { head, finalized, seen: cursor.seen.number, confirmed: cursor.finalized.number, moved }
 }
 
 /// Starts before the first block that matters; the genesis block holds no payments.
@@ -98,14 +98,13 @@ async fn begin(ctx: &Ctx, chain: &dyn Chain) -> FlowResult<Cursor> {
     })?;
     let cursor = Cursor {
         network: chain.network(),
-        seen_number: before,
-        seen_hash: block.hash,
-        final_number: before,
-        final_hash: block.hash,
+        seen: Mark { number: before, hash: block.hash },
+        finalized: Mark { number: before, hash: block.hash },
         halted_reason: None,
+        updated_at: ctx.clock.now(),
     };
     let tx = ctx.db.begin("begin_chain").await?;
-    store::cursors::save(&tx, &cursor, ctx.clock.now()).await?;
+    store::cursors::save(&tx, &cursor).await?;
     tx.commit().await?;
     Ok(cursor)
 }
@@ -116,20 +115,20 @@ async fn begin(ctx: &Ctx, chain: &dyn Chain) -> FlowResult<Cursor> {
 async fn undo_reorganised(ctx: &Ctx, chain: &dyn Chain, cursor: &mut Cursor) -> FlowResult<Option<String>> {
     let network = chain.network();
     let window = store::cursors::window(ctx.db.reader(), network).await?;
-    let mut known: Vec<(u64, B256)> = vec![(cursor.seen_number, cursor.seen_hash)];
+    let mut known: Vec<(u64, B256)> = vec![(cursor.seen.number, cursor.seen.hash)];
     known.extend(window.iter().map(|block| (block.number, block.hash)));
-    known.push((cursor.final_number, cursor.final_hash));
+    known.push((cursor.finalized.number, cursor.finalized.hash));
     known.sort_by_key(|(number, _)| std::cmp::Reverse(*number));
     known.dedup();
-    for (number, hash) in known.into_iter().filter(|(number, _)| *number <= cursor.seen_number) {
+    for (number, hash) in known.into_iter().filter(|(number, _)| *number <= cursor.seen.number) {
         let on_chain = chain.block(number, Reader::First).await?;
         if on_chain.is_some_and(|block| block.hash == hash) {
-            if number < cursor.seen_number {
+            if number < cursor.seen.number {
                 forget_above(ctx, cursor, number, hash).await?;
             }
             return Ok(None);
         }
-        if number <= cursor.final_number {
+        if number <= cursor.finalized.number {
             return Ok(Some(format!("block {number}, which was final, is no longer part of the chain")));
         }
     }
@@ -137,14 +136,14 @@ async fn undo_reorganised(ctx: &Ctx, chain: &dyn Chain, cursor: &mut Cursor) -> 
 }
 
 async fn forget_above(ctx: &Ctx, cursor: &mut Cursor, number: u64, hash: B256) -> FlowResult<()> {
-    tracing::info!(network = %cursor.network, from = cursor.seen_number, to = number, "chain reorganised");
+    tracing::info!(network = %cursor.network, from = cursor.seen.number, to = number, "chain reorganised");
     metrics::counter!("prs_chain_reorganisations_total", "network" => cursor.network.id()).increment(1);
-    cursor.seen_number = number;
-    cursor.seen_hash = hash;
+    cursor.seen.number = number;
+    cursor.seen.hash = hash;
     let tx = ctx.db.begin("undo_blocks").await?;
     store::observations::delete_above(&tx, cursor.network, number).await?;
     store::cursors::delete_blocks_above(&tx, cursor.network, number).await?;
-    store::cursors::save(&tx, cursor, ctx.clock.now()).await?;
+    store::cursors::save(&tx, cursor).await?;
     tx.commit().await?;
     Ok(())
 }
@@ -169,17 +168,17 @@ async fn read_forward(
     finalized: u64,
 ) -> Result<(), Interrupted> {
     let final_head = finalized.min(head.number);
-    if cursor.seen_number + HEAD_BLOCKS_PER_STEP < final_head {
-        let to = final_head.min(cursor.seen_number + RANGE_BLOCKS_PER_STEP);
-        let (observed, read_to) = chain.observations_in(cursor.seen_number + 1, to, Reader::First).await?;
+    if cursor.seen.number + HEAD_BLOCKS_PER_STEP < final_head {
+        let to = final_head.min(cursor.seen.number + RANGE_BLOCKS_PER_STEP);
+        let (observed, read_to) = chain.observations_in(cursor.seen.number + 1, to, Reader::First).await?;
         let last = chain.block(read_to, Reader::First).await?.ok_or(Interrupted::Reorganised)?;
         return Ok(commit_read(ctx, cursor, &observed, &[last]).await?);
     }
     let mut blocks: Vec<BlockRef> = Vec::new();
     let mut observed = Vec::new();
-    let mut parent = cursor.seen_hash;
-    let end = head.number.min(cursor.seen_number + HEAD_BLOCKS_PER_STEP);
-    for number in cursor.seen_number + 1..=end {
+    let mut parent = cursor.seen.hash;
+    let end = head.number.min(cursor.seen.number + HEAD_BLOCKS_PER_STEP);
+    for number in cursor.seen.number + 1..=end {
         let block = if number == head.number { Some(*head) } else { chain.block(number, Reader::First).await? };
         let block = block.filter(|block| block.parent_hash == parent).ok_or(Interrupted::Reorganised)?;
         observed.extend(chain.observations_at(&block, Reader::First).await?);
@@ -191,24 +190,26 @@ async fn read_forward(
 
 async fn commit_read(ctx: &Ctx, cursor: &mut Cursor, observed: &[Observation], blocks: &[BlockRef]) -> FlowResult<()> {
     let Some(last) = blocks.last() else { return Ok(()) };
-    cursor.seen_number = last.number;
-    cursor.seen_hash = last.hash;
+    cursor.seen.number = last.number;
+    cursor.seen.hash = last.hash;
     let now = ctx.clock.now();
     let tx = ctx.db.begin("read_blocks").await?;
     store::observations::insert_many(&tx, observed, false, now).await?;
     store::cursors::push_blocks(&tx, cursor.network, blocks).await?;
-    store::cursors::prune_below(&tx, cursor.network, cursor.final_number.saturating_sub(WINDOW_BELOW_FINAL)).await?;
-    store::cursors::save(&tx, cursor, now).await?;
+    store::cursors::prune_below(&tx, cursor.network, cursor.finalized.number.saturating_sub(WINDOW_BELOW_FINAL)).await?;
+    store::cursors::save(&tx, cursor).await?;
     tx.commit().await?;
     Ok(())
 }
 
 /// Stops a chain: two sources contradict each other about settled facts, and guessing would cost money.
-async fn halt(ctx: &Ctx, network: Network, reason: String) -> FlowResult<Step> {
+async fn halt(ctx: &Ctx, cursor: Cursor, reason: String) -> FlowResult<Step> {
+    let network = cursor.network;
     tracing::error!(%network, reason, "chain halted: its payments are not confirmed until the operator has looked at it");
     metrics::counter!("prs_chain_halts_total", "network" => network.id()).increment(1);
     let tx = ctx.db.begin("halt_chain").await?;
-    store::cursors::halt(&tx, network, &reason, ctx.clock.now()).await?;
+    let halted = Cursor { halted_reason: Some(reason.clone()), updated_at: ctx.clock.now(), ..cursor };
+    store::cursors::save(&tx, &halted).await?;
     tx.commit().await?;
     Ok(Step::Halted(reason))
 }

@@ -26,13 +26,15 @@ pub async fn create(ctx: &Ctx, platform: &PlatformId, label: Option<&str>) -> Fl
     if !store::platforms::exists(&tx, platform).await? {
         return Err(Refusal::not_found("Platform not found").into());
     }
-    let row = store::api_keys::NewApiKey {
+    let row = store::api_keys::ApiKey {
         id: id.clone(),
         platform: platform.clone(),
         hash: identify::hash(key.reveal()),
         hint: key.reveal().chars().take(HINT_LENGTH).collect(),
         label: label.map(str::to_owned),
         created_at: ctx.clock.now(),
+        revoked_at: None,
+        last_used_at: None,
     };
     store::api_keys::insert(&tx, &row).await?;
     tx.commit().await?;
@@ -40,9 +42,9 @@ pub async fn create(ctx: &Ctx, platform: &PlatformId, label: Option<&str>) -> Fl
 }
 
 /// Revokes a key for good. Errors: an unknown key.
-pub async fn revoke(ctx: &Ctx, id: &ApiKeyId) -> FlowResult<()> {
+pub async fn revoke(ctx: &Ctx, platform: &PlatformId, id: &ApiKeyId) -> FlowResult<()> {
     let tx = ctx.db.begin("revoke_api_key").await?;
-    let revoked = store::api_keys::revoke(&tx, id, ctx.clock.now()).await?;
+    let revoked = store::api_keys::revoke(&tx, platform, id, ctx.clock.now()).await?;
     tx.commit().await?;
     if revoked { Ok(()) } else { Err(Refusal::not_found("API key not found").into()) }
 }

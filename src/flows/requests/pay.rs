@@ -63,7 +63,7 @@ pub async fn run(ctx: &Ctx, caller: &Caller, request_id: &str, input: &PayInput)
     let calldata = assemble(&plan, standing.as_ref());
     if !request.is_listening {
         let tx = ctx.db.begin("issue_calldata").await?;
-        store::requests::set_listening(&tx, &request.row, ctx.clock.now()).await?;
+        store::requests::set_listening(&tx, &request.row).await?;
         tx.commit().await?;
     }
     Ok(calldata)

@@ -4,11 +4,11 @@ use crate::{
     ctx::Ctx,
     domain::{
         caller::Caller,
-        payment::{Observation, PaymentRecord},
+        payment::Observation,
         rate::ratio,
         request::{FIAT_CHAIN_DECIMALS, Request},
     },
-    flows::{FlowResult, requests::find},
+    flows::{FlowResult, payments::PaymentRecord, requests::find},
     store,
 };
 use alloy::primitives::U256;
@@ -30,9 +30,9 @@ pub struct RequestDetail {
 /// Reads a request of the caller's platform.
 pub async fn run(ctx: &Ctx, caller: &Caller, request_id: &str) -> FlowResult<RequestDetail> {
     let request = find(ctx, caller, request_id).await?;
-    let payments = store::payments::list_of_request(ctx.db.reader(), &request.row).await?;
+    let payments = store::payments::list_of_request(ctx.db.reader(), &request).await?;
     let seen: Vec<Observation> =
-        store::observations::list_seen_by_topic(ctx.db.reader(), request.network, request.reference.topic()).await?;
+        store::observations::list_seen_by_topic(ctx.db.reader(), request.network, &request.reference.topic()).await?;
     let matching = seen.iter().filter(|observed| request.matches(observed, &ctx.catalogue));
     let detected_units = matching.fold(U256::ZERO, |sum, observed| sum.saturating_add(request.credit(observed, observed.units)));
     let market_rate = market_rate(ctx, &request).await;

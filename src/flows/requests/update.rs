@@ -17,7 +17,7 @@ pub async fn run(ctx: &Ctx, caller: &Caller, request_id: &str, is_stopped: bool)
     }
     let whole_platform = Scope { platform: caller.platform.clone(), client: None };
     let tx = ctx.db.begin("update_request").await?;
-    store::requests::set_recurrence_stopped(&tx, &whole_platform, request_id, is_stopped, ctx.clock.now()).await?;
+    store::requests::set_recurrence_stopped(&tx, &whole_platform, request_id, is_stopped).await?;
     tx.commit().await?;
     Ok(())
 }

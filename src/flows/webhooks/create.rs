@@ -6,12 +6,11 @@ use crate::{
         caller::Caller,
         ids::{EndpointId, Secret},
         refusal::Refusal,
-        webhook::Endpoint,
     },
     flows::{
         FlowResult,
         idempotency::{self, Answer, Once},
-        webhooks::client_scope,
+        webhooks::{Endpoint, client_scope},
     },
     ports::ids::random,
     store::{self, StoreError},
@@ -51,13 +50,14 @@ pub async fn run(
         platform: scope.platform.clone(),
         client: scope.client.clone(),
         url: url.to_string(),
+        secret_sealed: String::new(),
         is_active: true,
         created_at: ctx.clock.now(),
     };
-    let sealed = ctx.sealer.seal(&secret, endpoint.id.as_str()).map_err(crate::flows::Fault)?;
-    let created = NewEndpoint { endpoint, secret };
+    let secret_sealed = ctx.sealer.seal(&secret, endpoint.id.as_str()).map_err(crate::flows::Fault)?;
+    let created = NewEndpoint { endpoint: Endpoint { secret_sealed, ..endpoint }, secret };
     let tx = ctx.db.begin("create_webhook").await?;
-    match store::endpoints::insert(&tx, &created.endpoint, &sealed).await {
+    match store::endpoints::insert(&tx, &created.endpoint).await {
         Err(StoreError::Conflict(_)) => return Err(Refusal::conflict("This URL is already registered").into()),
         other => other?,
     }

@@ -16,8 +16,7 @@ use crate::{
 pub async fn run(ctx: &Ctx, caller: &Caller, id: &EndpointId) -> FlowResult<()> {
     let scope = client_scope(caller)?;
     let tx = ctx.db.begin("delete_webhook").await?;
-    store::outbox::cancel_queued_of_endpoint(&tx, id, ctx.clock.now()).await?;
-    if !store::endpoints::delete(&tx, &scope, id).await? {
+    if !store::endpoints::delete(&tx, &scope, id, ctx.clock.now()).await? {
         return Err(unknown().into());
     }
     tx.commit().await?;

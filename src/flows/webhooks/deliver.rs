@@ -3,7 +3,6 @@
 use crate::{
     ctx::Ctx,
     domain::{
-        ids::DeliveryId,
         webhook::{AfterTry, ClaimedDelivery, LEASE_MS, TryOutcome, after_try, sign},
     },
     flows::FlowResult,
@@ -75,21 +74,16 @@ fn post(ctx: &Ctx, delivery: &ClaimedDelivery) -> anyhow::Result<OutboundPost> {
 }
 
 /// Records tries together. A try whose lease was taken over by somebody else is dropped.
-pub async fn record(ctx: &Ctx, lease_token: &str, tried: &[Tried]) -> FlowResult<()> {
+pub async fn record(ctx: &Ctx, tried: &[Tried]) -> FlowResult<()> {
     if tried.is_empty() {
         return Ok(());
     }
     let rows: Vec<_> = tried
         .iter()
-        .map(|tried| store::outbox::FinishedTry {
-            delivery: tried.delivery.clone(),
-            outcome: tried.outcome.clone(),
-            after: tried.after,
-            attempt_id: ctx.ids.ulid(),
-        })
+        .map(|tried| (tried.delivery.clone(), tried.outcome.clone(), tried.after, ctx.ids.ulid()))
         .collect();
     let tx = ctx.db.begin("record_tries").await?;
-    store::outbox::finish_batch(&tx, lease_token, &rows).await?;
+    store::outbox::finish_batch(&tx, &rows).await?;
     tx.commit().await?;
     Ok(())
 }
@@ -104,6 +98,6 @@ pub async fn release(ctx: &Ctx, lease_token: &str) -> FlowResult<()> {
 
 /// When the next delivery is due.
 pub async fn next_due(ctx: &Ctx) -> FlowResult<Option<DateTime<Utc>>> {
-    Ok(store::outbox::next_due(ctx.db.reader()).await?)
+    Ok(store::outbox::next_due(ctx.db.reader(), ctx.clock.now()).await?)
 }
 

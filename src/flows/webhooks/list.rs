@@ -2,8 +2,11 @@
 
 use crate::{
     ctx::Ctx,
-    domain::{caller::Caller, webhook::Endpoint},
-    flows::{FlowResult, webhooks::client_scope},
+    domain::caller::Caller,
+    flows::{
+        FlowResult,
+        webhooks::{Endpoint, client_scope},
+    },
     store,
 };
 

@@ -54,7 +54,7 @@ pub async fn run(ctx: &Ctx, caller: &Caller, event_type: &str) -> FlowResult<Tes
             deduplication_key: format!("test:{event}"),
             request_id: None,
             body,
-            created_at: now,
+            now,
         },
     )
     .await?;
@@ -66,8 +66,7 @@ pub async fn run(ctx: &Ctx, caller: &Caller, event_type: &str) -> FlowResult<Tes
             endpoint: endpoint.id.clone(),
             platform: scope.platform.clone(),
             is_test: true,
-            next_at: now,
-            created_at: now,
+            now,
         })
         .collect();
     store::outbox::insert_deliveries(&tx, &deliveries).await?;
@@ -80,7 +79,7 @@ pub async fn run(ctx: &Ctx, caller: &Caller, event_type: &str) -> FlowResult<Tes
             one.after = crate::domain::webhook::AfterTry::Exhausted;
         }
     }
-    deliver::record(ctx, &lease_token, &tried).await?;
+    deliver::record(ctx, &tried).await?;
     let sent = tried.iter().filter(|tried| tried.outcome.is_success()).count();
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     Ok(TestResult { sent: count(sent), failed: count(tried.len() - sent) })

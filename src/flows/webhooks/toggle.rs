@@ -2,10 +2,10 @@
 
 use crate::{
     ctx::Ctx,
-    domain::{caller::Caller, ids::EndpointId, webhook::Endpoint},
+    domain::{caller::Caller, ids::EndpointId},
     flows::{
         FlowResult,
-        webhooks::{client_scope, unknown},
+        webhooks::{Endpoint, client_scope, unknown},
     },
     store,
 };
@@ -18,10 +18,7 @@ pub async fn run(ctx: &Ctx, caller: &Caller, id: &EndpointId) -> FlowResult<Endp
     let tx = ctx.db.begin("toggle_webhook").await?;
     let mut endpoint = store::endpoints::find(&tx, &scope, id).await?.ok_or_else(unknown)?;
     endpoint.is_active = !endpoint.is_active;
-    store::endpoints::set_active(&tx, &scope, id, endpoint.is_active).await?;
-    if !endpoint.is_active {
-        store::outbox::cancel_queued_of_endpoint(&tx, id, ctx.clock.now()).await?;
-    }
+    store::endpoints::set_active(&tx, &scope, id, endpoint.is_active, ctx.clock.now()).await?;
     tx.commit().await?;
     Ok(endpoint)
 }

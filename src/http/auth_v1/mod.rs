@@ -10,9 +10,9 @@ pub enum Tag {
 }
 
 /// All operations of the authentication document.
-pub type Api = (webhooks::Webhooks,);
+pub type Api = webhooks::Webhooks;
 
 /// The operations, without state.
 pub fn api() -> Api {
-    (webhooks::Webhooks,)
+    webhooks::Webhooks
 }

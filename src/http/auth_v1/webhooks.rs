@@ -3,19 +3,20 @@
 use super::Tag;
 use crate::{
     ctx::Ctx,
-    domain::{ids::EndpointId, webhook::Endpoint},
-    flows::{self, idempotency::Answer, webhooks::create::NewEndpoint},
+    domain::ids::EndpointId,
+    flows::{self, idempotency::Answer, webhooks::{Endpoint, create::NewEndpoint}},
     http::{
         body::Body,
         caller::{Auth, ClientOnly},
         error::{Fail, s},
         idempotency::{IdempotencyKey, once, replayed},
+        reply::{Created, Reply},
         wire::{Instant, UlidText},
     },
 };
 use poem::web::Data;
 use poem_openapi::{
-    ApiResponse, Object, OpenApi,
+    Object, OpenApi,
     param::{Header, Path},
     payload::Json,
     types::ToJSON,
@@ -90,14 +91,6 @@ pub struct TestResult {
     pub failed: u32,
 }
 
-/// Answer of the create operation.
-#[derive(Debug, ApiResponse)]
-pub enum CreateWebhookResponse {
-    /// The endpoint receives events from now on
-    #[oai(status = 201)]
-    Created(Json<WebhookCreated>),
-}
-
 impl From<Endpoint> for Webhook {
     fn from(endpoint: Endpoint) -> Self {
         Self {
@@ -131,14 +124,14 @@ impl Webhooks {
         #[oai(name = "Idempotency-Key")]
         key: Header<Option<IdempotencyKey>>,
         body: Body<CreateWebhookBody>,
-    ) -> Result<CreateWebhookResponse, Fail<{ s::BAD_REQUEST | s::CONFLICT }>> {
+    ) -> Result<Created<WebhookCreated>, Fail<{ s::BAD_REQUEST | s::CONFLICT }>> {
         let once = once(key.0, "createWebhook", &body.0);
         let render = |new: &NewEndpoint| created(new).to_json_string();
         let answer = flows::webhooks::create::run(&ctx, &caller, &body.url, once.as_ref(), render).await?;
-        Ok(CreateWebhookResponse::Created(Json(match answer {
+        Ok(Reply(match answer {
             Answer::Fresh(new) => created(&new),
             Answer::Replayed(stored) => replayed(&stored)?,
-        })))
+        }))
     }
 
     /// List endpoints

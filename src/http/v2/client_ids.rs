@@ -10,16 +10,29 @@ use crate::{
         caller::{Auth, KeyOnly},
         error::{Fail, s},
         idempotency::{IdempotencyKey, once, replayed},
+        reply::{Created, Reply},
+        text::text,
         wire::Instant,
     },
 };
 use poem::web::Data;
 use poem_openapi::{
-    ApiResponse, Enum, Object, OpenApi,
+    Enum, Object, OpenApi,
     payload::Json,
     param::Header,
     types::ToJSON,
 };
+
+text! {
+    /// Page that may use a client ID, as an origin. Which schemes and hosts are accepted is a rule of the domain.
+    DomainText {
+        pattern: r"^https?://[^\s\x00-\x1f\x7f]{1,250}$",
+        length_max: 255,
+        format: "uri",
+        example: "https://shop.example.com",
+        hint: "must be an origin such as https://shop.example.com: https (http only for localhost, 127.0.0.1 or [::1]), no path, query, fragment or user name",
+    }
+}
 
 /// A new client ID.
 #[derive(Debug, Clone, Object)]
@@ -158,14 +171,6 @@ fn summary(client: client_id::ClientId) -> ClientIdSummary {
     }
 }
 
-/// Answer of the create operation.
-#[derive(Debug, ApiResponse)]
-pub enum CreateClientIdResponse {
-    /// The client ID is ready for use
-    #[oai(status = 201)]
-    Created(Json<ClientIdCreated>),
-}
-
 /// Client IDs.
 pub struct ClientIds;
 
@@ -184,7 +189,7 @@ impl ClientIds {
         #[oai(name = "Idempotency-Key")]
         key: Header<Option<IdempotencyKey>>,
         body: Body<CreateClientIdBody>,
-    ) -> Result<CreateClientIdResponse, Fail<{ s::BAD_REQUEST | s::CONFLICT }>> {
+    ) -> Result<Created<ClientIdCreated>, Fail<{ s::BAD_REQUEST | s::CONFLICT }>> {
         let once = once(key.0, "createClientId", &body.0);
         let body = body.0;
         let input = NewClientId {
@@ -199,10 +204,10 @@ impl ClientIds {
         };
         let render = |client: &client_id::ClientId| created(client).to_json_string();
         let answer = flows::client_ids::create::run(&ctx, &caller, &input, once.as_ref(), render).await?;
-        Ok(CreateClientIdResponse::Created(Json(match answer {
+        Ok(Reply(match answer {
             Answer::Fresh(client) => created(&client),
             Answer::Replayed(stored) => replayed(&stored)?,
-        })))
+        }))
     }
 
     /// List client IDs

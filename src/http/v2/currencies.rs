@@ -126,19 +126,19 @@ impl Currencies {
         ctx: Data<&Ctx>,
         _caller: Auth<KeyOrClient>,
         /// Only currencies of this network
-        network: Query<Option<Checked<NetworkText>>>,
+        network: Query<Checked<NetworkText>>,
         /// Only currencies with this symbol, in any case
-        symbol: Query<Option<Checked<SymbolText>>>,
+        symbol: Query<Checked<SymbolText>>,
         /// `true` answers only the first match; needs `network` and `symbol`
         #[oai(name = "firstOnly")]
         first_only: Query<Option<String>>,
         /// Only the currency with this id or alias
-        id: Query<Option<Checked<CurrencyIdText>>>,
+        id: Query<Checked<CurrencyIdText>>,
     ) -> Result<Json<Vec<Currency>>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND }>> {
         let mut checks = Checks::new();
-        let network = network.0.and_then(|value| value.take("network", &mut checks));
-        let symbol = symbol.0.and_then(|value| value.take("symbol", &mut checks));
-        let id = id.0.and_then(|value| value.take("id", &mut checks));
+        let network = network.0.take("network", &mut checks);
+        let symbol = symbol.0.take("symbol", &mut checks);
+        let id = id.0.take("id", &mut checks);
         let first_only = match first_only.0.as_deref() {
             None | Some("false") => false,
             Some("true") => true,
@@ -171,12 +171,12 @@ impl Currencies {
         #[oai(name = "currencyId", validator(max_length = 64))]
         currency_id: Path<String>,
         /// Only payment currencies of this network
-        network: Query<Option<Checked<NetworkText>>>,
+        network: Query<Checked<NetworkText>>,
         /// Only payment currencies of these networks, separated by commas; wins over `network`
         networks: Query<Option<String>>,
     ) -> Result<Json<ConversionRoutes>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND }>> {
         let mut checks = Checks::new();
-        let network = network.0.and_then(|value| value.take("network", &mut checks)).map(|text| text.as_str().to_owned());
+        let network = network.0.take("network", &mut checks).map(|text| text.as_str().to_owned());
         checks.finish()?;
         let networks: Option<Vec<String>> =
             networks.0.map(|list| list.split(',').map(|id| id.trim().to_owned()).filter(|id| !id.is_empty()).collect());

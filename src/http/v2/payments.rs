@@ -23,7 +23,6 @@ use crate::{
         },
     },
 };
-use chrono::{DateTime, Utc};
 use poem::web::Data;
 use poem_openapi::{Enum, Object, OpenApi, param::Query, payload::Json};
 
@@ -203,68 +202,62 @@ impl Payments {
         caller: Auth<KeyOrClient>,
         /// Source or destination transaction
         #[oai(name = "txHash")]
-        tx_hash: Query<Option<Checked<TxHash>>>,
+        tx_hash: Query<Checked<TxHash>>,
         /// Payer or payee
         #[oai(name = "walletAddress")]
-        wallet_address: Query<Option<Checked<WalletText>>>,
+        wallet_address: Query<Checked<WalletText>>,
         /// Reference that payments carry on chain
         #[oai(name = "paymentReference")]
-        payment_reference: Query<Option<Checked<ReferenceText>>>,
+        payment_reference: Query<Checked<ReferenceText>>,
         /// Id of the request
         #[oai(name = "requestId")]
-        request_id: Query<Option<Checked<RequestIdText>>>,
+        request_id: Query<Checked<RequestIdText>>,
         /// Your own reference
-        reference: Query<Option<Checked<MerchantReference>>>,
+        reference: Query<Checked<MerchantReference>>,
         /// Kind of the payment
         #[oai(name = "type")]
-        kind: Query<Option<Checked<PaymentType>>>,
+        kind: Query<Checked<PaymentType>>,
         /// Id or symbol of the invoice currency
         #[oai(name = "invoiceCurrency")]
-        invoice_currency: Query<Option<Checked<CurrencyIdText>>>,
+        invoice_currency: Query<Checked<CurrencyIdText>>,
         /// Id or symbol of the payment currency
         #[oai(name = "paymentCurrency")]
-        payment_currency: Query<Option<Checked<CurrencyIdText>>>,
+        payment_currency: Query<Checked<CurrencyIdText>>,
         /// From this time on, inclusive; UTC ending in `Z`
         #[oai(name = "fromDate")]
-        from_date: Query<Option<Checked<IsoInstantText>>>,
+        from_date: Query<Checked<IsoInstantText>>,
         /// Up to this time, inclusive; UTC ending in `Z`
         #[oai(name = "toDate")]
-        to_date: Query<Option<Checked<IsoInstantText>>>,
+        to_date: Query<Checked<IsoInstantText>>,
         /// Page size, 1 to 100; 20 when absent
-        limit: Query<Option<Checked<LimitText>>>,
+        limit: Query<Checked<LimitText>>,
         /// Rows before the page, 0 to 10000
-        offset: Query<Option<Checked<OffsetText>>>,
+        offset: Query<Checked<OffsetText>>,
     ) -> Result<Json<PaymentSearchResult>, Fail<{ s::BAD_REQUEST }>> {
         let mut checks = Checks::new();
-        let wallet = wallet_address.0.and_then(|value| value.take("walletAddress", &mut checks));
+        let wallet = wallet_address.0.take("walletAddress", &mut checks);
         let wallet = wallet.and_then(|text| checks.take("walletAddress", Address::parse(text.as_str())));
-        let from = from_date.0.and_then(|value| value.take("fromDate", &mut checks));
-        let to = to_date.0.and_then(|value| value.take("toDate", &mut checks));
+        let from = from_date.0.take("fromDate", &mut checks);
+        let to = to_date.0.take("toDate", &mut checks);
         let mut search = PaymentSearch {
-            tx_hash: tx_hash.0.and_then(|v| v.take("txHash", &mut checks)).map(|t| t.as_str().to_owned()),
+            tx_hash: tx_hash.0.take("txHash", &mut checks).and_then(|text| text.as_str().parse().ok()),
             wallet,
-            reference: payment_reference
-                .0
-                .and_then(|value| value.take("paymentReference", &mut checks))
+            reference: payment_reference.0.take("paymentReference", &mut checks)
                 .and_then(|text| PaymentReference::parse(text.as_str())),
-            request_id: request_id.0.and_then(|v| v.take("requestId", &mut checks)).map(|t| t.as_str().to_owned()),
-            merchant_reference: reference.0.and_then(|v| v.take("reference", &mut checks)).map(|t| t.as_str().to_owned()),
-            kind: kind.0.and_then(|value| value.take("type", &mut checks)).map(|kind| match kind {
+            request_id: request_id.0.take("requestId", &mut checks).map(|t| t.as_str().to_owned()),
+            merchant_reference: reference.0.take("reference", &mut checks).map(|t| t.as_str().to_owned()),
+            kind: kind.0.take("type", &mut checks).map(|kind| match kind {
                 PaymentType::Direct => PaymentKind::Direct,
                 PaymentType::Conversion => PaymentKind::Conversion,
                 PaymentType::Crosschain => PaymentKind::Crosschain,
                 PaymentType::Recurring => PaymentKind::Recurring,
             }),
-            invoice_currency: invoice_currency
-                .0
-                .and_then(|value| value.take("invoiceCurrency", &mut checks))
+            invoice_currency: invoice_currency.0.take("invoiceCurrency", &mut checks)
                 .map(|text| text.as_str().to_owned()),
-            payment_currency: payment_currency
-                .0
-                .and_then(|value| value.take("paymentCurrency", &mut checks))
+            payment_currency: payment_currency.0.take("paymentCurrency", &mut checks)
                 .map(|text| text.as_str().to_owned()),
-            from: from.and_then(|text| instant(text.as_str(), "fromDate", &mut checks)),
-            to: to.and_then(|text| instant(text.as_str(), "toDate", &mut checks)),
+            from: from.and_then(|text| text.instant()),
+            to: to.and_then(|text| text.instant()),
             limit: 0,
             offset: 0,
         };
@@ -272,17 +265,7 @@ impl Payments {
         checks.finish()?;
         let page = flows::payments::search::run(&ctx, &caller, &search).await?;
         let pagination = Page::new(page.total, page.limit, page.offset, page.has_more);
-        let payments = page.payments.into_iter().map(|found| super::request_view::found_payment(&ctx, found)).collect();
+        let payments = page.payments.into_iter().map(|(record, request)| super::request_view::found_payment(&ctx, &record, request)).collect();
         Ok(Json(PaymentSearchResult { payments, pagination }))
-    }
-}
-
-fn instant(text: &str, field: &str, checks: &mut Checks) -> Option<DateTime<Utc>> {
-    match DateTime::parse_from_rfc3339(text) {
-        Ok(time) => Some(time.to_utc()),
-        Err(_) => {
-            checks.fail(field, "must be an existing time in UTC, for example 2026-01-31T12:00:00Z");
-            None
-        }
     }
 }

@@ -11,12 +11,14 @@ use crate::{
     domain::{
         amount::format_units,
         currency::{Currency, CurrencyKind},
-        payment::{FoundPayment, PaymentRecord},
         rate::ratio,
-        request::{FIAT_CHAIN_DECIMALS, Request},
+        request::{FIAT_CHAIN_DECIMALS, Request, RequestStatus},
     },
-    flows::requests::read::RequestDetail,
-    http::wire::{Instant, millis},
+    flows::{
+        payments::{PaymentRecord, RequestSummary},
+        requests::read::RequestDetail,
+    },
+    http::wire::Instant,
 };
 
 /// Tokens that count as one US dollar. Source: contract operations §7.1.
@@ -27,7 +29,7 @@ pub async fn view(ctx: &Ctx, detail: RequestDetail) -> RequestStatusView {
     let request = &detail.request;
     let settlement_decimals = settlement_decimals(ctx, request);
     let is_in_dollars = ctx.catalogue.find(&request.invoice_currency).is_some_and(is_dollar);
-    let completing = request.tx_hash.as_ref().and_then(|hash| detail.payments.iter().find(|payment| payment.tx_hash == *hash));
+    let completing = request.tx_hash.as_ref().and_then(|hash| detail.payments.iter().find(|payment| payment.tx_hash.to_string() == *hash));
     let is_split = request.payment_count > 1 || (request.payment_count == 1 && !request.has_been_paid());
     let conversion_rate = match (is_split, request.is_converted(), detail.payments.first()) {
         (true, ..) => None,
@@ -76,15 +78,15 @@ pub async fn view(ctx: &Ctx, detail: RequestDetail) -> RequestStatusView {
 }
 
 /// A payment that a search found.
-pub fn found_payment(ctx: &Ctx, found: FoundPayment) -> Payment {
+pub fn found_payment(ctx: &Ctx, record: &PaymentRecord, request: RequestSummary) -> Payment {
     let summary = PaymentRequestSummary {
-        request_id: found.request_id.to_string(),
-        payment_reference: found.payment_reference.to_string(),
-        has_been_paid: found.has_been_paid,
-        customer_info: found.customer.map(Into::into),
-        reference: found.merchant_reference,
+        request_id: request.request_id,
+        payment_reference: request.reference.to_string(),
+        has_been_paid: request.status == RequestStatus::Paid,
+        customer_info: request.customer.map(Into::into),
+        reference: request.merchant_reference,
     };
-    payment(ctx, &found.payment, Some(summary))
+    payment(ctx, record, Some(summary))
 }
 
 fn payment(ctx: &Ctx, record: &PaymentRecord, request: Option<PaymentRequestSummary>) -> Payment {
@@ -97,8 +99,8 @@ fn payment(ctx: &Ctx, record: &PaymentRecord, request: Option<PaymentRequestSumm
         amount: format_units(record.credited, credited_decimals(ctx, record)),
         source_network: network.clone(),
         destination_network: network,
-        source_tx_hash: Some(record.tx_hash.clone()),
-        destination_tx_hash: Some(record.tx_hash.clone()),
+        source_tx_hash: Some(record.tx_hash.to_string()),
+        destination_tx_hash: Some(record.tx_hash.to_string()),
         timestamp: Instant(record.paid_at),
         kind: record.kind.into(),
         conversion_rate_source: rate.clone(),
@@ -167,7 +169,7 @@ fn breakdown(ctx: &Ctx, detail: &RequestDetail, decimals: u8, is_in_dollars: boo
                     amount,
                     conversion_rate: rate_of(ctx, record),
                     rate_source: PaymentRateSource::Chainlink,
-                    timestamp: millis(record.paid_at),
+                    timestamp: Instant(record.paid_at).to_string(),
                 }
             })
             .collect(),

@@ -12,14 +12,15 @@ use crate::{
     flows::{
         self,
         idempotency::Answer,
-        requests::{pay::PayInput, read::RequestDetail},
+        requests::pay::PayInput,
     },
     http::{
         body::Body,
         caller::{Auth, KeyOrClient},
         error::{Fail, s},
         idempotency::{IdempotencyKey, once, replayed},
-        paging::{limit_offset, Page},
+        paging::{Page, limit_offset},
+        reply::{Created, Reply},
         wire::{
             AmountText, Checked, CurrencyIdText, Instant, LimitText, MerchantReference, OffsetText, PercentText,
             RequestIdText, WalletText,
@@ -28,7 +29,7 @@ use crate::{
 };
 use poem::web::Data;
 use poem_openapi::{
-    ApiResponse, Enum, Object, OpenApi, Union,
+    Enum, Object, OpenApi, Union,
     param::{Header, Path, Query},
     payload::Json,
     types::{Email, ToJSON},
@@ -137,14 +138,6 @@ pub struct RequestCreated {
     /// Id for all other operations. Example: `0112fe71c1b7e1f3b7b1d8a4f6f0c6d7e9b2a5c8d1e4f7a0b3c6d9e2f5a8b1c4d7`
     #[oai(validator(max_length = 66))]
     pub request_id: String,
-}
-
-/// Answer of the create operation.
-#[derive(Debug, ApiResponse)]
-pub enum CreateRequestResponse {
-    /// The request is ready to be paid
-    #[oai(status = 201)]
-    Created(Json<RequestCreated>),
 }
 
 /// State of a request
@@ -746,15 +739,15 @@ impl Requests {
         #[oai(name = "Idempotency-Key")]
         key: Header<Option<IdempotencyKey>>,
         body: Body<CreateRequestBody>,
-    ) -> Result<CreateRequestResponse, Fail<{ s::BAD_REQUEST | s::NOT_FOUND | s::CONFLICT }>> {
+    ) -> Result<Created<RequestCreated>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND | s::CONFLICT }>> {
         let once = once(key.0, "createRequest", &body.0);
         let input = new_request(body.0);
         let render = |request: &request::Request| created(request).to_json_string();
         let answer = flows::requests::create::run(&ctx, &caller, &input, once.as_ref(), render).await?;
-        Ok(CreateRequestResponse::Created(Json(match answer {
+        Ok(Reply(match answer {
             Answer::Fresh(request) => created(&request),
             Answer::Replayed(stored) => replayed(&stored)?,
-        })))
+        }))
     }
 
     /// List requests
@@ -767,14 +760,14 @@ impl Requests {
         caller: Auth<KeyOrClient>,
         /// Only requests that pay this wallet
         #[oai(name = "walletAddress")]
-        wallet_address: Query<Option<Checked<WalletText>>>,
+        wallet_address: Query<Checked<WalletText>>,
         /// Page size, 1 to 100; 20 when absent
-        limit: Query<Option<Checked<LimitText>>>,
+        limit: Query<Checked<LimitText>>,
         /// Rows before the page, 0 to 10000
-        offset: Query<Option<Checked<OffsetText>>>,
+        offset: Query<Checked<OffsetText>>,
     ) -> Result<Json<RequestList>, Fail<{ s::BAD_REQUEST }>> {
         let mut checks = Checks::new();
-        let payee = wallet_address.0.and_then(|value| value.take("walletAddress", &mut checks));
+        let payee = wallet_address.0.take("walletAddress", &mut checks);
         let payee = payee.and_then(|text| checks.take("walletAddress", Address::parse(text.as_str())));
         let (limit, offset) = limit_offset(limit.0, offset.0, &mut checks);
         checks.finish()?;
@@ -830,13 +823,13 @@ impl Requests {
         #[oai(name = "requestId")]
         request_id: Path<RequestIdText>,
         /// Wallet that pays
-        wallet: Query<Option<Checked<WalletText>>>,
+        wallet: Query<Checked<WalletText>>,
         /// Source chain of a crosschain payment; needs `token`
-        chain: Query<Option<SourceChain>>,
+        chain: Query<Checked<SourceChain>>,
         /// Source token of a crosschain payment; needs `chain`
-        token: Query<Option<SourceToken>>,
+        token: Query<Checked<SourceToken>>,
         /// Part of the amount, in the invoice currency; never more than what is left
-        amount: Query<Option<Checked<AmountText>>>,
+        amount: Query<Checked<AmountText>>,
         /// Payer of an off-ramp payment
         #[oai(name = "clientUserId", validator(max_length = 255))]
         client_user_id: Query<Option<String>>,
@@ -845,22 +838,23 @@ impl Requests {
         payment_details_id: Query<Option<String>>,
         /// Fee on top of the amount, 0 to 100; needs `feeAddress`
         #[oai(name = "feePercentage")]
-        fee_percentage: Query<Option<Checked<PercentText>>>,
+        fee_percentage: Query<Checked<PercentText>>,
         /// Receiver of the fee; needs `feePercentage`
         #[oai(name = "feeAddress")]
-        fee_address: Query<Option<Checked<WalletText>>>,
+        fee_address: Query<Checked<WalletText>>,
     ) -> Result<Json<PayResponse>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND | s::BAD_GATEWAY }>> {
-        // The flow checks the values, so that one answer names shape and meaning of every wrong parameter.
+        let mut checks = Checks::new();
         let input = PayInput {
-            wallet: wallet.0.map(Checked::into_text),
-            chain: chain.0.map(|chain| format!("{chain:?}")),
-            token: token.0.map(|token| format!("{token:?}")),
-            amount: amount.0.map(Checked::into_text),
+            wallet: wallet.0.take("wallet", &mut checks).map(String::from),
+            chain: chain.0.take("chain", &mut checks).map(|chain| format!("{chain:?}")),
+            token: token.0.take("token", &mut checks).map(|token| format!("{token:?}")),
+            amount: amount.0.take("amount", &mut checks).map(String::from),
             client_user_id: client_user_id.0,
             payment_details_id: payment_details_id.0,
-            fee_percentage: fee_percentage.0.map(Checked::into_text),
-            fee_address: fee_address.0.map(Checked::into_text),
+            fee_percentage: fee_percentage.0.take("feePercentage", &mut checks).map(String::from),
+            fee_address: fee_address.0.take("feeAddress", &mut checks).map(String::from),
         };
+        checks.finish()?;
         let found = flows::requests::pay::run(&ctx, &caller, request_id.as_str(), &input).await?;
         Ok(Json(PayResponse::Calldata(calldata(&found))))
     }

@@ -1,0 +1,40 @@
+//! Deliveries of events to endpoints. They outlive their endpoint, so that the log stays whole.
+
+use sea_orm::entity::prelude::*;
+
+/// A row.
+#[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
+#[sea_orm(table_name = "deliveries")]
+pub struct Model {
+    /// ULID.
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub id: String,
+    /// Event.
+    pub event_id: String,
+    /// Endpoint, which may be gone.
+    pub endpoint_id: String,
+    /// Tenant.
+    pub platform_id: String,
+    /// State.
+    pub state: String,
+    /// Number of repetitions that were scheduled.
+    pub retry_count: i32,
+    /// Not before this time.
+    pub next_at: DateTimeUtc,
+    /// Until when it belongs to a worker.
+    pub lease_until: Option<DateTimeUtc>,
+    /// Which claim it belongs to.
+    pub lease_token: Option<String>,
+    /// Whether it is a test delivery.
+    pub is_test: bool,
+    /// Time of creation.
+    pub created_at: DateTimeUtc,
+    /// When it left the queue.
+    pub finished_at: Option<DateTimeUtc>,
+}
+
+/// Joins from this table.
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}

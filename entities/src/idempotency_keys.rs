@@ -1,0 +1,32 @@
+//! Answers of operations that were called with an idempotency key.
+
+use sea_orm::entity::prelude::*;
+
+/// A row.
+#[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
+#[sea_orm(table_name = "idempotency_keys")]
+pub struct Model {
+    /// Tenant.
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub platform_id: String,
+    /// Credential and operation.
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub scope: String,
+    /// Key of the caller.
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub key: String,
+    /// Hash of the body.
+    pub body_hash: String,
+    /// Status of the answer, none while it is in flight.
+    pub status: Option<i32>,
+    /// Body of the answer.
+    pub response: Option<String>,
+    /// Time of the call.
+    pub created_at: DateTimeUtc,
+}
+
+/// Joins from this table.
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}

@@ -1,0 +1,86 @@
+//! Settled payments: appended once, never changed.
+
+use sea_orm::entity::prelude::*;
+
+/// A row.
+#[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
+#[sea_orm(table_name = "payments")]
+pub struct Model {
+    /// ULID.
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub id: String,
+    /// Tenant of the request.
+    pub platform_id: String,
+    /// Client ID of the request.
+    pub client_row: Option<String>,
+    /// Row of the request.
+    pub request_row: String,
+    /// Public id of the request.
+    pub request_id: String,
+    /// Network.
+    pub network: String,
+    /// Transaction, 64 hexadecimal digits.
+    pub tx_hash: String,
+    /// Position among the payment events of the transaction.
+    pub ordinal: i32,
+    /// Height of the block.
+    pub block_number: i64,
+    /// Hash of the block, 64 hexadecimal digits.
+    pub block_hash: String,
+    /// Index of the event in its block.
+    pub log_index: i64,
+    /// Canonical address of the contract that emitted the event.
+    pub proxy: String,
+    /// Canonical address of the token, none for the native coin.
+    pub token: Option<String>,
+    /// Canonical address of the receiver.
+    pub payee: String,
+    /// Canonical address that the money came from.
+    pub payer: Option<String>,
+    /// Canonical address of the account behind the payer.
+    pub payer_eoa: Option<String>,
+    /// Token units that arrived.
+    pub units: String,
+    /// Token units that the event names.
+    pub event_units: String,
+    /// Token units of the fee.
+    pub fee_units: String,
+    /// Canonical address that received the fee.
+    pub fee_address: Option<String>,
+    /// Settlement units credited to the request.
+    pub credited: String,
+    /// Kind of the payment.
+    pub kind: String,
+    /// Currency id of the invoice.
+    pub invoice_currency: String,
+    /// Currency id of the payment.
+    pub payment_currency: String,
+    /// Merchant reference of the request.
+    pub merchant_reference: Option<String>,
+    /// Payment reference, 16 hexadecimal digits.
+    pub reference: String,
+    /// Time of the block.
+    pub paid_at: DateTimeUtc,
+    /// When the payment was recorded.
+    pub created_at: DateTimeUtc,
+}
+
+/// Joins from this table.
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {
+    /// The request that the payment settles.
+    #[sea_orm(
+        belongs_to = "super::requests::Entity",
+        from = "Column::RequestRow",
+        to = "super::requests::Column::Id"
+    )]
+    Request,
+}
+
+impl Related<super::requests::Entity> for Entity {
+    fn to() -> RelationDef {
+        Relation::Request.def()
+    }
+}
+
+impl ActiveModelBehavior for ActiveModel {}

@@ -1,0 +1,84 @@
+//! Payment requests.
+
+use sea_orm::entity::prelude::*;
+
+/// A row.
+#[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
+#[sea_orm(table_name = "requests")]
+pub struct Model {
+    /// ULID of the row.
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub id: String,
+    /// Tenant.
+    pub platform_id: String,
+    /// Row of the client ID that created it.
+    pub client_row: Option<String>,
+    /// Public text of that client ID.
+    pub client_id: Option<String>,
+    /// Page that created it.
+    pub origin: Option<String>,
+    /// Public id.
+    pub request_id: String,
+    /// Salt of the reference, 16 hexadecimal digits.
+    pub salt: String,
+    /// Payment reference, 16 hexadecimal digits.
+    pub reference: String,
+    /// Keccak-256 of the reference, 64 hexadecimal digits.
+    pub reference_topic: String,
+    /// Kind of its payments.
+    pub kind: String,
+    /// State.
+    pub status: String,
+    /// Network of the payment currency.
+    pub network: String,
+    /// Canonical address of the receiver.
+    pub payee: String,
+    /// Canonical address of the expected payer.
+    pub payer: Option<String>,
+    /// Decimal amount in the invoice currency.
+    pub amount: String,
+    /// Currency id of the invoice.
+    pub invoice_currency: String,
+    /// Currency id of the payment.
+    pub payment_currency: String,
+    /// Canonical address of the token, none for the native coin.
+    pub token: Option<String>,
+    /// Expected settlement units.
+    pub expected: String,
+    /// Credited settlement units.
+    pub credited: String,
+    /// Number of credited payments.
+    pub payment_count: i32,
+    /// Transaction that completed it, as the domain wrote it.
+    pub tx_hash: Option<String>,
+    /// Merchant reference.
+    pub merchant_reference: Option<String>,
+    /// Customer.
+    #[sea_orm(column_type = "JsonBinary", nullable)]
+    pub customer: Option<Json>,
+    /// Repetition.
+    #[sea_orm(column_type = "JsonBinary", nullable)]
+    pub recurrence: Option<Json>,
+    /// Whether the repetition is stopped.
+    pub is_recurrence_stopped: bool,
+    /// Parent of a generated request.
+    pub original_request_id: Option<String>,
+    /// Reference of the parent.
+    pub original_request_reference: Option<String>,
+    /// Whether it may be paid out to a bank account.
+    pub is_crypto_to_fiat: bool,
+    /// Whether calldata was issued.
+    pub is_listening: bool,
+    /// Time of creation.
+    pub created_at: DateTimeUtc,
+    /// Last change.
+    pub updated_at: DateTimeUtc,
+    /// When the expected total was recorded as arrived.
+    pub paid_at: Option<DateTimeUtc>,
+}
+
+/// Joins from this table.
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}

@@ -1,0 +1,30 @@
+//! Receivers of webhooks.
+
+use sea_orm::entity::prelude::*;
+
+/// A row.
+#[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
+#[sea_orm(table_name = "webhook_endpoints")]
+pub struct Model {
+    /// ULID.
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub id: String,
+    /// Tenant.
+    pub platform_id: String,
+    /// Client ID that it belongs to, none for the whole platform.
+    pub client_row: Option<String>,
+    /// Where to.
+    pub url: String,
+    /// Sealed signing secret.
+    pub secret_sealed: String,
+    /// Whether events are sent to it.
+    pub is_active: bool,
+    /// Time of creation.
+    pub created_at: DateTimeUtc,
+}
+
+/// Joins from this table.
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}

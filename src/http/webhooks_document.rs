@@ -1,0 +1,248 @@
+//! The document of the webhooks: OpenAPI 3.1, built from the types that are sent.
+//!
+//! Schemas come from `schemars`, the document from `utoipa`, whose schema model is lossy: [`typed`] refuses a schema
+//! that it would not write back in full. Source: decisions D29; contract tooling §6; contract events §1.
+
+use crate::payloads::{KINDS, Kind, Names, sample};
+use schemars::generate::SchemaSettings;
+use serde_json::{Value, json};
+use utoipa::openapi::{
+    Components, Content, ContentBuilder, HttpMethod, Info, License, OpenApiBuilder, PathItem, Paths, Ref, RefOr,
+    Required, Response, ServerBuilder,
+    path::{Operation, OperationBuilder, Parameter, ParameterBuilder, ParameterIn},
+    request_body::RequestBodyBuilder,
+    schema::{Discriminator, OneOfBuilder, Schema},
+    tag::TagBuilder,
+};
+
+/// The one tag of the document.
+const TAG: &str = "Webhooks";
+
+/// Headers of a delivery: name, description, whether it is always there, schema.
+fn headers() -> [(&'static str, &'static str, Required, Value); 4] {
+    let text = |pattern: &str, length_max: u64, example: &str| json!({ "type": "string", "pattern": pattern, "maxLength": length_max, "examples": [example] });
+    [
+        (
+            "x-service-signature",
+            "Lower-case hexadecimal HMAC-SHA-256 of the raw body, keyed with the secret as it was shown.",
+            Required::True,
+            text(
+                "^[0-9a-f]{64}$",
+                64,
+                "ef63a8d5eb6a8f60c11aae934731a9c13a5663c5a7f513ee82cc2832f692b440",
+            ),
+        ),
+        (
+            "x-service-delivery",
+            "ULID of the delivery, the same on every try: deduplicate on it.",
+            Required::True,
+            text("^[0-7][0-9A-HJKMNP-TV-Z]{25}$", 26, "01JZX4T9QK3M7N8P2R5S6V0WYB"),
+        ),
+        (
+            "x-service-retry-count",
+            "Number of failed tries before this one, 0 to 3.",
+            Required::True,
+            text("^[0-3]$", 1, "0"),
+        ),
+        (
+            "x-service-test",
+            "Only on test deliveries, then `true`.",
+            Required::False,
+            json!({ "type": "string", "enum": ["true"], "examples": ["true"] }),
+        ),
+    ]
+}
+
+/// The document.
+pub fn document() -> Value {
+    let settings = SchemaSettings::draft2020_12().for_serialize().with(|settings| {
+        settings.meta_schema = None;
+        settings.definitions_path = "/components/schemas".into();
+    });
+    let mut generator = settings.into_generator();
+    let mut components = Components::new();
+    let mut hooks = Paths::new();
+    let mut union = OneOfBuilder::new().description(Some("Any event; the member event tells which."));
+    let mut discriminator = Discriminator::new("event");
+    for kind in KINDS {
+        let mut schema = (kind.schema)(&mut generator);
+        schema.remove("title");
+        components
+            .schemas
+            .insert(kind.component.to_owned(), typed(schema.as_value()));
+        let reference = Ref::from_schema_name(kind.component);
+        discriminator
+            .mapping
+            .insert(kind.name.to_owned(), reference.ref_location.clone());
+        union = union.item(reference);
+        hooks
+            .paths
+            .insert(kind.name.to_owned(), PathItem::new(HttpMethod::Post, operation(&kind)));
+    }
+    for (name, schema) in generator.take_definitions(true) {
+        components.schemas.insert(name, typed(&schema));
+    }
+    components.schemas.insert(
+        "WebhookEvent".to_owned(),
+        Schema::OneOf(union.discriminator(Some(discriminator)).build()).into(),
+    );
+    let mut info = Info::new("Payment Request Service: Webhooks", "0.13.0");
+    info.description = Some(include_str!("about/webhooks.md").to_owned());
+    let mut license = License::new("Apache-2.0");
+    license.url = Some("https://www.apache.org/licenses/LICENSE-2.0".to_owned());
+    info.license = Some(license);
+    let mut document = OpenApiBuilder::new()
+        .info(info)
+        .servers(Some([ServerBuilder::new()
+            .url("/")
+            .description(Some("Events are sent to the endpoints that you register"))
+            .build()]))
+        .tags(Some([TagBuilder::new()
+            .name(TAG)
+            .description(Some("One POST for each event and endpoint."))
+            .build()]))
+        .components(Some(components))
+        .build();
+    document.webhooks = Some(hooks);
+    let mut document = json!(document);
+    document["info"]["contact"] = json!({ "name": "The maintainers of this service" });
+    document
+}
+
+/// Name and JSON Schema of each event, every one complete in itself.
+pub fn event_schemas() -> Vec<(String, String)> {
+    let schemas = KINDS.iter().map(|kind| {
+        let mut generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
+        let mut schema = (kind.schema)(&mut generator);
+        let definitions = generator.take_definitions(true);
+        schema.insert("$schema".to_owned(), json!("https://json-schema.org/draft/2020-12/schema"));
+        if !definitions.is_empty() {
+            schema.insert("$defs".to_owned(), definitions.into());
+        }
+        (kind.name.to_owned(), super::document::pretty(schema.as_value()))
+    });
+    schemas.collect()
+}
+
+fn operation(kind: &Kind) -> Operation {
+    let example = sample(kind.name, &Names::default()).and_then(|body| serde_json::from_str(&body).ok());
+    let content: Content = ContentBuilder::new()
+        .schema(Some(Ref::from_schema_name(kind.component)))
+        .example(example)
+        .build();
+    OperationBuilder::new()
+        .operation_id(Some(kind.name))
+        .tag(TAG)
+        .summary(Some(kind.summary))
+        .description(Some(kind.description))
+        .parameters(Some(headers().map(|(name, text, required, schema)| parameter(name, text, required, &schema))))
+        .request_body(Some(
+            RequestBodyBuilder::new()
+                .description(Some("The event."))
+                .required(Some(Required::True))
+                .content("application/json", content)
+                .build(),
+        ))
+        .response(
+            "2XX",
+            Response::new("Taken. Any other answer, a redirect or none within 5 seconds is tried again after 1, 5 and 15 seconds."),
+        )
+        .securities(Some(Vec::new()))
+        .build()
+}
+
+fn parameter(name: &str, description: &str, required: Required, schema: &Value) -> Parameter {
+    ParameterBuilder::new()
+        .name(name)
+        .parameter_in(ParameterIn::Header)
+        .required(required)
+        .description(Some(description))
+        .schema(Some(typed(schema)))
+        .build()
+}
+
+/// Reads a schema into the model of the document.
+///
+/// Panics when the model would lose a keyword: half a schema must never be published, and every test of the document
+/// comes through here.
+fn typed(schema: &Value) -> RefOr<Schema> {
+    #[expect(
+        clippy::expect_used,
+        reason = "stops the build of the documents, never a running service"
+    )]
+    let typed: RefOr<Schema> = serde_json::from_value(schema.clone()).expect("a schema that the model can read");
+    assert_eq!(
+        &json!(typed),
+        schema,
+        "the model of the document loses part of a schema"
+    );
+    typed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_is_a_webhook_with_headers_and_a_valid_example() {
+        let document = document();
+        assert_eq!(document["openapi"], "3.1.0");
+        for kind in KINDS {
+            let operation = &document["webhooks"][kind.name]["post"];
+            assert_eq!(operation["operationId"], kind.name);
+            assert_eq!(operation["parameters"].as_array().unwrap().len(), 4);
+            let media = &operation["requestBody"]["content"]["application/json"];
+            let mut schema = media["schema"].clone();
+            schema["components"] = document["components"].clone();
+            let validator = jsonschema::options()
+                .should_validate_formats(true)
+                .build(&schema)
+                .unwrap();
+            let errors: Vec<String> = validator
+                .iter_errors(&media["example"])
+                .map(|error| error.to_string())
+                .collect();
+            assert!(errors.is_empty(), "{errors:?}");
+            let component = &document["components"]["schemas"][kind.component];
+            assert_eq!(component["properties"]["event"]["enum"], json!([kind.name]));
+            let mapping = &document["components"]["schemas"]["WebhookEvent"]["discriminator"]["mapping"];
+            assert_eq!(mapping[kind.name], format!("#/components/schemas/{}", kind.component));
+        }
+    }
+
+    #[test]
+    fn nullable_members_are_required_and_optional_ones_never_null() {
+        let schema = &document()["components"]["schemas"]["PaymentConfirmed"];
+        let required: Vec<&str> = schema["required"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(Value::as_str)
+            .collect();
+        assert!(required.contains(&"payerAddress"));
+        assert!(!required.contains(&"clientId"));
+        assert_eq!(schema["properties"]["payerAddress"]["type"], json!(["string", "null"]));
+        assert_eq!(schema["properties"]["clientId"]["type"], "string");
+    }
+
+    #[test]
+    fn every_member_is_described_and_has_an_example() {
+        let document = document();
+        for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
+            for (member, property) in schema["properties"].as_object().into_iter().flatten() {
+                assert!(
+                    property["description"].is_string() || property["$ref"].is_string(),
+                    "{name}.{member}"
+                );
+                let has_example = property["examples"].is_array() || property["$ref"].is_string();
+                assert!(has_example || property["type"] == "array", "{name}.{member}");
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "loses part of a schema")]
+    fn a_schema_that_the_model_cannot_hold_is_refused() {
+        typed(&json!({ "type": "string", "x-not-known-to-the-model": 1, "if": { "const": "a" } }));
+    }
+}

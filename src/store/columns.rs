@@ -1,0 +1,115 @@
+//! Between column values and domain values. Reading is strict: what this program did not write is an error.
+
+use super::StoreError;
+use crate::domain::{
+    address::{Address, AddressError},
+    network::Network,
+    reference::PaymentReference,
+};
+use alloy::primitives::{Address as EvmAddress, B256, U256};
+use sea_orm::JsonValue;
+use serde::{Serialize, de::DeserializeOwned};
+
+/// Rows of one statement: well below the parameter limits of both databases for the widest table.
+pub(super) const ROWS_MAX: usize = 500;
+
+/// Reports a column that holds what this program would not write.
+pub(super) fn broken(column: &str, value: &str) -> StoreError {
+    StoreError::Broken(anyhow::anyhow!("column {column} holds {value:?}"))
+}
+
+/// Reads a text by a rule that knows all valid ones.
+pub(super) fn known<T>(column: &str, text: &str, read: impl FnOnce(&str) -> Option<T>) -> Result<T, StoreError> {
+    read(text).ok_or_else(|| broken(column, text))
+}
+
+/// Reads a canonical address. The zero address is one: events on chain may name it, whoever emitted them.
+pub(super) fn address(column: &str, text: &str) -> Result<Address, StoreError> {
+    match Address::parse(text) {
+        Ok(address) => Ok(address),
+        Err(AddressError::Zero) if text.starts_with('T') => Ok(Address::Tron(EvmAddress::ZERO)),
+        Err(AddressError::Zero) => Ok(Address::Evm(EvmAddress::ZERO)),
+        Err(_) => Err(broken(column, text)),
+    }
+}
+
+/// Reads an optional canonical address.
+pub(super) fn address_option(column: &str, text: Option<&str>) -> Result<Option<Address>, StoreError> {
+    text.map(|text| address(column, text)).transpose()
+}
+
+/// Reads a network id.
+pub(super) fn network(text: &str) -> Result<Network, StoreError> {
+    known("network", text, Network::from_id)
+}
+
+/// Reads decimal digits of an unsigned 256-bit number.
+pub(super) fn units(column: &str, text: &str) -> Result<U256, StoreError> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let read = digits.then(|| U256::from_str_radix(text, 10).ok()).flatten();
+    read.ok_or_else(|| broken(column, text))
+}
+
+/// Writes 32 bytes as 64 hexadecimal digits.
+pub(super) fn hash_text(hash: &B256) -> String {
+    hex::encode(hash)
+}
+
+/// Reads 64 hexadecimal digits.
+pub(super) fn hash(column: &str, text: &str) -> Result<B256, StoreError> {
+    hex::decode_to_array(text)
+        .map(B256::new)
+        .map_err(|_| broken(column, text))
+}
+
+/// Writes a payment reference as 16 hexadecimal digits.
+pub(super) fn reference_text(reference: &PaymentReference) -> String {
+    hex::encode(reference.0)
+}
+
+/// Reads 16 hexadecimal digits.
+pub(super) fn reference(text: &str) -> Result<PaymentReference, StoreError> {
+    known("reference", text, PaymentReference::parse)
+}
+
+/// Converts between the signed numbers of columns and the unsigned ones of the domain.
+pub(super) fn number<N: Copy + std::fmt::Display, M: TryFrom<N>>(column: &str, number: N) -> Result<M, StoreError> {
+    M::try_from(number).map_err(|_| broken(column, &number.to_string()))
+}
+
+/// Writes a structure as JSON.
+pub(super) fn to_json<T: Serialize>(column: &str, value: &T) -> Result<JsonValue, StoreError> {
+    serde_json::to_value(value).map_err(|error| broken(column, &error.to_string()))
+}
+
+/// Reads a structure from JSON.
+pub(super) fn from_json<T: DeserializeOwned>(column: &str, value: JsonValue) -> Result<T, StoreError> {
+    // Neither the value nor the complaint about it is reported, since both may show personal details.
+    serde_json::from_value(value)
+        .map_err(|_| StoreError::Broken(anyhow::anyhow!("column {column} holds JSON of another shape")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_that_were_never_written_are_errors() {
+        for text in ["", "-1", "+1", "1.0", "0x1", " 1", "1_0"] {
+            assert!(units("units", text).is_err(), "{text:?}");
+        }
+        assert!(hash("hash", "0x").is_err());
+        assert!(reference("123").is_err());
+        assert!(network("ethereum").is_err());
+        assert!(number::<i64, u64>("number", -1).is_err());
+        assert!(number::<u64, i64>("number", u64::MAX).is_err());
+    }
+
+    #[test]
+    fn the_largest_units_and_the_zero_address_survive() {
+        assert_eq!(units("units", &U256::MAX.to_string()).unwrap(), U256::MAX);
+        for zero in [Address::Evm(EvmAddress::ZERO), Address::Tron(EvmAddress::ZERO)] {
+            assert_eq!(address("payee", &zero.canonical()).unwrap(), zero);
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! How far each chain has been read, and the window of recent blocks that shows where a reorganisation began.
+
+use super::{StoreError, columns};
+use crate::domain::{network::Network, payment::BlockRef};
+use alloy::primitives::B256;
+use chrono::{DateTime, Utc};
+use entities::{chain_blocks, chain_cursors};
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, sea_query::OnConflict};
+
+/// A block that has been reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark {
+    /// Height.
+    pub number: u64,
+    /// Hash.
+    pub hash: B256,
+}
+
+/// Progress on one chain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cursor {
+    /// Network.
+    pub network: Network,
+    /// Newest block that was read.
+    pub seen: Mark,
+    /// Newest block that was settled as final.
+    pub finalized: Mark,
+    /// Why the chain is halted until somebody looks, when it is.
+    pub halted_reason: Option<String>,
+    /// Last change.
+    pub updated_at: DateTime<Utc>,
+}
+
+/// The progress on a chain; `None` before the first block.
+pub async fn load(conn: &impl ConnectionTrait, network: Network) -> Result<Option<Cursor>, StoreError> {
+    let row = chain_cursors::Entity::find()
+        .filter(chain_cursors::Column::Network.eq(network.id()))
+        .one(conn)
+        .await?;
+    let Some(row) = row else { return Ok(None) };
+    Ok(Some(Cursor {
+        network: columns::network(&row.network)?,
+        seen: Mark {
+            number: columns::number("seen_number", row.seen_number)?,
+            hash: columns::hash("seen_hash", &row.seen_hash)?,
+        },
+        finalized: Mark {
+            number: columns::number("final_number", row.final_number)?,
+            hash: columns::hash("final_hash", &row.final_hash)?,
+        },
+        halted_reason: row.halted_reason,
+        updated_at: row.updated_at,
+    }))
+}
+
+/// Writes the progress on a chain. It belongs into the transaction of the facts that were found on the way.
+pub async fn save(conn: &impl ConnectionTrait, cursor: &Cursor) -> Result<(), StoreError> {
+    use chain_cursors::Column;
+    let row = chain_cursors::Model {
+        network: cursor.network.id().to_owned(),
+        seen_number: columns::number("seen_number", cursor.seen.number)?,
+        seen_hash: columns::hash_text(&cursor.seen.hash),
+        final_number: columns::number("final_number", cursor.finalized.number)?,
+        final_hash: columns::hash_text(&cursor.finalized.hash),
+        halted_reason: cursor.halted_reason.clone(),
+        updated_at: cursor.updated_at,
+    };
+    let replaced = OnConflict::column(Column::Network)
+        .update_columns([
+            Column::SeenNumber,
+            Column::SeenHash,
+            Column::FinalNumber,
+            Column::FinalHash,
+            Column::HaltedReason,
+            Column::UpdatedAt,
+        ])
+        .to_owned();
+    chain_cursors::Entity::insert(chain_cursors::ActiveModel::from(row))
+        .on_conflict(replaced)
+        .exec_without_returning(conn)
+        .await?;
+    Ok(())
+}
+
+/// Adds blocks to the window; a height that is there already gets the new block.
+pub async fn push_blocks(conn: &impl ConnectionTrait, network: Network, blocks: &[BlockRef]) -> Result<(), StoreError> {
+    use chain_blocks::Column;
+    for blocks in blocks.chunks(columns::ROWS_MAX) {
+        let rows = blocks
+            .iter()
+            .map(|block| {
+                Ok(chain_blocks::ActiveModel::from(chain_blocks::Model {
+                    network: network.id().to_owned(),
+                    number: columns::number("number", block.number)?,
+                    hash: columns::hash_text(&block.hash),
+                    parent_hash: columns::hash_text(&block.parent_hash),
+                    time_s: columns::number("time_s", block.time_s)?,
+                }))
+            })
+            .collect::<Result<Vec<_>, StoreError>>()?;
+        let replaced = OnConflict::columns([Column::Network, Column::Number])
+            .update_columns([Column::Hash, Column::ParentHash, Column::TimeS])
+            .to_owned();
+        chain_blocks::Entity::insert_many(rows)
+            .on_conflict(replaced)
+            .exec_without_returning(conn)
+            .await?;
+    }
+    Ok(())
+}
+
+/// The window, newest block first.
+pub async fn window(conn: &impl ConnectionTrait, network: Network) -> Result<Vec<BlockRef>, StoreError> {
+    let rows = chain_blocks::Entity::find()
+        .filter(chain_blocks::Column::Network.eq(network.id()))
+        .order_by_desc(chain_blocks::Column::Number)
+        .all(conn)
+        .await?;
+    rows.into_iter()
+        .map(|row| {
+            Ok(BlockRef {
+                number: columns::number("number", row.number)?,
+                hash: columns::hash("hash", &row.hash)?,
+                parent_hash: columns::hash("parent_hash", &row.parent_hash)?,
+                time_s: columns::number("time_s", row.time_s)?,
+            })
+        })
+        .collect()
+}
+
+/// Removes the blocks above a height, which a reorganisation has replaced; answers how many.
+pub async fn delete_blocks_above(
+    conn: &impl ConnectionTrait,
+    network: Network,
+    number: u64,
+) -> Result<u64, StoreError> {
+    let number: i64 = columns::number("number", number)?;
+    delete_blocks(conn, network, chain_blocks::Column::Number.gt(number)).await
+}
+
+/// Removes the blocks below a height, which no reorganisation can reach any more; answers how many.
+pub async fn prune_below(conn: &impl ConnectionTrait, network: Network, number: u64) -> Result<u64, StoreError> {
+    let number: i64 = columns::number("number", number)?;
+    delete_blocks(conn, network, chain_blocks::Column::Number.lt(number)).await
+}
+
+async fn delete_blocks(
+    conn: &impl ConnectionTrait,
+    network: Network,
+    which: sea_orm::sea_query::Expr,
+) -> Result<u64, StoreError> {
+    let result = chain_blocks::Entity::delete_many()
+        .filter(chain_blocks::Column::Network.eq(network.id()))
+        .filter(which)
+        .exec(conn)
+        .await?;
+    Ok(result.rows_affected)
+}

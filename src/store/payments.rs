@@ -1,0 +1,412 @@
+//! Settled payments: appended once, searched often, never changed.
+
+use super::{Scope, StoreError, columns, requests};
+use crate::domain::{
+    address::Address,
+    ids::{ClientRowId, PaymentId, PlatformId, RequestRowId},
+    network::Network,
+    payment::{PaymentKind, Settled},
+    reference::PaymentReference,
+    request::{CustomerInfo, Request, RequestStatus, SettlementUnits},
+};
+use alloy::primitives::{B256, U256};
+use chrono::{DateTime, Utc};
+use entities::{payment_parties, payments, payments::Column, requests as request_rows};
+use sea_orm::{
+    ColumnTrait, ConnectionTrait, EntityTrait, Order, QueryFilter, QueryOrder, QueryTrait,
+    sea_query::{Expr, ExprTrait, OnConflict, Query, SelectStatement},
+};
+use std::collections::{BTreeSet, HashSet};
+
+/// A payment to be recorded, with the request that it settles.
+#[derive(Debug, Clone)]
+pub struct SettledPayment<'a> {
+    /// Fresh id.
+    pub id: PaymentId,
+    /// The request: owner, kind and currencies are taken from it.
+    pub request: &'a Request,
+    /// What the chain proved.
+    pub settled: &'a Settled,
+    /// Now.
+    pub created_at: DateTime<Utc>,
+}
+
+/// A recorded payment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PaymentRecord {
+    /// Row.
+    pub id: PaymentId,
+    /// Tenant.
+    pub platform: PlatformId,
+    /// Client ID of the request.
+    pub client: Option<ClientRowId>,
+    /// Row of the request.
+    pub request: RequestRowId,
+    /// Public id of the request.
+    pub request_id: String,
+    /// Network.
+    pub network: Network,
+    /// Transaction.
+    pub tx_hash: B256,
+    /// Position among the payment events of the transaction.
+    pub ordinal: u32,
+    /// Height of the block.
+    pub block_number: u64,
+    /// Hash of the block.
+    pub block_hash: B256,
+    /// Index of the event in its block.
+    pub log_index: u64,
+    /// Contract that emitted the event.
+    pub proxy: Address,
+    /// Token; `None` for the native coin.
+    pub token: Option<Address>,
+    /// Receiver.
+    pub payee: Address,
+    /// Where the money came from.
+    pub payer: Option<Address>,
+    /// Account behind the payer.
+    pub payer_eoa: Option<Address>,
+    /// Token units that arrived.
+    pub units: U256,
+    /// Token units that the event names.
+    pub event_units: U256,
+    /// Token units of the fee.
+    pub fee_units: U256,
+    /// Receiver of the fee.
+    pub fee_address: Option<Address>,
+    /// How much of the request it settled.
+    pub credited: SettlementUnits,
+    /// Kind.
+    pub kind: PaymentKind,
+    /// Currency id of the invoice.
+    pub invoice_currency: String,
+    /// Currency id of the payment.
+    pub payment_currency: String,
+    /// Merchant reference of the request.
+    pub merchant_reference: Option<String>,
+    /// Payment reference.
+    pub reference: PaymentReference,
+    /// Time of the block.
+    pub paid_at: DateTime<Utc>,
+    /// When it was recorded.
+    pub created_at: DateTime<Utc>,
+}
+
+/// What a search tells about the request of a payment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestSummary {
+    /// Public id.
+    pub request_id: String,
+    /// Payment reference.
+    pub reference: PaymentReference,
+    /// State.
+    pub status: RequestStatus,
+    /// Merchant reference.
+    pub merchant_reference: Option<String>,
+    /// Customer.
+    pub customer: Option<CustomerInfo>,
+}
+
+/// What to search for; everything that is set must hold.
+#[derive(Debug, Clone, Default)]
+pub struct PaymentFilter {
+    /// Transaction.
+    pub tx_hash: Option<B256>,
+    /// Canonical address of payer, account behind the payer or payee.
+    pub wallet: Option<String>,
+    /// Payment reference.
+    pub reference: Option<PaymentReference>,
+    /// Public id of the request.
+    pub request_id: Option<String>,
+    /// Merchant reference.
+    pub merchant_reference: Option<String>,
+    /// Kind.
+    pub kind: Option<PaymentKind>,
+    /// Currency ids of the invoice, any of them.
+    pub invoice_currencies: Option<Vec<String>>,
+    /// Currency ids of the payment, any of them.
+    pub payment_currencies: Option<Vec<String>>,
+    /// Not paid before this time.
+    pub from: Option<DateTime<Utc>>,
+    /// Not paid after this time.
+    pub to: Option<DateTime<Utc>>,
+    /// Rows of a page.
+    pub limit: u64,
+    /// Rows to skip.
+    pub offset: u64,
+}
+
+/// A page of a search.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PaymentPage {
+    /// Payments with their requests, newest first.
+    pub rows: Vec<(PaymentRecord, RequestSummary)>,
+    /// Number of matches, counted up to [`super::TOTAL_MAX`].
+    pub total: u64,
+    /// Whether there is a row behind this page.
+    pub has_more: bool,
+}
+
+fn to_row(payment: &SettledPayment<'_>) -> Result<payments::Model, StoreError> {
+    let SettledPayment { request, settled, .. } = payment;
+    let observed = &settled.observed;
+    Ok(payments::Model {
+        id: payment.id.0.clone(),
+        platform_id: request.platform.0.clone(),
+        client_row: request.client.as_ref().map(|client| client.0.clone()),
+        request_row: request.row.0.clone(),
+        request_id: request.id.0.clone(),
+        network: observed.network.id().to_owned(),
+        tx_hash: columns::hash_text(&observed.tx_hash),
+        ordinal: columns::number("ordinal", observed.ordinal)?,
+        block_number: columns::number("block_number", observed.block_number)?,
+        block_hash: columns::hash_text(&observed.block_hash),
+        log_index: columns::number("log_index", observed.log_index)?,
+        proxy: observed.proxy.canonical(),
+        token: observed.token.map(|token| token.canonical()),
+        payee: observed.payee.canonical(),
+        payer: settled.proven.payer.map(|payer| payer.canonical()),
+        payer_eoa: settled.proven.payer_eoa.map(|payer| payer.canonical()),
+        units: settled.proven.received_units.to_string(),
+        event_units: observed.units.to_string(),
+        fee_units: observed.fee_units.to_string(),
+        fee_address: observed.fee_address.map(|address| address.canonical()),
+        credited: settled.credited.to_string(),
+        kind: request.kind.wire().to_owned(),
+        invoice_currency: request.invoice_currency.clone(),
+        payment_currency: request.payment_currency.clone(),
+        merchant_reference: request.merchant_reference.clone(),
+        reference: columns::reference_text(&request.reference),
+        paid_at: settled.at,
+        created_at: payment.created_at,
+    })
+}
+
+fn from_row(row: payments::Model) -> Result<PaymentRecord, StoreError> {
+    Ok(PaymentRecord {
+        id: PaymentId(row.id),
+        platform: PlatformId(row.platform_id),
+        client: row.client_row.map(ClientRowId),
+        request: RequestRowId(row.request_row),
+        request_id: row.request_id,
+        network: columns::network(&row.network)?,
+        tx_hash: columns::hash("tx_hash", &row.tx_hash)?,
+        ordinal: columns::number("ordinal", row.ordinal)?,
+        block_number: columns::number("block_number", row.block_number)?,
+        block_hash: columns::hash("block_hash", &row.block_hash)?,
+        log_index: columns::number("log_index", row.log_index)?,
+        proxy: columns::address("proxy", &row.proxy)?,
+        token: columns::address_option("token", row.token.as_deref())?,
+        payee: columns::address("payee", &row.payee)?,
+        payer: columns::address_option("payer", row.payer.as_deref())?,
+        payer_eoa: columns::address_option("payer_eoa", row.payer_eoa.as_deref())?,
+        units: columns::units("units", &row.units)?,
+        event_units: columns::units("event_units", &row.event_units)?,
+        fee_units: columns::units("fee_units", &row.fee_units)?,
+        fee_address: columns::address_option("fee_address", row.fee_address.as_deref())?,
+        credited: columns::units("credited", &row.credited)?,
+        kind: columns::known("kind", &row.kind, PaymentKind::from_wire)?,
+        invoice_currency: row.invoice_currency,
+        payment_currency: row.payment_currency,
+        merchant_reference: row.merchant_reference,
+        reference: columns::reference(&row.reference)?,
+        paid_at: row.paid_at,
+        created_at: row.created_at,
+    })
+}
+
+fn summary(row: request_rows::Model) -> Result<RequestSummary, StoreError> {
+    Ok(RequestSummary {
+        request_id: row.request_id,
+        reference: columns::reference(&row.reference)?,
+        status: columns::known("status", &row.status, RequestStatus::from_wire)?,
+        merchant_reference: row.merchant_reference,
+        customer: row.customer.map(requests::customer_from_json).transpose()?,
+    })
+}
+
+/// Records a payment unless its event is recorded already; tells whether it was written.
+///
+/// Credit a request only after this answered `true` in the same transaction.
+pub async fn insert_once(conn: &impl ConnectionTrait, payment: &SettledPayment<'_>) -> Result<bool, StoreError> {
+    let written = insert_new(conn, std::slice::from_ref(payment)).await?;
+    Ok(!written.is_empty())
+}
+
+/// Records those payments whose events are not recorded yet, with two statements for a batch; answers their ids.
+pub async fn insert_new(
+    conn: &impl ConnectionTrait,
+    payments: &[SettledPayment<'_>],
+) -> Result<HashSet<PaymentId>, StoreError> {
+    let mut written = HashSet::new();
+    for payments in payments.chunks(columns::ROWS_MAX) {
+        let rows = payments.iter().map(to_row).collect::<Result<Vec<_>, _>>()?;
+        let mut insertion =
+            payments::Entity::insert_many(rows.iter().cloned().map(payments::ActiveModel::from)).into_query();
+        insertion
+            .on_conflict(
+                OnConflict::columns([Column::Network, Column::TxHash, Column::Ordinal])
+                    .do_nothing()
+                    .to_owned(),
+            )
+            .returning_col(Column::Id);
+        let mut new_ids = HashSet::new();
+        for row in conn.query_all(&insertion).await? {
+            new_ids.insert(row.try_get::<String>("", "id")?);
+        }
+        let parties: Vec<_> = rows
+            .iter()
+            .filter(|row| new_ids.contains(&row.id))
+            .flat_map(parties)
+            .map(payment_parties::ActiveModel::from)
+            .collect();
+        if !parties.is_empty() {
+            payment_parties::Entity::insert_many(parties)
+                .exec_without_returning(conn)
+                .await?;
+        }
+        written.extend(new_ids.into_iter().map(PaymentId));
+    }
+    Ok(written)
+}
+
+/// One row for each distinct wallet of a payment.
+fn parties(row: &payments::Model) -> impl Iterator<Item = payment_parties::Model> {
+    let wallets: BTreeSet<String> = [Some(&row.payee), row.payer.as_ref(), row.payer_eoa.as_ref()]
+        .into_iter()
+        .flatten()
+        .cloned()
+        .collect();
+    wallets.into_iter().map(|wallet| payment_parties::Model {
+        platform_id: row.platform_id.clone(),
+        wallet,
+        paid_at: row.paid_at,
+        payment_id: row.id.clone(),
+    })
+}
+
+/// Payments of a request, oldest first.
+pub async fn list_of_request(conn: &impl ConnectionTrait, request: &Request) -> Result<Vec<PaymentRecord>, StoreError> {
+    let rows = payments::Entity::find()
+        .filter(Column::PlatformId.eq(request.platform.as_str()))
+        .filter(Column::RequestId.eq(request.id.as_str()))
+        .order_by_asc(Column::PaidAt)
+        .order_by_asc(Column::Id)
+        .all(conn)
+        .await?;
+    rows.into_iter().map(from_row).collect()
+}
+
+/// Searches the payments that a scope may see, newest first.
+///
+/// The page is found by ids alone, in the order of an index, and only its rows are loaded. A wallet is looked up among
+/// the parties, never as payer-or-payee, whose cost grows with every payment of a busy wallet.
+/// Source: reliability rules E.2, E.5.
+pub async fn search(
+    conn: &impl ConnectionTrait,
+    scope: &Scope,
+    filter: &PaymentFilter,
+) -> Result<PaymentPage, StoreError> {
+    let (matching, newest_first) = matching(scope, filter);
+    let mut page = matching.clone();
+    for column in newest_first {
+        page.order_by_expr(column, Order::Desc);
+    }
+    page.limit(filter.limit + 1).offset(filter.offset);
+    let mut found = payments::Entity::find()
+        .filter(Column::Id.in_subquery(page))
+        .find_also_related(request_rows::Entity)
+        .order_by_desc(Column::PaidAt)
+        .order_by_desc(Column::Id)
+        .all(conn)
+        .await?;
+    let total = match requests::known_total(found.len(), filter.limit + 1, filter.offset) {
+        Some(total) => total,
+        None => requests::count(conn, matching).await?,
+    };
+    let limit = usize::try_from(filter.limit).unwrap_or(usize::MAX);
+    let has_more = found.len() > limit;
+    found.truncate(limit);
+    let rows = found
+        .into_iter()
+        .map(|(payment, request)| {
+            let request = request.ok_or_else(|| columns::broken("request_row", &payment.request_row))?;
+            Ok((from_row(payment)?, summary(request)?))
+        })
+        .collect::<Result<_, StoreError>>()?;
+    Ok(PaymentPage { rows, total, has_more })
+}
+
+/// Ids of all matches, and the expressions whose descending order puts the newest first.
+fn matching(scope: &Scope, filter: &PaymentFilter) -> (SelectStatement, [Expr; 2]) {
+    use payment_parties::Column as Party;
+    let of_party = |column: Party| Expr::col((payment_parties::Entity, column));
+    let mut query = Query::select();
+    let Some(wallet) = &filter.wallet else {
+        query
+            .expr(of_payment(Column::Id))
+            .from(payments::Entity)
+            .and_where(of_payment(Column::PlatformId).eq(scope.platform.as_str()));
+        narrow(&mut query, scope, filter);
+        between(&mut query, &of_payment(Column::PaidAt), filter);
+        return (query, [of_payment(Column::PaidAt), of_payment(Column::Id)]);
+    };
+    query
+        .expr(of_party(Party::PaymentId))
+        .from(payment_parties::Entity)
+        .and_where(of_party(Party::PlatformId).eq(scope.platform.as_str()))
+        .and_where(of_party(Party::Wallet).eq(wallet.as_str()));
+    between(&mut query, &of_party(Party::PaidAt), filter);
+    if needs_payment(scope, filter) {
+        query.inner_join(payments::Entity, of_payment(Column::Id).eq(of_party(Party::PaymentId)));
+        narrow(&mut query, scope, filter);
+    }
+    (query, [of_party(Party::PaidAt), of_party(Party::PaymentId)])
+}
+
+fn of_payment(column: Column) -> Expr {
+    Expr::col((payments::Entity, column))
+}
+
+/// Whether something is asked that the table of parties does not know.
+fn needs_payment(scope: &Scope, filter: &PaymentFilter) -> bool {
+    scope.client.is_some()
+        || filter.tx_hash.is_some()
+        || filter.reference.is_some()
+        || filter.request_id.is_some()
+        || filter.merchant_reference.is_some()
+        || filter.kind.is_some()
+        || filter.invoice_currencies.is_some()
+        || filter.payment_currencies.is_some()
+}
+
+/// Adds the conditions that columns of the payment decide.
+fn narrow(query: &mut SelectStatement, scope: &Scope, filter: &PaymentFilter) {
+    let texts = [
+        (Column::ClientRow, scope.client.as_ref().map(|client| client.0.clone())),
+        (Column::TxHash, filter.tx_hash.as_ref().map(columns::hash_text)),
+        (
+            Column::Reference,
+            filter.reference.as_ref().map(columns::reference_text),
+        ),
+        (Column::RequestId, filter.request_id.clone()),
+        (Column::MerchantReference, filter.merchant_reference.clone()),
+        (Column::Kind, filter.kind.map(|kind| kind.wire().to_owned())),
+    ];
+    for (column, wanted) in texts {
+        query.and_where_option(wanted.map(|wanted| of_payment(column).eq(wanted)));
+    }
+    let lists = [
+        (Column::InvoiceCurrency, &filter.invoice_currencies),
+        (Column::PaymentCurrency, &filter.payment_currencies),
+    ];
+    for (column, wanted) in lists {
+        query.and_where_option(wanted.clone().map(|wanted| of_payment(column).is_in(wanted)));
+    }
+}
+
+fn between(query: &mut SelectStatement, paid_at: &Expr, filter: &PaymentFilter) {
+    query
+        .and_where_option(filter.from.map(|from| paid_at.clone().gte(from)))
+        .and_where_option(filter.to.map(|to| paid_at.clone().lte(to)));
+}

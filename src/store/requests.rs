@@ -1,0 +1,350 @@
+//! Payment requests.
+
+use super::{Scope, StoreError, TOTAL_MAX, columns};
+use crate::domain::{
+    amount::Amount,
+    ids::{ClientRowId, PlatformId, RequestId, RequestRowId},
+    network::Network,
+    payment::PaymentKind,
+    request::{CustomerAddress, CustomerInfo, Frequency, Recurrence, Request, RequestStatus},
+};
+use alloy::primitives::B256;
+use chrono::{DateTime, Utc};
+use entities::requests::{ActiveModel, Column, Entity, Model};
+use sea_orm::{
+    ColumnTrait, Condition, ConnectionTrait, EntityTrait, JsonValue, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
+    sea_query::{Expr, Query, SelectStatement},
+};
+use serde::{Deserialize, Serialize};
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CustomerColumn {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    email: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    address: Option<CustomerAddressColumn>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CustomerAddressColumn {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    street: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    city: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    postal_code: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    country: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RecurrenceColumn {
+    start_date: String,
+    frequency: String,
+}
+
+fn customer_to_json(customer: &CustomerInfo) -> Result<JsonValue, StoreError> {
+    let address = customer.address.clone().map(|address| CustomerAddressColumn {
+        street: address.street,
+        city: address.city,
+        state: address.state,
+        postal_code: address.postal_code,
+        country: address.country,
+    });
+    let column = CustomerColumn {
+        first_name: customer.first_name.clone(),
+        last_name: customer.last_name.clone(),
+        email: customer.email.clone(),
+        address,
+    };
+    columns::to_json("customer", &column)
+}
+
+/// Reads the customer column.
+pub(super) fn customer_from_json(value: JsonValue) -> Result<CustomerInfo, StoreError> {
+    let column: CustomerColumn = columns::from_json("customer", value)?;
+    Ok(CustomerInfo {
+        first_name: column.first_name,
+        last_name: column.last_name,
+        email: column.email,
+        address: column.address.map(|address| CustomerAddress {
+            street: address.street,
+            city: address.city,
+            state: address.state,
+            postal_code: address.postal_code,
+            country: address.country,
+        }),
+    })
+}
+
+fn recurrence_to_json(recurrence: &Recurrence) -> Result<JsonValue, StoreError> {
+    let column = RecurrenceColumn {
+        start_date: recurrence.start_date.clone(),
+        frequency: recurrence.frequency.wire().to_owned(),
+    };
+    columns::to_json("recurrence", &column)
+}
+
+fn recurrence_from_json(value: JsonValue) -> Result<Recurrence, StoreError> {
+    let column: RecurrenceColumn = columns::from_json("recurrence", value)?;
+    Ok(Recurrence {
+        frequency: columns::known("recurrence", &column.frequency, Frequency::from_wire)?,
+        start_date: column.start_date,
+    })
+}
+
+fn to_row(request: &Request) -> Result<Model, StoreError> {
+    Ok(Model {
+        id: request.row.0.clone(),
+        platform_id: request.platform.0.clone(),
+        client_row: request.client.as_ref().map(|client| client.0.clone()),
+        client_id: request.client_id.clone(),
+        origin: request.origin.clone(),
+        request_id: request.id.0.clone(),
+        salt: request.salt.clone(),
+        reference: columns::reference_text(&request.reference),
+        reference_topic: columns::hash_text(&request.reference.topic()),
+        kind: request.kind.wire().to_owned(),
+        status: request.status.wire().to_owned(),
+        network: request.network.id().to_owned(),
+        payee: request.payee.canonical(),
+        payer: request.payer.map(|payer| payer.canonical()),
+        amount: request.amount.as_str().to_owned(),
+        invoice_currency: request.invoice_currency.clone(),
+        payment_currency: request.payment_currency.clone(),
+        token: request.token.map(|token| token.canonical()),
+        expected: request.expected.to_string(),
+        credited: request.credited.to_string(),
+        payment_count: columns::number("payment_count", request.payment_count)?,
+        tx_hash: request.tx_hash.clone(),
+        merchant_reference: request.merchant_reference.clone(),
+        customer: request.customer.as_ref().map(customer_to_json).transpose()?,
+        recurrence: request.recurrence.as_ref().map(recurrence_to_json).transpose()?,
+        is_recurrence_stopped: request.is_recurrence_stopped,
+        original_request_id: request.original_request_id.clone(),
+        original_request_reference: request.original_request_reference.clone(),
+        is_crypto_to_fiat: request.is_crypto_to_fiat,
+        is_listening: request.is_listening,
+        created_at: request.created_at,
+        updated_at: request.created_at,
+        paid_at: None,
+    })
+}
+
+fn from_row(row: Model) -> Result<Request, StoreError> {
+    let amount = |text: &str| Amount::parse(text).ok();
+    Ok(Request {
+        row: RequestRowId(row.id),
+        platform: PlatformId(row.platform_id),
+        client: row.client_row.map(ClientRowId),
+        client_id: row.client_id,
+        origin: row.origin,
+        id: RequestId(row.request_id),
+        salt: row.salt,
+        reference: columns::reference(&row.reference)?,
+        kind: columns::known("kind", &row.kind, PaymentKind::from_wire)?,
+        status: columns::known("status", &row.status, RequestStatus::from_wire)?,
+        network: columns::network(&row.network)?,
+        payee: columns::address("payee", &row.payee)?,
+        payer: columns::address_option("payer", row.payer.as_deref())?,
+        amount: columns::known("amount", &row.amount, amount)?,
+        invoice_currency: row.invoice_currency,
+        payment_currency: row.payment_currency,
+        token: columns::address_option("token", row.token.as_deref())?,
+        expected: columns::units("expected", &row.expected)?,
+        credited: columns::units("credited", &row.credited)?,
+        payment_count: columns::number("payment_count", row.payment_count)?,
+        tx_hash: row.tx_hash,
+        merchant_reference: row.merchant_reference,
+        customer: row.customer.map(customer_from_json).transpose()?,
+        recurrence: row.recurrence.map(recurrence_from_json).transpose()?,
+        is_recurrence_stopped: row.is_recurrence_stopped,
+        original_request_id: row.original_request_id,
+        original_request_reference: row.original_request_reference,
+        is_crypto_to_fiat: row.is_crypto_to_fiat,
+        is_listening: row.is_listening,
+        created_at: row.created_at,
+    })
+}
+
+/// Rows that a scope may see.
+fn owned(scope: &Scope) -> Condition {
+    Condition::all()
+        .add(Column::PlatformId.eq(scope.platform.as_str()))
+        .add_option(
+            scope
+                .client
+                .as_ref()
+                .map(|client| Column::ClientRow.eq(client.as_str())),
+        )
+}
+
+/// Adds a request with one statement, so that it may go to the writer without a transaction.
+///
+/// Errors: [`StoreError::Conflict`] with [`super::REQUEST_REFERENCE`] when the reference is taken.
+pub async fn insert(conn: &impl ConnectionTrait, request: &Request) -> Result<(), StoreError> {
+    Entity::insert(ActiveModel::from(to_row(request)?))
+        .exec_without_returning(conn)
+        .await?;
+    Ok(())
+}
+
+/// Finds a request by its public id.
+pub async fn find(conn: &impl ConnectionTrait, scope: &Scope, request_id: &str) -> Result<Option<Request>, StoreError> {
+    let row = Entity::find()
+        .filter(owned(scope))
+        .filter(Column::RequestId.eq(request_id))
+        .one(conn)
+        .await?;
+    row.map(from_row).transpose()
+}
+
+/// Finds requests of any platform by their rows, in no particular order: for workers, which act for the service.
+pub async fn find_by_rows(conn: &impl ConnectionTrait, rows: &[RequestRowId]) -> Result<Vec<Request>, StoreError> {
+    let mut found = Vec::with_capacity(rows.len());
+    for rows in rows.chunks(columns::ROWS_MAX) {
+        let ids = rows.iter().map(RequestRowId::as_str);
+        found.extend(Entity::find().filter(Column::Id.is_in(ids)).all(conn).await?);
+    }
+    found.into_iter().map(from_row).collect()
+}
+
+/// Finds the requests of any platform whose payments would show one of these topics.
+pub async fn by_topics(
+    conn: &impl ConnectionTrait,
+    network: Network,
+    topics: &[B256],
+) -> Result<Vec<Request>, StoreError> {
+    let mut found = Vec::new();
+    for topics in topics.chunks(columns::ROWS_MAX) {
+        let rows = Entity::find()
+            .filter(Column::Network.eq(network.id()))
+            .filter(Column::ReferenceTopic.is_in(topics.iter().map(columns::hash_text)))
+            .all(conn)
+            .await?;
+        found.extend(rows);
+    }
+    found.into_iter().map(from_row).collect()
+}
+
+/// One page of requests, newest first, and how many there are, counted up to [`TOTAL_MAX`].
+///
+/// `payee` is a canonical address.
+pub async fn list(
+    conn: &impl ConnectionTrait,
+    scope: &Scope,
+    payee: Option<&str>,
+    limit: u64,
+    offset: u64,
+) -> Result<(Vec<Request>, u64), StoreError> {
+    let matching = Entity::find()
+        .filter(owned(scope))
+        .apply_if(payee, |query, payee| query.filter(Column::Payee.eq(payee)));
+    let rows = matching
+        .clone()
+        .order_by_desc(Column::CreatedAt)
+        .order_by_desc(Column::Id)
+        .limit(limit)
+        .offset(offset)
+        .all(conn)
+        .await?;
+    let total = match known_total(rows.len(), limit, offset) {
+        Some(total) => total,
+        None => count(conn, matching.select_only().column(Column::Id).into_query()).await?,
+    };
+    let requests = rows.into_iter().map(from_row).collect::<Result<_, _>>()?;
+    Ok((requests, total))
+}
+
+/// The number of matches when a page gives it away: it is the last one and not beyond the end.
+pub(super) fn known_total(rows: usize, limit: u64, offset: u64) -> Option<u64> {
+    let rows = u64::try_from(rows).ok()?;
+    let is_last = rows < limit && (rows > 0 || offset == 0);
+    is_last.then_some((offset + rows).min(TOTAL_MAX))
+}
+
+/// Counts the rows of a query, at most [`TOTAL_MAX`], so that the cost does not grow with the table.
+pub(super) async fn count(conn: &impl ConnectionTrait, mut matching: SelectStatement) -> Result<u64, StoreError> {
+    matching.limit(TOTAL_MAX);
+    let counting = Query::select()
+        .expr_as(Expr::cust("COUNT(*)"), "total")
+        .from_subquery(matching, "matching")
+        .to_owned();
+    let total: i64 = match conn.query_one(&counting).await? {
+        Some(row) => row.try_get("", "total")?,
+        None => 0,
+    };
+    columns::number("total", total)
+}
+
+/// Notes that calldata was issued and the payment is awaited; a paid request awaits nothing.
+pub async fn set_listening(conn: &impl ConnectionTrait, row: &RequestRowId) -> Result<(), StoreError> {
+    Entity::update_many()
+        .col_expr(Column::IsListening, Expr::value(true))
+        .filter(Column::Id.eq(row.as_str()))
+        .filter(Column::IsListening.eq(false))
+        .filter(Column::Status.ne(RequestStatus::Paid.wire()))
+        .exec(conn)
+        .await?;
+    Ok(())
+}
+
+/// Stops or resumes the repetition of a recurring request; tells whether there is such a request.
+pub async fn set_recurrence_stopped(
+    conn: &impl ConnectionTrait,
+    scope: &Scope,
+    request_id: &str,
+    is_stopped: bool,
+) -> Result<bool, StoreError> {
+    let result = Entity::update_many()
+        .col_expr(Column::IsRecurrenceStopped, Expr::value(is_stopped))
+        .filter(owned(scope))
+        .filter(Column::RequestId.eq(request_id))
+        .filter(Column::Recurrence.is_not_null())
+        .exec(conn)
+        .await?;
+    Ok(result.rows_affected == 1)
+}
+
+/// Writes what payments changed, provided that nobody has changed state or totals since `before` was read.
+///
+/// Tells whether it did; `false` means to decide again from the new state.
+pub async fn advance(
+    conn: &impl ConnectionTrait,
+    before: &Request,
+    after: &Request,
+    now: DateTime<Utc>,
+) -> Result<bool, StoreError> {
+    let count_before: i32 = columns::number("payment_count", before.payment_count)?;
+    let count_after: i32 = columns::number("payment_count", after.payment_count)?;
+    let mut update = Entity::update_many()
+        .col_expr(Column::Status, Expr::value(after.status.wire()))
+        .col_expr(Column::Credited, Expr::value(after.credited.to_string()))
+        .col_expr(Column::PaymentCount, Expr::value(count_after))
+        .col_expr(Column::TxHash, Expr::value(after.tx_hash.clone()))
+        .col_expr(Column::UpdatedAt, Expr::value(now));
+    // Somebody may have begun to listen since the row was read: only a change made here is written.
+    if after.is_listening != before.is_listening || after.has_been_paid() {
+        update = update.col_expr(Column::IsListening, Expr::value(after.is_listening));
+    }
+    if after.has_been_paid() && !before.has_been_paid() {
+        update = update.col_expr(Column::PaidAt, Expr::value(now));
+    }
+    let result = update
+        .filter(Column::Id.eq(before.row.as_str()))
+        .filter(Column::Status.eq(before.status.wire()))
+        .filter(Column::Credited.eq(before.credited.to_string()))
+        .filter(Column::PaymentCount.eq(count_before))
+        .exec(conn)
+        .await?;
+    Ok(result.rows_affected == 1)
+}
