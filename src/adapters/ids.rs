@@ -11,7 +11,10 @@ impl Ids for SystemIds {
         ulid::Ulid::generate().to_string()
     }
 
-    #[expect(clippy::expect_used, reason = "without randomness no secret is safe, so nothing may go on")]
+    #[expect(
+        clippy::expect_used,
+        reason = "without randomness no secret is safe, so nothing may go on"
+    )]
     fn fill(&self, buffer: &mut [u8]) {
         getrandom::fill(buffer).expect("the operating system provides randomness");
     }

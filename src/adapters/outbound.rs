@@ -48,11 +48,18 @@ impl HttpOutbound {
 
     async fn answer(&self, post: &OutboundPost, deadline: Instant) -> Result<(u16, Vec<u8>), String> {
         // A literal address never reaches the resolver, so it is judged here, again and again: settings may have changed.
-        let url: Url = self.policy.check(&post.url).map_err(|reason| format!("refused: the URL {reason}"))?;
+        let url: Url = self
+            .policy
+            .check(&post.url)
+            .map_err(|reason| format!("refused: the URL {reason}"))?;
         let mut request = self.client.post(url).header(CONTENT_TYPE, "application/json");
         for (name, value) in &post.headers {
-            let name: HeaderName = name.parse().map_err(|_| "refused: a header name is not valid".to_owned())?;
-            let value: HeaderValue = value.parse().map_err(|_| "refused: a header value is not valid".to_owned())?;
+            let name: HeaderName = name
+                .parse()
+                .map_err(|_| "refused: a header name is not valid".to_owned())?;
+            let value: HeaderValue = value
+                .parse()
+                .map_err(|_| "refused: a header value is not valid".to_owned())?;
             request = request.header(name, value);
         }
         let sent = timeout_at(deadline, request.body(post.body.clone()).send()).await;
@@ -96,9 +103,21 @@ impl Outbound for HttpOutbound {
             Ok((status, body)) => {
                 let kept = &body[..body.len().min(KEPT_BYTES_MAX)];
                 let response = Some(String::from_utf8_lossy(kept).replace('\0', "\u{fffd}"));
-                TryOutcome { status: Some(status), error: None, response, started_at, ended_at }
+                TryOutcome {
+                    status: Some(status),
+                    error: None,
+                    response,
+                    started_at,
+                    ended_at,
+                }
             }
-            Err(error) => TryOutcome { status: None, error: Some(error), response: None, started_at, ended_at },
+            Err(error) => TryOutcome {
+                status: None,
+                error: Some(error),
+                response: None,
+                started_at,
+                ended_at,
+            },
         }
     }
 }

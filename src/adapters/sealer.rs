@@ -31,23 +31,40 @@ impl XChaChaSealer {
     /// Takes the master key as the settings hold it.
     pub fn new(master_key: &Secret, ids: Arc<dyn Ids>) -> Self {
         let key = Sha256::digest(master_key.reveal());
-        Self { cipher: XChaCha20Poly1305::new(&key), ids }
+        Self {
+            cipher: XChaCha20Poly1305::new(&key),
+            ids,
+        }
     }
 }
 
 impl Sealer for XChaChaSealer {
     fn seal(&self, secret: &Secret, associated: &str) -> anyhow::Result<String> {
         let nonce: [u8; NONCE_LENGTH] = random(self.ids.as_ref());
-        let payload = Payload { msg: secret.reveal().as_bytes(), aad: associated.as_bytes() };
-        let sealed = self.cipher.encrypt(&XNonce::from(nonce), payload).map_err(|_| anyhow!("sealing failed"))?;
-        Ok(format!("{FORM}{}", STANDARD_NO_PAD.encode([nonce.as_slice(), &sealed].concat())))
+        let payload = Payload {
+            msg: secret.reveal().as_bytes(),
+            aad: associated.as_bytes(),
+        };
+        let sealed = self
+            .cipher
+            .encrypt(&XNonce::from(nonce), payload)
+            .map_err(|_| anyhow!("sealing failed"))?;
+        Ok(format!(
+            "{FORM}{}",
+            STANDARD_NO_PAD.encode([nonce.as_slice(), &sealed].concat())
+        ))
     }
 
     fn open(&self, sealed: &str, associated: &str) -> anyhow::Result<Secret> {
         let text = sealed.strip_prefix(FORM).context("unknown form of a sealed value")?;
         let bytes = STANDARD_NO_PAD.decode(text).context("damaged sealed value")?;
-        let (nonce, sealed) = bytes.split_first_chunk::<NONCE_LENGTH>().context("damaged sealed value")?;
-        let payload = Payload { msg: sealed, aad: associated.as_bytes() };
+        let (nonce, sealed) = bytes
+            .split_first_chunk::<NONCE_LENGTH>()
+            .context("damaged sealed value")?;
+        let payload = Payload {
+            msg: sealed,
+            aad: associated.as_bytes(),
+        };
         let opened = self
             .cipher
             .decrypt(&XNonce::from(*nonce), payload)
@@ -73,6 +90,10 @@ mod tests {
         assert!(sealer("a").open(&sealed, "row-2").is_err());
         assert!(sealer("a").open(&sealed[..sealed.len() - 2], "row-1").is_err());
         assert!(!sealed.contains("top"));
-        assert_ne!(sealed, sealer("a").seal(&Secret::new("top"), "row-1").unwrap(), "a nonce of its own each time");
+        assert_ne!(
+            sealed,
+            sealer("a").seal(&Secret::new("top"), "row-1").unwrap(),
+            "a nonce of its own each time"
+        );
     }
 }

@@ -14,11 +14,13 @@ use serde_json::{Value, json};
 pub enum AdminVerb {
     /// Tenants.
     Platform {
+        /// What to do.
         #[command(subcommand)]
         verb: PlatformVerb,
     },
     /// API keys of a tenant.
     ApiKey {
+        /// What to do.
         #[command(subcommand)]
         verb: ApiKeyVerb,
     },
@@ -32,6 +34,7 @@ pub enum PlatformVerb {
         /// Name for people.
         #[arg(long)]
         name: String,
+        /// How the result is printed.
         #[command(flatten)]
         output: Output,
     },
@@ -48,6 +51,7 @@ pub enum ApiKeyVerb {
         /// Name for people.
         #[arg(long)]
         label: Option<String>,
+        /// How the result is printed.
         #[command(flatten)]
         output: Output,
     },
@@ -58,6 +62,7 @@ pub enum ApiKeyVerb {
         /// Tenant.
         #[arg(long)]
         platform: String,
+        /// How the result is printed.
         #[command(flatten)]
         output: Output,
     },
@@ -75,15 +80,26 @@ pub struct Output {
 pub async fn run(settings: &Settings, verb: AdminVerb) -> anyhow::Result<()> {
     let ctx = context(settings, open_database(settings).await?)?;
     match verb {
-        AdminVerb::Platform { verb: PlatformVerb::Create { name, output } } => {
+        AdminVerb::Platform {
+            verb: PlatformVerb::Create { name, output },
+        } => {
             let id = flows::platforms::create::run(&ctx, &name).await?;
             print(&output, &json!({ "id": id.as_str(), "name": name }));
         }
-        AdminVerb::ApiKey { verb: ApiKeyVerb::Create { platform, label, output } } => {
+        AdminVerb::ApiKey {
+            verb:
+                ApiKeyVerb::Create {
+                    platform,
+                    label,
+                    output,
+                },
+        } => {
             let (id, key) = flows::platforms::api_keys::create(&ctx, &PlatformId(platform), label.as_deref()).await?;
             print(&output, &json!({ "id": id.as_str(), "apiKey": key.reveal() }));
         }
-        AdminVerb::ApiKey { verb: ApiKeyVerb::Revoke { id, platform, output } } => {
+        AdminVerb::ApiKey {
+            verb: ApiKeyVerb::Revoke { id, platform, output },
+        } => {
             flows::platforms::api_keys::revoke(&ctx, &PlatformId(platform), &ApiKeyId(id.clone())).await?;
             print(&output, &json!({ "id": id, "revoked": true }));
         }
@@ -97,6 +113,9 @@ fn print(output: &Output, result: &Value) {
         return;
     }
     for (name, value) in result.as_object().into_iter().flatten() {
-        println!("{name}: {}", value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+        println!(
+            "{name}: {}",
+            value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+        );
     }
 }

@@ -126,7 +126,10 @@ fn execute(cli: Cli) -> anyhow::Result<()> {
             print!("{}", Settings::load(config)?.shown()?);
             Ok(())
         }
-        Command::Serve { role, print_config: false } => {
+        Command::Serve {
+            role,
+            print_config: false,
+        } => {
             start_logging();
             let settings = Settings::load(config)?;
             runtime()?.block_on(serve::run(&settings, role))
@@ -148,13 +151,21 @@ fn execute(cli: Cli) -> anyhow::Result<()> {
 
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     adapters::install_tls();
-    tokio::runtime::Builder::new_multi_thread().enable_all().build().context("runtime")
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("runtime")
 }
 
 /// JSON lines on standard error; `RUST_LOG` chooses what is logged.
 fn start_logging() {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,sqlx=warn,sea_orm_migration=warn"));
-    tracing_subscriber::fmt().json().with_writer(std::io::stderr).with_env_filter(filter).init();
+    let filter =
+        EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,sqlx=warn,sea_orm_migration=warn"));
+    tracing_subscriber::fmt()
+        .json()
+        .with_writer(std::io::stderr)
+        .with_env_filter(filter)
+        .init();
 }
 
 fn export(what: &Export) -> anyhow::Result<()> {
@@ -188,7 +199,11 @@ async fn migrate(settings: &Settings, verb: MigrateVerb) -> anyhow::Result<()> {
         MigrateVerb::Down { count } => db.migrate_down(count.unwrap_or(u32::MAX)).await?,
         MigrateVerb::Status => {
             for migration in db.migrate_status().await? {
-                println!("{} {}", if migration.is_applied { "applied" } else { "missing" }, migration.name);
+                println!(
+                    "{} {}",
+                    if migration.is_applied { "applied" } else { "missing" },
+                    migration.name
+                );
             }
         }
         MigrateVerb::Dump => print!("{}", db.dump_schema().await?),

@@ -45,9 +45,16 @@ pub struct DevArguments {
 /// Runs until interrupted; the chain ends with the process, the database too unless `--data` keeps it.
 pub async fn run(arguments: &DevArguments) -> anyhow::Result<()> {
     let block_time = arguments.block_ms.map_or(BlockTime::Instant, BlockTime::EveryMs);
-    let chain = Devnet::start(Options { block_time, ..Options::default() }).await.context("local chain")?;
+    let chain = Devnet::start(Options {
+        block_time,
+        ..Options::default()
+    })
+    .await
+    .context("local chain")?;
     let kept = arguments.data.clone();
-    let folder = kept.clone().unwrap_or_else(|| std::env::temp_dir().join(format!("prs-dev-{}", std::process::id())));
+    let folder = kept
+        .clone()
+        .unwrap_or_else(|| std::env::temp_dir().join(format!("prs-dev-{}", std::process::id())));
     std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     let result = serve_on(arguments, &chain, &folder).await;
     if kept.is_none() {
@@ -67,8 +74,14 @@ async fn serve_on(arguments: &DevArguments, chain: &Devnet, folder: &std::path::
     if !settings.database.url.starts_with("sqlite:") {
         settings.secrets.master_key = Some(std::env::var("PRS_SECRETS__MASTER_KEY").unwrap_or_else(|_| "0".repeat(64)));
     }
-    let rpc_urls = if arguments.rpc_url.is_empty() { vec![chain.rpc_url().to_owned()] } else { arguments.rpc_url.clone() };
-    settings.chains.insert("sepolia".to_owned(), chain_settings(chain, rpc_urls));
+    let rpc_urls = if arguments.rpc_url.is_empty() {
+        vec![chain.rpc_url().to_owned()]
+    } else {
+        arguments.rpc_url.clone()
+    };
+    settings
+        .chains
+        .insert("sepolia".to_owned(), chain_settings(chain, rpc_urls));
     settings.validate()?;
     let ctx = context(&settings, open_database(&settings).await?)?;
     let seeded = seed(&ctx).await?;
@@ -85,6 +98,9 @@ async fn serve_on(arguments: &DevArguments, chain: &Devnet, folder: &std::path::
         "clientId": seeded.client_id,
         "clientOrigin": CLIENT_ORIGIN,
         "backendClientId": seeded.backend_client_id,
+        // Orchestrators are provisioned with their webhooks; until then there is none to seed.
+        "orchestratorId": null,
+        "orchestratorKey": null,
         "chain": chain.summary("sepolia"),
     });
     let is_json = arguments.json;
@@ -94,9 +110,18 @@ async fn serve_on(arguments: &DevArguments, chain: &Devnet, folder: &std::path::
         } else {
             println!("Swagger UI        {}", line["docsUrl"].as_str().unwrap_or_default());
             println!("API key           {}", line["apiKey"].as_str().unwrap_or_default());
-            println!("Client ID         {} (from {CLIENT_ORIGIN})", line["clientId"].as_str().unwrap_or_default());
-            println!("Backend client ID {}", line["backendClientId"].as_str().unwrap_or_default());
-            println!("Local chain       {}", line["chain"]["rpcUrl"].as_str().unwrap_or_default());
+            println!(
+                "Client ID         {} (from {CLIENT_ORIGIN})",
+                line["clientId"].as_str().unwrap_or_default()
+            );
+            println!(
+                "Backend client ID {}",
+                line["backendClientId"].as_str().unwrap_or_default()
+            );
+            println!(
+                "Local chain       {}",
+                line["chain"]["rpcUrl"].as_str().unwrap_or_default()
+            );
             println!("Stop with Ctrl-C.");
         }
     })
@@ -108,7 +133,11 @@ const CLIENT_ORIGIN: &str = "http://localhost:3000";
 
 /// The wanted port, or 8080, or any free one.
 fn port(wanted: Option<u16>) -> anyhow::Result<u16> {
-    let bind = |port: u16| TcpListener::bind(("127.0.0.1", port)).and_then(|listener| listener.local_addr()).map(|a| a.port());
+    let bind = |port: u16| {
+        TcpListener::bind(("127.0.0.1", port))
+            .and_then(|listener| listener.local_addr())
+            .map(|a| a.port())
+    };
     match wanted {
         Some(port) if port != 0 => Ok(port),
         Some(_) => bind(0).context("free port"),
@@ -136,7 +165,10 @@ pub fn chain_settings(chain: &Devnet, rpc_urls: Vec<String>) -> ChainSettings {
     let tokens = chain.tokens();
     let named_tokens = [("FAU", tokens.fau), ("USDC", tokens.usdc), ("USDT", tokens.usdt)];
     let texts = |pairs: &[(&str, alloy::primitives::Address)]| -> BTreeMap<String, String> {
-        pairs.iter().map(|(name, address)| ((*name).to_owned(), address.to_string())).collect()
+        pairs
+            .iter()
+            .map(|(name, address)| ((*name).to_owned(), address.to_string()))
+            .collect()
     };
     ChainSettings {
         rpc_urls,
@@ -160,8 +192,12 @@ struct Seeded {
 async fn seed(ctx: &crate::ctx::Ctx) -> anyhow::Result<Seeded> {
     let platform = flows::platforms::create::run(ctx, PLATFORM_NAME).await?;
     let (_, key) = flows::platforms::api_keys::create(ctx, &platform, Some("prs dev")).await?;
-    let caller =
-        Caller { platform: platform.clone(), credential: Credential::ApiKey { id: ApiKeyId(platform.to_string()) } };
+    let caller = Caller {
+        platform: platform.clone(),
+        credential: Credential::ApiKey {
+            id: ApiKeyId(platform.to_string()),
+        },
+    };
     let mut client_ids = Vec::new();
     for (label, domains) in [("Page", vec![CLIENT_ORIGIN.to_owned()]), ("Backend", Vec::new())] {
         let input = NewClientId {
@@ -177,5 +213,10 @@ async fn seed(ctx: &crate::ctx::Ctx) -> anyhow::Result<Seeded> {
     }
     let backend_client_id = client_ids.pop().unwrap_or_default();
     let client_id = client_ids.pop().unwrap_or_default();
-    Ok(Seeded { platform, api_key: key.reveal().to_owned(), client_id, backend_client_id })
+    Ok(Seeded {
+        platform,
+        api_key: key.reveal().to_owned(),
+        client_id,
+        backend_client_id,
+    })
 }

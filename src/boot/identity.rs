@@ -41,7 +41,10 @@ impl Identity {
         Self {
             ctx,
             keys: believed(REMEMBERED_MAX),
-            clients: Cache::builder().max_capacity(REMEMBERED_MAX).time_to_live(BELIEVED).build(),
+            clients: Cache::builder()
+                .max_capacity(REMEMBERED_MAX)
+                .time_to_live(BELIEVED)
+                .build(),
             origins: Cache::builder().max_capacity(1).time_to_live(BELIEVED).build(),
         }
     }

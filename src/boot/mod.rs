@@ -21,13 +21,17 @@ use crate::{
     store::Db,
 };
 use anyhow::{Context, bail};
-use std::{collections::HashMap, fs, io::Write, os::unix::fs::OpenOptionsExt, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap, fs, io::Write, os::unix::fs::OpenOptionsExt, path::PathBuf, sync::Arc, time::Duration,
+};
 use tokio::sync::Notify;
 
 /// Opens the database and brings its schema up to date.
 pub async fn open_database(settings: &Settings) -> anyhow::Result<Db> {
     let db = Db::connect(&settings.database.url).await.context("database.url")?;
-    db.migrate_up().await.context("the schema could not be brought up to date")?;
+    db.migrate_up()
+        .await
+        .context("the schema could not be brought up to date")?;
     Ok(db)
 }
 
@@ -42,7 +46,10 @@ pub fn context(settings: &Settings, db: Db) -> anyhow::Result<Ctx> {
 pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> anyhow::Result<Ctx> {
     let catalogue = catalogue::load(settings)?;
     let mut chains: HashMap<Network, Arc<dyn Chain>> = HashMap::new();
-    for (network, chain) in settings.networks().filter(|(network, chain)| chain.is_enabled(*network)) {
+    for (network, chain) in settings
+        .networks()
+        .filter(|(network, chain)| chain.is_enabled(*network))
+    {
         if network.family() == Family::Tron {
             bail!("chains.tron: this build serves EVM networks only; remove the section");
         }
@@ -59,7 +66,9 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
         };
         chains.insert(network, Arc::new(adapters::evm::EvmChain::new(options)?));
     }
-    let url_policy = UrlPolicy { allow_loopback: settings.allow_loopback() };
+    let url_policy = UrlPolicy {
+        allow_loopback: settings.allow_loopback(),
+    };
     let sealer = adapters::sealer::XChaChaSealer::new(&master_key(settings)?, ids.clone());
     let rules = Rules {
         url_policy,
@@ -84,14 +93,18 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
 }
 
 fn origin_of(address: &str) -> String {
-    url::Url::parse(address).map(|url| url.origin().ascii_serialization()).unwrap_or_default()
+    url::Url::parse(address)
+        .map(|url| url.origin().ascii_serialization())
+        .unwrap_or_default()
 }
 
 /// The master key of the settings, or the one kept beside an embedded database.
 fn master_key(settings: &Settings) -> anyhow::Result<Secret> {
     if let Some(key) = &settings.secrets.master_key {
         if key.len() != 64 || !key.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            bail!("secrets.master_key: must be 64 hexadecimal digits, for example the output of `openssl rand -hex 32`");
+            bail!(
+                "secrets.master_key: must be 64 hexadecimal digits, for example the output of `openssl rand -hex 32`"
+            );
         }
         return Ok(Secret::new(key.clone()));
     }
@@ -105,9 +118,17 @@ fn master_key(settings: &Settings) -> anyhow::Result<Secret> {
     let mut bytes = [0; 32];
     adapters::ids::SystemIds.fill(&mut bytes);
     let key = hex::encode(bytes);
-    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).with_context(|| {
-        format!("secrets.master_key is not set and {} could not be written", path.display())
-    })?;
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&path)
+        .with_context(|| {
+            format!(
+                "secrets.master_key is not set and {} could not be written",
+                path.display()
+            )
+        })?;
     writeln!(file, "{key}")?;
     file.sync_all()?;
     tracing::info!(path = %path.display(), "made a master key beside the database; keep it with your backups");

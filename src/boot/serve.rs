@@ -9,7 +9,10 @@ use super::{
 };
 use crate::{
     ctx::Ctx,
-    http::{self, Floor, auth_v1, caller::Identify, cors::AllowedOrigins, docs, limits::Limits, observe, routes::RouteTable, server, v2},
+    http::{
+        self, Floor, auth_v1, caller::Identify, cors::AllowedOrigins, docs, limits::Limits, observe,
+        routes::RouteTable, server, v2,
+    },
     settings::Settings,
     worker::{
         self, Workers, deliver_webhooks,
@@ -31,7 +34,10 @@ use std::{
     sync::{Arc, OnceLock},
     time::Duration,
 };
-use tokio::{net::TcpListener, signal::unix::{SignalKind, signal}};
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 /// Blocks that a chain may be behind before the service counts as not ready.
@@ -88,7 +94,10 @@ async fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
 /// Everything that is served, wrapped in what holds for every call.
 pub fn app(settings: &Settings, ctx: &Ctx, role: Role, workers: Workers) -> BoxEndpoint<'static, Response> {
     let documents = [Document::V2, Document::Auth, Document::Webhooks].map(documents::text);
-    let parsed: Vec<Value> = documents.iter().filter_map(|text| serde_json::from_str(text).ok()).collect();
+    let parsed: Vec<Value> = documents
+        .iter()
+        .filter_map(|text| serde_json::from_str(text).ok())
+        .collect();
     let identity = Arc::new(Identity::new(ctx.clone()));
     let identify: Arc<dyn Identify> = identity.clone();
     let origins: Arc<dyn AllowedOrigins> = identity;
@@ -105,12 +114,21 @@ pub fn app(settings: &Settings, ctx: &Ctx, role: Role, workers: Workers) -> BoxE
         // Titles stand in the committed documents; these services only route.
         routes = routes
             .nest_no_strip("/v2", OpenApiService::new(http::document::Described(v2::api()), "", ""))
-            .nest_no_strip("/v1", OpenApiService::new(http::document::Described(auth_v1::api()), "", ""));
+            .nest_no_strip(
+                "/v1",
+                OpenApiService::new(http::document::Described(auth_v1::api()), "", ""),
+            );
     }
     let ready = ctx.clone();
     let routes = routes
-        .at("/health/live", get(make_sync(|_| answer(StatusCode::OK, &json!({ "status": "ok" })))))
-        .at("/health/ready", get(make(move |_| health(ready.clone(), workers.clone()))))
+        .at(
+            "/health/live",
+            get(make_sync(|_| answer(StatusCode::OK, &json!({ "status": "ok" })))),
+        )
+        .at(
+            "/health/ready",
+            get(make(move |_| health(ready.clone(), workers.clone()))),
+        )
         .at("/metrics", get(metrics_page()))
         .data(identify)
         .data(ctx.clone());
@@ -134,14 +152,19 @@ fn metrics_page() -> impl Endpoint<Output = Response> {
     make_sync(move |_| match &handle {
         Some(handle) => {
             handle.run_upkeep();
-            Response::builder().content_type("text/plain; version=0.0.4; charset=utf-8").body(handle.render())
+            Response::builder()
+                .content_type("text/plain; version=0.0.4; charset=utf-8")
+                .body(handle.render())
         }
         None => StatusCode::SERVICE_UNAVAILABLE.into(),
     })
 }
 
 fn answer(status: StatusCode, body: &Value) -> Response {
-    Response::builder().status(status).content_type("application/json").body(body.to_string())
+    Response::builder()
+        .status(status)
+        .content_type("application/json")
+        .body(body.to_string())
 }
 
 /// Whether the service can do its work: the database answers, and no chain is stopped or far behind.
@@ -165,9 +188,16 @@ async fn health(ctx: Ctx, workers: Workers) -> Response {
         };
         chains.insert(network.id().to_owned(), shown);
     }
-    let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let status = if is_ready {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    };
     let database = if is_database_up { "ok" } else { "unavailable" };
-    answer(status, &json!({ "status": if is_ready { "ready" } else { "not ready" }, "database": database, "chains": chains }))
+    answer(
+        status,
+        &json!({ "status": if is_ready { "ready" } else { "not ready" }, "database": database, "chains": chains }),
+    )
 }
 
 fn delivery_options(settings: &Settings) -> deliver_webhooks::Options {
@@ -178,7 +208,10 @@ fn delivery_options(settings: &Settings) -> deliver_webhooks::Options {
 }
 
 fn polls(settings: &Settings) -> watch_chains::Polls {
-    settings.networks().map(|(network, chain)| (network, Duration::from_millis(chain.poll_ms))).collect()
+    settings
+        .networks()
+        .map(|(network, chain)| (network, Duration::from_millis(chain.poll_ms)))
+        .collect()
 }
 
 fn server_options(settings: &Settings) -> server::ServerOptions {

@@ -239,7 +239,10 @@ impl Catalogue {
         match self.find(text) {
             Some(currency) => vec![currency.id.clone()],
             None => {
-                let same = self.currencies.iter().filter(|currency| currency.symbol.eq_ignore_ascii_case(text));
+                let same = self
+                    .currencies
+                    .iter()
+                    .filter(|currency| currency.symbol.eq_ignore_ascii_case(text));
                 same.map(|currency| currency.id.clone()).collect()
             }
         }

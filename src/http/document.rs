@@ -317,9 +317,16 @@ fn tidy(schema: &mut Value, nullable: &mut BTreeSet<String>) {
 
 /// Doc comments of members end with their example; in the document it stands in its own keyword.
 fn take_example(object: &mut Map<String, Value>) {
-    let Some(description) = object.get("description").and_then(Value::as_str) else { return };
-    let Some((text, example)) = description.split_once("Example: `") else { return };
-    let example = example.trim_end_matches(['.', '\n', ' ']).trim_end_matches('`').to_owned();
+    let Some(description) = object.get("description").and_then(Value::as_str) else {
+        return;
+    };
+    let Some((text, example)) = description.split_once("Example: `") else {
+        return;
+    };
+    let example = example
+        .trim_end_matches(['.', '\n', ' '])
+        .trim_end_matches('`')
+        .to_owned();
     let text = text.trim_end().to_owned();
     // Texts are taken as they stand, everything else is JSON.
     let value = match object.get("type").and_then(Value::as_str) {

@@ -33,21 +33,30 @@ impl Page {
     /// Builds the numbers, which stay far below what a double holds exactly.
     #[expect(clippy::cast_precision_loss, reason = "row counts stay far below 2^52")]
     pub fn new(total: u64, limit: u64, offset: u64, has_more: bool) -> Self {
-        Self { total: total as f64, limit: limit as f64, offset: offset as f64, has_more }
+        Self {
+            total: total as f64,
+            limit: limit as f64,
+            offset: offset as f64,
+            has_more,
+        }
     }
 }
 
 /// Reads `limit` and `offset`.
-pub fn limit_offset(
-    limit: Checked<LimitText>,
-    offset: Checked<OffsetText>,
-    checks: &mut Checks,
-) -> (u64, u64) {
-    let limit = if limit.is_given() { limit.take("limit", checks).map(|text| u64::from(text.number())) } else { Some(LIMIT_DEFAULT) };
+pub fn limit_offset(limit: Checked<LimitText>, offset: Checked<OffsetText>, checks: &mut Checks) -> (u64, u64) {
+    let limit = if limit.is_given() {
+        limit.take("limit", checks).map(|text| u64::from(text.number()))
+    } else {
+        Some(LIMIT_DEFAULT)
+    };
     if limit.is_some_and(|limit| !(1..=LIMIT_MAX).contains(&limit)) {
         checks.fail("limit", format!("must be a whole number from 1 to {LIMIT_MAX}"));
     }
-    let offset = if offset.is_given() { offset.take("offset", checks).map(|text| u64::from(text.number())) } else { Some(0) };
+    let offset = if offset.is_given() {
+        offset.take("offset", checks).map(|text| u64::from(text.number()))
+    } else {
+        Some(0)
+    };
     if offset.is_some_and(|offset| offset > OFFSET_MAX) {
         checks.fail("offset", format!("must be a whole number from 0 to {OFFSET_MAX}"));
     }

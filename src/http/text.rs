@@ -7,6 +7,7 @@ macro_rules! text {
         $(#[$doc:meta])*
         $name:ident {
             pattern: $pattern:literal,
+            $(length_min: $length_min:literal,)?
             length_max: $length_max:literal,
             $(format: $format:literal,)?
             example: $example:literal,
@@ -74,6 +75,7 @@ macro_rules! text {
                 let mut schema = poem_openapi::registry::MetaSchema::new("string");
                 schema.title = Some($hint.to_owned());
                 schema.pattern = Some($pattern.to_owned());
+                $(schema.min_length = Some($length_min);)?
                 schema.max_length = Some($length_max);
                 schema.example = Some($example.into());
                 $(schema.format = Some($format);)?

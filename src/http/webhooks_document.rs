@@ -115,7 +115,10 @@ pub fn event_schemas() -> Vec<(String, String)> {
         let mut generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
         let mut schema = (kind.schema)(&mut generator);
         let definitions = generator.take_definitions(true);
-        schema.insert("$schema".to_owned(), json!("https://json-schema.org/draft/2020-12/schema"));
+        schema.insert(
+            "$schema".to_owned(),
+            json!("https://json-schema.org/draft/2020-12/schema"),
+        );
         if !definitions.is_empty() {
             schema.insert("$defs".to_owned(), definitions.into());
         }

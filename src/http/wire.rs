@@ -74,6 +74,7 @@ text! {
     /// Reference that a merchant chose.
     MerchantReference {
         pattern: r"^[^\x00-\x1f\x7f]{1,255}$",
+        length_min: 1,
         length_max: 255,
         example: "order-1042",
         hint: "must be a text of 1 to 255 characters without control characters",

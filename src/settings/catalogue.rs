@@ -50,11 +50,18 @@ struct ContractRow {
 /// Errors: a contract or token override that names nothing known, or is no address.
 pub fn load(settings: &Settings) -> anyhow::Result<Catalogue> {
     let file: File = serde_json::from_str(CATALOGUE).context("catalogue file")?;
-    let mut currencies = file.currencies.into_iter().map(currency).collect::<anyhow::Result<Vec<_>>>()?;
+    let mut currencies = file
+        .currencies
+        .into_iter()
+        .map(currency)
+        .collect::<anyhow::Result<Vec<_>>>()?;
     let mut contracts = HashMap::new();
     for (network, rows) in file.contracts {
         let network = Network::from_id(&network).with_context(|| format!("catalogue: unknown network {network}"))?;
-        contracts.insert(network, rows.into_iter().map(contract).collect::<anyhow::Result<Vec<_>>>()?);
+        contracts.insert(
+            network,
+            rows.into_iter().map(contract).collect::<anyhow::Result<Vec<_>>>()?,
+        );
     }
     let mut enabled = BTreeSet::new();
     for (network, chain) in settings.networks() {
@@ -94,9 +101,15 @@ fn currency(row: CurrencyRow) -> anyhow::Result<Currency> {
 }
 
 fn contract(row: ContractRow) -> anyhow::Result<KnownContract> {
-    let kind = ContractKind::from_name(&row.name).with_context(|| format!("catalogue: unknown contract {}", row.name))?;
+    let kind =
+        ContractKind::from_name(&row.name).with_context(|| format!("catalogue: unknown contract {}", row.name))?;
     let address = Address::parse(&row.address).with_context(|| format!("catalogue: address of {}", row.name))?;
-    Ok(KnownContract { kind, address, creation_block: row.creation_block, is_default: row.default })
+    Ok(KnownContract {
+        kind,
+        address,
+        creation_block: row.creation_block,
+        is_default: row.default,
+    })
 }
 
 /// An overridden contract replaces every version of its kind.
@@ -109,12 +122,20 @@ fn override_contracts(network: Network, chain: &ChainSettings, known: &mut Vec<K
     for (name, address) in &chain.contracts {
         let kind = ContractKind::from_name(name).with_context(|| {
             let names: Vec<_> = ContractKind::ALL.iter().map(|kind| kind.name()).collect();
-            format!("chains.{network}.contracts.{name}: not a known contract; known are {}", names.join(", "))
+            format!(
+                "chains.{network}.contracts.{name}: not a known contract; known are {}",
+                names.join(", ")
+            )
         })?;
         let address = Address::parse_on(address, network)
             .map_err(|error| anyhow::anyhow!("chains.{network}.contracts.{name}: {error}"))?;
         let creation_block = chain.start_block.unwrap_or(0);
-        known.push(KnownContract { kind, address, creation_block, is_default: true });
+        known.push(KnownContract {
+            kind,
+            address,
+            creation_block,
+            is_default: true,
+        });
     }
     Ok(())
 }
@@ -126,7 +147,9 @@ fn override_tokens(network: Network, chain: &ChainSettings, currencies: &mut [Cu
         let currency = currencies
             .iter_mut()
             .find(|currency| currency.network == Some(network) && currency.symbol.eq_ignore_ascii_case(symbol))
-            .with_context(|| format!("chains.{network}.tokens.{symbol}: no such token in the catalogue of {network}"))?;
+            .with_context(|| {
+                format!("chains.{network}.tokens.{symbol}: no such token in the catalogue of {network}")
+            })?;
         let old_hash = currency.hash.to_lowercase();
         for hash in currency.conversion_paths.values_mut().flatten() {
             if hash.to_lowercase() == old_hash {

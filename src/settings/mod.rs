@@ -53,7 +53,9 @@ pub struct DatabaseSettings {
 
 impl Default for DatabaseSettings {
     fn default() -> Self {
-        Self { url: "sqlite:./data/prs.db".to_owned() }
+        Self {
+            url: "sqlite:./data/prs.db".to_owned(),
+        }
     }
 }
 
@@ -172,7 +174,12 @@ pub struct WebhookSettings {
 
 impl Default for WebhookSettings {
     fn default() -> Self {
-        Self { header_prefix: "x-service".to_owned(), allow_loopback: None, concurrency: 256, concurrency_per_endpoint: 16 }
+        Self {
+            header_prefix: "x-service".to_owned(),
+            allow_loopback: None,
+            concurrency: 256,
+            concurrency_per_endpoint: 16,
+        }
     }
 }
 
@@ -188,7 +195,10 @@ pub struct BrandSettings {
 
 impl Default for BrandSettings {
     fn default() -> Self {
-        Self { processor_crypto: "service-network".to_owned(), processor_fiat: "service-tech".to_owned() }
+        Self {
+            processor_crypto: "service-network".to_owned(),
+            processor_fiat: "service-tech".to_owned(),
+        }
     }
 }
 
@@ -202,7 +212,9 @@ pub struct ConversionSettings {
 
 impl Default for ConversionSettings {
     fn default() -> Self {
-        Self { slippage_basis_points: 100 }
+        Self {
+            slippage_basis_points: 100,
+        }
     }
 }
 
@@ -227,10 +239,12 @@ impl Settings {
             None => figment.merge(Toml::file_exact(PathBuf::from(DEFAULT_FILE))),
         };
         // Only names with a section are settings; PRS_ANVIL and its like are for tools.
-        let environment = Env::prefixed("PRS_").filter(|key| key.as_str().contains("__")).map(|key| {
-            let key = key.as_str().to_lowercase().replace("__", ".");
-            key.replace("chains.arbitrum_one.", "chains.arbitrum-one.").into()
-        });
+        let environment = Env::prefixed("PRS_")
+            .filter(|key| key.as_str().contains("__"))
+            .map(|key| {
+                let key = key.as_str().to_lowercase().replace("__", ".");
+                key.replace("chains.arbitrum_one.", "chains.arbitrum-one.").into()
+            });
         let settings: Self = figment.merge(environment).extract().map_err(|error| explain(&error))?;
         settings.validate()?;
         Ok(settings)
@@ -238,7 +252,9 @@ impl Settings {
 
     /// The configured networks. Call it on validated settings; unknown names are skipped.
     pub fn networks(&self) -> impl Iterator<Item = (Network, &ChainSettings)> {
-        self.chains.iter().filter_map(|(id, chain)| Network::from_id(id).map(|network| (network, chain)))
+        self.chains
+            .iter()
+            .filter_map(|(id, chain)| Network::from_id(id).map(|network| (network, chain)))
     }
 
     /// Checks what types cannot say.
@@ -263,9 +279,11 @@ impl Settings {
                 bail!("chains.{id}.rpc_urls: Tron is reached over chains.tron.api_url");
             }
         }
-        for (name, url) in
-            [("public_url", &self.http.public_url), ("auth_url", &self.http.auth_url), ("pay_url", &self.http.pay_url)]
-        {
+        for (name, url) in [
+            ("public_url", &self.http.public_url),
+            ("auth_url", &self.http.auth_url),
+            ("pay_url", &self.http.pay_url),
+        ] {
             if let Some(url) = url {
                 url::Url::parse(url).with_context(|| format!("http.{name}: must be an absolute address"))?;
             }
@@ -282,7 +300,10 @@ impl Settings {
 
     /// Where clients reach the service.
     pub fn public_url(&self) -> String {
-        self.http.public_url.clone().unwrap_or_else(|| format!("http://{}", self.http.listen))
+        self.http
+            .public_url
+            .clone()
+            .unwrap_or_else(|| format!("http://{}", self.http.listen))
     }
 
     /// Where clients reach the authentication service.
@@ -296,7 +317,10 @@ impl Settings {
 
     /// Where payers find the payment page.
     pub fn pay_url(&self) -> String {
-        self.http.pay_url.clone().unwrap_or_else(|| format!("{}/pay", self.public_url()))
+        self.http
+            .pay_url
+            .clone()
+            .unwrap_or_else(|| format!("{}/pay", self.public_url()))
     }
 
     /// Whether loopback endpoints are accepted.
@@ -334,8 +358,16 @@ fn explain(error: &figment::Error) -> anyhow::Error {
         .into_iter()
         .map(|one| {
             let name = one.path.join(".");
-            let place = one.metadata.as_ref().map(|metadata| format!(" ({})", metadata.name)).unwrap_or_default();
-            if name.is_empty() { format!("{}{place}", one.kind) } else { format!("{name}: {}{place}", one.kind) }
+            let place = one
+                .metadata
+                .as_ref()
+                .map(|metadata| format!(" ({})", metadata.name))
+                .unwrap_or_default();
+            if name.is_empty() {
+                format!("{}{place}", one.kind)
+            } else {
+                format!("{name}: {}{place}", one.kind)
+            }
         })
         .collect();
     anyhow::anyhow!("settings: {}", lines.join("; "))

@@ -34,7 +34,11 @@ fn rows(text: &mut String, section: &str, schema: &Value, defaults: &Value) {
             Value::String(text) => format!("`{text}`"),
             other => format!("`{other}`"),
         };
-        let meaning = property["description"].as_str().unwrap_or_default().replace('\n', " ").replace('|', "\\|");
+        let meaning = property["description"]
+            .as_str()
+            .unwrap_or_default()
+            .replace('\n', " ")
+            .replace('|', "\\|");
         // Writing to a String cannot fail.
         let _ = writeln!(text, "| `{section}.{name}` | {default} | {meaning} |");
     }
@@ -45,5 +49,8 @@ fn properties(schema: &Value) -> impl Iterator<Item = (&String, &Value)> {
 }
 
 fn resolve<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
-    schema["$ref"].as_str().and_then(|pointer| root.pointer(pointer.trim_start_matches('#'))).unwrap_or(schema)
+    schema["$ref"]
+        .as_str()
+        .and_then(|pointer| root.pointer(pointer.trim_start_matches('#')))
+        .unwrap_or(schema)
 }

@@ -266,3 +266,22 @@ pub async fn set_state(
     }
     Ok(changed)
 }
+
+/// Notes that everything that was only seen from one height to another, both included, is final now.
+pub async fn finalise_range(
+    conn: &impl ConnectionTrait,
+    network: Network,
+    from: u64,
+    to: u64,
+) -> Result<u64, StoreError> {
+    let from: i64 = columns::number("block_number", from)?;
+    let to: i64 = columns::number("block_number", to)?;
+    let result = Entity::update_many()
+        .col_expr(Column::State, Expr::value(ObservationState::Final.wire()))
+        .filter(Column::Network.eq(network.id()))
+        .filter(Column::BlockNumber.between(from, to))
+        .filter(Column::State.eq(ObservationState::Seen.wire()))
+        .exec(conn)
+        .await?;
+    Ok(result.rows_affected)
+}

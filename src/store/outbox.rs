@@ -215,6 +215,31 @@ pub async fn claim_due_except(
     Ok(claimed)
 }
 
+/// Claims the deliveries of one event, for a caller that sends them itself.
+pub async fn claim_event(
+    conn: &impl ConnectionTrait,
+    event: &EventId,
+    lease_until: DateTime<Utc>,
+    lease_token: &str,
+) -> Result<Vec<ClaimedDelivery>, StoreError> {
+    deliveries::Entity::update_many()
+        .col_expr(Column::LeaseUntil, Expr::value(lease_until))
+        .col_expr(Column::LeaseToken, Expr::value(lease_token))
+        .filter(is_queued())
+        .filter(Column::EventId.eq(event.as_str()))
+        .exec(conn)
+        .await?;
+    let ids: Vec<String> = deliveries::Entity::find()
+        .select_only()
+        .column(Column::Id)
+        .filter(Column::EventId.eq(event.as_str()))
+        .filter(Column::LeaseToken.eq(lease_token))
+        .into_tuple()
+        .all(conn)
+        .await?;
+    load_claimed(conn, &ids, lease_token).await
+}
+
 /// What sending needs of the claimed deliveries whose endpoint is active, the longest waiting first.
 async fn load_claimed(
     conn: &impl ConnectionTrait,

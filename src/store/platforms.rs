@@ -60,3 +60,12 @@ pub async fn list(conn: &impl ConnectionTrait) -> Result<Vec<Platform>, StoreErr
         .await?;
     Ok(rows.into_iter().map(Platform::from).collect())
 }
+
+/// Whether there is such a tenant.
+pub async fn exists(conn: &impl ConnectionTrait, id: &PlatformId) -> Result<bool, StoreError> {
+    Ok(Entity::find()
+        .filter(Column::Id.eq(id.as_str()))
+        .one(conn)
+        .await?
+        .is_some())
+}

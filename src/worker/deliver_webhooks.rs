@@ -40,9 +40,10 @@ struct Turns {
 impl Turns {
     /// The next delivery whose endpoint has room; those of a full endpoint keep their place.
     fn next(&mut self, per_endpoint: usize) -> Option<ClaimedDelivery> {
-        let position = self.waiting.iter().position(|delivery| {
-            self.in_flight.get(&delivery.endpoint).copied().unwrap_or(0) < per_endpoint
-        })?;
+        let position = self
+            .waiting
+            .iter()
+            .position(|delivery| self.in_flight.get(&delivery.endpoint).copied().unwrap_or(0) < per_endpoint)?;
         let delivery = self.waiting.remove(position)?;
         *self.in_flight.entry(delivery.endpoint.clone()).or_default() += 1;
         Some(delivery)
@@ -115,9 +116,10 @@ async fn claim(ctx: &Ctx, room: usize, turns: &mut Turns) -> (bool, Duration) {
 /// Time until the next delivery is due, at most the idle pause.
 async fn until_due(ctx: &Ctx) -> Duration {
     match deliver::next_due(ctx).await {
-        Ok(Some(due)) => {
-            (due - ctx.clock.now()).to_std().unwrap_or(Duration::ZERO).clamp(Duration::from_millis(1), IDLE_PAUSE)
-        }
+        Ok(Some(due)) => (due - ctx.clock.now())
+            .to_std()
+            .unwrap_or(Duration::ZERO)
+            .clamp(Duration::from_millis(1), IDLE_PAUSE),
         Ok(None) => IDLE_PAUSE,
         Err(_) => FAILURE_PAUSE,
     }
@@ -135,7 +137,11 @@ async fn record(ctx: &Ctx, sending: &mut JoinSet<Tried>, turns: &mut Turns, firs
             }
             Err(error) => tracing::error!(%error, "a delivery task ended without a result; its lease ends by itself"),
         }
-        next = if batch.len() < RECORD_BATCH { sending.try_join_next() } else { None };
+        next = if batch.len() < RECORD_BATCH {
+            sending.try_join_next()
+        } else {
+            None
+        };
     }
     if let Err(error) = deliver::record(ctx, &batch).await {
         // The receivers may have the events already; after the lease they are sent again with the same identity.

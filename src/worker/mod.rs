@@ -14,11 +14,23 @@ pub struct Workers {
 }
 
 /// Starts every worker; they end when `stop` is cancelled, after handing back what they hold.
-pub fn start(ctx: &Ctx, options: deliver_webhooks::Options, polls: watch_chains::Polls, stop: &CancellationToken, tasks: &TaskTracker) -> Workers {
+pub fn start(
+    ctx: &Ctx,
+    options: deliver_webhooks::Options,
+    polls: watch_chains::Polls,
+    stop: &CancellationToken,
+    tasks: &TaskTracker,
+) -> Workers {
     let workers = Workers::default();
     for (network, chain) in ctx.chains.iter() {
         let poll = polls.get(network).copied().unwrap_or(watch_chains::POLL_DEFAULT);
-        tasks.spawn(watch_chains::run(ctx.clone(), chain.clone(), poll, workers.positions.clone(), stop.clone()));
+        tasks.spawn(watch_chains::run(
+            ctx.clone(),
+            chain.clone(),
+            poll,
+            workers.positions.clone(),
+            stop.clone(),
+        ));
     }
     tasks.spawn(deliver_webhooks::run(ctx.clone(), options, stop.clone()));
     workers

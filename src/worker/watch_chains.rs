@@ -65,7 +65,11 @@ pub async fn run(ctx: Ctx, chain: Arc<dyn Chain>, poll: Duration, positions: Pos
                 failures = 0;
                 gauge(network, &position);
                 positions.set(network, Standing::Following(position));
-                if position.moved && position.seen < position.head.number { Duration::ZERO } else { poll }
+                if position.moved && position.seen < position.head.number {
+                    Duration::ZERO
+                } else {
+                    poll
+                }
             }
             Ok(Step::Halted(reason)) => {
                 positions.set(network, Standing::Halted(reason));
@@ -87,11 +91,17 @@ pub async fn run(ctx: Ctx, chain: Arc<dyn Chain>, poll: Duration, positions: Pos
 
 fn gauge(network: Network, position: &Position) {
     let blocks = |name: &'static str, number: u64| {
-        #[expect(clippy::cast_precision_loss, reason = "gauges are floats; block numbers stay far below 2^52")]
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "gauges are floats; block numbers stay far below 2^52"
+        )]
         metrics::gauge!(name, "network" => network.id()).set(number as f64);
     };
     blocks("prs_chain_head", position.head.number);
     blocks("prs_chain_seen", position.seen);
     blocks("prs_chain_confirmed", position.confirmed);
-    blocks("prs_chain_lag_blocks", position.head.number.saturating_sub(position.seen));
+    blocks(
+        "prs_chain_lag_blocks",
+        position.head.number.saturating_sub(position.seen),
+    );
 }

@@ -19,8 +19,14 @@ fn names(answer: &Answer, field: &str) {
     assert_eq!(json["error"], "Bad Request");
     assert!(json["message"].is_string());
     let errors = json["errors"].as_array().unwrap_or_else(|| panic!("errors in {json}"));
-    let found = errors.iter().find(|error| error["field"] == field).unwrap_or_else(|| panic!("{field} in {json}"));
-    assert!(found["message"].as_str().is_some_and(|message| message.len() > 8), "{found}");
+    let found = errors
+        .iter()
+        .find(|error| error["field"] == field)
+        .unwrap_or_else(|| panic!("{field} in {json}"));
+    assert!(
+        found["message"].as_str().is_some_and(|message| message.len() > 8),
+        "{found}"
+    );
 }
 
 #[tokio::test]
@@ -51,10 +57,22 @@ async fn a_wrong_value_is_named_with_its_field() {
         ("paymentCurrency", "paymentCurrency", json!("USDT-tron")),
         ("reference", "reference", json!("")),
         ("reference", "reference", json!(long)),
-        ("recurrence", "recurrence.startDate", json!({ "startDate": "2020-01-01", "frequency": "DAILY" })),
-        ("recurrence", "recurrence.frequency", json!({ "startDate": "2030-01-01", "frequency": "HOURLY" })),
+        (
+            "recurrence",
+            "recurrence.startDate",
+            json!({ "startDate": "2020-01-01", "frequency": "DAILY" }),
+        ),
+        (
+            "recurrence",
+            "recurrence.frequency",
+            json!({ "startDate": "2030-01-01", "frequency": "HOURLY" }),
+        ),
         ("customerInfo", "customerInfo.email", json!({ "email": "no-address" })),
-        ("customerInfo", "customerInfo.address.country", json!({ "address": { "country": "GBR" } })),
+        (
+            "customerInfo",
+            "customerInfo.address.country",
+            json!({ "address": { "country": "GBR" } }),
+        ),
         ("isCryptoToFiatAvailable", "isCryptoToFiatAvailable", json!(true)),
         ("isCryptoToFiatAvailable", "isCryptoToFiatAvailable", json!("true")),
     ];
@@ -96,17 +114,54 @@ async fn six_decimals_are_six_decimals() {
 async fn every_wrong_field_is_named_at_once() {
     let app = TestApp::start().await;
     let input = json!({ "payee": 7, "amount": "0x1", "invoiceCurrency": "", "customerInfo": { "email": "no" } });
-    let mut fields = app.post("/v2/request").with_key().json(&input).send().await.wrong_fields();
+    let mut fields = app
+        .post("/v2/request")
+        .with_key()
+        .json(&input)
+        .send()
+        .await
+        .wrong_fields();
     fields.sort();
-    assert_eq!(fields, ["amount", "customerInfo.email", "invoiceCurrency", "payee", "paymentCurrency"]);
+    assert_eq!(
+        fields,
+        [
+            "amount",
+            "customerInfo.email",
+            "invoiceCurrency",
+            "payee",
+            "paymentCurrency"
+        ]
+    );
     let input = json!({ "payee": "0x0000000000000000000000000000000000000000", "amount": "0", "invoiceCurrency": "A", "paymentCurrency": "B" });
-    let mut fields = app.post("/v2/request").with_key().json(&input).send().await.wrong_fields();
+    let mut fields = app
+        .post("/v2/request")
+        .with_key()
+        .json(&input)
+        .send()
+        .await
+        .wrong_fields();
     fields.sort();
     assert_eq!(fields, ["amount", "invoiceCurrency", "payee", "paymentCurrency"]);
     let query = "txHash=0x1&walletAddress=x&type=gift&fromDate=yesterday&toDate=2026-01-01&limit=101&offset=-1";
-    let mut fields = app.get(&format!("/v2/payments?{query}")).with_key().send().await.wrong_fields();
+    let mut fields = app
+        .get(&format!("/v2/payments?{query}"))
+        .with_key()
+        .send()
+        .await
+        .wrong_fields();
     fields.sort();
-    assert_eq!(fields, ["fromDate", "limit", "offset", "toDate", "txHash", "type", "walletAddress"]);
+    assert_eq!(
+        fields,
+        [
+            "fromDate",
+            "limit",
+            "offset",
+            "toDate",
+            "txHash",
+            "type",
+            "walletAddress"
+        ]
+    );
 }
 
 #[tokio::test]
@@ -121,17 +176,43 @@ async fn a_search_is_checked() {
         ("reference=a&offset=10001".to_owned(), "offset"),
         ("reference=a&fromDate=2026-02-30T00:00:00Z".to_owned(), "fromDate"),
         ("reference=a&toDate=2026-01-01T00:00:00%2B01:00".to_owned(), "toDate"),
-        ("walletAddress=0x70997970c51812dc3A010C7d01b50e0d17dc79C8".to_owned(), "walletAddress"),
+        (
+            "walletAddress=0x70997970c51812dc3A010C7d01b50e0d17dc79C8".to_owned(),
+            "walletAddress",
+        ),
     ] {
-        names(&app.get(&format!("/v2/payments?{query}")).with_key().send().await, field);
+        names(
+            &app.get(&format!("/v2/payments?{query}")).with_key().send().await,
+            field,
+        );
     }
     let order = "reference=a&fromDate=2026-01-02T00:00:00Z&toDate=2026-01-01T00:00:00Z";
-    let answer = app.get(&format!("/v2/payments?{order}")).with_key().send().await.expect(400);
-    assert_eq!(answer["errors"][0], json!({ "field": "toDate", "message": "toDate must be after or equal to fromDate" }));
-    for query in ["", "limit=5", "fromDate=2026-01-01T00:00:00Z&toDate=2026-01-02T00:00:00Z"] {
-        let answer = app.get(&format!("/v2/payments?{query}")).with_key().send().await.expect(400);
+    let answer = app
+        .get(&format!("/v2/payments?{order}"))
+        .with_key()
+        .send()
+        .await
+        .expect(400);
+    assert_eq!(
+        answer["errors"][0],
+        json!({ "field": "toDate", "message": "toDate must be after or equal to fromDate" })
+    );
+    for query in [
+        "",
+        "limit=5",
+        "fromDate=2026-01-01T00:00:00Z&toDate=2026-01-02T00:00:00Z",
+    ] {
+        let answer = app
+            .get(&format!("/v2/payments?{query}"))
+            .with_key()
+            .send()
+            .await
+            .expect(400);
         assert_eq!(answer["message"], "Validation failed");
-        assert_eq!(answer["errors"][0]["message"], "At least one search parameter must be provided");
+        assert_eq!(
+            answer["errors"][0]["message"],
+            "At least one search parameter must be provided"
+        );
     }
 }
 
@@ -145,14 +226,26 @@ async fn calldata_parameters_are_checked() {
         ("amount=1.0000000000000000001", "amount"),
         ("feePercentage=1", "feeAddress"),
         ("feeAddress=0x90F79bf6EB2c4f870365E785982E1f101E93b906", "feePercentage"),
-        ("feePercentage=100.01&feeAddress=0x90F79bf6EB2c4f870365E785982E1f101E93b906", "feePercentage"),
-        ("feePercentage=1&feeAddress=0x0000000000000000000000000000000000000000", "feeAddress"),
+        (
+            "feePercentage=100.01&feeAddress=0x90F79bf6EB2c4f870365E785982E1f101E93b906",
+            "feePercentage",
+        ),
+        (
+            "feePercentage=1&feeAddress=0x0000000000000000000000000000000000000000",
+            "feeAddress",
+        ),
         ("chain=BASE", "token"),
         ("token=USDC", "chain"),
         ("chain=BASE&token=USDC", "chain"),
         ("clientUserId=me", "clientUserId"),
     ] {
-        names(&app.get(&format!("/v2/request/{id}/pay?{query}")).with_key().send().await, field);
+        names(
+            &app.get(&format!("/v2/request/{id}/pay?{query}"))
+                .with_key()
+                .send()
+                .await,
+            field,
+        );
     }
     let unknown = app.get("/v2/request/01ff/pay").with_key().send().await;
     assert!(unknown.status == 404 || unknown.status == 400, "{}", unknown.text);
@@ -163,17 +256,35 @@ async fn bodies_that_are_no_json_object_are_refused() {
     let app = TestApp::start().await;
     let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
     let nested = format!("{{\"payee\":{deep}}}");
-    for text in ["", "{", "[]", "null", "\"text\"", nested.as_str(), "{\"amount\":\"1\",\"amount\":\"2\"}", "{\"a\":1}x"] {
+    for text in [
+        "",
+        "{",
+        "[]",
+        "null",
+        "\"text\"",
+        nested.as_str(),
+        "{\"amount\":\"1\",\"amount\":\"2\"}",
+        "{\"a\":1}x",
+    ] {
         let answer = app.post("/v2/request").with_key().text(text).send().await;
         assert_eq!(answer.status, 400, "{text}: {}", answer.text);
         assert_eq!(answer.json()["error"], "Bad Request");
     }
-    let twice = app.post("/v2/request").with_key().text("{\"amount\":\"1\",\"amount\":\"2\"}").send().await;
+    let twice = app
+        .post("/v2/request")
+        .with_key()
+        .text("{\"amount\":\"1\",\"amount\":\"2\"}")
+        .send()
+        .await;
     assert!(twice.text.contains("amount"), "the key is named: {}", twice.text);
     let large = json!({ "reference": "x".repeat(2_000_000) });
     let answer = app.post("/v2/request").with_key().json(&large).send().await;
     assert_eq!(answer.expect(413)["error"], "Payload Too Large");
-    let form = app.post("/v2/request").with_key().json(&body()).header("content-type", "text/plain");
+    let form = app
+        .post("/v2/request")
+        .with_key()
+        .json(&body())
+        .header("content-type", "text/plain");
     assert!(matches!(form.send().await.status, 201 | 400));
 }
 
@@ -182,31 +293,73 @@ async fn credentials_are_asked_for_and_checked() {
     let app = TestApp::start().await;
     let none = app.get("/v2/currencies").send().await;
     assert_eq!(none.expect(401)["error"], "Unauthorized");
-    app.get("/v2/currencies").header("x-api-key", "sk_unknown").send().await.expect(401);
-    app.get("/v2/currencies").header("x-client-id", "cli_unknown").send().await.expect(401);
+    app.get("/v2/currencies")
+        .header("x-api-key", "sk_unknown")
+        .send()
+        .await
+        .expect(401);
+    app.get("/v2/currencies")
+        .header("x-client-id", "cli_unknown")
+        .send()
+        .await
+        .expect(401);
     app.get("/v2/client-ids").with_client().send().await.expect(401);
     let page = app.page_client.clone();
     let missing = app.get("/v2/currencies").header("x-client-id", &page).send().await;
     assert_eq!(missing.expect(401)["message"], "Origin header is required");
-    for origin in ["http://localhost:3001", "https://localhost:3000", "http://evil-localhost:3000", "null", "http://localhost:3000.evil.com"] {
-        let foreign = app.get("/v2/currencies").header("x-client-id", &page).header("origin", origin).send().await;
+    for origin in [
+        "http://localhost:3001",
+        "https://localhost:3000",
+        "http://evil-localhost:3000",
+        "null",
+        "http://localhost:3000.evil.com",
+    ] {
+        let foreign = app
+            .get("/v2/currencies")
+            .header("x-client-id", &page)
+            .header("origin", origin)
+            .send()
+            .await;
         assert_eq!(foreign.status, 403, "{origin}");
     }
-    let good = app.get("/v2/currencies").header("x-client-id", &page).header("origin", "http://localhost:3000").send().await;
+    let good = app
+        .get("/v2/currencies")
+        .header("x-client-id", &page)
+        .header("origin", "http://localhost:3000")
+        .send()
+        .await;
     good.expect(200);
-    assert_eq!(good.header("access-control-allow-origin"), Some("http://localhost:3000"));
-    assert!(good.header("vary").is_some_and(|vary| vary.to_lowercase().contains("origin")));
+    assert_eq!(
+        good.header("access-control-allow-origin"),
+        Some("http://localhost:3000")
+    );
+    assert!(
+        good.header("vary")
+            .is_some_and(|vary| vary.to_lowercase().contains("origin"))
+    );
 }
 
 #[tokio::test]
 async fn a_revoked_key_is_refused_and_two_keys_live_side_by_side() {
     let app = TestApp::start().await;
-    let keys = &prs::flows::platforms::api_keys::create(&app.ctx, &app.platform, Some("second")).await.expect("a key");
-    app.get("/v2/currencies").header("x-api-key", keys.1.reveal()).send().await.expect(200);
+    let keys = &prs::flows::platforms::api_keys::create(&app.ctx, &app.platform, Some("second"))
+        .await
+        .expect("a key");
+    app.get("/v2/currencies")
+        .header("x-api-key", keys.1.reveal())
+        .send()
+        .await
+        .expect(200);
     app.get("/v2/currencies").with_key().send().await.expect(200);
-    prs::flows::platforms::api_keys::revoke(&app.ctx, &keys.0).await.expect("revoked");
+    prs::flows::platforms::api_keys::revoke(&app.ctx, &keys.0)
+        .await
+        .expect("revoked");
     let app = app.restarted().await;
-    app.get("/v2/currencies").header("x-api-key", keys.1.reveal()).send().await.expect(401);
+    app.get("/v2/currencies")
+        .header("x-api-key", keys.1.reveal())
+        .send()
+        .await
+        .expect(401);
     app.get("/v2/currencies").with_key().send().await.expect(200);
 }
 
@@ -214,7 +367,10 @@ async fn a_revoked_key_is_refused_and_two_keys_live_side_by_side() {
 async fn unknown_routes_and_methods_have_the_same_body() {
     let app = TestApp::start().await;
     let unknown = app.get("/v2/nowhere").send().await;
-    assert_eq!(unknown.expect(404), json!({ "statusCode": 404.0, "message": "Cannot GET /v2/nowhere", "error": "Not Found", "requestId": unknown.json()["requestId"] }));
+    assert_eq!(
+        unknown.expect(404),
+        json!({ "statusCode": 404.0, "message": "Cannot GET /v2/nowhere", "error": "Not Found", "requestId": unknown.json()["requestId"] })
+    );
     let method = app.call(Method::DELETE, "/v2/request").send().await;
     assert_eq!(method.expect(405)["error"], "Method Not Allowed");
     let allow = method.header("allow").expect("Allow");

@@ -7,17 +7,32 @@ use serde_json::{Value, json};
 async fn a_client_id_is_created_and_listed_without_its_details() {
     let app = TestApp::start().await;
     let body = json!({ "label": "Shop", "allowedDomains": ["https://Shop.example.com", "http://localhost:8080/"] });
-    let created = app.post("/v2/client-ids").with_key().json(&body).send().await.expect(201);
+    let created = app
+        .post("/v2/client-ids")
+        .with_key()
+        .json(&body)
+        .send()
+        .await
+        .expect(201);
     let client = created["clientId"].as_str().expect("text");
     assert!(client.starts_with("cli_") && client.len() == 34, "{client}");
-    assert_eq!(created["allowedDomains"], json!(["https://shop.example.com", "http://localhost:8080"]));
-    assert_eq!((&created["status"], &created["feePercentage"], &created["feeAddress"]), (&json!("active"), &json!(null), &json!(null)));
+    assert_eq!(
+        created["allowedDomains"],
+        json!(["https://shop.example.com", "http://localhost:8080"])
+    );
+    assert_eq!(
+        (&created["status"], &created["feePercentage"], &created["feeAddress"]),
+        (&json!("active"), &json!(null), &json!(null))
+    );
     let list = app.get("/v2/client-ids").with_key().send().await.expect(200);
     let newest = list.as_array().expect("a list")[0].clone();
     assert_eq!(newest["clientId"], client);
     assert_eq!(newest["lastUsedAt"], json!(null));
     assert!(newest.get("feePercentage").is_none());
-    let call = app.get("/v2/currencies").header("x-client-id", client).header("origin", "https://shop.example.com");
+    let call = app
+        .get("/v2/currencies")
+        .header("x-client-id", client)
+        .header("origin", "https://shop.example.com");
     call.send().await.expect(200);
     let used: Value = app.get("/v2/client-ids").with_key().send().await.expect(200);
     assert!(used[0]["lastUsedAt"].is_string());
@@ -26,17 +41,31 @@ async fn a_client_id_is_created_and_listed_without_its_details() {
 #[tokio::test]
 async fn wrong_client_ids_are_named() {
     let app = TestApp::start().await;
-    let many: Vec<String> = (0..11).map(|index| format!("https://shop-{index}.example.com")).collect();
+    let many: Vec<String> = (0..11)
+        .map(|index| format!("https://shop-{index}.example.com"))
+        .collect();
     for (change, field) in [
         (json!({ "label": "" }), "label"),
         (json!({ "label": "x".repeat(101) }), "label"),
         (json!({ "allowedDomains": [] }), "allowedDomains"),
         (json!({ "allowedDomains": many }), "allowedDomains"),
-        (json!({ "allowedDomains": ["http://shop.example.com"] }), "allowedDomains.0"),
-        (json!({ "allowedDomains": ["https://shop.example.com/path"] }), "allowedDomains.0"),
-        (json!({ "allowedDomains": ["https://a.example.com", "https://A.example.com/"] }), "allowedDomains.1"),
+        (
+            json!({ "allowedDomains": ["http://shop.example.com"] }),
+            "allowedDomains.0",
+        ),
+        (
+            json!({ "allowedDomains": ["https://shop.example.com/path"] }),
+            "allowedDomains.0",
+        ),
+        (
+            json!({ "allowedDomains": ["https://a.example.com", "https://A.example.com/"] }),
+            "allowedDomains.1",
+        ),
         (json!({ "feePercentage": "2" }), "feeAddress"),
-        (json!({ "feePercentage": "101", "feeAddress": "0x90F79bf6EB2c4f870365E785982E1f101E93b906" }), "feePercentage"),
+        (
+            json!({ "feePercentage": "101", "feeAddress": "0x90F79bf6EB2c4f870365E785982E1f101E93b906" }),
+            "feePercentage",
+        ),
         (json!({ "feePercentage": "1", "feeAddress": "nobody" }), "feeAddress"),
         (json!({ "defaultPreApprovalExpiry": 0 }), "defaultPreApprovalExpiry"),
     ] {
@@ -62,9 +91,22 @@ async fn preflights_are_answered_from_all_active_domains() {
     };
     let known = ask("http://localhost:3000").await;
     assert!(known.status == 200 || known.status == 204, "{}", known.status);
-    assert_eq!(known.header("access-control-allow-origin"), Some("http://localhost:3000"));
-    let headers = known.header("access-control-allow-headers").unwrap_or_default().to_lowercase();
-    for name in ["content-type", "x-client-id", "x-api-key", "x-orchestrator-key", "authorization", "idempotency-key"] {
+    assert_eq!(
+        known.header("access-control-allow-origin"),
+        Some("http://localhost:3000")
+    );
+    let headers = known
+        .header("access-control-allow-headers")
+        .unwrap_or_default()
+        .to_lowercase();
+    for name in [
+        "content-type",
+        "x-client-id",
+        "x-api-key",
+        "x-orchestrator-key",
+        "authorization",
+        "idempotency-key",
+    ] {
         assert!(headers.contains(name), "{name} in {headers}");
     }
     let unknown = ask("https://evil.example.com").await;

@@ -14,7 +14,10 @@ async fn the_served_documents_are_the_committed_files() {
     for name in ["v2", "auth", "webhooks"] {
         let served = app.get(&format!("/openapi/{name}.json")).send().await;
         assert_eq!(served.status, 200);
-        assert!(served.text == committed(name), "{name}: run `cargo xtask openapi generate`");
+        assert!(
+            served.text == committed(name),
+            "{name}: run `cargo xtask openapi generate`"
+        );
     }
 }
 
@@ -53,26 +56,65 @@ async fn answers_fit_their_documented_schemas() {
     let v2: Value = serde_json::from_str(&committed("v2")).expect("JSON");
     let check = |method: &str, path: &str, status: &str, body: &Value| {
         let validator = validator(&v2, method, path, status);
-        let errors: Vec<String> = validator.iter_errors(body).map(|error| format!("{}: {error}", error.instance_path())).collect();
+        let errors: Vec<String> = validator
+            .iter_errors(body)
+            .map(|error| format!("{}: {error}", error.instance_path()))
+            .collect();
         assert!(errors.is_empty(), "{method} {path} {status}: {errors:?} in {body}");
     };
     let mut input = fau("1");
     input["customerInfo"] = json!({ "firstName": "Ada" });
-    let created = app.post("/v2/request").with_client().json(&input).send().await.expect(201);
+    let created = app
+        .post("/v2/request")
+        .with_client()
+        .json(&input)
+        .send()
+        .await
+        .expect(201);
     check("post", "/v2/request", "201", &created);
     let id = created["requestId"].as_str().expect("text").to_owned();
     check("get", "/v2/request/{requestId}", "200", &app.read_request(&id).await);
-    check("get", "/v2/request/{requestId}/pay", "200", &app.calldata(&id, "").await);
+    check(
+        "get",
+        "/v2/request/{requestId}/pay",
+        "200",
+        &app.calldata(&id, "").await,
+    );
     app.pay(&id, "").await;
     app.settle().await;
     check("get", "/v2/request/{requestId}", "200", &app.read_request(&id).await);
-    let found = app.get(&format!("/v2/payments?requestId={id}")).with_key().send().await.expect(200);
+    let found = app
+        .get(&format!("/v2/payments?requestId={id}"))
+        .with_key()
+        .send()
+        .await
+        .expect(200);
     check("get", "/v2/payments", "200", &found);
-    check("get", "/v2/request", "200", &app.get("/v2/request").with_key().send().await.expect(200));
-    check("get", "/v2/currencies", "200", &app.get("/v2/currencies").with_key().send().await.expect(200));
-    let routes = app.get("/v2/currencies/USD/conversion-routes").with_key().send().await.expect(200);
+    check(
+        "get",
+        "/v2/request",
+        "200",
+        &app.get("/v2/request").with_key().send().await.expect(200),
+    );
+    check(
+        "get",
+        "/v2/currencies",
+        "200",
+        &app.get("/v2/currencies").with_key().send().await.expect(200),
+    );
+    let routes = app
+        .get("/v2/currencies/USD/conversion-routes")
+        .with_key()
+        .send()
+        .await
+        .expect(200);
     check("get", "/v2/currencies/{currencyId}/conversion-routes", "200", &routes);
-    check("get", "/v2/client-ids", "200", &app.get("/v2/client-ids").with_key().send().await.expect(200));
+    check(
+        "get",
+        "/v2/client-ids",
+        "200",
+        &app.get("/v2/client-ids").with_key().send().await.expect(200),
+    );
     let wrong = app.get("/v2/payments").with_key().send().await.expect(400);
     check("get", "/v2/payments", "400", &wrong);
     let unknown = app.get("/v2/payments").send().await.expect(401);

@@ -20,17 +20,38 @@ fn usdt(amount: &str) -> Value {
 async fn without_a_wallet_no_node_is_asked_and_the_approval_is_included() {
     let app = TestApp::start().await;
     let id = app.create_request(&fau("1")).await;
-    let answer = app.get(&format!("/v2/request/{id}/pay")).with_client().send().await.expect(200);
+    let answer = app
+        .get(&format!("/v2/request/{id}/pay"))
+        .with_client()
+        .send()
+        .await
+        .expect(200);
     assert_eq!(answer["transactions"].as_array().expect("a list").len(), 2);
-    assert_eq!(answer["transactions"][0]["value"], json!({ "type": "BigNumber", "hex": "0x00" }));
-    assert!(answer["transactions"][0]["data"].as_str().expect("text").starts_with("0x095ea7b3"));
-    assert!(answer["transactions"][1]["data"].as_str().expect("text").starts_with("0xc219a14d"));
+    assert_eq!(
+        answer["transactions"][0]["value"],
+        json!({ "type": "BigNumber", "hex": "0x00" })
+    );
+    assert!(
+        answer["transactions"][0]["data"]
+            .as_str()
+            .expect("text")
+            .starts_with("0x095ea7b3")
+    );
+    assert!(
+        answer["transactions"][1]["data"]
+            .as_str()
+            .expect("text")
+            .starts_with("0xc219a14d")
+    );
     let metadata = &answer["metadata"];
     assert_eq!(metadata["stepsRequired"], 2.0);
     assert_eq!(metadata["needsApproval"], true);
     assert_eq!(metadata["approvalTransactionIndex"], 0.0);
     assert_eq!(metadata["paymentTransactionIndex"], 1.0);
-    assert_eq!((&metadata["hasEnoughBalance"], &metadata["hasEnoughGas"]), (&json!(true), &json!(true)));
+    assert_eq!(
+        (&metadata["hasEnoughBalance"], &metadata["hasEnoughGas"]),
+        (&json!(true), &json!(true))
+    );
     assert_eq!(app.read_request(&id).await["isListening"], true);
 }
 
@@ -39,13 +60,32 @@ async fn a_node_that_is_down_costs_three_seconds_at_most_and_only_what_needs_it(
     let app = TestApp::start().await;
     let id = app.create_request(&fau("1")).await;
     let begun = Instant::now();
-    let answer = app.get(&format!("/v2/request/{id}/pay?wallet={PAYEE}")).with_client().send().await;
+    let answer = app
+        .get(&format!("/v2/request/{id}/pay?wallet={PAYEE}"))
+        .with_client()
+        .send()
+        .await;
     assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
     let body = answer.expect(502);
-    assert_eq!((&body["statusCode"], &body["error"]), (&json!(502.0), &json!("Bad Gateway")));
-    assert!(!answer.text.contains("127.0.0.1"), "addresses of nodes stay inside: {}", answer.text);
-    app.get(&format!("/v2/request/{id}")).with_client().send().await.expect(200);
-    app.get(&format!("/v2/payments?requestId={id}")).with_client().send().await.expect(200);
+    assert_eq!(
+        (&body["statusCode"], &body["error"]),
+        (&json!(502.0), &json!("Bad Gateway"))
+    );
+    assert!(
+        !answer.text.contains("127.0.0.1"),
+        "addresses of nodes stay inside: {}",
+        answer.text
+    );
+    app.get(&format!("/v2/request/{id}"))
+        .with_client()
+        .send()
+        .await
+        .expect(200);
+    app.get(&format!("/v2/payments?requestId={id}"))
+        .with_client()
+        .send()
+        .await
+        .expect(200);
 }
 
 #[tokio::test]
@@ -53,11 +93,19 @@ async fn a_wallet_without_money_is_told_so() {
     let app = TestApp::on_chain().await;
     let id = app.create_request(&fau("1")).await;
     let stranger = "0x00000000000000000000000000000000000000aA";
-    let answer = app.get(&format!("/v2/request/{id}/pay?wallet={stranger}")).with_client().send().await.expect(200);
+    let answer = app
+        .get(&format!("/v2/request/{id}/pay?wallet={stranger}"))
+        .with_client()
+        .send()
+        .await
+        .expect(200);
     assert_eq!(answer["metadata"]["hasEnoughBalance"], false);
     assert_eq!(answer["metadata"]["hasEnoughGas"], false);
     let rich = app.calldata(&id, "").await;
-    assert_eq!((&rich["metadata"]["hasEnoughBalance"], &rich["metadata"]["hasEnoughGas"]), (&json!(true), &json!(true)));
+    assert_eq!(
+        (&rich["metadata"]["hasEnoughBalance"], &rich["metadata"]["hasEnoughGas"]),
+        (&json!(true), &json!(true))
+    );
 }
 
 #[tokio::test]
@@ -66,13 +114,22 @@ async fn an_allowance_that_covers_amount_and_fee_needs_no_approval() {
     let id = app.create_request(&fau("1")).await;
     let (token, proxy) = (app.devnet().tokens().fau, app.devnet().contracts().erc20_fee_proxy);
     let whole = U256::from(10).pow(U256::from(18));
-    app.devnet().approve(PAYER, token, proxy, whole).await.expect("approved");
+    app.devnet()
+        .approve(PAYER, token, proxy, whole)
+        .await
+        .expect("approved");
     assert_eq!(app.calldata(&id, "").await["metadata"]["needsApproval"], false);
     let with_fee = format!("&feePercentage=1&feeAddress={}", app.account(6));
     let answer = app.calldata(&id, &with_fee).await;
     assert_eq!(answer["metadata"]["needsApproval"], true, "the allowance lacks the fee");
-    assert_eq!(answer["metadata"]["platformFee"], json!({ "percentage": "1", "address": app.account(6) }));
-    assert_eq!(app.calldata(&id, "").await["metadata"]["approvalTransactionIndex"], json!(null));
+    assert_eq!(
+        answer["metadata"]["platformFee"],
+        json!({ "percentage": "1", "address": app.account(6) })
+    );
+    assert_eq!(
+        app.calldata(&id, "").await["metadata"]["approvalTransactionIndex"],
+        json!(null)
+    );
 }
 
 #[tokio::test]
@@ -80,12 +137,18 @@ async fn an_allowance_of_a_usdt_like_token_is_reset_before_it_is_raised() {
     let app = TestApp::on_chain().await;
     let id = app.create_request(&usdt("100")).await;
     let (token, proxy) = (app.devnet().tokens().usdt, app.devnet().contracts().erc20_fee_proxy);
-    app.devnet().approve(PAYER, token, proxy, U256::from(1)).await.expect("approved");
+    app.devnet()
+        .approve(PAYER, token, proxy, U256::from(1))
+        .await
+        .expect("approved");
     let answer = app.calldata(&id, "").await;
     assert_eq!(answer["metadata"]["stepsRequired"], 3.0);
     assert_eq!(answer["metadata"]["approvalTransactionIndex"], 1.0);
     let receipts = app.devnet().pay(PAYER, &transactions(&answer)).await.expect("mined");
-    assert!(receipts.iter().all(|receipt| receipt.status), "the token takes every step");
+    assert!(
+        receipts.iter().all(|receipt| receipt.status),
+        "the token takes every step"
+    );
     app.settle().await;
     assert_eq!(app.read_request(&id).await["status"], "paid");
 }
@@ -110,10 +173,25 @@ async fn the_fee_of_a_client_id_overrides_the_fee_of_the_call() {
     let app = TestApp::start().await;
     let receiver = "0x90F79bf6EB2c4f870365E785982E1f101E93b906";
     let body = json!({ "label": "Shop", "allowedDomains": ["https://shop.example.com"], "feePercentage": "3", "feeAddress": receiver });
-    let client = app.post("/v2/client-ids").with_key().json(&body).send().await.expect(201);
+    let client = app
+        .post("/v2/client-ids")
+        .with_key()
+        .json(&body)
+        .send()
+        .await
+        .expect(201);
     let id = app.create_request(&fau("1")).await;
     let path = format!("/v2/request/{id}/pay?feePercentage=1&feeAddress=0x15d34AAf54267DB7D7c367839AAf71A00a2C6A65");
-    let call = app.get(&path).header("x-client-id", client["clientId"].as_str().expect("text"));
-    let answer = call.header("origin", "https://shop.example.com").send().await.expect(200);
-    assert_eq!(answer["metadata"]["platformFee"], json!({ "percentage": "3", "address": receiver }));
+    let call = app
+        .get(&path)
+        .header("x-client-id", client["clientId"].as_str().expect("text"));
+    let answer = call
+        .header("origin", "https://shop.example.com")
+        .send()
+        .await
+        .expect(200);
+    assert_eq!(
+        answer["metadata"]["platformFee"],
+        json!({ "percentage": "3", "address": receiver })
+    );
 }

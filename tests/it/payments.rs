@@ -28,7 +28,10 @@ async fn a_token_payment_is_confirmed_and_told_with_every_member() {
     app.settle().await;
 
     let read = app.read_request(&id).await;
-    assert_eq!((&read["hasBeenPaid"], &read["status"], &read["isListening"]), (&json!(true), &json!("paid"), &json!(false)));
+    assert_eq!(
+        (&read["hasBeenPaid"], &read["status"], &read["isListening"]),
+        (&json!(true), &json!("paid"), &json!(false))
+    );
     assert_eq!(read["txHash"], receipt.tx_hash.to_string());
     assert_eq!(read["payerAddress"], app.account(PAYER));
     let payments = app.payments_of(&id).await;
@@ -44,9 +47,17 @@ async fn a_token_payment_is_confirmed_and_told_with_every_member() {
     assert_eq!(event["requestId"], id.as_str());
     assert_eq!(event["requestID"], id.as_str());
     assert_eq!(event["paymentReference"], read["paymentReference"]);
-    for (member, value) in [("amount", "1.5"), ("totalAmountPaid", "1.5"), ("expectedAmount", "1.5"), ("network", "sepolia"),
-        ("currency", "FAU"), ("paymentCurrency", "FAU"), ("subStatus", ""), ("paymentProcessor", "service-network"), ("reference", "INV-7")]
-    {
+    for (member, value) in [
+        ("amount", "1.5"),
+        ("totalAmountPaid", "1.5"),
+        ("expectedAmount", "1.5"),
+        ("network", "sepolia"),
+        ("currency", "FAU"),
+        ("paymentCurrency", "FAU"),
+        ("subStatus", ""),
+        ("paymentProcessor", "service-network"),
+        ("reference", "INV-7"),
+    ] {
         assert_eq!(event[member], value, "{member}");
     }
     assert_eq!(event["isCryptoToFiat"], false);
@@ -54,9 +65,15 @@ async fn a_token_payment_is_confirmed_and_told_with_every_member() {
     assert_eq!(event["txHash"], receipt.tx_hash.to_string());
     assert_eq!(event["payerAddress"], app.account(PAYER));
     assert_eq!(event["payerEoaAddress"], app.account(PAYER));
-    assert_eq!(event["explorer"], format!("https://sepolia.etherscan.io/tx/{}", receipt.tx_hash));
+    assert_eq!(
+        event["explorer"],
+        format!("https://sepolia.etherscan.io/tx/{}", receipt.tx_hash)
+    );
     assert!(event["timestamp"].as_str().expect("a time").ends_with('Z'));
-    assert_eq!(received[0].header("x-service-signature"), Some(sign(&secret, received[0].body.as_bytes()).as_str()));
+    assert_eq!(
+        received[0].header("x-service-signature"),
+        Some(sign(&secret, received[0].body.as_bytes()).as_str())
+    );
     assert_eq!(received[0].header("x-service-retry-count"), Some("0"));
     assert_eq!(received[0].header("x-service-test"), None);
     assert_eq!(received[0].header("content-type"), Some("application/json"));
@@ -69,12 +86,17 @@ async fn a_native_payment_with_a_fee_is_confirmed() {
     let input = json!({ "payee": PAYEE, "amount": "0.25", "invoiceCurrency": "ETH-sepolia", "paymentCurrency": "ETH-sepolia-sepolia" });
     let id = app.create_request(&input).await;
     let fee_address = app.account(6);
-    let receipt = app.pay(&id, &format!("&feePercentage=2.5&feeAddress={fee_address}")).await;
+    let receipt = app
+        .pay(&id, &format!("&feePercentage=2.5&feeAddress={fee_address}"))
+        .await;
     app.settle().await;
     let read = app.read_request(&id).await;
     assert_eq!(read["status"], "paid");
     assert_eq!(read["paidAmount"], "0.25", "the fee is on top and settles nothing");
-    assert_eq!(read["fees"], json!([{ "type": "platform", "provider": "service-network", "amount": "0.00625", "currency": "ETH-sepolia" }]));
+    assert_eq!(
+        read["fees"],
+        json!([{ "type": "platform", "provider": "service-network", "amount": "0.00625", "currency": "ETH-sepolia" }])
+    );
     let payment = &app.payments_in(receipt.tx_hash).await[0];
     assert_eq!(payment["fees"][0]["receiverAddress"], fee_address);
 }
@@ -88,7 +110,10 @@ async fn parts_add_up_and_an_excess_is_shown() {
     app.pay(&id, "&amount=4").await;
     app.settle().await;
     let part = app.read_request(&id).await;
-    assert_eq!((&part["status"], &part["paidAmount"]), (&json!("partially_paid"), &json!("4")));
+    assert_eq!(
+        (&part["status"], &part["paidAmount"]),
+        (&json!("partially_paid"), &json!("4"))
+    );
     assert_eq!(part["conversionRate"], json!(null));
     // Two payers take the calldata of the rest, and both pay.
     let steps = transactions(&app.calldata(&id, "").await);
@@ -96,10 +121,22 @@ async fn parts_add_up_and_an_excess_is_shown() {
     app.devnet().pay(PAYER, &steps).await.expect("mined");
     app.settle().await;
     let full = app.read_request(&id).await;
-    assert_eq!((&full["status"], &full["paidAmount"], &full["excessAmount"]), (&json!("paid"), &json!("16"), &json!("6")));
+    assert_eq!(
+        (&full["status"], &full["paidAmount"], &full["excessAmount"]),
+        (&json!("paid"), &json!("16"), &json!("6"))
+    );
     assert_eq!(app.payments_of(&id).await.len(), 3);
-    let kinds: Vec<Value> = receiver.received().await.iter().map(|one| one.json()["event"].clone()).collect();
-    assert_eq!(kinds, ["payment.partial", "payment.confirmed"], "a payment after completion raises nothing");
+    let kinds: Vec<Value> = receiver
+        .received()
+        .await
+        .iter()
+        .map(|one| one.json()["event"].clone())
+        .collect();
+    assert_eq!(
+        kinds,
+        ["payment.partial", "payment.confirmed"],
+        "a payment after completion raises nothing"
+    );
     let again = app.get(&format!("/v2/request/{id}/pay")).with_key().send().await;
     assert_eq!(again.expect(400)["message"], "Request has already been paid");
 }
@@ -109,19 +146,32 @@ async fn a_dollar_request_is_paid_through_the_price_feeds() {
     let app = TestApp::on_chain().await;
     let receiver = Receiver::start().await;
     app.register(&receiver.url()).await;
-    let input = json!({ "payee": PAYEE, "amount": "12.34", "invoiceCurrency": "USD", "paymentCurrency": "FAU-sepolia" });
+    let input =
+        json!({ "payee": PAYEE, "amount": "12.34", "invoiceCurrency": "USD", "paymentCurrency": "FAU-sepolia" });
     let id = app.create_request(&input).await;
     assert_eq!(app.read_request(&id).await["conversionRate"], "1");
     let receipt = app.pay(&id, "").await;
     app.settle().await;
     let read = app.read_request(&id).await;
-    assert_eq!((&read["status"], &read["paidAmount"], &read["amountInUsd"]), (&json!("paid"), &json!("12.34"), &json!("12.34")));
+    assert_eq!(
+        (&read["status"], &read["paidAmount"], &read["amountInUsd"]),
+        (&json!("paid"), &json!("12.34"), &json!("12.34"))
+    );
     assert_eq!(read["rateSource"], "chainlink");
     let payment = &app.payments_in(receipt.tx_hash).await[0];
-    assert_eq!((&payment["type"], &payment["amount"], &payment["convertedAmountSource"]), (&json!("conversion"), &json!("12.34"), &json!("12.34")));
-    assert_eq!((&payment["currency"], &payment["paymentCurrency"]), (&json!("USD"), &json!("FAU")));
+    assert_eq!(
+        (&payment["type"], &payment["amount"], &payment["convertedAmountSource"]),
+        (&json!("conversion"), &json!("12.34"), &json!("12.34"))
+    );
+    assert_eq!(
+        (&payment["currency"], &payment["paymentCurrency"]),
+        (&json!("USD"), &json!("FAU"))
+    );
     let event = receiver.received().await[0].json();
-    assert_eq!((&event["currency"], &event["amount"], &event["rateProvider"]), (&json!("USD"), &json!("12.34"), &json!("chainlink")));
+    assert_eq!(
+        (&event["currency"], &event["amount"], &event["rateProvider"]),
+        (&json!("USD"), &json!("12.34"), &json!("chainlink"))
+    );
 }
 
 #[tokio::test]
@@ -183,18 +233,39 @@ async fn a_payment_through_a_smart_account_names_account_and_owner() {
     let app = TestApp::on_chain().await;
     let wallet = app.devnet().contracts().smart_wallet;
     let id = app.create_request(&fau("2")).await;
-    let calldata = app.get(&format!("/v2/request/{id}/pay?wallet={wallet}")).with_client().send().await.expect(200);
-    app.devnet().transfer(app.devnet().tokens().fau, PAYER, wallet, U256::from(10).pow(U256::from(19))).await.expect("funded");
+    let calldata = app
+        .get(&format!("/v2/request/{id}/pay?wallet={wallet}"))
+        .with_client()
+        .send()
+        .await
+        .expect(200);
+    app.devnet()
+        .transfer(
+            app.devnet().tokens().fau,
+            PAYER,
+            wallet,
+            U256::from(10).pow(U256::from(19)),
+        )
+        .await
+        .expect("funded");
     for (to, data, value) in transactions(&calldata) {
         let call = smart_wallet_call(to, data, value);
-        let receipt = app.devnet().send(devnet::SMART_WALLET_OWNER_INDEX, wallet, call, U256::ZERO).await.expect("mined");
+        let receipt = app
+            .devnet()
+            .send(devnet::SMART_WALLET_OWNER_INDEX, wallet, call, U256::ZERO)
+            .await
+            .expect("mined");
         assert!(receipt.status);
     }
     app.settle().await;
     let read = app.read_request(&id).await;
     assert_eq!(read["status"], "paid");
     assert_eq!(read["payerAddress"], wallet.to_string());
-    assert_eq!(read["payerEoaAddress"], json!(null), "the account called something else than a payment contract");
+    assert_eq!(
+        read["payerEoaAddress"],
+        json!(null),
+        "the account called something else than a payment contract"
+    );
 }
 
 alloy::sol! {
@@ -203,7 +274,12 @@ alloy::sol! {
 
 fn smart_wallet_call(to: alloy::primitives::Address, data: Vec<u8>, value: U256) -> Vec<u8> {
     use alloy::sol_types::SolCall;
-    executeCall { to, value, data: data.into() }.abi_encode()
+    executeCall {
+        to,
+        value,
+        data: data.into(),
+    }
+    .abi_encode()
 }
 
 alloy::sol! {
@@ -232,7 +308,10 @@ async fn every_payment_of_a_batch_is_credited_to_its_own_request() {
     let (first, second) = (app.create_request(&fau("1")).await, app.create_request(&fau("2")).await);
     let mut details = Vec::new();
     for (id, units) in [(&first, 1u64), (&second, 2)] {
-        let reference = app.read_request(id).await["paymentReference"].as_str().expect("text").to_owned();
+        let reference = app.read_request(id).await["paymentReference"]
+            .as_str()
+            .expect("text")
+            .to_owned();
         details.push(RequestDetail {
             recipient: PAYEE.parse().expect("an address"),
             requestAmount: U256::from(units) * U256::from(10).pow(U256::from(18)),
@@ -244,13 +323,23 @@ async fn every_payment_of_a_batch_is_credited_to_its_own_request() {
         });
     }
     let batch = chain.contracts().batch_conversion_payments;
-    let approval = approveCall { spender: batch, amount: U256::MAX }.abi_encode();
+    let approval = approveCall {
+        spender: batch,
+        amount: U256::MAX,
+    }
+    .abi_encode();
     let call = batchPaymentsCall {
-        metaDetails: vec![MetaDetail { paymentNetworkId: U256::from(1), requestDetails: details }],
+        metaDetails: vec![MetaDetail {
+            paymentNetworkId: U256::from(1),
+            requestDetails: details,
+        }],
         pathsToUSD: Vec::new(),
         feeAddress: alloy::primitives::Address::ZERO,
     };
-    let steps = [(chain.tokens().fau, approval, U256::ZERO), (batch, call.abi_encode(), U256::ZERO)];
+    let steps = [
+        (chain.tokens().fau, approval, U256::ZERO),
+        (batch, call.abi_encode(), U256::ZERO),
+    ];
     let receipts = chain.pay(PAYER, &steps).await.expect("mined");
     assert!(receipts[1].status, "the batch succeeds");
     app.settle().await;
@@ -259,7 +348,11 @@ async fn every_payment_of_a_batch_is_credited_to_its_own_request() {
     let payments = app.payments_in(receipts[1].tx_hash).await;
     assert_eq!(payments.len(), 2, "all payments of the transaction are found");
     for id in [&first, &second] {
-        assert_eq!(app.read_request(id).await["payerAddress"], app.account(PAYER), "who funded the batch, not the contract");
+        assert_eq!(
+            app.read_request(id).await["payerAddress"],
+            app.account(PAYER),
+            "who funded the batch, not the contract"
+        );
     }
 }
 
@@ -271,8 +364,14 @@ async fn a_search_finds_by_every_parameter() {
     let id = app.create_request(&input).await;
     let receipt = app.pay(&id, "").await;
     app.settle().await;
-    let reference = app.read_request(&id).await["paymentReference"].as_str().expect("text").to_owned();
-    let time = app.payments_of(&id).await[0]["timestamp"].as_str().expect("a time").to_owned();
+    let reference = app.read_request(&id).await["paymentReference"]
+        .as_str()
+        .expect("text")
+        .to_owned();
+    let time = app.payments_of(&id).await[0]["timestamp"]
+        .as_str()
+        .expect("a time")
+        .to_owned();
     let payer = app.account(PAYER);
     for query in [
         format!("txHash={}", receipt.tx_hash),
@@ -289,17 +388,43 @@ async fn a_search_finds_by_every_parameter() {
         "paymentCurrency=FAU-sepolia&type=direct".to_owned(),
         format!("requestId={id}&fromDate={time}&toDate={time}"),
     ] {
-        let found = app.get(&format!("/v2/payments?{query}")).with_key().send().await.expect(200);
+        let found = app
+            .get(&format!("/v2/payments?{query}"))
+            .with_key()
+            .send()
+            .await
+            .expect(200);
         assert_eq!(found["payments"].as_array().expect("a list").len(), 1, "{query}");
-        assert_eq!(found["pagination"], json!({ "total": 1.0, "limit": 20.0, "offset": 0.0, "hasMore": false }), "{query}");
+        assert_eq!(
+            found["pagination"],
+            json!({ "total": 1.0, "limit": 20.0, "offset": 0.0, "hasMore": false }),
+            "{query}"
+        );
     }
-    for query in ["reference=INV-8", "type=conversion", "paymentCurrency=USDC-sepolia", "requestId=01ff&reference=INV-9",
-        "reference=INV-9&toDate=2001-01-01T00:00:00Z"]
-    {
-        let found = app.get(&format!("/v2/payments?{query}")).with_key().send().await.expect(200);
+    for query in [
+        "reference=INV-8",
+        "type=conversion",
+        "paymentCurrency=USDC-sepolia",
+        "requestId=01ff&reference=INV-9",
+        "reference=INV-9&toDate=2001-01-01T00:00:00Z",
+    ] {
+        let found = app
+            .get(&format!("/v2/payments?{query}"))
+            .with_key()
+            .send()
+            .await
+            .expect(200);
         assert_eq!(found["payments"], json!([]), "{query}");
     }
     let (other_key, _) = app.other_tenant().await;
-    let foreign = app.get(&format!("/v2/payments?txHash={}", receipt.tx_hash)).header("x-api-key", &other_key).send().await;
-    assert_eq!(foreign.expect(200)["payments"], json!([]), "the hash is public, the payment is not");
+    let foreign = app
+        .get(&format!("/v2/payments?txHash={}", receipt.tx_hash))
+        .header("x-api-key", &other_key)
+        .send()
+        .await;
+    assert_eq!(
+        foreign.expect(200)["payments"],
+        json!([]),
+        "the hash is public, the payment is not"
+    );
 }

@@ -32,7 +32,10 @@ async fn pay_and_see(app: &TestApp) -> Paid {
     let receipt = app.pay(&id, "").await;
     app.follow().await;
     assert_eq!(app.read_request(&id).await["detectedAmount"], "5", "seen");
-    Paid { id, tx_hash: receipt.tx_hash }
+    Paid {
+        id,
+        tx_hash: receipt.tx_hash,
+    }
 }
 
 async fn finish(app: &TestApp) {
@@ -46,13 +49,21 @@ async fn assert_credited_once(app: &TestApp, receiver: &Receiver, paid: &Paid) {
     assert_eq!(read["paidAmount"], "5");
     assert_eq!(app.payments_of(&paid.id).await.len(), 1);
     let told = receiver.received().await;
-    assert_eq!(told.iter().filter(|one| one.json()["requestId"] == paid.id.as_str()).count(), 1);
+    assert_eq!(
+        told.iter()
+            .filter(|one| one.json()["requestId"] == paid.id.as_str())
+            .count(),
+        1
+    );
 }
 
 async fn assert_not_credited(app: &TestApp, receiver: &Receiver, paid: &Paid) {
     let read = app.read_request(&paid.id).await;
     assert_eq!(read["status"], "pending");
-    assert!(read.get("detectedAmount").is_none(), "what was seen is forgotten: {read}");
+    assert!(
+        read.get("detectedAmount").is_none(),
+        "what was seen is forgotten: {read}"
+    );
     assert!(app.payments_of(&paid.id).await.is_empty());
     assert!(receiver.received().await.is_empty());
 }
@@ -110,7 +121,10 @@ async fn a_restart_in_the_middle_of_a_reorganisation_changes_nothing() {
     let kept = pay_and_see(&app).await;
     let raw = app.devnet().raw_transaction(kept.tx_hash).await.expect("a transaction");
     let app = app.restarted().await;
-    app.devnet().reorg_with(1, vec![(noise(&app).await, 0), (ReorgTransaction::Raw(raw), 0)]).await.expect("reorganised");
+    app.devnet()
+        .reorg_with(1, vec![(noise(&app).await, 0), (ReorgTransaction::Raw(raw), 0)])
+        .await
+        .expect("reorganised");
     let app = app.restarted().await;
     app.follow().await;
     let app = app.restarted().await;
@@ -140,20 +154,29 @@ async fn a_reorganisation_below_finality_stops_the_chain_and_deletes_nothing() {
     app.devnet().rollback(CONFIRMATIONS + 5).await.expect("rolled back");
     app.devnet().mine(CONFIRMATIONS + 10).await.expect("mined");
     let chain = app.ctx.chains.values().next().expect("enabled").clone();
-    let step = prs::flows::payments::watch::run(&app.ctx, chain.as_ref()).await.expect("a step");
+    let step = prs::flows::payments::watch::run(&app.ctx, chain.as_ref())
+        .await
+        .expect("a step");
     assert!(matches!(step, prs::flows::payments::watch::Step::Halted(_)), "{step:?}");
     assert_credited_once(&app, &receiver, &paid).await;
 }
 
 /// A payment of somebody else, ready to be mined first.
 async fn noise(app: &TestApp) -> ReorgTransaction {
-    let other = app.create_request(&serde_json::json!({
-        "payee": crate::requests::PAYEE, "amount": "0.001",
-        "invoiceCurrency": "ETH-sepolia-sepolia", "paymentCurrency": "ETH-sepolia-sepolia"
-    })).await;
+    let other = app
+        .create_request(&serde_json::json!({
+            "payee": crate::requests::PAYEE, "amount": "0.001",
+            "invoiceCurrency": "ETH-sepolia-sepolia", "paymentCurrency": "ETH-sepolia-sepolia"
+        }))
+        .await;
     let steps = transactions(&app.calldata(&other, "").await);
     let (to, data, value) = steps.last().expect("a payment").clone();
-    ReorgTransaction::Request { from_index: PAYER + 1, to, call: data, value }
+    ReorgTransaction::Request {
+        from_index: PAYER + 1,
+        to,
+        call: data,
+        value,
+    }
 }
 
 /// Takes a dropped transaction out of the pool, in case the node put it back there.

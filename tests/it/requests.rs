@@ -35,7 +35,13 @@ async fn a_request_is_created_and_read_back() {
     assert_eq!(read["conversionRate"], "1");
     assert_eq!(read["amountInUsd"], json!(null));
     assert_eq!(read["isListening"], false);
-    for absent in ["recurrence", "originalRequestId", "originalRequestPaymentReference", "detectedAmount", "excessAmount"] {
+    for absent in [
+        "recurrence",
+        "originalRequestId",
+        "originalRequestPaymentReference",
+        "detectedAmount",
+        "excessAmount",
+    ] {
         assert!(read.get(absent).is_none(), "{absent} in {read}");
     }
 }
@@ -49,7 +55,10 @@ async fn a_dollar_token_has_its_amount_in_dollars() {
     let id = app.create_request(&input).await;
     let read = app.read_request(&id).await;
     assert_eq!(read["amountInUsd"], "1.5");
-    assert_eq!(read["paymentCurrency"], "USDC-sepolia", "an alias becomes the canonical id");
+    assert_eq!(
+        read["paymentCurrency"], "USDC-sepolia",
+        "an alias becomes the canonical id"
+    );
 }
 
 #[tokio::test]
@@ -65,11 +74,26 @@ async fn a_request_belongs_to_its_tenant() {
         let mut unknown_path = path.clone();
         unknown_path = unknown_path.replace(&id, &format!("01{}", "0".repeat(64)));
         let change = json!({ "isRecurrenceStopped": true });
-        let foreign = app.call(method.clone(), &path).header("x-api-key", &other_key).json(&change).send().await;
-        let unknown = app.call(method, &unknown_path).header("x-api-key", &other_key).json(&change).send().await;
+        let foreign = app
+            .call(method.clone(), &path)
+            .header("x-api-key", &other_key)
+            .json(&change)
+            .send()
+            .await;
+        let unknown = app
+            .call(method, &unknown_path)
+            .header("x-api-key", &other_key)
+            .json(&change)
+            .send()
+            .await;
         assert_eq!(foreign.expect(404)["message"], unknown.expect(404)["message"], "{path}");
     }
-    let list = app.get("/v2/request").header("x-client-id", &other_client).send().await.expect(200);
+    let list = app
+        .get("/v2/request")
+        .header("x-client-id", &other_client)
+        .send()
+        .await
+        .expect(200);
     assert_eq!(list["requests"], json!([]));
     let own = app.get("/v2/request").with_key().send().await.expect(200);
     assert_eq!(own["requests"][0]["requestId"], id.as_str());
@@ -83,18 +107,40 @@ async fn a_list_is_paged_newest_first_and_limited_to_the_client_id() {
         ids.push(app.create_request(&body()).await);
         app.advance_ms(1);
     }
-    app.post("/v2/request").with_key().json(&body()).send().await.expect(201);
+    app.post("/v2/request")
+        .with_key()
+        .json(&body())
+        .send()
+        .await
+        .expect(201);
     let page = app.get("/v2/request?limit=2").with_client().send().await.expect(200);
-    assert_eq!(page["pagination"], json!({ "total": 3.0, "limit": 2.0, "offset": 0.0, "hasMore": true }));
+    assert_eq!(
+        page["pagination"],
+        json!({ "total": 3.0, "limit": 2.0, "offset": 0.0, "hasMore": true })
+    );
     assert_eq!(page["requests"][0]["requestId"], ids[2].as_str());
-    let rest = app.get("/v2/request?limit=2&offset=2").with_client().send().await.expect(200);
+    let rest = app
+        .get("/v2/request?limit=2&offset=2")
+        .with_client()
+        .send()
+        .await
+        .expect(200);
     assert_eq!(rest["requests"].as_array().expect("a list").len(), 1);
     assert_eq!(rest["pagination"]["hasMore"], false);
     let all = app.get("/v2/request").with_key().send().await.expect(200);
     assert_eq!(all["pagination"]["total"], 4.0);
-    let wallet = app.get(&format!("/v2/request?walletAddress={PAYEE}")).with_key().send().await.expect(200);
+    let wallet = app
+        .get(&format!("/v2/request?walletAddress={PAYEE}"))
+        .with_key()
+        .send()
+        .await
+        .expect(200);
     assert_eq!(wallet["pagination"]["total"], 4.0);
-    let nobody = app.get("/v2/request?walletAddress=0x90F79bf6EB2c4f870365E785982E1f101E93b906").with_key().send().await;
+    let nobody = app
+        .get("/v2/request?walletAddress=0x90F79bf6EB2c4f870365E785982E1f101E93b906")
+        .with_key()
+        .send()
+        .await;
     assert_eq!(nobody.expect(200)["pagination"]["total"], 0.0);
 }
 
@@ -107,13 +153,26 @@ async fn a_recurrence_is_stopped_and_resumed() {
     assert_eq!(app.read_request(&id).await["recurrence"], input["recurrence"]);
     for stopped in [true, false] {
         let change = json!({ "isRecurrenceStopped": stopped });
-        let answer = app.call(Method::PATCH, &format!("/v2/request/{id}")).with_client().json(&change).send().await;
-        assert_eq!(answer.expect(200), json!({ "requestId": id, "isRecurrenceStopped": stopped }));
+        let answer = app
+            .call(Method::PATCH, &format!("/v2/request/{id}"))
+            .with_client()
+            .json(&change)
+            .send()
+            .await;
+        assert_eq!(
+            answer.expect(200),
+            json!({ "requestId": id, "isRecurrenceStopped": stopped })
+        );
         assert_eq!(app.read_request(&id).await["isRecurrenceStopped"], stopped);
     }
     let single = app.create_request(&body()).await;
     let change = json!({ "isRecurrenceStopped": true });
-    let refused = app.call(Method::PATCH, &format!("/v2/request/{single}")).with_client().json(&change).send().await;
+    let refused = app
+        .call(Method::PATCH, &format!("/v2/request/{single}"))
+        .with_client()
+        .json(&change)
+        .send()
+        .await;
     assert_eq!(refused.status, 400);
     assert_eq!(refused.wrong_fields(), ["isRecurrenceStopped"]);
 }

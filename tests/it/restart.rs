@@ -4,10 +4,7 @@ use crate::{
     payments::fau,
     support::{TestApp, receiver::Receiver},
 };
-use prs::flows::{
-    payments::watch,
-    webhooks::deliver,
-};
+use prs::flows::{payments::watch, webhooks::deliver};
 
 #[tokio::test]
 async fn a_payment_that_was_only_seen_is_confirmed_after_a_restart() {
@@ -59,7 +56,10 @@ async fn two_workers_on_one_chain_credit_once() {
     app.pay(&id, "").await;
     let chain = app.ctx.chains.values().next().expect("enabled").clone();
     for _ in 0..3 {
-        let (first, second) = tokio::join!(watch::run(&app.ctx, chain.as_ref()), watch::run(&app.ctx, chain.as_ref()));
+        let (first, second) = tokio::join!(
+            watch::run(&app.ctx, chain.as_ref()),
+            watch::run(&app.ctx, chain.as_ref())
+        );
         first.expect("a step");
         second.expect("a step");
     }
@@ -77,13 +77,18 @@ async fn a_stale_worker_cannot_overwrite_what_a_newer_one_recorded() {
     app.pay(&id, "").await;
     app.follow().await;
     let stale_token = app.ctx.ids.ulid();
-    let stale = deliver::claim(&app.ctx, &stale_token, 10).await.expect("claims").remove(0);
+    let stale = deliver::claim(&app.ctx, &stale_token, 10)
+        .await
+        .expect("claims")
+        .remove(0);
     app.advance_ms(15_001);
     app.deliver().await;
     assert_eq!(receiver.received().await.len(), 1, "the newer worker delivered");
     receiver.answer(500);
     let late = deliver::send(&app.ctx, stale).await;
-    deliver::record(&app.ctx, &stale_token, &[late]).await.expect("records nothing");
+    deliver::record(&app.ctx, &stale_token, &[late])
+        .await
+        .expect("records nothing");
     app.advance_ms(60_000);
     app.deliver().await;
     assert_eq!(receiver.received().await.len(), 2, "nothing was queued again");

@@ -34,7 +34,11 @@ fn references_and_topics_are_those_of_the_vectors() {
     assert_eq!(all.len(), 15);
     for case in all {
         let payee = Address::parse(text(&case, "address")).expect("an address");
-        let reference = PaymentReference::derive(&RequestId(text(&case, "requestId").to_owned()), text(&case, "salt"), &payee);
+        let reference = PaymentReference::derive(
+            &RequestId(text(&case, "requestId").to_owned()),
+            text(&case, "salt"),
+            &payee,
+        );
         assert_eq!(reference.to_string(), text(&case, "paymentReference"));
         assert_eq!(reference.topic().to_string(), text(&case, "topic"));
     }
@@ -47,7 +51,11 @@ fn calldata_is_byte_equal_to_the_vectors() {
     for case in vectors(include_str!("../vectors/calldata.json"), "cases") {
         let step = step(&catalogue, &case);
         let output = &case["output"];
-        assert_eq!(step.to.to_string().to_lowercase(), text(output, "to").to_lowercase(), "{case}");
+        assert_eq!(
+            step.to.to_string().to_lowercase(),
+            text(output, "to").to_lowercase(),
+            "{case}"
+        );
         assert_eq!(hex::encode_prefixed(&step.calldata), text(output, "data"), "{case}");
         assert_eq!(step.value, units(text(output, "valueDec")), "{case}");
         *counts.entry(text(&case, "kind").to_owned()).or_insert(0) += 1;
@@ -70,22 +78,43 @@ fn step(catalogue: &Catalogue, case: &Value) -> Step {
     let input = &case["input"];
     let network = Network::from_id(text(input, "network")).expect("a network");
     let contract = |kind| catalogue.default_contract(network, kind).expect("a contract");
-    let token = |name: &str| catalogue.find(text(input, name)).expect("a currency").token().expect("a token");
+    let token = |name: &str| {
+        catalogue
+            .find(text(input, name))
+            .expect("a currency")
+            .token()
+            .expect("a token")
+    };
     match text(case, "kind") {
         "erc20_approve_max" => approval_step(token("currencyId"), contract(ContractKind::Erc20FeeProxy), U256::MAX),
         "erc20_approve_exact" => {
             let amount = units(text(input, "approveAmount"));
             approval_step(token("currencyId"), contract(ContractKind::Erc20FeeProxy), amount)
         }
-        "conversion_approve" => {
-            approval_step(token("paymentCurrencyId"), contract(ContractKind::Erc20ConversionProxy), U256::MAX)
-        }
-        "erc20_fee_proxy" => plan(input, contract(ContractKind::Erc20FeeProxy), Some(token("currencyId")), None).payment_step(),
+        "conversion_approve" => approval_step(
+            token("paymentCurrencyId"),
+            contract(ContractKind::Erc20ConversionProxy),
+            U256::MAX,
+        ),
+        "erc20_fee_proxy" => plan(
+            input,
+            contract(ContractKind::Erc20FeeProxy),
+            Some(token("currencyId")),
+            None,
+        )
+        .payment_step(),
         "eth_fee_proxy" => plan(input, contract(ContractKind::EthereumFeeProxy), None, None).payment_step(),
         "any_to_erc20" => {
             let path = input["path"].as_array().expect("a path").iter();
-            let path = path.map(|hash| hash.as_str().expect("text").parse().expect("a hash")).collect();
-            let plan = converted(input, contract(ContractKind::Erc20ConversionProxy), Some(token("paymentCurrencyId")), path);
+            let path = path
+                .map(|hash| hash.as_str().expect("text").parse().expect("a hash"))
+                .collect();
+            let plan = converted(
+                input,
+                contract(ContractKind::Erc20ConversionProxy),
+                Some(token("paymentCurrencyId")),
+                path,
+            );
             plan.payment_step()
         }
         "any_to_eth" => {
@@ -109,9 +138,17 @@ fn catalogue_native(catalogue: &Catalogue, network: Network) -> prs::domain::cur
 }
 
 /// Fiat amounts of the vectors are cents; the contracts take eight decimals.
-fn converted(input: &Value, proxy: Address, token: Option<Address>, path: Vec<alloy::primitives::Address>) -> PaymentPlan {
-    let conversion =
-        Conversion { path, max_to_spend: units(text(input, "maxToSpend")), max_rate_timespan_s: 0 };
+fn converted(
+    input: &Value,
+    proxy: Address,
+    token: Option<Address>,
+    path: Vec<alloy::primitives::Address>,
+) -> PaymentPlan {
+    let conversion = Conversion {
+        path,
+        max_to_spend: units(text(input, "maxToSpend")),
+        max_rate_timespan_s: 0,
+    };
     let mut plan = plan(input, proxy, token, Some(conversion));
     let cents = U256::from(1_000_000);
     plan.units *= cents;
@@ -123,7 +160,11 @@ fn converted(input: &Value, proxy: Address, token: Option<Address>, path: Vec<al
 
 fn plan(input: &Value, proxy: Address, token: Option<Address>, conversion: Option<Conversion>) -> PaymentPlan {
     let payee = Address::parse(text(input, "payee")).expect("a payee");
-    let reference = PaymentReference::derive(&RequestId(text(input, "requestId").to_owned()), text(input, "salt"), &payee);
+    let reference = PaymentReference::derive(
+        &RequestId(text(input, "requestId").to_owned()),
+        text(input, "salt"),
+        &payee,
+    );
     assert_eq!(reference.to_string(), text(input, "paymentReference"));
     let fee = input["feeAmount"].as_str().map(|amount| PlatformFee {
         percent: Percent::parse("0").expect("a percentage"),

@@ -20,12 +20,24 @@ async fn endpoints_are_registered_listed_toggled_and_deleted() {
     let path = format!("/v1/webhook/{id}");
     let toggled = app.call(Method::PUT, &path).with_client().send().await.expect(200);
     assert_eq!((&toggled["id"], &toggled["isActive"]), (&json!(id), &json!(false)));
-    assert_eq!(app.call(Method::PUT, &path).with_client().send().await.expect(200)["isActive"], true);
+    assert_eq!(
+        app.call(Method::PUT, &path).with_client().send().await.expect(200)["isActive"],
+        true
+    );
     let same = json!({ "url": "https://shop.example.com/hooks" });
-    app.post("/v1/webhook").with_client().json(&same).send().await.expect(409);
+    app.post("/v1/webhook")
+        .with_client()
+        .json(&same)
+        .send()
+        .await
+        .expect(409);
     let (_, other_client) = app.other_tenant().await;
     for method in [Method::PUT, Method::DELETE] {
-        let foreign = app.call(method, &path).header("x-client-id", &other_client).send().await;
+        let foreign = app
+            .call(method, &path)
+            .header("x-client-id", &other_client)
+            .send()
+            .await;
         assert_eq!(foreign.expect(404)["message"], "Webhook not found");
     }
     app.call(Method::DELETE, &path).with_client().send().await.expect(200);
@@ -37,10 +49,23 @@ async fn endpoints_are_registered_listed_toggled_and_deleted() {
 #[tokio::test]
 async fn urls_that_could_reach_inside_are_refused() {
     let app = TestApp::start().await;
-    for url in ["ftp://example.com", "http://example.com", "https://u:p@example.com", "https://10.0.0.1", "https://169.254.169.254/latest",
-        "https://[::ffff:127.0.0.1]/", "https://0x7f.1", "nonsense", "/relative"]
-    {
-        let answer = app.post("/v1/webhook").with_client().json(&json!({ "url": url })).send().await;
+    for url in [
+        "ftp://example.com",
+        "http://example.com",
+        "https://u:p@example.com",
+        "https://10.0.0.1",
+        "https://169.254.169.254/latest",
+        "https://[::ffff:127.0.0.1]/",
+        "https://0x7f.1",
+        "nonsense",
+        "/relative",
+    ] {
+        let answer = app
+            .post("/v1/webhook")
+            .with_client()
+            .json(&json!({ "url": url }))
+            .send()
+            .await;
         assert_eq!(answer.status, 400, "{url}");
         assert_eq!(answer.wrong_fields(), ["url"], "{url}");
     }
@@ -51,15 +76,31 @@ async fn a_test_delivery_is_signed_and_marked() {
     let app = TestApp::start().await;
     let receiver = Receiver::start().await;
     let nothing = json!({ "eventType": "payment.confirmed" });
-    assert_eq!(app.post("/v1/webhook/test").with_client().json(&nothing).send().await.expect(200), json!({ "sent": 0, "failed": 0 }));
+    assert_eq!(
+        app.post("/v1/webhook/test")
+            .with_client()
+            .json(&nothing)
+            .send()
+            .await
+            .expect(200),
+        json!({ "sent": 0, "failed": 0 })
+    );
     let (_, secret) = app.register(&receiver.url()).await;
     for kind in prs::domain::event::CLIENT_KINDS {
-        let answer = app.post("/v1/webhook/test").with_client().json(&json!({ "eventType": kind })).send().await;
+        let answer = app
+            .post("/v1/webhook/test")
+            .with_client()
+            .json(&json!({ "eventType": kind }))
+            .send()
+            .await;
         assert_eq!(answer.expect(200), json!({ "sent": 1, "failed": 0 }), "{kind}");
         let last = receiver.received().await.pop().expect("a delivery");
         assert_eq!(last.json()["event"], kind);
         assert_eq!(last.header("x-service-test"), Some("true"));
-        assert_eq!(last.header("x-service-signature"), Some(prs::domain::webhook::sign(&secret, last.body.as_bytes()).as_str()));
+        assert_eq!(
+            last.header("x-service-signature"),
+            Some(prs::domain::webhook::sign(&secret, last.body.as_bytes()).as_str())
+        );
     }
     receiver.answer(500);
     let failed = app.post("/v1/webhook/test").with_client().json(&nothing).send().await;
@@ -68,7 +109,12 @@ async fn a_test_delivery_is_signed_and_marked() {
     app.advance_ms(60_000);
     app.deliver().await;
     assert_eq!(receiver.received().await.len(), count, "a test is not tried again");
-    let unknown = app.post("/v1/webhook/test").with_client().json(&json!({ "eventType": "payment.maybe" })).send().await;
+    let unknown = app
+        .post("/v1/webhook/test")
+        .with_client()
+        .json(&json!({ "eventType": "payment.maybe" }))
+        .send()
+        .await;
     assert_eq!(unknown.expect(400)["errors"][0]["field"], "eventType");
 }
 
@@ -95,10 +141,17 @@ async fn a_failed_delivery_is_tried_three_more_times_with_the_same_bytes() {
     app.deliver().await;
     let all = receiver.received().await;
     assert_eq!(all.len(), 4, "four tries in all");
-    let counts: Vec<_> = all.iter().map(|one| one.header("x-service-retry-count").unwrap_or_default()).collect();
+    let counts: Vec<_> = all
+        .iter()
+        .map(|one| one.header("x-service-retry-count").unwrap_or_default())
+        .collect();
     assert_eq!(counts, ["0", "1", "2", "3"]);
     assert!(all.iter().all(|one| one.body == all[0].body), "the same bytes");
-    assert!(all.iter().all(|one| one.header("x-service-delivery") == all[0].header("x-service-delivery")), "the same id");
+    assert!(
+        all.iter()
+            .all(|one| one.header("x-service-delivery") == all[0].header("x-service-delivery")),
+        "the same id"
+    );
 }
 
 #[tokio::test]
@@ -110,11 +163,19 @@ async fn a_switched_off_endpoint_gets_nothing_any_more() {
     let request = app.create_request(&fau("1")).await;
     app.pay(&request, "").await;
     app.settle().await;
-    app.call(Method::PUT, &format!("/v1/webhook/{id}")).with_client().send().await.expect(200);
+    app.call(Method::PUT, &format!("/v1/webhook/{id}"))
+        .with_client()
+        .send()
+        .await
+        .expect(200);
     app.advance_ms(60_000);
     app.deliver().await;
     assert_eq!(receiver.received().await.len(), 1, "what waited is cancelled");
-    app.call(Method::PUT, &format!("/v1/webhook/{id}")).with_client().send().await.expect(200);
+    app.call(Method::PUT, &format!("/v1/webhook/{id}"))
+        .with_client()
+        .send()
+        .await
+        .expect(200);
     receiver.answer(200);
     let second = app.create_request(&fau("1")).await;
     app.pay(&second, "").await;
@@ -131,7 +192,11 @@ async fn events_go_to_the_client_id_that_created_the_request() {
     app.register(&mine.url()).await;
     let page = app.page_client.clone();
     let body = json!({ "url": other.url() });
-    let call = app.post("/v1/webhook").header("x-client-id", &page).header("origin", crate::support::app::PAGE).json(&body);
+    let call = app
+        .post("/v1/webhook")
+        .header("x-client-id", &page)
+        .header("origin", crate::support::app::PAGE)
+        .json(&body);
     call.send().await.expect(201);
     let id = app.create_request(&fau("1")).await;
     app.pay(&id, "").await;

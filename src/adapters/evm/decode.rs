@@ -91,7 +91,12 @@ pub(super) struct Watched {
 impl Watched {
     pub(super) fn new(network: Network, contracts: &[KnownContract]) -> Self {
         let emitting = contracts.iter().filter(|contract| contract.kind.emits_payments());
-        Self { network, kinds: emitting.map(|contract| (contract.address.bytes(), contract.kind)).collect() }
+        Self {
+            network,
+            kinds: emitting
+                .map(|contract| (contract.address.bytes(), contract.kind))
+                .collect(),
+        }
     }
 
     pub(super) fn addresses(&self) -> Vec<EvmAddress> {
@@ -114,7 +119,11 @@ impl Watched {
             if let Some(twin) = place.insert(log.index(), log)
                 && twin != log
             {
-                return Err(format!("two different logs at index {} of block {}", log.index(), log.block()));
+                return Err(format!(
+                    "two different logs at index {} of block {}",
+                    log.index(),
+                    log.block()
+                ));
             }
         }
         let mut found = Vec::new();
@@ -134,14 +143,23 @@ impl Watched {
                 let reference = reference(log)?;
                 // The invoice side belongs to the last payment of the same contract and reference that lacks one.
                 let payment = payments.iter_mut().rev().find(|payment| {
-                    payment.proxy.bytes() == log.address && payment.reference_topic == reference && payment.conversion.is_none()
+                    payment.proxy.bytes() == log.address
+                        && payment.reference_topic == reference
+                        && payment.conversion.is_none()
                 });
                 match payment {
                     Some(payment) => payment.conversion = Some(conversion),
-                    None => return Err(format!("a conversion without payment at index {} of block {}", log.index(), log.block())),
+                    None => {
+                        return Err(format!(
+                            "a conversion without payment at index {} of block {}",
+                            log.index(),
+                            log.block()
+                        ));
+                    }
                 }
             } else {
-                let ordinal = u32::try_from(payments.len()).map_err(|_| "too many events in a transaction".to_owned())?;
+                let ordinal =
+                    u32::try_from(payments.len()).map_err(|_| "too many events in a transaction".to_owned())?;
                 payments.push(self.payment(log, topic, ordinal)?);
             }
         }
@@ -150,9 +168,16 @@ impl Watched {
     }
 
     fn payment(&self, log: &RawLog, topic: B256, ordinal: u32) -> Result<Observation, String> {
-        let broken = |_| format!("event data at index {} of block {} does not decode", log.index(), log.block());
+        let broken = |_| {
+            format!(
+                "event data at index {} of block {} does not decode",
+                log.index(),
+                log.block()
+            )
+        };
         let data = &log.data;
-        let (token, to, units, fee_units, fee_address) = if topic == token::TransferWithReferenceAndFee::SIGNATURE_HASH {
+        let (token, to, units, fee_units, fee_address) = if topic == token::TransferWithReferenceAndFee::SIGNATURE_HASH
+        {
             let (token, to, units, fee, fee_address) =
                 <(EvmAddress, EvmAddress, U256, U256, EvmAddress)>::abi_decode_params(data).map_err(broken)?;
             (Some(token), to, units, fee, Some(fee_address))
@@ -217,14 +242,23 @@ impl Watched {
 fn reference(log: &RawLog) -> Result<B256, String> {
     match log.topics.as_slice() {
         [_, reference] => Ok(*reference),
-        _ => Err(format!("event at index {} of block {} has no reference", log.index(), log.block())),
+        _ => Err(format!(
+            "event at index {} of block {} has no reference",
+            log.index(),
+            log.block()
+        )),
     }
 }
 
 fn conversion(log: &RawLog) -> Result<ObservedConversion, String> {
     let (invoice_units, currency, invoice_fee_units, timespan) =
-        <(U256, EvmAddress, U256, U256)>::abi_decode_params(&log.data)
-            .map_err(|_| format!("conversion data at index {} of block {} does not decode", log.index(), log.block()))?;
+        <(U256, EvmAddress, U256, U256)>::abi_decode_params(&log.data).map_err(|_| {
+            format!(
+                "conversion data at index {} of block {} does not decode",
+                log.index(),
+                log.block()
+            )
+        })?;
     Ok(ObservedConversion {
         invoice_units,
         invoice_fee_units,
@@ -247,7 +281,10 @@ mod tests {
         };
         Watched::new(
             Network::Sepolia,
-            &[contract(ContractKind::Erc20FeeProxy, 1), contract(ContractKind::Erc20ConversionProxy, 2)],
+            &[
+                contract(ContractKind::Erc20FeeProxy, 1),
+                contract(ContractKind::Erc20ConversionProxy, 2),
+            ],
         )
     }
 
@@ -265,7 +302,13 @@ mod tests {
     }
 
     fn paid(index: u64, address: u8) -> RawLog {
-        let data = (EvmAddress::with_last_byte(3), EvmAddress::with_last_byte(4), U256::from(10), U256::from(1), EvmAddress::ZERO);
+        let data = (
+            EvmAddress::with_last_byte(3),
+            EvmAddress::with_last_byte(4),
+            U256::from(10),
+            U256::from(1),
+            EvmAddress::ZERO,
+        );
         log(address, index, TOPICS[0], data.abi_encode_params())
     }
 
@@ -274,7 +317,10 @@ mod tests {
         let sides = (U256::from(500), EvmAddress::with_last_byte(6), U256::ZERO, U256::ZERO).abi_encode_params();
         let logs = [paid(3, 2), log(2, 4, TOPICS[4], sides), paid(8, 1)];
         let found = watched().observations(&logs).unwrap();
-        assert_eq!(found.iter().map(|o| (o.ordinal, o.log_index)).collect::<Vec<_>>(), [(0, 3), (1, 8)]);
+        assert_eq!(
+            found.iter().map(|o| (o.ordinal, o.log_index)).collect::<Vec<_>>(),
+            [(0, 3), (1, 8)]
+        );
         assert_eq!(found[0].conversion.unwrap().invoice_units, U256::from(500));
         assert_eq!(found[1].conversion, None);
         assert_eq!(found[1].fee_address, None, "a zero fee address receives nothing");

@@ -125,7 +125,10 @@ impl EvmChain {
     /// Builds the chain; no node is asked yet.
     pub fn new(options: EvmChainOptions) -> anyhow::Result<Self> {
         let watched = Watched::new(options.network, &options.contracts);
-        let emitting = options.contracts.iter().filter(|contract| contract.kind.emits_payments());
+        let emitting = options
+            .contracts
+            .iter()
+            .filter(|contract| contract.kind.emits_payments());
         let oldest = emitting.map(|contract| contract.creation_block).min().unwrap_or(0);
         Ok(Self {
             network: options.network,
@@ -135,7 +138,10 @@ impl EvmChain {
             confirmations: options.confirmations,
             start_block: options.start_block.unwrap_or(oldest),
             // With every node down a caller knows within three seconds.
-            lookup: Patience { node: options.call_timeout, total: Duration::from_millis(2_500) },
+            lookup: Patience {
+                node: options.call_timeout,
+                total: Duration::from_millis(2_500),
+            },
             clock: options.clock,
             window: AtomicU64::new(WINDOW_START),
             finalized_max: AtomicU64::new(0),
@@ -145,19 +151,34 @@ impl EvmChain {
     }
 
     fn malformed(&self, reason: impl Into<String>) -> ChainError {
-        ChainError::Malformed { network: self.network, reason: reason.into() }
+        ChainError::Malformed {
+            network: self.network,
+            reason: reason.into(),
+        }
     }
 
     /// A block by height or tag; `None` when the chain has none there.
     async fn block_at(&self, which: &str, reader: Reader) -> Result<Option<RawBlock>, ChainError> {
-        let wanted = which.strip_prefix("0x").and_then(|digits| u64::from_str_radix(digits, 16).ok());
+        let wanted = which
+            .strip_prefix("0x")
+            .and_then(|digits| u64::from_str_radix(digits, 16).ok());
         let accept = |block: Option<RawBlock>| match (&block, wanted) {
-            (Some(block), Some(wanted)) if block.number.to::<u64>() != wanted => {
-                Err(NodeError::Malformed(format!("asked for block {wanted}, got block {}", block.number)))
-            }
+            (Some(block), Some(wanted)) if block.number.to::<u64>() != wanted => Err(NodeError::Malformed(format!(
+                "asked for block {wanted}, got block {}",
+                block.number
+            ))),
             _ => Ok(block),
         };
-        let block = self.nodes.ask("eth_getBlockByNumber", json!([which, false]), reader, self.lookup, accept).await?;
+        let block = self
+            .nodes
+            .ask(
+                "eth_getBlockByNumber",
+                json!([which, false]),
+                reader,
+                self.lookup,
+                accept,
+            )
+            .await?;
         if let Some(block) = &block {
             self.remember(block.hash, block.logs_bloom);
         }
@@ -176,22 +197,38 @@ impl EvmChain {
     }
 
     async fn bloom(&self, hash: B256, reader: Reader) -> Result<Bloom, ChainError> {
-        let known = self.blooms.lock().ok().and_then(|blooms| blooms.iter().find(|(known, _)| *known == hash).map(|(_, b)| *b));
+        let known = self
+            .blooms
+            .lock()
+            .ok()
+            .and_then(|blooms| blooms.iter().find(|(known, _)| *known == hash).map(|(_, b)| *b));
         if let Some(bloom) = known {
             return Ok(bloom);
         }
         let accept = |block: Option<RawBlock>| {
-            block.filter(|block| block.hash == hash).ok_or_else(|| NodeError::Failed("the block is gone".to_owned()))
+            block
+                .filter(|block| block.hash == hash)
+                .ok_or_else(|| NodeError::Failed("the block is gone".to_owned()))
         };
-        let block = self.nodes.ask("eth_getBlockByHash", json!([hash, false]), reader, self.lookup, accept).await?;
+        let block = self
+            .nodes
+            .ask("eth_getBlockByHash", json!([hash, false]), reader, self.lookup, accept)
+            .await?;
         self.remember(hash, block.logs_bloom);
         Ok(block.logs_bloom)
     }
 
     /// Whether a block's filter promises an event of ours: contract and topic both.
     fn is_promised(&self, bloom: &Bloom) -> bool {
-        let has_topic = TOPICS.iter().any(|topic| bloom.contains_input(BloomInput::Raw(topic.as_slice())));
-        has_topic && self.watched.addresses().iter().any(|address| bloom.contains_input(BloomInput::Raw(address.as_slice())))
+        let has_topic = TOPICS
+            .iter()
+            .any(|topic| bloom.contains_input(BloomInput::Raw(topic.as_slice())));
+        has_topic
+            && self
+                .watched
+                .addresses()
+                .iter()
+                .any(|address| bloom.contains_input(BloomInput::Raw(address.as_slice())))
     }
 
     fn filter(&self, range: Value) -> Value {
@@ -207,16 +244,22 @@ impl EvmChain {
         for log in logs {
             let number = log.block();
             if !(from..=to).contains(&number) {
-                return Err(NodeError::Malformed(format!("a log of block {number} outside of {from} to {to}")));
+                return Err(NodeError::Malformed(format!(
+                    "a log of block {number} outside of {from} to {to}"
+                )));
             }
             if log.removed {
                 return Err(NodeError::Malformed(format!("a removed log of block {number}")));
             }
             if !self.watched.holds(log) {
-                return Err(NodeError::Malformed(format!("a log of block {number} that was not asked for")));
+                return Err(NodeError::Malformed(format!(
+                    "a log of block {number} that was not asked for"
+                )));
             }
             if *hashes.entry(number).or_insert(log.block_hash) != log.block_hash {
-                return Err(NodeError::Malformed(format!("logs of block {number} with different block hashes")));
+                return Err(NodeError::Malformed(format!(
+                    "logs of block {number} with different block hashes"
+                )));
             }
         }
         Ok(())
@@ -227,7 +270,9 @@ impl EvmChain {
         let now = self.clock.now();
         let allowed = i64::try_from(self.network.block_time_ms() * STALE_AFTER_BLOCKS).unwrap_or(i64::MAX);
         let is_suspect = {
-            let Ok(mut last) = self.last_head.lock() else { return head };
+            let Ok(mut last) = self.last_head.lock() else {
+                return head;
+            };
             match *last {
                 Some((number, since)) if number >= head.number => (now - since).num_milliseconds() > allowed,
                 _ => {
@@ -243,7 +288,10 @@ impl EvmChain {
         let order = self.nodes.order(Reader::First);
         for index in order.iter().skip(1) {
             let params = json!(["latest", false]);
-            let answer = self.nodes.ask_at::<RawBlock>(*index, "eth_getBlockByNumber", &params, self.lookup.node).await;
+            let answer = self
+                .nodes
+                .ask_at::<RawBlock>(*index, "eth_getBlockByNumber", &params, self.lookup.node)
+                .await;
             if let Ok(block) = answer
                 && block.number.to::<u64>() > best.number
             {
@@ -265,8 +313,10 @@ impl EvmChain {
         let mut smallest: Option<u64> = None;
         for index in self.nodes.order(Reader::First) {
             let params = json!(["finalized", false]);
-            if let Ok(Some(block)) =
-                self.nodes.ask_at::<Option<RawBlock>>(index, "eth_getBlockByNumber", &params, self.lookup.node).await
+            if let Ok(Some(block)) = self
+                .nodes
+                .ask_at::<Option<RawBlock>>(index, "eth_getBlockByNumber", &params, self.lookup.node)
+                .await
             {
                 let number = block.number.to();
                 smallest = Some(smallest.map_or(number, |known| known.min(number)));
@@ -280,11 +330,21 @@ impl EvmChain {
         let accept = |result: Bytes| {
             C::abi_decode_returns(&result).map_err(|_| NodeError::Malformed("a call result does not decode".to_owned()))
         };
-        self.nodes.ask("eth_call", json!([transaction, "latest"]), Reader::First, self.lookup, accept).await
+        self.nodes
+            .ask(
+                "eth_call",
+                json!([transaction, "latest"]),
+                Reader::First,
+                self.lookup,
+                accept,
+            )
+            .await
     }
 
     async fn quantity(&self, method: &str, params: Value) -> Result<U256, ChainError> {
-        self.nodes.ask(method, params, Reader::First, self.lookup, Ok::<U256, NodeError>).await
+        self.nodes
+            .ask(method, params, Reader::First, self.lookup, Ok::<U256, NodeError>)
+            .await
     }
 
     async fn token_units(&self, token: Option<Address>, payer: Address) -> Result<U256, ChainError> {
@@ -294,9 +354,23 @@ impl EvmChain {
         }
     }
 
-    async fn allowed_units(&self, token: Option<Address>, payer: Address, spender: Address) -> Result<U256, ChainError> {
+    async fn allowed_units(
+        &self,
+        token: Option<Address>,
+        payer: Address,
+        spender: Address,
+    ) -> Result<U256, ChainError> {
         match token {
-            Some(token) => self.call(token, &allowanceCall { owner: payer.bytes(), spender: spender.bytes() }).await,
+            Some(token) => {
+                self.call(
+                    token,
+                    &allowanceCall {
+                        owner: payer.bytes(),
+                        spender: spender.bytes(),
+                    },
+                )
+                .await
+            }
             None => Ok(U256::MAX),
         }
     }
@@ -313,7 +387,10 @@ impl Chain for EvmChain {
     }
 
     async fn head(&self) -> Result<BlockRef, ChainError> {
-        let block = self.block_at("latest", Reader::First).await?.ok_or_else(|| self.malformed("the chain has no head"))?;
+        let block = self
+            .block_at("latest", Reader::First)
+            .await?
+            .ok_or_else(|| self.malformed("the chain has no head"))?;
         Ok(self.unless_stale(block.reference()).await)
     }
 
@@ -337,28 +414,47 @@ impl Chain for EvmChain {
     }
 
     async fn block(&self, number: u64, reader: Reader) -> Result<Option<BlockRef>, ChainError> {
-        Ok(self.block_at(&format!("{number:#x}"), reader).await?.map(|block| block.reference()))
+        Ok(self
+            .block_at(&format!("{number:#x}"), reader)
+            .await?
+            .map(|block| block.reference()))
     }
 
     async fn observations_at(&self, block: &BlockRef, reader: Reader) -> Result<Vec<Observation>, ChainError> {
         let is_promised = self.is_promised(&self.bloom(block.hash, reader).await?);
         let params = self.filter(json!({ "blockHash": block.hash }));
-        let patience = Patience { node: RANGE_TIMEOUT, total: RANGE_TIMEOUT };
+        let patience = Patience {
+            node: RANGE_TIMEOUT,
+            total: RANGE_TIMEOUT,
+        };
         let accept = |logs: Vec<RawLog>, may_be_empty: bool| {
             self.check(&logs, block.number, block.number)?;
             if logs.iter().any(|log| log.block_hash != block.hash) {
-                return Err(NodeError::Malformed(format!("a log of block {} with another block hash", block.number)));
+                return Err(NodeError::Malformed(format!(
+                    "a log of block {} with another block hash",
+                    block.number
+                )));
             }
             if logs.is_empty() && is_promised && !may_be_empty {
-                return Err(NodeError::Malformed(format!("no logs of block {}, although its filter promises some", block.number)));
+                return Err(NodeError::Malformed(format!(
+                    "no logs of block {}, although its filter promises some",
+                    block.number
+                )));
             }
             self.watched.observations(&logs).map_err(NodeError::Malformed)
         };
-        let asked = self.nodes.ask("eth_getLogs", params.clone(), reader, patience, |logs| accept(logs, false)).await;
+        let asked = self
+            .nodes
+            .ask("eth_getLogs", params.clone(), reader, patience, |logs| {
+                accept(logs, false)
+            })
+            .await;
         match asked {
             // Filters of full blocks promise too much now and then; when every node agrees, the second reading decides.
             Err(ChainError::Malformed { .. }) if is_promised => {
-                self.nodes.ask("eth_getLogs", params, reader, patience, |logs| accept(logs, true)).await
+                self.nodes
+                    .ask("eth_getLogs", params, reader, patience, |logs| accept(logs, true))
+                    .await
             }
             other => other,
         }
@@ -372,14 +468,18 @@ impl Chain for EvmChain {
             let mut is_too_large = false;
             let mut last = NodeError::Failed("no node is configured".to_owned());
             for index in self.nodes.order(reader) {
-                let answer = self.nodes.ask_at::<Vec<RawLog>>(index, "eth_getLogs", &params, RANGE_TIMEOUT).await;
+                let answer = self
+                    .nodes
+                    .ask_at::<Vec<RawLog>>(index, "eth_getLogs", &params, RANGE_TIMEOUT)
+                    .await;
                 let answer = answer.and_then(|logs| {
                     self.check(&logs, from, end)?;
                     self.watched.observations(&logs).map_err(NodeError::Malformed)
                 });
                 match answer {
                     Ok(found) => {
-                        self.window.store((window + window / 4 + 1).min(WINDOW_MAX), Ordering::Relaxed);
+                        self.window
+                            .store((window + window / 4 + 1).min(WINDOW_MAX), Ordering::Relaxed);
                         return Ok((found, end));
                     }
                     Err(error @ NodeError::TooLarge(_)) => {
@@ -394,7 +494,8 @@ impl Chain for EvmChain {
                 }
             }
             // A node that runs out of time may manage less.
-            let may_manage_less = is_too_large || matches!(&last, NodeError::Failed(reason) if reason.starts_with("no answer"));
+            let may_manage_less =
+                is_too_large || matches!(&last, NodeError::Failed(reason) if reason.starts_with("no answer"));
             if !may_manage_less || window == 1 {
                 return Err(self.nodes.error(last));
             }
@@ -411,7 +512,16 @@ impl Chain for EvmChain {
             Some(receipt) => self.watched.proof(&receipt).map(Some).map_err(NodeError::Malformed),
             None => Ok(None),
         };
-        let proof = self.nodes.ask("eth_getTransactionReceipt", json!([tx_hash]), reader, self.lookup, accept).await?;
+        let proof = self
+            .nodes
+            .ask(
+                "eth_getTransactionReceipt",
+                json!([tx_hash]),
+                reader,
+                self.lookup,
+                accept,
+            )
+            .await?;
         let Some(proof) = proof else { return Ok(None) };
         // Some nodes serve receipts of blocks that are not part of the chain yet, or no longer.
         let block = self.block(proof.block_number, reader).await?;
@@ -425,15 +535,31 @@ impl Chain for EvmChain {
             self.token_units(None, payer),
             self.quantity("eth_gasPrice", json!([])),
         )?;
-        Ok(Standing { balance, native_balance, allowance, gas_price })
+        Ok(Standing {
+            balance,
+            native_balance,
+            allowance,
+            gas_price,
+        })
     }
 
     async fn convert(&self, path: &[EvmAddress], units: U256) -> Result<U256, ChainError> {
         let kind = ContractKind::ChainlinkConversionPath;
         let known = self.contracts.iter().filter(|contract| contract.kind == kind);
-        let contract = known.clone().find(|contract| contract.is_default).or_else(|| known.clone().next());
+        let contract = known
+            .clone()
+            .find(|contract| contract.is_default)
+            .or_else(|| known.clone().next());
         let contract = contract.ok_or_else(|| self.malformed("the network has no price feeds"))?;
-        let converted = self.call(contract.address, &getConversionCall { amountIn: units, path: path.to_vec() }).await?;
+        let converted = self
+            .call(
+                contract.address,
+                &getConversionCall {
+                    amountIn: units,
+                    path: path.to_vec(),
+                },
+            )
+            .await?;
         Ok(converted.result)
     }
 }

@@ -50,7 +50,9 @@ struct Node {
 
 impl Node {
     fn is_resting(&self) -> bool {
-        self.resting_until.lock().is_ok_and(|until| until.is_some_and(|until| Instant::now() < until))
+        self.resting_until
+            .lock()
+            .is_ok_and(|until| until.is_some_and(|until| Instant::now() < until))
     }
 
     fn succeeded(&self) {
@@ -62,7 +64,11 @@ impl Node {
         self.chain_checked.store(false, Ordering::Relaxed);
         let failures = self.failures.fetch_add(1, Ordering::Relaxed) + 1;
         if failures >= FAILURES_MAX {
-            self.rest(PAUSE_MIN.saturating_mul(1 << (failures - FAILURES_MAX).min(6)).min(PAUSE_MAX));
+            self.rest(
+                PAUSE_MIN
+                    .saturating_mul(1 << (failures - FAILURES_MAX).min(6))
+                    .min(PAUSE_MAX),
+            );
         }
     }
 
@@ -110,7 +116,13 @@ impl Nodes {
                 resting_until: Mutex::new(None),
             })
             .collect();
-        Ok(Self { network, chain_id, nodes, client, next_id: AtomicU64::new(1) })
+        Ok(Self {
+            network,
+            chain_id,
+            nodes,
+            client,
+            next_id: AtomicU64::new(1),
+        })
     }
 
     pub(super) fn count(&self) -> usize {
@@ -225,15 +237,21 @@ impl Nodes {
             if !node.chain_checked.load(Ordering::Relaxed) {
                 let id: alloy::primitives::U64 = self.exchange(node, "eth_chainId", &json!([])).await?;
                 if id.to::<u64>() != self.chain_id {
-                    return Err(NodeError::Malformed(format!("the node serves chain {id}, not {}", self.chain_id)));
+                    return Err(NodeError::Malformed(format!(
+                        "the node serves chain {id}, not {}",
+                        self.chain_id
+                    )));
                 }
                 node.chain_checked.store(true, Ordering::Relaxed);
             }
             self.exchange(node, method, params).await
         };
-        timeout(patience, question)
-            .await
-            .unwrap_or_else(|_| Err(NodeError::Failed(format!("no answer within {} ms", patience.as_millis()))))
+        timeout(patience, question).await.unwrap_or_else(|_| {
+            Err(NodeError::Failed(format!(
+                "no answer within {} ms",
+                patience.as_millis()
+            )))
+        })
     }
 
     async fn exchange<T: DeserializeOwned>(&self, node: &Node, method: &str, params: &Value) -> Result<T, NodeError> {
@@ -247,7 +265,11 @@ impl Nodes {
             return Err(NodeError::TooLarge("HTTP status 413".to_owned()));
         }
         let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(|error| NodeError::Failed(kind(&error).to_owned()))? {
+        while let Some(chunk) = response
+            .chunk()
+            .await
+            .map_err(|error| NodeError::Failed(kind(&error).to_owned()))?
+        {
             if body.len() + chunk.len() > ANSWER_BYTES_MAX {
                 return Err(NodeError::TooLarge("the answer is too large".to_owned()));
             }
@@ -255,8 +277,15 @@ impl Nodes {
         }
         let envelope: Envelope<T> = match serde_json::from_slice(&body) {
             Ok(envelope) => envelope,
-            Err(_) if !status.is_success() => return Err(NodeError::Failed(format!("HTTP status {}", status.as_u16()))),
-            Err(error) => return Err(NodeError::Malformed(format!("the answer to {method} does not parse: {}", plain(&error)))),
+            Err(_) if !status.is_success() => {
+                return Err(NodeError::Failed(format!("HTTP status {}", status.as_u16())));
+            }
+            Err(error) => {
+                return Err(NodeError::Malformed(format!(
+                    "the answer to {method} does not parse: {}",
+                    plain(&error)
+                )));
+            }
         };
         if let Some(error) = envelope.error {
             return Err(error.judged());

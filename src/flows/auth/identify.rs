@@ -45,7 +45,10 @@ pub async fn api_key(ctx: &Ctx, key: &str) -> FlowResult<KnownKey> {
 
 /// The caller that an API key stands for.
 pub fn key_caller(key: KnownKey) -> Caller {
-    Caller { platform: key.platform, credential: Credential::ApiKey { id: key.id } }
+    Caller {
+        platform: key.platform,
+        credential: Credential::ApiKey { id: key.id },
+    }
 }
 
 /// Looks a client ID up. Errors: 401 for an unknown one. Whether it may be used is decided by [`client_caller`].
@@ -67,7 +70,11 @@ pub fn client_caller(client: &ClientId, call: &CallOrigin<'_>) -> FlowResult<Cal
     let origin = client.admit(call)?;
     Ok(Caller {
         platform: client.platform.clone(),
-        credential: Credential::ClientId { id: client.row.clone(), client_id: client.client_id.clone(), origin },
+        credential: Credential::ClientId {
+            id: client.row.clone(),
+            client_id: client.client_id.clone(),
+            origin,
+        },
     })
 }
 

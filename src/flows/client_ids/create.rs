@@ -1,5 +1,6 @@
 //! Creates a client ID.
 
+use crate::domain::caller::Caller;
 use crate::{
     ctx::Ctx,
     domain::{
@@ -16,7 +17,6 @@ use crate::{
     ports::ids::random,
     store,
 };
-use crate::domain::caller::Caller;
 
 /// Most domains of a client ID. Source: contract operations §1.6.
 const DOMAINS_MAX: usize = 10;
@@ -91,10 +91,19 @@ pub fn plan(ctx: &Ctx, platform: &PlatformId, input: &NewClientId) -> FlowResult
         checks.fail("allowedDomains", format!("must have at most {DOMAINS_MAX} entries"));
     }
     if input.allowed_domains.is_empty() && !input.is_backend {
-        checks.fail("allowedDomains", "must have at least 1 entry, for example https://shop.example.com");
+        checks.fail(
+            "allowedDomains",
+            "must have at least 1 entry, for example https://shop.example.com",
+        );
     }
-    let fee_percentage = input.fee_percentage.as_deref().and_then(|text| checks.take("feePercentage", Percent::parse(text)));
-    let fee_address = input.fee_address.as_deref().and_then(|text| checks.take("feeAddress", Address::parse(text)));
+    let fee_percentage = input
+        .fee_percentage
+        .as_deref()
+        .and_then(|text| checks.take("feePercentage", Percent::parse(text)));
+    let fee_address = input
+        .fee_address
+        .as_deref()
+        .and_then(|text| checks.take("feeAddress", Address::parse(text)));
     if input.fee_percentage.is_some() && input.fee_address.is_none() {
         checks.fail("feeAddress", "is required when feePercentage is set");
     }
@@ -102,7 +111,10 @@ pub fn plan(ctx: &Ctx, platform: &PlatformId, input: &NewClientId) -> FlowResult
         checks.fail("feePercentage", "is required when feeAddress is set");
     }
     let operator_wallet = input.operator_wallet.as_deref().and_then(|text| {
-        checks.take("operatorWalletAddress", Address::parse_on(text, crate::domain::network::Network::Mainnet))
+        checks.take(
+            "operatorWalletAddress",
+            Address::parse_on(text, crate::domain::network::Network::Mainnet),
+        )
     });
     checks.finish()?;
     let now = ctx.clock.now();

@@ -15,7 +15,11 @@ use crate::{
 /// Source: contract operations §3.1; decisions D5.
 pub fn run(ctx: &Ctx, filter: &CurrencyFilter) -> FlowResult<Vec<Currency>> {
     if filter.first_only && (filter.network.is_none() || filter.symbol.is_none()) {
-        return Err(Refusal::field("firstOnly", "firstOnly can only be used when both network and symbol are provided").into());
+        return Err(Refusal::field(
+            "firstOnly",
+            "firstOnly can only be used when both network and symbol are provided",
+        )
+        .into());
     }
     let found: Vec<Currency> = ctx.catalogue.list(filter).into_iter().cloned().collect();
     let filtered = filter.network.is_some() || filter.symbol.is_some() || filter.id.is_some();

@@ -19,7 +19,13 @@ pub struct Routes {
 ///
 /// Source: contract operations §3.1.
 pub fn run(ctx: &Ctx, currency_id: &str, networks: Option<&[String]>) -> FlowResult<Routes> {
-    let invoice = ctx.catalogue.find(currency_id).ok_or_else(|| Refusal::not_found("Token not found"))?;
+    let invoice = ctx
+        .catalogue
+        .find(currency_id)
+        .ok_or_else(|| Refusal::not_found("Token not found"))?;
     let routes = ctx.catalogue.routes(invoice, networks).into_iter().cloned().collect();
-    Ok(Routes { currency_id: invoice.id.clone(), routes })
+    Ok(Routes {
+        currency_id: invoice.id.clone(),
+        routes,
+    })
 }

@@ -60,12 +60,22 @@ pub async fn run(ctx: &Ctx, chain: &dyn Chain, cursor: &mut Cursor, end: u64) ->
         for attempt in 1.. {
             let stored = store::observations::in_range(ctx.db.reader(), chain.network(), from, read_to).await?;
             let missed = missed(&audited, &stored);
-            let candidates: Vec<Observation> =
-                stored.iter().map(|(observed, _)| observed.clone()).chain(missed.iter().cloned()).collect();
+            let candidates: Vec<Observation> = stored
+                .iter()
+                .map(|(observed, _)| observed.clone())
+                .chain(missed.iter().cloned())
+                .collect();
             let requests = requests_of(ctx, chain, &candidates).await?;
             let matches = prove_matches(ctx, chain, &candidates, &requests).await?;
-            let finalized = Mark { number: read_to, hash: final_hash };
-            let next = Cursor { finalized, updated_at: ctx.clock.now(), ..cursor.clone() };
+            let finalized = Mark {
+                number: read_to,
+                hash: final_hash,
+            };
+            let next = Cursor {
+                finalized,
+                updated_at: ctx.clock.now(),
+                ..cursor.clone()
+            };
             if commit(ctx, &next, from, &missed, requests, matches).await? {
                 *cursor = next;
                 ctx.due.notify_one();
@@ -87,7 +97,9 @@ async fn agreed_hash(chain: &dyn Chain, number: u64) -> Result<B256, ConfirmErro
     let second = chain.block(number, Reader::Second).await?;
     match (first, second) {
         (Some(first), Some(second)) if first.hash == second.hash => Ok(first.hash),
-        (Some(_), Some(_)) => Err(ConfirmError::Disagreement(format!("nodes show different final blocks at height {number}"))),
+        (Some(_), Some(_)) => Err(ConfirmError::Disagreement(format!(
+            "nodes show different final blocks at height {number}"
+        ))),
         _ => Err(ConfirmError::Failed(FlowError::from(ChainError::Malformed {
             network: chain.network(),
             reason: format!("final block {number} is missing"),
@@ -97,9 +109,15 @@ async fn agreed_hash(chain: &dyn Chain, number: u64) -> Result<B256, ConfirmErro
 
 /// What the second reading shows and the first did not.
 fn missed(audited: &[Observation], stored: &[(Observation, ObservationState)]) -> Vec<Observation> {
-    let known: HashSet<(B256, u32)> = stored.iter().map(|(observed, _)| (observed.tx_hash, observed.ordinal)).collect();
-    let missed: Vec<Observation> =
-        audited.iter().filter(|observed| !known.contains(&(observed.tx_hash, observed.ordinal))).cloned().collect();
+    let known: HashSet<(B256, u32)> = stored
+        .iter()
+        .map(|(observed, _)| (observed.tx_hash, observed.ordinal))
+        .collect();
+    let missed: Vec<Observation> = audited
+        .iter()
+        .filter(|observed| !known.contains(&(observed.tx_hash, observed.ordinal)))
+        .cloned()
+        .collect();
     if let Some(first) = missed.first() {
         tracing::warn!(network = %first.network, count = missed.len(), "the second reading found payment events that the first had missed");
         let count = u64::try_from(missed.len()).unwrap_or(u64::MAX);
@@ -134,7 +152,10 @@ async fn prove_matches(
     ordered.sort_by_key(|observed| (observed.block_number, observed.log_index));
     for observed in ordered {
         let fitting = by_topic.get(&observed.reference_topic).into_iter().flatten();
-        for index in fitting.copied().filter(|index| requests[*index].matches(observed, &ctx.catalogue)) {
+        for index in fitting
+            .copied()
+            .filter(|index| requests[*index].matches(observed, &ctx.catalogue))
+        {
             let outcome = match proven(ctx, chain, observed).await? {
                 Ok((proof, transfer)) => {
                     let time_s = match times.get(&proof.block_number) {
@@ -143,12 +164,24 @@ async fn prove_matches(
                     };
                     times.insert(proof.block_number, time_s);
                     let credited = requests[index].credit(observed, transfer.received_units);
-                    let at = i64::try_from(time_s).ok().and_then(|time| DateTime::from_timestamp(time, 0)).unwrap_or_default();
-                    Ok(Settled { observed: observed.clone(), proven: transfer, credited, at })
+                    let at = i64::try_from(time_s)
+                        .ok()
+                        .and_then(|time| DateTime::from_timestamp(time, 0))
+                        .unwrap_or_default();
+                    Ok(Settled {
+                        observed: observed.clone(),
+                        proven: transfer,
+                        credited,
+                        at,
+                    })
                 }
                 Err(reason) => Err(reason),
             };
-            matches.push(Match { observed: observed.clone(), request_row: index, outcome });
+            matches.push(Match {
+                observed: observed.clone(),
+                request_row: index,
+                outcome,
+            });
         }
     }
     Ok(matches)
@@ -157,7 +190,11 @@ async fn prove_matches(
 type Proven = (TxProof, crate::domain::payment::ProvenTransfer);
 
 /// Asks a second node for the receipt, and the first as well when the second cannot confirm the sighting.
-async fn proven(ctx: &Ctx, chain: &dyn Chain, observed: &Observation) -> Result<Result<Proven, Unproven>, ConfirmError> {
+async fn proven(
+    ctx: &Ctx,
+    chain: &dyn Chain,
+    observed: &Observation,
+) -> Result<Result<Proven, Unproven>, ConfirmError> {
     let is_intermediary = |address: &crate::domain::address::Address| {
         ctx.catalogue.contracts(chain.network()).iter().any(|contract| {
             contract.address == *address
@@ -191,10 +228,12 @@ async fn proven(ctx: &Ctx, chain: &dyn Chain, observed: &Observation) -> Result<
 
 async fn block_time(chain: &dyn Chain, proof: &TxProof) -> FlowResult<u64> {
     let block = chain.block(proof.block_number, Reader::Second).await?;
-    let block = block.filter(|block| block.hash == proof.block_hash).ok_or_else(|| ChainError::Malformed {
-        network: chain.network(),
-        reason: format!("block {} of a receipt is not part of the chain", proof.block_number),
-    })?;
+    let block = block
+        .filter(|block| block.hash == proof.block_hash)
+        .ok_or_else(|| ChainError::Malformed {
+            network: chain.network(),
+            reason: format!("block {} of a receipt is not part of the chain", proof.block_number),
+        })?;
     Ok(block.time_s)
 }
 
@@ -222,18 +261,29 @@ async fn commit(
             }
         };
         let request = &requests[found.request_row];
-        let payment = SettledPayment { id: PaymentId(ctx.ids.ulid()), request, settled: &settled, created_at: now };
+        let payment = SettledPayment {
+            id: PaymentId(ctx.ids.ulid()),
+            request,
+            settled: &settled,
+            created_at: now,
+        };
         if !store::payments::insert_once(&tx, &payment).await? {
             continue;
         }
-        let (advanced, told) = request.clone().settle(settled.credited, &settled.observed.tx_hash.to_string());
+        let (advanced, told) = request
+            .clone()
+            .settle(settled.credited, &settled.observed.tx_hash.to_string());
         if !store::requests::advance(&tx, request, &advanced, now).await? {
             return Ok(false);
         }
         store::observations::set_state(&tx, next.network, &[key], ObservationState::Credited).await?;
         requests[found.request_row] = advanced.clone();
         if let Some(settlement) = told {
-            let received = PaymentReceived { settlement, request: advanced, payment: settled };
+            let received = PaymentReceived {
+                settlement,
+                request: advanced,
+                payment: settled,
+            };
             publish(ctx, &tx, &Event::PaymentReceived(Box::new(received))).await?;
         }
     }

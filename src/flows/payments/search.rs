@@ -74,8 +74,14 @@ pub async fn run(ctx: &Ctx, caller: &Caller, search: &PaymentSearch) -> FlowResu
         request_id: search.request_id.clone(),
         merchant_reference: search.merchant_reference.clone(),
         kind: search.kind,
-        invoice_currencies: search.invoice_currency.as_deref().map(|text| ctx.catalogue.ids_or_symbols(text)),
-        payment_currencies: search.payment_currency.as_deref().map(|text| ctx.catalogue.ids_or_symbols(text)),
+        invoice_currencies: search
+            .invoice_currency
+            .as_deref()
+            .map(|text| ctx.catalogue.ids_or_symbols(text)),
+        payment_currencies: search
+            .payment_currency
+            .as_deref()
+            .map(|text| ctx.catalogue.ids_or_symbols(text)),
         from: search.from,
         to: search.to,
         limit: search.limit,
@@ -102,12 +108,19 @@ fn check(search: &PaymentSearch) -> Result<(), Refusal> {
         || search.invoice_currency.is_some()
         || search.payment_currency.is_some();
     if !is_searching {
-        errors.push(FieldError::new("query", "At least one search parameter must be provided"));
+        errors.push(FieldError::new(
+            "query",
+            "At least one search parameter must be provided",
+        ));
     }
     if let (Some(from), Some(to)) = (search.from, search.to)
         && to < from
     {
         errors.push(FieldError::new("toDate", "toDate must be after or equal to fromDate"));
     }
-    if errors.is_empty() { Ok(()) } else { Err(Refusal::fields(errors)) }
+    if errors.is_empty() {
+        Ok(())
+    } else {
+        Err(Refusal::fields(errors))
+    }
 }

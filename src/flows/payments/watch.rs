@@ -86,20 +86,35 @@ pub async fn run(ctx: &Ctx, chain: &dyn Chain) -> FlowResult<Step> {
 }
 
 fn position(cursor: &Cursor, head: BlockRef, finalized: u64, moved: bool) -> Position {
-    Position { head, finalized, seen: cursor.seen.number, confirmed: cursor.finalized.number, moved }
+    Position {
+        head,
+        finalized,
+        seen: cursor.seen.number,
+        confirmed: cursor.finalized.number,
+        moved,
+    }
 }
 
 /// Starts before the first block that matters; the genesis block holds no payments.
 async fn begin(ctx: &Ctx, chain: &dyn Chain) -> FlowResult<Cursor> {
     let before = chain.start_block().max(1) - 1;
-    let block = chain.block(before, Reader::First).await?.ok_or_else(|| ChainError::Malformed {
-        network: chain.network(),
-        reason: format!("the chain ends before the start block {before}"),
-    })?;
+    let block = chain
+        .block(before, Reader::First)
+        .await?
+        .ok_or_else(|| ChainError::Malformed {
+            network: chain.network(),
+            reason: format!("the chain ends before the start block {before}"),
+        })?;
     let cursor = Cursor {
         network: chain.network(),
-        seen: Mark { number: before, hash: block.hash },
-        finalized: Mark { number: before, hash: block.hash },
+        seen: Mark {
+            number: before,
+            hash: block.hash,
+        },
+        finalized: Mark {
+            number: before,
+            hash: block.hash,
+        },
         halted_reason: None,
         updated_at: ctx.clock.now(),
     };
@@ -129,7 +144,9 @@ async fn undo_reorganised(ctx: &Ctx, chain: &dyn Chain, cursor: &mut Cursor) -> 
             return Ok(None);
         }
         if number <= cursor.finalized.number {
-            return Ok(Some(format!("block {number}, which was final, is no longer part of the chain")));
+            return Ok(Some(format!(
+                "block {number}, which was final, is no longer part of the chain"
+            )));
         }
     }
     Ok(Some("no stored block is part of the chain any more".to_owned()))
@@ -171,7 +188,10 @@ async fn read_forward(
     if cursor.seen.number + HEAD_BLOCKS_PER_STEP < final_head {
         let to = final_head.min(cursor.seen.number + RANGE_BLOCKS_PER_STEP);
         let (observed, read_to) = chain.observations_in(cursor.seen.number + 1, to, Reader::First).await?;
-        let last = chain.block(read_to, Reader::First).await?.ok_or(Interrupted::Reorganised)?;
+        let last = chain
+            .block(read_to, Reader::First)
+            .await?
+            .ok_or(Interrupted::Reorganised)?;
         return Ok(commit_read(ctx, cursor, &observed, &[last]).await?);
     }
     let mut blocks: Vec<BlockRef> = Vec::new();
@@ -179,13 +199,23 @@ async fn read_forward(
     let mut parent = cursor.seen.hash;
     let end = head.number.min(cursor.seen.number + HEAD_BLOCKS_PER_STEP);
     for number in cursor.seen.number + 1..=end {
-        let block = if number == head.number { Some(*head) } else { chain.block(number, Reader::First).await? };
-        let block = block.filter(|block| block.parent_hash == parent).ok_or(Interrupted::Reorganised)?;
+        let block = if number == head.number {
+            Some(*head)
+        } else {
+            chain.block(number, Reader::First).await?
+        };
+        let block = block
+            .filter(|block| block.parent_hash == parent)
+            .ok_or(Interrupted::Reorganised)?;
         observed.extend(chain.observations_at(&block, Reader::First).await?);
         parent = block.hash;
         blocks.push(block);
     }
-    if blocks.is_empty() { Ok(()) } else { Ok(commit_read(ctx, cursor, &observed, &blocks).await?) }
+    if blocks.is_empty() {
+        Ok(())
+    } else {
+        Ok(commit_read(ctx, cursor, &observed, &blocks).await?)
+    }
 }
 
 async fn commit_read(ctx: &Ctx, cursor: &mut Cursor, observed: &[Observation], blocks: &[BlockRef]) -> FlowResult<()> {
@@ -196,7 +226,12 @@ async fn commit_read(ctx: &Ctx, cursor: &mut Cursor, observed: &[Observation], b
     let tx = ctx.db.begin("read_blocks").await?;
     store::observations::insert_many(&tx, observed, false, now).await?;
     store::cursors::push_blocks(&tx, cursor.network, blocks).await?;
-    store::cursors::prune_below(&tx, cursor.network, cursor.finalized.number.saturating_sub(WINDOW_BELOW_FINAL)).await?;
+    store::cursors::prune_below(
+        &tx,
+        cursor.network,
+        cursor.finalized.number.saturating_sub(WINDOW_BELOW_FINAL),
+    )
+    .await?;
     store::cursors::save(&tx, cursor).await?;
     tx.commit().await?;
     Ok(())
@@ -208,7 +243,11 @@ async fn halt(ctx: &Ctx, cursor: Cursor, reason: String) -> FlowResult<Step> {
     tracing::error!(%network, reason, "chain halted: its payments are not confirmed until the operator has looked at it");
     metrics::counter!("prs_chain_halts_total", "network" => network.id()).increment(1);
     let tx = ctx.db.begin("halt_chain").await?;
-    let halted = Cursor { halted_reason: Some(reason.clone()), updated_at: ctx.clock.now(), ..cursor };
+    let halted = Cursor {
+        halted_reason: Some(reason.clone()),
+        updated_at: ctx.clock.now(),
+        ..cursor
+    };
     store::cursors::save(&tx, &halted).await?;
     tx.commit().await?;
     Ok(Step::Halted(reason))

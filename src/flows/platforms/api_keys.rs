@@ -46,5 +46,9 @@ pub async fn revoke(ctx: &Ctx, platform: &PlatformId, id: &ApiKeyId) -> FlowResu
     let tx = ctx.db.begin("revoke_api_key").await?;
     let revoked = store::api_keys::revoke(&tx, platform, id, ctx.clock.now()).await?;
     tx.commit().await?;
-    if revoked { Ok(()) } else { Err(Refusal::not_found("API key not found").into()) }
+    if revoked {
+        Ok(())
+    } else {
+        Err(Refusal::not_found("API key not found").into())
+    }
 }

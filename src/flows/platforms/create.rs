@@ -14,7 +14,11 @@ pub async fn run(ctx: &Ctx, name: &str) -> FlowResult<PlatformId> {
     }
     let id = PlatformId(ctx.ids.ulid());
     let tx = ctx.db.begin("create_platform").await?;
-    let platform = store::platforms::Platform { id: id.clone(), name: name.to_owned(), created_at: ctx.clock.now() };
+    let platform = store::platforms::Platform {
+        id: id.clone(),
+        name: name.to_owned(),
+        created_at: ctx.clock.now(),
+    };
     store::platforms::insert(&tx, &platform).await?;
     tx.commit().await?;
     Ok(id)

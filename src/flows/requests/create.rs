@@ -54,7 +54,9 @@ pub async fn run(
         tx.commit().await?;
         return Ok(Answer::Fresh(request));
     }
-    Err(FlowError::Faulted(Fault(anyhow::anyhow!("{DRAWS_MAX} references in a row collided"))))
+    Err(FlowError::Faulted(Fault(anyhow::anyhow!(
+        "{DRAWS_MAX} references in a row collided"
+    ))))
 }
 
 fn owner(caller: &Caller) -> Owner {
@@ -62,5 +64,9 @@ fn owner(caller: &Caller) -> Owner {
         Credential::ClientId { id, client_id, .. } => Some((id.clone(), client_id.clone())),
         Credential::ApiKey { .. } => None,
     };
-    Owner { platform: caller.platform.clone(), client, origin: caller.origin().map(str::to_owned) }
+    Owner {
+        platform: caller.platform.clone(),
+        client,
+        origin: caller.origin().map(str::to_owned),
+    }
 }

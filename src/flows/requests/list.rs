@@ -21,8 +21,20 @@ pub struct RequestPage {
 }
 
 /// Requests of the caller, optionally those of one payee.
-pub async fn run(ctx: &Ctx, caller: &Caller, payee: Option<Address>, limit: u64, offset: u64) -> FlowResult<RequestPage> {
+pub async fn run(
+    ctx: &Ctx,
+    caller: &Caller,
+    payee: Option<Address>,
+    limit: u64,
+    offset: u64,
+) -> FlowResult<RequestPage> {
     let payee = payee.map(|payee| payee.canonical());
-    let (requests, total) = store::requests::list(ctx.db.reader(), &scope(caller), payee.as_deref(), limit, offset).await?;
-    Ok(RequestPage { requests, total, limit, offset })
+    let (requests, total) =
+        store::requests::list(ctx.db.reader(), &scope(caller), payee.as_deref(), limit, offset).await?;
+    Ok(RequestPage {
+        requests,
+        total,
+        limit,
+        offset,
+    })
 }

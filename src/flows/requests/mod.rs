@@ -15,14 +15,20 @@ use crate::{
 
 /// What a caller can see: the objects of the platform, or of the client ID alone.
 pub fn scope(caller: &Caller) -> Scope {
-    Scope { platform: caller.platform.clone(), client: caller.client().cloned() }
+    Scope {
+        platform: caller.platform.clone(),
+        client: caller.client().cloned(),
+    }
 }
 
 /// Finds a request of the caller. Errors: unknown, or somebody else's, which looks the same (404).
 ///
 /// Any credential of the owning platform sees it. Source: contract operations §3.3; decisions D23.
 pub async fn find(ctx: &Ctx, caller: &Caller, request_id: &str) -> FlowResult<Request> {
-    let whole_platform = Scope { platform: caller.platform.clone(), client: None };
+    let whole_platform = Scope {
+        platform: caller.platform.clone(),
+        client: None,
+    };
     let found = store::requests::find(ctx.db.reader(), &whole_platform, request_id).await?;
     Ok(found.ok_or_else(|| Refusal::not_found("Request not found"))?)
 }

@@ -83,9 +83,14 @@ struct Decided {
 
 fn currencies<'a>(ctx: &'a Ctx, request: &Request) -> FlowResult<Currencies<'a>> {
     let find = |id: &str| {
-        ctx.catalogue.find(id).ok_or_else(|| FlowError::Faulted(Fault(anyhow!("currency {id} left the catalogue"))))
+        ctx.catalogue
+            .find(id)
+            .ok_or_else(|| FlowError::Faulted(Fault(anyhow!("currency {id} left the catalogue"))))
     };
-    Ok(Currencies { invoice: find(&request.invoice_currency)?, payment: find(&request.payment_currency)? })
+    Ok(Currencies {
+        invoice: find(&request.invoice_currency)?,
+        payment: find(&request.payment_currency)?,
+    })
 }
 
 /// The fee that is set on the client ID of the call: other than `0` it overrides the fee of the call.
@@ -108,9 +113,15 @@ fn decide(
     client_fee: Option<(Percent, Address)>,
 ) -> Result<Decided, Refusal> {
     let mut checks = Checks::new();
-    let wallet = input.wallet.as_deref().and_then(|text| checks.take("wallet", Address::parse_on(text, request.network)));
+    let wallet = input
+        .wallet
+        .as_deref()
+        .and_then(|text| checks.take("wallet", Address::parse_on(text, request.network)));
     if input.chain.is_some() != input.token.is_some() {
-        checks.fail(if input.chain.is_some() { "token" } else { "chain" }, "is required: chain and token go together");
+        checks.fail(
+            if input.chain.is_some() { "token" } else { "chain" },
+            "is required: chain and token go together",
+        );
     } else if input.chain.is_some() {
         let reason = if request.network.family() == Family::Tron {
             "must be absent: Tron payments are same-chain only"
@@ -119,7 +130,10 @@ fn decide(
         };
         checks.fail("chain", reason);
     }
-    for (field, value) in [("clientUserId", &input.client_user_id), ("paymentDetailsId", &input.payment_details_id)] {
+    for (field, value) in [
+        ("clientUserId", &input.client_user_id),
+        ("paymentDetailsId", &input.payment_details_id),
+    ] {
         if value.is_some() {
             checks.fail(field, "must be absent: the request is not a crypto-to-fiat request");
         }
@@ -130,7 +144,10 @@ fn decide(
         checks.take("amount", amount.to_units(currencies.invoice.decimals))?;
         checks.take("amount", amount.to_units(decimals))
     });
-    let percent = input.fee_percentage.as_deref().and_then(|text| checks.take("feePercentage", Percent::parse(text)));
+    let percent = input
+        .fee_percentage
+        .as_deref()
+        .and_then(|text| checks.take("feePercentage", Percent::parse(text)));
     let address = input
         .fee_address
         .as_deref()
@@ -151,7 +168,9 @@ fn decide(
     let units = part.unwrap_or(remaining).min(remaining);
     // A fee address of the other family cannot receive on this network.
     let client_fee = client_fee.filter(|(_, address)| address.family() == request.network.family());
-    let fee = client_fee.or_else(|| percent.zip(address)).filter(|(percent, _)| percent.basis_points() > 0);
+    let fee = client_fee
+        .or_else(|| percent.zip(address))
+        .filter(|(percent, _)| percent.basis_points() > 0);
     Ok(Decided { wallet, units, fee })
 }
 
@@ -169,16 +188,24 @@ async fn plan(
         (true, false) => ContractKind::EthConversionProxy,
     };
     let proxy = ctx.catalogue.default_contract(request.network, kind);
-    let proxy = proxy.ok_or_else(|| Refusal::invalid(format!("{} has no contract for this kind of payment", request.network)))?;
+    let proxy = proxy
+        .ok_or_else(|| Refusal::invalid(format!("{} has no contract for this kind of payment", request.network)))?;
     let too_large = || Refusal::field("amount", "is too large together with the fee");
     let fee = match decided.fee {
         Some((percent, address)) => {
             let units = percent.of(decided.units).map_err(|_| too_large())?;
-            Some(PlatformFee { percent, address, units })
+            Some(PlatformFee {
+                percent,
+                address,
+                units,
+            })
         }
         None => None,
     };
-    let total = decided.units.checked_add(fee.map_or(U256::ZERO, |fee| fee.units)).ok_or_else(too_large)?;
+    let total = decided
+        .units
+        .checked_add(fee.map_or(U256::ZERO, |fee| fee.units))
+        .ok_or_else(too_large)?;
     let conversion = if request.is_converted() {
         let chain = chain.ok_or_else(|| not_enabled(request))?;
         Some(quote(ctx, currencies, total, chain.as_ref()).await?)
@@ -205,11 +232,18 @@ async fn quote(ctx: &Ctx, currencies: &Currencies<'_>, total: U256, chain: &dyn 
         .ok_or_else(|| Refusal::invalid("There is no conversion route for these currencies any more"))?;
     let path = path
         .iter()
-        .map(|hash| hash.parse().map_err(|_| FlowError::Faulted(Fault(anyhow!("conversion path of {}", currencies.payment.id)))))
+        .map(|hash| {
+            hash.parse()
+                .map_err(|_| FlowError::Faulted(Fault(anyhow!("conversion path of {}", currencies.payment.id))))
+        })
         .collect::<FlowResult<Vec<_>>>()?;
     let converted = chain.convert(&path, total).await?;
     let margin = converted.saturating_mul(U256::from(ctx.rules.conversion_slippage_basis_points)) / U256::from(10_000);
-    Ok(Conversion { path, max_to_spend: converted.saturating_add(margin), max_rate_timespan_s: 0 })
+    Ok(Conversion {
+        path,
+        max_to_spend: converted.saturating_add(margin),
+        max_rate_timespan_s: 0,
+    })
 }
 
 fn not_enabled(request: &Request) -> Refusal {

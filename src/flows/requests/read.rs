@@ -34,9 +34,16 @@ pub async fn run(ctx: &Ctx, caller: &Caller, request_id: &str) -> FlowResult<Req
     let seen: Vec<Observation> =
         store::observations::list_seen_by_topic(ctx.db.reader(), request.network, &request.reference.topic()).await?;
     let matching = seen.iter().filter(|observed| request.matches(observed, &ctx.catalogue));
-    let detected_units = matching.fold(U256::ZERO, |sum, observed| sum.saturating_add(request.credit(observed, observed.units)));
+    let detected_units = matching.fold(U256::ZERO, |sum, observed| {
+        sum.saturating_add(request.credit(observed, observed.units))
+    });
     let market_rate = market_rate(ctx, &request).await;
-    Ok(RequestDetail { request, payments, detected_units, market_rate })
+    Ok(RequestDetail {
+        request,
+        payments,
+        detected_units,
+        market_rate,
+    })
 }
 
 /// Asks the price feeds; a chain that does not answer must not keep stored facts from being read.

@@ -15,7 +15,10 @@ pub async fn run(ctx: &Ctx, caller: &Caller, request_id: &str, is_stopped: bool)
     if request.recurrence.is_none() {
         return Err(Refusal::field("isRecurrenceStopped", "cannot be set: the request has no recurrence").into());
     }
-    let whole_platform = Scope { platform: caller.platform.clone(), client: None };
+    let whole_platform = Scope {
+        platform: caller.platform.clone(),
+        client: None,
+    };
     let tx = ctx.db.begin("update_request").await?;
     store::requests::set_recurrence_stopped(&tx, &whole_platform, request_id, is_stopped).await?;
     tx.commit().await?;

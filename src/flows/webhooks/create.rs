@@ -43,7 +43,11 @@ pub async fn run(
         let opened = ctx.sealer.open(&sealed, &once.key).map_err(crate::flows::Fault)?;
         return Ok(Answer::Replayed(opened.reveal().to_owned()));
     }
-    let url = ctx.rules.url_policy.check(url).map_err(|message| Refusal::field("url", message))?;
+    let url = ctx
+        .rules
+        .url_policy
+        .check(url)
+        .map_err(|message| Refusal::field("url", message))?;
     let secret = Secret::new(hex::encode(random::<32>(ctx.ids.as_ref())));
     let endpoint = Endpoint {
         id: EndpointId(ctx.ids.ulid()),
@@ -54,8 +58,17 @@ pub async fn run(
         is_active: true,
         created_at: ctx.clock.now(),
     };
-    let secret_sealed = ctx.sealer.seal(&secret, endpoint.id.as_str()).map_err(crate::flows::Fault)?;
-    let created = NewEndpoint { endpoint: Endpoint { secret_sealed, ..endpoint }, secret };
+    let secret_sealed = ctx
+        .sealer
+        .seal(&secret, endpoint.id.as_str())
+        .map_err(crate::flows::Fault)?;
+    let created = NewEndpoint {
+        endpoint: Endpoint {
+            secret_sealed,
+            ..endpoint
+        },
+        secret,
+    };
     let tx = ctx.db.begin("create_webhook").await?;
     match store::endpoints::insert(&tx, &created.endpoint).await {
         Err(StoreError::Conflict(_)) => return Err(Refusal::conflict("This URL is already registered").into()),

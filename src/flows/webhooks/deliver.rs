@@ -2,9 +2,7 @@
 
 use crate::{
     ctx::Ctx,
-    domain::{
-        webhook::{AfterTry, ClaimedDelivery, LEASE_MS, TryOutcome, after_try, sign},
-    },
+    domain::webhook::{AfterTry, ClaimedDelivery, LEASE_MS, TryOutcome, after_try, sign},
     flows::FlowResult,
     ports::outbound::OutboundPost,
     store,
@@ -43,7 +41,13 @@ pub async fn send(ctx: &Ctx, delivery: ClaimedDelivery) -> Tried {
             tracing::error!(delivery = %delivery.id, error = format!("{error:#}"), "delivery cannot be signed");
             let now = ctx.clock.now();
             let error = Some("the secret of the endpoint cannot be opened".to_owned());
-            TryOutcome { status: None, error, response: None, started_at: now, ended_at: now }
+            TryOutcome {
+                status: None,
+                error,
+                response: None,
+                started_at: now,
+                ended_at: now,
+            }
         }
     };
     let after = after_try(delivery.retry_count, &outcome);
@@ -55,7 +59,11 @@ pub async fn send(ctx: &Ctx, delivery: ClaimedDelivery) -> Tried {
     }
     let result = if outcome.is_success() { "delivered" } else { "failed" };
     metrics::counter!("prs_webhook_tries_total", "result" => result).increment(1);
-    Tried { delivery, outcome, after }
+    Tried {
+        delivery,
+        outcome,
+        after,
+    }
 }
 
 /// Signs a delivery and writes its headers. Source: seed §6.1 (3, 4).
@@ -63,14 +71,21 @@ fn post(ctx: &Ctx, delivery: &ClaimedDelivery) -> anyhow::Result<OutboundPost> {
     let secret = ctx.sealer.open(&delivery.secret_sealed, delivery.endpoint.as_str())?;
     let prefix = &ctx.rules.header_prefix;
     let mut headers = vec![
-        (format!("{prefix}-signature"), sign(secret.reveal(), delivery.body.as_bytes())),
+        (
+            format!("{prefix}-signature"),
+            sign(secret.reveal(), delivery.body.as_bytes()),
+        ),
         (format!("{prefix}-delivery"), delivery.id.to_string()),
         (format!("{prefix}-retry-count"), delivery.retry_count.to_string()),
     ];
     if delivery.is_test {
         headers.push((format!("{prefix}-test"), "true".to_owned()));
     }
-    Ok(OutboundPost { url: delivery.url.clone(), headers, body: delivery.body.clone() })
+    Ok(OutboundPost {
+        url: delivery.url.clone(),
+        headers,
+        body: delivery.body.clone(),
+    })
 }
 
 /// Records tries together. A try whose lease was taken over by somebody else is dropped.
@@ -80,7 +95,14 @@ pub async fn record(ctx: &Ctx, tried: &[Tried]) -> FlowResult<()> {
     }
     let rows: Vec<_> = tried
         .iter()
-        .map(|tried| (tried.delivery.clone(), tried.outcome.clone(), tried.after, ctx.ids.ulid()))
+        .map(|tried| {
+            (
+                tried.delivery.clone(),
+                tried.outcome.clone(),
+                tried.after,
+                ctx.ids.ulid(),
+            )
+        })
         .collect();
     let tx = ctx.db.begin("record_tries").await?;
     store::outbox::finish_batch(&tx, &rows).await?;
@@ -100,4 +122,3 @@ pub async fn release(ctx: &Ctx, lease_token: &str) -> FlowResult<()> {
 pub async fn next_due(ctx: &Ctx) -> FlowResult<Option<DateTime<Utc>>> {
     Ok(store::outbox::next_due(ctx.db.reader(), ctx.clock.now()).await?)
 }
-

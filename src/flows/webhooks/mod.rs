@@ -17,8 +17,13 @@ pub use crate::store::endpoints::Endpoint;
 
 /// The client ID whose endpoints are managed. Errors: a credential without one (403).
 fn client_scope(caller: &Caller) -> FlowResult<Scope> {
-    let client = caller.client().ok_or_else(|| Refusal::forbidden("Webhooks are managed with a client ID"))?;
-    Ok(Scope { platform: caller.platform.clone(), client: Some(client.clone()) })
+    let client = caller
+        .client()
+        .ok_or_else(|| Refusal::forbidden("Webhooks are managed with a client ID"))?;
+    Ok(Scope {
+        platform: caller.platform.clone(),
+        client: Some(client.clone()),
+    })
 }
 
 fn unknown() -> Refusal {

@@ -32,7 +32,8 @@ pub struct TestResult {
 pub async fn run(ctx: &Ctx, caller: &Caller, event_type: &str) -> FlowResult<TestResult> {
     let scope = client_scope(caller)?;
     let kind = CLIENT_KINDS.into_iter().find(|kind| *kind == event_type);
-    let kind = kind.ok_or_else(|| Refusal::field("eventType", format!("must be one of {}", CLIENT_KINDS.join(", "))))?;
+    let kind =
+        kind.ok_or_else(|| Refusal::field("eventType", format!("must be one of {}", CLIENT_KINDS.join(", "))))?;
     let body = sample_body(ctx, kind)?;
     let endpoints = store::endpoints::list(ctx.db.reader(), &scope).await?;
     let active: Vec<_> = endpoints.into_iter().filter(|endpoint| endpoint.is_active).collect();
@@ -82,5 +83,8 @@ pub async fn run(ctx: &Ctx, caller: &Caller, event_type: &str) -> FlowResult<Tes
     deliver::record(ctx, &tried).await?;
     let sent = tried.iter().filter(|tried| tried.outcome.is_success()).count();
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-    Ok(TestResult { sent: count(sent), failed: count(tried.len() - sent) })
+    Ok(TestResult {
+        sent: count(sent),
+        failed: count(tried.len() - sent),
+    })
 }

@@ -4,7 +4,11 @@ use super::Tag;
 use crate::{
     ctx::Ctx,
     domain::ids::EndpointId,
-    flows::{self, idempotency::Answer, webhooks::{Endpoint, create::NewEndpoint}},
+    flows::{
+        self,
+        idempotency::Answer,
+        webhooks::{Endpoint, create::NewEndpoint},
+    },
     http::{
         body::Body,
         caller::{Auth, ClientOnly},
@@ -103,7 +107,10 @@ impl From<Endpoint> for Webhook {
 }
 
 fn created(new: &NewEndpoint) -> WebhookCreated {
-    WebhookCreated { id: new.endpoint.id.to_string(), secret: new.secret.reveal().to_owned() }
+    WebhookCreated {
+        id: new.endpoint.id.to_string(),
+        secret: new.secret.reveal().to_owned(),
+    }
 }
 
 /// Webhook endpoints of a client ID.
@@ -138,7 +145,9 @@ impl Webhooks {
     #[oai(path = "/webhook", method = "get", operation_id = "listWebhooks")]
     async fn list(&self, ctx: Data<&Ctx>, caller: Auth<ClientOnly>) -> Result<Json<WebhookList>, Fail<0>> {
         let endpoints = flows::webhooks::list::run(&ctx, &caller).await?;
-        Ok(Json(WebhookList { webhooks: endpoints.into_iter().map(Webhook::from).collect() }))
+        Ok(Json(WebhookList {
+            webhooks: endpoints.into_iter().map(Webhook::from).collect(),
+        }))
     }
 
     /// Switch an endpoint on or off
@@ -183,6 +192,9 @@ impl Webhooks {
         body: Body<TestWebhookBody>,
     ) -> Result<Json<TestResult>, Fail<{ s::BAD_REQUEST }>> {
         let result = flows::webhooks::test::run(&ctx, &caller, &body.event_type).await?;
-        Ok(Json(TestResult { sent: result.sent, failed: result.failed }))
+        Ok(Json(TestResult {
+            sent: result.sent,
+            failed: result.failed,
+        }))
     }
 }

@@ -16,12 +16,7 @@ use crate::{
     },
 };
 use poem::web::Data;
-use poem_openapi::{
-    Enum, Object, OpenApi,
-    payload::Json,
-    param::Header,
-    types::ToJSON,
-};
+use poem_openapi::{Enum, Object, OpenApi, param::Header, payload::Json, types::ToJSON};
 
 text! {
     /// Page that may use a client ID, as an origin. Which schemes and hosts are accepted is a rule of the domain.
@@ -194,7 +189,11 @@ impl ClientIds {
         let body = body.0;
         let input = NewClientId {
             label: body.label,
-            allowed_domains: body.allowed_domains.into_iter().map(|domain| domain.as_str().to_owned()).collect(),
+            allowed_domains: body
+                .allowed_domains
+                .into_iter()
+                .map(|domain| domain.as_str().to_owned())
+                .collect(),
             is_backend: false,
             fee_percentage: body.fee_percentage,
             fee_address: body.fee_address,

@@ -77,7 +77,10 @@ impl From<currency::Currency> for Currency {
         Self {
             decimals: i32::from(currency.decimals),
             network: currency.network.map_or("fiat", Network::id).to_owned(),
-            chain_id: currency.network.and_then(|network| i64::try_from(network.chain_id()).ok()).unwrap_or(0),
+            chain_id: currency
+                .network
+                .and_then(|network| i64::try_from(network.chain_id()).ok())
+                .unwrap_or(0),
             kind: match currency.kind {
                 currency::CurrencyKind::Erc20 => CurrencyType::Erc20,
                 currency::CurrencyKind::Trc20 => CurrencyType::Trc20,
@@ -162,7 +165,11 @@ impl Currencies {
     ///
     /// Lists the payment currencies in which a request in this invoice currency can be paid on chain. A currency
     /// without routes has an empty list.
-    #[oai(path = "/currencies/:currencyId/conversion-routes", method = "get", operation_id = "listConversionRoutes")]
+    #[oai(
+        path = "/currencies/:currencyId/conversion-routes",
+        method = "get",
+        operation_id = "listConversionRoutes"
+    )]
     async fn routes(
         &self,
         ctx: Data<&Ctx>,
@@ -176,16 +183,25 @@ impl Currencies {
         networks: Query<Option<String>>,
     ) -> Result<Json<ConversionRoutes>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND }>> {
         let mut checks = Checks::new();
-        let network = network.0.take("network", &mut checks).map(|text| text.as_str().to_owned());
+        let network = network
+            .0
+            .take("network", &mut checks)
+            .map(|text| text.as_str().to_owned());
         checks.finish()?;
-        let networks: Option<Vec<String>> =
-            networks.0.map(|list| list.split(',').map(|id| id.trim().to_owned()).filter(|id| !id.is_empty()).collect());
+        let networks: Option<Vec<String>> = networks.0.map(|list| {
+            list.split(',')
+                .map(|id| id.trim().to_owned())
+                .filter(|id| !id.is_empty())
+                .collect()
+        });
         if let Some(list) = &networks
             && list.len() > 16
         {
             return Err(Refusal::field("networks", "must have at most 16 entries").into());
         }
-        let wanted = networks.clone().or_else(|| network.clone().map(|network| vec![network]));
+        let wanted = networks
+            .clone()
+            .or_else(|| network.clone().map(|network| vec![network]));
         let found = flows::currencies::routes::run(&ctx, &currency_id, wanted.as_deref())?;
         let network = match (&networks, network) {
             (Some(_), _) => poem_openapi::types::MaybeUndefined::Undefined,

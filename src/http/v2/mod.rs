@@ -21,9 +21,19 @@ pub enum Tag {
 }
 
 /// All operations of the platform document.
-pub type Api = (currencies::Currencies, requests::Requests, payments::Payments, client_ids::ClientIds);
+pub type Api = (
+    currencies::Currencies,
+    requests::Requests,
+    payments::Payments,
+    client_ids::ClientIds,
+);
 
 /// The operations, without state: they find their handles in the request.
 pub fn api() -> Api {
-    (currencies::Currencies, requests::Requests, payments::Payments, client_ids::ClientIds)
+    (
+        currencies::Currencies,
+        requests::Requests,
+        payments::Payments,
+        client_ids::ClientIds,
+    )
 }

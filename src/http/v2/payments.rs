@@ -6,12 +6,7 @@ use super::{
 };
 use crate::{
     ctx::Ctx,
-    domain::{
-        address::Address,
-        payment::PaymentKind,
-        reference::PaymentReference,
-        refusal::Checks,
-    },
+    domain::{address::Address, payment::PaymentKind, reference::PaymentReference, refusal::Checks},
     flows::{self, payments::search::PaymentSearch},
     http::{
         caller::{Auth, KeyOrClient},
@@ -195,7 +190,10 @@ impl Payments {
     /// Finds final payments of your requests. At least one filter other than dates and paging is needed; filters
     /// combine with AND. A transaction hash or wallet finds every payment of a batch.
     #[oai(path = "/payments", method = "get", operation_id = "searchPayments")]
-    #[expect(clippy::too_many_arguments, reason = "one argument for each parameter of the contract")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one argument for each parameter of the contract"
+    )]
     async fn search(
         &self,
         ctx: Data<&Ctx>,
@@ -240,21 +238,36 @@ impl Payments {
         let from = from_date.0.take("fromDate", &mut checks);
         let to = to_date.0.take("toDate", &mut checks);
         let mut search = PaymentSearch {
-            tx_hash: tx_hash.0.take("txHash", &mut checks).and_then(|text| text.as_str().parse().ok()),
+            tx_hash: tx_hash
+                .0
+                .take("txHash", &mut checks)
+                .and_then(|text| text.as_str().parse().ok()),
             wallet,
-            reference: payment_reference.0.take("paymentReference", &mut checks)
+            reference: payment_reference
+                .0
+                .take("paymentReference", &mut checks)
                 .and_then(|text| PaymentReference::parse(text.as_str())),
-            request_id: request_id.0.take("requestId", &mut checks).map(|t| t.as_str().to_owned()),
-            merchant_reference: reference.0.take("reference", &mut checks).map(|t| t.as_str().to_owned()),
+            request_id: request_id
+                .0
+                .take("requestId", &mut checks)
+                .map(|t| t.as_str().to_owned()),
+            merchant_reference: reference
+                .0
+                .take("reference", &mut checks)
+                .map(|t| t.as_str().to_owned()),
             kind: kind.0.take("type", &mut checks).map(|kind| match kind {
                 PaymentType::Direct => PaymentKind::Direct,
                 PaymentType::Conversion => PaymentKind::Conversion,
                 PaymentType::Crosschain => PaymentKind::Crosschain,
                 PaymentType::Recurring => PaymentKind::Recurring,
             }),
-            invoice_currency: invoice_currency.0.take("invoiceCurrency", &mut checks)
+            invoice_currency: invoice_currency
+                .0
+                .take("invoiceCurrency", &mut checks)
                 .map(|text| text.as_str().to_owned()),
-            payment_currency: payment_currency.0.take("paymentCurrency", &mut checks)
+            payment_currency: payment_currency
+                .0
+                .take("paymentCurrency", &mut checks)
                 .map(|text| text.as_str().to_owned()),
             from: from.and_then(|text| text.instant()),
             to: to.and_then(|text| text.instant()),
@@ -265,7 +278,11 @@ impl Payments {
         checks.finish()?;
         let page = flows::payments::search::run(&ctx, &caller, &search).await?;
         let pagination = Page::new(page.total, page.limit, page.offset, page.has_more);
-        let payments = page.payments.into_iter().map(|(record, request)| super::request_view::found_payment(&ctx, &record, request)).collect();
+        let payments = page
+            .payments
+            .into_iter()
+            .map(|(record, request)| super::request_view::found_payment(&ctx, &record, request))
+            .collect();
         Ok(Json(PaymentSearchResult { payments, pagination }))
     }
 }

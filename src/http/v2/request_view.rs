@@ -25,11 +25,16 @@ use crate::{
 const DOLLAR_SYMBOLS: [&str; 3] = ["USDC", "USDT", "DAI"];
 
 /// A request with its payments.
-pub async fn view(ctx: &Ctx, detail: RequestDetail) -> RequestStatusView {
+pub(super) async fn view(ctx: &Ctx, detail: RequestDetail) -> RequestStatusView {
     let request = &detail.request;
     let settlement_decimals = settlement_decimals(ctx, request);
     let is_in_dollars = ctx.catalogue.find(&request.invoice_currency).is_some_and(is_dollar);
-    let completing = request.tx_hash.as_ref().and_then(|hash| detail.payments.iter().find(|payment| payment.tx_hash.to_string() == *hash));
+    let completing = request.tx_hash.as_ref().and_then(|hash| {
+        detail
+            .payments
+            .iter()
+            .find(|payment| payment.tx_hash.to_string() == *hash)
+    });
     let is_split = request.payment_count > 1 || (request.payment_count == 1 && !request.has_been_paid());
     let conversion_rate = match (is_split, request.is_converted(), detail.payments.first()) {
         (true, ..) => None,
@@ -53,7 +58,11 @@ pub async fn view(ctx: &Ctx, detail: RequestDetail) -> RequestStatusView {
         status: request.status.into(),
         is_crypto_to_fiat_available: request.is_crypto_to_fiat,
         original_request_payment_reference: request.original_request_reference.clone(),
-        payments: detail.payments.iter().map(|record| payment(ctx, record, None)).collect(),
+        payments: detail
+            .payments
+            .iter()
+            .map(|record| payment(ctx, record, None))
+            .collect(),
         is_recurrence_stopped: request.is_recurrence_stopped,
         customer_info: request.customer.clone().map(Into::into),
         reference: request.merchant_reference.clone(),
@@ -62,7 +71,13 @@ pub async fn view(ctx: &Ctx, detail: RequestDetail) -> RequestStatusView {
         conversion_breakdown: (request.is_converted() && is_split)
             .then(|| breakdown(ctx, &detail, settlement_decimals, is_in_dollars)),
         conversion_rate,
-        fees: Some(detail.payments.iter().filter_map(|record| request_fee(ctx, record)).collect()),
+        fees: Some(
+            detail
+                .payments
+                .iter()
+                .filter_map(|record| request_fee(ctx, record))
+                .collect(),
+        ),
         payee: request.payee.to_string(),
         request_amount: request.amount.to_string(),
         invoice_currency: request.invoice_currency.clone(),
@@ -71,14 +86,18 @@ pub async fn view(ctx: &Ctx, detail: RequestDetail) -> RequestStatusView {
         excess_amount,
         detected_amount: (!detail.detected_units.is_zero())
             .then(|| format_units(detail.detected_units, settlement_decimals)),
-        payer_address: completing.and_then(|payment| payment.payer).map(|payer| payer.to_string()),
-        payer_eoa_address: completing.and_then(|payment| payment.payer_eoa).map(|payer| payer.to_string()),
+        payer_address: completing
+            .and_then(|payment| payment.payer)
+            .map(|payer| payer.to_string()),
+        payer_eoa_address: completing
+            .and_then(|payment| payment.payer_eoa)
+            .map(|payer| payer.to_string()),
         created_at: Instant(request.created_at),
     }
 }
 
 /// A payment that a search found.
-pub fn found_payment(ctx: &Ctx, record: &PaymentRecord, request: RequestSummary) -> Payment {
+pub(super) fn found_payment(ctx: &Ctx, record: &PaymentRecord, request: RequestSummary) -> Payment {
     let summary = PaymentRequestSummary {
         request_id: request.request_id,
         payment_reference: request.reference.to_string(),
@@ -151,7 +170,11 @@ fn breakdown(ctx: &Ctx, detail: &RequestDetail, decimals: u8, is_in_dollars: boo
     let request = &detail.request;
     let paid = format_units(request.credited, decimals);
     let remaining = format_units(request.remaining(), decimals);
-    let market_rate = if request.has_been_paid() { None } else { detail.market_rate.clone() };
+    let market_rate = if request.has_been_paid() {
+        None
+    } else {
+        detail.market_rate.clone()
+    };
     ConversionBreakdown {
         paid_amount_in_usd: is_in_dollars.then(|| paid.clone()),
         paid_amount: paid,
@@ -178,23 +201,38 @@ fn breakdown(ctx: &Ctx, detail: &RequestDetail, decimals: u8, is_in_dollars: boo
 
 /// Invoice units for one unit of the payment currency, as it was paid.
 fn rate_of(ctx: &Ctx, record: &PaymentRecord) -> Option<String> {
-    ratio(record.credited, credited_decimals(ctx, record), record.units, payment_decimals(ctx, record))
+    ratio(
+        record.credited,
+        credited_decimals(ctx, record),
+        record.units,
+        payment_decimals(ctx, record),
+    )
 }
 
 fn settlement_decimals(ctx: &Ctx, request: &Request) -> u8 {
-    ctx.catalogue.find(&request.payment_currency).map_or(0, |payment| request.settlement_decimals(payment))
+    ctx.catalogue
+        .find(&request.payment_currency)
+        .map_or(0, |payment| request.settlement_decimals(payment))
 }
 
 fn credited_decimals(ctx: &Ctx, record: &PaymentRecord) -> u8 {
-    if record.invoice_currency == record.payment_currency { payment_decimals(ctx, record) } else { FIAT_CHAIN_DECIMALS }
+    if record.invoice_currency == record.payment_currency {
+        payment_decimals(ctx, record)
+    } else {
+        FIAT_CHAIN_DECIMALS
+    }
 }
 
 fn payment_decimals(ctx: &Ctx, record: &PaymentRecord) -> u8 {
-    ctx.catalogue.find(&record.payment_currency).map_or(0, |currency| currency.decimals)
+    ctx.catalogue
+        .find(&record.payment_currency)
+        .map_or(0, |currency| currency.decimals)
 }
 
 fn symbol(ctx: &Ctx, id: &str) -> String {
-    ctx.catalogue.find(id).map_or_else(|| id.to_owned(), |currency| currency.symbol.clone())
+    ctx.catalogue
+        .find(id)
+        .map_or_else(|| id.to_owned(), |currency| currency.symbol.clone())
 }
 
 fn is_dollar(currency: &Currency) -> bool {

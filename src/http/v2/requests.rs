@@ -9,11 +9,7 @@ use crate::{
         refusal::Checks,
         request::{self, NewRequest},
     },
-    flows::{
-        self,
-        idempotency::Answer,
-        requests::pay::PayInput,
-    },
+    flows::{self, idempotency::Answer, requests::pay::PayInput},
     http::{
         body::Body,
         caller::{Auth, KeyOrClient},
@@ -448,7 +444,10 @@ impl From<alloy::primitives::U256> for BigNumber {
     fn from(value: alloy::primitives::U256) -> Self {
         let bytes = value.to_be_bytes_trimmed_vec();
         let bytes = if bytes.is_empty() { vec![0] } else { bytes };
-        Self { kind: BigNumberType::BigNumber, hex: hex::encode_prefixed(bytes) }
+        Self {
+            kind: BigNumberType::BigNumber,
+            hex: hex::encode_prefixed(bytes),
+        }
     }
 }
 
@@ -674,7 +673,10 @@ fn new_request(body: CreateRequestBody) -> NewRequest {
 }
 
 fn created(request: &request::Request) -> RequestCreated {
-    RequestCreated { payment_reference: request.reference.to_string(), request_id: request.id.to_string() }
+    RequestCreated {
+        payment_reference: request.reference.to_string(),
+        request_id: request.id.to_string(),
+    }
 }
 
 fn row(request: request::Request) -> RequestSummaryRow {
@@ -714,9 +716,10 @@ fn calldata(calldata: &calldata::Calldata) -> PaymentCalldata {
             payment_transaction_index: position(calldata.payment_index),
             has_enough_balance: calldata.has_enough_balance,
             has_enough_gas: calldata.has_enough_gas,
-            platform_fee: calldata
-                .fee
-                .map(|fee| PlatformFee { percentage: fee.percent.to_string(), address: fee.address.to_string() }),
+            platform_fee: calldata.fee.map(|fee| PlatformFee {
+                percentage: fee.percent.to_string(),
+                address: fee.address.to_string(),
+            }),
         },
     }
 }
@@ -772,8 +775,16 @@ impl Requests {
         let (limit, offset) = limit_offset(limit.0, offset.0, &mut checks);
         checks.finish()?;
         let page = flows::requests::list::run(&ctx, &caller, payee, limit, offset).await?;
-        let pagination = Page::new(page.total, limit, offset, offset + (page.requests.len() as u64) < page.total);
-        Ok(Json(RequestList { requests: page.requests.into_iter().map(row).collect(), pagination }))
+        let pagination = Page::new(
+            page.total,
+            limit,
+            offset,
+            offset + (page.requests.len() as u64) < page.total,
+        );
+        Ok(Json(RequestList {
+            requests: page.requests.into_iter().map(row).collect(),
+            pagination,
+        }))
     }
 
     /// Read a request
@@ -806,15 +817,25 @@ impl Requests {
     ) -> Result<Json<RequestUpdated>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND }>> {
         let is_recurrence_stopped = body.is_recurrence_stopped;
         flows::requests::update::run(&ctx, &caller, request_id.as_str(), is_recurrence_stopped).await?;
-        Ok(Json(RequestUpdated { request_id: request_id.as_str().to_owned(), is_recurrence_stopped }))
+        Ok(Json(RequestUpdated {
+            request_id: request_id.as_str().to_owned(),
+            is_recurrence_stopped,
+        }))
     }
 
     /// Get the calldata that pays a request
     ///
     /// Answers the transactions that a wallet signs and sends, in order. With `wallet` the answer knows balances and
     /// allowance and leaves out what is not needed; without it no node is asked and the approval is always included.
-    #[oai(path = "/request/:requestId/pay", method = "get", operation_id = "getPaymentCalldata")]
-    #[expect(clippy::too_many_arguments, reason = "one argument for each parameter of the contract")]
+    #[oai(
+        path = "/request/:requestId/pay",
+        method = "get",
+        operation_id = "getPaymentCalldata"
+    )]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one argument for each parameter of the contract"
+    )]
     async fn pay(
         &self,
         ctx: Data<&Ctx>,

@@ -79,7 +79,10 @@ impl Answer {
 
     /// A header.
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+        self.headers
+            .iter()
+            .find(|(known, _)| known == name)
+            .map(|(_, value)| value.as_str())
     }
 
     /// The body as JSON, after a look at the status.
@@ -92,7 +95,10 @@ impl Answer {
     /// The fields that an answer to wrong input names.
     pub fn wrong_fields(&self) -> Vec<String> {
         let errors = self.json()["errors"].as_array().cloned().unwrap_or_default();
-        errors.iter().filter_map(|error| error["field"].as_str().map(str::to_owned)).collect()
+        errors
+            .iter()
+            .filter_map(|error| error["field"].as_str().map(str::to_owned))
+            .collect()
     }
 }
 
@@ -192,24 +198,47 @@ impl TestApp {
         let clock = Arc::new(FixedClock::new());
         let (ctx, endpoint) = build(&settings, &clock, 1).await;
         let platform = flows::platforms::create::run(&ctx, "Test").await.expect("a platform");
-        let (_, key) = flows::platforms::api_keys::create(&ctx, &platform, None).await.expect("a key");
+        let (_, key) = flows::platforms::api_keys::create(&ctx, &platform, None)
+            .await
+            .expect("a key");
         let page_client = client(&ctx, &platform, &[PAGE]).await;
         let backend_client = client(&ctx, &platform, &[]).await;
         let key = key.reveal().to_owned();
-        Self { ctx, clock, chain, platform, key, page_client, backend_client, endpoint, settings, database, seed: 1 }
+        Self {
+            ctx,
+            clock,
+            chain,
+            platform,
+            key,
+            page_client,
+            backend_client,
+            endpoint,
+            settings,
+            database,
+            seed: 1,
+        }
     }
 
     /// The same service after its process died and was started again: nothing but the database is left.
     pub async fn restarted(self) -> Self {
         let seed = self.seed + 1;
         let (ctx, endpoint) = build(&self.settings, &self.clock, seed).await;
-        Self { ctx, endpoint, seed, ..self }
+        Self {
+            ctx,
+            endpoint,
+            seed,
+            ..self
+        }
     }
 
     /// A second tenant of the same service: its API key and backend client ID.
     pub async fn other_tenant(&self) -> (String, String) {
-        let platform = flows::platforms::create::run(&self.ctx, "Other").await.expect("a platform");
-        let (_, key) = flows::platforms::api_keys::create(&self.ctx, &platform, None).await.expect("a key");
+        let platform = flows::platforms::create::run(&self.ctx, "Other")
+            .await
+            .expect("a platform");
+        let (_, key) = flows::platforms::api_keys::create(&self.ctx, &platform, None)
+            .await
+            .expect("a key");
         (key.reveal().to_owned(), client(&self.ctx, &platform, &[]).await)
     }
 
@@ -231,7 +260,11 @@ impl TestApp {
     /// Begins a call.
     pub fn call(&self, method: Method, path: &str) -> Call<'_> {
         let uri = path.parse().unwrap_or_else(|error| panic!("{path}: {error}"));
-        Call { app: self, request: Request::builder().method(method).uri(uri), body: None }
+        Call {
+            app: self,
+            request: Request::builder().method(method).uri(uri),
+            body: None,
+        }
     }
 
     /// Begins a GET.
@@ -252,7 +285,11 @@ impl TestApp {
 
     /// Reads a request with the API key.
     pub async fn read_request(&self, id: &str) -> Value {
-        self.get(&format!("/v2/request/{id}")).with_key().send().await.expect(200)
+        self.get(&format!("/v2/request/{id}"))
+            .with_key()
+            .send()
+            .await
+            .expect(200)
     }
 
     /// Follows the chain until there is nothing more to read or confirm.
@@ -299,7 +336,13 @@ impl TestApp {
     /// Registers a webhook of the backend client ID; answers its id and secret.
     pub async fn register(&self, url: &str) -> (String, String) {
         let body = serde_json::json!({ "url": url });
-        let created = self.post("/v1/webhook").with_client().json(&body).send().await.expect(201);
+        let created = self
+            .post("/v1/webhook")
+            .with_client()
+            .json(&body)
+            .send()
+            .await
+            .expect(201);
         let text = |name: &str| created[name].as_str().expect("text").to_owned();
         (text("id"), text("secret"))
     }
@@ -313,15 +356,22 @@ async fn build(settings: &Settings, clock: &Arc<FixedClock>, seed: u64) -> (Ctx,
 }
 
 async fn client(ctx: &Ctx, platform: &PlatformId, domains: &[&str]) -> String {
-    let caller =
-        Caller { platform: platform.clone(), credential: Credential::ApiKey { id: ApiKeyId(platform.to_string()) } };
+    let caller = Caller {
+        platform: platform.clone(),
+        credential: Credential::ApiKey {
+            id: ApiKeyId(platform.to_string()),
+        },
+    };
     let input = NewClientId {
         label: "Test".to_owned(),
         allowed_domains: domains.iter().map(|domain| (*domain).to_owned()).collect(),
         is_backend: domains.is_empty(),
         ..NewClientId::default()
     };
-    match flows::client_ids::create::run(ctx, &caller, &input, None, |_| String::new()).await.expect("a client ID") {
+    match flows::client_ids::create::run(ctx, &caller, &input, None, |_| String::new())
+        .await
+        .expect("a client ID")
+    {
         Once::Fresh(client) => client.client_id,
         Once::Replayed(_) => panic!("nothing was asked for twice"),
     }

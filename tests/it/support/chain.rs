@@ -18,7 +18,8 @@ pub fn transactions(calldata: &Value) -> Vec<(Address, Vec<u8>, U256)> {
             (
                 text(&transaction["to"]).parse().expect("an address"),
                 hex::decode(text(&transaction["data"])).expect("hexadecimal"),
-                U256::from_str_radix(text(&transaction["value"]["hex"]).trim_start_matches("0x"), 16).expect("a number"),
+                U256::from_str_radix(text(&transaction["value"]["hex"]).trim_start_matches("0x"), 16)
+                    .expect("a number"),
             )
         })
         .collect()
@@ -47,13 +48,23 @@ impl TestApp {
 
     /// Payments that a search finds for a request.
     pub async fn payments_of(&self, id: &str) -> Vec<Value> {
-        let found = self.get(&format!("/v2/payments?requestId={id}")).with_key().send().await.expect(200);
+        let found = self
+            .get(&format!("/v2/payments?requestId={id}"))
+            .with_key()
+            .send()
+            .await
+            .expect(200);
         found["payments"].as_array().expect("a list").clone()
     }
 
     /// Payments in a transaction.
     pub async fn payments_in(&self, tx_hash: B256) -> Vec<Value> {
-        let found = self.get(&format!("/v2/payments?txHash={tx_hash}")).with_key().send().await.expect(200);
+        let found = self
+            .get(&format!("/v2/payments?txHash={tx_hash}"))
+            .with_key()
+            .send()
+            .await
+            .expect(200);
         found["payments"].as_array().expect("a list").clone()
     }
 }

@@ -44,7 +44,9 @@ impl Ids for SeededIds {
         const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
         let number = self.next();
         let mut tail: Vec<char> = (0..16)
-            .map(|position| char::from(ALPHABET[usize::try_from((u128::from(number) >> (5 * position)) & 31).expect("5 bits")]))
+            .map(|position| {
+                char::from(ALPHABET[usize::try_from((u128::from(number) >> (5 * position)) & 31).expect("5 bits")])
+            })
             .collect();
         tail.reverse();
         format!("01KG9ZT000{}", tail.into_iter().collect::<String>())

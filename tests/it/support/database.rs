@@ -18,20 +18,34 @@ pub struct TestDatabase {
 impl TestDatabase {
     /// Makes the database that `PRS_TEST_DATABASE` asks for.
     pub async fn create() -> Self {
-        let name = format!("prs_test_{}_{}", std::process::id(), COUNTER.fetch_add(1, Ordering::SeqCst));
+        let name = format!(
+            "prs_test_{}_{}",
+            std::process::id(),
+            COUNTER.fetch_add(1, Ordering::SeqCst)
+        );
         match std::env::var("PRS_TEST_DATABASE").as_deref() {
             Ok("postgres") => {
-                let admin = std::env::var("PRS_TEST_POSTGRES_URL").expect("PRS_TEST_POSTGRES_URL: run `cargo xtask test`");
+                let admin =
+                    std::env::var("PRS_TEST_POSTGRES_URL").expect("PRS_TEST_POSTGRES_URL: run `cargo xtask test`");
                 let connection = Database::connect(&admin).await.expect("the test server answers");
-                connection.execute_unprepared(&format!("CREATE DATABASE {name}")).await.expect("a database is made");
+                connection
+                    .execute_unprepared(&format!("CREATE DATABASE {name}"))
+                    .await
+                    .expect("a database is made");
                 connection.close().await.expect("closed");
                 let (root, _) = admin.rsplit_once('/').expect("a path");
-                Self { url: format!("{root}/{name}"), folder: None }
+                Self {
+                    url: format!("{root}/{name}"),
+                    folder: None,
+                }
             }
             _ => {
                 let folder = std::env::temp_dir().join(name);
                 std::fs::create_dir_all(&folder).expect("a folder is made");
-                Self { url: format!("sqlite:{}", folder.join("prs.db").display()), folder: Some(folder) }
+                Self {
+                    url: format!("sqlite:{}", folder.join("prs.db").display()),
+                    folder: Some(folder),
+                }
             }
         }
     }

@@ -15,7 +15,10 @@ pub struct Received {
 impl Received {
     /// A header.
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+        self.headers
+            .iter()
+            .find(|(known, _)| known == name)
+            .map(|(_, value)| value.as_str())
     }
 
     /// The body as JSON.
@@ -43,7 +46,10 @@ impl Receiver {
     pub async fn start() -> Self {
         let status = Arc::new(Mutex::new(200));
         let server = MockServer::start().await;
-        Mock::given(any()).respond_with(Answers(status.clone())).mount(&server).await;
+        Mock::given(any())
+            .respond_with(Answers(status.clone()))
+            .mount(&server)
+            .await;
         Self { server, status }
     }
 
@@ -66,7 +72,12 @@ impl Receiver {
                 headers: request
                     .headers
                     .iter()
-                    .map(|(name, value)| (name.as_str().to_lowercase(), value.to_str().unwrap_or_default().to_owned()))
+                    .map(|(name, value)| {
+                        (
+                            name.as_str().to_lowercase(),
+                            value.to_str().unwrap_or_default().to_owned(),
+                        )
+                    })
                     .collect(),
                 body: String::from_utf8(request.body).expect("UTF-8"),
             })
