@@ -96,7 +96,9 @@ fn request_indexes() -> Vec<IndexCreateStatement> {
             .table("requests")
             .col("platform_id")
             .col("payee")
+            // Read backwards, the index is in the order of a page.
             .col("created_at")
+            .col("id")
             .to_owned(),
         Index::create()
             .name("requests_merchant_reference_idx")

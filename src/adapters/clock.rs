@@ -1,13 +1,17 @@
-//! The clock of the machine.
+//! The time of the machine.
 
 use crate::ports::clock::Clock;
 use chrono::{DateTime, Utc};
 
-/// Reads the system clock.
+/// Reads the clock of the machine.
+#[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 
 impl Clock for SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "the one place where the system clock is read")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the one place that reads the clock of the machine"
+    )]
     fn now(&self) -> DateTime<Utc> {
         Utc::now()
     }

@@ -1,21 +1,65 @@
-//! Identifiers and randomness of the operating system.
+//! Identifiers and randomness from the operating system.
 
-use crate::ports::ids::Ids;
+use crate::ports::{
+    clock::Clock,
+    ids::{Ids, random},
+};
+use std::sync::Arc;
+use ulid::Ulid;
 
-/// Draws from the operating system.
-pub struct SystemIds;
+/// Draws from the operating system's generator; the clock gives the time part of ULIDs.
+#[derive(Clone)]
+pub struct SystemIds {
+    clock: Arc<dyn Clock>,
+}
+
+impl SystemIds {
+    /// Takes the clock that dates the ULIDs.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock }
+    }
+}
 
 impl Ids for SystemIds {
-    #[expect(clippy::disallowed_methods, reason = "the one place where identifiers are drawn")]
     fn ulid(&self) -> String {
-        ulid::Ulid::generate().to_string()
+        // A clock before 1970 is a clock that was never set: the time part only orders, so zero serves as well.
+        let now_ms = u64::try_from(self.clock.now().timestamp_millis()).unwrap_or(0);
+        Ulid::from_parts(now_ms, u128::from_be_bytes(random(self))).to_string()
     }
 
     #[expect(
         clippy::expect_used,
-        reason = "without randomness no secret is safe, so nothing may go on"
+        reason = "keys and tokens without randomness would be guessable: stopping is the only safe answer"
     )]
     fn fill(&self, buffer: &mut [u8]) {
-        getrandom::fill(buffer).expect("the operating system provides randomness");
+        getrandom::fill(buffer).expect("the operating system gives random bytes");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::adapters::clock::SystemClock;
+    use chrono::{DateTime, Utc};
+    use std::collections::HashSet;
+
+    struct FixedClock(DateTime<Utc>);
+
+    impl Clock for FixedClock {
+        fn now(&self) -> DateTime<Utc> {
+            self.0
+        }
+    }
+
+    #[test]
+    fn ulids_of_one_millisecond_share_the_time_and_nothing_else() {
+        let now = SystemClock.now();
+        let ids = SystemIds::new(Arc::new(FixedClock(now)));
+        let drawn: Vec<Ulid> = (0..200).map(|_| ids.ulid().parse().unwrap()).collect();
+        let expected_ms = u64::try_from(now.timestamp_millis()).unwrap();
+        assert!(drawn.iter().all(|ulid| ulid.timestamp_ms() == expected_ms));
+        // Neighbours of a monotonic generator differ by one; fresh randomness differs in the high bits too.
+        let high: HashSet<u128> = drawn.iter().map(|ulid| ulid.random() >> 40).collect();
+        assert_eq!(high.len(), drawn.len());
     }
 }

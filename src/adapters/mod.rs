@@ -1,4 +1,4 @@
-//! Floor 2: implementations of ports. `boot` imports them, and nobody else.
+//! Floor 2: implementations of the ports on the real world: clock, randomness, sealed secrets, webhooks, chains.
 
 pub mod clock;
 pub mod evm;
@@ -6,8 +6,14 @@ pub mod ids;
 pub mod outbound;
 pub mod sealer;
 
-/// Makes ring the TLS provider of the process; calling it again changes nothing.
+use std::sync::Once;
+
+/// Chooses the one TLS provider of the process. Every client of this floor calls it; only the first call counts.
 pub fn install_tls() {
-    // An error means that a provider is installed already.
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        if rustls::crypto::ring::default_provider().install_default().is_err() {
+            tracing::debug!("the process has chosen its TLS provider already");
+        }
+    });
 }

@@ -1,5 +1,6 @@
-//! Sends webhooks: guarded addresses, no redirects, one deadline for everything, a capped answer.
+//! Webhooks over HTTP: no redirects, no proxy, guarded addresses, one deadline for everything, a capped answer.
 
+use super::install_tls;
 use crate::{
     domain::webhook::{RESPONSE_BYTES_MAX, TRY_TIMEOUT_MS, TryOutcome, UrlPolicy},
     ports::{
@@ -7,22 +8,71 @@ use crate::{
         outbound::{Outbound, OutboundPost},
     },
 };
-use anyhow::Context;
 use async_trait::async_trait;
-use futures_util::StreamExt;
 use reqwest::{
-    Client, Url,
+    Client, RequestBuilder, Response,
     dns::{Addrs, Name, Resolve, Resolving},
-    header::{CONTENT_TYPE, HeaderName, HeaderValue},
-    redirect::Policy,
+    header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
+    redirect,
 };
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{error::Error, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::time::{Instant, timeout_at};
 
-/// Part of an answer that is kept for the log.
-const KEPT_BYTES_MAX: usize = 1_024;
+/// Name that receivers see.
+const USER_AGENT: &str = "payment-request-service";
 
-/// Sends over a pool of kept connections.
+/// Idle connections that are kept for each receiver; new ones cost five times as much per webhook.
+const IDLE_CONNECTIONS_MAX: usize = 16;
+
+/// How long an idle connection is kept; shorter than what usual servers and balancers keep theirs.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// First bytes of an answer that are recorded with the try.
+const SNIPPET_BYTES_MAX: usize = 1_024;
+
+/// A name that leads to an address that must not be reached.
+#[derive(Debug, thiserror::Error)]
+#[error("the host resolves to an address that is not public")]
+struct NotAdmitted;
+
+/// Resolves names and refuses a name as soon as one of its addresses is not admitted.
+///
+/// Connections are opened to the very addresses that were judged here, so a name that changes its mind between the
+/// check and the connection gains nothing. A name with one good and one bad address is refused as a whole.
+/// Source: reliability rules A.4.
+struct GuardedResolver {
+    policy: UrlPolicy,
+    lookup: Arc<dyn Resolve>,
+}
+
+impl Resolve for GuardedResolver {
+    fn resolve(&self, name: Name) -> Resolving {
+        let policy = self.policy;
+        let found = self.lookup.resolve(name);
+        Box::pin(async move {
+            let addresses: Vec<SocketAddr> = found.await?.collect();
+            if addresses.iter().all(|address| policy.admits(address.ip())) {
+                Ok(Box::new(addresses.into_iter()) as Addrs)
+            } else {
+                Err(NotAdmitted.into())
+            }
+        })
+    }
+}
+
+/// Resolves names as the machine does.
+struct SystemResolver;
+
+impl Resolve for SystemResolver {
+    fn resolve(&self, name: Name) -> Resolving {
+        Box::pin(async move {
+            let addresses = tokio::net::lookup_host((name.as_str(), 0)).await?;
+            Ok(Box::new(addresses.collect::<Vec<_>>().into_iter()) as Addrs)
+        })
+    }
+}
+
+/// Sends webhooks over HTTP.
 pub struct HttpOutbound {
     client: Client,
     policy: UrlPolicy,
@@ -30,52 +80,55 @@ pub struct HttpOutbound {
 }
 
 impl HttpOutbound {
-    /// Builds the client; proxies of the environment are ignored, since a proxy would reach what the guard refuses.
+    /// A sender that resolves names as the machine does.
     pub fn new(policy: UrlPolicy, clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
-        super::install_tls();
+        Self::with_resolver(policy, clock, Arc::new(SystemResolver))
+    }
+
+    /// A sender with another source of addresses; what it answers is guarded all the same.
+    pub fn with_resolver(policy: UrlPolicy, clock: Arc<dyn Clock>, lookup: Arc<dyn Resolve>) -> anyhow::Result<Self> {
+        install_tls();
         let client = Client::builder()
-            .dns_resolver(Arc::new(GuardedResolver { policy }))
-            .redirect(Policy::none())
+            .dns_resolver(Arc::new(GuardedResolver { policy, lookup }))
+            .redirect(redirect::Policy::none())
             .no_proxy()
-            .tcp_nodelay(true)
-            .connect_timeout(Duration::from_millis(TRY_TIMEOUT_MS))
-            .pool_max_idle_per_host(32)
-            .user_agent("payment-request-service")
-            .build()
-            .context("HTTP client of the webhooks")?;
+            .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX)
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            .user_agent(USER_AGENT)
+            .build()?;
         Ok(Self { client, policy, clock })
     }
 
-    async fn answer(&self, post: &OutboundPost, deadline: Instant) -> Result<(u16, Vec<u8>), String> {
-        // A literal address never reaches the resolver, so it is judged here, again and again: settings may have changed.
-        let url: Url = self
+    fn request(&self, post: OutboundPost) -> Result<RequestBuilder, String> {
+        let url = self
             .policy
             .check(&post.url)
-            .map_err(|reason| format!("refused: the URL {reason}"))?;
-        let mut request = self.client.post(url).header(CONTENT_TYPE, "application/json");
+            .map_err(|reason| format!("the URL {reason}"))?;
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         for (name, value) in &post.headers {
-            let name: HeaderName = name
-                .parse()
-                .map_err(|_| "refused: a header name is not valid".to_owned())?;
-            let value: HeaderValue = value
-                .parse()
-                .map_err(|_| "refused: a header value is not valid".to_owned())?;
-            request = request.header(name, value);
+            let name = HeaderName::try_from(name).map_err(|_| format!("the header name {name:?} is not valid"))?;
+            let value = HeaderValue::try_from(value).map_err(|_| format!("the value of {name} is not valid"))?;
+            headers.append(name, value);
         }
-        let sent = timeout_at(deadline, request.body(post.body.clone()).send()).await;
-        let response = sent.map_err(|_| out_of_time())?.map_err(|error| reason(&error))?;
-        let status = response.status().as_u16();
-        let mut body = Vec::new();
-        let mut chunks = response.bytes_stream();
-        // A body beyond the cap is cut off; one that does not end in time makes the try fail.
-        while body.len() < RESPONSE_BYTES_MAX {
-            match timeout_at(deadline, chunks.next()).await.map_err(|_| out_of_time())? {
-                Some(Ok(chunk)) => body.extend_from_slice(&chunk),
-                Some(Err(error)) => return Err(reason(&error)),
-                None => break,
-            }
+        Ok(self.client.post(url).headers(headers).body(post.body))
+    }
+}
+
+/// What a try has learned so far.
+#[derive(Default)]
+struct Answer {
+    status: Option<u16>,
+    error: Option<String>,
+    response: Option<String>,
+}
+
+impl Answer {
+    fn failed(error: impl Into<String>) -> Self {
+        Self {
+            error: Some(error.into()),
+            ..Self::default()
         }
-        Ok((status, body))
     }
 }
 
@@ -83,13 +136,51 @@ fn out_of_time() -> String {
     format!("no complete answer within {TRY_TIMEOUT_MS} ms")
 }
 
-/// The innermost cause, which names the problem without the address.
+/// Says what went wrong without the URL, which may hold a token of the receiver.
 fn reason(error: &reqwest::Error) -> String {
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(inner) = cause.source() {
-        cause = inner;
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        if inner.is::<NotAdmitted>() {
+            return NotAdmitted.to_string();
+        }
+        cause = inner.source();
     }
-    cause.to_string()
+    if error.is_dns() {
+        "the host name could not be resolved"
+    } else if error.is_connect() {
+        "the connection could not be opened"
+    } else {
+        "the connection broke before the answer was complete"
+    }
+    .to_owned()
+}
+
+/// Reads the answer up to the cap. A receiver that keeps talking has decided already: only its status counts.
+async fn read(mut response: Response, deadline: Instant) -> Answer {
+    let status = Some(response.status().as_u16());
+    let mut snippet = Vec::new();
+    let mut read_bytes = 0;
+    let error = loop {
+        match timeout_at(deadline, response.chunk()).await {
+            Err(_) => break Some(out_of_time()),
+            Ok(Err(error)) => break Some(reason(&error)),
+            Ok(Ok(None)) => break None,
+            Ok(Ok(Some(chunk))) => {
+                let room = SNIPPET_BYTES_MAX.saturating_sub(snippet.len());
+                snippet.extend_from_slice(&chunk[..chunk.len().min(room)]);
+                read_bytes += chunk.len();
+                if read_bytes >= RESPONSE_BYTES_MAX {
+                    break None;
+                }
+            }
+        }
+    };
+    Answer {
+        status,
+        error,
+        // PostgreSQL holds no NUL in texts.
+        response: Some(String::from_utf8_lossy(&snippet).replace('\0', "\u{fffd}")),
+    }
 }
 
 #[async_trait]
@@ -97,49 +188,188 @@ impl Outbound for HttpOutbound {
     async fn post(&self, post: OutboundPost) -> TryOutcome {
         let started_at = self.clock.now();
         let deadline = Instant::now() + Duration::from_millis(TRY_TIMEOUT_MS);
-        let answer = self.answer(&post, deadline).await;
-        let ended_at = self.clock.now();
-        match answer {
-            Ok((status, body)) => {
-                let kept = &body[..body.len().min(KEPT_BYTES_MAX)];
-                let response = Some(String::from_utf8_lossy(kept).replace('\0', "\u{fffd}"));
-                TryOutcome {
-                    status: Some(status),
-                    error: None,
-                    response,
-                    started_at,
-                    ended_at,
-                }
-            }
-            Err(error) => TryOutcome {
-                status: None,
-                error: Some(error),
-                response: None,
-                started_at,
-                ended_at,
+        let answer = match self.request(post) {
+            Err(error) => Answer::failed(error),
+            Ok(request) => match timeout_at(deadline, request.send()).await {
+                Err(_) => Answer::failed(out_of_time()),
+                Ok(Err(error)) => Answer::failed(reason(&error)),
+                Ok(Ok(response)) => read(response, deadline).await,
             },
+        };
+        TryOutcome {
+            status: answer.status,
+            error: answer.error,
+            response: answer.response,
+            started_at,
+            ended_at: self.clock.now(),
         }
     }
 }
 
-/// Resolves names and refuses them when any of their addresses may not be connected to: the connection goes to exactly
-/// the addresses that were judged, so a name that changes its mind in between gains nothing.
-struct GuardedResolver {
-    policy: UrlPolicy,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::adapters::clock::SystemClock;
+    use std::net::Ipv4Addr;
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::{TcpListener, TcpStream},
+    };
+    use wiremock::{
+        Mock, MockServer, ResponseTemplate,
+        matchers::{body_string, header, method},
+    };
 
-impl Resolve for GuardedResolver {
-    fn resolve(&self, name: Name) -> Resolving {
-        let policy = self.policy;
-        Box::pin(async move {
-            let found: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
-            if found.is_empty() {
-                return Err("the name has no address".into());
+    const LOOSE: UrlPolicy = UrlPolicy { allow_loopback: true };
+
+    fn post_to(url: &str) -> OutboundPost {
+        OutboundPost {
+            url: url.to_owned(),
+            headers: vec![("x-service-delivery".to_owned(), "01J".to_owned())],
+            body: "{\"event\":\"payment.confirmed\"}".to_owned(),
+        }
+    }
+
+    async fn try_once(url: &str) -> TryOutcome {
+        let outbound = HttpOutbound::new(LOOSE, Arc::new(SystemClock)).unwrap();
+        outbound.post(post_to(url)).await
+    }
+
+    /// A receiver that reads the head of a request and then does what it is told.
+    async fn receiver<F: Future<Output = ()> + Send + 'static>(
+        then: impl FnOnce(TcpStream) -> F + Send + 'static,
+    ) -> String {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let url = format!("http://{}/hook", listener.local_addr().unwrap());
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut head = [0; 4_096];
+            let _ = stream.read(&mut head).await.unwrap();
+            then(stream).await;
+        });
+        url
+    }
+
+    #[tokio::test]
+    async fn the_body_arrives_byte_for_byte_with_its_headers() {
+        let server = MockServer::start().await;
+        Mock::given(method("POST"))
+            .and(header("content-type", "application/json"))
+            .and(header("user-agent", USER_AGENT))
+            .and(header("x-service-delivery", "01J"))
+            .and(body_string("{\"event\":\"payment.confirmed\"}"))
+            .respond_with(ResponseTemplate::new(200).set_body_string("taken\0"))
+            .expect(1)
+            .mount(&server)
+            .await;
+        let outcome = try_once(&server.uri()).await;
+        assert!(outcome.is_success());
+        assert_eq!(outcome.response.as_deref(), Some("taken\u{fffd}"));
+        assert!(outcome.started_at <= outcome.ended_at);
+    }
+
+    #[tokio::test]
+    async fn redirects_are_answers_and_not_followed() {
+        let server = MockServer::start().await;
+        Mock::given(method("POST"))
+            .respond_with(ResponseTemplate::new(302).insert_header("location", server.uri()))
+            .expect(1)
+            .mount(&server)
+            .await;
+        let outcome = try_once(&server.uri()).await;
+        assert_eq!((outcome.status, outcome.is_success()), (Some(302), false));
+    }
+
+    #[tokio::test]
+    async fn a_body_that_never_ends_fails_at_the_deadline() {
+        let url = receiver(|mut stream| async move {
+            let _ = stream
+                .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 9000\r\n\r\n")
+                .await;
+            while stream.write_all(b".").await.is_ok() {
+                tokio::time::sleep(Duration::from_millis(100)).await;
             }
-            if found.iter().any(|address| !policy.admits(address.ip())) {
-                return Err("refused: the name has an address in a private or reserved range".into());
-            }
-            Ok(Box::new(found.into_iter()) as Addrs)
         })
+        .await;
+        let started = Instant::now();
+        let outcome = try_once(&url).await;
+        let elapsed_ms = started.elapsed().as_millis();
+        assert!((5_000..5_200).contains(&elapsed_ms), "{elapsed_ms} ms");
+        assert_eq!(outcome.status, Some(200));
+        assert!(!outcome.is_success());
+    }
+
+    #[tokio::test]
+    async fn a_body_beyond_the_cap_is_not_read_and_the_status_counts() {
+        let url = receiver(|mut stream| async move {
+            let _ = stream
+                .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000000\r\n\r\n")
+                .await;
+            while stream.write_all(&[b'x'; 8_192]).await.is_ok() {}
+        })
+        .await;
+        let outcome = try_once(&url).await;
+        assert!(outcome.is_success(), "{:?}", outcome.error);
+        assert_eq!(outcome.response.map(|text| text.len()), Some(SNIPPET_BYTES_MAX));
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_breaks_off_is_a_failure() {
+        let url = receiver(|mut stream| async move {
+            let _ = stream
+                .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf")
+                .await;
+        })
+        .await;
+        let outcome = try_once(&url).await;
+        assert_eq!((outcome.status, outcome.is_success()), (Some(200), false));
+    }
+
+    #[tokio::test]
+    async fn a_closed_port_and_a_bad_header_are_outcomes_and_name_no_url() {
+        let outcome = try_once("http://127.0.0.1:1/secret-path").await;
+        assert_eq!(outcome.status, None);
+        assert!(!outcome.error.unwrap().contains("secret-path"));
+        let outbound = HttpOutbound::new(LOOSE, Arc::new(SystemClock)).unwrap();
+        let mut post = post_to("http://127.0.0.1:1/");
+        post.headers = vec![("x-note".to_owned(), "two\r\nlines".to_owned())];
+        assert!(outbound.post(post).await.error.unwrap().contains("x-note"));
+    }
+
+    /// Answers every name with the same addresses.
+    struct Fixed(Vec<SocketAddr>);
+
+    impl Resolve for Fixed {
+        fn resolve(&self, _: Name) -> Resolving {
+            let addresses = self.0.clone();
+            Box::pin(async move { Ok(Box::new(addresses.into_iter()) as Addrs) })
+        }
+    }
+
+    #[tokio::test]
+    async fn a_name_with_one_private_address_is_refused_before_anything_connects() {
+        let strict = UrlPolicy { allow_loopback: false };
+        for hidden in ["127.0.0.1:0", "10.0.0.1:0", "[::ffff:169.254.169.254]:0"] {
+            let addresses = ["93.184.215.14:0", hidden].map(|text| text.parse().unwrap()).to_vec();
+            let outbound =
+                HttpOutbound::with_resolver(strict, Arc::new(SystemClock), Arc::new(Fixed(addresses))).unwrap();
+            let outcome = outbound.post(post_to("https://hooks.example.com/")).await;
+            assert_eq!(outcome.error, Some(NotAdmitted.to_string()), "{hidden}");
+        }
+    }
+
+    #[tokio::test]
+    async fn literal_private_addresses_are_refused() {
+        let strict = UrlPolicy { allow_loopback: false };
+        let outbound = HttpOutbound::new(strict, Arc::new(SystemClock)).unwrap();
+        for url in [
+            "https://127.0.0.1/",
+            "https://[::1]/",
+            "https://2130706433/",
+            "http://localhost/",
+        ] {
+            let outcome = outbound.post(post_to(url)).await;
+            assert!(outcome.error.unwrap().starts_with("the URL must"), "{url}");
+        }
     }
 }

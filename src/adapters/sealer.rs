@@ -76,10 +76,10 @@ impl Sealer for XChaChaSealer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::adapters::ids::SystemIds;
+    use crate::adapters::{clock::SystemClock, ids::SystemIds};
 
     fn sealer(key: &str) -> XChaChaSealer {
-        XChaChaSealer::new(&Secret::new(key), Arc::new(SystemIds))
+        XChaChaSealer::new(&Secret::new(key), Arc::new(SystemIds::new(Arc::new(SystemClock))))
     }
 
     #[test]

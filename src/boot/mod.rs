@@ -38,7 +38,7 @@ pub async fn open_database(settings: &Settings) -> anyhow::Result<Db> {
 /// Builds every handle that flows need.
 pub fn context(settings: &Settings, db: Db) -> anyhow::Result<Ctx> {
     let clock: Arc<dyn Clock> = Arc::new(adapters::clock::SystemClock);
-    let ids: Arc<dyn Ids> = Arc::new(adapters::ids::SystemIds);
+    let ids: Arc<dyn Ids> = Arc::new(adapters::ids::SystemIds::new(clock.clone()));
     context_with(settings, db, clock, ids)
 }
 
@@ -53,11 +53,13 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
         if network.family() == Family::Tron {
             bail!("chains.tron: this build serves EVM networks only; remove the section");
         }
+        let rpc_urls = chain.rpc_urls.iter().map(|url| url.parse()).collect::<Result<_, _>>();
+        let rpc_urls = rpc_urls.with_context(|| format!("chains.{network}.rpc_urls"))?;
         let contracts: Vec<KnownContract> = catalogue.contracts(network).to_vec();
         let options = adapters::evm::EvmChainOptions {
             network,
             chain_id: network.chain_id(),
-            rpc_urls: chain.rpc_urls.clone(),
+            rpc_urls,
             confirmations: chain.confirmations,
             start_block: chain.start_block,
             contracts,
@@ -69,7 +71,7 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
     let url_policy = UrlPolicy {
         allow_loopback: settings.allow_loopback(),
     };
-    let sealer = adapters::sealer::XChaChaSealer::new(&master_key(settings)?, ids.clone());
+    let sealer = adapters::sealer::XChaChaSealer::new(&master_key(settings, ids.as_ref())?, ids.clone());
     let rules = Rules {
         url_policy,
         header_prefix: settings.webhooks.header_prefix.clone(),
@@ -99,7 +101,7 @@ fn origin_of(address: &str) -> String {
 }
 
 /// The master key of the settings, or the one kept beside an embedded database.
-fn master_key(settings: &Settings) -> anyhow::Result<Secret> {
+fn master_key(settings: &Settings, ids: &dyn Ids) -> anyhow::Result<Secret> {
     if let Some(key) = &settings.secrets.master_key {
         if key.len() != 64 || !key.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             bail!(
@@ -116,7 +118,7 @@ fn master_key(settings: &Settings) -> anyhow::Result<Secret> {
         return Ok(Secret::new(key.trim().to_owned()));
     }
     let mut bytes = [0; 32];
-    adapters::ids::SystemIds.fill(&mut bytes);
+    ids.fill(&mut bytes);
     let key = hex::encode(bytes);
     let mut file = fs::OpenOptions::new()
         .write(true)

@@ -261,3 +261,148 @@ pub struct Settled {
     /// Time of its block.
     pub at: DateTime<Utc>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy::primitives::Address as EvmAddress;
+
+    fn address(last: u8) -> Address {
+        Address::Evm(EvmAddress::with_last_byte(last))
+    }
+
+    const PROXY: u8 = 1;
+    const TOKEN: u8 = 2;
+    const PAYEE: u8 = 3;
+    const PAYER: u8 = 4;
+    const BATCH: u8 = 5;
+
+    fn observed(ordinal: u32, log_index: u64) -> Observation {
+        Observation {
+            network: Network::Sepolia,
+            tx_hash: B256::repeat_byte(1),
+            ordinal,
+            block_number: 7,
+            block_hash: B256::repeat_byte(7),
+            log_index,
+            proxy: address(PROXY),
+            reference_topic: B256::repeat_byte(9),
+            token: Some(address(TOKEN)),
+            payee: address(PAYEE),
+            units: U256::from(100),
+            fee_units: U256::ZERO,
+            fee_address: None,
+            conversion: None,
+        }
+    }
+
+    fn transfer(from: u8, to: u8, units: u64, log_index: u64) -> TokenTransfer {
+        TokenTransfer {
+            token: address(TOKEN),
+            from: address(from),
+            to: address(to),
+            units: U256::from(units),
+            log_index,
+        }
+    }
+
+    fn proof(observations: Vec<Observation>, transfers: Vec<TokenTransfer>) -> TxProof {
+        TxProof {
+            tx_hash: B256::repeat_byte(1),
+            block_number: 7,
+            block_hash: B256::repeat_byte(7),
+            succeeded: true,
+            from: address(PAYER),
+            to: Some(address(PROXY)),
+            observations,
+            transfers,
+        }
+    }
+
+    fn is_batch(candidate: &Address) -> bool {
+        *candidate == address(BATCH)
+    }
+
+    #[test]
+    fn an_event_without_a_movement_proves_nothing() {
+        let event = observed(0, 2);
+        assert_eq!(
+            prove(&event, &proof(vec![event.clone()], vec![]), is_batch),
+            Err(Unproven::NothingMoved)
+        );
+        let late = proof(vec![event.clone()], vec![transfer(PAYER, PAYEE, 100, 3)]);
+        assert_eq!(
+            prove(&event, &late, is_batch),
+            Err(Unproven::NothingMoved),
+            "a movement after the event is another one"
+        );
+        let failed = TxProof {
+            succeeded: false,
+            ..proof(vec![event.clone()], vec![transfer(PAYER, PAYEE, 100, 1)])
+        };
+        assert_eq!(prove(&event, &failed, is_batch), Err(Unproven::Failed));
+    }
+
+    #[test]
+    fn a_changed_or_invented_event_is_told_apart() {
+        let event = observed(0, 2);
+        let changed = Observation {
+            units: U256::from(999),
+            ..event.clone()
+        };
+        let proof = proof(vec![event.clone()], vec![transfer(PAYER, PAYEE, 100, 1)]);
+        assert_eq!(prove(&changed, &proof, is_batch), Err(Unproven::Different));
+        assert_eq!(
+            prove(
+                &Observation {
+                    ordinal: 1,
+                    ..event.clone()
+                },
+                &proof,
+                is_batch
+            ),
+            Err(Unproven::Different)
+        );
+        let moved = Observation { log_index: 40, ..event };
+        assert!(prove(&moved, &proof, is_batch).is_ok(), "the log index may differ");
+    }
+
+    #[test]
+    fn what_arrived_counts_and_never_more_than_the_event_says() {
+        let event = observed(0, 2);
+        for (moved, credited) in [(100, 100), (99, 99), (150, 100)] {
+            let proof = proof(vec![event.clone()], vec![transfer(PAYER, PAYEE, moved, 1)]);
+            assert_eq!(
+                prove(&event, &proof, is_batch).unwrap().received_units,
+                U256::from(credited)
+            );
+        }
+    }
+
+    #[test]
+    fn payments_of_a_batch_share_neither_movement_nor_payer_contract() {
+        let (first, second) = (observed(0, 4), observed(1, 6));
+        let transfers = vec![
+            transfer(PAYER, BATCH, 200, 1),
+            transfer(BATCH, PAYEE, 100, 3),
+            transfer(BATCH, PAYEE, 100, 5),
+        ];
+        let whole = TxProof {
+            to: Some(address(BATCH)),
+            ..proof(vec![first.clone(), second.clone()], transfers.clone())
+        };
+        for event in [&first, &second] {
+            let proven = prove(event, &whole, is_batch).unwrap();
+            assert_eq!(
+                (proven.payer, proven.payer_eoa),
+                (Some(address(PAYER)), Some(address(PAYER)))
+            );
+        }
+        let half = TxProof {
+            transfers: transfers[..2].to_vec(),
+            ..whole
+        };
+        assert!(prove(&first, &half, is_batch).is_ok());
+        assert_eq!(prove(&second, &half, is_batch), Err(Unproven::NothingMoved));
+    }
+}

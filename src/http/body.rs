@@ -383,6 +383,7 @@ fn describe(kind: &Kind, schema: &Value, is_null: bool) -> String {
         Kind::MaxLength { limit } => {
             hint(schema).map_or_else(|| format!("must have at most {limit} characters"), str::to_owned)
         }
+        Kind::MinLength { .. } if hint(schema).is_some() => return hint(schema).unwrap_or_default().to_owned(),
         Kind::MinLength { limit: 1 } => "must not be empty".to_owned(),
         Kind::MinLength { limit } => format!("must have at least {limit} characters"),
         Kind::MaxItems { limit } => return format!("must have at most {limit} items"),

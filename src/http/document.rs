@@ -23,6 +23,9 @@ use std::collections::{BTreeSet, HashMap};
 /// Deepest nesting of an assembled example; only recursive schemas reach it.
 const EXAMPLE_DEPTH_MAX: usize = 16;
 
+/// Bound of a list that is a whole answer; the catalogue and the client IDs of a platform stay far below.
+const LIST_ITEMS_MAX: u64 = 10_000;
+
 /// Keywords whose schemas are lists.
 const COMPOSITIONS: [&str; 3] = ["allOf", "anyOf", "oneOf"];
 
@@ -196,7 +199,7 @@ pub fn complete(spec: &str, about: &About) -> Value {
     let mut document: Value = serde_json::from_str(spec).expect("a printed document");
     document["openapi"] = json!("3.0.3");
     document["info"] = info(about);
-    document["servers"] = json!([{ "url": "/", "description": "This host, the one that serves this document" }]);
+    document["servers"] = this_host();
     let mut nullable = BTreeSet::new();
     each_schema(&mut document, &mut |schema| tidy(schema, &mut nullable));
     add_nullable(&mut document, &nullable);
@@ -210,6 +213,15 @@ pub fn complete(spec: &str, about: &About) -> Value {
     add_links(&mut document, about.links);
     document["tags"] = tags(&document, about.tags);
     document
+}
+
+/// The one server of every document: a self-hosted service knows no other address of itself.
+pub(super) fn this_host() -> Value {
+    json!([{
+        "url": "/",
+        "description": "This host: the local, staging or production service that serves this document",
+        "x-internal": false,
+    }])
 }
 
 fn info(about: &About) -> Value {
@@ -393,18 +405,20 @@ fn add_nullable(document: &mut Value, names: &BTreeSet<String>) {
     schemas.sort_keys();
 }
 
-/// Gives every member without an example of its own the one from the example of the whole object.
+/// Gives every member without an example of its own the one from the example of the whole object; numbers and truth
+/// values have an obvious one.
 fn spread_example(schema: &mut Value) {
-    let Some(Value::Object(example)) = schema.get("example").cloned() else {
-        return;
-    };
+    let whole = schema.get("example").cloned().unwrap_or_default();
     for (name, property) in members_mut(schema, "properties") {
-        let Some(object) = property.as_object_mut().filter(|object| !object.contains_key("$ref")) else {
+        let is_plain = property.get("$ref").is_none() && property.get("example").is_none();
+        if !is_plain {
             continue;
-        };
-        let own = example.get(name).filter(|value| !value.is_null());
-        if let Some(value) = own.filter(|_| !object.contains_key("example")) {
-            object.insert("example".to_owned(), value.clone());
+        }
+        let obvious = matches!(property["type"].as_str(), Some("integer" | "number" | "boolean"))
+            .then(|| example_of(property, &Value::Null, 0));
+        let example = whole.get(name).filter(|value| !value.is_null()).cloned().or(obvious);
+        if let (Some(example), Some(object)) = (example, property.as_object_mut()) {
+            object.insert("example".to_owned(), example);
         }
     }
 }
@@ -428,7 +442,8 @@ fn json_media(holder: &mut Value) -> Option<&mut Value> {
     holder.get_mut("content")?.get_mut("application/json")
 }
 
-/// Swagger UI fills in every example of a filter; with an empty one first it leaves the field alone.
+/// Swagger UI fills in every example of a filter, and filters that are filled in together find nothing; the example of
+/// a filter is therefore part of its description.
 fn finish_parameter(parameter: &mut Value, schemas: &Value) {
     let Some(object) = parameter.as_object_mut() else {
         return;
@@ -438,22 +453,20 @@ fn finish_parameter(parameter: &mut Value, schemas: &Value) {
         object.shift_remove("deprecated");
     }
     let is_filter = object.get("in") == Some(&json!("query")) && object.get("required") != Some(&Value::Bool(true));
-    let schema = object.get("schema").cloned().unwrap_or_default();
-    let example = example_of(&schema, schemas, 0);
     if !is_filter {
-        object.insert("example".to_owned(), example);
+        let schema = object.get("schema").cloned().unwrap_or_default();
+        object.insert("example".to_owned(), example_of(&schema, schemas, 0));
         return;
     }
-    if let Some(schema) = object.get_mut("schema").and_then(Value::as_object_mut) {
-        schema.shift_remove("example");
+    let example = object
+        .get_mut("schema")
+        .and_then(Value::as_object_mut)
+        .and_then(|schema| schema.shift_remove("example"));
+    if let Some(example) = example.as_ref().and_then(Value::as_str)
+        && let Some(Value::String(description)) = object.get_mut("description")
+    {
+        description.push_str(&format!(" Example: `{example}`."));
     }
-    object.insert(
-        "examples".to_owned(),
-        json!({
-            "none": { "summary": "Not sent" },
-            "sample": { "summary": "Sample", "value": example },
-        }),
-    );
 }
 
 fn finish_response(status: &str, response: &mut Value, schemas: &Value) {
@@ -466,10 +479,16 @@ fn finish_response(status: &str, response: &mut Value, schemas: &Value) {
             _ => "The answer.",
         });
     }
-    let mut headers = json!({ "x-request-id": {
-        "description": "Id of the call.",
-        "schema": { "type": "string", "maxLength": 128, "example": "01JZX4T9QK3M7N8P2R5S6V0WYB" },
-    }});
+    let mut headers = json!({
+        "x-request-id": {
+            "description": "Id of the call.",
+            "schema": { "type": "string", "maxLength": 128, "example": "01JZX4T9QK3M7N8P2R5S6V0WYB" },
+        },
+        "Access-Control-Allow-Origin": {
+            "description": "The calling page, when it belongs to an active client ID; else absent.",
+            "schema": { "type": "string", "maxLength": 2048, "example": "https://shop.example.com" },
+        },
+    });
     if matches!(code, 429 | 503) {
         headers["Retry-After"] = json!({
             "description": "Seconds to wait before the next try.",
@@ -481,6 +500,13 @@ fn finish_response(status: &str, response: &mut Value, schemas: &Value) {
     }
     response["headers"] = headers;
     let Some(media) = json_media(response) else { return };
+    // Lists that are whole answers have no member to carry their bound.
+    if let Some(schema) = media["schema"]
+        .as_object_mut()
+        .filter(|schema| schema.get("type") == Some(&json!("array")))
+    {
+        schema.entry("maxItems").or_insert(json!(LIST_ITEMS_MAX));
+    }
     let is_failure = code >= 400;
     let example = if is_failure {
         failure_example(code)
@@ -713,7 +739,7 @@ fn audit_member(place: &str, schema: &Value, needs_example: bool, flaws: &mut Ve
         return;
     }
     let is_bounded = |keywords: &[&str]| keywords.iter().any(|keyword| schema.get(keyword).is_some());
-    let has_example = schema.get("example").is_some() || schema["type"] == "boolean";
+    let has_example = schema.get("example").is_some();
     match schema["type"].as_str() {
         Some("object") if schema.get("properties").is_some() => flaws.push(format!("{place} is an inline object")),
         Some("array") => {
@@ -730,7 +756,6 @@ fn audit_member(place: &str, schema: &Value, needs_example: bool, flaws: &mut Ve
                 flaws.push(format!("{place} needs an example"));
             }
         }
-        Some("integer" | "number") if needs_example && !has_example => flaws.push(format!("{place} needs an example")),
         _ => {}
     }
     if schema.get("enum").is_some() {

@@ -35,20 +35,22 @@ pub struct ErrorBody {
     /// HTTP status of the answer.
     pub status_code: StatusNumber,
     /// What went wrong, readable for people.
+    #[oai(validator(max_length = 2000))]
     pub message: String,
     /// Name of the status.
+    #[oai(validator(max_length = 64))]
     pub error: String,
     /// Every wrong field, when the input was refused.
     #[oai(skip_serializing_if_is_none, validator(max_items = 1000))]
     pub errors: Option<Vec<ErrorDetail>>,
     /// Machine-readable name of the failure, where there is one.
-    #[oai(skip_serializing_if_is_none)]
+    #[oai(skip_serializing_if_is_none, validator(max_length = 64))]
     pub code: Option<String>,
     /// What to do about it.
-    #[oai(skip_serializing_if_is_none)]
+    #[oai(skip_serializing_if_is_none, validator(max_length = 1000))]
     pub hint: Option<String>,
     /// Id of the call, as in the x-request-id header; quote it when asking for help.
-    #[oai(skip_serializing_if_is_none)]
+    #[oai(skip_serializing_if_is_none, validator(max_length = 128))]
     pub request_id: Option<String>,
 }
 
@@ -57,8 +59,10 @@ pub struct ErrorBody {
 #[oai(example)]
 pub struct ErrorDetail {
     /// Path of the field, segments joined with dots.
+    #[oai(validator(max_length = 4096))]
     pub field: String,
     /// What is wrong and what would be right.
+    #[oai(validator(max_length = 2000))]
     pub message: String,
 }
 

@@ -66,9 +66,13 @@ async fn read_body(request: &mut Request, limits: Limits) -> Result<(), Problem>
     let announced = request
         .header(header::CONTENT_LENGTH)
         .and_then(|length| length.parse::<usize>().ok());
+    // Reading would invite a client that asks first to send what is refused anyway.
+    let asks_first = request.headers().contains_key(header::EXPECT);
     let reading = async {
         if announced.is_some_and(|length| length > limits.body_bytes_max) {
-            discard(body, 0).await;
+            if !asks_first {
+                discard(body, 0).await;
+            }
             return Err(too_large());
         }
         collect(body, limits.body_bytes_max).await

@@ -8,7 +8,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 use utoipa::openapi::{
     Components, Content, ContentBuilder, HttpMethod, Info, License, OpenApiBuilder, PathItem, Paths, Ref, RefOr,
-    Required, Response, ServerBuilder,
+    Required, Response,
     path::{Operation, OperationBuilder, Parameter, ParameterBuilder, ParameterIn},
     request_body::RequestBodyBuilder,
     schema::{Discriminator, OneOfBuilder, Schema},
@@ -93,10 +93,6 @@ pub fn document() -> Value {
     info.license = Some(license);
     let mut document = OpenApiBuilder::new()
         .info(info)
-        .servers(Some([ServerBuilder::new()
-            .url("/")
-            .description(Some("Events are sent to the endpoints that you register"))
-            .build()]))
         .tags(Some([TagBuilder::new()
             .name(TAG)
             .description(Some("One POST for each event and endpoint."))
@@ -105,6 +101,7 @@ pub fn document() -> Value {
         .build();
     document.webhooks = Some(hooks);
     let mut document = json!(document);
+    document["servers"] = super::document::this_host();
     document["info"]["contact"] = json!({ "name": "The maintainers of this service" });
     document
 }

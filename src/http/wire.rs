@@ -61,14 +61,14 @@ text! {
     CurrencyIdText {
         pattern: r"^[^\s\x00-\x1f\x7f]{1,64}$",
         length_max: 64,
-        example: "USDC-base",
+        example: "FAU-sepolia",
         hint: "must be a currency id of 1 to 64 characters without spaces, for example USD or USDC-base",
     }
     /// Id of a network.
     NetworkText {
         pattern: "^[a-z0-9-]{1,32}$",
         length_max: 32,
-        example: "base",
+        example: "sepolia",
         hint: "must be the id of a network, for example mainnet, base or arbitrum-one",
     }
     /// Reference that a merchant chose.

@@ -11,11 +11,7 @@ use figment::{
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::{
-    collections::BTreeMap,
-    net::SocketAddr,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, net::SocketAddr, path::Path};
 
 pub use reference::markdown;
 
@@ -236,7 +232,8 @@ impl Settings {
         figment = match file {
             Some(path) if !path.exists() => bail!("--config {}: no such file", path.display()),
             Some(path) => figment.merge(Toml::file_exact(path)),
-            None => figment.merge(Toml::file_exact(PathBuf::from(DEFAULT_FILE))),
+            None if Path::new(DEFAULT_FILE).exists() => figment.merge(Toml::file_exact(DEFAULT_FILE)),
+            None => figment,
         };
         // Only names with a section are settings; PRS_ANVIL and its like are for tools.
         let environment = Env::prefixed("PRS_")

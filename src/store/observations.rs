@@ -223,14 +223,14 @@ pub async fn list_seen_by_topic(
     network: Network,
     topic: &B256,
 ) -> Result<Vec<Observation>, StoreError> {
-    let rows = Entity::find()
+    let mut rows = Entity::find()
         .filter(Column::Network.eq(network.id()))
         .filter(Column::ReferenceTopic.eq(columns::hash_text(topic)))
         .filter(Column::State.eq(ObservationState::Seen.wire()))
-        .order_by_asc(Column::BlockNumber)
-        .order_by_asc(Column::LogIndex)
         .all(conn)
         .await?;
+    // Sorted here: asked for an order, SQLite would walk all sightings of the network by height.
+    rows.sort_by_key(|row| (row.block_number, row.log_index));
     rows.into_iter().map(|row| Ok(from_row(row)?.0)).collect()
 }
 

@@ -315,6 +315,9 @@ enum Verdict {
     Exhausted,
 }
 
+/// A delivery and when it is finished or due again.
+type DueTime<'a> = (&'a DeliveryId, DateTime<Utc>);
+
 /// Records finished tries and what follows them; answers the deliveries that were recorded. Needs a transaction.
 ///
 /// A delivery that is no longer held under the token it was claimed with is left alone: its lease has ended and
@@ -325,7 +328,7 @@ pub async fn finish_batch(
 ) -> Result<HashSet<DeliveryId>, StoreError> {
     let mut recorded = HashSet::new();
     for tries in tries.chunks(columns::ROWS_MAX) {
-        let mut groups: BTreeMap<(&str, Verdict), Vec<(&DeliveryId, DateTime<Utc>)>> = BTreeMap::new();
+        let mut groups: BTreeMap<(&str, Verdict), Vec<DueTime<'_>>> = BTreeMap::new();
         for (delivery, outcome, after, _) in tries {
             let (verdict, at) = match after {
                 AfterTry::Delivered => (Verdict::Delivered, outcome.ended_at),
@@ -372,7 +375,7 @@ pub async fn finish_batch(
 }
 
 /// One update of all deliveries that share token and verdict, each with its own time.
-fn follow_up(lease_token: &str, verdict: Verdict, deliveries: &[(&DeliveryId, DateTime<Utc>)]) -> UpdateStatement {
+fn follow_up(lease_token: &str, verdict: Verdict, deliveries: &[DueTime<'_>]) -> UpdateStatement {
     let mut at = CaseStatement::new();
     for (id, time) in deliveries {
         at = at.case(Column::Id.eq(id.as_str()), Expr::value(*time));
@@ -408,23 +411,29 @@ pub async fn release(conn: &impl ConnectionTrait, lease_token: &str) -> Result<u
 
 /// When the next delivery can be claimed: now at the earliest, `None` when the queue is empty.
 pub async fn next_due(conn: &impl ConnectionTrait, now: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, StoreError> {
-    let earliest = async |column: Column, which: Expr| -> Result<Option<DateTime<Utc>>, StoreError> {
-        let time = deliveries::Entity::find()
-            .select_only()
-            .column(column)
-            .filter(is_queued())
-            .filter(which)
-            .order_by_asc(column)
-            .limit(1)
-            .into_tuple()
-            .one(conn)
-            .await?;
-        Ok(time)
-    };
-    let free = earliest(Column::NextAt, Column::LeaseUntil.is_null()).await?;
-    let leased = earliest(Column::LeaseUntil, Column::LeaseUntil.is_not_null()).await?;
+    let free = earliest(conn, Column::NextAt, Column::LeaseUntil.is_null()).await?;
+    let leased = earliest(conn, Column::LeaseUntil, Column::LeaseUntil.is_not_null()).await?;
     let next = free.into_iter().chain(leased).min();
     Ok(next.map(|next| Ord::max(next, now)))
+}
+
+/// The smallest time in a column of the queue.
+async fn earliest(
+    conn: &impl ConnectionTrait,
+    column: Column,
+    which: Expr,
+) -> Result<Option<DateTime<Utc>>, StoreError> {
+    let time = deliveries::Entity::find()
+        .select_only()
+        .column(column)
+        .filter(is_queued())
+        .filter(which)
+        .order_by_asc(column)
+        .limit(1)
+        .into_tuple()
+        .one(conn)
+        .await?;
+    Ok(time)
 }
 
 /// Cancels what waits for an endpoint; answers how many deliveries.

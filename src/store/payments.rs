@@ -11,7 +11,9 @@ use crate::domain::{
 };
 use alloy::primitives::{B256, U256};
 use chrono::{DateTime, Utc};
-use entities::{payment_parties, payments, payments::Column, requests as request_rows};
+use entities::{
+    payment_parties, payment_parties::Column as Party, payments, payments::Column, requests as request_rows,
+};
 use sea_orm::{
     ColumnTrait, ConnectionTrait, EntityTrait, Order, QueryFilter, QueryOrder, QueryTrait,
     sea_query::{Expr, ExprTrait, OnConflict, Query, SelectStatement},
@@ -287,13 +289,13 @@ fn parties(row: &payments::Model) -> impl Iterator<Item = payment_parties::Model
 
 /// Payments of a request, oldest first.
 pub async fn list_of_request(conn: &impl ConnectionTrait, request: &Request) -> Result<Vec<PaymentRecord>, StoreError> {
-    let rows = payments::Entity::find()
+    let mut rows = payments::Entity::find()
         .filter(Column::PlatformId.eq(request.platform.as_str()))
         .filter(Column::RequestId.eq(request.id.as_str()))
-        .order_by_asc(Column::PaidAt)
-        .order_by_asc(Column::Id)
         .all(conn)
         .await?;
+    // Sorted here: asked for an order, SQLite would walk all payments of the platform by time.
+    rows.sort_by(|one, other| (one.paid_at, &one.id).cmp(&(other.paid_at, &other.id)));
     rows.into_iter().map(from_row).collect()
 }
 
@@ -338,10 +340,28 @@ pub async fn search(
 }
 
 /// Ids of all matches, and the expressions whose descending order puts the newest first.
+///
+/// What is most selective leads. A key picks its few payments first, by itself: beside a date or an order, SQLite would
+/// rather walk all payments of the platform by time.
 fn matching(scope: &Scope, filter: &PaymentFilter) -> (SelectStatement, [Expr; 2]) {
-    use payment_parties::Column as Party;
-    let of_party = |column: Party| Expr::col((payment_parties::Entity, column));
     let mut query = Query::select();
+    if let Some(keyed) = keyed(scope, filter) {
+        query
+            .expr(of_payment(Column::Id))
+            .from(payments::Entity)
+            .and_where(of_payment(Column::Id).in_subquery(keyed));
+        narrow(&mut query, scope, filter);
+        between(&mut query, &of_payment(Column::PaidAt), filter);
+        if let Some(wallet) = &filter.wallet {
+            let party = of_wallet(scope, wallet)
+                .expr(of_party(Party::PaymentId))
+                .and_where(of_party(Party::PaidAt).eq(of_payment(Column::PaidAt)))
+                .and_where(of_party(Party::PaymentId).eq(of_payment(Column::Id)))
+                .to_owned();
+            query.and_where(Expr::exists(party));
+        }
+        return (query, [of_payment(Column::PaidAt), of_payment(Column::Id)]);
+    }
     let Some(wallet) = &filter.wallet else {
         query
             .expr(of_payment(Column::Id))
@@ -351,11 +371,8 @@ fn matching(scope: &Scope, filter: &PaymentFilter) -> (SelectStatement, [Expr; 2
         between(&mut query, &of_payment(Column::PaidAt), filter);
         return (query, [of_payment(Column::PaidAt), of_payment(Column::Id)]);
     };
-    query
-        .expr(of_party(Party::PaymentId))
-        .from(payment_parties::Entity)
-        .and_where(of_party(Party::PlatformId).eq(scope.platform.as_str()))
-        .and_where(of_party(Party::Wallet).eq(wallet.as_str()));
+    let mut query = of_wallet(scope, wallet);
+    query.expr(of_party(Party::PaymentId));
     between(&mut query, &of_party(Party::PaidAt), filter);
     if needs_payment(scope, filter) {
         query.inner_join(payments::Entity, of_payment(Column::Id).eq(of_party(Party::PaymentId)));
@@ -364,26 +381,23 @@ fn matching(scope: &Scope, filter: &PaymentFilter) -> (SelectStatement, [Expr; 2
     (query, [of_party(Party::PaidAt), of_party(Party::PaymentId)])
 }
 
-fn of_payment(column: Column) -> Expr {
-    Expr::col((payments::Entity, column))
+/// Ids of the platform's payments with one of the keys that few payments share, when the filter names one.
+fn keyed(scope: &Scope, filter: &PaymentFilter) -> Option<SelectStatement> {
+    let (column, key) = keys(filter)
+        .into_iter()
+        .find_map(|(column, key)| Some((column, key?)))?;
+    let query = Query::select()
+        .expr(of_payment(Column::Id))
+        .from(payments::Entity)
+        .and_where(of_payment(Column::PlatformId).eq(scope.platform.as_str()))
+        .and_where(of_payment(column).eq(key))
+        .to_owned();
+    Some(query)
 }
 
-/// Whether something is asked that the table of parties does not know.
-fn needs_payment(scope: &Scope, filter: &PaymentFilter) -> bool {
-    scope.client.is_some()
-        || filter.tx_hash.is_some()
-        || filter.reference.is_some()
-        || filter.request_id.is_some()
-        || filter.merchant_reference.is_some()
-        || filter.kind.is_some()
-        || filter.invoice_currencies.is_some()
-        || filter.payment_currencies.is_some()
-}
-
-/// Adds the conditions that columns of the payment decide.
-fn narrow(query: &mut SelectStatement, scope: &Scope, filter: &PaymentFilter) {
-    let texts = [
-        (Column::ClientRow, scope.client.as_ref().map(|client| client.0.clone())),
+/// The keys of a filter, the most selective first.
+fn keys(filter: &PaymentFilter) -> [(Column, Option<String>); 4] {
+    [
         (Column::TxHash, filter.tx_hash.as_ref().map(columns::hash_text)),
         (
             Column::Reference,
@@ -391,9 +405,41 @@ fn narrow(query: &mut SelectStatement, scope: &Scope, filter: &PaymentFilter) {
         ),
         (Column::RequestId, filter.request_id.clone()),
         (Column::MerchantReference, filter.merchant_reference.clone()),
+    ]
+}
+
+/// Rows of a wallet among the parties of the platform's payments.
+fn of_wallet(scope: &Scope, wallet: &str) -> SelectStatement {
+    Query::select()
+        .from(payment_parties::Entity)
+        .and_where(of_party(Party::PlatformId).eq(scope.platform.as_str()))
+        .and_where(of_party(Party::Wallet).eq(wallet))
+        .to_owned()
+}
+
+fn of_party(column: Party) -> Expr {
+    Expr::col((payment_parties::Entity, column))
+}
+
+fn of_payment(column: Column) -> Expr {
+    Expr::col((payments::Entity, column))
+}
+
+/// Whether something besides keys is asked that the table of parties does not know.
+fn needs_payment(scope: &Scope, filter: &PaymentFilter) -> bool {
+    scope.client.is_some()
+        || filter.kind.is_some()
+        || filter.invoice_currencies.is_some()
+        || filter.payment_currencies.is_some()
+}
+
+/// Adds the conditions that columns of the payment decide.
+fn narrow(query: &mut SelectStatement, scope: &Scope, filter: &PaymentFilter) {
+    let others = [
+        (Column::ClientRow, scope.client.as_ref().map(|client| client.0.clone())),
         (Column::Kind, filter.kind.map(|kind| kind.wire().to_owned())),
     ];
-    for (column, wanted) in texts {
+    for (column, wanted) in keys(filter).into_iter().chain(others) {
         query.and_where_option(wanted.map(|wanted| of_payment(column).eq(wanted)));
     }
     let lists = [
@@ -409,4 +455,90 @@ fn between(query: &mut SelectStatement, paid_at: &Expr, filter: &PaymentFilter) 
     query
         .and_where_option(filter.from.map(|from| paid_at.clone().gte(from)))
         .and_where_option(filter.to.map(|to| paid_at.clone().lte(to)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Db;
+    use sea_orm::DbBackend;
+
+    /// Steps of SQLite's plan for the page of a search.
+    async fn plan(db: &Db, filter: &PaymentFilter) -> String {
+        let scope = Scope {
+            platform: PlatformId("platform".into()),
+            client: None,
+        };
+        let (mut page, newest_first) = matching(&scope, filter);
+        for column in newest_first {
+            page.order_by_expr(column, Order::Desc);
+        }
+        let mut statement = DbBackend::Sqlite.build(page.limit(21));
+        statement.sql.insert_str(0, "EXPLAIN QUERY PLAN ");
+        let mut steps = String::new();
+        for row in db.reader().query_all_raw(statement).await.unwrap() {
+            steps.push_str(&row.try_get::<String>("", "detail").unwrap());
+            steps.push('\n');
+        }
+        steps
+    }
+
+    #[tokio::test]
+    async fn every_search_of_sqlite_reads_its_own_index() {
+        let folder = std::env::temp_dir().join(format!("prs_plans_{}", std::process::id()));
+        let db = Db::connect(&format!("sqlite://{}", folder.join("prs.db").display()))
+            .await
+            .unwrap();
+        db.migrate_up().await.unwrap();
+        let dated = PaymentFilter {
+            from: Some(DateTime::UNIX_EPOCH),
+            to: Some(DateTime::UNIX_EPOCH),
+            kind: Some(PaymentKind::Direct),
+            wallet: Some("0x".into()),
+            ..Default::default()
+        };
+        let by_tx_hash = PaymentFilter {
+            tx_hash: Some(B256::ZERO),
+            ..dated.clone()
+        };
+        let by_reference = PaymentFilter {
+            reference: Some(PaymentReference([0; 8])),
+            ..dated.clone()
+        };
+        let by_request = PaymentFilter {
+            request_id: Some("01".into()),
+            ..dated.clone()
+        };
+        let by_merchant = PaymentFilter {
+            merchant_reference: Some("order".into()),
+            ..dated.clone()
+        };
+        let of_platform = PaymentFilter {
+            wallet: None,
+            ..dated.clone()
+        };
+        for (filter, wanted) in [
+            (by_tx_hash, "payments_tx_hash_idx (platform_id=? AND tx_hash=?)"),
+            (by_reference, "payments_reference_idx (platform_id=? AND reference=?)"),
+            (by_request, "payments_request_id_idx (platform_id=? AND request_id=?)"),
+            (
+                by_merchant,
+                "payments_merchant_reference_idx (platform_id=? AND merchant_reference=?)",
+            ),
+            (
+                dated,
+                "payment_parties_1 (platform_id=? AND wallet=? AND paid_at>? AND paid_at<?)",
+            ),
+            (
+                of_platform,
+                "payments_paid_idx (platform_id=? AND paid_at>? AND paid_at<?)",
+            ),
+        ] {
+            let steps = plan(&db, &filter).await;
+            assert!(steps.contains(wanted), "{wanted}:\n{steps}");
+            assert!(!steps.contains("SCAN payment"), "{steps}");
+        }
+        db.close().await.unwrap();
+        std::fs::remove_dir_all(folder).unwrap();
+    }
 }

@@ -2,6 +2,8 @@
 //!
 //! `PRS_TEST_DATABASE` chooses `sqlite` (the default) or `postgres`; the latter needs `PRS_TEST_POSTGRES_URL`, an
 //! address at which databases may be created. `cargo xtask test` provides both.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail with a panic")]
+#![allow(unreachable_pub, reason = "modules of one test binary")]
 
 mod support;
 

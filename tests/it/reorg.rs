@@ -148,10 +148,11 @@ async fn a_restart_after_a_dropped_payment_does_not_bring_it_back() {
 #[tokio::test]
 async fn a_reorganisation_below_finality_stops_the_chain_and_deletes_nothing() {
     let (app, receiver) = start().await;
+    app.devnet().mine(CONFIRMATIONS).await.expect("mined");
     let paid = pay_and_see(&app).await;
     finish(&app).await;
     assert_credited_once(&app, &receiver, &paid).await;
-    app.devnet().rollback(CONFIRMATIONS + 5).await.expect("rolled back");
+    app.devnet().rollback(CONFIRMATIONS + 3).await.expect("rolled back");
     app.devnet().mine(CONFIRMATIONS + 10).await.expect("mined");
     let chain = app.ctx.chains.values().next().expect("enabled").clone();
     let step = prs::flows::payments::watch::run(&app.ctx, chain.as_ref())

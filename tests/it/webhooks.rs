@@ -56,7 +56,7 @@ async fn urls_that_could_reach_inside_are_refused() {
         "https://10.0.0.1",
         "https://169.254.169.254/latest",
         "https://[::ffff:127.0.0.1]/",
-        "https://0x7f.1",
+        "https://0x0a.1",
         "nonsense",
         "/relative",
     ] {

@@ -104,7 +104,7 @@ impl Table {
         match (from, to) {
             ("domain", _) => false,
             (_, "domain") => true,
-            ("adapters" | "flows" | "worker" | "ctx", "ports") => true,
+            ("adapters" | "flows" | "worker" | "ctx" | "http", "ports") => true,
             ("adapters" | "ctx" | "flows" | "http" | "worker", "settings") => true,
             ("ctx", "store") => second == Some("Db"),
             ("flows", "store") => true,
@@ -112,17 +112,19 @@ impl Table {
             ("http" | "worker", "flows") => true,
             ("flows", "flows") => self.may_import_flow(module, path),
             ("flows", "payloads") => module.len() == 1,
-            ("http", "payloads") => module.get(1).is_some_and(|file| file == "document"),
+            ("http", "payloads") => module
+                .get(1)
+                .is_some_and(|file| file == "document" || file == "webhooks_document"),
             _ => false,
         }
     }
 
-    /// Flows share `flows/mod.rs`, `auth::identify` and their own folder.
+    /// Flows share `flows/mod.rs`, `auth::identify`, `idempotency` and their own folder.
     fn may_import_flow(&self, module: &[String], path: &[String]) -> bool {
         let Some(target) = path.get(1) else { return true };
         let own = module.get(1).is_none_or(|folder| folder == target);
         let identify = target == "auth" && path.get(2).is_some_and(|file| file == "identify");
-        own || identify || !self.flows.contains(target)
+        own || identify || target == "idempotency" || !self.flows.contains(target)
     }
 }
 

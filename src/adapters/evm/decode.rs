@@ -1,345 +1,618 @@
-//! Logs and receipts in domain words. What does not decode is an error, never a default.
+//! From events to payments: which contracts and topics count, what their bytes say, which position they have.
+//!
+//! Whatever a payer can put into an event is read without complaint; what no contract of the protocol would ever emit
+//! is an error and never a default. Source: chain facts §2.
 
+use super::wire::RawLog;
 use crate::domain::{
     address::Address,
     currency::{ContractKind, KnownContract},
     network::Network,
-    payment::{Observation, ObservedConversion, TokenTransfer, TxProof},
+    payment::{Observation, ObservedConversion, TokenTransfer},
 };
 use alloy::{
-    primitives::{Address as EvmAddress, B256, Bytes, U64, U256},
+    primitives::{Address as EvmAddress, B256, Bloom, BloomInput, U256},
     sol,
-    sol_types::{SolEvent, SolValue},
+    sol_types::{SolEvent, SolType},
 };
-use serde::Deserialize;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 sol! {
-    event Transfer(address indexed from, address indexed to, uint256 value);
-    /// Conversion proxies name the invoice side of a payment after its money side.
-    event TransferWithConversionAndReference(uint256 amount, address currency, bytes indexed paymentReference, uint256 feeAmount, uint256 maxRateTimespan);
-}
-
-mod token {
-    alloy::sol! {
+    interface TokenProxy {
         event TransferWithReferenceAndFee(address tokenAddress, address to, uint256 amount, bytes indexed paymentReference, uint256 feeAmount, address feeAddress);
         event TransferWithReference(address tokenAddress, address to, uint256 amount, bytes indexed paymentReference);
     }
-}
-
-mod coin {
-    alloy::sol! {
+    interface CoinProxy {
         event TransferWithReferenceAndFee(address to, uint256 amount, bytes indexed paymentReference, uint256 feeAmount, address feeAddress);
         event TransferWithReference(address to, uint256 amount, bytes indexed paymentReference);
     }
-}
-
-/// Topics of all payment events.
-pub(super) const TOPICS: [B256; 5] = [
-    token::TransferWithReferenceAndFee::SIGNATURE_HASH,
-    coin::TransferWithReferenceAndFee::SIGNATURE_HASH,
-    token::TransferWithReference::SIGNATURE_HASH,
-    coin::TransferWithReference::SIGNATURE_HASH,
-    TransferWithConversionAndReference::SIGNATURE_HASH,
-];
-
-/// A log as nodes write it.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct RawLog {
-    pub address: EvmAddress,
-    pub topics: Vec<B256>,
-    pub data: Bytes,
-    pub block_number: U64,
-    pub block_hash: B256,
-    pub transaction_hash: B256,
-    pub log_index: U64,
-    #[serde(default)]
-    pub removed: bool,
-}
-
-impl RawLog {
-    pub(super) fn block(&self) -> u64 {
-        self.block_number.to()
+    interface ConversionProxy {
+        event TransferWithConversionAndReference(uint256 amount, address currency, bytes indexed paymentReference, uint256 feeAmount, uint256 maxRateTimespan);
     }
-
-    pub(super) fn index(&self) -> u64 {
-        self.log_index.to()
+    interface Token {
+        event Transfer(address indexed from, address indexed to, uint256 value);
     }
 }
 
-/// A receipt as nodes write it.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct RawReceipt {
-    pub transaction_hash: B256,
-    pub block_number: U64,
-    pub block_hash: B256,
-    pub status: U64,
-    pub from: EvmAddress,
-    pub to: Option<EvmAddress>,
-    pub logs: Vec<RawLog>,
+/// Topic of what a conversion proxy says about the invoice side of a payment.
+const COMPANION: B256 = ConversionProxy::TransferWithConversionAndReference::SIGNATURE_HASH;
+
+/// Topics that a contract emits for payments, the conversion companion included.
+fn topics_of(kind: ContractKind) -> &'static [B256] {
+    const TOKEN_FEE: B256 = TokenProxy::TransferWithReferenceAndFee::SIGNATURE_HASH;
+    const COIN_FEE: B256 = CoinProxy::TransferWithReferenceAndFee::SIGNATURE_HASH;
+    match kind {
+        ContractKind::Erc20FeeProxy => &[TOKEN_FEE],
+        ContractKind::EthereumFeeProxy => &[COIN_FEE],
+        ContractKind::Erc20Proxy => &[TokenProxy::TransferWithReference::SIGNATURE_HASH],
+        ContractKind::EthereumProxy => &[CoinProxy::TransferWithReference::SIGNATURE_HASH],
+        ContractKind::Erc20ConversionProxy => &[TOKEN_FEE, COMPANION],
+        ContractKind::EthConversionProxy => &[COIN_FEE, COMPANION],
+        ContractKind::ChainlinkConversionPath
+        | ContractKind::BatchPayments
+        | ContractKind::BatchConversionPayments
+        | ContractKind::Erc20SwapToPay
+        | ContractKind::SingleRequestProxyFactory
+        | ContractKind::Erc20RecurringPaymentProxy
+        | ContractKind::Erc20BatchPayments => &[],
+    }
 }
 
-/// The contracts whose events count.
-#[derive(Debug, Clone)]
+/// One event with everything that places it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct PlacedLog {
+    pub(super) block_number: u64,
+    pub(super) block_hash: B256,
+    pub(super) tx_hash: B256,
+    pub(super) tx_index: u64,
+    pub(super) log_index: u64,
+    pub(super) log: RawLog,
+}
+
+impl PlacedLog {
+    /// Refuses events that are in no block or were taken back.
+    pub(super) fn new(log: RawLog) -> Result<Self, String> {
+        let (Some(block_number), Some(block_hash), Some(tx_hash), Some(tx_index), Some(log_index)) = (
+            log.block_number,
+            log.block_hash,
+            log.transaction_hash,
+            log.transaction_index,
+            log.log_index,
+        ) else {
+            return Err("an event without its place in the chain".to_owned());
+        };
+        if log.removed {
+            return Err("an event that was taken back".to_owned());
+        }
+        Ok(Self {
+            block_number: block_number.to(),
+            block_hash,
+            tx_hash,
+            tx_index: tx_index.to(),
+            log_index: log_index.to(),
+            log,
+        })
+    }
+}
+
+/// Puts events in order, drops exact repetitions and refuses events that contradict each other.
+pub(super) fn in_order(logs: Vec<RawLog>) -> Result<Vec<PlacedLog>, String> {
+    let mut placed = logs.into_iter().map(PlacedLog::new).collect::<Result<Vec<_>, _>>()?;
+    placed.sort_by_key(|log| (log.block_number, log.log_index));
+    placed.dedup();
+    for pair in placed.windows(2) {
+        let [before, after] = pair else { continue };
+        if before.block_number == after.block_number {
+            if before.block_hash != after.block_hash {
+                return Err(format!("block {} under two hashes", after.block_number));
+            }
+            if before.log_index == after.log_index {
+                return Err(format!(
+                    "two events at index {} of block {}",
+                    after.log_index, after.block_number
+                ));
+            }
+            // Positions of events follow positions of transactions, so each transaction is one unbroken run.
+            let is_same = before.tx_hash == after.tx_hash;
+            if after.tx_index < before.tx_index || is_same != (before.tx_index == after.tx_index) {
+                return Err(format!("transactions of block {} out of order", after.block_number));
+            }
+        }
+    }
+    let mut blocks: HashMap<B256, u64> = HashMap::new();
+    for log in &placed {
+        if *blocks.entry(log.tx_hash).or_insert(log.block_number) != log.block_number {
+            return Err(format!("transaction {} in two blocks", log.tx_hash));
+        }
+    }
+    Ok(placed)
+}
+
+/// The contracts whose events are payments.
+#[derive(Debug)]
 pub(super) struct Watched {
     network: Network,
-    kinds: HashMap<EvmAddress, ContractKind>,
+    proxies: HashMap<EvmAddress, Vec<B256>>,
+    /// Addresses to ask for.
+    pub(super) addresses: Vec<EvmAddress>,
+    /// First topics to ask for.
+    pub(super) topics: Vec<B256>,
+}
+
+/// A payment event whose companion may still follow.
+struct Open {
+    observation: Observation,
+    awaits_companion: bool,
+}
+
+fn read<E: SolEvent>(log: &RawLog) -> Result<E, String> {
+    let named = |what: &str| format!("an event {} with {what}", E::SIGNATURE);
+    if Some(log.data.len()) != <E::DataTuple<'_> as SolType>::ENCODED_SIZE {
+        return Err(named("data of the wrong length"));
+    }
+    E::decode_raw_log_validate(log.topics.iter().copied(), &log.data).map_err(|_| named("bytes of the wrong form"))
 }
 
 impl Watched {
+    /// Takes the contracts of a network.
     pub(super) fn new(network: Network, contracts: &[KnownContract]) -> Self {
-        let emitting = contracts.iter().filter(|contract| contract.kind.emits_payments());
+        let mut proxies: HashMap<EvmAddress, Vec<B256>> = HashMap::new();
+        for contract in contracts.iter().filter(|contract| contract.kind.emits_payments()) {
+            let topics = proxies.entry(contract.address.bytes()).or_default();
+            topics.extend_from_slice(topics_of(contract.kind));
+        }
+        let mut addresses: Vec<EvmAddress> = proxies.keys().copied().collect();
+        addresses.sort_unstable();
+        let mut topics: Vec<B256> = proxies.values().flatten().copied().collect();
+        topics.sort_unstable();
+        topics.dedup();
         Self {
             network,
-            kinds: emitting
-                .map(|contract| (contract.address.bytes(), contract.kind))
-                .collect(),
+            proxies,
+            addresses,
+            topics,
         }
     }
 
-    pub(super) fn addresses(&self) -> Vec<EvmAddress> {
-        let mut addresses: Vec<_> = self.kinds.keys().copied().collect();
-        addresses.sort();
-        addresses
-    }
-
+    /// Whether an event is one of those that were asked for.
     pub(super) fn holds(&self, log: &RawLog) -> bool {
-        self.kinds.contains_key(&log.address) && log.topics.first().is_some_and(|topic| TOPICS.contains(topic))
+        self.proxies
+            .get(&log.address)
+            .is_some_and(|topics| log.topics.first().is_some_and(|topic| topics.contains(topic)))
     }
 
-    /// Payment events of whole transactions, with their ordinals, in the order of the chain.
-    ///
-    /// Logs that appear twice count once. Errors: a log of a watched contract whose data is not what its topic says.
-    pub(super) fn observations(&self, logs: &[RawLog]) -> Result<Vec<Observation>, String> {
-        let mut by_transaction: BTreeMap<(u64, B256), BTreeMap<u64, &RawLog>> = BTreeMap::new();
-        for log in logs.iter().filter(|log| self.holds(log)) {
-            let place = by_transaction.entry((log.block(), log.transaction_hash)).or_default();
-            if let Some(twin) = place.insert(log.index(), log)
-                && twin != log
-            {
-                return Err(format!(
-                    "two different logs at index {} of block {}",
-                    log.index(),
-                    log.block()
-                ));
-            }
-        }
+    /// Whether the bloom filter of a block speaks of events that are not among `logs`. It may do so without reason.
+    pub(super) fn misses(&self, bloom: &Bloom, logs: &[PlacedLog]) -> bool {
+        let speaks_of = |bytes: &[u8]| bloom.contains_input(BloomInput::Raw(bytes));
+        self.proxies.iter().any(|(address, topics)| {
+            let found = |topic: &B256| {
+                let mut same = logs.iter().filter(|placed| placed.log.address == *address);
+                same.any(|placed| placed.log.topics.first() == Some(topic))
+            };
+            speaks_of(address.as_slice()) && topics.iter().any(|topic| speaks_of(topic.as_slice()) && !found(topic))
+        })
+    }
+
+    /// Reads the payments of whole transactions. `logs` must be in order and hold every watched event of each
+    /// transaction; other events may be among them.
+    pub(super) fn observations(&self, logs: &[PlacedLog]) -> Result<Vec<Observation>, String> {
         let mut found = Vec::new();
-        for logs in by_transaction.into_values() {
-            self.transaction(logs.into_values().collect(), &mut found)?;
+        for transaction in logs.chunk_by(|one, other| one.tx_hash == other.tx_hash) {
+            self.observe_transaction(transaction, &mut found)?;
         }
-        found.sort_by_key(|observed: &Observation| (observed.block_number, observed.log_index));
         Ok(found)
     }
 
-    fn transaction(&self, logs: Vec<&RawLog>, found: &mut Vec<Observation>) -> Result<(), String> {
-        let mut payments: Vec<Observation> = Vec::new();
-        for log in logs {
-            let topic = log.topics.first().copied().unwrap_or_default();
-            if topic == TransferWithConversionAndReference::SIGNATURE_HASH {
-                let conversion = conversion(log)?;
-                let reference = reference(log)?;
-                // The invoice side belongs to the last payment of the same contract and reference that lacks one.
-                let payment = payments.iter_mut().rev().find(|payment| {
-                    payment.proxy.bytes() == log.address
-                        && payment.reference_topic == reference
-                        && payment.conversion.is_none()
+    /// A conversion proxy emits the payment and then what it says about the invoice; calls may nest, so the companion
+    /// belongs to the last payment of the same proxy and reference that has none yet.
+    fn observe_transaction(&self, logs: &[PlacedLog], found: &mut Vec<Observation>) -> Result<(), String> {
+        let mut payments: Vec<Open> = Vec::new();
+        for placed in logs {
+            let Some(topics) = self.proxies.get(&placed.log.address) else {
+                continue;
+            };
+            let topic = placed.log.topics.first();
+            if !topic.is_some_and(|topic| topics.contains(topic)) {
+                continue;
+            }
+            if topic == Some(&COMPANION) {
+                let (reference_topic, conversion) = self.companion(&placed.log)?;
+                let proxy = Address::on(self.network, placed.log.address);
+                let payment = payments.iter_mut().rev().find(|open| {
+                    open.awaits_companion
+                        && open.observation.proxy == proxy
+                        && open.observation.reference_topic == reference_topic
                 });
-                match payment {
-                    Some(payment) => payment.conversion = Some(conversion),
-                    None => {
-                        return Err(format!(
-                            "a conversion without payment at index {} of block {}",
-                            log.index(),
-                            log.block()
-                        ));
-                    }
-                }
+                let open = payment.ok_or("a conversion without its payment")?;
+                open.observation.conversion = Some(conversion);
+                open.awaits_companion = false;
             } else {
-                let ordinal =
-                    u32::try_from(payments.len()).map_err(|_| "too many events in a transaction".to_owned())?;
-                payments.push(self.payment(log, topic, ordinal)?);
+                let ordinal = u32::try_from(payments.len()).map_err(|_| "more payments than a block can hold")?;
+                payments.push(Open {
+                    observation: self.payment(placed, ordinal)?,
+                    awaits_companion: topics.contains(&COMPANION),
+                });
             }
         }
-        found.extend(payments);
+        if payments.iter().any(|open| open.awaits_companion) {
+            return Err("a payment of a conversion proxy without its conversion".to_owned());
+        }
+        found.extend(payments.into_iter().map(|open| open.observation));
         Ok(())
     }
 
-    fn payment(&self, log: &RawLog, topic: B256, ordinal: u32) -> Result<Observation, String> {
-        let broken = |_| {
-            format!(
-                "event data at index {} of block {} does not decode",
-                log.index(),
-                log.block()
-            )
-        };
-        let data = &log.data;
-        let (token, to, units, fee_units, fee_address) = if topic == token::TransferWithReferenceAndFee::SIGNATURE_HASH
-        {
-            let (token, to, units, fee, fee_address) =
-                <(EvmAddress, EvmAddress, U256, U256, EvmAddress)>::abi_decode_params(data).map_err(broken)?;
-            (Some(token), to, units, fee, Some(fee_address))
-        } else if topic == coin::TransferWithReferenceAndFee::SIGNATURE_HASH {
-            let (to, units, fee, fee_address) =
-                <(EvmAddress, U256, U256, EvmAddress)>::abi_decode_params(data).map_err(broken)?;
-            (None, to, units, fee, Some(fee_address))
-        } else if topic == token::TransferWithReference::SIGNATURE_HASH {
-            let (token, to, units) = <(EvmAddress, EvmAddress, U256)>::abi_decode_params(data).map_err(broken)?;
-            (Some(token), to, units, U256::ZERO, None)
-        } else {
-            let (to, units) = <(EvmAddress, U256)>::abi_decode_params(data).map_err(broken)?;
-            (None, to, units, U256::ZERO, None)
-        };
-        let on = |address| Address::on(self.network, address);
-        Ok(Observation {
-            network: self.network,
-            tx_hash: log.transaction_hash,
-            ordinal,
-            block_number: log.block(),
-            block_hash: log.block_hash,
-            log_index: log.index(),
-            proxy: on(log.address),
-            reference_topic: reference(log)?,
-            token: token.map(on),
-            payee: on(to),
-            units,
-            fee_units,
-            fee_address: fee_address.filter(|address| !address.is_zero()).map(on),
-            conversion: None,
-        })
-    }
-
-    /// What a receipt proves.
-    pub(super) fn proof(&self, receipt: &RawReceipt) -> Result<TxProof, String> {
-        let on = |address| Address::on(self.network, address);
-        let mut transfers = Vec::new();
-        for log in &receipt.logs {
-            if log.topics.len() == 3 && log.topics[0] == Transfer::SIGNATURE_HASH && log.data.len() == 32 {
-                transfers.push(TokenTransfer {
-                    token: on(log.address),
-                    from: on(EvmAddress::from_word(log.topics[1])),
-                    to: on(EvmAddress::from_word(log.topics[2])),
-                    units: U256::from_be_slice(&log.data),
-                    log_index: log.index(),
-                });
+    fn payment(&self, placed: &PlacedLog, ordinal: u32) -> Result<Observation, String> {
+        let on = |bytes| Address::on(self.network, bytes);
+        let observed =
+            |reference_topic, token: Option<EvmAddress>, payee, units, fee_units, fee: EvmAddress| Observation {
+                network: self.network,
+                tx_hash: placed.tx_hash,
+                ordinal,
+                block_number: placed.block_number,
+                block_hash: placed.block_hash,
+                log_index: placed.log_index,
+                proxy: on(placed.log.address),
+                reference_topic,
+                token: token.map(on),
+                payee: on(payee),
+                units,
+                fee_units,
+                fee_address: (!fee.is_zero()).then(|| on(fee)),
+                conversion: None,
+            };
+        let log = &placed.log;
+        match log.topics.first().copied().unwrap_or_default() {
+            TokenProxy::TransferWithReferenceAndFee::SIGNATURE_HASH => {
+                let event: TokenProxy::TransferWithReferenceAndFee = read(log)?;
+                Ok(observed(
+                    event.paymentReference,
+                    Some(event.tokenAddress),
+                    event.to,
+                    event.amount,
+                    event.feeAmount,
+                    event.feeAddress,
+                ))
             }
+            CoinProxy::TransferWithReferenceAndFee::SIGNATURE_HASH => {
+                let event: CoinProxy::TransferWithReferenceAndFee = read(log)?;
+                Ok(observed(
+                    event.paymentReference,
+                    None,
+                    event.to,
+                    event.amount,
+                    event.feeAmount,
+                    event.feeAddress,
+                ))
+            }
+            TokenProxy::TransferWithReference::SIGNATURE_HASH => {
+                let event: TokenProxy::TransferWithReference = read(log)?;
+                Ok(observed(
+                    event.paymentReference,
+                    Some(event.tokenAddress),
+                    event.to,
+                    event.amount,
+                    U256::ZERO,
+                    EvmAddress::ZERO,
+                ))
+            }
+            CoinProxy::TransferWithReference::SIGNATURE_HASH => {
+                let event: CoinProxy::TransferWithReference = read(log)?;
+                Ok(observed(
+                    event.paymentReference,
+                    None,
+                    event.to,
+                    event.amount,
+                    U256::ZERO,
+                    EvmAddress::ZERO,
+                ))
+            }
+            _ => Err("an event that was not asked for".to_owned()),
         }
-        Ok(TxProof {
-            tx_hash: receipt.transaction_hash,
-            block_number: receipt.block_number.to(),
-            block_hash: receipt.block_hash,
-            succeeded: receipt.status == U64::from(1),
-            from: on(receipt.from),
-            to: receipt.to.map(on),
-            observations: self.observations(&receipt.logs)?,
-            transfers,
-        })
+    }
+
+    fn companion(&self, log: &RawLog) -> Result<(B256, ObservedConversion), String> {
+        let event: ConversionProxy::TransferWithConversionAndReference = read(log)?;
+        let conversion = ObservedConversion {
+            invoice_units: event.amount,
+            invoice_fee_units: event.feeAmount,
+            currency: Address::on(self.network, event.currency),
+            // The payer chooses this number; anything beyond 64 bits means that every rate is fresh enough.
+            max_rate_timespan_s: event.maxRateTimespan.saturating_to(),
+        };
+        Ok((event.paymentReference, conversion))
+    }
+
+    /// Reads token movements. Any contract can emit something that looks like one, so other forms are passed over.
+    pub(super) fn transfers(&self, logs: &[PlacedLog]) -> Vec<TokenTransfer> {
+        let on = |bytes| Address::on(self.network, bytes);
+        logs.iter()
+            .filter(|placed| placed.log.topics.first() == Some(&Token::Transfer::SIGNATURE_HASH))
+            .filter_map(|placed| {
+                let event: Token::Transfer = read(&placed.log).ok()?;
+                Some(TokenTransfer {
+                    token: on(placed.log.address),
+                    from: on(event.from),
+                    to: on(event.to),
+                    units: event.value,
+                    log_index: placed.log_index,
+                })
+            })
+            .collect()
     }
 }
 
-fn reference(log: &RawLog) -> Result<B256, String> {
-    match log.topics.as_slice() {
-        [_, reference] => Ok(*reference),
-        _ => Err(format!(
-            "event at index {} of block {} has no reference",
-            log.index(),
-            log.block()
-        )),
+/// The bloom filter that events add up to.
+pub(super) fn bloom_of(logs: &[RawLog]) -> Bloom {
+    let mut bloom = Bloom::ZERO;
+    for log in logs {
+        bloom.accrue_raw_log(log.address, &log.topics);
     }
-}
-
-fn conversion(log: &RawLog) -> Result<ObservedConversion, String> {
-    let (invoice_units, currency, invoice_fee_units, timespan) =
-        <(U256, EvmAddress, U256, U256)>::abi_decode_params(&log.data).map_err(|_| {
-            format!(
-                "conversion data at index {} of block {} does not decode",
-                log.index(),
-                log.block()
-            )
-        })?;
-    Ok(ObservedConversion {
-        invoice_units,
-        invoice_fee_units,
-        currency: Address::Evm(currency),
-        max_rate_timespan_s: u64::try_from(timespan).unwrap_or(u64::MAX),
-    })
+    bloom
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloy::primitives::{U64, b256, keccak256};
     use proptest::prelude::*;
 
+    const FEE_PROXY: EvmAddress = EvmAddress::repeat_byte(1);
+    const COIN_CONVERSION: EvmAddress = EvmAddress::repeat_byte(2);
+    const TOKEN_CONVERSION: EvmAddress = EvmAddress::repeat_byte(3);
+
     fn watched() -> Watched {
-        let contract = |kind, last| KnownContract {
+        let contracts = [
+            (ContractKind::Erc20FeeProxy, FEE_PROXY),
+            (ContractKind::EthConversionProxy, COIN_CONVERSION),
+            (ContractKind::Erc20ConversionProxy, TOKEN_CONVERSION),
+        ]
+        .map(|(kind, address)| KnownContract {
             kind,
-            address: Address::Evm(EvmAddress::with_last_byte(last)),
+            address: Address::Evm(address),
             creation_block: 0,
             is_default: true,
-        };
-        Watched::new(
-            Network::Sepolia,
-            &[
-                contract(ContractKind::Erc20FeeProxy, 1),
-                contract(ContractKind::Erc20ConversionProxy, 2),
-            ],
-        )
+        });
+        Watched::new(Network::Sepolia, &contracts)
     }
 
-    fn log(address: u8, index: u64, topic: B256, data: Vec<u8>) -> RawLog {
+    fn placed<E: SolEvent>(address: EvmAddress, tx: u8, log_index: u64, event: &E) -> RawLog {
+        let log = event.encode_log_data();
         RawLog {
-            address: EvmAddress::with_last_byte(address),
-            topics: vec![topic, B256::repeat_byte(7)],
-            data: data.into(),
-            block_number: U64::from(5),
-            block_hash: B256::repeat_byte(5),
-            transaction_hash: B256::repeat_byte(9),
-            log_index: U64::from(index),
+            address,
+            topics: log.topics().to_vec(),
+            data: log.data,
+            block_hash: Some(B256::repeat_byte(7)),
+            block_number: Some(U64::from(9)),
+            transaction_hash: Some(B256::repeat_byte(tx)),
+            transaction_index: Some(U64::from(tx)),
+            log_index: Some(U64::from(log_index)),
             removed: false,
         }
     }
 
-    fn paid(index: u64, address: u8) -> RawLog {
-        let data = (
-            EvmAddress::with_last_byte(3),
-            EvmAddress::with_last_byte(4),
-            U256::from(10),
-            U256::from(1),
-            EvmAddress::ZERO,
-        );
-        log(address, index, TOPICS[0], data.abi_encode_params())
+    fn token_payment(reference: u8, units: u64) -> TokenProxy::TransferWithReferenceAndFee {
+        TokenProxy::TransferWithReferenceAndFee {
+            tokenAddress: EvmAddress::repeat_byte(0x70),
+            to: EvmAddress::repeat_byte(0x71),
+            amount: U256::from(units),
+            paymentReference: keccak256([reference; 8]),
+            feeAmount: U256::from(5),
+            feeAddress: EvmAddress::ZERO,
+        }
+    }
+
+    fn conversion(reference: u8, units: u64) -> ConversionProxy::TransferWithConversionAndReference {
+        ConversionProxy::TransferWithConversionAndReference {
+            amount: U256::from(units),
+            currency: EvmAddress::repeat_byte(0x72),
+            paymentReference: keccak256([reference; 8]),
+            feeAmount: U256::ZERO,
+            maxRateTimespan: U256::MAX,
+        }
+    }
+
+    fn observe(logs: Vec<RawLog>) -> Result<Vec<Observation>, String> {
+        watched().observations(&in_order(logs)?)
     }
 
     #[test]
-    fn a_conversion_is_one_payment_with_two_sides() {
-        let sides = (U256::from(500), EvmAddress::with_last_byte(6), U256::ZERO, U256::ZERO).abi_encode_params();
-        let logs = [paid(3, 2), log(2, 4, TOPICS[4], sides), paid(8, 1)];
-        let found = watched().observations(&logs).unwrap();
+    fn topics_are_those_of_the_published_contracts() {
+        let topic = |kind: ContractKind, index: usize| topics_of(kind)[index];
         assert_eq!(
-            found.iter().map(|o| (o.ordinal, o.log_index)).collect::<Vec<_>>(),
-            [(0, 3), (1, 8)]
+            topic(ContractKind::Erc20FeeProxy, 0),
+            b256!("9f16cbcc523c67a60c450e5ffe4f3b7b6dbe772e7abcadb2686ce029a9a0a2b6")
         );
-        assert_eq!(found[0].conversion.unwrap().invoice_units, U256::from(500));
-        assert_eq!(found[1].conversion, None);
-        assert_eq!(found[1].fee_address, None, "a zero fee address receives nothing");
+        assert_eq!(
+            topic(ContractKind::EthereumFeeProxy, 0),
+            b256!("a1c241e337c4610a9d0f881111e977e9dc8690c85fe2108897bb1483c66e6a96")
+        );
+        assert_eq!(
+            topic(ContractKind::Erc20Proxy, 0),
+            b256!("4d4e9dbb7207a31cc25529ccb52e52ddba30ded7734e32691d13da66df7f81da")
+        );
+        assert_eq!(
+            topic(ContractKind::EthereumProxy, 0),
+            b256!("f20789bd5e67749fbe748d26a9ffacd11036adee6a64a8dbc70cc37a98b4e542")
+        );
+        assert_eq!(
+            topic(ContractKind::EthConversionProxy, 1),
+            b256!("96d0d1d75923f40b50f6fe74613b2c23239149607848fbca3941fee7ac041cdc")
+        );
+        for kind in ContractKind::ALL {
+            assert_eq!(kind.emits_payments(), !topics_of(kind).is_empty(), "{}", kind.name());
+        }
     }
 
     #[test]
-    fn a_log_that_appears_twice_counts_once_and_a_contradiction_is_an_error() {
-        assert_eq!(watched().observations(&[paid(3, 1), paid(3, 1)]).unwrap().len(), 1);
-        let mut other = paid(3, 1);
-        other.topics[1] = B256::repeat_byte(8);
-        assert!(watched().observations(&[paid(3, 1), other]).is_err());
+    fn payments_of_a_transaction_are_counted_in_the_order_of_the_log() {
+        let found = observe(vec![
+            placed(FEE_PROXY, 2, 11, &token_payment(3, 300)),
+            placed(FEE_PROXY, 1, 4, &token_payment(2, 200)),
+            placed(FEE_PROXY, 1, 2, &token_payment(1, 100)),
+        ])
+        .unwrap();
+        let seen: Vec<_> = found
+            .iter()
+            .map(|o| (o.tx_hash[0], o.ordinal, o.units.to::<u64>()))
+            .collect();
+        assert_eq!(seen, [(1, 0, 100), (1, 1, 200), (2, 0, 300)]);
+        assert_eq!(found[0].fee_units, U256::from(5));
+        assert_eq!(found[0].fee_address, None);
+    }
+
+    #[test]
+    fn a_conversion_is_one_payment_and_does_not_count_twice() {
+        let found = observe(vec![
+            placed(TOKEN_CONVERSION, 1, 1, &token_payment(1, 100)),
+            placed(TOKEN_CONVERSION, 1, 2, &conversion(1, 10_000)),
+            placed(FEE_PROXY, 1, 3, &token_payment(2, 200)),
+        ])
+        .unwrap();
+        assert_eq!(found.len(), 2);
+        let converted = found[0].conversion.unwrap();
+        assert_eq!(converted.invoice_units, U256::from(10_000));
+        assert_eq!(converted.max_rate_timespan_s, u64::MAX);
+        assert_eq!((found[1].ordinal, found[1].conversion), (1, None));
+    }
+
+    #[test]
+    fn nested_conversions_of_one_reference_keep_their_own_amounts() {
+        let found = observe(vec![
+            placed(TOKEN_CONVERSION, 1, 1, &token_payment(1, 100)),
+            placed(TOKEN_CONVERSION, 1, 2, &token_payment(1, 200)),
+            placed(TOKEN_CONVERSION, 1, 3, &conversion(1, 20_000)),
+            placed(TOKEN_CONVERSION, 1, 4, &conversion(1, 10_000)),
+        ])
+        .unwrap();
+        let invoiced: Vec<_> = found.iter().map(|o| o.conversion.unwrap().invoice_units).collect();
+        assert_eq!(invoiced, [U256::from(10_000), U256::from(20_000)]);
+    }
+
+    #[test]
+    fn half_of_a_conversion_is_refused() {
+        assert!(observe(vec![placed(TOKEN_CONVERSION, 1, 1, &token_payment(1, 100))]).is_err());
+        assert!(observe(vec![placed(TOKEN_CONVERSION, 1, 1, &conversion(1, 100))]).is_err());
+        let other_reference = vec![
+            placed(TOKEN_CONVERSION, 1, 1, &token_payment(1, 100)),
+            placed(TOKEN_CONVERSION, 1, 2, &conversion(2, 100)),
+        ];
+        assert!(observe(other_reference).is_err());
+        let other_transaction = vec![
+            placed(TOKEN_CONVERSION, 1, 1, &token_payment(1, 100)),
+            placed(TOKEN_CONVERSION, 2, 2, &conversion(1, 100)),
+        ];
+        assert!(observe(other_transaction).is_err());
+    }
+
+    #[test]
+    fn repetitions_collapse_and_contradictions_are_refused() {
+        let one = placed(FEE_PROXY, 1, 1, &token_payment(1, 100));
+        assert_eq!(observe(vec![one.clone(), one.clone()]).unwrap().len(), 1);
+        let other_amount = placed(FEE_PROXY, 1, 1, &token_payment(1, 101));
+        assert!(observe(vec![one.clone(), other_amount]).is_err());
+        let other_hash = RawLog {
+            block_hash: Some(B256::repeat_byte(8)),
+            ..placed(FEE_PROXY, 2, 2, &token_payment(2, 1))
+        };
+        assert!(observe(vec![one.clone(), other_hash]).is_err());
+        let other_block = RawLog {
+            block_number: Some(U64::from(10)),
+            ..one.clone()
+        };
+        assert!(observe(vec![one.clone(), other_block]).is_err());
+        let same_index = RawLog {
+            transaction_index: Some(U64::from(1)),
+            ..placed(FEE_PROXY, 2, 2, &token_payment(2, 1))
+        };
+        assert!(observe(vec![one.clone(), same_index]).is_err());
+        let removed = RawLog {
+            removed: true,
+            ..one.clone()
+        };
+        assert!(observe(vec![removed]).is_err());
+        let pending = RawLog {
+            block_hash: None,
+            ..one
+        };
+        assert!(observe(vec![pending]).is_err());
+    }
+
+    #[test]
+    fn data_of_another_length_is_refused() {
+        let mut log = placed(FEE_PROXY, 1, 1, &token_payment(1, 100));
+        log.data = log.data.slice(..log.data.len() - 32);
+        assert!(observe(vec![log.clone()]).is_err());
+        log.data = [token_payment(1, 100).encode_data(), vec![0; 32]].concat().into();
+        assert!(observe(vec![log]).is_err());
+    }
+
+    #[test]
+    fn a_bloom_that_speaks_of_more_events_is_noticed() {
+        let logs = vec![placed(FEE_PROXY, 1, 1, &token_payment(1, 100))];
+        let bloom = bloom_of(&logs);
+        let logs = in_order(logs).unwrap();
+        assert!(!watched().misses(&bloom, &logs));
+        assert!(watched().misses(&bloom, &[]));
+        assert!(!watched().misses(&Bloom::ZERO, &[]));
+    }
+
+    #[test]
+    fn movements_of_other_forms_are_passed_over() {
+        let transfer = Token::Transfer {
+            from: FEE_PROXY,
+            to: COIN_CONVERSION,
+            value: U256::from(3),
+        };
+        let good = placed(TOKEN_CONVERSION, 1, 1, &transfer);
+        let mut unique_token = placed(TOKEN_CONVERSION, 1, 2, &transfer);
+        unique_token.topics.push(B256::ZERO);
+        unique_token.data = Default::default();
+        let mut dirty = placed(TOKEN_CONVERSION, 1, 3, &transfer);
+        dirty.topics[1] = B256::repeat_byte(0xff);
+        let logs = in_order(vec![good, unique_token, dirty]).unwrap();
+        let moved = watched().transfers(&logs);
+        assert_eq!(moved.len(), 1);
+        assert_eq!(
+            (moved[0].units, moved[0].to),
+            (U256::from(3), Address::Evm(COIN_CONVERSION))
+        );
     }
 
     proptest! {
         #[test]
-        fn no_bytes_panic(data in proptest::collection::vec(any::<u8>(), 0..300), topic in 0usize..5, topics in 0usize..4, address in 1u8..4) {
-            let mut log = log(address, 1, TOPICS[topic], data);
-            log.topics.resize(topics, B256::ZERO);
-            let _ = watched().observations(&[log]);
+        fn no_bytes_panic_the_decoder(
+            parts in proptest::collection::vec(
+                (0u8..5, 0u8..6, any::<[u8; 32]>(), 0usize..5, proptest::collection::vec(any::<u8>(), 0..200), 0u64..3, 0u64..4),
+                0..6,
+            )
+        ) {
+            let topics: Vec<B256> = [ContractKind::Erc20Proxy, ContractKind::EthereumProxy]
+                .into_iter()
+                .flat_map(topics_of)
+                .copied()
+                .chain(watched().topics)
+                .chain([Token::Transfer::SIGNATURE_HASH])
+                .collect();
+            let logs = parts.into_iter().map(|(address, topic, word, count, data, tx, log_index)| RawLog {
+                address: EvmAddress::repeat_byte(address),
+                topics: std::iter::once(topics[usize::from(topic) % topics.len()])
+                    .chain(std::iter::repeat_n(B256::from(word), 3))
+                    .take(count)
+                    .collect(),
+                data: data.into(),
+                block_hash: Some(B256::ZERO),
+                block_number: Some(U64::ZERO),
+                transaction_hash: Some(B256::from(U256::from(tx))),
+                transaction_index: Some(U64::from(tx)),
+                log_index: Some(U64::from(log_index)),
+                removed: false,
+            }).collect::<Vec<_>>();
+            let bloom = bloom_of(&logs);
+            if let Ok(logs) = in_order(logs) {
+                let _ = watched().observations(&logs);
+                let _ = watched().transfers(&logs);
+                let _ = watched().misses(&bloom, &[]);
+            }
         }
     }
 }

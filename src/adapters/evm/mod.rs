@@ -1,19 +1,28 @@
-//! An EVM network over JSON-RPC.
+//! An EVM chain behind JSON-RPC nodes that may be slow, behind, or wrong.
 //!
-//! Nodes are asked in order, each with a deadline, and no answer is believed before it was checked: chain ID, block
-//! hash and number of every log, logs that a block's bloom filter promises, heads that stand still. What a single
-//! answer cannot show, such as a log that was left out, is found by the second reading at finality.
-//! Source: reliability rules B.1, B.2.
+//! Every question goes to one node after the other until one gives an answer that holds: a node that fails, refuses,
+//! serves another chain or says something that cannot be true is passed over and, after a few times, left alone for a
+//! while. Nothing is put to a vote here; what no single answer can show (a left-out event, a changed amount) is found
+//! by the watcher, which reads twice through [`Reader::Second`]. Source: reliability rules B.2.
 
+mod breaker;
 mod decode;
-mod rpc;
+mod node;
+mod window;
+mod wire;
 
+use self::{
+    decode::{PlacedLog, Watched, bloom_of, in_order},
+    node::{Failure, Line, Node},
+    wire::{Header, RawLog, Receipt, Transaction},
+};
+use super::install_tls;
 use crate::{
     domain::{
         address::Address,
         calldata::Standing,
         currency::{ContractKind, KnownContract},
-        network::Network,
+        network::{Family, Network},
         payment::{BlockRef, Observation, TxProof},
     },
     ports::{
@@ -22,358 +31,654 @@ use crate::{
     },
 };
 use alloy::{
-    primitives::{Address as EvmAddress, B256, Bloom, BloomInput, Bytes, U64, U256},
+    primitives::{Address as EvmAddress, B256, Bytes, U64, U256},
     sol,
     sol_types::SolCall,
 };
+use anyhow::{Context, bail};
 use async_trait::async_trait;
-use chrono::{DateTime, Utc};
-use decode::{RawLog, RawReceipt, TOPICS, Watched};
-use rpc::{NodeError, Nodes, Patience};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use futures_util::future::{join, join_all, try_join, try_join4};
+use serde_json::json;
 use std::{
-    collections::{HashMap, VecDeque},
     sync::{
-        Arc, Mutex,
-        atomic::{AtomicU64, Ordering},
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
 };
+use tokio::time::Instant;
+use url::Url;
 
 sol! {
-    function balanceOf(address owner) returns (uint256);
-    function allowance(address owner, address spender) returns (uint256);
-    function getConversion(uint256 amountIn, address[] path) returns (uint256 result, uint256 oldestRateTimestamp);
+    interface Token {
+        function balanceOf(address owner) view returns (uint256);
+        function allowance(address owner, address spender) view returns (uint256);
+    }
+    interface ConversionPath {
+        function getConversion(uint256 amountIn, address[] path) view returns (uint256 result, uint256 oldestRateTimestamp);
+    }
 }
 
-/// Time that reading a range of logs may take at one node.
-const RANGE_TIMEOUT: Duration = Duration::from_secs(20);
+/// Deadline of one question to one node, where the settings name none.
+pub const CALL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Blocks in the first range that is asked for, and in the largest.
-const WINDOW_START: u64 = 2_000;
-const WINDOW_MAX: u64 = 10_000;
+/// Most time that a lookup on behalf of a waiting caller may take, over all nodes together.
+///
+/// Source: reliability rules F (20): the caller has its answer within two seconds.
+const LOOKUP_TIMEOUT: Duration = Duration::from_millis(1_800);
 
-/// Bloom filters of recent blocks that are kept.
-const BLOOMS_KEPT: usize = 512;
+/// Block times that a head may stand still before other nodes are asked.
+const STILL_BLOCKS: u64 = 5;
 
-/// Block times for which a head may stand still before other nodes are asked. Source: reliability rules B.2 (6).
-const STALE_AFTER_BLOCKS: u64 = 5;
+/// Shortest time that counts as standing still; short block times would otherwise ask all the time.
+const STILL_MIN: Duration = Duration::from_secs(5);
 
-/// How long a node that stands still is left alone.
-const STALE_PAUSE: Duration = Duration::from_secs(60);
+/// How far nodes may be apart, in time, before the slower one counts as behind.
+const BEHIND: Duration = Duration::from_secs(30);
 
-/// What a chain is made of.
+/// Questions that one call of [`Chain::observations_in`] puts to one node while it looks for a width that works.
+const NARROWINGS_MAX: usize = 14;
+
+/// Texts by which nodes say that they know no `finalized` block.
+const NO_TAG_TEXTS: [&str; 5] = ["finalized", "tag", "unknown block", "invalid block", "hex string"];
+
+/// What an [`EvmChain`] needs to know.
 pub struct EvmChainOptions {
-    /// Network.
+    /// Network whose payments are read.
     pub network: Network,
-    /// Chain ID that every node has to serve.
+    /// Chain ID that every node must serve; a local chain may differ from its network.
     pub chain_id: u64,
-    /// Addresses of the nodes, in order.
-    pub rpc_urls: Vec<String>,
-    /// Blocks after which a payment is final, its own included; `None` for the `finalized` tag.
+    /// Nodes, best first.
+    pub rpc_urls: Vec<Url>,
+    /// Blocks, its own included, after which a block is final; `None` for the tag or depth of the network.
     pub confirmations: Option<u64>,
-    /// First block to read; `None` for the creation of the oldest contract.
+    /// First block that matters; `None` for the creation of the oldest watched contract.
     pub start_block: Option<u64>,
-    /// Contracts of the network.
+    /// Contracts of the protocol on this network.
     pub contracts: Vec<KnownContract>,
-    /// Time that one lookup may take at one node.
+    /// Deadline of one question to one node; [`CALL_TIMEOUT`] is usual.
     pub call_timeout: Duration,
-    /// Time.
+    /// Tells how old a head is.
     pub clock: Arc<dyn Clock>,
 }
 
-/// An EVM network.
+/// The head that was seen last, and since when it is the head.
+#[derive(Debug, Clone, Copy)]
+struct SeenHead {
+    number: u64,
+    since: Instant,
+}
+
+/// An EVM chain.
 pub struct EvmChain {
     network: Network,
-    nodes: Nodes,
-    watched: Watched,
-    contracts: Vec<KnownContract>,
+    nodes: Vec<Arc<Node>>,
     confirmations: Option<u64>,
     start_block: u64,
-    lookup: Patience,
+    watched: Watched,
+    rates: Option<EvmAddress>,
+    call_timeout: Duration,
     clock: Arc<dyn Clock>,
-    window: AtomicU64,
-    finalized_max: AtomicU64,
-    blooms: Mutex<VecDeque<(B256, Bloom)>>,
-    last_head: Mutex<Option<(u64, DateTime<Utc>)>>,
+    /// Node that answered [`Reader::First`] last.
+    first: AtomicUsize,
+    seen: Mutex<Option<SeenHead>>,
+    compared_at: Mutex<Option<Instant>>,
+    finalized: Mutex<Option<BlockRef>>,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RawBlock {
-    number: U64,
-    hash: B256,
-    parent_hash: B256,
-    timestamp: U64,
-    #[serde(default)]
-    logs_bloom: Bloom,
+/// How much time a question has.
+#[derive(Debug, Clone, Copy)]
+enum Pace {
+    /// The full deadline for every node.
+    Thorough,
+    /// Somebody waits: all nodes together have until then.
+    Until(Instant),
 }
 
-impl RawBlock {
-    fn reference(&self) -> BlockRef {
-        BlockRef {
-            number: self.number.to(),
-            hash: self.hash,
-            parent_hash: self.parent_hash,
-            time_s: self.timestamp.to(),
-        }
-    }
+/// What one node says about finality.
+enum Finality {
+    Tag(BlockRef),
+    NoTag,
+    Behind,
+}
+
+fn locked<T: Copy>(mutex: &Mutex<T>) -> T {
+    *mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn store<T>(mutex: &Mutex<T>, value: T) {
+    *mutex.lock().unwrap_or_else(PoisonError::into_inner) = value;
 }
 
 impl EvmChain {
-    /// Builds the chain; no node is asked yet.
+    /// Checks the options and sets up the nodes. Nothing is sent before the first question.
     pub fn new(options: EvmChainOptions) -> anyhow::Result<Self> {
-        let watched = Watched::new(options.network, &options.contracts);
-        let emitting = options
+        let EvmChainOptions { network, chain_id, .. } = options;
+        if network.family() != Family::Evm {
+            bail!("{network} is not an EVM network");
+        }
+        if options.rpc_urls.is_empty() {
+            bail!("{network} needs at least one node");
+        }
+        if options.call_timeout.is_zero() {
+            bail!("the deadline of a call to a node of {network} must be longer than 0");
+        }
+        install_tls();
+        let client = reqwest::Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy()
+            .build()
+            .context("setting up the client for nodes")?;
+        let mut nodes = Vec::new();
+        for (index, url) in options.rpc_urls.into_iter().enumerate() {
+            if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
+                bail!("node {} of {network} needs an http or https URL", index + 1);
+            }
+            nodes.push(Arc::new(Node::new(index, network, chain_id, url, client.clone())));
+        }
+        let watched = Watched::new(network, &options.contracts);
+        let creation = options
             .contracts
             .iter()
             .filter(|contract| contract.kind.emits_payments());
-        let oldest = emitting.map(|contract| contract.creation_block).min().unwrap_or(0);
+        let start_block = options
+            .start_block
+            .or_else(|| creation.map(|contract| contract.creation_block).min())
+            .unwrap_or(0);
+        let mut rates: Vec<&KnownContract> = options
+            .contracts
+            .iter()
+            .filter(|contract| contract.kind == ContractKind::ChainlinkConversionPath)
+            .collect();
+        rates.sort_by_key(|contract| !contract.is_default);
         Ok(Self {
-            network: options.network,
-            nodes: Nodes::new(options.network, options.chain_id, &options.rpc_urls)?,
+            network,
+            nodes,
+            confirmations: options.confirmations.map(|blocks| blocks.max(1)),
+            start_block,
             watched,
-            contracts: options.contracts,
-            confirmations: options.confirmations,
-            start_block: options.start_block.unwrap_or(oldest),
-            // With every node down a caller knows within three seconds.
-            lookup: Patience {
-                node: options.call_timeout,
-                total: Duration::from_millis(2_500),
-            },
+            rates: rates.first().map(|contract| contract.address.bytes()),
+            call_timeout: options.call_timeout,
             clock: options.clock,
-            window: AtomicU64::new(WINDOW_START),
-            finalized_max: AtomicU64::new(0),
-            blooms: Mutex::new(VecDeque::new()),
-            last_head: Mutex::new(None),
+            first: AtomicUsize::new(0),
+            seen: Mutex::default(),
+            compared_at: Mutex::default(),
+            finalized: Mutex::default(),
         })
     }
 
-    fn malformed(&self, reason: impl Into<String>) -> ChainError {
+    /// Nodes to ask, best first: those that are left alone are missing, those that are behind come last.
+    fn order(&self, reader: Reader) -> Vec<Arc<Node>> {
+        let mut nodes: Vec<_> = self.nodes.iter().filter(|node| node.is_available()).cloned().collect();
+        nodes.sort_by_key(|node| node.is_behind.load(Ordering::Relaxed));
+        if reader == Reader::Second {
+            let first = self.first.load(Ordering::Relaxed);
+            nodes.sort_by_key(|node| node.index == first);
+        }
+        nodes
+    }
+
+    fn deadline(&self, pace: Pace, nodes_left: usize) -> Instant {
+        let now = Instant::now();
+        let share = match pace {
+            Pace::Thorough => self.call_timeout,
+            Pace::Until(end) => {
+                let share = end.saturating_duration_since(now) / u32::try_from(nodes_left.max(1)).unwrap_or(u32::MAX);
+                share.min(self.call_timeout)
+            }
+        };
+        now + share
+    }
+
+    /// Asks one node after the other until one has an answer other than `None`.
+    ///
+    /// `None` is believed only when at least one node said so and none said otherwise.
+    async fn ask_for<T, F>(
+        &self,
+        reader: Reader,
+        pace: Pace,
+        question: impl Fn(Line) -> F,
+    ) -> Result<Option<T>, ChainError>
+    where
+        F: Future<Output = Result<Option<T>, Failure>>,
+    {
+        let nodes = self.order(reader);
+        let mut failures = Vec::new();
+        let mut is_denied = false;
+        for (position, node) in nodes.iter().enumerate() {
+            let deadline = self.deadline(pace, nodes.len() - position);
+            match node.ask(deadline, &question).await {
+                Ok(Some(answer)) => {
+                    if reader == Reader::First {
+                        self.first.store(node.index, Ordering::Relaxed);
+                    }
+                    return Ok(Some(answer));
+                }
+                Ok(None) => is_denied = true,
+                Err(Failure::Reverted(reason)) => return Err(ChainError::Reverted(reason)),
+                Err(failure) => failures.push((node.index, failure)),
+            }
+        }
+        if is_denied {
+            return Ok(None);
+        }
+        Err(self.sum_up(&failures))
+    }
+
+    /// Asks one node after the other until one answers.
+    async fn ask<T, F>(&self, reader: Reader, pace: Pace, question: impl Fn(Line) -> F) -> Result<T, ChainError>
+    where
+        F: Future<Output = Result<T, Failure>>,
+    {
+        let answer = self.ask_for(reader, pace, |line| {
+            let answer = question(line);
+            async move { answer.await.map(Some) }
+        });
+        answer.await?.ok_or_else(|| self.sum_up(&[]))
+    }
+
+    fn sum_up(&self, failures: &[(usize, Failure)]) -> ChainError {
+        let network = self.network;
+        let reasons: Vec<String> = failures
+            .iter()
+            .map(|(index, failure)| format!("node {}: {failure}", index + 1))
+            .collect();
+        let reason = reasons.join("; ");
+        if failures.is_empty() {
+            let reason = "every node is resting after repeated failures".to_owned();
+            ChainError::Unavailable { network, reason }
+        } else if failures.iter().all(|(_, failure)| failure.is_untrue()) {
+            ChainError::Malformed { network, reason }
+        } else {
+            ChainError::Unavailable { network, reason }
+        }
+    }
+
+    fn malformed(&self, reason: String) -> ChainError {
         ChainError::Malformed {
             network: self.network,
-            reason: reason.into(),
+            reason,
         }
     }
 
-    /// A block by height or tag; `None` when the chain has none there.
-    async fn block_at(&self, which: &str, reader: Reader) -> Result<Option<RawBlock>, ChainError> {
-        let wanted = which
-            .strip_prefix("0x")
-            .and_then(|digits| u64::from_str_radix(digits, 16).ok());
-        let accept = |block: Option<RawBlock>| match (&block, wanted) {
-            (Some(block), Some(wanted)) if block.number.to::<u64>() != wanted => Err(NodeError::Malformed(format!(
-                "asked for block {wanted}, got block {}",
-                block.number
-            ))),
-            _ => Ok(block),
-        };
-        let block = self
-            .nodes
-            .ask(
-                "eth_getBlockByNumber",
-                json!([which, false]),
-                reader,
-                self.lookup,
-                accept,
-            )
-            .await?;
-        if let Some(block) = &block {
-            self.remember(block.hash, block.logs_bloom);
+    fn final_height(&self) -> u64 {
+        locked(&self.finalized).map_or(0, |block| block.number)
+    }
+
+    /// Blocks that the slowest node may be behind the fastest without being called slow.
+    fn behind_blocks(&self) -> u64 {
+        let blocks = BEHIND.as_millis() / u128::from(self.network.block_time_ms());
+        u64::try_from(blocks).unwrap_or(u64::MAX).max(STILL_BLOCKS)
+    }
+
+    fn still_time(&self) -> Duration {
+        Duration::from_millis(self.network.block_time_ms() * STILL_BLOCKS).max(STILL_MIN)
+    }
+
+    async fn latest(&self, line: &Line) -> Result<BlockRef, Failure> {
+        let head = header(line, json!("latest")).await?;
+        let head = head.ok_or_else(|| Failure::Untrue("a chain without a head".to_owned()))?;
+        let head = block_ref(&head)?;
+        let final_height = self.final_height();
+        if head.number < final_height {
+            return Err(Failure::Untrue(format!(
+                "head {} is below block {final_height}, which was final",
+                head.number
+            )));
         }
-        Ok(block)
+        Ok(head)
     }
 
-    fn remember(&self, hash: B256, bloom: Bloom) {
-        if let Ok(mut blooms) = self.blooms.lock()
-            && !blooms.iter().any(|(known, _)| *known == hash)
-        {
-            blooms.push_back((hash, bloom));
-            if blooms.len() > BLOOMS_KEPT {
-                blooms.pop_front();
-            }
-        }
-    }
-
-    async fn bloom(&self, hash: B256, reader: Reader) -> Result<Bloom, ChainError> {
-        let known = self
-            .blooms
-            .lock()
-            .ok()
-            .and_then(|blooms| blooms.iter().find(|(known, _)| *known == hash).map(|(_, b)| *b));
-        if let Some(bloom) = known {
-            return Ok(bloom);
-        }
-        let accept = |block: Option<RawBlock>| {
-            block
-                .filter(|block| block.hash == hash)
-                .ok_or_else(|| NodeError::Failed("the block is gone".to_owned()))
-        };
-        let block = self
-            .nodes
-            .ask("eth_getBlockByHash", json!([hash, false]), reader, self.lookup, accept)
-            .await?;
-        self.remember(hash, block.logs_bloom);
-        Ok(block.logs_bloom)
-    }
-
-    /// Whether a block's filter promises an event of ours: contract and topic both.
-    fn is_promised(&self, bloom: &Bloom) -> bool {
-        let has_topic = TOPICS
-            .iter()
-            .any(|topic| bloom.contains_input(BloomInput::Raw(topic.as_slice())));
-        has_topic
-            && self
-                .watched
-                .addresses()
-                .iter()
-                .any(|address| bloom.contains_input(BloomInput::Raw(address.as_slice())))
-    }
-
-    fn filter(&self, range: Value) -> Value {
-        let mut filter = range;
-        filter["address"] = json!(self.watched.addresses());
-        filter["topics"] = json!([TOPICS]);
-        json!([filter])
-    }
-
-    /// What holds for every log of an answer.
-    fn check(&self, logs: &[RawLog], from: u64, to: u64) -> Result<(), NodeError> {
-        let mut hashes: HashMap<u64, B256> = HashMap::new();
-        for log in logs {
-            let number = log.block();
-            if !(from..=to).contains(&number) {
-                return Err(NodeError::Malformed(format!(
-                    "a log of block {number} outside of {from} to {to}"
-                )));
-            }
-            if log.removed {
-                return Err(NodeError::Malformed(format!("a removed log of block {number}")));
-            }
-            if !self.watched.holds(log) {
-                return Err(NodeError::Malformed(format!(
-                    "a log of block {number} that was not asked for"
-                )));
-            }
-            if *hashes.entry(number).or_insert(log.block_hash) != log.block_hash {
-                return Err(NodeError::Malformed(format!(
-                    "logs of block {number} with different block hashes"
-                )));
-            }
-        }
-        Ok(())
-    }
-
-    /// Another node's head, when the first node's has stood still for longer than blocks take.
-    async fn unless_stale(&self, head: BlockRef) -> BlockRef {
-        let now = self.clock.now();
-        let allowed = i64::try_from(self.network.block_time_ms() * STALE_AFTER_BLOCKS).unwrap_or(i64::MAX);
-        let is_suspect = {
-            let Ok(mut last) = self.last_head.lock() else {
-                return head;
-            };
-            match *last {
-                Some((number, since)) if number >= head.number => (now - since).num_milliseconds() > allowed,
-                _ => {
-                    *last = Some((head.number, now));
-                    false
-                }
+    /// Whether a head gives reason to ask the other nodes for theirs.
+    fn is_suspicious(&self, head: &BlockRef) -> bool {
+        let now = Instant::now();
+        let still = self.still_time();
+        let since = match locked(&self.seen) {
+            Some(seen) if seen.number == head.number => seen.since,
+            _ => {
+                let seen = SeenHead {
+                    number: head.number,
+                    since: now,
+                };
+                store(&self.seen, Some(seen));
+                now
             }
         };
-        if !is_suspect || self.nodes.count() < 2 {
-            return head;
-        }
-        let mut best = head;
-        let order = self.nodes.order(Reader::First);
-        for index in order.iter().skip(1) {
-            let params = json!(["latest", false]);
-            let answer = self
-                .nodes
-                .ask_at::<RawBlock>(*index, "eth_getBlockByNumber", &params, self.lookup.node)
-                .await;
-            if let Ok(block) = answer
-                && block.number.to::<u64>() > best.number
-            {
-                self.remember(block.hash, block.logs_bloom);
-                best = block.reference();
+        let now_s = u64::try_from(self.clock.now().timestamp()).unwrap_or(0);
+        let age = Duration::from_secs(now_s.saturating_sub(head.time_s));
+        let was_behind = self.nodes.iter().any(|node| node.is_behind.load(Ordering::Relaxed));
+        let is_due = locked(&self.compared_at).is_none_or(|at| now.duration_since(at) >= still);
+        is_due && (was_behind || age > still || now.duration_since(since) > still)
+    }
+
+    /// Compares the heads of all nodes: the highest wins, and nodes far below it are asked last from now on.
+    ///
+    /// A chain that stands still is no fault of its nodes; only a node that others have left behind is.
+    async fn compare_heads(&self, head: BlockRef) -> BlockRef {
+        store(&self.compared_at, Some(Instant::now()));
+        let nodes: Vec<_> = self.nodes.iter().filter(|node| node.is_available()).collect();
+        let heads = join_all(nodes.iter().map(|node| async move {
+            let deadline = self.deadline(Pace::Thorough, 1);
+            let head = node.ask(deadline, |line| async move { self.latest(&line).await }).await;
+            head.ok().map(|head| (*node, head))
+        }))
+        .await;
+        let heads: Vec<_> = heads.into_iter().flatten().collect();
+        let best = heads.iter().map(|(_, head)| *head).max_by_key(|head| head.number);
+        let best = best.filter(|best| best.number > head.number).unwrap_or(head);
+        for (node, head) in heads {
+            let is_behind = best.number - head.number.min(best.number) > self.behind_blocks();
+            if node.is_behind.swap(is_behind, Ordering::Relaxed) != is_behind {
+                tracing::warn!(network = %self.network, node = node.index + 1, is_behind, head = head.number, best = best.number, "a node changed its place in the order");
             }
-        }
-        if best.number > head.number
-            && let Some(first) = order.first()
-        {
-            tracing::warn!(network = %self.network, node = first + 1, head = head.number, ahead = best.number, "node stands still");
-            self.nodes.rest(*first, STALE_PAUSE);
         }
         best
     }
 
-    /// The smallest height that nodes tagged `finalized`; `None` where none serves the tag.
-    async fn tagged(&self) -> Option<u64> {
-        let mut smallest: Option<u64> = None;
-        for index in self.nodes.order(Reader::First) {
-            let params = json!(["finalized", false]);
-            if let Ok(Some(block)) = self
-                .nodes
-                .ask_at::<Option<RawBlock>>(index, "eth_getBlockByNumber", &params, self.lookup.node)
-                .await
-            {
-                let number = block.number.to();
-                smallest = Some(smallest.map_or(number, |known| known.min(number)));
+    async fn finality_of(&self, line: &Line, head: &BlockRef) -> Result<Finality, Failure> {
+        let (latest, tag) = try_join(self.latest(line), async {
+            match header(line, json!("finalized")).await {
+                Err(Failure::Refused { code, message }) if !tells_of_tag(&message) => {
+                    Err(Failure::Refused { code, message })
+                }
+                Err(Failure::Refused { .. }) => Ok(None),
+                answer => answer,
             }
+        })
+        .await?;
+        let Some(tag) = tag else { return Ok(Finality::NoTag) };
+        let tag = block_ref(&tag)?;
+        let height = tag.number;
+        if height > 0 && height >= latest.number {
+            return Err(Failure::Untrue(format!(
+                "block {height} is called final although the head is {}",
+                latest.number
+            )));
         }
-        smallest
+        if latest.number.saturating_add(self.behind_blocks()) < head.number {
+            return Ok(Finality::Behind);
+        }
+        if height > head.number {
+            // The chain went on since the head was read: what was its head is final by now.
+            let at_head = block_at(head.number, header(line, json!(U64::from(head.number))).await?)?;
+            return Ok(at_head.map_or(Finality::Behind, Finality::Tag));
+        }
+        Ok(Finality::Tag(tag))
     }
 
-    async fn call<C: SolCall>(&self, to: Address, call: &C) -> Result<C::Return, ChainError> {
-        let transaction = json!({ "to": to.bytes(), "data": Bytes::from(call.abi_encode()) });
-        let accept = |result: Bytes| {
-            C::abi_decode_returns(&result).map_err(|_| NodeError::Malformed("a call result does not decode".to_owned()))
+    /// The `finalized` block of two nodes, the lower one: a node that calls blocks final too early does no harm as
+    /// long as the other is honest. `None` when no node serves the tag.
+    async fn tagged(&self, head: &BlockRef) -> Result<Option<BlockRef>, ChainError> {
+        let nodes = self.order(Reader::First);
+        let mut failures = Vec::new();
+        let mut tags: Vec<BlockRef> = Vec::new();
+        let mut is_without_tag = false;
+        for pair in nodes.chunks(2) {
+            let answers = join_all(pair.iter().map(|node| {
+                let deadline = self.deadline(Pace::Thorough, 1);
+                node.ask(deadline, |line| async move { self.finality_of(&line, head).await })
+            }))
+            .await;
+            for (node, answer) in pair.iter().zip(answers) {
+                match answer {
+                    Ok(Finality::Tag(tag)) => tags.push(tag),
+                    Ok(Finality::NoTag) => is_without_tag = true,
+                    Ok(Finality::Behind) => {
+                        let reason = "the node is behind".to_owned();
+                        failures.push((node.index, Failure::Unknown(reason)));
+                    }
+                    Err(failure) => failures.push((node.index, failure)),
+                }
+            }
+            if !tags.is_empty() || is_without_tag {
+                break;
+            }
+        }
+        match tags.into_iter().min_by_key(|tag| tag.number) {
+            Some(tag) => Ok(Some(tag)),
+            None if is_without_tag => Ok(None),
+            None => Err(self.sum_up(&failures)),
+        }
+    }
+
+    async fn at_depth(&self, head: &BlockRef, depth: u64) -> Result<BlockRef, ChainError> {
+        if depth == 0 {
+            return Ok(*head);
+        }
+        let number = head.number.saturating_sub(depth);
+        let block = self.block(number, Reader::First).await?;
+        block.ok_or_else(|| ChainError::Unavailable {
+            network: self.network,
+            reason: format!("block {number} below head {} is missing", head.number),
+        })
+    }
+
+    fn filter(&self) -> serde_json::Map<String, serde_json::Value> {
+        let mut filter = serde_json::Map::new();
+        filter.insert("address".to_owned(), json!(self.watched.addresses));
+        filter.insert("topics".to_owned(), json!([self.watched.topics]));
+        filter
+    }
+
+    /// Refuses an answer that holds anything that was not asked for, and reads the rest.
+    fn read_events(&self, logs: Vec<RawLog>) -> Result<Vec<PlacedLog>, Failure> {
+        if let Some(log) = logs.iter().find(|log| !self.watched.holds(log)) {
+            return Err(Failure::Untrue(format!(
+                "an event of {}, which was not asked for",
+                log.address
+            )));
+        }
+        in_order(logs).map_err(Failure::Untrue)
+    }
+
+    async fn observations_by_hash(&self, line: Line, block: &BlockRef) -> Result<Vec<Observation>, Failure> {
+        let mut filter = self.filter();
+        filter.insert("blockHash".to_owned(), json!(block.hash));
+        // The header decides first: nodes refuse to list the events of a block that is gone, each in its own words.
+        let (header, logs) = join(
+            line.call::<Option<Header>>("eth_getBlockByHash", (block.hash, false)),
+            line.call::<Vec<RawLog>>("eth_getLogs", [filter]),
+        )
+        .await;
+        let unknown = || Failure::Unknown(format!("block {} is not known under its hash", block.number));
+        let header = header?.ok_or_else(unknown)?;
+        if block_ref(&header)? != *block {
+            return Err(Failure::Untrue(format!("block {} has another header", block.number)));
+        }
+        let mut logs = self.read_events(logs?)?;
+        if self.watched.misses(&header.logs_bloom, &logs) {
+            logs = self.all_events(&line, block, &header).await?;
+        }
+        belong_to(&logs, block)?;
+        self.watched.observations(&logs).map_err(Failure::Untrue)
+    }
+
+    /// Reads every event of a block and proves with the filter in its header that none is missing.
+    ///
+    /// The filter of a full block speaks of nearly everything, so suspicion alone must not condemn a node: the events
+    /// it admits to have to account for every bit. More than that is allowed, since some chains add events of their
+    /// own after the header is sealed.
+    async fn all_events(&self, line: &Line, block: &BlockRef, header: &Header) -> Result<Vec<PlacedLog>, Failure> {
+        let logs: Vec<RawLog> = line.call("eth_getLogs", [json!({ "blockHash": block.hash })]).await?;
+        let is_own = |log: &RawLog| log.block_hash == Some(block.hash);
+        if !logs.iter().all(is_own) || !bloom_of(&logs).contains(&header.logs_bloom) {
+            return Err(Failure::Untrue(format!("events of block {} are missing", block.number)));
+        }
+        // Nodes number the events that a chain adds on its own as they like, so only the watched ones must be in order.
+        in_order(logs.into_iter().filter(|log| self.watched.holds(log)).collect()).map_err(Failure::Untrue)
+    }
+
+    async fn observations_between(&self, line: &Line, from: u64, to: u64) -> Result<Vec<Observation>, Failure> {
+        let mut filter = self.filter();
+        filter.insert("fromBlock".to_owned(), json!(U64::from(from)));
+        filter.insert("toBlock".to_owned(), json!(U64::from(to)));
+        // A node that lags answers with nothing for blocks that it does not know; the last block has to be there.
+        let (last, logs) = join(
+            header(line, json!(U64::from(to))),
+            line.call::<Vec<RawLog>>("eth_getLogs", [filter]),
+        )
+        .await;
+        let unknown = || Failure::Unknown(format!("block {to} is not known yet"));
+        let last = block_at(to, last?)?.ok_or_else(unknown)?;
+        let logs = self.read_events(logs?)?;
+        for placed in &logs {
+            if !(from..=to).contains(&placed.block_number) {
+                return Err(Failure::Untrue(format!(
+                    "an event of block {} for blocks {from} to {to}",
+                    placed.block_number
+                )));
+            }
+            if placed.block_number == to && placed.block_hash != last.hash {
+                return Err(Failure::Untrue(format!("block {to} under two hashes")));
+            }
+        }
+        self.watched.observations(&logs).map_err(Failure::Untrue)
+    }
+
+    /// Reads one window from a node, as wide as the node allows.
+    async fn window_of(&self, node: &Arc<Node>, from: u64, to: u64) -> Result<(Vec<Observation>, u64), Failure> {
+        let mut last = Failure::Resting;
+        for _ in 0..NARROWINGS_MAX {
+            let width = node.width().min(to - from + 1);
+            let end = from + width - 1;
+            let deadline = self.deadline(Pace::Thorough, 1);
+            let answer = node
+                .ask(deadline, |line| async move {
+                    self.limited(&line, width, self.observations_between(&line, from, end).await)
+                })
+                .await;
+            match answer {
+                Ok(Ok(found)) => {
+                    node.learn_answered(width);
+                    return Ok((found, end));
+                }
+                Ok(Err(too_wide)) => last = too_wide,
+                Err(failure) => return Err(failure),
+            }
+        }
+        Err(last)
+    }
+
+    /// Takes a refusal of too wide a question out of the failures that speak against a node, and learns from it.
+    ///
+    /// Slowness teaches too, but stays a failure: the node may as well be gone.
+    fn limited<T>(&self, line: &Line, width: u64, answer: Result<T, Failure>) -> Result<Result<T, Failure>, Failure> {
+        let failure = match answer {
+            Ok(answer) => return Ok(Ok(answer)),
+            Err(failure) => failure,
         };
-        self.nodes
-            .ask(
-                "eth_call",
-                json!([transaction, "latest"]),
-                Reader::First,
-                self.lookup,
-                accept,
-            )
-            .await
-    }
-
-    async fn quantity(&self, method: &str, params: Value) -> Result<U256, ChainError> {
-        self.nodes
-            .ask(method, params, Reader::First, self.lookup, Ok::<U256, NodeError>)
-            .await
-    }
-
-    async fn token_units(&self, token: Option<Address>, payer: Address) -> Result<U256, ChainError> {
-        match token {
-            Some(token) => self.call(token, &balanceOfCall { owner: payer.bytes() }).await,
-            None => self.quantity("eth_getBalance", json!([payer.bytes(), "latest"])).await,
+        let Some(why) = failure.narrower() else {
+            return Err(failure);
+        };
+        line.node.learn_refused(width, why);
+        if width == 1 || why == window::Narrower::Slow {
+            return Err(failure);
         }
+        Ok(Err(failure))
     }
 
-    async fn allowed_units(
-        &self,
-        token: Option<Address>,
-        payer: Address,
-        spender: Address,
-    ) -> Result<U256, ChainError> {
-        match token {
-            Some(token) => {
-                self.call(
-                    token,
-                    &allowanceCall {
-                        owner: payer.bytes(),
-                        spender: spender.bytes(),
-                    },
-                )
-                .await
-            }
-            None => Ok(U256::MAX),
+    async fn proof_of(&self, line: Line, tx_hash: B256) -> Result<Option<TxProof>, Failure> {
+        let (receipt, transaction) = try_join(
+            line.call::<Option<Receipt>>("eth_getTransactionReceipt", [tx_hash]),
+            line.call::<Option<Transaction>>("eth_getTransactionByHash", [tx_hash]),
+        )
+        .await?;
+        let Some(receipt) = receipt else { return Ok(None) };
+        let (Some(block_number), Some(block_hash)) = (receipt.block_number, receipt.block_hash) else {
+            return Ok(None);
+        };
+        let untrue = |what: &str| Err(Failure::Untrue(format!("the receipt of {tx_hash} {what}")));
+        let agrees = transaction.is_some_and(|transaction| {
+            transaction.hash == tx_hash
+                && transaction.block_hash == Some(block_hash)
+                && transaction.from == receipt.from
+                && transaction.to == receipt.to
+        });
+        if receipt.transaction_hash != tx_hash || !agrees {
+            return untrue("does not agree with the transaction");
         }
+        let succeeded = match receipt.status.to::<u64>() {
+            0 => false,
+            1 => true,
+            _ => return untrue("has an unknown status"),
+        };
+        let is_complete = bloom_of(&receipt.logs).contains(&receipt.logs_bloom);
+        let logs = in_order(receipt.logs).map_err(Failure::Untrue)?;
+        let is_own = |placed: &PlacedLog| placed.tx_hash == tx_hash && placed.block_hash == block_hash;
+        if !is_complete || !logs.iter().all(is_own) {
+            return untrue("holds events of others or lacks its own");
+        }
+        // Some nodes hand out receipts of blocks that do not exist yet or not any more.
+        let number = block_number.to();
+        let canonical = block_at(number, header(&line, json!(block_number)).await?)?;
+        if canonical.is_none_or(|block| block.hash != block_hash) {
+            return Ok(None);
+        }
+        let on = |bytes| Address::on(self.network, bytes);
+        Ok(Some(TxProof {
+            tx_hash,
+            block_number: number,
+            block_hash,
+            succeeded,
+            from: on(receipt.from),
+            to: receipt.to.map(on),
+            observations: self.watched.observations(&logs).map_err(Failure::Untrue)?,
+            transfers: self.watched.transfers(&logs),
+        }))
     }
+}
+
+fn tells_of_tag(message: &str) -> bool {
+    let message = message.to_lowercase();
+    NO_TAG_TEXTS.iter().any(|text| message.contains(text))
+}
+
+async fn header(line: &Line, which: serde_json::Value) -> Result<Option<Header>, Failure> {
+    line.call("eth_getBlockByNumber", (which, false)).await
+}
+
+fn block_ref(header: &Header) -> Result<BlockRef, Failure> {
+    if header.hash.is_zero() || header.hash == header.parent_hash {
+        return Err(Failure::Untrue("a block without a hash of its own".to_owned()));
+    }
+    Ok(BlockRef {
+        number: header.number.to(),
+        hash: header.hash,
+        parent_hash: header.parent_hash,
+        time_s: header.timestamp.to(),
+    })
+}
+
+/// The header of a height, which must say so itself.
+fn block_at(number: u64, header: Option<Header>) -> Result<Option<BlockRef>, Failure> {
+    let block = header.as_ref().map(block_ref).transpose()?;
+    match block {
+        Some(block) if block.number != number => {
+            Err(Failure::Untrue(format!("block {} for block {number}", block.number)))
+        }
+        block => Ok(block),
+    }
+}
+
+fn belong_to(logs: &[PlacedLog], block: &BlockRef) -> Result<(), Failure> {
+    if logs
+        .iter()
+        .all(|placed| placed.block_hash == block.hash && placed.block_number == block.number)
+    {
+        Ok(())
+    } else {
+        Err(Failure::Untrue(format!(
+            "events of another block for block {}",
+            block.number
+        )))
+    }
+}
+
+async fn call_contract<C: SolCall>(line: &Line, to: EvmAddress, call: C) -> Result<C::Return, Failure> {
+    let request = json!({ "to": to, "data": Bytes::from(call.abi_encode()) });
+    let answer: Bytes = line.call("eth_call", (request, "latest")).await?;
+    C::abi_decode_returns_validate(&answer)
+        .map_err(|_| Failure::Untrue(format!("{to} does not answer {}", C::SIGNATURE)))
 }
 
 #[async_trait]
@@ -387,179 +692,127 @@ impl Chain for EvmChain {
     }
 
     async fn head(&self) -> Result<BlockRef, ChainError> {
-        let block = self
-            .block_at("latest", Reader::First)
-            .await?
-            .ok_or_else(|| self.malformed("the chain has no head"))?;
-        Ok(self.unless_stale(block.reference()).await)
+        let question = |line: Line| async move { self.latest(&line).await };
+        let head = self.ask(Reader::First, Pace::Thorough, question).await?;
+        if self.nodes.len() > 1 && self.is_suspicious(&head) {
+            return Ok(self.compare_heads(head).await);
+        }
+        Ok(head)
     }
 
     async fn finalized(&self, head: &BlockRef) -> Result<BlockRef, ChainError> {
-        let number = match self.confirmations {
-            Some(confirmations) => head.number.saturating_sub(confirmations.max(1) - 1),
-            None => match self.tagged().await {
-                // A node that is ahead of the head that was read first is no liar; later blocks wait for the next look.
-                Some(number) => number.min(head.number),
-                None => head.number.saturating_sub(self.network.finality_depth()),
+        let found = match self.confirmations {
+            Some(blocks) => self.at_depth(head, blocks - 1).await?,
+            None => match self.tagged(head).await? {
+                Some(tag) => tag,
+                None => self.at_depth(head, self.network.finality_depth()).await?,
             },
         };
-        // What was final once stays final: a node that lags behind cannot take it back.
-        let number = number.max(self.finalized_max.load(Ordering::Relaxed)).min(head.number);
-        self.finalized_max.fetch_max(number, Ordering::Relaxed);
-        if number == head.number {
-            return Ok(*head);
+        let known = locked(&self.finalized);
+        let Some(known) = known.filter(|known| known.number >= found.number) else {
+            store(&self.finalized, Some(found));
+            return Ok(found);
+        };
+        if known.number > head.number {
+            let reason = format!("head {} is below block {}, which was final", head.number, known.number);
+            return Err(self.malformed(reason));
         }
-        let block = self.block(number, Reader::First).await?;
-        block.ok_or_else(|| self.malformed(format!("final block {number} is missing")))
+        if known.number == found.number && known.hash != found.hash {
+            return Err(ChainError::Disagreement {
+                network: self.network,
+                reason: format!("block {}, which was final, has another hash now", known.number),
+            });
+        }
+        Ok(known)
     }
 
     async fn block(&self, number: u64, reader: Reader) -> Result<Option<BlockRef>, ChainError> {
-        Ok(self
-            .block_at(&format!("{number:#x}"), reader)
-            .await?
-            .map(|block| block.reference()))
+        let question = |line: Line| async move { block_at(number, header(&line, json!(U64::from(number))).await?) };
+        let block = self.ask_for(reader, Pace::Thorough, question).await?;
+        if block.is_none() && locked(&self.finalized).is_some_and(|known| number <= known.number) {
+            return Err(self.malformed(format!("block {number}, which was final, is gone")));
+        }
+        Ok(block)
     }
 
     async fn observations_at(&self, block: &BlockRef, reader: Reader) -> Result<Vec<Observation>, ChainError> {
-        let is_promised = self.is_promised(&self.bloom(block.hash, reader).await?);
-        let params = self.filter(json!({ "blockHash": block.hash }));
-        let patience = Patience {
-            node: RANGE_TIMEOUT,
-            total: RANGE_TIMEOUT,
-        };
-        let accept = |logs: Vec<RawLog>, may_be_empty: bool| {
-            self.check(&logs, block.number, block.number)?;
-            if logs.iter().any(|log| log.block_hash != block.hash) {
-                return Err(NodeError::Malformed(format!(
-                    "a log of block {} with another block hash",
-                    block.number
-                )));
-            }
-            if logs.is_empty() && is_promised && !may_be_empty {
-                return Err(NodeError::Malformed(format!(
-                    "no logs of block {}, although its filter promises some",
-                    block.number
-                )));
-            }
-            self.watched.observations(&logs).map_err(NodeError::Malformed)
-        };
-        let asked = self
-            .nodes
-            .ask("eth_getLogs", params.clone(), reader, patience, |logs| {
-                accept(logs, false)
-            })
-            .await;
-        match asked {
-            // Filters of full blocks promise too much now and then; when every node agrees, the second reading decides.
-            Err(ChainError::Malformed { .. }) if is_promised => {
-                self.nodes
-                    .ask("eth_getLogs", params, reader, patience, |logs| accept(logs, true))
-                    .await
-            }
-            other => other,
+        if self.watched.addresses.is_empty() {
+            return Ok(Vec::new());
         }
+        let question = |line| self.observations_by_hash(line, block);
+        self.ask(reader, Pace::Thorough, question).await
     }
 
     async fn observations_in(&self, from: u64, to: u64, reader: Reader) -> Result<(Vec<Observation>, u64), ChainError> {
-        let mut window = self.window.load(Ordering::Relaxed);
-        loop {
-            let end = to.min(from.saturating_add(window - 1));
-            let params = self.filter(json!({ "fromBlock": format!("{from:#x}"), "toBlock": format!("{end:#x}") }));
-            let mut is_too_large = false;
-            let mut last = NodeError::Failed("no node is configured".to_owned());
-            for index in self.nodes.order(reader) {
-                let answer = self
-                    .nodes
-                    .ask_at::<Vec<RawLog>>(index, "eth_getLogs", &params, RANGE_TIMEOUT)
-                    .await;
-                let answer = answer.and_then(|logs| {
-                    self.check(&logs, from, end)?;
-                    self.watched.observations(&logs).map_err(NodeError::Malformed)
-                });
-                match answer {
-                    Ok(found) => {
-                        self.window
-                            .store((window + window / 4 + 1).min(WINDOW_MAX), Ordering::Relaxed);
-                        return Ok((found, end));
-                    }
-                    Err(error @ NodeError::TooLarge(_)) => {
-                        is_too_large = true;
-                        last = error;
-                        break;
-                    }
-                    Err(error) => {
-                        self.nodes.judge::<()>(index, &Err(error.clone()));
-                        last = error;
-                    }
-                }
-            }
-            // A node that runs out of time may manage less.
-            let may_manage_less =
-                is_too_large || matches!(&last, NodeError::Failed(reason) if reason.starts_with("no answer"));
-            if !may_manage_less || window == 1 {
-                return Err(self.nodes.error(last));
-            }
-            window = (window.min(end - from + 1) / 2).max(1);
-            self.window.store(window, Ordering::Relaxed);
+        if self.watched.addresses.is_empty() || from > to {
+            return Ok((Vec::new(), to));
         }
+        let mut failures = Vec::new();
+        for node in self.order(reader) {
+            match self.window_of(&node, from, to).await {
+                Ok(found) => {
+                    if reader == Reader::First {
+                        self.first.store(node.index, Ordering::Relaxed);
+                    }
+                    return Ok(found);
+                }
+                Err(failure) => failures.push((node.index, failure)),
+            }
+        }
+        Err(self.sum_up(&failures))
     }
 
     async fn proof(&self, tx_hash: B256, reader: Reader) -> Result<Option<TxProof>, ChainError> {
-        let accept = |receipt: Option<RawReceipt>| match receipt {
-            Some(receipt) if receipt.transaction_hash != tx_hash => {
-                Err(NodeError::Malformed("the receipt of another transaction".to_owned()))
-            }
-            Some(receipt) => self.watched.proof(&receipt).map(Some).map_err(NodeError::Malformed),
-            None => Ok(None),
-        };
-        let proof = self
-            .nodes
-            .ask(
-                "eth_getTransactionReceipt",
-                json!([tx_hash]),
-                reader,
-                self.lookup,
-                accept,
-            )
-            .await?;
-        let Some(proof) = proof else { return Ok(None) };
-        // Some nodes serve receipts of blocks that are not part of the chain yet, or no longer.
-        let block = self.block(proof.block_number, reader).await?;
-        Ok(block.filter(|block| block.hash == proof.block_hash).map(|_| proof))
+        let question = |line| self.proof_of(line, tx_hash);
+        self.ask_for(reader, Pace::Thorough, question).await
     }
 
     async fn standing(&self, payer: Address, token: Option<Address>, spender: Address) -> Result<Standing, ChainError> {
-        let (balance, allowance, native_balance, gas_price) = tokio::try_join!(
-            self.token_units(token, payer),
-            self.allowed_units(token, payer, spender),
-            self.token_units(None, payer),
-            self.quantity("eth_gasPrice", json!([])),
-        )?;
-        Ok(Standing {
-            balance,
-            native_balance,
-            allowance,
-            gas_price,
-        })
+        let (owner, spender) = (payer.bytes(), spender.bytes());
+        let question = |line: Line| async move {
+            let line = &line;
+            let balance = async {
+                match token {
+                    Some(token) => call_contract(line, token.bytes(), Token::balanceOfCall { owner })
+                        .await
+                        .map(Some),
+                    None => Ok(None),
+                }
+            };
+            let allowance = async {
+                match token {
+                    Some(token) => call_contract(line, token.bytes(), Token::allowanceCall { owner, spender }).await,
+                    None => Ok(U256::ZERO),
+                }
+            };
+            let native_balance = line.call::<U256>("eth_getBalance", (owner, "latest"));
+            let gas_price = line.call::<U256>("eth_gasPrice", ());
+            let (balance, allowance, native_balance, gas_price) =
+                try_join4(balance, allowance, native_balance, gas_price).await?;
+            Ok(Standing {
+                balance: balance.unwrap_or(native_balance),
+                native_balance,
+                allowance,
+                gas_price,
+            })
+        };
+        let pace = Pace::Until(Instant::now() + LOOKUP_TIMEOUT);
+        self.ask(Reader::First, pace, question).await
     }
 
     async fn convert(&self, path: &[EvmAddress], units: U256) -> Result<U256, ChainError> {
-        let kind = ContractKind::ChainlinkConversionPath;
-        let known = self.contracts.iter().filter(|contract| contract.kind == kind);
-        let contract = known
-            .clone()
-            .find(|contract| contract.is_default)
-            .or_else(|| known.clone().next());
-        let contract = contract.ok_or_else(|| self.malformed("the network has no price feeds"))?;
-        let converted = self
-            .call(
-                contract.address,
-                &getConversionCall {
-                    amountIn: units,
-                    path: path.to_vec(),
-                },
-            )
-            .await?;
-        Ok(converted.result)
+        let Some(rates) = self.rates else {
+            let reason = format!("{} has no contract for rates", self.network);
+            return Err(ChainError::Reverted(reason));
+        };
+        let question = |line: Line| async move {
+            let call = ConversionPath::getConversionCall {
+                amountIn: units,
+                path: path.to_vec(),
+            };
+            call_contract(&line, rates, call).await.map(|rate| rate.result)
+        };
+        let pace = Pace::Until(Instant::now() + LOOKUP_TIMEOUT);
+        self.ask(Reader::First, pace, question).await
     }
 }

@@ -13,7 +13,7 @@ use crate::{
     flows::{FlowError, FlowResult, publish},
     ports::chain::{Chain, ChainError, Reader},
     store::{
-        self,
+        self, StoreError,
         cursors::{Cursor, Mark},
         observations::ObservationState,
         payments::SettledPayment,
@@ -38,9 +38,24 @@ pub enum ConfirmError {
     Failed(FlowError),
 }
 
-impl<E: Into<FlowError>> From<E> for ConfirmError {
-    fn from(error: E) -> Self {
+impl From<FlowError> for ConfirmError {
+    fn from(error: FlowError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<StoreError> for ConfirmError {
+    fn from(error: StoreError) -> Self {
         Self::Failed(error.into())
+    }
+}
+
+impl From<ChainError> for ConfirmError {
+    fn from(error: ChainError) -> Self {
+        match error {
+            ChainError::Disagreement { reason, .. } => Self::Disagreement(reason),
+            other => Self::Failed(other.into()),
+        }
     }
 }
 

@@ -9,9 +9,9 @@ use crate::{
         reference::PaymentReference,
         refusal::{FieldError, Refusal},
     },
-    flows::{FlowResult, requests::scope},
+    flows::FlowResult,
     store::{
-        self,
+        self, Scope,
         payments::{PaymentFilter, PaymentRecord, RequestSummary},
     },
 };
@@ -87,7 +87,7 @@ pub async fn run(ctx: &Ctx, caller: &Caller, search: &PaymentSearch) -> FlowResu
         limit: search.limit,
         offset: search.offset,
     };
-    let found = store::payments::search(ctx.db.reader(), &scope(caller), &filter).await?;
+    let found = store::payments::search(ctx.db.reader(), &Scope::from(caller), &filter).await?;
     Ok(PaymentPage {
         payments: found.rows,
         total: found.total,

@@ -3,6 +3,7 @@
 //! Nothing here is told to anybody and nothing is credited: that happens at finality, in [`super::confirm`]. The
 //! cursor moves in the transaction that stores what it passed, so a crash repeats a range and repeats nothing else.
 
+use super::confirm::{self, ConfirmError};
 use crate::{
     ctx::Ctx,
     domain::payment::{BlockRef, Observation},
@@ -59,7 +60,11 @@ pub async fn run(ctx: &Ctx, chain: &dyn Chain) -> FlowResult<Step> {
         return Ok(Step::Halted(reason.clone()));
     }
     let head = chain.head().await?;
-    let finalized = chain.finalized(&head).await?.number;
+    let finalized = match chain.finalized(&head).await {
+        Ok(block) => block.number,
+        Err(ChainError::Disagreement { reason, .. }) => return halt(ctx, cursor, reason).await,
+        Err(error) => return Err(error.into()),
+    };
     let before = (cursor.seen.number, cursor.seen.hash, cursor.finalized.number);
     let follows = head.number == cursor.seen.number && head.hash == cursor.seen.hash
         || head.number == cursor.seen.number + 1 && head.parent_hash == cursor.seen.hash;
@@ -73,13 +78,13 @@ pub async fn run(ctx: &Ctx, chain: &dyn Chain) -> FlowResult<Step> {
         Err(Interrupted::Failed(error)) => return Err(error),
     }
     let final_end = finalized.min(cursor.seen.number);
-    if final_end > cursor.finalized.number {
-        if let Err(error) = super::confirm::run(ctx, chain, &mut cursor, final_end).await {
-            return match error {
-                super::confirm::ConfirmError::Disagreement(reason) => halt(ctx, cursor, reason).await,
-                super::confirm::ConfirmError::Failed(error) => Err(error),
-            };
-        }
+    if final_end > cursor.finalized.number
+        && let Err(error) = confirm::run(ctx, chain, &mut cursor, final_end).await
+    {
+        return match error {
+            ConfirmError::Disagreement(reason) => halt(ctx, cursor, reason).await,
+            ConfirmError::Failed(error) => Err(error),
+        };
     }
     let moved = before != (cursor.seen.number, cursor.seen.hash, cursor.finalized.number);
     Ok(Step::At(position(&cursor, head, finalized, moved)))

@@ -3,8 +3,8 @@
 use crate::{
     ctx::Ctx,
     domain::{address::Address, caller::Caller, request::Request},
-    flows::{FlowResult, requests::scope},
-    store,
+    flows::FlowResult,
+    store::{self, Scope},
 };
 
 /// One page of requests.
@@ -30,7 +30,7 @@ pub async fn run(
 ) -> FlowResult<RequestPage> {
     let payee = payee.map(|payee| payee.canonical());
     let (requests, total) =
-        store::requests::list(ctx.db.reader(), &scope(caller), payee.as_deref(), limit, offset).await?;
+        store::requests::list(ctx.db.reader(), &Scope::from(caller), payee.as_deref(), limit, offset).await?;
     Ok(RequestPage {
         requests,
         total,

@@ -13,14 +13,6 @@ use crate::{
     store::{self, Scope},
 };
 
-/// What a caller can see: the objects of the platform, or of the client ID alone.
-pub fn scope(caller: &Caller) -> Scope {
-    Scope {
-        platform: caller.platform.clone(),
-        client: caller.client().cloned(),
-    }
-}
-
 /// Finds a request of the caller. Errors: unknown, or somebody else's, which looks the same (404).
 ///
 /// Any credential of the owning platform sees it. Source: contract operations §3.3; decisions D23.

@@ -8,8 +8,8 @@ use crate::{
         rate::ratio,
         request::{FIAT_CHAIN_DECIMALS, Request},
     },
-    flows::{FlowResult, payments::PaymentRecord, requests::find},
-    store,
+    flows::{FlowResult, requests::find},
+    store::{self, payments::PaymentRecord},
 };
 use alloy::primitives::U256;
 

@@ -83,7 +83,7 @@ pub struct ClientIdCreated {
     pub label: String,
     /// Pages that may use it, as origins. Example: `["https://shop.example.com"]`
     #[oai(validator(max_items = 10))]
-    pub allowed_domains: Vec<String>,
+    pub allowed_domains: Vec<DomainText>,
     /// Fee in percent, or null. Example: `2.5`
     #[oai(nullable, validator(max_length = 6))]
     pub fee_percentage: Option<String>,
@@ -120,7 +120,7 @@ pub struct ClientIdSummary {
     pub label: String,
     /// Pages that may use it, as origins; empty for a backend client ID. Example: `["https://shop.example.com"]`
     #[oai(validator(max_items = 10))]
-    pub allowed_domains: Vec<String>,
+    pub allowed_domains: Vec<DomainText>,
     /// State
     pub status: ClientIdStatus,
     /// Time of creation
@@ -143,7 +143,7 @@ fn created(client: &client_id::ClientId) -> ClientIdCreated {
         id: client.row.to_string(),
         client_id: client.client_id.clone(),
         label: client.label.clone(),
-        allowed_domains: client.allowed_domains.clone(),
+        allowed_domains: client.allowed_domains.iter().map(DomainText::written).collect(),
         fee_percentage: client.fee_percentage.map(|percent| percent.to_string()),
         fee_address: client.fee_address.map(|address| address.to_string()),
         operator_wallet_address: client.operator_wallet.map(|address| address.to_string()),
@@ -159,7 +159,7 @@ fn summary(client: client_id::ClientId) -> ClientIdSummary {
         id: client.row.to_string(),
         client_id: client.client_id,
         label: client.label,
-        allowed_domains: client.allowed_domains,
+        allowed_domains: client.allowed_domains.iter().map(DomainText::written).collect(),
         status: status(client.status),
         created_at: Instant(client.created_at),
         last_used_at: client.last_used_at.map(Instant),

@@ -6,12 +6,13 @@ use crate::{
     domain::{
         currency::{self, CurrencyFilter},
         network::Network,
-        refusal::{Checks, Refusal},
+        refusal::Checks,
     },
     flows,
     http::{
         caller::{Auth, KeyOrClient},
         error::{Fail, s},
+        text::text,
         wire::{Checked, CurrencyIdText, NetworkText, SymbolText},
     },
 };
@@ -21,6 +22,23 @@ use poem_openapi::{
     param::{Path, Query},
     payload::Json,
 };
+
+text! {
+    /// Truth value of the filter, in a string.
+    FirstOnlyText {
+        pattern: "^(true|false)$",
+        length_max: 5,
+        example: "true",
+        hint: "firstOnly must be 'true' or 'false' if provided",
+    }
+    /// Network IDs, separated by commas.
+    NetworksText {
+        pattern: "^[a-z0-9, -]{1,256}$",
+        length_max: 256,
+        example: "sepolia,base",
+        hint: "must be network IDs separated by commas, for example sepolia,base",
+    }
+}
 
 /// A currency that requests can be written or paid in.
 #[derive(Debug, Clone, Object)]
@@ -108,7 +126,7 @@ pub struct ConversionRoutes {
     pub network: poem_openapi::types::MaybeUndefined<String>,
     /// Network filter as it was given, when it was a list. Example: `["sepolia","base"]`
     #[oai(validator(max_items = 16))]
-    pub networks: Option<Vec<String>>,
+    pub networks: Option<Vec<NetworkText>>,
     /// Payment currencies, each with the address the payer needs
     #[oai(validator(max_items = 1000))]
     pub conversion_routes: Vec<Currency>,
@@ -134,7 +152,7 @@ impl Currencies {
         symbol: Query<Checked<SymbolText>>,
         /// `true` answers only the first match; needs `network` and `symbol`
         #[oai(name = "firstOnly")]
-        first_only: Query<Option<String>>,
+        first_only: Query<Checked<FirstOnlyText>>,
         /// Only the currency with this id or alias
         id: Query<Checked<CurrencyIdText>>,
     ) -> Result<Json<Vec<Currency>>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND }>> {
@@ -142,14 +160,10 @@ impl Currencies {
         let network = network.0.take("network", &mut checks);
         let symbol = symbol.0.take("symbol", &mut checks);
         let id = id.0.take("id", &mut checks);
-        let first_only = match first_only.0.as_deref() {
-            None | Some("false") => false,
-            Some("true") => true,
-            Some(_) => {
-                checks.fail("firstOnly", "firstOnly must be 'true' or 'false' if provided");
-                false
-            }
-        };
+        let first_only = first_only
+            .0
+            .take("firstOnly", &mut checks)
+            .is_some_and(|text| text.as_str() == "true");
         checks.finish()?;
         let filter = CurrencyFilter {
             network: network.map(|text| text.as_str().to_owned()),
@@ -180,25 +194,19 @@ impl Currencies {
         /// Only payment currencies of this network
         network: Query<Checked<NetworkText>>,
         /// Only payment currencies of these networks, separated by commas; wins over `network`
-        networks: Query<Option<String>>,
+        networks: Query<Checked<NetworksText>>,
     ) -> Result<Json<ConversionRoutes>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND }>> {
         let mut checks = Checks::new();
         let network = network
             .0
             .take("network", &mut checks)
             .map(|text| text.as_str().to_owned());
+        let networks = networks.0.take("networks", &mut checks);
         checks.finish()?;
-        let networks: Option<Vec<String>> = networks.0.map(|list| {
-            list.split(',')
-                .map(|id| id.trim().to_owned())
-                .filter(|id| !id.is_empty())
-                .collect()
+        let networks: Option<Vec<String>> = networks.map(|list| {
+            let ids = list.as_str().split(',').map(|id| id.trim().to_owned());
+            ids.filter(|id| !id.is_empty()).collect()
         });
-        if let Some(list) = &networks
-            && list.len() > 16
-        {
-            return Err(Refusal::field("networks", "must have at most 16 entries").into());
-        }
         let wanted = networks
             .clone()
             .or_else(|| network.clone().map(|network| vec![network]));
@@ -211,7 +219,7 @@ impl Currencies {
         Ok(Json(ConversionRoutes {
             currency_id: found.currency_id,
             network,
-            networks,
+            networks: networks.map(|list| list.iter().map(NetworkText::written).collect()),
             conversion_routes: found.routes.into_iter().map(Currency::from).collect(),
         }))
     }

@@ -28,7 +28,7 @@ use poem_openapi::{
     Enum, Object, OpenApi, Union,
     param::{Header, Path, Query},
     payload::Json,
-    types::{Email, ToJSON},
+    types::{Email, Example, ToJSON},
 };
 
 /// Postal address of a customer.
@@ -96,7 +96,7 @@ pub struct Recurrence {
 
 /// A new payment request.
 #[derive(Debug, Clone, Object)]
-#[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
 pub struct CreateRequestBody {
     /// Wallet that is expected to pay; for the record only
     pub payer: Option<WalletText>,
@@ -122,6 +122,25 @@ pub struct CreateRequestBody {
     /// Reference of that request. Example: `0xb3581f0b0f74cc61`
     #[oai(validator(min_length = 1, max_length = 255))]
     pub original_request_payment_reference: Option<String>,
+}
+
+impl Example for CreateRequestBody {
+    /// What most callers send; it works as it stands on a service with Sepolia.
+    fn example() -> Self {
+        Self {
+            payer: None,
+            payee: Some(WalletText::written(WalletText::EXAMPLE)),
+            amount: AmountText::written(AmountText::EXAMPLE),
+            invoice_currency: CurrencyIdText::written(CurrencyIdText::EXAMPLE),
+            payment_currency: CurrencyIdText::written(CurrencyIdText::EXAMPLE),
+            recurrence: None,
+            is_crypto_to_fiat_available: None,
+            customer_info: None,
+            reference: Some(MerchantReference::written(MerchantReference::EXAMPLE)),
+            original_request_id: None,
+            original_request_payment_reference: None,
+        }
+    }
 }
 
 /// The identifiers of a new request.
@@ -289,7 +308,7 @@ pub struct RequestStatusView {
     /// Request that this one was generated from; absent when there is none. Example: `0112fe71c1b7e1f3b7b1d8a4f6f0c6d7e9b2a5c8d1e4f7a0b3c6d9e2f5a8b1c4d7`
     #[oai(validator(max_length = 255))]
     pub original_request_id: Option<String>,
-    /// State. Example: `paid`
+    /// State
     pub status: RequestStatus,
     /// Whether the payment is paid out to a bank account. Example: `false`
     pub is_crypto_to_fiat_available: bool,
@@ -373,7 +392,7 @@ pub struct RequestSummaryRow {
     pub payment_currency: String,
     /// Whether the whole amount has arrived. Example: `true`
     pub has_been_paid: bool,
-    /// State. Example: `paid`
+    /// State
     #[oai(nullable)]
     pub status: Option<RequestStatus>,
     /// Your own reference. Example: `INV-1042`

@@ -49,7 +49,7 @@ pub struct TestApp {
     pub backend_client: String,
     endpoint: BoxEndpoint<'static, Response>,
     settings: Settings,
-    database: Arc<TestDatabase>,
+    _database: Arc<TestDatabase>,
     seed: u64,
 }
 
@@ -214,7 +214,7 @@ impl TestApp {
             backend_client,
             endpoint,
             settings,
-            database,
+            _database: database,
             seed: 1,
         }
     }
@@ -240,16 +240,6 @@ impl TestApp {
             .await
             .expect("a key");
         (key.reveal().to_owned(), client(&self.ctx, &platform, &[]).await)
-    }
-
-    /// Settings of the service.
-    pub fn settings(&self) -> &Settings {
-        &self.settings
-    }
-
-    /// Address of the database.
-    pub fn database_url(&self) -> &str {
-        &self.database.url
     }
 
     /// The local chain.
@@ -318,7 +308,7 @@ impl TestApp {
             for delivery in claimed {
                 tried.push(deliver::send(&self.ctx, delivery).await);
             }
-            deliver::record(&self.ctx, &token, &tried).await.expect("records");
+            deliver::record(&self.ctx, &tried).await.expect("records");
         }
     }
 
@@ -351,7 +341,7 @@ impl TestApp {
 async fn build(settings: &Settings, clock: &Arc<FixedClock>, seed: u64) -> (Ctx, BoxEndpoint<'static, Response>) {
     let db = boot::open_database(settings).await.expect("the database opens");
     let ctx = boot::context_with(settings, db, clock.clone(), Arc::new(SeededIds::new(seed))).expect("a context");
-    let endpoint = boot::serve::app(settings, &ctx, Role::Api, Workers::default()).boxed_response();
+    let endpoint = boot::serve::app(settings, &ctx, Role::Api, Workers::default());
     (ctx, endpoint)
 }
 

@@ -1,0 +1,221 @@
+column api_keys.id text not null
+column api_keys.platform_id text not null
+column api_keys.hash text not null
+column api_keys.hint text not null
+column api_keys.label text
+column api_keys.created_at timestamp with time zone not null
+column api_keys.revoked_at timestamp with time zone
+column api_keys.last_used_at timestamp with time zone
+constraint api_keys.api_keys_pkey PRIMARY KEY (id)
+CREATE UNIQUE INDEX api_keys_hash_key ON public.api_keys USING btree (hash)
+CREATE UNIQUE INDEX api_keys_pkey ON public.api_keys USING btree (id)
+CREATE INDEX api_keys_platform_idx ON public.api_keys USING btree (platform_id)
+column chain_blocks.network text not null
+column chain_blocks.number bigint not null
+column chain_blocks.hash text not null
+column chain_blocks.parent_hash text not null
+column chain_blocks.time_s bigint not null
+constraint chain_blocks.chain_blocks_pkey PRIMARY KEY (network, number)
+CREATE UNIQUE INDEX chain_blocks_pkey ON public.chain_blocks USING btree (network, number)
+column chain_cursors.network text not null
+column chain_cursors.seen_number bigint not null
+column chain_cursors.seen_hash text not null
+column chain_cursors.final_number bigint not null
+column chain_cursors.final_hash text not null
+column chain_cursors.halted_reason text
+column chain_cursors.updated_at timestamp with time zone not null
+constraint chain_cursors.chain_cursors_pkey PRIMARY KEY (network)
+CREATE UNIQUE INDEX chain_cursors_pkey ON public.chain_cursors USING btree (network)
+column client_ids.id text not null
+column client_ids.platform_id text not null
+column client_ids.client_id text not null
+column client_ids.label text not null
+column client_ids.allowed_domains jsonb not null
+column client_ids.status text not null
+column client_ids.fee_percentage text
+column client_ids.fee_address text
+column client_ids.operator_wallet text
+column client_ids.default_pre_approval_expiry_s bigint
+column client_ids.default_authorization_expiry_s bigint
+column client_ids.created_at timestamp with time zone not null
+column client_ids.updated_at timestamp with time zone not null
+column client_ids.last_used_at timestamp with time zone
+constraint client_ids.client_ids_pkey PRIMARY KEY (id)
+CREATE UNIQUE INDEX client_ids_client_id_key ON public.client_ids USING btree (client_id)
+CREATE UNIQUE INDEX client_ids_pkey ON public.client_ids USING btree (id)
+CREATE INDEX client_ids_platform_idx ON public.client_ids USING btree (platform_id)
+column deliveries.id text not null
+column deliveries.event_id text not null
+column deliveries.endpoint_id text not null
+column deliveries.platform_id text not null
+column deliveries.state text not null
+column deliveries.retry_count integer not null
+column deliveries.next_at timestamp with time zone not null
+column deliveries.lease_until timestamp with time zone
+column deliveries.lease_token text
+column deliveries.is_test boolean not null
+column deliveries.created_at timestamp with time zone not null
+column deliveries.finished_at timestamp with time zone
+constraint deliveries.deliveries_event_fkey FOREIGN KEY (event_id) REFERENCES events(id)
+constraint deliveries.deliveries_pkey PRIMARY KEY (id)
+CREATE INDEX deliveries_due_idx ON public.deliveries USING btree (next_at) WHERE (state = 'queued'::text)
+CREATE INDEX deliveries_event_idx ON public.deliveries USING btree (event_id)
+CREATE UNIQUE INDEX deliveries_pkey ON public.deliveries USING btree (id)
+CREATE INDEX deliveries_queued_endpoint_idx ON public.deliveries USING btree (endpoint_id) WHERE (state = 'queued'::text)
+storage deliveries fillfactor=70, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=1000
+column delivery_attempts.id text not null
+column delivery_attempts.delivery_id text not null
+column delivery_attempts.number integer not null
+column delivery_attempts.started_at timestamp with time zone not null
+column delivery_attempts.ended_at timestamp with time zone not null
+column delivery_attempts.status integer
+column delivery_attempts.error text
+column delivery_attempts.response text
+constraint delivery_attempts.delivery_attempts_pkey PRIMARY KEY (id)
+CREATE INDEX delivery_attempts_delivery_idx ON public.delivery_attempts USING btree (delivery_id)
+CREATE UNIQUE INDEX delivery_attempts_pkey ON public.delivery_attempts USING btree (id)
+column events.id text not null
+column events.platform_id text not null
+column events.client_row text
+column events.kind text not null
+column events.deduplication_key text not null
+column events.request_id text
+column events.body text not null
+column events.created_at timestamp with time zone not null
+constraint events.events_pkey PRIMARY KEY (id)
+CREATE UNIQUE INDEX events_deduplication_key ON public.events USING btree (deduplication_key)
+CREATE UNIQUE INDEX events_pkey ON public.events USING btree (id)
+column idempotency_keys.platform_id text not null
+column idempotency_keys.scope text not null
+column idempotency_keys.key text not null
+column idempotency_keys.body_hash text not null
+column idempotency_keys.status integer
+column idempotency_keys.response text
+column idempotency_keys.created_at timestamp with time zone not null
+constraint idempotency_keys.idempotency_keys_pkey PRIMARY KEY (platform_id, scope, key)
+CREATE INDEX idempotency_keys_created_idx ON public.idempotency_keys USING btree (created_at)
+CREATE UNIQUE INDEX idempotency_keys_pkey ON public.idempotency_keys USING btree (platform_id, scope, key)
+column observations.network text not null
+column observations.tx_hash text not null
+column observations.ordinal integer not null
+column observations.block_number bigint not null
+column observations.block_hash text not null
+column observations.log_index bigint not null
+column observations.proxy text not null
+column observations.reference_topic text not null
+column observations.token text
+column observations.payee text not null
+column observations.units text not null
+column observations.fee_units text not null
+column observations.fee_address text
+column observations.invoice_units text
+column observations.invoice_fee_units text
+column observations.conversion_currency text
+column observations.max_rate_timespan_s bigint
+column observations.state text not null
+column observations.found_by_audit boolean not null
+column observations.seen_at timestamp with time zone not null
+constraint observations.observations_pkey PRIMARY KEY (network, tx_hash, ordinal)
+CREATE INDEX observations_block_idx ON public.observations USING btree (network, block_number)
+CREATE UNIQUE INDEX observations_pkey ON public.observations USING btree (network, tx_hash, ordinal)
+CREATE INDEX observations_topic_idx ON public.observations USING btree (network, reference_topic)
+column payment_parties.platform_id text not null
+column payment_parties.wallet text not null
+column payment_parties.paid_at timestamp with time zone not null
+column payment_parties.payment_id text not null
+constraint payment_parties.payment_parties_pkey PRIMARY KEY (platform_id, wallet, paid_at, payment_id)
+CREATE UNIQUE INDEX payment_parties_pkey ON public.payment_parties USING btree (platform_id, wallet, paid_at, payment_id)
+column payments.id text not null
+column payments.platform_id text not null
+column payments.client_row text
+column payments.request_row text not null
+column payments.request_id text not null
+column payments.network text not null
+column payments.tx_hash text not null
+column payments.ordinal integer not null
+column payments.block_number bigint not null
+column payments.block_hash text not null
+column payments.log_index bigint not null
+column payments.proxy text not null
+column payments.token text
+column payments.payee text not null
+column payments.payer text
+column payments.payer_eoa text
+column payments.units text not null
+column payments.event_units text not null
+column payments.fee_units text not null
+column payments.fee_address text
+column payments.credited text not null
+column payments.kind text not null
+column payments.invoice_currency text not null
+column payments.payment_currency text not null
+column payments.merchant_reference text
+column payments.reference text not null
+column payments.paid_at timestamp with time zone not null
+column payments.created_at timestamp with time zone not null
+constraint payments.payments_pkey PRIMARY KEY (id)
+constraint payments.payments_request_fkey FOREIGN KEY (request_row) REFERENCES requests(id)
+CREATE UNIQUE INDEX payments_identity_key ON public.payments USING btree (network, tx_hash, ordinal)
+CREATE INDEX payments_merchant_reference_idx ON public.payments USING btree (platform_id, merchant_reference) WHERE (merchant_reference IS NOT NULL)
+CREATE INDEX payments_paid_idx ON public.payments USING btree (platform_id, paid_at DESC, id DESC)
+CREATE UNIQUE INDEX payments_pkey ON public.payments USING btree (id)
+CREATE INDEX payments_reference_idx ON public.payments USING btree (platform_id, reference)
+CREATE INDEX payments_request_id_idx ON public.payments USING btree (platform_id, request_id)
+CREATE INDEX payments_tx_hash_idx ON public.payments USING btree (platform_id, tx_hash)
+column platforms.id text not null
+column platforms.name text not null
+column platforms.created_at timestamp with time zone not null
+constraint platforms.platforms_pkey PRIMARY KEY (id)
+CREATE UNIQUE INDEX platforms_pkey ON public.platforms USING btree (id)
+column requests.id text not null
+column requests.platform_id text not null
+column requests.client_row text
+column requests.client_id text
+column requests.origin text
+column requests.request_id text not null
+column requests.salt text not null
+column requests.reference text not null
+column requests.reference_topic text not null
+column requests.kind text not null
+column requests.status text not null
+column requests.network text not null
+column requests.payee text not null
+column requests.payer text
+column requests.amount text not null
+column requests.invoice_currency text not null
+column requests.payment_currency text not null
+column requests.token text
+column requests.expected text not null
+column requests.credited text not null
+column requests.payment_count integer not null
+column requests.tx_hash text
+column requests.merchant_reference text
+column requests.customer jsonb
+column requests.recurrence jsonb
+column requests.is_recurrence_stopped boolean not null
+column requests.original_request_id text
+column requests.original_request_reference text
+column requests.is_crypto_to_fiat boolean not null
+column requests.is_listening boolean not null
+column requests.created_at timestamp with time zone not null
+column requests.updated_at timestamp with time zone not null
+column requests.paid_at timestamp with time zone
+constraint requests.requests_pkey PRIMARY KEY (id)
+CREATE INDEX requests_created_idx ON public.requests USING btree (platform_id, created_at DESC, id DESC)
+CREATE INDEX requests_merchant_reference_idx ON public.requests USING btree (platform_id, merchant_reference) WHERE (merchant_reference IS NOT NULL)
+CREATE INDEX requests_payee_idx ON public.requests USING btree (platform_id, payee, created_at, id)
+CREATE UNIQUE INDEX requests_pkey ON public.requests USING btree (id)
+CREATE UNIQUE INDEX requests_reference_key ON public.requests USING btree (network, reference, payee)
+CREATE UNIQUE INDEX requests_request_id_key ON public.requests USING btree (request_id)
+CREATE INDEX requests_topic_idx ON public.requests USING btree (network, reference_topic)
+column webhook_endpoints.id text not null
+column webhook_endpoints.platform_id text not null
+column webhook_endpoints.client_row text
+column webhook_endpoints.url text not null
+column webhook_endpoints.secret_sealed text not null
+column webhook_endpoints.is_active boolean not null
+column webhook_endpoints.created_at timestamp with time zone not null
+constraint webhook_endpoints.webhook_endpoints_pkey PRIMARY KEY (id)
+CREATE UNIQUE INDEX webhook_endpoints_client_url_key ON public.webhook_endpoints USING btree (platform_id, client_row, url)
+CREATE UNIQUE INDEX webhook_endpoints_pkey ON public.webhook_endpoints USING btree (id)
+CREATE UNIQUE INDEX webhook_endpoints_platform_url_key ON public.webhook_endpoints USING btree (platform_id, url) WHERE (client_row IS NULL)

@@ -1,0 +1,111 @@
+//! Keeps calls away from a node that fails again and again.
+
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Failures in a row that open the breaker.
+const FAILURES_MAX: u32 = 3;
+
+/// First pause, longer than a lookup may take; it doubles with every failed trial.
+const PAUSE_MIN: Duration = Duration::from_secs(2);
+
+/// Longest pause.
+const PAUSE_MAX: Duration = Duration::from_secs(60);
+
+/// How long one trial call keeps the others away, should its outcome never be told.
+const TRIAL: Duration = Duration::from_secs(5);
+
+/// A circuit breaker: closed, open for a pause, then half-open for one trial call.
+#[derive(Debug, Default)]
+pub(super) struct Breaker {
+    failures: u32,
+    pause: Option<Duration>,
+    open_until: Option<Instant>,
+}
+
+impl Breaker {
+    /// Whether a call would be let through.
+    pub(super) fn is_available(&self, now: Instant) -> bool {
+        self.open_until.is_none_or(|until| now >= until)
+    }
+
+    /// Lets a call through, or not. After a pause only one call is let through until its outcome is known.
+    pub(super) fn admit(&mut self, now: Instant) -> bool {
+        let is_available = self.is_available(now);
+        if is_available && self.pause.is_some() {
+            self.open_until = Some(now + TRIAL);
+        }
+        is_available
+    }
+
+    /// The node answered.
+    pub(super) fn succeed(&mut self) {
+        *self = Self::default();
+    }
+
+    /// The node failed.
+    pub(super) fn fail(&mut self, now: Instant) {
+        self.failures = self.failures.saturating_add(1);
+        if self.failures >= FAILURES_MAX {
+            self.rest(now);
+        }
+    }
+
+    /// Opens the breaker at once, whatever came before.
+    pub(super) fn rest(&mut self, now: Instant) {
+        let pause = self.pause.map_or(PAUSE_MIN, |pause| (pause * 2).min(PAUSE_MAX));
+        self.pause = Some(pause);
+        self.open_until = Some(now + pause);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(now: Instant) -> Breaker {
+        let mut breaker = Breaker::default();
+        for _ in 0..FAILURES_MAX {
+            assert!(breaker.admit(now));
+            breaker.fail(now);
+        }
+        breaker
+    }
+
+    #[test]
+    fn it_opens_after_failures_in_a_row_only() {
+        let now = Instant::now();
+        let mut breaker = Breaker::default();
+        for _ in 0..10 {
+            breaker.fail(now);
+            breaker.fail(now);
+            breaker.succeed();
+        }
+        assert!(breaker.admit(now));
+        assert!(!open(now).admit(now));
+    }
+
+    #[test]
+    fn after_the_pause_one_trial_decides_and_pauses_grow() {
+        let now = Instant::now();
+        let mut breaker = open(now);
+        let later = now + PAUSE_MIN;
+        assert!(breaker.admit(later));
+        assert!(!breaker.admit(later), "a second call must wait for the trial");
+        breaker.fail(later);
+        assert!(!breaker.is_available(later + PAUSE_MIN));
+        assert!(breaker.is_available(later + PAUSE_MIN * 2));
+        assert!(breaker.admit(later + PAUSE_MIN * 2));
+        breaker.succeed();
+        assert!(breaker.admit(later + PAUSE_MIN * 2));
+        assert!(breaker.admit(later + PAUSE_MIN * 2));
+    }
+
+    #[test]
+    fn a_trial_without_an_outcome_does_not_block_the_node_for_ever() {
+        let now = Instant::now();
+        let mut breaker = open(now);
+        assert!(breaker.admit(now + PAUSE_MIN));
+        assert!(breaker.admit(now + PAUSE_MIN + TRIAL));
+    }
+}

@@ -1,0 +1,467 @@
+//! One node: its calls, its deadline, its health. Its URL may hold a key, so it never appears in a text.
+
+use super::{
+    breaker::Breaker,
+    window::{Narrower, Window},
+    wire::{Envelope, Refusal},
+};
+use crate::domain::network::Network;
+use alloy::primitives::U64;
+use bytes::Bytes;
+use reqwest::{Client, Response, StatusCode, header::CONTENT_TYPE};
+use serde::{Serialize, de::DeserializeOwned};
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicBool, AtomicU64, Ordering},
+};
+use tokio::time::{Instant, timeout_at};
+use url::Url;
+
+/// Largest answer. A full window of payment events takes 16 MB.
+const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// Answers from this size on are parsed away from the threads that serve everything else.
+const PARSE_APART_BYTES: usize = 256 * 1024;
+
+/// Parts of a URL from this length on count as keys and are cut out of what a node says.
+const KEY_LENGTH_MIN: usize = 8;
+
+/// Longest text of a node that is passed on.
+const MESSAGE_LENGTH_MAX: usize = 200;
+
+/// Texts by which providers say that a question covers too much. Source: indexer facts (`splitOn`).
+const LIMIT_TEXTS: [&str; 9] = [
+    "query returned more than",
+    "too many",
+    "block range",
+    "range limit",
+    "exceeds limit",
+    "exceed max",
+    "response size",
+    "too large",
+    "timeout",
+];
+
+/// Codes that some providers use for limits and others for other refusals. Source: indexer facts (`splitOn`).
+const UNCLEAR_CODES: [i64; 3] = [-32_005, -32_602, -32_000];
+
+/// Code of a reverted call. Source: EIP-1474 and its practice.
+const REVERTED: i64 = 3;
+
+/// Why one node gave no usable answer.
+#[derive(Debug, Clone, thiserror::Error)]
+pub(super) enum Failure {
+    /// Too slow.
+    #[error("no answer in time")]
+    Slow,
+    /// No connection, or a broken one.
+    #[error("{0}")]
+    Transport(&'static str),
+    /// HTTP status.
+    #[error("HTTP status {0}")]
+    Status(u16),
+    /// JSON-RPC refusal.
+    #[error("error {code}: {message}")]
+    Refused {
+        /// Code.
+        code: i64,
+        /// Text, without keys.
+        message: String,
+    },
+    /// The answer is larger than anything that is read.
+    #[error("the answer is too large")]
+    TooLarge,
+    /// Not what the protocol allows.
+    #[error("unreadable answer: {0}")]
+    Unreadable(String),
+    /// It cannot be true.
+    #[error("{0}")]
+    Untrue(String),
+    /// The node serves another chain.
+    #[error("the node serves chain {found} instead of {expected}")]
+    WrongChain {
+        /// What it serves.
+        found: u64,
+        /// What was configured.
+        expected: u64,
+    },
+    /// The call itself was refused by the chain; no other node would say otherwise.
+    #[error("{0}")]
+    Reverted(String),
+    /// The node does not know the block, which may be gone or not there yet.
+    #[error("{0}")]
+    Unknown(String),
+    /// The node is left alone for a while.
+    #[error("resting after repeated failures")]
+    Resting,
+}
+
+impl Failure {
+    /// Label of the counter.
+    pub(super) const fn outcome(&self) -> &'static str {
+        match self {
+            Self::Slow => "timeout",
+            Self::Transport(_) => "transport",
+            Self::Status(_) => "http_status",
+            Self::Refused { .. } => "refused",
+            Self::TooLarge => "too_large",
+            Self::Unreadable(_) => "unreadable",
+            Self::Untrue(_) => "untrue",
+            Self::WrongChain { .. } => "wrong_chain",
+            Self::Reverted(_) => "reverted",
+            Self::Unknown(_) => "unknown_block",
+            Self::Resting => "resting",
+        }
+    }
+
+    /// Whether the answer contradicts itself or the settings, rather than being missing.
+    pub(super) const fn is_untrue(&self) -> bool {
+        matches!(self, Self::Unreadable(_) | Self::Untrue(_) | Self::WrongChain { .. })
+    }
+
+    /// Whether it speaks against the node.
+    const fn is_fault(&self) -> bool {
+        !matches!(self, Self::Reverted(_) | Self::Unknown(_) | Self::Resting)
+    }
+
+    /// Whether the next call may reach another machine, whose chain has to be asked for again.
+    const fn is_broken_line(&self) -> bool {
+        matches!(self, Self::Slow | Self::Transport(_) | Self::Status(_))
+    }
+
+    /// Whether a narrower question may be answered.
+    pub(super) fn narrower(&self) -> Option<Narrower> {
+        match self {
+            Self::TooLarge | Self::Status(413) => Some(Narrower::Limit),
+            Self::Slow => Some(Narrower::Slow),
+            Self::Refused { code, message } => {
+                let message = message.to_lowercase();
+                if LIMIT_TEXTS.iter().any(|text| message.contains(text)) {
+                    Some(Narrower::Limit)
+                } else {
+                    UNCLEAR_CODES.contains(code).then_some(Narrower::Unclear)
+                }
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A node and what is known about it.
+pub(super) struct Node {
+    /// Position in the settings, from 0.
+    pub(super) index: usize,
+    /// Whether other nodes were ahead of it when they were last compared.
+    pub(super) is_behind: AtomicBool,
+    network: Network,
+    chain_id: u64,
+    url: Url,
+    keys: Vec<String>,
+    client: Client,
+    is_verified: AtomicBool,
+    calls: AtomicU64,
+    breaker: Mutex<Breaker>,
+    window: Mutex<Window>,
+}
+
+/// Locks; a panic elsewhere leaves nothing half-done in these small states.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Node {
+    /// Sets up a node; nothing is sent.
+    pub(super) fn new(index: usize, network: Network, chain_id: u64, url: Url, client: Client) -> Self {
+        Self {
+            index,
+            is_behind: AtomicBool::new(false),
+            network,
+            chain_id,
+            keys: keys(&url),
+            url,
+            client,
+            is_verified: AtomicBool::new(false),
+            calls: AtomicU64::new(0),
+            breaker: Mutex::default(),
+            window: Mutex::default(),
+        }
+    }
+
+    /// Whether a call would be let through now.
+    pub(super) fn is_available(&self) -> bool {
+        lock(&self.breaker).is_available(Instant::now())
+    }
+
+    /// Asks the node one question, which may take several calls, until the deadline.
+    pub(super) async fn ask<T, F: Future<Output = Result<T, Failure>>>(
+        self: &Arc<Self>,
+        deadline: Instant,
+        question: impl FnOnce(Line) -> F,
+    ) -> Result<T, Failure> {
+        if !lock(&self.breaker).admit(Instant::now()) {
+            return Err(Failure::Resting);
+        }
+        let line = Line {
+            node: Arc::clone(self),
+            deadline,
+        };
+        let answer = match self.verify(&line).await {
+            Ok(()) => question(line).await,
+            Err(failure) => Err(failure),
+        };
+        match &answer {
+            Err(failure) if failure.is_fault() => self.record(failure),
+            _ => lock(&self.breaker).succeed(),
+        }
+        answer
+    }
+
+    /// Asks for the chain ID at first use and after every broken line.
+    async fn verify(&self, line: &Line) -> Result<(), Failure> {
+        if self.is_verified.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let found = line.call::<U64>("eth_chainId", ()).await?.to();
+        if found != self.chain_id {
+            let expected = self.chain_id;
+            return Err(Failure::WrongChain { found, expected });
+        }
+        self.is_verified.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    fn record(&self, failure: &Failure) {
+        let now = Instant::now();
+        let mut breaker = lock(&self.breaker);
+        match failure {
+            Failure::WrongChain { .. } => breaker.rest(now),
+            _ => breaker.fail(now),
+        }
+        drop(breaker);
+        if failure.is_broken_line() {
+            self.is_verified.store(false, Ordering::Release);
+        }
+        if matches!(failure, Failure::Untrue(_) | Failure::WrongChain { .. }) {
+            self.count(failure.outcome());
+        }
+        tracing::warn!(network = %self.network, node = self.index + 1, %failure, "a node gave no usable answer");
+    }
+
+    fn count(&self, outcome: &'static str) {
+        metrics::counter!(
+            "prs_chain_calls_total",
+            "network" => self.network.id(),
+            "node" => (self.index + 1).to_string(),
+            "outcome" => outcome
+        )
+        .increment(1);
+    }
+
+    /// Blocks that the node answers for at once.
+    pub(super) fn width(&self) -> u64 {
+        lock(&self.window).width()
+    }
+
+    /// Learns from a full answer.
+    pub(super) fn learn_answered(&self, asked: u64) {
+        lock(&self.window).answered(asked);
+    }
+
+    /// Learns from a refusal.
+    pub(super) fn learn_refused(&self, asked: u64, why: Narrower) {
+        lock(&self.window).refused(asked, why);
+    }
+
+    /// Cuts keys out of what the node says about itself, and everything beyond a sensible length.
+    fn redact(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        for key in &self.keys {
+            text = text.replace(key, "…");
+        }
+        text.chars()
+            .filter(|letter| !letter.is_control())
+            .take(MESSAGE_LENGTH_MAX)
+            .collect()
+    }
+}
+
+/// The parts of a URL that may be keys.
+fn keys(url: &Url) -> Vec<String> {
+    let path = url.path_segments().into_iter().flatten().map(str::to_owned);
+    let query = url.query_pairs().map(|(_, value)| value.into_owned());
+    let user = [url.username(), url.password().unwrap_or_default()].map(str::to_owned);
+    let host = url.host_str().map(str::to_owned);
+    path.chain(query)
+        .chain(user)
+        .chain(host)
+        .filter(|part| part.len() >= KEY_LENGTH_MIN)
+        .collect()
+}
+
+/// A node for the time of one question.
+#[derive(Clone)]
+pub(super) struct Line {
+    /// The node.
+    pub(super) node: Arc<Node>,
+    deadline: Instant,
+}
+
+#[derive(Serialize)]
+struct Call<'a, P> {
+    jsonrpc: &'static str,
+    id: u64,
+    method: &'a str,
+    params: P,
+}
+
+impl Line {
+    /// Makes one call.
+    pub(super) async fn call<T: DeserializeOwned + Send + 'static>(
+        &self,
+        method: &str,
+        params: impl Serialize,
+    ) -> Result<T, Failure> {
+        let answer = match timeout_at(self.deadline, self.call_untimed(method, params)).await {
+            Ok(answer) => answer,
+            Err(_) => Err(Failure::Slow),
+        };
+        let outcome = answer.as_ref().map_or_else(Failure::outcome, |_| "ok");
+        self.node.count(outcome);
+        answer
+    }
+
+    async fn call_untimed<T: DeserializeOwned + Send + 'static>(
+        &self,
+        method: &str,
+        params: impl Serialize,
+    ) -> Result<T, Failure> {
+        let node = &self.node;
+        let id = node.calls.fetch_add(1, Ordering::Relaxed);
+        let call = Call {
+            jsonrpc: "2.0",
+            id,
+            method,
+            params,
+        };
+        let body = serde_json::to_vec(&call).map_err(|error| Failure::Unreadable(error.to_string()))?;
+        let request = node.client.post(node.url.clone());
+        let response = request
+            .header(CONTENT_TYPE, "application/json")
+            .body(body)
+            .send()
+            .await
+            .map_err(|error| {
+                Failure::Transport(if error.is_connect() {
+                    "no connection"
+                } else {
+                    "the connection broke"
+                })
+            })?;
+        let status = response.status();
+        let body = read(response).await?;
+        if !status.is_success() {
+            return Err(self.refused_by_status(status, &body));
+        }
+        let envelope = parse::<Envelope<T>>(body).await?;
+        match (envelope.result, envelope.error) {
+            (_, Some(refusal)) => Err(self.refused(&refusal)),
+            (Some(_), None) if envelope.id != Some(id) => {
+                Err(Failure::Unreadable("the answer belongs to another call".to_owned()))
+            }
+            (Some(result), None) => Ok(result),
+            (None, None) => Err(Failure::Unreadable("neither result nor error".to_owned())),
+        }
+    }
+
+    fn refused(&self, refusal: &Refusal) -> Failure {
+        let message = self.node.redact(&refusal.message);
+        if refusal.code == REVERTED || message.to_lowercase().contains("revert") {
+            return Failure::Reverted(message);
+        }
+        Failure::Refused {
+            code: refusal.code,
+            message,
+        }
+    }
+
+    /// Some providers put refusals of the call behind a status; others only have the status.
+    fn refused_by_status(&self, status: StatusCode, body: &Bytes) -> Failure {
+        match serde_json::from_slice::<Envelope<serde_json::Value>>(body) {
+            Ok(Envelope {
+                error: Some(refusal), ..
+            }) if status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS => self.refused(&refusal),
+            _ => Failure::Status(status.as_u16()),
+        }
+    }
+}
+
+/// Reads a body up to the cap.
+async fn read(mut response: Response) -> Result<Bytes, Failure> {
+    let mut body = Vec::new();
+    loop {
+        match response.chunk().await {
+            Err(_) => return Err(Failure::Transport("the answer broke off")),
+            Ok(None) => return Ok(body.into()),
+            Ok(Some(chunk)) if body.len() + chunk.len() > ANSWER_BYTES_MAX => return Err(Failure::TooLarge),
+            Ok(Some(chunk)) => body.extend_from_slice(&chunk),
+        }
+    }
+}
+
+async fn parse<T: DeserializeOwned + Send + 'static>(body: Bytes) -> Result<T, Failure> {
+    let parsed = if body.len() < PARSE_APART_BYTES {
+        serde_json::from_slice(&body)
+    } else {
+        tokio::task::spawn_blocking(move || serde_json::from_slice(&body))
+            .await
+            .map_err(|_| Failure::Unreadable("the parser stopped".to_owned()))?
+    };
+    // The parser's text may quote the answer; its kind and place are enough.
+    parsed.map_err(|error| Failure::Unreadable(format!("{:?} error at column {}", error.classify(), error.column())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_the_url_do_not_survive_in_texts() {
+        let url: Url = "https://user:pass-word-1@rpc.example.com/v3/0123456789abcdef?apikey=fedcba9876543210"
+            .parse()
+            .unwrap();
+        crate::adapters::install_tls();
+        let node = Node::new(0, Network::Base, 8_453, url, Client::builder().build().unwrap());
+        let said = node.redact("bad key 0123456789abcdef / fedcba9876543210 / pass-word-1 at rpc.example.com");
+        assert_eq!(said, "bad key … / … / … at …");
+        assert_eq!(node.redact(&"x".repeat(1_000)).len(), MESSAGE_LENGTH_MAX);
+    }
+
+    #[test]
+    fn limits_of_providers_are_told_from_other_refusals() {
+        let refused = |code, message: &str| Failure::Refused {
+            code,
+            message: message.to_owned(),
+        };
+        for (failure, expected) in [
+            (
+                refused(-32_602, "query returned more than 10000 results"),
+                Some(Narrower::Limit),
+            ),
+            (
+                refused(-32_000, "exceed maximum block range: 5000"),
+                Some(Narrower::Limit),
+            ),
+            (
+                refused(-32_602, "range 20000 exceeds limit of 10000"),
+                Some(Narrower::Limit),
+            ),
+            (refused(-32_005, "rate limited"), Some(Narrower::Unclear)),
+            (refused(-32_601, "no such method"), None),
+            (Failure::Status(413), Some(Narrower::Limit)),
+            (Failure::Status(500), None),
+            (Failure::Slow, Some(Narrower::Slow)),
+        ] {
+            assert_eq!(failure.narrower(), expected, "{failure}");
+        }
+    }
+}
