@@ -3,7 +3,6 @@
 pub mod client_ids;
 pub mod currencies;
 pub mod payments;
-mod request_view;
 pub mod requests;
 
 /// Groups of the platform document, in the order in which an integrator meets them.

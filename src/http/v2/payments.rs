@@ -281,7 +281,7 @@ impl Payments {
         let payments = page
             .payments
             .into_iter()
-            .map(|(record, request)| super::request_view::found_payment(&ctx, &record, request))
+            .map(|(record, request)| super::requests::found_payment(&ctx, &record, request))
             .collect();
         Ok(Json(PaymentSearchResult { payments, pagination }))
     }

@@ -1,8 +1,8 @@
 //! Requests and payments as clients see them.
 
 use super::{
-    payments::{Fee, FeeStage, Payment, PaymentRequestSummary},
-    requests::{
+    super::payments::{Fee, FeeStage, Payment, PaymentRequestSummary},
+    bodies::{
         ConversionBreakdown, ConvertedPayment, FeeType, PaymentRateSource, RateSource, RequestFee, RequestStatusView,
     },
 };
@@ -97,7 +97,7 @@ pub(super) async fn view(ctx: &Ctx, detail: RequestDetail) -> RequestStatusView 
 }
 
 /// A payment that a search found.
-pub(super) fn found_payment(ctx: &Ctx, record: &PaymentRecord, request: RequestSummary) -> Payment {
+pub(in crate::http::v2) fn found_payment(ctx: &Ctx, record: &PaymentRecord, request: RequestSummary) -> Payment {
     let summary = PaymentRequestSummary {
         request_id: request.request_id,
         payment_reference: request.reference.to_string(),
