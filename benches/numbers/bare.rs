@@ -52,6 +52,7 @@ struct Created {
 
 struct Bare {
     pool: PgPool,
+    ids: SystemIds,
     platform_id: String,
 }
 
@@ -66,9 +67,11 @@ pub(crate) fn serve(port: u16, database_url: Option<&str>) -> anyhow::Result<()>
                 .connect(url)
                 .await
                 .context("no database")?;
+            let ids = SystemIds::new(Arc::new(SystemClock));
             let bare = Bare {
                 pool,
-                platform_id: SystemIds.ulid(),
+                platform_id: ids.ulid(),
+                ids,
             };
             router = router.merge(
                 Router::new()
@@ -87,16 +90,16 @@ async fn create(
     Json(input): Json<NewRequest>,
 ) -> Result<(StatusCode, Json<Created>), StatusCode> {
     let created = Created {
-        payment_reference: format!("0x{}", hex::encode(random::<8>(&SystemIds))),
-        request_id: format!("01{}", hex::encode(random::<32>(&SystemIds))),
+        payment_reference: format!("0x{}", hex::encode(random::<8>(&bare.ids))),
+        request_id: format!("01{}", hex::encode(random::<32>(&bare.ids))),
     };
     let inserted = sqlx::query(INSERT)
-        .bind(SystemIds.ulid())
+        .bind(bare.ids.ulid())
         .bind(&bare.platform_id)
         .bind(&created.request_id)
-        .bind(hex::encode(random::<8>(&SystemIds)))
+        .bind(hex::encode(random::<8>(&bare.ids)))
         .bind(&created.payment_reference)
-        .bind(format!("0x{}", hex::encode(random::<32>(&SystemIds))))
+        .bind(format!("0x{}", hex::encode(random::<32>(&bare.ids))))
         .bind(input.payee)
         .bind(input.amount)
         .bind(input.invoice_currency)
