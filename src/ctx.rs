@@ -42,6 +42,8 @@ pub struct Rules {
     pub processor_crypto: String,
     /// `paymentProcessor` of fiat payments.
     pub processor_fiat: String,
+    /// Whether confirmed and partial payments are told to their client ID and secure payment a second time.
+    pub scoped_variants: bool,
     /// Spending limit of a conversion above the current rate, in basis points.
     pub conversion_slippage_basis_points: u16,
     /// Own origin, which pages of the service call from.

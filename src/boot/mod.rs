@@ -77,6 +77,7 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
         header_prefix: settings.webhooks.header_prefix.clone(),
         processor_crypto: settings.brand.processor_crypto.clone(),
         processor_fiat: settings.brand.processor_fiat.clone(),
+        scoped_variants: settings.webhooks.scoped_variants,
         conversion_slippage_basis_points: settings.conversion.slippage_basis_points,
         own_origin: origin_of(&settings.public_url()),
         trusts_own_origin: !settings.http.production,

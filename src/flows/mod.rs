@@ -74,10 +74,12 @@ impl From<ChainError> for FlowError {
 /// The body is rendered here, once; what is signed and sent later are these bytes. An event that was already told is
 /// left alone. Source: reliability rules §0.1, A.5; decisions D21.
 pub async fn publish(ctx: &Ctx, tx: &Tx, event: &Event) -> Result<(), StoreError> {
-    let names = payloads::Names {
-        processor_crypto: ctx.rules.processor_crypto.clone(),
+    let (platform, client) = match event.audience() {
+        Audience::Platform { platform, client } => (platform, client),
+        Audience::PlatformOnly { platform } => (platform, None),
+        // Orchestrators have no endpoints here, so there is nobody to tell.
+        Audience::Orchestrator { .. } => return Ok(()),
     };
-    let Audience::Platform { platform, client } = event.audience();
     let now = ctx.clock.now();
     let id = EventId(ctx.ids.ulid());
     let is_new = store::outbox::insert_event(
@@ -89,7 +91,7 @@ pub async fn publish(ctx: &Ctx, tx: &Tx, event: &Event) -> Result<(), StoreError
             kind: event.kind().to_owned(),
             deduplication_key: event.deduplication_key(),
             request_id: event.request_id().map(str::to_owned),
-            body: payloads::body(event, &ctx.catalogue, &names),
+            body: payloads::body(event, &ctx.catalogue, &names(ctx)),
             now,
         },
     )
@@ -112,10 +114,14 @@ pub async fn publish(ctx: &Ctx, tx: &Tx, event: &Event) -> Result<(), StoreError
     store::outbox::insert_deliveries(tx, &deliveries).await
 }
 
+fn names(ctx: &Ctx) -> payloads::Names {
+    payloads::Names {
+        processor_crypto: ctx.rules.processor_crypto.clone(),
+        processor_fiat: ctx.rules.processor_fiat.clone(),
+    }
+}
+
 /// A sample body of an event kind, for test deliveries.
 pub fn sample_body(ctx: &Ctx, kind: &str) -> FlowResult<String> {
-    let names = payloads::Names {
-        processor_crypto: ctx.rules.processor_crypto.clone(),
-    };
-    payloads::sample(kind, &names).ok_or_else(|| FlowError::Faulted(Fault(anyhow::anyhow!("no sample of {kind}"))))
+    payloads::sample(kind, &names(ctx)).ok_or_else(|| FlowError::Faulted(Fault(anyhow::anyhow!("no sample of {kind}"))))
 }

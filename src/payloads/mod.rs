@@ -1,25 +1,46 @@
 //! Bodies of webhooks: what each event says, rendered once, stored, signed and sent unchanged.
 
+pub mod orchestrators;
+pub mod payers;
 pub mod payments;
+mod placeholders;
+pub mod progress;
 mod render;
+pub mod secure_payments;
 
 pub use render::{normalise, render};
 
-use crate::domain::{currency::Catalogue, event::Event};
-use payments::{PaymentConfirmed, PaymentPartial};
+use crate::domain::{
+    currency::Catalogue,
+    event::{Event, ForeignJson},
+    request::Request,
+};
+use chrono::{DateTime, SecondsFormat, Utc};
+use orchestrators::{ClientIdLinkedBody, KytScreeningCompleted};
+use payers::{ComplianceUpdatedBody, PaymentDetailUpdatedBody};
+use payments::{
+    PaymentConfirmed, PaymentConfirmedCheckout, PaymentConfirmedClientId, PaymentPartial, PaymentPartialCheckout,
+    PaymentPartialClientId,
+};
+use progress::{PaymentFailedBody, PaymentProcessingBody, PaymentRefundedBody, RequestRecurringBody};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
+use secure_payments::{SecurePaymentAccessRejected, SecurePaymentUserEvent};
+use serde_json::{Map, Value};
 
 /// Names in bodies that an operator can choose. Source: decisions D11.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Names {
     /// `paymentProcessor` of payments that stay on chain.
     pub processor_crypto: String,
+    /// `paymentProcessor` of payments that end in a bank account.
+    pub processor_fiat: String,
 }
 
 impl Default for Names {
     fn default() -> Self {
         Self {
             processor_crypto: "service-network".to_owned(),
+            processor_fiat: "service-tech".to_owned(),
         }
     }
 }
@@ -41,7 +62,7 @@ pub struct Kind {
 }
 
 /// Every kind, in the order of the document.
-pub const KINDS: [Kind; 2] = [
+pub const KINDS: [Kind; 16] = [
     Kind {
         name: "payment.confirmed",
         component: "PaymentConfirmed",
@@ -51,7 +72,8 @@ pub const KINDS: [Kind; 2] = [
         sample: |names| {
             render(&PaymentConfirmed {
                 event: "payment.confirmed",
-                payment: payments::sample(names),
+                payment: payments::whole_sample(names),
+                creator: payments::creator_sample(),
             })
         },
     },
@@ -62,23 +84,165 @@ pub const KINDS: [Kind; 2] = [
         description: "A payment is final, but the total is still below the expected amount. More payments may follow.",
         schema: PaymentPartial::json_schema,
         sample: |names| {
-            let payment = payments::sample(names);
             render(&PaymentPartial {
                 event: "payment.partial",
-                payment: payments::PaymentBody {
-                    amount: "40".to_owned(),
-                    total_amount_paid: "40".to_owned(),
-                    ..payment
-                },
+                payment: payments::part_sample(names),
+                creator: payments::creator_sample(),
             })
         },
+    },
+    Kind {
+        name: "payment.failed",
+        component: "PaymentFailed",
+        summary: "A payment could not be executed",
+        description: "A recurring execution, a crosschain payment, a payout to a bank account or a payment of a smart account failed. The member subStatus holds the reason.",
+        schema: PaymentFailedBody::json_schema,
+        sample: |names| render(&progress::failed_sample(names)),
+    },
+    Kind {
+        name: "payment.refunded",
+        component: "PaymentRefunded",
+        summary: "A payment went back to the payer",
+        description: "The payment could not be completed and the payer has the money again. Do not deliver, or take back.",
+        schema: PaymentRefundedBody::json_schema,
+        sample: |names| render(&progress::refunded_sample(names)),
+    },
+    Kind {
+        name: "payment.processing",
+        component: "PaymentProcessing",
+        summary: "A payout to a bank account moved on",
+        description: "Sent for every state of the payout. Once the bank has the money, payment.confirmed follows; when it bounces, payment.failed.",
+        schema: PaymentProcessingBody::json_schema,
+        sample: |names| render(&progress::processing_sample(names)),
+    },
+    Kind {
+        name: "request.recurring",
+        component: "RequestRecurring",
+        summary: "A recurring request generated the next one",
+        description: "The new request has its own id and reference; the one that repeats is named beside it.",
+        schema: RequestRecurringBody::json_schema,
+        sample: |names| render(&progress::recurring_sample(names)),
+    },
+    Kind {
+        name: "compliance.updated",
+        component: "ComplianceUpdated",
+        summary: "Identity or agreement of a payer changed",
+        description: "Sent to platform-wide endpoints only. A payer who is compliant can pay to a bank account.",
+        schema: ComplianceUpdatedBody::json_schema,
+        sample: |_| render(&payers::compliance_sample()),
+    },
+    Kind {
+        name: "payment_detail.updated",
+        component: "PaymentDetailUpdated",
+        summary: "The verification of a bank account moved on",
+        description: "Sent to platform-wide endpoints only. Only approved accounts can be paid out to.",
+        schema: PaymentDetailUpdatedBody::json_schema,
+        sample: |_| render(&payers::payment_detail_sample()),
+    },
+    Kind {
+        name: "secure_payment.user_event",
+        component: "SecurePaymentUserEvent",
+        summary: "A payer took a step on the payment page",
+        description: "Told by the browser as well as it can: its absence proves nothing, and only payment.confirmed tells that money arrived.",
+        schema: SecurePaymentUserEvent::json_schema,
+        sample: |_| render(&secure_payments::user_event_sample()),
+    },
+    Kind {
+        name: "secure_payment.access_rejected",
+        component: "SecurePaymentAccessRejected",
+        summary: "A wallet that may not pay tried to",
+        description: "The wallet is not among the allowed payers. Further attempts of the same wallet at the same payment are kept back for 10 minutes, unless no endpoint took the event.",
+        schema: SecurePaymentAccessRejected::json_schema,
+        sample: |_| render(&secure_payments::access_rejected_sample()),
+    },
+    Kind {
+        name: "payment.confirmed.client_id",
+        component: "PaymentConfirmedClientId",
+        summary: "A request of a client ID is paid",
+        description: "A further event besides payment.confirmed, for requests that a client ID created. Only when the service is set to send scoped variants.",
+        schema: PaymentConfirmedClientId::json_schema,
+        sample: |names| {
+            render(&PaymentConfirmedClientId {
+                event: "payment.confirmed.client_id",
+                payment: payments::whole_sample(names),
+                scope: payments::client_id_sample(),
+            })
+        },
+    },
+    Kind {
+        name: "payment.partial.client_id",
+        component: "PaymentPartialClientId",
+        summary: "A part of a request of a client ID is paid",
+        description: "A further event besides payment.partial, for requests that a client ID created. Only when the service is set to send scoped variants.",
+        schema: PaymentPartialClientId::json_schema,
+        sample: |names| {
+            render(&PaymentPartialClientId {
+                event: "payment.partial.client_id",
+                payment: payments::part_sample(names),
+                scope: payments::client_id_sample(),
+            })
+        },
+    },
+    Kind {
+        name: "payment.confirmed.checkout",
+        component: "PaymentConfirmedCheckout",
+        summary: "A request of a secure payment is paid",
+        description: "A further event besides payment.confirmed, for requests that a secure payment created. Only when the service is set to send scoped variants.",
+        schema: PaymentConfirmedCheckout::json_schema,
+        sample: |names| {
+            render(&PaymentConfirmedCheckout {
+                event: "payment.confirmed.checkout",
+                payment: payments::whole_sample(names),
+                scope: payments::checkout_sample(),
+            })
+        },
+    },
+    Kind {
+        name: "payment.partial.checkout",
+        component: "PaymentPartialCheckout",
+        summary: "A part of a request of a secure payment is paid",
+        description: "A further event besides payment.partial, for requests that a secure payment created. Only when the service is set to send scoped variants.",
+        schema: PaymentPartialCheckout::json_schema,
+        sample: |names| {
+            render(&PaymentPartialCheckout {
+                event: "payment.partial.checkout",
+                payment: payments::part_sample(names),
+                scope: payments::checkout_sample(),
+            })
+        },
+    },
+    Kind {
+        name: "client_id.linked",
+        component: "ClientIdLinked",
+        summary: "A platform finished its onboarding",
+        description: "For orchestrators. The platform followed a link intent to its end; find it by intentId or externalId and store clientId. Not sent when a client ID is linked directly.",
+        schema: ClientIdLinkedBody::json_schema,
+        sample: |_| render(&orchestrators::linked_sample()),
+    },
+    Kind {
+        name: "kyt.screening.completed",
+        component: "KytScreeningCompleted",
+        summary: "A wallet was screened",
+        description: "For orchestrators. The screening of a wallet came to a result; an error of the provider is none.",
+        schema: KytScreeningCompleted::json_schema,
+        sample: |_| render(&orchestrators::screening_sample()),
     },
 ];
 
 /// The body of an event: the bytes that are stored, signed and sent.
 pub fn body(event: &Event, catalogue: &Catalogue, names: &Names) -> String {
     match event {
-        Event::PaymentReceived(received) => payments::body(received, catalogue, names),
+        Event::PaymentReceived(facts) => payments::body(facts, catalogue, names),
+        Event::PaymentFailed(facts) => render(&progress::failed(facts, names)),
+        Event::PaymentRefunded(facts) => render(&progress::refunded(facts, catalogue, names)),
+        Event::PaymentProcessing(facts) => render(&progress::processing(facts, names)),
+        Event::RequestRecurring(facts) => render(&progress::recurring(facts, names)),
+        Event::ComplianceUpdated(facts) => render(&payers::compliance(facts)),
+        Event::PaymentDetailUpdated(facts) => render(&payers::payment_detail(facts)),
+        Event::PayerStep(facts) => render(&secure_payments::user_event(facts)),
+        Event::AccessRejected(facts) => render(&secure_payments::access_rejected(facts)),
+        Event::ClientIdLinked(facts) => render(&orchestrators::linked(facts)),
+        Event::ScreeningCompleted(facts) => render(&orchestrators::screening(facts)),
     }
 }
 
@@ -90,173 +254,31 @@ pub fn sample(kind: &str, names: &Names) -> Option<String> {
         .map(|known| (known.sample)(names))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::domain::{
-        address::Address,
-        amount::Amount,
-        currency::{Currency, CurrencyKind},
-        event::PaymentReceived,
-        ids::{PlatformId, RequestId, RequestRowId},
-        network::Network,
-        payment::{Observation, ObservedConversion, PaymentKind, ProvenTransfer, Settled},
-        reference::PaymentReference,
-        request::{CustomerInfo, Request, RequestStatus, Settlement},
-    };
-    use alloy::primitives::{B256, U256};
-    use chrono::DateTime;
-    use serde_json::Value;
-    use std::collections::HashMap;
-
-    fn currency(id: &str, symbol: &str, decimals: u8, network: Option<Network>) -> Currency {
-        Currency {
-            id: id.to_owned(),
-            aliases: Vec::new(),
-            name: symbol.to_owned(),
-            symbol: symbol.to_owned(),
-            decimals,
-            address: String::new(),
-            network,
-            kind: network.map_or(CurrencyKind::Fiat, |_| CurrencyKind::Erc20),
-            hash: String::new(),
-            conversion_paths: HashMap::new(),
-        }
-    }
-
-    fn received(invoice: &str, settlement: Settlement) -> (Event, Catalogue) {
-        let catalogue = Catalogue::new(
-            vec![
-                currency("USD", "USD", 2, None),
-                currency("USDC-base", "USDC", 6, Some(Network::Base)),
-            ],
-            HashMap::new(),
-            [Network::Base].into(),
-        );
-        let wallet = Address::parse("0xb07D2398d2004378cad234DA0EF14f1c94A530e4").unwrap();
-        let is_fiat = invoice == "USD";
-        let units = U256::from(100_515_077_u64);
-        let credited = if is_fiat { U256::from(10_050_000_000_u64) } else { units };
-        let request = Request {
-            row: RequestRowId(String::new()),
-            platform: PlatformId(String::new()),
-            client: None,
-            client_id: Some("cli_1".to_owned()),
-            origin: None,
-            id: RequestId("01ab".to_owned()),
-            salt: String::new(),
-            reference: PaymentReference([1; 8]),
-            kind: PaymentKind::Direct,
-            status: RequestStatus::Paid,
-            network: Network::Base,
-            payee: wallet,
-            payer: None,
-            amount: Amount::parse("100.5").unwrap(),
-            invoice_currency: invoice.to_owned(),
-            payment_currency: "USDC-base".to_owned(),
-            token: Some(wallet),
-            expected: if is_fiat { credited } else { U256::from(100_500_000_u64) },
-            credited,
-            payment_count: 1,
-            tx_hash: None,
-            merchant_reference: Some("order \u{2028} \"1\"".to_owned()),
-            customer: Some(CustomerInfo {
-                first_name: Some("Ada".to_owned()),
-                ..CustomerInfo::default()
-            }),
-            recurrence: None,
-            is_recurrence_stopped: false,
-            original_request_id: None,
-            original_request_reference: None,
-            is_crypto_to_fiat: false,
-            is_listening: false,
-            created_at: DateTime::UNIX_EPOCH,
-        };
-        let observed = Observation {
-            network: Network::Base,
-            tx_hash: B256::repeat_byte(7),
-            ordinal: 0,
-            block_number: 1,
-            block_hash: B256::ZERO,
-            log_index: 0,
-            proxy: wallet,
-            reference_topic: B256::ZERO,
-            token: Some(wallet),
-            payee: wallet,
-            units,
-            fee_units: U256::from(250_000),
-            fee_address: Some(wallet),
-            conversion: is_fiat.then_some(ObservedConversion {
-                invoice_units: credited,
-                invoice_fee_units: U256::ZERO,
-                currency: wallet,
-                max_rate_timespan_s: 0,
-            }),
-        };
-        let payment = Settled {
-            observed,
-            proven: ProvenTransfer {
-                received_units: units,
-                payer: Some(wallet),
-                payer_eoa: None,
-            },
-            credited,
-            at: DateTime::from_timestamp_millis(1_900_000_000_123).unwrap(),
-        };
-        let event = Event::PaymentReceived(Box::new(PaymentReceived {
-            settlement,
-            request,
-            payment,
-        }));
-        (event, catalogue)
-    }
-
-    #[test]
-    fn a_confirmed_payment_tells_every_member_of_the_contract() {
-        let (event, catalogue) = received("USDC-base", Settlement::Confirmed);
-        let text = body(&event, &catalogue, &Names::default());
-        assert!(text.starts_with(r#"{"event":"payment.confirmed","requestId":"01ab","requestID":"01ab","#));
-        let body: Value = serde_json::from_str(&text).unwrap();
-        assert_eq!(body["amount"], "100.515077");
-        assert_eq!(body["totalAmountPaid"], "100.515077");
-        assert_eq!(body["expectedAmount"], "100.5");
-        assert_eq!(body["excessAmount"], "0.015077");
-        assert_eq!(body["timestamp"], "2030-03-17T17:46:40.123Z");
-        assert_eq!(body["network"], "base");
-        assert_eq!(body["currency"], "USDC");
-        assert_eq!(body["payerEoaAddress"], Value::Null);
-        assert_eq!(body["subStatus"], "");
-        assert_eq!(body["paymentProcessor"], "service-network");
-        assert_eq!(body["fees"][0]["amount"], "0.25");
-        assert_eq!(body["clientId"], "cli_1");
-        assert_eq!(body["customerInfo"]["firstName"], "Ada");
-        assert_eq!(body["reference"], "order \u{2028} \"1\"");
-        assert!(body.get("origin").is_none());
-        assert!(body.get("conversionRate").is_none());
-        assert_eq!(text, normalise(body).to_string());
-    }
-
-    #[test]
-    fn a_converted_payment_tells_both_sides() {
-        let (event, catalogue) = received("USD", Settlement::Partial);
-        let body: Value = serde_json::from_str(&body(&event, &catalogue, &Names::default())).unwrap();
-        assert_eq!(body["event"], "payment.partial");
-        assert_eq!(body["currency"], "USD");
-        assert_eq!(body["paymentCurrency"], "USDC");
-        assert_eq!(body["amount"], "100.5");
-        assert_eq!(body["convertedAmountSource"], "100.5");
-        assert_eq!(body["convertedAmountDestination"], "100.515077");
-        assert_eq!(body["conversionRate"], "0.99985");
-        assert_eq!(body["rateProvider"], "chainlink");
-        assert!(body.get("excessAmount").is_none());
-    }
-
-    #[test]
-    fn every_kind_that_clients_receive_has_a_sample() {
-        for kind in crate::domain::event::CLIENT_KINDS {
-            let body: Value = serde_json::from_str(&sample(kind, &Names::default()).unwrap()).unwrap();
-            assert_eq!(body["event"], kind);
-        }
-        assert_eq!(sample("payment.unknown", &Names::default()), None);
-    }
+/// Time as bodies write it.
+fn timestamp(at: DateTime<Utc>) -> String {
+    at.to_rfc3339_opts(SecondsFormat::Millis, true)
 }
+
+/// `paymentProcessor` of a request.
+fn processor(request: &Request, names: &Names) -> String {
+    let name = match request.is_crypto_to_fiat {
+        true => &names.processor_fiat,
+        false => &names.processor_crypto,
+    };
+    name.clone()
+}
+
+/// Text of somebody else, no longer than the document promises.
+fn clipped(text: &str, length_max: usize) -> String {
+    text.chars().take(length_max).collect()
+}
+
+/// The object that somebody else wrote; what is no object is passed on as its one member `text`, so nothing is lost.
+///
+/// It is rewritten for JavaScript together with the body that holds it.
+fn foreign(json: &ForeignJson) -> Map<String, Value> {
+    serde_json::from_str(&json.0).unwrap_or_else(|_| Map::from_iter([("text".to_owned(), json.0.clone().into())]))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,15 +1,14 @@
 //! Bodies of the payment events.
 
-use super::Names;
+use super::{Names, placeholders as sample, processor, progress::EventRecurringPayment, timestamp};
 use crate::domain::{
     amount::format_units,
     currency::{Catalogue, Currency},
-    event::PaymentReceived,
-    network::Family,
+    event::{ChainTransaction, OffRampStatus, PaymentReceived, Variant},
+    network::Network,
     request::{CustomerInfo, Request, Settlement},
 };
 use alloy::primitives::{U256, U512};
-use chrono::SecondsFormat;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -25,6 +24,9 @@ pub struct PaymentConfirmed {
     /// Facts of the payment.
     #[serde(flatten)]
     pub payment: PaymentBody,
+    /// Who created the request.
+    #[serde(flatten)]
+    pub creator: Creator,
 }
 
 /// A part of the expected amount has arrived and is final.
@@ -36,33 +38,133 @@ pub struct PaymentPartial {
     /// Facts of the payment.
     #[serde(flatten)]
     pub payment: PaymentBody,
+    /// Who created the request.
+    #[serde(flatten)]
+    pub creator: Creator,
 }
 
-/// What both payment events tell.
+/// The twin of `payment.confirmed` for a client ID.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct PaymentConfirmedClientId {
+    /// Name of the event.
+    #[schemars(extend("enum" = ["payment.confirmed.client_id"], "examples" = ["payment.confirmed.client_id"]))]
+    pub event: &'static str,
+    /// Facts of the payment.
+    #[serde(flatten)]
+    pub payment: PaymentBody,
+    /// Who created the request.
+    #[serde(flatten)]
+    pub scope: ClientIdScope,
+}
+
+/// The twin of `payment.partial` for a client ID.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct PaymentPartialClientId {
+    /// Name of the event.
+    #[schemars(extend("enum" = ["payment.partial.client_id"], "examples" = ["payment.partial.client_id"]))]
+    pub event: &'static str,
+    /// Facts of the payment.
+    #[serde(flatten)]
+    pub payment: PaymentBody,
+    /// Who created the request.
+    #[serde(flatten)]
+    pub scope: ClientIdScope,
+}
+
+/// The twin of `payment.confirmed` for a secure payment.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct PaymentConfirmedCheckout {
+    /// Name of the event.
+    #[schemars(extend("enum" = ["payment.confirmed.checkout"], "examples" = ["payment.confirmed.checkout"]))]
+    pub event: &'static str,
+    /// Facts of the payment.
+    #[serde(flatten)]
+    pub payment: PaymentBody,
+    /// Secure payment that the request was created through.
+    #[serde(flatten)]
+    pub scope: CheckoutScope,
+}
+
+/// The twin of `payment.partial` for a secure payment.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct PaymentPartialCheckout {
+    /// Name of the event.
+    #[schemars(extend("enum" = ["payment.partial.checkout"], "examples" = ["payment.partial.checkout"]))]
+    pub event: &'static str,
+    /// Facts of the payment.
+    #[serde(flatten)]
+    pub payment: PaymentBody,
+    /// Secure payment that the request was created through.
+    #[serde(flatten)]
+    pub scope: CheckoutScope,
+}
+
+/// Who created the request, where that may be nobody in particular.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Creator {
+    /// Client ID that created the request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(max = 64), extend("examples" = [sample::CLIENT_ID]))]
+    pub client_id: Option<String>,
+    /// Page that created the request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(max = 2048), extend("examples" = [sample::ORIGIN]))]
+    pub origin: Option<String>,
+}
+
+/// Who created the request, where that is a client ID.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ClientIdScope {
+    /// Client ID that created the request.
+    #[schemars(length(max = 64), extend("examples" = [sample::CLIENT_ID]))]
+    pub client_id: String,
+    /// Page that created the request; null when it was no page.
+    #[schemars(length(max = 2048), extend("examples" = [sample::ORIGIN]))]
+    pub origin: Option<String>,
+}
+
+/// Secure payment that the request was created through.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CheckoutScope {
+    /// Token of the secure payment.
+    #[schemars(length(max = 64), extend("examples" = [sample::SECURE_PAYMENT_TOKEN]))]
+    pub secure_payment_token: String,
+    /// Client ID that created the secure payment; null when an API key did.
+    #[schemars(length(max = 64), extend("examples" = [sample::CLIENT_ID]))]
+    pub client_id: Option<String>,
+    /// Page that created the secure payment; null when it was no page.
+    #[schemars(length(max = 2048), extend("examples" = [sample::ORIGIN]))]
+    pub origin: Option<String>,
+}
+
+/// What all payment events tell.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PaymentBody {
     /// The request that was paid.
     #[schemars(
         length(max = 66),
-        extend("examples" = ["01e273ecc29d4b526df3a0f1f05ffc59372af8752c2b678096e49ac270416a7cdb"])
+        extend("examples" = [sample::REQUEST_ID])
     )]
     pub request_id: String,
     /// The same value as requestId, under the older name.
     #[serde(rename = "requestID")]
     #[schemars(
         length(max = 66),
-        extend("examples" = ["01e273ecc29d4b526df3a0f1f05ffc59372af8752c2b678096e49ac270416a7cdb"])
+        extend("examples" = [sample::REQUEST_ID])
     )]
     pub request_id_upper: String,
     /// Reference that the payment carried on chain.
-    #[schemars(length(max = 18), extend("examples" = ["0x9a3f5c1e7b2d4860"]))]
+    #[schemars(length(max = 18), extend("examples" = [sample::REFERENCE]))]
     pub payment_reference: String,
     /// Page of a public explorer that shows the transaction.
     #[schemars(
         length(max = 2048),
         extend("format" = "uri", "examples" = [
-            "https://basescan.org/tx/0x8f4e1b2a7c6d5e9f0a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f6071"
+            Network::Base.explorer_url(sample::TX_HASH)
         ])
     )]
     pub explorer: String,
@@ -76,19 +178,19 @@ pub struct PaymentBody {
     #[schemars(length(max = 108), extend("examples" = ["100.5"]))]
     pub expected_amount: String,
     /// Time of the block that holds the payment.
-    #[schemars(length(max = 24), extend("format" = "date-time", "examples" = ["2030-01-31T12:00:00.000Z"]))]
+    #[schemars(length(max = 24), extend("format" = "date-time", "examples" = [sample::TIME]))]
     pub timestamp: String,
     /// Transaction of the payment.
     #[schemars(
         length(max = 66),
-        extend("examples" = ["0x8f4e1b2a7c6d5e9f0a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f6071"])
+        extend("examples" = [sample::TX_HASH])
     )]
     pub tx_hash: String,
     /// Wallet that the money came from; null when the chain does not tell.
-    #[schemars(length(max = 42), extend("examples" = ["0x7eB023BFbAeE228de6DC5B92D0BeEB1eDb1Fd567"]))]
+    #[schemars(length(max = 42), extend("examples" = [sample::PAYER]))]
     pub payer_address: Option<String>,
     /// Account of the person who paid; differs from payerAddress when a smart account paid, null when unknown.
-    #[schemars(length(max = 42), extend("examples" = ["0x7eB023BFbAeE228de6DC5B92D0BeEB1eDb1Fd567"]))]
+    #[schemars(length(max = 42), extend("examples" = [sample::PAYER]))]
     pub payer_eoa_address: Option<String>,
     /// Network of the payment.
     #[schemars(length(max = 32), extend("examples" = ["base"]))]
@@ -111,17 +213,9 @@ pub struct PaymentBody {
     /// Fees that were paid with it.
     #[schemars(length(max = 16))]
     pub fees: Vec<EventFee>,
-    /// Client ID that created the request.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String", length(max = 64), extend("examples" = ["cli_abcdefghijklmnopqrstuvwxyz0123"]))]
-    pub client_id: Option<String>,
-    /// Page that created the request.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String", length(max = 2048), extend("examples" = ["https://shop.example.com"]))]
-    pub origin: Option<String>,
     /// Wallet that was paid.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String", length(max = 42), extend("examples" = ["0xb07D2398d2004378cad234DA0EF14f1c94A530e4"]))]
+    #[schemars(with = "String", length(max = 42), extend("examples" = [sample::PAYEE]))]
     pub payee: Option<String>,
     /// Customer, as given when the request was created.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -131,6 +225,10 @@ pub struct PaymentBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(max = 255), extend("examples" = ["order-1042"]))]
     pub reference: Option<String>,
+    /// The recurring payment that executed this one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "EventRecurringPayment")]
+    pub recurring_payment: Option<EventRecurringPayment>,
     /// Units of the invoice currency for one unit of the payment currency, when the payment was converted.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(max = 108), extend("examples" = ["0.99985"]))]
@@ -235,15 +333,53 @@ impl From<&CustomerInfo> for EventCustomer {
 
 /// The body of a payment event.
 pub(super) fn body(received: &PaymentReceived, catalogue: &Catalogue, names: &Names) -> String {
+    let event = received.kind();
     let payment = facts(received, catalogue, names);
-    match received.settlement {
-        Settlement::Confirmed => super::render(&PaymentConfirmed {
-            event: "payment.confirmed",
+    let request = &received.request;
+    let creator = Creator {
+        client_id: request.client_id.clone(),
+        origin: request.origin.clone(),
+    };
+    // A twin is made only for a payment that has what it is named after, so the texts below are never empty.
+    let client_id_scope = || ClientIdScope {
+        client_id: request.client_id.clone().unwrap_or_default(),
+        origin: request.origin.clone(),
+    };
+    let checkout_scope = || CheckoutScope {
+        secure_payment_token: received.secure_payment_token.clone().unwrap_or_default(),
+        client_id: request.client_id.clone(),
+        origin: request.origin.clone(),
+    };
+    match (received.settlement, received.variant) {
+        (Settlement::Confirmed, Variant::Plain) => super::render(&PaymentConfirmed {
+            event,
             payment,
+            creator,
         }),
-        Settlement::Partial => super::render(&PaymentPartial {
-            event: "payment.partial",
+        (Settlement::Partial, Variant::Plain) => super::render(&PaymentPartial {
+            event,
             payment,
+            creator,
+        }),
+        (Settlement::Confirmed, Variant::ClientId) => super::render(&PaymentConfirmedClientId {
+            event,
+            payment,
+            scope: client_id_scope(),
+        }),
+        (Settlement::Partial, Variant::ClientId) => super::render(&PaymentPartialClientId {
+            event,
+            payment,
+            scope: client_id_scope(),
+        }),
+        (Settlement::Confirmed, Variant::Checkout) => super::render(&PaymentConfirmedCheckout {
+            event,
+            payment,
+            scope: checkout_scope(),
+        }),
+        (Settlement::Partial, Variant::Checkout) => super::render(&PaymentPartialCheckout {
+            event,
+            payment,
+            scope: checkout_scope(),
         }),
     }
 }
@@ -253,10 +389,9 @@ fn facts(received: &PaymentReceived, catalogue: &Catalogue, names: &Names) -> Pa
     let (observed, proven) = (&payment.observed, &payment.proven);
     let invoice = catalogue.find(&request.invoice_currency);
     let paid_in = catalogue.find(&request.payment_currency);
-    let tx_hash = observed.tx_hash.to_string();
-    let explored = match observed.network.family() {
-        Family::Evm => tx_hash.as_str(),
-        Family::Tron => tx_hash.trim_start_matches("0x"),
+    let transaction = ChainTransaction {
+        network: observed.network,
+        hash: observed.tx_hash.to_string(),
     };
     let paid_decimals = paid_in.map_or(0, |currency| currency.decimals);
     let settled_decimals = paid_in.map_or(0, |currency| request.settlement_decimals(currency));
@@ -266,26 +401,28 @@ fn facts(received: &PaymentReceived, catalogue: &Catalogue, names: &Names) -> Pa
         request_id: request.id.to_string(),
         request_id_upper: request.id.to_string(),
         payment_reference: request.reference.to_string(),
-        explorer: observed.network.explorer_url(explored),
+        explorer: transaction.explorer_url(),
         amount: settled(payment.credited),
         total_amount_paid: settled(request.credited),
         expected_amount: settled(request.expected),
-        timestamp: payment.at.to_rfc3339_opts(SecondsFormat::Millis, true),
-        tx_hash,
+        timestamp: timestamp(payment.at),
+        tx_hash: transaction.hash,
         payer_address: proven.payer.map(|payer| payer.to_string()),
         payer_eoa_address: proven.payer_eoa.map(|payer| payer.to_string()),
         network: observed.network.id().to_owned(),
         currency: symbol(invoice, &request.invoice_currency),
         payment_currency: symbol(paid_in, &request.payment_currency),
         is_crypto_to_fiat: request.is_crypto_to_fiat,
-        sub_status: String::new(),
-        payment_processor: names.processor_crypto.clone(),
+        sub_status: received.off_ramp_status.map_or("", OffRampStatus::wire).to_owned(),
+        payment_processor: processor(request, names),
         fees: fees(received, paid_in, paid_decimals),
-        client_id: request.client_id.clone(),
-        origin: request.origin.clone(),
         payee: Some(request.payee.to_string()),
         customer_info: request.customer.as_ref().map(EventCustomer::from),
         reference: request.merchant_reference.clone(),
+        recurring_payment: received
+            .recurring_payment
+            .clone()
+            .map(|id| EventRecurringPayment { id }),
         conversion_rate: is_converted
             .then(|| rate(payment.credited, settled_decimals, proven.received_units, paid_decimals))
             .flatten(),
@@ -296,7 +433,7 @@ fn facts(received: &PaymentReceived, catalogue: &Catalogue, names: &Names) -> Pa
     }
 }
 
-fn symbol(currency: Option<&Currency>, id: &str) -> String {
+pub(super) fn symbol(currency: Option<&Currency>, id: &str) -> String {
     currency.map_or_else(|| id.to_owned(), |currency| currency.symbol.clone())
 }
 
@@ -327,23 +464,20 @@ fn rate(invoice_units: U256, invoice_decimals: u8, paid_units: U256, paid_decima
     Some(format_units(units, RATE_DECIMALS))
 }
 
-/// The facts of a test delivery.
-pub(super) fn sample(names: &Names) -> PaymentBody {
-    let request_id = "01e273ecc29d4b526df3a0f1f05ffc59372af8752c2b678096e49ac270416a7cdb".to_owned();
-    let tx_hash = "0x8f4e1b2a7c6d5e9f0a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f6071".to_owned();
-    let payer = "0x7eB023BFbAeE228de6DC5B92D0BeEB1eDb1Fd567".to_owned();
+/// The facts of a test delivery about a payment of the whole amount.
+pub(super) fn whole_sample(names: &Names) -> PaymentBody {
     PaymentBody {
-        request_id: request_id.clone(),
-        request_id_upper: request_id,
-        payment_reference: "0x9a3f5c1e7b2d4860".to_owned(),
-        explorer: crate::domain::network::Network::Base.explorer_url(&tx_hash),
+        request_id: sample::REQUEST_ID.to_owned(),
+        request_id_upper: sample::REQUEST_ID.to_owned(),
+        payment_reference: sample::REFERENCE.to_owned(),
+        explorer: Network::Base.explorer_url(sample::TX_HASH),
         amount: "100.5".to_owned(),
         total_amount_paid: "100.5".to_owned(),
         expected_amount: "100.5".to_owned(),
-        timestamp: "2030-01-31T12:00:00.000Z".to_owned(),
-        tx_hash,
-        payer_address: Some(payer.clone()),
-        payer_eoa_address: Some(payer),
+        timestamp: sample::TIME.to_owned(),
+        tx_hash: sample::TX_HASH.to_owned(),
+        payer_address: Some(sample::PAYER.to_owned()),
+        payer_eoa_address: Some(sample::PAYER.to_owned()),
         network: "base".to_owned(),
         currency: "USDC".to_owned(),
         payment_currency: "USDC".to_owned(),
@@ -355,15 +489,48 @@ pub(super) fn sample(names: &Names) -> PaymentBody {
             amount: "0.25".to_owned(),
             currency: "USDC".to_owned(),
         }],
-        client_id: None,
-        origin: None,
-        payee: Some("0xb07D2398d2004378cad234DA0EF14f1c94A530e4".to_owned()),
+        payee: Some(sample::PAYEE.to_owned()),
         customer_info: None,
         reference: Some("order-1042".to_owned()),
+        recurring_payment: None,
         conversion_rate: None,
         converted_amount_source: None,
         converted_amount_destination: None,
         rate_provider: None,
         excess_amount: None,
+    }
+}
+
+/// The facts of a test delivery about a payment of a part.
+pub(super) fn part_sample(names: &Names) -> PaymentBody {
+    PaymentBody {
+        amount: "40".to_owned(),
+        total_amount_paid: "40".to_owned(),
+        ..whole_sample(names)
+    }
+}
+
+/// Creator of a test delivery: nobody in particular.
+pub(super) fn creator_sample() -> Creator {
+    Creator {
+        client_id: None,
+        origin: None,
+    }
+}
+
+/// Client ID of a test delivery.
+pub(super) fn client_id_sample() -> ClientIdScope {
+    ClientIdScope {
+        client_id: sample::CLIENT_ID.to_owned(),
+        origin: Some(sample::ORIGIN.to_owned()),
+    }
+}
+
+/// Secure payment of a test delivery.
+pub(super) fn checkout_sample() -> CheckoutScope {
+    CheckoutScope {
+        secure_payment_token: sample::SECURE_PAYMENT_TOKEN.to_owned(),
+        client_id: Some(sample::CLIENT_ID.to_owned()),
+        origin: Some(sample::ORIGIN.to_owned()),
     }
 }

@@ -166,6 +166,9 @@ pub struct WebhookSettings {
     pub concurrency: usize,
     /// Deliveries that one endpoint receives at the same time.
     pub concurrency_per_endpoint: usize,
+    /// Whether a confirmed or partial payment raises further events besides the plain one: `….client_id` when a client
+    /// ID created the request, `….checkout` when a secure payment did.
+    pub scoped_variants: bool,
 }
 
 impl Default for WebhookSettings {
@@ -175,6 +178,7 @@ impl Default for WebhookSettings {
             allow_loopback: None,
             concurrency: 256,
             concurrency_per_endpoint: 16,
+            scoped_variants: false,
         }
     }
 }

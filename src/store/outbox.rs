@@ -13,7 +13,7 @@ use sea_orm::{
     UpdateMany,
     sea_query::{
         CaseStatement, CommonTableExpression, Expr, ExprTrait, JoinType, LockBehavior, LockType, OnConflict, Query,
-        UpdateStatement, WithClause,
+        SelectStatement, UpdateStatement, WindowStatement, WithClause,
     },
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -141,6 +141,16 @@ fn is_queued() -> Expr {
     Expr::cust("state = 'queued'")
 }
 
+/// Queued deliveries whose time has come and which nobody holds; the columns are still to be named.
+fn due(now: DateTime<Utc>) -> SelectStatement {
+    Query::select()
+        .from(deliveries::Entity)
+        .and_where(is_queued())
+        .and_where(Column::NextAt.lte(now))
+        .and_where(Column::LeaseUntil.is_null().or(Column::LeaseUntil.lte(now)))
+        .to_owned()
+}
+
 /// Claims deliveries that are due, the longest waiting first.
 ///
 /// They belong to the holder of the token until the lease ends; afterwards anybody may claim them again. Deliveries
@@ -164,36 +174,73 @@ pub async fn claim_due_except(
     limit: u64,
     busy: &[EndpointId],
 ) -> Result<Vec<ClaimedDelivery>, StoreError> {
-    let mut due = Query::select()
+    claim_due_shared(conn, now, lease_until, lease_token, limit, limit, busy).await
+}
+
+/// [`claim_due_except`] that takes at most `share` deliveries of each endpoint, and takes them in turns.
+///
+/// Only the longest waiting are looked at, twice the limit, so that a claim costs the same whatever waits behind them.
+/// An answer that is shorter than the limit means that nothing more is due only when no endpoint reached its share.
+pub async fn claim_due_shared(
+    conn: &impl ConnectionTrait,
+    now: DateTime<Utc>,
+    lease_until: DateTime<Utc>,
+    lease_token: &str,
+    limit: u64,
+    share: u64,
+    busy: &[EndpointId],
+) -> Result<Vec<ClaimedDelivery>, StoreError> {
+    let mut oldest = due(now);
+    oldest
+        .columns([Column::Id, Column::EndpointId, Column::NextAt])
+        .order_by(Column::NextAt, Order::Asc)
+        .limit(limit.saturating_mul(2));
+    if !busy.is_empty() {
+        oldest.and_where(Column::EndpointId.is_not_in(busy.iter().map(EndpointId::as_str)));
+    }
+    let turn = WindowStatement::partition_by(Column::EndpointId)
+        .order_by(Column::NextAt, Order::Asc)
+        .to_owned();
+    let ranked = Query::select()
+        .columns([Column::Id, Column::NextAt])
+        .expr_window_as(Expr::cust("ROW_NUMBER()"), turn, "turn")
+        .from("oldest")
+        .to_owned();
+    let chosen = Query::select()
         .column(Column::Id)
-        .from(deliveries::Entity)
-        .and_where(is_queued())
-        .and_where(Column::NextAt.lte(now))
-        .and_where(Column::LeaseUntil.is_null().or(Column::LeaseUntil.lte(now)))
+        .from("ranked")
+        .and_where(Expr::col("turn").lte(i64::try_from(share).unwrap_or(i64::MAX)))
+        .order_by("turn", Order::Asc)
         .order_by(Column::NextAt, Order::Asc)
         .limit(limit)
         .to_owned();
-    if !busy.is_empty() {
-        due.and_where(Column::EndpointId.is_not_in(busy.iter().map(EndpointId::as_str)));
-    }
+    // PostgreSQL looks at the conditions again on the rows that it locks: what another worker took meanwhile falls out.
+    let mut free = due(now);
+    free.column(Column::Id).and_where(Column::Id.in_subquery(chosen));
     if conn.get_database_backend() == DbBackend::Postgres {
-        due.lock_with_behavior(LockType::Update, LockBehavior::SkipLocked);
+        free.lock_with_behavior(LockType::Update, LockBehavior::SkipLocked);
     }
-    // Materialised, the selection runs once: as a plain subquery PostgreSQL may repeat it and lock more than `limit`.
-    let selection = CommonTableExpression::new()
-        .table_name("due")
-        .column(Column::Id)
-        .query(due)
-        .materialized(true)
-        .to_owned();
+    // Materialised, each selection runs once: as a plain subquery PostgreSQL may repeat it and lock more than `limit`.
+    let selection = |name: &'static str, query: SelectStatement| {
+        CommonTableExpression::new()
+            .table_name(name)
+            .query(query)
+            .materialized(true)
+            .to_owned()
+    };
     let claim = Query::update()
         .table(deliveries::Entity)
         .value(Column::LeaseUntil, lease_until)
         .value(Column::LeaseToken, lease_token)
-        .and_where(Column::Id.in_subquery(Query::select().column(Column::Id).from("due").to_owned()))
+        .and_where(Column::Id.in_subquery(Query::select().column(Column::Id).from("free").to_owned()))
         .returning_col(Column::Id)
         .to_owned();
-    let statement = WithClause::new().cte(selection).to_owned().query(claim);
+    let statement = WithClause::new()
+        .cte(selection("oldest", oldest))
+        .cte(selection("ranked", ranked))
+        .cte(selection("free", free))
+        .to_owned()
+        .query(claim);
     let mut ids: Vec<String> = Vec::new();
     for row in conn.query_all(&statement).await? {
         ids.push(row.try_get("", "id")?);
@@ -411,8 +458,17 @@ pub async fn release(conn: &impl ConnectionTrait, lease_token: &str) -> Result<u
 
 /// When the next delivery can be claimed: now at the earliest, `None` when the queue is empty.
 pub async fn next_due(conn: &impl ConnectionTrait, now: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, StoreError> {
-    let free = earliest(conn, Column::NextAt, Column::LeaseUntil.is_null()).await?;
-    let leased = earliest(conn, Column::LeaseUntil, Column::LeaseUntil.is_not_null()).await?;
+    next_due_except(conn, now, &[]).await
+}
+
+/// [`next_due`] of the endpoints that are not named.
+pub async fn next_due_except(
+    conn: &impl ConnectionTrait,
+    now: DateTime<Utc>,
+    busy: &[EndpointId],
+) -> Result<Option<DateTime<Utc>>, StoreError> {
+    let free = earliest(conn, Column::NextAt, Column::LeaseUntil.is_null(), busy).await?;
+    let leased = earliest(conn, Column::LeaseUntil, Column::LeaseUntil.is_not_null(), busy).await?;
     let next = free.into_iter().chain(leased).min();
     Ok(next.map(|next| Ord::max(next, now)))
 }
@@ -422,17 +478,17 @@ async fn earliest(
     conn: &impl ConnectionTrait,
     column: Column,
     which: Expr,
+    busy: &[EndpointId],
 ) -> Result<Option<DateTime<Utc>>, StoreError> {
-    let time = deliveries::Entity::find()
+    let mut query = deliveries::Entity::find()
         .select_only()
         .column(column)
         .filter(is_queued())
-        .filter(which)
-        .order_by_asc(column)
-        .limit(1)
-        .into_tuple()
-        .one(conn)
-        .await?;
+        .filter(which);
+    if !busy.is_empty() {
+        query = query.filter(Column::EndpointId.is_not_in(busy.iter().map(EndpointId::as_str)));
+    }
+    let time = query.order_by_asc(column).limit(1).into_tuple().one(conn).await?;
     Ok(time)
 }
 

@@ -1,15 +1,28 @@
 //! Sends due deliveries: claims batches, sends many at a time but few to each endpoint, records in batches.
+//!
+//! One endpoint cannot hold up the others: what waits for a full endpoint takes no place that another could use, an
+//! endpoint that has enough is left out of the next claim, and one that does not answer gets fewer places until it
+//! does. A delivery is sent only while its lease outlasts the try, so that nobody else sends it at the same time.
+//! Leases and pauses between tries are times of the clock of the machine: when it jumps forward, tries come earlier by
+//! as much and a lease may end while its holder still sends, which the fence of the lease makes harmless to the record
+//! (the receiver sees the same identity twice); when it jumps back, they come later by as much and none is lost.
 
 use crate::{
     ctx::Ctx,
-    domain::{ids::EndpointId, webhook::ClaimedDelivery},
+    domain::{
+        ids::EndpointId,
+        webhook::{ClaimedDelivery, LEASE_MS, TRY_TIMEOUT_MS},
+    },
     flows::webhooks::deliver::{self, Tried},
 };
 use std::{
     collections::{HashMap, HashSet, VecDeque},
     time::Duration,
 };
-use tokio::task::{JoinError, JoinSet};
+use tokio::{
+    task::{Id, JoinError, JoinSet},
+    time::Instant,
+};
 use tokio_util::sync::CancellationToken;
 
 /// Longest sleep when nothing seems due; another instance may have queued something.
@@ -18,8 +31,20 @@ const IDLE_PAUSE: Duration = Duration::from_millis(250);
 /// Pause after the database did not answer.
 const FAILURE_PAUSE: Duration = Duration::from_millis(500);
 
+/// Longest wait of a busy worker for a batch that is worth a claim.
+const GATHER_PAUSE: Duration = Duration::from_millis(20);
+
 /// Tries that are recorded together at most.
 const RECORD_BATCH: usize = 256;
+
+/// Deliveries of one endpoint that are claimed together, in multiples of what it may have in flight.
+const SHARE_MULTIPLE: usize = 4;
+
+/// An endpoint that does not answer has this part of the usual places, so that it takes many of them to fill the worker.
+const SILENT_DIVISOR: usize = 4;
+
+/// How long after its claim a delivery may still be sent: its try, and a second to record it, fit into the lease.
+const SEND_WITHIN: Duration = Duration::from_millis(LEASE_MS.unsigned_abs() - TRY_TIMEOUT_MS - 1_000);
 
 /// Sizes of the worker.
 #[derive(Debug, Clone, Copy)]
@@ -30,64 +55,201 @@ pub struct Options {
     pub concurrency_per_endpoint: usize,
 }
 
-/// Claimed deliveries that wait for their turn, and what is in flight to each endpoint.
+/// What waits for an endpoint, each with the last moment at which it may be sent, and what is in flight to it.
 #[derive(Default)]
+struct Lane {
+    waiting: VecDeque<(ClaimedDelivery, Instant)>,
+    in_flight: usize,
+}
+
+/// Claimed deliveries that wait for their turn, and what is in flight to each endpoint.
 struct Turns {
-    waiting: VecDeque<ClaimedDelivery>,
-    in_flight: HashMap<EndpointId, usize>,
+    per_endpoint: usize,
+    lanes: HashMap<EndpointId, Lane>,
+    /// Endpoints that may have something to send and room for it, in the order of their turns.
+    ready: VecDeque<EndpointId>,
+    /// Endpoints whose last try brought no complete answer.
+    silent: HashSet<EndpointId>,
+    /// Whether an endpoint that was left out of the last claim could be part of the next one.
+    has_freed: bool,
 }
 
 impl Turns {
-    /// The next delivery whose endpoint has room; those of a full endpoint keep their place.
-    fn next(&mut self, per_endpoint: usize) -> Option<ClaimedDelivery> {
-        let position = self
-            .waiting
-            .iter()
-            .position(|delivery| self.in_flight.get(&delivery.endpoint).copied().unwrap_or(0) < per_endpoint)?;
-        let delivery = self.waiting.remove(position)?;
-        *self.in_flight.entry(delivery.endpoint.clone()).or_default() += 1;
-        Some(delivery)
+    fn new(per_endpoint: usize) -> Self {
+        Self {
+            per_endpoint: per_endpoint.max(1),
+            lanes: HashMap::new(),
+            ready: VecDeque::new(),
+            silent: HashSet::new(),
+            has_freed: false,
+        }
     }
 
-    fn done(&mut self, endpoint: &EndpointId) {
-        if let Some(count) = self.in_flight.get_mut(endpoint) {
-            *count -= 1;
-            if *count == 0 {
-                self.in_flight.remove(endpoint);
+    /// Deliveries that an endpoint may have in flight.
+    fn places(&self, endpoint: &EndpointId) -> usize {
+        if self.silent.contains(endpoint) {
+            (self.per_endpoint / SILENT_DIVISOR).max(1)
+        } else {
+            self.per_endpoint
+        }
+    }
+
+    /// Deliveries of one endpoint that are claimed together.
+    fn share(&self) -> usize {
+        self.per_endpoint.saturating_mul(SHARE_MULTIPLE)
+    }
+
+    fn is_busy(&self, endpoint: &EndpointId) -> bool {
+        let places = self.places(endpoint);
+        let lane = self.lanes.get(endpoint);
+        lane.is_some_and(|lane| !lane.waiting.is_empty() || lane.in_flight >= places)
+    }
+
+    /// Endpoints that need nothing more for now.
+    fn busy(&self) -> Vec<EndpointId> {
+        let busy = self.lanes.keys().filter(|endpoint| self.is_busy(endpoint));
+        busy.cloned().collect()
+    }
+
+    /// Deliveries that could be sent at once.
+    fn sendable(&self) -> usize {
+        let of = |endpoint| {
+            let lane = self.lanes.get(endpoint)?;
+            let room = self.places(endpoint).saturating_sub(lane.in_flight);
+            Some(lane.waiting.len().min(room))
+        };
+        self.ready.iter().filter_map(of).sum()
+    }
+
+    /// Takes a batch in; tells whether an endpoint got all that it may have and may have more.
+    fn add(&mut self, batch: Vec<ClaimedDelivery>, until: Instant) -> bool {
+        let mut counts: HashMap<EndpointId, usize> = HashMap::new();
+        for delivery in batch {
+            *counts.entry(delivery.endpoint.clone()).or_default() += 1;
+            let lane = self.lanes.entry(delivery.endpoint.clone()).or_default();
+            lane.waiting.push_back((delivery, until));
+        }
+        let share = self.share();
+        let is_cut = counts.values().any(|count| *count >= share);
+        self.ready.extend(counts.into_keys());
+        is_cut
+    }
+
+    /// The next delivery whose endpoint has room: endpoints take turns.
+    ///
+    /// What has waited too long is dropped: its lease ends by itself, and it is claimed again with the same identity.
+    fn next(&mut self, now: Instant) -> Option<ClaimedDelivery> {
+        while let Some(endpoint) = self.ready.pop_front() {
+            let places = self.places(&endpoint);
+            let Some(lane) = self.lanes.get_mut(&endpoint) else {
+                continue;
+            };
+            if lane.in_flight >= places {
+                continue;
+            }
+            while lane.waiting.pop_front_if(|(_, until)| *until <= now).is_some() {}
+            let next = lane.waiting.pop_front();
+            if next.is_some() {
+                lane.in_flight += 1;
+            }
+            if lane.in_flight == 0 {
+                self.lanes.remove(&endpoint);
+            } else if !lane.waiting.is_empty() {
+                self.ready.push_back(endpoint);
+            } else if lane.in_flight < places {
+                self.has_freed = true;
+            }
+            if let Some((delivery, _)) = next {
+                return Some(delivery);
+            }
+            self.has_freed = true;
+        }
+        None
+    }
+
+    /// Gives the place of a finished try back.
+    fn done(&mut self, endpoint: &EndpointId, is_answered: bool) {
+        let was_busy = self.is_busy(endpoint);
+        if is_answered {
+            self.silent.remove(endpoint);
+        } else {
+            self.silent.insert(endpoint.clone());
+        }
+        if let Some(lane) = self.lanes.get_mut(endpoint) {
+            lane.in_flight -= 1;
+            if !lane.waiting.is_empty() {
+                self.ready.push_back(endpoint.clone());
+            } else if lane.in_flight == 0 {
+                self.lanes.remove(endpoint);
             }
         }
+        self.has_freed |= was_busy && !self.is_busy(endpoint);
+    }
+
+    fn into_tokens(self) -> HashSet<String> {
+        let waiting = self.lanes.into_values().flat_map(|lane| lane.waiting);
+        waiting.map(|(delivery, _)| delivery.lease_token).collect()
     }
 }
 
+/// What is being sent, and to whom: a task that ends without a result gives its place back all the same.
+#[derive(Default)]
+struct Sending {
+    tasks: JoinSet<Tried>,
+    endpoints: HashMap<Id, EndpointId>,
+}
+
+impl Sending {
+    fn start(&mut self, ctx: &Ctx, delivery: ClaimedDelivery) {
+        let ctx = ctx.clone();
+        let endpoint = delivery.endpoint.clone();
+        let task = self.tasks.spawn(async move { deliver::send(&ctx, delivery).await });
+        self.endpoints.insert(task.id(), endpoint);
+    }
+}
+
+/// A finished task.
+type Finished = Result<(Id, Tried), JoinError>;
+
 /// Runs until `stop`, then finishes what is in flight and hands back what was only claimed.
 pub async fn run(ctx: Ctx, options: Options, stop: CancellationToken) {
-    let mut sending: JoinSet<Tried> = JoinSet::new();
-    let mut turns = Turns::default();
+    let mut sending = Sending::default();
+    let mut turns = Turns::new(options.concurrency_per_endpoint);
     // Whether more may be due than was claimed; when not, the pause tells when to look again.
     let mut is_hungry = true;
     let mut pause = IDLE_PAUSE;
+    let mut claimed_at = Instant::now();
     while !stop.is_cancelled() {
-        let room = options.concurrency.saturating_sub(sending.len() + turns.waiting.len());
-        // Small claims cost as much as large ones, so a busy worker waits for a quarter of its room.
-        if is_hungry && room > 0 && room >= options.concurrency / 4 {
+        is_hungry |= turns.has_freed;
+        let taken = sending.tasks.len() + turns.sendable();
+        let room = options.concurrency.saturating_sub(taken);
+        // Small claims cost as much as large ones, so a busy worker waits a moment for a quarter of its room.
+        let is_worth_it = room >= options.concurrency / 4 || claimed_at.elapsed() >= GATHER_PAUSE;
+        if is_hungry && room > 0 && is_worth_it {
+            claimed_at = Instant::now();
             (is_hungry, pause) = claim(&ctx, room, &mut turns).await;
         }
-        while let Some(delivery) = turns.next(options.concurrency_per_endpoint) {
-            let ctx = ctx.clone();
-            sending.spawn(async move { deliver::send(&ctx, delivery).await });
+        while sending.tasks.len() < options.concurrency
+            && let Some(delivery) = turns.next(Instant::now())
+        {
+            sending.start(&ctx, delivery);
         }
+        let pause = if is_hungry || turns.has_freed {
+            GATHER_PAUSE
+        } else {
+            pause
+        };
         tokio::select! {
             () = ctx.due.notified() => is_hungry = true,
             () = tokio::time::sleep(pause) => is_hungry = true,
-            Some(finished) = sending.join_next() => record(&ctx, &mut sending, &mut turns, finished).await,
+            Some(finished) = sending.tasks.join_next_with_id() => record(&ctx, &mut sending, &mut turns, finished).await,
             () = stop.cancelled() => {}
         }
     }
-    while let Some(finished) = sending.join_next().await {
+    while let Some(finished) = sending.tasks.join_next_with_id().await {
         record(&ctx, &mut sending, &mut turns, finished).await;
     }
-    let held: HashSet<String> = turns.waiting.into_iter().map(|delivery| delivery.lease_token).collect();
-    for token in held {
+    for token in turns.into_tokens() {
         if let Err(error) = deliver::release(&ctx, &token).await {
             tracing::warn!(%error, "claimed deliveries could not be handed back; their lease ends by itself");
         }
@@ -97,14 +259,18 @@ pub async fn run(ctx: Ctx, options: Options, stop: CancellationToken) {
 /// Claims a batch; tells whether more may be due, and how long to wait when not.
 async fn claim(ctx: &Ctx, room: usize, turns: &mut Turns) -> (bool, Duration) {
     let token = ctx.ids.ulid();
-    match deliver::claim(ctx, &token, u64::try_from(room).unwrap_or(1)).await {
-        Ok(batch) if batch.len() == room => {
-            turns.waiting.extend(batch);
-            (true, IDLE_PAUSE)
-        }
+    let until = Instant::now() + SEND_WITHIN;
+    let busy = turns.busy();
+    let wide = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+    turns.has_freed = false;
+    match deliver::claim_shared(ctx, &token, wide(room), wide(turns.share()), &busy).await {
         Ok(batch) => {
-            turns.waiting.extend(batch);
-            (false, until_due(ctx).await)
+            let is_full = batch.len() == room;
+            if turns.add(batch, until) || is_full {
+                (true, IDLE_PAUSE)
+            } else {
+                (false, until_due(ctx, &turns.busy()).await)
+            }
         }
         Err(error) => {
             tracing::warn!(%error, "due deliveries could not be claimed");
@@ -113,9 +279,9 @@ async fn claim(ctx: &Ctx, room: usize, turns: &mut Turns) -> (bool, Duration) {
     }
 }
 
-/// Time until the next delivery is due, at most the idle pause.
-async fn until_due(ctx: &Ctx) -> Duration {
-    match deliver::next_due(ctx).await {
+/// Time until the next delivery to an endpoint with room is due, at most the idle pause.
+async fn until_due(ctx: &Ctx, busy: &[EndpointId]) -> Duration {
+    match deliver::next_due(ctx, busy).await {
         Ok(Some(due)) => (due - ctx.clock.now())
             .to_std()
             .unwrap_or(Duration::ZERO)
@@ -126,19 +292,21 @@ async fn until_due(ctx: &Ctx) -> Duration {
 }
 
 /// Records the finished try and every other one that has finished meanwhile.
-async fn record(ctx: &Ctx, sending: &mut JoinSet<Tried>, turns: &mut Turns, first: Result<Tried, JoinError>) {
+async fn record(ctx: &Ctx, sending: &mut Sending, turns: &mut Turns, first: Finished) {
     let mut batch: Vec<Tried> = Vec::new();
     let mut next = Some(first);
     while let Some(finished) = next {
+        let id = finished.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
+        let is_answered = finished.as_ref().is_ok_and(|(_, tried)| tried.outcome.error.is_none());
+        if let Some(endpoint) = sending.endpoints.remove(&id) {
+            turns.done(&endpoint, is_answered);
+        }
         match finished {
-            Ok(tried) => {
-                turns.done(&tried.delivery.endpoint);
-                batch.push(tried);
-            }
+            Ok((_, tried)) => batch.push(tried),
             Err(error) => tracing::error!(%error, "a delivery task ended without a result; its lease ends by itself"),
         }
         next = if batch.len() < RECORD_BATCH {
-            sending.try_join_next()
+            sending.tasks.try_join_next_with_id()
         } else {
             None
         };

@@ -24,7 +24,8 @@ const DELIVERY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Larger than any event; a sender that announces more is not ours.
 const BODY_BYTES_MAX: usize = 1 << 20;
 
-const EVENT: &str = "payment.confirmed";
+/// The event that ends a paid request.
+pub(crate) const EVENT: &str = "payment.confirmed";
 
 const SIGNATURE_HEADER: &str = "x-service-signature";
 
@@ -119,15 +120,17 @@ fn wait_for(api: &Api, url: &str, reached: impl Fn(&Value) -> bool) -> Result<Va
 
 /// One event as it arrived.
 #[derive(Debug)]
-struct Delivery {
-    headers: BTreeMap<String, String>,
-    body: Vec<u8>,
+pub(crate) struct Delivery {
+    /// By name in lower case.
+    pub(crate) headers: BTreeMap<String, String>,
+    /// The bytes as they arrived.
+    pub(crate) body: Vec<u8>,
     arrived: Instant,
 }
 
 impl Delivery {
     /// Checks the signature over the bytes as they arrived, keyed with the secret as it is shown to its owner.
-    fn verify(&self, secret: &str) -> Result<()> {
+    pub(crate) fn verify(&self, secret: &str) -> Result<()> {
         let signature = self
             .headers
             .get(SIGNATURE_HEADER)
@@ -141,22 +144,33 @@ impl Delivery {
 }
 
 /// A receiver of events on loopback.
-struct Hooks {
-    url: String,
-    deliveries: Receiver<Delivery>,
+pub(crate) struct Hooks {
+    /// Where events are posted to.
+    pub(crate) url: String,
+    /// What arrived and was not looked at yet.
+    pub(crate) deliveries: Receiver<Delivery>,
 }
 
 impl Hooks {
-    fn listen() -> Result<Self> {
+    /// Listens on a free port, for as long as the program runs.
+    pub(crate) fn listen() -> Result<Self> {
+        Self::listen_slowly(Duration::ZERO)
+    }
+
+    /// Listens on a free port, and keeps each sender waiting for its answer.
+    pub(crate) fn listen_slowly(delay: Duration) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let url = format!("http://127.0.0.1:{}/hook", listener.local_addr()?.port());
         let (sender, deliveries) = mpsc::channel();
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                // A connection that is no delivery is the sender's mistake, and the next one may be right.
-                if let Err(error) = receive(stream, &sender) {
-                    eprintln!("receiver: {error:#}");
-                }
+                let sender = sender.clone();
+                std::thread::spawn(move || {
+                    // A connection that is no delivery is the sender's mistake, and the next one may be right.
+                    if let Err(error) = receive(stream, &sender, delay) {
+                        eprintln!("receiver: {error:#}");
+                    }
+                });
             }
         });
         Ok(Self { url, deliveries })
@@ -181,12 +195,15 @@ impl Hooks {
     }
 }
 
-/// Reads one HTTP/1.1 request with a declared length and answers 200.
-fn receive(stream: TcpStream, sender: &Sender<Delivery>) -> Result<()> {
+/// Reads one HTTP/1.1 request with a declared length and answers 200 after a while.
+fn receive(stream: TcpStream, sender: &Sender<Delivery>, delay: Duration) -> Result<()> {
     stream.set_read_timeout(Some(DELIVERY_TIMEOUT))?;
     let mut reader = BufReader::new(stream.try_clone()?);
     let mut line = String::new();
-    reader.read_line(&mut line)?;
+    if reader.read_line(&mut line)? == 0 {
+        // The sender was gone before it said anything.
+        return Ok(());
+    }
     let mut headers = BTreeMap::new();
     loop {
         line.clear();
@@ -206,13 +223,15 @@ fn receive(stream: TcpStream, sender: &Sender<Delivery>) -> Result<()> {
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body)?;
-    let mut stream = stream;
-    stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")?;
     let _ = sender.send(Delivery {
         headers,
         body,
         arrived: Instant::now(),
     });
+    std::thread::sleep(delay);
+    let mut stream = stream;
+    // What arrived has arrived, even if its sender did not live to see the answer.
+    let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
     Ok(())
 }
 

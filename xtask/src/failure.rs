@@ -5,7 +5,7 @@ use std::process::ExitCode;
 /// A file in the repository is stale and a command can renew it.
 const EXIT_NEEDS_UPDATE: u8 = 4;
 
-/// A step of the demonstration did not come about.
+/// A step of the demonstration did not come about, or a promise did not hold.
 const EXIT_STEP_FAILED: u8 = 1;
 
 /// Something has to be repaired by hand.
@@ -16,7 +16,7 @@ const EXIT_BROKEN: u8 = 100;
 pub(crate) enum Failure {
     /// A committed file is not what the code produces; the text names the command that renews it.
     NeedsUpdate(String),
-    /// The demonstration stopped; the first cause names the step.
+    /// The demonstration or the crash test does not show what it should; the first cause says what.
     StepFailed(anyhow::Error),
     /// Anything else, with its chain of causes.
     Broken(anyhow::Error),

@@ -1,6 +1,7 @@
 //! The commands of the house. Each prints the command that repairs what it found.
 //!
-//! Exit codes: 0 fine, 4 a committed file needs an update, 100 broken; the demonstration ends with 1 when a step fails.
+//! Exit codes: 0 fine, 4 a committed file needs an update, 100 broken; the demonstration and the crash test end with 1
+//! when what they show does not hold.
 //! Nothing here links the service: where its knowledge is needed, its binary is built and asked.
 
 mod api;
@@ -10,6 +11,7 @@ mod check;
 mod command;
 mod compat;
 mod contract;
+mod crash;
 mod demo;
 mod deny;
 mod dev;
@@ -60,6 +62,8 @@ enum Verb {
     Bench(bench::Options),
     /// The service with a local chain, seeded, and what to open and copy
     Dev(dev::Options),
+    /// Kills the service again and again while requests are created and paid, and counts what is wrong afterwards
+    Crash(crash::Options),
 }
 
 #[derive(Debug, Subcommand)]
@@ -106,5 +110,6 @@ fn run(verb: &Verb) -> Outcome {
         Verb::Check(options) => check::run(options),
         Verb::Bench(options) => bench::run(options),
         Verb::Dev(options) => dev::run(options),
+        Verb::Crash(options) => crash::run(options),
     }
 }

@@ -20,6 +20,15 @@ const USER: &str = "prs";
 /// A port found free can be taken before the server has it; another one is tried then.
 const START_ATTEMPTS: usize = 3;
 
+/// What a cluster does for the case that the machine fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Durability {
+    /// Nothing: nobody wants the rows after the run, so waiting for the disk only costs time.
+    Off,
+    /// What PostgreSQL does by default, for runs that are about losing nothing.
+    Full,
+}
+
 /// A running cluster; stopped and removed when dropped.
 pub(crate) struct Postgres {
     folder: TempDir,
@@ -30,6 +39,15 @@ pub(crate) struct Postgres {
 impl Postgres {
     /// Starts a cluster, installing the server first when it is missing and we may.
     pub(crate) fn start() -> Result<Self> {
+        Self::start_with(Durability::Off)
+    }
+
+    /// Starts a cluster that waits for the disk as one in production does.
+    pub(crate) fn start_durable() -> Result<Self> {
+        Self::start_with(Durability::Full)
+    }
+
+    fn start_with(durability: Durability) -> Result<Self> {
         let programs = match find_programs() {
             Some(programs) => programs,
             None => {
@@ -57,7 +75,7 @@ impl Postgres {
             "--pgdata",
         ]);
         command::capture(create.arg(server.cluster()))?;
-        server.configure()?;
+        server.configure(durability)?;
         for attempt in 1..=START_ATTEMPTS {
             match server.listen() {
                 Ok(()) => return Ok(server),
@@ -96,16 +114,20 @@ impl Postgres {
         command
     }
 
-    fn configure(&self) -> Result<()> {
+    fn configure(&self, durability: Durability) -> Result<()> {
         let mut settings = OpenOptions::new()
             .append(true)
             .open(self.cluster().join("postgresql.conf"))?;
-        // Nothing in here outlives the run, so durability only costs time.
         writeln!(
             settings,
-            "listen_addresses = '127.0.0.1'\nunix_socket_directories = ''\nmax_connections = 300\n\
-             fsync = off\nfull_page_writes = off\nsynchronous_commit = off"
+            "listen_addresses = '127.0.0.1'\nunix_socket_directories = ''\nmax_connections = 300"
         )?;
+        if durability == Durability::Off {
+            writeln!(
+                settings,
+                "fsync = off\nfull_page_writes = off\nsynchronous_commit = off"
+            )?;
+        }
         Ok(())
     }
 

@@ -294,12 +294,11 @@ async fn commit(
         store::observations::set_state(&tx, next.network, &[key], ObservationState::Credited).await?;
         requests[found.request_row] = advanced.clone();
         if let Some(settlement) = told {
-            let received = PaymentReceived {
-                settlement,
-                request: advanced,
-                payment: settled,
-            };
-            publish(ctx, &tx, &Event::PaymentReceived(Box::new(received))).await?;
+            let event = Event::PaymentReceived(Box::new(PaymentReceived::new(settlement, advanced, settled)));
+            publish(ctx, &tx, &event).await?;
+            for twin in event.twins(ctx.rules.scoped_variants) {
+                publish(ctx, &tx, &twin).await?;
+            }
         }
     }
     store::observations::finalise_range(&tx, next.network, from, next.finalized.number).await?;

@@ -2,7 +2,10 @@
 
 use crate::{
     ctx::Ctx,
-    domain::webhook::{AfterTry, ClaimedDelivery, LEASE_MS, TryOutcome, after_try, sign},
+    domain::{
+        ids::EndpointId,
+        webhook::{AfterTry, ClaimedDelivery, LEASE_MS, TryOutcome, after_try, sign},
+    },
     flows::FlowResult,
     ports::outbound::OutboundPost,
     store,
@@ -25,10 +28,21 @@ pub struct Tried {
 /// A lease that ran out is claimed again with the same retry count: a crash may add requests, it never takes one of
 /// the four tries away. Source: reliability rules A.5.
 pub async fn claim(ctx: &Ctx, lease_token: &str, limit: u64) -> FlowResult<Vec<ClaimedDelivery>> {
+    claim_shared(ctx, lease_token, limit, limit, &[]).await
+}
+
+/// [`claim`] that leaves out `busy` endpoints and takes at most `share` deliveries of each other one.
+pub async fn claim_shared(
+    ctx: &Ctx,
+    lease_token: &str,
+    limit: u64,
+    share: u64,
+    busy: &[EndpointId],
+) -> FlowResult<Vec<ClaimedDelivery>> {
     let now = ctx.clock.now();
     let lease_until = now + TimeDelta::milliseconds(LEASE_MS);
     let tx = ctx.db.begin("claim_deliveries").await?;
-    let claimed = store::outbox::claim_due(&tx, now, lease_until, lease_token, limit).await?;
+    let claimed = store::outbox::claim_due_shared(&tx, now, lease_until, lease_token, limit, share, busy).await?;
     tx.commit().await?;
     Ok(claimed)
 }
@@ -118,7 +132,7 @@ pub async fn release(ctx: &Ctx, lease_token: &str) -> FlowResult<()> {
     Ok(())
 }
 
-/// When the next delivery is due.
-pub async fn next_due(ctx: &Ctx) -> FlowResult<Option<DateTime<Utc>>> {
-    Ok(store::outbox::next_due(ctx.db.reader(), ctx.clock.now()).await?)
+/// When the next delivery is due whose endpoint is not among the busy ones.
+pub async fn next_due(ctx: &Ctx, busy: &[EndpointId]) -> FlowResult<Option<DateTime<Utc>>> {
+    Ok(store::outbox::next_due_except(ctx.db.reader(), ctx.clock.now(), busy).await?)
 }

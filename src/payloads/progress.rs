@@ -1,0 +1,334 @@
+//! Bodies of what happens to a request besides its payments: it fails, is refunded, is paid out, repeats.
+
+use super::{Names, clipped, placeholders as sample, processor, timestamp};
+use crate::domain::{
+    currency::Catalogue,
+    event::{ChainTransaction, OffRampStatus, PaymentFailed, PaymentProcessing, PaymentRefunded, RequestRecurring},
+    network::Network,
+};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// Execution of a payment failed.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PaymentFailedBody {
+    /// Name of the event.
+    #[schemars(extend("enum" = ["payment.failed"], "examples" = ["payment.failed"]))]
+    pub event: &'static str,
+    /// The request whose payment failed.
+    #[schemars(length(max = 66), extend("examples" = [sample::REQUEST_ID]))]
+    pub request_id: String,
+    /// The same value as requestId, under the older name.
+    #[serde(rename = "requestID")]
+    #[schemars(length(max = 66), extend("examples" = [sample::REQUEST_ID]))]
+    pub request_id_upper: String,
+    /// Reference of the payment.
+    #[schemars(length(max = 18), extend("examples" = [sample::REFERENCE]))]
+    pub payment_reference: String,
+    /// Reason as a code, for example insufficient_funds, failed or bounced; more may follow.
+    #[schemars(length(max = 64), extend("examples" = ["insufficient_funds"]))]
+    pub sub_status: String,
+    /// Which part of the service tried to execute the payment.
+    #[schemars(length(max = 64), extend("examples" = ["service-network"]))]
+    pub payment_processor: String,
+    /// When it failed.
+    #[schemars(length(max = 24), extend("format" = "date-time", "examples" = [sample::TIME]))]
+    pub timestamp: String,
+    /// The reason in words, when there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        with = "String",
+        length(max = 1024),
+        extend("examples" = ["The wallet holds less than the payment needs"])
+    )]
+    pub failure_reason: Option<String>,
+    /// The recurring payment whose execution failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "EventRecurringPayment")]
+    pub recurring_payment: Option<EventRecurringPayment>,
+    /// Page of a public explorer that shows the transaction; absent when there was none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        with = "String",
+        length(max = 2048),
+        extend("format" = "uri", "examples" = [Network::Base.explorer_url(sample::TX_HASH)])
+    )]
+    pub explorer: Option<String>,
+}
+
+/// A recurring payment.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct EventRecurringPayment {
+    /// Its id.
+    #[schemars(length(max = 64), extend("examples" = ["01JZX6B2CD3E4F5G6H7J8K9MNP"]))]
+    pub id: String,
+}
+
+/// Money went back to the payer.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PaymentRefundedBody {
+    /// Name of the event.
+    #[schemars(extend("enum" = ["payment.refunded"], "examples" = ["payment.refunded"]))]
+    pub event: &'static str,
+    /// The request whose payment was refunded.
+    #[schemars(length(max = 66), extend("examples" = [sample::REQUEST_ID]))]
+    pub request_id: String,
+    /// The same value as requestId, under the older name.
+    #[serde(rename = "requestID")]
+    #[schemars(length(max = 66), extend("examples" = [sample::REQUEST_ID]))]
+    pub request_id_upper: String,
+    /// Reference of the payment.
+    #[schemars(length(max = 18), extend("examples" = [sample::REFERENCE]))]
+    pub payment_reference: String,
+    /// Wallet that has the money again.
+    #[schemars(length(max = 42), extend("examples" = [sample::PAYER]))]
+    pub refunded_to: String,
+    /// How much went back, in the currency of the member currency.
+    #[schemars(length(max = 108), extend("examples" = ["100.5"]))]
+    pub refund_amount: String,
+    /// Symbol of the currency that went back.
+    #[schemars(length(max = 64), extend("examples" = ["USDC"]))]
+    pub currency: String,
+    /// When it went back.
+    #[schemars(length(max = 24), extend("format" = "date-time", "examples" = [sample::TIME]))]
+    pub timestamp: String,
+    /// Which part of the service recognised the refund.
+    #[schemars(length(max = 64), extend("examples" = ["service-network"]))]
+    pub payment_processor: String,
+    /// Transaction of the refund; null when it is not known.
+    #[schemars(length(max = 66), extend("examples" = [sample::TX_HASH]))]
+    pub tx_hash: Option<String>,
+    /// Network on which the money went back.
+    #[schemars(length(max = 32), extend("examples" = ["base"]))]
+    pub network: String,
+    /// Page of a public explorer that shows the refund; absent while its transaction is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        with = "String",
+        length(max = 2048),
+        extend("format" = "uri", "examples" = [Network::Base.explorer_url(sample::TX_HASH)])
+    )]
+    pub explorer: Option<String>,
+}
+
+/// A payout to a bank account moved on.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PaymentProcessingBody {
+    /// Name of the event.
+    #[schemars(extend("enum" = ["payment.processing"], "examples" = ["payment.processing"]))]
+    pub event: &'static str,
+    /// The request that is paid out.
+    #[schemars(length(max = 66), extend("examples" = [sample::REQUEST_ID]))]
+    pub request_id: String,
+    /// The same value as requestId, under the older name.
+    #[serde(rename = "requestID")]
+    #[schemars(length(max = 66), extend("examples" = [sample::REQUEST_ID]))]
+    pub request_id_upper: String,
+    /// Reference of the payment.
+    #[schemars(length(max = 18), extend("examples" = [sample::REFERENCE]))]
+    pub payment_reference: String,
+    /// The payout.
+    #[schemars(length(max = 255), extend("examples" = ["01JZX7C3DE4F5G6H7J8K9MNPQR"]))]
+    pub offramp_id: String,
+    /// When it moved on.
+    #[schemars(length(max = 24), extend("format" = "date-time", "examples" = [sample::TIME]))]
+    pub timestamp: String,
+    /// How far it is.
+    #[schemars(extend(
+        "enum" = ["initiated", "pending_internal_assessment", "ongoing_checks", "sending_fiat", "fiat_sent", "bounced"],
+        "examples" = ["sending_fiat"]
+    ))]
+    pub sub_status: &'static str,
+    /// Which part of the service pays out.
+    #[schemars(length(max = 64), extend("examples" = ["service-tech"]))]
+    pub payment_processor: String,
+    /// What the provider of the payout told.
+    pub raw_payload: EventPayout,
+    /// Page of a public explorer that shows the payment; absent while its transaction is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        with = "String",
+        length(max = 2048),
+        extend("format" = "uri", "examples" = [Network::Base.explorer_url(sample::TX_HASH)])
+    )]
+    pub explorer: Option<String>,
+}
+
+/// A payout in the words of its provider.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EventPayout {
+    /// The provider's word for the state.
+    #[schemars(length(max = 255), extend("examples" = ["sending_fiat"]))]
+    pub status: String,
+    /// The provider's id of the payout.
+    #[schemars(length(max = 255), extend("examples" = ["payout-7731"]))]
+    pub provider_id: String,
+}
+
+/// A recurring request generated the next one.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RequestRecurringBody {
+    /// Name of the event.
+    #[schemars(extend("enum" = ["request.recurring"], "examples" = ["request.recurring"]))]
+    pub event: &'static str,
+    /// The new request.
+    #[schemars(length(max = 66), extend("examples" = [sample::REQUEST_ID]))]
+    pub request_id: String,
+    /// The same value as requestId, under the older name.
+    #[serde(rename = "requestID")]
+    #[schemars(length(max = 66), extend("examples" = [sample::REQUEST_ID]))]
+    pub request_id_upper: String,
+    /// The request that repeats.
+    #[schemars(length(max = 66), extend("examples" = [sample::ORIGINAL_REQUEST_ID]))]
+    pub original_request_id: String,
+    /// Reference of payments of the new request.
+    #[schemars(length(max = 18), extend("examples" = [sample::REFERENCE]))]
+    pub payment_reference: String,
+    /// Reference of payments of the request that repeats.
+    #[schemars(length(max = 18), extend("examples" = [sample::ORIGINAL_REFERENCE]))]
+    pub original_request_payment_reference: String,
+    /// When the new request was generated.
+    #[schemars(length(max = 24), extend("format" = "date-time", "examples" = [sample::TIME]))]
+    pub timestamp: String,
+    /// Which part of the service will recognise its payments.
+    #[schemars(length(max = 64), extend("examples" = ["service-network"]))]
+    pub payment_processor: String,
+}
+
+pub(super) fn failed(facts: &PaymentFailed, names: &Names) -> PaymentFailedBody {
+    PaymentFailedBody {
+        event: "payment.failed",
+        request_id: facts.request.id.to_string(),
+        request_id_upper: facts.request.id.to_string(),
+        payment_reference: facts.request.reference.to_string(),
+        sub_status: clipped(&facts.reason, 64),
+        payment_processor: processor(&facts.request, names),
+        timestamp: timestamp(facts.at),
+        failure_reason: facts.message.as_deref().map(|message| clipped(message, 1024)),
+        recurring_payment: facts.recurring_payment.clone().map(|id| EventRecurringPayment { id }),
+        explorer: facts.transaction.as_ref().map(ChainTransaction::explorer_url),
+    }
+}
+
+pub(super) fn refunded(facts: &PaymentRefunded, catalogue: &Catalogue, names: &Names) -> PaymentRefundedBody {
+    let transaction = facts.tx_hash.clone().map(|hash| ChainTransaction {
+        network: facts.network,
+        hash,
+    });
+    PaymentRefundedBody {
+        event: "payment.refunded",
+        request_id: facts.request.id.to_string(),
+        request_id_upper: facts.request.id.to_string(),
+        payment_reference: facts.request.reference.to_string(),
+        refunded_to: facts.refunded_to.to_string(),
+        refund_amount: facts.amount.to_string(),
+        currency: super::payments::symbol(catalogue.find(&facts.currency), &facts.currency),
+        timestamp: timestamp(facts.at),
+        payment_processor: processor(&facts.request, names),
+        tx_hash: facts.tx_hash.clone(),
+        network: facts.network.id().to_owned(),
+        explorer: transaction.as_ref().map(ChainTransaction::explorer_url),
+    }
+}
+
+pub(super) fn processing(facts: &PaymentProcessing, names: &Names) -> PaymentProcessingBody {
+    PaymentProcessingBody {
+        event: "payment.processing",
+        request_id: facts.request.id.to_string(),
+        request_id_upper: facts.request.id.to_string(),
+        payment_reference: facts.request.reference.to_string(),
+        offramp_id: facts.off_ramp_id.clone(),
+        timestamp: timestamp(facts.at),
+        sub_status: facts.status.wire(),
+        payment_processor: names.processor_fiat.clone(),
+        raw_payload: EventPayout {
+            status: clipped(&facts.provider_status, 255),
+            provider_id: clipped(&facts.provider_id, 255),
+        },
+        explorer: facts.transaction.as_ref().map(ChainTransaction::explorer_url),
+    }
+}
+
+pub(super) fn recurring(facts: &RequestRecurring, names: &Names) -> RequestRecurringBody {
+    RequestRecurringBody {
+        event: "request.recurring",
+        request_id: facts.request.id.to_string(),
+        request_id_upper: facts.request.id.to_string(),
+        original_request_id: facts.original_request_id.clone(),
+        payment_reference: facts.request.reference.to_string(),
+        original_request_payment_reference: facts.original_request_reference.clone(),
+        timestamp: timestamp(facts.request.created_at),
+        payment_processor: processor(&facts.request, names),
+    }
+}
+
+pub(super) fn failed_sample(names: &Names) -> PaymentFailedBody {
+    PaymentFailedBody {
+        event: "payment.failed",
+        request_id: sample::REQUEST_ID.to_owned(),
+        request_id_upper: sample::REQUEST_ID.to_owned(),
+        payment_reference: sample::REFERENCE.to_owned(),
+        sub_status: "insufficient_funds".to_owned(),
+        payment_processor: names.processor_crypto.clone(),
+        timestamp: sample::TIME.to_owned(),
+        failure_reason: Some("The wallet holds less than the payment needs".to_owned()),
+        recurring_payment: Some(EventRecurringPayment {
+            id: "01JZX6B2CD3E4F5G6H7J8K9MNP".to_owned(),
+        }),
+        explorer: None,
+    }
+}
+
+pub(super) fn refunded_sample(names: &Names) -> PaymentRefundedBody {
+    PaymentRefundedBody {
+        event: "payment.refunded",
+        request_id: sample::REQUEST_ID.to_owned(),
+        request_id_upper: sample::REQUEST_ID.to_owned(),
+        payment_reference: sample::REFERENCE.to_owned(),
+        refunded_to: sample::PAYER.to_owned(),
+        refund_amount: "100.5".to_owned(),
+        currency: "USDC".to_owned(),
+        timestamp: sample::TIME.to_owned(),
+        payment_processor: names.processor_crypto.clone(),
+        tx_hash: Some(sample::TX_HASH.to_owned()),
+        network: "base".to_owned(),
+        explorer: Some(Network::Base.explorer_url(sample::TX_HASH)),
+    }
+}
+
+pub(super) fn processing_sample(names: &Names) -> PaymentProcessingBody {
+    let status = OffRampStatus::SendingFiat.wire();
+    PaymentProcessingBody {
+        event: "payment.processing",
+        request_id: sample::REQUEST_ID.to_owned(),
+        request_id_upper: sample::REQUEST_ID.to_owned(),
+        payment_reference: sample::REFERENCE.to_owned(),
+        offramp_id: "01JZX7C3DE4F5G6H7J8K9MNPQR".to_owned(),
+        timestamp: sample::TIME.to_owned(),
+        sub_status: status,
+        payment_processor: names.processor_fiat.clone(),
+        raw_payload: EventPayout {
+            status: status.to_owned(),
+            provider_id: "payout-7731".to_owned(),
+        },
+        explorer: Some(Network::Base.explorer_url(sample::TX_HASH)),
+    }
+}
+
+pub(super) fn recurring_sample(names: &Names) -> RequestRecurringBody {
+    RequestRecurringBody {
+        event: "request.recurring",
+        request_id: sample::REQUEST_ID.to_owned(),
+        request_id_upper: sample::REQUEST_ID.to_owned(),
+        original_request_id: sample::ORIGINAL_REQUEST_ID.to_owned(),
+        payment_reference: sample::REFERENCE.to_owned(),
+        original_request_payment_reference: sample::ORIGINAL_REFERENCE.to_owned(),
+        timestamp: sample::TIME.to_owned(),
+        payment_processor: names.processor_crypto.clone(),
+    }
+}

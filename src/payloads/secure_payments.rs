@@ -1,0 +1,127 @@
+//! Bodies of what payers do on the payment page.
+
+use super::{foreign, placeholders as sample, timestamp};
+use crate::domain::event::{AccessRejected, PayerStep, PayerStepKind};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+/// A payer took a step on the payment page.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SecurePaymentUserEvent {
+    /// Name of the event.
+    #[schemars(extend("enum" = ["secure_payment.user_event"], "examples" = ["secure_payment.user_event"]))]
+    pub event: &'static str,
+    /// The step.
+    #[schemars(extend(
+        "enum" = ["wallet_connected", "payment_sent_to_wallet", "payment_approved_in_wallet"],
+        "examples" = ["wallet_connected"]
+    ))]
+    pub user_event: &'static str,
+    /// Token of the secure payment.
+    #[schemars(length(max = 64), extend("examples" = [sample::SECURE_PAYMENT_TOKEN]))]
+    pub secure_payment_token: String,
+    /// The request; only when the secure payment has exactly one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(max = 66), extend("examples" = [sample::REQUEST_ID]))]
+    pub request_id: Option<String>,
+    /// All requests of the secure payment.
+    #[schemars(
+        length(max = 1000),
+        inner(length(max = 66)),
+        extend("examples" = [[sample::REQUEST_ID]])
+    )]
+    pub request_ids: Vec<String>,
+    /// Orchestrator of the secure payment; null when it has none.
+    #[schemars(length(max = 64), extend("examples" = [sample::ORCHESTRATOR]))]
+    pub orchestrator_id: Option<String>,
+    /// When it happened, by the clock of the browser.
+    #[schemars(length(max = 24), extend("format" = "date-time", "examples" = [sample::TIME_OF_BROWSER]))]
+    pub occurred_at: String,
+    /// When the service heard of it.
+    #[schemars(length(max = 24), extend("format" = "date-time", "examples" = [sample::TIME]))]
+    pub timestamp: String,
+    /// What the browser told; unproven. A wallet appears only as wallet_address_hashed.
+    #[schemars(extend("examples" = [{ "wallet_provider": "metamask", "selected_source_chain": "base" }]))]
+    pub properties: Map<String, Value>,
+}
+
+/// A wallet that may not pay tried to.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SecurePaymentAccessRejected {
+    /// Name of the event.
+    #[schemars(extend(
+        "enum" = ["secure_payment.access_rejected"],
+        "examples" = ["secure_payment.access_rejected"]
+    ))]
+    pub event: &'static str,
+    /// The request; of a secure payment with several, the first.
+    #[schemars(length(max = 66), extend("examples" = [sample::REQUEST_ID]))]
+    pub request_id: String,
+    /// Wallet that tried: lower case on EVM networks, the original case on Tron.
+    #[schemars(length(max = 42), extend("examples" = [sample::PAYER_LOWER]))]
+    pub attempted_payer_wallet_address: String,
+    /// When it tried.
+    #[schemars(length(max = 24), extend("format" = "date-time", "examples" = [sample::TIME]))]
+    pub timestamp: String,
+}
+
+pub(super) fn user_event(facts: &PayerStep) -> SecurePaymentUserEvent {
+    SecurePaymentUserEvent {
+        event: "secure_payment.user_event",
+        user_event: facts.step.wire(),
+        secure_payment_token: facts.secure_payment_token.clone(),
+        request_id: facts.sole_request().map(ToString::to_string),
+        request_ids: facts.requests.iter().map(ToString::to_string).collect(),
+        orchestrator_id: facts.orchestrator.clone(),
+        occurred_at: timestamp(facts.occurred_at),
+        timestamp: timestamp(facts.received_at),
+        properties: foreign(&facts.properties),
+    }
+}
+
+pub(super) fn access_rejected(facts: &AccessRejected) -> SecurePaymentAccessRejected {
+    SecurePaymentAccessRejected {
+        event: "secure_payment.access_rejected",
+        request_id: facts.request.to_string(),
+        attempted_payer_wallet_address: facts.wallet.canonical(),
+        timestamp: timestamp(facts.at),
+    }
+}
+
+pub(super) fn user_event_sample() -> SecurePaymentUserEvent {
+    let properties = [
+        ("wallet_provider", json!("metamask")),
+        ("selected_source_chain", json!("base")),
+        ("payment_type", json!("direct")),
+        (
+            "wallet_address_hashed",
+            json!("5f2b7c1d9e3a40618293a4b5c6d7e8f90a1b2c3d4e5f60718f4e1b2a7c6d5e9f"),
+        ),
+    ];
+    SecurePaymentUserEvent {
+        event: "secure_payment.user_event",
+        user_event: PayerStepKind::WalletConnected.wire(),
+        secure_payment_token: sample::SECURE_PAYMENT_TOKEN.to_owned(),
+        request_id: Some(sample::REQUEST_ID.to_owned()),
+        request_ids: vec![sample::REQUEST_ID.to_owned()],
+        orchestrator_id: Some(sample::ORCHESTRATOR.to_owned()),
+        occurred_at: sample::TIME_OF_BROWSER.to_owned(),
+        timestamp: sample::TIME.to_owned(),
+        properties: properties
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect(),
+    }
+}
+
+pub(super) fn access_rejected_sample() -> SecurePaymentAccessRejected {
+    SecurePaymentAccessRejected {
+        event: "secure_payment.access_rejected",
+        request_id: sample::REQUEST_ID.to_owned(),
+        attempted_payer_wallet_address: sample::PAYER_LOWER.to_owned(),
+        timestamp: sample::TIME.to_owned(),
+    }
+}

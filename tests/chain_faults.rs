@@ -1,0 +1,330 @@
+//! Payments on a real node behind one that lies: each is credited once with its amount, or the chain stops and says
+//! why; nothing is ever credited that did not happen.
+//!
+//! Source: reliability rules B.2 and D (F12 to F14, F18).
+#![expect(clippy::expect_used, reason = "a step of a test that fails ends the test")]
+
+#[path = "chain_faults/liar.rs"]
+mod liar;
+#[path = "it/support/mod.rs"]
+#[allow(dead_code, reason = "shared with the tests that go through the router")]
+mod support;
+
+use chrono::TimeDelta;
+use devnet::Devnet;
+use liar::{Liar, Lie};
+use prs::{
+    boot::dev,
+    domain::network::Network,
+    flows::payments::watch::{self, Step},
+    settings::Settings,
+};
+use sea_orm::ConnectionTrait;
+use serde_json::{Value, json};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use support::{
+    TestApp,
+    chain::{PAYER, transactions},
+};
+
+/// Payments of each run.
+const PAYMENTS: usize = 20;
+
+/// Blocks after which a payment is final here.
+const CONFIRMATIONS: u64 = 3;
+
+/// Steps without progress after which there is nothing left to follow.
+const STILL_STEPS: usize = 20;
+
+const PAYEE: &str = "0xb07D2398d2004378cad234DA0EF14f1c94A530e4";
+
+/// How a run goes on after the payments are mined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reading {
+    /// Block by block, near the head.
+    AtHead,
+    /// By ranges of final blocks, after an absence.
+    CatchingUp,
+}
+
+/// What became of the payments of a run.
+#[derive(Debug)]
+struct Outcome {
+    /// Credited with the right amount, once.
+    credited: usize,
+    /// Why the chain stopped.
+    halted: Option<String>,
+    /// Events that only the second reading found.
+    found_by_audit: usize,
+    /// How long it took until everything was credited while the lie went on.
+    settled_ms: Option<u128>,
+    /// Answers that were changed.
+    lies: u64,
+}
+
+/// Where the liar stands among the nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    First,
+    Second,
+}
+
+struct Run {
+    app: TestApp,
+    liar: Liar,
+    requests: Vec<(String, String)>,
+}
+
+async fn start(chain: &Arc<Devnet>, place: Place, confirmations: Option<u64>) -> Run {
+    let liar = Liar::start(chain.rpc_url()).await;
+    let mut nodes = vec![liar.url.clone(), chain.rpc_url().to_owned()];
+    if place == Place::Second {
+        nodes.reverse();
+    }
+    let mut section = dev::chain_settings(chain, nodes);
+    section.confirmations = confirmations;
+    section.call_timeout_ms = 250;
+    section.start_block = Some(chain.block_number().await.expect("a height") + 1);
+    let mut settings = Settings::default();
+    settings.chains.insert("sepolia".to_owned(), section);
+    let app = TestApp::with(settings, Some(chain.clone())).await;
+    // The blocks of the chain bear the time of the machine.
+    let now = app.ctx.clock.now();
+    app.clock.advance(chrono::Utc::now() - now + TimeDelta::seconds(90));
+    Run {
+        app,
+        liar,
+        requests: Vec::new(),
+    }
+}
+
+impl Run {
+    /// Creates the requests, and pays each of them in a block of its own once the liar lies.
+    async fn pay(&mut self, count: usize, lie: Lie) {
+        let mut steps = Vec::new();
+        for number in 1..=count {
+            let amount = format!("{number}.25");
+            let request = json!({
+                "payee": PAYEE, "amount": amount, "invoiceCurrency": "FAU-sepolia", "paymentCurrency": "FAU-sepolia",
+            });
+            let id = self.app.create_request(&request).await;
+            let calldata = self.app.calldata(&id, "").await;
+            steps.push(transactions(&calldata));
+            self.requests.push((id, amount));
+        }
+        self.liar.tell(lie).await;
+        for steps in steps {
+            let receipts = self.app.devnet().pay(PAYER, &steps).await.expect("mined");
+            assert!(receipts.iter().all(|receipt| receipt.status), "a step failed");
+        }
+    }
+
+    /// Follows the chain for a while, whatever it answers; ends early once everything is credited or the chain halts.
+    async fn follow(&self, within: Duration) -> Option<String> {
+        let chain = self.app.ctx.chains.get(&Network::Sepolia).expect("enabled").clone();
+        let end = Instant::now() + within;
+        let mut still_steps = 0;
+        while Instant::now() < end && still_steps < STILL_STEPS {
+            match watch::run(&self.app.ctx, chain.as_ref()).await {
+                Ok(Step::Halted(reason)) => return Some(reason),
+                Ok(Step::At(position)) if position.moved => {
+                    still_steps = 0;
+                    continue;
+                }
+                Ok(Step::At(_)) => still_steps += 1,
+                Err(_) => still_steps = 0,
+            }
+            if self.count("payments").await >= self.requests.len() {
+                return None;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        None
+    }
+
+    async fn count(&self, rows: &str) -> usize {
+        let db = self.app.ctx.db.reader();
+        let sql = format!("SELECT CAST(count(*) AS BIGINT) AS n FROM {rows}");
+        let row = db
+            .query_one_raw(sea_orm::Statement::from_string(db.get_database_backend(), sql))
+            .await
+            .expect("counted")
+            .expect("a row");
+        usize::try_from(row.try_get::<i64>("", "n").expect("a number")).expect("positive")
+    }
+
+    /// Payments that are credited; panics at one that is credited twice or with another amount.
+    async fn credited(&self, lie: Lie) -> usize {
+        let mut credited = 0;
+        for (id, amount) in &self.requests {
+            let payments = self.app.payments_of(id).await;
+            assert!(payments.len() <= 1, "{lie:?}: credited twice: {payments:?}");
+            let read = self.app.read_request(id).await;
+            if let Some(payment) = payments.first() {
+                assert_eq!(payment["amount"], amount.as_str(), "{lie:?}: a wrong credit");
+                assert_eq!(
+                    (&read["status"], &read["paidAmount"]),
+                    (&json!("paid"), &json!(amount)),
+                    "{lie:?}"
+                );
+                credited += 1;
+            } else {
+                assert_eq!(
+                    (&read["status"], &read["paidAmount"]),
+                    (&json!("pending"), &json!("0")),
+                    "{lie:?}"
+                );
+            }
+        }
+        assert_eq!(self.count("payments").await, credited, "{lie:?}: a payment of nobody");
+        credited
+    }
+
+    async fn finish(self, lie: Lie, patience: Duration) -> Outcome {
+        let started = Instant::now();
+        let mut halted = self.follow(patience).await;
+        let settled = self.credited(lie).await == self.requests.len();
+        let settled_ms = settled.then(|| started.elapsed().as_millis());
+        let lies = self.liar.told();
+        if !settled && halted.is_none() {
+            self.liar.tell(Lie::None).await;
+            halted = self.follow(Duration::from_secs(8)).await;
+        }
+        let outcome = Outcome {
+            credited: self.credited(lie).await,
+            halted,
+            found_by_audit: self.count("observations WHERE found_by_audit").await,
+            settled_ms,
+            lies,
+        };
+        println!("{lie:?}: {outcome:?}");
+        outcome
+    }
+}
+
+async fn node() -> Arc<Devnet> {
+    Arc::new(
+        Devnet::start(devnet::Options::default())
+            .await
+            .expect("the local chain starts"),
+    )
+}
+
+async fn run(chain: &Arc<Devnet>, lie: Lie, place: Place, reading: Reading) -> Outcome {
+    let mut run = start(chain, place, Some(CONFIRMATIONS)).await;
+    run.pay(PAYMENTS, lie).await;
+    let blocks = match reading {
+        Reading::AtHead => CONFIRMATIONS,
+        Reading::CatchingUp => CONFIRMATIONS + 70,
+    };
+    chain.mine(blocks).await.expect("mined");
+    run.finish(lie, Duration::from_secs(3)).await
+}
+
+/// Runs a lie wherever it can meet the service.
+async fn everywhere(lies: &[Lie]) -> Vec<(Lie, Place, Reading, Outcome)> {
+    let chain = node().await;
+    let mut outcomes = Vec::new();
+    for lie in lies {
+        for (place, reading) in [
+            (Place::First, Reading::AtHead),
+            (Place::First, Reading::CatchingUp),
+            (Place::Second, Reading::AtHead),
+        ] {
+            let outcome = run(&chain, *lie, place, reading).await;
+            outcomes.push((*lie, place, reading, outcome));
+        }
+    }
+    outcomes
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn events_that_a_node_leaves_out_are_found_by_the_second_reading() {
+    let outcomes = everywhere(&[Lie::DropLogs, Lie::EmptyLogs]).await;
+    for (lie, place, reading, outcome) in &outcomes {
+        assert!(
+            outcome.lies > 0 || *place == Place::Second,
+            "{lie:?} {reading:?}: nothing was left out"
+        );
+        assert_eq!(
+            (outcome.credited, &outcome.halted),
+            (PAYMENTS, &None),
+            "{lie:?} {place:?} {reading:?}"
+        );
+        assert!(
+            outcome.settled_ms.is_some(),
+            "{lie:?} {place:?} {reading:?}: only after the lie ended"
+        );
+        if (*place, *reading) == (Place::First, Reading::CatchingUp) {
+            assert!(outcome.found_by_audit > 0, "{lie:?}: the audit found nothing");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn events_that_a_node_changes_or_invents_credit_nothing_wrong() {
+    let lies = [
+        Lie::DupLogs,
+        Lie::WrongHash,
+        Lie::SwapAmount,
+        Lie::SwapAmountEverywhere,
+        Lie::FakeLog,
+        Lie::InventedPayment,
+    ];
+    for (lie, place, reading, outcome) in everywhere(&lies).await {
+        assert!(outcome.lies > 0, "{lie:?} {place:?} {reading:?}: nothing was changed");
+        assert!(
+            outcome.credited == PAYMENTS || outcome.halted.is_some(),
+            "{lie:?} {place:?} {reading:?}: a payment is lost: {outcome:?}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_fails_is_replaced_by_the_other_within_two_seconds() {
+    let chain = node().await;
+    for lie in [
+        Lie::RefusedWith200,
+        Lie::Status(429),
+        Lie::Status(500),
+        Lie::Timeout,
+        Lie::Cut,
+        Lie::NullBlock,
+        Lie::WrongChain,
+        Lie::RangeError,
+        Lie::Stale,
+        Lie::Lag(40),
+    ] {
+        let outcome = run(&chain, lie, Place::First, Reading::AtHead).await;
+        assert_eq!((outcome.credited, &outcome.halted), (PAYMENTS, &None), "{lie:?}");
+        let settled_ms = outcome.settled_ms.unwrap_or(u128::MAX);
+        assert!(settled_ms <= 3_000, "{lie:?}: {settled_ms} ms");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_node_that_lags_delays_nothing_for_good() {
+    let chain = node().await;
+    for reading in [Reading::AtHead, Reading::CatchingUp] {
+        let outcome = run(&chain, Lie::Lag(2), Place::Second, reading).await;
+        assert_eq!((outcome.credited, &outcome.halted), (PAYMENTS, &None), "{reading:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_head_that_one_node_calls_final_is_not_believed() {
+    let chain = node().await;
+    for place in [Place::First, Place::Second] {
+        let mut run = start(&chain, place, None).await;
+        run.pay(PAYMENTS, Lie::FinalizedAhead).await;
+        run.follow(Duration::from_millis(500)).await;
+        let early: Vec<Value> = run.app.payments_of(&run.requests[PAYMENTS - 1].0).await;
+        assert!(early.is_empty(), "the newest payment is not final yet");
+        chain.mine(4).await.expect("mined");
+        let outcome = run.finish(Lie::FinalizedAhead, Duration::from_secs(3)).await;
+        assert_eq!((outcome.credited, &outcome.halted), (PAYMENTS, &None), "{place:?}");
+    }
+}

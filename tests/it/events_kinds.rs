@@ -1,0 +1,175 @@
+//! Every kind of event as receivers see it: test deliveries, samples, and the twins that a setting switches on.
+
+use crate::{
+    documents::event_fits_its_schema,
+    payments::fau,
+    support::{TestApp, receiver::Receiver},
+};
+use devnet::{Devnet, Options};
+use prs::{
+    boot::dev,
+    domain::{
+        event::{CLIENT_KINDS, ORCHESTRATOR_KINDS},
+        ids::{EndpointId, Secret},
+    },
+    payloads::{KINDS, Names, sample},
+    settings::Settings,
+    store::endpoints::{self, Endpoint},
+};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+#[tokio::test]
+async fn a_test_delivery_of_every_kind_fits_its_schema() {
+    let app = TestApp::start().await;
+    let receiver = Receiver::start().await;
+    app.register(&receiver.url()).await;
+    for kind in CLIENT_KINDS {
+        let answer = app
+            .post("/v1/webhook/test")
+            .with_client()
+            .json(&json!({ "eventType": kind }))
+            .send()
+            .await;
+        assert_eq!(answer.expect(200), json!({ "sent": 1, "failed": 0 }), "{kind}");
+        let body = receiver.received().await.pop().expect("a delivery").json();
+        assert_eq!(body["event"], kind);
+        event_fits_its_schema(&body);
+    }
+}
+
+#[tokio::test]
+async fn kinds_of_orchestrators_are_refused_for_clients() {
+    let app = TestApp::start().await;
+    for kind in ORCHESTRATOR_KINDS {
+        let answer = app
+            .post("/v1/webhook/test")
+            .with_client()
+            .json(&json!({ "eventType": kind }))
+            .send()
+            .await;
+        assert_eq!(answer.expect(400)["errors"][0]["field"], "eventType", "{kind}");
+    }
+}
+
+#[test]
+fn samples_stay_as_they_are() {
+    let mut settings = insta::Settings::new();
+    settings.set_snapshot_path(concat!(env!("CARGO_MANIFEST_DIR"), "/snapshots/events"));
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| {
+        for kind in KINDS {
+            let text = sample(kind.name, &Names::default()).expect("a sample");
+            let body: Value = serde_json::from_str(&text).expect("JSON");
+            event_fits_its_schema(&body);
+            insta::assert_json_snapshot!(kind.name, body);
+        }
+    });
+}
+
+/// The service on a chain of its own, with the twins switched on or off.
+async fn on_chain_with_twins(scoped_variants: bool) -> TestApp {
+    let chain = Arc::new(Devnet::start(Options::default()).await.expect("the local chain starts"));
+    let mut settings = Settings::default();
+    let mut section = dev::chain_settings(&chain, vec![chain.rpc_url().to_owned()]);
+    section.confirmations = Some(1);
+    settings.chains.insert("sepolia".to_owned(), section);
+    settings.webhooks.scoped_variants = scoped_variants;
+    TestApp::with(settings, Some(chain)).await
+}
+
+/// Pays a request in two parts and tells what was received.
+async fn events_of_two_parts(app: &TestApp) -> Vec<Value> {
+    let receiver = Receiver::start().await;
+    app.register(&receiver.url()).await;
+    let id = app.create_request(&fau("2")).await;
+    for part in ["&amount=1", ""] {
+        app.pay(&id, part).await;
+        app.settle().await;
+    }
+    receiver.received().await.iter().map(|one| one.json()).collect()
+}
+
+fn kinds(bodies: &[Value]) -> Vec<&str> {
+    bodies
+        .iter()
+        .map(|body| body["event"].as_str().expect("a kind"))
+        .collect()
+}
+
+#[tokio::test]
+async fn a_payment_is_told_once_while_twins_are_off() {
+    let app = on_chain_with_twins(false).await;
+    let bodies = events_of_two_parts(&app).await;
+    assert_eq!(kinds(&bodies), ["payment.partial", "payment.confirmed"]);
+}
+
+#[tokio::test]
+async fn a_payment_of_a_client_id_is_told_twice_while_twins_are_on() {
+    let app = on_chain_with_twins(true).await;
+    let bodies = events_of_two_parts(&app).await;
+    // Nothing promises an order of deliveries that are due at the same time.
+    let mut told = kinds(&bodies);
+    told.sort_unstable();
+    assert_eq!(
+        told,
+        [
+            "payment.confirmed",
+            "payment.confirmed.client_id",
+            "payment.partial",
+            "payment.partial.client_id"
+        ]
+    );
+    for body in &bodies {
+        event_fits_its_schema(body);
+        assert_eq!(body["clientId"], app.backend_client.as_str());
+    }
+    let find = |kind: &str| bodies.iter().find(|body| body["event"] == kind).expect("told").clone();
+    for plain in ["payment.confirmed", "payment.partial"] {
+        let (plain, twin) = (find(plain), find(&format!("{plain}.client_id")));
+        for (member, value) in plain.as_object().expect("an object") {
+            if member != "event" {
+                assert_eq!(&twin[member], value, "{member}");
+            }
+        }
+        assert_eq!(twin["origin"], Value::Null);
+    }
+}
+
+/// Registers an endpoint that receives the events of the whole platform.
+async fn register_platform_wide(app: &TestApp, url: &str) {
+    let id = EndpointId(app.ctx.ids.ulid());
+    let secret = Secret::new("5e".repeat(32));
+    let endpoint = Endpoint {
+        secret_sealed: app.ctx.sealer.seal(&secret, id.as_str()).expect("sealed"),
+        id,
+        platform: app.platform.clone(),
+        client: None,
+        url: url.to_owned(),
+        is_active: true,
+        created_at: app.ctx.clock.now(),
+    };
+    let tx = app.ctx.db.begin("register_platform_wide").await.expect("a transaction");
+    endpoints::insert(&tx, &endpoint).await.expect("inserted");
+    tx.commit().await.expect("committed");
+}
+
+#[tokio::test]
+async fn a_request_of_an_api_key_has_no_twin() {
+    let app = on_chain_with_twins(true).await;
+    let receiver = Receiver::start().await;
+    register_platform_wide(&app, &receiver.url()).await;
+    let created = app
+        .post("/v2/request")
+        .with_key()
+        .json(&fau("1"))
+        .send()
+        .await
+        .expect(201);
+    let id = created["requestId"].as_str().expect("an id");
+    app.pay(id, "").await;
+    app.settle().await;
+    let bodies: Vec<Value> = receiver.received().await.iter().map(|one| one.json()).collect();
+    assert_eq!(kinds(&bodies), ["payment.confirmed"]);
+}
