@@ -6,6 +6,7 @@
 
 mod api;
 mod arrows;
+mod bench;
 mod check;
 mod command;
 mod compat;
@@ -57,6 +58,8 @@ enum Verb {
     },
     /// Everything that can be said without running tests: fmt, clippy, tidy, openapi, schema, cargo-deny
     Check(check::Options),
+    /// The numbers of the service beside their baselines, or those that are named
+    Bench(bench::Options),
     /// The service with a local chain, seeded, and what to open and copy
     Dev(dev::Options),
     /// Kills the service again and again while requests are created and paid, and counts what is wrong afterwards
@@ -105,6 +108,7 @@ fn run(verb: &Verb) -> Outcome {
         Verb::Tidy => tidy::run(),
         Verb::Test { names } => test::run(names),
         Verb::Check(options) => check::run(options),
+        Verb::Bench(options) => bench::run(options),
         Verb::Dev(options) => dev::run(options),
         Verb::Crash(options) => crash::run(options),
     }

@@ -1,0 +1,115 @@
+//! The bare counterpart of the service: axum and sqlx, one prepared insert, no checks. Nobody could take payments with
+//! it; it shows what the HTTP stack and the database cost at least.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use anyhow::Context;
+use axum::{
+    Json, Router,
+    extract::State,
+    http::StatusCode,
+    routing::{get, post},
+};
+use prs::{
+    adapters::{clock::SystemClock, ids::SystemIds},
+    ports::{
+        clock::Clock,
+        ids::{Ids, random},
+    },
+};
+use serde::{Deserialize, Serialize};
+use sqlx::{PgPool, postgres::PgPoolOptions};
+use tokio::net::TcpListener;
+
+/// Connections of the pool, as many as the service has.
+const CONNECTIONS_MAX: u32 = 16;
+
+/// Every column that a plain request fills; the others are null on both sides.
+const INSERT: &str = "INSERT INTO requests (id, platform_id, request_id, salt, reference, reference_topic, kind, status, \
+     network, payee, amount, invoice_currency, payment_currency, token, expected, credited, payment_count, \
+     is_recurrence_stopped, is_crypto_to_fiat, is_listening, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, \
+     'direct', 'pending', 'sepolia', $7, $8, $9, $10, $11, '1500000000000000000', '0', 0, false, false, false, $12, $12)";
+
+/// The token of the requests that are created; its text is as long as the service's.
+const TOKEN: &str = "0x370de27fdb7d1ff1e1baa7d11c5820a324cf623c";
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct NewRequest {
+    payee: String,
+    amount: String,
+    invoice_currency: String,
+    payment_currency: String,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Created {
+    payment_reference: String,
+    request_id: String,
+}
+
+struct Bare {
+    pool: PgPool,
+    ids: SystemIds,
+    platform_id: String,
+}
+
+/// Serves until it is killed.
+pub(crate) fn serve(port: u16, database_url: Option<&str>) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut router = Router::new().route("/health", get(|| async { "ok" }));
+        if let Some(url) = database_url {
+            let pool = PgPoolOptions::new()
+                .max_connections(CONNECTIONS_MAX)
+                .connect(url)
+                .await
+                .context("no database")?;
+            let ids = SystemIds::new(Arc::new(SystemClock));
+            let bare = Bare {
+                pool,
+                platform_id: ids.ulid(),
+                ids,
+            };
+            router = router.merge(
+                Router::new()
+                    .route("/v2/request", post(create))
+                    .with_state(Arc::new(bare)),
+            );
+        }
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
+        axum::serve(listener, router).await?;
+        Ok(())
+    })
+}
+
+async fn create(
+    State(bare): State<Arc<Bare>>,
+    Json(input): Json<NewRequest>,
+) -> Result<(StatusCode, Json<Created>), StatusCode> {
+    let created = Created {
+        payment_reference: format!("0x{}", hex::encode(random::<8>(&bare.ids))),
+        request_id: format!("01{}", hex::encode(random::<32>(&bare.ids))),
+    };
+    let inserted = sqlx::query(INSERT)
+        .bind(bare.ids.ulid())
+        .bind(&bare.platform_id)
+        .bind(&created.request_id)
+        .bind(hex::encode(random::<8>(&bare.ids)))
+        .bind(&created.payment_reference)
+        .bind(format!("0x{}", hex::encode(random::<32>(&bare.ids))))
+        .bind(input.payee)
+        .bind(input.amount)
+        .bind(input.invoice_currency)
+        .bind(input.payment_currency)
+        .bind(TOKEN)
+        .bind(SystemClock.now())
+        .execute(&bare.pool)
+        .await;
+    match inserted {
+        Ok(_) => Ok((StatusCode::CREATED, Json(created))),
+        Err(_) => Err(StatusCode::INTERNAL_SERVER_ERROR),
+    }
+}

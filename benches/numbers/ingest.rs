@@ -1,0 +1,306 @@
+//! Payment events from a chain into committed rows on PostgreSQL, against a bare loop that only reads them and a bare
+//! loop that only writes them.
+
+use std::time::{Duration, Instant};
+
+use alloy::{
+    primitives::{Address, B256, Bytes, U256, keccak256},
+    sol,
+    sol_types::SolCall,
+};
+use anyhow::{Context, bail, ensure};
+use chrono::{DateTime, Utc};
+use devnet::{Devnet, Options};
+use prs::{
+    adapters::clock::SystemClock,
+    boot::{self, dev},
+    ctx::Ctx,
+    domain::network::Network,
+    flows::payments::watch::{self, Step},
+    ports::clock::Clock,
+};
+use serde_json::{Value, json};
+use sqlx::{Connection, PgConnection, Postgres, QueryBuilder};
+
+use crate::database::BenchDatabase;
+use crate::report::{Goal, Row, median, rate_per_s};
+use crate::{REPEATS, scaled, service};
+
+sol! {
+    struct RequestDetail {
+        address recipient;
+        uint256 requestAmount;
+        address[] path;
+        bytes paymentReference;
+        uint256 feeAmount;
+        uint256 maxToSpend;
+        uint256 maxRateTimespan;
+    }
+    struct MetaDetail {
+        uint256 paymentNetworkId;
+        RequestDetail[] requestDetails;
+    }
+    interface BatchConversionPayments {
+        function batchPayments(MetaDetail[] details, address[][] pathsToUsd, address feeAddress) external payable;
+    }
+}
+
+/// Blocks of the chain, with one transaction each.
+const BLOCKS: usize = 10_000;
+
+/// Payments of each transaction.
+const PAYMENTS_PER_BLOCK: usize = 10;
+
+/// Blocks that are asked for with one call, and blocks that are committed together.
+const BLOCKS_PER_READ: u64 = 2_000;
+
+/// Rows of one statement.
+const ROWS_PER_INSERT: usize = 500;
+
+/// Share of the slower bare loop's rate that we want to reach. Source: reliability rules F 18.
+const GOAL_RATIO: f64 = 0.7;
+
+/// Number by which the batch contract knows payments in the native coin.
+const NATIVE_PAYMENTS: u64 = 3;
+
+/// Account that pays.
+const PAYER_INDEX: usize = 1;
+
+const PAYEE: Address = Address::repeat_byte(0xaa);
+const FEE_ADDRESS: Address = Address::repeat_byte(0xbb);
+
+/// Fills a chain, then measures all three in turn.
+pub(crate) fn measure(scale: f64) -> anyhow::Result<Row> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let chain = Devnet::start(Options::default()).await?;
+        let blocks = scaled(BLOCKS, scale);
+        let deployed = chain.block_number().await?;
+        let started = Instant::now();
+        fill(&chain, blocks).await?;
+        let events = blocks * PAYMENTS_PER_BLOCK;
+        eprintln!(
+            "  filled {blocks} blocks with {events} payment events in {:.0} s, not counted",
+            started.elapsed().as_secs_f64()
+        );
+        let (mut ours, mut reads, mut writes) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..REPEATS {
+            reads.push(rate_per_s(events, read_bare(&chain, deployed + 1, events).await?));
+            ours.push(rate_per_s(events, follow(&chain, events).await?));
+            writes.push(rate_per_s(events, write_bare(&chain, blocks).await?));
+        }
+        eprintln!("  bare eth_getLogs loop: median {:.0} events/s", median(&reads));
+        eprintln!("  bare batched inserts: median {:.0} rows/s", median(&writes));
+        let (baseline_name, baseline) = if median(&reads) < median(&writes) {
+            ("bare eth_getLogs loop", reads)
+        } else {
+            ("bare batched inserts", writes)
+        };
+        Ok(Row {
+            name: "ingest",
+            unit: "events/s",
+            ours,
+            baseline_name,
+            baseline,
+            goal: Goal::Ratio(GOAL_RATIO),
+        })
+    })
+}
+
+/// Mines one batch of payments for each block, every payment with a reference of its own.
+async fn fill(chain: &Devnet, blocks: usize) -> anyhow::Result<()> {
+    let batch = chain.contracts().batch_conversion_payments;
+    chain.set_automine(false).await?;
+    let mut reference: u64 = 0;
+    let mut last = None;
+    for _ in 0..blocks {
+        let mut payments = Vec::with_capacity(PAYMENTS_PER_BLOCK);
+        for _ in 0..PAYMENTS_PER_BLOCK {
+            reference += 1;
+            payments.push(RequestDetail {
+                recipient: PAYEE,
+                requestAmount: U256::from(1_000),
+                path: Vec::new(),
+                paymentReference: Bytes::copy_from_slice(&reference.to_be_bytes()),
+                feeAmount: U256::ZERO,
+                maxToSpend: U256::ZERO,
+                maxRateTimespan: U256::ZERO,
+            });
+        }
+        let call = BatchConversionPayments::batchPaymentsCall {
+            details: vec![MetaDetail {
+                paymentNetworkId: U256::from(NATIVE_PAYMENTS),
+                requestDetails: payments,
+            }],
+            pathsToUsd: Vec::new(),
+            feeAddress: FEE_ADDRESS,
+        };
+        let value = U256::from(1_000 * PAYMENTS_PER_BLOCK);
+        let hash = chain
+            .send_without_waiting(PAYER_INDEX, batch, call.abi_encode(), value)
+            .await?;
+        chain.mine(1).await?;
+        last = Some(hash);
+    }
+    let receipt = chain.wait_for_receipt(last.context("no block to fill")?).await?;
+    ensure!(receipt.status, "a batch of payments failed");
+    Ok(())
+}
+
+/// Follows the chain from its start to its head with the flow of the service, on an empty database.
+async fn follow(chain: &Devnet, events: usize) -> anyhow::Result<Duration> {
+    let database = BenchDatabase::create().await?;
+    let mut settings = service::settings(database.url.clone())?;
+    settings.chains.insert(
+        Network::Sepolia.id().to_owned(),
+        dev::chain_settings(chain, vec![chain.rpc_url().to_owned()]),
+    );
+    let ctx = boot::context(&settings, boot::open_database(&settings).await?)?;
+    let started = Instant::now();
+    catch_up(&ctx).await?;
+    let time = started.elapsed();
+    ctx.db.clone().close().await?;
+    ensure!(
+        rows_in(&database.url).await? == i64::try_from(events)?,
+        "the service did not store {events} payment events"
+    );
+    database.remove().await?;
+    Ok(time)
+}
+
+async fn catch_up(ctx: &Ctx) -> anyhow::Result<()> {
+    let chain = ctx.chains.get(&Network::Sepolia).context("the chain is not enabled")?;
+    loop {
+        match watch::run(ctx, chain.as_ref()).await? {
+            Step::At(position) if !position.moved && position.confirmed == position.head.number => return Ok(()),
+            Step::At(_) => {}
+            Step::Halted(reason) => bail!("the chain is halted: {reason}"),
+        }
+    }
+}
+
+/// Asks for all events of the payment contracts, range by range, and looks at nothing.
+async fn read_bare(chain: &Devnet, mut from: u64, events: usize) -> anyhow::Result<Duration> {
+    let head = chain.block_number().await?;
+    let client = reqwest::Client::builder().no_proxy().build()?;
+    let contracts = chain.contracts();
+    let addresses = [
+        contracts.erc20_fee_proxy,
+        contracts.ethereum_fee_proxy,
+        contracts.erc20_proxy,
+        contracts.ethereum_proxy,
+        contracts.erc20_conversion_proxy,
+        contracts.eth_conversion_proxy,
+    ];
+    let mut bodies = Vec::new();
+    let started = Instant::now();
+    while from <= head {
+        let to = head.min(from + BLOCKS_PER_READ - 1);
+        let filter = json!({
+            "fromBlock": format!("{from:#x}"),
+            "toBlock": format!("{to:#x}"),
+            "address": addresses,
+        });
+        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "eth_getLogs", "params": [filter]});
+        bodies.push(client.post(chain.rpc_url()).json(&call).send().await?.bytes().await?);
+        from = to + 1;
+    }
+    let time = started.elapsed();
+    let mut found = 0;
+    for body in bodies {
+        let answer: Value = serde_json::from_slice(&body)?;
+        found += answer["result"].as_array().context("an answer without logs")?.len();
+    }
+    ensure!(found == events, "the node shows {found} of {events} payment events");
+    Ok(time)
+}
+
+/// One row, written out before the clock runs.
+struct ReadyRow {
+    tx_hash: String,
+    ordinal: i32,
+    block_number: i64,
+    block_hash: String,
+    reference_topic: String,
+}
+
+/// Writes as many rows as the chain has events into the same table.
+async fn write_bare(chain: &Devnet, blocks: usize) -> anyhow::Result<Duration> {
+    let database = BenchDatabase::create().await?;
+    let settings = service::settings(database.url.clone())?;
+    boot::open_database(&settings).await?.close().await?;
+    let rows = ready_rows(blocks)?;
+    let proxy = format!("{:#x}", chain.contracts().ethereum_fee_proxy);
+    let (payee, fee_address) = (format!("{PAYEE:#x}"), format!("{FEE_ADDRESS:#x}"));
+    let now: DateTime<Utc> = SystemClock.now();
+    let mut connection = PgConnection::connect(&database.url).await?;
+    let rows_per_commit = usize::try_from(BLOCKS_PER_READ)? * PAYMENTS_PER_BLOCK;
+    let started = Instant::now();
+    for committed in rows.chunks(rows_per_commit) {
+        let mut tx = connection.begin().await?;
+        for inserted in committed.chunks(ROWS_PER_INSERT) {
+            let mut insert = QueryBuilder::<Postgres>::new(
+                "INSERT INTO observations (network, tx_hash, ordinal, block_number, block_hash, log_index, proxy, \
+                 reference_topic, payee, units, fee_units, fee_address, state, found_by_audit, seen_at) ",
+            );
+            insert.push_values(inserted, |mut values, row| {
+                values
+                    .push_bind(Network::Sepolia.id())
+                    .push_bind(&row.tx_hash)
+                    .push_bind(row.ordinal)
+                    .push_bind(row.block_number)
+                    .push_bind(&row.block_hash)
+                    .push_bind(i64::from(row.ordinal))
+                    .push_bind(&proxy)
+                    .push_bind(&row.reference_topic)
+                    .push_bind(&payee)
+                    .push_bind("1000")
+                    .push_bind("0")
+                    .push_bind(&fee_address)
+                    .push_bind("final")
+                    .push_bind(false)
+                    .push_bind(now);
+            });
+            insert.build().execute(&mut *tx).await?;
+        }
+        tx.commit().await?;
+    }
+    let time = started.elapsed();
+    connection.close().await?;
+    ensure!(
+        rows_in(&database.url).await? == i64::try_from(rows.len())?,
+        "rows are missing"
+    );
+    database.remove().await?;
+    Ok(time)
+}
+
+fn ready_rows(blocks: usize) -> anyhow::Result<Vec<ReadyRow>> {
+    let hash = |kind: &str, number: usize| -> String {
+        let hash: B256 = keccak256(format!("{kind} {number}"));
+        hash.to_string()
+    };
+    let mut rows = Vec::with_capacity(blocks * PAYMENTS_PER_BLOCK);
+    for block in 0..blocks {
+        let (tx_hash, block_hash) = (hash("transaction", block), hash("block", block));
+        for ordinal in 0..PAYMENTS_PER_BLOCK {
+            rows.push(ReadyRow {
+                tx_hash: tx_hash.clone(),
+                ordinal: i32::try_from(ordinal)?,
+                block_number: i64::try_from(block)?,
+                block_hash: block_hash.clone(),
+                reference_topic: hash("reference", block * PAYMENTS_PER_BLOCK + ordinal),
+            });
+        }
+    }
+    Ok(rows)
+}
+
+async fn rows_in(url: &str) -> anyhow::Result<i64> {
+    let mut connection = PgConnection::connect(url).await?;
+    let count = sqlx::query_scalar("SELECT count(*) FROM observations")
+        .fetch_one(&mut connection)
+        .await?;
+    connection.close().await?;
+    Ok(count)
+}

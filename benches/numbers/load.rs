@@ -1,0 +1,110 @@
+//! The load generator: keep-alive connections, each of which sends the next request when it has its answer.
+//!
+//! It writes prepared bytes and reads as little as framing needs, because it shares the machine with what it measures.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+
+/// Connections that send at the same time.
+const CONNECTIONS: usize = 16;
+
+/// Answers are small; a longer one is a mistake.
+const ANSWER_BYTES_MAX: usize = 64 * 1024;
+
+/// What came of a run.
+#[derive(Debug)]
+pub(crate) struct Load {
+    /// Time from the first request to the last answer.
+    pub(crate) time: Duration,
+    /// Time of each request.
+    pub(crate) latencies: Vec<Duration>,
+}
+
+/// A POST of JSON as it goes over the wire.
+pub(crate) fn post(address: SocketAddr, path: &str, headers: &[(&str, &str)], body: &str) -> Vec<u8> {
+    let mut text = format!("POST {path} HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\n");
+    for (name, value) in headers {
+        text.push_str(&format!("{name}: {value}\r\n"));
+    }
+    text.push_str(&format!("content-length: {}\r\n\r\n{body}", body.len()));
+    text.into_bytes()
+}
+
+/// Sends the request `count` times over all connections, on one thread. Every answer has to be a 201.
+pub(crate) fn run(address: SocketAddr, request: Vec<u8>, count: usize) -> anyhow::Result<Load> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(run_connections(address, request.into(), count))
+}
+
+async fn run_connections(address: SocketAddr, request: Arc<[u8]>, count: usize) -> anyhow::Result<Load> {
+    let mut streams = Vec::with_capacity(CONNECTIONS);
+    for _ in 0..CONNECTIONS {
+        let stream = TcpStream::connect(address).await.context("no connection")?;
+        stream.set_nodelay(true)?;
+        streams.push(stream);
+    }
+    let sent = Arc::new(AtomicUsize::new(0));
+    let mut connections = JoinSet::new();
+    let started = Instant::now();
+    for stream in streams {
+        let (request, sent) = (request.clone(), sent.clone());
+        connections.spawn(async move { keep_sending(stream, &request, &sent, count).await });
+    }
+    let mut latencies = Vec::with_capacity(count);
+    while let Some(ended) = connections.join_next().await {
+        latencies.extend(ended??);
+    }
+    let time = started.elapsed();
+    ensure!(
+        latencies.len() == count,
+        "{} answers to {count} requests",
+        latencies.len()
+    );
+    Ok(Load { time, latencies })
+}
+
+async fn keep_sending(
+    mut stream: TcpStream,
+    request: &[u8],
+    sent: &AtomicUsize,
+    count: usize,
+) -> anyhow::Result<Vec<Duration>> {
+    let mut latencies = Vec::new();
+    let mut answer = Vec::with_capacity(4 * 1024);
+    while sent.fetch_add(1, Ordering::Relaxed) < count {
+        let started = Instant::now();
+        stream.write_all(request).await?;
+        answer.clear();
+        while !is_complete(&answer)? {
+            ensure!(answer.len() <= ANSWER_BYTES_MAX, "an answer of {} bytes", answer.len());
+            ensure!(stream.read_buf(&mut answer).await? > 0, "the connection was closed");
+        }
+        if !answer.starts_with(b"HTTP/1.1 201 ") {
+            bail!("an answer other than 201: {}", String::from_utf8_lossy(&answer));
+        }
+        latencies.push(started.elapsed());
+    }
+    Ok(latencies)
+}
+
+/// Whether head and declared body have arrived.
+fn is_complete(answer: &[u8]) -> anyhow::Result<bool> {
+    let Some(end) = answer.windows(4).position(|window| window == b"\r\n\r\n") else {
+        return Ok(false);
+    };
+    let head = std::str::from_utf8(&answer[..end])?;
+    let length = head
+        .lines()
+        .filter_map(|line| line.split_once(':'))
+        .find(|(name, _)| name.eq_ignore_ascii_case("content-length"))
+        .with_context(|| format!("an answer without content-length: {head}"))?;
+    let length: usize = length.1.trim().parse()?;
+    Ok(answer.len() >= end + 4 + length)
+}

@@ -1,0 +1,109 @@
+//! The numbers of the service, each beside a baseline that is measured in the same run.
+//!
+//! `cargo xtask bench` starts what they need and runs them; docs/performance.md says what each one means. Nothing here
+//! is a test: a missed goal is printed and the run still succeeds.
+
+mod bare;
+mod calldata;
+mod create;
+mod database;
+mod idle;
+mod ingest;
+mod latency;
+mod load;
+mod report;
+mod service;
+
+use std::process::ExitCode;
+
+use clap::{Parser, ValueEnum};
+
+use crate::report::{Machine, Row};
+
+/// How often each number is measured; the median counts.
+const REPEATS: usize = 3;
+
+#[derive(Debug, Parser)]
+#[command(name = "numbers")]
+struct Arguments {
+    /// Numbers to measure; all of them when none is named
+    names: Vec<Number>,
+    /// Share of the full amount of work, for a quick trial
+    #[arg(long, default_value_t = 1.0)]
+    scale: f64,
+    /// Set by `cargo bench`
+    #[arg(long, hide = true)]
+    bench: bool,
+    /// Serve as the bare counterpart of the service on this port
+    #[arg(long, hide = true)]
+    bare_port: Option<u16>,
+    /// The database of the bare counterpart
+    #[arg(long, hide = true, requires = "bare_port")]
+    bare_database: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Number {
+    /// Requests created over HTTP
+    Create,
+    /// Payments encoded in process
+    Calldata,
+    /// Payment events read from a chain into committed rows
+    Ingest,
+    /// From the mined receipt to the arrival of the webhook
+    Latency,
+    /// Start and memory of the service with nothing to do
+    Idle,
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("numbers: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    if let Some(port) = arguments.bare_port {
+        return bare::serve(port, arguments.bare_database.as_deref());
+    }
+    // `cargo test --all-targets` starts this program too; measuring is not testing.
+    if !arguments.bench {
+        println!("nothing is measured outside of `cargo xtask bench`");
+        return Ok(());
+    }
+    anyhow::ensure!(
+        arguments.scale > 0.0 && arguments.scale <= 1.0,
+        "--scale: must be greater than 0 and at most 1"
+    );
+    prs::adapters::install_tls();
+    let names = if arguments.names.is_empty() {
+        Number::value_variants()
+    } else {
+        arguments.names.as_slice()
+    };
+    let before = Machine::look();
+    let mut rows: Vec<Row> = Vec::new();
+    for name in names {
+        eprintln!("measuring {name:?} …");
+        rows.extend(match name {
+            Number::Create => vec![create::measure(arguments.scale)?],
+            Number::Calldata => vec![calldata::measure()?],
+            Number::Ingest => vec![ingest::measure(arguments.scale)?],
+            Number::Latency => latency::measure(arguments.scale)?,
+            Number::Idle => idle::measure(arguments.scale)?,
+        });
+    }
+    report::print(&rows, &before, &Machine::look(), arguments.scale);
+    Ok(())
+}
+
+/// A part of the full amount of work, and at least one unit of it.
+fn scaled(full: usize, scale: f64) -> usize {
+    // Amounts of work are far below 2^52, so nothing is lost on the way.
+    let part = (full as f64 * scale).round() as usize;
+    part.max(1)
+}

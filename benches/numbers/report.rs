@@ -1,0 +1,159 @@
+//! What is printed: one line for each number, the single runs behind it, and the machine it was measured on.
+
+use std::time::Duration;
+
+/// How a number is compared with its goal.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Goal {
+    /// The ratio of ours to the baseline reaches this.
+    Ratio(f64),
+    /// Ours reaches at most this, in the unit it is shown in.
+    AtMost(f64),
+    /// Shown for the whole picture only.
+    None,
+}
+
+/// One line of the table.
+#[derive(Debug)]
+pub(crate) struct Row {
+    /// What was measured.
+    pub(crate) name: &'static str,
+    /// Unit of both sides, such as `requests/s`.
+    pub(crate) unit: &'static str,
+    /// Our single runs.
+    pub(crate) ours: Vec<f64>,
+    /// What the baseline is.
+    pub(crate) baseline_name: &'static str,
+    /// The single runs of the baseline.
+    pub(crate) baseline: Vec<f64>,
+    /// What is wanted.
+    pub(crate) goal: Goal,
+}
+
+/// The machine and how busy it is.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    cores: usize,
+    load: String,
+}
+
+impl Machine {
+    /// Looks at the machine now.
+    pub(crate) fn look() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+        let load: Vec<&str> = load.split(' ').take(3).collect();
+        Self {
+            cores,
+            load: load.join(" "),
+        }
+    }
+}
+
+/// The middle of the runs.
+pub(crate) fn median(runs: &[f64]) -> f64 {
+    let mut sorted = runs.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    match sorted.len() {
+        0 => f64::NAN,
+        count if count % 2 == 1 => sorted[count / 2],
+        count => f64::midpoint(sorted[count / 2 - 1], sorted[count / 2]),
+    }
+}
+
+/// The smallest value that this share of the runs does not exceed.
+pub(crate) fn percentile(runs: &[Duration], percent: usize) -> Duration {
+    let mut sorted = runs.to_vec();
+    sorted.sort();
+    let position = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
+    sorted.get(position).copied().unwrap_or_default()
+}
+
+/// How many in one second.
+pub(crate) fn rate_per_s(count: usize, time: Duration) -> f64 {
+    let count = u32::try_from(count).map_or(f64::from(u32::MAX), f64::from);
+    count / time.as_secs_f64()
+}
+
+/// A time in milliseconds.
+pub(crate) fn in_ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1_000.0
+}
+
+/// Prints the table, the single runs and the machine.
+pub(crate) fn print(rows: &[Row], before: &Machine, after: &Machine, scale: f64) {
+    let header = ["name", "ours", "baseline", "ratio", "goal", "verdict"].map(str::to_owned);
+    let mut lines: Vec<[String; 6]> = vec![header];
+    lines.extend(rows.iter().map(cells));
+    let widths: Vec<usize> = (0..6)
+        .map(|column| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0))
+        .collect();
+    println!();
+    for line in &lines {
+        let padded: Vec<String> = line
+            .iter()
+            .zip(&widths)
+            .map(|(cell, width)| format!("{cell:<width$}"))
+            .collect();
+        println!("{}", padded.join("  ").trim_end());
+    }
+    println!();
+    for row in rows {
+        println!("{}: ours {}", row.name, listed(&row.ours));
+        if !row.baseline.is_empty() {
+            println!("{}: {} {}", row.name, row.baseline_name, listed(&row.baseline));
+        }
+    }
+    println!(
+        "machine: {} cores, load average {} before, {} after; scale {scale}",
+        before.cores, before.load, after.load
+    );
+}
+
+fn cells(row: &Row) -> [String; 6] {
+    let ours = median(&row.ours);
+    let baseline = (!row.baseline.is_empty()).then(|| median(&row.baseline));
+    let ratio = baseline.map(|baseline| ours / baseline);
+    let (goal, is_met) = match row.goal {
+        Goal::Ratio(least) => (format!("ratio ≥ {least}"), ratio.map(|ratio| ratio >= least)),
+        Goal::AtMost(most) => (format!("≤ {} {}", shown(most), row.unit), Some(ours <= most)),
+        Goal::None => ("–".to_owned(), None),
+    };
+    let verdict = match is_met {
+        Some(true) => "met",
+        Some(false) => "goal missed",
+        None => "–",
+    };
+    [
+        row.name.to_owned(),
+        format!("{} {}", shown(ours), row.unit),
+        baseline.map_or_else(
+            || "–".to_owned(),
+            |baseline| format!("{} {} ({})", shown(baseline), row.unit, row.baseline_name),
+        ),
+        ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.2}")),
+        goal,
+        verdict.to_owned(),
+    ]
+}
+
+fn listed(runs: &[f64]) -> String {
+    let runs: Vec<String> = runs.iter().map(|run| shown(*run)).collect();
+    runs.join(", ")
+}
+
+/// Three digits at least, thousands apart.
+fn shown(value: f64) -> String {
+    if value < 100.0 {
+        return format!("{value:.1}");
+    }
+    let digits = format!("{value:.0}");
+    let mut text = String::new();
+    for (position, digit) in digits.chars().enumerate() {
+        if position > 0 && (digits.len() - position) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}

@@ -1,0 +1,180 @@
+//! The release `prs` and its bare counterpart as processes of their own.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, anyhow, bail};
+use prs::{
+    boot,
+    domain::caller::{Caller, Credential},
+    domain::ids::ApiKeyId,
+    flows::{self, client_ids::create::NewClientId, idempotency::Answer},
+    settings::Settings,
+};
+
+/// How often a starting process is asked whether it is ready.
+const POLL: Duration = Duration::from_millis(2);
+
+/// A process that is not ready by then never will be.
+const READY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Part of the log that is shown when the service does not start.
+const LOG_LINES_SHOWN: usize = 10;
+
+/// A running process, ended with this value.
+pub(crate) struct Running {
+    child: Child,
+    /// Where it listens.
+    pub(crate) address: SocketAddr,
+    /// Time from its start to the first 200 of its health page.
+    pub(crate) ready_after: Duration,
+}
+
+impl Running {
+    /// Starts `prs serve` with these settings; the settings file and the log go into `folder`.
+    pub(crate) fn serve(settings: &Settings, role: &str, folder: &Path) -> anyhow::Result<Self> {
+        let file = folder.join("prs.toml");
+        std::fs::write(&file, toml::to_string(settings)?)?;
+        let log = folder.join("prs.log");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_prs"));
+        command
+            .args(["serve", "--role", role, "--config"])
+            .arg(&file)
+            .current_dir(folder);
+        // The environment could change what is measured.
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PRS_")) {
+            command.env_remove(name);
+        }
+        command.env_remove("RUST_LOG").stderr(File::create(&log)?);
+        Self::start(command, settings.http.listen, "/health/ready").map_err(|error| {
+            let text = std::fs::read_to_string(&log).unwrap_or_default();
+            let lines: Vec<&str> = text.lines().rev().take(LOG_LINES_SHOWN).collect();
+            error.context(format!(
+                "`prs serve`: {}",
+                lines.into_iter().rev().collect::<Vec<_>>().join("\n")
+            ))
+        })
+    }
+
+    /// Starts the bare counterpart, which is this program; without a database it only tells that it lives.
+    pub(crate) fn bare(database_url: Option<&str>) -> anyhow::Result<Self> {
+        let address = free_address()?;
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["--bare-port", &address.port().to_string()]);
+        if let Some(url) = database_url {
+            command.args(["--bare-database", url]);
+        }
+        Self::start(command, address, "/health").context("the bare counterpart")
+    }
+
+    fn start(mut command: Command, address: SocketAddr, health: &str) -> anyhow::Result<Self> {
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        let started = Instant::now();
+        let child = command.spawn()?;
+        let mut running = Self {
+            child,
+            address,
+            ready_after: Duration::ZERO,
+        };
+        while !is_ready(address, health) {
+            if let Some(status) = running.child.try_wait()? {
+                bail!("it ended with {status}");
+            }
+            if started.elapsed() > READY_TIMEOUT {
+                bail!("it is not ready after {} s", READY_TIMEOUT.as_secs());
+            }
+            std::thread::sleep(POLL);
+        }
+        running.ready_after = started.elapsed();
+        Ok(running)
+    }
+
+    /// Memory of the process that is in RAM, in bytes.
+    pub(crate) fn resident_bytes(&self) -> anyhow::Result<u64> {
+        let path = format!("/proc/{}/status", self.child.id());
+        let status = std::fs::read_to_string(&path).with_context(|| path.clone())?;
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:"))
+            .with_context(|| format!("no VmRSS in {path}"))?;
+        let kib: u64 = line.trim().trim_end_matches("kB").trim().parse()?;
+        Ok(kib * 1024)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Both fail only if the process is gone already, which is what is wanted.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A port that nobody listens on at the moment.
+pub(crate) fn free_address() -> anyhow::Result<SocketAddr> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
+}
+
+fn is_ready(address: SocketAddr, path: &str) -> bool {
+    let ask = || -> std::io::Result<bool> {
+        let mut stream = TcpStream::connect(address)?;
+        stream.set_read_timeout(Some(READY_TIMEOUT))?;
+        write!(
+            stream,
+            "GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n"
+        )?;
+        let mut answer = [0; 12];
+        stream.read_exact(&mut answer)?;
+        Ok(answer == *b"HTTP/1.1 200")
+    };
+    ask().unwrap_or(false)
+}
+
+/// Settings of a service on a free port, with a database and a key of its own.
+pub(crate) fn settings(database_url: String) -> anyhow::Result<Settings> {
+    let mut settings = Settings::default();
+    settings.http.listen = free_address()?;
+    settings.database.url = database_url;
+    settings.secrets.master_key = Some("5e".repeat(32));
+    Ok(settings)
+}
+
+/// Credentials of a tenant.
+pub(crate) struct Tenant {
+    /// API key.
+    pub(crate) api_key: String,
+    /// Client ID of a backend.
+    pub(crate) client_id: String,
+}
+
+/// Brings the schema up to date and makes a tenant.
+pub(crate) async fn seed(settings: &Settings) -> anyhow::Result<Tenant> {
+    let db = boot::open_database(settings).await?;
+    let ctx = boot::context(settings, db.clone())?;
+    let platform = flows::platforms::create::run(&ctx, "Bench").await?;
+    let (id, key) = flows::platforms::api_keys::create(&ctx, &platform, None).await?;
+    let caller = Caller {
+        platform,
+        credential: Credential::ApiKey {
+            id: ApiKeyId(id.to_string()),
+        },
+    };
+    let input = NewClientId {
+        label: "Bench".to_owned(),
+        is_backend: true,
+        ..NewClientId::default()
+    };
+    let Answer::Fresh(client) = flows::client_ids::create::run(&ctx, &caller, &input, None, |_| String::new()).await?
+    else {
+        return Err(anyhow!("a client ID that was just asked for existed before"));
+    };
+    db.close().await?;
+    Ok(Tenant {
+        api_key: key.reveal().to_owned(),
+        client_id: client.client_id,
+    })
+}
