@@ -981,7 +981,7 @@ async fn reorganised_sightings_go_and_final_ones_stay(db: &Db) {
             .await
             .unwrap()
     };
-    assert_eq!(set(&keys[3..], ObservationState::Final).await, 1);
+    assert_eq!(set(&keys[3..], ObservationState::Credited).await, 1);
     assert_eq!(set(&[(hash(4), 1)], ObservationState::Unproven).await, 0);
     let seen = async |number: u64| {
         let topic = observation(number).reference_topic;

@@ -17,10 +17,8 @@ use std::collections::HashMap;
 /// State of a sighting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ObservationState {
-    /// In a block that may still be replaced.
+    /// Read. Whether its block is final is told by the cursor of the chain, so that no row has to change for it.
     Seen,
-    /// In a final block.
-    Final,
     /// Final, proven and credited to a request.
     Credited,
     /// Final, but the transaction does not prove it.
@@ -32,7 +30,6 @@ impl ObservationState {
     pub const fn wire(self) -> &'static str {
         match self {
             Self::Seen => "seen",
-            Self::Final => "final",
             Self::Credited => "credited",
             Self::Unproven => "unproven",
         }
@@ -40,7 +37,7 @@ impl ObservationState {
 
     /// Reads the text of [`Self::wire`].
     pub fn from_wire(text: &str) -> Option<Self> {
-        [Self::Seen, Self::Final, Self::Credited, Self::Unproven]
+        [Self::Seen, Self::Credited, Self::Unproven]
             .into_iter()
             .find(|state| state.wire() == text)
     }
@@ -265,23 +262,4 @@ pub async fn set_state(
         changed += result.rows_affected;
     }
     Ok(changed)
-}
-
-/// Notes that everything that was only seen from one height to another, both included, is final now.
-pub async fn finalise_range(
-    conn: &impl ConnectionTrait,
-    network: Network,
-    from: u64,
-    to: u64,
-) -> Result<u64, StoreError> {
-    let from: i64 = columns::number("block_number", from)?;
-    let to: i64 = columns::number("block_number", to)?;
-    let result = Entity::update_many()
-        .col_expr(Column::State, Expr::value(ObservationState::Final.wire()))
-        .filter(Column::Network.eq(network.id()))
-        .filter(Column::BlockNumber.between(from, to))
-        .filter(Column::State.eq(ObservationState::Seen.wire()))
-        .exec(conn)
-        .await?;
-    Ok(result.rows_affected)
 }

@@ -91,7 +91,7 @@ pub async fn run(ctx: &Ctx, chain: &dyn Chain, cursor: &mut Cursor, end: u64) ->
                 updated_at: ctx.clock.now(),
                 ..cursor.clone()
             };
-            if commit(ctx, &next, from, &missed, requests, matches).await? {
+            if commit(ctx, &next, &missed, requests, matches).await? {
                 *cursor = next;
                 ctx.due.notify_one();
                 break;
@@ -256,7 +256,6 @@ async fn block_time(chain: &dyn Chain, proof: &TxProof) -> FlowResult<u64> {
 async fn commit(
     ctx: &Ctx,
     next: &Cursor,
-    from: u64,
     missed: &[Observation],
     mut requests: Vec<Request>,
     matches: Vec<Match>,
@@ -301,7 +300,6 @@ async fn commit(
             }
         }
     }
-    store::observations::finalise_range(&tx, next.network, from, next.finalized.number).await?;
     store::cursors::save(&tx, next).await?;
     tx.commit().await?;
     Ok(true)

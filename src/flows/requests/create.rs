@@ -42,21 +42,47 @@ pub async fn run(
             now: ctx.clock.now(),
         };
         let request = plan(input, &owner, &fresh, &ctx.catalogue)?;
-        let tx = ctx.db.begin("create_request").await?;
-        match store::requests::insert(&tx, &request).await {
+        match insert(ctx, caller, &request, once, &render).await {
             // Another request of the payee has the same reference: draw a new salt.
-            Err(StoreError::Conflict(_)) => continue,
-            other => other?,
+            Err(InsertError::Taken) => continue,
+            Err(InsertError::Failed(error)) => return Err(error),
+            Ok(()) => return Ok(Answer::Fresh(request)),
         }
-        if let Some(once) = once {
-            idempotency::keep(ctx, &tx, caller, once, render(&request)).await?;
-        }
-        tx.commit().await?;
-        return Ok(Answer::Fresh(request));
     }
     Err(FlowError::Faulted(Fault(anyhow::anyhow!(
         "{DRAWS_MAX} references in a row collided"
     ))))
+}
+
+enum InsertError {
+    Taken,
+    Failed(FlowError),
+}
+
+impl From<StoreError> for InsertError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Conflict(store::REQUEST_REFERENCE) => Self::Taken,
+            other => Self::Failed(other.into()),
+        }
+    }
+}
+
+/// Writes the request. Without a key to keep it is one statement, which is a transaction of its own.
+async fn insert(
+    ctx: &Ctx,
+    caller: &Caller,
+    request: &Request,
+    once: Option<&Once>,
+    render: impl Fn(&Request) -> String,
+) -> Result<(), InsertError> {
+    let Some(once) = once else {
+        return Ok(store::requests::insert(ctx.db.writer(), request).await?);
+    };
+    let tx = ctx.db.begin("create_request").await?;
+    store::requests::insert(&tx, request).await?;
+    idempotency::keep(ctx, &tx, caller, once, render(request)).await.map_err(InsertError::Failed)?;
+    Ok(tx.commit().await?)
 }
 
 fn owner(caller: &Caller) -> Owner {
