@@ -3,6 +3,7 @@
 //!
 //! Source: reliability rules B.2 and D (F12 to F14, F18).
 #![expect(clippy::expect_used, reason = "a step of a test that fails ends the test")]
+#![expect(unreachable_pub, reason = "the modules of a test binary have no other readers")]
 
 #[path = "chain_faults/liar.rs"]
 mod liar;
@@ -18,9 +19,11 @@ use chrono::TimeDelta;
 use devnet::Devnet;
 use liar::{Liar, Lie};
 use prs::{
+    adapters::clock::SystemClock,
     boot::dev,
     domain::network::Network,
     flows::payments::watch::{self, Step},
+    ports::clock::Clock,
     settings::Settings,
 };
 use sea_orm::ConnectionTrait;
@@ -97,7 +100,7 @@ async fn start(chain: &Arc<Devnet>, place: Place, confirmations: Option<u64>) ->
     let app = TestApp::with(settings, Some(chain.clone())).await;
     // The blocks of the chain bear the time of the machine.
     let now = app.ctx.clock.now();
-    app.clock.advance(chrono::Utc::now() - now + TimeDelta::seconds(90));
+    app.clock.advance(SystemClock.now() - now + TimeDelta::seconds(90));
     Run {
         app,
         liar,

@@ -2,6 +2,7 @@
 //!
 //! Source: reliability rules A.4, A.5 and D (F3, F8 to F11, F23).
 #![expect(clippy::expect_used, reason = "a step of a test that fails ends the test")]
+#![expect(unreachable_pub, reason = "the modules of a test binary have no other readers")]
 
 #[path = "it/support/database.rs"]
 mod database;

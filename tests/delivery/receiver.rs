@@ -161,10 +161,7 @@ async fn answer(stream: &mut BufReader<TcpStream>, mode: &str) -> std::io::Resul
                 "later" => tokio::time::sleep(Duration::from_millis(40)).await,
                 _ => {}
             }
-            let status = match mode.parse::<u16>() {
-                Ok(status) => status,
-                Err(_) => 200,
-            };
+            let status: u16 = mode.parse().unwrap_or(200);
             let head = format!(
                 "HTTP/1.1 {status} X\r\nlocation: /ok/followed\r\nretry-after: 1\r\ncontent-length: 2\r\n\r\nok"
             );

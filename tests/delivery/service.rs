@@ -3,7 +3,7 @@
 use crate::database::TestDatabase;
 use chrono::{DateTime, TimeDelta, Utc};
 use prs::{
-    adapters::ids::SystemIds,
+    adapters::{clock::SystemClock, ids::SystemIds},
     boot,
     ctx::Ctx,
     domain::{
@@ -65,7 +65,7 @@ impl Clock for JumpingClock {
         let base = if self.stands_still.load(Ordering::SeqCst) {
             DateTime::from_timestamp_millis(1_769_860_800_000).expect("in range")
         } else {
-            Utc::now()
+            SystemClock.now()
         };
         base + TimeDelta::milliseconds(self.shift_ms.load(Ordering::SeqCst))
     }

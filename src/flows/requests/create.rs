@@ -81,7 +81,9 @@ async fn insert(
     };
     let tx = ctx.db.begin("create_request").await?;
     store::requests::insert(&tx, request).await?;
-    idempotency::keep(ctx, &tx, caller, once, render(request)).await.map_err(InsertError::Failed)?;
+    idempotency::keep(ctx, &tx, caller, once, render(request))
+        .await
+        .map_err(InsertError::Failed)?;
     Ok(tx.commit().await?)
 }
 
