@@ -123,8 +123,8 @@ struct Report {
     verdict: Verdict,
     /// From each start after a kill to readiness.
     restarts: Vec<Duration>,
-    /// Deliveries that arrived while the service was still being killed; without them the run would prove little.
-    deliveries_under_fire: usize,
+    /// Deliveries that arrived before the last request was paid; the fewer they are, the less the kills could hit.
+    deliveries_under_load: usize,
 }
 
 /// Runs on each database, prints the counts, and fails when one of them is wrong.
@@ -203,7 +203,7 @@ fn prove(database: Database, prs: &Path, kills: u64, seed: u64) -> Result<Report
     };
     eprintln!("{name}: {} requests paid; settling", records.paid.len());
     collect(&mut records, &hooks, &secret);
-    let deliveries_under_fire = records.deliveries.len();
+    let deliveries_under_load = records.deliveries.len();
     settle(&mut records, &hooks, &secret)?;
     read_back(&mut records, &client, kills)?;
     Ok(Report {
@@ -212,7 +212,7 @@ fn prove(database: Database, prs: &Path, kills: u64, seed: u64) -> Result<Report
         repeated_creates: client.repeated_creates(),
         verdict: Verdict::of(&records),
         restarts,
-        deliveries_under_fire,
+        deliveries_under_load,
     })
 }
 
@@ -440,8 +440,8 @@ fn table(reports: &[Report]) -> String {
             report.verdict.events_surplus.to_string()
         }),
         ("deliveries", |report| report.verdict.deliveries.to_string()),
-        ("deliveries before the last start", |report| {
-            report.deliveries_under_fire.to_string()
+        ("deliveries under load", |report| {
+            report.deliveries_under_load.to_string()
         }),
         ("deliveries repeated (allowed)", |report| {
             report.verdict.deliveries_repeated.to_string()
@@ -484,7 +484,7 @@ mod tests {
             repeated_creates: 2,
             verdict: Verdict::default(),
             restarts: [3, 1, 2].map(Duration::from_millis).to_vec(),
-            deliveries_under_fire: 0,
+            deliveries_under_load: 0,
         };
         let table = table(&[report(Database::Sqlite), report(Database::Postgres)]);
         let lines: Vec<Vec<&str>> = table
