@@ -44,8 +44,15 @@ where
     endpoint.around(move |endpoint, mut request| async move {
         read_body(&mut request, limits).await?;
         let deadline = Duration::from_millis(limits.handler_deadline_ms);
-        match timeout(deadline, endpoint.call(request)).await {
-            Ok(answer) => answer.map(IntoResponse::into_response),
+        // A caller who hangs up must not stop a handler between the begin and the commit of a transaction: the
+        // connection would go back to the pool with the transaction open. So handlers run to their end in a task.
+        let handler = tokio::spawn(async move { endpoint.call(request).await.map(IntoResponse::into_response) });
+        match timeout(deadline, handler).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(ended)) => match ended.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(_) => Err(out_of_time().into()),
+            },
             Err(_) => {
                 tracing::error!(
                     deadline_ms = limits.handler_deadline_ms,

@@ -26,6 +26,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 /// Requests that are looked up with one statement.
 const TOPICS_PER_LOOKUP: usize = 500;
 
+/// Payments that are confirmed with one commit, give or take those of its last block.
+const PAYMENTS_PER_COMMIT: usize = 64;
+
 /// How often a commit is tried again when a request changed under it. Source: design §4.
 const ATTEMPTS_MAX: usize = 3;
 
@@ -71,19 +74,21 @@ pub async fn run(ctx: &Ctx, chain: &dyn Chain, cursor: &mut Cursor, end: u64) ->
     while cursor.finalized.number < end {
         let from = cursor.finalized.number + 1;
         let (audited, read_to) = chain.observations_in(from, end, Reader::Second).await?;
-        let final_hash = agreed_hash(chain, read_to).await?;
         for attempt in 1.. {
             let stored = store::observations::in_range(ctx.db.reader(), chain.network(), from, read_to).await?;
-            let missed = missed(&audited, &stored);
-            let candidates: Vec<Observation> = stored
-                .iter()
-                .map(|(observed, _)| observed.clone())
-                .chain(missed.iter().cloned())
-                .collect();
+            contradictions(&audited, &stored)?;
+            let mut missed = missed(&audited, &stored);
+            let known = stored.into_iter().map(|(observed, _)| observed);
+            let mut candidates: Vec<Observation> = known.chain(missed.iter().cloned()).collect();
             let requests = requests_of(ctx, chain, &candidates).await?;
+            // What does not fit into this commit is read again for the next one.
+            let confirm_to = last_block_of_commit(ctx, &candidates, &requests, read_to);
+            candidates.retain(|observed| observed.block_number <= confirm_to);
+            missed.retain(|observed| observed.block_number <= confirm_to);
+            let final_hash = agreed_hash(chain, confirm_to).await?;
             let matches = prove_matches(ctx, chain, &candidates, &requests).await?;
             let finalized = Mark {
-                number: read_to,
+                number: confirm_to,
                 hash: final_hash,
             };
             let next = Cursor {
@@ -106,6 +111,33 @@ pub async fn run(ctx: &Ctx, chain: &dyn Chain, cursor: &mut Cursor, end: u64) ->
     Ok(())
 }
 
+/// The last block whose payments go into one commit: whole blocks, until there are enough.
+///
+/// A commit that grows with the backlog would take longer than a service that keeps dying lives, and never end.
+fn last_block_of_commit(ctx: &Ctx, candidates: &[Observation], requests: &[Request], read_to: u64) -> u64 {
+    let mut by_topic: HashMap<B256, Vec<&Request>> = HashMap::new();
+    for request in requests {
+        by_topic.entry(request.reference.topic()).or_default().push(request);
+    }
+    let fits = |observed: &&Observation| {
+        let known = by_topic.get(&observed.reference_topic).into_iter().flatten();
+        known
+            .into_iter()
+            .any(|request| request.matches(observed, &ctx.catalogue))
+    };
+    let mut blocks: Vec<u64> = candidates
+        .iter()
+        .filter(fits)
+        .map(|observed| observed.block_number)
+        .collect();
+    blocks.sort_unstable();
+    blocks
+        .get(PAYMENTS_PER_COMMIT - 1)
+        .copied()
+        .unwrap_or(read_to)
+        .min(read_to)
+}
+
 /// The hash of a final block, on which two readers must agree.
 async fn agreed_hash(chain: &dyn Chain, number: u64) -> Result<B256, ConfirmError> {
     let first = chain.block(number, Reader::First).await?;
@@ -119,6 +151,23 @@ async fn agreed_hash(chain: &dyn Chain, number: u64) -> Result<B256, ConfirmErro
             network: chain.network(),
             reason: format!("final block {number} is missing"),
         }))),
+    }
+}
+
+/// Both readings may have gaps, but what both show of a final block must be the same.
+fn contradictions(audited: &[Observation], stored: &[(Observation, ObservationState)]) -> Result<(), ConfirmError> {
+    let key = |observed: &Observation| (observed.tx_hash, observed.ordinal);
+    let known: HashMap<(B256, u32), &Observation> =
+        stored.iter().map(|(observed, _)| (key(observed), observed)).collect();
+    match audited
+        .iter()
+        .find(|observed| known.get(&key(observed)).is_some_and(|known| known != observed))
+    {
+        Some(observed) => Err(ConfirmError::Disagreement(format!(
+            "nodes show different payment events in transaction {} of a final block",
+            observed.tx_hash
+        ))),
+        None => Ok(()),
     }
 }
 
