@@ -170,6 +170,8 @@ pub struct WebhookSettings {
     pub concurrency: usize,
     /// Deliveries that one endpoint receives at the same time.
     pub concurrency_per_endpoint: usize,
+    /// Days that events and finished deliveries are kept, 1 to 3650.
+    pub retention_days: u32,
 }
 
 impl Default for WebhookSettings {
@@ -179,6 +181,7 @@ impl Default for WebhookSettings {
             allow_loopback: None,
             concurrency: 256,
             concurrency_per_endpoint: 16,
+            retention_days: 30,
         }
     }
 }
@@ -294,6 +297,9 @@ impl Settings {
         let prefix = &self.webhooks.header_prefix;
         if prefix.is_empty() || !prefix.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
             bail!("webhooks.header_prefix: must be letters, digits and dashes, for example x-service");
+        }
+        if !(1..=3_650).contains(&self.webhooks.retention_days) {
+            bail!("webhooks.retention_days: must be a whole number from 1 to 3650");
         }
         Ok(())
     }

@@ -11,6 +11,7 @@ mod bad_input;
 mod client_ids;
 mod currencies;
 mod documents;
+mod events;
 mod idempotency;
 mod pay;
 mod payments;

@@ -2,6 +2,7 @@
 
 pub mod client_ids;
 pub mod currencies;
+pub mod events;
 pub mod payments;
 mod request_view;
 pub mod requests;
@@ -18,6 +19,8 @@ pub enum Tag {
     /// Public identifiers for browser pages and backends that act for a platform
     #[oai(rename = "Client IDs")]
     ClientIds,
+    /// The log of what was told: events, their deliveries with every try, replays, and a stream to follow (an addition of this service)
+    Events,
 }
 
 /// All operations of the platform document.
@@ -26,6 +29,7 @@ pub type Api = (
     requests::Requests,
     payments::Payments,
     client_ids::ClientIds,
+    events::Events,
 );
 
 /// The operations, without state: they find their handles in the request.
@@ -35,5 +39,6 @@ pub fn api() -> Api {
         requests::Requests,
         payments::Payments,
         client_ids::ClientIds,
+        events::Events,
     )
 }
