@@ -5,7 +5,7 @@ use crate::{
     domain::{caller::Caller, ids::DeliveryId, refusal::Refusal},
     flows::{
         FlowResult,
-        events::{LoggedDelivery, Receivers, receivers, test_is_not_repeated, unknown_delivery},
+        events::{LoggedDelivery, Receivers, receivers, no_repeated_test, unknown_delivery},
     },
     store::{self, event_log::DeliveryFilter},
 };
@@ -60,7 +60,7 @@ pub async fn one(ctx: &Ctx, caller: &Caller, id: &DeliveryId) -> FlowResult<(Log
 pub async fn retry(ctx: &Ctx, caller: &Caller, id: &DeliveryId) -> FlowResult<(LoggedDelivery, Receivers)> {
     let (found, receivers) = one(ctx, caller, id).await?;
     if found.delivery.is_test {
-        return Err(test_is_not_repeated().into());
+        return Err(no_repeated_test().into());
     }
     if !receivers.is_active(&found.delivery.endpoint) {
         return Err(Refusal::conflict("The endpoint is gone or switched off").into());

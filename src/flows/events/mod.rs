@@ -58,7 +58,7 @@ fn unknown_delivery() -> Refusal {
     Refusal::not_found("Delivery not found")
 }
 
-fn test_is_not_repeated() -> Refusal {
+fn no_repeated_test() -> Refusal {
     Refusal::conflict("Test deliveries are not repeated; ask for another test")
 }
 

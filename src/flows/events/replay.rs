@@ -10,7 +10,7 @@ use crate::{
     },
     flows::{
         FlowResult,
-        events::{EventRecord, Receivers, receivers, test_is_not_repeated, unknown_event},
+        events::{EventRecord, Receivers, receivers, no_repeated_test, unknown_event},
     },
     store::{self, Scope, event_log::LateDelivery},
 };
@@ -56,7 +56,7 @@ pub async fn one(ctx: &Ctx, caller: &Caller, id: &EventId, endpoint: Option<&End
     let event = store::event_log::find_event(ctx.db.reader(), &Scope::from(caller), id).await?;
     let event = event.ok_or_else(unknown_event)?;
     if event.is_test {
-        return Err(test_is_not_repeated().into());
+        return Err(no_repeated_test().into());
     }
     let receivers = receivers(ctx, caller).await?;
     check_endpoint(&receivers, endpoint)?;

@@ -27,11 +27,13 @@ use crate::{
     },
 };
 use futures_util::{StreamExt, stream, stream::BoxStream};
-use poem::{Request, web::Data};
+use poem::{IntoResponse, Request, Response, web::Data};
 use poem_openapi::{
-    Enum, Object, OpenApi,
+    ApiResponse, Enum, Object, OpenApi,
     param::{Path, Query},
     payload::{EventStream, Json},
+    registry::{MetaMediaType, MetaResponse, MetaResponses, Registry},
+    types::Type,
 };
 use std::{collections::VecDeque, time::Duration};
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -362,6 +364,36 @@ fn page_limit(limit: Checked<LimitText>, checks: &mut Checks) -> u64 {
     asked.unwrap_or(LIMIT_DEFAULT)
 }
 
+/// A stream of messages. Its documented schema is that of one message, since 3.0 has no word for a list without an end.
+pub struct Messages(EventStream<BoxStream<'static, EventMessage>>);
+
+impl IntoResponse for Messages {
+    fn into_response(self) -> Response {
+        self.0.into_response()
+    }
+}
+
+impl ApiResponse for Messages {
+    fn meta() -> MetaResponses {
+        MetaResponses {
+            responses: vec![MetaResponse {
+                description: "Messages, one after the other; the schema shows one of them.",
+                status: Some(200),
+                status_range: None,
+                content: vec![MetaMediaType {
+                    content_type: "text/event-stream",
+                    schema: EventMessage::schema_ref(),
+                }],
+                headers: Vec::new(),
+            }],
+        }
+    }
+
+    fn register(registry: &mut Registry) {
+        EventMessage::register(registry);
+    }
+}
+
 /// What an open stream holds.
 struct Open {
     follower: Follower,
@@ -483,7 +515,7 @@ impl Events {
         events: Query<Checked<EventKindsText>>,
         /// Id of the last event you have seen; the header `Last-Event-ID` does the same
         after: Query<Checked<UlidText>>,
-    ) -> Result<EventStream<BoxStream<'static, EventMessage>>, Fail<{ s::BAD_REQUEST }>> {
+    ) -> Result<Messages, Fail<{ s::BAD_REQUEST }>> {
         let mut checks = Checks::new();
         let kinds = events.0.take("events", &mut checks);
         let kinds = kinds.map(|text| text.as_str().split(',').map(str::to_owned).collect());
@@ -508,13 +540,14 @@ impl Events {
             _place: place,
         };
         let messages = stream::unfold(open, Open::next).boxed();
-        Ok(EventStream::new(messages)
+        let messages = EventStream::new(messages)
             .keep_alive(HEARTBEAT)
             .to_event(|message: EventMessage| {
                 poem::web::sse::Event::message(message.data)
                     .id(message.id)
                     .event_type(message.event)
-            }))
+            });
+        Ok(Messages(messages))
     }
 
     /// Read an event
