@@ -19,7 +19,7 @@ use utoipa::openapi::{
 const TAG: &str = "Webhooks";
 
 /// Headers of a delivery: name, description, whether it is always there, schema.
-fn headers() -> [(&'static str, &'static str, Required, Value); 4] {
+fn headers() -> [(&'static str, &'static str, Required, Value); 5] {
     let text = |pattern: &str, length_max: u64, example: &str| json!({ "type": "string", "pattern": pattern, "maxLength": length_max, "examples": [example] });
     [
         (
@@ -47,6 +47,12 @@ fn headers() -> [(&'static str, &'static str, Required, Value); 4] {
         (
             "x-service-test",
             "Only on test deliveries, then `true`.",
+            Required::False,
+            json!({ "type": "string", "enum": ["true"], "examples": ["true"] }),
+        ),
+        (
+            "x-service-replay",
+            "Only when the delivery was asked for again, then `true`.",
             Required::False,
             json!({ "type": "string", "enum": ["true"], "examples": ["true"] }),
         ),

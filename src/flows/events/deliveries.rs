@@ -5,7 +5,7 @@ use crate::{
     domain::{caller::Caller, ids::DeliveryId, refusal::Refusal},
     flows::{
         FlowResult,
-        events::{LoggedDelivery, Receivers, receivers, no_repeated_test, unknown_delivery},
+        events::{LoggedDelivery, Receivers, no_repeated_test, receivers, unknown_delivery},
     },
     store::{self, event_log::DeliveryFilter},
 };

@@ -10,7 +10,7 @@ use crate::{
     },
     flows::{
         FlowResult,
-        events::{EventRecord, Receivers, receivers, no_repeated_test, unknown_event},
+        events::{EventRecord, Receivers, no_repeated_test, receivers, unknown_event},
     },
     store::{self, Scope, event_log::LateDelivery},
 };
