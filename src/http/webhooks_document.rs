@@ -196,7 +196,7 @@ mod tests {
         for kind in KINDS {
             let operation = &document["webhooks"][kind.name]["post"];
             assert_eq!(operation["operationId"], kind.name);
-            assert_eq!(operation["parameters"].as_array().unwrap().len(), 4);
+            assert_eq!(operation["parameters"].as_array().unwrap().len(), 5);
             let media = &operation["requestBody"]["content"]["application/json"];
             let mut schema = media["schema"].clone();
             schema["components"] = document["components"].clone();
