@@ -38,6 +38,8 @@ pub struct Rules {
     pub url_policy: UrlPolicy,
     /// Prefix of the webhook headers, without the dash.
     pub header_prefix: String,
+    /// Days that events and finished deliveries are kept.
+    pub retention_days: u32,
     /// `paymentProcessor` of crypto payments.
     pub processor_crypto: String,
     /// `paymentProcessor` of fiat payments.

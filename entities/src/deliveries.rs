@@ -27,6 +27,8 @@ pub struct Model {
     pub lease_token: Option<String>,
     /// Whether it is a test delivery.
     pub is_test: bool,
+    /// Whether it was queued again by its owner.
+    pub is_replay: bool,
     /// Time of creation.
     pub created_at: DateTimeUtc,
     /// When it left the queue.

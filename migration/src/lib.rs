@@ -6,6 +6,7 @@ mod m20261121_0001_create_platforms;
 mod m20261121_0002_create_requests;
 mod m20261121_0003_create_chain;
 mod m20261121_0004_create_webhooks;
+mod m20261121_0006_keep_event_log;
 
 /// Applies and undoes the migrations.
 #[derive(Debug)]
@@ -19,6 +20,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261121_0002_create_requests::Migration),
             Box::new(m20261121_0003_create_chain::Migration),
             Box::new(m20261121_0004_create_webhooks::Migration),
+            Box::new(m20261121_0006_keep_event_log::Migration),
         ]
     }
 }

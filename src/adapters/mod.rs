@@ -1,5 +1,6 @@
 //! Floor 2: implementations of the ports on the real world: clock, randomness, sealed secrets, webhooks, chains.
 
+pub mod api_client;
 pub mod clock;
 pub mod evm;
 pub mod ids;

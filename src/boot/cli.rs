@@ -1,6 +1,6 @@
 //! Commands and what they print.
 
-use super::{admin, dev, documents, serve};
+use super::{admin, dev, documents, listen, serve};
 use crate::{
     adapters,
     settings::{Settings, markdown},
@@ -53,6 +53,18 @@ enum Command {
     Admin {
         #[command(subcommand)]
         verb: admin::AdminVerb,
+    },
+    /// Forwards the events of a running service to a local address, signed, as they happen.
+    Listen(listen::ListenArguments),
+    /// Shows events of a running service and tells them again.
+    Events {
+        #[command(subcommand)]
+        verb: listen::EventsVerb,
+    },
+    /// Shows deliveries of a running service and queues them again.
+    Deliveries {
+        #[command(subcommand)]
+        verb: listen::DeliveriesVerb,
     },
 }
 
@@ -146,6 +158,9 @@ fn execute(cli: Cli) -> anyhow::Result<()> {
             let settings = Settings::load(config)?;
             runtime()?.block_on(admin::run(&settings, verb))
         }
+        Command::Listen(arguments) => runtime()?.block_on(listen::listen(&arguments)),
+        Command::Events { verb } => runtime()?.block_on(listen::events(&verb)),
+        Command::Deliveries { verb } => runtime()?.block_on(listen::deliveries(&verb)),
     }
 }
 

@@ -5,6 +5,7 @@ pub mod cli;
 pub mod dev;
 pub mod documents;
 pub mod identity;
+pub mod listen;
 pub mod serve;
 
 use crate::{
@@ -75,6 +76,7 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
     let rules = Rules {
         url_policy,
         header_prefix: settings.webhooks.header_prefix.clone(),
+        retention_days: settings.webhooks.retention_days,
         processor_crypto: settings.brand.processor_crypto.clone(),
         processor_fiat: settings.brand.processor_fiat.clone(),
         scoped_variants: settings.webhooks.scoped_variants,

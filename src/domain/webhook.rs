@@ -74,6 +74,8 @@ pub struct ClaimedDelivery {
     pub retry_count: u32,
     /// Whether it is a test delivery.
     pub is_test: bool,
+    /// Whether its owner asked for it again.
+    pub is_replay: bool,
     /// Fence: only the holder of this token may record the try.
     pub lease_token: String,
 }

@@ -442,6 +442,15 @@ fn json_media(holder: &mut Value) -> Option<&mut Value> {
     holder.get_mut("content")?.get_mut("application/json")
 }
 
+/// What an answer carries: JSON, or a stream whose schema is that of one message.
+fn answer_media(response: &mut Value) -> Option<&mut Value> {
+    let content = response.get_mut("content")?.as_object_mut()?;
+    content
+        .iter_mut()
+        .find(|(kind, _)| matches!(kind.as_str(), "application/json" | "text/event-stream"))
+        .map(|(_, media)| media)
+}
+
 /// Swagger UI fills in every example of a filter, and filters that are filled in together find nothing; the example of
 /// a filter is therefore part of its description.
 fn finish_parameter(parameter: &mut Value, schemas: &Value) {
@@ -499,7 +508,7 @@ fn finish_response(status: &str, response: &mut Value, schemas: &Value) {
         added.extend(own.as_object().cloned().unwrap_or_default());
     }
     response["headers"] = headers;
-    let Some(media) = json_media(response) else { return };
+    let Some(media) = answer_media(response) else { return };
     // Lists that are whole answers have no member to carry their bound.
     if let Some(schema) = media["schema"]
         .as_object_mut()

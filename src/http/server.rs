@@ -46,6 +46,10 @@ impl Default for ServerOptions {
     }
 }
 
+/// Cancelled when the server stops; carried by every request, so that answers without an end know when to end.
+#[derive(Debug, Clone)]
+pub struct Stopping(pub CancellationToken);
+
 /// Serves until `shutdown` is cancelled: then accepts nothing more, lets calls in flight finish and returns.
 ///
 /// Errors: a listener whose address cannot be read.
@@ -134,8 +138,9 @@ impl Server {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "TCP_NODELAY could not be set");
         }
-        let service = service_fn(|request: hyper::Request<Incoming>| {
+        let service = service_fn(|mut request: hyper::Request<Incoming>| {
             let server = self.clone();
+            request.extensions_mut().insert(Stopping(self.shutdown.clone()));
             async move {
                 let local = LocalAddr(Addr::socket(local));
                 let remote = RemoteAddr(Addr::socket(remote));

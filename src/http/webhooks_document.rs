@@ -19,7 +19,7 @@ use utoipa::openapi::{
 const TAG: &str = "Webhooks";
 
 /// Headers of a delivery: name, description, whether it is always there, schema.
-fn headers() -> [(&'static str, &'static str, Required, Value); 4] {
+fn headers() -> [(&'static str, &'static str, Required, Value); 5] {
     let text = |pattern: &str, length_max: u64, example: &str| json!({ "type": "string", "pattern": pattern, "maxLength": length_max, "examples": [example] });
     [
         (
@@ -47,6 +47,12 @@ fn headers() -> [(&'static str, &'static str, Required, Value); 4] {
         (
             "x-service-test",
             "Only on test deliveries, then `true`.",
+            Required::False,
+            json!({ "type": "string", "enum": ["true"], "examples": ["true"] }),
+        ),
+        (
+            "x-service-replay",
+            "Only when the delivery was asked for again, then `true`.",
             Required::False,
             json!({ "type": "string", "enum": ["true"], "examples": ["true"] }),
         ),
@@ -192,7 +198,7 @@ mod tests {
         for kind in KINDS {
             let operation = &document["webhooks"][kind.name]["post"];
             assert_eq!(operation["operationId"], kind.name);
-            assert_eq!(operation["parameters"].as_array().unwrap().len(), 4);
+            assert_eq!(operation["parameters"].as_array().unwrap().len(), 5);
             let media = &operation["requestBody"]["content"]["application/json"];
             let mut schema = media["schema"].clone();
             schema["components"] = document["components"].clone();

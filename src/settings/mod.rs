@@ -169,6 +169,8 @@ pub struct WebhookSettings {
     /// Whether a confirmed or partial payment raises further events besides the plain one: `….client_id` when a client
     /// ID created the request, `….checkout` when a secure payment did.
     pub scoped_variants: bool,
+    /// Days that events and finished deliveries are kept, 1 to 3650.
+    pub retention_days: u32,
 }
 
 impl Default for WebhookSettings {
@@ -179,6 +181,7 @@ impl Default for WebhookSettings {
             concurrency: 256,
             concurrency_per_endpoint: 16,
             scoped_variants: false,
+            retention_days: 30,
         }
     }
 }
@@ -295,6 +298,9 @@ impl Settings {
         let prefix = &self.webhooks.header_prefix;
         if prefix.is_empty() || !prefix.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
             bail!("webhooks.header_prefix: must be letters, digits and dashes, for example x-service");
+        }
+        if !(1..=3_650).contains(&self.webhooks.retention_days) {
+            bail!("webhooks.retention_days: must be a whole number from 1 to 3650");
         }
         Ok(())
     }

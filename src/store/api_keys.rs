@@ -76,6 +76,16 @@ pub async fn find_active_by_hash(
     Ok(row.map(|row| (ApiKeyId(row.id), PlatformId(row.platform_id), row.last_used_at)))
 }
 
+/// Whether a key of a platform is still good.
+pub async fn is_active(conn: &impl ConnectionTrait, platform: &PlatformId, id: &ApiKeyId) -> Result<bool, StoreError> {
+    let row = Entity::find_by_id(id.as_str())
+        .filter(Column::PlatformId.eq(platform.as_str()))
+        .filter(Column::RevokedAt.is_null())
+        .one(conn)
+        .await?;
+    Ok(row.is_some())
+}
+
 /// Keys of a platform, newest first, the revoked ones too.
 pub async fn list(conn: &impl ConnectionTrait, platform: &PlatformId) -> Result<Vec<ApiKey>, StoreError> {
     let rows = Entity::find()

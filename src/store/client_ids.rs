@@ -71,6 +71,20 @@ pub async fn find_by_client_id(conn: &impl ConnectionTrait, client_id: &str) -> 
     row.map(from_row).transpose()
 }
 
+/// Whether a client ID of a platform is still in use.
+pub async fn is_active(
+    conn: &impl ConnectionTrait,
+    platform: &PlatformId,
+    row: &ClientRowId,
+) -> Result<bool, StoreError> {
+    let row = Entity::find_by_id(row.as_str())
+        .filter(Column::PlatformId.eq(platform.as_str()))
+        .filter(Column::Status.eq(ClientStatus::Active.wire()))
+        .one(conn)
+        .await?;
+    Ok(row.is_some())
+}
+
 /// Client IDs of a platform, newest first.
 pub async fn list(conn: &impl ConnectionTrait, platform: &PlatformId) -> Result<Vec<ClientId>, StoreError> {
     let rows = Entity::find()

@@ -9,6 +9,7 @@ mod columns;
 pub mod cursors;
 mod db;
 pub mod endpoints;
+pub mod event_log;
 pub mod idempotency;
 pub mod observations;
 pub mod outbox;

@@ -125,6 +125,7 @@ pub async fn insert_deliveries(conn: &impl ConnectionTrait, deliveries: &[NewDel
                 lease_until: None,
                 lease_token: None,
                 is_test: delivery.is_test,
+                is_replay: false,
                 created_at: delivery.now,
                 finished_at: None,
             })
@@ -286,7 +287,7 @@ async fn load_claimed(
     ids: &[String],
     lease_token: &str,
 ) -> Result<Vec<ClaimedDelivery>, StoreError> {
-    type Row = (String, String, String, i32, bool, String, String, String);
+    type Row = (String, String, String, i32, bool, bool, String, String, String);
     let rows: Vec<Row> = deliveries::Entity::find()
         .select_only()
         .columns([
@@ -295,6 +296,7 @@ async fn load_claimed(
             Column::EndpointId,
             Column::RetryCount,
             Column::IsTest,
+            Column::IsReplay,
         ])
         .column(events::Column::Body)
         .column(webhook_endpoints::Column::Url)
@@ -322,7 +324,7 @@ async fn load_claimed(
         .await?;
     rows.into_iter()
         .map(
-            |(id, event, endpoint, retry_count, is_test, body, url, secret_sealed)| {
+            |(id, event, endpoint, retry_count, is_test, is_replay, body, url, secret_sealed)| {
                 Ok(ClaimedDelivery {
                     id: DeliveryId(id),
                     event: EventId(event),
@@ -332,6 +334,7 @@ async fn load_claimed(
                     body,
                     retry_count: columns::number("retry_count", retry_count)?,
                     is_test,
+                    is_replay,
                     lease_token: lease_token.to_owned(),
                 })
             },

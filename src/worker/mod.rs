@@ -1,6 +1,7 @@
 //! Floor 4: loops around one flow each: fixed pace, bounded batch, back-off, shutdown.
 
 pub mod deliver_webhooks;
+pub mod sweep_events;
 pub mod watch_chains;
 
 use crate::ctx::Ctx;
@@ -33,5 +34,6 @@ pub fn start(
         ));
     }
     tasks.spawn(deliver_webhooks::run(ctx.clone(), options, stop.clone()));
+    tasks.spawn(sweep_events::run(ctx.clone(), stop.clone()));
     workers
 }

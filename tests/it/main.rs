@@ -11,6 +11,7 @@ mod bad_input;
 mod client_ids;
 mod currencies;
 mod documents;
+mod events;
 mod events_kinds;
 mod idempotency;
 mod pay;

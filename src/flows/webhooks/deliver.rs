@@ -95,6 +95,9 @@ fn post(ctx: &Ctx, delivery: &ClaimedDelivery) -> anyhow::Result<OutboundPost> {
     if delivery.is_test {
         headers.push((format!("{prefix}-test"), "true".to_owned()));
     }
+    if delivery.is_replay {
+        headers.push((format!("{prefix}-replay"), "true".to_owned()));
+    }
     Ok(OutboundPost {
         url: delivery.url.clone(),
         headers,

@@ -2,6 +2,7 @@
 
 pub mod client_ids;
 pub mod currencies;
+pub mod events;
 pub mod payments;
 pub mod requests;
 
@@ -17,6 +18,8 @@ pub enum Tag {
     /// Public identifiers for browser pages and backends that act for a platform
     #[oai(rename = "Client IDs")]
     ClientIds,
+    /// The log of what was told: events, their deliveries with every try, replays, and a stream to follow (an addition of this service)
+    Events,
 }
 
 /// All operations of the platform document.
@@ -25,6 +28,7 @@ pub type Api = (
     requests::Requests,
     payments::Payments,
     client_ids::ClientIds,
+    events::Events,
 );
 
 /// The operations, without state: they find their handles in the request.
@@ -34,5 +38,6 @@ pub fn api() -> Api {
         requests::Requests,
         payments::Payments,
         client_ids::ClientIds,
+        events::Events,
     )
 }

@@ -132,6 +132,14 @@ impl Call<'_> {
         self.header("content-type", "application/json")
     }
 
+    /// Makes a call whose answer does not end.
+    pub async fn open(self) -> OpenAnswer {
+        let response = self.app.endpoint.get_response(self.request.finish()).await;
+        assert_eq!(response.status().as_u16(), 200);
+        assert_eq!(response.content_type(), Some("text/event-stream"));
+        OpenAnswer(response.into_body())
+    }
+
     /// Makes the call.
     pub async fn send(self) -> Answer {
         let request = match self.body {
@@ -149,6 +157,24 @@ impl Call<'_> {
                 .collect(),
             text: body.into_string().await.expect("a readable body"),
         }
+    }
+}
+
+/// An answer that is read while it is written.
+pub struct OpenAnswer(poem::Body);
+
+impl OpenAnswer {
+    /// What arrives next, up to the next empty line.
+    pub async fn next(&mut self) -> String {
+        use tokio::io::AsyncReadExt;
+        let body = std::mem::replace(&mut self.0, poem::Body::empty());
+        let mut reader = body.into_async_read();
+        let mut text = Vec::new();
+        while !text.ends_with(b"\n\n") {
+            text.push(reader.read_u8().await.expect("the stream goes on"));
+        }
+        self.0 = poem::Body::from_async_read(reader);
+        String::from_utf8(text).expect("UTF-8")
     }
 }
 

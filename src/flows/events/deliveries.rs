@@ -1,0 +1,76 @@
+//! Reads deliveries, and queues one again.
+
+use crate::{
+    ctx::Ctx,
+    domain::{caller::Caller, ids::DeliveryId, refusal::Refusal},
+    flows::{
+        FlowResult,
+        events::{LoggedDelivery, Receivers, no_repeated_test, receivers, unknown_delivery},
+    },
+    store::{self, event_log::DeliveryFilter},
+};
+
+/// One page of deliveries, the newest first.
+#[derive(Debug, Clone)]
+pub struct DeliveryPage {
+    /// The deliveries.
+    pub deliveries: Vec<LoggedDelivery>,
+    /// Where the next page begins; `None` after the last one.
+    pub next: Option<DeliveryId>,
+    /// Where they went.
+    pub receivers: Receivers,
+}
+
+/// Lists deliveries: a client ID sees those to its own endpoints, an API key all of its platform.
+pub async fn list(ctx: &Ctx, caller: &Caller, filter: &DeliveryFilter) -> FlowResult<DeliveryPage> {
+    let receivers = receivers(ctx, caller).await?;
+    let more = DeliveryFilter {
+        limit: filter.limit + 1,
+        ..filter.clone()
+    };
+    let limit = receivers.limit(caller);
+    let mut deliveries =
+        store::event_log::deliveries(ctx.db.reader(), &caller.platform, limit.as_deref(), &more).await?;
+    let has_more = deliveries.len() > usize::try_from(filter.limit).unwrap_or(usize::MAX);
+    if has_more {
+        deliveries.pop();
+    }
+    let next = has_more
+        .then(|| deliveries.last().map(|one| one.delivery.id.clone()))
+        .flatten();
+    Ok(DeliveryPage {
+        deliveries,
+        next,
+        receivers,
+    })
+}
+
+/// Reads one delivery with its tries. Errors: unknown (404).
+pub async fn one(ctx: &Ctx, caller: &Caller, id: &DeliveryId) -> FlowResult<(LoggedDelivery, Receivers)> {
+    let receivers = receivers(ctx, caller).await?;
+    let limit = receivers.limit(caller);
+    let found = store::event_log::find_delivery(ctx.db.reader(), &caller.platform, limit.as_deref(), id).await?;
+    Ok((found.ok_or_else(unknown_delivery)?, receivers))
+}
+
+/// Queues a finished delivery again: the same identity and bytes, a new round of tries.
+///
+/// Errors: unknown (404); waiting already, a test, or an endpoint that is gone or switched off (409).
+/// Source: decisions D19.
+pub async fn retry(ctx: &Ctx, caller: &Caller, id: &DeliveryId) -> FlowResult<(LoggedDelivery, Receivers)> {
+    let (found, receivers) = one(ctx, caller, id).await?;
+    if found.delivery.is_test {
+        return Err(no_repeated_test().into());
+    }
+    if !receivers.is_active(&found.delivery.endpoint) {
+        return Err(Refusal::conflict("The endpoint is gone or switched off").into());
+    }
+    let tx = ctx.db.begin("retry_delivery").await?;
+    let queued = store::event_log::requeue(&tx, std::slice::from_ref(id), ctx.clock.now()).await?;
+    if queued == 0 {
+        return Err(Refusal::conflict("The delivery waits for its next try already").into());
+    }
+    tx.commit().await?;
+    ctx.due.notify_one();
+    one(ctx, caller, id).await
+}

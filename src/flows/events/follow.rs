@@ -1,0 +1,82 @@
+//! Follows the log: every event of a caller once, in the order of the log.
+
+use crate::{
+    ctx::Ctx,
+    domain::{
+        caller::{Caller, Credential},
+        ids::EventId,
+    },
+    flows::{FlowResult, events::EventRecord},
+    store::{self, Scope},
+};
+use chrono::{DateTime, TimeDelta, Utc};
+use std::collections::BTreeMap;
+
+/// Events of one look.
+const BATCH_EVENTS: usize = 100;
+
+/// How long a transaction may take to show an event whose id was drawn earlier than those already seen.
+const LATE: TimeDelta = TimeDelta::seconds(10);
+
+/// Most ids that are remembered, whatever their age.
+const REMEMBERED_MAX: usize = 2_000;
+
+/// One who follows.
+pub struct Follower {
+    ctx: Ctx,
+    caller: Caller,
+    kinds: Vec<String>,
+    /// Everything up to here was told and nothing can appear below it any more.
+    floor: Option<EventId>,
+    /// What was told above the floor: ids are drawn before their transactions commit, so a smaller one may come later.
+    told: BTreeMap<EventId, DateTime<Utc>>,
+}
+
+impl Follower {
+    /// Starts after an event, or with what happens from now on. No kinds are all kinds.
+    pub async fn start(ctx: &Ctx, caller: &Caller, kinds: Vec<String>, after: Option<EventId>) -> FlowResult<Self> {
+        let floor = match after {
+            Some(after) => Some(after),
+            None => store::event_log::newest_event(ctx.db.reader(), &Scope::from(caller)).await?,
+        };
+        Ok(Self {
+            ctx: ctx.clone(),
+            caller: caller.clone(),
+            kinds,
+            floor,
+            told: BTreeMap::new(),
+        })
+    }
+
+    /// What happened since the last look; samples of tests are left out.
+    pub async fn look(&mut self) -> FlowResult<Vec<EventRecord>> {
+        let limit = u64::try_from(BATCH_EVENTS + self.told.len()).unwrap_or(u64::MAX);
+        let scope = Scope::from(&self.caller);
+        let conn = self.ctx.db.reader();
+        let mut events = store::event_log::events_after(conn, &scope, self.floor.as_ref(), &self.kinds, limit).await?;
+        events.retain(|event| !self.told.contains_key(&event.id));
+        for event in &events {
+            self.told.insert(event.id.clone(), event.created_at);
+        }
+        let settled = self.ctx.clock.now() - LATE;
+        while let Some(entry) = self.told.first_entry() {
+            let is_settled = *entry.get() <= settled;
+            if !is_settled && self.told.len() <= REMEMBERED_MAX {
+                break;
+            }
+            self.floor = self.told.pop_first().map(|(id, _)| id);
+        }
+        events.retain(|event| !event.is_test);
+        Ok(events)
+    }
+
+    /// Whether the credential that started this is still good; a stream would outlive it otherwise.
+    pub async fn is_admitted(&self) -> FlowResult<bool> {
+        let conn = self.ctx.db.reader();
+        let platform = &self.caller.platform;
+        Ok(match &self.caller.credential {
+            Credential::ApiKey { id } => store::api_keys::is_active(conn, platform, id).await?,
+            Credential::ClientId { id, .. } => store::client_ids::is_active(conn, platform, id).await?,
+        })
+    }
+}

@@ -1,0 +1,54 @@
+//! Reads events.
+
+use crate::{
+    ctx::Ctx,
+    domain::{caller::Caller, ids::EventId, refusal::Refusal},
+    flows::{
+        FlowResult,
+        events::{EventRecord, LoggedDelivery, Receivers, receivers, unknown_event},
+    },
+    store::{self, Scope, event_log::EventFilter},
+};
+
+/// One page of events, the newest first.
+#[derive(Debug, Clone)]
+pub struct EventPage {
+    /// The events.
+    pub events: Vec<EventRecord>,
+    /// Where the next page begins; `None` after the last one.
+    pub next: Option<EventId>,
+}
+
+/// Lists the caller's events. Errors: times in the wrong order (400).
+pub async fn run(ctx: &Ctx, caller: &Caller, filter: &EventFilter) -> FlowResult<EventPage> {
+    if let (Some(since), Some(until)) = (filter.since, filter.until)
+        && until < since
+    {
+        return Err(Refusal::field("until", "must not be before since").into());
+    }
+    let more = EventFilter {
+        limit: filter.limit + 1,
+        ..filter.clone()
+    };
+    let mut events = store::event_log::events(ctx.db.reader(), &Scope::from(caller), &more).await?;
+    let has_more = events.len() > usize::try_from(filter.limit).unwrap_or(usize::MAX);
+    if has_more {
+        events.pop();
+    }
+    let next = has_more.then(|| events.last().map(|event| event.id.clone())).flatten();
+    Ok(EventPage { events, next })
+}
+
+/// Reads one event and its deliveries. Errors: unknown (404).
+pub async fn one(
+    ctx: &Ctx,
+    caller: &Caller,
+    id: &EventId,
+) -> FlowResult<(EventRecord, Vec<LoggedDelivery>, Receivers)> {
+    let event = store::event_log::find_event(ctx.db.reader(), &Scope::from(caller), id).await?;
+    let event = event.ok_or_else(unknown_event)?;
+    let receivers = receivers(ctx, caller).await?;
+    let mut deliveries = store::event_log::deliveries_of(ctx.db.reader(), std::slice::from_ref(id)).await?;
+    deliveries.retain(|one| caller.client().is_none() || receivers.contains(&one.delivery.endpoint));
+    Ok((event, deliveries, receivers))
+}

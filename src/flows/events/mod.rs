@@ -1,0 +1,68 @@
+//! The event log: read, told again, followed, swept.
+
+pub mod deliveries;
+pub mod follow;
+pub mod list;
+pub mod replay;
+pub mod sweep;
+
+use crate::{
+    ctx::Ctx,
+    domain::{caller::Caller, ids::EndpointId, refusal::Refusal},
+    flows::FlowResult,
+    store::{self, Scope, endpoints::Endpoint},
+};
+use std::collections::HashMap;
+
+pub use crate::store::event_log::{DeliveryFilter, EventFilter, EventRecord, LoggedDelivery};
+
+/// The endpoints that a caller may see, the inactive ones too.
+#[derive(Debug, Clone)]
+pub struct Receivers(HashMap<EndpointId, Endpoint>);
+
+impl Receivers {
+    async fn of(ctx: &Ctx, scope: &Scope) -> FlowResult<Self> {
+        let endpoints = store::endpoints::list(ctx.db.reader(), scope).await?;
+        Ok(Self(
+            endpoints
+                .into_iter()
+                .map(|endpoint| (endpoint.id.clone(), endpoint))
+                .collect(),
+        ))
+    }
+
+    /// Where an endpoint is, unless it is gone.
+    pub fn url(&self, id: &EndpointId) -> Option<&str> {
+        self.0.get(id).map(|endpoint| endpoint.url.as_str())
+    }
+
+    fn is_active(&self, id: &EndpointId) -> bool {
+        self.0.get(id).is_some_and(|endpoint| endpoint.is_active)
+    }
+
+    /// The endpoints whose deliveries a client ID sees: its own; an API key sees all of its platform.
+    fn limit(&self, caller: &Caller) -> Option<Vec<EndpointId>> {
+        caller.client().map(|_| self.0.keys().cloned().collect())
+    }
+
+    fn contains(&self, id: &EndpointId) -> bool {
+        self.0.contains_key(id)
+    }
+}
+
+fn unknown_event() -> Refusal {
+    Refusal::not_found("Event not found")
+}
+
+fn unknown_delivery() -> Refusal {
+    Refusal::not_found("Delivery not found")
+}
+
+fn no_repeated_test() -> Refusal {
+    Refusal::conflict("Test deliveries are not repeated; ask for another test")
+}
+
+/// The receivers of a caller.
+pub async fn receivers(ctx: &Ctx, caller: &Caller) -> FlowResult<Receivers> {
+    Receivers::of(ctx, &Scope::from(caller)).await
+}

@@ -1,0 +1,176 @@
+//! Tells events again: the same deliveries with the same bytes, marked as replays.
+
+use crate::{
+    ctx::Ctx,
+    domain::{
+        caller::Caller,
+        ids::{DeliveryId, EndpointId, EventId},
+        refusal::Refusal,
+        webhook::DeliveryState,
+    },
+    flows::{
+        FlowResult,
+        events::{EventRecord, Receivers, no_repeated_test, receivers, unknown_event},
+    },
+    store::{self, Scope, event_log::LateDelivery},
+};
+use chrono::{DateTime, Utc};
+use std::collections::HashSet;
+
+/// Events of one transaction.
+const PAGE_EVENTS: u64 = 100;
+
+/// Transactions of one call; a longer log is replayed by several calls.
+const PAGES_MAX: u32 = 50;
+
+/// Which events are told again, and to whom.
+#[derive(Debug, Clone)]
+pub struct Span {
+    /// From this time on.
+    pub since: DateTime<Utc>,
+    /// Up to this time.
+    pub until: Option<DateTime<Utc>>,
+    /// Only to this endpoint.
+    pub endpoint: Option<EndpointId>,
+    /// Only what has not arrived.
+    pub failed_only: bool,
+    /// Where an earlier call stopped.
+    pub after: Option<EventId>,
+}
+
+/// What was queued.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Replayed {
+    /// Deliveries that were queued.
+    pub replayed: u64,
+    /// Deliveries that were left alone: they wait already, or their endpoint is gone or switched off.
+    pub skipped: u64,
+    /// Where the next call goes on; `None` when everything was looked at.
+    pub next: Option<EventId>,
+}
+
+/// Tells one event again. Errors: unknown event or endpoint (404); a test, an endpoint that is switched off (409).
+///
+/// Source: decisions D19.
+pub async fn one(ctx: &Ctx, caller: &Caller, id: &EventId, endpoint: Option<&EndpointId>) -> FlowResult<Replayed> {
+    let event = store::event_log::find_event(ctx.db.reader(), &Scope::from(caller), id).await?;
+    let event = event.ok_or_else(unknown_event)?;
+    if event.is_test {
+        return Err(no_repeated_test().into());
+    }
+    let receivers = receivers(ctx, caller).await?;
+    check_endpoint(&receivers, endpoint)?;
+    let mut total = Replayed::default();
+    queue(ctx, caller, &receivers, &[event], endpoint, false, &mut total).await?;
+    ctx.due.notify_one();
+    Ok(total)
+}
+
+/// Tells the events of a span of time again. Errors: unknown endpoint (404); one that is switched off (409); times in
+/// the wrong order (400).
+///
+/// Source: decisions D19.
+pub async fn span(ctx: &Ctx, caller: &Caller, span: &Span) -> FlowResult<Replayed> {
+    if span.until.is_some_and(|until| until < span.since) {
+        return Err(Refusal::field("until", "must not be before since").into());
+    }
+    let scope = Scope::from(caller);
+    let receivers = receivers(ctx, caller).await?;
+    check_endpoint(&receivers, span.endpoint.as_ref())?;
+    let mut total = Replayed {
+        next: span.after.clone(),
+        ..Replayed::default()
+    };
+    for _ in 0..PAGES_MAX {
+        let events = store::event_log::replayable(
+            ctx.db.reader(),
+            &scope,
+            span.since,
+            span.until,
+            total.next.as_ref(),
+            PAGE_EVENTS,
+        )
+        .await?;
+        let is_last = u64::try_from(events.len()).unwrap_or(u64::MAX) < PAGE_EVENTS;
+        let endpoint = span.endpoint.as_ref();
+        queue(ctx, caller, &receivers, &events, endpoint, span.failed_only, &mut total).await?;
+        ctx.due.notify_one();
+        total.next = if is_last {
+            None
+        } else {
+            events.last().map(|event| event.id.clone())
+        };
+        if total.next.is_none() {
+            break;
+        }
+    }
+    Ok(total)
+}
+
+fn check_endpoint(receivers: &Receivers, endpoint: Option<&EndpointId>) -> FlowResult<()> {
+    let Some(id) = endpoint else { return Ok(()) };
+    if !receivers.contains(id) {
+        return Err(Refusal::not_found("Webhook not found").into());
+    }
+    if !receivers.is_active(id) {
+        return Err(Refusal::conflict("The endpoint is switched off").into());
+    }
+    Ok(())
+}
+
+/// Queues the deliveries of some events in one transaction.
+async fn queue(
+    ctx: &Ctx,
+    caller: &Caller,
+    receivers: &Receivers,
+    events: &[EventRecord],
+    endpoint: Option<&EndpointId>,
+    failed_only: bool,
+    total: &mut Replayed,
+) -> FlowResult<()> {
+    if events.is_empty() {
+        return Ok(());
+    }
+    let ids: Vec<EventId> = events.iter().map(|event| event.id.clone()).collect();
+    let now = ctx.clock.now();
+    let tx = ctx.db.begin("replay_events").await?;
+    let mut known = HashSet::new();
+    let mut again: Vec<DeliveryId> = Vec::new();
+    let mut asked = 0;
+    for found in store::event_log::deliveries_of(&tx, &ids).await? {
+        let delivery = &found.delivery;
+        let is_asked = endpoint.is_none_or(|id| *id == delivery.endpoint)
+            && (caller.client().is_none() || receivers.contains(&delivery.endpoint))
+            && !(failed_only && delivery.state == DeliveryState::Delivered);
+        known.insert((found.event.clone(), delivery.endpoint.clone()));
+        if is_asked {
+            asked += 1;
+            if receivers.is_active(&delivery.endpoint) {
+                again.push(delivery.id.clone());
+            }
+        }
+    }
+    // An endpoint that was registered later has no deliveries of these events yet.
+    let late: Vec<LateDelivery> = endpoint
+        .and_then(|id| receivers.0.get(id))
+        .into_iter()
+        .flat_map(|endpoint| {
+            let concerned = events
+                .iter()
+                .filter(|event| endpoint.client.is_none() || endpoint.client == event.client);
+            concerned.map(|event| (event.id.clone(), endpoint.id.clone()))
+        })
+        .filter(|pair| !known.contains(pair))
+        .map(|(event, endpoint)| LateDelivery {
+            id: DeliveryId(ctx.ids.ulid()),
+            event,
+            endpoint,
+        })
+        .collect();
+    let queued = store::event_log::requeue(&tx, &again, now).await?;
+    let written = store::event_log::insert_late(&tx, &caller.platform, &late, now).await?;
+    tx.commit().await?;
+    total.replayed += queued + written;
+    total.skipped += asked - queued;
+    Ok(())
+}

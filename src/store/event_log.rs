@@ -1,0 +1,477 @@
+//! The log of events and deliveries: reading it, queueing again what it holds, forgetting what is old.
+
+use super::{
+    Scope, StoreError, columns,
+    outbox::{AttemptRecord, DeliveryRecord},
+};
+use crate::domain::{
+    ids::{ClientRowId, DeliveryId, EndpointId, EventId, PlatformId},
+    webhook::{DeliveryState, TryOutcome},
+};
+use chrono::{DateTime, Utc};
+use entities::{client_ids, deliveries, deliveries::Column as Delivery, delivery_attempts, events};
+use events::Column as Event;
+use sea_orm::{
+    ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, Select,
+    sea_query::{Expr, ExprTrait, JoinType, OnConflict, Query},
+};
+
+/// How the deduplication keys of test events begin.
+const TEST_KEY: &str = "test:";
+
+/// An event of the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventRecord {
+    /// Row.
+    pub id: EventId,
+    /// Client ID that the object belongs to.
+    pub client: Option<ClientRowId>,
+    /// Its public text.
+    pub client_id: Option<String>,
+    /// Name on the wire.
+    pub kind: String,
+    /// Public id of the request that it is about.
+    pub request_id: Option<String>,
+    /// The bytes that are signed and sent.
+    pub body: String,
+    /// Whether it is the sample of a test.
+    pub is_test: bool,
+    /// Time of creation.
+    pub created_at: DateTime<Utc>,
+}
+
+/// Filters of the events; they combine with AND.
+#[derive(Debug, Clone, Default)]
+pub struct EventFilter {
+    /// Name on the wire.
+    pub kind: Option<String>,
+    /// Public id of a request.
+    pub request_id: Option<String>,
+    /// From this time on.
+    pub since: Option<DateTime<Utc>>,
+    /// Up to this time.
+    pub until: Option<DateTime<Utc>>,
+    /// Only events before this one.
+    pub before: Option<EventId>,
+    /// Rows at most.
+    pub limit: u64,
+}
+
+/// A delivery of the log, with its event but without its tries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoggedDelivery {
+    /// The delivery; its tries are not read.
+    pub delivery: DeliveryRecord,
+    /// Event.
+    pub event: EventId,
+    /// Name of the event.
+    pub kind: String,
+    /// Whether it was queued again by its owner.
+    pub is_replay: bool,
+    /// Time of creation.
+    pub created_at: DateTime<Utc>,
+}
+
+/// Filters of the deliveries; they combine with AND.
+#[derive(Debug, Clone, Default)]
+pub struct DeliveryFilter {
+    /// One event.
+    pub event: Option<EventId>,
+    /// One endpoint.
+    pub endpoint: Option<EndpointId>,
+    /// State.
+    pub state: Option<DeliveryState>,
+    /// Only deliveries before this one.
+    pub before: Option<DeliveryId>,
+    /// Rows at most.
+    pub limit: u64,
+}
+
+/// A delivery to be written for an event that was told before its endpoint existed.
+#[derive(Debug, Clone)]
+pub struct LateDelivery {
+    /// Fresh id.
+    pub id: DeliveryId,
+    /// Event.
+    pub event: EventId,
+    /// Receiver.
+    pub endpoint: EndpointId,
+}
+
+/// Events that a scope may see.
+fn owned(scope: &Scope) -> Condition {
+    Condition::all()
+        .add(Event::PlatformId.eq(scope.platform.as_str()))
+        .add_option(scope.client.as_ref().map(|client| Event::ClientRow.eq(client.as_str())))
+}
+
+type EventRow = (
+    String,
+    Option<String>,
+    Option<String>,
+    String,
+    Option<String>,
+    String,
+    String,
+    DateTime<Utc>,
+);
+
+fn select_events(scope: &Scope) -> Select<events::Entity> {
+    events::Entity::find()
+        .select_only()
+        .columns([Event::Id, Event::ClientRow])
+        .column(client_ids::Column::ClientId)
+        .columns([
+            Event::Kind,
+            Event::RequestId,
+            Event::Body,
+            Event::DeduplicationKey,
+            Event::CreatedAt,
+        ])
+        .join(
+            JoinType::LeftJoin,
+            events::Entity::belongs_to(client_ids::Entity)
+                .from(Event::ClientRow)
+                .to(client_ids::Column::Id)
+                .into(),
+        )
+        .filter(owned(scope))
+}
+
+fn event_record(row: EventRow) -> EventRecord {
+    let (id, client, client_id, kind, request_id, body, deduplication_key, created_at) = row;
+    EventRecord {
+        id: EventId(id),
+        client: client.map(ClientRowId),
+        client_id,
+        kind,
+        request_id,
+        body,
+        is_test: deduplication_key.starts_with(TEST_KEY),
+        created_at,
+    }
+}
+
+/// Events, the newest first.
+pub async fn events(
+    conn: &impl ConnectionTrait,
+    scope: &Scope,
+    filter: &EventFilter,
+) -> Result<Vec<EventRecord>, StoreError> {
+    let matches = Condition::all()
+        .add_option(filter.kind.as_ref().map(|kind| Event::Kind.eq(kind)))
+        .add_option(filter.request_id.as_ref().map(|id| Event::RequestId.eq(id)))
+        .add_option(filter.since.map(|since| Event::CreatedAt.gte(since)))
+        .add_option(filter.until.map(|until| Event::CreatedAt.lte(until)))
+        .add_option(filter.before.as_ref().map(|id| Event::Id.lt(id.as_str())));
+    let rows: Vec<EventRow> = select_events(scope)
+        .filter(matches)
+        .order_by_desc(Event::Id)
+        .limit(filter.limit)
+        .into_tuple()
+        .all(conn)
+        .await?;
+    Ok(rows.into_iter().map(event_record).collect())
+}
+
+/// Events after one, the oldest first; no kinds are all kinds.
+pub async fn events_after(
+    conn: &impl ConnectionTrait,
+    scope: &Scope,
+    after: Option<&EventId>,
+    kinds: &[String],
+    limit: u64,
+) -> Result<Vec<EventRecord>, StoreError> {
+    let mut select = select_events(scope);
+    if let Some(after) = after {
+        select = select.filter(Event::Id.gt(after.as_str()));
+    }
+    if !kinds.is_empty() {
+        select = select.filter(Event::Kind.is_in(kinds));
+    }
+    let rows: Vec<EventRow> = select
+        .order_by_asc(Event::Id)
+        .limit(limit)
+        .into_tuple()
+        .all(conn)
+        .await?;
+    Ok(rows.into_iter().map(event_record).collect())
+}
+
+/// Events of a span of time that may be told again, the oldest first; the samples of tests are not among them.
+pub async fn replayable(
+    conn: &impl ConnectionTrait,
+    scope: &Scope,
+    since: DateTime<Utc>,
+    until: Option<DateTime<Utc>>,
+    after: Option<&EventId>,
+    limit: u64,
+) -> Result<Vec<EventRecord>, StoreError> {
+    let matches = Condition::all()
+        .add(Event::CreatedAt.gte(since))
+        .add(Event::DeduplicationKey.not_like(format!("{TEST_KEY}%")))
+        .add_option(until.map(|until| Event::CreatedAt.lte(until)))
+        .add_option(after.map(|id| Event::Id.gt(id.as_str())));
+    let rows: Vec<EventRow> = select_events(scope)
+        .filter(matches)
+        .order_by_asc(Event::Id)
+        .limit(limit)
+        .into_tuple()
+        .all(conn)
+        .await?;
+    Ok(rows.into_iter().map(event_record).collect())
+}
+
+/// Finds an event.
+pub async fn find_event(
+    conn: &impl ConnectionTrait,
+    scope: &Scope,
+    id: &EventId,
+) -> Result<Option<EventRecord>, StoreError> {
+    let row: Option<EventRow> = select_events(scope)
+        .filter(Event::Id.eq(id.as_str()))
+        .into_tuple()
+        .one(conn)
+        .await?;
+    Ok(row.map(event_record))
+}
+
+/// The newest event of a scope.
+pub async fn newest_event(conn: &impl ConnectionTrait, scope: &Scope) -> Result<Option<EventId>, StoreError> {
+    let id: Option<String> = events::Entity::find()
+        .select_only()
+        .column(Event::Id)
+        .filter(owned(scope))
+        .order_by_desc(Event::Id)
+        .into_tuple()
+        .one(conn)
+        .await?;
+    Ok(id.map(EventId))
+}
+
+/// Deliveries of the endpoints that a caller may see, the newest first; `None` sees all of the platform.
+pub async fn deliveries(
+    conn: &impl ConnectionTrait,
+    platform: &PlatformId,
+    endpoints: Option<&[EndpointId]>,
+    filter: &DeliveryFilter,
+) -> Result<Vec<LoggedDelivery>, StoreError> {
+    let matches = seen_by(platform, endpoints)
+        .add_option(filter.event.as_ref().map(|id| Delivery::EventId.eq(id.as_str())))
+        .add_option(filter.endpoint.as_ref().map(|id| Delivery::EndpointId.eq(id.as_str())))
+        .add_option(filter.state.map(|state| Delivery::State.eq(state.wire())))
+        .add_option(filter.before.as_ref().map(|id| Delivery::Id.lt(id.as_str())));
+    let rows = deliveries::Entity::find()
+        .filter(matches)
+        .order_by_desc(Delivery::Id)
+        .limit(filter.limit)
+        .all(conn)
+        .await?;
+    with_kinds(conn, rows).await
+}
+
+/// Finds a delivery, with its tries in the order in which they were made.
+pub async fn find_delivery(
+    conn: &impl ConnectionTrait,
+    platform: &PlatformId,
+    endpoints: Option<&[EndpointId]>,
+    id: &DeliveryId,
+) -> Result<Option<LoggedDelivery>, StoreError> {
+    let row = deliveries::Entity::find()
+        .filter(seen_by(platform, endpoints))
+        .filter(Delivery::Id.eq(id.as_str()))
+        .one(conn)
+        .await?;
+    let Some(mut found) = with_kinds(conn, row.into_iter().collect()).await?.pop() else {
+        return Ok(None);
+    };
+    let tries = delivery_attempts::Entity::find()
+        .filter(delivery_attempts::Column::DeliveryId.eq(id.as_str()))
+        .order_by_asc(delivery_attempts::Column::StartedAt)
+        .order_by_asc(delivery_attempts::Column::Id)
+        .all(conn)
+        .await?;
+    for row in tries {
+        found.delivery.attempts.push(AttemptRecord {
+            number: columns::number("number", row.number)?,
+            outcome: TryOutcome {
+                status: row.status.map(|status| columns::number("status", status)).transpose()?,
+                error: row.error,
+                response: row.response,
+                started_at: row.started_at,
+                ended_at: row.ended_at,
+            },
+        });
+    }
+    Ok(Some(found))
+}
+
+/// Deliveries of some events, in no particular order and without their tries.
+pub async fn deliveries_of(conn: &impl ConnectionTrait, events: &[EventId]) -> Result<Vec<LoggedDelivery>, StoreError> {
+    let rows = deliveries::Entity::find()
+        .filter(Delivery::EventId.is_in(events.iter().map(EventId::as_str)))
+        .order_by_asc(Delivery::Id)
+        .all(conn)
+        .await?;
+    with_kinds(conn, rows).await
+}
+
+fn seen_by(platform: &PlatformId, endpoints: Option<&[EndpointId]>) -> Condition {
+    Condition::all()
+        .add(Delivery::PlatformId.eq(platform.as_str()))
+        .add_option(endpoints.map(|own| Delivery::EndpointId.is_in(own.iter().map(EndpointId::as_str))))
+}
+
+async fn with_kinds(
+    conn: &impl ConnectionTrait,
+    rows: Vec<deliveries::Model>,
+) -> Result<Vec<LoggedDelivery>, StoreError> {
+    if rows.is_empty() {
+        return Ok(Vec::new());
+    }
+    let kinds: Vec<(String, String)> = events::Entity::find()
+        .select_only()
+        .columns([Event::Id, Event::Kind])
+        .filter(Event::Id.is_in(rows.iter().map(|row| row.event_id.as_str())))
+        .into_tuple()
+        .all(conn)
+        .await?;
+    let kinds: std::collections::HashMap<String, String> = kinds.into_iter().collect();
+    rows.into_iter()
+        .map(|row| {
+            let kind = kinds
+                .get(&row.event_id)
+                .ok_or_else(|| columns::broken("event_id", &row.event_id))?;
+            Ok(LoggedDelivery {
+                kind: kind.clone(),
+                event: EventId(row.event_id),
+                is_replay: row.is_replay,
+                created_at: row.created_at,
+                delivery: DeliveryRecord {
+                    id: DeliveryId(row.id),
+                    endpoint: EndpointId(row.endpoint_id),
+                    state: columns::known("state", &row.state, DeliveryState::from_wire)?,
+                    retry_count: columns::number("retry_count", row.retry_count)?,
+                    next_at: row.next_at,
+                    is_test: row.is_test,
+                    finished_at: row.finished_at,
+                    attempts: Vec::new(),
+                },
+            })
+        })
+        .collect()
+}
+
+/// Queues finished deliveries again, due at once, for a new round of tries under the same identity; answers how many.
+///
+/// A delivery that waits or is being sent is left alone.
+pub async fn requeue(
+    conn: &impl ConnectionTrait,
+    deliveries: &[DeliveryId],
+    now: DateTime<Utc>,
+) -> Result<u64, StoreError> {
+    let mut queued = 0;
+    for ids in deliveries.chunks(columns::ROWS_MAX) {
+        let result = deliveries::Entity::update_many()
+            .col_expr(Delivery::State, Expr::value(DeliveryState::Queued.wire()))
+            .col_expr(Delivery::RetryCount, Expr::value(0))
+            .col_expr(Delivery::NextAt, Expr::value(now))
+            .col_expr(Delivery::LeaseUntil, Expr::value(None::<DateTime<Utc>>))
+            .col_expr(Delivery::LeaseToken, Expr::value(None::<String>))
+            .col_expr(Delivery::FinishedAt, Expr::value(None::<DateTime<Utc>>))
+            .col_expr(Delivery::IsReplay, Expr::value(true))
+            .filter(Delivery::State.ne(DeliveryState::Queued.wire()))
+            .filter(Delivery::Id.is_in(ids.iter().map(DeliveryId::as_str)))
+            .exec(conn)
+            .await?;
+        queued += result.rows_affected;
+    }
+    Ok(queued)
+}
+
+/// Writes deliveries of events that were told before their endpoint existed, due at once; answers how many.
+///
+/// A delivery that somebody else has written meanwhile stays the only one.
+pub async fn insert_late(
+    conn: &impl ConnectionTrait,
+    platform: &PlatformId,
+    late: &[LateDelivery],
+    now: DateTime<Utc>,
+) -> Result<u64, StoreError> {
+    let mut written = 0;
+    for late in late.chunks(columns::ROWS_MAX) {
+        let rows = late.iter().map(|delivery| {
+            deliveries::ActiveModel::from(deliveries::Model {
+                id: delivery.id.0.clone(),
+                event_id: delivery.event.0.clone(),
+                endpoint_id: delivery.endpoint.0.clone(),
+                platform_id: platform.0.clone(),
+                state: DeliveryState::Queued.wire().to_owned(),
+                retry_count: 0,
+                next_at: now,
+                lease_until: None,
+                lease_token: None,
+                is_test: false,
+                is_replay: true,
+                created_at: now,
+                finished_at: None,
+            })
+        });
+        written += deliveries::Entity::insert_many(rows)
+            .on_conflict(
+                OnConflict::columns([Delivery::EventId, Delivery::EndpointId])
+                    .do_nothing()
+                    .to_owned(),
+            )
+            .exec_without_returning(conn)
+            .await?;
+    }
+    Ok(written)
+}
+
+/// Deletes events of before `cutoff` with their deliveries and tries, at most `limit`; answers how many. Needs a
+/// transaction.
+///
+/// An event stays while one of its deliveries waits, or was finished after `cutoff`.
+pub async fn forget(conn: &impl ConnectionTrait, cutoff: DateTime<Utc>, limit: u64) -> Result<u64, StoreError> {
+    let in_use = Query::select()
+        .expr(Expr::val(1))
+        .from(deliveries::Entity)
+        .and_where(Expr::col((deliveries::Entity, Delivery::EventId)).equals((events::Entity, Event::Id)))
+        .and_where(
+            Expr::col((deliveries::Entity, Delivery::FinishedAt))
+                .is_null()
+                .or(Expr::col((deliveries::Entity, Delivery::FinishedAt)).gte(cutoff)),
+        )
+        .to_owned();
+    let ids: Vec<String> = events::Entity::find()
+        .select_only()
+        .column(Event::Id)
+        .filter(Event::CreatedAt.lt(cutoff))
+        .filter(Expr::exists(in_use).not())
+        .order_by_asc(Event::CreatedAt)
+        .order_by_asc(Event::Id)
+        .limit(limit)
+        .into_tuple()
+        .all(conn)
+        .await?;
+    if ids.is_empty() {
+        return Ok(0);
+    }
+    let of_event = Delivery::EventId.is_in(ids.iter().map(String::as_str));
+    let old = Query::select()
+        .column(Delivery::Id)
+        .from(deliveries::Entity)
+        .and_where(of_event.clone())
+        .to_owned();
+    delivery_attempts::Entity::delete_many()
+        .filter(delivery_attempts::Column::DeliveryId.in_subquery(old))
+        .exec(conn)
+        .await?;
+    deliveries::Entity::delete_many().filter(of_event).exec(conn).await?;
+    let gone = events::Entity::delete_many()
+        .filter(Event::Id.is_in(ids))
+        .exec(conn)
+        .await?;
+    Ok(gone.rows_affected)
+}

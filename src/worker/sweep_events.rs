@@ -1,0 +1,29 @@
+//! Keeps the event log as long as the settings say.
+
+use crate::{ctx::Ctx, flows::events::sweep};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// Pause between two sweeps.
+const PAUSE: Duration = Duration::from_mins(10);
+
+/// Pause between two batches, so that a long backlog does not hold up deliveries.
+const BREATH: Duration = Duration::from_millis(50);
+
+/// Runs until `stop`.
+pub async fn run(ctx: Ctx, stop: CancellationToken) {
+    while !stop.is_cancelled() {
+        let pause = match sweep::run(&ctx).await {
+            Ok(true) => BREATH,
+            Ok(false) => PAUSE,
+            Err(error) => {
+                tracing::warn!(%error, "old events could not be removed");
+                PAUSE
+            }
+        };
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = stop.cancelled() => return,
+        }
+    }
+}

@@ -1,0 +1,591 @@
+//! The event log: read, told again, followed, swept.
+
+use crate::{
+    payments::fau,
+    support::{TestApp, receiver::Receiver},
+};
+use poem::http::Method;
+use prs::{
+    domain::ids::{DeliveryId, EventId},
+    flows, store,
+};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+/// Tells an event about an object of the backend client ID, as settling a payment does; answers its id.
+async fn tell(app: &TestApp, kind: &str, request_id: &str) -> String {
+    let client = store::client_ids::find_by_client_id(app.ctx.db.reader(), &app.backend_client)
+        .await
+        .expect("reads")
+        .expect("seeded")
+        .row;
+    let id = EventId(app.ctx.ids.ulid());
+    let now = app.ctx.clock.now();
+    let tx = app.ctx.db.begin("tell").await.expect("begins");
+    let event = store::outbox::NewEvent {
+        id: id.clone(),
+        platform: app.platform.clone(),
+        client: Some(client.clone()),
+        kind: kind.to_owned(),
+        deduplication_key: format!("{kind}:{id}"),
+        request_id: Some(request_id.to_owned()),
+        body: format!("{{\"event\":\"{kind}\",\"requestId\":\"{request_id}\",\"n\":\"{id}\"}}"),
+        now,
+    };
+    assert!(store::outbox::insert_event(&tx, &event).await.expect("writes"));
+    let endpoints = store::endpoints::active_for(&tx, &app.platform, Some(&client))
+        .await
+        .expect("reads");
+    let deliveries: Vec<_> = endpoints
+        .into_iter()
+        .map(|endpoint| store::outbox::NewDelivery {
+            id: DeliveryId(app.ctx.ids.ulid()),
+            event: id.clone(),
+            endpoint,
+            platform: app.platform.clone(),
+            is_test: false,
+            now,
+        })
+        .collect();
+    store::outbox::insert_deliveries(&tx, &deliveries)
+        .await
+        .expect("writes");
+    tx.commit().await.expect("commits");
+    id.to_string()
+}
+
+/// Lets the time of all four tries pass.
+async fn exhaust(app: &TestApp) {
+    for pause in [0, 1_000, 5_000, 15_000] {
+        app.advance_ms(pause);
+        app.deliver().await;
+    }
+}
+
+fn ids(page: &Value, list: &str) -> Vec<String> {
+    let rows = page[list].as_array().expect("a list").iter();
+    rows.map(|row| row["id"].as_str().expect("an id").to_owned()).collect()
+}
+
+async fn events(app: &TestApp, query: &str) -> Value {
+    app.get(&format!("/v2/events{query}"))
+        .with_key()
+        .send()
+        .await
+        .expect(200)
+}
+
+async fn replay(app: &TestApp, body: &Value) -> Value {
+    let call = app.post("/v2/events/replay").with_key().json(body);
+    call.send().await.expect(202)
+}
+
+#[tokio::test]
+async fn a_settled_payment_stands_in_the_log_as_it_was_sent() {
+    let app = TestApp::on_chain().await;
+    let receiver = Receiver::start().await;
+    let (endpoint, _) = app.register(&receiver.url()).await;
+    let request = app.create_request(&fau("1")).await;
+    app.pay(&request, "").await;
+    app.settle().await;
+    let received = receiver.received().await;
+    let page = events(&app, "").await;
+    let event = &page["events"][0];
+    assert_eq!(page["events"].as_array().map(Vec::len), Some(1));
+    assert_eq!(event["event"], "payment.confirmed");
+    assert_eq!(event["requestId"], request.as_str());
+    assert_eq!(event["clientId"], app.backend_client.as_str());
+    assert_eq!(event["isTest"], false);
+    assert_eq!(event["body"], received[0].body.as_str(), "byte for byte");
+    let path = format!("/v2/events/{}", event["id"].as_str().expect("an id"));
+    let read = app.get(&path).with_client().send().await.expect(200);
+    assert_eq!(&read["event"], event);
+    let delivery = &read["deliveries"][0];
+    assert_eq!(delivery["endpointId"], endpoint.as_str());
+    assert_eq!(delivery["url"], receiver.url().as_str());
+    assert_eq!(delivery["state"], "delivered");
+    assert_eq!(delivery["nextAttemptAt"], Value::Null);
+    assert_eq!(
+        delivery["id"].as_str(),
+        received[0].header("x-service-delivery"),
+        "the log and the receiver name it alike"
+    );
+    let path = format!("/v2/deliveries/{}", delivery["id"].as_str().expect("an id"));
+    let read = app.get(&path).with_key().send().await.expect(200);
+    assert_eq!(read["tries"].as_array().map(Vec::len), Some(1));
+    assert_eq!(read["tries"][0]["status"], 200);
+    assert_eq!(read["tries"][0]["response"], "ok");
+}
+
+#[tokio::test]
+async fn pages_are_walked_with_the_cursor_and_filters_combine() {
+    let app = TestApp::start().await;
+    let mut told = Vec::new();
+    for number in 0..7 {
+        let kind = if number % 2 == 0 {
+            "payment.confirmed"
+        } else {
+            "payment.partial"
+        };
+        told.push(tell(&app, kind, &format!("01r{}", number / 2)).await);
+        app.advance_ms(1_000);
+    }
+    told.reverse();
+    let mut walked = Vec::new();
+    let mut query = "?limit=3".to_owned();
+    loop {
+        let page = events(&app, &query).await;
+        walked.extend(ids(&page, "events"));
+        match page["nextCursor"].as_str() {
+            Some(cursor) => query = format!("?limit=3&cursor={cursor}"),
+            None => break,
+        }
+    }
+    assert_eq!(walked, told, "newest first, each once");
+    assert_eq!(ids(&events(&app, "?event=payment.partial").await, "events").len(), 3);
+    assert_eq!(ids(&events(&app, "?requestId=01r1").await, "events"), told[3..5]);
+    assert_eq!(
+        ids(&events(&app, "?requestId=01r1&event=payment.partial").await, "events"),
+        told[3..4]
+    );
+    let third = &events(&app, "").await["events"][2]["createdAt"];
+    let third = third.as_str().expect("a time");
+    assert_eq!(
+        ids(&events(&app, &format!("?since={third}")).await, "events"),
+        told[..3]
+    );
+    assert_eq!(
+        ids(&events(&app, &format!("?until={third}")).await, "events"),
+        told[2..]
+    );
+    for (query, field) in [
+        ("?limit=0", "limit"),
+        ("?limit=101", "limit"),
+        ("?cursor=1", "cursor"),
+        ("?since=yesterday", "since"),
+        ("?event=Payment", "event"),
+        ("?since=2026-02-02T00:00:00Z&until=2026-02-01T00:00:00Z", "until"),
+    ] {
+        let wrong = app.get(&format!("/v2/events{query}")).with_key().send().await;
+        assert_eq!(wrong.status, 400, "{query}");
+        assert_eq!(wrong.wrong_fields(), [field], "{query}");
+    }
+}
+
+#[tokio::test]
+async fn strangers_find_nothing_and_change_nothing() {
+    let app = TestApp::start().await;
+    let receiver = Receiver::start().await;
+    let (endpoint, _) = app.register(&receiver.url()).await;
+    let event = tell(&app, "payment.confirmed", "01r").await;
+    app.deliver().await;
+    let delivery = ids(
+        &app.get("/v2/deliveries").with_key().send().await.expect(200),
+        "deliveries",
+    )[0]
+    .clone();
+    let (key, client) = app.other_tenant().await;
+    let page_client = app.page_client.clone();
+    let strangers = [
+        vec![("x-api-key", key.as_str())],
+        vec![("x-client-id", client.as_str())],
+        vec![
+            ("x-client-id", page_client.as_str()),
+            ("origin", crate::support::app::PAGE),
+        ],
+    ];
+    for headers in strangers {
+        let call = |method: Method, path: &str, body: Option<Value>| {
+            let call = headers
+                .iter()
+                .fold(app.call(method, path), |call, (name, value)| call.header(name, value));
+            match body {
+                Some(body) => call.json(&body),
+                None => call,
+            }
+        };
+        let empty = call(Method::GET, "/v2/events", None).send().await.expect(200);
+        assert_eq!(empty, json!({ "events": [], "nextCursor": null }));
+        let empty = call(Method::GET, "/v2/deliveries", None).send().await.expect(200);
+        assert_eq!(empty, json!({ "deliveries": [], "nextCursor": null }));
+        let unknown = "01JZX4T9QK3M7N8P2R5S6V0WYB";
+        for (event, delivery) in [(event.as_str(), delivery.as_str()), (unknown, unknown)] {
+            let answers = [
+                call(Method::GET, &format!("/v2/events/{event}"), None).send().await,
+                call(Method::POST, &format!("/v2/events/{event}/replay"), Some(json!({})))
+                    .send()
+                    .await,
+            ];
+            for answer in answers {
+                assert_eq!(answer.expect(404)["message"], "Event not found");
+            }
+            let answers = [
+                call(Method::GET, &format!("/v2/deliveries/{delivery}"), None)
+                    .send()
+                    .await,
+                call(Method::POST, &format!("/v2/deliveries/{delivery}/retry"), None)
+                    .send()
+                    .await,
+            ];
+            for answer in answers {
+                assert_eq!(answer.expect(404)["message"], "Delivery not found");
+            }
+        }
+        let all = json!({ "since": "2020-01-01T00:00:00Z" });
+        let nothing = call(Method::POST, "/v2/events/replay", Some(all))
+            .send()
+            .await
+            .expect(202);
+        assert_eq!(nothing, json!({ "replayed": 0, "skipped": 0, "nextCursor": null }));
+        let foreign = json!({ "since": "2020-01-01T00:00:00Z", "endpointId": endpoint });
+        call(Method::POST, "/v2/events/replay", Some(foreign))
+            .send()
+            .await
+            .expect(404);
+    }
+    app.get("/v2/events").send().await.expect(401);
+    app.deliver().await;
+    assert_eq!(receiver.received().await.len(), 1, "nothing was told again");
+}
+
+#[tokio::test]
+async fn a_replay_carries_the_original_identity_and_bytes() {
+    let app = TestApp::start().await;
+    let receiver = Receiver::start().await;
+    let (_, secret) = app.register(&receiver.url()).await;
+    receiver.answer(500);
+    let event = tell(&app, "payment.confirmed", "01r").await;
+    exhaust(&app).await;
+    let path = format!("/v2/events/{event}");
+    let failed = app.get(&path).with_key().send().await.expect(200);
+    assert_eq!(failed["deliveries"][0]["state"], "failed");
+    receiver.answer(200);
+    let path = format!("/v2/events/{event}/replay");
+    let result = app.post(&path).with_key().json(&json!({})).send().await.expect(202);
+    assert_eq!(result, json!({ "replayed": 1, "skipped": 0, "nextCursor": null }));
+    let waiting = app.post(&path).with_key().json(&json!({})).send().await.expect(202);
+    assert_eq!(waiting["skipped"], 1, "what waits already is left alone");
+    app.deliver().await;
+    let all = receiver.received().await;
+    assert_eq!(all.len(), 5);
+    let (first, last) = (&all[0], &all[4]);
+    assert_eq!(first.header("x-service-delivery"), last.header("x-service-delivery"));
+    assert_eq!(first.body, last.body);
+    assert_eq!(
+        last.header("x-service-signature"),
+        Some(prs::domain::webhook::sign(&secret, last.body.as_bytes()).as_str())
+    );
+    assert_eq!(last.header("x-service-replay"), Some("true"));
+    assert_eq!(last.header("x-service-retry-count"), Some("0"), "a new round of tries");
+    assert!(all[..4].iter().all(|one| one.header("x-service-replay").is_none()));
+    let delivery = failed["deliveries"][0]["id"].as_str().expect("an id");
+    let read = app
+        .get(&format!("/v2/deliveries/{delivery}"))
+        .with_key()
+        .send()
+        .await
+        .expect(200);
+    assert_eq!(read["delivery"]["state"], "delivered");
+    assert_eq!(read["delivery"]["isReplay"], true);
+    let statuses: Vec<_> = read["tries"]
+        .as_array()
+        .expect("tries")
+        .iter()
+        .map(|one| &one["status"])
+        .collect();
+    assert_eq!(statuses, [500, 500, 500, 500, 200]);
+}
+
+#[tokio::test]
+async fn after_an_outage_of_ten_minutes_a_replay_brings_everything() {
+    let app = TestApp::start().await;
+    let receiver = Receiver::start().await;
+    app.register(&receiver.url()).await;
+    let before = tell(&app, "payment.confirmed", "01before").await;
+    app.deliver().await;
+    app.advance_ms(1_000);
+    let down_since = prs::http::wire::Instant(app.ctx.clock.now()).to_string();
+    receiver.answer(503);
+    let mut told = vec![before];
+    for minute in 0..10 {
+        told.push(tell(&app, "payment.confirmed", &format!("01m{minute}")).await);
+        exhaust(&app).await;
+        app.advance_ms(39_000);
+    }
+    receiver.answer(200);
+    let count = receiver.received().await.len();
+    let result = replay(&app, &json!({ "since": down_since, "failedOnly": true })).await;
+    assert_eq!(result, json!({ "replayed": 10, "skipped": 0, "nextCursor": null }));
+    app.deliver().await;
+    let all = receiver.received().await;
+    assert_eq!(
+        all.len(),
+        count + 10,
+        "each once, and what had arrived is not among them"
+    );
+    let arrived: BTreeSet<String> = all[..1]
+        .iter()
+        .chain(&all[count..])
+        .map(|one| one.json()["n"].as_str().expect("an id").to_owned())
+        .collect();
+    let log: BTreeSet<String> = ids(&events(&app, "?limit=100").await, "events").into_iter().collect();
+    assert_eq!(arrived, log);
+    assert_eq!(log, told.into_iter().collect());
+    let states = app
+        .get("/v2/deliveries?state=failed")
+        .with_key()
+        .send()
+        .await
+        .expect(200);
+    assert_eq!(states["deliveries"], json!([]));
+}
+
+#[tokio::test]
+async fn an_endpoint_that_came_later_is_told_what_it_missed() {
+    let app = TestApp::start().await;
+    let (early, late) = (Receiver::start().await, Receiver::start().await);
+    app.register(&early.url()).await;
+    let told = [
+        tell(&app, "payment.confirmed", "01a").await,
+        tell(&app, "payment.partial", "01b").await,
+    ];
+    app.deliver().await;
+    let (endpoint, _) = app.register(&late.url()).await;
+    let body = json!({ "since": "2020-01-01T00:00:00Z", "endpointId": endpoint });
+    assert_eq!(replay(&app, &body).await["replayed"], 2);
+    app.deliver().await;
+    assert_eq!(replay(&app, &body).await["replayed"], 2, "the same deliveries again");
+    app.deliver().await;
+    let all = late.received().await;
+    let deliveries: BTreeSet<_> = all.iter().filter_map(|one| one.header("x-service-delivery")).collect();
+    assert_eq!((all.len(), deliveries.len()), (4, 2));
+    assert_eq!(early.received().await.len(), 2, "nobody else was told again");
+    let read = app
+        .get(&format!("/v2/events/{}", told[0]))
+        .with_key()
+        .send()
+        .await
+        .expect(200);
+    assert_eq!(read["deliveries"].as_array().map(Vec::len), Some(2));
+    app.call(Method::PUT, &format!("/v1/webhook/{endpoint}"))
+        .with_client()
+        .send()
+        .await
+        .expect(200);
+    app.post("/v2/events/replay")
+        .with_key()
+        .json(&body)
+        .send()
+        .await
+        .expect(409);
+}
+
+#[tokio::test]
+async fn more_events_than_one_transaction_holds_are_replayed() {
+    let app = TestApp::start().await;
+    let receiver = Receiver::start().await;
+    app.register(&receiver.url()).await;
+    for number in 0..230 {
+        tell(&app, "payment.confirmed", &format!("01n{number}")).await;
+    }
+    app.deliver().await;
+    let result = replay(&app, &json!({ "since": "2020-01-01T00:00:00Z" })).await;
+    assert_eq!(result, json!({ "replayed": 230, "skipped": 0, "nextCursor": null }));
+    app.deliver().await;
+    assert_eq!(receiver.received().await.len(), 460);
+}
+
+#[tokio::test]
+async fn a_delivery_is_retried_once_it_is_finished() {
+    let app = TestApp::start().await;
+    let receiver = Receiver::start().await;
+    let (endpoint, _) = app.register(&receiver.url()).await;
+    receiver.answer(500);
+    tell(&app, "payment.confirmed", "01r").await;
+    let list = app.get("/v2/deliveries").with_client().send().await.expect(200);
+    assert_eq!(list["deliveries"][0]["state"], "queued");
+    assert!(list["deliveries"][0]["nextAttemptAt"].is_string());
+    let path = format!("/v2/deliveries/{}/retry", ids(&list, "deliveries")[0]);
+    app.post(&path).with_client().send().await.expect(409);
+    exhaust(&app).await;
+    let queued = app.post(&path).with_client().send().await.expect(202);
+    assert_eq!(queued["delivery"]["state"], "queued");
+    assert_eq!(queued["delivery"]["retryCount"], 0);
+    exhaust(&app).await;
+    assert_eq!(receiver.received().await.len(), 8, "a new round has four tries");
+    receiver.answer(200);
+    for _ in 0..2 {
+        app.post(&path).with_key().send().await.expect(202);
+        app.deliver().await;
+    }
+    assert_eq!(
+        receiver.received().await.len(),
+        10,
+        "what was delivered can be asked for again"
+    );
+    app.call(Method::DELETE, &format!("/v1/webhook/{endpoint}"))
+        .with_client()
+        .send()
+        .await
+        .expect(200);
+    app.post(&path).with_key().send().await.expect(409);
+}
+
+#[tokio::test]
+async fn tests_are_listed_as_tests_and_never_repeated() {
+    let app = TestApp::start().await;
+    let receiver = Receiver::start().await;
+    app.register(&receiver.url()).await;
+    let body = json!({ "eventType": "payment.confirmed" });
+    app.post("/v1/webhook/test")
+        .with_client()
+        .json(&body)
+        .send()
+        .await
+        .expect(200);
+    let page = events(&app, "").await;
+    assert_eq!(page["events"][0]["isTest"], true);
+    let event = ids(&page, "events")[0].clone();
+    let path = format!("/v2/events/{event}/replay");
+    app.post(&path).with_key().json(&json!({})).send().await.expect(409);
+    let list = app.get("/v2/deliveries").with_key().send().await.expect(200);
+    let path = format!("/v2/deliveries/{}/retry", ids(&list, "deliveries")[0]);
+    app.post(&path).with_key().send().await.expect(409);
+    assert_eq!(
+        replay(&app, &json!({ "since": "2020-01-01T00:00:00Z" })).await["replayed"],
+        0
+    );
+}
+
+#[tokio::test]
+async fn the_sweeper_forgets_what_is_old_but_never_what_waits() {
+    let app = TestApp::start().await;
+    let receiver = Receiver::start().await;
+    app.register(&receiver.url()).await;
+    let old = tell(&app, "payment.confirmed", "01old").await;
+    let replayed = tell(&app, "payment.confirmed", "01replayed").await;
+    app.deliver().await;
+    let waiting = tell(&app, "payment.confirmed", "01waiting").await;
+    app.advance_ms(29 * 86_400_000);
+    let path = format!("/v2/events/{replayed}/replay");
+    app.post(&path).with_key().json(&json!({})).send().await.expect(202);
+    let claimed = flows::webhooks::deliver::claim(&app.ctx, "01CLAIMED", 10)
+        .await
+        .expect("claims");
+    for delivery in claimed.into_iter().filter(|one| one.event.as_str() == replayed) {
+        let tried = flows::webhooks::deliver::send(&app.ctx, delivery).await;
+        flows::webhooks::deliver::record(&app.ctx, &[tried])
+            .await
+            .expect("records");
+    }
+    let fresh = tell(&app, "payment.confirmed", "01fresh").await;
+    while flows::events::sweep::run(&app.ctx).await.expect("sweeps") {}
+    assert_eq!(
+        ids(&events(&app, "").await, "events").len(),
+        4,
+        "nothing is 30 days old"
+    );
+    app.advance_ms(2 * 86_400_000);
+    while flows::events::sweep::run(&app.ctx).await.expect("sweeps") {}
+    let kept: BTreeSet<String> = ids(&events(&app, "").await, "events").into_iter().collect();
+    assert_eq!(kept, BTreeSet::from([replayed, waiting, fresh]));
+    app.get(&format!("/v2/events/{old}"))
+        .with_key()
+        .send()
+        .await
+        .expect(404);
+    app.advance_ms(31 * 86_400_000);
+    app.deliver().await;
+    while flows::events::sweep::run(&app.ctx).await.expect("sweeps") {}
+    assert_eq!(
+        ids(&events(&app, "").await, "events").len(),
+        2,
+        "what was delivered just now stays for its time"
+    );
+}
+
+#[tokio::test]
+async fn a_stream_resumes_after_an_event_and_shows_what_comes() {
+    let app = TestApp::start().await;
+    let (key, _) = app.other_tenant().await;
+    let first = tell(&app, "payment.confirmed", "01a").await;
+    let second = tell(&app, "payment.partial", "01b").await;
+    let third = tell(&app, "payment.confirmed", "01c").await;
+    let mut all = app
+        .get("/v2/events/stream")
+        .with_key()
+        .header("last-event-id", &first)
+        .open()
+        .await;
+    let mut some = app
+        .get(&format!("/v2/events/stream?after={first}&events=payment.confirmed"))
+        .with_client()
+        .open()
+        .await;
+    let mut new = app.get("/v2/events/stream").with_key().open().await;
+    let mut foreign = app
+        .get(&format!("/v2/events/stream?after={first}"))
+        .header("x-api-key", &key)
+        .open()
+        .await;
+    let shown = all.next().await;
+    let body = format!("{{\"event\":\"payment.partial\",\"requestId\":\"01b\",\"n\":\"{second}\"}}");
+    assert_eq!(shown, format!("id: {second}\nevent: payment.partial\ndata: {body}\n\n"));
+    assert!(all.next().await.starts_with(&format!("id: {third}\n")));
+    assert!(some.next().await.starts_with(&format!("id: {third}\n")));
+    let fourth = tell(&app, "payment.confirmed", "01d").await;
+    for stream in [&mut all, &mut some, &mut new] {
+        assert!(stream.next().await.starts_with(&format!("id: {fourth}\n")));
+    }
+    let silence = tokio::time::timeout(std::time::Duration::from_millis(600), foreign.next()).await;
+    assert!(silence.is_err(), "another tenant sees nothing");
+    app.get("/v2/events/stream").send().await.expect(401);
+    let wrong = app.get("/v2/events/stream?after=x").with_key().send().await;
+    assert_eq!(wrong.wrong_fields(), ["after"]);
+}
+
+#[tokio::test]
+async fn a_follower_shows_an_event_that_was_committed_late() {
+    let app = TestApp::start().await;
+    let start = tell(&app, "payment.confirmed", "01start").await;
+    let caller = prs::domain::caller::Caller {
+        platform: app.platform.clone(),
+        credential: prs::domain::caller::Credential::ApiKey {
+            id: prs::domain::ids::ApiKeyId(String::new()),
+        },
+    };
+    let after = Some(EventId(start));
+    let mut follower = flows::events::follow::Follower::start(&app.ctx, &caller, Vec::new(), after)
+        .await
+        .expect("starts");
+    let drawn_early = app.ctx.ids.ulid();
+    let later = tell(&app, "payment.confirmed", "01later").await;
+    let seen = follower.look().await.expect("looks");
+    assert_eq!(
+        seen.iter().map(|event| event.id.as_str()).collect::<Vec<_>>(),
+        [later.as_str()]
+    );
+    let event = store::outbox::NewEvent {
+        id: EventId(drawn_early.clone()),
+        platform: app.platform.clone(),
+        client: None,
+        kind: "payment.confirmed".to_owned(),
+        deduplication_key: "late".to_owned(),
+        request_id: None,
+        body: "{}".to_owned(),
+        now: app.ctx.clock.now(),
+    };
+    store::outbox::insert_event(app.ctx.db.writer(), &event)
+        .await
+        .expect("writes");
+    let seen = follower.look().await.expect("looks");
+    assert_eq!(
+        seen.iter().map(|event| event.id.as_str()).collect::<Vec<_>>(),
+        [drawn_early.as_str()]
+    );
+    assert!(follower.look().await.expect("looks").is_empty(), "each once");
+    assert!(
+        !follower.is_admitted().await.expect("looks"),
+        "a credential that is not on file ends the stream"
+    );
+}
