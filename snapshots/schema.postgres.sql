@@ -56,11 +56,14 @@ column deliveries.lease_token text
 column deliveries.is_test boolean not null
 column deliveries.created_at timestamp with time zone not null
 column deliveries.finished_at timestamp with time zone
+column deliveries.is_replay boolean not null default false
 constraint deliveries.deliveries_event_fkey FOREIGN KEY (event_id) REFERENCES events(id)
 constraint deliveries.deliveries_pkey PRIMARY KEY (id)
 CREATE INDEX deliveries_due_idx ON public.deliveries USING btree (next_at) WHERE (state = 'queued'::text)
-CREATE INDEX deliveries_event_idx ON public.deliveries USING btree (event_id)
+CREATE INDEX deliveries_endpoint_idx ON public.deliveries USING btree (endpoint_id, id)
+CREATE UNIQUE INDEX deliveries_event_endpoint_key ON public.deliveries USING btree (event_id, endpoint_id)
 CREATE UNIQUE INDEX deliveries_pkey ON public.deliveries USING btree (id)
+CREATE INDEX deliveries_platform_idx ON public.deliveries USING btree (platform_id, id)
 CREATE INDEX deliveries_queued_endpoint_idx ON public.deliveries USING btree (endpoint_id) WHERE (state = 'queued'::text)
 storage deliveries fillfactor=70, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=1000
 column delivery_attempts.id text not null
@@ -83,8 +86,13 @@ column events.request_id text
 column events.body text not null
 column events.created_at timestamp with time zone not null
 constraint events.events_pkey PRIMARY KEY (id)
+CREATE INDEX events_client_idx ON public.events USING btree (client_row, id)
+CREATE INDEX events_created_idx ON public.events USING btree (created_at, id)
 CREATE UNIQUE INDEX events_deduplication_key ON public.events USING btree (deduplication_key)
+CREATE INDEX events_kind_idx ON public.events USING btree (platform_id, kind, id)
 CREATE UNIQUE INDEX events_pkey ON public.events USING btree (id)
+CREATE INDEX events_platform_idx ON public.events USING btree (platform_id, id)
+CREATE INDEX events_request_idx ON public.events USING btree (request_id, id)
 column idempotency_keys.platform_id text not null
 column idempotency_keys.scope text not null
 column idempotency_keys.key text not null
