@@ -15,8 +15,9 @@ use prs::{
     flows::{Fault, FlowError, FlowResult},
     http::{
         Floor,
+        access::{KeyOnly, KeyOrClient},
         body::{Body, Closed},
-        caller::{Auth, CallOrigin, Identify, KeyOnly, KeyOrClient, unauthorized},
+        caller::{Auth, CallOrigin, Identify, unauthorized},
         cors::AllowedOrigins,
         docs,
         document::{About, Described, Link, Tag, audit, complete, pretty},

@@ -1,10 +1,11 @@
 //! Who calls: the one type that credentials of every kind end in.
 
-use super::ids::{ApiKeyId, ClientRowId, PlatformId};
+use super::{
+    address::Address,
+    ids::{AccountId, ApiKeyId, ClientRowId, OrchestratorId, OrchestratorKeyId, PlatformId, SessionId},
+};
 
-/// An authenticated caller.
-///
-/// Source: seed §5. Sessions and orchestrator keys become further variants of [`Credential`].
+/// An authenticated caller that acts for a tenant. Source: seed §5.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
     /// The tenant whose objects the caller can see.
@@ -30,6 +31,31 @@ pub enum Credential {
         /// The page, when the call came from a browser.
         origin: Option<String>,
     },
+    /// A person who signed in.
+    Session {
+        /// Row of the session.
+        id: SessionId,
+        /// Who signed in.
+        holder: Holder,
+    },
+}
+
+/// Who signed in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Holder {
+    /// The owner of a wallet.
+    Wallet(Address),
+    /// The owner of an e-mail account.
+    Account(AccountId),
+}
+
+/// An authenticated orchestrator; it belongs to no tenant. Source: contract operations §5.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OrchestratorCaller {
+    /// The orchestrator.
+    pub id: OrchestratorId,
+    /// Row of the key that it showed.
+    pub key: OrchestratorKeyId,
 }
 
 impl Caller {
@@ -37,7 +63,7 @@ impl Caller {
     pub fn client(&self) -> Option<&ClientRowId> {
         match &self.credential {
             Credential::ClientId { id, .. } => Some(id),
-            Credential::ApiKey { .. } => None,
+            Credential::ApiKey { .. } | Credential::Session { .. } => None,
         }
     }
 
@@ -45,7 +71,18 @@ impl Caller {
     pub fn origin(&self) -> Option<&str> {
         match &self.credential {
             Credential::ClientId { origin, .. } => origin.as_deref(),
-            Credential::ApiKey { .. } => None,
+            Credential::ApiKey { .. } | Credential::Session { .. } => None,
+        }
+    }
+
+    /// The wallet of the person who signed in with one.
+    pub fn wallet(&self) -> Option<&Address> {
+        match &self.credential {
+            Credential::Session {
+                holder: Holder::Wallet(wallet),
+                ..
+            } => Some(wallet),
+            _ => None,
         }
     }
 }

@@ -46,6 +46,16 @@ ulid_ids! {
     EventId;
     /// A delivery of one event to one endpoint.
     DeliveryId;
+    /// A session of a person.
+    SessionId;
+    /// An account that signs in with e-mail and password.
+    AccountId;
+    /// A partner that builds on several platforms.
+    OrchestratorId;
+    /// Row of an orchestrator key.
+    OrchestratorKeyId;
+    /// Row of a payee destination.
+    DestinationId;
 }
 
 /// Public identifier of a payment request: `01` and 64 lowercase hexadecimal digits.

@@ -6,7 +6,10 @@
 
 use super::error::Problem;
 use crate::{
-    domain::{caller::Caller, refusal::Refusal},
+    domain::{
+        caller::{Caller, OrchestratorCaller},
+        refusal::Refusal,
+    },
     flows::FlowResult,
 };
 use async_trait::async_trait;
@@ -52,7 +55,7 @@ pub trait Identify: Send + Sync + 'static {
     }
 
     /// The owner of an orchestrator key. A service without orchestrators knows none.
-    async fn orchestrator_key(&self, _key: &str) -> FlowResult<Caller> {
+    async fn orchestrator_key(&self, _key: &str) -> FlowResult<OrchestratorCaller> {
         Err(unauthorized().into())
     }
 }
@@ -176,30 +179,6 @@ pub trait Policy: Send + Sync + 'static {
     const ANY_OF: &'static [Scheme];
 }
 
-/// Only the API key.
-#[derive(Debug)]
-pub struct KeyOnly;
-
-/// API key or client ID.
-#[derive(Debug)]
-pub struct KeyOrClient;
-
-/// Only the client ID.
-#[derive(Debug)]
-pub struct ClientOnly;
-
-impl Policy for KeyOnly {
-    const ANY_OF: &'static [Scheme] = &[Scheme::ApiKey];
-}
-
-impl Policy for KeyOrClient {
-    const ANY_OF: &'static [Scheme] = &[Scheme::ApiKey, Scheme::ClientId];
-}
-
-impl Policy for ClientOnly {
-    const ANY_OF: &'static [Scheme] = &[Scheme::ClientId];
-}
-
 /// The caller of an operation under a policy. Make it the first argument, so that strangers learn nothing else.
 #[derive(Debug)]
 pub struct Auth<P>(pub Caller, PhantomData<P>);
@@ -246,7 +225,7 @@ impl<'a, P: Policy> ApiExtractor<'a> for Auth<P> {
             return Err(Problem::from(unauthorized()).into());
         }
         let caller = match scheme {
-            Scheme::OrchestratorKey => identify.orchestrator_key(&credential).await,
+            Scheme::OrchestratorKey => Err(unauthorized().into()),
             Scheme::ApiKey => identify.api_key(&credential).await,
             Scheme::ClientId => identify.client_id(&credential, call_origin(request)).await,
             Scheme::SessionBearer | Scheme::Session => identify.session(&credential).await,
@@ -278,7 +257,10 @@ fn missing(accepted: &[Scheme]) -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{caller::Credential, ids::PlatformId};
+    use crate::{
+        domain::{caller::Credential, ids::PlatformId},
+        http::access::{ClientOnly, KeyOnly, KeyOrClient},
+    };
 
     struct Sessions;
 

@@ -3,6 +3,7 @@
 //! [`floor`] wraps the routes of the service, [`server::serve`] puts them on sockets. From the outside in, a call
 //! passes [`observe`], [`cors`], the rendering of errors and [`limits`].
 
+pub mod access;
 pub mod auth_v1;
 pub mod body;
 pub mod caller;

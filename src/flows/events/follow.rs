@@ -77,6 +77,7 @@ impl Follower {
         Ok(match &self.caller.credential {
             Credential::ApiKey { id } => store::api_keys::is_active(conn, platform, id).await?,
             Credential::ClientId { id, .. } => store::client_ids::is_active(conn, platform, id).await?,
+            Credential::Session { .. } => false,
         })
     }
 }

@@ -90,7 +90,7 @@ async fn insert(
 fn owner(caller: &Caller) -> Owner {
     let client = match &caller.credential {
         Credential::ClientId { id, client_id, .. } => Some((id.clone(), client_id.clone())),
-        Credential::ApiKey { .. } => None,
+        Credential::ApiKey { .. } | Credential::Session { .. } => None,
     };
     Owner {
         platform: caller.platform.clone(),

@@ -10,8 +10,9 @@ use crate::{
         webhooks::{Endpoint, create::NewEndpoint},
     },
     http::{
+        access::ClientOnly,
         body::Body,
-        caller::{Auth, ClientOnly},
+        caller::Auth,
         error::{Fail, s},
         idempotency::{IdempotencyKey, once, replayed},
         reply::{Created, Reply},

@@ -6,8 +6,9 @@ use crate::{
     domain::client_id,
     flows::{self, client_ids::create::NewClientId, idempotency::Answer},
     http::{
+        access::KeyOnly,
         body::Body,
-        caller::{Auth, KeyOnly},
+        caller::Auth,
         error::{Fail, s},
         idempotency::{IdempotencyKey, once, replayed},
         reply::{Created, Reply},

@@ -10,7 +10,8 @@ use crate::{
     },
     flows,
     http::{
-        caller::{Auth, KeyOrClient},
+        access::KeyOrClient,
+        caller::Auth,
         error::{Fail, s},
         text::text,
         wire::{Checked, CurrencyIdText, NetworkText, SymbolText},

@@ -17,8 +17,9 @@ use crate::{
         },
     },
     http::{
+        access::KeyOrClient,
         body::Body,
-        caller::{Auth, KeyOrClient},
+        caller::Auth,
         error::{Fail, s},
         reply::{Accepted, Reply},
         server::Stopping,

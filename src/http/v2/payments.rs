@@ -9,7 +9,8 @@ use crate::{
     domain::{address::Address, payment::PaymentKind, reference::PaymentReference, refusal::Checks},
     flows::{self, payments::search::PaymentSearch},
     http::{
-        caller::{Auth, KeyOrClient},
+        access::KeyOrClient,
+        caller::Auth,
         error::{Fail, s},
         paging::{Page, limit_offset},
         wire::{

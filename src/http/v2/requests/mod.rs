@@ -9,8 +9,9 @@ use crate::{
     domain::{address::Address, refusal::Checks, request},
     flows::{self, idempotency::Answer, requests::pay::PayInput},
     http::{
+        access::KeyOrClient,
         body::Body,
-        caller::{Auth, KeyOrClient},
+        caller::Auth,
         error::{Fail, s},
         idempotency::{IdempotencyKey, once, replayed},
         paging::{Page, limit_offset},
