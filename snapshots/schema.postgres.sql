@@ -175,6 +175,10 @@ column platforms.name text not null
 column platforms.created_at timestamp with time zone not null
 constraint platforms.platforms_pkey PRIMARY KEY (id)
 CREATE UNIQUE INDEX platforms_pkey ON public.platforms USING btree (id)
+column rate_tiers.subject text not null
+column rate_tiers.tier text not null
+constraint rate_tiers.rate_tiers_pkey PRIMARY KEY (subject)
+CREATE UNIQUE INDEX rate_tiers_pkey ON public.rate_tiers USING btree (subject)
 column requests.id text not null
 column requests.platform_id text not null
 column requests.client_row text

@@ -54,6 +54,10 @@ impl Clock for FixedClock {
     fn now(&self) -> DateTime<Utc> {
         self.0
     }
+
+    fn steady(&self) -> std::time::Duration {
+        std::time::Duration::ZERO
+    }
 }
 
 /// A payment of `units` in a transaction of its own.

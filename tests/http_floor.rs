@@ -301,6 +301,7 @@ fn app_with(limits: Limits) -> BoxEndpoint<'static, Response> {
             ids: Arc::new(FixedIds),
             routes: RouteTable::from_documents([&document]),
             origins: Arc::new(Origins),
+            rates: None,
         },
     )
 }

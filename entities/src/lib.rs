@@ -15,5 +15,6 @@ pub mod observations;
 pub mod payment_parties;
 pub mod payments;
 pub mod platforms;
+pub mod rate_tiers;
 pub mod requests;
 pub mod webhook_endpoints;

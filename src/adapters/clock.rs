@@ -2,6 +2,10 @@
 
 use crate::ports::clock::Clock;
 use chrono::{DateTime, Utc};
+use std::{
+    sync::LazyLock,
+    time::{Duration, Instant},
+};
 
 /// Reads the clock of the machine.
 #[derive(Debug, Clone, Copy, Default)]
@@ -14,5 +18,10 @@ impl Clock for SystemClock {
     )]
     fn now(&self) -> DateTime<Utc> {
         Utc::now()
+    }
+
+    fn steady(&self) -> Duration {
+        static BEGUN: LazyLock<Instant> = LazyLock::new(Instant::now);
+        BEGUN.elapsed()
     }
 }

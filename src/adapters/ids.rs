@@ -49,6 +49,10 @@ mod tests {
         fn now(&self) -> DateTime<Utc> {
             self.0
         }
+
+        fn steady(&self) -> std::time::Duration {
+            std::time::Duration::ZERO
+        }
     }
 
     #[test]

@@ -2,7 +2,10 @@
 
 use crate::{
     boot::{context, open_database},
-    domain::ids::{ApiKeyId, PlatformId},
+    domain::{
+        ids::{ApiKeyId, PlatformId},
+        quota::Tier,
+    },
     flows,
     settings::Settings,
 };
@@ -23,6 +26,12 @@ pub enum AdminVerb {
         /// What to do.
         #[command(subcommand)]
         verb: ApiKeyVerb,
+    },
+    /// How often a tenant may call.
+    RateTier {
+        /// What to do.
+        #[command(subcommand)]
+        verb: RateTierVerb,
     },
 }
 
@@ -68,6 +77,26 @@ pub enum ApiKeyVerb {
     },
 }
 
+/// Verbs of `prs admin rate-tier`.
+#[derive(Debug, Subcommand)]
+pub enum RateTierVerb {
+    /// Sets the tier of a tenant, or of one client ID.
+    Set {
+        /// Tenant.
+        #[arg(long)]
+        platform: String,
+        /// Only this client ID of the tenant.
+        #[arg(long)]
+        client_id: Option<String>,
+        /// basic, default, premium or high-volume.
+        #[arg(long)]
+        tier: Tier,
+        /// How the result is printed.
+        #[command(flatten)]
+        output: Output,
+    },
+}
+
 /// How results are printed.
 #[derive(Debug, Args)]
 pub struct Output {
@@ -102,6 +131,22 @@ pub async fn run(settings: &Settings, verb: AdminVerb) -> anyhow::Result<()> {
         } => {
             flows::platforms::api_keys::revoke(&ctx, &PlatformId(platform), &ApiKeyId(id.clone())).await?;
             print(&output, &json!({ "id": id, "revoked": true }));
+        }
+        AdminVerb::RateTier {
+            verb:
+                RateTierVerb::Set {
+                    platform,
+                    client_id,
+                    tier,
+                    output,
+                },
+        } => {
+            let platform = PlatformId(platform);
+            flows::platforms::rate_tier::set(&ctx, &platform, client_id.as_deref(), tier).await?;
+            print(
+                &output,
+                &json!({ "platform": platform.as_str(), "clientId": client_id, "tier": tier.name() }),
+            );
         }
     }
     Ok(())

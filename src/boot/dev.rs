@@ -74,6 +74,8 @@ async fn serve_on(arguments: &DevArguments, chain: &Devnet, folder: &std::path::
     if !settings.database.url.starts_with("sqlite:") {
         settings.secrets.master_key = Some(std::env::var("PRS_SECRETS__MASTER_KEY").unwrap_or_else(|_| "0".repeat(64)));
     }
+    // Limits would get in the way of trying things out.
+    settings.rate_limits.enabled = std::env::var("PRS_RATE_LIMITS__ENABLED").is_ok_and(|text| text == "true");
     let rpc_urls = if arguments.rpc_url.is_empty() {
         vec![chain.rpc_url().to_owned()]
     } else {

@@ -5,6 +5,7 @@ use crate::{
     domain::{
         caller::Caller,
         client_id::{CallOrigin, ClientId},
+        quota::Tier,
     },
     flows::{
         FlowResult,
@@ -32,6 +33,7 @@ pub struct Identity {
     keys: Cache<String, KnownKey>,
     clients: Cache<String, Arc<ClientId>>,
     origins: Cache<(), Arc<HashSet<String>>>,
+    tiers: Cache<String, Tier>,
 }
 
 impl Identity {
@@ -42,6 +44,10 @@ impl Identity {
             ctx,
             keys: believed(REMEMBERED_MAX),
             clients: Cache::builder()
+                .max_capacity(REMEMBERED_MAX)
+                .time_to_live(BELIEVED)
+                .build(),
+            tiers: Cache::builder()
                 .max_capacity(REMEMBERED_MAX)
                 .time_to_live(BELIEVED)
                 .build(),
@@ -76,6 +82,16 @@ impl Identify for Identity {
         let client = Arc::new(identify::client_id(&self.ctx, id).await?);
         self.clients.insert(id.to_owned(), client.clone()).await;
         identify::client_caller(&client, &call)
+    }
+
+    async fn tier(&self, caller: &Caller) -> FlowResult<Tier> {
+        let row = caller.credential.row();
+        if let Some(tier) = self.tiers.get(row).await {
+            return Ok(tier);
+        }
+        let tier = identify::tier(&self.ctx, caller).await?;
+        self.tiers.insert(row.to_owned(), tier).await;
+        Ok(tier)
     }
 }
 

@@ -11,7 +11,7 @@ use crate::{
     ctx::Ctx,
     http::{
         self, Floor, auth_v1, caller::Identify, cors::AllowedOrigins, docs, limits::Limits, observe,
-        routes::RouteTable, server, v2,
+        rate_limits::RateLimits, routes::RouteTable, server, v2,
     },
     settings::Settings,
     worker::{
@@ -141,6 +141,7 @@ pub fn app(settings: &Settings, ctx: &Ctx, role: Role, workers: Workers) -> BoxE
         ids: ctx.ids.clone(),
         routes: RouteTable::from_documents(&parsed),
         origins,
+        rates: RateLimits::new(&settings.rate_limits, settings.http.production, ctx.clock.clone()),
     };
     http::floor(routes, floor)
 }

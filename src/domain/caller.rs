@@ -40,6 +40,17 @@ pub enum Credential {
     },
 }
 
+impl Credential {
+    /// Row of the credential.
+    pub fn row(&self) -> &str {
+        match self {
+            Self::ApiKey { id } => id.as_str(),
+            Self::ClientId { id, .. } => id.as_str(),
+            Self::Session { id, .. } => id.as_str(),
+        }
+    }
+}
+
 /// Who signed in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Holder {

@@ -11,6 +11,7 @@ pub mod event;
 pub mod ids;
 pub mod network;
 pub mod payment;
+pub mod quota;
 pub mod rate;
 pub mod reference;
 pub mod refusal;

@@ -4,13 +4,17 @@
 //! decides; a wrong key is not rescued by a good cookie. `Origin` is read, but never modelled as a parameter.
 //! Source: contract operations §1.4; decisions D27.
 
-use super::error::Problem;
+use super::{
+    error::Problem,
+    rate_limits::{Meter, Purpose},
+};
 use crate::{
     domain::{
         caller::{Caller, OrchestratorCaller},
-        refusal::Refusal,
+        quota::Tier,
+        refusal::{Refusal, RefusalKind},
     },
-    flows::FlowResult,
+    flows::{FlowError, FlowResult},
 };
 use async_trait::async_trait;
 use poem::{
@@ -57,6 +61,11 @@ pub trait Identify: Send + Sync + 'static {
     /// The owner of an orchestrator key. A service without orchestrators knows none.
     async fn orchestrator_key(&self, _key: &str) -> FlowResult<OrchestratorCaller> {
         Err(unauthorized().into())
+    }
+
+    /// How often the caller may call.
+    async fn tier(&self, _caller: &Caller) -> FlowResult<Tier> {
+        Ok(Tier::default())
     }
 }
 
@@ -177,6 +186,9 @@ fn session_cookie(request: &Request) -> Option<String> {
 pub trait Policy: Send + Sync + 'static {
     /// The accepted ones; any of them is enough.
     const ANY_OF: &'static [Scheme];
+
+    /// Whether calls count as management of client IDs, which has a wider limit.
+    const IS_MANAGEMENT: bool = false;
 }
 
 /// The caller of an operation under a policy. Make it the first argument, so that strangers learn nothing else.
@@ -221,8 +233,9 @@ impl<'a, P: Policy> ApiExtractor<'a> for Auth<P> {
         let Some((scheme, credential)) = shown else {
             return Err(missing(P::ANY_OF).into());
         };
+        let meter = request.data::<Arc<Meter>>();
         if credential.len() > CREDENTIAL_LENGTH_MAX {
-            return Err(Problem::from(unauthorized()).into());
+            return Err(refused(unauthorized().into(), meter).into());
         }
         let caller = match scheme {
             Scheme::OrchestratorKey => Err(unauthorized().into()),
@@ -230,7 +243,29 @@ impl<'a, P: Policy> ApiExtractor<'a> for Auth<P> {
             Scheme::ClientId => identify.client_id(&credential, call_origin(request)).await,
             Scheme::SessionBearer | Scheme::Session => identify.session(&credential).await,
         };
-        Ok(caller.map(|caller| Self(caller, PhantomData)).map_err(Problem::from)?)
+        let caller = caller.map_err(|error| refused(error, meter))?;
+        if let Some(meter) = meter {
+            let tier = identify.tier(&caller).await.map_err(Problem::from)?;
+            let purpose = if P::IS_MANAGEMENT {
+                Purpose::Management(tier)
+            } else {
+                Purpose::Work(tier)
+            };
+            meter.admit(purpose, caller.credential.row())?;
+        }
+        Ok(Self(caller, PhantomData))
+    }
+}
+
+/// The failure of a credential. Guessing is counted: whoever shows too many unknown ones gets 429 instead of 401.
+fn refused(error: FlowError, meter: Option<&Arc<Meter>>) -> Problem {
+    let is_unknown = matches!(&error, FlowError::Refused(refusal) if refusal.kind == RefusalKind::Unauthenticated);
+    match meter
+        .filter(|_| is_unknown)
+        .map(|meter| meter.admit(Purpose::Unknown, ""))
+    {
+        Some(Err(problem)) => problem,
+        _ => error.into(),
     }
 }
 

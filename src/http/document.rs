@@ -504,6 +504,22 @@ fn finish_response(status: &str, response: &mut Value, schemas: &Value) {
             "schema": { "type": "integer", "format": "int32", "minimum": 0, "maximum": 86400, "example": 1 },
         });
     }
+    if code == 429 {
+        for (name, description, example) in [
+            (
+                "RateLimit-Limit",
+                "Calls a minute of this credential from this address.",
+                300,
+            ),
+            ("RateLimit-Remaining", "Calls that are left at once.", 0),
+            ("RateLimit-Reset", "Seconds until the whole burst is there again.", 1),
+        ] {
+            headers[name] = json!({
+                "description": description,
+                "schema": { "type": "integer", "format": "int32", "minimum": 0, "maximum": 1_000_000, "example": example },
+            });
+        }
+    }
     if let (Some(own), Some(added)) = (response.get("headers").cloned(), headers.as_object_mut()) {
         added.extend(own.as_object().cloned().unwrap_or_default());
     }

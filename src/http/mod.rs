@@ -16,6 +16,7 @@ pub mod json;
 pub mod limits;
 pub mod observe;
 pub mod paging;
+pub mod rate_limits;
 pub mod reply;
 pub mod routes;
 pub mod server;
@@ -35,6 +36,7 @@ use poem::{
     endpoint::BoxEndpoint,
     http::{StatusCode, header},
 };
+use rate_limits::RateLimits;
 use routes::RouteTable;
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
@@ -49,6 +51,8 @@ pub struct Floor {
     pub routes: RouteTable,
     /// Pages of browsers that may call.
     pub origins: Arc<dyn AllowedOrigins>,
+    /// How often credentials may call; absent, as often as they like.
+    pub rates: Option<Arc<RateLimits>>,
 }
 
 /// Wraps the routes of the service in everything that holds for each call.
@@ -58,7 +62,8 @@ where
 {
     let limited = limits::limited(routes, floor.limits);
     let rendered = rendered(limited, floor.routes.clone());
-    let open = cors::cors(rendered, floor.origins, floor.routes.clone());
+    let metered = rate_limits::metered(rendered, floor.rates, floor.routes.clone());
+    let open = cors::cors(metered, floor.origins, floor.routes.clone());
     observe::observed(open, floor.ids, floor.routes).boxed()
 }
 

@@ -1,6 +1,6 @@
 //! What the documents say about paths: templates for logs, methods for `Allow`, names for path parameters.
 
-use poem::http::HeaderValue;
+use poem::http::{HeaderValue, Method};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -16,6 +16,7 @@ struct Row {
     template: String,
     segments: Vec<String>,
     allow: HeaderValue,
+    operations: Vec<(Method, String)>,
 }
 
 impl RouteTable {
@@ -34,7 +35,12 @@ impl RouteTable {
                 methods.insert(1, "HEAD".to_owned());
             }
             methods.push("OPTIONS".to_owned());
+            let operations = METHODS.into_iter().filter_map(|method| {
+                let id = item.get(method)?["operationId"].as_str()?;
+                Some((method.to_uppercase().parse().ok()?, id.to_owned()))
+            });
             Row {
+                operations: operations.collect(),
                 template: template.clone(),
                 segments: template.split('/').map(str::to_owned).collect(),
                 allow: HeaderValue::from_str(&methods.join(", ")).unwrap_or(super::error::ALLOW_READS),
@@ -61,6 +67,13 @@ impl RouteTable {
     /// Template of a path, for example `/v2/request/{requestId}`.
     pub fn template(&self, path: &str) -> Option<&str> {
         self.row(path).map(|row| row.template.as_str())
+    }
+
+    /// operationId of a call.
+    pub(super) fn operation(&self, method: &Method, path: &str) -> Option<&str> {
+        let operations = &self.row(path)?.operations;
+        let found = operations.iter().find(|(known, _)| known == method);
+        found.map(|(_, id)| id.as_str())
     }
 
     /// Methods of a path.

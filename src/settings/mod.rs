@@ -9,9 +9,14 @@ use figment::{
     Figment,
     providers::{Env, Format, Serialized, Toml},
 };
+use ipnet::IpNet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, net::SocketAddr, path::Path};
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, SocketAddr},
+    path::Path,
+};
 
 pub use reference::markdown;
 
@@ -35,6 +40,8 @@ pub struct Settings {
     pub brand: BrandSettings,
     /// On-chain conversion.
     pub conversion: ConversionSettings,
+    /// How often credentials may call.
+    pub rate_limits: RateLimitSettings,
     /// Key material.
     pub secrets: SecretSettings,
 }
@@ -221,6 +228,60 @@ impl Default for ConversionSettings {
     }
 }
 
+/// How often a credential may call from one address; each instance counts for itself.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RateLimitSettings {
+    /// Whether calls are limited.
+    pub enabled: bool,
+    /// Calls of a credential with the tier `basic`, per minute and address. A sixth of a quota may come at once.
+    pub basic_per_minute: u32,
+    /// Calls of a credential with the tier `default`.
+    pub default_per_minute: u32,
+    /// Calls of a credential with the tier `premium`.
+    pub premium_per_minute: u32,
+    /// Calls of a credential with the tier `high-volume`.
+    pub high_volume_per_minute: u32,
+    /// Challenges, logins and registrations of one address.
+    pub sign_in_per_minute: u32,
+    /// Calls of one address with credentials that nobody knows.
+    pub unknown_per_minute: u32,
+    /// What every quota is multiplied with outside production.
+    pub factor_outside_production: u32,
+    /// Seconds for which a caller is blocked after it was refused a whole minute's quota within one minute.
+    pub block_s: u64,
+    /// Addresses or networks, such as `10.0.0.0/8`, whose `x-forwarded-for` is believed.
+    pub trusted_proxies: Vec<String>,
+}
+
+impl Default for RateLimitSettings {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            basic_per_minute: 120,
+            default_per_minute: 300,
+            premium_per_minute: 600,
+            high_volume_per_minute: 1_200,
+            sign_in_per_minute: 30,
+            unknown_per_minute: 60,
+            factor_outside_production: 4,
+            block_s: 300,
+            trusted_proxies: Vec::new(),
+        }
+    }
+}
+
+impl RateLimitSettings {
+    /// The trusted networks. Errors: the entry that is no address and no network.
+    pub fn trusted_networks(&self) -> Result<Vec<IpNet>, String> {
+        let networks = self.trusted_proxies.iter().map(|text| {
+            let address = text.parse::<IpAddr>().map(IpNet::from);
+            address.or_else(|_| text.parse()).map_err(|_| text.clone())
+        });
+        networks.collect()
+    }
+}
+
 /// Key material.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -298,6 +359,9 @@ impl Settings {
         let prefix = &self.webhooks.header_prefix;
         if prefix.is_empty() || !prefix.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
             bail!("webhooks.header_prefix: must be letters, digits and dashes, for example x-service");
+        }
+        if let Err(entry) = self.rate_limits.trusted_networks() {
+            bail!("rate_limits.trusted_proxies: {entry} is neither an address nor a network such as 10.0.0.0/8");
         }
         if !(1..=3_650).contains(&self.webhooks.retention_days) {
             bail!("webhooks.retention_days: must be a whole number from 1 to 3650");

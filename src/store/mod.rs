@@ -15,6 +15,7 @@ pub mod observations;
 pub mod outbox;
 pub mod payments;
 pub mod platforms;
+pub mod rate_tiers;
 pub mod requests;
 mod schema;
 

@@ -69,6 +69,10 @@ impl Clock for JumpingClock {
         };
         base + TimeDelta::milliseconds(self.shift_ms.load(Ordering::SeqCst))
     }
+
+    fn steady(&self) -> Duration {
+        SystemClock.steady()
+    }
 }
 
 /// A running worker.

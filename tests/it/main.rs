@@ -16,6 +16,7 @@ mod events_kinds;
 mod idempotency;
 mod pay;
 mod payments;
+mod rate_limits;
 mod reorg;
 mod requests;
 mod restart;

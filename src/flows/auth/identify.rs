@@ -6,6 +6,7 @@ use crate::{
         caller::{Caller, Credential},
         client_id::{CallOrigin, ClientId},
         ids::{ApiKeyId, PlatformId},
+        quota::Tier,
         refusal::Refusal,
     },
     flows::FlowResult,
@@ -76,6 +77,12 @@ pub fn client_caller(client: &ClientId, call: &CallOrigin<'_>) -> FlowResult<Cal
             origin,
         },
     })
+}
+
+/// How often a caller may call.
+pub async fn tier(ctx: &Ctx, caller: &Caller) -> FlowResult<Tier> {
+    let found = store::rate_tiers::find(ctx.db.reader(), &caller.platform, caller.client()).await?;
+    Ok(found.unwrap_or_default())
 }
 
 fn is_touch_due(last_used_at: Option<DateTime<Utc>>, now: DateTime<Utc>) -> bool {

@@ -2,3 +2,4 @@
 
 pub mod api_keys;
 pub mod create;
+pub mod rate_tier;

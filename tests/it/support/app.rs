@@ -22,11 +22,14 @@ use prs::{
         payments::watch::{self, Position, Step},
         webhooks::deliver,
     },
+    http::server::{self, ServerOptions},
     settings::Settings,
     worker::Workers,
 };
 use serde_json::Value;
-use std::sync::Arc;
+use std::{net::SocketAddr, sync::Arc};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 
 /// A page that the seeded client ID may be used from.
 pub const PAGE: &str = "http://localhost:3000";
@@ -215,8 +218,14 @@ impl TestApp {
         Self::with(settings, Some(chain)).await
     }
 
-    /// The service with these settings; the database is chosen by the environment.
+    /// The service with these settings, but without rate limits; the database is chosen by the environment.
     pub async fn with(mut settings: Settings, chain: Option<Arc<Devnet>>) -> Self {
+        settings.rate_limits.enabled = false;
+        Self::limited(settings, chain).await
+    }
+
+    /// The service with these settings, rate limits included.
+    pub async fn limited(mut settings: Settings, chain: Option<Arc<Devnet>>) -> Self {
         prs::adapters::install_tls();
         let database = Arc::new(TestDatabase::create().await);
         settings.database.url = database.url.clone();
@@ -255,6 +264,16 @@ impl TestApp {
             seed,
             ..self
         }
+    }
+
+    /// Serves the same state on a socket of its own, with counts and memories of its own, until the test ends.
+    pub async fn listen(&self) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("an address");
+        let app = boot::serve::app(&self.settings, &self.ctx, Role::Api, Workers::default());
+        let stop = CancellationToken::new();
+        tokio::spawn(server::serve(vec![listener], app, ServerOptions::default(), stop));
+        address
     }
 
     /// A second tenant of the same service: its API key and backend client ID.

@@ -2,7 +2,10 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 use prs::ports::{clock::Clock, ids::Ids};
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::{
+    sync::atomic::{AtomicI64, AtomicU64, Ordering},
+    time::Duration,
+};
 
 /// A clock that moves only when a test moves it.
 pub struct FixedClock(AtomicI64);
@@ -22,6 +25,10 @@ impl FixedClock {
 impl Clock for FixedClock {
     fn now(&self) -> DateTime<Utc> {
         DateTime::from_timestamp_millis(self.0.load(Ordering::SeqCst)).expect("in range")
+    }
+
+    fn steady(&self) -> Duration {
+        Duration::from_millis(u64::try_from(self.0.load(Ordering::SeqCst)).expect("after 1970"))
     }
 }
 

@@ -142,6 +142,8 @@ impl Service {
                 command.env_remove(name);
             }
         }
+        // One caller makes all the load here.
+        command.env("PRS_RATE_LIMITS__ENABLED", "false");
         command
     }
 

@@ -1,0 +1,116 @@
+//! How often a credential may call: the tiers, and what follows from breaking them.
+
+use std::{fmt, str::FromStr, time::Duration};
+
+/// How much a credential may call from one address. Source: contract operations §1.5.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Tier {
+    /// 120 a minute.
+    Basic,
+    /// 300 a minute.
+    #[default]
+    Default,
+    /// 600 a minute.
+    Premium,
+    /// 1,200 a minute.
+    HighVolume,
+}
+
+impl Tier {
+    /// Every tier, the smallest first.
+    pub const ALL: [Self; 4] = [Self::Basic, Self::Default, Self::Premium, Self::HighVolume];
+
+    /// Name in commands and rows.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Basic => "basic",
+            Self::Default => "default",
+            Self::Premium => "premium",
+            Self::HighVolume => "high-volume",
+        }
+    }
+}
+
+impl fmt::Display for Tier {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.name())
+    }
+}
+
+impl FromStr for Tier {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|tier| tier.name() == text)
+            .ok_or_else(|| "must be basic, default, premium or high-volume".to_owned())
+    }
+}
+
+/// A minute's quota is also what may be refused within one minute before the breach counts as sustained.
+const WINDOW: Duration = Duration::from_secs(60);
+
+/// What is remembered of refused calls. Times are readings of a clock that never runs backwards.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Breach {
+    window_from: Duration,
+    refused: u32,
+    blocked_until: Option<Duration>,
+}
+
+impl Breach {
+    /// Time for which calls are still refused outright.
+    pub fn blocked_for(&self, now: Duration) -> Option<Duration> {
+        let until = self.blocked_until?;
+        until.checked_sub(now).filter(|left| !left.is_zero())
+    }
+
+    /// Notes a refused call; a caller that goes on for a whole minute's quota is blocked for `block`.
+    ///
+    /// Source: contract operations §1.5 (sustained breach: five minutes).
+    pub fn refuse(&mut self, now: Duration, per_minute: u32, block: Duration) {
+        if now.saturating_sub(self.window_from) >= WINDOW {
+            self.window_from = now;
+            self.refused = 0;
+        }
+        self.refused = self.refused.saturating_add(1);
+        if self.refused >= per_minute {
+            self.blocked_until = Some(now + block);
+            self.refused = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BLOCK: Duration = Duration::from_secs(300);
+
+    #[test]
+    fn tiers_are_read_as_they_are_written() {
+        for tier in Tier::ALL {
+            assert_eq!(tier.name().parse(), Ok(tier));
+        }
+        assert!("gold".parse::<Tier>().is_err());
+    }
+
+    #[test]
+    fn only_a_sustained_breach_blocks() {
+        let mut breach = Breach::default();
+        let mut now = Duration::from_secs(1_000);
+        for _ in 0..10 {
+            for _ in 0..9 {
+                breach.refuse(now, 10, BLOCK);
+            }
+            assert_eq!(breach.blocked_for(now), None, "{now:?}");
+            now += WINDOW;
+        }
+        for _ in 0..10 {
+            breach.refuse(now, 10, BLOCK);
+        }
+        assert_eq!(breach.blocked_for(now), Some(BLOCK));
+        assert_eq!(breach.blocked_for(now + BLOCK), None);
+    }
+}

@@ -1,0 +1,169 @@
+//! How often a credential may call.
+
+use crate::support::{Answer, TestApp};
+use prs::{
+    domain::{ids::PlatformId, quota::Tier},
+    flows,
+    settings::Settings,
+};
+
+async fn limited() -> TestApp {
+    let mut settings = Settings::default();
+    settings.rate_limits.factor_outside_production = 1;
+    TestApp::limited(settings, None).await
+}
+
+/// A tenant of a tier: its API key.
+async fn tenant(app: &TestApp, tier: Option<Tier>) -> (PlatformId, String) {
+    let platform = flows::platforms::create::run(&app.ctx, "Limited").await.unwrap();
+    let (_, key) = flows::platforms::api_keys::create(&app.ctx, &platform, None)
+        .await
+        .unwrap();
+    if let Some(tier) = tier {
+        let set = flows::platforms::rate_tier::set(&app.ctx, &platform, None, tier);
+        set.await.unwrap();
+    }
+    (platform, key.reveal().to_owned())
+}
+
+async fn list(app: &TestApp, key: &str) -> Answer {
+    app.get("/v2/currencies").header("x-api-key", key).send().await
+}
+
+fn number(answer: &Answer, header: &str) -> u64 {
+    let text = answer
+        .header(header)
+        .unwrap_or_else(|| panic!("{header} in {:?}", answer.headers));
+    text.parse().unwrap()
+}
+
+#[tokio::test]
+async fn each_tier_is_cut_off_at_its_own_limit_and_goes_on_after_retry_after() {
+    let app = limited().await;
+    for (tier, per_minute) in [
+        (Some(Tier::Basic), 120),
+        (None, 300),
+        (Some(Tier::Premium), 600),
+        (Some(Tier::HighVolume), 1_200),
+    ] {
+        let (_, key) = tenant(&app, tier).await;
+        let burst = per_minute / 6;
+        for left in (0..burst).rev() {
+            let answer = list(&app, &key).await;
+            assert_eq!(answer.status, 200, "{tier:?}");
+            assert_eq!(number(&answer, "ratelimit-limit"), per_minute);
+            assert_eq!(number(&answer, "ratelimit-remaining"), left);
+        }
+        let refused = list(&app, &key).await;
+        let body = refused.expect(429);
+        assert_eq!(body["message"], "Too many requests");
+        assert_eq!(body["error"], "Too Many Requests");
+        assert_eq!(number(&refused, "ratelimit-remaining"), 0);
+        let wait_s = number(&refused, "retry-after");
+        assert!((1..=2).contains(&wait_s), "{wait_s}");
+        app.advance_ms(i64::try_from(wait_s).unwrap() * 1_000);
+        assert_eq!(list(&app, &key).await.status, 200, "{tier:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_tier_of_a_client_id_goes_before_that_of_its_platform() {
+    let app = limited().await;
+    let set = |client: Option<String>, tier| {
+        let (ctx, platform) = (app.ctx.clone(), app.platform.clone());
+        async move { flows::platforms::rate_tier::set(&ctx, &platform, client.as_deref(), tier).await }
+    };
+    set(None, Tier::HighVolume).await.unwrap();
+    set(Some(app.backend_client.clone()), Tier::Basic).await.unwrap();
+    let by_client = app.get("/v2/currencies").with_client().send().await;
+    assert_eq!(number(&by_client, "ratelimit-limit"), 120);
+    assert_eq!(number(&list(&app, &app.key).await, "ratelimit-limit"), 1_200);
+    let (_, other_client) = app.other_tenant().await;
+    set(Some(other_client), Tier::Basic).await.unwrap_err();
+}
+
+#[tokio::test]
+async fn a_sustained_breach_blocks_for_five_minutes() {
+    let app = limited().await;
+    let (_, key) = tenant(&app, Some(Tier::Basic)).await;
+    for _ in 0..20 {
+        assert_eq!(list(&app, &key).await.status, 200);
+    }
+    for _ in 0..119 {
+        let answer = list(&app, &key).await;
+        assert_eq!((answer.status, number(&answer, "retry-after")), (429, 1));
+    }
+    assert_eq!(number(&list(&app, &key).await, "retry-after"), 300);
+    app.advance_ms(299_000);
+    assert_eq!(number(&list(&app, &key).await, "retry-after"), 1);
+    app.advance_ms(1_000);
+    assert_eq!(list(&app, &key).await.status, 200);
+    assert_eq!(list(&app, &app.key).await.status, 200, "another credential");
+}
+
+#[tokio::test]
+async fn guessing_credentials_is_cut_off_and_good_ones_go_on() {
+    let app = limited().await;
+    for guess in 0..10 {
+        assert_eq!(list(&app, &format!("sk_guess{guess}")).await.status, 401);
+    }
+    assert_eq!(list(&app, "sk_guess").await.status, 429);
+    let by_client = app
+        .get("/v2/currencies")
+        .header("x-client-id", "cli_guess")
+        .send()
+        .await;
+    assert_eq!(by_client.status, 429);
+    assert_eq!(list(&app, &app.key).await.status, 200);
+}
+
+#[tokio::test]
+async fn another_address_is_not_affected_and_only_trusted_proxies_name_one() {
+    let mut settings = Settings::default();
+    settings.rate_limits.factor_outside_production = 1;
+    settings.rate_limits.trusted_proxies = vec!["127.0.0.9".to_owned()];
+    let app = TestApp::limited(settings, None).await;
+    let (_, key) = tenant(&app, Some(Tier::Basic)).await;
+    let address = app.listen().await;
+    let call = |from: &'static str, forwarded: Option<&'static str>| {
+        let (key, url) = (key.clone(), format!("http://{address}/v2/currencies"));
+        async move {
+            let from: std::net::IpAddr = from.parse().unwrap();
+            let client = reqwest::Client::builder()
+                .no_proxy()
+                .local_address(from)
+                .build()
+                .unwrap();
+            let mut request = client.get(url).header("x-api-key", key);
+            if let Some(forwarded) = forwarded {
+                request = request.header("x-forwarded-for", forwarded);
+            }
+            request.send().await.unwrap().status().as_u16()
+        }
+    };
+    for _ in 0..20 {
+        assert_eq!(call("127.0.0.1", None).await, 200);
+    }
+    assert_eq!(call("127.0.0.1", None).await, 429);
+    assert_eq!(call("127.0.0.2", None).await, 200);
+    assert_eq!(
+        call("127.0.0.1", Some("203.0.113.7")).await,
+        429,
+        "nobody trusts that address"
+    );
+    assert_eq!(call("127.0.0.9", Some("203.0.113.7")).await, 200);
+    assert_eq!(
+        call("127.0.0.9", Some("127.0.0.2, 127.0.0.1")).await,
+        429,
+        "the nearest entry counts"
+    );
+}
+
+#[tokio::test]
+async fn pages_and_health_are_not_limited() {
+    let app = limited().await;
+    for _ in 0..400 {
+        assert_eq!(app.get("/health/live").send().await.status, 200);
+    }
+    assert_eq!(app.get("/openapi/v2.json").send().await.header("ratelimit-limit"), None);
+}
