@@ -37,13 +37,28 @@ pub(crate) fn post(address: SocketAddr, path: &str, headers: &[(&str, &str)], bo
     text.into_bytes()
 }
 
-/// Sends the request `count` times over all connections, on one thread. Every answer has to be a 201.
-pub(crate) fn run(address: SocketAddr, request: Vec<u8>, count: usize) -> anyhow::Result<Load> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(run_connections(address, request.into(), count))
+/// A GET as it goes over the wire.
+pub(crate) fn get(address: SocketAddr, path: &str, headers: &[(&str, &str)]) -> Vec<u8> {
+    let mut text = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\n");
+    for (name, value) in headers {
+        text.push_str(&format!("{name}: {value}\r\n"));
+    }
+    text.push_str("\r\n");
+    text.into_bytes()
 }
 
-async fn run_connections(address: SocketAddr, request: Arc<[u8]>, count: usize) -> anyhow::Result<Load> {
+/// Sends the request `count` times over all connections, on one thread. Every answer has to be a 201.
+pub(crate) fn run(address: SocketAddr, request: Vec<u8>, count: usize) -> anyhow::Result<Load> {
+    run_expecting(address, request, count, 201)
+}
+
+/// [`run`] where every answer has to have this status.
+pub(crate) fn run_expecting(address: SocketAddr, request: Vec<u8>, count: usize, status: u16) -> anyhow::Result<Load> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(run_connections(address, request.into(), count, status))
+}
+
+async fn run_connections(address: SocketAddr, request: Arc<[u8]>, count: usize, status: u16) -> anyhow::Result<Load> {
     let mut streams = Vec::with_capacity(CONNECTIONS);
     for _ in 0..CONNECTIONS {
         let stream = TcpStream::connect(address).await.context("no connection")?;
@@ -55,7 +70,7 @@ async fn run_connections(address: SocketAddr, request: Arc<[u8]>, count: usize) 
     let started = Instant::now();
     for stream in streams {
         let (request, sent) = (request.clone(), sent.clone());
-        connections.spawn(async move { keep_sending(stream, &request, &sent, count).await });
+        connections.spawn(async move { keep_sending(stream, &request, &sent, count, status).await });
     }
     let mut latencies = Vec::with_capacity(count);
     while let Some(ended) = connections.join_next().await {
@@ -75,8 +90,10 @@ async fn keep_sending(
     request: &[u8],
     sent: &AtomicUsize,
     count: usize,
+    status: u16,
 ) -> anyhow::Result<Vec<Duration>> {
     let mut latencies = Vec::new();
+    let wanted = format!("HTTP/1.1 {status} ");
     let mut answer = Vec::with_capacity(4 * 1024);
     while sent.fetch_add(1, Ordering::Relaxed) < count {
         let started = Instant::now();
@@ -86,8 +103,8 @@ async fn keep_sending(
             ensure!(answer.len() <= ANSWER_BYTES_MAX, "an answer of {} bytes", answer.len());
             ensure!(stream.read_buf(&mut answer).await? > 0, "the connection was closed");
         }
-        if !answer.starts_with(b"HTTP/1.1 201 ") {
-            bail!("an answer other than 201: {}", String::from_utf8_lossy(&answer));
+        if !answer.starts_with(wanted.as_bytes()) {
+            bail!("an answer other than {status}: {}", String::from_utf8_lossy(&answer));
         }
         latencies.push(started.elapsed());
     }

@@ -7,9 +7,11 @@ mod bare;
 mod calldata;
 mod create;
 mod database;
+mod events;
 mod idle;
 mod ingest;
 mod latency;
+mod limits;
 mod load;
 mod report;
 mod service;
@@ -40,6 +42,12 @@ struct Arguments {
     /// The database of the bare counterpart
     #[arg(long, hide = true, requires = "bare_port")]
     bare_database: Option<String>,
+    /// Send as the bare counterpart of delivery to this address
+    #[arg(long, hide = true, requires = "bare_count")]
+    bare_send: Option<String>,
+    /// How many the bare counterpart of delivery sends
+    #[arg(long, hide = true)]
+    bare_count: Option<usize>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -54,6 +62,10 @@ enum Number {
     Latency,
     /// Start and memory of the service with nothing to do
     Idle,
+    /// Delivery of events
+    Events,
+    /// Calls with and without rate limits
+    Limits,
 }
 
 fn main() -> ExitCode {
@@ -69,6 +81,9 @@ fn main() -> ExitCode {
 fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if let Some(port) = arguments.bare_port {
         return bare::serve(port, arguments.bare_database.as_deref());
+    }
+    if let (Some(url), Some(count)) = (&arguments.bare_send, arguments.bare_count) {
+        return events::send_bare(url, count);
     }
     // `cargo test --all-targets` starts this program too; measuring is not testing.
     if !arguments.bench {
@@ -95,6 +110,8 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
             Number::Ingest => vec![ingest::measure(arguments.scale)?],
             Number::Latency => latency::measure(arguments.scale)?,
             Number::Idle => idle::measure(arguments.scale)?,
+            Number::Events => events::measure(arguments.scale)?,
+            Number::Limits => vec![limits::measure(arguments.scale)?],
         });
     }
     report::print(&rows, &before, &Machine::look(), arguments.scale);

@@ -7,6 +7,8 @@ use std::time::Duration;
 pub(crate) enum Goal {
     /// The ratio of ours to the baseline reaches this.
     Ratio(f64),
+    /// The ratio of ours to the baseline is at most this.
+    RatioAtMost(f64),
     /// Ours reaches at most this, in the unit it is shown in.
     AtMost(f64),
     /// Shown for the whole picture only.
@@ -116,6 +118,7 @@ fn cells(row: &Row) -> [String; 6] {
     let ratio = baseline.map(|baseline| ours / baseline);
     let (goal, is_met) = match row.goal {
         Goal::Ratio(least) => (format!("ratio ≥ {least}"), ratio.map(|ratio| ratio >= least)),
+        Goal::RatioAtMost(most) => (format!("ratio ≤ {most}"), ratio.map(|ratio| ratio <= most)),
         Goal::AtMost(most) => (format!("≤ {} {}", shown(most), row.unit), Some(ours <= most)),
         Goal::None => ("–".to_owned(), None),
     };

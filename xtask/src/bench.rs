@@ -7,7 +7,7 @@ use crate::postgres::Postgres;
 use crate::{command, packages, workspace};
 
 /// Numbers that are measured on PostgreSQL.
-const ON_POSTGRES: [&str; 2] = ["create", "ingest"];
+const ON_POSTGRES: [&str; 3] = ["create", "ingest", "events"];
 
 /// Numbers that are measured on a local chain.
 const ON_CHAIN: [&str; 2] = ["ingest", "latency"];

@@ -1,0 +1,158 @@
+//! Endpoints, and events that wait for delivery, put straight into the database: what is measured is their delivery.
+
+use std::time::Instant;
+
+use chrono::{DateTime, Utc};
+use prs::{
+    adapters::clock::SystemClock,
+    ctx::Ctx,
+    domain::ids::{PlatformId, Secret},
+    payloads::{self, Names},
+    ports::clock::Clock,
+};
+use sqlx::{Connection, PgConnection, Postgres, QueryBuilder};
+
+use anyhow::Context;
+
+/// Rows of one statement.
+const ROWS_PER_INSERT: usize = 1_000;
+
+/// Key of every endpoint.
+pub(crate) const SECRET: &str = "f3c189a4b5e6d7f8a9b0c1d2e3f4a5b6c7d8e9f0a1b2c3d4e5f6a7b8c9d0e1f2";
+
+/// What every event says: a real sample, about as long as the usual ones.
+pub(crate) fn body() -> anyhow::Result<String> {
+    payloads::sample("payment.confirmed", &Names::default()).context("no sample of payment.confirmed")
+}
+
+/// The writer of a measurement.
+pub(crate) struct Queue {
+    connection: PgConnection,
+    ctx: Ctx,
+    platform: PlatformId,
+    body: String,
+}
+
+impl Queue {
+    /// Connects to the database of the service.
+    pub(crate) async fn open(url: &str, ctx: Ctx, platform: PlatformId) -> anyhow::Result<Self> {
+        Ok(Self {
+            connection: PgConnection::connect(url).await?,
+            ctx,
+            platform,
+            body: body()?,
+        })
+    }
+
+    /// Registers an endpoint; answers its id.
+    pub(crate) async fn endpoint(&mut self, url: &str) -> anyhow::Result<String> {
+        let id = self.ctx.ids.ulid();
+        let sealed = self.ctx.sealer.seal(&Secret::new(SECRET), &id)?;
+        sqlx::query(
+            "INSERT INTO webhook_endpoints (id, owner_id, url, secret_sealed, is_active, created_at) \
+             VALUES ($1, $2, $3, $4, true, $5)",
+        )
+        .bind(&id)
+        .bind(self.platform.as_str())
+        .bind(url)
+        .bind(sealed)
+        .bind(SystemClock.now())
+        .execute(&mut self.connection)
+        .await?;
+        Ok(id)
+    }
+
+    /// Commits an event and its delivery for each of these endpoints; answers the deliveries and the time of the commit.
+    pub(crate) async fn add(&mut self, endpoints: &[String]) -> anyhow::Result<(Vec<String>, Instant)> {
+        let mut deliveries = Vec::with_capacity(endpoints.len());
+        let now = SystemClock.now();
+        let mut transaction = self.connection.begin().await?;
+        for part in endpoints.chunks(ROWS_PER_INSERT) {
+            let rows: Vec<(String, String, &String)> = part
+                .iter()
+                .map(|endpoint| (self.ctx.ids.ulid(), self.ctx.ids.ulid(), endpoint))
+                .collect();
+            insert_events(&mut transaction, &rows, &self.platform, &self.body, now).await?;
+            insert_deliveries(&mut transaction, &rows, &self.platform, now).await?;
+            deliveries.extend(rows.into_iter().map(|(_, delivery, _)| delivery));
+        }
+        transaction.commit().await?;
+        Ok((deliveries, Instant::now()))
+    }
+
+    /// Deliveries that are not finished.
+    pub(crate) async fn waiting(&mut self) -> anyhow::Result<i64> {
+        let count = sqlx::query_scalar("SELECT count(*) FROM deliveries WHERE state = 'queued'");
+        Ok(count.fetch_one(&mut self.connection).await?)
+    }
+
+    /// The longest of all tries, in seconds.
+    pub(crate) async fn longest_try_s(&mut self) -> anyhow::Result<f64> {
+        let longest = sqlx::query_scalar(
+            "SELECT coalesce(max(extract(epoch FROM ended_at - started_at)), 0)::float8 FROM delivery_attempts",
+        );
+        Ok(longest.fetch_one(&mut self.connection).await?)
+    }
+
+    /// Removes every event; endpoints stay.
+    pub(crate) async fn clear(&mut self) -> anyhow::Result<()> {
+        for statement in [
+            "TRUNCATE delivery_attempts, deliveries, events CASCADE",
+            "UPDATE webhook_endpoints SET is_active = false",
+        ] {
+            sqlx::query(statement).execute(&mut self.connection).await?;
+        }
+        Ok(())
+    }
+
+    /// Brings statistics up to date, as the server would do by itself a little later.
+    pub(crate) async fn analyze(&mut self) -> anyhow::Result<()> {
+        sqlx::query("ANALYZE").execute(&mut self.connection).await?;
+        Ok(())
+    }
+}
+
+async fn insert_events(
+    connection: &mut PgConnection,
+    rows: &[(String, String, &String)],
+    platform: &PlatformId,
+    body: &str,
+    now: DateTime<Utc>,
+) -> anyhow::Result<()> {
+    let mut insert: QueryBuilder<Postgres> =
+        QueryBuilder::new("INSERT INTO events (id, owner_id, kind, deduplication_key, body, created_at) ");
+    insert.push_values(rows, |mut row, (event, _, _)| {
+        row.push_bind(event)
+            .push_bind(platform.as_str())
+            .push_bind("payment.confirmed")
+            .push_bind(format!("bench:{event}"))
+            .push_bind(body)
+            .push_bind(now);
+    });
+    insert.build().execute(connection).await?;
+    Ok(())
+}
+
+async fn insert_deliveries(
+    connection: &mut PgConnection,
+    rows: &[(String, String, &String)],
+    platform: &PlatformId,
+    now: DateTime<Utc>,
+) -> anyhow::Result<()> {
+    let mut insert: QueryBuilder<Postgres> = QueryBuilder::new(
+        "INSERT INTO deliveries (id, event_id, endpoint_id, owner_id, state, retry_count, next_at, is_test, created_at) ",
+    );
+    insert.push_values(rows, |mut row, (event, delivery, endpoint)| {
+        row.push_bind(delivery)
+            .push_bind(event)
+            .push_bind(*endpoint)
+            .push_bind(platform.as_str())
+            .push_bind("queued")
+            .push_bind(0)
+            .push_bind(now)
+            .push_bind(false)
+            .push_bind(now);
+    });
+    insert.build().execute(connection).await?;
+    Ok(())
+}
