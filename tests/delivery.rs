@@ -10,6 +10,12 @@ mod database;
 mod guard;
 #[path = "delivery/receiver.rs"]
 mod receiver;
+#[allow(
+    dead_code,
+    reason = "deliveries are tested without the HTTP side, where secrets are issued"
+)]
+#[path = "it/support/secrets.rs"]
+mod secrets;
 #[path = "delivery/service.rs"]
 mod service;
 

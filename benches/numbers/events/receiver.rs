@@ -19,8 +19,6 @@ const DRIP_PAUSE: Duration = Duration::from_millis(100);
 /// A webhook that arrived.
 #[derive(Debug, Clone)]
 pub(crate) struct Arrival {
-    /// Path, which names the endpoint.
-    pub(crate) path: String,
     /// Identity of the delivery.
     pub(crate) delivery: String,
     /// When its head and body were there.
@@ -110,11 +108,7 @@ async fn converse(mut stream: TcpStream, log: Arc<Log>) -> anyhow::Result<()> {
         };
         let at = Instant::now();
         buffer.drain(..length);
-        lock(&log.arrivals).push(Arrival {
-            path: path.clone(),
-            delivery,
-            at,
-        });
+        lock(&log.arrivals).push(Arrival { delivery, at });
         log.more.notify_all();
         answer(&mut stream, &path).await?;
     }

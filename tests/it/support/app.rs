@@ -52,7 +52,7 @@ pub struct TestApp {
     pub backend_client: String,
     endpoint: BoxEndpoint<'static, Response>,
     settings: Settings,
-    _database: Arc<TestDatabase>,
+    database: Arc<TestDatabase>,
     seed: u64,
 }
 
@@ -145,12 +145,19 @@ impl Call<'_> {
 
     /// Makes the call.
     pub async fn send(self) -> Answer {
+        let issued = &self.app.database.issued;
+        self.body.iter().for_each(|body| issued.add_from_body(body));
         let request = match self.body {
             Some(body) => self.request.header("content-length", body.len().to_string()).body(body),
             None => self.request.finish(),
         };
         let response = self.app.endpoint.get_response(request).await;
         let (parts, body) = response.into_parts();
+        let text = body.into_string().await.expect("a readable body");
+        issued.add_from_body(&text);
+        for cookie in parts.headers.get_all("set-cookie") {
+            issued.add_from_cookie(cookie.to_str().unwrap_or_default());
+        }
         Answer {
             status: parts.status.as_u16(),
             headers: parts
@@ -158,7 +165,7 @@ impl Call<'_> {
                 .iter()
                 .map(|(name, value)| (name.as_str().to_owned(), value.to_str().unwrap_or_default().to_owned()))
                 .collect(),
-            text: body.into_string().await.expect("a readable body"),
+            text,
         }
     }
 }
@@ -239,6 +246,7 @@ impl TestApp {
         let page_client = client(&ctx, &platform, &[PAGE]).await;
         let backend_client = client(&ctx, &platform, &[]).await;
         let key = key.reveal().to_owned();
+        database.issued.add(&key);
         Self {
             ctx,
             clock,
@@ -249,7 +257,7 @@ impl TestApp {
             backend_client,
             endpoint,
             settings,
-            _database: database,
+            database,
             seed: 1,
         }
     }
@@ -284,7 +292,13 @@ impl TestApp {
         let (_, key) = flows::platforms::api_keys::create(&self.ctx, &platform, None)
             .await
             .expect("a key");
+        self.database.issued.add(key.reveal());
         (key.reveal().to_owned(), client(&self.ctx, &platform, &[]).await)
+    }
+
+    /// Secrets that were issued so far.
+    pub fn secrets_issued(&self) -> usize {
+        self.database.issued.count()
     }
 
     /// The local chain.

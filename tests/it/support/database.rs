@@ -1,5 +1,6 @@
 //! A database of its own for each test.
 
+use super::secrets::{self, Issued};
 use sea_orm::{ConnectionTrait, Database};
 use std::{
     path::PathBuf,
@@ -12,12 +13,15 @@ static COUNTER: AtomicU64 = AtomicU64::new(0);
 pub struct TestDatabase {
     /// Address for the settings.
     pub url: String,
+    /// Secrets that must not be found in it.
+    pub issued: Issued,
     folder: Option<PathBuf>,
 }
 
 impl TestDatabase {
     /// Makes the database that `PRS_TEST_DATABASE` asks for.
     pub async fn create() -> Self {
+        secrets::listen();
         let name = format!(
             "prs_test_{}_{}",
             std::process::id(),
@@ -36,6 +40,7 @@ impl TestDatabase {
                 let (root, _) = admin.rsplit_once('/').expect("a path");
                 Self {
                     url: format!("{root}/{name}"),
+                    issued: Issued::default(),
                     folder: None,
                 }
             }
@@ -44,6 +49,7 @@ impl TestDatabase {
                 std::fs::create_dir_all(&folder).expect("a folder is made");
                 Self {
                     url: format!("sqlite:{}", folder.join("prs.db").display()),
+                    issued: Issued::default(),
                     folder: Some(folder),
                 }
             }
@@ -53,6 +59,14 @@ impl TestDatabase {
 
 impl Drop for TestDatabase {
     fn drop(&mut self) {
+        // A test that fails already has something else to say.
+        if !std::thread::panicking() {
+            let stored = match &self.folder {
+                Some(folder) => secrets::dump_files(folder),
+                None => secrets::dump_server(&self.url),
+            };
+            self.issued.assert_kept(&stored);
+        }
         if let Some(folder) = &self.folder {
             let _ = std::fs::remove_dir_all(folder);
         }

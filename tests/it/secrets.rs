@@ -1,0 +1,28 @@
+//! What is secret is shown once and kept as a hash or encrypted. Every test looks for what it was given in its database
+//! and in its log when it ends; this one makes sure that there is something of each kind to look for.
+
+use crate::support::{TestApp, secrets::Issued};
+use serde_json::json;
+
+#[tokio::test]
+async fn issued_secrets_are_found_neither_in_the_database_nor_in_a_log() {
+    let app = TestApp::start().await;
+    let before = app.secrets_issued();
+    let (id, _) = app.register("http://127.0.0.1:9/hook").await;
+    app.get("/v1/webhook").with_client().send().await.expect(200);
+    app.get("/v2/payments?type=direct").with_key().send().await.expect(200);
+    app.call(poem::http::Method::DELETE, &format!("/v1/webhook/{id}"))
+        .with_client()
+        .send()
+        .await
+        .expect(200);
+    assert!(app.secrets_issued() > before, "a webhook secret");
+}
+
+#[test]
+#[should_panic(expected = "the database holds the secret")]
+fn a_stored_secret_would_be_found() {
+    let issued = Issued::default();
+    issued.add_from_body(&json!({ "webhook": { "secret": "0123456789abcdef" } }).to_string());
+    issued.assert_kept(b"row 1 0123456789abcdef row 2");
+}

@@ -1,0 +1,162 @@
+//! No issued secret may be found in the database or in a log: whatever a test was given is looked for when it ends.
+
+use serde_json::Value;
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use std::{
+    io::{self, Write},
+    path::Path,
+    sync::{Mutex, MutexGuard, Once, PoisonError},
+};
+use tracing_subscriber::{EnvFilter, fmt::MakeWriter};
+
+/// Everything that this process has logged.
+static LOG: Mutex<Vec<u8>> = Mutex::new(Vec::new());
+
+/// Beginnings of texts that are secret wherever they stand.
+const SECRET_PREFIXES: [&str; 3] = ["sk_", "orc_", "whsec_"];
+
+/// Members of bodies that hold secrets.
+const SECRET_MEMBERS: [&str; 3] = ["secret", "password", "apiKey"];
+
+/// Shorter texts could be part of anything.
+const SECRET_LENGTH_MIN: usize = 8;
+
+struct Memory;
+
+impl Write for Memory {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        lock(&LOG).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Memory {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        Self
+    }
+}
+
+/// Keeps what is logged from now on, in more detail than an operator would ever ask for.
+pub fn listen() {
+    static BEGUN: Once = Once::new();
+    BEGUN.call_once(|| {
+        let filter = EnvFilter::new("debug,prs=trace");
+        let logger = tracing_subscriber::fmt().with_env_filter(filter).with_writer(Memory);
+        logger.with_ansi(false).init();
+    });
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The secrets that one test was given.
+#[derive(Default)]
+pub struct Issued(Mutex<Vec<String>>);
+
+impl Issued {
+    /// Remembers a secret.
+    pub fn add(&self, secret: &str) {
+        let mut known = lock(&self.0);
+        if secret.len() >= SECRET_LENGTH_MIN && !known.iter().any(|one| one == secret) {
+            known.push(secret.to_owned());
+        }
+    }
+
+    /// Remembers every secret of a body.
+    pub fn add_from_body(&self, text: &str) {
+        if let Ok(body) = serde_json::from_str::<Value>(text) {
+            self.add_from(&body);
+        }
+    }
+
+    fn add_from(&self, value: &Value) {
+        match value {
+            Value::String(text) if SECRET_PREFIXES.iter().any(|prefix| text.starts_with(prefix)) => self.add(text),
+            Value::Array(items) => items.iter().for_each(|item| self.add_from(item)),
+            Value::Object(members) => {
+                for (name, member) in members {
+                    match member {
+                        Value::String(text) if SECRET_MEMBERS.contains(&name.as_str()) => self.add(text),
+                        _ => self.add_from(member),
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Remembers the session of a cookie.
+    pub fn add_from_cookie(&self, cookie: &str) {
+        let pair = cookie.split(';').next().unwrap_or_default();
+        if let Some((_, token)) = pair.split_once('=') {
+            self.add(token);
+        }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        lock(&self.0).len()
+    }
+
+    /// Looks for every secret in everything that was logged and stored.
+    pub fn assert_kept(&self, stored: &[u8]) {
+        let log = lock(&LOG);
+        for secret in lock(&self.0).iter() {
+            assert!(!holds(&log, secret), "a log holds the secret {secret}");
+            assert!(!holds(stored, secret), "the database holds the secret {secret}");
+        }
+    }
+}
+
+fn holds(haystack: &[u8], needle: &str) -> bool {
+    // Most bytes are not even the first one.
+    let needle = needle.as_bytes();
+    haystack
+        .iter()
+        .enumerate()
+        .filter(|(_, byte)| **byte == needle[0])
+        .any(|(at, _)| haystack[at..].starts_with(needle))
+}
+
+/// The files of a database.
+pub fn dump_files(folder: &Path) -> Vec<u8> {
+    let files = std::fs::read_dir(folder).expect("a folder");
+    let paths = files.map(|file| file.expect("a file").path());
+    paths
+        .filter(|path| path.is_file())
+        .flat_map(|path| std::fs::read(path).expect("a readable file"))
+        .collect()
+}
+
+/// Every row of every table of a database on the server.
+pub fn dump_server(url: &str) -> Vec<u8> {
+    let url = url.to_owned();
+    // Tests end within their own runtime, which must not be blocked on from the inside.
+    let reader = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.expect("a runtime").block_on(async move {
+            let mut connection = PgConnection::connect(&url).await?;
+            let tables: Vec<String> = sqlx::query_scalar("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+                .fetch_all(&mut connection)
+                .await?;
+            let mut rows = Vec::new();
+            for table in tables {
+                let statement = format!("SELECT t::text FROM \"{table}\" t");
+                let texts: Vec<String> = sqlx::query_scalar(AssertSqlSafe(statement))
+                    .fetch_all(&mut connection)
+                    .await?;
+                rows.extend(texts.join("\n").into_bytes());
+            }
+            connection.close().await?;
+            Ok::<_, sqlx::Error>(rows)
+        })
+    });
+    reader.join().expect("a dump").expect("a dump")
+}
