@@ -4,11 +4,13 @@ use crate::{
     boot::{context, open_database},
     domain::{
         ids::{ApiKeyId, PlatformId},
+        network::Network,
         quota::Tier,
     },
     flows,
     settings::Settings,
 };
+use anyhow::Context;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
@@ -26,6 +28,12 @@ pub enum AdminVerb {
         /// What to do.
         #[command(subcommand)]
         verb: ApiKeyVerb,
+    },
+    /// Chains that are followed.
+    Chain {
+        /// What to do.
+        #[command(subcommand)]
+        verb: ChainVerb,
     },
     /// How often a tenant may call.
     RateTier {
@@ -71,6 +79,19 @@ pub enum ApiKeyVerb {
         /// Tenant.
         #[arg(long)]
         platform: String,
+        /// How the result is printed.
+        #[command(flatten)]
+        output: Output,
+    },
+}
+
+/// Verbs of `prs admin chain`.
+#[derive(Debug, Subcommand)]
+pub enum ChainVerb {
+    /// Lets a halted chain go on, once its nodes have been looked at.
+    Resume {
+        /// Network ID, such as `base`.
+        network: String,
         /// How the result is printed.
         #[command(flatten)]
         output: Output,
@@ -131,6 +152,14 @@ pub async fn run(settings: &Settings, verb: AdminVerb) -> anyhow::Result<()> {
         } => {
             flows::platforms::api_keys::revoke(&ctx, &PlatformId(platform), &ApiKeyId(id.clone())).await?;
             print(&output, &json!({ "id": id, "revoked": true }));
+        }
+        AdminVerb::Chain {
+            verb: ChainVerb::Resume { network, output },
+        } => {
+            let known = Network::from_id(&network);
+            let known = known.with_context(|| format!("{network}: accepted are {}", Network::ids_in_words()))?;
+            let reason = flows::payments::resume::run(&ctx, known).await?;
+            print(&output, &json!({ "network": known.id(), "wasHaltedBecause": reason }));
         }
         AdminVerb::RateTier {
             verb:

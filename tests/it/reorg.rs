@@ -160,6 +160,20 @@ async fn a_reorganisation_below_finality_stops_the_chain_and_deletes_nothing() {
         .expect("a step");
     assert!(matches!(step, prs::flows::payments::watch::Step::Halted(_)), "{step:?}");
     assert_credited_once(&app, &receiver, &paid).await;
+
+    let network = chain.network();
+    let reason = prs::flows::payments::resume::run(&app.ctx, network)
+        .await
+        .expect("resumed");
+    assert!(reason.contains("final"), "{reason}");
+    prs::flows::payments::resume::run(&app.ctx, network)
+        .await
+        .expect_err("a chain that is not halted");
+    // The node still shows the other chain, so the service refuses to go on again.
+    let step = prs::flows::payments::watch::run(&app.ctx, chain.as_ref())
+        .await
+        .expect("a step");
+    assert!(matches!(step, prs::flows::payments::watch::Step::Halted(_)), "{step:?}");
 }
 
 /// A payment of somebody else, ready to be mined first.

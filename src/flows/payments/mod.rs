@@ -1,6 +1,7 @@
 //! Payments: searching them, and bringing them in from the chains.
 
 pub mod confirm;
+pub mod resume;
 pub mod search;
 pub mod watch;
 

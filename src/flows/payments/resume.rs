@@ -1,0 +1,25 @@
+//! Lets a halted chain go on, after somebody has looked at it.
+
+use crate::{
+    ctx::Ctx,
+    domain::{network::Network, refusal::Refusal},
+    flows::FlowResult,
+    store,
+};
+
+/// Clears the reason; the worker goes on with its next look at the chain. Answers why it was halted.
+///
+/// Errors: a chain that was never followed, or that is not halted.
+pub async fn run(ctx: &Ctx, network: Network) -> FlowResult<String> {
+    let tx = ctx.db.begin("resume_chain").await?;
+    let cursor = store::cursors::load(&tx, network).await?;
+    let mut cursor = cursor.ok_or_else(|| Refusal::not_found(format!("{network} has never been followed")))?;
+    let Some(reason) = cursor.halted_reason.take() else {
+        return Err(Refusal::conflict(format!("{network} is not halted")).into());
+    };
+    cursor.updated_at = ctx.clock.now();
+    store::cursors::save(&tx, &cursor).await?;
+    tx.commit().await?;
+    tracing::warn!(%network, reason, "a halted chain goes on");
+    Ok(reason)
+}
