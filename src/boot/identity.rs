@@ -3,12 +3,13 @@
 use crate::{
     ctx::Ctx,
     domain::{
-        caller::Caller,
+        caller::{Caller, OrchestratorCaller},
         client_id::{CallOrigin, ClientId},
     },
     flows::{
         FlowResult,
         auth::identify::{self, KnownKey},
+        orchestrators,
     },
     http::{
         caller::{self, Identify},
@@ -30,6 +31,7 @@ const REMEMBERED_MAX: u64 = 10_000;
 pub struct Identity {
     ctx: Ctx,
     keys: Cache<String, KnownKey>,
+    orchestrators: Cache<String, OrchestratorCaller>,
     clients: Cache<String, Arc<ClientId>>,
     origins: Cache<(), Arc<HashSet<String>>>,
 }
@@ -37,10 +39,16 @@ pub struct Identity {
 impl Identity {
     /// Starts with an empty memory.
     pub fn new(ctx: Ctx) -> Self {
-        let believed = |capacity| Cache::builder().max_capacity(capacity).time_to_live(BELIEVED).build();
         Self {
             ctx,
-            keys: believed(REMEMBERED_MAX),
+            keys: Cache::builder()
+                .max_capacity(REMEMBERED_MAX)
+                .time_to_live(BELIEVED)
+                .build(),
+            orchestrators: Cache::builder()
+                .max_capacity(REMEMBERED_MAX)
+                .time_to_live(BELIEVED)
+                .build(),
             clients: Cache::builder()
                 .max_capacity(REMEMBERED_MAX)
                 .time_to_live(BELIEVED)
@@ -76,6 +84,16 @@ impl Identify for Identity {
         let client = Arc::new(identify::client_id(&self.ctx, id).await?);
         self.clients.insert(id.to_owned(), client.clone()).await;
         identify::client_caller(&client, &call)
+    }
+
+    async fn orchestrator_key(&self, key: &str) -> FlowResult<OrchestratorCaller> {
+        let hash = identify::hash(key);
+        if let Some(known) = self.orchestrators.get(&hash).await {
+            return Ok(known);
+        }
+        let known = orchestrators::identify::run(&self.ctx, key).await?;
+        self.orchestrators.insert(hash, known.clone()).await;
+        Ok(known)
     }
 }
 

@@ -4,7 +4,7 @@
 //! decides; a wrong key is not rescued by a good cookie. `Origin` is read, but never modelled as a parameter.
 //! Source: contract operations §1.4; decisions D27.
 
-use super::error::Problem;
+use super::{access::OrchestratorOnly, error::Problem};
 use crate::{
     domain::{
         caller::{Caller, OrchestratorCaller},
@@ -211,19 +211,7 @@ impl<'a, P: Policy> ApiExtractor<'a> for Auth<P> {
         _body: &mut RequestBody,
         _options: ExtractParamOptions<()>,
     ) -> poem::Result<Self> {
-        let Some(identify) = request.data::<Arc<dyn Identify>>() else {
-            tracing::error!("the routes carry nobody who can identify callers");
-            return Err(Problem::internal().into());
-        };
-        let shown = P::ANY_OF
-            .iter()
-            .find_map(|scheme| scheme.read(request).map(|credential| (*scheme, credential)));
-        let Some((scheme, credential)) = shown else {
-            return Err(missing(P::ANY_OF).into());
-        };
-        if credential.len() > CREDENTIAL_LENGTH_MAX {
-            return Err(Problem::from(unauthorized()).into());
-        }
+        let (identify, scheme, credential) = shown::<P>(request)?;
         let caller = match scheme {
             Scheme::OrchestratorKey => Err(unauthorized().into()),
             Scheme::ApiKey => identify.api_key(&credential).await,
@@ -232,6 +220,57 @@ impl<'a, P: Policy> ApiExtractor<'a> for Auth<P> {
         };
         Ok(caller.map(|caller| Self(caller, PhantomData)).map_err(Problem::from)?)
     }
+}
+
+/// The orchestrator that calls. Make it the first argument, so that strangers learn nothing else.
+#[derive(Debug)]
+pub struct OrchestratorAuth(pub OrchestratorCaller);
+
+impl Deref for OrchestratorAuth {
+    type Target = OrchestratorCaller;
+
+    fn deref(&self) -> &OrchestratorCaller {
+        &self.0
+    }
+}
+
+impl<'a> ApiExtractor<'a> for OrchestratorAuth {
+    const TYPES: &'static [ApiExtractorType] = &[ApiExtractorType::SecurityScheme];
+    type ParamType = ();
+    type ParamRawType = ();
+
+    fn register(registry: &mut Registry) {
+        Auth::<OrchestratorOnly>::register(registry);
+    }
+
+    fn security_schemes() -> Vec<&'static str> {
+        Auth::<OrchestratorOnly>::security_schemes()
+    }
+
+    async fn from_request(
+        request: &'a Request,
+        _body: &mut RequestBody,
+        _options: ExtractParamOptions<()>,
+    ) -> poem::Result<Self> {
+        let (identify, _, credential) = shown::<OrchestratorOnly>(request)?;
+        let caller = identify.orchestrator_key(&credential).await;
+        Ok(caller.map(Self).map_err(Problem::from)?)
+    }
+}
+
+/// The credential that decides, and who can look it up.
+fn shown<P: Policy>(request: &Request) -> Result<(&Arc<dyn Identify>, Scheme, String), Problem> {
+    let Some(identify) = request.data::<Arc<dyn Identify>>() else {
+        tracing::error!("the routes carry nobody who can identify callers");
+        return Err(Problem::internal());
+    };
+    let mut accepted = P::ANY_OF.iter();
+    let shown = accepted.find_map(|scheme| scheme.read(request).map(|credential| (*scheme, credential)));
+    let (scheme, credential) = shown.ok_or_else(|| missing(P::ANY_OF))?;
+    if credential.len() > CREDENTIAL_LENGTH_MAX {
+        return Err(unauthorized().into());
+    }
+    Ok((identify, scheme, credential))
 }
 
 /// Reads where a call comes from.

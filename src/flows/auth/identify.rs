@@ -78,6 +78,7 @@ pub fn client_caller(client: &ClientId, call: &CallOrigin<'_>) -> FlowResult<Cal
     })
 }
 
-fn is_touch_due(last_used_at: Option<DateTime<Utc>>, now: DateTime<Utc>) -> bool {
+/// Whether a use is to be noted: at most once a minute.
+pub(crate) fn is_touch_due(last_used_at: Option<DateTime<Utc>>, now: DateTime<Utc>) -> bool {
     last_used_at.is_none_or(|last| now - last >= TOUCH_INTERVAL)
 }
