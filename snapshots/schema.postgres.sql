@@ -47,7 +47,7 @@ CREATE INDEX client_ids_platform_idx ON public.client_ids USING btree (platform_
 column deliveries.id text not null
 column deliveries.event_id text not null
 column deliveries.endpoint_id text not null
-column deliveries.platform_id text not null
+column deliveries.owner_id text not null
 column deliveries.state text not null
 column deliveries.retry_count integer not null
 column deliveries.next_at timestamp with time zone not null
@@ -63,7 +63,7 @@ CREATE INDEX deliveries_due_idx ON public.deliveries USING btree (next_at) WHERE
 CREATE INDEX deliveries_endpoint_idx ON public.deliveries USING btree (endpoint_id, id)
 CREATE UNIQUE INDEX deliveries_event_endpoint_key ON public.deliveries USING btree (event_id, endpoint_id)
 CREATE UNIQUE INDEX deliveries_pkey ON public.deliveries USING btree (id)
-CREATE INDEX deliveries_platform_idx ON public.deliveries USING btree (platform_id, id)
+CREATE INDEX deliveries_platform_idx ON public.deliveries USING btree (owner_id, id)
 CREATE INDEX deliveries_queued_endpoint_idx ON public.deliveries USING btree (endpoint_id) WHERE (state = 'queued'::text)
 storage deliveries fillfactor=70, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=1000
 column delivery_attempts.id text not null
@@ -78,7 +78,7 @@ constraint delivery_attempts.delivery_attempts_pkey PRIMARY KEY (id)
 CREATE INDEX delivery_attempts_delivery_idx ON public.delivery_attempts USING btree (delivery_id)
 CREATE UNIQUE INDEX delivery_attempts_pkey ON public.delivery_attempts USING btree (id)
 column events.id text not null
-column events.platform_id text not null
+column events.owner_id text not null
 column events.client_row text
 column events.kind text not null
 column events.deduplication_key text not null
@@ -89,20 +89,20 @@ constraint events.events_pkey PRIMARY KEY (id)
 CREATE INDEX events_client_idx ON public.events USING btree (client_row, id)
 CREATE INDEX events_created_idx ON public.events USING btree (created_at, id)
 CREATE UNIQUE INDEX events_deduplication_key ON public.events USING btree (deduplication_key)
-CREATE INDEX events_kind_idx ON public.events USING btree (platform_id, kind, id)
+CREATE INDEX events_kind_idx ON public.events USING btree (owner_id, kind, id)
 CREATE UNIQUE INDEX events_pkey ON public.events USING btree (id)
-CREATE INDEX events_platform_idx ON public.events USING btree (platform_id, id)
+CREATE INDEX events_platform_idx ON public.events USING btree (owner_id, id)
 CREATE INDEX events_request_idx ON public.events USING btree (request_id, id)
-column idempotency_keys.platform_id text not null
+column idempotency_keys.owner_id text not null
 column idempotency_keys.scope text not null
 column idempotency_keys.key text not null
 column idempotency_keys.body_hash text not null
 column idempotency_keys.status integer
 column idempotency_keys.response text
 column idempotency_keys.created_at timestamp with time zone not null
-constraint idempotency_keys.idempotency_keys_pkey PRIMARY KEY (platform_id, scope, key)
+constraint idempotency_keys.idempotency_keys_pkey PRIMARY KEY (owner_id, scope, key)
 CREATE INDEX idempotency_keys_created_idx ON public.idempotency_keys USING btree (created_at)
-CREATE UNIQUE INDEX idempotency_keys_pkey ON public.idempotency_keys USING btree (platform_id, scope, key)
+CREATE UNIQUE INDEX idempotency_keys_pkey ON public.idempotency_keys USING btree (owner_id, scope, key)
 column observations.network text not null
 column observations.tx_hash text not null
 column observations.ordinal integer not null
@@ -127,6 +127,23 @@ constraint observations.observations_pkey PRIMARY KEY (network, tx_hash, ordinal
 CREATE INDEX observations_block_idx ON public.observations USING btree (network, block_number)
 CREATE UNIQUE INDEX observations_pkey ON public.observations USING btree (network, tx_hash, ordinal)
 CREATE INDEX observations_topic_idx ON public.observations USING btree (network, reference_topic)
+column orchestrator_keys.id text not null
+column orchestrator_keys.orchestrator_id text not null
+column orchestrator_keys.hash text not null
+column orchestrator_keys.hint text not null
+column orchestrator_keys.label text
+column orchestrator_keys.created_at timestamp with time zone not null
+column orchestrator_keys.revoked_at timestamp with time zone
+column orchestrator_keys.last_used_at timestamp with time zone
+constraint orchestrator_keys.orchestrator_keys_pkey PRIMARY KEY (id)
+CREATE UNIQUE INDEX orchestrator_keys_hash_key ON public.orchestrator_keys USING btree (hash)
+CREATE INDEX orchestrator_keys_orchestrator_idx ON public.orchestrator_keys USING btree (orchestrator_id)
+CREATE UNIQUE INDEX orchestrator_keys_pkey ON public.orchestrator_keys USING btree (id)
+column orchestrators.id text not null
+column orchestrators.name text not null
+column orchestrators.created_at timestamp with time zone not null
+constraint orchestrators.orchestrators_pkey PRIMARY KEY (id)
+CREATE UNIQUE INDEX orchestrators_pkey ON public.orchestrators USING btree (id)
 column payment_parties.platform_id text not null
 column payment_parties.wallet text not null
 column payment_parties.paid_at timestamp with time zone not null
@@ -221,13 +238,14 @@ CREATE UNIQUE INDEX requests_reference_key ON public.requests USING btree (netwo
 CREATE UNIQUE INDEX requests_request_id_key ON public.requests USING btree (request_id)
 CREATE INDEX requests_topic_idx ON public.requests USING btree (network, reference_topic)
 column webhook_endpoints.id text not null
-column webhook_endpoints.platform_id text not null
+column webhook_endpoints.owner_id text not null
 column webhook_endpoints.client_row text
 column webhook_endpoints.url text not null
 column webhook_endpoints.secret_sealed text not null
 column webhook_endpoints.is_active boolean not null
 column webhook_endpoints.created_at timestamp with time zone not null
+column webhook_endpoints.former_secrets jsonb
 constraint webhook_endpoints.webhook_endpoints_pkey PRIMARY KEY (id)
-CREATE UNIQUE INDEX webhook_endpoints_client_url_key ON public.webhook_endpoints USING btree (platform_id, client_row, url)
+CREATE UNIQUE INDEX webhook_endpoints_client_url_key ON public.webhook_endpoints USING btree (owner_id, client_row, url)
 CREATE UNIQUE INDEX webhook_endpoints_pkey ON public.webhook_endpoints USING btree (id)
-CREATE UNIQUE INDEX webhook_endpoints_platform_url_key ON public.webhook_endpoints USING btree (platform_id, url) WHERE (client_row IS NULL)
+CREATE UNIQUE INDEX webhook_endpoints_platform_url_key ON public.webhook_endpoints USING btree (owner_id, url) WHERE (client_row IS NULL)

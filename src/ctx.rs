@@ -38,6 +38,8 @@ pub struct Rules {
     pub url_policy: UrlPolicy,
     /// Prefix of the webhook headers, without the dash.
     pub header_prefix: String,
+    /// Whether the headers of Standard Webhooks are sent beside those of the contract.
+    pub standard_headers: bool,
     /// Days that events and finished deliveries are kept.
     pub retention_days: u32,
     /// `paymentProcessor` of crypto payments.

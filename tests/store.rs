@@ -286,10 +286,11 @@ async fn numbers(db: &Db, scope: &Scope, filter: PaymentFilter) -> Vec<u64> {
 fn endpoint(owner: &str, client: Option<&str>, number: u32) -> Endpoint {
     Endpoint {
         id: EndpointId(format!("endpoint-{number}")),
-        platform: platform(owner),
+        owner: (&platform(owner)).into(),
         client: client.map(|client| ClientRowId(client.to_owned())),
         url: format!("https://example.com/{number}"),
         secret_sealed: format!("sealed {number}"),
+        former_secrets: Vec::new(),
         is_active: true,
         created_at: at(0),
     }
@@ -301,7 +302,7 @@ async fn publish(db: &Db, event: u32, endpoints: &[&Endpoint]) -> EventId {
     let tx = db.begin("publish").await.unwrap();
     let event = NewEvent {
         id: id.clone(),
-        platform: endpoints[0].platform.clone(),
+        owner: endpoints[0].owner.clone(),
         client: None,
         kind: "payment.confirmed".into(),
         deduplication_key: format!("key {event}"),
@@ -316,7 +317,7 @@ async fn publish(db: &Db, event: u32, endpoints: &[&Endpoint]) -> EventId {
             id: DeliveryId(format!("delivery-{}-{}", event.id, endpoint.id)),
             event: id.clone(),
             endpoint: endpoint.id.clone(),
-            platform: endpoint.platform.clone(),
+            owner: endpoint.owner.clone(),
             is_test: false,
             now: at(0),
         })
@@ -1296,7 +1297,7 @@ async fn a_deleted_endpoint_keeps_its_log(db: &Db) {
 async fn an_event_is_told_once(db: &Db) {
     let event = NewEvent {
         id: EventId("event-1".into()),
-        platform: platform("a"),
+        owner: (&platform("a")).into(),
         client: Some(ClientRowId("client-1".into())),
         kind: "payment.confirmed".into(),
         deduplication_key: "payment.confirmed:sepolia:0x1:0".into(),
@@ -1481,7 +1482,7 @@ async fn keys_and_client_ids_are_found_by_their_credentials(db: &Db) {
 
 async fn idempotency_keys_are_taken_once(db: &Db) {
     let key = |owner: &str| IdempotencyKey {
-        platform: platform(owner),
+        owner: (&platform(owner)).into(),
         scope: "key-1 createRequest".into(),
         key: "once".into(),
     };

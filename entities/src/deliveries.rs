@@ -13,8 +13,8 @@ pub struct Model {
     pub event_id: String,
     /// Endpoint, which may be gone.
     pub endpoint_id: String,
-    /// Tenant.
-    pub platform_id: String,
+    /// Platform or orchestrator.
+    pub owner_id: String,
     /// State.
     pub state: String,
     /// Number of repetitions that were scheduled.

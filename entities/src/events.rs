@@ -9,8 +9,8 @@ pub struct Model {
     /// ULID.
     #[sea_orm(primary_key, auto_increment = false)]
     pub id: String,
-    /// Tenant.
-    pub platform_id: String,
+    /// Platform or orchestrator.
+    pub owner_id: String,
     /// Client ID that the object belongs to.
     pub client_row: Option<String>,
     /// Name on the wire.

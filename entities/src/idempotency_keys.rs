@@ -6,9 +6,9 @@ use sea_orm::entity::prelude::*;
 #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
 #[sea_orm(table_name = "idempotency_keys")]
 pub struct Model {
-    /// Tenant.
+    /// Platform or orchestrator.
     #[sea_orm(primary_key, auto_increment = false)]
-    pub platform_id: String,
+    pub owner_id: String,
     /// Credential and operation.
     #[sea_orm(primary_key, auto_increment = false)]
     pub scope: String,

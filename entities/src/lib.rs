@@ -12,6 +12,8 @@ pub mod delivery_attempts;
 pub mod events;
 pub mod idempotency_keys;
 pub mod observations;
+pub mod orchestrator_keys;
+pub mod orchestrators;
 pub mod payment_parties;
 pub mod payments;
 pub mod platforms;

@@ -9,14 +9,16 @@ pub struct Model {
     /// ULID.
     #[sea_orm(primary_key, auto_increment = false)]
     pub id: String,
-    /// Tenant.
-    pub platform_id: String,
+    /// Platform or orchestrator.
+    pub owner_id: String,
     /// Client ID that it belongs to, none for the whole platform.
     pub client_row: Option<String>,
     /// Where to.
     pub url: String,
     /// Sealed signing secret.
     pub secret_sealed: String,
+    /// Sealed secrets of before, each with the end of its overlap; none when there was no rotation.
+    pub former_secrets: Option<Json>,
     /// Whether events are sent to it.
     pub is_active: bool,
     /// Time of creation.

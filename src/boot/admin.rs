@@ -3,7 +3,7 @@
 use crate::{
     boot::{context, open_database},
     domain::{
-        ids::{ApiKeyId, PlatformId},
+        ids::{ApiKeyId, OrchestratorId, OrchestratorKeyId, PlatformId},
         network::Network,
         quota::Tier,
     },
@@ -40,6 +40,60 @@ pub enum AdminVerb {
         /// What to do.
         #[command(subcommand)]
         verb: RateTierVerb,
+    },
+    /// Partners that build on several platforms.
+    Orchestrator {
+        /// What to do.
+        #[command(subcommand)]
+        verb: OrchestratorVerb,
+    },
+    /// Keys of an orchestrator.
+    OrchestratorKey {
+        /// What to do.
+        #[command(subcommand)]
+        verb: OrchestratorKeyVerb,
+    },
+}
+
+/// Verbs of `prs admin orchestrator`.
+#[derive(Debug, Subcommand)]
+pub enum OrchestratorVerb {
+    /// Creates an orchestrator with a key; the key is shown this once.
+    Create {
+        /// Name for people.
+        #[arg(long)]
+        name: String,
+        /// How the result is printed.
+        #[command(flatten)]
+        output: Output,
+    },
+}
+
+/// Verbs of `prs admin orchestrator-key`.
+#[derive(Debug, Subcommand)]
+pub enum OrchestratorKeyVerb {
+    /// Makes a further key; it is shown this once.
+    Create {
+        /// Orchestrator.
+        #[arg(long)]
+        orchestrator: String,
+        /// Name for people.
+        #[arg(long)]
+        label: Option<String>,
+        /// How the result is printed.
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Revokes a key for good.
+    Revoke {
+        /// Id of the key, as `create` printed it.
+        id: String,
+        /// Orchestrator.
+        #[arg(long)]
+        orchestrator: String,
+        /// How the result is printed.
+        #[command(flatten)]
+        output: Output,
     },
 }
 
@@ -176,6 +230,39 @@ pub async fn run(settings: &Settings, verb: AdminVerb) -> anyhow::Result<()> {
                 &output,
                 &json!({ "platform": platform.as_str(), "clientId": client_id, "tier": tier.name() }),
             );
+        }
+        AdminVerb::Orchestrator {
+            verb: OrchestratorVerb::Create { name, output },
+        } => {
+            let new = flows::orchestrators::create::run(&ctx, &name).await?;
+            let shown = json!({
+                "id": new.id.as_str(), "name": name, "keyId": new.key_id.as_str(), "orchestratorKey": new.key.reveal(),
+            });
+            print(&output, &shown);
+        }
+        AdminVerb::OrchestratorKey {
+            verb:
+                OrchestratorKeyVerb::Create {
+                    orchestrator,
+                    label,
+                    output,
+                },
+        } => {
+            let orchestrator = OrchestratorId(orchestrator);
+            let (id, key) = flows::orchestrators::keys::create(&ctx, &orchestrator, label.as_deref()).await?;
+            print(&output, &json!({ "id": id.as_str(), "orchestratorKey": key.reveal() }));
+        }
+        AdminVerb::OrchestratorKey {
+            verb:
+                OrchestratorKeyVerb::Revoke {
+                    id,
+                    orchestrator,
+                    output,
+                },
+        } => {
+            let key = OrchestratorKeyId(id.clone());
+            flows::orchestrators::keys::revoke(&ctx, &OrchestratorId(orchestrator), &key).await?;
+            print(&output, &json!({ "id": id, "revoked": true }));
         }
     }
     Ok(())

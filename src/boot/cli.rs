@@ -49,7 +49,7 @@ enum Command {
         #[command(subcommand)]
         what: Export,
     },
-    /// Provisions tenants and keys.
+    /// Provisions tenants, orchestrators and keys.
     Admin {
         #[command(subcommand)]
         verb: admin::AdminVerb,

@@ -6,7 +6,7 @@ use crate::{
         caller::{Caller, Credential},
         ids::{ApiKeyId, PlatformId},
     },
-    flows::{self, client_ids::create::NewClientId, idempotency::Answer},
+    flows::{self, client_ids::create::NewClientId, idempotency::Answer, orchestrators::create::NewOrchestrator},
     settings::{ChainSettings, Settings},
 };
 use anyhow::{Context, bail};
@@ -100,9 +100,8 @@ async fn serve_on(arguments: &DevArguments, chain: &Devnet, folder: &std::path::
         "clientId": seeded.client_id,
         "clientOrigin": CLIENT_ORIGIN,
         "backendClientId": seeded.backend_client_id,
-        // Orchestrators are provisioned with their webhooks; until then there is none to seed.
-        "orchestratorId": null,
-        "orchestratorKey": null,
+        "orchestratorId": seeded.orchestrator.id.as_str(),
+        "orchestratorKey": seeded.orchestrator.key.reveal(),
         "chain": chain.summary("sepolia"),
     });
     let is_json = arguments.json;
@@ -188,9 +187,10 @@ struct Seeded {
     api_key: String,
     client_id: String,
     backend_client_id: String,
+    orchestrator: NewOrchestrator,
 }
 
-/// Makes a tenant with an API key, a client ID for a page and one for a backend.
+/// Makes a tenant with an API key, a client ID for a page and one for a backend, and an orchestrator.
 async fn seed(ctx: &crate::ctx::Ctx) -> anyhow::Result<Seeded> {
     let platform = flows::platforms::create::run(ctx, PLATFORM_NAME).await?;
     let (_, key) = flows::platforms::api_keys::create(ctx, &platform, Some("prs dev")).await?;
@@ -220,5 +220,6 @@ async fn seed(ctx: &crate::ctx::Ctx) -> anyhow::Result<Seeded> {
         api_key: key.reveal().to_owned(),
         client_id,
         backend_client_id,
+        orchestrator: flows::orchestrators::create::run(ctx, PLATFORM_NAME).await?,
     })
 }

@@ -3,13 +3,14 @@
 use crate::{
     ctx::Ctx,
     domain::{
-        caller::Caller,
+        caller::{Caller, OrchestratorCaller},
         client_id::{CallOrigin, ClientId},
         quota::Tier,
     },
     flows::{
         FlowResult,
         auth::identify::{self, KnownKey},
+        orchestrators,
     },
     http::{
         caller::{self, Identify},
@@ -31,6 +32,7 @@ const REMEMBERED_MAX: u64 = 10_000;
 pub struct Identity {
     ctx: Ctx,
     keys: Cache<String, KnownKey>,
+    orchestrators: Cache<String, OrchestratorCaller>,
     clients: Cache<String, Arc<ClientId>>,
     origins: Cache<(), Arc<HashSet<String>>>,
     tiers: Cache<String, Tier>,
@@ -39,10 +41,16 @@ pub struct Identity {
 impl Identity {
     /// Starts with an empty memory.
     pub fn new(ctx: Ctx) -> Self {
-        let believed = |capacity| Cache::builder().max_capacity(capacity).time_to_live(BELIEVED).build();
         Self {
             ctx,
-            keys: believed(REMEMBERED_MAX),
+            keys: Cache::builder()
+                .max_capacity(REMEMBERED_MAX)
+                .time_to_live(BELIEVED)
+                .build(),
+            orchestrators: Cache::builder()
+                .max_capacity(REMEMBERED_MAX)
+                .time_to_live(BELIEVED)
+                .build(),
             clients: Cache::builder()
                 .max_capacity(REMEMBERED_MAX)
                 .time_to_live(BELIEVED)
@@ -92,6 +100,16 @@ impl Identify for Identity {
         let tier = identify::tier(&self.ctx, caller).await?;
         self.tiers.insert(row.to_owned(), tier).await;
         Ok(tier)
+    }
+
+    async fn orchestrator_key(&self, key: &str) -> FlowResult<OrchestratorCaller> {
+        let hash = identify::hash(key);
+        if let Some(known) = self.orchestrators.get(&hash).await {
+            return Ok(known);
+        }
+        let known = orchestrators::identify::run(&self.ctx, key).await?;
+        self.orchestrators.insert(hash, known.clone()).await;
+        Ok(known)
     }
 }
 

@@ -76,6 +76,7 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
     let rules = Rules {
         url_policy,
         header_prefix: settings.webhooks.header_prefix.clone(),
+        standard_headers: settings.webhooks.standard_headers,
         retention_days: settings.webhooks.retention_days,
         processor_crypto: settings.brand.processor_crypto.clone(),
         processor_fiat: settings.brand.processor_fiat.clone(),

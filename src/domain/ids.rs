@@ -52,10 +52,24 @@ ulid_ids! {
     AccountId;
     /// A partner that builds on several platforms.
     OrchestratorId;
+    /// A platform or an orchestrator: to whom an endpoint, an event and its deliveries belong.
+    OwnerId;
     /// Row of an orchestrator key.
     OrchestratorKeyId;
     /// Row of a payee destination.
     DestinationId;
+}
+
+impl From<&PlatformId> for OwnerId {
+    fn from(platform: &PlatformId) -> Self {
+        Self(platform.0.clone())
+    }
+}
+
+impl From<&OrchestratorId> for OwnerId {
+    fn from(orchestrator: &OrchestratorId) -> Self {
+        Self(orchestrator.0.clone())
+    }
 }
 
 /// Public identifier of a payment request: `01` and 64 lowercase hexadecimal digits.

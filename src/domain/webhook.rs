@@ -1,6 +1,7 @@
 //! Webhook deliveries: schedule, signature, states and which URLs may be registered.
 
-use super::ids::{DeliveryId, EndpointId, EventId};
+use super::ids::{DeliveryId, EndpointId, EventId, Secret};
+use base64::{Engine, engine::general_purpose::STANDARD};
 use chrono::{DateTime, TimeDelta, Utc};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
@@ -19,6 +20,15 @@ pub const RESPONSE_BYTES_MAX: usize = 16 * 1024;
 ///
 /// Source: reliability rules A.5.
 pub const LEASE_MS: i64 = 15_000;
+
+/// Longest time for which a replaced secret stays good.
+pub const OVERLAP_S_MAX: u32 = 7 * 24 * 60 * 60;
+
+/// Time for which a replaced secret stays good when nobody says.
+pub const OVERLAP_S_DEFAULT: u32 = 24 * 60 * 60;
+
+/// Secrets of one endpoint that may be good at the same time.
+pub const SECRETS_MAX: usize = 4;
 
 /// Longest URL of an endpoint. Source: decisions D20.
 pub const URL_LENGTH_MAX: usize = 2_048;
@@ -55,6 +65,45 @@ impl DeliveryState {
     }
 }
 
+/// A secret that was replaced and is still good for a while.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FormerSecret {
+    /// The sealed secret.
+    pub sealed: String,
+    /// First moment at which it is not good any more.
+    pub until: DateTime<Utc>,
+}
+
+/// The former secrets of an endpoint after a rotation at `now`, the oldest first: `replaced` stays good until `until`,
+/// and none outlives it.
+///
+/// Errors: too many secrets would be good at the same time.
+pub fn retire(
+    former: &[FormerSecret],
+    replaced: String,
+    now: DateTime<Utc>,
+    until: DateTime<Utc>,
+) -> Result<Vec<FormerSecret>, TooManySecrets> {
+    let mut kept: Vec<FormerSecret> = former.to_vec();
+    kept.push(FormerSecret {
+        sealed: replaced,
+        until,
+    });
+    for secret in &mut kept {
+        secret.until = secret.until.min(until);
+    }
+    kept.retain(|secret| secret.until > now);
+    if kept.len() < SECRETS_MAX {
+        Ok(kept)
+    } else {
+        Err(TooManySecrets)
+    }
+}
+
+/// An endpoint has as many good secrets as it may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooManySecrets;
+
 /// A delivery that a worker has claimed, with everything that sending needs.
 #[derive(Debug, Clone)]
 pub struct ClaimedDelivery {
@@ -68,6 +117,8 @@ pub struct ClaimedDelivery {
     pub url: String,
     /// Sealed secret of the endpoint.
     pub secret_sealed: String,
+    /// Secrets of before that may still be in use, the oldest first.
+    pub former_secrets: Vec<FormerSecret>,
     /// The bytes that are signed and sent.
     pub body: String,
     /// Number of failed tries before this one, 0 to 3.
@@ -133,6 +184,69 @@ pub fn after_try(retry_count: u32, outcome: &TryOutcome) -> AfterTry {
 /// Source: seed §6.1 (3); decisions D22.
 pub fn sign(secret: &str, body: &[u8]) -> String {
     hex::encode(mac(secret, &[body]))
+}
+
+/// Signs the way of Standard Webhooks: `v1,` and the base-64 HMAC-SHA-256 of id, time and body, under the same key as
+/// [`sign`].
+///
+/// Source: decisions D30; Standard Webhooks 1.0.0.
+pub fn sign_standard(secret: &str, id: &str, timestamp_s: i64, body: &[u8]) -> String {
+    let time = timestamp_s.to_string();
+    let mac = mac(secret, &[id.as_bytes(), b".", time.as_bytes(), b".", body]);
+    format!("v1,{}", STANDARD.encode(mac))
+}
+
+/// The form of a secret that verifiers of Standard Webhooks read. Source: decisions D30.
+pub fn standard_form(secret: &Secret) -> Secret {
+    Secret::new(format!("whsec_{}", STANDARD.encode(secret.reveal())))
+}
+
+/// What a try is signed with.
+#[derive(Debug, Clone)]
+pub struct Signing<'a> {
+    /// Prefix of the header names of the contract, without the dash.
+    pub prefix: &'a str,
+    /// Whether the headers of Standard Webhooks are sent too.
+    pub is_standard: bool,
+    /// Secrets that are good now, the oldest first.
+    pub secrets: &'a [Secret],
+    /// Id of the delivery.
+    pub id: &'a str,
+    /// Now.
+    pub now: DateTime<Utc>,
+    /// The bytes that are signed.
+    pub body: &'a [u8],
+}
+
+impl Signing<'_> {
+    /// The headers that prove where a delivery comes from.
+    ///
+    /// During a rotation the contract's header, which receivers compare with a single value, stays with the oldest
+    /// secret: nobody has to do anything before its overlap ends. The newer ones sign a header of their own, the newest
+    /// first. Source: seed §6.1 (3); decisions D22, D30.
+    pub fn headers(&self) -> Vec<(String, String)> {
+        let mut signatures = self.secrets.iter().map(|secret| sign(secret.reveal(), self.body));
+        let mut headers: Vec<(String, String)> = signatures
+            .next()
+            .map(|oldest| (format!("{}-signature", self.prefix), oldest))
+            .into_iter()
+            .collect();
+        let newer: Vec<String> = signatures.rev().collect();
+        if !newer.is_empty() {
+            headers.push((format!("{}-signature-next", self.prefix), newer.join(" ")));
+        }
+        if self.is_standard {
+            let time = self.now.timestamp();
+            let signatures = self.secrets.iter().rev();
+            let signatures: Vec<String> = signatures
+                .map(|secret| sign_standard(secret.reveal(), self.id, time, self.body))
+                .collect();
+            headers.push(("webhook-id".to_owned(), self.id.to_owned()));
+            headers.push(("webhook-timestamp".to_owned(), time.to_string()));
+            headers.push(("webhook-signature".to_owned(), signatures.join(" ")));
+        }
+        headers
+    }
 }
 
 fn mac(secret: &str, parts: &[&[u8]]) -> Vec<u8> {
@@ -267,6 +381,75 @@ mod tests {
             sign(secret, br#"{"event":"payment.confirmed"}"#),
             "ef63a8d5eb6a8f60c11aae934731a9c13a5663c5a7f513ee82cc2832f692b440"
         );
+    }
+
+    #[test]
+    fn the_standard_signature_is_keyed_with_the_same_bytes() {
+        // Made with the published Python library.
+        let secret = "f3c189a4b5e6d7f8a9b0c1d2e3f4a5b6c7d8e9f0a1b2c3d4e5f6a7b8c9d0e1f2";
+        assert_eq!(
+            standard_form(&Secret::new(secret)).reveal(),
+            "whsec_ZjNjMTg5YTRiNWU2ZDdmOGE5YjBjMWQyZTNmNGE1YjZjN2Q4ZTlmMGExYjJjM2Q0ZTVmNmE3YjhjOWQwZTFmMg=="
+        );
+        assert_eq!(
+            sign_standard(
+                secret,
+                "01JZX4T9QK3M7N8P2R5S6V0WYB",
+                1_769_860_800,
+                br#"{"event":"payment.confirmed"}"#
+            ),
+            "v1,ziL2BDFUfiCwsnRPsKiSK5mq9/zLRsr0zFQErdjeL4g="
+        );
+    }
+
+    #[test]
+    fn the_oldest_secret_signs_the_header_of_the_contract() {
+        let secrets = ["old", "new", "newest"].map(Secret::new);
+        let signing = |secrets: &[Secret]| {
+            let headers = Signing {
+                prefix: "x-service",
+                is_standard: true,
+                secrets,
+                id: "01JZX4T9QK3M7N8P2R5S6V0WYB",
+                now: DateTime::UNIX_EPOCH,
+                body: b"{}",
+            };
+            headers
+                .headers()
+                .into_iter()
+                .collect::<std::collections::BTreeMap<_, _>>()
+        };
+        let one = signing(&secrets[..1]);
+        assert_eq!(one["x-service-signature"], sign("old", b"{}"));
+        assert!(!one.contains_key("x-service-signature-next"));
+        assert_eq!(one["webhook-signature"].matches("v1,").count(), 1);
+        let three = signing(&secrets);
+        assert_eq!(three["x-service-signature"], sign("old", b"{}"));
+        assert_eq!(
+            three["x-service-signature-next"],
+            format!("{} {}", sign("newest", b"{}"), sign("new", b"{}"))
+        );
+        assert_eq!(three["webhook-signature"].split(' ').count(), 3);
+    }
+
+    #[test]
+    fn a_rotation_keeps_what_is_still_good_and_no_longer_than_asked() {
+        let at = |seconds| DateTime::UNIX_EPOCH + TimeDelta::seconds(seconds);
+        let former = |sealed: &str, until| FormerSecret {
+            sealed: sealed.to_owned(),
+            until: at(until),
+        };
+        let first = retire(&[], "a".to_owned(), at(0), at(100)).unwrap();
+        assert_eq!(first, [former("a", 100)]);
+        let second = retire(&first, "b".to_owned(), at(10), at(50)).unwrap();
+        assert_eq!(second, [former("a", 50), former("b", 50)]);
+        assert_eq!(retire(&second, "c".to_owned(), at(20), at(20)).unwrap(), []);
+        assert_eq!(
+            retire(&second, "c".to_owned(), at(60), at(90)).unwrap(),
+            [former("c", 90)]
+        );
+        let third = retire(&second, "c".to_owned(), at(20), at(90)).unwrap();
+        assert_eq!(retire(&third, "d".to_owned(), at(20), at(90)), Err(TooManySecrets));
     }
 
     #[test]

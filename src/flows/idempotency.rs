@@ -2,9 +2,9 @@
 
 use crate::{
     ctx::Ctx,
-    domain::{caller::Caller, refusal::Refusal},
+    domain::refusal::Refusal,
     flows::{FlowError, FlowResult},
-    store::{self, StoreError, Tx, idempotency::IdempotencyKey},
+    store::{self, Holder, StoreError, Tx, idempotency::IdempotencyKey},
 };
 use chrono::TimeDelta;
 
@@ -34,14 +34,12 @@ pub enum Answer<T> {
 /// Looks for the stored answer. Errors: the key was used with another body (409).
 ///
 /// Source: decisions D18.
-pub async fn find(ctx: &Ctx, caller: &Caller, once: &Once) -> FlowResult<Option<String>> {
-    let Some(used) = store::idempotency::find(ctx.db.reader(), &key(caller, once)).await? else {
+pub async fn find(ctx: &Ctx, caller: impl Into<Holder>, once: &Once) -> FlowResult<Option<String>> {
+    let Some(used) = store::idempotency::find(ctx.db.reader(), &key(&caller.into(), once)).await? else {
         return Ok(None);
     };
     if ctx.clock.now() - used.created_at > KEPT {
-        let tx = ctx.db.begin("forget_idempotency_keys").await?;
-        store::idempotency::purge_older_than(&tx, ctx.clock.now() - KEPT).await?;
-        tx.commit().await?;
+        sweep(ctx).await?;
         return Ok(None);
     }
     match used.answer {
@@ -53,10 +51,26 @@ pub async fn find(ctx: &Ctx, caller: &Caller, once: &Once) -> FlowResult<Option<
     }
 }
 
+/// Forgets every answer that was kept long enough.
+pub async fn sweep(ctx: &Ctx) -> FlowResult<()> {
+    let tx = ctx.db.begin("forget_idempotency_keys").await?;
+    store::idempotency::purge_older_than(&tx, ctx.clock.now() - KEPT).await?;
+    tx.commit().await?;
+    Ok(())
+}
+
 /// Stores the answer with its effect. Errors: another call with the key is committing at this moment (409).
-pub async fn keep(ctx: &Ctx, tx: &Tx, caller: &Caller, once: &Once, response: String) -> FlowResult<()> {
+pub async fn keep(ctx: &Ctx, tx: &Tx, caller: impl Into<Holder>, once: &Once, response: String) -> FlowResult<()> {
     let answer = store::idempotency::StoredAnswer { status: 201, response };
-    match store::idempotency::insert(tx, &key(caller, once), &once.body_hash, &answer, ctx.clock.now()).await {
+    match store::idempotency::insert(
+        tx,
+        &key(&caller.into(), once),
+        &once.body_hash,
+        &answer,
+        ctx.clock.now(),
+    )
+    .await
+    {
         Err(StoreError::Conflict(_)) => Err(in_flight()),
         other => Ok(other?),
     }
@@ -69,10 +83,10 @@ fn in_flight() -> FlowError {
 }
 
 /// Keys of different client IDs and operations do not meet.
-fn key(caller: &Caller, once: &Once) -> IdempotencyKey {
-    let client = caller.client().map_or("platform", |client| client.as_str());
+fn key(caller: &Holder, once: &Once) -> IdempotencyKey {
+    let client = caller.client.as_ref().map_or("platform", |client| client.as_str());
     IdempotencyKey {
-        platform: caller.platform.clone(),
+        owner: caller.owner.clone(),
         scope: format!("{}:{client}", once.operation),
         key: once.key.clone(),
     }

@@ -5,6 +5,7 @@ pub mod client_ids;
 pub mod currencies;
 pub mod events;
 pub mod idempotency;
+pub mod orchestrators;
 pub mod payments;
 pub mod platforms;
 pub mod requests;
@@ -14,7 +15,7 @@ use crate::{
     ctx::Ctx,
     domain::{
         event::{Audience, Event},
-        ids::{DeliveryId, EventId},
+        ids::{DeliveryId, EventId, OwnerId},
         refusal::Refusal,
     },
     payloads,
@@ -75,11 +76,10 @@ impl From<ChainError> for FlowError {
 /// The body is rendered here, once; what is signed and sent later are these bytes. An event that was already told is
 /// left alone. Source: reliability rules §0.1, A.5; decisions D21.
 pub async fn publish(ctx: &Ctx, tx: &Tx, event: &Event) -> Result<(), StoreError> {
-    let (platform, client) = match event.audience() {
-        Audience::Platform { platform, client } => (platform, client),
-        Audience::PlatformOnly { platform } => (platform, None),
-        // Orchestrators have no endpoints here, so there is nobody to tell.
-        Audience::Orchestrator { .. } => return Ok(()),
+    let (owner, client) = match event.audience() {
+        Audience::Platform { platform, client } => (OwnerId::from(&platform), client),
+        Audience::PlatformOnly { platform } => (OwnerId::from(&platform), None),
+        Audience::Orchestrator { orchestrator } => (OwnerId(orchestrator), None),
     };
     let now = ctx.clock.now();
     let id = EventId(ctx.ids.ulid());
@@ -87,7 +87,7 @@ pub async fn publish(ctx: &Ctx, tx: &Tx, event: &Event) -> Result<(), StoreError
         tx,
         &store::outbox::NewEvent {
             id: id.clone(),
-            platform: platform.clone(),
+            owner: owner.clone(),
             client: client.clone(),
             kind: event.kind().to_owned(),
             deduplication_key: event.deduplication_key(),
@@ -100,14 +100,14 @@ pub async fn publish(ctx: &Ctx, tx: &Tx, event: &Event) -> Result<(), StoreError
     if !is_new {
         return Ok(());
     }
-    let endpoints = store::endpoints::active_for(tx, &platform, client.as_ref()).await?;
+    let endpoints = store::endpoints::active_for(tx, owner.clone(), client.as_ref()).await?;
     let deliveries: Vec<_> = endpoints
         .into_iter()
         .map(|endpoint| store::outbox::NewDelivery {
             id: DeliveryId(ctx.ids.ulid()),
             event: id.clone(),
             endpoint,
-            platform: platform.clone(),
+            owner: owner.clone(),
             is_test: false,
             now,
         })

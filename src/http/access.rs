@@ -52,9 +52,18 @@ access! {
         listDeliveries getDelivery retryDelivery
     }
 
-    /// Pages and backends with a client ID.
-    ClientOnly [ClientId] {
-        createWebhook listWebhooks toggleWebhook deleteWebhook testWebhooks
+    /// Pages and backends with a client ID. No operation is theirs alone.
+    ClientOnly [ClientId] {}
+
+    /// The platform's servers, its people, and a client ID for what is its own.
+    KeyClientOrSession [ApiKey, ClientId, SessionBearer, Session] {
+        createWebhook listWebhooks toggleWebhook deleteWebhook testWebhooks rotateWebhookSecret
+    }
+
+    /// Partners that build on several platforms.
+    OrchestratorOnly [OrchestratorKey] {
+        createOrchestratorWebhook listOrchestratorWebhooks deactivateOrchestratorWebhook
+        reactivateOrchestratorWebhook testOrchestratorWebhooks rotateOrchestratorWebhookSecret
     }
 
     /// People who signed in.

@@ -5,6 +5,7 @@
 //! Source: contract operations §1.4; decisions D27.
 
 use super::{
+    access::OrchestratorOnly,
     error::Problem,
     rate_limits::{Meter, Purpose},
 };
@@ -85,6 +86,15 @@ pub enum Scheme {
 }
 
 impl Scheme {
+    /// Every scheme, in the order of precedence.
+    pub const ALL: [Self; 5] = [
+        Self::OrchestratorKey,
+        Self::ApiKey,
+        Self::ClientId,
+        Self::SessionBearer,
+        Self::Session,
+    ];
+
     /// Name in the documents.
     pub const fn id(self) -> &'static str {
         match self {
@@ -223,29 +233,10 @@ impl<'a, P: Policy> ApiExtractor<'a> for Auth<P> {
         _body: &mut RequestBody,
         _options: ExtractParamOptions<()>,
     ) -> poem::Result<Self> {
-        let Some(identify) = request.data::<Arc<dyn Identify>>() else {
-            tracing::error!("the routes carry nobody who can identify callers");
-            return Err(Problem::internal().into());
-        };
-        let shown = P::ANY_OF
-            .iter()
-            .find_map(|scheme| scheme.read(request).map(|credential| (*scheme, credential)));
-        let Some((scheme, credential)) = shown else {
-            return Err(missing(P::ANY_OF).into());
-        };
-        let meter = request.data::<Arc<Meter>>();
-        if credential.len() > CREDENTIAL_LENGTH_MAX {
-            return Err(refused(unauthorized().into(), meter).into());
-        }
-        let caller = match scheme {
-            Scheme::OrchestratorKey => Err(unauthorized().into()),
-            Scheme::ApiKey => identify.api_key(&credential).await,
-            Scheme::ClientId => identify.client_id(&credential, call_origin(request)).await,
-            Scheme::SessionBearer | Scheme::Session => identify.session(&credential).await,
-        };
-        let caller = caller.map_err(|error| refused(error, meter))?;
-        if let Some(meter) = meter {
-            let tier = identify.tier(&caller).await.map_err(Problem::from)?;
+        let shown = Shown::by::<P>(request).await?;
+        let caller = shown.judge(shown.caller().await)?;
+        if let Some(meter) = shown.meter {
+            let tier = shown.identify.tier(&caller).await.map_err(Problem::from)?;
             let purpose = if P::IS_MANAGEMENT {
                 Purpose::Management(tier)
             } else {
@@ -257,15 +248,125 @@ impl<'a, P: Policy> ApiExtractor<'a> for Auth<P> {
     }
 }
 
-/// The failure of a credential. Guessing is counted: whoever shows too many unknown ones gets 429 instead of 401.
-fn refused(error: FlowError, meter: Option<&Arc<Meter>>) -> Problem {
-    let is_unknown = matches!(&error, FlowError::Refused(refusal) if refusal.kind == RefusalKind::Unauthenticated);
-    match meter
-        .filter(|_| is_unknown)
-        .map(|meter| meter.admit(Purpose::Unknown, ""))
-    {
-        Some(Err(problem)) => problem,
-        _ => error.into(),
+/// The orchestrator that calls. Make it the first argument, so that strangers learn nothing else.
+#[derive(Debug)]
+pub struct OrchestratorAuth(pub OrchestratorCaller);
+
+impl Deref for OrchestratorAuth {
+    type Target = OrchestratorCaller;
+
+    fn deref(&self) -> &OrchestratorCaller {
+        &self.0
+    }
+}
+
+impl<'a> ApiExtractor<'a> for OrchestratorAuth {
+    const TYPES: &'static [ApiExtractorType] = &[ApiExtractorType::SecurityScheme];
+    type ParamType = ();
+    type ParamRawType = ();
+
+    fn register(registry: &mut Registry) {
+        Auth::<OrchestratorOnly>::register(registry);
+    }
+
+    fn security_schemes() -> Vec<&'static str> {
+        Auth::<OrchestratorOnly>::security_schemes()
+    }
+
+    async fn from_request(
+        request: &'a Request,
+        _body: &mut RequestBody,
+        _options: ExtractParamOptions<()>,
+    ) -> poem::Result<Self> {
+        let shown = Shown::by::<OrchestratorOnly>(request).await?;
+        let caller = shown.judge(shown.identify.orchestrator_key(&shown.credential).await)?;
+        if let Some(meter) = shown.meter {
+            meter.admit(Purpose::Work(Tier::default()), caller.key.as_str())?;
+        }
+        Ok(Self(caller))
+    }
+}
+
+/// The credential that decides, who can look it up, and who counts.
+struct Shown<'a> {
+    request: &'a Request,
+    identify: &'a Arc<dyn Identify>,
+    meter: Option<&'a Arc<Meter>>,
+    scheme: Scheme,
+    credential: String,
+}
+
+impl<'a> Shown<'a> {
+    /// The first accepted credential. Errors: none, or only one that opens other operations.
+    async fn by<P: Policy>(request: &'a Request) -> Result<Self, Problem> {
+        if let Some(shown) = Self::first(request, P::ANY_OF)? {
+            return Ok(shown);
+        }
+        let others: Vec<Scheme> = Scheme::ALL
+            .into_iter()
+            .filter(|scheme| !P::ANY_OF.contains(scheme))
+            .collect();
+        let Some(other) = Self::first(request, &others)? else {
+            return Err(missing(P::ANY_OF));
+        };
+        // A stranger learns only that nobody knows the credential.
+        match other.scheme {
+            Scheme::OrchestratorKey => other
+                .judge(other.identify.orchestrator_key(&other.credential).await)
+                .map(drop)?,
+            _ => other.judge(other.caller().await).map(drop)?,
+        }
+        Err(misplaced(P::ANY_OF))
+    }
+
+    fn first(request: &'a Request, accepted: &[Scheme]) -> Result<Option<Self>, Problem> {
+        let Some(identify) = request.data::<Arc<dyn Identify>>() else {
+            tracing::error!("the routes carry nobody who can identify callers");
+            return Err(Problem::internal());
+        };
+        let mut accepted = accepted.iter();
+        let shown = accepted.find_map(|scheme| {
+            let credential = scheme.read(request)?;
+            Some(Self {
+                request,
+                identify,
+                meter: request.data::<Arc<Meter>>(),
+                scheme: *scheme,
+                credential,
+            })
+        });
+        if let Some(shown) = &shown
+            && shown.credential.len() > CREDENTIAL_LENGTH_MAX
+        {
+            shown.judge(Err::<(), _>(unauthorized().into()))?;
+        }
+        Ok(shown)
+    }
+
+    async fn caller(&self) -> FlowResult<Caller> {
+        match self.scheme {
+            Scheme::OrchestratorKey => Err(unauthorized().into()),
+            Scheme::ApiKey => self.identify.api_key(&self.credential).await,
+            Scheme::ClientId => {
+                self.identify
+                    .client_id(&self.credential, call_origin(self.request))
+                    .await
+            }
+            Scheme::SessionBearer | Scheme::Session => self.identify.session(&self.credential).await,
+        }
+    }
+
+    /// What a lookup found. Guessing is counted: whoever shows too many unknown credentials gets 429 instead of 401.
+    fn judge<T>(&self, found: FlowResult<T>) -> Result<T, Problem> {
+        found.map_err(|error| {
+            let is_unknown =
+                matches!(&error, FlowError::Refused(refusal) if refusal.kind == RefusalKind::Unauthenticated);
+            let counted = self.meter.filter(|_| is_unknown);
+            match counted.map(|meter| meter.admit(Purpose::Unknown, "")) {
+                Some(Err(problem)) => problem,
+                _ => error.into(),
+            }
+        })
     }
 }
 
@@ -284,9 +385,17 @@ pub fn unauthorized() -> Refusal {
 }
 
 fn missing(accepted: &[Scheme]) -> Problem {
+    Problem::new(StatusCode::UNAUTHORIZED, "Unauthorized").with_hint(needs(accepted))
+}
+
+/// The refusal of a good credential that opens other operations. Source: contract operations §1.4.
+fn misplaced(accepted: &[Scheme]) -> Problem {
+    Problem::new(StatusCode::FORBIDDEN, "This credential does not open this operation").with_hint(needs(accepted))
+}
+
+fn needs(accepted: &[Scheme]) -> String {
     let carriers: Vec<&str> = accepted.iter().map(|scheme| scheme.carrier()).collect();
-    Problem::new(StatusCode::UNAUTHORIZED, "Unauthorized")
-        .with_hint(format!("This operation needs {}", carriers.join(" or ")))
+    format!("This operation needs {}", carriers.join(" or "))
 }
 
 #[cfg(test)]
@@ -347,7 +456,8 @@ mod tests {
         let both = [("x-client-id", "cli_1"), ("x-api-key", "k1")];
         assert_eq!(who::<KeyOrClient>(&both).await.unwrap(), "key k1");
         assert_eq!(who::<ClientOnly>(&both).await.unwrap(), "client cli_1 None false");
-        assert_eq!(who::<KeyOnly>(&[("x-client-id", "cli_1")]).await, Err(401));
+        assert_eq!(who::<KeyOnly>(&[("x-client-id", "cli_1")]).await, Err(403));
+        assert_eq!(who::<KeyOnly>(&[("x-orchestrator-key", "orc_1")]).await, Err(401));
         assert_eq!(who::<KeyOrClient>(&[]).await, Err(401));
         assert_eq!(who::<KeyOrClient>(&[("x-api-key", " ")]).await, Err(401));
         let long = "k".repeat(CREDENTIAL_LENGTH_MAX + 1);

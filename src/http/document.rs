@@ -146,6 +146,20 @@ pub const PLATFORM: About = About {
             to: "getPaymentCalldata",
             parameters: &[("requestId", "$response.body#/requestId")],
         },
+        Link {
+            from: "createOrchestratorWebhook",
+            status: "201",
+            name: "deactivate",
+            to: "deactivateOrchestratorWebhook",
+            parameters: &[("id", "$response.body#/webhook/id")],
+        },
+        Link {
+            from: "createOrchestratorWebhook",
+            status: "201",
+            name: "rotate",
+            to: "rotateOrchestratorWebhookSecret",
+            parameters: &[("id", "$response.body#/webhook/id")],
+        },
     ],
 };
 
@@ -168,6 +182,13 @@ pub const AUTH: About = About {
             status: "201",
             name: "delete",
             to: "deleteWebhook",
+            parameters: &[("webhookId", "$response.body#/id")],
+        },
+        Link {
+            from: "createWebhook",
+            status: "201",
+            name: "rotate",
+            to: "rotateWebhookSecret",
             parameters: &[("webhookId", "$response.body#/id")],
         },
     ],

@@ -26,6 +26,19 @@ pub fn once<T: ToJSON>(key: Option<IdempotencyKey>, operation: &'static str, bod
     })
 }
 
+/// [`once`] of an operation on one object: the same key for another object is another call.
+pub fn once_for<T: ToJSON>(
+    key: Option<IdempotencyKey>,
+    operation: &'static str,
+    object: &str,
+    body: &T,
+) -> Option<Once> {
+    once(key, operation, body).map(|once| Once {
+        body_hash: hex::encode(Sha256::digest(format!("{object} {}", once.body_hash))),
+        ..once
+    })
+}
+
 /// Reads a stored answer back. Errors: a stored answer that is none, which only the operator can mend.
 pub fn replayed<T: ParseFromJSON>(stored: &str) -> FlowResult<T> {
     T::parse_from_json_string(stored)

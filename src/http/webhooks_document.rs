@@ -19,17 +19,29 @@ use utoipa::openapi::{
 const TAG: &str = "Webhooks";
 
 /// Headers of a delivery: name, description, whether it is always there, schema.
-fn headers() -> [(&'static str, &'static str, Required, Value); 5] {
+fn headers() -> [(&'static str, &'static str, Required, Value); 9] {
     let text = |pattern: &str, length_max: u64, example: &str| json!({ "type": "string", "pattern": pattern, "maxLength": length_max, "examples": [example] });
     [
         (
             "x-service-signature",
-            "Lower-case hexadecimal HMAC-SHA-256 of the raw body, keyed with the secret as it was shown.",
+            "Lower-case hexadecimal HMAC-SHA-256 of the raw body, keyed with the secret as it was shown; during a rotation \
+             with the old one.",
             Required::True,
             text(
                 "^[0-9a-f]{64}$",
                 64,
                 "ef63a8d5eb6a8f60c11aae934731a9c13a5663c5a7f513ee82cc2832f692b440",
+            ),
+        ),
+        (
+            "x-service-signature-next",
+            "Only during a rotation: the same, keyed with the new secret; after several rotations one for each newer \
+             secret, separated by spaces, the newest first.",
+            Required::False,
+            text(
+                "^[0-9a-f]{64}( [0-9a-f]{64}){0,2}$",
+                194,
+                "4bfde9ae4a44b7d618d7bda85c343f8b5bb99a5eedf62aeeb3802312c50b514d",
             ),
         ),
         (
@@ -55,6 +67,30 @@ fn headers() -> [(&'static str, &'static str, Required, Value); 5] {
             "Only when the delivery was asked for again, then `true`.",
             Required::False,
             json!({ "type": "string", "enum": ["true"], "examples": ["true"] }),
+        ),
+        (
+            "webhook-id",
+            "Standard Webhooks: the id of the delivery once more. The three headers of that name are sent unless \
+             `webhooks.standard_headers` is off.",
+            Required::False,
+            text("^[0-7][0-9A-HJKMNP-TV-Z]{25}$", 26, "01JZX4T9QK3M7N8P2R5S6V0WYB"),
+        ),
+        (
+            "webhook-timestamp",
+            "Standard Webhooks: time of this try in seconds since 1970.",
+            Required::False,
+            text("^[0-9]{10}$", 10, "1769860800"),
+        ),
+        (
+            "webhook-signature",
+            "Standard Webhooks: `v1,` and the base-64 HMAC-SHA-256 of id, timestamp and raw body, joined by full stops, \
+             under the same key. During a rotation one for each secret that is good, separated by spaces.",
+            Required::False,
+            text(
+                "^v1,[0-9A-Za-z+/]{43}=( v1,[0-9A-Za-z+/]{43}=){0,3}$",
+                191,
+                "v1,ziL2BDFUfiCwsnRPsKiSK5mq9/zLRsr0zFQErdjeL4g=",
+            ),
         ),
     ]
 }
@@ -198,7 +234,7 @@ mod tests {
         for kind in KINDS {
             let operation = &document["webhooks"][kind.name]["post"];
             assert_eq!(operation["operationId"], kind.name);
-            assert_eq!(operation["parameters"].as_array().unwrap().len(), 5);
+            assert_eq!(operation["parameters"].as_array().unwrap().len(), 9);
             let media = &operation["requestBody"]["content"]["application/json"];
             let mut schema = media["schema"].clone();
             schema["components"] = document["components"].clone();

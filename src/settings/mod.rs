@@ -167,6 +167,9 @@ impl ChainSettings {
 pub struct WebhookSettings {
     /// Prefix of the webhook headers.
     pub header_prefix: String,
+    /// Whether deliveries carry the headers of Standard Webhooks (`webhook-id`, `webhook-timestamp`, `webhook-signature`)
+    /// beside the others.
+    pub standard_headers: bool,
     /// Whether http endpoints on localhost, 127.0.0.1 and [::1] are accepted; absent, outside production.
     pub allow_loopback: Option<bool>,
     /// Deliveries that are sent at the same time.
@@ -184,6 +187,7 @@ impl Default for WebhookSettings {
     fn default() -> Self {
         Self {
             header_prefix: "x-service".to_owned(),
+            standard_headers: true,
             allow_loopback: None,
             concurrency: 256,
             concurrency_per_endpoint: 16,

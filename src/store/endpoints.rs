@@ -1,52 +1,95 @@
 //! Receivers of webhooks.
 
-use super::{Scope, StoreError, outbox};
-use crate::domain::ids::{ClientRowId, EndpointId, PlatformId};
-use chrono::{DateTime, Utc};
-use entities::webhook_endpoints::{ActiveModel, Column, Entity, Model};
-use sea_orm::{
-    ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, sea_query::Expr,
+use super::{Holder, StoreError, columns, outbox};
+use crate::domain::{
+    ids::{ClientRowId, EndpointId, OwnerId},
+    webhook::FormerSecret,
 };
+use chrono::{DateTime, Utc};
+use entities::{
+    client_ids,
+    webhook_endpoints::{ActiveModel, Column, Entity, Model},
+};
+use sea_orm::{
+    ColumnTrait, Condition, ConnectionTrait, EntityTrait, JsonValue, QueryFilter, QueryOrder, QuerySelect,
+    sea_query::Expr,
+};
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 
 /// A receiver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
     /// Row.
     pub id: EndpointId,
-    /// Tenant.
-    pub platform: PlatformId,
-    /// Client ID that it belongs to; `None` receives the events of the whole platform.
+    /// Platform or orchestrator.
+    pub owner: OwnerId,
+    /// Client ID that it belongs to; `None` receives the events of the whole owner.
     pub client: Option<ClientRowId>,
     /// Where to.
     pub url: String,
     /// Sealed signing secret.
     pub secret_sealed: String,
+    /// Secrets of before that may still be in use, the oldest first.
+    pub former_secrets: Vec<FormerSecret>,
     /// Whether events are sent to it.
     pub is_active: bool,
     /// Time of creation.
     pub created_at: DateTime<Utc>,
 }
 
-impl From<Model> for Endpoint {
-    fn from(row: Model) -> Self {
-        Self {
-            id: EndpointId(row.id),
-            platform: PlatformId(row.platform_id),
-            client: row.client_row.map(ClientRowId),
-            url: row.url,
-            secret_sealed: row.secret_sealed,
-            is_active: row.is_active,
-            created_at: row.created_at,
-        }
-    }
+fn from_row(row: Model) -> Result<Endpoint, StoreError> {
+    Ok(Endpoint {
+        id: EndpointId(row.id),
+        owner: OwnerId(row.owner_id),
+        client: row.client_row.map(ClientRowId),
+        url: row.url,
+        secret_sealed: row.secret_sealed,
+        former_secrets: former_secrets(row.former_secrets)?,
+        is_active: row.is_active,
+        created_at: row.created_at,
+    })
 }
 
-/// Rows that a scope may see: a client ID its own, a platform all of them.
-fn owned(scope: &Scope) -> Condition {
+/// A former secret as the column holds it.
+#[derive(Serialize, Deserialize)]
+struct StoredSecret {
+    sealed: String,
+    until: DateTime<Utc>,
+}
+
+/// Reads the column of former secrets.
+pub(super) fn former_secrets(column: Option<JsonValue>) -> Result<Vec<FormerSecret>, StoreError> {
+    let Some(column) = column else {
+        return Ok(Vec::new());
+    };
+    let stored: Vec<StoredSecret> = columns::from_json("former_secrets", column)?;
+    Ok(stored
+        .into_iter()
+        .map(|StoredSecret { sealed, until }| FormerSecret { sealed, until })
+        .collect())
+}
+
+fn to_column(former: &[FormerSecret]) -> Result<Option<JsonValue>, StoreError> {
+    if former.is_empty() {
+        return Ok(None);
+    }
+    let stored: Vec<StoredSecret> = former
+        .iter()
+        .map(|secret| StoredSecret {
+            sealed: secret.sealed.clone(),
+            until: secret.until,
+        })
+        .collect();
+    columns::to_json("former_secrets", &stored).map(Some)
+}
+
+/// Rows that a holder may see: a client ID its own, a platform or an orchestrator all of theirs.
+fn owned(holder: &Holder) -> Condition {
     Condition::all()
-        .add(Column::PlatformId.eq(scope.platform.as_str()))
+        .add(Column::OwnerId.eq(holder.owner.as_str()))
         .add_option(
-            scope
+            holder
                 .client
                 .as_ref()
                 .map(|client| Column::ClientRow.eq(client.as_str())),
@@ -59,10 +102,11 @@ fn owned(scope: &Scope) -> Condition {
 pub async fn insert(conn: &impl ConnectionTrait, endpoint: &Endpoint) -> Result<(), StoreError> {
     let row = Model {
         id: endpoint.id.0.clone(),
-        platform_id: endpoint.platform.0.clone(),
+        owner_id: endpoint.owner.0.clone(),
         client_row: endpoint.client.as_ref().map(|client| client.0.clone()),
         url: endpoint.url.clone(),
         secret_sealed: endpoint.secret_sealed.clone(),
+        former_secrets: to_column(&endpoint.former_secrets)?,
         is_active: endpoint.is_active,
         created_at: endpoint.created_at,
     };
@@ -73,24 +117,73 @@ pub async fn insert(conn: &impl ConnectionTrait, endpoint: &Endpoint) -> Result<
 }
 
 /// Endpoints, oldest first, the inactive ones too.
-pub async fn list(conn: &impl ConnectionTrait, scope: &Scope) -> Result<Vec<Endpoint>, StoreError> {
+pub async fn list(conn: &impl ConnectionTrait, holder: impl Into<Holder>) -> Result<Vec<Endpoint>, StoreError> {
     let rows = Entity::find()
-        .filter(owned(scope))
+        .filter(owned(&holder.into()))
         .order_by_asc(Column::CreatedAt)
         .order_by_asc(Column::Id)
         .all(conn)
         .await?;
-    Ok(rows.into_iter().map(Endpoint::from).collect())
+    rows.into_iter().map(from_row).collect()
+}
+
+/// The public texts of the client IDs that endpoints belong to.
+pub async fn client_texts(
+    conn: &impl ConnectionTrait,
+    endpoints: &[Endpoint],
+) -> Result<HashMap<ClientRowId, String>, StoreError> {
+    let mut clients: Vec<&str> = endpoints
+        .iter()
+        .filter_map(|endpoint| endpoint.client.as_ref().map(ClientRowId::as_str))
+        .collect();
+    clients.sort_unstable();
+    clients.dedup();
+    let mut texts = HashMap::new();
+    for clients in clients.chunks(columns::ROWS_MAX) {
+        let rows: Vec<(String, String)> = client_ids::Entity::find()
+            .select_only()
+            .columns([client_ids::Column::Id, client_ids::Column::ClientId])
+            .filter(client_ids::Column::Id.is_in(clients.iter().copied()))
+            .into_tuple()
+            .all(conn)
+            .await?;
+        texts.extend(rows.into_iter().map(|(row, text)| (ClientRowId(row), text)));
+    }
+    Ok(texts)
 }
 
 /// Finds an endpoint.
-pub async fn find(conn: &impl ConnectionTrait, scope: &Scope, id: &EndpointId) -> Result<Option<Endpoint>, StoreError> {
+pub async fn find(
+    conn: &impl ConnectionTrait,
+    holder: impl Into<Holder>,
+    id: &EndpointId,
+) -> Result<Option<Endpoint>, StoreError> {
     let row = Entity::find()
-        .filter(owned(scope))
+        .filter(owned(&holder.into()))
         .filter(Column::Id.eq(id.as_str()))
         .one(conn)
         .await?;
-    Ok(row.map(Endpoint::from))
+    row.map(from_row).transpose()
+}
+
+/// Gives an endpoint another secret; tells whether `replaced`, its sealed secret, was still the one in use.
+pub async fn replace_secret(
+    conn: &impl ConnectionTrait,
+    holder: impl Into<Holder>,
+    id: &EndpointId,
+    replaced: &str,
+    secret_sealed: &str,
+    former: &[FormerSecret],
+) -> Result<bool, StoreError> {
+    let result = Entity::update_many()
+        .col_expr(Column::SecretSealed, Expr::value(secret_sealed))
+        .col_expr(Column::FormerSecrets, Expr::value(to_column(former)?))
+        .filter(owned(&holder.into()))
+        .filter(Column::Id.eq(id.as_str()))
+        .filter(Column::SecretSealed.eq(replaced))
+        .exec(conn)
+        .await?;
+    Ok(result.rows_affected == 1)
 }
 
 /// Switches an endpoint on or off; tells whether there is one. Needs a transaction.
@@ -98,14 +191,14 @@ pub async fn find(conn: &impl ConnectionTrait, scope: &Scope, id: &EndpointId) -
 /// What waits for an endpoint that is switched off is cancelled; switched on again, it receives new events only.
 pub async fn set_active(
     conn: &impl ConnectionTrait,
-    scope: &Scope,
+    holder: impl Into<Holder>,
     id: &EndpointId,
     is_active: bool,
     now: DateTime<Utc>,
 ) -> Result<bool, StoreError> {
     let result = Entity::update_many()
         .col_expr(Column::IsActive, Expr::value(is_active))
-        .filter(owned(scope))
+        .filter(owned(&holder.into()))
         .filter(Column::Id.eq(id.as_str()))
         .exec(conn)
         .await?;
@@ -121,12 +214,12 @@ pub async fn set_active(
 /// Its deliveries stay, so that the log of what was sent remains whole.
 pub async fn delete(
     conn: &impl ConnectionTrait,
-    scope: &Scope,
+    holder: impl Into<Holder>,
     id: &EndpointId,
     now: DateTime<Utc>,
 ) -> Result<bool, StoreError> {
     let result = Entity::delete_many()
-        .filter(owned(scope))
+        .filter(owned(&holder.into()))
         .filter(Column::Id.eq(id.as_str()))
         .exec(conn)
         .await?;
@@ -137,10 +230,10 @@ pub async fn delete(
     Ok(was_there)
 }
 
-/// Who receives an event about an object of this client ID: its active endpoints and those of the whole platform.
+/// Who receives an event about an object of this client ID: its active endpoints and those of the whole owner.
 pub async fn active_for(
     conn: &impl ConnectionTrait,
-    platform: &PlatformId,
+    owner: impl Into<OwnerId>,
     client: Option<&ClientRowId>,
 ) -> Result<Vec<EndpointId>, StoreError> {
     let audience = Condition::any()
@@ -149,7 +242,7 @@ pub async fn active_for(
     let ids: Vec<String> = Entity::find()
         .select_only()
         .column(Column::Id)
-        .filter(Column::PlatformId.eq(platform.as_str()))
+        .filter(Column::OwnerId.eq(owner.into().as_str()))
         .filter(Column::IsActive.eq(true))
         .filter(audience)
         .order_by_asc(Column::Id)

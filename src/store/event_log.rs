@@ -101,7 +101,7 @@ pub struct LateDelivery {
 /// Events that a scope may see.
 fn owned(scope: &Scope) -> Condition {
     Condition::all()
-        .add(Event::PlatformId.eq(scope.platform.as_str()))
+        .add(Event::OwnerId.eq(scope.platform.as_str()))
         .add_option(scope.client.as_ref().map(|client| Event::ClientRow.eq(client.as_str())))
 }
 
@@ -318,7 +318,7 @@ pub async fn deliveries_of(conn: &impl ConnectionTrait, events: &[EventId]) -> R
 
 fn seen_by(platform: &PlatformId, endpoints: Option<&[EndpointId]>) -> Condition {
     Condition::all()
-        .add(Delivery::PlatformId.eq(platform.as_str()))
+        .add(Delivery::OwnerId.eq(platform.as_str()))
         .add_option(endpoints.map(|own| Delivery::EndpointId.is_in(own.iter().map(EndpointId::as_str))))
 }
 
@@ -405,7 +405,7 @@ pub async fn insert_late(
                 id: delivery.id.0.clone(),
                 event_id: delivery.event.0.clone(),
                 endpoint_id: delivery.endpoint.0.clone(),
-                platform_id: platform.0.clone(),
+                owner_id: platform.0.clone(),
                 state: DeliveryState::Queued.wire().to_owned(),
                 retry_count: 0,
                 next_at: now,

@@ -1,7 +1,7 @@
 //! Answers of operations that were called with an idempotency key, kept together with their effect.
 
 use super::{StoreError, columns};
-use crate::domain::ids::PlatformId;
+use crate::domain::ids::OwnerId;
 use chrono::{DateTime, Utc};
 use entities::idempotency_keys::{ActiveModel, Column, Entity, Model};
 use sea_orm::{
@@ -12,8 +12,8 @@ use sea_orm::{
 /// A key within its owner and operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdempotencyKey {
-    /// Tenant.
-    pub platform: PlatformId,
+    /// Platform or orchestrator.
+    pub owner: OwnerId,
     /// Credential and operation.
     pub scope: String,
     /// Key of the caller.
@@ -42,7 +42,7 @@ pub struct UsedKey {
 
 fn to_row(key: &IdempotencyKey, body_hash: &str, answer: Option<&StoredAnswer>, now: DateTime<Utc>) -> ActiveModel {
     ActiveModel::from(Model {
-        platform_id: key.platform.0.clone(),
+        owner_id: key.owner.0.clone(),
         scope: key.scope.clone(),
         key: key.key.clone(),
         body_hash: body_hash.to_owned(),
@@ -54,7 +54,7 @@ fn to_row(key: &IdempotencyKey, body_hash: &str, answer: Option<&StoredAnswer>, 
 
 fn named(key: &IdempotencyKey) -> sea_orm::Condition {
     sea_orm::Condition::all()
-        .add(Column::PlatformId.eq(key.platform.as_str()))
+        .add(Column::OwnerId.eq(key.owner.as_str()))
         .add(Column::Scope.eq(key.scope.as_str()))
         .add(Column::Key.eq(key.key.as_str()))
 }
@@ -90,7 +90,7 @@ pub async fn begin(
 ) -> Result<bool, StoreError> {
     let mut insertion = Entity::insert(to_row(key, body_hash, None, now)).into_query();
     insertion.on_conflict(
-        OnConflict::columns([Column::PlatformId, Column::Scope, Column::Key])
+        OnConflict::columns([Column::OwnerId, Column::Scope, Column::Key])
             .do_nothing()
             .to_owned(),
     );

@@ -12,6 +12,7 @@ pub mod endpoints;
 pub mod event_log;
 pub mod idempotency;
 pub mod observations;
+pub mod orchestrators;
 pub mod outbox;
 pub mod payments;
 pub mod platforms;
@@ -20,8 +21,8 @@ pub mod requests;
 mod schema;
 
 use crate::domain::{
-    caller::Caller,
-    ids::{ClientRowId, PlatformId},
+    caller::{Caller, OrchestratorCaller},
+    ids::{ClientRowId, OwnerId, PlatformId},
 };
 pub use db::{Db, MigrationState, Tx};
 use sea_orm::{DbErr, RuntimeErr, SqlErr, sqlx};
@@ -57,14 +58,14 @@ const CONSTRAINTS: [(&str, &[&str], &[&str]); 5] = [
         ENDPOINT_URL,
         &["webhook_endpoints_client_url_key", "webhook_endpoints_platform_url_key"],
         &[
-            "webhook_endpoints.platform_id, webhook_endpoints.client_row, webhook_endpoints.url",
-            "webhook_endpoints.platform_id, webhook_endpoints.url",
+            "webhook_endpoints.owner_id, webhook_endpoints.client_row, webhook_endpoints.url",
+            "webhook_endpoints.owner_id, webhook_endpoints.url",
         ],
     ),
     (
         IDEMPOTENCY_KEY,
         &["idempotency_keys_pkey"],
-        &["idempotency_keys.platform_id, idempotency_keys.scope, idempotency_keys.key"],
+        &["idempotency_keys.owner_id, idempotency_keys.scope, idempotency_keys.key"],
     ),
 ];
 
@@ -163,6 +164,45 @@ impl From<&Caller> for Scope {
         Self {
             platform: caller.platform.clone(),
             client: caller.client().cloned(),
+        }
+    }
+}
+
+/// Whose endpoints and answers a statement may touch: those of a platform, of one of its client IDs, of an orchestrator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holder {
+    /// Platform or orchestrator.
+    pub owner: OwnerId,
+    /// Client ID; `None` sees all rows of the owner.
+    pub client: Option<ClientRowId>,
+}
+
+impl From<&Holder> for Holder {
+    fn from(holder: &Holder) -> Self {
+        holder.clone()
+    }
+}
+
+impl From<&Scope> for Holder {
+    fn from(scope: &Scope) -> Self {
+        Self {
+            owner: (&scope.platform).into(),
+            client: scope.client.clone(),
+        }
+    }
+}
+
+impl From<&Caller> for Holder {
+    fn from(caller: &Caller) -> Self {
+        Self::from(&Scope::from(caller))
+    }
+}
+
+impl From<&OrchestratorCaller> for Holder {
+    fn from(caller: &OrchestratorCaller) -> Self {
+        Self {
+            owner: (&caller.id).into(),
+            client: None,
         }
     }
 }

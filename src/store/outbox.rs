@@ -1,16 +1,16 @@
 //! Events, their deliveries and the tries. An event is written with the facts that caused it, so that neither exists
 //! without the other.
 
-use super::{StoreError, columns};
+use super::{StoreError, columns, endpoints};
 use crate::domain::{
-    ids::{ClientRowId, DeliveryId, EndpointId, EventId, PlatformId},
+    ids::{ClientRowId, DeliveryId, EndpointId, EventId, OwnerId},
     webhook::{AfterTry, ClaimedDelivery, DeliveryState, TryOutcome},
 };
 use chrono::{DateTime, Utc};
 use entities::{deliveries, deliveries::Column, delivery_attempts, events, webhook_endpoints};
 use sea_orm::{
-    ColumnTrait, ConnectionTrait, DbBackend, EntityTrait, Order, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
-    UpdateMany,
+    ColumnTrait, ConnectionTrait, DbBackend, EntityTrait, JsonValue, Order, QueryFilter, QueryOrder, QuerySelect,
+    QueryTrait, UpdateMany,
     sea_query::{
         CaseStatement, CommonTableExpression, Expr, ExprTrait, JoinType, LockBehavior, LockType, OnConflict, Query,
         SelectStatement, UpdateStatement, WindowStatement, WithClause,
@@ -23,8 +23,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 pub struct NewEvent {
     /// Fresh id.
     pub id: EventId,
-    /// Tenant.
-    pub platform: PlatformId,
+    /// Platform or orchestrator.
+    pub owner: OwnerId,
     /// Client ID that the object belongs to.
     pub client: Option<ClientRowId>,
     /// Name on the wire.
@@ -48,8 +48,8 @@ pub struct NewDelivery {
     pub event: EventId,
     /// Receiver.
     pub endpoint: EndpointId,
-    /// Tenant.
-    pub platform: PlatformId,
+    /// Platform or orchestrator.
+    pub owner: OwnerId,
     /// Whether it is a test delivery.
     pub is_test: bool,
     /// Now; the first try is due at once.
@@ -93,7 +93,7 @@ pub struct AttemptRecord {
 pub async fn insert_event(conn: &impl ConnectionTrait, event: &NewEvent) -> Result<bool, StoreError> {
     let row = events::Model {
         id: event.id.0.clone(),
-        platform_id: event.platform.0.clone(),
+        owner_id: event.owner.0.clone(),
         client_row: event.client.as_ref().map(|client| client.0.clone()),
         kind: event.kind.clone(),
         deduplication_key: event.deduplication_key.clone(),
@@ -118,7 +118,7 @@ pub async fn insert_deliveries(conn: &impl ConnectionTrait, deliveries: &[NewDel
                 id: delivery.id.0.clone(),
                 event_id: delivery.event.0.clone(),
                 endpoint_id: delivery.endpoint.0.clone(),
-                platform_id: delivery.platform.0.clone(),
+                owner_id: delivery.owner.0.clone(),
                 state: DeliveryState::Queued.wire().to_owned(),
                 retry_count: 0,
                 next_at: delivery.now,
@@ -287,7 +287,18 @@ async fn load_claimed(
     ids: &[String],
     lease_token: &str,
 ) -> Result<Vec<ClaimedDelivery>, StoreError> {
-    type Row = (String, String, String, i32, bool, bool, String, String, String);
+    type Row = (
+        String,
+        String,
+        String,
+        i32,
+        bool,
+        bool,
+        String,
+        String,
+        String,
+        Option<JsonValue>,
+    );
     let rows: Vec<Row> = deliveries::Entity::find()
         .select_only()
         .columns([
@@ -301,6 +312,7 @@ async fn load_claimed(
         .column(events::Column::Body)
         .column(webhook_endpoints::Column::Url)
         .column(webhook_endpoints::Column::SecretSealed)
+        .column(webhook_endpoints::Column::FormerSecrets)
         .join(
             JoinType::InnerJoin,
             deliveries::Entity::belongs_to(events::Entity)
@@ -324,13 +336,14 @@ async fn load_claimed(
         .await?;
     rows.into_iter()
         .map(
-            |(id, event, endpoint, retry_count, is_test, is_replay, body, url, secret_sealed)| {
+            |(id, event, endpoint, retry_count, is_test, is_replay, body, url, secret_sealed, former)| {
                 Ok(ClaimedDelivery {
                     id: DeliveryId(id),
                     event: EventId(event),
                     endpoint: EndpointId(endpoint),
                     url,
                     secret_sealed,
+                    former_secrets: endpoints::former_secrets(former)?,
                     body,
                     retry_count: columns::number("retry_count", retry_count)?,
                     is_test,
@@ -501,6 +514,26 @@ pub async fn cancel_queued_of_endpoint(
         .exec(conn)
         .await?;
     Ok(result.rows_affected)
+}
+
+/// The claims under which deliveries of an endpoint are held.
+pub async fn claims_on_endpoint(
+    conn: &impl ConnectionTrait,
+    endpoint: &EndpointId,
+    now: DateTime<Utc>,
+) -> Result<Vec<String>, StoreError> {
+    let tokens = deliveries::Entity::find()
+        .select_only()
+        .column(Column::LeaseToken)
+        .distinct()
+        .filter(is_queued())
+        .filter(Column::EndpointId.eq(endpoint.as_str()))
+        .filter(Column::LeaseToken.is_not_null())
+        .filter(Column::LeaseUntil.gt(now))
+        .into_tuple()
+        .all(conn)
+        .await?;
+    Ok(tokens)
 }
 
 /// Deliveries of an event with their tries, in the order of their ids.

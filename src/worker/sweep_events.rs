@@ -1,6 +1,9 @@
-//! Keeps the event log as long as the settings say.
+//! Keeps the event log as long as the settings say, and answers of repeatable calls for their day.
 
-use crate::{ctx::Ctx, flows::events::sweep};
+use crate::{
+    ctx::Ctx,
+    flows::{events::sweep, idempotency},
+};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -13,6 +16,9 @@ const BREATH: Duration = Duration::from_millis(50);
 /// Runs until `stop`.
 pub async fn run(ctx: Ctx, stop: CancellationToken) {
     while !stop.is_cancelled() {
+        if let Err(error) = idempotency::sweep(&ctx).await {
+            tracing::warn!(%error, "old idempotency keys could not be removed");
+        }
         let pause = match sweep::run(&ctx).await {
             Ok(true) => BREATH,
             Ok(false) => PAUSE,

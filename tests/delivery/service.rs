@@ -143,10 +143,11 @@ impl Service {
         let secret = Secret::new(SECRET.to_owned());
         let endpoint = Endpoint {
             id: id.clone(),
-            platform: self.platform.clone(),
+            owner: (&self.platform).into(),
             client: None,
             url: url.to_owned(),
             secret_sealed: self.ctx.sealer.seal(&secret, id.as_str()).expect("sealed"),
+            former_secrets: Vec::new(),
             is_active: true,
             created_at: self.ctx.clock.now(),
         };
@@ -166,7 +167,7 @@ impl Service {
             let id = EventId(self.ctx.ids.ulid());
             let event = NewEvent {
                 id: id.clone(),
-                platform: self.platform.clone(),
+                owner: (&self.platform).into(),
                 client: None,
                 kind: "payment.confirmed".to_owned(),
                 deduplication_key: id.to_string(),
@@ -179,7 +180,7 @@ impl Service {
                 id: DeliveryId(self.ctx.ids.ulid()),
                 event: id.clone(),
                 endpoint: endpoint.clone(),
-                platform: self.platform.clone(),
+                owner: (&self.platform).into(),
                 is_test: false,
                 now,
             }));

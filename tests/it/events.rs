@@ -24,7 +24,7 @@ async fn tell(app: &TestApp, kind: &str, request_id: &str) -> String {
     let tx = app.ctx.db.begin("tell").await.expect("begins");
     let event = store::outbox::NewEvent {
         id: id.clone(),
-        platform: app.platform.clone(),
+        owner: (&app.platform).into(),
         client: Some(client.clone()),
         kind: kind.to_owned(),
         deduplication_key: format!("{kind}:{id}"),
@@ -42,7 +42,7 @@ async fn tell(app: &TestApp, kind: &str, request_id: &str) -> String {
             id: DeliveryId(app.ctx.ids.ulid()),
             event: id.clone(),
             endpoint,
-            platform: app.platform.clone(),
+            owner: (&app.platform).into(),
             is_test: false,
             now,
         })
@@ -567,7 +567,7 @@ async fn a_follower_shows_an_event_that_was_committed_late() {
     );
     let event = store::outbox::NewEvent {
         id: EventId(drawn_early.clone()),
-        platform: app.platform.clone(),
+        owner: (&app.platform).into(),
         client: None,
         kind: "payment.confirmed".to_owned(),
         deduplication_key: "late".to_owned(),

@@ -8,13 +8,9 @@ use crate::{
 use devnet::{Devnet, Options};
 use prs::{
     boot::dev,
-    domain::{
-        event::{CLIENT_KINDS, ORCHESTRATOR_KINDS},
-        ids::{EndpointId, Secret},
-    },
+    domain::event::{CLIENT_KINDS, ORCHESTRATOR_KINDS},
     payloads::{KINDS, Names, sample},
     settings::Settings,
-    store::endpoints::{self, Endpoint},
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -139,20 +135,8 @@ async fn a_payment_of_a_client_id_is_told_twice_while_twins_are_on() {
 
 /// Registers an endpoint that receives the events of the whole platform.
 async fn register_platform_wide(app: &TestApp, url: &str) {
-    let id = EndpointId(app.ctx.ids.ulid());
-    let secret = Secret::new("5e".repeat(32));
-    let endpoint = Endpoint {
-        secret_sealed: app.ctx.sealer.seal(&secret, id.as_str()).expect("sealed"),
-        id,
-        platform: app.platform.clone(),
-        client: None,
-        url: url.to_owned(),
-        is_active: true,
-        created_at: app.ctx.clock.now(),
-    };
-    let tx = app.ctx.db.begin("register_platform_wide").await.expect("a transaction");
-    endpoints::insert(&tx, &endpoint).await.expect("inserted");
-    tx.commit().await.expect("committed");
+    let body = json!({ "url": url });
+    app.post("/v1/webhook").with_key().json(&body).send().await.expect(201);
 }
 
 #[tokio::test]

@@ -43,7 +43,7 @@ async fn endpoints_are_registered_listed_toggled_and_deleted() {
     app.call(Method::DELETE, &path).with_client().send().await.expect(200);
     app.call(Method::DELETE, &path).with_client().send().await.expect(404);
     assert_eq!(list().await, json!([]));
-    app.get("/v1/webhook").with_key().send().await.expect(401);
+    app.get("/v1/webhook").send().await.expect(401);
 }
 
 #[tokio::test]

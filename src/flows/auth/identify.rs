@@ -85,6 +85,7 @@ pub async fn tier(ctx: &Ctx, caller: &Caller) -> FlowResult<Tier> {
     Ok(found.unwrap_or_default())
 }
 
-fn is_touch_due(last_used_at: Option<DateTime<Utc>>, now: DateTime<Utc>) -> bool {
+/// Whether a use is to be noted: at most once a minute.
+pub(crate) fn is_touch_due(last_used_at: Option<DateTime<Utc>>, now: DateTime<Utc>) -> bool {
     last_used_at.is_none_or(|last| now - last >= TOUCH_INTERVAL)
 }

@@ -3,14 +3,13 @@
 use crate::{
     ctx::Ctx,
     domain::{
-        caller::Caller,
         ids::{EndpointId, Secret},
         refusal::Refusal,
     },
     flows::{
         FlowResult,
         idempotency::{self, Answer, Once},
-        webhooks::{Endpoint, client_scope},
+        webhooks::{Endpoint, Holder},
     },
     ports::ids::random,
     store::{self, StoreError},
@@ -25,36 +24,51 @@ pub struct NewEndpoint {
     pub secret: Secret,
 }
 
-/// Registers an endpoint of the caller's client ID; `render` writes the answer that a repeated call gets.
+/// The answer of an earlier call with the same key. It holds a secret, so it is kept sealed like the secret itself.
+pub(super) async fn stored_answer(ctx: &Ctx, asker: &Holder, once: Option<&Once>) -> FlowResult<Option<String>> {
+    let Some(once) = once else { return Ok(None) };
+    let Some(sealed) = idempotency::find(ctx, asker, once).await? else {
+        return Ok(None);
+    };
+    let opened = ctx.sealer.open(&sealed, &once.key).map_err(crate::flows::Fault)?;
+    Ok(Some(opened.reveal().to_owned()))
+}
+
+/// Draws the secret of an endpoint. Source: decisions D22, D30.
+pub(super) fn draw_secret(ctx: &Ctx) -> Secret {
+    Secret::new(hex::encode(random::<32>(ctx.ids.as_ref())))
+}
+
+/// Registers an endpoint of `holder`, for `asker`, under whose name the answer is kept; `render` writes the answer that
+/// a repeated call gets.
 ///
 /// Errors: a URL that is not allowed (400), one that is registered already (409).
-/// Source: seed §4.8; decisions D16, D20, D22.
+/// Source: seed §4.8, §4.9; decisions D16, D18, D20, D22.
 pub async fn run(
     ctx: &Ctx,
-    caller: &Caller,
+    asker: impl Into<Holder>,
+    holder: Holder,
     url: &str,
     once: Option<&Once>,
     render: impl FnOnce(&NewEndpoint) -> String,
 ) -> FlowResult<Answer<NewEndpoint>> {
-    let scope = client_scope(caller)?;
-    if let Some(once) = once
-        && let Some(sealed) = idempotency::find(ctx, caller, once).await?
-    {
-        let opened = ctx.sealer.open(&sealed, &once.key).map_err(crate::flows::Fault)?;
-        return Ok(Answer::Replayed(opened.reveal().to_owned()));
+    let asker = asker.into();
+    if let Some(stored) = stored_answer(ctx, &asker, once).await? {
+        return Ok(Answer::Replayed(stored));
     }
     let url = ctx
         .rules
         .url_policy
         .check(url)
         .map_err(|message| Refusal::field("url", message))?;
-    let secret = Secret::new(hex::encode(random::<32>(ctx.ids.as_ref())));
+    let secret = draw_secret(ctx);
     let endpoint = Endpoint {
         id: EndpointId(ctx.ids.ulid()),
-        platform: scope.platform.clone(),
-        client: scope.client.clone(),
+        owner: holder.owner,
+        client: holder.client,
         url: url.to_string(),
         secret_sealed: String::new(),
+        former_secrets: Vec::new(),
         is_active: true,
         created_at: ctx.clock.now(),
     };
@@ -75,10 +89,9 @@ pub async fn run(
         other => other?,
     }
     if let Some(once) = once {
-        // The stored answer holds the secret, so it is sealed like the secret itself.
         let response = Secret::new(render(&created));
         let sealed = ctx.sealer.seal(&response, &once.key).map_err(crate::flows::Fault)?;
-        idempotency::keep(ctx, &tx, caller, once, sealed).await?;
+        idempotency::keep(ctx, &tx, &asker, once, sealed).await?;
     }
     tx.commit().await?;
     Ok(Answer::Fresh(created))

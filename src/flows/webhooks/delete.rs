@@ -2,21 +2,20 @@
 
 use crate::{
     ctx::Ctx,
-    domain::{caller::Caller, ids::EndpointId},
+    domain::ids::EndpointId,
     flows::{
         FlowResult,
-        webhooks::{client_scope, unknown},
+        webhooks::{Holder, unknown},
     },
     store,
 };
 
 /// Deletes an endpoint and cancels what waits for it; the log of its deliveries stays.
 ///
-/// Errors: unknown, or another client's, which looks the same (404). Source: seed §4.8.
-pub async fn run(ctx: &Ctx, caller: &Caller, id: &EndpointId) -> FlowResult<()> {
-    let scope = client_scope(caller)?;
+/// Errors: unknown, or another holder's, which looks the same (404). Source: seed §4.8.
+pub async fn run(ctx: &Ctx, holder: impl Into<Holder>, id: &EndpointId) -> FlowResult<()> {
     let tx = ctx.db.begin("delete_webhook").await?;
-    if !store::endpoints::delete(&tx, &scope, id, ctx.clock.now()).await? {
+    if !store::endpoints::delete(&tx, holder, id, ctx.clock.now()).await? {
         return Err(unknown().into());
     }
     tx.commit().await?;

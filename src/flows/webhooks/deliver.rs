@@ -4,7 +4,7 @@ use crate::{
     ctx::Ctx,
     domain::{
         ids::EndpointId,
-        webhook::{AfterTry, ClaimedDelivery, LEASE_MS, TryOutcome, after_try, sign},
+        webhook::{AfterTry, ClaimedDelivery, LEASE_MS, Signing, TryOutcome, after_try},
     },
     flows::FlowResult,
     ports::outbound::OutboundPost,
@@ -80,18 +80,26 @@ pub async fn send(ctx: &Ctx, delivery: ClaimedDelivery) -> Tried {
     }
 }
 
-/// Signs a delivery and writes its headers. Source: seed §6.1 (3, 4).
+/// Signs a delivery with every secret that is good now, and writes its headers. Source: seed §6.1 (3, 4).
 fn post(ctx: &Ctx, delivery: &ClaimedDelivery) -> anyhow::Result<OutboundPost> {
-    let secret = ctx.sealer.open(&delivery.secret_sealed, delivery.endpoint.as_str())?;
+    let now = ctx.clock.now();
+    let former = delivery.former_secrets.iter().filter(|secret| secret.until > now);
+    let sealed = former.map(|secret| &secret.sealed).chain([&delivery.secret_sealed]);
+    let secrets = sealed
+        .map(|sealed| ctx.sealer.open(sealed, delivery.endpoint.as_str()))
+        .collect::<Result<Vec<_>, _>>()?;
     let prefix = &ctx.rules.header_prefix;
-    let mut headers = vec![
-        (
-            format!("{prefix}-signature"),
-            sign(secret.reveal(), delivery.body.as_bytes()),
-        ),
-        (format!("{prefix}-delivery"), delivery.id.to_string()),
-        (format!("{prefix}-retry-count"), delivery.retry_count.to_string()),
-    ];
+    let signing = Signing {
+        prefix,
+        is_standard: ctx.rules.standard_headers,
+        secrets: &secrets,
+        id: delivery.id.as_str(),
+        now,
+        body: delivery.body.as_bytes(),
+    };
+    let mut headers = signing.headers();
+    headers.push((format!("{prefix}-delivery"), delivery.id.to_string()));
+    headers.push((format!("{prefix}-retry-count"), delivery.retry_count.to_string()));
     if delivery.is_test {
         headers.push((format!("{prefix}-test"), "true".to_owned()));
     }

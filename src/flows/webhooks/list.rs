@@ -1,16 +1,16 @@
-//! Lists the endpoints of a client ID.
+//! Lists endpoints.
 
 use crate::{
     ctx::Ctx,
-    domain::caller::Caller,
     flows::{
         FlowResult,
-        webhooks::{Endpoint, client_scope},
+        webhooks::{Holder, ShownEndpoint, shown},
     },
     store,
 };
 
-/// All endpoints of the caller's client ID, oldest first, inactive ones included.
-pub async fn run(ctx: &Ctx, caller: &Caller) -> FlowResult<Vec<Endpoint>> {
-    Ok(store::endpoints::list(ctx.db.reader(), &client_scope(caller)?).await?)
+/// All endpoints of a holder, oldest first, inactive ones included; a platform sees those of its client IDs too.
+pub async fn run(ctx: &Ctx, holder: impl Into<Holder>) -> FlowResult<Vec<ShownEndpoint>> {
+    let endpoints = store::endpoints::list(ctx.db.reader(), holder.into()).await?;
+    shown(ctx, endpoints).await
 }

@@ -1,29 +1,65 @@
-//! Webhook endpoints of client IDs, and the delivery of events.
+//! Webhook endpoints of platforms, client IDs and orchestrators, and the delivery of events.
 
 pub mod create;
 pub mod delete;
 pub mod deliver;
 pub mod list;
+pub mod rotate;
 pub mod test;
 pub mod toggle;
 
 use crate::{
-    domain::{caller::Caller, refusal::Refusal},
+    ctx::Ctx,
+    domain::{
+        caller::{Caller, Credential},
+        client_id::ClientStatus,
+        refusal::Refusal,
+    },
     flows::FlowResult,
-    store::Scope,
+    store,
 };
 
-pub use crate::store::endpoints::Endpoint;
+pub use crate::store::{Holder, endpoints::Endpoint};
 
-/// The client ID whose endpoints are managed. Errors: a credential without one (403).
-fn client_scope(caller: &Caller) -> FlowResult<Scope> {
-    let client = caller
-        .client()
-        .ok_or_else(|| Refusal::forbidden("Webhooks are managed with a client ID"))?;
-    Ok(Scope {
-        platform: caller.platform.clone(),
-        client: Some(client.clone()),
+/// An endpoint as its holder sees it.
+#[derive(Debug, Clone)]
+pub struct ShownEndpoint {
+    /// The endpoint.
+    pub endpoint: Endpoint,
+    /// Public text of the client ID that it belongs to.
+    pub client_id: Option<String>,
+}
+
+/// Whose endpoints a call is about: those of the client ID that it names or was made with, else those of the platform.
+///
+/// Errors: a client ID that the platform does not have, or another one than that of the call (400).
+/// Source: contract operations §4.4.
+pub async fn holder(ctx: &Ctx, caller: &Caller, client_id: Option<&str>) -> FlowResult<Holder> {
+    let own = Holder::from(caller);
+    let Some(wanted) = client_id else { return Ok(own) };
+    if let Credential::ClientId { client_id, .. } = &caller.credential {
+        return if client_id == wanted {
+            Ok(own)
+        } else {
+            Err(Refusal::field("clientId", "must be absent or the client ID of the call").into())
+        };
+    }
+    let found = store::client_ids::find_by_client_id(ctx.db.reader(), wanted).await?;
+    let found = found.filter(|client| client.platform == caller.platform && client.status != ClientStatus::Revoked);
+    let found = found.ok_or_else(|| Refusal::field("clientId", "must be a client ID of this platform"))?;
+    Ok(Holder {
+        client: Some(found.row),
+        ..own
     })
+}
+
+async fn shown(ctx: &Ctx, endpoints: Vec<Endpoint>) -> FlowResult<Vec<ShownEndpoint>> {
+    let texts = store::endpoints::client_texts(ctx.db.reader(), &endpoints).await?;
+    let shown = endpoints.into_iter().map(|endpoint| ShownEndpoint {
+        client_id: endpoint.client.as_ref().and_then(|client| texts.get(client).cloned()),
+        endpoint,
+    });
+    Ok(shown.collect())
 }
 
 fn unknown() -> Refusal {

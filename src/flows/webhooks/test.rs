@@ -1,16 +1,14 @@
-//! Sends a signed test delivery to every active endpoint of a client ID.
+//! Sends a signed test delivery to every active endpoint of a holder.
 
 use crate::{
     ctx::Ctx,
     domain::{
-        caller::Caller,
-        event::CLIENT_KINDS,
         ids::{DeliveryId, EventId},
         refusal::Refusal,
     },
     flows::{
         FlowResult, sample_body,
-        webhooks::{client_scope, deliver},
+        webhooks::{Holder, deliver},
     },
     store,
 };
@@ -26,17 +24,19 @@ pub struct TestResult {
     pub failed: u32,
 }
 
-/// Sends a sample of an event: the first try is made at once, failed ones are not tried again.
+/// Sends a sample of an event, one of `kinds`: the first try is made at once, failed ones are not tried again. The test
+/// of a platform leaves the endpoints of its client IDs alone.
 ///
-/// Errors: an unknown event type (400). Source: seed §4.8, §6.1 (7); contract events §4.
-pub async fn run(ctx: &Ctx, caller: &Caller, event_type: &str) -> FlowResult<TestResult> {
-    let scope = client_scope(caller)?;
-    let kind = CLIENT_KINDS.into_iter().find(|kind| *kind == event_type);
-    let kind =
-        kind.ok_or_else(|| Refusal::field("eventType", format!("must be one of {}", CLIENT_KINDS.join(", "))))?;
+/// Errors: an unknown event type (400). Source: seed §4.8, §4.9, §6.1 (7); contract events §4.
+pub async fn run(ctx: &Ctx, holder: Holder, kinds: &[&str], event_type: &str) -> FlowResult<TestResult> {
+    let kind = kinds.iter().find(|kind| **kind == event_type);
+    let kind = kind.ok_or_else(|| Refusal::field("eventType", format!("must be one of {}", kinds.join(", "))))?;
     let body = sample_body(ctx, kind)?;
-    let endpoints = store::endpoints::list(ctx.db.reader(), &scope).await?;
-    let active: Vec<_> = endpoints.into_iter().filter(|endpoint| endpoint.is_active).collect();
+    let endpoints = store::endpoints::list(ctx.db.reader(), &holder).await?;
+    let active: Vec<_> = endpoints
+        .into_iter()
+        .filter(|endpoint| endpoint.is_active && endpoint.client == holder.client)
+        .collect();
     if active.is_empty() {
         return Ok(TestResult { sent: 0, failed: 0 });
     }
@@ -49,9 +49,9 @@ pub async fn run(ctx: &Ctx, caller: &Caller, event_type: &str) -> FlowResult<Tes
         &tx,
         &store::outbox::NewEvent {
             id: event.clone(),
-            platform: scope.platform.clone(),
-            client: scope.client.clone(),
-            kind: kind.to_owned(),
+            owner: holder.owner.clone(),
+            client: holder.client.clone(),
+            kind: (*kind).to_owned(),
             deduplication_key: format!("test:{event}"),
             request_id: None,
             body,
@@ -65,7 +65,7 @@ pub async fn run(ctx: &Ctx, caller: &Caller, event_type: &str) -> FlowResult<Tes
             id: DeliveryId(ctx.ids.ulid()),
             event: event.clone(),
             endpoint: endpoint.id.clone(),
-            platform: scope.platform.clone(),
+            owner: holder.owner.clone(),
             is_test: true,
             now,
         })

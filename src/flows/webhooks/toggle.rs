@@ -2,23 +2,38 @@
 
 use crate::{
     ctx::Ctx,
-    domain::{caller::Caller, ids::EndpointId},
+    domain::ids::EndpointId,
     flows::{
         FlowResult,
-        webhooks::{Endpoint, client_scope, unknown},
+        webhooks::{Holder, ShownEndpoint, shown, unknown},
     },
     store,
 };
 
 /// Toggles an endpoint and answers its new state. Switching off cancels what waits for it.
 ///
-/// Errors: unknown, or another client's, which looks the same (404). Source: seed §3, §4.8; contract states §9.
-pub async fn run(ctx: &Ctx, caller: &Caller, id: &EndpointId) -> FlowResult<Endpoint> {
-    let scope = client_scope(caller)?;
-    let tx = ctx.db.begin("toggle_webhook").await?;
-    let mut endpoint = store::endpoints::find(&tx, &scope, id).await?.ok_or_else(unknown)?;
-    endpoint.is_active = !endpoint.is_active;
-    store::endpoints::set_active(&tx, &scope, id, endpoint.is_active, ctx.clock.now()).await?;
+/// Errors: unknown, or another holder's, which looks the same (404). Source: seed §3, §4.8; contract states §9.
+pub async fn run(ctx: &Ctx, holder: impl Into<Holder>, id: &EndpointId) -> FlowResult<ShownEndpoint> {
+    switch(ctx, holder.into(), id, |is_active| !is_active).await
+}
+
+/// Brings an endpoint into a state; one that is in it already stays as it is. Switching off cancels what waits for it.
+///
+/// Errors: as [`run`]. Source: seed §3, §4.9; contract states §9.
+pub async fn to(ctx: &Ctx, holder: impl Into<Holder>, id: &EndpointId, is_active: bool) -> FlowResult<ShownEndpoint> {
+    switch(ctx, holder.into(), id, |_| is_active).await
+}
+
+async fn switch(
+    ctx: &Ctx,
+    holder: Holder,
+    id: &EndpointId,
+    decide: impl FnOnce(bool) -> bool,
+) -> FlowResult<ShownEndpoint> {
+    let tx = ctx.db.begin("switch_webhook").await?;
+    let mut endpoint = store::endpoints::find(&tx, &holder, id).await?.ok_or_else(unknown)?;
+    endpoint.is_active = decide(endpoint.is_active);
+    store::endpoints::set_active(&tx, &holder, id, endpoint.is_active, ctx.clock.now()).await?;
     tx.commit().await?;
-    Ok(endpoint)
+    shown(ctx, vec![endpoint]).await?.pop().ok_or_else(|| unknown().into())
 }

@@ -1,20 +1,24 @@
-//! Webhook endpoints of a client ID.
+//! Webhook endpoints of a platform and its client IDs.
 
 use super::Tag;
 use crate::{
     ctx::Ctx,
-    domain::ids::EndpointId,
+    domain::{
+        event::CLIENT_KINDS,
+        ids::EndpointId,
+        webhook::{OVERLAP_S_DEFAULT, standard_form},
+    },
     flows::{
         self,
         idempotency::Answer,
-        webhooks::{Endpoint, create::NewEndpoint},
+        webhooks::{ShownEndpoint, create::NewEndpoint, rotate::Rotated},
     },
     http::{
-        access::ClientOnly,
+        access::KeyClientOrSession,
         body::Body,
         caller::Auth,
         error::{Fail, s},
-        idempotency::{IdempotencyKey, once, replayed},
+        idempotency::{IdempotencyKey, once, once_for, replayed},
         reply::{Created, Reply},
         wire::{Instant, UlidText},
     },
@@ -29,10 +33,14 @@ use poem_openapi::{
 
 /// A new endpoint.
 #[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
 pub struct CreateWebhookBody {
     /// Where events are posted: https, or http on localhost outside production. Example: `https://shop.example.com/hooks`
     #[oai(validator(min_length = 1, max_length = 2048))]
     pub url: String,
+    /// For calls with an API key or a session: the client ID whose events the endpoint receives; absent, those of the whole platform. A call with a client ID always means its own. Example: `cli_8Jd2kLmN0pQrStUvWxYz1234567890`
+    #[oai(validator(min_length = 1, max_length = 64))]
+    pub client_id: Option<String>,
 }
 
 /// A new endpoint and its secret.
@@ -45,11 +53,14 @@ pub struct WebhookCreated {
     /// Key of the signatures, shown only this once: HMAC-SHA-256 is keyed with these characters. Example: `f3c189a4b5e6d7f8a9b0c1d2e3f4a5b6c7d8e9f0a1b2c3d4e5f6a7b8c9d0e1f2`
     #[oai(validator(max_length = 64))]
     pub secret: String,
+    /// The same key in the form that verifiers of Standard Webhooks read. Example: `whsec_ZjNjMTg5YTRiNWU2ZDdmOGE5YjBjMWQyZTNmNGE1YjZjN2Q4ZTlmMGExYjJjM2Q0ZTVmNmE3YjhjOWQwZTFmMg==`
+    #[oai(validator(max_length = 94))]
+    pub standard_secret: String,
 }
 
 /// An endpoint.
 #[derive(Debug, Clone, Object)]
-#[oai(rename_all = "camelCase")]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
 pub struct Webhook {
     /// Id of the endpoint. Example: `01K9Z0T3G9R5M1N2P3Q4R5S6T7`
     #[oai(validator(max_length = 26))]
@@ -61,9 +72,12 @@ pub struct Webhook {
     pub is_active: bool,
     /// Time of creation
     pub created_at: Instant,
+    /// Client ID whose events it receives; absent when it receives those of the whole platform. Example: `cli_8Jd2kLmN0pQrStUvWxYz1234567890`
+    #[oai(validator(max_length = 64))]
+    pub client_id: Option<String>,
 }
 
-/// The endpoints of a client ID.
+/// Endpoints.
 #[derive(Debug, Clone, Object)]
 pub struct WebhookList {
     /// Oldest first, inactive ones included
@@ -80,11 +94,56 @@ pub struct Success {
 
 /// A test delivery to ask for.
 #[derive(Debug, Clone, Object)]
-#[oai(rename_all = "camelCase")]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
 pub struct TestWebhookBody {
     /// Kind of the event. Example: `payment.confirmed`
     #[oai(validator(min_length = 1, max_length = 64))]
     pub event_type: String,
+    /// For calls with an API key or a session: the client ID whose endpoints are tested; absent, those of the whole platform. Example: `cli_8Jd2kLmN0pQrStUvWxYz1234567890`
+    #[oai(validator(min_length = 1, max_length = 64))]
+    pub client_id: Option<String>,
+}
+
+/// A rotation to make.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
+pub struct RotateSecretBody {
+    /// Seconds for which the old secret stays good, at most 7 days; absent, a day. 0 ends it, and every earlier one, at once. Example: `86400`
+    #[oai(validator(minimum(value = "0"), maximum(value = "604800")))]
+    pub overlap_seconds: Option<u32>,
+}
+
+/// The new secret of an endpoint.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct SecretRotated {
+    /// Id of the endpoint. Example: `01K9Z0T3G9R5M1N2P3Q4R5S6T7`
+    #[oai(validator(max_length = 26))]
+    pub id: String,
+    /// The new key of the signatures, shown only this once. Example: `f3c189a4b5e6d7f8a9b0c1d2e3f4a5b6c7d8e9f0a1b2c3d4e5f6a7b8c9d0e1f2`
+    #[oai(validator(max_length = 64))]
+    pub secret: String,
+    /// The same key in the form that verifiers of Standard Webhooks read. Example: `whsec_ZjNjMTg5YTRiNWU2ZDdmOGE5YjBjMWQyZTNmNGE1YjZjN2Q4ZTlmMGExYjJjM2Q0ZTVmNmE3YjhjOWQwZTFmMg==`
+    #[oai(validator(max_length = 94))]
+    pub standard_secret: String,
+    /// Until when the old secret stays good
+    pub previous_valid_until: Instant,
+}
+
+impl From<&Rotated> for SecretRotated {
+    fn from(rotated: &Rotated) -> Self {
+        Self {
+            id: rotated.id.to_string(),
+            secret: rotated.secret.reveal().to_owned(),
+            standard_secret: standard_form(&rotated.secret).reveal().to_owned(),
+            previous_valid_until: Instant(rotated.former_until),
+        }
+    }
+}
+
+/// The asked overlap, or the usual one.
+pub(in crate::http) fn overlap_s(body: &RotateSecretBody) -> u32 {
+    body.overlap_seconds.unwrap_or(OVERLAP_S_DEFAULT)
 }
 
 /// What came of a test.
@@ -96,13 +155,15 @@ pub struct TestResult {
     pub failed: u32,
 }
 
-impl From<Endpoint> for Webhook {
-    fn from(endpoint: Endpoint) -> Self {
+impl From<ShownEndpoint> for Webhook {
+    fn from(shown: ShownEndpoint) -> Self {
+        let endpoint = shown.endpoint;
         Self {
             id: endpoint.id.to_string(),
             url: endpoint.url,
             is_active: endpoint.is_active,
             created_at: Instant(endpoint.created_at),
+            client_id: shown.client_id,
         }
     }
 }
@@ -111,23 +172,24 @@ fn created(new: &NewEndpoint) -> WebhookCreated {
     WebhookCreated {
         id: new.endpoint.id.to_string(),
         secret: new.secret.reveal().to_owned(),
+        standard_secret: standard_form(&new.secret).reveal().to_owned(),
     }
 }
 
-/// Webhook endpoints of a client ID.
+/// Webhook endpoints of a platform and its client IDs.
 pub struct Webhooks;
 
 #[OpenApi(prefix_path = "/v1", tag = "Tag::Webhooks")]
 impl Webhooks {
     /// Register an endpoint
     ///
-    /// Events of requests that are made with this client ID are posted to the URL, signed with the secret of the
-    /// answer.
+    /// Events are posted to the URL, signed with the secret of the answer: those of requests that are made with the
+    /// client ID of the call or of the body, and without one those of the whole platform.
     #[oai(path = "/webhook", method = "post", operation_id = "createWebhook")]
     async fn create(
         &self,
         ctx: Data<&Ctx>,
-        caller: Auth<ClientOnly>,
+        caller: Auth<KeyClientOrSession>,
         /// Makes the call repeatable: the same key and body get the stored answer for 24 hours
         #[oai(name = "Idempotency-Key")]
         key: Header<Option<IdempotencyKey>>,
@@ -135,7 +197,8 @@ impl Webhooks {
     ) -> Result<Created<WebhookCreated>, Fail<{ s::BAD_REQUEST | s::CONFLICT }>> {
         let once = once(key.0, "createWebhook", &body.0);
         let render = |new: &NewEndpoint| created(new).to_json_string();
-        let answer = flows::webhooks::create::run(&ctx, &caller, &body.url, once.as_ref(), render).await?;
+        let holder = flows::webhooks::holder(&ctx, &caller, body.client_id.as_deref()).await?;
+        let answer = flows::webhooks::create::run(&ctx, &caller.0, holder, &body.url, once.as_ref(), render).await?;
         Ok(Reply(match answer {
             Answer::Fresh(new) => created(&new),
             Answer::Replayed(stored) => replayed(&stored)?,
@@ -143,9 +206,11 @@ impl Webhooks {
     }
 
     /// List endpoints
+    ///
+    /// With a client ID its own; otherwise all of the platform, those of its client IDs too.
     #[oai(path = "/webhook", method = "get", operation_id = "listWebhooks")]
-    async fn list(&self, ctx: Data<&Ctx>, caller: Auth<ClientOnly>) -> Result<Json<WebhookList>, Fail<0>> {
-        let endpoints = flows::webhooks::list::run(&ctx, &caller).await?;
+    async fn list(&self, ctx: Data<&Ctx>, caller: Auth<KeyClientOrSession>) -> Result<Json<WebhookList>, Fail<0>> {
+        let endpoints = flows::webhooks::list::run(&ctx, &caller.0).await?;
         Ok(Json(WebhookList {
             webhooks: endpoints.into_iter().map(Webhook::from).collect(),
         }))
@@ -158,13 +223,13 @@ impl Webhooks {
     async fn toggle(
         &self,
         ctx: Data<&Ctx>,
-        caller: Auth<ClientOnly>,
+        caller: Auth<KeyClientOrSession>,
         /// Id of the endpoint
         #[oai(name = "webhookId")]
         webhook_id: Path<UlidText>,
     ) -> Result<Json<Webhook>, Fail<{ s::NOT_FOUND }>> {
         let id = EndpointId(webhook_id.as_str().to_owned());
-        Ok(Json(flows::webhooks::toggle::run(&ctx, &caller, &id).await?.into()))
+        Ok(Json(flows::webhooks::toggle::run(&ctx, &caller.0, &id).await?.into()))
     }
 
     /// Delete an endpoint
@@ -172,30 +237,66 @@ impl Webhooks {
     async fn delete(
         &self,
         ctx: Data<&Ctx>,
-        caller: Auth<ClientOnly>,
+        caller: Auth<KeyClientOrSession>,
         /// Id of the endpoint
         #[oai(name = "webhookId")]
         webhook_id: Path<UlidText>,
     ) -> Result<Json<Success>, Fail<{ s::NOT_FOUND }>> {
         let id = EndpointId(webhook_id.as_str().to_owned());
-        flows::webhooks::delete::run(&ctx, &caller, &id).await?;
+        flows::webhooks::delete::run(&ctx, &caller.0, &id).await?;
         Ok(Json(Success { success: true }))
     }
 
     /// Send a test delivery
     ///
-    /// Posts a signed sample of the event to every active endpoint of the client ID, with `x-service-test: true`.
+    /// Posts a signed sample of the event, with `x-service-test: true`, to every active endpoint of the client ID; to
+    /// those of the whole platform when there is none.
     #[oai(path = "/webhook/test", method = "post", operation_id = "testWebhooks")]
     async fn test(
         &self,
         ctx: Data<&Ctx>,
-        caller: Auth<ClientOnly>,
+        caller: Auth<KeyClientOrSession>,
         body: Body<TestWebhookBody>,
     ) -> Result<Json<TestResult>, Fail<{ s::BAD_REQUEST }>> {
-        let result = flows::webhooks::test::run(&ctx, &caller, &body.event_type).await?;
+        let holder = flows::webhooks::holder(&ctx, &caller, body.client_id.as_deref()).await?;
+        let result = flows::webhooks::test::run(&ctx, holder, &CLIENT_KINDS, &body.event_type).await?;
         Ok(Json(TestResult {
             sent: result.sent,
             failed: result.failed,
+        }))
+    }
+
+    /// Rotate the secret of an endpoint
+    ///
+    /// The new secret is in the answer, this once. For the time of the overlap every delivery is signed with both:
+    /// `x-service-signature` stays with the old one, `x-service-signature-next` carries the new one, and
+    /// `webhook-signature` carries both. Change the secret of the receiver at any moment of it. The answer comes when
+    /// nothing is on its way any more that was signed without the new secret.
+    #[oai(
+        path = "/webhook/:webhookId/rotate-secret",
+        method = "post",
+        operation_id = "rotateWebhookSecret"
+    )]
+    async fn rotate(
+        &self,
+        ctx: Data<&Ctx>,
+        caller: Auth<KeyClientOrSession>,
+        /// Id of the endpoint
+        #[oai(name = "webhookId")]
+        webhook_id: Path<UlidText>,
+        /// Makes the call repeatable: the same key and body get the stored answer for 24 hours
+        #[oai(name = "Idempotency-Key")]
+        key: Header<Option<IdempotencyKey>>,
+        body: Body<RotateSecretBody>,
+    ) -> Result<Json<SecretRotated>, Fail<{ s::NOT_FOUND | s::CONFLICT }>> {
+        let id = EndpointId(webhook_id.as_str().to_owned());
+        let once = once_for(key.0, "rotateWebhookSecret", id.as_str(), &body.0);
+        let render = |rotated: &Rotated| SecretRotated::from(rotated).to_json_string();
+        let overlap = overlap_s(&body);
+        let answer = flows::webhooks::rotate::run(&ctx, &caller.0, &id, overlap, once.as_ref(), render).await?;
+        Ok(Json(match answer {
+            Answer::Fresh(rotated) => SecretRotated::from(&rotated),
+            Answer::Replayed(stored) => replayed(&stored)?,
         }))
     }
 }

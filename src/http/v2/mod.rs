@@ -3,6 +3,7 @@
 pub mod client_ids;
 pub mod currencies;
 pub mod events;
+pub mod orchestrators;
 pub mod payments;
 pub mod requests;
 
@@ -20,6 +21,8 @@ pub enum Tag {
     ClientIds,
     /// The log of what was told: events, their deliveries with every try, replays, and a stream to follow (an addition of this service)
     Events,
+    /// Endpoints that receive what concerns a partner who builds on several platforms
+    Orchestrators,
 }
 
 /// All operations of the platform document.
@@ -29,6 +32,7 @@ pub type Api = (
     payments::Payments,
     client_ids::ClientIds,
     events::Events,
+    orchestrators::Orchestrators,
 );
 
 /// The operations, without state: they find their handles in the request.
@@ -39,5 +43,6 @@ pub fn api() -> Api {
         payments::Payments,
         client_ids::ClientIds,
         events::Events,
+        orchestrators::Orchestrators,
     )
 }

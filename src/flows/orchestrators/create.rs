@@ -1,0 +1,42 @@
+//! Creates an orchestrator.
+
+use crate::{
+    ctx::Ctx,
+    domain::{
+        ids::{OrchestratorId, OrchestratorKeyId, Secret},
+        refusal::Refusal,
+    },
+    flows::{FlowResult, orchestrators::keys},
+    store,
+};
+
+/// An orchestrator and its first key, which is shown this once.
+#[derive(Debug, Clone)]
+pub struct NewOrchestrator {
+    /// The orchestrator.
+    pub id: OrchestratorId,
+    /// Row of the key.
+    pub key_id: OrchestratorKeyId,
+    /// The key.
+    pub key: Secret,
+}
+
+/// Creates an orchestrator with a key. Errors: a name of 0 or more than 100 characters.
+///
+/// Source: contract operations §1.2, §5.
+pub async fn run(ctx: &Ctx, name: &str) -> FlowResult<NewOrchestrator> {
+    if name.trim().is_empty() || name.chars().count() > 100 {
+        return Err(Refusal::field("name", "must have 1 to 100 characters").into());
+    }
+    let id = OrchestratorId(ctx.ids.ulid());
+    let (row, key) = keys::draw(ctx, &id, None);
+    let tx = ctx.db.begin("create_orchestrator").await?;
+    store::orchestrators::insert(&tx, &id, name, ctx.clock.now()).await?;
+    store::orchestrators::insert_key(&tx, &row).await?;
+    tx.commit().await?;
+    Ok(NewOrchestrator {
+        id,
+        key_id: row.id,
+        key,
+    })
+}
