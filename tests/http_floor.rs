@@ -546,7 +546,7 @@ async fn only_registered_pages_may_read_answers() {
     );
     assert_eq!(
         header(&allowed, "access-control-expose-headers").as_deref(),
-        Some("retry-after, x-request-id")
+        Some("retry-after, x-request-id, ratelimit-limit, ratelimit-remaining, ratelimit-reset")
     );
     assert_eq!(header(&allowed, "vary").as_deref(), Some("Origin"));
     assert_eq!(header(&allowed, "access-control-allow-credentials"), None);

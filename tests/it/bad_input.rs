@@ -303,7 +303,8 @@ async fn credentials_are_asked_for_and_checked() {
         .send()
         .await
         .expect(401);
-    app.get("/v2/client-ids").with_client().send().await.expect(401);
+    let misplaced = app.get("/v2/client-ids").with_client().send().await.expect(403);
+    assert_eq!(misplaced["hint"], "This operation needs x-api-key");
     let page = app.page_client.clone();
     let missing = app.get("/v2/currencies").header("x-client-id", &page).send().await;
     assert_eq!(missing.expect(401)["message"], "Origin header is required");
