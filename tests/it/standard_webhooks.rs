@@ -93,7 +93,7 @@ async fn newest(receiver: &Receiver, secret: &str) -> Value {
     json!({ "secret": secret, "headers": headers, "body": last.body })
 }
 
-async fn test_delivery(app: &TestApp, kind: &str) {
+async fn deliver_sample(app: &TestApp, kind: &str) {
     let body = json!({ "eventType": kind });
     let answer = app.post("/v1/webhook/test").with_key().json(&body).send().await;
     assert_eq!(answer.expect(200), json!({ "sent": 1, "failed": 0 }), "{kind}");
@@ -116,7 +116,7 @@ async fn published_libraries_accept_every_kind_and_both_secrets_of_a_rotation() 
     let secret = created["standardSecret"].as_str().expect("a secret").to_owned();
     let mut good = Vec::new();
     for kind in CLIENT_KINDS {
-        test_delivery(&app, kind).await;
+        deliver_sample(&app, kind).await;
         good.push(newest(&receiver, &secret).await);
     }
     let orchestrator = prs::flows::orchestrators::create::run(&app.ctx, "Partner")
@@ -142,7 +142,7 @@ async fn published_libraries_accept_every_kind_and_both_secrets_of_a_rotation() 
     let path = format!("/v1/webhook/{}/rotate-secret", app_endpoint(&app).await);
     let rotated = app.post(&path).with_key().json(&json!({})).send().await.expect(200);
     let next = rotated["standardSecret"].as_str().expect("a secret").to_owned();
-    test_delivery(&app, "payment.confirmed").await;
+    deliver_sample(&app, "payment.confirmed").await;
     let during = newest(&receiver, &secret).await;
     let signatures = during["headers"]["webhook-signature"].as_str().expect("signatures");
     assert_eq!(signatures.split(' ').count(), 2, "{signatures}");
@@ -158,7 +158,7 @@ async fn published_libraries_accept_every_kind_and_both_secrets_of_a_rotation() 
     bad.push(newest(&receiver, created["standardSecret"].as_str().expect("a secret")).await);
     // An hour late: what is captured cannot be told again for ever.
     app.advance_ms(-3_600_000);
-    test_delivery(&app, "payment.confirmed").await;
+    deliver_sample(&app, "payment.confirmed").await;
     bad.push(newest(&receiver, &secret).await);
     let expected: Vec<bool> = good.iter().map(|_| true).chain(bad.iter().map(|_| false)).collect();
     good.extend(bad);
