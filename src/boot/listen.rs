@@ -6,7 +6,7 @@ use crate::{
         clock::SystemClock,
         ids::SystemIds,
     },
-    domain::webhook::sign,
+    domain::{ids::Secret, webhook::Signing},
     ports::{clock::Clock, ids::random},
 };
 use clap::{Args, Subcommand};
@@ -183,8 +183,8 @@ impl Progress {
 pub async fn listen(arguments: &ListenArguments) -> anyhow::Result<()> {
     let client = arguments.service.client()?;
     let clock = Arc::new(SystemClock);
-    let secret = hex::encode(random::<32>(&SystemIds::new(clock.clone())));
-    println!("signing secret of this run: {secret}");
+    let secret = Secret::new(hex::encode(random::<32>(&SystemIds::new(clock.clone()))));
+    println!("signing secret of this run: {}", secret.reveal());
     println!("forwarding to {}", arguments.forward_to);
     // What happens from now on; without this look, events before the first message would be lost with the connection.
     let newest = client.get("/v2/events", &[("limit", "1".to_owned())]).await?;
@@ -214,13 +214,25 @@ pub async fn listen(arguments: &ListenArguments) -> anyhow::Result<()> {
     }
 }
 
-async fn forward(client: &ApiClient, arguments: &ListenArguments, secret: &str, clock: &dyn Clock, message: &Message) {
+async fn forward(
+    client: &ApiClient,
+    arguments: &ListenArguments,
+    secret: &Secret,
+    clock: &dyn Clock,
+    message: &Message,
+) {
     let prefix = &arguments.header_prefix;
-    let headers = [
-        (format!("{prefix}-signature"), sign(secret, message.data.as_bytes())),
-        (format!("{prefix}-delivery"), message.id.clone()),
-        (format!("{prefix}-retry-count"), "0".to_owned()),
-    ];
+    let signing = Signing {
+        prefix,
+        is_standard: true,
+        secrets: std::slice::from_ref(secret),
+        id: &message.id,
+        now: clock.now(),
+        body: message.data.as_bytes(),
+    };
+    let mut headers = signing.headers();
+    headers.push((format!("{prefix}-delivery"), message.id.clone()));
+    headers.push((format!("{prefix}-retry-count"), "0".to_owned()));
     let started = Instant::now();
     let result = client
         .forward(&arguments.forward_to, &headers, message.data.clone())

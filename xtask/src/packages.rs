@@ -40,6 +40,19 @@ pub(crate) fn ensure_program(program: &str, packages: &[&str]) -> Result<PathBuf
     }
 }
 
+/// Makes sure that the tests can install the published verifiers of webhooks: one needs npm, the other one `venv`.
+pub(crate) fn ensure_webhook_verifiers() -> Result<()> {
+    ensure_program("node", &["nodejs"])?;
+    ensure_program("npm", &["nodejs", "npm"])?;
+    let python = ensure_program("python3", &["python3", "python3-venv"])?;
+    let mut look = Command::new(python);
+    // Debian packages `venv` without the part that brings pip into it.
+    match command::capture(look.args(["-c", "import ensurepip, venv"])) {
+        Ok(_) => Ok(()),
+        Err(_) => install(&["python3-venv"]),
+    }
+}
+
 /// Makes sure there is a local chain node: the one of the machine, or the pinned npm package of `devnet/`.
 pub(crate) fn ensure_chain_node() -> Result<()> {
     if std::env::var_os("PRS_ANVIL").is_some() || command::find_program("anvil").is_some() {

@@ -37,6 +37,7 @@ pub(crate) fn run(names: &[String]) -> Outcome {
         )?;
     }
     packages::ensure_chain_node()?;
+    tolerate_outside_ci("verifiers of webhooks", packages::ensure_webhook_verifiers())?;
     let postgres = tolerate_outside_ci("tests on PostgreSQL", Postgres::start())?;
     let nextest = command::capture(workspace::cargo().args(["nextest", "--version"])).is_ok();
 

@@ -1,0 +1,174 @@
+//! The published libraries of Standard Webhooks, from npm and from PyPI, judge real deliveries. They are installed from
+//! the pinned lists in `tests/standard_webhooks`, once for each target folder.
+
+use crate::support::{TestApp, receiver::Receiver};
+use chrono::Utc;
+use prs::domain::event::{CLIENT_KINDS, ORCHESTRATOR_KINDS};
+use serde_json::{Value, json};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// Where the lists and the two programs are.
+const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/standard_webhooks");
+
+/// What is installed from, and what runs.
+const FILES: [&str; 5] = [
+    "package.json",
+    "package-lock.json",
+    "requirements.txt",
+    "verify.mjs",
+    "verify.py",
+];
+
+/// Runs a program; answers what it printed.
+fn run(command: &mut Command) -> String {
+    let output = command
+        .output()
+        .unwrap_or_else(|error| panic!("{command:?} does not start: {error}; node, npm and python3 are needed"));
+    assert!(
+        output.status.success(),
+        "{command:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+/// Installs the libraries unless they are there; answers their folder.
+fn installed() -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("standard_webhooks");
+    let stamp = folder.join("installed");
+    let wanted: String = FILES
+        .iter()
+        .map(|file| fs::read_to_string(Path::new(SOURCE).join(file)).expect("a file of the repository"))
+        .collect();
+    if fs::read_to_string(&stamp).is_ok_and(|found| found == wanted) {
+        return folder;
+    }
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).expect("a folder");
+    for file in FILES {
+        fs::copy(Path::new(SOURCE).join(file), folder.join(file)).expect("copied");
+    }
+    run(Command::new("npm")
+        .current_dir(&folder)
+        .args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]));
+    run(Command::new("python3").args(["-m", "venv"]).arg(folder.join("venv")));
+    run(Command::new(folder.join("venv/bin/pip")).current_dir(&folder).args([
+        "install",
+        "--quiet",
+        "--require-hashes",
+        "-r",
+        "requirements.txt",
+    ]));
+    fs::write(stamp, wanted).expect("written");
+    folder
+}
+
+/// What both libraries say about each delivery.
+fn verdicts(deliveries: &[Value]) -> [Vec<bool>; 2] {
+    let folder = installed();
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    fs::write(file.path(), json!(deliveries).to_string()).expect("written");
+    let judge = |mut program: Command, script: &str| {
+        let printed = run(program.arg(folder.join(script)).arg(file.path()));
+        serde_json::from_str(&printed).expect("a list of verdicts")
+    };
+    [
+        judge(Command::new("node"), "verify.mjs"),
+        judge(Command::new(folder.join("venv/bin/python")), "verify.py"),
+    ]
+}
+
+/// The newest delivery, as a library reads it with a secret.
+async fn newest(receiver: &Receiver, secret: &str) -> Value {
+    let last = receiver.received().await.pop().expect("a delivery");
+    let headers: serde_json::Map<String, Value> = last
+        .headers
+        .iter()
+        .map(|(name, value)| (name.clone(), json!(value)))
+        .collect();
+    json!({ "secret": secret, "headers": headers, "body": last.body })
+}
+
+async fn deliver_sample(app: &TestApp, kind: &str) {
+    let body = json!({ "eventType": kind });
+    let answer = app.post("/v1/webhook/test").with_key().json(&body).send().await;
+    assert_eq!(answer.expect(200), json!({ "sent": 1, "failed": 0 }), "{kind}");
+}
+
+#[tokio::test]
+async fn published_libraries_accept_every_kind_and_both_secrets_of_a_rotation() {
+    let app = TestApp::start().await;
+    // The libraries refuse what is older than five minutes, so the service has to have the time of the machine.
+    app.clock.advance(Utc::now() - app.ctx.clock.now());
+    let receiver = Receiver::start().await;
+    let endpoint = json!({ "url": receiver.url() });
+    let created = app
+        .post("/v1/webhook")
+        .with_key()
+        .json(&endpoint)
+        .send()
+        .await
+        .expect(201);
+    let secret = created["standardSecret"].as_str().expect("a secret").to_owned();
+    let mut good = Vec::new();
+    for kind in CLIENT_KINDS {
+        deliver_sample(&app, kind).await;
+        good.push(newest(&receiver, &secret).await);
+    }
+    let orchestrator = prs::flows::orchestrators::create::run(&app.ctx, "Partner")
+        .await
+        .expect("created");
+    let partner = Receiver::start().await;
+    let created = app
+        .post("/v2/orchestrators/webhooks")
+        .header("x-orchestrator-key", orchestrator.key.reveal())
+        .json(&json!({ "url": partner.url() }))
+        .send()
+        .await
+        .expect(201);
+    for kind in ORCHESTRATOR_KINDS {
+        app.post("/v2/orchestrators/webhooks/test")
+            .header("x-orchestrator-key", orchestrator.key.reveal())
+            .json(&json!({ "eventType": kind }))
+            .send()
+            .await
+            .expect(200);
+        good.push(newest(&partner, created["standardSecret"].as_str().expect("a secret")).await);
+    }
+    let path = format!("/v1/webhook/{}/rotate-secret", app_endpoint(&app).await);
+    let rotated = app.post(&path).with_key().json(&json!({})).send().await.expect(200);
+    let next = rotated["standardSecret"].as_str().expect("a secret").to_owned();
+    deliver_sample(&app, "payment.confirmed").await;
+    let during = newest(&receiver, &secret).await;
+    let signatures = during["headers"]["webhook-signature"].as_str().expect("signatures");
+    assert_eq!(signatures.split(' ').count(), 2, "{signatures}");
+    good.push(during.clone());
+    good.push(newest(&receiver, &next).await);
+    let mut bad = Vec::new();
+    let mut tampered = during.clone();
+    tampered["body"] = json!(during["body"].as_str().expect("a body").replacen('1', "2", 1));
+    bad.push(tampered);
+    let mut other_id = during.clone();
+    other_id["headers"]["webhook-id"] = json!("01JZX4T9QK3M7N8P2R5S6V0WYB");
+    bad.push(other_id);
+    bad.push(newest(&receiver, created["standardSecret"].as_str().expect("a secret")).await);
+    // An hour late: what is captured cannot be told again for ever.
+    app.advance_ms(-3_600_000);
+    deliver_sample(&app, "payment.confirmed").await;
+    bad.push(newest(&receiver, &secret).await);
+    let expected: Vec<bool> = good.iter().map(|_| true).chain(bad.iter().map(|_| false)).collect();
+    good.extend(bad);
+    let [npm, pypi] = verdicts(&good);
+    assert_eq!(npm, expected, "npm");
+    assert_eq!(pypi, expected, "PyPI");
+}
+
+/// The one endpoint of the platform.
+async fn app_endpoint(app: &TestApp) -> String {
+    let list = app.get("/v1/webhook").with_key().send().await.expect(200);
+    list["webhooks"][0]["id"].as_str().expect("an id").to_owned()
+}
