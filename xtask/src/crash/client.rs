@@ -85,6 +85,11 @@ impl Client {
         }
     }
 
+    /// The same caller with connections of its own.
+    pub(crate) fn again(&self) -> Self {
+        Self::new(&self.base_url, self.headers.clone())
+    }
+
     /// Ends every call that is being repeated.
     pub(crate) fn give_up(&self) {
         self.is_given_up.store(true, Ordering::SeqCst);
