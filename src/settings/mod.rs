@@ -53,7 +53,7 @@ impl Default for DatabaseSettings {
     fn default() -> Self {
         Self {
             url: "sqlite:./data/prs.db".to_owned(),
-            answer_timeout_ms: 1_500,
+            answer_timeout_ms: 1_200,
         }
     }
 }

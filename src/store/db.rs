@@ -37,7 +37,7 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(6);
 
 /// The same for somebody who waits for an answer, unless the settings say otherwise. Source: reliability rules D F4.
-const ANSWER_TIMEOUT: Duration = Duration::from_millis(1_500);
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(1_200);
 
 /// How long connections are suspected after the database left a statement without an answer.
 const SUSPICION: Duration = Duration::from_secs(60);
