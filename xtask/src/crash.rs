@@ -14,6 +14,7 @@ mod stage;
 mod verdict;
 mod wire;
 
+use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -21,7 +22,7 @@ use std::sync::PoisonError;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow};
 
 use self::report::Row;
 use crate::failure::{Failure, Outcome};
@@ -224,7 +225,7 @@ impl Plan {
             cuts: either(30, 300),
             clock_rounds: either(1, 5),
             bad_events: usize::from(!is_short) * 17 + 3,
-            isolated_events: usize::from(!is_short) * 30 + 10,
+            isolated_events: usize::from(!is_short) * 20 + 10,
             missed_events: usize::from(!is_short) * 190 + 10,
         }
     }
@@ -250,8 +251,12 @@ pub(crate) fn run(options: &Options) -> Outcome {
     let prs = workspace::build_prs_with(&["failpoints"])?;
     let seed = options.seed.unwrap_or_else(|| RandomState::new().hash_one(0_u8));
     let evidence = workspace::target_directory()?.join("xtask/crash");
+    fs::create_dir_all(&evidence)?;
+    // A build meanwhile would replace the binary, and later faults would meet another one.
+    let own = evidence.join("prs");
+    fs::copy(&prs, &own).context("cannot copy the binary")?;
     eprintln!("seed {seed}; evidence in {}", evidence.display());
-    let plan = Plan::new(options, prs, evidence, seed);
+    let plan = Plan::new(options, own, evidence, seed);
     let faults = Fault::ALL
         .into_iter()
         .filter(|fault| options.faults.is_empty() || options.faults.contains(fault));

@@ -98,6 +98,10 @@ pub(crate) fn jumps(plan: &Plan) -> Result<Row> {
         format!("{unfinished} deliveries were not repeated to their end")
     });
     row.check(early == 0, || format!("{early} of {all} repetitions came early"));
+    let arrivals = stage.machines.sink.arrivals();
+    let needless = arrivals.iter().filter(|arrival| arrival.path == "/flaky").count()
+        - tries.values().map(HashMap::len).sum::<usize>();
+    row.check(needless == 0, || format!("{needless} tries were made twice"));
     row.note(&format!(
         "{all} repetitions, {early} early, {:.1} s late at most",
         latest.as_secs_f64()

@@ -1,5 +1,6 @@
 //! F1 and F2: the service dies, at random moments and at named points.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -20,6 +21,9 @@ const LONG_LIFE_EVERY: u64 = 2;
 
 /// How long a life may last that ends at a point; some points come only when something was paid.
 const POINT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Pause of each writer between two requests.
+const PACE: Duration = Duration::from_millis(100);
 
 /// How often a point is passed at most before it ends the process.
 const PASSES_MAX: u64 = 3;
@@ -87,46 +91,47 @@ pub(crate) fn random(plan: &Plan, database: Database) -> Result<Row> {
 pub(crate) fn at_points(plan: &Plan, database: Database) -> Result<Row> {
     let mut stage = Stage::open(plan, "F2", database)?;
     stage.register("late")?;
-    let (missed, mut records) = stage.under_load(|machines, pressure| {
+    // A backlog of payments would make each step long, and the points of it rare.
+    stage.pace = PACE;
+    let (reached, mut records) = stage.under_load(|machines, pressure| {
         let mut rng = Rng::with_seed(plan.seed);
-        let mut missed = Vec::new();
+        let mut reached = HashSet::new();
         machines.service.kill()?;
+        let mut live = |reached: &mut HashSet<&'static str>, point: &'static str, passes: u64| {
+            let when = if passes == 0 {
+                String::new()
+            } else {
+                format!("{passes}*off->")
+            };
+            machines.service.launch(Some(&format!("{point}={when}return")))?;
+            if machines.service.ended_within(POINT_TIMEOUT)? {
+                reached.insert(point);
+            }
+            pressure.next_round();
+            pressure.pause(Duration::ZERO)
+        };
         for _ in 0..plan.rounds_per_point {
             let mut order = POINTS;
             rng.shuffle(&mut order);
             for point in order {
-                let passes = rng.u64(0..=PASSES_MAX);
-                let when = if passes == 0 {
-                    String::new()
-                } else {
-                    format!("{passes}*off->")
-                };
-                machines.service.launch(Some(&format!("{point}={when}return")))?;
-                if !machines.service.ended_within(POINT_TIMEOUT)? {
-                    missed.push(point);
-                }
-                pressure.next_round();
-                pressure.pause(Duration::ZERO)?;
+                live(&mut reached, point, rng.u64(0..=PASSES_MAX))?;
+            }
+        }
+        // Some points come so seldom on a busy machine that a life was too short for several of them.
+        for point in POINTS {
+            if !reached.contains(point) {
+                live(&mut reached, point, 0)?;
             }
         }
         machines.service.start()?;
-        Ok(missed)
+        Ok(reached)
     })?;
     let verdict = stage.settle(&mut records, "late", QUIET_TIME)?;
     let rounds = plan.rounds_per_point * POINTS_COUNT;
     let mut row = Row::of(Fault::F2, database, rounds, &verdict);
-    let times_missed = |point: &str| missed.iter().filter(|missed| **missed == point).count();
-    let never: Vec<&str> = POINTS
-        .into_iter()
-        .filter(|point| u64::try_from(times_missed(point)).is_ok_and(|times| times == plan.rounds_per_point))
-        .collect();
+    let never: Vec<&str> = POINTS.into_iter().filter(|point| !reached.contains(point)).collect();
     row.check(never.is_empty(), || format!("never reached: {}", never.join(", ")));
-    row.note(&format!(
-        "{} of {} points reached, {} lives killed late",
-        POINTS.len() - never.len(),
-        POINTS.len(),
-        missed.len()
-    ));
+    row.note(&format!("{} of {} points reached", reached.len(), POINTS.len()));
     Ok(row)
 }
 

@@ -11,6 +11,7 @@ use fastrand::Rng;
 use super::client::{Call, Client};
 use super::report::Row;
 use super::stage::{POLL, Stage, wait_for};
+use super::verdict::Records;
 use super::wire::Fault as Silence;
 use super::{Database, Fault, Plan, QUIET_TIME};
 
@@ -50,7 +51,8 @@ pub(crate) fn workers(plan: &Plan) -> Result<Row> {
     let mut twin = stage.twin()?;
     twin.start()?;
     let count = if plan.is_short { 40 } else { 200 };
-    let (mut records, _) = stage.make_events(count)?;
+    let mut records = Records::default();
+    stage.make_events(&mut records, count)?;
     let first_paths = "late?0";
     let verdict = stage.settle(&mut records, first_paths, Duration::from_secs(2))?;
     let total = records.paid.len() * ENDPOINTS;

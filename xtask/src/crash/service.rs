@@ -63,11 +63,6 @@ pub(crate) struct Service {
 impl Service {
     /// Writes the settings into the folder; nothing runs yet.
     pub(crate) fn new(with: Settings<'_>) -> Result<Self> {
-        // A build meanwhile would replace the binary, and the restarts would test something else.
-        let own = with.folder.join("prs");
-        if !own.exists() {
-            fs::copy(with.prs, &own).context("cannot copy the binary")?;
-        }
         let port = free_port()?;
         let listen = format!("127.0.0.1:{port}");
         let settings = json!({
@@ -89,7 +84,7 @@ impl Service {
         let config = with.folder.join(format!("{}.toml", with.name));
         fs::write(&config, toml::to_string(&settings)?)?;
         Ok(Self {
-            prs: own,
+            prs: with.prs.to_path_buf(),
             config,
             folder: with.folder.to_path_buf(),
             role: with.role.to_owned(),

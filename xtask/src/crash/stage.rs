@@ -76,6 +76,8 @@ pub(crate) struct Stage {
     folder: TempDir,
     evidence: PathBuf,
     seed: u64,
+    /// Pause of each writer after a request.
+    pub(crate) pace: Duration,
     /// The next round of the load; no two loads of a stage share one.
     round: u64,
 }
@@ -167,6 +169,7 @@ impl Stage {
             folder,
             evidence,
             seed: plan.seed,
+            pace: Duration::ZERO,
             round: 0,
         })
     }
@@ -193,6 +196,12 @@ impl Stage {
         Ok(member(&endpoint, "id")?.to_owned())
     }
 
+    /// Deletes an endpoint.
+    pub(crate) fn deregister(&self, id: &str) -> Result<()> {
+        let answer = self.client.call(&format!("/v1/webhook/{id}"), &Call::Delete)?;
+        answer.expect(200).map(|_| ())
+    }
+
     /// Creates and pays requests while something else goes on; ends when everything that was created is paid.
     pub(crate) fn under_load<T>(
         &mut self,
@@ -201,6 +210,7 @@ impl Stage {
         let journal = self.evidence.join("acknowledged.jsonl");
         let load = Load {
             client: &self.client,
+            pace: self.pace,
             run: self.seed.wrapping_add(self.round),
             journal: Mutex::new(Journal::create(&journal)?),
             paid: Mutex::default(),
@@ -254,20 +264,29 @@ impl Stage {
         Ok((value, records))
     }
 
-    /// Creates and pays this many requests, and waits until their events are in the log.
-    pub(crate) fn make_events(&mut self, count: usize) -> Result<(Records, Vec<Logged>)> {
-        let ((), records) = self.under_load(|_, pressure| {
+    /// Creates and pays this many requests, adds them to the records, and waits until their events are in the log.
+    pub(crate) fn make_events(&mut self, records: &mut Records, count: usize) -> Result<Vec<Logged>> {
+        let known = self.events()?.len();
+        let ((), mut made) = self.under_load(|_, pressure| {
             while pressure.load.paid.lock().unwrap_or_else(PoisonError::into_inner).len() < count {
                 pressure.pause(POLL)?;
             }
             Ok(())
         })?;
-        let expected = records.paid.len();
-        let events = wait_for("events in the log", || {
-            let events = self.events()?;
-            Ok((events.len() >= expected).then_some(events))
-        })?;
-        Ok((records, events))
+        let expected = known + made.paid.len();
+        if records.acknowledged.is_empty() {
+            records.rounds.0 = made.rounds.0;
+        }
+        records.rounds.1 = made.rounds.1;
+        records.acknowledged.append(&mut made.acknowledged);
+        records.paid.append(&mut made.paid);
+        wait_for("events in the log", || {
+            let mut events = self.events()?;
+            let is_complete = events.len() >= expected;
+            // The newest come first.
+            events.truncate(events.len().saturating_sub(known));
+            Ok(is_complete.then_some(events))
+        })
     }
 
     /// The event log, newest first.
