@@ -17,3 +17,15 @@ pub mod ports;
 pub mod settings;
 pub mod store;
 pub mod worker;
+
+/// Ends the process here, as SIGKILL would, when `FAILPOINTS` names this point; the proof of durability asks for it.
+///
+/// Source: reliability rules D F2.
+#[cfg(feature = "failpoints")]
+pub(crate) fn fail_at(step: &str, edge: &str) {
+    fail::fail_point!(&format!("{step}.{edge}"), |_| std::process::abort());
+}
+
+/// Nothing: only a build for the proof of durability has points to end at.
+#[cfg(not(feature = "failpoints"))]
+pub(crate) const fn fail_at(_step: &str, _edge: &str) {}

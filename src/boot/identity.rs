@@ -21,12 +21,17 @@ use crate::{
 use async_trait::async_trait;
 use moka::future::Cache;
 use std::{collections::HashSet, sync::Arc, time::Duration};
+use tokio::sync::RwLock;
 
 /// How long a looked-up credential is believed. A revoked one is refused everywhere after this time.
 const BELIEVED: Duration = Duration::from_secs(5);
 
 /// Credentials that are remembered at most.
 const REMEMBERED_MAX: u64 = 10_000;
+
+/// Longest wait for the list of origins: the credential behind it waits for the database as well, and a caller has to
+/// hear of a silent database within two seconds. Source: reliability rules D F4.
+const ORIGINS_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// Looks credentials up.
 pub struct Identity {
@@ -36,6 +41,8 @@ pub struct Identity {
     clients: Cache<String, Arc<ClientId>>,
     origins: Cache<(), Arc<HashSet<String>>>,
     tiers: Cache<String, Tier>,
+    /// The list as it was read last: a page has to be able to read that the database is gone.
+    last_origins: RwLock<Arc<HashSet<String>>>,
 }
 
 impl Identity {
@@ -60,6 +67,7 @@ impl Identity {
                 .time_to_live(BELIEVED)
                 .build(),
             origins: Cache::builder().max_capacity(1).time_to_live(BELIEVED).build(),
+            last_origins: RwLock::default(),
         }
     }
 }
@@ -122,10 +130,14 @@ impl AllowedOrigins for Identity {
         let origins = match self.origins.get(&()).await {
             Some(origins) => origins,
             None => {
-                let Ok(listed) = store::client_ids::list_active_domains(self.ctx.db.reader()).await else {
-                    return false;
-                };
-                let origins: Arc<HashSet<String>> = Arc::new(listed.into_iter().collect());
+                let db = self.ctx.db.answering_within(ORIGINS_TIMEOUT);
+                let listed = store::client_ids::list_active_domains(db.reader()).await;
+                let mut last = self.last_origins.write().await;
+                if let Ok(listed) = listed {
+                    *last = Arc::new(listed.into_iter().collect());
+                }
+                let origins = last.clone();
+                drop(last);
                 self.origins.insert((), origins.clone()).await;
                 origins
             }

@@ -33,7 +33,7 @@ pub async fn open_database(settings: &Settings) -> anyhow::Result<Db> {
     db.migrate_up()
         .await
         .context("the schema could not be brought up to date")?;
-    Ok(db)
+    Ok(db.answering_within(Duration::from_millis(settings.database.answer_timeout_ms)))
 }
 
 /// Builds every handle that flows need.

@@ -100,6 +100,7 @@ pub async fn publish(ctx: &Ctx, tx: &Tx, event: &Event) -> Result<(), StoreError
     if !is_new {
         return Ok(());
     }
+    crate::fail_at("publish", "event_inserted");
     let endpoints = store::endpoints::active_for(tx, owner.clone(), client.as_ref()).await?;
     let deliveries: Vec<_> = endpoints
         .into_iter()
@@ -112,7 +113,9 @@ pub async fn publish(ctx: &Ctx, tx: &Tx, event: &Event) -> Result<(), StoreError
             now,
         })
         .collect();
-    store::outbox::insert_deliveries(tx, &deliveries).await
+    store::outbox::insert_deliveries(tx, &deliveries).await?;
+    crate::fail_at("publish", "deliveries_inserted");
+    Ok(())
 }
 
 fn names(ctx: &Ctx) -> payloads::Names {

@@ -52,12 +52,15 @@ pub struct Settings {
 pub struct DatabaseSettings {
     /// `sqlite:PATH` for the embedded database, `postgres://USER:PASSWORD@HOST/NAME` for one that grows.
     pub url: String,
+    /// Time that a call waits for one answer of PostgreSQL before it is told to come back later, in milliseconds.
+    pub answer_timeout_ms: u64,
 }
 
 impl Default for DatabaseSettings {
     fn default() -> Self {
         Self {
             url: "sqlite:./data/prs.db".to_owned(),
+            answer_timeout_ms: 1_200,
         }
     }
 }

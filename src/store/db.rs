@@ -5,13 +5,17 @@ use async_trait::async_trait;
 use migration::{MigrationStatus, Migrator, MigratorTrait};
 use sea_orm::{
     ConnectOptions, ConnectionTrait, Database, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, ExecResult,
-    QueryResult, SqliteTransactionMode, Statement, TransactionOptions, TransactionTrait,
-    sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous},
+    QueryResult, RuntimeErr, SqliteTransactionMode, Statement, TransactionOptions, TransactionTrait,
+    sqlx::{
+        self,
+        sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous},
+    },
 };
 use std::{
     fmt,
     ops::Deref,
     str::FromStr,
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -28,8 +32,15 @@ const STATEMENT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest wait for the single writer of SQLite.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Longest wait for a commit; afterwards its outcome is unknown to the caller.
-const COMMIT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longest wait of background work for one statement or commit of PostgreSQL, a second more than the server gives a
+/// statement; afterwards the outcome of a commit is unknown.
+const PATIENCE: Duration = Duration::from_secs(6);
+
+/// The same for somebody who waits for an answer, unless the settings say otherwise. Source: reliability rules D F4.
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(1_200);
+
+/// How long connections are suspected after the database left a statement without an answer.
+const SUSPICION: Duration = Duration::from_secs(60);
 
 /// Connections of the PostgreSQL pool, and of the reader pool of SQLite.
 const CONNECTIONS_MAX: u32 = 16;
@@ -45,8 +56,9 @@ const MIGRATION_LOCK: i64 = 0x7072_735f_6d69_6772;
 #[derive(Clone)]
 pub struct Db {
     url: String,
-    reader: DatabaseConnection,
-    writer: DatabaseConnection,
+    reader: Connection,
+    writer: Connection,
+    suspicion: Arc<Suspicion>,
 }
 
 impl fmt::Debug for Db {
@@ -76,11 +88,20 @@ impl Db {
         if url.starts_with("sqlite:") {
             Self::connect_sqlite(url).await
         } else if url.starts_with("postgres:") || url.starts_with("postgresql:") {
-            let pool = Database::connect(postgres_options(url)).await?;
+            let suspicion = Arc::new(Suspicion::default());
+            let live = Database::connect(postgres_options(url, suspicion.clone())).await?;
+            let pool = Connection {
+                live,
+                deadline: Some(Deadline {
+                    limit: ANSWER_TIMEOUT,
+                    suspicion: suspicion.clone(),
+                }),
+            };
             Ok(Self {
                 url: url.to_owned(),
                 reader: pool.clone(),
                 writer: pool,
+                suspicion,
             })
         } else {
             Err(StoreError::Broken(anyhow::anyhow!(
@@ -103,20 +124,47 @@ impl Db {
         // The writer comes first: it creates the file and switches it to write-ahead logging.
         let writer = Database::connect(sqlite_options(url, Access::Write)).await?;
         let reader = Database::connect(sqlite_options(url, Access::Read)).await?;
+        // SQLite is a file of this machine: it has a deadline for its lock, and no network that could be silent.
+        let unlimited = |live| Connection { live, deadline: None };
         Ok(Self {
             url: url.to_owned(),
-            reader,
-            writer,
+            reader: unlimited(reader),
+            writer: unlimited(writer),
+            suspicion: Arc::default(),
         })
     }
 
+    /// The same database for somebody who waits at most this long for each answer of PostgreSQL.
+    #[must_use]
+    pub fn answering_within(&self, limit: Duration) -> Self {
+        let limited = |connection: &Connection| Connection {
+            live: connection.live.clone(),
+            deadline: self.is_postgres().then(|| Deadline {
+                limit,
+                suspicion: self.suspicion.clone(),
+            }),
+        };
+        Self {
+            url: self.url.clone(),
+            reader: limited(&self.reader),
+            writer: limited(&self.writer),
+            suspicion: self.suspicion.clone(),
+        }
+    }
+
+    /// The same database for background work, where nobody waits and a statement may take its time.
+    #[must_use]
+    pub fn patient(&self) -> Self {
+        self.answering_within(PATIENCE)
+    }
+
     /// Connection for reads outside a transaction.
-    pub fn reader(&self) -> &DatabaseConnection {
+    pub fn reader(&self) -> &Connection {
         &self.reader
     }
 
     /// Connection for a write of one statement, which needs no transaction of its own to be atomic.
-    pub fn writer(&self) -> &DatabaseConnection {
+    pub fn writer(&self) -> &Connection {
         &self.writer
     }
 
@@ -135,19 +183,30 @@ impl Db {
             sqlite_transaction_mode: Some(SqliteTransactionMode::Immediate),
             ..Default::default()
         };
-        let begun = self.writer.begin_with_options(options);
-        let live = if self.is_postgres() {
-            within(ACQUIRE_TIMEOUT, "begin", begun).await?
-        } else {
-            begun.await?
-        };
+        let begun = self.writer.live.begin_with_options(options);
+        let live = in_time(self.acquiring().as_ref(), begun).await?;
         tracing::trace!(transaction = name, "begun");
-        Ok(Tx { live, name, started })
+        crate::fail_at(name, "begun");
+        Ok(Tx {
+            live,
+            name,
+            started,
+            deadline: self.writer.deadline.clone(),
+        })
     }
 
     /// Asks the database for a sign of life.
     pub async fn ping(&self) -> Result<(), StoreError> {
-        within(ACQUIRE_TIMEOUT, "ping", self.reader.ping()).await
+        Ok(in_time(self.acquiring().as_ref(), self.reader.live.ping()).await?)
+    }
+
+    /// The deadline of what ends soon or not at all, however patient the caller is.
+    fn acquiring(&self) -> Option<Deadline> {
+        let deadline = self.reader.deadline.as_ref()?;
+        Some(Deadline {
+            limit: deadline.limit.min(ACQUIRE_TIMEOUT),
+            suspicion: deadline.suspicion.clone(),
+        })
     }
 
     /// Applies all pending migrations.
@@ -168,7 +227,7 @@ impl Db {
 
     /// Every migration, oldest first. Changes nothing, not even in an empty database.
     pub async fn migrate_status(&self) -> Result<Vec<MigrationState>, StoreError> {
-        let migrations = Migrator::get_migration_with_status_read_only(&self.reader).await?;
+        let migrations = Migrator::get_migration_with_status_read_only(&self.reader.live).await?;
         Ok(migrations
             .iter()
             .map(|migration| MigrationState {
@@ -180,21 +239,21 @@ impl Db {
 
     /// The schema as text, in an order that does not depend on how it came about.
     pub async fn dump_schema(&self) -> Result<String, StoreError> {
-        schema::dump(&self.reader).await
+        schema::dump(&self.reader.live).await
     }
 
     /// Closes the connections. SQLite refreshes its statistics on the way.
     pub async fn close(self) -> Result<(), StoreError> {
-        self.reader.close().await?;
+        self.reader.live.close().await?;
         // Both handles of PostgreSQL are one pool, and closing it twice does no harm.
-        Ok(self.writer.close().await?)
+        Ok(self.writer.live.close().await?)
     }
 
     /// A connection for migrations: on PostgreSQL without deadlines, since rewriting a large table takes its time, and
     /// under a lock that other processes wait for.
     async fn migrating(&self) -> Result<DatabaseConnection, StoreError> {
         if !self.is_postgres() {
-            return Ok(self.writer.clone());
+            return Ok(self.writer.live.clone());
         }
         let mut options = ConnectOptions::new(&self.url);
         options
@@ -215,6 +274,84 @@ impl Db {
             connection.close().await?;
         }
         Ok(())
+    }
+}
+
+/// A way to the database that does not wait for ever.
+#[derive(Debug, Clone)]
+pub struct Connection {
+    live: DatabaseConnection,
+    /// `None` on SQLite.
+    deadline: Option<Deadline>,
+}
+
+#[async_trait]
+impl ConnectionTrait for Connection {
+    fn get_database_backend(&self) -> DbBackend {
+        self.live.get_database_backend()
+    }
+
+    async fn execute_raw(&self, statement: Statement) -> Result<ExecResult, DbErr> {
+        in_time(self.deadline.as_ref(), self.live.execute_raw(statement)).await
+    }
+
+    async fn execute_unprepared(&self, sql: &str) -> Result<ExecResult, DbErr> {
+        in_time(self.deadline.as_ref(), self.live.execute_unprepared(sql)).await
+    }
+
+    async fn query_one_raw(&self, statement: Statement) -> Result<Option<QueryResult>, DbErr> {
+        in_time(self.deadline.as_ref(), self.live.query_one_raw(statement)).await
+    }
+
+    async fn query_all_raw(&self, statement: Statement) -> Result<Vec<QueryResult>, DbErr> {
+        in_time(self.deadline.as_ref(), self.live.query_all_raw(statement)).await
+    }
+}
+
+/// How long one answer of the database is waited for. The server has deadlines of its own, but a network that swallows
+/// everything keeps them from being heard.
+#[derive(Debug, Clone)]
+struct Deadline {
+    limit: Duration,
+    suspicion: Arc<Suspicion>,
+}
+
+/// Until when connections may be dead without knowing it.
+#[derive(Debug, Default)]
+struct Suspicion {
+    until: Mutex<Option<Instant>>,
+}
+
+impl Suspicion {
+    fn raise(&self) {
+        *self.until.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now() + SUSPICION);
+    }
+
+    fn is_raised(&self) -> bool {
+        let until = *self.until.lock().unwrap_or_else(PoisonError::into_inner);
+        until.is_some_and(|until| Instant::now() < until)
+    }
+}
+
+/// Waits for an answer as long as the deadline allows.
+async fn in_time<T>(
+    deadline: Option<&Deadline>,
+    answer: impl Future<Output = Result<T, DbErr>> + Send,
+) -> Result<T, DbErr> {
+    let Some(deadline) = deadline else {
+        return answer.await;
+    };
+    // The future outlives the timeout: the suspicion has to be there before its connection goes back to the pool.
+    let mut answer = std::pin::pin!(answer);
+    match tokio::time::timeout(deadline.limit, &mut answer).await {
+        Ok(result) => result,
+        Err(_) => {
+            deadline.suspicion.raise();
+            Err(DbErr::Conn(RuntimeErr::Internal(format!(
+                "no answer within {:?}",
+                deadline.limit
+            ))))
+        }
     }
 }
 
@@ -260,7 +397,7 @@ fn sqlite_options(url: &str, access: Access) -> ConnectOptions {
     options
 }
 
-fn postgres_options(url: &str) -> ConnectOptions {
+fn postgres_options(url: &str, suspicion: Arc<Suspicion>) -> ConnectOptions {
     let mut options = ConnectOptions::new(url);
     options
         .max_connections(CONNECTIONS_MAX)
@@ -278,22 +415,25 @@ fn postgres_options(url: &str) -> ConnectOptions {
                 ("lock_timeout", LOCK_TIMEOUT),
                 ("idle_in_transaction_session_timeout", "30s"),
             ])
+        })
+        .map_sqlx_postgres_pool_opts(move |pool| {
+            let suspicion = suspicion.clone();
+            pool.after_release(move |session, _| {
+                let suspicion = suspicion.clone();
+                Box::pin(async move {
+                    if !suspicion.is_raised() {
+                        return Ok(true);
+                    }
+                    // The pool tests what comes back without a deadline, and a dead connection would keep its place
+                    // until the system gives it up after a quarter of an hour.
+                    let answer = tokio::time::timeout(ACQUIRE_TIMEOUT, sqlx::Connection::ping(session)).await;
+                    answer
+                        .unwrap_or_else(|_| Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into())))
+                        .map(|()| true)
+                })
+            })
         });
     options
-}
-
-/// Waits for the database, but not for ever.
-async fn within<T>(
-    limit: Duration,
-    what: &'static str,
-    answer: impl Future<Output = Result<T, DbErr>>,
-) -> Result<T, StoreError> {
-    match tokio::time::timeout(limit, answer).await {
-        Ok(result) => Ok(result?),
-        Err(_) => Err(StoreError::Unavailable(anyhow::anyhow!(
-            "{what} took longer than {limit:?}"
-        ))),
-    }
 }
 
 /// A writing transaction. Dropped without [`Tx::commit`], it leaves no trace.
@@ -302,12 +442,15 @@ pub struct Tx {
     live: DatabaseTransaction,
     name: &'static str,
     started: Instant,
+    deadline: Option<Deadline>,
 }
 
 impl Tx {
     /// Makes everything that was written in it durable and visible at once.
     pub async fn commit(self) -> Result<(), StoreError> {
-        within(COMMIT_TIMEOUT, "commit", self.live.commit()).await?;
+        crate::fail_at(self.name, "before_commit");
+        in_time(self.deadline.as_ref(), self.live.commit()).await?;
+        crate::fail_at(self.name, "after_commit");
         let elapsed = self.started.elapsed();
         metrics::histogram!("prs_transaction_seconds", "name" => self.name).record(elapsed);
         tracing::trace!(transaction = self.name, ?elapsed, "committed");
@@ -330,18 +473,18 @@ impl ConnectionTrait for Tx {
     }
 
     async fn execute_raw(&self, statement: Statement) -> Result<ExecResult, DbErr> {
-        self.live.execute_raw(statement).await
+        in_time(self.deadline.as_ref(), self.live.execute_raw(statement)).await
     }
 
     async fn execute_unprepared(&self, sql: &str) -> Result<ExecResult, DbErr> {
-        self.live.execute_unprepared(sql).await
+        in_time(self.deadline.as_ref(), self.live.execute_unprepared(sql)).await
     }
 
     async fn query_one_raw(&self, statement: Statement) -> Result<Option<QueryResult>, DbErr> {
-        self.live.query_one_raw(statement).await
+        in_time(self.deadline.as_ref(), self.live.query_one_raw(statement)).await
     }
 
     async fn query_all_raw(&self, statement: Statement) -> Result<Vec<QueryResult>, DbErr> {
-        self.live.query_all_raw(statement).await
+        in_time(self.deadline.as_ref(), self.live.query_all_raw(statement)).await
     }
 }

@@ -5,6 +5,7 @@
 
 pub mod api_keys;
 pub mod client_ids;
+pub mod clock_jumps;
 mod columns;
 pub mod cursors;
 mod db;

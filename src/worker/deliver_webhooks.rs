@@ -3,9 +3,9 @@
 //! One endpoint cannot hold up the others: what waits for a full endpoint takes no place that another could use, an
 //! endpoint that has enough is left out of the next claim, and one that does not answer gets fewer places until it
 //! does. A delivery is sent only while its lease outlasts the try, so that nobody else sends it at the same time.
-//! Leases and pauses between tries are times of the clock of the machine: when it jumps forward, tries come earlier by
-//! as much and a lease may end while its holder still sends, which the fence of the lease makes harmless to the record
-//! (the receiver sees the same identity twice); when it jumps back, they come later by as much and none is lost.
+//! Leases and pauses between tries are times of the clock of the machine. A jump of it is noticed by the time that
+//! really passed, and what waits is moved along before anything is claimed, so that no try comes early or hours late. A
+//! jump forward that nobody sees, because no worker runs, makes them early once; one back ends their waits at the start.
 
 use crate::{
     ctx::Ctx,
@@ -13,8 +13,15 @@ use crate::{
         ids::EndpointId,
         webhook::{ClaimedDelivery, LEASE_MS, TRY_TIMEOUT_MS},
     },
-    flows::webhooks::deliver::{self, Tried},
+    flows::{
+        FlowResult,
+        webhooks::{
+            deliver::{self, Tried},
+            follow_clock,
+        },
+    },
 };
+use chrono::{DateTime, TimeDelta, Utc};
 use std::{
     collections::{HashMap, HashSet, VecDeque},
     time::Duration,
@@ -45,6 +52,58 @@ const SILENT_DIVISOR: usize = 4;
 
 /// How long after its claim a delivery may still be sent: its try, and a second to record it, fit into the lease.
 const SEND_WITHIN: Duration = Duration::from_millis(LEASE_MS.unsigned_abs() - TRY_TIMEOUT_MS - 1_000);
+
+/// A step of the clock that is no correction of its drift; longer than any pause or lease.
+const JUMP_MIN: TimeDelta = TimeDelta::seconds(60);
+
+/// How long after a jump times of the old clock may still be written: a try that began before it, and its record.
+const JUMP_ECHO: Duration = Duration::from_millis(TRY_TIMEOUT_MS + 5_000);
+
+/// What the clock would show without a jump, and the jump.
+type Jump = (DateTime<Utc>, TimeDelta);
+
+/// Compares the clock of the machine with the time that passes.
+struct Watch {
+    wall: DateTime<Utc>,
+    at: Instant,
+    /// The last jump, as long as it has an echo.
+    echo: Option<(Jump, Instant)>,
+}
+
+impl Watch {
+    fn new(wall: DateTime<Utc>) -> Self {
+        Self {
+            wall,
+            at: Instant::now(),
+            echo: None,
+        }
+    }
+
+    /// A jump since the last look.
+    fn jump(&self, wall: DateTime<Utc>) -> Option<Jump> {
+        let passed = TimeDelta::from_std(self.at.elapsed()).unwrap_or(TimeDelta::MAX);
+        let expected = self.wall.checked_add_signed(passed)?;
+        let by = wall - expected;
+        (by.abs() >= JUMP_MIN).then_some((expected, by))
+    }
+
+    /// Moves along what waits. Nothing may be claimed while the answer is an error: those that wait do not know the
+    /// clock yet.
+    async fn follow(&mut self, ctx: &Ctx) -> FlowResult<()> {
+        let wall = ctx.clock.now();
+        if let Some((before, by)) = self.jump(wall) {
+            tracing::warn!(jump_s = by.num_seconds(), "the clock of the machine jumped");
+            follow_clock::run(ctx, before, by).await?;
+            self.echo = Some(((before, by), Instant::now() + JUMP_ECHO));
+        } else if let Some(((before, by), until)) = self.echo {
+            follow_clock::run(ctx, before, by).await?;
+            self.echo = self.echo.filter(|_| Instant::now() < until);
+        }
+        self.wall = wall;
+        self.at = Instant::now();
+        Ok(())
+    }
+}
 
 /// Sizes of the worker.
 #[derive(Debug, Clone, Copy)]
@@ -219,7 +278,16 @@ pub async fn run(ctx: Ctx, options: Options, stop: CancellationToken) {
     let mut is_hungry = true;
     let mut pause = IDLE_PAUSE;
     let mut claimed_at = Instant::now();
+    let mut watch = Watch::new(ctx.clock.now());
+    if let Err(error) = follow_clock::begin(&ctx).await {
+        tracing::warn!(%error, "waits could not be compared with the clock");
+    }
     while !stop.is_cancelled() {
+        if let Err(error) = watch.follow(&ctx).await {
+            tracing::warn!(%error, "what waits could not be moved along with the clock");
+            tokio::time::sleep(FAILURE_PAUSE).await;
+            continue;
+        }
         is_hungry |= turns.has_freed;
         let taken = sending.tasks.len() + turns.sendable();
         let room = options.concurrency.saturating_sub(taken);

@@ -23,6 +23,11 @@ pub fn start(
     tasks: &TaskTracker,
 ) -> Workers {
     let workers = Workers::default();
+    // Nobody waits for a worker, and what it writes at once may be large.
+    let ctx = &Ctx {
+        db: ctx.db.patient(),
+        ..ctx.clone()
+    };
     for (network, chain) in ctx.chains.iter() {
         let poll = polls.get(network).copied().unwrap_or(watch_chains::POLL_DEFAULT);
         tasks.spawn(watch_chains::run(

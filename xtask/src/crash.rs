@@ -1,83 +1,53 @@
-//! `cargo xtask crash`: the service is killed again and again while requests are created and paid, and afterwards
-//! nothing may be missing, doubled or changed.
+//! `cargo xtask crash`: everything around the service breaks, one thing after the other, while requests are created and
+//! paid, and afterwards nothing may be missing, doubled or changed.
 
 mod client;
+mod clock;
+mod kills;
 mod load;
+mod outages;
+mod receivers;
+mod report;
 mod service;
+mod sink;
+mod stage;
 mod verdict;
+mod wire;
 
-use std::collections::HashMap;
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::PoisonError;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use alloy::primitives::U256;
-use anyhow::{Context, Result, anyhow, bail};
-use devnet::Devnet;
-use fastrand::Rng;
-use serde_json::{Value, json};
-use tokio::runtime::Runtime;
+use anyhow::{Context, Result, anyhow};
 
-use self::client::{Call, Client};
-use self::load::{Journal, Load, payee};
-use self::service::Service;
-use self::verdict::{Credit, Delivered, Found, Records, Verdict};
-use crate::demo::{Delivery, Hooks};
+use self::report::Row;
 use crate::failure::{Failure, Outcome};
-use crate::postgres::Postgres;
 use crate::{command, packages, workspace};
-
-/// How long the service lives before it is killed, in milliseconds.
-const LIFE_MS: std::ops::RangeInclusive<u64> = 50..=500;
-
-/// The same for one life out of [`LONG_LIFE_EVERY`]: a slow build on a busy machine dies before it confirms or delivers
-/// anything otherwise, and these steps would never be interrupted.
-const LONG_LIFE_MS: std::ops::RangeInclusive<u64> = 500..=2_000;
-
-const LONG_LIFE_EVERY: u64 = 2;
-
-/// Threads that create requests.
-const WRITERS: usize = 2;
-
-/// Accounts that pay, each in a thread of its own; the first ones belong to the deployment.
-const PAYERS: [usize; 2] = [2, 3];
-
-/// Requests that wait for their payer; more would only make the end of the run longer.
-const WAITING_MAX: usize = 16;
-
-/// How long the receiver may hear nothing before what is still missing counts as lost.
-const SILENCE_MAX: Duration = Duration::from_secs(60);
 
 /// A delivery that a killed process had claimed is sent again when its lease of 15 seconds ends; what is repeated or
 /// doubled shows only after that.
-const QUIET_TIME: Duration = Duration::from_secs(20);
-
-/// How long the receiver lets a delivery wait for its answer: without it, hardly any kill would fall between an
-/// arrival and its record.
-const ANSWER_DELAY: Duration = Duration::from_millis(50);
-
-/// How often something that happens by itself is looked for.
-const POLL: Duration = Duration::from_millis(50);
-
-/// The page that the client ID of the run belongs to.
-const ORIGIN: &str = "http://localhost:3000";
-
-const DELIVERY_HEADER: &str = "x-service-delivery";
+const QUIET_TIME: Duration = Duration::from_secs(18);
 
 /// How `cargo xtask crash` runs.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// How often the service is killed
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
-    kills: u64,
-    /// Where the service keeps its state
+    /// Few rounds of every fault, for continuous integration
+    #[arg(long)]
+    short: bool,
+    /// Only these faults
+    #[arg(long = "fault", value_enum, ignore_case = true)]
+    faults: Vec<Fault>,
+    /// How often the service is killed at random moments, on each database; 40 when absent, 4 in the short form
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    kills: Option<u64>,
+    /// Where the service keeps its state, for the faults that are played on both databases
     #[arg(long, value_enum, default_value_t = Databases::Both)]
     database: Databases,
-    /// Makes the moments of the kills those of an earlier run; it is printed at the start
+    /// Makes the moments of an earlier run those of this one; it is printed at the start
     #[arg(long)]
     seed: Option<u64>,
 }
@@ -99,14 +69,18 @@ impl Databases {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Database {
+/// Where the service keeps its state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Database {
+    /// The embedded one.
     Sqlite,
+    /// The one that grows.
     Postgres,
 }
 
 impl Database {
-    fn name(self) -> &'static str {
+    /// Its name as it is printed.
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Sqlite => "sqlite",
             Self::Postgres => "postgres",
@@ -114,362 +88,228 @@ impl Database {
     }
 }
 
-/// What one run showed.
-#[derive(Debug)]
-struct Report {
-    database: Database,
-    kills: u64,
-    repeated_creates: usize,
-    verdict: Verdict,
-    /// From each start after a kill to readiness.
-    restarts: Vec<Duration>,
-    /// Deliveries that arrived before the last request was paid; the fewer they are, the less the kills could hit.
-    deliveries_under_load: usize,
+/// What is broken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
+pub(crate) enum Fault {
+    /// The service is killed at random moments
+    F1,
+    /// The service ends at each edge of each commit
+    F2,
+    /// One of two workers is killed
+    F3,
+    /// PostgreSQL is killed, silent, or replaced
+    F4,
+    /// The connection to PostgreSQL breaks at a commit
+    F5,
+    /// The clock jumps two hours
+    F8,
+    /// Receivers answer badly
+    F9,
+    /// One receiver among a hundred hangs
+    F10,
+    /// The receiver is away
+    F11,
 }
 
-/// Runs on each database, prints the counts, and fails when one of them is wrong.
+impl Fault {
+    const ALL: [Self; 9] = [
+        Self::F1,
+        Self::F2,
+        Self::F3,
+        Self::F4,
+        Self::F5,
+        Self::F8,
+        Self::F9,
+        Self::F10,
+        Self::F11,
+    ];
+
+    /// Its number. Source: reliability rules D.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::F1 => "F1",
+            Self::F2 => "F2",
+            Self::F3 => "F3",
+            Self::F4 => "F4",
+            Self::F5 => "F5",
+            Self::F8 => "F8",
+            Self::F9 => "F9",
+            Self::F10 => "F10",
+            Self::F11 => "F11",
+        }
+    }
+
+    /// What it is, in few words.
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::F1 => "kill -9 at random",
+            Self::F2 => "death at each commit edge",
+            Self::F3 => "one of two workers killed",
+            Self::F4 => "database killed, silent, replaced",
+            Self::F5 => "connection cut at a commit",
+            Self::F8 => "clock jumps 2 h",
+            Self::F9 => "bad receivers",
+            Self::F10 => "one hanging receiver in 100",
+            Self::F11 => "receiver away, then replay",
+        }
+    }
+
+    /// Which run of faults it belongs to: runs go on at the same time, because most of their time is waiting. What
+    /// measures times of its own comes after all others.
+    fn lane(self, database: Database, is_short: bool) -> usize {
+        match self {
+            Self::F1 | Self::F2 if is_short && database == Database::Postgres => 1,
+            Self::F1 | Self::F2 => 0,
+            Self::F3 | Self::F4 | Self::F5 => 2,
+            Self::F8 | Self::F9 | Self::F11 if is_short => 3,
+            Self::F8 | Self::F9 | Self::F11 => 2,
+            Self::F10 => LAST_LANE,
+        }
+    }
+
+    fn databases(self, chosen: Databases) -> &'static [Database] {
+        match self {
+            Self::F1 | Self::F2 => chosen.each(),
+            Self::F3 | Self::F4 | Self::F5 | Self::F11 => &[Database::Postgres],
+            Self::F8 | Self::F9 | Self::F10 => &[Database::Sqlite],
+        }
+    }
+}
+
+/// Lanes that go on at the same time; the last one comes after them.
+const LANES: usize = 4;
+const LAST_LANE: usize = LANES;
+
+/// What all faults of a run are played with, and how long.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    /// The service, built with its points.
+    prs: PathBuf,
+    /// Where logs stay.
+    evidence: PathBuf,
+    seed: u64,
+    is_short: bool,
+    /// F1: kills.
+    kills: u64,
+    /// F2: deaths at each point.
+    rounds_per_point: u64,
+    /// F3: kills, and replays without one.
+    worker_kills: u64,
+    quiet_replays: u64,
+    /// F4: kills of PostgreSQL.
+    database_kills: u64,
+    /// F5: cuts.
+    cuts: u64,
+    /// F8: rounds of four jumps.
+    clock_rounds: u64,
+    /// F9, F10 and F11: events.
+    bad_events: usize,
+    isolated_events: usize,
+    missed_events: usize,
+}
+
+impl Plan {
+    fn new(options: &Options, prs: PathBuf, evidence: PathBuf, seed: u64) -> Self {
+        let is_short = options.short;
+        let either = |short, full| if is_short { short } else { full };
+        Self {
+            prs,
+            evidence,
+            seed,
+            is_short,
+            kills: options.kills.unwrap_or(either(4, 40)),
+            rounds_per_point: either(1, 3),
+            worker_kills: either(1, 4),
+            quiet_replays: either(1, 6),
+            database_kills: either(2, 10),
+            cuts: either(30, 300),
+            clock_rounds: either(1, 5),
+            bad_events: usize::from(!is_short) * 17 + 3,
+            isolated_events: usize::from(!is_short) * 20 + 10,
+            missed_events: usize::from(!is_short) * 190 + 10,
+        }
+    }
+
+    fn play(&self, fault: Fault, database: Database) -> Result<Row> {
+        match fault {
+            Fault::F1 => kills::random(self, database),
+            Fault::F2 => kills::at_points(self, database),
+            Fault::F3 => outages::workers(self),
+            Fault::F4 => outages::database(self),
+            Fault::F5 => outages::cuts(self),
+            Fault::F8 => clock::jumps(self),
+            Fault::F9 => receivers::bad(self),
+            Fault::F10 => receivers::one_hanging(self),
+            Fault::F11 => receivers::away(self),
+        }
+    }
+}
+
+/// Plays the faults, prints what they cost, and fails when that is anything.
 pub(crate) fn run(options: &Options) -> Outcome {
     packages::ensure_chain_node()?;
-    let prs = workspace::build_prs()?;
+    let prs = workspace::build_prs_with(&["failpoints"])?;
     let seed = options.seed.unwrap_or_else(|| RandomState::new().hash_one(0_u8));
-    eprintln!("seed {seed}");
-    let mut reports = Vec::new();
-    for database in options.database.each() {
-        let report = prove(*database, &prs, options.kills, seed)
-            .map_err(|error| Failure::StepFailed(error.context(database.name())))?;
-        reports.push(report);
-    }
-    println!("{}", table(&reports));
-    for Report { database, verdict, .. } in &reports {
-        println!(
-            "{}: requests wrong {}, credits wrong {}, events wrong {}",
-            database.name(),
-            verdict.requests_wrong(),
-            verdict.credits_wrong(),
-            verdict.events_wrong(),
-        );
-    }
-    if reports.iter().all(|report| report.verdict.is_clean()) {
+    let evidence = workspace::target_directory()?.join("xtask/crash");
+    fs::create_dir_all(&evidence)?;
+    // A build meanwhile would replace the binary, and later faults would meet another one.
+    let own = evidence.join("prs");
+    fs::copy(&prs, &own).context("cannot copy the binary")?;
+    eprintln!("seed {seed}; evidence in {}", evidence.display());
+    let plan = Plan::new(options, own, evidence, seed);
+    let faults = Fault::ALL
+        .into_iter()
+        .filter(|fault| options.faults.is_empty() || options.faults.contains(fault));
+    let jobs: Vec<(Fault, Database)> = faults
+        .flat_map(|fault| {
+            fault
+                .databases(options.database)
+                .iter()
+                .map(move |database| (fault, *database))
+        })
+        .collect();
+    let begun = Instant::now();
+    let rows = Mutex::new(Vec::new());
+    let in_lane = |lane: usize| {
+        for (fault, database) in &jobs {
+            if fault.lane(*database, options.short) == lane && !command::interrupted() {
+                let row = play(&plan, *fault, *database);
+                rows.lock().unwrap_or_else(PoisonError::into_inner).push(row);
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for lane in 0..LANES {
+            scope.spawn(move || in_lane(lane));
+        }
+    });
+    in_lane(LAST_LANE);
+    let mut rows = rows.into_inner().unwrap_or_else(PoisonError::into_inner);
+    rows.sort_by_key(|row: &Row| (row.fault, row.database));
+    println!("{}", report::table(&rows));
+    eprintln!("took {} s", begun.elapsed().as_secs());
+    if rows.len() == jobs.len() && rows.iter().all(Row::is_clean) {
         Ok(())
     } else {
         Err(Failure::StepFailed(anyhow!(
-            "a kill cost something; repeat it with --seed {seed}"
+            "a fault cost something; repeat it with --fault and --seed {seed}"
         )))
     }
 }
 
-/// One run: a fresh database, a fresh chain, and a receiver that all outlive the service.
-fn prove(database: Database, prs: &Path, kills: u64, seed: u64) -> Result<Report> {
-    let name = database.name();
-    let evidence = workspace::target_directory()?.join("xtask/crash").join(name);
-    if evidence.exists() {
-        fs::remove_dir_all(&evidence)?;
-    }
-    fs::create_dir_all(&evidence)?;
-    let folder = tempfile::Builder::new().prefix("prs-crash-").tempdir()?;
-    let postgres = match database {
-        Database::Sqlite => None,
-        Database::Postgres => Some(Postgres::start_durable()?),
-    };
-    let database_url = match &postgres {
-        None => format!("sqlite:{}", folder.path().join("prs.db").display()),
-        Some(postgres) => postgres.url(),
-    };
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()?;
-    let chain = runtime.block_on(start_chain())?;
-    let hooks = Hooks::listen_slowly(ANSWER_DELAY)?;
-    let log = evidence.join("service.log");
-    let mut service = Service::new(prs, folder.path(), &log, &database_url, &chain)?;
-    let (client, secret) = introduce(&mut service, &hooks)?;
-    let load = Load {
-        client: &client,
-        run: seed,
-        journal: Mutex::new(Journal::create(&evidence.join("acknowledged.jsonl"))?),
-        paid: Mutex::default(),
-        next: AtomicU64::new(0),
-        round: AtomicU64::new(0),
-        is_over: AtomicBool::new(false),
-    };
-    eprintln!("{name}: killing {kills} times; evidence in {}", evidence.display());
-    let restarts = kill_under_load(&load, &mut service, &chain, &runtime, kills, seed)?;
-
-    let mut records = Records {
-        acknowledged: load.journal.lock().unwrap_or_else(PoisonError::into_inner).read()?,
-        paid: std::mem::take(&mut *load.paid.lock().unwrap_or_else(PoisonError::into_inner)),
-        ..Records::default()
-    };
-    eprintln!("{name}: {} requests paid; settling", records.paid.len());
-    collect(&mut records, &hooks, &secret);
-    let deliveries_under_load = records.deliveries.len();
-    settle(&mut records, &hooks, &secret)?;
-    read_back(&mut records, &client, kills)?;
-    Ok(Report {
-        database,
-        kills,
-        repeated_creates: client.repeated_creates(),
-        verdict: Verdict::of(&records),
-        restarts,
-        deliveries_under_load,
-    })
-}
-
-/// A chain whose payers have approved the proxy once and for all, so that every request is one transaction.
-async fn start_chain() -> Result<Devnet> {
-    let chain = Devnet::start(devnet::Options::default()).await?;
-    let (token, spender) = (chain.tokens().fau, chain.contracts().erc20_fee_proxy);
-    for payer in PAYERS {
-        chain.approve(payer, token, spender, U256::MAX).await?;
-    }
-    Ok(chain)
-}
-
-/// Makes a tenant with a client ID and an endpoint; gives back the client and the secret of the endpoint.
-fn introduce(service: &mut Service, hooks: &Hooks) -> Result<(Client, String)> {
-    let platform = service.provision(&["platform", "create", "--name", "Crash test"])?;
-    let key = service.provision(&["api-key", "create", "--platform", member(&platform, "id")?])?;
-    service.start()?;
-    let owner = Client::new(
-        service.base_url(),
-        vec![("x-api-key", member(&key, "apiKey")?.to_owned())],
-    );
-    let body = json!({"label": "Crash test", "allowedDomains": [ORIGIN]});
-    let page = create(&owner, "/v2/client-ids", &body)?;
-    let headers = vec![
-        ("x-client-id", member(&page, "clientId")?.to_owned()),
-        ("origin", ORIGIN.to_owned()),
-    ];
-    let client = Client::new(service.base_url(), headers);
-    let endpoint = create(&client, "/v1/webhook", &json!({"url": hooks.url}))?;
-    Ok((client, member(&endpoint, "secret")?.to_owned()))
-}
-
-fn create(client: &Client, path: &str, body: &Value) -> Result<Value> {
-    let answer = client.call(path, &Call::Post { body, key: "crash" })?;
-    answer.expect(201).with_context(|| path.to_owned())
-}
-
-fn member<'a>(body: &'a Value, name: &str) -> Result<&'a str> {
-    body[name].as_str().with_context(|| format!("no {name} in {body}"))
-}
-
-/// Creates and pays while the service is killed and started; ends when everything that was created is paid.
-fn kill_under_load(
-    load: &Load<'_>,
-    service: &mut Service,
-    chain: &Devnet,
-    runtime: &Runtime,
-    kills: u64,
-    seed: u64,
-) -> Result<Vec<Duration>> {
-    let (to_pay, queue) = mpsc::sync_channel(WAITING_MAX);
-    let queue = Arc::new(Mutex::new(queue));
-    thread::scope(|scope| {
-        let mut threads = Vec::new();
-        for _ in 0..WRITERS {
-            let to_pay = to_pay.clone();
-            threads.push(scope.spawn(move || load.write(&to_pay)));
-        }
-        for account in PAYERS {
-            let queue = Arc::clone(&queue);
-            threads.push(scope.spawn(move || load.pay(chain, runtime.handle(), account, &queue)));
-        }
-        // The ends that the threads hold are the only ones, so that each side sees when the other one is gone.
-        drop((to_pay, queue));
-
-        let mut rng = Rng::with_seed(seed);
-        let mut restarts = Vec::new();
-        let mut live_through = || -> Result<()> {
-            for round in 1..=kills {
-                let is_long = round.is_multiple_of(LONG_LIFE_EVERY);
-                let life_ms = rng.u64(if is_long { LONG_LIFE_MS } else { LIFE_MS });
-                thread::sleep(Duration::from_millis(life_ms));
-                if command::interrupted() {
-                    bail!("interrupted");
-                }
-                if threads.iter().any(|thread| thread.is_finished()) {
-                    bail!("the load ended before the last kill");
-                }
-                service.kill()?;
-                restarts.push(service.start().with_context(|| format!("start after kill {round}"))?);
-                load.round.store(round, Ordering::SeqCst);
-            }
-            Ok(())
-        };
-        let lived = live_through();
-        load.is_over.store(true, Ordering::SeqCst);
-        if lived.is_err() {
-            load.client.give_up();
-        }
-        let mut outcomes = vec![lived];
-        for thread in threads {
-            outcomes.push(
-                thread
-                    .join()
-                    .unwrap_or_else(|_| Err(anyhow!("a thread of the load panicked"))),
-            );
-        }
-        // What stopped the load explains more than the end of the kills, which follows from it.
-        outcomes.reverse();
-        outcomes.into_iter().collect::<Result<()>>()?;
-        Ok(restarts)
-    })
-}
-
-/// Takes what has arrived.
-fn collect(records: &mut Records, hooks: &Hooks, secret: &str) {
-    while let Ok(delivery) = hooks.deliveries.try_recv() {
-        records.deliveries.push(delivered(delivery, secret));
-    }
-}
-
-/// Takes deliveries until every payment is confirmed and repeats have had their time.
-fn settle(records: &mut Records, hooks: &Hooks, secret: &str) -> Result<()> {
+fn play(plan: &Plan, fault: Fault, database: Database) -> Row {
     let begun = Instant::now();
-    let mut last_arrival = begun;
-    loop {
-        let known = records.deliveries.len();
-        collect(records, hooks, secret);
-        if records.deliveries.len() > known {
-            last_arrival = Instant::now();
-        }
-        let is_complete = begun.elapsed() > QUIET_TIME && Verdict::of(records).events_lost == 0;
-        if is_complete || last_arrival.elapsed() > SILENCE_MAX {
-            return Ok(());
-        }
-        if command::interrupted() {
-            bail!("interrupted");
-        }
-        thread::sleep(POLL);
-    }
-}
-
-fn delivered(delivery: Delivery, secret: &str) -> Delivered {
-    let is_signed = delivery.verify(secret).is_ok();
-    let event: Value = serde_json::from_slice(&delivery.body).unwrap_or_default();
-    let member = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
-    Delivered {
-        id: delivery.headers.get(DELIVERY_HEADER).cloned(),
-        event: member("event"),
-        request_id: member("requestId"),
-        is_signed,
-        body: delivery.body,
-    }
-}
-
-/// Asks the service for everything that it acknowledged, and for how much it has.
-fn read_back(records: &mut Records, client: &Client, kills: u64) -> Result<()> {
-    let mut found = HashMap::new();
-    for acknowledged in &records.acknowledged {
-        let id = &acknowledged.request_id;
-        let path = format!("/v2/request/{id}");
-        let request = client.insist(&path, &Call::Get)?;
-        if request.status == 404 {
-            continue;
-        }
-        let is_paid = request.expect(200).with_context(|| path)?["hasBeenPaid"] == true;
-        let path = format!("/v2/payments?requestId={id}");
-        let payments = client
-            .insist(&path, &Call::Get)?
-            .expect(200)
-            .with_context(|| path.clone())?;
-        let payments = payments["payments"].as_array().with_context(|| path)?;
-        let credits = payments.iter().map(credit).collect::<Result<_>>()?;
-        found.insert(id.clone(), Found { is_paid, credits });
-    }
-    records.found = found;
-    for round in 0..=kills {
-        let path = format!("/v2/request?walletAddress={}&limit=1", payee(round));
-        let page = client
-            .insist(&path, &Call::Get)?
-            .expect(200)
-            .with_context(|| path.clone())?;
-        records.listed += total(&page).with_context(|| path)?;
-    }
-    Ok(())
-}
-
-fn credit(payment: &Value) -> Result<Credit> {
-    Ok(Credit {
-        tx_hash: member(payment, "sourceTxHash")?.to_owned(),
-        amount: member(payment, "amount")?.to_owned(),
-    })
-}
-
-/// The number of matches; the document says that it is a number, and some encoders write `3.0`.
-fn total(page: &Value) -> Result<usize> {
-    let total = page.pointer("/pagination/total").context("no total")?.to_string();
-    total
-        .trim_end_matches(".0")
-        .parse()
-        .with_context(|| format!("total {total}"))
-}
-
-fn median(times: &[Duration]) -> Duration {
-    let mut sorted = times.to_vec();
-    sorted.sort();
-    sorted.get(sorted.len() / 2).copied().unwrap_or_default()
-}
-
-/// The counts, one column for each database.
-fn table(reports: &[Report]) -> String {
-    type Count = fn(&Report) -> String;
-    let rows: [(&str, Count); 18] = [
-        ("kills of the service", |report| report.kills.to_string()),
-        ("requests acknowledged", |report| {
-            report.verdict.acknowledged.to_string()
-        }),
-        ("creations repeated with their key", |report| {
-            report.repeated_creates.to_string()
-        }),
-        ("requests lost", |report| report.verdict.requests_lost.to_string()),
-        ("requests too many", |report| {
-            report.verdict.requests_surplus.to_string()
-        }),
-        ("payments on the chain", |report| report.verdict.paid.to_string()),
-        ("credited twice", |report| report.verdict.credited_twice.to_string()),
-        ("not credited", |report| report.verdict.not_credited.to_string()),
-        ("events expected", |report| report.verdict.events_expected.to_string()),
-        ("events lost", |report| report.verdict.events_lost.to_string()),
-        ("events under two identities", |report| {
-            report.verdict.events_doubled.to_string()
-        }),
-        ("events without payment", |report| {
-            report.verdict.events_surplus.to_string()
-        }),
-        ("deliveries", |report| report.verdict.deliveries.to_string()),
-        ("deliveries under load", |report| {
-            report.deliveries_under_load.to_string()
-        }),
-        ("deliveries repeated (allowed)", |report| {
-            report.verdict.deliveries_repeated.to_string()
-        }),
-        ("repeats with changed bytes", |report| {
-            report.verdict.deliveries_changed.to_string()
-        }),
-        ("deliveries without a right signature", |report| {
-            report.verdict.deliveries_unsigned.to_string()
-        }),
-        ("restart to ready, median / longest", |report| {
-            let longest = report.restarts.iter().max().copied().unwrap_or_default();
-            format!("{} / {} ms", median(&report.restarts).as_millis(), longest.as_millis())
-        }),
-    ];
-    let cell = |text: &str| format!(" {text:>14} |");
-    let mut lines = vec![
-        format!("| {:<36} |", "")
-            + &reports
-                .iter()
-                .map(|report| cell(report.database.name()))
-                .collect::<String>(),
-        format!("|{}|", "-".repeat(38)) + &format!("{}:|", "-".repeat(15)).repeat(reports.len()),
-    ];
-    for (name, count) in rows {
-        lines.push(format!("| {name:<36} |") + &reports.iter().map(|report| cell(&count(report))).collect::<String>());
-    }
-    lines.join("\n")
+    let row = plan
+        .play(fault, database)
+        .unwrap_or_else(|error| Row::failed(fault, database, &error));
+    eprintln!(
+        "{} on {}: {} after {} s",
+        fault.name(),
+        database.name(),
+        if row.is_clean() { "clean" } else { "NOT CLEAN" },
+        begun.elapsed().as_secs()
+    );
+    row
 }
 
 #[cfg(test)]
@@ -477,31 +317,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_has_a_column_for_each_database() {
-        let report = |database| Report {
-            database,
-            kills: 7,
-            repeated_creates: 2,
-            verdict: Verdict::default(),
-            restarts: [3, 1, 2].map(Duration::from_millis).to_vec(),
-            deliveries_under_load: 0,
-        };
-        let table = table(&[report(Database::Sqlite), report(Database::Postgres)]);
-        let lines: Vec<Vec<&str>> = table
-            .lines()
-            .map(|line| line.split('|').map(str::trim).collect())
-            .collect();
-        assert_eq!(lines[0], ["", "", "sqlite", "postgres", ""]);
-        assert_eq!(lines[2], ["", "kills of the service", "7", "7", ""]);
-        assert_eq!(lines.last().unwrap()[2], "2 / 3 ms");
+    fn every_fault_has_a_lane_and_a_database() {
+        for fault in Fault::ALL {
+            for is_short in [true, false] {
+                assert!(fault.lane(Database::Sqlite, is_short) <= LAST_LANE, "{fault:?}");
+            }
+            assert!(!fault.databases(Databases::Both).is_empty(), "{fault:?}");
+        }
     }
 
     #[test]
-    fn a_total_is_read_however_the_number_is_written() {
-        for (text, expected) in [("3", 3), ("3.0", 3), ("10.0", 10), ("100", 100), ("0.0", 0)] {
-            let page = serde_json::from_str(&format!(r#"{{"pagination": {{"total": {text}}}}}"#)).unwrap();
-            assert_eq!(total(&page).unwrap(), expected, "{text}");
-        }
-        assert!(total(&json!({})).is_err());
+    fn a_full_run_kills_at_least_two_hundred_times() {
+        let options = Options {
+            short: false,
+            faults: Vec::new(),
+            kills: None,
+            database: Databases::Both,
+            seed: None,
+        };
+        let plan = Plan::new(&options, PathBuf::new(), PathBuf::new(), 0);
+        let databases = u64::try_from(Databases::Both.each().len()).unwrap();
+        assert!(databases * (plan.kills + plan.rounds_per_point * kills::POINTS_COUNT) >= 200);
     }
 }

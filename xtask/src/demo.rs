@@ -119,13 +119,14 @@ fn wait_for(api: &Api, url: &str, reached: impl Fn(&Value) -> bool) -> Result<Va
 }
 
 /// One event as it arrived.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Delivery {
     /// By name in lower case.
     pub(crate) headers: BTreeMap<String, String>,
     /// The bytes as they arrived.
     pub(crate) body: Vec<u8>,
-    arrived: Instant,
+    /// When it was there to its last byte.
+    pub(crate) arrived: Instant,
 }
 
 impl Delivery {
@@ -154,11 +155,6 @@ pub(crate) struct Hooks {
 impl Hooks {
     /// Listens on a free port, for as long as the program runs.
     pub(crate) fn listen() -> Result<Self> {
-        Self::listen_slowly(Duration::ZERO)
-    }
-
-    /// Listens on a free port, and keeps each sender waiting for its answer.
-    pub(crate) fn listen_slowly(delay: Duration) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let url = format!("http://127.0.0.1:{}/hook", listener.local_addr()?.port());
         let (sender, deliveries) = mpsc::channel();
@@ -167,7 +163,7 @@ impl Hooks {
                 let sender = sender.clone();
                 std::thread::spawn(move || {
                     // A connection that is no delivery is the sender's mistake, and the next one may be right.
-                    if let Err(error) = receive(stream, &sender, delay) {
+                    if let Err(error) = receive(stream, &sender) {
                         eprintln!("receiver: {error:#}");
                     }
                 });
@@ -195,8 +191,8 @@ impl Hooks {
     }
 }
 
-/// Reads one HTTP/1.1 request with a declared length and answers 200 after a while.
-fn receive(stream: TcpStream, sender: &Sender<Delivery>, delay: Duration) -> Result<()> {
+/// Reads one HTTP/1.1 request with a declared length and answers 200.
+fn receive(stream: TcpStream, sender: &Sender<Delivery>) -> Result<()> {
     stream.set_read_timeout(Some(DELIVERY_TIMEOUT))?;
     let mut reader = BufReader::new(stream.try_clone()?);
     let mut line = String::new();
@@ -228,7 +224,6 @@ fn receive(stream: TcpStream, sender: &Sender<Delivery>, delay: Duration) -> Res
         body,
         arrived: Instant::now(),
     });
-    std::thread::sleep(delay);
     let mut stream = stream;
     // What arrived has arrived, even if its sender did not live to see the answer.
     let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
@@ -16,6 +17,9 @@ const VERSIONS: &str = "/usr/lib/postgresql";
 
 /// The superuser of the cluster.
 const USER: &str = "prs";
+
+/// How often processes that are ending are looked for.
+const POLL: Duration = Duration::from_millis(5);
 
 /// A port found free can be taken before the server has it; another one is tried then.
 const START_ATTEMPTS: usize = 3;
@@ -96,6 +100,37 @@ impl Postgres {
         format!("postgres://{USER}@127.0.0.1:{}/postgres", self.port)
     }
 
+    /// Where it listens.
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Ends every process of the server with SIGKILL: it gets no chance to finish anything.
+    pub(crate) fn kill(&self) -> Result<()> {
+        let lock = self.cluster().join("postmaster.pid");
+        let text = fs::read_to_string(&lock).context("PostgreSQL is not running")?;
+        let server: u32 = text.lines().next().unwrap_or_default().trim().parse()?;
+        // The server comes first, so that it starts nothing in place of what is ended next.
+        let mut processes = vec![server];
+        processes.extend(children_of(server)?);
+        let pids: Vec<String> = processes.iter().map(u32::to_string).collect();
+        let _ = Command::new("kill")
+            .arg("-KILL")
+            .args(&pids)
+            .stderr(Stdio::null())
+            .status();
+        while processes.iter().any(|pid| parent_of(*pid).is_some()) {
+            std::thread::sleep(POLL);
+        }
+        // Whoever inherits the dead server may not have buried it yet, and the lock would then count as held.
+        Ok(fs::remove_file(&lock)?)
+    }
+
+    /// Starts the server again where it was.
+    pub(crate) fn restart(&self) -> Result<()> {
+        self.launch()
+    }
+
     fn cluster(&self) -> PathBuf {
         self.folder.path().join("cluster")
     }
@@ -133,6 +168,10 @@ impl Postgres {
 
     fn listen(&mut self) -> Result<()> {
         self.port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+        self.launch()
+    }
+
+    fn launch(&self) -> Result<()> {
         let log = self.folder.path().join("server.log");
         let mut start = self.program("pg_ctl");
         start
@@ -170,6 +209,26 @@ impl Drop for Postgres {
     }
 }
 
+/// The parent of a process that lives; nothing when it is dead, buried or not.
+fn parent_of(pid: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name of the program stands in brackets and may hold anything.
+    let mut fields = stat.rsplit(')').next()?.split_whitespace();
+    let state = fields.next()?;
+    let parent = fields.next()?.parse().ok()?;
+    (!matches!(state, "Z" | "X")).then_some(parent)
+}
+
+fn children_of(parent: u32) -> Result<Vec<u32>> {
+    let mut children = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        let name = entry?.file_name();
+        let pid = name.to_str().and_then(|name| name.parse().ok());
+        children.extend(pid.filter(|pid| parent_of(*pid) == Some(parent)));
+    }
+    Ok(children)
+}
+
 /// The folder with the server's programs: the newest version of Debian, else what is on the PATH.
 fn find_programs() -> Option<PathBuf> {
     let mut versions: Vec<(u32, PathBuf)> = fs::read_dir(VERSIONS)
@@ -200,6 +259,10 @@ mod tests {
         }
         let server = Postgres::start().unwrap();
         let (port, folder) = (server.port, server.folder.path().to_path_buf());
+        assert!(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok());
+        server.kill().unwrap();
+        assert!(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err());
+        server.restart().unwrap();
         assert!(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok());
         drop(server);
         assert!(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err());

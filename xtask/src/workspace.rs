@@ -57,8 +57,16 @@ fn metadata() -> Result<Value> {
 
 /// Builds `prs` and gives back where cargo put it.
 pub(crate) fn build_prs() -> Result<PathBuf> {
+    build_prs_with(&[])
+}
+
+/// Builds `prs` with features that a normal build has not.
+pub(crate) fn build_prs_with(features: &[&str]) -> Result<PathBuf> {
     let mut build = cargo();
     build.args(["build", "--package", "payment-request-service", "--bin", "prs"]);
+    if !features.is_empty() {
+        build.arg("--features").arg(features.join(","));
+    }
     build
         .arg("--message-format=json-render-diagnostics")
         .stderr(Stdio::inherit());

@@ -333,6 +333,7 @@ async fn commit(
         if !store::payments::insert_once(&tx, &payment).await? {
             continue;
         }
+        crate::fail_at("confirm_blocks", "credited");
         let (advanced, told) = request
             .clone()
             .settle(settled.credited, &settled.observed.tx_hash.to_string());

@@ -230,6 +230,7 @@ async fn commit_read(ctx: &Ctx, cursor: &mut Cursor, observed: &[Observation], b
     let now = ctx.clock.now();
     let tx = ctx.db.begin("read_blocks").await?;
     store::observations::insert_many(&tx, observed, false, now).await?;
+    crate::fail_at("read_blocks", "inserted");
     store::cursors::push_blocks(&tx, cursor.network, blocks).await?;
     store::cursors::prune_below(
         &tx,

@@ -81,6 +81,7 @@ async fn insert(
     };
     let tx = ctx.db.begin("create_request").await?;
     store::requests::insert(&tx, request).await?;
+    crate::fail_at("create_request", "inserted");
     idempotency::keep(ctx, &tx, caller, once, render(request))
         .await
         .map_err(InsertError::Failed)?;

@@ -49,6 +49,7 @@ pub async fn claim_shared(
 
 /// Sends one claimed delivery.
 pub async fn send(ctx: &Ctx, delivery: ClaimedDelivery) -> Tried {
+    crate::fail_at("send", "before");
     let outcome = match post(ctx, &delivery) {
         Ok(post) => ctx.outbound.post(post).await,
         Err(error) => {
@@ -64,6 +65,7 @@ pub async fn send(ctx: &Ctx, delivery: ClaimedDelivery) -> Tried {
             }
         }
     };
+    crate::fail_at("send", "after");
     let after = after_try(delivery.retry_count, &outcome);
     if !outcome.is_success() {
         tracing::warn!(

@@ -3,6 +3,7 @@
 pub mod create;
 pub mod delete;
 pub mod deliver;
+pub mod follow_clock;
 pub mod list;
 pub mod rotate;
 pub mod test;

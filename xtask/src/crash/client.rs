@@ -51,6 +51,8 @@ impl Answer {
 pub(crate) enum Call<'a> {
     /// Reads.
     Get,
+    /// Deletes.
+    Delete,
     /// Creates, once for each key.
     Post {
         /// What.
@@ -85,6 +87,11 @@ impl Client {
         }
     }
 
+    /// The same caller with connections of its own.
+    pub(crate) fn again(&self) -> Self {
+        Self::new(&self.base_url, self.headers.clone())
+    }
+
     /// Ends every call that is being repeated.
     pub(crate) fn give_up(&self) {
         self.is_given_up.store(true, Ordering::SeqCst);
@@ -105,6 +112,7 @@ impl Client {
         let url = format!("{}{path}", self.base_url);
         let mut request = match call {
             Call::Get => Request::get(&url),
+            Call::Delete => Request::delete(&url),
             Call::Post { key, .. } => Request::post(&url)
                 .header("content-type", "application/json")
                 .header("idempotency-key", *key),
@@ -113,7 +121,7 @@ impl Client {
             request = request.header(*name, value);
         }
         let mut response = match call {
-            Call::Get => self.send(request.body(())?, timeout),
+            Call::Get | Call::Delete => self.send(request.body(())?, timeout),
             Call::Post { body, .. } => self.send(request.body(body.to_string())?, timeout),
         }
         .with_context(|| url.clone())?;

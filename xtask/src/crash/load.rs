@@ -62,6 +62,8 @@ impl Journal {
 pub(crate) struct Load<'a> {
     /// Speaks for the merchant.
     pub(crate) client: &'a Client,
+    /// Pause of each writer after a request.
+    pub(crate) pace: Duration,
     /// Makes the keys of this run its own.
     pub(crate) run: u64,
     /// Takes down what was acknowledged.
@@ -111,6 +113,7 @@ impl Load<'_> {
             if to_pay.send(acknowledged).is_err() {
                 bail!("nobody pays any more");
             }
+            std::thread::sleep(self.pace);
         }
         Ok(())
     }

@@ -70,6 +70,8 @@ pub(crate) struct Records {
     pub(crate) paid: Vec<Paid>,
     /// Requests by id, those that the service still knows.
     pub(crate) found: HashMap<String, Found>,
+    /// The first and the last round; the requests of each pay a wallet of its own.
+    pub(crate) rounds: (u64, u64),
     /// How many requests the service lists.
     pub(crate) listed: usize,
     /// In the order of arrival.
@@ -178,28 +180,19 @@ impl Verdict {
         }
     }
 
-    /// Requests that are missing or too many.
-    pub(crate) fn requests_wrong(&self) -> usize {
-        self.requests_lost + self.requests_surplus
+    /// Requests, credits and events that are missing.
+    pub(crate) fn lost(&self) -> usize {
+        self.requests_lost + self.not_credited + self.events_lost
     }
 
-    /// Payments that were not credited exactly once.
-    pub(crate) fn credits_wrong(&self) -> usize {
-        self.credited_twice + self.not_credited
+    /// Requests, credits and events that are too many.
+    pub(crate) fn doubled(&self) -> usize {
+        self.requests_surplus + self.credited_twice + self.events_doubled + self.events_surplus
     }
 
-    /// Events that were lost, invented or changed on their way.
-    pub(crate) fn events_wrong(&self) -> usize {
-        self.events_lost
-            + self.events_doubled
-            + self.events_surplus
-            + self.deliveries_changed
-            + self.deliveries_unsigned
-    }
-
-    /// Whether every promise held.
-    pub(crate) fn is_clean(&self) -> bool {
-        self.requests_wrong() + self.credits_wrong() + self.events_wrong() == 0
+    /// Deliveries whose bytes, signature or identity are not what they should be.
+    pub(crate) fn changed(&self) -> usize {
+        self.deliveries_changed + self.deliveries_unsigned
     }
 }
 
@@ -257,6 +250,10 @@ mod tests {
         records
     }
 
+    fn wrong(verdict: &Verdict) -> (usize, usize, usize) {
+        (verdict.lost(), verdict.doubled(), verdict.changed())
+    }
+
     fn found<'a>(records: &'a mut Records, request_id: &str) -> &'a mut Found {
         records.found.get_mut(request_id).unwrap()
     }
@@ -264,7 +261,7 @@ mod tests {
     #[test]
     fn a_run_that_kept_every_promise_is_clean() {
         let verdict = Verdict::of(&clean());
-        assert!(verdict.is_clean(), "{verdict:?}");
+        assert_eq!(wrong(&verdict), (0, 0, 0), "{verdict:?}");
         assert_eq!(
             (
                 verdict.acknowledged,
@@ -282,9 +279,8 @@ mod tests {
         records.found.remove("a");
         records.listed = 1;
         let verdict = Verdict::of(&records);
-        assert_eq!((verdict.requests_wrong(), verdict.requests_lost), (1, 1));
-        assert_eq!(verdict.not_credited, 1);
-        assert!(!verdict.is_clean());
+        assert_eq!((verdict.requests_lost, verdict.not_credited), (1, 1));
+        assert_eq!(wrong(&verdict), (2, 0, 0));
     }
 
     #[test]
@@ -294,7 +290,7 @@ mod tests {
         records.deliveries.remove(0);
         let verdict = Verdict::of(&records);
         assert_eq!((verdict.requests_lost, verdict.requests_surplus), (1, 0));
-        assert_eq!((verdict.credits_wrong(), verdict.events_wrong()), (0, 0));
+        assert_eq!(wrong(&verdict), (1, 0, 0));
     }
 
     #[test]
@@ -311,7 +307,7 @@ mod tests {
         let mut records = clean();
         records.listed = 3;
         let verdict = Verdict::of(&records);
-        assert_eq!((verdict.requests_wrong(), verdict.requests_surplus), (1, 1));
+        assert_eq!((verdict.requests_surplus, wrong(&verdict)), (1, (0, 1, 0)));
     }
 
     #[test]
@@ -335,7 +331,7 @@ mod tests {
     fn a_credited_request_that_does_not_count_as_paid_is_wrong() {
         let mut records = clean();
         found(&mut records, "b").is_paid = false;
-        assert_eq!(Verdict::of(&records).credits_wrong(), 1);
+        assert_eq!(wrong(&Verdict::of(&records)), (1, 0, 0));
     }
 
     #[test]
@@ -350,7 +346,7 @@ mod tests {
         let mut records = clean();
         records.deliveries.remove(0);
         let verdict = Verdict::of(&records);
-        assert_eq!((verdict.events_wrong(), verdict.events_lost), (1, 1));
+        assert_eq!((verdict.events_lost, wrong(&verdict)), (1, (1, 0, 0)));
     }
 
     #[test]
@@ -365,7 +361,7 @@ mod tests {
         let mut records = clean();
         records.deliveries.push(delivered("d0", "a"));
         let verdict = Verdict::of(&records);
-        assert!(verdict.is_clean());
+        assert_eq!(wrong(&verdict), (0, 0, 0));
         assert_eq!((verdict.deliveries, verdict.deliveries_repeated), (3, 1));
     }
 
@@ -376,7 +372,7 @@ mod tests {
         repeat.body.push(b' ');
         records.deliveries.push(repeat);
         let verdict = Verdict::of(&records);
-        assert_eq!((verdict.deliveries_changed, verdict.events_wrong()), (1, 1));
+        assert_eq!((verdict.deliveries_changed, wrong(&verdict)), (1, (0, 0, 1)));
     }
 
     #[test]
@@ -384,7 +380,7 @@ mod tests {
         let mut records = clean();
         records.deliveries.push(delivered("d9", "a"));
         let verdict = Verdict::of(&records);
-        assert_eq!((verdict.events_doubled, verdict.events_wrong()), (1, 1));
+        assert_eq!((verdict.events_doubled, wrong(&verdict)), (1, (0, 1, 0)));
     }
 
     #[test]
