@@ -40,7 +40,7 @@ macro_rules! access {
 access! {
     /// The platform's own servers, for what concerns the whole platform.
     KeyOnly [ApiKey] {
-        createClientId listClientIds
+        createClientId listClientIds getClientId updateClientId revokeClientId
     }
 
     /// The platform's servers, and pages or backends that act for it: they see what their client ID made.
@@ -55,10 +55,17 @@ access! {
     /// Pages and backends with a client ID.
     ClientOnly [ClientId] {
         createWebhook listWebhooks toggleWebhook deleteWebhook testWebhooks
+        getDestinationSigningData addPayeeDestination getActivePayeeDestination
+        getPayeeDestination deactivatePayeeDestination
     }
 
     /// People who signed in.
-    SessionOnly [SessionBearer, Session] {}
+    SessionOnly [SessionBearer, Session] {
+        createOwnClientId listOwnClientIds getOwnClientId updateOwnClientId revokeOwnClientId
+        createOwnDestination updateOwnDestination getOwnDestination deactivateOwnDestination
+        lookUpPayoutDestination lookUpDestination
+        listApiKeys createApiKey rotateApiKey revokeApiKey
+    }
 }
 
 /// The row of an operation.

@@ -38,10 +38,9 @@ pub async fn run(
 ) -> FlowResult<Answer<NewEndpoint>> {
     let scope = client_scope(caller)?;
     if let Some(once) = once
-        && let Some(sealed) = idempotency::find(ctx, caller, once).await?
+        && let Some(response) = idempotency::find_sealed(ctx, caller, once).await?
     {
-        let opened = ctx.sealer.open(&sealed, &once.key).map_err(crate::flows::Fault)?;
-        return Ok(Answer::Replayed(opened.reveal().to_owned()));
+        return Ok(Answer::Replayed(response));
     }
     let url = ctx
         .rules
@@ -75,10 +74,7 @@ pub async fn run(
         other => other?,
     }
     if let Some(once) = once {
-        // The stored answer holds the secret, so it is sealed like the secret itself.
-        let response = Secret::new(render(&created));
-        let sealed = ctx.sealer.seal(&response, &once.key).map_err(crate::flows::Fault)?;
-        idempotency::keep(ctx, &tx, caller, once, sealed).await?;
+        idempotency::keep_sealed(ctx, &tx, caller, once, render(&created)).await?;
     }
     tx.commit().await?;
     Ok(Answer::Fresh(created))
