@@ -11,6 +11,7 @@ use crate::{
     },
     flows::{
         FlowResult,
+        auth::identify,
         client_ids::check_destination,
         idempotency::{self, Answer, Once},
     },
@@ -51,6 +52,8 @@ pub async fn run(
         idempotency::keep(ctx, &tx, caller, once, render(&client)).await?;
     }
     tx.commit().await?;
+    // Its domains may ask for preflights from now on.
+    identify::forget(ctx);
     Ok(Answer::Fresh(client))
 }
 
