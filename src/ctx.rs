@@ -5,7 +5,7 @@ use crate::{
     ports::{chain::Chains, clock::Clock, ids::Ids, outbound::Outbound, sealer::Sealer},
     store::Db,
 };
-use std::sync::Arc;
+use std::sync::{Arc, atomic::AtomicU64};
 use tokio::sync::Notify;
 
 /// Everything that flows work with.
@@ -27,6 +27,8 @@ pub struct Ctx {
     pub catalogue: Arc<Catalogue>,
     /// Settings that flows need.
     pub rules: Arc<Rules>,
+    /// Counts the changes of credentials on this instance, so that none is believed longer than it is good.
+    pub credential_changes: Arc<AtomicU64>,
     /// Told when deliveries may be due, so that the worker does not wait for its next tick.
     pub due: Arc<Notify>,
 }

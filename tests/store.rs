@@ -1407,11 +1407,15 @@ async fn keys_and_client_ids_are_found_by_their_credentials(db: &Db) {
     store::api_keys::touch(db.writer(), &key.id, at(5)).await.unwrap();
     store::api_keys::touch(db.writer(), &key.id, at(4)).await.unwrap();
     let find = async || {
-        store::api_keys::find_active_by_hash(db.reader(), &key.hash)
+        store::api_keys::find_active_by_hash(db.reader(), &key.hash, at(6))
             .await
             .unwrap()
     };
-    assert_eq!(find().await, Some((key.id.clone(), platform("a"), Some(at(5)))));
+    let used = ApiKey {
+        last_used_at: Some(at(5)),
+        ..key.clone()
+    };
+    assert_eq!(find().await, Some(used));
     assert!(
         !store::api_keys::revoke(db.writer(), &platform("b"), &key.id, at(6))
             .await
@@ -1440,6 +1444,7 @@ async fn keys_and_client_ids_are_found_by_their_credentials(db: &Db) {
         status,
         fee_percentage: Some(Percent::parse("2.5").unwrap()),
         fee_address: Some(wallet(5)),
+        payee_destination: None,
         operator_wallet: None,
         default_pre_approval_expiry_s: Some(60),
         default_authorization_expiry_s: None,

@@ -26,6 +26,8 @@ pub struct Model {
     pub fee_address: Option<String>,
     /// Canonical address of the operator.
     pub operator_wallet: Option<String>,
+    /// Payee destination that requests without a payee use.
+    pub payee_destination_id: Option<String>,
     /// Stored for the owner.
     pub default_pre_approval_expiry_s: Option<i64>,
     /// Stored for the owner.

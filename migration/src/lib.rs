@@ -8,6 +8,7 @@ mod m20261121_0003_create_chain;
 mod m20261121_0004_create_webhooks;
 mod m20261121_0006_keep_event_log;
 mod m20261121_0007_add_orchestrators;
+mod m20261121_0009_add_destinations;
 mod m20261121_0010_add_rate_tiers;
 
 /// Applies and undoes the migrations.
@@ -24,6 +25,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261121_0004_create_webhooks::Migration),
             Box::new(m20261121_0006_keep_event_log::Migration),
             Box::new(m20261121_0007_add_orchestrators::Migration),
+            Box::new(m20261121_0009_add_destinations::Migration),
             Box::new(m20261121_0010_add_rate_tiers::Migration),
         ]
     }

@@ -126,6 +126,29 @@ pub enum ApiKeyVerb {
         #[command(flatten)]
         output: Output,
     },
+    /// Lists the keys of a tenant, never their text.
+    List {
+        /// Tenant.
+        #[arg(long)]
+        platform: String,
+        /// How the result is printed.
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Makes the successor of a key; it is shown this once.
+    Rotate {
+        /// Id of the key, as `create` or `list` printed it.
+        id: String,
+        /// Tenant.
+        #[arg(long)]
+        platform: String,
+        /// Seconds that the key before stays good.
+        #[arg(long, default_value_t = 0)]
+        overlap_seconds: u32,
+        /// How the result is printed.
+        #[command(flatten)]
+        output: Output,
+    },
     /// Revokes a key for good.
     Revoke {
         /// Id of the key, as `create` printed it.
@@ -200,6 +223,33 @@ pub async fn run(settings: &Settings, verb: AdminVerb) -> anyhow::Result<()> {
         } => {
             let (id, key) = flows::platforms::api_keys::create(&ctx, &PlatformId(platform), label.as_deref()).await?;
             print(&output, &json!({ "id": id.as_str(), "apiKey": key.reveal() }));
+        }
+        AdminVerb::ApiKey {
+            verb: ApiKeyVerb::List { platform, output },
+        } => {
+            for key in flows::platforms::api_keys::list(&ctx, &PlatformId(platform)).await? {
+                let shown = json!({
+                    "id": key.id.as_str(), "label": key.label, "hint": key.hint, "createdAt": key.created_at,
+                    "lastUsedAt": key.last_used_at, "revokedAt": key.revoked_at,
+                });
+                print(&output, &shown);
+            }
+        }
+        AdminVerb::ApiKey {
+            verb:
+                ApiKeyVerb::Rotate {
+                    id,
+                    platform,
+                    overlap_seconds,
+                    output,
+                },
+        } => {
+            let (platform, id) = (PlatformId(platform), ApiKeyId(id));
+            let new = flows::platforms::api_keys::rotate(&ctx, &platform, &id, overlap_seconds).await?;
+            print(
+                &output,
+                &json!({ "id": new.row.id.as_str(), "apiKey": new.key.reveal() }),
+            );
         }
         AdminVerb::ApiKey {
             verb: ApiKeyVerb::Revoke { id, platform, output },

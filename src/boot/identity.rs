@@ -20,7 +20,11 @@ use crate::{
 };
 use async_trait::async_trait;
 use moka::future::Cache;
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{
+    collections::HashSet,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 use tokio::sync::RwLock;
 
 /// How long a looked-up credential is believed. A revoked one is refused everywhere after this time.
@@ -34,12 +38,15 @@ const REMEMBERED_MAX: u64 = 10_000;
 const ORIGINS_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// Looks credentials up.
+///
+/// What is remembered is keyed with the count of changes before the lookup, so that a lookup that a change overtook is
+/// never read again.
 pub struct Identity {
     ctx: Ctx,
-    keys: Cache<String, KnownKey>,
+    keys: Cache<(u64, String), KnownKey>,
     orchestrators: Cache<String, OrchestratorCaller>,
-    clients: Cache<String, Arc<ClientId>>,
-    origins: Cache<(), Arc<HashSet<String>>>,
+    clients: Cache<(u64, String), Arc<ClientId>>,
+    origins: Cache<u64, Arc<HashSet<String>>>,
     tiers: Cache<String, Tier>,
     /// The list as it was read last: a page has to be able to read that the database is gone.
     last_origins: RwLock<Arc<HashSet<String>>>,
@@ -70,19 +77,26 @@ impl Identity {
             last_origins: RwLock::default(),
         }
     }
+
+    fn changes(&self) -> u64 {
+        self.ctx.credential_changes.load(Ordering::Acquire)
+    }
 }
 
 #[async_trait]
 impl Identify for Identity {
     async fn api_key(&self, key: &str) -> FlowResult<Caller> {
         // The memory is keyed with the hash, so that it holds no key.
-        let hash = identify::hash(key);
-        if let Some(known) = self.keys.get(&hash).await {
-            return Ok(identify::key_caller(known));
-        }
-        let known = identify::api_key(&self.ctx, key).await?;
-        self.keys.insert(hash, known.clone()).await;
-        Ok(identify::key_caller(known))
+        let entry = (self.changes(), identify::hash(key));
+        let known = match self.keys.get(&entry).await {
+            Some(known) => known,
+            None => {
+                let known = identify::api_key(&self.ctx, key).await?;
+                self.keys.insert(entry, known.clone()).await;
+                known
+            }
+        };
+        identify::key_caller(known, self.ctx.clock.now())
     }
 
     async fn client_id(&self, id: &str, call: caller::CallOrigin<'_>) -> FlowResult<Caller> {
@@ -92,11 +106,12 @@ impl Identify for Identity {
             own: &self.ctx.rules.own_origin,
             trusts_own: self.ctx.rules.trusts_own_origin,
         };
-        if let Some(client) = self.clients.get(id).await {
+        let entry = (self.changes(), id.to_owned());
+        if let Some(client) = self.clients.get(&entry).await {
             return identify::client_caller(&client, &call);
         }
         let client = Arc::new(identify::client_id(&self.ctx, id).await?);
-        self.clients.insert(id.to_owned(), client.clone()).await;
+        self.clients.insert(entry, client.clone()).await;
         identify::client_caller(&client, &call)
     }
 
@@ -127,7 +142,8 @@ impl AllowedOrigins for Identity {
         if self.ctx.rules.trusts_own_origin && origin == self.ctx.rules.own_origin {
             return true;
         }
-        let origins = match self.origins.get(&()).await {
+        let changes = self.changes();
+        let origins = match self.origins.get(&changes).await {
             Some(origins) => origins,
             None => {
                 let db = self.ctx.db.answering_within(ORIGINS_TIMEOUT);
@@ -138,7 +154,7 @@ impl AllowedOrigins for Identity {
                 }
                 let origins = last.clone();
                 drop(last);
-                self.origins.insert((), origins.clone()).await;
+                self.origins.insert(changes, origins.clone()).await;
                 origins
             }
         };

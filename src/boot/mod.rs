@@ -94,6 +94,7 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
         sealer: Arc::new(sealer),
         catalogue: Arc::new(catalogue),
         rules: Arc::new(rules),
+        credential_changes: Arc::default(),
         due: Arc::new(Notify::new()),
     })
 }

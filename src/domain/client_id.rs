@@ -3,10 +3,14 @@
 use super::{
     address::Address,
     amount::Percent,
-    ids::{ClientRowId, PlatformId},
-    refusal::Refusal,
+    ids::{ClientRowId, DestinationId, PlatformId},
+    network::Network,
+    refusal::{Checks, Refusal},
 };
 use chrono::{DateTime, Utc};
+
+/// Most domains of a client ID. Source: contract operations §1.6.
+const DOMAINS_MAX: usize = 10;
 
 /// State of a client ID. Source: contract states §10.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +60,8 @@ pub struct ClientId {
     pub fee_percentage: Option<Percent>,
     /// Receiver of that fee.
     pub fee_address: Option<Address>,
+    /// Payee destination of requests that name no payee.
+    pub payee_destination: Option<DestinationId>,
     /// Operator wallet, stored only.
     pub operator_wallet: Option<Address>,
     /// Stored only.
@@ -68,6 +74,140 @@ pub struct ClientId {
     pub updated_at: DateTime<Utc>,
     /// Last authenticated use.
     pub last_used_at: Option<DateTime<Utc>>,
+}
+
+/// Input of a new client ID.
+#[derive(Debug, Clone, Default)]
+pub struct NewClientId {
+    /// Name for people.
+    pub label: String,
+    /// Pages that may use it.
+    pub allowed_domains: Vec<String>,
+    /// Whether it may have no domains: a backend client ID.
+    pub is_backend: bool,
+    /// Fee.
+    pub fee_percentage: Option<String>,
+    /// Receiver of the fee.
+    pub fee_address: Option<String>,
+    /// Payee destination that it is bound to.
+    pub payee_destination: Option<DestinationId>,
+    /// Operator wallet.
+    pub operator_wallet: Option<String>,
+    /// Stored only.
+    pub default_pre_approval_expiry_s: Option<i64>,
+    /// Stored only.
+    pub default_authorization_expiry_s: Option<i64>,
+}
+
+/// Changes of a client ID. The outer option is absent for what stays, the inner one for what is unset.
+#[derive(Debug, Clone, Default)]
+pub struct ClientIdChange {
+    /// Name for people.
+    pub label: Option<String>,
+    /// Pages that may use it.
+    pub allowed_domains: Option<Vec<String>>,
+    /// Whether it may be left without domains.
+    pub is_backend: bool,
+    /// Fee.
+    pub fee_percentage: Option<Option<String>>,
+    /// Receiver of the fee.
+    pub fee_address: Option<Option<String>>,
+    /// Payee destination that it is bound to.
+    pub payee_destination: Option<Option<DestinationId>>,
+    /// Operator wallet.
+    pub operator_wallet: Option<Option<String>>,
+    /// Stored only.
+    pub default_pre_approval_expiry_s: Option<Option<i64>>,
+    /// Stored only.
+    pub default_authorization_expiry_s: Option<Option<i64>>,
+    /// State.
+    pub status: Option<ClientStatus>,
+}
+
+/// What is fresh about a new client ID; the caller of [`NewClientId::plan`] draws it.
+#[derive(Debug, Clone)]
+pub struct FreshClientId {
+    /// Row.
+    pub row: ClientRowId,
+    /// Tenant.
+    pub platform: PlatformId,
+    /// Public text.
+    pub client_id: String,
+    /// Now.
+    pub now: DateTime<Utc>,
+}
+
+impl NewClientId {
+    /// Decides whether the client ID can be made.
+    ///
+    /// Errors: every wrong field at once. Source: contract operations §3.2, §4.2.
+    pub fn plan(&self, fresh: FreshClientId) -> Result<ClientId, Refusal> {
+        let mut checks = Checks::new();
+        if self.label.trim().is_empty() || self.label.chars().count() > 100 {
+            checks.fail("label", "must have 1 to 100 characters");
+        }
+        let allowed_domains = self.domains(&mut checks);
+        let fee_percentage = self
+            .fee_percentage
+            .as_deref()
+            .and_then(|text| checks.take("feePercentage", Percent::parse(text)));
+        let fee_address = self
+            .fee_address
+            .as_deref()
+            .and_then(|text| checks.take("feeAddress", Address::parse(text)));
+        if self.fee_percentage.is_some() && self.fee_address.is_none() {
+            checks.fail("feeAddress", "is required when feePercentage is set");
+        }
+        if self.fee_address.is_some() && self.fee_percentage.is_none() {
+            checks.fail("feePercentage", "is required when feeAddress is set");
+        }
+        let operator_wallet = self
+            .operator_wallet
+            .as_deref()
+            .and_then(|text| checks.take("operatorWalletAddress", Address::parse_on(text, Network::Mainnet)));
+        checks.finish()?;
+        Ok(ClientId {
+            row: fresh.row,
+            platform: fresh.platform,
+            client_id: fresh.client_id,
+            label: self.label.clone(),
+            allowed_domains,
+            status: ClientStatus::Active,
+            fee_percentage,
+            fee_address,
+            payee_destination: self.payee_destination.clone(),
+            operator_wallet,
+            default_pre_approval_expiry_s: self.default_pre_approval_expiry_s,
+            default_authorization_expiry_s: self.default_authorization_expiry_s,
+            created_at: fresh.now,
+            updated_at: fresh.now,
+            last_used_at: None,
+        })
+    }
+
+    fn domains(&self, checks: &mut Checks) -> Vec<String> {
+        let mut domains: Vec<String> = Vec::new();
+        for (index, text) in self.allowed_domains.iter().enumerate() {
+            let field = format!("allowedDomains.{index}");
+            if let Some(domain) = checks.take(&field, normalise_domain(text)) {
+                if domains.contains(&domain) {
+                    checks.fail(field, "must be listed only once");
+                } else {
+                    domains.push(domain);
+                }
+            }
+        }
+        if self.allowed_domains.len() > DOMAINS_MAX {
+            checks.fail("allowedDomains", format!("must have at most {DOMAINS_MAX} entries"));
+        }
+        if self.allowed_domains.is_empty() && !self.is_backend {
+            checks.fail(
+                "allowedDomains",
+                "must have at least 1 entry, for example https://shop.example.com",
+            );
+        }
+        domains
+    }
 }
 
 /// Reads an allowed domain and writes it as an origin: scheme, host in lower case, port when it is not the usual one.
@@ -107,6 +247,54 @@ pub struct CallOrigin<'a> {
 }
 
 impl ClientId {
+    /// The client ID after a change. The rules hold for the merged result.
+    ///
+    /// Errors: every wrong field at once; a revoked client ID stays revoked.
+    /// Source: contract operations §3.2; contract states §10.
+    pub fn changed(&self, change: &ClientIdChange, now: DateTime<Utc>) -> Result<Self, Refusal> {
+        let status = change.status.unwrap_or(self.status);
+        if self.status == ClientStatus::Revoked && status != ClientStatus::Revoked {
+            return Err(Refusal::invalid("Cannot reactivate a revoked client ID"));
+        }
+        let merged = NewClientId {
+            label: change.label.clone().unwrap_or_else(|| self.label.clone()),
+            // One that never had domains stays without them until some are given.
+            is_backend: change.is_backend || (change.allowed_domains.is_none() && self.allowed_domains.is_empty()),
+            allowed_domains: change
+                .allowed_domains
+                .clone()
+                .unwrap_or_else(|| self.allowed_domains.clone()),
+            fee_percentage: merge(&change.fee_percentage, || {
+                self.fee_percentage.map(|fee| fee.to_string())
+            }),
+            fee_address: merge(&change.fee_address, || {
+                self.fee_address.map(|address| address.to_string())
+            }),
+            payee_destination: merge(&change.payee_destination, || self.payee_destination.clone()),
+            operator_wallet: merge(&change.operator_wallet, || {
+                self.operator_wallet.map(|address| address.to_string())
+            }),
+            default_pre_approval_expiry_s: merge(&change.default_pre_approval_expiry_s, || {
+                self.default_pre_approval_expiry_s
+            }),
+            default_authorization_expiry_s: merge(&change.default_authorization_expiry_s, || {
+                self.default_authorization_expiry_s
+            }),
+        };
+        let planned = merged.plan(FreshClientId {
+            row: self.row.clone(),
+            platform: self.platform.clone(),
+            client_id: self.client_id.clone(),
+            now,
+        })?;
+        Ok(Self {
+            status,
+            created_at: self.created_at,
+            last_used_at: self.last_used_at,
+            ..planned
+        })
+    }
+
     /// Decides whether the client ID may be used for this call; answers the page it was used from.
     ///
     /// Errors: 403 for a client ID that is not active or a page that is not listed, 401 for a missing `Origin`.
@@ -141,6 +329,10 @@ impl ClientId {
             ))
         }
     }
+}
+
+fn merge<T: Clone>(change: &Option<Option<T>>, stays: impl FnOnce() -> Option<T>) -> Option<T> {
+    change.clone().unwrap_or_else(stays)
 }
 
 /// An `Origin` header in the form in which domains are stored; `None` for `null` and anything that is no origin.

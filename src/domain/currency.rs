@@ -281,6 +281,19 @@ impl Catalogue {
             .find(|currency| currency.network == Some(network) && currency.token() == Some(*token))
     }
 
+    /// The tokens of a network that have one of these symbols, with their contracts, for messages.
+    pub fn tokens_in_words(&self, network: Network, symbols: &[&str]) -> String {
+        let tokens = self.currencies.iter().filter(|currency| {
+            currency.network == Some(network)
+                && currency.token().is_some()
+                && symbols.contains(&currency.symbol.as_str())
+        });
+        let words: Vec<String> = tokens
+            .map(|currency| format!("{} {}", currency.symbol, currency.address))
+            .collect();
+        words.join(", ")
+    }
+
     /// Currencies of the enabled networks and the fiat currencies, filtered.
     ///
     /// Source: seed §4.4; contract operations §3.1.

@@ -126,6 +126,11 @@ impl Network {
         format!("{root}{transaction_hash}")
     }
 
+    /// Reads a chain ID.
+    pub fn from_chain_id(chain_id: u64) -> Option<Self> {
+        Self::ALL.into_iter().find(|network| network.chain_id() == chain_id)
+    }
+
     /// Reads a network ID.
     pub fn from_id(id: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|network| network.id() == id)

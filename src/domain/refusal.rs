@@ -131,6 +131,12 @@ impl Checks {
         self.0.is_empty()
     }
 
+    /// Ends the checks with the value that they were about. Errors: every wrong field.
+    pub fn finish_with<T>(self, value: Option<T>) -> Result<T, Refusal> {
+        self.finish()?;
+        value.ok_or_else(|| Refusal::invalid("Validation failed"))
+    }
+
     /// Ends the checks: a refusal with every wrong field, if there is one.
     pub fn finish(self) -> Result<(), Refusal> {
         if self.0.is_empty() {

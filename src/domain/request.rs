@@ -4,6 +4,7 @@ use super::{
     address::Address,
     amount::{Amount, AmountError, format_units},
     currency::{Catalogue, ContractKind, Currency, CurrencyKind},
+    destination::Destination,
     ids::{ClientRowId, PlatformId, RequestId, RequestRowId},
     network::{Family, Network},
     payment::{Observation, PaymentKind},
@@ -213,6 +214,8 @@ pub struct Request {
 pub struct NewRequest {
     /// Payee.
     pub payee: Option<String>,
+    /// Payee destination that the client ID of the caller is bound to; stands in for a missing payee.
+    pub bound: Option<Destination>,
     /// Expected payer.
     pub payer: Option<String>,
     /// Amount.
@@ -287,10 +290,7 @@ pub fn plan(
     let payee = match (&input.payee, network) {
         (Some(text), Some(network)) => checks.take("payee", receiver(catalogue, text, network)),
         (Some(text), None) => checks.take("payee", Address::parse(text).map_err(|error| error.to_string())),
-        (None, _) => {
-            checks.fail("payee", "is required: the wallet address that is paid");
-            None
-        }
+        (None, _) => checks.take("payee", bound_payee(input.bound.as_ref(), network)),
     };
     let payer = match (&input.payer, network) {
         (Some(text), Some(network)) => checks.take("payer", Address::parse_on(text, network)),
@@ -375,6 +375,24 @@ pub fn plan(
         is_listening: false,
         created_at: fresh.now,
     })
+}
+
+/// The payee of a request that names none. Source: contract operations §3.3.
+fn bound_payee(bound: Option<&Destination>, network: Option<Network>) -> Result<Address, String> {
+    let Some(bound) = bound else {
+        return Err("is required: the wallet address that is paid".to_owned());
+    };
+    if !bound.is_active {
+        return Err("is required: the payee destination of this client ID is not active any more".to_owned());
+    }
+    let interop = bound.key.interop;
+    match network {
+        Some(network) if network.family() != interop.network.family() => Err(format!(
+            "is required for a payment on {network}: the payee destination of this client ID is a wallet on {}",
+            interop.network
+        )),
+        _ => Ok(interop.wallet),
+    }
 }
 
 /// Finds a currency or says how ids look.

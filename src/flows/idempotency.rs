@@ -2,8 +2,8 @@
 
 use crate::{
     ctx::Ctx,
-    domain::refusal::Refusal,
-    flows::{FlowError, FlowResult},
+    domain::{ids::Secret, refusal::Refusal},
+    flows::{Fault, FlowError, FlowResult},
     store::{self, Holder, StoreError, Tx, idempotency::IdempotencyKey},
 };
 use chrono::TimeDelta;
@@ -20,6 +20,15 @@ pub struct Once {
     pub operation: &'static str,
     /// Hash of the body.
     pub body_hash: String,
+}
+
+impl Once {
+    /// Counts what the path names to what is asked for.
+    #[must_use]
+    pub fn about(mut self, named: &str) -> Self {
+        self.body_hash = format!("{}:{named}", self.body_hash);
+        self
+    }
 }
 
 /// Result of an operation that can be repeated with a key.
@@ -74,6 +83,27 @@ pub async fn keep(ctx: &Ctx, tx: &Tx, caller: impl Into<Holder>, once: &Once, re
         Err(StoreError::Conflict(_)) => Err(in_flight()),
         other => Ok(other?),
     }
+}
+
+/// Like [`find`], for an answer that holds a secret and was kept with [`keep_sealed`].
+pub async fn find_sealed(ctx: &Ctx, caller: impl Into<Holder>, once: &Once) -> FlowResult<Option<String>> {
+    let Some(sealed) = find(ctx, caller, once).await? else {
+        return Ok(None);
+    };
+    let opened = ctx.sealer.open(&sealed, &once.key).map_err(Fault)?;
+    Ok(Some(opened.reveal().to_owned()))
+}
+
+/// Like [`keep`], for an answer that holds a secret: it is sealed like the secret itself.
+pub async fn keep_sealed(
+    ctx: &Ctx,
+    tx: &Tx,
+    caller: impl Into<Holder>,
+    once: &Once,
+    response: String,
+) -> FlowResult<()> {
+    let sealed = ctx.sealer.seal(&Secret::new(response), &once.key).map_err(Fault)?;
+    keep(ctx, tx, caller, once, sealed).await
 }
 
 fn in_flight() -> FlowError {

@@ -3,6 +3,7 @@
 pub mod auth;
 pub mod client_ids;
 pub mod currencies;
+pub mod destinations;
 pub mod events;
 pub mod idempotency;
 pub mod orchestrators;

@@ -17,7 +17,7 @@ pub struct Row {
 }
 
 macro_rules! access {
-    ($($(#[$doc:meta])* $policy:ident [$($scheme:ident),*] { $($operation:ident)* })+) => {
+    ($($(#[$doc:meta])* $policy:ident [$($scheme:ident),*] $($management:ident)? { $($operation:ident)* })+) => {
         $(
             $(#[$doc])*
             #[derive(Debug)]
@@ -25,6 +25,7 @@ macro_rules! access {
 
             impl Policy for $policy {
                 const ANY_OF: &'static [Scheme] = &[$(Scheme::$scheme),*];
+                $(const IS_MANAGEMENT: bool = matches!(stringify!($management).as_bytes(), b"management");)?
             }
         )+
 
@@ -38,9 +39,9 @@ macro_rules! access {
 }
 
 access! {
-    /// The platform's own servers, for what concerns the whole platform.
-    KeyOnly [ApiKey] {
-        createClientId listClientIds
+    /// The platform's own servers, for what concerns the whole platform; the wider limit of management applies.
+    KeyOnly [ApiKey] management {
+        createClientId listClientIds getClientId updateClientId revokeClientId
     }
 
     /// The platform's servers, and pages or backends that act for it: they see what their client ID made.
@@ -52,8 +53,11 @@ access! {
         listDeliveries getDelivery retryDelivery
     }
 
-    /// Pages and backends with a client ID. No operation is theirs alone.
-    ClientOnly [ClientId] {}
+    /// Pages and backends with a client ID.
+    ClientOnly [ClientId] {
+        getDestinationSigningData addPayeeDestination getActivePayeeDestination
+        getPayeeDestination deactivatePayeeDestination
+    }
 
     /// The platform's servers, its people, and a client ID for what is its own.
     KeyClientOrSession [ApiKey, ClientId, SessionBearer, Session] {
@@ -67,7 +71,12 @@ access! {
     }
 
     /// People who signed in.
-    SessionOnly [SessionBearer, Session] {}
+    SessionOnly [SessionBearer, Session] {
+        createOwnClientId listOwnClientIds getOwnClientId updateOwnClientId revokeOwnClientId
+        createOwnDestination updateOwnDestination getOwnDestination deactivateOwnDestination
+        lookUpPayoutDestination lookUpDestination
+        listApiKeys createApiKey rotateApiKey revokeApiKey
+    }
 }
 
 /// The row of an operation.

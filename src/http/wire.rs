@@ -299,6 +299,65 @@ impl<T: ParseFromParameter> ParseFromParameter for Checked<T> {
     }
 }
 
+/// A required query parameter that never fails on its own, so that an operation can name every wrong parameter at once.
+#[derive(Debug, Clone)]
+pub struct Needed<T>(Checked<T>);
+
+impl<T: Type> Needed<T> {
+    /// Keeps a good value, notes a wrong or missing one under the name of its field.
+    pub fn take(self, field: &str, checks: &mut Checks) -> Option<T> {
+        if !self.0.is_given() {
+            let right = accepted_values::<T>().or_else(|| match T::schema_ref() {
+                MetaSchemaRef::Inline(schema) => schema.title,
+                MetaSchemaRef::Reference(_) => None,
+            });
+            let right = right.map_or_else(String::new, |right| format!(": {right}"));
+            checks.fail(field, format!("is required{right}"));
+        }
+        self.0.take(field, checks)
+    }
+}
+
+impl<T: Type> Type for Needed<T> {
+    const IS_REQUIRED: bool = true;
+    type RawValueType = T::RawValueType;
+    type RawElementValueType = T::RawElementValueType;
+
+    fn name() -> Cow<'static, str> {
+        T::name()
+    }
+
+    fn schema_ref() -> MetaSchemaRef {
+        T::schema_ref()
+    }
+
+    fn register(registry: &mut Registry) {
+        T::register(registry);
+    }
+
+    fn as_raw_value(&self) -> Option<&Self::RawValueType> {
+        self.0.as_raw_value()
+    }
+
+    fn raw_element_iter<'a>(&'a self) -> Box<dyn Iterator<Item = &'a Self::RawElementValueType> + 'a> {
+        self.0.raw_element_iter()
+    }
+}
+
+impl<T: ParseFromParameter> ParseFromParameter for Needed<T> {
+    fn parse_from_parameter(text: &str) -> ParseResult<Self> {
+        Checked::parse_from_parameter(text)
+            .map(Self)
+            .map_err(ParseError::propagate)
+    }
+
+    fn parse_from_parameters<I: IntoIterator<Item = A>, A: AsRef<str>>(texts: I) -> ParseResult<Self> {
+        Checked::parse_from_parameters(texts)
+            .map(Self)
+            .map_err(ParseError::propagate)
+    }
+}
+
 /// The sentence that lists the values of an enumeration; `None` for other types.
 fn accepted_values<T: Type>() -> Option<String> {
     let mut registry = Registry::new();
@@ -380,12 +439,15 @@ mod tests {
         assert!(wrong.take("txHash", &mut checks).is_none());
         let twice = Checked::<NetworkText>::parse_from_parameters(["base", "bsc"]).unwrap();
         assert!(twice.take("network", &mut checks).is_none());
+        let missing = Needed::<TxHash>::parse_from_parameters(Vec::<String>::new()).unwrap();
+        assert!(missing.take("needed", &mut checks).is_none());
         let absent = Checked::<DayText>::parse_from_parameters(Vec::<String>::new()).unwrap();
         assert!(!absent.is_given());
         assert!(absent.take("day", &mut checks).is_none());
         let refusal = checks.finish().unwrap_err();
         let fields: Vec<_> = refusal.fields.iter().map(|field| field.field.as_str()).collect();
-        assert_eq!(fields, ["txHash", "network"]);
+        assert_eq!(fields, ["txHash", "network", "needed"]);
+        assert_eq!(refusal.fields[2].message, format!("is required: {}", TxHash::HINT));
         assert_eq!(refusal.fields[0].message, TxHash::HINT);
     }
 }

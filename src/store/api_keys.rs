@@ -5,7 +5,7 @@ use crate::domain::ids::{ApiKeyId, PlatformId};
 use chrono::{DateTime, Utc};
 use entities::api_keys::{ActiveModel, Column, Entity, Model};
 use sea_orm::{
-    ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder,
+    ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
     sea_query::{Expr, ExprTrait},
 };
 
@@ -24,7 +24,7 @@ pub struct ApiKey {
     pub label: Option<String>,
     /// Time of creation.
     pub created_at: DateTime<Utc>,
-    /// Time of revocation.
+    /// From when on it is refused; ahead of now while a rotated key still overlaps.
     pub revoked_at: Option<DateTime<Utc>>,
     /// Last authenticated use.
     pub last_used_at: Option<DateTime<Utc>>,
@@ -63,24 +63,36 @@ pub async fn insert(conn: &impl ConnectionTrait, key: &ApiKey) -> Result<(), Sto
     Ok(())
 }
 
-/// Finds the key with this hash, unless it is revoked: its row, its tenant and its last use.
+fn is_good(now: DateTime<Utc>) -> Condition {
+    Condition::any()
+        .add(Column::RevokedAt.is_null())
+        .add(Column::RevokedAt.gt(now))
+}
+
+/// Finds the key with this hash, unless it is revoked.
 pub async fn find_active_by_hash(
     conn: &impl ConnectionTrait,
     hash: &str,
-) -> Result<Option<(ApiKeyId, PlatformId, Option<DateTime<Utc>>)>, StoreError> {
+    now: DateTime<Utc>,
+) -> Result<Option<ApiKey>, StoreError> {
     let row = Entity::find()
         .filter(Column::Hash.eq(hash))
-        .filter(Column::RevokedAt.is_null())
+        .filter(is_good(now))
         .one(conn)
         .await?;
-    Ok(row.map(|row| (ApiKeyId(row.id), PlatformId(row.platform_id), row.last_used_at)))
+    Ok(row.map(ApiKey::from))
 }
 
 /// Whether a key of a platform is still good.
-pub async fn is_active(conn: &impl ConnectionTrait, platform: &PlatformId, id: &ApiKeyId) -> Result<bool, StoreError> {
+pub async fn is_active(
+    conn: &impl ConnectionTrait,
+    platform: &PlatformId,
+    id: &ApiKeyId,
+    now: DateTime<Utc>,
+) -> Result<bool, StoreError> {
     let row = Entity::find_by_id(id.as_str())
         .filter(Column::PlatformId.eq(platform.as_str()))
-        .filter(Column::RevokedAt.is_null())
+        .filter(is_good(now))
         .one(conn)
         .await?;
     Ok(row.is_some())
@@ -97,6 +109,48 @@ pub async fn list(conn: &impl ConnectionTrait, platform: &PlatformId) -> Result<
     Ok(rows.into_iter().map(ApiKey::from).collect())
 }
 
+/// A key of a platform that is still good, kept from others until the transaction ends.
+pub async fn lock_active(
+    conn: &impl ConnectionTrait,
+    platform: &PlatformId,
+    id: &ApiKeyId,
+    now: DateTime<Utc>,
+) -> Result<Option<ApiKey>, StoreError> {
+    let row = Entity::find_by_id(id.as_str())
+        .filter(Column::PlatformId.eq(platform.as_str()))
+        .filter(is_good(now))
+        .lock_exclusive()
+        .one(conn)
+        .await?;
+    Ok(row.map(ApiKey::from))
+}
+
+/// Whether a platform has this key, good or not.
+pub async fn exists(conn: &impl ConnectionTrait, platform: &PlatformId, id: &ApiKeyId) -> Result<bool, StoreError> {
+    let row = Entity::find_by_id(id.as_str())
+        .filter(Column::PlatformId.eq(platform.as_str()))
+        .one(conn)
+        .await?;
+    Ok(row.is_some())
+}
+
+/// Sets from when on a key of a platform is refused; a key that ends earlier keeps its end.
+pub async fn end_at(
+    conn: &impl ConnectionTrait,
+    platform: &PlatformId,
+    id: &ApiKeyId,
+    ends_at: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    Entity::update_many()
+        .col_expr(Column::RevokedAt, Expr::value(ends_at))
+        .filter(Column::PlatformId.eq(platform.as_str()))
+        .filter(Column::Id.eq(id.as_str()))
+        .filter(is_good(ends_at))
+        .exec(conn)
+        .await?;
+    Ok(())
+}
+
 /// Revokes a key of a platform; tells whether there was one to revoke.
 pub async fn revoke(
     conn: &impl ConnectionTrait,
@@ -108,7 +162,7 @@ pub async fn revoke(
         .col_expr(Column::RevokedAt, Expr::value(now))
         .filter(Column::PlatformId.eq(platform.as_str()))
         .filter(Column::Id.eq(id.as_str()))
-        .filter(Column::RevokedAt.is_null())
+        .filter(is_good(now))
         .exec(conn)
         .await?;
     Ok(result.rows_affected == 1)

@@ -4,12 +4,12 @@ use super::{StoreError, columns};
 use crate::domain::{
     amount::Percent,
     client_id::{ClientId, ClientStatus},
-    ids::{ClientRowId, PlatformId},
+    ids::{ClientRowId, DestinationId, PlatformId},
 };
 use chrono::{DateTime, Utc};
 use entities::client_ids::{ActiveModel, Column, Entity, Model};
 use sea_orm::{
-    ColumnTrait, ConnectionTrait, EntityTrait, JsonValue, QueryFilter, QueryOrder, QuerySelect,
+    ColumnTrait, Condition, ConnectionTrait, EntityTrait, JsonValue, QueryFilter, QueryOrder, QuerySelect,
     sea_query::{Expr, ExprTrait},
 };
 use std::collections::BTreeSet;
@@ -28,6 +28,7 @@ fn to_row(client: &ClientId) -> Result<Model, StoreError> {
         status: client.status.wire().to_owned(),
         fee_percentage: client.fee_percentage.map(|percent| percent.to_string()),
         fee_address: client.fee_address.map(|address| address.canonical()),
+        payee_destination_id: client.payee_destination.as_ref().map(|id| id.0.clone()),
         operator_wallet: client.operator_wallet.map(|address| address.canonical()),
         default_pre_approval_expiry_s: client.default_pre_approval_expiry_s,
         default_authorization_expiry_s: client.default_authorization_expiry_s,
@@ -48,6 +49,7 @@ fn from_row(row: Model) -> Result<ClientId, StoreError> {
         status: columns::known("status", &row.status, ClientStatus::from_wire)?,
         fee_percentage: row.fee_percentage.map(percent).transpose()?,
         fee_address: columns::address_option("fee_address", row.fee_address.as_deref())?,
+        payee_destination: row.payee_destination_id.map(DestinationId),
         operator_wallet: columns::address_option("operator_wallet", row.operator_wallet.as_deref())?,
         default_pre_approval_expiry_s: row.default_pre_approval_expiry_s,
         default_authorization_expiry_s: row.default_authorization_expiry_s,
@@ -61,6 +63,78 @@ fn from_row(row: Model) -> Result<ClientId, StoreError> {
 pub async fn insert(conn: &impl ConnectionTrait, client: &ClientId) -> Result<(), StoreError> {
     Entity::insert(ActiveModel::from(to_row(client)?))
         .exec_without_returning(conn)
+        .await?;
+    Ok(())
+}
+
+fn owned(platform: &PlatformId, row: &ClientRowId) -> Condition {
+    Condition::all()
+        .add(Column::PlatformId.eq(platform.as_str()))
+        .add(Column::Id.eq(row.as_str()))
+}
+
+/// Finds a client ID of a platform, whatever its state.
+pub async fn find(
+    conn: &impl ConnectionTrait,
+    platform: &PlatformId,
+    row: &ClientRowId,
+) -> Result<Option<ClientId>, StoreError> {
+    let row = Entity::find().filter(owned(platform, row)).one(conn).await?;
+    row.map(from_row).transpose()
+}
+
+/// Like [`find`], and keeps others from changing it until the transaction ends.
+pub async fn lock(
+    conn: &impl ConnectionTrait,
+    platform: &PlatformId,
+    row: &ClientRowId,
+) -> Result<Option<ClientId>, StoreError> {
+    let row = Entity::find()
+        .filter(owned(platform, row))
+        .lock_exclusive()
+        .one(conn)
+        .await?;
+    row.map(from_row).transpose()
+}
+
+/// Writes what can change about a client ID; identity, creation and last use stay.
+pub async fn update(conn: &impl ConnectionTrait, client: &ClientId) -> Result<(), StoreError> {
+    let row = to_row(client)?;
+    Entity::update_many()
+        .col_expr(Column::Label, Expr::value(row.label))
+        .col_expr(Column::AllowedDomains, Expr::value(row.allowed_domains))
+        .col_expr(Column::Status, Expr::value(row.status))
+        .col_expr(Column::FeePercentage, Expr::value(row.fee_percentage))
+        .col_expr(Column::FeeAddress, Expr::value(row.fee_address))
+        .col_expr(Column::PayeeDestinationId, Expr::value(row.payee_destination_id))
+        .col_expr(Column::OperatorWallet, Expr::value(row.operator_wallet))
+        .col_expr(
+            Column::DefaultPreApprovalExpiryS,
+            Expr::value(row.default_pre_approval_expiry_s),
+        )
+        .col_expr(
+            Column::DefaultAuthorizationExpiryS,
+            Expr::value(row.default_authorization_expiry_s),
+        )
+        .col_expr(Column::UpdatedAt, Expr::value(row.updated_at))
+        .filter(owned(&client.platform, &client.row))
+        .exec(conn)
+        .await?;
+    Ok(())
+}
+
+/// Lets the client IDs of a platform that are bound to one destination follow to another.
+pub async fn rebind(
+    conn: &impl ConnectionTrait,
+    platform: &PlatformId,
+    from: &DestinationId,
+    to: &DestinationId,
+) -> Result<(), StoreError> {
+    Entity::update_many()
+        .col_expr(Column::PayeeDestinationId, Expr::value(to.as_str()))
+        .filter(Column::PlatformId.eq(platform.as_str()))
+        .filter(Column::PayeeDestinationId.eq(from.as_str()))
+        .exec(conn)
         .await?;
     Ok(())
 }

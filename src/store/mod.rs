@@ -9,6 +9,7 @@ pub mod clock_jumps;
 mod columns;
 pub mod cursors;
 mod db;
+pub mod destinations;
 pub mod endpoints;
 pub mod event_log;
 pub mod idempotency;
@@ -36,6 +37,8 @@ pub const PAYMENT_IDENTITY: &str = "payments_identity_key";
 pub const EVENT_KEY: &str = "events_deduplication_key";
 /// The owner already has an endpoint with this URL.
 pub const ENDPOINT_URL: &str = "webhook_endpoints_url";
+/// The wallet already has this destination, or another one in use.
+pub const DESTINATION: &str = "payee_destinations_key";
 /// The idempotency key is already taken.
 pub const IDEMPOTENCY_KEY: &str = "idempotency_keys_pkey";
 
@@ -43,7 +46,7 @@ pub const IDEMPOTENCY_KEY: &str = "idempotency_keys_pkey";
 pub const TOTAL_MAX: u64 = 10_000;
 
 /// The known constraints: what flows call them, the names in PostgreSQL, the columns that SQLite names instead.
-const CONSTRAINTS: [(&str, &[&str], &[&str]); 5] = [
+const CONSTRAINTS: [(&str, &[&str], &[&str]); 6] = [
     (
         REQUEST_REFERENCE,
         &["requests_reference_key"],
@@ -61,6 +64,14 @@ const CONSTRAINTS: [(&str, &[&str], &[&str]); 5] = [
         &[
             "webhook_endpoints.owner_id, webhook_endpoints.client_row, webhook_endpoints.url",
             "webhook_endpoints.owner_id, webhook_endpoints.url",
+        ],
+    ),
+    (
+        DESTINATION,
+        &["payee_destinations_key", "payee_destinations_active_key"],
+        &[
+            "payee_destinations.platform_id, payee_destinations.wallet, payee_destinations.network, payee_destinations.token",
+            "payee_destinations.platform_id, payee_destinations.wallet",
         ],
     ),
     (

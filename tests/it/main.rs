@@ -8,14 +8,19 @@
 mod secrets;
 mod support;
 
+mod api_keys;
 mod bad_input;
 mod client_ids;
+mod client_ids_change;
 mod currencies;
+mod destinations;
+mod destinations_bound;
 mod documents;
 mod events;
 mod events_kinds;
 mod idempotency;
 mod orchestrators;
+mod origins;
 mod pay;
 mod payments;
 mod platform_webhooks;

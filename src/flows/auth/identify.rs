@@ -14,6 +14,7 @@ use crate::{
 };
 use chrono::{DateTime, TimeDelta, Utc};
 use sha2::{Digest, Sha256};
+use std::sync::atomic::Ordering;
 
 /// How often `lastUsedAt` is written at most. Source: contract states §10.
 const TOUCH_INTERVAL: TimeDelta = TimeDelta::minutes(1);
@@ -25,6 +26,8 @@ pub struct KnownKey {
     pub id: ApiKeyId,
     /// Tenant.
     pub platform: PlatformId,
+    /// When it stops being good, if that is known.
+    pub ends_at: Option<DateTime<Utc>>,
 }
 
 /// The stored form of a key: keys are long and random, so a plain hash is enough.
@@ -34,22 +37,35 @@ pub fn hash(key: &str) -> String {
 
 /// Looks an API key up. Errors: 401 for an unknown or revoked one.
 pub async fn api_key(ctx: &Ctx, key: &str) -> FlowResult<KnownKey> {
-    let found = store::api_keys::find_active_by_hash(ctx.db.reader(), &hash(key)).await?;
-    let (id, platform, last_used_at) = found.ok_or_else(|| Refusal::unauthenticated("Unauthorized"))?;
-    if is_touch_due(last_used_at, ctx.clock.now()) {
+    let now = ctx.clock.now();
+    let found = store::api_keys::find_active_by_hash(ctx.db.reader(), &hash(key), now).await?;
+    let found = found.ok_or_else(|| Refusal::unauthenticated("Unauthorized"))?;
+    if is_touch_due(found.last_used_at, now) {
         let tx = ctx.db.begin("touch_api_key").await?;
-        store::api_keys::touch(&tx, &id, ctx.clock.now()).await?;
+        store::api_keys::touch(&tx, &found.id, now).await?;
         tx.commit().await?;
     }
-    Ok(KnownKey { id, platform })
+    Ok(KnownKey {
+        id: found.id,
+        platform: found.platform,
+        ends_at: found.revoked_at,
+    })
 }
 
-/// The caller that an API key stands for.
-pub fn key_caller(key: KnownKey) -> Caller {
-    Caller {
+/// The caller that an API key stands for. Errors: 401 for a key that ended since it was looked up.
+pub fn key_caller(key: KnownKey, now: DateTime<Utc>) -> FlowResult<Caller> {
+    if key.ends_at.is_some_and(|ends_at| ends_at <= now) {
+        return Err(Refusal::unauthenticated("Unauthorized").into());
+    }
+    Ok(Caller {
         platform: key.platform,
         credential: Credential::ApiKey { id: key.id },
-    }
+    })
+}
+
+/// Makes this instance look every credential up again.
+pub fn forget(ctx: &Ctx) {
+    ctx.credential_changes.fetch_add(1, Ordering::AcqRel);
 }
 
 /// Looks a client ID up. Errors: 401 for an unknown one. Whether it may be used is decided by [`client_caller`].

@@ -1,4 +1,32 @@
-//! Client IDs in their first form: create and list.
+//! Client IDs.
 
 pub mod create;
 pub mod list;
+pub mod read;
+pub mod revoke;
+pub mod update;
+
+use crate::{
+    domain::{caller::Caller, ids::DestinationId, refusal::Refusal},
+    flows::{FlowError, FlowResult},
+    store::{self, Tx},
+};
+
+fn unknown() -> FlowError {
+    Refusal::not_found("Client ID not found").into()
+}
+
+/// Checks that a client ID may be bound to a destination: the active one of the wallet that signed in.
+///
+/// Source: contract operations §4.2.
+async fn check_destination(tx: &Tx, caller: &Caller, id: &DestinationId) -> FlowResult<()> {
+    let active = match caller.wallet() {
+        Some(wallet) => store::destinations::active_of(tx, &caller.platform, wallet).await?,
+        None => None,
+    };
+    if active.is_some_and(|active| active.id == *id) {
+        return Ok(());
+    }
+    let message = "must be the id of the active payee destination of the wallet that signed in; GET /v1/payee-destination shows it";
+    Err(Refusal::field("payeeDestinationId", message).into())
+}

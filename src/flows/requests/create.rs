@@ -4,6 +4,7 @@ use crate::{
     ctx::Ctx,
     domain::{
         caller::{Caller, Credential},
+        destination::Destination,
         ids::RequestRowId,
         request::{FreshRequest, NewRequest, Owner, Request, plan},
     },
@@ -34,6 +35,10 @@ pub async fn run(
         return Ok(Answer::Replayed(response));
     }
     let owner = owner(caller);
+    let input = &NewRequest {
+        bound: bound(ctx, caller, input).await?,
+        ..input.clone()
+    };
     for _ in 0..DRAWS_MAX {
         let fresh = FreshRequest {
             row: RequestRowId(ctx.ids.ulid()),
@@ -52,6 +57,19 @@ pub async fn run(
     Err(FlowError::Faulted(Fault(anyhow::anyhow!(
         "{DRAWS_MAX} references in a row collided"
     ))))
+}
+
+/// The payee destination that the calling client ID is bound to, when the input leaves the payee to it.
+async fn bound(ctx: &Ctx, caller: &Caller, input: &NewRequest) -> FlowResult<Option<Destination>> {
+    let Some(client) = caller.client().filter(|_| input.payee.is_none()) else {
+        return Ok(None);
+    };
+    let conn = ctx.db.reader();
+    let client = store::client_ids::find(conn, &caller.platform, client).await?;
+    let Some(id) = client.and_then(|client| client.payee_destination) else {
+        return Ok(None);
+    };
+    Ok(store::destinations::find_by_id(conn, &caller.platform, &id).await?)
 }
 
 enum InsertError {

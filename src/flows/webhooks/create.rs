@@ -24,16 +24,6 @@ pub struct NewEndpoint {
     pub secret: Secret,
 }
 
-/// The answer of an earlier call with the same key. It holds a secret, so it is kept sealed like the secret itself.
-pub(super) async fn stored_answer(ctx: &Ctx, asker: &Holder, once: Option<&Once>) -> FlowResult<Option<String>> {
-    let Some(once) = once else { return Ok(None) };
-    let Some(sealed) = idempotency::find(ctx, asker, once).await? else {
-        return Ok(None);
-    };
-    let opened = ctx.sealer.open(&sealed, &once.key).map_err(crate::flows::Fault)?;
-    Ok(Some(opened.reveal().to_owned()))
-}
-
 /// Draws the secret of an endpoint. Source: decisions D22, D30.
 pub(super) fn draw_secret(ctx: &Ctx) -> Secret {
     Secret::new(hex::encode(random::<32>(ctx.ids.as_ref())))
@@ -53,8 +43,10 @@ pub async fn run(
     render: impl FnOnce(&NewEndpoint) -> String,
 ) -> FlowResult<Answer<NewEndpoint>> {
     let asker = asker.into();
-    if let Some(stored) = stored_answer(ctx, &asker, once).await? {
-        return Ok(Answer::Replayed(stored));
+    if let Some(once) = once
+        && let Some(response) = idempotency::find_sealed(ctx, &asker, once).await?
+    {
+        return Ok(Answer::Replayed(response));
     }
     let url = ctx
         .rules
@@ -89,9 +81,7 @@ pub async fn run(
         other => other?,
     }
     if let Some(once) = once {
-        let response = Secret::new(render(&created));
-        let sealed = ctx.sealer.seal(&response, &once.key).map_err(crate::flows::Fault)?;
-        idempotency::keep(ctx, &tx, &asker, once, sealed).await?;
+        idempotency::keep_sealed(ctx, &tx, &asker, once, render(&created)).await?;
     }
     tx.commit().await?;
     Ok(Answer::Fresh(created))

@@ -54,8 +54,10 @@ pub async fn run(
     render: impl FnOnce(&Rotated) -> String,
 ) -> FlowResult<Answer<Rotated>> {
     let holder = holder.into();
-    if let Some(stored) = create::stored_answer(ctx, &holder, once).await? {
-        return Ok(Answer::Replayed(stored));
+    if let Some(once) = once
+        && let Some(response) = idempotency::find_sealed(ctx, &holder, once).await?
+    {
+        return Ok(Answer::Replayed(response));
     }
     let secret = create::draw_secret(ctx);
     let secret_sealed = ctx.sealer.seal(&secret, id.as_str()).map_err(crate::flows::Fault)?;
@@ -79,9 +81,7 @@ pub async fn run(
         return Err(Refusal::conflict("The secret is being rotated by another call at this moment").into());
     }
     if let Some(once) = once {
-        let response = Secret::new(render(&rotated));
-        let sealed = ctx.sealer.seal(&response, &once.key).map_err(crate::flows::Fault)?;
-        idempotency::keep(ctx, &tx, &holder, once, sealed).await?;
+        idempotency::keep_sealed(ctx, &tx, &holder, once, render(&rotated)).await?;
     }
     tx.commit().await?;
     wait_for_older(ctx, id).await;

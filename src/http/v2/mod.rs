@@ -2,6 +2,7 @@
 
 pub mod client_ids;
 pub mod currencies;
+pub mod destinations;
 pub mod events;
 pub mod orchestrators;
 pub mod payments;
@@ -19,6 +20,9 @@ pub enum Tag {
     /// Public identifiers for browser pages and backends that act for a platform
     #[oai(rename = "Client IDs")]
     ClientIds,
+    /// Where wallets want to be paid, agreed to with their signature
+    #[oai(rename = "Payee destinations")]
+    PayeeDestinations,
     /// The log of what was told: events, their deliveries with every try, replays, and a stream to follow (an addition of this service)
     Events,
     /// Endpoints that receive what concerns a partner who builds on several platforms
@@ -31,6 +35,7 @@ pub type Api = (
     requests::Requests,
     payments::Payments,
     client_ids::ClientIds,
+    destinations::Destinations,
     events::Events,
     orchestrators::Orchestrators,
 );
@@ -42,6 +47,7 @@ pub fn api() -> Api {
         requests::Requests,
         payments::Payments,
         client_ids::ClientIds,
+        destinations::Destinations,
         events::Events,
         orchestrators::Orchestrators,
     )

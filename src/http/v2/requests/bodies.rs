@@ -655,6 +655,7 @@ impl From<request::Recurrence> for Recurrence {
 pub(super) fn new_request(body: CreateRequestBody) -> NewRequest {
     NewRequest {
         payee: body.payee.map(|text| text.as_str().to_owned()),
+        bound: None,
         payer: body.payer.map(|text| text.as_str().to_owned()),
         amount: body.amount.as_str().to_owned(),
         invoice_currency: body.invoice_currency.as_str().to_owned(),

@@ -1,0 +1,42 @@
+//! Where payees want to be paid.
+
+use sea_orm::entity::prelude::*;
+
+/// A row.
+#[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
+#[sea_orm(table_name = "payee_destinations")]
+pub struct Model {
+    /// ULID.
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub id: String,
+    /// Tenant.
+    pub platform_id: String,
+    /// Canonical address of the payee.
+    pub wallet: String,
+    /// Network.
+    pub network: String,
+    /// Canonical address of the token.
+    pub token: String,
+    /// Which payers are screened; absent when no policy was set.
+    pub policy_mode: Option<String>,
+    /// Who screens them.
+    pub policy_provider: Option<String>,
+    /// Part of the policy.
+    pub hides_until_approved: bool,
+    /// Part of the policy.
+    pub hides_payee: bool,
+    /// Whether the owner of the wallet created it.
+    pub is_claimed: bool,
+    /// Whether it is in use.
+    pub is_active: bool,
+    /// Time of creation.
+    pub created_at: DateTimeUtc,
+    /// Last change.
+    pub updated_at: DateTimeUtc,
+}
+
+/// Joins from this table.
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}

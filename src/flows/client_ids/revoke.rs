@@ -1,0 +1,23 @@
+//! Revokes a client ID.
+
+use crate::{
+    ctx::Ctx,
+    domain::{
+        caller::Caller,
+        client_id::{ClientIdChange, ClientStatus},
+        ids::ClientRowId,
+    },
+    flows::FlowResult,
+};
+
+/// Revokes a client ID for good; a second time changes nothing.
+///
+/// Errors: unknown, or another platform's (404). Source: contract operations §3.2.
+pub async fn run(ctx: &Ctx, caller: &Caller, row: &ClientRowId) -> FlowResult<()> {
+    let change = ClientIdChange {
+        status: Some(ClientStatus::Revoked),
+        ..ClientIdChange::default()
+    };
+    super::update::run(ctx, caller, row, &change).await?;
+    Ok(())
+}

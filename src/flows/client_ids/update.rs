@@ -1,0 +1,33 @@
+//! Changes a client ID.
+
+use crate::{
+    ctx::Ctx,
+    domain::{
+        caller::Caller,
+        client_id::{ClientId, ClientIdChange},
+        ids::ClientRowId,
+    },
+    flows::{
+        FlowResult,
+        auth::identify,
+        client_ids::{check_destination, unknown},
+    },
+    store,
+};
+
+/// Changes a client ID and answers it. Calls with it follow the change at once on this instance.
+///
+/// Errors: every wrong field at once, a payee destination that is not the caller's, a revoked client ID that is to come
+/// back (400); unknown (404). Source: contract operations §3.2, §4.2; contract states §10.
+pub async fn run(ctx: &Ctx, caller: &Caller, row: &ClientRowId, change: &ClientIdChange) -> FlowResult<ClientId> {
+    let tx = ctx.db.begin("update_client_id").await?;
+    let stored = store::client_ids::lock(&tx, &caller.platform, row).await?;
+    let client = stored.ok_or_else(unknown)?.changed(change, ctx.clock.now())?;
+    if let Some(Some(destination)) = &change.payee_destination {
+        check_destination(&tx, caller, destination).await?;
+    }
+    store::client_ids::update(&tx, &client).await?;
+    tx.commit().await?;
+    identify::forget(ctx);
+    Ok(client)
+}

@@ -1,0 +1,26 @@
+//! Takes a payee destination out of use.
+
+use crate::{
+    ctx::Ctx,
+    domain::caller::Caller,
+    flows::{
+        FlowResult,
+        destinations::{end, key_of, unknown, wallet_of},
+    },
+};
+
+/// Ends the use of the destination of the wallet that signed in; its row stays.
+///
+/// Errors: no id of a destination (400); a session without a wallet (403); not the one in use (404).
+/// Source: contract operations §4.3.
+pub async fn run(ctx: &Ctx, caller: &Caller, id: &str) -> FlowResult<()> {
+    let wallet = wallet_of(caller)?;
+    let key = key_of(id)?.filter(|key| key.interop.wallet == wallet);
+    let key = key.ok_or_else(unknown)?;
+    let tx = ctx.db.begin("deactivate_destination").await?;
+    if !end(ctx, &tx, &caller.platform, &key).await? {
+        return Err(unknown());
+    }
+    tx.commit().await?;
+    Ok(())
+}

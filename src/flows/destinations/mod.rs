@@ -1,0 +1,128 @@
+//! Payee destinations: where the owner of a wallet wants to be paid.
+
+pub mod create;
+pub mod deactivate;
+pub mod read;
+pub mod sign;
+pub mod update;
+
+use crate::{
+    ctx::Ctx,
+    domain::{
+        address::Address,
+        caller::Caller,
+        destination::{Destination, DestinationPolicy},
+        ids::{DestinationId, PlatformId},
+        interop_address::DestinationKey,
+        refusal::Refusal,
+    },
+    flows::{FlowError, FlowResult},
+    store::{self, StoreError, Tx},
+};
+
+/// Input of a destination that a session sets up.
+#[derive(Debug, Clone)]
+pub struct NewDestination {
+    /// Contract of the token.
+    pub token: String,
+    /// Chain.
+    pub chain_id: u64,
+    /// Policy; `None` keeps the one there is.
+    pub policy: Option<DestinationPolicy>,
+}
+
+fn unknown() -> FlowError {
+    Refusal::not_found("Payee destination not found").into()
+}
+
+/// The wallet of the session. Errors: an account that signed in without one (403).
+fn wallet_of(caller: &Caller) -> FlowResult<Address> {
+    let wallet = caller.wallet().copied();
+    let message = "Payee destinations belong to wallets: sign in with the wallet that is to be paid";
+    Ok(wallet.ok_or_else(|| Refusal::forbidden(message))?)
+}
+
+/// Reads the id of a destination; one that can name nothing is `None`. Errors: no such form (400).
+fn key_of(text: &str) -> FlowResult<Option<DestinationKey>> {
+    Ok(DestinationKey::parse(text).map_err(|message| Refusal::field("destinationId", message))?)
+}
+
+/// Makes a destination the one that its wallet is paid at: it is created or comes back, and replaces the one before.
+///
+/// Client IDs that are bound to the one before follow, since the same wallet stays the payee.
+/// Source: contract states §13; contract operations §4.3.
+async fn put_in_use(
+    ctx: &Ctx,
+    tx: &Tx,
+    platform: &PlatformId,
+    key: &DestinationKey,
+    policy: Option<DestinationPolicy>,
+) -> FlowResult<Destination> {
+    let now = ctx.clock.now();
+    let known = store::destinations::lock_all_of(tx, platform, &key.interop.wallet).await?;
+    let former = known.iter().find(|known| known.is_active && known.key != *key);
+    if let Some(former) = former {
+        let ended = Destination {
+            is_active: false,
+            updated_at: now,
+            ..former.clone()
+        };
+        store::destinations::update(tx, &ended).await.map_err(or_busy)?;
+    }
+    let destination = match known.iter().find(|known| known.key == *key) {
+        Some(same) => {
+            let back = Destination {
+                policy: policy.or(same.policy),
+                is_claimed: true,
+                is_active: true,
+                updated_at: now,
+                ..same.clone()
+            };
+            store::destinations::update(tx, &back).await.map_err(or_busy)?;
+            back
+        }
+        None => {
+            let new = Destination {
+                id: DestinationId(ctx.ids.ulid()),
+                platform: platform.clone(),
+                key: *key,
+                policy,
+                is_claimed: true,
+                is_active: true,
+                created_at: now,
+                updated_at: now,
+            };
+            store::destinations::insert(tx, &new).await.map_err(or_busy)?;
+            new
+        }
+    };
+    if let Some(former) = former {
+        store::client_ids::rebind(tx, platform, &former.id, &destination.id).await?;
+    }
+    store::destinations::claim_everywhere(tx, key).await?;
+    Ok(destination)
+}
+
+/// Ends the use of a destination; tells whether it was in use.
+async fn end(ctx: &Ctx, tx: &Tx, platform: &PlatformId, key: &DestinationKey) -> FlowResult<bool> {
+    let known = store::destinations::lock_all_of(tx, platform, &key.interop.wallet).await?;
+    let Some(active) = known.into_iter().find(|known| known.is_active && known.key == *key) else {
+        return Ok(false);
+    };
+    let ended = Destination {
+        is_active: false,
+        updated_at: ctx.clock.now(),
+        ..active
+    };
+    store::destinations::update(tx, &ended).await.map_err(or_busy)?;
+    Ok(true)
+}
+
+fn or_busy(error: StoreError) -> FlowError {
+    match error {
+        StoreError::Conflict(_) => {
+            Refusal::conflict("The destination of this wallet is being changed at this moment; try again").into()
+        }
+        other => other.into(),
+    }
+}

@@ -1,0 +1,172 @@
+//! Payee destinations that a wallet sets up and ends with a signature instead of a session.
+
+use crate::{
+    ctx::Ctx,
+    domain::{
+        address::Address,
+        caller::Caller,
+        destination::{self, Destination, NONCE_LIFE, SigningAction, SigningData},
+        ids::ClientRowId,
+        network::Family,
+        refusal::{Checks, Refusal},
+    },
+    flows::{
+        FlowResult,
+        destinations::{end, key_of, put_in_use},
+        idempotency::{self, Answer, Once},
+    },
+    ports::ids::random,
+    store::{self, Tx},
+};
+use chrono::TimeDelta;
+
+/// How long signing data is remembered after its end, so that a late signature is told why it is refused.
+const REMEMBERED: TimeDelta = TimeDelta::hours(1);
+
+/// What a wallet is to be asked about.
+#[derive(Debug, Clone)]
+pub struct SigningInput {
+    /// What is agreed to.
+    pub action: SigningAction,
+    /// Contract of the token.
+    pub token: String,
+    /// Chain, as digits.
+    pub chain_id: String,
+}
+
+fn client_of(caller: &Caller) -> FlowResult<&ClientRowId> {
+    Ok(caller
+        .client()
+        .ok_or_else(|| Refusal::forbidden("Send x-client-id: signing data belongs to a client ID"))?)
+}
+
+/// Draws the data that a wallet signs; it can be used once within five minutes.
+///
+/// Errors: every wrong field at once (400). Source: contract operations §1.6, §3.8.
+pub async fn prepare(ctx: &Ctx, caller: &Caller, wallet: Address, input: &SigningInput) -> FlowResult<SigningData> {
+    let client = client_of(caller)?.clone();
+    if wallet.family() != Family::Evm {
+        let message = "must be an EVM wallet: a Tron wallet signs in and uses POST /v1/payee-destination";
+        return Err(Refusal::field("walletAddress", message).into());
+    }
+    let mut checks = Checks::new();
+    let chain_id = input.chain_id.parse().ok();
+    let key = match input.action {
+        SigningAction::Add => destination::registrable(&ctx.catalogue, wallet, &input.token, chain_id, &mut checks),
+        SigningAction::Deactivate => destination::named(wallet, &input.token, chain_id, &mut checks),
+    };
+    let key = checks.finish_with(key)?;
+    let now = ctx.clock.now();
+    let data = SigningData {
+        nonce: hex::encode(random::<16>(ctx.ids.as_ref())),
+        platform: caller.platform.clone(),
+        client,
+        action: input.action,
+        key,
+        expires_at: now + NONCE_LIFE,
+    };
+    let tx = ctx.db.begin("prepare_destination").await?;
+    store::destinations::purge_signing_data(&tx, now - REMEMBERED).await?;
+    store::destinations::insert_signing_data(&tx, &data).await?;
+    tx.commit().await?;
+    Ok(data)
+}
+
+/// Sets up a destination that its wallet signed; `render` writes the answer that a repeated call gets.
+///
+/// Errors: a nonce that is unknown, used, expired or for something else, and a signature of somebody else or of other
+/// data (400). Source: contract operations §3.8.
+pub async fn add(
+    ctx: &Ctx,
+    caller: &Caller,
+    nonce: &str,
+    signature: &str,
+    once: Option<&Once>,
+    render: impl FnOnce(&Destination) -> String,
+) -> FlowResult<Answer<Destination>> {
+    if let Some(once) = once
+        && let Some(response) = idempotency::find(ctx, caller, once).await?
+    {
+        return Ok(Answer::Replayed(response));
+    }
+    let data = proven(ctx, caller, SigningAction::Add, nonce, signature).await?;
+    let tx = ctx.db.begin("add_signed_destination").await?;
+    use_up(ctx, &tx, &data).await?;
+    let destination = put_in_use(ctx, &tx, &caller.platform, &data.key, None).await?;
+    if let Some(once) = once {
+        idempotency::keep(ctx, &tx, caller, once, render(&destination)).await?;
+    }
+    tx.commit().await?;
+    Ok(Answer::Fresh(destination))
+}
+
+/// Ends the use of a destination whose wallet signed that; its row stays.
+///
+/// Errors: those of [`add`], and a destination that is not in use (400). Source: contract operations §3.8.
+pub async fn deactivate(ctx: &Ctx, caller: &Caller, id: &str, nonce: &str, signature: &str) -> FlowResult<()> {
+    let key = key_of(id)?;
+    let data = proven(ctx, caller, SigningAction::Deactivate, nonce, signature).await?;
+    if key.is_some_and(|key| key != data.key) {
+        return Err(Refusal::field(
+            "nonce",
+            "was given for another destination: ask for signing data of this one",
+        )
+        .into());
+    }
+    let tx = ctx.db.begin("deactivate_signed_destination").await?;
+    use_up(ctx, &tx, &data).await?;
+    if key.is_none() || !end(ctx, &tx, &caller.platform, &data.key).await? {
+        return Err(Refusal::invalid("Payee destination not found").into());
+    }
+    tx.commit().await?;
+    Ok(())
+}
+
+/// The data of a nonce, if its wallet signed exactly this and nothing else.
+async fn proven(
+    ctx: &Ctx,
+    caller: &Caller,
+    action: SigningAction,
+    nonce: &str,
+    signature: &str,
+) -> FlowResult<SigningData> {
+    let refused = |message: String| Refusal::field("nonce", message);
+    let client = client_of(caller)?;
+    let found = store::destinations::find_signing_data(ctx.db.reader(), &caller.platform, client, nonce).await?;
+    let (data, used_at) = found.ok_or_else(|| {
+        refused("is not known: GET /v2/payee-destination/signing-data gives one to this client ID".to_owned())
+    })?;
+    if used_at.is_some() {
+        return Err(used().into());
+    }
+    if data.expires_at <= ctx.clock.now() {
+        return Err(refused("has expired: ask for new signing data; it is good for 5 minutes".to_owned()).into());
+    }
+    if data.action != action {
+        let message = format!(
+            "was given for the action {}: ask for signing data with the action {}",
+            data.action.wire(),
+            action.wire()
+        );
+        return Err(refused(message).into());
+    }
+    let bytes = hex::decode(signature).unwrap_or_default();
+    if !data.is_signed_by_wallet(&bytes) {
+        let wallet = data.key.interop.wallet;
+        let message = format!("must be the signature of {wallet} over the typed data of this nonce, unchanged");
+        return Err(Refusal::field("signature", message).into());
+    }
+    Ok(data)
+}
+
+async fn use_up(ctx: &Ctx, tx: &Tx, data: &SigningData) -> FlowResult<()> {
+    if store::destinations::use_signing_data(tx, data, ctx.clock.now()).await? {
+        Ok(())
+    } else {
+        Err(used().into())
+    }
+}
+
+fn used() -> Refusal {
+    Refusal::field("nonce", "was used before: ask for new signing data")
+}

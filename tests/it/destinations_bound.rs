@@ -1,0 +1,330 @@
+//! Payee destinations of a session, and client IDs that are bound to them.
+
+use crate::support::{
+    TestApp,
+    wallet::{TestWallet, session, token},
+};
+use prs::{
+    domain::{
+        caller::{Caller, Holder},
+        client_id::{ClientId, ClientIdChange},
+        destination::{AccessMode, Destination, DestinationPolicy, ScreeningProvider},
+        ids::{AccountId, DestinationId, PlatformId},
+        refusal::{Refusal, RefusalKind},
+    },
+    flows::{
+        self, FlowError, FlowResult,
+        client_ids::create::NewClientId,
+        destinations::{self, NewDestination},
+        idempotency::Answer,
+    },
+    store,
+};
+use serde_json::json;
+
+const SEPOLIA: u64 = 11_155_111;
+
+fn input(app: &TestApp, currency: &str) -> NewDestination {
+    NewDestination {
+        token: token(app, currency),
+        chain_id: SEPOLIA,
+        policy: None,
+    }
+}
+
+fn screened() -> DestinationPolicy {
+    DestinationPolicy {
+        mode: AccessMode::KytAllWallets,
+        provider: Some(ScreeningProvider::Hypernative),
+        hides_until_approved: true,
+        hides_payee: false,
+    }
+}
+
+async fn create(app: &TestApp, caller: &Caller, input: &NewDestination) -> FlowResult<Destination> {
+    match destinations::create::run(&app.ctx, caller, input, None, |_| String::new()).await? {
+        Answer::Fresh(new) => Ok(new),
+        Answer::Replayed(_) => panic!("nothing was asked for twice"),
+    }
+}
+
+async fn bind(app: &TestApp, caller: &Caller, destination: &DestinationId) -> FlowResult<ClientId> {
+    let input = NewClientId {
+        label: "Bound".to_owned(),
+        is_backend: true,
+        payee_destination: Some(destination.clone()),
+        ..NewClientId::default()
+    };
+    match flows::client_ids::create::run(&app.ctx, caller, &input, None, |_| String::new()).await? {
+        Answer::Fresh(client) => Ok(client),
+        Answer::Replayed(_) => panic!("nothing was asked for twice"),
+    }
+}
+
+fn refusal<T: std::fmt::Debug>(result: FlowResult<T>) -> Refusal {
+    match result {
+        Err(FlowError::Refused(refusal)) => refusal,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[track_caller]
+fn names<T: std::fmt::Debug>(result: FlowResult<T>, field: &str) {
+    let refusal = refusal(result);
+    assert_eq!(refusal.kind, RefusalKind::Invalid);
+    let fields: Vec<&str> = refusal.fields.iter().map(|error| error.field.as_str()).collect();
+    assert_eq!(fields, [field], "{refusal:?}");
+}
+
+fn request() -> serde_json::Value {
+    json!({ "amount": "1", "invoiceCurrency": "FAU-sepolia", "paymentCurrency": "FAU-sepolia" })
+}
+
+#[tokio::test]
+async fn a_destination_is_set_changed_ended_and_comes_back() {
+    let app = TestApp::start().await;
+    let caller = TestWallet::new(7).session(&app.platform);
+    let ctx = &app.ctx;
+    assert_eq!(destinations::read::own(ctx, &caller).await.expect("read"), None);
+    let absent = destinations::update::run(ctx, &caller, &input(&app, "FAU-sepolia")).await;
+    assert_eq!(refusal(absent).kind, RefusalKind::NotFound);
+    let with_policy = NewDestination {
+        policy: Some(screened()),
+        ..input(&app, "FAU-sepolia")
+    };
+    let first = create(&app, &caller, &with_policy).await.expect("created");
+    assert!(first.is_active && first.is_claimed && first.policy == Some(screened()));
+    let moved = destinations::update::run(ctx, &caller, &input(&app, "USDC-sepolia"))
+        .await
+        .expect("updated");
+    assert_eq!(
+        moved.policy,
+        Some(screened()),
+        "screening does not get lost by a change of token"
+    );
+    let own = destinations::read::own(ctx, &caller).await.expect("read");
+    assert_eq!(own.as_ref(), Some(&moved));
+
+    let id = first.key.to_string();
+    let former = destinations::deactivate::run(ctx, &caller, &id).await;
+    assert_eq!(refusal(former).kind, RefusalKind::NotFound);
+    let stranger = TestWallet::new(8).session(&app.platform);
+    let foreign = destinations::deactivate::run(ctx, &stranger, &moved.key.to_string()).await;
+    assert_eq!(refusal(foreign).kind, RefusalKind::NotFound);
+    destinations::deactivate::run(ctx, &caller, &moved.key.to_string())
+        .await
+        .expect("ended");
+    assert_eq!(destinations::read::own(ctx, &caller).await.expect("read"), None);
+    let back = create(&app, &caller, &input(&app, "FAU-sepolia"))
+        .await
+        .expect("created");
+    assert_eq!((&back.id, back.policy), (&first.id, Some(screened())));
+}
+
+#[tokio::test]
+async fn wrong_destinations_are_named() {
+    let app = TestApp::start().await;
+    let caller = TestWallet::new(7).session(&app.platform);
+    let good = || input(&app, "FAU-sepolia");
+    let policy = |mode, provider| {
+        Some(DestinationPolicy {
+            mode,
+            provider,
+            ..screened()
+        })
+    };
+    for (input, field) in [
+        (
+            NewDestination {
+                chain_id: 999,
+                ..good()
+            },
+            "chainId",
+        ),
+        (
+            NewDestination {
+                chain_id: 8_453,
+                ..good()
+            },
+            "chainId",
+        ),
+        (
+            NewDestination {
+                chain_id: 728_126_428,
+                ..good()
+            },
+            "chainId",
+        ),
+        (
+            NewDestination {
+                token: token(&app, "USDC-base"),
+                ..good()
+            },
+            "tokenAddress",
+        ),
+        (
+            NewDestination {
+                token: "TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t".to_owned(),
+                ..good()
+            },
+            "tokenAddress",
+        ),
+        (
+            NewDestination {
+                policy: policy(AccessMode::KytAllWallets, None),
+                ..good()
+            },
+            "accessPolicy.screeningProvider",
+        ),
+        (
+            NewDestination {
+                policy: policy(AccessMode::Off, Some(ScreeningProvider::Hypernative)),
+                ..good()
+            },
+            "accessPolicy.screeningProvider",
+        ),
+    ] {
+        names(create(&app, &caller, &input).await, field);
+        names(destinations::update::run(&app.ctx, &caller, &input).await, field);
+    }
+    let tron = session(
+        &app.platform,
+        Holder::Wallet(prs::domain::address::Address::parse("TJRabPrwbZy45sbavfcjinPJC18kjpRTv8").unwrap()),
+    );
+    names(create(&app, &tron, &good()).await, "chainId");
+    let account = session(&app.platform, Holder::Account(AccountId("account".to_owned())));
+    assert_eq!(
+        refusal(create(&app, &account, &good()).await).kind,
+        RefusalKind::Forbidden
+    );
+    assert_eq!(destinations::read::own(&app.ctx, &caller).await.expect("read"), None);
+}
+
+#[tokio::test]
+async fn requests_of_a_bound_client_id_need_no_payee() {
+    let app = TestApp::start().await;
+    let wallet = TestWallet::new(7);
+    let caller = wallet.session(&app.platform);
+    let destination = create(&app, &caller, &input(&app, "FAU-sepolia"))
+        .await
+        .expect("created");
+    let client = bind(&app, &caller, &destination.id).await.expect("bound");
+    let post = |client: &str, body: &serde_json::Value| {
+        let call = app.post("/v2/request").header("x-client-id", client).json(body);
+        call.send()
+    };
+    let payee_of = async |created: &serde_json::Value| {
+        let id = created["requestId"].as_str().expect("text").to_owned();
+        app.read_request(&id).await["payee"].clone()
+    };
+    let created = post(&client.client_id, &request()).await.expect(201);
+    assert_eq!(payee_of(&created).await, json!(wallet.address().to_string()));
+    let other = "0x90F79bf6EB2c4f870365E785982E1f101E93b906";
+    let mut named = request();
+    named["payee"] = json!(other);
+    let created = post(&client.client_id, &named).await.expect(201);
+    assert_eq!(
+        payee_of(&created).await,
+        json!(other),
+        "a payee of the call comes first"
+    );
+    let unbound = post(&app.backend_client, &request()).await;
+    assert_eq!(
+        (unbound.status, unbound.wrong_fields()),
+        (400, vec!["payee".to_owned()])
+    );
+
+    // The binding follows the wallet to its next destination, and ends with the last one.
+    let next = create(&app, &caller, &input(&app, "USDC-sepolia"))
+        .await
+        .expect("created");
+    let read = flows::client_ids::read::run(&app.ctx, &caller, &client.row)
+        .await
+        .expect("read");
+    assert_eq!(read.payee_destination, Some(next.id.clone()));
+    assert_eq!(post(&client.client_id, &request()).await.status, 201);
+    destinations::deactivate::run(&app.ctx, &caller, &next.key.to_string())
+        .await
+        .expect("ended");
+    let ended = post(&client.client_id, &request()).await;
+    assert_eq!((ended.status, ended.wrong_fields()), (400, vec!["payee".to_owned()]));
+    assert!(ended.text.contains("not active any more"), "{}", ended.text);
+}
+
+#[tokio::test]
+async fn a_client_id_is_bound_to_the_own_active_destination_only() {
+    let app = TestApp::start().await;
+    let caller = TestWallet::new(7).session(&app.platform);
+    let stranger = TestWallet::new(8).session(&app.platform);
+    let foreign = create(&app, &stranger, &input(&app, "FAU-sepolia"))
+        .await
+        .expect("created");
+    let former = create(&app, &caller, &input(&app, "FAU-sepolia"))
+        .await
+        .expect("created");
+    let active = create(&app, &caller, &input(&app, "USDC-sepolia"))
+        .await
+        .expect("created");
+    let client = bind(&app, &caller, &active.id).await.expect("bound");
+    let account = session(&app.platform, Holder::Account(AccountId("account".to_owned())));
+    let nothing = DestinationId("nothing".to_owned());
+    for (caller, id) in [
+        (&caller, &foreign.id),
+        (&caller, &former.id),
+        (&caller, &nothing),
+        (&account, &active.id),
+    ] {
+        names(bind(&app, caller, id).await, "payeeDestinationId");
+        let change = ClientIdChange {
+            payee_destination: Some(Some(id.clone())),
+            ..ClientIdChange::default()
+        };
+        let changed = flows::client_ids::update::run(&app.ctx, caller, &client.row, &change).await;
+        names(changed, "payeeDestinationId");
+    }
+    let unbind = ClientIdChange {
+        payee_destination: Some(None),
+        ..ClientIdChange::default()
+    };
+    let unbound = flows::client_ids::update::run(&app.ctx, &caller, &client.row, &unbind).await;
+    assert_eq!(unbound.expect("changed").payee_destination, None);
+}
+
+#[tokio::test]
+async fn payouts_find_what_owners_set_up_and_nothing_that_others_noted() {
+    let app = TestApp::start().await;
+    let owner = TestWallet::new(7);
+    let own = owner.session(&app.platform);
+    let elsewhere = PlatformId("elsewhere".to_owned());
+    let payer = TestWallet::new(8).session(&elsewhere);
+    let find = async |caller: &Caller| {
+        destinations::read::for_payout(&app.ctx, caller, &owner.address())
+            .await
+            .expect("read")
+    };
+    assert_eq!(find(&payer).await, None);
+    let set_up = create(&app, &own, &input(&app, "FAU-sepolia")).await.expect("created");
+    assert_eq!(find(&payer).await.map(|found| found.id), Some(set_up.id.clone()));
+    let by_id = destinations::read::by_id(&app.ctx, &payer, &set_up.key.to_string()).await;
+    assert_eq!(refusal(by_id).kind, RefusalKind::NotFound);
+    destinations::deactivate::run(&app.ctx, &own, &set_up.key.to_string())
+        .await
+        .expect("ended");
+    assert_eq!(find(&payer).await, None);
+
+    let noted = Destination {
+        id: DestinationId("noted".to_owned()),
+        platform: elsewhere.clone(),
+        is_claimed: false,
+        is_active: true,
+        ..set_up.clone()
+    };
+    store::destinations::insert(app.ctx.db.writer(), &noted)
+        .await
+        .expect("noted");
+    assert_eq!(find(&payer).await.map(|found| found.is_claimed), Some(false));
+    assert_eq!(find(&own).await, None, "what another platform noted is not shown");
+    create(&app, &own, &input(&app, "FAU-sepolia")).await.expect("created");
+    let claimed = store::destinations::find_by_id(app.ctx.db.reader(), &elsewhere, &noted.id).await;
+    assert!(claimed.expect("read").expect("there").is_claimed);
+}

@@ -1,0 +1,76 @@
+//! From which pages a client ID works.
+
+use crate::support::TestApp;
+use serde_json::json;
+
+async fn client(app: &TestApp, domain: &str) -> String {
+    let body = json!({ "label": "Shop", "allowedDomains": [domain] });
+    let created = app.post("/v2/client-ids").with_key().json(&body).send().await;
+    created.expect(201)["clientId"].as_str().expect("text").to_owned()
+}
+
+#[tokio::test]
+async fn only_the_listed_origin_itself_is_let_in() {
+    let app = TestApp::start().await;
+    let plain = client(&app, "https://example.com").await;
+    let port = client(&app, "https://example.com:8443").await;
+    let local = client(&app, "http://localhost:8080").await;
+    let unicode = client(&app, "https://münchen.example").await;
+    for (client, origin, status) in [
+        (&plain, "https://example.com", 200),
+        (&plain, "https://EXAMPLE.com", 200),
+        (&plain, "https://example.com:443", 200),
+        (&plain, "HTTPS://example.com", 200),
+        (&plain, "http://example.com", 403),
+        (&plain, "https://example.com:8443", 403),
+        (&plain, "https://evil-example.com", 403),
+        (&plain, "https://example.com.evil.com", 403),
+        (&plain, "https://example.comevil.com", 403),
+        (&plain, "https://sub.example.com", 403),
+        (&plain, "https://example.com.", 403),
+        (&plain, "https://example.co", 403),
+        (&plain, "https://evil.com/https://example.com", 403),
+        (&plain, "https://evil.com?https://example.com", 403),
+        (&plain, "https://evil.com#https://example.com", 403),
+        (&plain, "https://example.com@evil.com", 403),
+        (&plain, "https://evil.com@example.com", 403),
+        (&plain, "https://example.com, https://evil.com", 403),
+        (&plain, "https://xn--exmple-cua.com", 403),
+        (&plain, "null", 403),
+        (&plain, "file://", 403),
+        (&plain, "example.com", 403),
+        (&port, "https://example.com:8443", 200),
+        (&port, "https://example.com", 403),
+        (&port, "https://example.com:443", 403),
+        (&local, "http://localhost:8080", 200),
+        (&local, "https://localhost:8080", 403),
+        (&local, "http://localhost:80", 403),
+        (&local, "http://127.0.0.1:8080", 403),
+        (&local, "http://localhost.evil.com:8080", 403),
+        (&unicode, "https://xn--mnchen-3ya.example", 200),
+        (&unicode, "https://munchen.example", 403),
+    ] {
+        let call = app
+            .get("/v2/currencies")
+            .header("x-client-id", client)
+            .header("origin", origin);
+        let answer = call.send().await;
+        assert_eq!(answer.status, status, "{origin}: {}", answer.text);
+    }
+    let silent = app.get("/v2/currencies").header("x-client-id", &plain).send().await;
+    assert_eq!(
+        (silent.status, &silent.json()["message"]),
+        (401, &json!("Origin header is required"))
+    );
+}
+
+#[tokio::test]
+async fn a_backend_client_id_needs_no_origin() {
+    let app = TestApp::start().await;
+    assert_eq!(app.get("/v2/currencies").with_client().send().await.status, 200);
+    let from_a_page = app
+        .get("/v2/currencies")
+        .with_client()
+        .header("origin", "https://anywhere.example.com");
+    assert_eq!(from_a_page.send().await.status, 200);
+}
