@@ -7,6 +7,7 @@ mod m20261121_0002_create_requests;
 mod m20261121_0003_create_chain;
 mod m20261121_0004_create_webhooks;
 mod m20261121_0006_keep_event_log;
+mod m20261121_0008_add_sessions;
 
 /// Applies and undoes the migrations.
 #[derive(Debug)]
@@ -21,6 +22,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261121_0003_create_chain::Migration),
             Box::new(m20261121_0004_create_webhooks::Migration),
             Box::new(m20261121_0006_keep_event_log::Migration),
+            Box::new(m20261121_0008_add_sessions::Migration),
         ]
     }
 }

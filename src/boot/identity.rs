@@ -77,6 +77,14 @@ impl Identify for Identity {
         self.clients.insert(id.to_owned(), client.clone()).await;
         identify::client_caller(&client, &call)
     }
+
+    async fn session(&self, token: &str) -> FlowResult<Caller> {
+        identify::session(&self.ctx, token).await
+    }
+
+    fn is_session_page(&self, origin: &str) -> bool {
+        self.ctx.rules.sessions.pages.contains(origin)
+    }
 }
 
 #[async_trait]
@@ -97,5 +105,9 @@ impl AllowedOrigins for Identity {
             }
         };
         origins.contains(origin)
+    }
+
+    fn carries_sessions(&self, origin: &str) -> bool {
+        self.ctx.rules.sessions.pages.contains(origin)
     }
 }

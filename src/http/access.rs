@@ -46,10 +46,15 @@ access! {
     /// The platform's servers, and pages or backends that act for it: they see what their client ID made.
     KeyOrClient [ApiKey, ClientId] {
         listCurrencies listConversionRoutes
-        createRequest listRequests getRequest updateRequest getPaymentCalldata
+        createRequest updateRequest getPaymentCalldata
         searchPayments
         listEvents followEvents getEvent replayEvent replayEvents
         listDeliveries getDelivery retryDelivery
+    }
+
+    /// Whoever may see a request: people see all of their platform.
+    KeyClientOrSession [ApiKey, ClientId, SessionBearer, Session] {
+        listRequests getRequest
     }
 
     /// Pages and backends with a client ID.
@@ -59,6 +64,11 @@ access! {
 
     /// People who signed in.
     SessionOnly [SessionBearer, Session] {}
+
+    /// Anybody: who signs in has no credential yet, and who signs out needs none.
+    Anybody [] {
+        createWalletChallenge verifyWalletChallenge registerAccount logIn logOut
+    }
 }
 
 /// The row of an operation.

@@ -3,7 +3,9 @@
 //! Reads go to [`Db::reader`]; writes go to a [`Tx`], or to [`Db::writer`] when the operation is one statement. Rows are
 //! turned back into domain values on the way out, and a row that does not parse is an error, never a default.
 
+pub mod accounts;
 pub mod api_keys;
+pub mod challenges;
 pub mod client_ids;
 mod columns;
 pub mod cursors;
@@ -17,6 +19,7 @@ pub mod payments;
 pub mod platforms;
 pub mod requests;
 mod schema;
+pub mod sessions;
 
 use crate::domain::{
     caller::Caller,

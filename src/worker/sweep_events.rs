@@ -1,6 +1,9 @@
-//! Keeps the event log as long as the settings say.
+//! Keeps the event log as long as the settings say, and sessions as long as they last.
 
-use crate::{ctx::Ctx, flows::events::sweep};
+use crate::{
+    ctx::Ctx,
+    flows::{auth, events::sweep},
+};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -13,7 +16,7 @@ const BREATH: Duration = Duration::from_millis(50);
 /// Runs until `stop`.
 pub async fn run(ctx: Ctx, stop: CancellationToken) {
     while !stop.is_cancelled() {
-        let pause = match sweep::run(&ctx).await {
+        let mut pause = match sweep::run(&ctx).await {
             Ok(true) => BREATH,
             Ok(false) => PAUSE,
             Err(error) => {
@@ -21,6 +24,11 @@ pub async fn run(ctx: Ctx, stop: CancellationToken) {
                 PAUSE
             }
         };
+        match auth::sweep::run(&ctx).await {
+            Ok(true) => pause = BREATH,
+            Ok(false) => {}
+            Err(error) => tracing::warn!(%error, "old sessions could not be removed"),
+        }
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
             () = stop.cancelled() => return,
