@@ -76,6 +76,4 @@ pub struct SessionRules {
     pub is_cookie_secure: bool,
     /// Networks on which contract wallets are asked; empty for all that are enabled.
     pub wallet_networks: BTreeSet<Network>,
-    /// Header in which a proxy names the address of the caller, in lower case.
-    pub client_address_header: Option<String>,
 }

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use moka::{future::Cache, ops::compute::Op};
 
-/// Accounts and addresses that are remembered at most; those tried least are forgotten first.
+/// Accounts that are remembered at most; those tried least are forgotten first.
 const REMEMBERED_MAX: u64 = 100_000;
 
 /// The memory.
@@ -45,20 +45,6 @@ impl TryCounter for MemoryTries {
             })
             .await;
         verdict
-    }
-
-    async fn take_back(&self, key: &str) {
-        self.0
-            .entry_by_ref(key)
-            .and_compute_with(|known| {
-                let operation = known.map_or(Op::Nop, |known| {
-                    let mut tries = known.into_value();
-                    tries.count = tries.count.saturating_sub(1);
-                    Op::Put(tries)
-                });
-                std::future::ready(operation)
-            })
-            .await;
     }
 
     async fn forget(&self, key: &str) {

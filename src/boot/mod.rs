@@ -122,11 +122,6 @@ fn session_rules(settings: &Settings) -> SessionRules {
             .iter()
             .filter_map(|id| Network::from_id(id))
             .collect(),
-        client_address_header: settings
-            .http
-            .client_address_header
-            .as_ref()
-            .map(|name| name.to_lowercase()),
     }
 }
 

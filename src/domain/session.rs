@@ -222,7 +222,7 @@ pub fn check_password(password: &str) -> Result<(), String> {
     }
 }
 
-/// Tries to sign in that were counted for one account or one address of the network.
+/// Tries to sign in that were counted for one account.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tries {
     /// How many without a success.
@@ -244,12 +244,6 @@ impl Pace {
     /// For one account: an attacker cannot keep its owner out for longer than a minute at a time.
     pub const ACCOUNT: Self = Self {
         free: 5,
-        wait_max_s: 60,
-    };
-
-    /// For one address of the network, which many people may share; sign-ins that succeed do not count.
-    pub const ADDRESS: Self = Self {
-        free: 50,
         wait_max_s: 60,
     };
 

@@ -18,19 +18,14 @@ use crate::{
 };
 use async_trait::async_trait;
 use poem::{
-    Addr, FromRequest, Request, RequestBody,
+    FromRequest, Request, RequestBody,
     http::{StatusCode, header},
 };
 use poem_openapi::{
     ApiExtractor, ApiExtractorType, ExtractParamOptions,
     registry::{MetaSecurityScheme, Registry},
 };
-use std::{
-    marker::PhantomData,
-    net::{IpAddr, Ipv6Addr},
-    ops::Deref,
-    sync::Arc,
-};
+use std::{marker::PhantomData, ops::Deref, sync::Arc};
 
 /// Name of the session cookie. Source: contract operations §1.4.
 pub const SESSION_COOKIE: &str = "session_token";
@@ -327,28 +322,6 @@ impl<'a> FromRequest<'a> for SessionToken {
                 .filter(|token| token.len() <= CREDENTIAL_LENGTH_MAX)
                 .map(Secret::new),
         ))
-    }
-}
-
-/// The address that a call comes from: of the connection, or as the proxy in front names it. Of an IPv6 address only
-/// the network counts, because a subscriber has all the others in it.
-pub fn peer(request: &Request, header: Option<&str>) -> String {
-    let named = header.and_then(|name| {
-        let values = request.headers().get_all(name).iter();
-        let last = values.last()?.to_str().ok()?;
-        last.rsplit(',').next()?.trim().parse::<IpAddr>().ok()
-    });
-    let connected = || match &request.remote_addr().0 {
-        Addr::SocketAddr(address) => Some(address.ip()),
-        _ => None,
-    };
-    match named.or_else(connected) {
-        Some(IpAddr::V6(address)) => {
-            let network = address.to_bits() >> 64 << 64;
-            Ipv6Addr::from_bits(network).to_string()
-        }
-        Some(address) => address.to_string(),
-        None => "unknown".to_owned(),
     }
 }
 

@@ -9,8 +9,6 @@ use chrono::{DateTime, Utc};
 pub trait TryCounter: Send + Sync + 'static {
     /// Counts a try. Errors: seconds to wait before the next one.
     async fn admit(&self, key: String, pace: Pace, now: DateTime<Utc>) -> Result<Tries, u32>;
-    /// Takes one try back, which turned out to be none.
-    async fn take_back(&self, key: &str);
     /// Forgets the tries of somebody who has proven who they are.
     async fn forget(&self, key: &str);
 }

@@ -82,9 +82,6 @@ pub struct HttpSettings {
     /// Networks on which contract wallets are asked for their signatures, by network ID; empty, every enabled EVM
     /// network. A wallet must accept on one of them, and none may be unreachable or refuse.
     pub wallet_networks: Vec<String>,
-    /// Header in which the proxy in front names the caller's address, for example `x-real-ip`; of several
-    /// addresses the last one counts. Absent, the address of the connection. Guessing of passwords is slowed down by it.
-    pub client_address_header: Option<String>,
     /// Production rules: webhooks only over https, client IDs only from their listed domains.
     pub production: bool,
     /// Largest request body in bytes.
@@ -112,7 +109,6 @@ impl Default for HttpSettings {
             session_origins: Vec::new(),
             insecure_cookies: false,
             wallet_networks: Vec::new(),
-            client_address_header: None,
             production: false,
             body_bytes_max: 64 * 1024,
             connections_max: 4_096,
@@ -348,11 +344,6 @@ impl Settings {
             if !fits {
                 bail!("http.wallet_networks: {id} is not an enabled EVM network");
             }
-        }
-        if let Some(name) = &self.http.client_address_header
-            && (name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-'))
-        {
-            bail!("http.client_address_header: must be the name of a header, for example x-real-ip");
         }
         Ok(())
     }

@@ -7,8 +7,10 @@
 
 mod support;
 
+mod accounts;
 mod bad_input;
 mod client_ids;
+mod contract_wallets;
 mod currencies;
 mod documents;
 mod events;
@@ -19,5 +21,6 @@ mod payments;
 mod reorg;
 mod requests;
 mod restart;
+mod sessions;
 mod vectors;
 mod webhooks;

@@ -15,25 +15,21 @@ use crate::{
     store,
 };
 
-/// Signs in. `peer` is where the call comes from.
+/// Signs in.
 ///
 /// Errors: 401 for an unknown account and for a wrong password, which nobody can tell apart; 429 for somebody who
 /// guesses. Source: contract operations §4.1.
-pub async fn run(ctx: &Ctx, email: &str, password: Secret, peer: &str) -> FlowResult<(Account, SignedIn)> {
+pub async fn run(ctx: &Ctx, email: &str, password: Secret) -> FlowResult<(Account, SignedIn)> {
     let email = normal_email(email);
-    let (by_peer, by_account) = (format!("peer {peer}"), format!("account {email}"));
-    let now = ctx.clock.now();
-    for (key, pace) in [(&by_peer, Pace::ADDRESS), (&by_account, Pace::ACCOUNT)] {
-        ctx.tries.admit(key.clone(), pace, now).await.map_err(too_fast)?;
-    }
+    let tried = ctx.tries.admit(email.clone(), Pace::ACCOUNT, ctx.clock.now()).await;
+    tried.map_err(too_fast)?;
     let account = store::accounts::find_by_email(ctx.db.reader(), &email).await?;
     let hash = account.as_ref().map(|account| account.password_hash.clone());
     let is_right = ctx.passwords.is_right(password, hash).await?;
     let Some(account) = account.filter(|_| is_right) else {
         return Err(Refusal::unauthenticated("The e-mail address or the password is wrong").into());
     };
-    ctx.tries.forget(&by_account).await;
-    ctx.tries.take_back(&by_peer).await;
+    ctx.tries.forget(&email).await;
     let tx = ctx.db.begin("sign_account_in").await?;
     let holder = Holder::Account(account.id.clone());
     let signed_in = begin(ctx, &tx, account.platform.clone(), holder).await?;

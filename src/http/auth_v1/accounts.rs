@@ -7,13 +7,13 @@ use crate::{
     flows,
     http::{
         body::Body,
-        caller::{SessionToken, SigningIn, peer},
+        caller::{SessionToken, SigningIn},
         error::{Fail, s},
         reply::{Created, Reply},
         text::text,
     },
 };
-use poem::{Request, web::Data};
+use poem::web::Data;
 use poem_openapi::{Object, OpenApi, payload::Json};
 
 text! {
@@ -90,19 +90,17 @@ impl Accounts {
 
     /// Sign in with e-mail and password
     ///
-    /// The session lasts 30 days. After a few wrong tries for one account or from one address the next ones have to
-    /// wait; `Retry-After` says how long.
+    /// The session lasts 30 days. After a few wrong tries for one account the next ones have to wait;
+    /// `Retry-After` says how long.
     #[oai(path = "/auth/login", method = "post", operation_id = "logIn")]
     async fn log_in(
         &self,
         ctx: Data<&Ctx>,
         _page: SigningIn,
-        request: &Request,
         body: Body<LoginBody>,
     ) -> Result<WithCookie<Json<AccountView>>, Fail<{ s::BAD_REQUEST | s::UNAUTHORIZED | s::FORBIDDEN }>> {
         let LoginBody { email, password } = body.0;
-        let peer = peer(request, ctx.rules.sessions.client_address_header.as_deref());
-        let (account, signed_in) = flows::auth::login::run(&ctx, email.as_str(), Secret::new(password), &peer).await?;
+        let (account, signed_in) = flows::auth::login::run(&ctx, email.as_str(), Secret::new(password)).await?;
         Ok(WithCookie::set(Json(account.into()), &signed_in, &ctx.rules.sessions))
     }
 
