@@ -1,3 +1,6 @@
+CREATE TABLE "accounts" ( "id" text NOT NULL PRIMARY KEY, "platform_id" text NOT NULL, "email" text NOT NULL, "password_hash" text NOT NULL, "created_at" timestamp_with_timezone_text NOT NULL );
+CREATE UNIQUE INDEX "accounts_email_key" ON "accounts" ("email");
+CREATE UNIQUE INDEX "accounts_platform_key" ON "accounts" ("platform_id");
 CREATE TABLE "api_keys" ( "id" text NOT NULL PRIMARY KEY, "platform_id" text NOT NULL, "hash" text NOT NULL, "hint" text NOT NULL, "label" text NULL, "created_at" timestamp_with_timezone_text NOT NULL, "revoked_at" timestamp_with_timezone_text NULL, "last_used_at" timestamp_with_timezone_text NULL );
 CREATE UNIQUE INDEX "api_keys_hash_key" ON "api_keys" ("hash");
 CREATE INDEX "api_keys_platform_idx" ON "api_keys" ("platform_id");
@@ -42,6 +45,13 @@ CREATE INDEX "requests_payee_idx" ON "requests" ("platform_id", "payee", "create
 CREATE UNIQUE INDEX "requests_reference_key" ON "requests" ("network", "reference", "payee");
 CREATE UNIQUE INDEX "requests_request_id_key" ON "requests" ("request_id");
 CREATE INDEX "requests_topic_idx" ON "requests" ("network", "reference_topic");
+CREATE TABLE "sessions" ( "id" text NOT NULL PRIMARY KEY, "token_hash" text NOT NULL, "platform_id" text NOT NULL, "wallet" text NULL, "account_id" text NULL, "created_at" timestamp_with_timezone_text NOT NULL, "last_used_at" timestamp_with_timezone_text NOT NULL, "expires_at" timestamp_with_timezone_text NOT NULL );
+CREATE INDEX "sessions_expires_idx" ON "sessions" ("expires_at");
+CREATE UNIQUE INDEX "sessions_token_key" ON "sessions" ("token_hash");
+CREATE TABLE "wallet_challenges" ( "id" text NOT NULL PRIMARY KEY, "address" text NOT NULL, "nonce" text NOT NULL, "message" text NOT NULL, "created_at" timestamp_with_timezone_text NOT NULL, "expires_at" timestamp_with_timezone_text NOT NULL, "used_at" timestamp_with_timezone_text NULL );
+CREATE INDEX "wallet_challenges_expires_idx" ON "wallet_challenges" ("expires_at");
+CREATE TABLE "wallets" ( "address" text NOT NULL PRIMARY KEY, "platform_id" text NOT NULL, "created_at" timestamp_with_timezone_text NOT NULL );
+CREATE UNIQUE INDEX "wallets_platform_key" ON "wallets" ("platform_id");
 CREATE TABLE "webhook_endpoints" ( "id" text NOT NULL PRIMARY KEY, "platform_id" text NOT NULL, "client_row" text NULL, "url" text NOT NULL, "secret_sealed" text NOT NULL, "is_active" boolean NOT NULL, "created_at" timestamp_with_timezone_text NOT NULL );
 CREATE UNIQUE INDEX "webhook_endpoints_client_url_key" ON "webhook_endpoints" ("platform_id", "client_row", "url");
 CREATE UNIQUE INDEX "webhook_endpoints_platform_url_key" ON "webhook_endpoints" ("platform_id", "url") WHERE "client_row" IS NULL;

@@ -9,6 +9,7 @@ mod support;
 
 mod accounts;
 mod bad_input;
+mod browser;
 mod client_ids;
 mod contract_wallets;
 mod currencies;
