@@ -1,3 +1,12 @@
+column accounts.id text not null
+column accounts.platform_id text not null
+column accounts.email text not null
+column accounts.password_hash text not null
+column accounts.created_at timestamp with time zone not null
+constraint accounts.accounts_pkey PRIMARY KEY (id)
+CREATE UNIQUE INDEX accounts_email_key ON public.accounts USING btree (email)
+CREATE UNIQUE INDEX accounts_pkey ON public.accounts USING btree (id)
+CREATE UNIQUE INDEX accounts_platform_key ON public.accounts USING btree (platform_id)
 column api_keys.id text not null
 column api_keys.platform_id text not null
 column api_keys.hash text not null
@@ -237,6 +246,34 @@ CREATE UNIQUE INDEX requests_pkey ON public.requests USING btree (id)
 CREATE UNIQUE INDEX requests_reference_key ON public.requests USING btree (network, reference, payee)
 CREATE UNIQUE INDEX requests_request_id_key ON public.requests USING btree (request_id)
 CREATE INDEX requests_topic_idx ON public.requests USING btree (network, reference_topic)
+column sessions.id text not null
+column sessions.token_hash text not null
+column sessions.platform_id text not null
+column sessions.wallet text
+column sessions.account_id text
+column sessions.created_at timestamp with time zone not null
+column sessions.last_used_at timestamp with time zone not null
+column sessions.expires_at timestamp with time zone not null
+constraint sessions.sessions_pkey PRIMARY KEY (id)
+CREATE INDEX sessions_expires_idx ON public.sessions USING btree (expires_at)
+CREATE UNIQUE INDEX sessions_pkey ON public.sessions USING btree (id)
+CREATE UNIQUE INDEX sessions_token_key ON public.sessions USING btree (token_hash)
+column wallet_challenges.id text not null
+column wallet_challenges.address text not null
+column wallet_challenges.nonce text not null
+column wallet_challenges.message text not null
+column wallet_challenges.created_at timestamp with time zone not null
+column wallet_challenges.expires_at timestamp with time zone not null
+column wallet_challenges.used_at timestamp with time zone
+constraint wallet_challenges.wallet_challenges_pkey PRIMARY KEY (id)
+CREATE INDEX wallet_challenges_expires_idx ON public.wallet_challenges USING btree (expires_at)
+CREATE UNIQUE INDEX wallet_challenges_pkey ON public.wallet_challenges USING btree (id)
+column wallets.address text not null
+column wallets.platform_id text not null
+column wallets.created_at timestamp with time zone not null
+constraint wallets.wallets_pkey PRIMARY KEY (address)
+CREATE UNIQUE INDEX wallets_pkey ON public.wallets USING btree (address)
+CREATE UNIQUE INDEX wallets_platform_key ON public.wallets USING btree (platform_id)
 column webhook_endpoints.id text not null
 column webhook_endpoints.owner_id text not null
 column webhook_endpoints.client_row text

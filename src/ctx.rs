@@ -1,11 +1,17 @@
 //! Handles that a flow may use. Fields only, no logic, cheap to clone.
 
 use crate::{
-    domain::{currency::Catalogue, webhook::UrlPolicy},
-    ports::{chain::Chains, clock::Clock, ids::Ids, outbound::Outbound, sealer::Sealer},
+    domain::{currency::Catalogue, network::Network, webhook::UrlPolicy},
+    ports::{
+        chain::Chains, clock::Clock, ids::Ids, outbound::Outbound, passwords::Passwords, sealer::Sealer,
+        tries::TryCounter,
+    },
     store::Db,
 };
-use std::sync::{Arc, atomic::AtomicU64};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, atomic::AtomicU64},
+};
 use tokio::sync::Notify;
 
 /// Everything that flows work with.
@@ -23,6 +29,10 @@ pub struct Ctx {
     pub outbound: Arc<dyn Outbound>,
     /// Encryption at rest.
     pub sealer: Arc<dyn Sealer>,
+    /// Hashing of passwords.
+    pub passwords: Arc<dyn Passwords>,
+    /// Memory of tries to sign in.
+    pub tries: Arc<dyn TryCounter>,
     /// Currencies and contracts.
     pub catalogue: Arc<Catalogue>,
     /// Settings that flows need.
@@ -56,4 +66,21 @@ pub struct Rules {
     pub own_origin: String,
     /// Whether the own origin may use client IDs without being listed.
     pub trusts_own_origin: bool,
+    /// How people sign in.
+    pub sessions: SessionRules,
+}
+
+/// Settings of signing in.
+#[derive(Debug, Clone)]
+pub struct SessionRules {
+    /// Host of the authentication service, as wallets show it to people.
+    pub domain: String,
+    /// Address of the authentication service, as wallets show it to people.
+    pub uri: String,
+    /// Origins of the pages that may use sessions: the own ones and those of the settings.
+    pub pages: BTreeSet<String>,
+    /// Whether cookies are sent over https alone.
+    pub is_cookie_secure: bool,
+    /// Networks on which contract wallets are asked; empty for all that are enabled.
+    pub wallet_networks: BTreeSet<Network>,
 }

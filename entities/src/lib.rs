@@ -3,6 +3,7 @@
 //! Identifiers and amounts are text. Amounts hold the decimal digits of an unsigned 256-bit number, because no numeric
 //! column type keeps such a number on both databases; they are added up in Rust.
 
+pub mod accounts;
 pub mod api_keys;
 pub mod chain_blocks;
 pub mod chain_cursors;
@@ -21,4 +22,7 @@ pub mod payments;
 pub mod platforms;
 pub mod rate_tiers;
 pub mod requests;
+pub mod sessions;
+pub mod wallet_challenges;
+pub mod wallets;
 pub mod webhook_endpoints;

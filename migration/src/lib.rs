@@ -8,6 +8,7 @@ mod m20261121_0003_create_chain;
 mod m20261121_0004_create_webhooks;
 mod m20261121_0006_keep_event_log;
 mod m20261121_0007_add_orchestrators;
+mod m20261121_0008_add_sessions;
 mod m20261121_0009_add_destinations;
 mod m20261121_0010_add_rate_tiers;
 
@@ -25,6 +26,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261121_0004_create_webhooks::Migration),
             Box::new(m20261121_0006_keep_event_log::Migration),
             Box::new(m20261121_0007_add_orchestrators::Migration),
+            Box::new(m20261121_0008_add_sessions::Migration),
             Box::new(m20261121_0009_add_destinations::Migration),
             Box::new(m20261121_0010_add_rate_tiers::Migration),
         ]

@@ -1,11 +1,14 @@
-//! Floor 2: implementations of the ports on the real world: clock, randomness, sealed secrets, webhooks, chains.
+//! Floor 2: implementations of the ports on the real world: clock, randomness, sealed secrets, passwords, webhooks,
+//! chains.
 
 pub mod api_client;
 pub mod clock;
 pub mod evm;
 pub mod ids;
 pub mod outbound;
+pub mod passwords;
 pub mod sealer;
+pub mod tries;
 
 use std::sync::Once;
 

@@ -67,6 +67,8 @@ pub async fn run(arguments: &DevArguments) -> anyhow::Result<()> {
 async fn serve_on(arguments: &DevArguments, chain: &Devnet, folder: &std::path::Path) -> anyhow::Result<()> {
     let mut settings = Settings::default();
     settings.http.listen = SocketAddr::from(([127, 0, 0, 1], port(arguments.port)?));
+    settings.http.insecure_cookies = true;
+    settings.http.session_origins = SESSION_ORIGINS.map(str::to_owned).to_vec();
     settings.database.url = match std::env::var("PRS_DATABASE__URL") {
         Ok(url) => url,
         Err(_) => format!("sqlite:{}", folder.join("prs.db").display()),
@@ -131,6 +133,8 @@ async fn serve_on(arguments: &DevArguments, chain: &Devnet, folder: &std::path::
 
 const PLATFORM_NAME: &str = "Development";
 const CLIENT_ORIGIN: &str = "http://localhost:3000";
+/// Dashboards in development; the host must be the one by which the page reaches the service.
+const SESSION_ORIGINS: [&str; 2] = [CLIENT_ORIGIN, "http://127.0.0.1:3000"];
 
 /// The wanted port, or 8080, or any free one.
 fn port(wanted: Option<u16>) -> anyhow::Result<u16> {

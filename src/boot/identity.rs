@@ -134,6 +134,14 @@ impl Identify for Identity {
         self.orchestrators.insert(hash, known.clone()).await;
         Ok(known)
     }
+
+    async fn session(&self, token: &str) -> FlowResult<Caller> {
+        identify::session(&self.ctx, token).await
+    }
+
+    fn is_session_page(&self, origin: &str) -> bool {
+        self.ctx.rules.sessions.pages.contains(origin)
+    }
 }
 
 #[async_trait]
@@ -159,5 +167,9 @@ impl AllowedOrigins for Identity {
             }
         };
         origins.contains(origin)
+    }
+
+    fn carries_sessions(&self, origin: &str) -> bool {
+        self.ctx.rules.sessions.pages.contains(origin)
     }
 }

@@ -10,8 +10,9 @@ pub mod serve;
 
 use crate::{
     adapters,
-    ctx::{Ctx, Rules},
+    ctx::{Ctx, Rules, SessionRules},
     domain::{
+        client_id::normalise_domain,
         currency::KnownContract,
         ids::Secret,
         network::{Family, Network},
@@ -84,6 +85,7 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
         conversion_slippage_basis_points: settings.conversion.slippage_basis_points,
         own_origin: origin_of(&settings.public_url()),
         trusts_own_origin: !settings.http.production,
+        sessions: session_rules(settings),
     };
     Ok(Ctx {
         db,
@@ -92,11 +94,37 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
         clock,
         ids,
         sealer: Arc::new(sealer),
+        passwords: Arc::new(adapters::passwords::Argon2Passwords::new()?),
+        tries: Arc::new(adapters::tries::MemoryTries::new()),
         catalogue: Arc::new(catalogue),
         rules: Arc::new(rules),
         credential_changes: Arc::default(),
         due: Arc::new(Notify::new()),
     })
+}
+
+fn session_rules(settings: &Settings) -> SessionRules {
+    let uri = settings.auth_url();
+    let own = [origin_of(&settings.public_url()), origin_of(&uri)];
+    let listed = settings.http.session_origins.iter();
+    SessionRules {
+        domain: origin_of(&uri)
+            .split_once("://")
+            .map(|(_, host)| host.to_owned())
+            .unwrap_or_default(),
+        pages: own
+            .into_iter()
+            .chain(listed.filter_map(|origin| normalise_domain(origin).ok()))
+            .collect(),
+        uri,
+        is_cookie_secure: !settings.http.insecure_cookies,
+        wallet_networks: settings
+            .http
+            .wallet_networks
+            .iter()
+            .filter_map(|id| Network::from_id(id))
+            .collect(),
+    }
 }
 
 fn origin_of(address: &str) -> String {

@@ -46,6 +46,8 @@ ulid_ids! {
     EventId;
     /// A delivery of one event to one endpoint.
     DeliveryId;
+    /// A message that a wallet is asked to sign.
+    ChallengeId;
     /// A session of a person.
     SessionId;
     /// An account that signs in with e-mail and password.

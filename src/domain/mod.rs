@@ -18,4 +18,5 @@ pub mod rate;
 pub mod reference;
 pub mod refusal;
 pub mod request;
+pub mod session;
 pub mod webhook;

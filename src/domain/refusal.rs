@@ -52,6 +52,8 @@ pub struct Refusal {
     pub message: String,
     /// Every wrong field, when the refusal is about input.
     pub fields: Vec<FieldError>,
+    /// Seconds after which another try makes sense, when the rule knows.
+    pub retry_after_s: Option<u32>,
 }
 
 impl Refusal {
@@ -61,6 +63,7 @@ impl Refusal {
             kind,
             message: message.into(),
             fields: Vec::new(),
+            retry_after_s: None,
         }
     }
 
@@ -82,7 +85,15 @@ impl Refusal {
             kind: RefusalKind::Invalid,
             message: "Validation failed".into(),
             fields,
+            retry_after_s: None,
         }
+    }
+
+    /// Adds after how many seconds another try makes sense.
+    #[must_use]
+    pub fn after(mut self, seconds: u32) -> Self {
+        self.retry_after_s = Some(seconds);
+        self
     }
 
     /// The object does not exist for this caller.

@@ -47,7 +47,7 @@ access! {
     /// The platform's servers, and pages or backends that act for it: they see what their client ID made.
     KeyOrClient [ApiKey, ClientId] {
         listCurrencies listConversionRoutes
-        createRequest listRequests getRequest updateRequest getPaymentCalldata
+        createRequest updateRequest getPaymentCalldata
         searchPayments
         listEvents followEvents getEvent replayEvent replayEvents
         listDeliveries getDelivery retryDelivery
@@ -61,6 +61,7 @@ access! {
 
     /// The platform's servers, its people, and a client ID for what is its own.
     KeyClientOrSession [ApiKey, ClientId, SessionBearer, Session] {
+        listRequests getRequest
         createWebhook listWebhooks toggleWebhook deleteWebhook testWebhooks rotateWebhookSecret
     }
 
@@ -76,6 +77,11 @@ access! {
         createOwnDestination updateOwnDestination getOwnDestination deactivateOwnDestination
         lookUpPayoutDestination lookUpDestination
         listApiKeys createApiKey rotateApiKey revokeApiKey
+    }
+
+    /// Anybody: who signs in has no credential yet, and who signs out needs none.
+    Anybody [] {
+        createWalletChallenge verifyWalletChallenge registerAccount logIn logOut
     }
 }
 

@@ -2,7 +2,10 @@
 //!
 //! Precedence: orchestrator key, then API key or client ID, then session. The first credential that is present
 //! decides; a wrong key is not rescued by a good cookie. `Origin` is read, but never modelled as a parameter.
-//! Source: contract operations §1.4; decisions D27.
+//!
+//! A browser sends the cookie of a session whoever asks it to. So a call that changes something counts with a cookie
+//! only when the browser says that the page is one of ours; other credentials have to be known to the page that sends
+//! them, and need no such proof. Source: contract operations §1.4; decisions D27.
 
 use super::{
     access::OrchestratorOnly,
@@ -12,6 +15,7 @@ use super::{
 use crate::{
     domain::{
         caller::{Caller, OrchestratorCaller},
+        ids::Secret,
         quota::Tier,
         refusal::{Refusal, RefusalKind},
     },
@@ -19,7 +23,7 @@ use crate::{
 };
 use async_trait::async_trait;
 use poem::{
-    Request, RequestBody,
+    FromRequest, Request, RequestBody,
     http::{StatusCode, header},
 };
 use poem_openapi::{
@@ -57,6 +61,11 @@ pub trait Identify: Send + Sync + 'static {
     /// The owner of a session. A service without sessions knows none.
     async fn session(&self, _token: &str) -> FlowResult<Caller> {
         Err(unauthorized().into())
+    }
+
+    /// Whether pages of this origin may use sessions.
+    fn is_session_page(&self, _origin: &str) -> bool {
+        false
     }
 
     /// The owner of an orchestrator key. A service without orchestrators knows none.
@@ -234,6 +243,9 @@ impl<'a, P: Policy> ApiExtractor<'a> for Auth<P> {
         _options: ExtractParamOptions<()>,
     ) -> poem::Result<Self> {
         let shown = Shown::by::<P>(request).await?;
+        if shown.scheme == Scheme::Session && !request.method().is_safe() {
+            require_own_page(request, shown.identify.as_ref())?;
+        }
         let caller = shown.judge(shown.caller().await)?;
         if let Some(meter) = shown.meter {
             let tier = shown.identify.tier(&caller).await.map_err(Problem::from)?;
@@ -320,10 +332,7 @@ impl<'a> Shown<'a> {
     }
 
     fn first(request: &'a Request, accepted: &[Scheme]) -> Result<Option<Self>, Problem> {
-        let Some(identify) = request.data::<Arc<dyn Identify>>() else {
-            tracing::error!("the routes carry nobody who can identify callers");
-            return Err(Problem::internal());
-        };
+        let identify = identify(request)?;
         let mut accepted = accepted.iter();
         let shown = accepted.find_map(|scheme| {
             let credential = scheme.read(request)?;
@@ -367,6 +376,88 @@ impl<'a> Shown<'a> {
                 _ => error.into(),
             }
         })
+    }
+}
+
+fn identify(request: &Request) -> Result<&Arc<dyn Identify>, Problem> {
+    request.data::<Arc<dyn Identify>>().ok_or_else(|| {
+        tracing::error!("the routes carry nobody who can identify callers");
+        Problem::internal()
+    })
+}
+
+/// Whether the browser says that the call comes from a page that may use sessions.
+fn is_own_page(request: &Request, identify: &dyn Identify) -> bool {
+    let call = call_origin(request);
+    call.is_same_origin || call.origin.is_some_and(|origin| identify.is_session_page(origin))
+}
+
+/// Refuses a call of a foreign page, and a body that a page could send without being asked for permission.
+fn require_own_page(request: &Request, identify: &dyn Identify) -> Result<(), Problem> {
+    let message = if !is_own_page(request, identify) {
+        "A session cookie counts only in calls of pages of this service: send an Origin header that is listed in \
+         http.session_origins, or use the Authorization header"
+    } else if has_body(request) && !is_json(request) {
+        "A session cookie counts only in calls whose body is JSON: send the content-type application/json"
+    } else {
+        return Ok(());
+    };
+    Err(Problem::new(StatusCode::FORBIDDEN, message))
+}
+
+fn has_body(request: &Request) -> bool {
+    let is_long = request
+        .header(header::CONTENT_LENGTH)
+        .is_some_and(|length| length.trim() != "0");
+    is_long || request.headers().contains_key(header::TRANSFER_ENCODING)
+}
+
+fn is_json(request: &Request) -> bool {
+    let kind = request.content_type().unwrap_or_default();
+    let essence = kind.split(';').next().unwrap_or_default().trim();
+    essence.eq_ignore_ascii_case("application/json")
+}
+
+/// A call that begins a session: any program may make it, but of pages only our own, so that no foreign page signs
+/// somebody in whom they do not expect to be.
+#[derive(Debug)]
+pub struct SigningIn;
+
+impl<'a> FromRequest<'a> for SigningIn {
+    async fn from_request(request: &'a Request, _body: &mut RequestBody) -> poem::Result<Self> {
+        let is_browser = request.headers().contains_key(header::ORIGIN) || request.header("sec-fetch-site").is_some();
+        if is_browser {
+            let identify = identify(request)?;
+            if !is_own_page(request, identify.as_ref()) {
+                let message = "Only pages of this service may sign people in: the Origin header must be listed in \
+                               http.session_origins";
+                return Err(Problem::new(StatusCode::FORBIDDEN, message).into());
+            }
+            require_own_page(request, identify.as_ref())?;
+        }
+        Ok(Self)
+    }
+}
+
+/// The token of the session that a call shows, whether or not there is such a session.
+#[derive(Debug)]
+pub struct SessionToken(pub Option<Secret>);
+
+impl<'a> FromRequest<'a> for SessionToken {
+    async fn from_request(request: &'a Request, _body: &mut RequestBody) -> poem::Result<Self> {
+        let schemes = [Scheme::SessionBearer, Scheme::Session];
+        let shown = schemes
+            .into_iter()
+            .find_map(|scheme| scheme.read(request).map(|token| (scheme, token)));
+        if matches!(shown, Some((Scheme::Session, _))) {
+            require_own_page(request, identify(request)?.as_ref())?;
+        }
+        let token = shown.map(|(_, token)| token);
+        Ok(Self(
+            token
+                .filter(|token| token.len() <= CREDENTIAL_LENGTH_MAX)
+                .map(Secret::new),
+        ))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Which pages of browsers may call. Preflights carry no credential, so they are answered from all registered domains.
 //!
-//! Credentials of browsers (cookies) are never allowed across origins: client IDs are sent as a header, and a page of a
+//! Cookies are allowed for the listed pages of dashboards alone: client IDs are sent as a header, and a page of a
 //! merchant has no business with the session of a dashboard. Source: contract compatibility 12.
 
 use super::routes::RouteTable;
@@ -29,6 +29,11 @@ const MAX_AGE_S: HeaderValue = HeaderValue::from_static("600");
 pub trait AllowedOrigins: Send + Sync + 'static {
     /// Whether any active client ID may be used from this origin.
     async fn contains(&self, origin: &str) -> bool;
+
+    /// Whether pages of this origin may use sessions, so that their calls may carry cookies.
+    fn carries_sessions(&self, _origin: &str) -> bool {
+        false
+    }
 }
 
 /// Answers `OPTIONS` and adds the headers that let allowed pages read the answers.
@@ -64,6 +69,7 @@ where
 enum Grant {
     Public,
     Page(HeaderValue),
+    SessionPage(HeaderValue),
     None,
 }
 
@@ -77,6 +83,7 @@ impl Grant {
             return Self::None;
         };
         match origin.to_str() {
+            Ok(text) if origins.carries_sessions(text) => Self::SessionPage(origin.clone()),
             Ok(text) if origins.contains(text).await => Self::Page(origin.clone()),
             _ => Self::None,
         }
@@ -101,6 +108,13 @@ impl Grant {
                 return;
             }
             Self::Page(origin) => Some(origin.clone()),
+            Self::SessionPage(origin) => {
+                headers.insert(
+                    header::ACCESS_CONTROL_ALLOW_CREDENTIALS,
+                    HeaderValue::from_static("true"),
+                );
+                Some(origin.clone())
+            }
             Self::None => None,
         };
         if let Some(origin) = origin {

@@ -248,7 +248,7 @@ impl From<Refusal> for Problem {
         let mut problem = Self::new(status, refusal.message);
         problem.fields = refusal.fields;
         if status == StatusCode::TOO_MANY_REQUESTS {
-            problem.retry_after_s = Some(1);
+            problem.retry_after_s = Some(refusal.retry_after_s.map_or(1, u64::from));
         }
         problem
     }

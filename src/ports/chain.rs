@@ -5,6 +5,7 @@ use crate::domain::{
     calldata::Standing,
     network::Network,
     payment::{BlockRef, Observation, TxProof},
+    session::WalletAnswer,
 };
 use alloy::primitives::{Address as EvmAddress, B256, U256};
 use async_trait::async_trait;
@@ -74,6 +75,9 @@ pub trait Chain: Send + Sync + 'static {
     async fn standing(&self, payer: Address, token: Option<Address>, spender: Address) -> Result<Standing, ChainError>;
     /// Converts units of the first currency of a path into the last one by the on-chain feeds.
     async fn convert(&self, path: &[EvmAddress], units: U256) -> Result<U256, ChainError>;
+    /// What a contract wallet says about a signature of a hash; one that is not deployed yet may bring its creation
+    /// along. Only what every node that could be asked agrees on is answered.
+    async fn ask_wallet(&self, wallet: EvmAddress, hash: B256, signature: &[u8]) -> Result<WalletAnswer, ChainError>;
 }
 
 /// The enabled chains.

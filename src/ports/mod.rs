@@ -4,4 +4,6 @@ pub mod chain;
 pub mod clock;
 pub mod ids;
 pub mod outbound;
+pub mod passwords;
 pub mod sealer;
+pub mod tries;

@@ -3,7 +3,10 @@
 pub mod catalogue;
 mod reference;
 
-use crate::domain::network::{Family, Network};
+use crate::domain::{
+    client_id::normalise_domain,
+    network::{Family, Network},
+};
 use anyhow::{Context, bail};
 use figment::{
     Figment,
@@ -79,6 +82,16 @@ pub struct HttpSettings {
     pub auth_url: Option<String>,
     /// Address of the hosted payment page; absent, `/pay` under `http.public_url`.
     pub pay_url: Option<String>,
+    /// Origins of dashboard pages that may sign people in and call with their sessions, for example
+    /// `https://dashboard.example.com`. The service's own addresses need no entry. For cookies a page must be of the
+    /// same site as the service.
+    pub session_origins: Vec<String>,
+    /// Sends session cookies over plain http too: for development, when the service's address is http on a loopback
+    /// host. Refused in production.
+    pub insecure_cookies: bool,
+    /// Networks on which contract wallets are asked for their signatures, by network ID; empty, every enabled EVM
+    /// network. A wallet must accept on one of them, and none may be unreachable or refuse.
+    pub wallet_networks: Vec<String>,
     /// Production rules: webhooks only over https, client IDs only from their listed domains.
     pub production: bool,
     /// Largest request body in bytes.
@@ -103,6 +116,9 @@ impl Default for HttpSettings {
             public_url: None,
             auth_url: None,
             pay_url: None,
+            session_origins: Vec::new(),
+            insecure_cookies: false,
+            wallet_networks: Vec::new(),
             production: false,
             body_bytes_max: 64 * 1024,
             connections_max: 4_096,
@@ -360,6 +376,7 @@ impl Settings {
                 url::Url::parse(url).with_context(|| format!("http.{name}: must be an absolute address"))?;
             }
         }
+        self.validate_sessions()?;
         if self.conversion.slippage_basis_points > 5_000 {
             bail!("conversion.slippage_basis_points: must be at most 5000");
         }
@@ -372,6 +389,32 @@ impl Settings {
         }
         if !(1..=3_650).contains(&self.webhooks.retention_days) {
             bail!("webhooks.retention_days: must be a whole number from 1 to 3650");
+        }
+        Ok(())
+    }
+
+    fn validate_sessions(&self) -> anyhow::Result<()> {
+        for origin in &self.http.session_origins {
+            if let Err(sentence) = normalise_domain(origin) {
+                bail!("http.session_origins: every entry {sentence}");
+            }
+        }
+        if self.http.insecure_cookies {
+            let url = url::Url::parse(&self.auth_url()).context("http.auth_url")?;
+            let is_loopback = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
+            if self.http.production || url.scheme() != "http" || !is_loopback {
+                bail!(
+                    "http.insecure_cookies: only for development, with an http address on localhost, 127.0.0.1 or [::1]"
+                );
+            }
+        }
+        for id in &self.http.wallet_networks {
+            let fits = Network::from_id(id).is_some_and(|network| {
+                network.family() == Family::Evm && self.chains.get(id).is_some_and(|chain| chain.is_enabled(network))
+            });
+            if !fits {
+                bail!("http.wallet_networks: {id} is not an enabled EVM network");
+            }
         }
         Ok(())
     }

@@ -3,7 +3,9 @@
 //! Reads go to [`Db::reader`]; writes go to a [`Tx`], or to [`Db::writer`] when the operation is one statement. Rows are
 //! turned back into domain values on the way out, and a row that does not parse is an error, never a default.
 
+pub mod accounts;
 pub mod api_keys;
+pub mod challenges;
 pub mod client_ids;
 pub mod clock_jumps;
 mod columns;
@@ -21,6 +23,7 @@ pub mod platforms;
 pub mod rate_tiers;
 pub mod requests;
 mod schema;
+pub mod sessions;
 
 use crate::domain::{
     caller::{Caller, OrchestratorCaller},

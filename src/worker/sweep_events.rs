@@ -1,8 +1,9 @@
-//! Keeps the event log as long as the settings say, and answers of repeatable calls for their day.
+//! Keeps the event log as long as the settings say, sessions as long as they last, and answers of repeatable calls for
+//! their day.
 
 use crate::{
     ctx::Ctx,
-    flows::{events::sweep, idempotency},
+    flows::{auth, events::sweep, idempotency},
 };
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -19,7 +20,7 @@ pub async fn run(ctx: Ctx, stop: CancellationToken) {
         if let Err(error) = idempotency::sweep(&ctx).await {
             tracing::warn!(%error, "old idempotency keys could not be removed");
         }
-        let pause = match sweep::run(&ctx).await {
+        let mut pause = match sweep::run(&ctx).await {
             Ok(true) => BREATH,
             Ok(false) => PAUSE,
             Err(error) => {
@@ -27,6 +28,11 @@ pub async fn run(ctx: Ctx, stop: CancellationToken) {
                 PAUSE
             }
         };
+        match auth::sweep::run(&ctx).await {
+            Ok(true) => pause = BREATH,
+            Ok(false) => {}
+            Err(error) => tracing::warn!(%error, "old sessions could not be removed"),
+        }
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
             () = stop.cancelled() => return,

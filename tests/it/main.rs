@@ -8,10 +8,13 @@
 mod secrets;
 mod support;
 
+mod accounts;
 mod api_keys;
 mod bad_input;
+mod browser;
 mod client_ids;
 mod client_ids_change;
+mod contract_wallets;
 mod currencies;
 mod destinations;
 mod destinations_bound;
@@ -29,6 +32,7 @@ mod reorg;
 mod requests;
 mod restart;
 mod rotation;
+mod sessions;
 mod standard_webhooks;
 mod vectors;
 mod webhooks;

@@ -8,6 +8,7 @@
 mod breaker;
 mod decode;
 mod node;
+mod wallet;
 mod window;
 mod wire;
 
@@ -24,6 +25,7 @@ use crate::{
         currency::{ContractKind, KnownContract},
         network::{Family, Network},
         payment::{BlockRef, Observation, TxProof},
+        session::WalletAnswer,
     },
     ports::{
         chain::{Chain, ChainError, Reader},
@@ -117,6 +119,7 @@ pub struct EvmChain {
     start_block: u64,
     watched: Watched,
     rates: Option<EvmAddress>,
+    wallet_check: wallet::Check,
     call_timeout: Duration,
     clock: Arc<dyn Clock>,
     /// Node that answered [`Reader::First`] last.
@@ -198,6 +201,7 @@ impl EvmChain {
             start_block,
             watched,
             rates: rates.first().map(|contract| contract.address.bytes()),
+            wallet_check: wallet::Check::load()?,
             call_timeout: options.call_timeout,
             clock: options.clock,
             first: AtomicUsize::new(0),
@@ -814,5 +818,27 @@ impl Chain for EvmChain {
         };
         let pace = Pace::Until(Instant::now() + LOOKUP_TIMEOUT);
         self.ask(Reader::First, pace, question).await
+    }
+
+    async fn ask_wallet(&self, wallet: EvmAddress, hash: B256, signature: &[u8]) -> Result<WalletAnswer, ChainError> {
+        let check = self.wallet_check.call(wallet, hash, signature);
+        let question = |line: Line| {
+            let check = check.clone();
+            async move { wallet::read(line.call::<Bytes>("eth_call", (check, "latest")).await) }
+        };
+        let pace = Pace::Until(Instant::now() + LOOKUP_TIMEOUT);
+        let answer = self.ask(Reader::First, pace, question).await?;
+        // One node that lies must not be enough to sign in as somebody else.
+        if answer == WalletAnswer::Accepts && self.nodes.len() > 1 {
+            let pace = Pace::Until(Instant::now() + LOOKUP_TIMEOUT);
+            let second = self.ask(Reader::Second, pace, question).await?;
+            if second != answer {
+                return Err(ChainError::Disagreement {
+                    network: self.network,
+                    reason: format!("the wallet {wallet} accepts a signature on one of them alone"),
+                });
+            }
+        }
+        Ok(answer)
     }
 }

@@ -8,6 +8,7 @@ use crate::{
         ids::{ApiKeyId, PlatformId},
         quota::Tier,
         refusal::Refusal,
+        session::Session,
     },
     flows::FlowResult,
     store,
@@ -93,6 +94,33 @@ pub fn client_caller(client: &ClientId, call: &CallOrigin<'_>) -> FlowResult<Cal
             origin,
         },
     })
+}
+
+/// Looks a session up and notes its use. Errors: 401 for one that is unknown or over.
+///
+/// Nothing is remembered between calls: a session that was ended is over at once, on every instance.
+pub async fn session(ctx: &Ctx, token: &str) -> FlowResult<Caller> {
+    let found = store::sessions::find_by_hash(ctx.db.reader(), &hash(token)).await?;
+    let now = ctx.clock.now();
+    let session = found
+        .filter(|session| session.is_active(now))
+        .ok_or_else(|| Refusal::unauthenticated("Unauthorized"))?;
+    if let Some(expires_at) = session.end_after_use(now) {
+        let tx = ctx.db.begin("touch_session").await?;
+        store::sessions::touch(&tx, &session.id, now, expires_at).await?;
+        tx.commit().await?;
+    }
+    Ok(session_caller(session))
+}
+
+fn session_caller(session: Session) -> Caller {
+    Caller {
+        platform: session.platform,
+        credential: Credential::Session {
+            id: session.id,
+            holder: session.holder,
+        },
+    }
 }
 
 /// How often a caller may call.

@@ -1,13 +1,18 @@
 //! Operations under `{auth_url}/v1`.
 
+pub mod accounts;
 pub mod api_keys;
 pub mod client_ids;
+pub mod cookie;
 pub mod destinations;
+pub mod wallet;
 pub mod webhooks;
 
 /// Groups of the authentication document.
 #[derive(poem_openapi::Tags)]
 pub enum Tag {
+    /// Signing in with a wallet or with e-mail and password, and signing out
+    Sessions,
     /// Public identifiers for browser pages and backends, managed by a person who signed in
     #[oai(rename = "Client IDs")]
     ClientIds,
@@ -23,6 +28,8 @@ pub enum Tag {
 
 /// All operations of the authentication document.
 pub type Api = (
+    wallet::Wallets,
+    accounts::Accounts,
     client_ids::ClientIds,
     destinations::Destinations,
     api_keys::ApiKeys,
@@ -32,6 +39,8 @@ pub type Api = (
 /// The operations, without state.
 pub fn api() -> Api {
     (
+        wallet::Wallets,
+        accounts::Accounts,
         client_ids::ClientIds,
         destinations::Destinations,
         api_keys::ApiKeys,

@@ -9,7 +9,7 @@ use crate::{
     domain::{address::Address, refusal::Checks, request},
     flows::{self, idempotency::Answer, requests::pay::PayInput},
     http::{
-        access::KeyOrClient,
+        access::{KeyClientOrSession, KeyOrClient},
         body::Body,
         caller::Auth,
         error::{Fail, s},
@@ -61,12 +61,13 @@ impl Requests {
 
     /// List requests
     ///
-    /// Requests of the platform, or of the client ID that calls, newest first.
+    /// Requests of the platform, or of the client ID that calls, newest first. A person who signed in sees those of the
+    /// own platform.
     #[oai(path = "/request", method = "get", operation_id = "listRequests")]
     async fn list(
         &self,
         ctx: Data<&Ctx>,
-        caller: Auth<KeyOrClient>,
+        caller: Auth<KeyClientOrSession>,
         /// Only requests that pay this wallet
         #[oai(name = "walletAddress")]
         wallet_address: Query<Checked<WalletText>>,
@@ -101,7 +102,7 @@ impl Requests {
     async fn read(
         &self,
         ctx: Data<&Ctx>,
-        caller: Auth<KeyOrClient>,
+        caller: Auth<KeyClientOrSession>,
         /// Id of the request
         #[oai(name = "requestId")]
         request_id: Path<RequestIdText>,

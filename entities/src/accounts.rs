@@ -1,0 +1,26 @@
+//! People who sign in with e-mail and password.
+
+use sea_orm::entity::prelude::*;
+
+/// A row.
+#[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
+#[sea_orm(table_name = "accounts")]
+pub struct Model {
+    /// ULID.
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub id: String,
+    /// The platform of this account.
+    pub platform_id: String,
+    /// E-mail address in lower case.
+    pub email: String,
+    /// Argon2id hash in its usual text form.
+    pub password_hash: String,
+    /// Time of the registration.
+    pub created_at: DateTimeUtc,
+}
+
+/// Joins from this table.
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}

@@ -1,0 +1,32 @@
+//! People who are signed in; only the hash of a token is kept.
+
+use sea_orm::entity::prelude::*;
+
+/// A row.
+#[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
+#[sea_orm(table_name = "sessions")]
+pub struct Model {
+    /// ULID.
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub id: String,
+    /// Hexadecimal SHA-256 of the token.
+    pub token_hash: String,
+    /// Tenant.
+    pub platform_id: String,
+    /// Canonical address of the wallet that signed in.
+    pub wallet: Option<String>,
+    /// Account that signed in.
+    pub account_id: Option<String>,
+    /// Time of the sign-in.
+    pub created_at: DateTimeUtc,
+    /// Last noted use.
+    pub last_used_at: DateTimeUtc,
+    /// First moment at which it is over, unless it is used before.
+    pub expires_at: DateTimeUtc,
+}
+
+/// Joins from this table.
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}

@@ -1,0 +1,53 @@
+//! Tries to sign in, kept in memory: bounded, forgotten by a restart, counted by each instance for itself.
+
+use crate::{
+    domain::session::{Pace, Tries},
+    ports::tries::TryCounter,
+};
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use moka::{future::Cache, ops::compute::Op};
+
+/// Accounts that are remembered at most; those tried least are forgotten first.
+const REMEMBERED_MAX: u64 = 100_000;
+
+/// The memory.
+pub struct MemoryTries(Cache<String, Tries>);
+
+impl MemoryTries {
+    /// Starts with nothing remembered.
+    pub fn new() -> Self {
+        Self(
+            Cache::builder()
+                .max_capacity(REMEMBERED_MAX)
+                .time_to_idle(Pace::FORGOTTEN.to_std().unwrap_or_default())
+                .build(),
+        )
+    }
+}
+
+impl Default for MemoryTries {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[async_trait]
+impl TryCounter for MemoryTries {
+    async fn admit(&self, key: String, pace: Pace, now: DateTime<Utc>) -> Result<Tries, u32> {
+        let mut verdict = Err(pace.wait_max_s);
+        self.0
+            .entry(key)
+            .and_compute_with(|known| {
+                verdict = pace.admit(known.map(moka::Entry::into_value), now);
+                let operation = verdict.map_or(Op::Nop, Op::Put);
+                std::future::ready(operation)
+            })
+            .await;
+        verdict
+    }
+
+    async fn forget(&self, key: &str) {
+        self.0.invalidate(key).await;
+    }
+}

@@ -1,0 +1,381 @@
+//! Signing in: the message that a wallet signs, what counts as its signature, how long sessions last, what passwords
+//! and e-mail addresses look like, and how guessing is slowed down.
+
+use super::{
+    address::Address,
+    caller::Holder,
+    ids::{AccountId, ChallengeId, PlatformId, SessionId},
+    network::Family,
+};
+use alloy::primitives::{B256, Signature, eip191_hash_message, keccak256};
+use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
+
+/// How long a challenge can be answered. Source: seed §4.10, §8.
+pub const CHALLENGE_LIFETIME: TimeDelta = TimeDelta::minutes(5);
+
+/// How long a wallet session lasts without a call. Source: seed §5, §8.
+pub const WALLET_IDLE: TimeDelta = TimeDelta::minutes(15);
+
+/// How long the session of an e-mail account lasts. Source: contract operations §1.6.
+pub const ACCOUNT_LIFETIME: TimeDelta = TimeDelta::days(30);
+
+/// How often the use of a session is noted at most.
+///
+/// A wallet session ends 15 minutes after the last noted use: up to this interval earlier than 15 minutes after the
+/// last call, never later.
+pub const TOUCH_INTERVAL: TimeDelta = TimeDelta::minutes(1);
+
+/// Fewest characters of a password. Source: seed §8.
+pub const PASSWORD_LENGTH_MIN: usize = 8;
+
+/// Most characters of a password. Source: seed §8.
+pub const PASSWORD_LENGTH_MAX: usize = 100;
+
+/// Bytes of an ECDSA signature with its recovery byte.
+const SIGNATURE_LENGTH: usize = 65;
+
+/// What a wallet is asked to sign.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Challenge {
+    /// Row and public id.
+    pub id: ChallengeId,
+    /// Wallet that has to sign.
+    pub address: Address,
+    /// Random part.
+    pub nonce: String,
+    /// The text to sign.
+    pub message: String,
+    /// Time of the question.
+    pub created_at: DateTime<Utc>,
+    /// First moment at which it is too late.
+    pub expires_at: DateTime<Utc>,
+    /// Time of the sign-in that it served.
+    pub used_at: Option<DateTime<Utc>>,
+}
+
+impl Challenge {
+    /// Writes the question. `domain` and `uri` name the service that asks.
+    ///
+    /// Source: contract operations §4.1 (the layout of EIP-4361 without chain ID).
+    pub fn new(
+        id: ChallengeId,
+        address: Address,
+        nonce: String,
+        (domain, uri): (&str, &str),
+        now: DateTime<Utc>,
+    ) -> Self {
+        let expires_at = now + CHALLENGE_LIFETIME;
+        let account = match address.family() {
+            Family::Evm => "Ethereum",
+            Family::Tron => "Tron",
+        };
+        let time = |at: DateTime<Utc>| at.to_rfc3339_opts(SecondsFormat::Millis, true);
+        let message = format!(
+            "{domain} wants you to sign in with your {account} account:\n{address}\n\n\
+             Sign in to the payment service.\n\n\
+             URI: {uri}\nVersion: 1\nNonce: {nonce}\nIssued At: {}\nExpiration Time: {}",
+            time(now),
+            time(expires_at),
+        );
+        Self {
+            id,
+            address,
+            nonce,
+            message,
+            created_at: now,
+            expires_at,
+            used_at: None,
+        }
+    }
+
+    /// Whether these are the words of the challenge, to the letter, and it can still be used.
+    pub fn is_answered_by(&self, nonce: &str, message: &str, now: DateTime<Utc>) -> bool {
+        self.used_at.is_none() && now < self.expires_at && self.nonce == nonce && self.message == message
+    }
+}
+
+/// The hash that a wallet of a family signs for a message.
+///
+/// Source: EIP-191 version 0x45 for EVM wallets; chain facts §10 for Tron (`signMessageV2`).
+pub fn message_hash(family: Family, message: &str) -> B256 {
+    match family {
+        Family::Evm => eip191_hash_message(message),
+        Family::Tron => {
+            let prefix = format!("\x19TRON Signed Message:\n{}", message.len());
+            keccak256([prefix.as_bytes(), message.as_bytes()].concat())
+        }
+    }
+}
+
+/// Whether the key of the address signed the message; another length or form of signature is simply not its own.
+pub fn is_signed_by_key(address: &Address, message: &str, signature: &[u8]) -> bool {
+    let is_known_form = signature.len() == SIGNATURE_LENGTH && matches!(signature[64], 0 | 1 | 27 | 28);
+    let signature = is_known_form.then(|| Signature::from_raw(signature).ok()).flatten();
+    // The twin with the other half of the curve order is not what wallets make. Source: EIP-2.
+    let signature = signature.filter(|signature| signature.normalize_s().is_none());
+    let signer = signature.and_then(|signature| {
+        let hash = message_hash(address.family(), message);
+        signature.recover_address_from_prehash(&hash).ok()
+    });
+    signer == Some(address.bytes())
+}
+
+/// What one network says about a signature that is not the key's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WalletAnswer {
+    /// There is no contract at the address.
+    NoContract,
+    /// The contract accepts it.
+    Accepts,
+    /// The contract does not.
+    Refuses,
+}
+
+/// Whether a contract wallet signed: some network has it accept, and none has it refuse.
+///
+/// A session names an address without a network. If one network were enough, whoever can put a contract at the
+/// address of somebody else's wallet on another network could sign in as its owner.
+pub fn is_signed_by_contract(answers: &[WalletAnswer]) -> bool {
+    answers.contains(&WalletAnswer::Accepts) && !answers.contains(&WalletAnswer::Refuses)
+}
+
+/// A person who is signed in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Session {
+    /// Row.
+    pub id: SessionId,
+    /// Hexadecimal SHA-256 of the token.
+    pub token_hash: String,
+    /// Tenant.
+    pub platform: PlatformId,
+    /// Who it is.
+    pub holder: Holder,
+    /// Time of the sign-in.
+    pub created_at: DateTime<Utc>,
+    /// Last noted use.
+    pub last_used_at: DateTime<Utc>,
+    /// First moment at which it is over, unless it is used before.
+    pub expires_at: DateTime<Utc>,
+}
+
+impl Session {
+    /// A session that begins now.
+    pub fn new(id: SessionId, token_hash: String, platform: PlatformId, holder: Holder, now: DateTime<Utc>) -> Self {
+        let lifetime = match &holder {
+            Holder::Wallet(_) => WALLET_IDLE,
+            Holder::Account(_) => ACCOUNT_LIFETIME,
+        };
+        Self {
+            id,
+            token_hash,
+            platform,
+            holder,
+            created_at: now,
+            last_used_at: now,
+            expires_at: now + lifetime,
+        }
+    }
+
+    /// Whether it still counts.
+    pub fn is_active(&self, now: DateTime<Utc>) -> bool {
+        now < self.expires_at
+    }
+
+    /// The end that a use at this moment gives it, when the use has to be noted.
+    pub fn end_after_use(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        (now - self.last_used_at >= TOUCH_INTERVAL).then(|| match &self.holder {
+            Holder::Wallet(_) => now + WALLET_IDLE,
+            Holder::Account(_) => self.expires_at,
+        })
+    }
+}
+
+/// A person who signs in with e-mail and password.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Account {
+    /// Row and public id.
+    pub id: AccountId,
+    /// The platform of this account.
+    pub platform: PlatformId,
+    /// E-mail address as [`normal_email`] writes it.
+    pub email: String,
+    /// Hash of the password.
+    pub password_hash: String,
+    /// Time of the registration.
+    pub created_at: DateTime<Utc>,
+}
+
+/// The form in which e-mail addresses are stored and compared: one person does not register twice by writing it in
+/// another case.
+pub fn normal_email(email: &str) -> String {
+    email.to_lowercase()
+}
+
+/// Checks the length of a new password, in characters. Errors: the sentence for the caller. Source: seed §8.
+pub fn check_password(password: &str) -> Result<(), String> {
+    if (PASSWORD_LENGTH_MIN..=PASSWORD_LENGTH_MAX).contains(&password.chars().count()) {
+        Ok(())
+    } else {
+        Err(format!(
+            "must have {PASSWORD_LENGTH_MIN} to {PASSWORD_LENGTH_MAX} characters"
+        ))
+    }
+}
+
+/// Tries to sign in that were counted for one account.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tries {
+    /// How many without a success.
+    pub count: u32,
+    /// The last one.
+    pub last_at: DateTime<Utc>,
+}
+
+/// How fast somebody may guess.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pace {
+    /// Tries without any wait.
+    pub free: u32,
+    /// Longest wait between two tries, in seconds.
+    pub wait_max_s: u32,
+}
+
+impl Pace {
+    /// For one account: an attacker cannot keep its owner out for longer than a minute at a time.
+    pub const ACCOUNT: Self = Self {
+        free: 5,
+        wait_max_s: 60,
+    };
+
+    /// Time after which tries are forgotten.
+    pub const FORGOTTEN: TimeDelta = TimeDelta::minutes(15);
+
+    /// Counts a try, or answers the seconds to wait before one counts: each further one waits twice as long.
+    pub fn admit(self, tries: Option<Tries>, now: DateTime<Utc>) -> Result<Tries, u32> {
+        let known = tries.filter(|tries| now - tries.last_at < Self::FORGOTTEN);
+        let Some(known) = known else {
+            return Ok(Tries { count: 1, last_at: now });
+        };
+        let extra = known.count.saturating_sub(self.free);
+        let wait_s = match known.count < self.free {
+            true => 0,
+            false => 2_u32
+                .checked_pow(extra)
+                .map_or(self.wait_max_s, |wait| wait.min(self.wait_max_s)),
+        };
+        let left = known.last_at + TimeDelta::seconds(i64::from(wait_s)) - now;
+        if left > TimeDelta::zero() {
+            let whole = u32::try_from((left.num_milliseconds() + 999) / 1_000).unwrap_or(self.wait_max_s);
+            return Err(whole.max(1));
+        }
+        Ok(Tries {
+            count: known.count.saturating_add(1),
+            last_at: now,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> DateTime<Utc> {
+        DateTime::from_timestamp(1_800_000_000 + seconds, 0).unwrap()
+    }
+
+    #[test]
+    fn the_message_has_the_layout_of_the_contract() {
+        let address = Address::parse("0xa3c311EB2df8E1387e3942c997723DAab9138E81").unwrap();
+        let service = ("auth.example.com", "https://auth.example.com");
+        let id = ChallengeId("01".to_owned());
+        let challenge = Challenge::new(id.clone(), address, "0123456789ab".to_owned(), service, at(0));
+        assert_eq!(
+            challenge.message,
+            "auth.example.com wants you to sign in with your Ethereum account:\n\
+             0xa3c311EB2df8E1387e3942c997723DAab9138E81\n\
+             \n\
+             Sign in to the payment service.\n\
+             \n\
+             URI: https://auth.example.com\n\
+             Version: 1\n\
+             Nonce: 0123456789ab\n\
+             Issued At: 2027-01-15T08:00:00.000Z\n\
+             Expiration Time: 2027-01-15T08:05:00.000Z"
+        );
+        let tron = Address::parse("TQu6q2b9ctdY7tJH3EEX68ys3ywRvrbEz1").unwrap();
+        let challenge = Challenge::new(id, tron, "n".to_owned(), service, at(0));
+        assert!(
+            challenge
+                .message
+                .contains("with your Tron account:\nTQu6q2b9ctdY7tJH3EEX68ys3ywRvrbEz1\n")
+        );
+    }
+
+    #[test]
+    fn a_challenge_is_answered_to_the_letter_and_in_time() {
+        let address = Address::parse("0xa3c311EB2df8E1387e3942c997723DAab9138E81").unwrap();
+        let id = ChallengeId("01".to_owned());
+        let mut challenge = Challenge::new(id, address, "abc".to_owned(), ("a", "b"), at(0));
+        let text = challenge.message.clone();
+        assert!(challenge.is_answered_by("abc", &text, at(299)));
+        assert!(!challenge.is_answered_by("abc", &text, at(300)));
+        assert!(!challenge.is_answered_by("ABC", &text, at(0)));
+        assert!(!challenge.is_answered_by("abc", &format!("{text} "), at(0)));
+        challenge.used_at = Some(at(1));
+        assert!(!challenge.is_answered_by("abc", &text, at(2)));
+    }
+
+    #[test]
+    fn one_network_that_refuses_outweighs_others_that_accept() {
+        use WalletAnswer::{Accepts, NoContract, Refuses};
+        assert!(is_signed_by_contract(&[NoContract, Accepts]));
+        assert!(!is_signed_by_contract(&[Accepts, Refuses]));
+        assert!(!is_signed_by_contract(&[NoContract]));
+        assert!(!is_signed_by_contract(&[]));
+    }
+
+    #[test]
+    fn wallet_sessions_slide_and_account_sessions_do_not() {
+        let begin = |holder| {
+            Session::new(
+                SessionId(String::new()),
+                String::new(),
+                PlatformId(String::new()),
+                holder,
+                at(0),
+            )
+        };
+        let wallet = begin(Holder::Wallet(Address::Evm([1; 20].into())));
+        assert!(wallet.is_active(at(899)));
+        assert!(!wallet.is_active(at(900)));
+        assert_eq!(wallet.end_after_use(at(59)), None);
+        assert_eq!(wallet.end_after_use(at(60)), Some(at(960)));
+        let account = begin(Holder::Account(AccountId(String::new())));
+        assert_eq!(account.end_after_use(at(60)), Some(at(30 * 86_400)));
+    }
+
+    #[test]
+    fn passwords_are_measured_in_characters() {
+        assert!(check_password(&"ü".repeat(7)).is_err());
+        assert!(check_password(&"ü".repeat(8)).is_ok());
+        assert!(check_password(&"ü".repeat(100)).is_ok());
+        assert!(check_password(&"ü".repeat(101)).is_err());
+    }
+
+    #[test]
+    fn guessing_gets_slower_up_to_a_limit_and_is_forgotten() {
+        let pace = Pace { free: 2, wait_max_s: 8 };
+        let mut tries = None;
+        for _ in 0..2 {
+            tries = Some(pace.admit(tries, at(0)).unwrap());
+        }
+        assert_eq!(pace.admit(tries, at(0)), Err(1));
+        let mut now = 0;
+        for wait in [1, 2, 4, 8, 8] {
+            assert_eq!(pace.admit(tries, at(now)), Err(wait));
+            now += i64::from(wait);
+            tries = Some(pace.admit(tries, at(now)).unwrap());
+        }
+        assert_eq!(pace.admit(tries, at(now + 900)).unwrap().count, 1);
+    }
+}

@@ -1,0 +1,25 @@
+//! Asks a wallet to sign a message.
+
+use crate::{
+    ctx::Ctx,
+    domain::{address::Address, ids::ChallengeId, session::Challenge},
+    flows::FlowResult,
+    ports::ids::random,
+    store,
+};
+
+/// Writes and keeps a challenge for a wallet of either family. Source: contract operations §4.1.
+pub async fn run(ctx: &Ctx, address: Address) -> FlowResult<Challenge> {
+    let sessions = &ctx.rules.sessions;
+    let challenge = Challenge::new(
+        ChallengeId(ctx.ids.ulid()),
+        address,
+        hex::encode(random::<16>(ctx.ids.as_ref())),
+        (&sessions.domain, &sessions.uri),
+        ctx.clock.now(),
+    );
+    let tx = ctx.db.begin("keep_challenge").await?;
+    store::challenges::insert(&tx, &challenge).await?;
+    tx.commit().await?;
+    Ok(challenge)
+}

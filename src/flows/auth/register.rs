@@ -1,0 +1,50 @@
+//! Opens an account for e-mail and password.
+
+use crate::{
+    ctx::Ctx,
+    domain::{
+        caller::Holder,
+        ids::{AccountId, PlatformId, Secret},
+        refusal::Refusal,
+        session::{Account, check_password, normal_email},
+    },
+    flows::{
+        FlowResult,
+        auth::{SignedIn, add_platform, begin},
+    },
+    ports::ids::random,
+    store,
+};
+
+/// Opens an account with its platform and signs it in.
+///
+/// Errors: 400 for the length of the password, 409 for an address that has an account. Source: seed §4.10; contract
+/// operations §4.1.
+pub async fn run(ctx: &Ctx, email: &str, password: Secret) -> FlowResult<(Account, SignedIn)> {
+    check_password(password.reveal()).map_err(|sentence| Refusal::field("password", sentence))?;
+    let email = normal_email(email);
+    if store::accounts::find_by_email(ctx.db.reader(), &email).await?.is_some() {
+        return Err(taken().into());
+    }
+    let password_hash = ctx.passwords.hash(password, random(ctx.ids.as_ref())).await?;
+    let account = Account {
+        id: AccountId(ctx.ids.ulid()),
+        platform: PlatformId(ctx.ids.ulid()),
+        email,
+        password_hash,
+        created_at: ctx.clock.now(),
+    };
+    let tx = ctx.db.begin("open_account").await?;
+    if !store::accounts::insert(&tx, &account).await? {
+        return Err(taken().into());
+    }
+    add_platform(ctx, &tx, &account.platform, &account.email).await?;
+    let holder = Holder::Account(account.id.clone());
+    let signed_in = begin(ctx, &tx, account.platform.clone(), holder).await?;
+    tx.commit().await?;
+    Ok((account, signed_in))
+}
+
+fn taken() -> Refusal {
+    Refusal::conflict("This e-mail address has an account already; sign in instead")
+}

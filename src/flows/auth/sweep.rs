@@ -1,0 +1,16 @@
+//! Forgets challenges and sessions that are over.
+
+use crate::{ctx::Ctx, flows::FlowResult, store};
+
+/// Rows of one transaction.
+const BATCH_ROWS: u64 = 500;
+
+/// Forgets one batch of each; tells whether there may be more.
+pub async fn run(ctx: &Ctx) -> FlowResult<bool> {
+    let now = ctx.clock.now();
+    let tx = ctx.db.begin("sweep_sessions").await?;
+    let challenges = store::challenges::forget(&tx, now, BATCH_ROWS).await?;
+    let sessions = store::sessions::forget(&tx, now, BATCH_ROWS).await?;
+    tx.commit().await?;
+    Ok(challenges == BATCH_ROWS || sessions == BATCH_ROWS)
+}

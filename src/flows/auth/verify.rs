@@ -1,0 +1,96 @@
+//! Signs a wallet in that answers its challenge.
+
+use crate::{
+    ctx::Ctx,
+    domain::{
+        address::Address,
+        caller::Holder,
+        ids::{ChallengeId, PlatformId},
+        network::Family,
+        refusal::Refusal,
+        session::{self, Challenge},
+    },
+    flows::{
+        FlowResult,
+        auth::{SignedIn, add_platform, begin},
+    },
+    ports::chain::ChainError,
+    store::{self, Tx},
+};
+use futures_util::future::try_join_all;
+
+/// What a wallet answers.
+#[derive(Debug, Clone)]
+pub struct WalletProof {
+    /// Id of the challenge.
+    pub challenge: ChallengeId,
+    /// Its random part.
+    pub nonce: String,
+    /// The text that was signed.
+    pub message: String,
+    /// The signature.
+    pub signature: Vec<u8>,
+}
+
+/// Signs in. The first time, the wallet gets its platform.
+///
+/// Errors: 401 for a challenge that is unknown, used, too old or of other words, and for a signature that is not the
+/// wallet's; 502 when a contract wallet cannot be asked. Source: contract operations §4.1; ERC-1271; ERC-6492.
+pub async fn run(ctx: &Ctx, proof: &WalletProof) -> FlowResult<(Address, SignedIn)> {
+    let found = store::challenges::find(ctx.db.reader(), &proof.challenge).await?;
+    let now = ctx.clock.now();
+    let challenge = found
+        .filter(|challenge| challenge.is_answered_by(&proof.nonce, &proof.message, now))
+        .ok_or_else(stale)?;
+    if !is_signed(ctx, &challenge, &proof.signature).await? {
+        return Err(Refusal::unauthenticated("The signature does not belong to the address of the challenge").into());
+    }
+    let tx = ctx.db.begin("sign_wallet_in").await?;
+    if !store::challenges::take(&tx, &challenge.id, ctx.clock.now()).await? {
+        return Err(stale().into());
+    }
+    let platform = platform_of(ctx, &tx, &challenge.address).await?;
+    let signed_in = begin(ctx, &tx, platform, Holder::Wallet(challenge.address)).await?;
+    tx.commit().await?;
+    Ok((challenge.address, signed_in))
+}
+
+fn stale() -> Refusal {
+    Refusal::unauthenticated("The challenge is unknown, expired, used or has other words; ask for a new one")
+}
+
+/// Asks the key first, then, for the addresses that may be contracts, every network on which one counts.
+async fn is_signed(ctx: &Ctx, challenge: &Challenge, signature: &[u8]) -> Result<bool, ChainError> {
+    let address = &challenge.address;
+    if session::is_signed_by_key(address, &challenge.message, signature) {
+        return Ok(true);
+    }
+    if address.family() != Family::Evm {
+        return Ok(false);
+    }
+    let hash = session::message_hash(Family::Evm, &challenge.message);
+    let named = &ctx.rules.sessions.wallet_networks;
+    let chains = ctx.chains.iter().filter(|(network, _)| {
+        let is_named = named.is_empty() || named.contains(network);
+        is_named && network.family() == Family::Evm
+    });
+    let questions = chains.map(|(_, chain)| chain.ask_wallet(address.bytes(), hash, signature));
+    // A network that cannot be asked may be the one that refuses, so it is never passed over.
+    let answers = try_join_all(questions).await?;
+    Ok(session::is_signed_by_contract(&answers))
+}
+
+/// The platform of the wallet, which is made with its first session.
+async fn platform_of(ctx: &Ctx, tx: &Tx, wallet: &Address) -> FlowResult<PlatformId> {
+    if let Some(platform) = store::accounts::platform_of_wallet(tx, wallet).await? {
+        return Ok(platform);
+    }
+    let platform = PlatformId(ctx.ids.ulid());
+    if store::accounts::bind_wallet(tx, wallet, &platform, ctx.clock.now()).await? {
+        add_platform(ctx, tx, &platform, &wallet.to_string()).await?;
+        return Ok(platform);
+    }
+    // Another sign-in of the same wallet was faster; its commit is visible by now.
+    let winner = store::accounts::platform_of_wallet(tx, wallet).await?;
+    Ok(winner.ok_or_else(|| crate::flows::Fault(anyhow::anyhow!("a wallet is bound and has no platform")))?)
+}

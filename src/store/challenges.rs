@@ -1,0 +1,70 @@
+//! Messages that wallets were asked to sign.
+
+use super::{StoreError, columns};
+use crate::domain::{ids::ChallengeId, session::Challenge};
+use chrono::{DateTime, Utc};
+use entities::wallet_challenges::{ActiveModel, Column, Entity, Model};
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, sea_query::Expr};
+
+/// Keeps a question.
+pub async fn insert(conn: &impl ConnectionTrait, challenge: &Challenge) -> Result<(), StoreError> {
+    let row = Model {
+        id: challenge.id.0.clone(),
+        address: challenge.address.canonical(),
+        nonce: challenge.nonce.clone(),
+        message: challenge.message.clone(),
+        created_at: challenge.created_at,
+        expires_at: challenge.expires_at,
+        used_at: challenge.used_at,
+    };
+    Entity::insert(ActiveModel::from(row))
+        .exec_without_returning(conn)
+        .await?;
+    Ok(())
+}
+
+/// Finds a question, whatever its state. Nobody is signed in yet, so nobody owns it but who knows its id.
+pub async fn find(conn: &impl ConnectionTrait, id: &ChallengeId) -> Result<Option<Challenge>, StoreError> {
+    let Some(row) = Entity::find_by_id(id.as_str()).one(conn).await? else {
+        return Ok(None);
+    };
+    Ok(Some(Challenge {
+        id: ChallengeId(row.id),
+        address: columns::address("address", &row.address)?,
+        nonce: row.nonce,
+        message: row.message,
+        created_at: row.created_at,
+        expires_at: row.expires_at,
+        used_at: row.used_at,
+    }))
+}
+
+/// Uses a question up; tells whether it was still good. Of any number of rivals one alone hears yes.
+pub async fn take(conn: &impl ConnectionTrait, id: &ChallengeId, now: DateTime<Utc>) -> Result<bool, StoreError> {
+    let result = Entity::update_many()
+        .col_expr(Column::UsedAt, Expr::value(now))
+        .filter(Column::Id.eq(id.as_str()))
+        .filter(Column::UsedAt.is_null())
+        .filter(Column::ExpiresAt.gt(now))
+        .exec(conn)
+        .await?;
+    Ok(result.rows_affected == 1)
+}
+
+/// Deletes questions that are too old to be answered, at most `limit`; answers how many.
+pub async fn forget(conn: &impl ConnectionTrait, now: DateTime<Utc>, limit: u64) -> Result<u64, StoreError> {
+    let ids: Vec<String> = Entity::find()
+        .select_only()
+        .column(Column::Id)
+        .filter(Column::ExpiresAt.lte(now))
+        .order_by_asc(Column::ExpiresAt)
+        .limit(limit)
+        .into_tuple()
+        .all(conn)
+        .await?;
+    if ids.is_empty() {
+        return Ok(0);
+    }
+    let result = Entity::delete_many().filter(Column::Id.is_in(ids)).exec(conn).await?;
+    Ok(result.rows_affected)
+}

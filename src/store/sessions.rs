@@ -1,0 +1,106 @@
+//! People who are signed in. Only the hash of a token is kept, so a copy of the database opens nothing.
+
+use super::{StoreError, columns};
+use crate::domain::{
+    caller::Holder,
+    ids::{AccountId, PlatformId, SessionId},
+    session::Session,
+};
+use chrono::{DateTime, Utc};
+use entities::sessions::{ActiveModel, Column, Entity, Model};
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, sea_query::Expr};
+
+fn from_row(row: Model) -> Result<Session, StoreError> {
+    let holder = match (row.wallet, row.account_id) {
+        (Some(wallet), None) => Holder::Wallet(columns::address("wallet", &wallet)?),
+        (None, Some(account)) => Holder::Account(AccountId(account)),
+        _ => return Err(columns::broken("wallet", "not one holder")),
+    };
+    Ok(Session {
+        id: SessionId(row.id),
+        token_hash: row.token_hash,
+        platform: PlatformId(row.platform_id),
+        holder,
+        created_at: row.created_at,
+        last_used_at: row.last_used_at,
+        expires_at: row.expires_at,
+    })
+}
+
+/// Adds a session.
+pub async fn insert(conn: &impl ConnectionTrait, session: &Session) -> Result<(), StoreError> {
+    let (wallet, account_id) = match &session.holder {
+        Holder::Wallet(wallet) => (Some(wallet.canonical()), None),
+        Holder::Account(account) => (None, Some(account.0.clone())),
+    };
+    let row = Model {
+        id: session.id.0.clone(),
+        token_hash: session.token_hash.clone(),
+        platform_id: session.platform.0.clone(),
+        wallet,
+        account_id,
+        created_at: session.created_at,
+        last_used_at: session.last_used_at,
+        expires_at: session.expires_at,
+    };
+    Entity::insert(ActiveModel::from(row))
+        .exec_without_returning(conn)
+        .await?;
+    Ok(())
+}
+
+/// Finds the session of a token, whatever its age. The token is the credential that names the owner.
+pub async fn find_by_hash(conn: &impl ConnectionTrait, hash: &str) -> Result<Option<Session>, StoreError> {
+    let row = Entity::find().filter(Column::TokenHash.eq(hash)).one(conn).await?;
+    row.map(from_row).transpose()
+}
+
+/// Notes a use and its new end, unless the session is over by then; an older time than the noted one changes nothing.
+pub async fn touch(
+    conn: &impl ConnectionTrait,
+    id: &SessionId,
+    now: DateTime<Utc>,
+    expires_at: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    Entity::update_many()
+        .col_expr(Column::LastUsedAt, Expr::value(now))
+        .col_expr(Column::ExpiresAt, Expr::value(expires_at))
+        .filter(Column::Id.eq(id.as_str()))
+        .filter(Column::ExpiresAt.gt(now))
+        .filter(Column::LastUsedAt.lt(now))
+        .exec(conn)
+        .await?;
+    Ok(())
+}
+
+/// Ends the session of a token; tells whether there was one.
+pub async fn delete_by_hash(conn: &impl ConnectionTrait, hash: &str) -> Result<bool, StoreError> {
+    let result = Entity::delete_many()
+        .filter(Column::TokenHash.eq(hash))
+        .exec(conn)
+        .await?;
+    Ok(result.rows_affected == 1)
+}
+
+/// Deletes sessions that are over, at most `limit`; answers how many.
+pub async fn forget(conn: &impl ConnectionTrait, now: DateTime<Utc>, limit: u64) -> Result<u64, StoreError> {
+    let ids: Vec<String> = Entity::find()
+        .select_only()
+        .column(Column::Id)
+        .filter(Column::ExpiresAt.lte(now))
+        .order_by_asc(Column::ExpiresAt)
+        .limit(limit)
+        .into_tuple()
+        .all(conn)
+        .await?;
+    if ids.is_empty() {
+        return Ok(0);
+    }
+    // One that was used in the meantime is not over any more.
+    let result = Entity::delete_many()
+        .filter(Column::Id.is_in(ids))
+        .filter(Column::ExpiresAt.lte(now))
+        .exec(conn)
+        .await?;
+    Ok(result.rows_affected)
+}

@@ -1,0 +1,143 @@
+//! Signing in with e-mail and password.
+
+use crate::{
+    sessions::{caller, token},
+    support::{Answer, TestApp},
+};
+use prs::domain::caller::{Credential, Holder};
+use serde_json::{Value, json};
+
+fn body(email: &str, password: &str) -> Value {
+    json!({ "email": email, "password": password })
+}
+
+async fn register(app: &TestApp, email: &str, password: &str) -> Answer {
+    app.post("/v1/auth/register").json(&body(email, password)).send().await
+}
+
+async fn login(app: &TestApp, email: &str, password: &str) -> Answer {
+    app.post("/v1/auth/login").json(&body(email, password)).send().await
+}
+
+#[tokio::test]
+async fn an_account_owns_a_platform_and_stays_signed_in_for_thirty_days() {
+    let app = TestApp::start().await;
+    let answer = register(&app, "Ada@Example.com", "correct horse").await;
+    let created = answer.expect(201);
+    assert_eq!(created["email"], "ada@example.com");
+    let first = token(&answer);
+    assert_eq!(
+        answer.header("set-cookie").expect("a cookie"),
+        format!("session_token={first}; HttpOnly; Secure; SameSite=Lax; Path=/; Max-Age=2592000")
+    );
+    let owner = caller(&app, &first).await;
+    assert_eq!(owner.wallet(), None);
+    assert_ne!(owner.platform, app.platform);
+    let Credential::Session {
+        holder: Holder::Account(account),
+        ..
+    } = &owner.credential
+    else {
+        panic!("{owner:?} is no account");
+    };
+    assert_eq!(created["id"], account.as_str());
+    let again = login(&app, "ada@example.com", "correct horse").await;
+    assert_eq!(again.expect(200), created);
+    assert_ne!(token(&again), first);
+    assert_eq!(caller(&app, &token(&again)).await.platform, owner.platform);
+    let read = || async {
+        let cookie = format!("session_token={first}");
+        app.get("/v2/request").header("cookie", &cookie).send().await.status
+    };
+    app.advance_ms(30 * 86_400_000 - 1);
+    assert_eq!(read().await, 200);
+    app.advance_ms(1);
+    assert_eq!(read().await, 401);
+}
+
+#[tokio::test]
+async fn an_address_has_one_account_even_when_many_register_at_once() {
+    let app = TestApp::start().await;
+    let calls = (0..8).map(|_| register(&app, "ada@example.com", "correct horse"));
+    let mut statuses: Vec<u16> = futures_util::future::join_all(calls)
+        .await
+        .iter()
+        .map(|answer| answer.status)
+        .collect();
+    statuses.sort_unstable();
+    assert_eq!(statuses, [201, 409, 409, 409, 409, 409, 409, 409]);
+    register(&app, "ADA@example.com", "another one").await.expect(409);
+    login(&app, "ada@example.com", "another one").await.expect(401);
+}
+
+#[tokio::test]
+async fn wrong_input_is_named() {
+    let app = TestApp::start().await;
+    for (email, password, field) in [
+        ("ada@example.com", "7777777", "password"),
+        ("ada@example.com", &"x".repeat(101), "password"),
+        ("ada", "correct horse", "email"),
+        ("a da@example.com", "correct horse", "email"),
+    ] {
+        let answer = register(&app, email, password).await;
+        answer.expect(400);
+        assert_eq!(answer.wrong_fields(), [field], "{email} {password}");
+    }
+    register(&app, "ada@example.com", &"ü".repeat(8)).await.expect(201);
+    register(&app, "bob@example.com", &"ü".repeat(100)).await.expect(201);
+}
+
+#[tokio::test]
+async fn nobody_learns_from_signing_in_who_has_an_account() {
+    let app = TestApp::start().await;
+    register(&app, "ada@example.com", "correct horse").await.expect(201);
+    let mut answers = Vec::new();
+    for email in ["ada@example.com", "nobody@example.com"] {
+        let mut seen = Vec::new();
+        for _ in 0..7 {
+            let answer = login(&app, email, "wrong horse").await;
+            let mut told = answer.json();
+            told["requestId"] = Value::Null;
+            let wait = answer.header("retry-after").map(str::to_owned);
+            seen.push((answer.status, wait, told));
+        }
+        answers.push(seen);
+    }
+    assert_eq!(answers[0], answers[1]);
+    let statuses: Vec<u16> = answers[0].iter().map(|(status, ..)| *status).collect();
+    assert_eq!(statuses, [401, 401, 401, 401, 401, 429, 429]);
+    assert_eq!(answers[0][6].1.as_deref(), Some("1"));
+}
+
+#[tokio::test]
+async fn guessing_waits_longer_each_time_and_a_success_ends_that() {
+    let app = TestApp::start().await;
+    register(&app, "ada@example.com", "correct horse").await.expect(201);
+    for _ in 0..5 {
+        login(&app, "ada@example.com", "wrong horse").await.expect(401);
+    }
+    // Even the right password waits; otherwise waiting would tell that it is not.
+    login(&app, "ada@example.com", "correct horse").await.expect(429);
+    for wait_s in [1, 2, 4] {
+        let refused = login(&app, "ada@example.com", "wrong horse").await;
+        refused.expect(429);
+        assert_eq!(refused.header("retry-after"), Some(wait_s.to_string().as_str()));
+        app.advance_ms(wait_s * 1_000);
+        login(&app, "ada@example.com", "wrong horse").await.expect(401);
+    }
+    // Somebody else is not kept waiting.
+    login(&app, "bob@example.com", "wrong horse").await.expect(401);
+    app.advance_ms(8_000);
+    login(&app, "ada@example.com", "correct horse").await.expect(200);
+    login(&app, "ada@example.com", "wrong horse").await.expect(401);
+}
+
+#[tokio::test]
+async fn many_guesses_at_once_are_not_all_the_first() {
+    let app = TestApp::start().await;
+    register(&app, "ada@example.com", "correct horse").await.expect(201);
+    let calls = (0..30).map(|_| login(&app, "ada@example.com", "wrong horse"));
+    let answers = futures_util::future::join_all(calls).await;
+    let looked_at = answers.iter().filter(|answer| answer.status == 401).count();
+    assert_eq!(looked_at, 5);
+}

@@ -1,0 +1,203 @@
+//! A real browser signs in from a page of another origin, under its rules of cookies and of calls across origins.
+//!
+//! The browser is driven through chromedriver. Where neither is installed, outside continuous integration, the test
+//! says so and proves nothing.
+
+use crate::{sessions::Person, support::TestApp};
+use axum::{Router, extract::State, response::Html, routing::post};
+use futures_util::FutureExt;
+use prs::{
+    boot::{cli::Role, serve},
+    domain::network::Family,
+    http::server::{self, ServerOptions},
+    settings::Settings,
+    worker::Workers,
+};
+use serde_json::{Value, json};
+use std::{panic::AssertUnwindSafe, process::Stdio, sync::Arc};
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    net::TcpListener,
+    process::{Child, Command},
+};
+use tokio_util::sync::CancellationToken;
+
+/// What every script can use: calls of the service, and a wallet whose owner sits in the test.
+const PRELUDE: &str = r#"
+    const [service, address] = arguments;
+    const done = arguments[arguments.length - 1];
+    window.ethereum = {
+        request: async ({ method, params }) => {
+            if (method !== 'personal_sign') throw new Error(method);
+            return (await fetch('/sign', { method: 'POST', body: params[0] })).text();
+        },
+    };
+    const tell = async (path, body) => {
+        const headers = { 'content-type': 'application/json' };
+        const init = { method: 'POST', credentials: 'include', headers, body: JSON.stringify(body) };
+        const answer = await fetch(service + path, init);
+        return { status: answer.status, body: await answer.json() };
+    };
+    const list = async (credentials) => {
+        try {
+            return (await fetch(service + '/v2/request', { credentials })).status;
+        } catch (error) {
+            return error.name;
+        }
+    };
+    const signIn = async () => {
+        const { challengeId, nonce, message } = (await tell('/v1/auth/wallet/challenge', { address })).body;
+        const signature = await window.ethereum.request({ method: 'personal_sign', params: [message, address] });
+        return (await tell('/v1/auth/wallet/verify', { challengeId, nonce, message, signature })).status;
+    };
+"#;
+
+struct Browser {
+    client: reqwest::Client,
+    session: String,
+    _driver: Child,
+}
+
+impl Browser {
+    /// Starts a browser; `None` where there is none to start.
+    async fn start() -> Option<Self> {
+        let mut driver = match Command::new("chromedriver")
+            .arg("--port=0")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+        {
+            Ok(driver) => driver,
+            Err(error) if std::env::var_os("CI").is_none() => {
+                eprintln!("not run: chromedriver: {error}");
+                return None;
+            }
+            Err(error) => panic!("chromedriver: {error}"),
+        };
+        let mut lines = BufReader::new(driver.stdout.take().expect("piped")).lines();
+        let port = loop {
+            let line = lines.next_line().await.expect("readable").expect("chromedriver starts");
+            if let Some((_, port)) = line.split_once("started successfully on port ") {
+                break port.trim_end_matches('.').to_owned();
+            }
+        };
+        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+        prs::adapters::install_tls();
+        let client = reqwest::Client::builder().no_proxy().build().expect("a client");
+        let arguments = [
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--no-proxy-server",
+        ];
+        let wanted = json!({ "capabilities": { "alwaysMatch": {
+            "browserName": "chrome",
+            "goog:chromeOptions": { "args": arguments },
+            "timeouts": { "script": 20_000, "pageLoad": 20_000 },
+        } } });
+        let base = format!("http://127.0.0.1:{port}/session");
+        let begun = value(client.post(&base).json(&wanted)).await;
+        let id = begun["sessionId"].as_str().unwrap_or_else(|| panic!("{begun}"));
+        Some(Self {
+            client,
+            session: format!("{base}/{id}"),
+            _driver: driver,
+        })
+    }
+
+    /// Opens a page.
+    async fn open(&self, url: &str) {
+        let call = self.client.post(format!("{}/url", self.session));
+        assert_eq!(value(call.json(&json!({ "url": url }))).await, Value::Null);
+    }
+
+    /// Runs a script on the open page; it answers what its last expression resolves to.
+    async fn run(&self, service: &str, address: &str, script: &str) -> Value {
+        let script = format!("{PRELUDE} (async () => {{ {script} }})().then(done, (error) => done(String(error)));");
+        let call = self.client.post(format!("{}/execute/async", self.session));
+        value(call.json(&json!({ "script": script, "args": [service, address] }))).await
+    }
+
+    async fn end(&self) {
+        value(self.client.delete(&self.session)).await;
+    }
+}
+
+async fn value(call: reqwest::RequestBuilder) -> Value {
+    let answer = call.send().await.expect("chromedriver answers");
+    let body: Value = answer.json().await.expect("JSON");
+    body["value"].clone()
+}
+
+/// Serves an empty page, and the signatures of a person to whoever is on it.
+async fn page(person: Arc<Person>) -> u16 {
+    let sign = |State(person): State<Arc<Person>>, message: String| async move { person.sign(&message) };
+    let routes = Router::new().route("/sign", post(sign)).with_state(person);
+    let routes = routes.fallback(|| async { Html("<!doctype html><title>Dashboard</title>") });
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let port = listener.local_addr().expect("an address").port();
+    tokio::spawn(async move { axum::serve(listener, routes).await });
+    port
+}
+
+#[tokio::test]
+async fn a_browser_signs_in_on_a_listed_page_and_on_no_other() {
+    let ada = Arc::new(Person::new(1, Family::Evm));
+    let (listed, unlisted) = (page(ada.clone()).await, page(ada.clone()).await);
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let mut settings = Settings::default();
+    settings.http.listen = listener.local_addr().expect("an address");
+    settings.http.insecure_cookies = true;
+    settings.http.session_origins = ["127.0.0.1", "localhost"]
+        .map(|host| format!("http://{host}:{listed}"))
+        .to_vec();
+    settings.validate().expect("good settings");
+    let service = settings.public_url();
+    let app = TestApp::with(settings.clone(), None).await;
+    let served = serve::app(&settings, &app.ctx, Role::Api, Workers::default());
+    let stop = CancellationToken::new();
+    tokio::spawn(server::serve(
+        vec![listener],
+        served,
+        ServerOptions::default(),
+        stop.clone(),
+    ));
+    let Some(browser) = Browser::start().await else { return };
+    let address = ada.address().to_string();
+    let story = async {
+        let run = |script: &'static str| browser.run(&service, &address, script);
+        browser.open(&format!("http://127.0.0.1:{listed}/")).await;
+        let seen =
+            run("return [await list('include'), await signIn(), await list('include'), await list('omit')];").await;
+        assert_eq!(seen, json!([401, 200, 200, 401]));
+        // What signs calls is not shown to scripts, although cookies do not know ports.
+        assert_eq!(run("return document.cookie;").await, "");
+
+        // A page of the same site that nobody listed: its calls carry the cookie, and come to nothing.
+        browser.open(&format!("http://127.0.0.1:{unlisted}/")).await;
+        assert_eq!(run("return await list('include');").await, "TypeError");
+        assert_eq!(run("return await signIn();").await, "TypeError: Failed to fetch");
+        let forged = "const init = { method: 'POST', mode: 'no-cors', credentials: 'include', body: '{}' };
+            return (await fetch(service + '/v1/auth/logout', init)).type;";
+        assert_eq!(run(forged).await, "opaque");
+
+        // A page of another site, listed or not, does not have the cookie at all.
+        browser.open(&format!("http://localhost:{listed}/")).await;
+        let seen = run("return [await list('include'), await signIn(), await list('include')];").await;
+        assert_eq!(seen, json!([401, 200, 401]));
+
+        browser.open(&format!("http://127.0.0.1:{listed}/")).await;
+        let seen =
+            run("return [await list('include'), (await tell('/v1/auth/logout', {})).status, await list('include')];");
+        assert_eq!(seen.await, json!([200, 200, 401]));
+    };
+    // The browser is ended whatever happens, since its own processes outlive the driver.
+    let told = AssertUnwindSafe(story).catch_unwind().await;
+    browser.end().await;
+    stop.cancel();
+    if let Err(panic) = told {
+        std::panic::resume_unwind(panic);
+    }
+}

@@ -1,0 +1,123 @@
+//! Signing in with a wallet that is a contract, deployed or not.
+
+use crate::{
+    sessions::{Person, answered, challenge, token},
+    support::{Answer, TestApp},
+};
+use alloy::{
+    primitives::{Address as EvmAddress, B256, Bytes, address, keccak256},
+    sol_types::SolValue,
+};
+use devnet::SMART_WALLET_OWNER_INDEX;
+use prs::domain::{address::Address, network::Family, session::message_hash};
+use serde_json::Value;
+
+/// The factory that the local node brings along: salt and creation code in, wallet out.
+const FACTORY: EvmAddress = address!("4e59b44847b379578588920cA78FbF26c0B4956C");
+
+/// Account that owns nothing.
+const STRANGER: usize = 7;
+
+fn person(app: &TestApp, index: usize) -> Person {
+    Person::with_key(app.devnet().accounts()[index].private_key.as_slice(), Family::Evm)
+}
+
+/// Answers a challenge of a wallet with what `wrap` makes of the signature of an account.
+async fn sign_in(app: &TestApp, wallet: EvmAddress, index: usize, wrap: impl Fn(Vec<u8>) -> Vec<u8>) -> Answer {
+    let asked = challenge(app, &wallet.to_string()).await;
+    let hash = message_hash(Family::Evm, asked["message"].as_str().expect("text"));
+    let signature = wrap(person(app, index).sign_hash(hash));
+    let body = answered(&asked, &hex::encode_prefixed(signature));
+    app.post("/v1/auth/wallet/verify").json(&body).send().await
+}
+
+/// A wallet of an account that is not deployed: where it would be, and what creates it.
+fn planned(app: &TestApp, owner: usize) -> (EvmAddress, Vec<u8>) {
+    let file = devnet::dir().join("artifacts/SmartWallet.json");
+    let artifact: Value = serde_json::from_slice(&std::fs::read(file).expect("an artefact")).expect("JSON");
+    let code = hex::decode(artifact["bytecode"].as_str().expect("text")).expect("hexadecimal");
+    let creation = [code, app.devnet().accounts()[owner].address.abi_encode()].concat();
+    let salt = B256::repeat_byte(7);
+    let wallet = FACTORY.create2(salt, keccak256(&creation));
+    (wallet, [salt.as_slice(), &creation].concat())
+}
+
+/// The form of ERC-6492: factory, its input, the signature itself, and the mark.
+fn wrapped(factory: EvmAddress, input: &[u8], signature: Vec<u8>) -> Vec<u8> {
+    let parts = (factory, Bytes::copy_from_slice(input), Bytes::from(signature));
+    let mark = hex::decode("6492".repeat(16)).expect("hexadecimal");
+    [parts.abi_encode_params(), mark].concat()
+}
+
+#[tokio::test]
+async fn a_contract_wallet_signs_in_with_the_key_of_its_owner_alone() {
+    let app = TestApp::on_chain().await;
+    let wallet = app.devnet().contracts().smart_wallet;
+    let answer = sign_in(&app, wallet, SMART_WALLET_OWNER_INDEX, |signature| signature).await;
+    assert_eq!(answer.expect(200)["address"], wallet.to_string());
+    let caller = crate::sessions::caller(&app, &token(&answer)).await;
+    assert_eq!(caller.wallet(), Some(&Address::Evm(wallet)));
+    sign_in(&app, wallet, STRANGER, |signature| signature).await.expect(401);
+    // A contract that knows no signatures accepts none.
+    let token = app.devnet().tokens().fau;
+    sign_in(&app, token, SMART_WALLET_OWNER_INDEX, |signature| signature)
+        .await
+        .expect(401);
+    // An address without a contract is its key alone.
+    let account = app.devnet().accounts()[2].address;
+    sign_in(&app, account, STRANGER, |signature| signature)
+        .await
+        .expect(401);
+    sign_in(&app, account, 2, |signature| signature).await.expect(200);
+}
+
+#[tokio::test]
+async fn a_wallet_that_is_not_deployed_yet_brings_its_creation_along() {
+    let app = TestApp::on_chain().await;
+    let (wallet, input) = planned(&app, STRANGER);
+    let wrap = |signature| wrapped(FACTORY, &input, signature);
+    sign_in(&app, wallet, STRANGER, |signature| signature).await.expect(401);
+    sign_in(&app, wallet, SMART_WALLET_OWNER_INDEX, wrap).await.expect(401);
+    let other = app.devnet().accounts()[2].address;
+    sign_in(&app, other, STRANGER, wrap).await.expect(401);
+    let answer = sign_in(&app, wallet, STRANGER, wrap).await;
+    assert_eq!(answer.expect(200)["address"], wallet.to_string());
+    // The question left no trace: the wallet is still not there.
+    let code = app.devnet().rpc("eth_getCode", serde_json::json!([wallet, "latest"]));
+    assert_eq!(code.await.expect("an answer"), "0x");
+    let sent = app
+        .devnet()
+        .send(1, FACTORY, input.clone(), alloy::primitives::U256::ZERO)
+        .await;
+    assert!(sent.expect("mined").status);
+    sign_in(&app, wallet, STRANGER, wrap).await.expect(200);
+    sign_in(&app, wallet, STRANGER, |signature| signature).await.expect(200);
+    sign_in(&app, wallet, SMART_WALLET_OWNER_INDEX, wrap).await.expect(401);
+}
+
+#[tokio::test]
+async fn damaged_wrappings_are_refused() {
+    let app = TestApp::on_chain().await;
+    let wallet = app.devnet().contracts().smart_wallet;
+    let mark = hex::decode("6492".repeat(16)).expect("hexadecimal");
+    for damage in [
+        mark.clone(),
+        [vec![0xff; 96], mark.clone()].concat(),
+        [vec![0; 31], mark].concat(),
+    ] {
+        let answer = sign_in(&app, wallet, SMART_WALLET_OWNER_INDEX, |_| damage.clone()).await;
+        answer.expect(401);
+    }
+}
+
+#[tokio::test]
+async fn a_contract_wallet_is_refused_while_its_chain_does_not_answer() {
+    // The only network has a node that is down.
+    let app = TestApp::start().await;
+    let ada = Person::new(1, Family::Evm);
+    let asked = challenge(&app, "0x6923831ACf5c327260D7ac7C9DfF5b1c3cB3C7D7").await;
+    let body = answered(&asked, &ada.sign(asked["message"].as_str().expect("text")));
+    let answer = app.post("/v1/auth/wallet/verify").json(&body).send().await;
+    answer.expect(502);
+    assert_eq!(answer.header("set-cookie"), None);
+}
