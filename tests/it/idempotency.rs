@@ -93,3 +93,38 @@ async fn calls_with_one_key_at_the_same_time_make_one_request() {
     let total = app.get("/v2/request").with_key().send().await.expect(200)["pagination"]["total"].clone();
     assert_eq!(total, 1.0);
 }
+
+#[tokio::test]
+async fn keys_are_swept_when_their_day_is_over() {
+    let app = TestApp::start().await;
+    let body = json!({ "url": "https://shop.example.com/hooks" });
+    let call = app.post("/v1/webhook").with_key().header("idempotency-key", "once");
+    call.json(&body).send().await.expect(201);
+    let key = prs::store::idempotency::IdempotencyKey {
+        owner: (&app.platform).into(),
+        scope: "createWebhook:platform".to_owned(),
+        key: "once".to_owned(),
+    };
+    let is_kept = async || {
+        let found = prs::store::idempotency::find(app.ctx.db.reader(), &key).await;
+        found.expect("reads").is_some()
+    };
+    let sweep = async || {
+        let stop = tokio_util::sync::CancellationToken::new();
+        let worker = tokio::spawn(prs::worker::sweep_events::run(app.ctx.clone(), stop.clone()));
+        for _ in 0..50 {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            if !is_kept().await {
+                break;
+            }
+        }
+        stop.cancel();
+        worker.await.expect("the worker ends");
+    };
+    app.advance_ms(24 * 3_600_000);
+    sweep().await;
+    assert!(is_kept().await, "a day is not over yet");
+    app.advance_ms(1);
+    sweep().await;
+    assert!(!is_kept().await);
+}

@@ -2,8 +2,11 @@
 //! the pinned lists in `tests/standard_webhooks`, once for each target folder.
 
 use crate::support::{TestApp, receiver::Receiver};
-use chrono::Utc;
-use prs::domain::event::{CLIENT_KINDS, ORCHESTRATOR_KINDS};
+use prs::{
+    adapters::clock::SystemClock,
+    domain::event::{CLIENT_KINDS, ORCHESTRATOR_KINDS},
+    ports::clock::Clock,
+};
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -103,7 +106,7 @@ async fn deliver_sample(app: &TestApp, kind: &str) {
 async fn published_libraries_accept_every_kind_and_both_secrets_of_a_rotation() {
     let app = TestApp::start().await;
     // The libraries refuse what is older than five minutes, so the service has to have the time of the machine.
-    app.clock.advance(Utc::now() - app.ctx.clock.now());
+    app.clock.advance(SystemClock.now() - app.ctx.clock.now());
     let receiver = Receiver::start().await;
     let endpoint = json!({ "url": receiver.url() });
     let created = app

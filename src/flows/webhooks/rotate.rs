@@ -22,7 +22,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 const CLAIM_PAUSE: Duration = Duration::from_millis(100);
 
 /// Pause between two looks at what is on its way.
-const LOOK_PAUSE: Duration = Duration::from_millis(25);
+const LOOK_PAUSE: Duration = Duration::from_millis(50);
 
 /// Longest wait for what is on its way: no delivery is sent after the lease of its claim.
 const WAIT_MAX: Duration = Duration::from_millis(LEASE_MS.unsigned_abs());
