@@ -40,6 +40,7 @@ column client_ids.default_authorization_expiry_s bigint
 column client_ids.created_at timestamp with time zone not null
 column client_ids.updated_at timestamp with time zone not null
 column client_ids.last_used_at timestamp with time zone
+column client_ids.payee_destination_id text
 constraint client_ids.client_ids_pkey PRIMARY KEY (id)
 CREATE UNIQUE INDEX client_ids_client_id_key ON public.client_ids USING btree (client_id)
 CREATE UNIQUE INDEX client_ids_pkey ON public.client_ids USING btree (id)
@@ -77,6 +78,18 @@ column delivery_attempts.response text
 constraint delivery_attempts.delivery_attempts_pkey PRIMARY KEY (id)
 CREATE INDEX delivery_attempts_delivery_idx ON public.delivery_attempts USING btree (delivery_id)
 CREATE UNIQUE INDEX delivery_attempts_pkey ON public.delivery_attempts USING btree (id)
+column destination_nonces.nonce text not null
+column destination_nonces.platform_id text not null
+column destination_nonces.client_row text not null
+column destination_nonces.action text not null
+column destination_nonces.wallet text not null
+column destination_nonces.network text not null
+column destination_nonces.token text not null
+column destination_nonces.expires_at timestamp with time zone not null
+column destination_nonces.used_at timestamp with time zone
+constraint destination_nonces.destination_nonces_pkey PRIMARY KEY (nonce)
+CREATE INDEX destination_nonces_expires_idx ON public.destination_nonces USING btree (expires_at)
+CREATE UNIQUE INDEX destination_nonces_pkey ON public.destination_nonces USING btree (nonce)
 column events.id text not null
 column events.platform_id text not null
 column events.client_row text
@@ -127,6 +140,24 @@ constraint observations.observations_pkey PRIMARY KEY (network, tx_hash, ordinal
 CREATE INDEX observations_block_idx ON public.observations USING btree (network, block_number)
 CREATE UNIQUE INDEX observations_pkey ON public.observations USING btree (network, tx_hash, ordinal)
 CREATE INDEX observations_topic_idx ON public.observations USING btree (network, reference_topic)
+column payee_destinations.id text not null
+column payee_destinations.platform_id text not null
+column payee_destinations.wallet text not null
+column payee_destinations.network text not null
+column payee_destinations.token text not null
+column payee_destinations.policy_mode text
+column payee_destinations.policy_provider text
+column payee_destinations.hides_until_approved boolean not null
+column payee_destinations.hides_payee boolean not null
+column payee_destinations.is_claimed boolean not null
+column payee_destinations.is_active boolean not null
+column payee_destinations.created_at timestamp with time zone not null
+column payee_destinations.updated_at timestamp with time zone not null
+constraint payee_destinations.payee_destinations_pkey PRIMARY KEY (id)
+CREATE UNIQUE INDEX payee_destinations_active_key ON public.payee_destinations USING btree (platform_id, wallet) WHERE is_active
+CREATE UNIQUE INDEX payee_destinations_key ON public.payee_destinations USING btree (platform_id, wallet, network, token)
+CREATE UNIQUE INDEX payee_destinations_pkey ON public.payee_destinations USING btree (id)
+CREATE INDEX payee_destinations_wallet_idx ON public.payee_destinations USING btree (wallet)
 column payment_parties.platform_id text not null
 column payment_parties.wallet text not null
 column payment_parties.paid_at timestamp with time zone not null
