@@ -369,4 +369,38 @@ mod tests {
             assert_eq!(normalise_domain(text).ok().as_deref(), wanted, "{text}");
         }
     }
+
+    #[test]
+    fn a_revoked_client_id_keeps_its_state_and_a_backend_its_lack_of_domains() {
+        let backend = NewClientId {
+            label: "Backend".into(),
+            is_backend: true,
+            ..NewClientId::default()
+        };
+        let planned = backend.plan(FreshClientId {
+            row: ClientRowId("row".into()),
+            platform: PlatformId("platform".into()),
+            client_id: "cli_1".into(),
+            now: DateTime::UNIX_EPOCH,
+        });
+        let change = |status| ClientIdChange {
+            label: Some("Renamed".into()),
+            status,
+            ..ClientIdChange::default()
+        };
+        let now = DateTime::UNIX_EPOCH;
+        let revoked = planned
+            .unwrap()
+            .changed(&change(Some(ClientStatus::Revoked)), now)
+            .unwrap();
+        assert_eq!(
+            (revoked.status, revoked.label.as_str()),
+            (ClientStatus::Revoked, "Renamed")
+        );
+        assert_eq!(revoked.changed(&change(None), now).unwrap(), revoked);
+        for status in [ClientStatus::Active, ClientStatus::Inactive] {
+            let refusal = revoked.changed(&change(Some(status)), now).unwrap_err();
+            assert_eq!(refusal.message, "Cannot reactivate a revoked client ID");
+        }
+    }
 }

@@ -586,3 +586,45 @@ pub enum Settlement {
     /// A part has arrived.
     Partial,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{ids::DestinationId, interop_address::DestinationKey};
+
+    fn bound(key: &str, is_active: bool) -> Destination {
+        Destination {
+            id: DestinationId("d".into()),
+            platform: PlatformId("p".into()),
+            key: DestinationKey::parse(key).unwrap().unwrap(),
+            policy: None,
+            is_claimed: true,
+            is_active,
+            created_at: DateTime::UNIX_EPOCH,
+            updated_at: DateTime::UNIX_EPOCH,
+        }
+    }
+
+    #[test]
+    fn a_bound_destination_is_the_payee_where_its_address_can_be_paid() {
+        let evm = "base:0x6923831acf5c327260d7ac7c9dff5b1c3cb3c7d7:0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913";
+        let tron = "tron:TJRabPrwbZy45sbavfcjinPJC18kjpRTv8:TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t";
+        for (key, network, is_payee) in [
+            (evm, Network::Base, true),
+            (evm, Network::Mainnet, true),
+            (evm, Network::Tron, false),
+            (tron, Network::Tron, true),
+            (tron, Network::Base, false),
+        ] {
+            let destination = bound(key, true);
+            let payee = bound_payee(Some(&destination), Some(network));
+            assert_eq!(payee.is_ok(), is_payee, "{key} on {network}");
+            match payee {
+                Ok(payee) => assert_eq!(payee, destination.key.interop.wallet),
+                Err(message) => assert!(message.contains(network.id()), "{message}"),
+            }
+        }
+        assert!(bound_payee(Some(&bound(evm, false)), Some(Network::Base)).is_err());
+        assert!(bound_payee(None, Some(Network::Base)).is_err());
+    }
+}

@@ -33,6 +33,7 @@ mod requests;
 mod restart;
 mod rotation;
 mod sessions;
+mod sessions_manage;
 mod standard_webhooks;
 mod vectors;
 mod webhooks;

@@ -15,7 +15,7 @@ async fn only_the_listed_origin_itself_is_let_in() {
     let plain = client(&app, "https://example.com").await;
     let port = client(&app, "https://example.com:8443").await;
     let local = client(&app, "http://localhost:8080").await;
-    let unicode = client(&app, "https://münchen.example").await;
+    let unicode = client(&app, "https://XN--mnchen-3ya.example").await;
     for (client, origin, status) in [
         (&plain, "https://example.com", 200),
         (&plain, "https://EXAMPLE.com", 200),

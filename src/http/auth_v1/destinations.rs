@@ -205,6 +205,6 @@ impl Destinations {
         body: Body<DeactivateDestinationBody>,
     ) -> Result<Json<DestinationDeactivated>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND | s::CONFLICT }>> {
         flows::destinations::deactivate::run(&ctx, &caller, body.destination_id.as_str()).await?;
-        Ok(Json(DestinationDeactivated::new()))
+        Ok(Json(DestinationDeactivated::done()))
     }
 }

@@ -323,7 +323,7 @@ pub struct DestinationDeactivated {
 
 impl DestinationDeactivated {
     /// The one confirmation there is.
-    pub fn new() -> Self {
+    pub fn done() -> Self {
         Self {
             success: true,
             message: "Destination deactivated".to_owned(),
@@ -468,7 +468,7 @@ impl Destinations {
         let id = destination_id.as_str();
         let signature = body.signature.as_str();
         flows::destinations::sign::deactivate(&ctx, &caller, id, &body.nonce, signature).await?;
-        Ok(Json(DestinationDeactivated::new()))
+        Ok(Json(DestinationDeactivated::done()))
     }
 }
 

@@ -6,6 +6,7 @@ pub mod clock;
 pub mod database;
 pub mod receiver;
 pub mod secrets;
+pub mod session;
 pub mod wallet;
 
 #[allow(unused_imports, reason = "not every binary that shares this reads answers itself")]

@@ -72,8 +72,8 @@ pub fn typed_hash(data: &Value) -> B256 {
         .map(|member| {
             format!(
                 "{} {}",
-                member["type"].as_str().unwrap(),
-                member["name"].as_str().unwrap()
+                member["type"].as_str().expect("text"),
+                member["name"].as_str().expect("text")
             )
         })
         .collect();
