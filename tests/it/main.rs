@@ -13,6 +13,7 @@ mod currencies;
 mod documents;
 mod events;
 mod events_kinds;
+mod faults;
 mod idempotency;
 mod pay;
 mod payments;
