@@ -90,18 +90,25 @@ impl Watch {
     /// Moves along what waits. Nothing may be claimed while the answer is an error: those that wait do not know the
     /// clock yet.
     async fn follow(&mut self, ctx: &Ctx) -> FlowResult<()> {
-        let wall = ctx.clock.now();
-        if let Some((before, by)) = self.jump(wall) {
-            tracing::warn!(jump_s = by.num_seconds(), "the clock of the machine jumped");
-            follow_clock::run(ctx, before, by).await?;
-            self.echo = Some(((before, by), Instant::now() + JUMP_ECHO));
-        } else if let Some(((before, by), until)) = self.echo {
+        if let Some(((before, by), until)) = self.echo {
             follow_clock::run(ctx, before, by).await?;
             self.echo = self.echo.filter(|_| Instant::now() < until);
         }
-        self.wall = wall;
-        self.at = Instant::now();
-        Ok(())
+        // The look comes last, so that a claim follows it at once; what was done meanwhile may have taken long.
+        loop {
+            let (wall, seen) = (ctx.clock.now(), Instant::now());
+            let jump = self.jump(wall);
+            if let Some((before, by)) = jump {
+                tracing::warn!(jump_s = by.num_seconds(), "the clock of the machine jumped");
+                follow_clock::run(ctx, before, by).await?;
+                self.echo = Some(((before, by), Instant::now() + JUMP_ECHO));
+            }
+            self.wall = wall;
+            self.at = seen;
+            if jump.is_none() {
+                return Ok(());
+            }
+        }
     }
 }
 

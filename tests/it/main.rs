@@ -21,6 +21,7 @@ mod destinations_bound;
 mod documents;
 mod events;
 mod events_kinds;
+mod faults;
 mod idempotency;
 mod orchestrators;
 mod origins;

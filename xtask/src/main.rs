@@ -62,7 +62,7 @@ enum Verb {
     Bench(bench::Options),
     /// The service with a local chain, seeded, and what to open and copy
     Dev(dev::Options),
-    /// Kills the service again and again while requests are created and paid, and counts what is wrong afterwards
+    /// Breaks the service and everything around it while requests are created and paid, and counts what that cost
     Crash(crash::Options),
 }
 

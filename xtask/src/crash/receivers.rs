@@ -47,8 +47,9 @@ const NOISE_MS: i64 = 50;
 /// Pauses before each repetition, in milliseconds. Source: seed §6.1 (5).
 const DELAYS_MS: [i64; 3] = [1_000, 5_000, 15_000];
 
-/// How late a repetition may be on a busy machine.
-const LATE_MS_MAX: i64 = 1_000;
+/// How late a repetition may be on a busy machine: an endpoint that does not answer has few places, and all its
+/// deliveries are due at about the same time.
+const LATE_MS_MAX: i64 = 5_000;
 
 /// Every kind of bad receiver at once.
 pub(crate) fn bad(plan: &Plan) -> Result<Row> {

@@ -484,7 +484,7 @@ fn read_back(records: &mut Records, client: &Client) -> Result<()> {
             .insist(&path, &Call::Get)?
             .expect(200)
             .with_context(|| path.clone())?;
-        let total = page.pointer("/pagination/total").and_then(|total| number(total));
+        let total = page.pointer("/pagination/total").and_then(number);
         records.listed += usize::try_from(total.with_context(|| path)?)?;
     }
     Ok(())
