@@ -24,5 +24,6 @@ mod payments;
 mod reorg;
 mod requests;
 mod restart;
+mod sessions_manage;
 mod vectors;
 mod webhooks;

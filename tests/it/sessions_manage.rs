@@ -33,7 +33,9 @@ impl<'a> Person<'a> {
 
     async fn destination(&self, currency: &str) -> Value {
         let body = json!({ "tokenAddress": token(self.app, currency), "chainId": SEPOLIA });
-        self.send(Method::POST, "/v1/payee-destination", &body).await.expect(201)
+        self.send(Method::POST, "/v1/payee-destination", &body)
+            .await
+            .expect(201)
     }
 }
 
@@ -46,7 +48,11 @@ async fn client_ids_of_a_session_are_made_changed_and_revoked() {
                        "payeeDestinationId": destination["id"] });
     let created = person.send(Method::POST, "/v1/client-ids", &body).await.expect(201);
     assert_eq!(
-        (&created["allowedDomains"], &created["status"], &created["payeeDestinationId"]),
+        (
+            &created["allowedDomains"],
+            &created["status"],
+            &created["payeeDestinationId"]
+        ),
         (&json!([]), &json!("active"), &destination["id"])
     );
     let path = format!("/v1/client-ids/{}", created["id"].as_str().expect("text"));
@@ -55,14 +61,25 @@ async fn client_ids_of_a_session_are_made_changed_and_revoked() {
     let client = created["clientId"].as_str().expect("text");
     let request = json!({ "amount": "1", "invoiceCurrency": "FAU-sepolia", "paymentCurrency": "FAU-sepolia" });
     let call = || app.post("/v2/request").header("x-client-id", client).json(&request);
-    let id = call().send().await.expect(201)["requestId"].as_str().expect("text").to_owned();
-    let read = app.get(&format!("/v2/request/{id}")).header("x-client-id", client).send().await;
+    let id = call().send().await.expect(201)["requestId"]
+        .as_str()
+        .expect("text")
+        .to_owned();
+    let read = app
+        .get(&format!("/v2/request/{id}"))
+        .header("x-client-id", client)
+        .send()
+        .await;
     assert_eq!(read.expect(200)["payee"], destination["walletAddress"]);
 
     let change = json!({ "allowedDomains": ["https://shop.example.com"], "payeeDestinationId": null });
     let changed = person.send(Method::PUT, &path, &change).await.expect(200);
     assert_eq!(
-        (&changed["allowedDomains"], &changed["payeeDestinationId"], &changed["label"]),
+        (
+            &changed["allowedDomains"],
+            &changed["payeeDestinationId"],
+            &changed["label"]
+        ),
         (&json!(["https://shop.example.com"]), &json!(null), &json!("Backend"))
     );
     assert_eq!(call().send().await.status, 401, "domains need an Origin from now on");
@@ -102,7 +119,11 @@ async fn wrong_input_of_a_session_is_named() {
     for (path, body, field) in [
         (client_ids, json!({ "label": "" }), "label"),
         (client_ids, json!({ "label": "x".repeat(101) }), "label"),
-        (client_ids, json!({ "label": "Shop", "allowedDomains": many }), "allowedDomains"),
+        (
+            client_ids,
+            json!({ "label": "Shop", "allowedDomains": many }),
+            "allowedDomains",
+        ),
         (
             client_ids,
             json!({ "label": "Shop", "allowedDomains": ["http://shop.example.com"] }),
@@ -113,8 +134,16 @@ async fn wrong_input_of_a_session_is_named() {
             json!({ "label": "Shop", "allowedDomains": ["https://shop.example.com/path"] }),
             "allowedDomains.0",
         ),
-        (client_ids, json!({ "label": "Shop", "feePercentage": "1" }), "feeAddress"),
-        (client_ids, json!({ "label": "Shop", "feeAddress": foreign["walletAddress"] }), "feePercentage"),
+        (
+            client_ids,
+            json!({ "label": "Shop", "feePercentage": "1" }),
+            "feeAddress",
+        ),
+        (
+            client_ids,
+            json!({ "label": "Shop", "feeAddress": foreign["walletAddress"] }),
+            "feePercentage",
+        ),
         (
             client_ids,
             json!({ "label": "Shop", "payeeDestinationId": foreign["id"] }),
@@ -123,7 +152,11 @@ async fn wrong_input_of_a_session_is_named() {
         (destinations, destination(json!({ "chainId": 999 })), "chainId"),
         (destinations, destination(json!({ "chainId": "11155111" })), "chainId"),
         (destinations, destination(json!({ "chainId": 728_126_428 })), "chainId"),
-        (destinations, destination(json!({ "tokenAddress": foreign["walletAddress"] })), "tokenAddress"),
+        (
+            destinations,
+            destination(json!({ "tokenAddress": foreign["walletAddress"] })),
+            "tokenAddress",
+        ),
         (
             destinations,
             destination(json!({ "accessPolicy": { "mode": "kyt_all_wallets" } })),
@@ -134,7 +167,11 @@ async fn wrong_input_of_a_session_is_named() {
             destination(json!({ "accessPolicy": { "mode": "off", "screeningProvider": "hypernative" } })),
             "accessPolicy.screeningProvider",
         ),
-        (destinations, destination(json!({ "accessPolicy": { "mode": "inherit" } })), "accessPolicy.mode"),
+        (
+            destinations,
+            destination(json!({ "accessPolicy": { "mode": "inherit" } })),
+            "accessPolicy.mode",
+        ),
         ("/v1/api-keys", json!({ "label": "" }), "label"),
         ("/v1/api-keys", json!({ "label": "x".repeat(101) }), "label"),
     ] {
@@ -153,7 +190,11 @@ async fn destinations_of_a_session_are_looked_up_and_ended() {
     let person = Person::new(&app, &wallet).await;
     let other = Person::new(&app, &TestWallet::new(8)).await;
     let created = person.destination("FAU-sepolia").await;
-    assert_eq!(person.destination("FAU-sepolia").await, created, "a second time changes nothing");
+    assert_eq!(
+        person.destination("FAU-sepolia").await,
+        created,
+        "a second time changes nothing"
+    );
     assert_eq!(person.get("/v1/payee-destination").await.expect(200), created);
     assert_eq!(other.get("/v1/payee-destination").await.expect(200), json!(null));
     let id = created["destinationId"].as_str().expect("text");
@@ -170,7 +211,10 @@ async fn destinations_of_a_session_are_looked_up_and_ended() {
     let policy = json!({ "mode": "kyt_all_wallets", "screeningProvider": "merklescience",
                          "hideUntilApproved": true, "hidePayeeAddress": false });
     let body = json!({ "tokenAddress": token(&app, "FAU-sepolia"), "chainId": SEPOLIA, "accessPolicy": policy });
-    let changed = person.send(Method::PUT, "/v1/payee-destination", &body).await.expect(200);
+    let changed = person
+        .send(Method::PUT, "/v1/payee-destination", &body)
+        .await
+        .expect(200);
     assert_eq!((&changed["accessPolicy"], &changed["id"]), (&policy, &created["id"]));
     let end = json!({ "destinationId": id });
     let deactivate = "/v1/payee-destination/deactivate";
@@ -180,7 +224,10 @@ async fn destinations_of_a_session_are_looked_up_and_ended() {
     assert_eq!(person.send(Method::PATCH, deactivate, &end).await.status, 404);
     assert_eq!(person.get("/v1/payee-destination").await.expect(200), json!(null));
     assert_eq!(other.get(&payout).await.expect(200), json!(null));
-    assert_eq!(person.send(Method::PUT, "/v1/payee-destination", &body).await.status, 404);
+    assert_eq!(
+        person.send(Method::PUT, "/v1/payee-destination", &body).await.status,
+        404
+    );
 }
 
 #[tokio::test]
@@ -192,18 +239,33 @@ async fn api_keys_of_a_session_are_shown_once_rotated_and_revoked() {
         let key = key["apiKey"].as_str().expect("text");
         app.get("/v2/currencies").header("x-api-key", key).send().await.status == 200
     };
-    let first = person.send(Method::POST, "/v1/api-keys", &json!({ "label": "Server" })).await.expect(201);
+    let first = person
+        .send(Method::POST, "/v1/api-keys", &json!({ "label": "Server" }))
+        .await
+        .expect(201);
     assert!(works(&first).await);
     let list = person.get("/v1/api-keys").await;
-    assert!(!list.text.contains(first["apiKey"].as_str().expect("text")), "{}", list.text);
+    assert!(
+        !list.text.contains(first["apiKey"].as_str().expect("text")),
+        "{}",
+        list.text
+    );
     assert_eq!(list.json()["apiKeys"][0]["id"], first["id"]);
     assert_eq!(list.json()["apiKeys"][0]["label"], "Server");
     let path = |key: &Value| format!("/v1/api-keys/{}", key["id"].as_str().expect("text"));
     let rotate = format!("{}/rotate", path(&first));
     assert_eq!(stranger.send(Method::POST, &rotate, &json!({})).await.status, 404);
-    let long = person.send(Method::POST, &rotate, &json!({ "overlapSeconds": 604_801 })).await;
-    assert_eq!((long.status, long.wrong_fields()), (400, vec!["overlapSeconds".to_owned()]));
-    let second = person.send(Method::POST, &rotate, &json!({ "overlapSeconds": 60 })).await.expect(201);
+    let long = person
+        .send(Method::POST, &rotate, &json!({ "overlapSeconds": 604_801 }))
+        .await;
+    assert_eq!(
+        (long.status, long.wrong_fields()),
+        (400, vec!["overlapSeconds".to_owned()])
+    );
+    let second = person
+        .send(Method::POST, &rotate, &json!({ "overlapSeconds": 60 }))
+        .await
+        .expect(201);
     assert!(works(&first).await && works(&second).await);
     app.advance_ms(60_000);
     assert!(!works(&first).await && works(&second).await);

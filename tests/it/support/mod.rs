@@ -5,6 +5,7 @@ pub mod chain;
 pub mod clock;
 pub mod database;
 pub mod receiver;
+pub mod session;
 pub mod wallet;
 
 #[allow(unused_imports, reason = "not every binary that shares this reads answers itself")]

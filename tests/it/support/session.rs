@@ -7,7 +7,12 @@ use serde_json::json;
 /// Signs in with a wallet and answers the session token.
 pub async fn sign_in(app: &TestApp, wallet: &TestWallet) -> String {
     let asked = json!({ "address": wallet.address().to_string() });
-    let challenge = app.post("/v1/auth/wallet/challenge").json(&asked).send().await.expect(201);
+    let challenge = app
+        .post("/v1/auth/wallet/challenge")
+        .json(&asked)
+        .send()
+        .await
+        .expect(201);
     let message = challenge["message"].as_str().expect("text");
     let proof = json!({
         "challengeId": challenge["challengeId"],
