@@ -14,7 +14,7 @@ async fn only_the_listed_origin_itself_is_let_in() {
     let app = TestApp::start().await;
     let plain = client(&app, "https://example.com").await;
     let port = client(&app, "https://example.com:8443").await;
-    let local = client(&app, "http://localhost:8080").await;
+    let local = client(&app, "http://localhost:8090").await;
     let unicode = client(&app, "https://XN--mnchen-3ya.example").await;
     for (client, origin, status) in [
         (&plain, "https://example.com", 200),
@@ -42,11 +42,11 @@ async fn only_the_listed_origin_itself_is_let_in() {
         (&port, "https://example.com:8443", 200),
         (&port, "https://example.com", 403),
         (&port, "https://example.com:443", 403),
-        (&local, "http://localhost:8080", 200),
-        (&local, "https://localhost:8080", 403),
+        (&local, "http://localhost:8090", 200),
+        (&local, "https://localhost:8090", 403),
         (&local, "http://localhost:80", 403),
-        (&local, "http://127.0.0.1:8080", 403),
-        (&local, "http://localhost.evil.com:8080", 403),
+        (&local, "http://127.0.0.1:8090", 403),
+        (&local, "http://localhost.evil.com:8090", 403),
         (&unicode, "https://xn--mnchen-3ya.example", 200),
         (&unicode, "https://munchen.example", 403),
     ] {
