@@ -8,9 +8,16 @@ use alloy::{
     primitives::{Address as EvmAddress, B256, Bytes, address, keccak256},
     sol_types::SolValue,
 };
-use devnet::SMART_WALLET_OWNER_INDEX;
-use prs::domain::{address::Address, network::Family, session::message_hash};
-use serde_json::Value;
+use axum::{Json, Router};
+use devnet::{Devnet, Options, SMART_WALLET_OWNER_INDEX};
+use prs::{
+    boot::dev,
+    domain::{address::Address, network::Family, session::message_hash},
+    settings::Settings,
+};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use tokio::net::TcpListener;
 
 /// The factory that the local node brings along: salt and creation code in, wallet out.
 const FACTORY: EvmAddress = address!("4e59b44847b379578588920cA78FbF26c0B4956C");
@@ -83,7 +90,7 @@ async fn a_wallet_that_is_not_deployed_yet_brings_its_creation_along() {
     let answer = sign_in(&app, wallet, STRANGER, wrap).await;
     assert_eq!(answer.expect(200)["address"], wallet.to_string());
     // The question left no trace: the wallet is still not there.
-    let code = app.devnet().rpc("eth_getCode", serde_json::json!([wallet, "latest"]));
+    let code = app.devnet().rpc("eth_getCode", json!([wallet, "latest"]));
     assert_eq!(code.await.expect("an answer"), "0x");
     let sent = app
         .devnet()
@@ -108,6 +115,41 @@ async fn damaged_wrappings_are_refused() {
         let answer = sign_in(&app, wallet, SMART_WALLET_OWNER_INDEX, |_| damage.clone()).await;
         answer.expect(401);
     }
+}
+
+/// A node that says of every signature that its wallet accepts it.
+async fn liar() -> String {
+    let answer = |Json(call): Json<Value>| async move {
+        let result = match call["method"].as_str() {
+            Some("eth_chainId") => "0xaa36a7".to_owned(),
+            _ => format!("0x{:064x}", 1),
+        };
+        Json(json!({ "jsonrpc": "2.0", "id": call["id"], "result": result }))
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    tokio::spawn(async move { axum::serve(listener, Router::new().fallback(answer)).await });
+    url
+}
+
+#[tokio::test]
+async fn a_node_that_lies_signs_nobody_in_while_another_one_does_not() {
+    let chain = Arc::new(Devnet::start(Options::default()).await.expect("the local chain starts"));
+    let mut settings = Settings::default();
+    let nodes = vec![liar().await, chain.rpc_url().to_owned()];
+    settings
+        .chains
+        .insert("sepolia".to_owned(), dev::chain_settings(&chain, nodes));
+    let app = TestApp::with(settings, Some(chain)).await;
+    let wallet = app.devnet().contracts().smart_wallet;
+    sign_in(&app, wallet, STRANGER, |signature| signature).await.expect(502);
+    let account = app.devnet().accounts()[2].address;
+    sign_in(&app, account, STRANGER, |signature| signature)
+        .await
+        .expect(502);
+    sign_in(&app, wallet, SMART_WALLET_OWNER_INDEX, |signature| signature)
+        .await
+        .expect(200);
 }
 
 #[tokio::test]
