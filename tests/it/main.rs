@@ -8,6 +8,7 @@
 mod secrets;
 mod support;
 
+mod access;
 mod accounts;
 mod api_keys;
 mod bad_input;

@@ -153,7 +153,15 @@ impl Call<'_> {
         };
         let response = self.app.endpoint.get_response(request).await;
         let (parts, body) = response.into_parts();
-        let text = body.into_string().await.expect("a readable body");
+        // A stream never ends; that it begins is its answer.
+        let is_stream = parts
+            .headers
+            .get("content-type")
+            .is_some_and(|kind| kind == "text/event-stream");
+        let text = match is_stream {
+            true => String::new(),
+            false => body.into_string().await.expect("a readable body"),
+        };
         issued.add_from_body(&text);
         for cookie in parts.headers.get_all("set-cookie") {
             issued.add_from_cookie(cookie.to_str().unwrap_or_default());

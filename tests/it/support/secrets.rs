@@ -21,6 +21,9 @@ const SECRET_MEMBERS: [&str; 3] = ["secret", "password", "apiKey"];
 /// Shorter texts could be part of anything.
 const SECRET_LENGTH_MIN: usize = 8;
 
+/// The first characters of a key may be shown and kept, to tell keys apart.
+const HINT_LENGTH_MAX: usize = 8;
+
 struct Memory;
 
 impl Write for Memory {
@@ -78,7 +81,11 @@ impl Issued {
 
     fn add_from(&self, value: &Value) {
         match value {
-            Value::String(text) if SECRET_PREFIXES.iter().any(|prefix| text.starts_with(prefix)) => self.add(text),
+            Value::String(text)
+                if text.len() > HINT_LENGTH_MAX && SECRET_PREFIXES.iter().any(|prefix| text.starts_with(prefix)) =>
+            {
+                self.add(text);
+            }
             Value::Array(items) => items.iter().for_each(|item| self.add_from(item)),
             Value::Object(members) => {
                 for (name, member) in members {

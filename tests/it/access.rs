@@ -1,0 +1,374 @@
+//! Who may do what: every operation of the exported documents with every kind of credential, in every state.
+//!
+//! What is expected comes from `prs::http::access`. An operation that comes later is checked by existing; one whose path
+//! names an object that is not known here fails until the object is made below. Source: reliability rules F 21.
+
+use crate::support::{
+    Answer, TestApp,
+    app::Call,
+    session::sign_in,
+    wallet::{TestWallet, token},
+};
+use poem::http::Method;
+use prs::{
+    domain::ids::OrchestratorKeyId,
+    flows::orchestrators,
+    http::{
+        access::{self, Row},
+        caller::Scheme,
+    },
+};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// State of the credential that a cell shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    /// Nobody knows it.
+    Unknown,
+    /// It was good once.
+    Revoked,
+    /// Another tenant's.
+    Foreign,
+    /// The tenant's own.
+    Own,
+}
+
+/// A tenant with a credential of each kind.
+struct Tenant {
+    good: BTreeMap<&'static str, String>,
+    revoked: BTreeMap<&'static str, String>,
+    wallet: TestWallet,
+}
+
+/// An operation of the documents.
+struct Operation {
+    method: Method,
+    path: String,
+    row: &'static Row,
+    query: Vec<String>,
+}
+
+fn operations() -> Vec<Operation> {
+    let mut found = Vec::new();
+    for name in ["v2", "auth"] {
+        let path = format!("{}/openapi/{name}.json", env!("CARGO_MANIFEST_DIR"));
+        let document: Value = serde_json::from_str(&std::fs::read_to_string(&path).expect(&path)).expect("JSON");
+        for (path, item) in document["paths"].as_object().expect("paths") {
+            for (method, operation) in item.as_object().expect("operations") {
+                let id = operation["operationId"].as_str().expect("an id");
+                let parameters = operation["parameters"].as_array().into_iter().flatten();
+                found.push(Operation {
+                    method: method.to_uppercase().parse().expect("a method"),
+                    path: path.clone(),
+                    row: access::row(id).unwrap_or_else(|| panic!("{id} has no row in http::access")),
+                    query: parameters
+                        .filter(|parameter| parameter["in"] == "query")
+                        .map(|parameter| parameter["name"].as_str().expect("a name").to_owned())
+                        .collect(),
+                });
+            }
+        }
+    }
+    // What ends an object comes late, and what ends a session last.
+    found.sort_by_key(|operation| {
+        let mut methods = ["GET", "PATCH", "PUT", "POST", "DELETE"].iter();
+        let position = methods.position(|method| *method == operation.method.as_str());
+        (operation.row.any_of.is_empty(), position)
+    });
+    found
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_else(|| panic!("text in {value}")).to_owned()
+}
+
+async fn by_session(app: &TestApp, session: &str, method: Method, path: &str, body: &Value) -> Value {
+    let call = app
+        .call(method, path)
+        .header("authorization", &format!("Bearer {session}"));
+    let answer = call.json(body).send().await;
+    assert!((200..300).contains(&answer.status), "{path}: {}", answer.text);
+    answer.json()
+}
+
+async fn tenant(app: &TestApp, number: u8) -> Tenant {
+    let wallet = TestWallet::new(number);
+    let session = sign_in(app, &wallet).await;
+    let ended = sign_in(app, &wallet).await;
+    by_session(app, &ended, Method::POST, "/v1/auth/logout", &json!({})).await;
+    let post = |path: &'static str, body: Value| {
+        let session = session.clone();
+        async move { by_session(app, &session, Method::POST, path, &body).await }
+    };
+    let key = post("/v1/api-keys", json!({ "label": "Good" })).await;
+    let lost = post("/v1/api-keys", json!({ "label": "Lost" })).await;
+    let client = post("/v1/client-ids", json!({ "label": "Good" })).await;
+    let former = post("/v1/client-ids", json!({ "label": "Former" })).await;
+    for path in [
+        format!("/v1/api-keys/{}", text(&lost["id"])),
+        format!("/v1/client-ids/{}", text(&former["id"])),
+    ] {
+        by_session(app, &session, Method::DELETE, &path, &json!({})).await;
+    }
+    let partner = orchestrators::create::run(&app.ctx, "Partner")
+        .await
+        .expect("a partner");
+    let (id, past): (OrchestratorKeyId, _) = orchestrators::keys::create(&app.ctx, &partner.id, None)
+        .await
+        .expect("a key");
+    orchestrators::keys::revoke(&app.ctx, &partner.id, &id)
+        .await
+        .expect("revoked");
+    let each = |session: &str, key: &Value, client: &Value, partner: &str| {
+        BTreeMap::from([
+            (Scheme::Session.id(), session.to_owned()),
+            (Scheme::SessionBearer.id(), session.to_owned()),
+            (Scheme::ApiKey.id(), text(&key["apiKey"])),
+            (Scheme::ClientId.id(), text(&client["clientId"])),
+            (Scheme::OrchestratorKey.id(), partner.to_owned()),
+        ])
+    };
+    Tenant {
+        good: each(&session, &key, &client, partner.key.reveal()),
+        revoked: each(&ended, &lost, &former, past.reveal()),
+        wallet,
+    }
+}
+
+fn by_client<'a>(call: Call<'a>, owner: &Tenant) -> Call<'a> {
+    call.header("x-client-id", &owner.good[Scheme::ClientId.id()])
+}
+
+/// The objects of a tenant, by where a path or query names them.
+async fn objects(app: &TestApp, owner: &Tenant) -> BTreeMap<&'static str, String> {
+    let session = owner.good[Scheme::Session.id()].clone();
+    let post = |path: &'static str, body: Value| {
+        let session = session.clone();
+        async move { by_session(app, &session, Method::POST, path, &body).await }
+    };
+    let client = post("/v1/client-ids", json!({ "label": "Object" })).await;
+    let key = post("/v1/api-keys", json!({ "label": "Object" })).await;
+    let destination = json!({ "tokenAddress": token(app, "FAU-sepolia"), "chainId": 11_155_111 });
+    let destination = post("/v1/payee-destination", destination).await;
+    let request = json!({
+        "payee": crate::requests::PAYEE, "amount": "1",
+        "invoiceCurrency": "FAU-sepolia", "paymentCurrency": "FAU-sepolia",
+    });
+    let request = by_client(app.post("/v2/request"), owner)
+        .json(&request)
+        .send()
+        .await
+        .expect(201);
+    let hook = json!({ "url": "http://127.0.0.1:9/hook" });
+    let webhook = by_client(app.post("/v1/webhook"), owner)
+        .json(&hook)
+        .send()
+        .await
+        .expect(201);
+    let test = json!({ "eventType": "payment.confirmed" });
+    by_client(app.post("/v1/webhook/test"), owner)
+        .json(&test)
+        .send()
+        .await
+        .expect(200);
+    let events = by_client(app.get("/v2/events"), owner).send().await.expect(200);
+    let deliveries = by_client(app.get("/v2/deliveries"), owner).send().await.expect(200);
+    let partner = owner.good[Scheme::OrchestratorKey.id()].clone();
+    let call = app
+        .post("/v2/orchestrators/webhooks")
+        .header("x-orchestrator-key", &partner);
+    let partner_hook = call.json(&hook).send().await.expect(201);
+    BTreeMap::from([
+        ("/v2/client-ids/{id}", text(&client["id"])),
+        ("/v1/client-ids/{id}", text(&client["id"])),
+        ("/v1/api-keys/{id}", text(&key["id"])),
+        ("/v2/orchestrators/webhooks/{id}", text(&partner_hook["webhook"]["id"])),
+        ("{requestId}", text(&request["requestId"])),
+        ("{webhookId}", text(&webhook["id"])),
+        ("{eventId}", text(&events["events"][0]["id"])),
+        ("{deliveryId}", text(&deliveries["deliveries"][0]["id"])),
+        ("{destinationId}", text(&destination["destinationId"])),
+    ])
+}
+
+/// Objects that nobody has, in the same forms.
+fn unknown() -> BTreeMap<&'static str, String> {
+    let ulid = "01K9Z0T3G9R5M1N2P3Q4R5S6T7";
+    let destination =
+        "0x6923831ACf5c327260D7ac7C9DfF5b1c3cB3C7D7@eip155:8453#89CDCBED:0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913";
+    BTreeMap::from([
+        ("/v2/client-ids/{id}", ulid.to_owned()),
+        ("/v1/client-ids/{id}", ulid.to_owned()),
+        ("/v1/api-keys/{id}", ulid.to_owned()),
+        ("/v2/orchestrators/webhooks/{id}", ulid.to_owned()),
+        ("{requestId}", format!("01{}", "ab".repeat(32))),
+        ("{webhookId}", ulid.to_owned()),
+        ("{eventId}", ulid.to_owned()),
+        ("{deliveryId}", ulid.to_owned()),
+        ("{destinationId}", destination.to_owned()),
+    ])
+}
+
+/// Path parameters that name what everybody may see.
+const PUBLIC: [(&str, &str); 1] = [("{currencyId}", "USD")];
+
+impl Operation {
+    fn names_an_object(&self) -> bool {
+        let named = self.path.contains('{') || self.query.iter().any(|name| name == "destinationId");
+        named && !PUBLIC.iter().any(|(name, _)| self.path.contains(name))
+    }
+
+    /// The path with its objects.
+    fn address(&self, objects: &BTreeMap<&str, String>) -> String {
+        let encode = |text: &str| url::form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
+        let mut path = self.path.clone();
+        for (name, value) in PUBLIC {
+            path = path.replace(name, value);
+        }
+        for (name, value) in objects {
+            if let Some(start) = name
+                .find('{')
+                .filter(|_| path.starts_with(*name) || name.starts_with('{'))
+            {
+                path = path.replace(&name[start..], &encode(value));
+            }
+        }
+        assert!(
+            !path.contains('{'),
+            "{path}: make the object that it names, see `objects`"
+        );
+        if self.query.iter().any(|name| name == "destinationId") {
+            path = format!("{path}?destinationId={}", encode(&objects["{destinationId}"]));
+        }
+        path
+    }
+
+    async fn call(
+        &self,
+        app: &TestApp,
+        credential: Option<(Scheme, &str)>,
+        objects: &BTreeMap<&str, String>,
+    ) -> Answer {
+        let mut call = app.call(self.method.clone(), &self.address(objects));
+        if let Some((scheme, value)) = credential {
+            call = match scheme {
+                Scheme::OrchestratorKey => call.header("x-orchestrator-key", value),
+                Scheme::ApiKey => call.header("x-api-key", value),
+                Scheme::ClientId => call.header("x-client-id", value),
+                Scheme::SessionBearer => call.header("authorization", &format!("Bearer {value}")),
+                // A browser says which page calls, and without it a cookie changes nothing.
+                Scheme::Session => call
+                    .header("cookie", &format!("session_token={value}"))
+                    .header("origin", &app.ctx.rules.own_origin),
+            };
+        }
+        match self.method {
+            Method::GET => call.send().await,
+            _ => call.json(&json!({})).send().await,
+        }
+    }
+}
+
+/// Why an answer is not what the row of the operation says.
+fn surprise(operation: &Operation, scheme: Option<(Scheme, Shown)>, answer: &Answer) -> Option<String> {
+    let is_open = operation.row.any_of.is_empty();
+    let is_let_in = !matches!(answer.status, 401 | 403 | 429 | 500..);
+    let expected = match scheme {
+        _ if is_open => "let in",
+        None => "401",
+        Some((_, Shown::Unknown)) => "401",
+        // A client ID is public, so that it was revoked is no secret.
+        Some((Scheme::ClientId, Shown::Revoked)) => "403",
+        Some((_, Shown::Revoked)) => "401",
+        Some((scheme, Shown::Own | Shown::Foreign)) if operation.row.any_of.contains(&scheme) => "let in",
+        Some((_, Shown::Own | Shown::Foreign)) => "403",
+    };
+    let fits = match expected {
+        "let in" => is_let_in,
+        status => answer.status.to_string() == status,
+    };
+    (!fits).then(|| format!("expected {expected}, got {} {}", answer.status, answer.text))
+}
+
+#[tokio::test]
+async fn every_operation_answers_each_credential_as_its_row_says() {
+    let app = TestApp::start().await;
+    let own = tenant(&app, 7).await;
+    let foreign = tenant(&app, 8).await;
+    let objects = objects(&app, &own).await;
+    let unknown = unknown();
+    let operations = operations();
+    let (mut cells, mut surprises) = (0, Vec::new());
+    for shown in [Shown::Unknown, Shown::Revoked, Shown::Foreign, Shown::Own] {
+        for operation in &operations {
+            let mut note = |scheme: Option<(Scheme, Shown)>, problem: Option<String>| {
+                cells += 1;
+                let name = operation.row.operation;
+                surprises.extend(problem.map(|problem| format!("{name} {scheme:?}: {problem}")));
+            };
+            if shown == Shown::Unknown {
+                let answer = operation.call(&app, None, &objects).await;
+                note(None, surprise(operation, None, &answer));
+            }
+            for scheme in Scheme::ALL {
+                let guess = format!("{}nobody", if scheme == Scheme::ClientId { "cli_" } else { "sk_" });
+                let credential = match shown {
+                    Shown::Unknown => &guess,
+                    Shown::Revoked => &own.revoked[scheme.id()],
+                    Shown::Foreign => &foreign.good[scheme.id()],
+                    Shown::Own => &own.good[scheme.id()],
+                };
+                let cell = Some((scheme, shown));
+                let answer = operation.call(&app, Some((scheme, credential)), &objects).await;
+                let mut problem = surprise(operation, cell, &answer);
+                let is_let_in = problem.is_none() && operation.row.any_of.contains(&scheme);
+                if is_let_in && shown == Shown::Foreign {
+                    problem = leak(&app, operation, (scheme, credential), &answer, &objects, &unknown).await;
+                }
+                if is_let_in && shown == Shown::Own && operation.method == Method::GET && answer.status == 404 {
+                    problem = Some("the owner does not find the object".to_owned());
+                }
+                note(cell, problem);
+            }
+        }
+    }
+    println!(
+        "access: {cells} cells over {} operations, {} surprises",
+        operations.len(),
+        surprises.len()
+    );
+    assert!(surprises.is_empty(), "{}", surprises.join("\n"));
+    // The wallets are told apart, so that the tenants are.
+    assert_ne!(own.wallet.address(), foreign.wallet.address());
+}
+
+/// What a stranger learns about the objects of another tenant.
+async fn leak(
+    app: &TestApp,
+    operation: &Operation,
+    credential: (Scheme, &str),
+    answer: &Answer,
+    objects: &BTreeMap<&str, String>,
+    unknown: &BTreeMap<&str, String>,
+) -> Option<String> {
+    if operation.names_an_object() {
+        let nothing = operation.call(app, Some(credential), unknown).await;
+        let facts = |answer: &Answer| (answer.status, answer.json()["message"].clone());
+        let is_found = (200..300).contains(&answer.status);
+        return (is_found || facts(answer) != facts(&nothing)).then(|| {
+            format!(
+                "another tenant's object answers {} and an unknown one {}",
+                answer.text, nothing.text
+            )
+        });
+    }
+    let found = objects.values().find(|id| answer.text.contains(id.as_str()));
+    found.map(|id| format!("the answer tells of {id}: {}", answer.text))
+}
+
+/// The row of the table is what the documents say; see the unit test of `prs::http::access` for the other direction.
+#[test]
+fn no_operation_is_documented_without_a_row() {
+    assert_eq!(operations().len(), access::TABLE.len());
+}
