@@ -217,5 +217,5 @@ async fn another_tenants_client_id_looks_unknown() {
     }
     assert_eq!(read(&app, &client).await["label"], "Shop");
     assert_eq!(used_by(&app, &client).await.status, 200);
-    assert_eq!(app.get(&path(&client)).with_client().send().await.status, 401);
+    assert_eq!(app.get(&path(&client)).with_client().send().await.status, 403);
 }

@@ -290,5 +290,5 @@ async fn another_tenants_destination_looks_unknown() {
     let answer = call.json(&signed(&wallet, &leave)).send().await;
     assert_eq!((answer.status, answer.wrong_fields()), (400, vec!["nonce".to_owned()]));
     assert_eq!(active(&app, &wallet).await, added);
-    assert_eq!(app.get(&path(id)).with_key().send().await.status, 401);
+    assert_eq!(app.get(&path(id)).with_key().send().await.status, 403);
 }

@@ -63,8 +63,8 @@ async fn only_a_good_orchestrator_key_opens_the_operations() {
     let orchestrator = partner(&app).await;
     by(app.get(PATH), &orchestrator).send().await.expect(200);
     app.get(PATH).send().await.expect(401);
-    app.get(PATH).with_key().send().await.expect(401);
-    app.get(PATH).with_client().send().await.expect(401);
+    app.get(PATH).with_key().send().await.expect(403);
+    app.get(PATH).with_client().send().await.expect(403);
     let call = |key: &str| app.get(PATH).header("x-orchestrator-key", key);
     call("orc_unknown").send().await.expect(401);
     call(&app.key).send().await.expect(401);

@@ -276,5 +276,5 @@ async fn api_keys_of_a_session_are_shown_once_rotated_and_revoked() {
     assert_eq!(revoke(&stranger).await.status, 404);
     assert_eq!(revoke(&person).await.expect(200), json!({ "success": true }));
     assert!(!works(&second).await);
-    assert_eq!(app.get("/v1/api-keys").with_key().send().await.status, 401);
+    assert_eq!(app.get("/v1/api-keys").with_key().send().await.status, 403);
 }
