@@ -15,7 +15,7 @@ use prs::{
     flows::{Fault, FlowError, FlowResult},
     http::{
         Floor,
-        access::{KeyOnly, KeyOrClient},
+        access::{Creator, KeyOnly, KeyOrClient},
         body::{Body, Closed},
         caller::{Auth, CallOrigin, Identify, unauthorized},
         cors::AllowedOrigins,
@@ -189,6 +189,14 @@ impl Makers {
         }))
     }
 
+    /// Order a thing
+    ///
+    /// Open to orchestrators that act for a platform.
+    #[oai(path = "/v2/orders", method = "post", operation_id = "createOrder")]
+    async fn order(&self, _caller: Auth<Creator>) -> Result<Json<Thing>, Fail<0>> {
+        Ok(Json(thing()))
+    }
+
     /// Wrap things
     ///
     /// Refuses members that it does not know.
@@ -242,6 +250,7 @@ impl Identify for Directory {
                 id: ClientRowId("C".to_owned()),
                 client_id: id.to_owned(),
                 origin: call.origin.map(str::to_owned),
+                orchestrator: None,
             },
         })
     }
@@ -644,12 +653,23 @@ fn the_document_follows_the_house_rules() {
         "operations of two implementations share a path"
     );
     assert_eq!(document["paths"]["/v2/wrappings"]["post"]["security"], json!([]));
+    let ordered = [
+        json!({ "OrchestratorKey": [], "ClientId": [] }),
+        json!({ "ApiKey": [] }),
+        json!({ "ClientId": [] }),
+        json!({ "SessionBearer": [] }),
+        json!({ "Session": [] }),
+    ];
+    assert_eq!(document["paths"]["/v2/orders"]["post"]["security"], json!(ordered));
     let schemes: Vec<&String> = document["components"]["securitySchemes"]
         .as_object()
         .unwrap()
         .keys()
         .collect();
-    assert_eq!(schemes, ["ApiKey", "ClientId"]);
+    assert_eq!(
+        schemes,
+        ["ApiKey", "ClientId", "OrchestratorKey", "Session", "SessionBearer"]
+    );
 
     let schemas = &document["components"]["schemas"];
     let thing = &schemas["Thing"]["properties"];

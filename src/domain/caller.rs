@@ -30,6 +30,8 @@ pub enum Credential {
         client_id: String,
         /// The page, when the call came from a browser.
         origin: Option<String>,
+        /// The orchestrator that makes the call on behalf of the platform, when it showed its key as well.
+        orchestrator: Option<OrchestratorId>,
     },
     /// A person who signed in.
     Session {
@@ -76,6 +78,23 @@ impl Caller {
             Credential::ClientId { id, .. } => Some(id),
             Credential::ApiKey { .. } | Credential::Session { .. } => None,
         }
+    }
+
+    /// The orchestrator that calls together with the client ID.
+    pub fn orchestrator(&self) -> Option<&OrchestratorId> {
+        match &self.credential {
+            Credential::ClientId { orchestrator, .. } => orchestrator.as_ref(),
+            Credential::ApiKey { .. } | Credential::Session { .. } => None,
+        }
+    }
+
+    /// The caller of a client ID, with the orchestrator that showed its key beside it.
+    #[must_use]
+    pub fn paired_with(mut self, partner: OrchestratorId) -> Self {
+        if let Credential::ClientId { orchestrator, .. } = &mut self.credential {
+            *orchestrator = Some(partner);
+        }
+        self
     }
 
     /// The page that the call came from.

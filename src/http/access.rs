@@ -65,6 +65,10 @@ access! {
         createWebhook listWebhooks toggleWebhook deleteWebhook testWebhooks rotateWebhookSecret
     }
 
+    /// Whoever asks for money in the name of a platform: an orchestrator that acts for it, its servers, its pages, its
+    /// people.
+    Creator [OrchestratorPair, ApiKey, ClientId, SessionBearer, Session] {}
+
     /// Partners that build on several platforms.
     OrchestratorOnly [OrchestratorKey] {
         createOrchestratorWebhook listOrchestratorWebhooks deactivateOrchestratorWebhook
@@ -118,7 +122,8 @@ mod tests {
         let table: BTreeMap<String, BTreeSet<String>> = TABLE
             .iter()
             .map(|row| {
-                let schemes = row.any_of.iter().map(|scheme| scheme.id().to_owned());
+                let parts = row.any_of.iter().flat_map(|scheme| scheme.parts());
+                let schemes = parts.map(|scheme| scheme.id().to_owned());
                 (row.operation.to_owned(), schemes.collect())
             })
             .collect();

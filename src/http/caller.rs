@@ -82,6 +82,8 @@ pub trait Identify: Send + Sync + 'static {
 /// A way to authenticate, as the documents declare it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
+    /// `x-orchestrator-key` together with the `x-client-id` of the platform that the orchestrator acts for.
+    OrchestratorPair,
     /// `x-orchestrator-key`.
     OrchestratorKey,
     /// `x-api-key`.
@@ -95,7 +97,7 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// Every scheme, in the order of precedence.
+    /// Every scheme with a carrier of its own, in the order of precedence.
     pub const ALL: [Self; 5] = [
         Self::OrchestratorKey,
         Self::ApiKey,
@@ -107,6 +109,7 @@ impl Scheme {
     /// Name in the documents.
     pub const fn id(self) -> &'static str {
         match self {
+            Self::OrchestratorPair => "OrchestratorPair",
             Self::OrchestratorKey => "OrchestratorKey",
             Self::ApiKey => "ApiKey",
             Self::ClientId => "ClientId",
@@ -118,6 +121,7 @@ impl Scheme {
     /// The header that carries it, in words of the documents.
     const fn carrier(self) -> &'static str {
         match self {
+            Self::OrchestratorPair => "x-orchestrator-key with x-client-id",
             Self::OrchestratorKey => "x-orchestrator-key",
             Self::ApiKey => "x-api-key",
             Self::ClientId => "x-client-id",
@@ -128,7 +132,7 @@ impl Scheme {
 
     fn declaration(self) -> MetaSecurityScheme {
         let (ty, place, scheme, description) = match self {
-            Self::OrchestratorKey => (
+            Self::OrchestratorPair | Self::OrchestratorKey => (
                 "apiKey",
                 Some("header"),
                 None,
@@ -172,8 +176,22 @@ impl Scheme {
         }
     }
 
+    /// What the documents ask for: all of these together.
+    pub fn parts(self) -> &'static [Self] {
+        match self {
+            Self::OrchestratorPair => &[Self::OrchestratorKey, Self::ClientId],
+            Self::OrchestratorKey => &[Self::OrchestratorKey],
+            Self::ApiKey => &[Self::ApiKey],
+            Self::ClientId => &[Self::ClientId],
+            Self::SessionBearer => &[Self::SessionBearer],
+            Self::Session => &[Self::Session],
+        }
+    }
+
     fn read(self, request: &Request) -> Option<String> {
         let found = match self {
+            // The key says that a pair is meant, even when its other half is missing.
+            Self::OrchestratorPair => return Self::OrchestratorKey.read(request),
             Self::Session => session_cookie(request),
             Self::SessionBearer => request
                 .header(header::AUTHORIZATION)
@@ -228,7 +246,7 @@ impl<'a, P: Policy> ApiExtractor<'a> for Auth<P> {
     type ParamRawType = ();
 
     fn register(registry: &mut Registry) {
-        for scheme in P::ANY_OF {
+        for scheme in P::ANY_OF.iter().flat_map(|scheme| scheme.parts()) {
             registry.create_security_scheme(scheme.id(), scheme.declaration());
         }
     }
@@ -354,6 +372,7 @@ impl<'a> Shown<'a> {
 
     async fn caller(&self) -> FlowResult<Caller> {
         match self.scheme {
+            Scheme::OrchestratorPair => self.pair().await,
             Scheme::OrchestratorKey => Err(unauthorized().into()),
             Scheme::ApiKey => self.identify.api_key(&self.credential).await,
             Scheme::ClientId => {
@@ -363,6 +382,17 @@ impl<'a> Shown<'a> {
             }
             Scheme::SessionBearer | Scheme::Session => self.identify.session(&self.credential).await,
         }
+    }
+
+    /// The platform of the client ID, with the orchestrator that acts for it. Source: contract operations §1.4.
+    async fn pair(&self) -> FlowResult<Caller> {
+        let partner = self.identify.orchestrator_key(&self.credential).await?;
+        let Some(client) = Scheme::ClientId.read(self.request) else {
+            let message = "An orchestrator acts for a platform: send the x-client-id of the platform as well";
+            return Err(Refusal::forbidden(message).into());
+        };
+        let caller = self.identify.client_id(&client, call_origin(self.request)).await?;
+        Ok(caller.paired_with(partner.id))
     }
 
     /// What a lookup found. Guessing is counted: whoever shows too many unknown credentials gets 429 instead of 401.
@@ -493,8 +523,11 @@ fn needs(accepted: &[Scheme]) -> String {
 mod tests {
     use super::*;
     use crate::{
-        domain::{caller::Credential, ids::PlatformId},
-        http::access::{ClientOnly, KeyOnly, KeyOrClient},
+        domain::{
+            caller::Credential,
+            ids::{ClientRowId, OrchestratorId, OrchestratorKeyId, PlatformId},
+        },
+        http::access::{ClientOnly, Creator, KeyOnly, KeyOrClient},
     };
 
     struct Sessions;
@@ -512,11 +545,31 @@ mod tests {
         }
 
         async fn client_id(&self, id: &str, call: CallOrigin<'_>) -> FlowResult<Caller> {
-            named(&format!("client {id} {:?} {}", call.origin, call.is_same_origin))
+            if id == "cli_unknown" {
+                return Err(unauthorized().into());
+            }
+            let caller = named(&format!("client {id} {:?} {}", call.origin, call.is_same_origin))?;
+            Ok(Caller {
+                credential: Credential::ClientId {
+                    id: ClientRowId(String::new()),
+                    client_id: id.to_owned(),
+                    origin: None,
+                    orchestrator: None,
+                },
+                ..caller
+            })
         }
 
         async fn session(&self, token: &str) -> FlowResult<Caller> {
             named(&format!("session {token}"))
+        }
+
+        async fn orchestrator_key(&self, key: &str) -> FlowResult<OrchestratorCaller> {
+            let id = key.strip_prefix("orc_").ok_or_else(unauthorized)?;
+            Ok(OrchestratorCaller {
+                id: OrchestratorId(id.to_owned()),
+                key: OrchestratorKeyId(String::new()),
+            })
         }
     }
 
@@ -538,8 +591,11 @@ mod tests {
         let identify: Arc<dyn Identify> = Arc::new(Echo);
         request.set_data(identify);
         let auth = Auth::<P>::from_request(&request, &mut RequestBody::default(), ExtractParamOptions::default()).await;
-        auth.map(|auth| auth.platform.to_string())
-            .map_err(|error| error.status().as_u16())
+        auth.map(|auth| match auth.orchestrator() {
+            Some(orchestrator) => format!("{orchestrator} for {}", auth.platform),
+            None => auth.platform.to_string(),
+        })
+        .map_err(|error| error.status().as_u16())
     }
 
     #[tokio::test]
@@ -548,11 +604,36 @@ mod tests {
         assert_eq!(who::<KeyOrClient>(&both).await.unwrap(), "key k1");
         assert_eq!(who::<ClientOnly>(&both).await.unwrap(), "client cli_1 None false");
         assert_eq!(who::<KeyOnly>(&[("x-client-id", "cli_1")]).await, Err(403));
-        assert_eq!(who::<KeyOnly>(&[("x-orchestrator-key", "orc_1")]).await, Err(401));
+        assert_eq!(who::<KeyOnly>(&[("x-orchestrator-key", "unknown")]).await, Err(401));
+        assert_eq!(who::<KeyOnly>(&[("x-orchestrator-key", "orc_1")]).await, Err(403));
         assert_eq!(who::<KeyOrClient>(&[]).await, Err(401));
         assert_eq!(who::<KeyOrClient>(&[("x-api-key", " ")]).await, Err(401));
         let long = "k".repeat(CREDENTIAL_LENGTH_MAX + 1);
         assert_eq!(who::<KeyOnly>(&[("x-api-key", &long)]).await, Err(401));
+    }
+
+    #[tokio::test]
+    async fn an_orchestrator_acts_for_the_platform_of_a_client_id() {
+        let key = ("x-orchestrator-key", "orc_1");
+        let both = [key, ("x-client-id", "cli_1"), ("x-api-key", "k1")];
+        assert_eq!(who::<Creator>(&both).await.unwrap(), "1 for client cli_1 None false");
+        assert_eq!(who::<Creator>(&[key]).await, Err(403));
+        assert_eq!(
+            who::<Creator>(&[key, ("x-api-key", "k1")]).await,
+            Err(403),
+            "not rescued by a key"
+        );
+        assert_eq!(who::<Creator>(&[key, ("x-client-id", "cli_unknown")]).await, Err(401));
+        let stranger = [("x-orchestrator-key", "unknown"), ("x-client-id", "cli_1")];
+        assert_eq!(who::<Creator>(&stranger).await, Err(401));
+        assert_eq!(
+            who::<Creator>(&[("x-client-id", "cli_1")]).await.unwrap(),
+            "client cli_1 None false"
+        );
+        assert_eq!(
+            who::<Creator>(&[("cookie", "session_token=t1")]).await.unwrap(),
+            "session t1"
+        );
     }
 
     #[tokio::test]

@@ -5,6 +5,7 @@
 
 use super::{
     body::{executable, is_closed},
+    caller::Scheme,
     error::{ErrorBody, error_response, meaning},
 };
 use indexmap::IndexMap;
@@ -58,6 +59,13 @@ impl<T: OpenApi> OpenApi for Described<T> {
 
 fn describe(operation: &mut MetaOperation) {
     let is_secured = !operation.security.is_empty();
+    for requirement in &mut operation.security {
+        // The framework knows only alternatives; both halves of a pair are asked for together.
+        let pair = Scheme::OrchestratorPair;
+        if requirement.remove(pair.id()).is_some() {
+            requirement.extend(pair.parts().iter().map(|part| (part.id(), Vec::new())));
+        }
+    }
     let has_body = operation.request.is_some();
     let has_input = has_body || !operation.params.is_empty();
     let common = [

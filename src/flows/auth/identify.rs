@@ -92,6 +92,7 @@ pub fn client_caller(client: &ClientId, call: &CallOrigin<'_>) -> FlowResult<Cal
             id: client.row.clone(),
             client_id: client.client_id.clone(),
             origin,
+            orchestrator: None,
         },
     })
 }
