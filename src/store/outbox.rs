@@ -1,7 +1,10 @@
 //! Events, their deliveries and the tries. An event is written with the facts that caused it, so that neither exists
 //! without the other.
 
-use super::{StoreError, columns, endpoints};
+use super::{
+    StoreError, columns, endpoints,
+    outbox_postgres::{self, Held, Wanted},
+};
 use crate::domain::{
     ids::{ClientRowId, DeliveryId, EndpointId, EventId, OwnerId},
     webhook::{AfterTry, ClaimedDelivery, DeliveryState, TryOutcome},
@@ -12,8 +15,8 @@ use sea_orm::{
     ColumnTrait, ConnectionTrait, DbBackend, EntityTrait, JsonValue, Order, QueryFilter, QueryOrder, QuerySelect,
     QueryTrait, UpdateMany,
     sea_query::{
-        CaseStatement, CommonTableExpression, Expr, ExprTrait, JoinType, LockBehavior, LockType, OnConflict, Query,
-        SelectStatement, UpdateStatement, WindowStatement, WithClause,
+        CaseStatement, CommonTableExpression, Expr, ExprTrait, JoinType, OnConflict, Query, SelectStatement,
+        UpdateStatement, WindowStatement, WithClause,
     },
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -181,6 +184,42 @@ pub async fn claim_due_shared(
     share: u64,
     busy: &[EndpointId],
 ) -> Result<Vec<ClaimedDelivery>, StoreError> {
+    let wanted = Wanted {
+        now,
+        lease_until,
+        lease_token,
+        limit,
+        share,
+        busy,
+    };
+    let (claimed, unsendable) = match conn.get_database_backend() {
+        DbBackend::Postgres => outbox_postgres::claim(conn, &wanted).await?,
+        _ => claim_one_by_one(conn, &wanted).await?,
+    };
+    if !unsendable.is_empty() {
+        let stopped = unleased(deliveries::Entity::update_many(), DeliveryState::Cancelled)
+            .col_expr(Column::FinishedAt, Expr::value(now))
+            .filter(is_queued())
+            .filter(Column::Id.is_in(unsendable))
+            .filter(Column::LeaseToken.eq(lease_token));
+        stopped.exec(conn).await?;
+    }
+    Ok(claimed)
+}
+
+/// The general form of a claim: SQLite reads and writes in statements of their own.
+async fn claim_one_by_one(
+    conn: &impl ConnectionTrait,
+    wanted: &Wanted<'_>,
+) -> Result<(Vec<ClaimedDelivery>, Vec<String>), StoreError> {
+    let Wanted {
+        now,
+        lease_until,
+        lease_token,
+        limit,
+        share,
+        busy,
+    } = *wanted;
     let mut oldest = Query::select()
         .columns([Column::Id, Column::EndpointId, Column::NextAt])
         .from(deliveries::Entity)
@@ -192,11 +231,6 @@ pub async fn claim_due_shared(
         .to_owned();
     if !busy.is_empty() {
         oldest.and_where(Column::EndpointId.is_not_in(busy.iter().map(EndpointId::as_str)));
-    }
-    if conn.get_database_backend() == DbBackend::Postgres {
-        // Locked here, where the index leads: a join back to the table would be planned badly while its statistics are
-        // young, and a second worker moves on to the next rows instead of meeting the same ones.
-        oldest.lock_with_behavior(LockType::Update, LockBehavior::SkipLocked);
     }
     let turn = WindowStatement::partition_by(Column::EndpointId)
         .order_by(Column::NextAt, Order::Asc)
@@ -214,7 +248,6 @@ pub async fn claim_due_shared(
         .order_by(Column::NextAt, Order::Asc)
         .limit(limit)
         .to_owned();
-    // Materialised, each selection runs once: as a plain subquery PostgreSQL may repeat it and lock more than `limit`.
     let selection = |name: &'static str, query: SelectStatement| {
         CommonTableExpression::new()
             .table_name(name)
@@ -240,20 +273,12 @@ pub async fn claim_due_shared(
         ids.push(row.try_get("", "id")?);
     }
     if ids.is_empty() {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), Vec::new()));
     }
     let claimed = load_claimed(conn, &ids, lease_token).await?;
     let sendable: HashSet<&str> = claimed.iter().map(|delivery| delivery.id.as_str()).collect();
     ids.retain(|id| !sendable.contains(id.as_str()));
-    if !ids.is_empty() {
-        let stopped = unleased(deliveries::Entity::update_many(), DeliveryState::Cancelled)
-            .col_expr(Column::FinishedAt, Expr::value(now))
-            .filter(is_queued())
-            .filter(Column::Id.is_in(ids))
-            .filter(Column::LeaseToken.eq(lease_token));
-        stopped.exec(conn).await?;
-    }
-    Ok(claimed)
+    Ok((claimed, ids))
 }
 
 /// Claims the deliveries of one event, for a caller that sends them itself.
@@ -371,6 +396,17 @@ enum Verdict {
     Exhausted,
 }
 
+impl Verdict {
+    /// What follows a try, and when it is finished or due again.
+    fn of(after: AfterTry, outcome: &TryOutcome) -> (Self, DateTime<Utc>) {
+        match after {
+            AfterTry::Delivered => (Self::Delivered, outcome.ended_at),
+            AfterTry::RetryAt(at) => (Self::Retry, at),
+            AfterTry::Exhausted => (Self::Exhausted, outcome.ended_at),
+        }
+    }
+}
+
 /// A delivery and when it is finished or due again.
 type DueTime<'a> = (&'a DeliveryId, DateTime<Utc>);
 
@@ -384,13 +420,13 @@ pub async fn finish_batch(
 ) -> Result<HashSet<DeliveryId>, StoreError> {
     let mut recorded = HashSet::new();
     for tries in tries.chunks(columns::ROWS_MAX) {
+        if conn.get_database_backend() == DbBackend::Postgres {
+            recorded.extend(finish_on_postgres(conn, tries).await?);
+            continue;
+        }
         let mut groups: BTreeMap<(&str, Verdict), Vec<DueTime<'_>>> = BTreeMap::new();
         for (delivery, outcome, after, _) in tries {
-            let (verdict, at) = match after {
-                AfterTry::Delivered => (Verdict::Delivered, outcome.ended_at),
-                AfterTry::RetryAt(at) => (Verdict::Retry, *at),
-                AfterTry::Exhausted => (Verdict::Exhausted, outcome.ended_at),
-            };
+            let (verdict, at) = Verdict::of(*after, outcome);
             groups
                 .entry((&delivery.lease_token, verdict))
                 .or_default()
@@ -407,18 +443,7 @@ pub async fn finish_batch(
         let attempts = tries
             .iter()
             .filter(|(delivery, ..)| held.contains(&(delivery.lease_token.as_str(), delivery.id.0.clone())))
-            .map(|(delivery, outcome, _, id)| {
-                Ok(delivery_attempts::ActiveModel::from(delivery_attempts::Model {
-                    id: id.clone(),
-                    delivery_id: delivery.id.0.clone(),
-                    number: columns::number("number", delivery.retry_count + 1)?,
-                    started_at: outcome.started_at,
-                    ended_at: outcome.ended_at,
-                    status: outcome.status.map(i32::from),
-                    error: outcome.error.clone(),
-                    response: outcome.response.clone(),
-                }))
-            })
+            .map(|tried| Ok(delivery_attempts::ActiveModel::from(attempt(tried)?)))
             .collect::<Result<Vec<_>, StoreError>>()?;
         if !attempts.is_empty() {
             delivery_attempts::Entity::insert_many(attempts)
@@ -428,6 +453,46 @@ pub async fn finish_batch(
         recorded.extend(held.into_iter().map(|(_, id)| DeliveryId(id)));
     }
     Ok(recorded)
+}
+
+fn attempt((delivery, outcome, _, id): &FinishedTry) -> Result<delivery_attempts::Model, StoreError> {
+    Ok(delivery_attempts::Model {
+        id: id.clone(),
+        delivery_id: delivery.id.0.clone(),
+        number: columns::number("number", delivery.retry_count + 1)?,
+        started_at: outcome.started_at,
+        ended_at: outcome.ended_at,
+        status: outcome.status.map(i32::from),
+        error: outcome.error.clone(),
+        response: outcome.response.clone(),
+    })
+}
+
+async fn finish_on_postgres(
+    conn: &impl ConnectionTrait,
+    tries: &[FinishedTry],
+) -> Result<HashSet<DeliveryId>, StoreError> {
+    let mut groups: BTreeMap<Verdict, Vec<Held<'_>>> = BTreeMap::new();
+    for (delivery, outcome, after, _) in tries {
+        let (verdict, at) = Verdict::of(*after, outcome);
+        groups.entry(verdict).or_default().push(Held { delivery, at });
+    }
+    let mut held = HashSet::new();
+    for (verdict, tried) in groups {
+        let state = match verdict {
+            Verdict::Delivered => DeliveryState::Delivered,
+            Verdict::Retry => DeliveryState::Queued,
+            Verdict::Exhausted => DeliveryState::Failed,
+        };
+        held.extend(outbox_postgres::finish(conn, state, &tried).await?);
+    }
+    let is_held = |(delivery, ..): &&FinishedTry| held.contains(&(delivery.id.0.clone(), delivery.lease_token.clone()));
+    let attempts = tries.iter().filter(is_held).map(attempt);
+    let attempts = attempts.collect::<Result<Vec<_>, StoreError>>()?;
+    if !attempts.is_empty() {
+        outbox_postgres::add_attempts(conn, attempts).await?;
+    }
+    Ok(held.into_iter().map(|(id, _)| DeliveryId(id)).collect())
 }
 
 /// One update of all deliveries that share token and verdict, each with its own time.

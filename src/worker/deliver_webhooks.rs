@@ -47,6 +47,12 @@ const RECORD_BATCH: usize = 256;
 /// Deliveries of one endpoint that are claimed together, in multiples of what it may have in flight.
 const SHARE_MULTIPLE: usize = 4;
 
+/// The same while every endpoint at work answers quickly: larger claims cost less for each delivery.
+const QUICK_SHARE_MULTIPLE: usize = 16;
+
+/// An answer within this time is quick: a share of deliveries is sent long before its lease ends.
+const QUICK: TimeDelta = TimeDelta::milliseconds(100);
+
 /// An endpoint that does not answer has this part of the usual places, so that it takes many of them to fill the worker.
 const SILENT_DIVISOR: usize = 4;
 
@@ -121,11 +127,36 @@ pub struct Options {
     pub concurrency_per_endpoint: usize,
 }
 
+/// How an endpoint behaved in its last try.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Manner {
+    /// Answered so fast that it is worth having the next deliveries at hand.
+    Quick,
+    /// Answered.
+    Usual,
+    /// Gave no complete answer.
+    Silent,
+}
+
+impl Manner {
+    fn of(tried: &Tried) -> Self {
+        let outcome = &tried.outcome;
+        if outcome.error.is_some() {
+            Self::Silent
+        } else if outcome.ended_at - outcome.started_at <= QUICK {
+            Self::Quick
+        } else {
+            Self::Usual
+        }
+    }
+}
+
 /// What waits for an endpoint, each with the last moment at which it may be sent, and what is in flight to it.
 #[derive(Default)]
 struct Lane {
     waiting: VecDeque<(ClaimedDelivery, Instant)>,
     in_flight: usize,
+    is_quick: bool,
 }
 
 /// Claimed deliveries that wait for their turn, and what is in flight to each endpoint.
@@ -162,13 +193,20 @@ impl Turns {
 
     /// Deliveries of one endpoint that are claimed together.
     fn share(&self) -> usize {
-        self.per_endpoint.saturating_mul(SHARE_MULTIPLE)
+        let is_quick = !self.lanes.is_empty() && self.lanes.values().all(|lane| lane.is_quick);
+        let multiple = if is_quick { QUICK_SHARE_MULTIPLE } else { SHARE_MULTIPLE };
+        self.per_endpoint.saturating_mul(multiple)
     }
 
+    /// Whether an endpoint needs nothing more for now: a quick one keeps the next ones at hand, so that it never waits
+    /// for a claim.
     fn is_busy(&self, endpoint: &EndpointId) -> bool {
         let places = self.places(endpoint);
         let lane = self.lanes.get(endpoint);
-        lane.is_some_and(|lane| !lane.waiting.is_empty() || lane.in_flight >= places)
+        lane.is_some_and(|lane| match lane.is_quick {
+            true => lane.waiting.len() >= self.per_endpoint,
+            false => !lane.waiting.is_empty() || lane.in_flight >= places,
+        })
     }
 
     /// Endpoints that need nothing more for now.
@@ -187,18 +225,15 @@ impl Turns {
         self.ready.iter().filter_map(of).sum()
     }
 
-    /// Takes a batch in; tells whether an endpoint got all that it may have and may have more.
-    fn add(&mut self, batch: Vec<ClaimedDelivery>, until: Instant) -> bool {
-        let mut counts: HashMap<EndpointId, usize> = HashMap::new();
+    /// Takes a batch in.
+    fn add(&mut self, batch: Vec<ClaimedDelivery>, until: Instant) {
+        let mut endpoints = HashSet::new();
         for delivery in batch {
-            *counts.entry(delivery.endpoint.clone()).or_default() += 1;
+            endpoints.insert(delivery.endpoint.clone());
             let lane = self.lanes.entry(delivery.endpoint.clone()).or_default();
             lane.waiting.push_back((delivery, until));
         }
-        let share = self.share();
-        let is_cut = counts.values().any(|count| *count >= share);
-        self.ready.extend(counts.into_keys());
-        is_cut
+        self.ready.extend(endpoints);
     }
 
     /// The next delivery whose endpoint has room: endpoints take turns.
@@ -213,11 +248,13 @@ impl Turns {
             if lane.in_flight >= places {
                 continue;
             }
+            let had_enough = lane.waiting.len() >= self.per_endpoint;
             while lane.waiting.pop_front_if(|(_, until)| *until <= now).is_some() {}
             let next = lane.waiting.pop_front();
             if next.is_some() {
                 lane.in_flight += 1;
             }
+            self.has_freed |= lane.is_quick && had_enough && lane.waiting.len() < self.per_endpoint;
             if lane.in_flight == 0 {
                 self.lanes.remove(&endpoint);
             } else if !lane.waiting.is_empty() {
@@ -234,15 +271,16 @@ impl Turns {
     }
 
     /// Gives the place of a finished try back.
-    fn done(&mut self, endpoint: &EndpointId, is_answered: bool) {
+    fn done(&mut self, endpoint: &EndpointId, manner: Manner) {
         let was_busy = self.is_busy(endpoint);
-        if is_answered {
-            self.silent.remove(endpoint);
-        } else {
+        if manner == Manner::Silent {
             self.silent.insert(endpoint.clone());
+        } else {
+            self.silent.remove(endpoint);
         }
         if let Some(lane) = self.lanes.get_mut(endpoint) {
             lane.in_flight -= 1;
+            lane.is_quick = manner == Manner::Quick;
             if !lane.waiting.is_empty() {
                 self.ready.push_back(endpoint.clone());
             } else if lane.in_flight == 0 {
@@ -277,10 +315,61 @@ impl Sending {
 /// A finished task.
 type Finished = Result<(Id, Tried), JoinError>;
 
+/// What the database answered.
+enum Answer {
+    /// A batch, whether there may be more than was asked for, and until when it may be sent.
+    Claimed(Vec<ClaimedDelivery>, bool, Instant),
+    /// How long to wait before the next claim.
+    Pause(Duration),
+}
+
+/// Tries that are made and not yet recorded. They are recorded in one batch after the other, while others are sent.
+///
+/// A batch is written by a task of its own: a future that waits here would keep the one writer of SQLite from whoever
+/// the loop waits for.
+#[derive(Default)]
+struct Records {
+    made: Vec<Tried>,
+    writing: JoinSet<()>,
+}
+
+impl Records {
+    /// Begins a batch, unless one is being written.
+    fn start(&mut self, ctx: &Ctx) {
+        if !self.writing.is_empty() || self.made.is_empty() {
+            return;
+        }
+        let batch: Vec<Tried> = self.made.drain(..self.made.len().min(RECORD_BATCH)).collect();
+        let ctx = ctx.clone();
+        self.writing.spawn(async move {
+            if let Err(error) = deliver::record(&ctx, &batch).await {
+                // The receivers may have the events already; after the lease they are sent again, under the same identity.
+                tracing::warn!(%error, count = batch.len(), "tries could not be recorded");
+            }
+        });
+    }
+
+    /// Writes all that is left.
+    async fn finish(&mut self, ctx: &Ctx) {
+        loop {
+            self.start(ctx);
+            match self.writing.join_next().await {
+                None => return,
+                Some(Ok(())) => {}
+                Some(Err(error)) => tracing::error!(%error, "a batch of tries was not recorded"),
+            }
+        }
+    }
+}
+
 /// Runs until `stop`, then finishes what is in flight and hands back what was only claimed.
+///
+/// Nothing here waits for the database alone: while a batch is claimed and another one recorded, sending goes on.
 pub async fn run(ctx: Ctx, options: Options, stop: CancellationToken) {
     let mut sending = Sending::default();
     let mut turns = Turns::new(options.concurrency_per_endpoint);
+    let mut records = Records::default();
+    let mut asking: JoinSet<Answer> = JoinSet::new();
     // Whether more may be due than was claimed; when not, the pause tells when to look again.
     let mut is_hungry = true;
     let mut pause = IDLE_PAUSE;
@@ -295,35 +384,57 @@ pub async fn run(ctx: Ctx, options: Options, stop: CancellationToken) {
             tokio::time::sleep(FAILURE_PAUSE).await;
             continue;
         }
-        is_hungry |= turns.has_freed;
-        let taken = sending.tasks.len() + turns.sendable();
-        let room = options.concurrency.saturating_sub(taken);
-        // Small claims cost as much as large ones, so a busy worker waits a moment for a quarter of its room.
-        let is_worth_it = room >= options.concurrency / 4 || claimed_at.elapsed() >= GATHER_PAUSE;
-        if is_hungry && room > 0 && is_worth_it {
-            claimed_at = Instant::now();
-            (is_hungry, pause) = claim(&ctx, room, &mut turns).await;
-        }
         while sending.tasks.len() < options.concurrency
             && let Some(delivery) = turns.next(Instant::now())
         {
             sending.start(&ctx, delivery);
         }
-        let pause = if is_hungry || turns.has_freed {
-            GATHER_PAUSE
-        } else {
-            pause
-        };
+        is_hungry |= turns.has_freed;
+        let taken = sending.tasks.len() + turns.sendable();
+        let room = options.concurrency.saturating_sub(taken);
+        // Small claims cost as much as large ones, so a busy worker waits a moment for a quarter of its room.
+        let is_worth_it = room >= options.concurrency / 4 || claimed_at.elapsed() >= GATHER_PAUSE;
+        if asking.is_empty() && is_hungry && room > 0 && is_worth_it {
+            claimed_at = Instant::now();
+            is_hungry = false;
+            turns.has_freed = false;
+            pause = IDLE_PAUSE;
+            asking.spawn(claim(ctx.clone(), room, turns.share(), turns.busy()));
+        }
+        records.start(&ctx);
+        let nap = if is_hungry { GATHER_PAUSE } else { pause };
         tokio::select! {
             () = ctx.due.notified() => is_hungry = true,
-            () = tokio::time::sleep(pause) => is_hungry = true,
-            Some(finished) = sending.tasks.join_next_with_id() => record(&ctx, &mut sending, &mut turns, finished).await,
+            () = tokio::time::sleep(nap) => is_hungry = true,
+            Some(finished) = sending.tasks.join_next_with_id() => collect(&mut sending, &mut turns, &mut records, finished),
+            Some(answer) = asking.join_next() => match answer {
+                Ok(Answer::Claimed(batch, may_be_more, until)) => {
+                    turns.add(batch, until);
+                    if may_be_more {
+                        is_hungry = true;
+                    } else {
+                        asking.spawn(until_due(ctx.clone(), turns.busy()));
+                    }
+                }
+                Ok(Answer::Pause(until_due)) => pause = until_due,
+                Err(error) => tracing::error!(%error, "a claim ended without a result; its lease ends by itself"),
+            },
+            Some(written) = records.writing.join_next() => if let Err(error) = written {
+                tracing::error!(%error, "a batch of tries was not recorded");
+            },
             () = stop.cancelled() => {}
         }
     }
-    while let Some(finished) = sending.tasks.join_next_with_id().await {
-        record(&ctx, &mut sending, &mut turns, finished).await;
+    while let Some(answer) = asking.join_next().await {
+        if let Ok(Answer::Claimed(batch, _, until)) = answer {
+            turns.add(batch, until);
+        }
     }
+    while let Some(finished) = sending.tasks.join_next_with_id().await {
+        collect(&mut sending, &mut turns, &mut records, finished);
+        records.start(&ctx);
+    }
+    records.finish(&ctx).await;
     for token in turns.into_tokens() {
         if let Err(error) = deliver::release(&ctx, &token).await {
             tracing::warn!(%error, "claimed deliveries could not be handed back; their lease ends by itself");
@@ -331,63 +442,57 @@ pub async fn run(ctx: Ctx, options: Options, stop: CancellationToken) {
     }
 }
 
-/// Claims a batch; tells whether more may be due, and how long to wait when not.
-async fn claim(ctx: &Ctx, room: usize, turns: &mut Turns) -> (bool, Duration) {
+/// Claims a batch for endpoints that are not busy.
+async fn claim(ctx: Ctx, room: usize, share: usize, busy: Vec<EndpointId>) -> Answer {
     let token = ctx.ids.ulid();
     let until = Instant::now() + SEND_WITHIN;
-    let busy = turns.busy();
     let wide = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
-    turns.has_freed = false;
-    match deliver::claim_shared(ctx, &token, wide(room), wide(turns.share()), &busy).await {
+    match deliver::claim_shared(&ctx, &token, wide(room), wide(share), &busy).await {
         Ok(batch) => {
-            let is_full = batch.len() == room;
-            if turns.add(batch, until) || is_full {
-                (true, IDLE_PAUSE)
-            } else {
-                (false, until_due(ctx, &turns.busy()).await)
-            }
+            let is_full = batch.len() == room || is_cut(&batch, share);
+            Answer::Claimed(batch, is_full, until)
         }
         Err(error) => {
             tracing::warn!(%error, "due deliveries could not be claimed");
-            (false, FAILURE_PAUSE)
+            Answer::Pause(FAILURE_PAUSE)
         }
     }
 }
 
+/// Whether an endpoint got all that it may have, so that it may have more.
+fn is_cut(batch: &[ClaimedDelivery], share: usize) -> bool {
+    let mut counts: HashMap<&EndpointId, usize> = HashMap::new();
+    for delivery in batch {
+        *counts.entry(&delivery.endpoint).or_default() += 1;
+    }
+    counts.values().any(|count| *count >= share)
+}
+
 /// Time until the next delivery to an endpoint with room is due, at most the idle pause.
-async fn until_due(ctx: &Ctx, busy: &[EndpointId]) -> Duration {
-    match deliver::next_due(ctx, busy).await {
+async fn until_due(ctx: Ctx, busy: Vec<EndpointId>) -> Answer {
+    Answer::Pause(match deliver::next_due(&ctx, &busy).await {
         Ok(Some(due)) => (due - ctx.clock.now())
             .to_std()
             .unwrap_or(Duration::ZERO)
             .clamp(Duration::from_millis(1), IDLE_PAUSE),
         Ok(None) => IDLE_PAUSE,
         Err(_) => FAILURE_PAUSE,
-    }
+    })
 }
 
-/// Records the finished try and every other one that has finished meanwhile.
-async fn record(ctx: &Ctx, sending: &mut Sending, turns: &mut Turns, first: Finished) {
-    let mut batch: Vec<Tried> = Vec::new();
+/// Takes in the finished try and every other one that has finished meanwhile.
+fn collect(sending: &mut Sending, turns: &mut Turns, records: &mut Records, first: Finished) {
     let mut next = Some(first);
     while let Some(finished) = next {
         let id = finished.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
-        let is_answered = finished.as_ref().is_ok_and(|(_, tried)| tried.outcome.error.is_none());
+        let manner = finished.as_ref().map_or(Manner::Silent, |(_, tried)| Manner::of(tried));
         if let Some(endpoint) = sending.endpoints.remove(&id) {
-            turns.done(&endpoint, is_answered);
+            turns.done(&endpoint, manner);
         }
         match finished {
-            Ok((_, tried)) => batch.push(tried),
+            Ok((_, tried)) => records.made.push(tried),
             Err(error) => tracing::error!(%error, "a delivery task ended without a result; its lease ends by itself"),
         }
-        next = if batch.len() < RECORD_BATCH {
-            sending.tasks.try_join_next_with_id()
-        } else {
-            None
-        };
-    }
-    if let Err(error) = deliver::record(ctx, &batch).await {
-        // The receivers may have the events already; after the lease they are sent again with the same identity.
-        tracing::warn!(%error, count = batch.len(), "tries could not be recorded");
+        next = sending.tasks.try_join_next_with_id();
     }
 }

@@ -253,7 +253,7 @@ impl Operation {
         let mut call = app.call(self.method.clone(), &self.address(objects));
         if let Some((scheme, value)) = credential {
             call = match scheme {
-                Scheme::OrchestratorKey => call.header("x-orchestrator-key", value),
+                Scheme::OrchestratorPair | Scheme::OrchestratorKey => call.header("x-orchestrator-key", value),
                 Scheme::ApiKey => call.header("x-api-key", value),
                 Scheme::ClientId => call.header("x-client-id", value),
                 Scheme::SessionBearer => call.header("authorization", &format!("Bearer {value}")),

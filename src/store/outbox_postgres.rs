@@ -1,0 +1,172 @@
+//! What the queue of deliveries does thousands of times a second, in the words of PostgreSQL.
+//!
+//! Each statement has one fixed text, so that it is parsed and planned once, and takes its rows as one JSON parameter;
+//! a text with two thousand placeholders costs the server more than the rows do. SQLite has the general form in
+//! [`super::outbox`]; the same tests hold for both.
+
+use super::{StoreError, columns, endpoints};
+use crate::domain::{
+    ids::{DeliveryId, EndpointId, EventId},
+    webhook::{ClaimedDelivery, DeliveryState},
+};
+use chrono::{DateTime, SecondsFormat, Utc};
+use sea_orm::{ConnectionTrait, DbBackend, JsonValue, Statement, Value};
+use serde_json::json;
+
+/// Looks at the longest waiting rows and locks them where the index leads, lets endpoints take turns, leases what was
+/// chosen, and reads what sending needs. Each part runs once: as a plain subquery it may run again and lock more.
+const CLAIM: &str = "\
+WITH oldest AS MATERIALIZED (\
+  SELECT id, endpoint_id, next_at FROM deliveries \
+  WHERE state = 'queued' AND next_at <= $1 AND (lease_until IS NULL OR lease_until <= $1) \
+    AND endpoint_id NOT IN (SELECT jsonb_array_elements_text($2)) \
+  ORDER BY next_at LIMIT $3 FOR UPDATE SKIP LOCKED), \
+ranked AS MATERIALIZED (\
+  SELECT id, next_at, row_number() OVER (PARTITION BY endpoint_id ORDER BY next_at) AS turn FROM oldest), \
+chosen AS MATERIALIZED (\
+  SELECT id FROM ranked WHERE turn <= $4 ORDER BY turn, next_at LIMIT $5), \
+claimed AS (\
+  UPDATE deliveries SET lease_until = $6, lease_token = $7 WHERE id IN (SELECT id FROM chosen) \
+  RETURNING id, event_id, endpoint_id, retry_count, is_test, is_replay, next_at) \
+SELECT claimed.*, events.body, endpoint.url, endpoint.secret_sealed, endpoint.former_secrets, endpoint.is_active \
+FROM claimed JOIN events ON events.id = claimed.event_id \
+LEFT JOIN webhook_endpoints endpoint ON endpoint.id = claimed.endpoint_id \
+ORDER BY claimed.next_at, claimed.id";
+
+/// Ends leases that are still held, each under its own token and with its own time.
+const FINISH: &str = "\
+UPDATE deliveries SET state = $1, lease_until = NULL, lease_token = NULL, finished_at = tried.at \
+FROM jsonb_to_recordset($2) AS tried(id text, token text, at timestamptz) \
+WHERE deliveries.id = tried.id AND deliveries.lease_token = tried.token AND deliveries.state = 'queued' \
+RETURNING tried.id, tried.token";
+
+/// The same for deliveries that are tried again.
+const RETRY: &str = "\
+UPDATE deliveries SET state = $1, lease_until = NULL, lease_token = NULL, next_at = tried.at, \
+  retry_count = retry_count + 1 \
+FROM jsonb_to_recordset($2) AS tried(id text, token text, at timestamptz) \
+WHERE deliveries.id = tried.id AND deliveries.lease_token = tried.token AND deliveries.state = 'queued' \
+RETURNING tried.id, tried.token";
+
+const ADD_ATTEMPTS: &str = "\
+INSERT INTO delivery_attempts (id, delivery_id, number, started_at, ended_at, status, error, response) \
+SELECT id, delivery_id, number, started_at, ended_at, status, error, response FROM jsonb_to_recordset($1) \
+AS attempt(id text, delivery_id text, number int, started_at timestamptz, ended_at timestamptz, status int, \
+  error text, response text)";
+
+/// A delivery that is held, and what follows its try at which time.
+pub(super) struct Held<'a> {
+    /// The delivery.
+    pub(super) delivery: &'a ClaimedDelivery,
+    /// When it is finished, or due again.
+    pub(super) at: DateTime<Utc>,
+}
+
+/// What is asked of [`claim`].
+pub(super) struct Wanted<'a> {
+    pub(super) now: DateTime<Utc>,
+    pub(super) lease_until: DateTime<Utc>,
+    pub(super) lease_token: &'a str,
+    pub(super) limit: u64,
+    pub(super) share: u64,
+    pub(super) busy: &'a [EndpointId],
+}
+
+fn statement(sql: &str, values: impl IntoIterator<Item = Value>) -> Statement {
+    Statement::from_sql_and_values(DbBackend::Postgres, sql, values)
+}
+
+fn time(at: DateTime<Utc>) -> String {
+    at.to_rfc3339_opts(SecondsFormat::Nanos, true)
+}
+
+fn whole(number: u64) -> Value {
+    i64::try_from(number).unwrap_or(i64::MAX).into()
+}
+
+/// Claims a batch; the deliveries whose endpoint is inactive or gone stand apart, by their ids.
+pub(super) async fn claim(
+    conn: &impl ConnectionTrait,
+    wanted: &Wanted<'_>,
+) -> Result<(Vec<ClaimedDelivery>, Vec<String>), StoreError> {
+    let busy: Vec<&str> = wanted.busy.iter().map(EndpointId::as_str).collect();
+    let claim = statement(
+        CLAIM,
+        [
+            wanted.now.into(),
+            json!(busy).into(),
+            whole(wanted.limit.saturating_mul(2)),
+            whole(wanted.share),
+            whole(wanted.limit),
+            wanted.lease_until.into(),
+            wanted.lease_token.into(),
+        ],
+    );
+    let (mut claimed, mut unsendable) = (Vec::new(), Vec::new());
+    for row in conn.query_all_raw(claim).await? {
+        let id: String = row.try_get("", "id")?;
+        if row.try_get::<Option<bool>>("", "is_active")? != Some(true) {
+            unsendable.push(id);
+            continue;
+        }
+        let former: Option<JsonValue> = row.try_get("", "former_secrets")?;
+        claimed.push(ClaimedDelivery {
+            id: DeliveryId(id),
+            event: EventId(row.try_get("", "event_id")?),
+            endpoint: EndpointId(row.try_get("", "endpoint_id")?),
+            url: row.try_get("", "url")?,
+            secret_sealed: row.try_get("", "secret_sealed")?,
+            former_secrets: endpoints::former_secrets(former)?,
+            body: row.try_get("", "body")?,
+            retry_count: columns::number("retry_count", row.try_get::<i32>("", "retry_count")?)?,
+            is_test: row.try_get("", "is_test")?,
+            is_replay: row.try_get("", "is_replay")?,
+            lease_token: wanted.lease_token.to_owned(),
+        });
+    }
+    Ok((claimed, unsendable))
+}
+
+/// Ends the leases of deliveries that share a state; answers delivery and token of those that were still held.
+pub(super) async fn finish(
+    conn: &impl ConnectionTrait,
+    state: DeliveryState,
+    tried: &[Held<'_>],
+) -> Result<Vec<(String, String)>, StoreError> {
+    let rows: Vec<JsonValue> = tried
+        .iter()
+        .map(|held| json!({ "id": held.delivery.id.as_str(), "token": held.delivery.lease_token, "at": time(held.at) }))
+        .collect();
+    let sql = if state == DeliveryState::Queued { RETRY } else { FINISH };
+    let finish = statement(sql, [state.wire().into(), JsonValue::Array(rows).into()]);
+    let mut held = Vec::with_capacity(tried.len());
+    for row in conn.query_all_raw(finish).await? {
+        held.push((row.try_get("", "id")?, row.try_get("", "token")?));
+    }
+    Ok(held)
+}
+
+/// Adds tries to the log.
+pub(super) async fn add_attempts(
+    conn: &impl ConnectionTrait,
+    attempts: Vec<entities::delivery_attempts::Model>,
+) -> Result<(), StoreError> {
+    let rows: Vec<JsonValue> = attempts
+        .into_iter()
+        .map(|attempt| {
+            json!({
+                "id": attempt.id,
+                "delivery_id": attempt.delivery_id,
+                "number": attempt.number,
+                "started_at": time(attempt.started_at),
+                "ended_at": time(attempt.ended_at),
+                "status": attempt.status,
+                "error": attempt.error,
+                "response": attempt.response,
+            })
+        })
+        .collect();
+    conn.execute_raw(statement(ADD_ATTEMPTS, [JsonValue::Array(rows).into()]))
+        .await?;
+    Ok(())
+}
