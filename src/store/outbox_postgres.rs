@@ -14,7 +14,8 @@ use sea_orm::{ConnectionTrait, DbBackend, JsonValue, Statement, Value};
 use serde_json::json;
 
 /// Looks at the longest waiting rows and locks them where the index leads, lets endpoints take turns, leases what was
-/// chosen, and reads what sending needs. Each part runs once: as a plain subquery it may run again and lock more.
+/// chosen, and reads what sending needs. Each part runs once: as a plain subquery it may run again and lock more. The
+/// array keeps the update on the primary key, whatever the server believes of the size of the table.
 const CLAIM: &str = "\
 WITH oldest AS MATERIALIZED (\
   SELECT id, endpoint_id, next_at FROM deliveries \
@@ -26,7 +27,7 @@ ranked AS MATERIALIZED (\
 chosen AS MATERIALIZED (\
   SELECT id FROM ranked WHERE turn <= $4 ORDER BY turn, next_at LIMIT $5), \
 claimed AS (\
-  UPDATE deliveries SET lease_until = $6, lease_token = $7 WHERE id IN (SELECT id FROM chosen) \
+  UPDATE deliveries SET lease_until = $6, lease_token = $7 WHERE id = ANY(ARRAY(SELECT id FROM chosen)) \
   RETURNING id, event_id, endpoint_id, retry_count, is_test, is_replay, next_at) \
 SELECT claimed.*, events.body, endpoint.url, endpoint.secret_sealed, endpoint.former_secrets, endpoint.is_active \
 FROM claimed JOIN events ON events.id = claimed.event_id \

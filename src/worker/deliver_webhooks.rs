@@ -53,6 +53,9 @@ const QUICK_SHARE_MULTIPLE: usize = 16;
 /// An answer within this time is quick: a share of deliveries is sent long before its lease ends.
 const QUICK: TimeDelta = TimeDelta::milliseconds(100);
 
+/// Endpoints whose manner is remembered at most.
+const REMEMBERED_MAX: usize = 10_000;
+
 /// An endpoint that does not answer has this part of the usual places, so that it takes many of them to fill the worker.
 const SILENT_DIVISOR: usize = 4;
 
@@ -156,7 +159,6 @@ impl Manner {
 struct Lane {
     waiting: VecDeque<(ClaimedDelivery, Instant)>,
     in_flight: usize,
-    is_quick: bool,
 }
 
 /// Claimed deliveries that wait for their turn, and what is in flight to each endpoint.
@@ -167,6 +169,8 @@ struct Turns {
     ready: VecDeque<EndpointId>,
     /// Endpoints whose last try brought no complete answer.
     silent: HashSet<EndpointId>,
+    /// Endpoints whose last answer was quick.
+    quick: HashSet<EndpointId>,
     /// Whether an endpoint that was left out of the last claim could be part of the next one.
     has_freed: bool,
 }
@@ -178,6 +182,7 @@ impl Turns {
             lanes: HashMap::new(),
             ready: VecDeque::new(),
             silent: HashSet::new(),
+            quick: HashSet::new(),
             has_freed: false,
         }
     }
@@ -193,7 +198,7 @@ impl Turns {
 
     /// Deliveries of one endpoint that are claimed together.
     fn share(&self) -> usize {
-        let is_quick = !self.lanes.is_empty() && self.lanes.values().all(|lane| lane.is_quick);
+        let is_quick = !self.quick.is_empty() && self.lanes.keys().all(|endpoint| self.quick.contains(endpoint));
         let multiple = if is_quick { QUICK_SHARE_MULTIPLE } else { SHARE_MULTIPLE };
         self.per_endpoint.saturating_mul(multiple)
     }
@@ -203,7 +208,7 @@ impl Turns {
     fn is_busy(&self, endpoint: &EndpointId) -> bool {
         let places = self.places(endpoint);
         let lane = self.lanes.get(endpoint);
-        lane.is_some_and(|lane| match lane.is_quick {
+        lane.is_some_and(|lane| match self.quick.contains(endpoint) {
             true => lane.waiting.len() >= self.per_endpoint,
             false => !lane.waiting.is_empty() || lane.in_flight >= places,
         })
@@ -254,7 +259,8 @@ impl Turns {
             if next.is_some() {
                 lane.in_flight += 1;
             }
-            self.has_freed |= lane.is_quick && had_enough && lane.waiting.len() < self.per_endpoint;
+            let is_short = had_enough && lane.waiting.len() < self.per_endpoint;
+            self.has_freed |= is_short && self.quick.contains(&endpoint);
             if lane.in_flight == 0 {
                 self.lanes.remove(&endpoint);
             } else if !lane.waiting.is_empty() {
@@ -273,14 +279,10 @@ impl Turns {
     /// Gives the place of a finished try back.
     fn done(&mut self, endpoint: &EndpointId, manner: Manner) {
         let was_busy = self.is_busy(endpoint);
-        if manner == Manner::Silent {
-            self.silent.insert(endpoint.clone());
-        } else {
-            self.silent.remove(endpoint);
-        }
+        remember(&mut self.silent, endpoint, manner == Manner::Silent);
+        remember(&mut self.quick, endpoint, manner == Manner::Quick);
         if let Some(lane) = self.lanes.get_mut(endpoint) {
             lane.in_flight -= 1;
-            lane.is_quick = manner == Manner::Quick;
             if !lane.waiting.is_empty() {
                 self.ready.push_back(endpoint.clone());
             } else if lane.in_flight == 0 {
@@ -293,6 +295,18 @@ impl Turns {
     fn into_tokens(self) -> HashSet<String> {
         let waiting = self.lanes.into_values().flat_map(|lane| lane.waiting);
         waiting.map(|(delivery, _)| delivery.lease_token).collect()
+    }
+}
+
+/// Keeps a set of endpoints up to date. One that has grown too large begins anew: what it says is only a hint.
+fn remember(set: &mut HashSet<EndpointId>, endpoint: &EndpointId, belongs: bool) {
+    if !belongs {
+        set.remove(endpoint);
+    } else if !set.contains(endpoint) {
+        if set.len() >= REMEMBERED_MAX {
+            set.clear();
+        }
+        set.insert(endpoint.clone());
     }
 }
 
