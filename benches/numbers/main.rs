@@ -101,21 +101,29 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         arguments.names.as_slice()
     };
     let before = Machine::look();
-    let mut rows: Vec<Row> = Vec::new();
+    let (mut rows, mut failed): (Vec<Row>, Vec<anyhow::Error>) = (Vec::new(), Vec::new());
     for name in names {
         eprintln!("measuring {name:?} …");
-        rows.extend(match name {
-            Number::Create => vec![create::measure(arguments.scale)?],
-            Number::Calldata => vec![calldata::measure()?],
-            Number::Ingest => vec![ingest::measure(arguments.scale)?],
-            Number::Latency => latency::measure(arguments.scale)?,
-            Number::Idle => idle::measure(arguments.scale)?,
-            Number::Events => events::measure(arguments.scale)?,
-            Number::Limits => vec![limits::measure(arguments.scale)?],
-        });
+        // What could be measured is worth showing.
+        match measure(*name, arguments.scale) {
+            Ok(measured) => rows.extend(measured),
+            Err(error) => failed.push(error.context(format!("{name:?}"))),
+        }
     }
     report::print(&rows, &before, &Machine::look(), arguments.scale);
-    Ok(())
+    failed.into_iter().next().map_or(Ok(()), Err)
+}
+
+fn measure(name: Number, scale: f64) -> anyhow::Result<Vec<Row>> {
+    Ok(match name {
+        Number::Create => vec![create::measure(scale)?],
+        Number::Calldata => vec![calldata::measure()?],
+        Number::Ingest => vec![ingest::measure(scale)?],
+        Number::Latency => latency::measure(scale)?,
+        Number::Idle => idle::measure(scale)?,
+        Number::Events => events::measure(scale)?,
+        Number::Limits => vec![limits::measure(scale)?],
+    })
 }
 
 /// A part of the full amount of work, and at least one unit of it.
