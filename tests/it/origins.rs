@@ -1,6 +1,6 @@
-//! From which pages a client ID works.
+//! From which pages a client ID works, and what a page of somebody else can do with the cookie of a session.
 
-use crate::support::TestApp;
+use crate::support::{TestApp, session::sign_in, wallet::TestWallet};
 use serde_json::json;
 
 async fn client(app: &TestApp, domain: &str) -> String {
@@ -73,4 +73,26 @@ async fn a_backend_client_id_needs_no_origin() {
         .with_client()
         .header("origin", "https://anywhere.example.com");
     assert_eq!(from_a_page.send().await.status, 200);
+}
+
+#[tokio::test]
+async fn a_form_that_a_browser_posts_with_the_cookie_changes_nothing() {
+    let app = TestApp::start().await;
+    let session = sign_in(&app, &TestWallet::new(7)).await;
+    let own = app.ctx.rules.own_origin.clone();
+    for origin in [Some("https://evil.example"), Some("null"), Some(own.as_str()), None] {
+        let mut call = app
+            .post("/v1/api-keys")
+            .header("cookie", &format!("session_token={session}"));
+        if let Some(origin) = origin {
+            call = call.header("origin", origin);
+        }
+        let answer = call.form("label=Stolen").send().await;
+        assert_eq!(answer.status, 403, "{origin:?}: {}", answer.text);
+    }
+    let keys = app
+        .get("/v1/api-keys")
+        .header("authorization", &format!("Bearer {session}"));
+    let keys = keys.send().await.expect(200);
+    assert!(!keys.to_string().contains("Stolen"), "{keys}");
 }

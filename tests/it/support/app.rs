@@ -135,6 +135,12 @@ impl Call<'_> {
         self.header("content-type", "application/json")
     }
 
+    /// Sends what a form of a page sends.
+    pub fn form(mut self, body: impl Into<String>) -> Self {
+        self.body = Some(body.into());
+        self.header("content-type", "application/x-www-form-urlencoded")
+    }
+
     /// Makes a call whose answer does not end.
     pub async fn open(self) -> OpenAnswer {
         let response = self.app.endpoint.get_response(self.request.finish()).await;
