@@ -454,6 +454,10 @@ fn spread_example(schema: &mut Value) {
 
 /// Completes one operation: security, parameters, headers, descriptions and examples.
 fn finish(operation: &mut Value, schemas: &Value) {
+    // The framework keeps the parts of a requirement in no order.
+    for requirement in list_mut(operation, "security").filter_map(Value::as_object_mut) {
+        requirement.sort_keys();
+    }
     if let Some(object) = operation.as_object_mut() {
         object.entry("security").or_insert(json!([]));
     }
