@@ -413,7 +413,7 @@ pub async fn run(ctx: Ctx, options: Options, stop: CancellationToken) {
             is_hungry = false;
             turns.has_freed = false;
             pause = IDLE_PAUSE;
-            asking.spawn(claim(ctx.clone(), room, turns.share(), turns.busy()));
+            asking.spawn(claim(ctx.clone(), watch.wall, room, turns.share(), turns.busy()));
         }
         records.start(&ctx);
         let nap = if is_hungry { GATHER_PAUSE } else { pause };
@@ -457,11 +457,11 @@ pub async fn run(ctx: Ctx, options: Options, stop: CancellationToken) {
 }
 
 /// Claims a batch for endpoints that are not busy.
-async fn claim(ctx: Ctx, room: usize, share: usize, busy: Vec<EndpointId>) -> Answer {
+async fn claim(ctx: Ctx, now: DateTime<Utc>, room: usize, share: usize, busy: Vec<EndpointId>) -> Answer {
     let token = ctx.ids.ulid();
     let until = Instant::now() + SEND_WITHIN;
     let wide = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
-    match deliver::claim_shared(&ctx, &token, wide(room), wide(share), &busy).await {
+    match deliver::claim_shared(&ctx, now, &token, wide(room), wide(share), &busy).await {
         Ok(batch) => {
             let is_full = batch.len() == room || is_cut(&batch, share);
             Answer::Claimed(batch, is_full, until)

@@ -28,18 +28,21 @@ pub struct Tried {
 /// A lease that ran out is claimed again with the same retry count: a crash may add requests, it never takes one of
 /// the four tries away. Source: reliability rules A.5.
 pub async fn claim(ctx: &Ctx, lease_token: &str, limit: u64) -> FlowResult<Vec<ClaimedDelivery>> {
-    claim_shared(ctx, lease_token, limit, limit, &[]).await
+    claim_shared(ctx, ctx.clock.now(), lease_token, limit, limit, &[]).await
 }
 
 /// [`claim`] that leaves out `busy` endpoints and takes at most `share` deliveries of each other one.
+///
+/// `now` decides what is due. A worker gives the time at which it saw the clock right, because a clock that jumps before
+/// the claim begins would make everything due.
 pub async fn claim_shared(
     ctx: &Ctx,
+    now: DateTime<Utc>,
     lease_token: &str,
     limit: u64,
     share: u64,
     busy: &[EndpointId],
 ) -> FlowResult<Vec<ClaimedDelivery>> {
-    let now = ctx.clock.now();
     let lease_until = now + TimeDelta::milliseconds(LEASE_MS);
     let tx = ctx.db.begin("claim_deliveries").await?;
     let claimed = store::outbox::claim_due_shared(&tx, now, lease_until, lease_token, limit, share, busy).await?;
