@@ -24,12 +24,12 @@ use poem_openapi::{
     Object, OpenApi,
     param::{Header, Path},
     payload::Json,
-    types::{MaybeUndefined, ToJSON},
+    types::{Example, MaybeUndefined, ToJSON},
 };
 
 /// A new client ID.
 #[derive(Debug, Clone, Object)]
-#[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
 pub struct CreateOwnClientIdBody {
     /// Name for people. Example: `Web shop`
     #[oai(validator(min_length = 1, max_length = 100))]
@@ -57,9 +57,24 @@ pub struct CreateOwnClientIdBody {
     pub default_authorization_expiry: Option<i64>,
 }
 
+impl Example for CreateOwnClientIdBody {
+    fn example() -> Self {
+        Self {
+            label: "Web shop".to_owned(),
+            allowed_domains: Some(vec![DomainText::written(DomainText::EXAMPLE)]),
+            fee_percentage: None,
+            fee_address: None,
+            payee_destination_id: None,
+            operator_wallet_address: None,
+            default_pre_approval_expiry: None,
+            default_authorization_expiry: None,
+        }
+    }
+}
+
 /// Changes of a client ID: what is absent stays, what is null is unset.
 #[derive(Debug, Clone, Object)]
-#[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
 pub struct UpdateOwnClientIdBody {
     /// Name for people. Example: `Web shop`
     #[oai(validator(min_length = 1, max_length = 100))]
@@ -87,6 +102,22 @@ pub struct UpdateOwnClientIdBody {
     pub default_authorization_expiry: MaybeUndefined<i64>,
     /// State; revoked is for good
     pub status: Option<ClientIdStatus>,
+}
+
+impl Example for UpdateOwnClientIdBody {
+    fn example() -> Self {
+        Self {
+            label: Some("Web shop".to_owned()),
+            allowed_domains: Some(vec![DomainText::written(DomainText::EXAMPLE)]),
+            fee_percentage: MaybeUndefined::Undefined,
+            fee_address: MaybeUndefined::Undefined,
+            payee_destination_id: MaybeUndefined::Undefined,
+            operator_wallet_address: MaybeUndefined::Undefined,
+            default_pre_approval_expiry: MaybeUndefined::Undefined,
+            default_authorization_expiry: MaybeUndefined::Undefined,
+            status: Some(ClientIdStatus::Active),
+        }
+    }
 }
 
 /// A client ID.

@@ -23,12 +23,12 @@ use poem_openapi::{
     Object, OpenApi,
     param::{Header, Query},
     payload::Json,
-    types::ToJSON,
+    types::{Example, ToJSON},
 };
 
 /// Where to be paid.
 #[derive(Debug, Clone, Object)]
-#[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
 pub struct DestinationBody {
     /// Contract of a supported token: USDC, USDT, or FAU on sepolia. Example: `0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913`
     pub token_address: TokenText,
@@ -36,6 +36,17 @@ pub struct DestinationBody {
     pub chain_id: u64,
     /// Who may pay; without it the policy that there is stays
     pub access_policy: Option<DestinationAccessPolicy>,
+}
+
+impl Example for DestinationBody {
+    /// It works as it stands on a service with Sepolia.
+    fn example() -> Self {
+        Self {
+            token_address: TokenText::written("0x370DE27fdb7D1Ff1e1BaA7D11c5820a324Cf623C"),
+            chain_id: 11_155_111,
+            access_policy: None,
+        }
+    }
 }
 
 impl From<DestinationBody> for NewDestination {

@@ -28,12 +28,12 @@ use poem_openapi::{
     Object, OpenApi,
     param::{Header, Path},
     payload::Json,
-    types::ToJSON,
+    types::{Example, ToJSON},
 };
 
 /// A new endpoint.
 #[derive(Debug, Clone, Object)]
-#[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
 pub struct CreateWebhookBody {
     /// Where events are posted: https, or http on localhost outside production. Example: `https://shop.example.com/hooks`
     #[oai(validator(min_length = 1, max_length = 2048))]
@@ -41,6 +41,15 @@ pub struct CreateWebhookBody {
     /// For calls with an API key or a session: the client ID whose events the endpoint receives; absent, those of the whole platform. A call with a client ID always means its own. Example: `cli_8Jd2kLmN0pQrStUvWxYz1234567890`
     #[oai(validator(min_length = 1, max_length = 64))]
     pub client_id: Option<String>,
+}
+
+impl Example for CreateWebhookBody {
+    fn example() -> Self {
+        Self {
+            url: "https://shop.example.com/hooks".to_owned(),
+            client_id: None,
+        }
+    }
 }
 
 /// A new endpoint and its secret.
@@ -94,7 +103,7 @@ pub struct Success {
 
 /// A test delivery to ask for.
 #[derive(Debug, Clone, Object)]
-#[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
 pub struct TestWebhookBody {
     /// Kind of the event. Example: `payment.confirmed`
     #[oai(validator(min_length = 1, max_length = 64))]
@@ -102,6 +111,15 @@ pub struct TestWebhookBody {
     /// For calls with an API key or a session: the client ID whose endpoints are tested; absent, those of the whole platform. Example: `cli_8Jd2kLmN0pQrStUvWxYz1234567890`
     #[oai(validator(min_length = 1, max_length = 64))]
     pub client_id: Option<String>,
+}
+
+impl Example for TestWebhookBody {
+    fn example() -> Self {
+        Self {
+            event_type: "payment.confirmed".to_owned(),
+            client_id: None,
+        }
+    }
 }
 
 /// A rotation to make.

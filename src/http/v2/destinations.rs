@@ -21,7 +21,7 @@ use poem_openapi::{
     Enum, Object, OpenApi,
     param::{Header, Path, Query},
     payload::Json,
-    types::ToJSON,
+    types::{Example, ToJSON},
 };
 
 text! {
@@ -77,7 +77,7 @@ pub enum DestinationScreeningProvider {
 
 /// Who may pay to a destination, and what a payer sees of it.
 #[derive(Debug, Clone, Object)]
-#[oai(rename_all = "camelCase")]
+#[oai(rename_all = "camelCase", example)]
 pub struct DestinationAccessPolicy {
     /// Which payers are screened
     pub mode: DestinationAccessMode,
@@ -90,6 +90,17 @@ pub struct DestinationAccessPolicy {
     /// Whether payers see the address of the payee masked. Example: `false`
     #[oai(skip_serializing_if_is_none)]
     pub hide_payee_address: Option<bool>,
+}
+
+impl Example for DestinationAccessPolicy {
+    fn example() -> Self {
+        Self {
+            mode: DestinationAccessMode::KytAllWallets,
+            screening_provider: Some(DestinationScreeningProvider::Hypernative),
+            hide_until_approved: Some(false),
+            hide_payee_address: Some(false),
+        }
+    }
 }
 
 impl From<destination::DestinationPolicy> for DestinationAccessPolicy {

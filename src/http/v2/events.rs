@@ -34,7 +34,7 @@ use poem_openapi::{
     param::{Path, Query},
     payload::{EventStream, Json},
     registry::{MetaMediaType, MetaResponse, MetaResponses, Registry},
-    types::Type,
+    types::{Example, Type},
 };
 use std::{collections::VecDeque, time::Duration};
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -246,15 +246,21 @@ pub struct DeliveryDetail {
 
 /// Whom to tell one event again.
 #[derive(Debug, Clone, Object)]
-#[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
 pub struct ReplayEventBody {
     /// Only this endpoint, even if it was registered after the event; absent, every endpoint that was told. Example: `01K9Z0T3G9R5M1N2P3Q4R5S6T7`
     pub endpoint_id: Option<UlidText>,
 }
 
+impl Example for ReplayEventBody {
+    fn example() -> Self {
+        Self { endpoint_id: None }
+    }
+}
+
 /// Which events to tell again, and to whom.
 #[derive(Debug, Clone, Object)]
-#[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
 pub struct ReplayEventsBody {
     /// Events from this time on, inclusive. Example: `2030-01-31T12:00:00.000Z`
     pub since: IsoInstantText,
@@ -266,6 +272,18 @@ pub struct ReplayEventsBody {
     pub failed_only: Option<bool>,
     /// `nextCursor` of an earlier call with the same members. Example: `01K9Z0T3G9R5M1N2P3Q4R5S6T7`
     pub cursor: Option<CursorText>,
+}
+
+impl Example for ReplayEventsBody {
+    fn example() -> Self {
+        Self {
+            since: IsoInstantText::written(IsoInstantText::EXAMPLE),
+            until: None,
+            endpoint_id: None,
+            failed_only: Some(true),
+            cursor: None,
+        }
+    }
 }
 
 /// What was queued.
