@@ -20,7 +20,7 @@ pub mod worker;
 
 /// Ends the process here, as SIGKILL would, when `FAILPOINTS` names this point; the proof of durability asks for it.
 ///
-/// Source: reliability rules D F2.
+/// Source: rules D.2.
 #[cfg(feature = "failpoints")]
 pub(crate) fn fail_at(step: &str, edge: &str) {
     fail::fail_point!(&format!("{step}.{edge}"), |_| std::process::abort());

@@ -1,7 +1,7 @@
 //! Payments on a real node behind one that lies: each is credited once with its amount, or the chain stops and says
 //! why; nothing is ever credited that did not happen.
 //!
-//! Source: reliability rules B.2 and D (F12 to F14, F18).
+//! Source: rules B.2; rules D.12; rules D.13; rules D.14; rules D.18.
 #![expect(clippy::expect_used, reason = "a step of a test that fails ends the test")]
 #![expect(unreachable_pub, reason = "the modules of a test binary have no other readers")]
 

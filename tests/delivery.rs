@@ -1,6 +1,6 @@
 //! Delivery under faults: the real worker and the real sender, a real database, and receivers on real sockets.
 //!
-//! Source: reliability rules A.4, A.5 and D (F3, F8 to F11, F23).
+//! Source: rules A.4; rules A.5; rules D.3; rules D.8; rules D.9; rules D.10; rules D.11; rules D.23.
 #![expect(clippy::expect_used, reason = "a step of a test that fails ends the test")]
 #![expect(unreachable_pub, reason = "the modules of a test binary have no other readers")]
 

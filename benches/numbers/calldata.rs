@@ -16,10 +16,10 @@ use prs::domain::{
 use crate::REPEATS;
 use crate::report::{Goal, Row, rate_per_s};
 
-/// What the JavaScript reference encodes in one second. Source: reliability rules E.4, rounded.
+/// What the JavaScript reference encodes in one second. Source: rules E.4 (rounded).
 const REFERENCE_PER_S: f64 = 5_800.0;
 
-/// How many times as fast as the reference we want to be. Source: reliability rules F 17.
+/// How many times as fast as the reference we want to be. Source: rules F.17.
 const GOAL_RATIO: f64 = 50.0;
 
 /// Different requests, so that no result can be reused.

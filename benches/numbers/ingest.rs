@@ -57,7 +57,7 @@ const BLOCKS_PER_READ: u64 = 2_000;
 /// Rows of one statement.
 const ROWS_PER_INSERT: usize = 500;
 
-/// Share of the slower bare loop's rate that we want to reach. Source: reliability rules F 18.
+/// Share of the slower bare loop's rate that we want to reach. Source: rules F.18.
 const GOAL_RATIO: f64 = 0.7;
 
 /// Number by which the batch contract knows payments in the native coin.

@@ -39,7 +39,7 @@ struct NotAdmitted;
 ///
 /// Connections are opened to the very addresses that were judged here, so a name that changes its mind between the
 /// check and the connection gains nothing. A name with one good and one bad address is refused as a whole.
-/// Source: reliability rules A.4.
+/// Source: rules A.4.
 struct GuardedResolver {
     policy: UrlPolicy,
     lookup: Arc<dyn Resolve>,

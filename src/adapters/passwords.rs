@@ -16,7 +16,7 @@ use std::sync::{
 };
 use tokio::sync::Semaphore;
 
-/// Memory, passes and lanes of one hash: 19 MiB, 2, 1. Source: OWASP Password Storage Cheat Sheet, Argon2id.
+/// Memory, passes and lanes of one hash: 19 MiB, 2, 1. Source: rules C.1 (figures of the OWASP cheat sheet).
 const MEMORY_KIB: u32 = 19 * 1_024;
 const PASSES: u32 = 2;
 const LANES: u32 = 1;

@@ -47,7 +47,7 @@ impl Address {
     /// Reads an address of either family and refuses a wrong checksum and the zero address.
     ///
     /// EVM text in one case carries no checksum and is accepted; mixed case must be EIP-55.
-    /// Source: reliability rules C.3; decisions D25.
+    /// Source: rules C.3; decisions D25.
     pub fn parse(text: &str) -> Result<Self, AddressError> {
         let address = if text.starts_with('T') {
             Self::parse_tron(text)?

@@ -5,7 +5,7 @@ use std::fmt;
 
 /// Longest decimal text that is read: 77 integer digits, a point, 30 fraction digits.
 ///
-/// Source: reliability rules C.3; 2^256 has 78 digits.
+/// Source: rules C.3 (2^256 has 78 digits).
 const TEXT_LENGTH_MAX: usize = 108;
 
 /// Why a text is not an amount.
@@ -32,7 +32,7 @@ pub enum AmountError {
 
 /// A decimal number greater than zero, in human units, in canonical form (no superfluous zeros).
 ///
-/// Source: seed §2.10, §8.
+/// Source: interface §2.10; interface §8.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Amount(String);
 
@@ -108,7 +108,7 @@ pub fn format_units(units: U256, decimals: u8) -> String {
 
 /// A percentage from 0 to 100 with at most two fraction digits, kept in hundredths of a percent.
 ///
-/// Source: seed §2.10, §8; decisions D1.
+/// Source: interface §2.10; interface §8; decisions D1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Percent(u16);
 

@@ -27,12 +27,12 @@ sol! {
 
 /// Gas that one approval may need; rounded up from measured figures.
 ///
-/// Source: chain facts §2 (47,206 measured).
+/// Source: rules G.2 (47,206 measured).
 const APPROVAL_GAS: u64 = 60_000;
 
 /// Gas that one payment may need, cold receivers and a fee included.
 ///
-/// Source: chain facts §2 (93,622 direct, 118,618 converted).
+/// Source: rules G.2 (93,622 direct, 118,618 converted).
 const PAYMENT_GAS: u64 = 130_000;
 
 /// One transaction for the payer to sign.
@@ -104,7 +104,7 @@ pub struct Standing {
 
 /// Steps and what is known about them.
 ///
-/// Source: seed §2.6; contract compatibility 1-3.
+/// Source: interface §2.6; rules H.1; rules H.2; rules H.3.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Calldata {
     /// In the order of execution: approvals first, payment last.
@@ -211,7 +211,7 @@ pub fn approval_step(token: Address, spender: Address, units: U256) -> Step {
 ///
 /// Shape: without `standing` nothing is known of the payer, so a token payment carries its approval and the balances
 /// count as sufficient. An allowance that covers amount and fee needs no approval. The approval is unlimited, as the
-/// published interface shows it. Source: contract operations §2 (CalldataMetadata); chain facts §2 (6), §5 (4).
+/// published interface shows it. Source: rules P.2; rules G.2 (6); rules G.5 (4).
 pub fn assemble(plan: &PaymentPlan, standing: Option<&Standing>) -> Calldata {
     let needed = plan.total_units().unwrap_or(U256::MAX);
     let mut steps = Vec::new();

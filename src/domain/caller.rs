@@ -5,7 +5,7 @@ use super::{
     ids::{AccountId, ApiKeyId, ClientRowId, OrchestratorId, OrchestratorKeyId, PlatformId, SessionId},
 };
 
-/// An authenticated caller that acts for a tenant. Source: seed §5.
+/// An authenticated caller that acts for a tenant. Source: interface §5.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
     /// The tenant whose objects the caller can see.
@@ -62,7 +62,7 @@ pub enum Holder {
     Account(AccountId),
 }
 
-/// An authenticated orchestrator; it belongs to no tenant. Source: contract operations §5.
+/// An authenticated orchestrator; it belongs to no tenant. Source: rules P.5.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OrchestratorCaller {
     /// The orchestrator.

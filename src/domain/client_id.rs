@@ -9,10 +9,10 @@ use super::{
 };
 use chrono::{DateTime, Utc};
 
-/// Most domains of a client ID. Source: contract operations §1.6.
+/// Most domains of a client ID. Source: rules P.1.6.
 const DOMAINS_MAX: usize = 10;
 
-/// State of a client ID. Source: contract states §10.
+/// State of a client ID. Source: rules S.10.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientStatus {
     /// In use.
@@ -140,7 +140,7 @@ pub struct FreshClientId {
 impl NewClientId {
     /// Decides whether the client ID can be made.
     ///
-    /// Errors: every wrong field at once. Source: contract operations §3.2, §4.2.
+    /// Errors: every wrong field at once. Source: rules P.3.2; rules P.4.2.
     pub fn plan(&self, fresh: FreshClientId) -> Result<ClientId, Refusal> {
         let mut checks = Checks::new();
         if self.label.trim().is_empty() || self.label.chars().count() > 100 {
@@ -212,7 +212,7 @@ impl NewClientId {
 
 /// Reads an allowed domain and writes it as an origin: scheme, host in lower case, port when it is not the usual one.
 ///
-/// Errors: the sentence for the caller. Source: contract operations §1.4, §3.2.
+/// Errors: the sentence for the caller. Source: rules P.1.4; rules P.3.2.
 pub fn normalise_domain(text: &str) -> Result<String, String> {
     const RIGHT: &str = "must be an origin such as https://shop.example.com: https (http only for localhost, 127.0.0.1 or [::1]), no path, query, fragment or user name";
     let url = url::Url::parse(text).map_err(|_| RIGHT.to_owned())?;
@@ -250,7 +250,7 @@ impl ClientId {
     /// The client ID after a change. The rules hold for the merged result.
     ///
     /// Errors: every wrong field at once; a revoked client ID stays revoked.
-    /// Source: contract operations §3.2; contract states §10.
+    /// Source: rules P.3.2; rules S.10.
     pub fn changed(&self, change: &ClientIdChange, now: DateTime<Utc>) -> Result<Self, Refusal> {
         let status = change.status.unwrap_or(self.status);
         if self.status == ClientStatus::Revoked && status != ClientStatus::Revoked {
@@ -299,7 +299,7 @@ impl ClientId {
     ///
     /// Errors: 403 for a client ID that is not active or a page that is not listed, 401 for a missing `Origin`.
     /// The comparison is exact: scheme, host and port, never a suffix.
-    /// Source: contract operations §1.4; decisions D7, D27; compatibility 7.
+    /// Source: rules P.1.4; decisions D7; decisions D27; rules H.7.
     pub fn admit(&self, call: &CallOrigin<'_>) -> Result<Option<String>, Refusal> {
         match self.status {
             ClientStatus::Active => {}

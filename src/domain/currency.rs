@@ -17,7 +17,7 @@ pub enum CurrencyKind {
 }
 
 impl CurrencyKind {
-    /// The `type` on the wire. Source: contract operations §1.3.
+    /// The `type` on the wire. Source: rules P.1.3.
     pub const fn wire(self) -> &'static str {
         match self {
             Self::Erc20 => "ERC20",
@@ -296,7 +296,7 @@ impl Catalogue {
 
     /// Currencies of the enabled networks and the fiat currencies, filtered.
     ///
-    /// Source: seed §4.4; contract operations §3.1.
+    /// Source: interface §4.4; rules P.3.1.
     pub fn list(&self, filter: &CurrencyFilter) -> Vec<&Currency> {
         let by_id = filter
             .id
@@ -321,7 +321,7 @@ impl Catalogue {
     /// Payment currencies that an invoice currency can be paid in, on the given networks or on all enabled ones.
     ///
     /// A route exists where the conversion contracts of the network know a path of price feeds, and where a token is
-    /// paid in itself. Source: seed §4.4; contract operations §3.1.
+    /// paid in itself. Source: interface §4.4; rules P.3.1.
     pub fn routes(&self, invoice: &Currency, networks: Option<&[String]>) -> Vec<&Currency> {
         let wanted: Option<Vec<&str>> = networks.map(|networks| networks.iter().map(|id| network_filter(id)).collect());
         self.visible()
@@ -349,7 +349,7 @@ impl Catalogue {
     }
 }
 
-/// `polygon` is what people call `matic`. Source: contract operations §3.1.
+/// `polygon` is what people call `matic`. Source: rules P.3.1.
 fn network_filter(id: &str) -> &str {
     if id.eq_ignore_ascii_case("polygon") {
         "matic"

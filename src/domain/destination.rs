@@ -14,13 +14,13 @@ use alloy::{
 };
 use chrono::{DateTime, TimeDelta, Utc};
 
-/// How long signing data can be used. Source: contract operations §1.6.
+/// How long signing data can be used. Source: rules P.1.6.
 pub const NONCE_LIFE: TimeDelta = TimeDelta::minutes(5);
 
-/// Tokens that a destination may name. Source: contract operations §4.3.
+/// Tokens that a destination may name. Source: rules P.4.3.
 const SYMBOLS: [&str; 3] = ["USDC", "USDT", "FAU"];
 
-/// Name of the EIP-712 domain. Source: contract operations §3.8.
+/// Name of the EIP-712 domain. Source: rules P.3.8.
 pub const DOMAIN_NAME: &str = "PayeeDestination";
 
 /// Version of the EIP-712 domain.
@@ -41,7 +41,7 @@ mod typed {
     }
 }
 
-/// Which wallets are screened before they may pay. Source: contract operations §4.3.
+/// Which wallets are screened before they may pay. Source: rules P.4.3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AccessMode {
     /// None.
@@ -67,7 +67,7 @@ impl AccessMode {
     }
 }
 
-/// Who screens. Source: contract operations §4.3.
+/// Who screens. Source: rules P.4.3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScreeningProvider {
     /// Hypernative.
@@ -169,7 +169,7 @@ pub fn named(wallet: Address, token: &str, chain_id: Option<u64>, checks: &mut C
 /// Decides whether a wallet can be paid in this token on this chain.
 ///
 /// Errors: those of [`named`], a disabled network, a token that cannot be registered; each under its field.
-/// Source: contract operations §4.3.
+/// Source: rules P.4.3.
 pub fn registrable(
     catalogue: &Catalogue,
     wallet: Address,
@@ -257,7 +257,7 @@ pub struct SigningData {
 }
 
 impl SigningData {
-    /// The hash that a wallet signs. Source: EIP-712; contract operations §3.8.
+    /// The hash that a wallet signs. Source: EIP-712; rules P.3.8.
     pub fn digest(&self) -> B256 {
         let chain_id = self.key.interop.network.chain_id();
         let domain: Eip712Domain = eip712_domain! {

@@ -10,7 +10,7 @@ use super::{
 };
 use chrono::{DateTime, Utc};
 
-/// Who receives an event. Source: contract events §2.
+/// Who receives an event. Source: rules W.2.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Audience {
     /// The platform-wide endpoints, and those of the client ID that created the object.
@@ -59,7 +59,7 @@ pub enum Event {
     ScreeningCompleted(Box<ScreeningCompleted>),
 }
 
-/// Which of the three forms of a payment event is told. Source: contract events §3.2; decisions D6.
+/// Which of the three forms of a payment event is told. Source: decisions D6.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Variant {
     /// The form that every receiver knows.
@@ -180,7 +180,7 @@ pub struct PaymentRefunded {
     pub at: DateTime<Utc>,
 }
 
-/// How far a payout to a bank account is. Source: seed §3; contract states §7.
+/// How far a payout to a bank account is. Source: interface §3; rules S.7.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OffRampStatus {
     /// Begun.
@@ -241,7 +241,7 @@ pub struct RequestRecurring {
     pub original_request_reference: String,
 }
 
-/// What is known about the identity of a payer. Source: seed §3; contract states §5.
+/// What is known about the identity of a payer. Source: interface §3; rules S.5.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum KycStatus {
     /// Nothing was handed in.
@@ -269,7 +269,7 @@ impl KycStatus {
     }
 }
 
-/// Whether a payer agreed to the terms. Source: seed §3; contract states §5.
+/// Whether a payer agreed to the terms. Source: interface §3; rules S.5.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AgreementStatus {
     /// Never shown.
@@ -317,13 +317,13 @@ pub struct ComplianceUpdated {
 }
 
 impl ComplianceUpdated {
-    /// Whether the payer may use what needs an identity. Source: contract states §5.
+    /// Whether the payer may use what needs an identity. Source: rules S.5.
     pub fn is_compliant(&self) -> bool {
         self.kyc == KycStatus::Approved && self.agreement == AgreementStatus::Completed
     }
 }
 
-/// State of a bank account. Source: contract states §6.
+/// State of a bank account. Source: rules S.6.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PaymentDetailStatus {
     /// Being checked.
@@ -366,7 +366,7 @@ pub struct PaymentDetailUpdated {
     pub at: DateTime<Utc>,
 }
 
-/// A step of a payer on the payment page. Source: seed §6.3.
+/// A step of a payer on the payment page. Source: interface §6.3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PayerStepKind {
     /// The wallet is connected.
@@ -465,7 +465,7 @@ pub struct ClientIdLinked {
     pub at: DateTime<Utc>,
 }
 
-/// Result of a screening that came to one. Source: contract states §8.
+/// Result of a screening that came to one. Source: rules S.8.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ScreeningStatus {
     /// The wallet may pay.
@@ -572,7 +572,7 @@ impl Event {
     /// - a link by its id; a screening by payment, wallet and result.
     ///
     /// Ids that tenants choose come last, so that no colon in them can make two keys alike.
-    /// Source: reliability rules A.5.
+    /// Source: rules A.5.
     pub fn deduplication_key(&self) -> String {
         let kind = self.kind();
         match self {
@@ -669,7 +669,7 @@ impl Event {
 /// Kinds that a platform or client endpoint can receive, in the order of the documentation; the test operation
 /// accepts them.
 ///
-/// Source: contract events §2, §4.
+/// Source: interface §6.2; rules W.2; rules W.4.
 pub const CLIENT_KINDS: [&str; 14] = [
     "payment.confirmed",
     "payment.partial",
@@ -689,5 +689,5 @@ pub const CLIENT_KINDS: [&str; 14] = [
 
 /// Kinds that an orchestrator endpoint can receive; its test operation accepts them.
 ///
-/// Source: contract events §2, §4.
+/// Source: interface §6.2; rules W.2; rules W.4.
 pub const ORCHESTRATOR_KINDS: [&str; 2] = ["client_id.linked", "kyt.screening.completed"];

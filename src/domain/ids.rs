@@ -76,7 +76,7 @@ impl From<&OrchestratorId> for OwnerId {
 
 /// Public identifier of a payment request: `01` and 64 lowercase hexadecimal digits.
 ///
-/// Source: ref 0.13.0 POST /v2/request; chain facts §4.
+/// Source: rules P.1.2; rules G.4.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RequestId(pub String);
 

@@ -2,7 +2,7 @@
 //! destination, which is that text and a token.
 //!
 //! Tron stands in the `eip155` namespace under its chain ID, with the 20 bytes behind its Base58 text.
-//! Source: contract operations §7.10; ERC-7930; ERC-7828.
+//! Source: rules P.7.10; ERC-7930; ERC-7828.
 
 use super::{address::Address, network::Network};
 use alloy::primitives::keccak256;
@@ -77,7 +77,7 @@ impl DestinationKey {
     ///
     /// EVM parts and checksum may be written in any case. A name that is well formed and still can name nothing (a
     /// wrong checksum, a chain that is not known) is `None`. Errors: the sentence for the caller.
-    /// Source: contract operations §3.8, §7.10.
+    /// Source: rules P.3.8; rules P.7.10.
     pub fn parse(text: &str) -> Result<Option<Self>, &'static str> {
         if let Some((wallet, rest)) = text.split_once('@') {
             let rest = rest.strip_prefix("eip155:").ok_or(FORM)?;

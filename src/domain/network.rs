@@ -13,7 +13,7 @@ pub enum Family {
 
 /// A supported network.
 ///
-/// Source: seed §1.
+/// Source: interface §1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Network {
     /// Ethereum.
@@ -85,7 +85,7 @@ impl Network {
 
     /// Blocks after which a payment is treated as final where the node serves no `finalized` tag.
     ///
-    /// Source: reliability rules B.1 (distances of two public indexers, the larger one).
+    /// Source: rules B.1 (distances of two public indexers, the larger one).
     pub const fn finality_depth(self) -> u64 {
         match self {
             Self::Mainnet | Self::Sepolia => 65,
@@ -98,7 +98,7 @@ impl Network {
 
     /// Usual time between two blocks in milliseconds, which bounds how old a head may look.
     ///
-    /// Source: chain facts §6.
+    /// Source: rules G.6.
     pub const fn block_time_ms(self) -> u64 {
         match self {
             Self::Mainnet | Self::Sepolia => 12_000,
@@ -111,7 +111,7 @@ impl Network {
 
     /// Address of the public explorer page of a transaction.
     ///
-    /// Source: seed §6.3 (`explorer` links to a public transaction explorer).
+    /// Source: interface §6.3 (`explorer` links to a public transaction explorer).
     pub fn explorer_url(self, transaction_hash: &str) -> String {
         let root = match self {
             Self::Mainnet => "https://etherscan.io/tx/",

@@ -4,7 +4,7 @@ use super::{address::Address, network::Network, request::SettlementUnits};
 use alloy::primitives::{B256, U256};
 use chrono::{DateTime, Utc};
 
-/// Kind of a payment on the wire. Source: seed §1, §2.1.
+/// Kind of a payment on the wire. Source: interface §1; interface §2.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PaymentKind {
     /// Paid in the invoice currency.
@@ -52,7 +52,7 @@ pub struct BlockRef {
 /// One payment event of a proxy, decoded. Amounts are token units.
 ///
 /// Identity is (network, transaction, ordinal): the log index changes when a reorganisation includes the transaction
-/// again, the ordinal of the proxy event inside the transaction does not. Source: reliability rules §0.9.
+/// again, the ordinal of the proxy event inside the transaction does not. Source: rules B.2 (7).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Observation {
     /// Network.
@@ -174,7 +174,7 @@ pub struct ProvenTransfer {
 /// A proxy logs what it was asked for, not what arrived: for tokens the credited units are those of the token's own
 /// movement into the payee just before the event, never more than the event says. `is_intermediary` names contracts
 /// of the protocol that forward money (batch, swap, recurring): their payer is who funded them in the transaction.
-/// Source: chain facts §2 (2, 5, 9), §6 payer rule.
+/// Source: rules G.2 (2, 5, 9); rules G.6 (the payer).
 pub fn prove(
     observed: &Observation,
     proof: &TxProof,

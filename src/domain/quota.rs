@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr, time::Duration};
 
-/// How much a credential may call from one address. Source: contract operations §1.5.
+/// How much a credential may call from one address. Source: rules P.1.5.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Tier {
     /// 120 a minute.
@@ -68,7 +68,7 @@ impl Breach {
 
     /// Notes a refused call; a caller that goes on for a whole minute's quota is blocked for `block`.
     ///
-    /// Source: contract operations §1.5 (sustained breach: five minutes).
+    /// Source: rules P.1.5 (sustained breach: five minutes).
     pub fn refuse(&mut self, now: Duration, per_minute: u32, block: Duration) {
         if now.saturating_sub(self.window_from) >= WINDOW {
             self.window_from = now;

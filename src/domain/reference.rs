@@ -12,7 +12,7 @@ impl PaymentReference {
     /// Derives the reference of a request: the last 8 bytes of keccak-256 over the lower-cased text of request id,
     /// salt and payee. Tron addresses are lower-cased too.
     ///
-    /// Source: chain facts §4, vectors `payment-reference.json`.
+    /// Source: rules G.4.
     pub fn derive(request: &RequestId, salt_hex: &str, payee: &Address) -> Self {
         let digest = keccak256(format!("{request}{salt_hex}{payee}").to_lowercase());
         let mut bytes = [0; 8];

@@ -79,7 +79,7 @@ impl Refusal {
 
     /// Refuses several fields at once; the message is the published `Validation failed`.
     ///
-    /// Source: ref 0.13.0 GET /v2/payments 400; decisions D12, D13.
+    /// Source: rules P.1.1; decisions D12; decisions D13.
     pub fn fields(fields: Vec<FieldError>) -> Self {
         Self {
             kind: RefusalKind::Invalid,

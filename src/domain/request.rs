@@ -14,19 +14,19 @@ use super::{
 use alloy::primitives::{U256, keccak256};
 use chrono::{DateTime, NaiveDate, Utc};
 
-/// Fraction digits that conversion contracts use for fiat currencies. Source: chain facts §3.
+/// Fraction digits that conversion contracts use for fiat currencies. Source: rules G.3.
 pub const FIAT_CHAIN_DECIMALS: u8 = 8;
 
 /// Most partial events that one request raises, so that dust cannot flood a receiver.
 ///
-/// Payments beyond it are still recorded and credited. Source: reliability rules C.3.
+/// Payments beyond it are still recorded and credited. Source: rules C.3.
 pub const PARTIAL_EVENTS_MAX: u32 = 100;
 
 /// Units in which a request is settled: token units of the payment currency when it is paid in itself, 8-decimal
 /// fiat units when it is converted on chain.
 pub type SettlementUnits = U256;
 
-/// State of a request. Source: contract states §1.
+/// State of a request. Source: rules S.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RequestStatus {
     /// Nothing final has arrived.
@@ -75,7 +75,7 @@ impl RequestStatus {
     }
 }
 
-/// How often a recurring request repeats. Source: ref 0.13.0 POST /v2/request.
+/// How often a recurring request repeats. Source: rules P.3.3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Frequency {
     /// Every day.
@@ -264,7 +264,7 @@ pub struct Owner {
 
 /// Decides whether a request can be created, and what it is.
 ///
-/// Errors: a refusal that names every wrong field. Source: seed §1, §8; contract operations §3.3.
+/// Errors: a refusal that names every wrong field. Source: interface §1; interface §8; rules P.3.3.
 pub fn plan(
     input: &NewRequest,
     owner: &Owner,
@@ -377,7 +377,7 @@ pub fn plan(
     })
 }
 
-/// The payee of a request that names none. Source: contract operations §3.3.
+/// The payee of a request that names none. Source: rules P.3.3.
 fn bound_payee(bound: Option<&Destination>, network: Option<Network>) -> Result<Address, String> {
     let Some(bound) = bound else {
         return Err("is required: the wallet address that is paid".to_owned());
@@ -506,7 +506,7 @@ impl Request {
 
     /// Whether a sighting is a payment of this request: chain, proxy, reference, token and payee all match.
     ///
-    /// A conversion must also name the invoice currency. Source: reliability rules §0.10; chain facts §2 (3).
+    /// A conversion must also name the invoice currency. Source: rules B.3; rules G.2 (3).
     pub fn matches(&self, observed: &Observation, catalogue: &Catalogue) -> bool {
         let kind = catalogue
             .contracts(self.network)
@@ -558,7 +558,7 @@ impl Request {
     /// Adds a proven payment: the new totals and state, and what has to be told.
     ///
     /// Shape: `credited` in settlement units. A payment after completion is recorded and raises nothing.
-    /// Source: contract states §1; seed §6.2.
+    /// Source: rules S.1; interface §6.2.
     pub fn settle(mut self, credited: SettlementUnits, tx_hash: &str) -> (Self, Option<Settlement>) {
         let was_paid = self.has_been_paid();
         self.credited = self.credited.saturating_add(credited);

@@ -10,13 +10,13 @@ use super::{
 use alloy::primitives::{B256, Signature, eip191_hash_message, keccak256};
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 
-/// How long a challenge can be answered. Source: seed §4.10, §8.
+/// How long a challenge can be answered. Source: interface §4.10; interface §8.
 pub const CHALLENGE_LIFETIME: TimeDelta = TimeDelta::minutes(5);
 
-/// How long a wallet session lasts without a call. Source: seed §5, §8.
+/// How long a wallet session lasts without a call. Source: interface §5; interface §8.
 pub const WALLET_IDLE: TimeDelta = TimeDelta::minutes(15);
 
-/// How long the session of an e-mail account lasts. Source: contract operations §1.6.
+/// How long the session of an e-mail account lasts. Source: rules P.1.6.
 pub const ACCOUNT_LIFETIME: TimeDelta = TimeDelta::days(30);
 
 /// How often the use of a session is noted at most.
@@ -25,10 +25,10 @@ pub const ACCOUNT_LIFETIME: TimeDelta = TimeDelta::days(30);
 /// last call, never later.
 pub const TOUCH_INTERVAL: TimeDelta = TimeDelta::minutes(1);
 
-/// Fewest characters of a password. Source: seed §8.
+/// Fewest characters of a password. Source: interface §8.
 pub const PASSWORD_LENGTH_MIN: usize = 8;
 
-/// Most characters of a password. Source: seed §8.
+/// Most characters of a password. Source: interface §8.
 pub const PASSWORD_LENGTH_MAX: usize = 100;
 
 /// Bytes of an ECDSA signature with its recovery byte.
@@ -56,7 +56,7 @@ pub struct Challenge {
 impl Challenge {
     /// Writes the question. `domain` and `uri` name the service that asks.
     ///
-    /// Source: contract operations §4.1 (the layout of EIP-4361 without chain ID).
+    /// Source: rules P.4.1 (the layout of EIP-4361 without chain ID).
     pub fn new(
         id: ChallengeId,
         address: Address,
@@ -96,7 +96,7 @@ impl Challenge {
 
 /// The hash that a wallet of a family signs for a message.
 ///
-/// Source: EIP-191 version 0x45 for EVM wallets; chain facts §10 for Tron (`signMessageV2`).
+/// Source: EIP-191 (version 0x45, EVM wallets); rules G.6 (`signMessageV2`, Tron).
 pub fn message_hash(family: Family, message: &str) -> B256 {
     match family {
         Family::Evm => eip191_hash_message(message),
@@ -211,7 +211,7 @@ pub fn normal_email(email: &str) -> String {
     email.to_lowercase()
 }
 
-/// Checks the length of a new password, in characters. Errors: the sentence for the caller. Source: seed §8.
+/// Checks the length of a new password, in characters. Errors: the sentence for the caller. Source: interface §8.
 pub fn check_password(password: &str) -> Result<(), String> {
     if (PASSWORD_LENGTH_MIN..=PASSWORD_LENGTH_MAX).contains(&password.chars().count()) {
         Ok(())

@@ -7,18 +7,18 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Time that one try may take, body included. Source: seed §6.1 (5).
+/// Time that one try may take, body included. Source: interface §6.1 (5).
 pub const TRY_TIMEOUT_MS: u64 = 5_000;
 
-/// Pauses after a failed try. Source: seed §6.1 (5).
+/// Pauses after a failed try. Source: interface §6.1 (5).
 pub const RETRY_DELAYS_MS: [i64; 3] = [1_000, 5_000, 15_000];
 
-/// Most of an answer that is read. Source: reliability rules A.4.
+/// Most of an answer that is read. Source: rules A.4.
 pub const RESPONSE_BYTES_MAX: usize = 16 * 1024;
 
 /// How long a claimed delivery belongs to its worker; longer than a try with everything around it.
 ///
-/// Source: reliability rules A.5.
+/// Source: rules A.5.
 pub const LEASE_MS: i64 = 15_000;
 
 /// Longest time for which a replaced secret stays good.
@@ -33,7 +33,7 @@ pub const SECRETS_MAX: usize = 4;
 /// Longest URL of an endpoint. Source: decisions D20.
 pub const URL_LENGTH_MAX: usize = 2_048;
 
-/// State of a delivery. Source: contract states §9; decisions D19.
+/// State of a delivery. Source: rules S.9; decisions D19.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeliveryState {
     /// Waits for its time or for its worker.
@@ -166,7 +166,7 @@ pub enum AfterTry {
 
 /// Decides what follows a try. The pause counts from the end of the failed try.
 ///
-/// Source: seed §6.1 (5); reliability rules A.5.
+/// Source: interface §6.1 (5); rules A.5.
 pub fn after_try(retry_count: u32, outcome: &TryOutcome) -> AfterTry {
     if outcome.is_success() {
         return AfterTry::Delivered;
@@ -181,7 +181,7 @@ pub fn after_try(retry_count: u32, outcome: &TryOutcome) -> AfterTry {
 
 /// Signs the raw body: lower-case hexadecimal HMAC-SHA-256, keyed with the bytes of the secret as it was shown.
 ///
-/// Source: seed §6.1 (3); decisions D22.
+/// Source: interface §6.1 (3); decisions D22.
 pub fn sign(secret: &str, body: &[u8]) -> String {
     hex::encode(mac(secret, &[body]))
 }
@@ -189,7 +189,7 @@ pub fn sign(secret: &str, body: &[u8]) -> String {
 /// Signs the way of Standard Webhooks: `v1,` and the base-64 HMAC-SHA-256 of id, time and body, under the same key as
 /// [`sign`].
 ///
-/// Source: decisions D30; Standard Webhooks 1.0.0.
+/// Source: decisions D30 (Standard Webhooks 1.0.0).
 pub fn sign_standard(secret: &str, id: &str, timestamp_s: i64, body: &[u8]) -> String {
     let time = timestamp_s.to_string();
     let mac = mac(secret, &[id.as_bytes(), b".", time.as_bytes(), b".", body]);
@@ -223,7 +223,7 @@ impl Signing<'_> {
     ///
     /// During a rotation the contract's header, which receivers compare with a single value, stays with the oldest
     /// secret: nobody has to do anything before its overlap ends. The newer ones sign a header of their own, the newest
-    /// first. Source: seed §6.1 (3); decisions D22, D30.
+    /// first. Source: interface §6.1 (3); decisions D22; decisions D30.
     pub fn headers(&self) -> Vec<(String, String)> {
         let mut signatures = self.secrets.iter().map(|secret| sign(secret.reveal(), self.body));
         let mut headers: Vec<(String, String)> = signatures
@@ -268,7 +268,7 @@ pub struct UrlPolicy {
 impl UrlPolicy {
     /// Checks a URL as it is registered; names are checked again at connect time, after resolution.
     ///
-    /// Errors: the sentence for the caller. Source: decisions D20; reliability rules A.4.
+    /// Errors: the sentence for the caller. Source: decisions D20; rules A.4.
     pub fn check(self, text: &str) -> Result<url::Url, String> {
         if text.chars().count() > URL_LENGTH_MAX {
             return Err(format!("must have at most {URL_LENGTH_MAX} characters"));
@@ -313,7 +313,7 @@ impl UrlPolicy {
 
 /// Whether an address is reachable for everybody. Addresses that wrap an IPv4 address are judged by it.
 ///
-/// Source: reliability rules A.4.
+/// Source: rules A.4.
 pub fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),

@@ -75,7 +75,7 @@ impl From<ChainError> for FlowError {
 /// Writes an event and its deliveries into the transaction that holds its cause.
 ///
 /// The body is rendered here, once; what is signed and sent later are these bytes. An event that was already told is
-/// left alone. Source: reliability rules §0.1, A.5; decisions D21.
+/// left alone. Source: ADR-0002; rules A.5; decisions D21.
 pub async fn publish(ctx: &Ctx, tx: &Tx, event: &Event) -> Result<(), StoreError> {
     let (owner, client) = match event.audience() {
         Audience::Platform { platform, client } => (OwnerId::from(&platform), client),

@@ -1,7 +1,7 @@
 //! Who may do what: one row for each policy, with the operations that it guards.
 //!
 //! The security section of each operation, the extractor that checks it and the matrix of `cargo xtask test access`
-//! come from this table. Source: contract operations §1.4; seed §5.
+//! come from this table. Source: interface §5; rules P.1.4.
 
 use super::caller::{Policy, Scheme};
 

@@ -5,7 +5,7 @@
 //!
 //! A browser sends the cookie of a session whoever asks it to. So a call that changes something counts with a cookie
 //! only when the browser says that the page is one of ours; other credentials have to be known to the page that sends
-//! them, and need no such proof. Source: contract operations §1.4; decisions D27.
+//! them, and need no such proof. Source: rules P.1.4; rules C.1; decisions D27.
 
 use super::{
     access::OrchestratorOnly,
@@ -32,7 +32,7 @@ use poem_openapi::{
 };
 use std::{marker::PhantomData, ops::Deref, sync::Arc};
 
-/// Name of the session cookie. Source: contract operations §1.4.
+/// Name of the session cookie. Source: rules P.1.4.
 pub const SESSION_COOKIE: &str = "session_token";
 
 /// Longest credential that is looked up at all.
@@ -384,7 +384,7 @@ impl<'a> Shown<'a> {
         }
     }
 
-    /// The platform of the client ID, with the orchestrator that acts for it. Source: contract operations §1.4.
+    /// The platform of the client ID, with the orchestrator that acts for it. Source: rules P.1.4.
     async fn pair(&self) -> FlowResult<Caller> {
         let partner = self.identify.orchestrator_key(&self.credential).await?;
         let Some(client) = Scheme::ClientId.read(self.request) else {
@@ -509,7 +509,7 @@ fn missing(accepted: &[Scheme]) -> Problem {
     Problem::new(StatusCode::UNAUTHORIZED, "Unauthorized").with_hint(needs(accepted))
 }
 
-/// The refusal of a good credential that opens other operations. Source: contract operations §1.4.
+/// The refusal of a good credential that opens other operations. Source: rules P.1.4.
 fn misplaced(accepted: &[Scheme]) -> Problem {
     Problem::new(StatusCode::FORBIDDEN, "This credential does not open this operation").with_hint(needs(accepted))
 }

@@ -1,7 +1,7 @@
 //! Which pages of browsers may call. Preflights carry no credential, so they are answered from all registered domains.
 //!
 //! Cookies are allowed for the listed pages of dashboards alone: client IDs are sent as a header, and a page of a
-//! merchant has no business with the session of a dashboard. Source: contract compatibility 12.
+//! merchant has no business with the session of a dashboard. Source: rules H.12.
 
 use super::routes::RouteTable;
 use async_trait::async_trait;

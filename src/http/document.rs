@@ -1,7 +1,7 @@
 //! The published documents: what holds for every operation is said here, once, and what the framework's printer cannot
 //! say is added to its output. The service serves exactly the committed text of [`complete`].
 //!
-//! Source: decisions D28, D29; contract tooling §2.2.
+//! Source: decisions D28; decisions D29.
 
 use super::{
     body::{executable, is_closed},

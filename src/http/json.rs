@@ -4,7 +4,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 use serde_json::{Map, Number, Value};
 use std::{cell::RefCell, fmt};
 
-/// Deepest nesting of a body. Source: reliability rules C.4.
+/// Deepest nesting of a body. Source: rules C.4.
 pub const DEPTH_MAX: usize = 64;
 
 /// Longest member name that an error message repeats.

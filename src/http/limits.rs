@@ -15,7 +15,7 @@ use tokio::time::timeout;
 /// everything sees the answer instead of a reset connection.
 const DISCARDED_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Limits of one call. Source: reliability rules C.4.
+/// Limits of one call. Source: rules C.4.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Largest body.

@@ -3,7 +3,7 @@
 //!
 //! Each instance counts for itself. A count shared through the database would cost a write for every call, more than
 //! most calls cost; behind a balancer a caller gets at most the quota times the number of instances.
-//! Source: contract operations §1.5.
+//! Source: rules P.1.5.
 
 use super::{access, cors, error::Problem, observe::RequestId, routes::RouteTable};
 use crate::{

@@ -1,7 +1,7 @@
 //! The server loop: HTTP/1.1 on plain sockets, with the deadlines and caps that the framework's own loop lacks.
 //!
 //! HTTP/2 and TLS belong to the proxy in front. A loop that guesses the protocol from the first bytes would wait for
-//! them without a deadline. Source: reliability rules C.4.
+//! them without a deadline. Source: rules C.4.
 
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};

@@ -1,7 +1,7 @@
 //! The document of the webhooks: OpenAPI 3.1, built from the types that are sent.
 //!
 //! Schemas come from `schemars`, the document from `utoipa`, whose schema model is lossy: [`typed`] refuses a schema
-//! that it would not write back in full. Source: decisions D29; contract tooling §6; contract events §1.
+//! that it would not write back in full. Source: decisions D29; interface §6.1.
 
 use crate::payloads::{KINDS, Kind, Names, sample};
 use schemars::generate::SchemaSettings;

@@ -2,7 +2,7 @@
 //!
 //! Receivers verify signatures over re-serialised JSON, so compact output is not enough: numbers that JavaScript would
 //! print in another way become strings, and member names that look like array indices, which JavaScript moves to the
-//! front of an object, get an underscore. Source: decisions D21; contract compatibility 13.
+//! front of an object, get an underscore. Source: decisions D21; rules H.13.
 
 use serde::Serialize;
 use serde_json::{Map, Value};

@@ -52,7 +52,7 @@ pub enum Reader {
     Second,
 }
 
-/// Reads a chain. Every answer is validated before it is returned; see reliability rules B.2.
+/// Reads a chain. Every answer is validated before it is returned. Source: rules B.2.
 #[async_trait]
 pub trait Chain: Send + Sync + 'static {
     /// Network.

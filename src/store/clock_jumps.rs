@@ -10,7 +10,7 @@ use sea_orm::{
 
 /// Moves the times of queued deliveries that lie after `from`, and not after `until`, by as much; answers how many rows.
 ///
-/// Source: reliability rules D F8.
+/// Source: rules D.8.
 pub async fn shift(
     conn: &impl ConnectionTrait,
     from: DateTime<Utc>,
@@ -42,7 +42,7 @@ pub async fn shift(
 
 /// Ends the waiting of queued deliveries that would last beyond `limit`; answers how many rows.
 ///
-/// Source: reliability rules D F8.
+/// Source: rules D.8.
 pub async fn end_waits(
     conn: &impl ConnectionTrait,
     limit: DateTime<Utc>,

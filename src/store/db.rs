@@ -20,7 +20,7 @@ use std::{
 };
 
 /// Longest wait for a PostgreSQL connection or the start of a transaction: a caller is told within two seconds that the
-/// database is gone. Source: reliability rules D F4.
+/// database is gone. Source: rules D.4.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_millis(1_500);
 
 /// Longest wait for a lock of PostgreSQL.
@@ -36,7 +36,7 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// statement; afterwards the outcome of a commit is unknown.
 const PATIENCE: Duration = Duration::from_secs(6);
 
-/// The same for somebody who waits for an answer, unless the settings say otherwise. Source: reliability rules D F4.
+/// The same for somebody who waits for an answer, unless the settings say otherwise. Source: rules D.4.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(1_200);
 
 /// How long connections are suspected after the database left a statement without an answer.

@@ -303,7 +303,7 @@ pub async fn list_of_request(conn: &impl ConnectionTrait, request: &Request) -> 
 ///
 /// The page is found by ids alone, in the order of an index, and only its rows are loaded. A wallet is looked up among
 /// the parties, never as payer-or-payee, whose cost grows with every payment of a busy wallet.
-/// Source: reliability rules E.2, E.5.
+/// Source: rules E.2; rules E.5.
 pub async fn search(
     conn: &impl ConnectionTrait,
     scope: &Scope,

@@ -1,7 +1,7 @@
 //! Who may do what: every operation of the exported documents with every kind of credential, in every state.
 //!
 //! What is expected comes from `prs::http::access`. An operation that comes later is checked by existing; one whose path
-//! names an object that is not known here fails until the object is made below. Source: reliability rules F 21.
+//! names an object that is not known here fails until the object is made below. Source: rules F.21.
 
 use crate::support::{
     Answer, TestApp,

@@ -124,7 +124,7 @@ impl Fault {
         Self::F11,
     ];
 
-    /// Its number. Source: reliability rules D.
+    /// Its number.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::F1 => "F1",

@@ -1,7 +1,7 @@
 //! From events to payments: which contracts and topics count, what their bytes say, which position they have.
 //!
 //! Whatever a payer can put into an event is read without complaint; what no contract of the protocol would ever emit
-//! is an error and never a default. Source: chain facts §2.
+//! is an error and never a default. Source: rules G.2.
 
 use super::wire::RawLog;
 use crate::domain::{

@@ -3,7 +3,7 @@
 //! Every question goes to one node after the other until one gives an answer that holds: a node that fails, refuses,
 //! serves another chain or says something that cannot be true is passed over and, after a few times, left alone for a
 //! while. Nothing is put to a vote here; what no single answer can show (a left-out event, a changed amount) is found
-//! by the watcher, which reads twice through [`Reader::Second`]. Source: reliability rules B.2.
+//! by the watcher, which reads twice through [`Reader::Second`]. Source: rules B.2.
 
 mod breaker;
 mod decode;
@@ -66,7 +66,7 @@ pub const CALL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Most time that a lookup on behalf of a waiting caller may take, over all nodes together.
 ///
-/// Source: reliability rules F (20): the caller has its answer within two seconds.
+/// Source: rules F.20 (the caller has its answer within two seconds).
 const LOOKUP_TIMEOUT: Duration = Duration::from_millis(1_800);
 
 /// Block times that a head may stand still before other nodes are asked.

@@ -29,7 +29,7 @@ const KEY_LENGTH_MIN: usize = 8;
 /// Longest text of a node that is passed on.
 const MESSAGE_LENGTH_MAX: usize = 200;
 
-/// Texts by which providers say that a question covers too much. Source: indexer facts (`splitOn`).
+/// Texts by which providers say that a question covers too much. Source: rules G.6.
 const LIMIT_TEXTS: [&str; 9] = [
     "query returned more than",
     "too many",
@@ -42,10 +42,10 @@ const LIMIT_TEXTS: [&str; 9] = [
     "timeout",
 ];
 
-/// Codes that some providers use for limits and others for other refusals. Source: indexer facts (`splitOn`).
+/// Codes that some providers use for limits and others for other refusals. Source: rules G.6.
 const UNCLEAR_CODES: [i64; 3] = [-32_005, -32_602, -32_000];
 
-/// Code of a reverted call. Source: EIP-1474 and its practice.
+/// Code of a reverted call. Source: rules G.6.
 const REVERTED: i64 = 3;
 
 /// Why one node gave no usable answer.

@@ -8,7 +8,7 @@ use crate::{
     store,
 };
 
-/// Writes and keeps a challenge for a wallet of either family. Source: contract operations §4.1.
+/// Writes and keeps a challenge for a wallet of either family. Source: rules P.4.1.
 pub async fn run(ctx: &Ctx, address: Address) -> FlowResult<Challenge> {
     let sessions = &ctx.rules.sessions;
     let challenge = Challenge::new(

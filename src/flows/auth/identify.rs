@@ -17,7 +17,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use sha2::{Digest, Sha256};
 use std::sync::atomic::Ordering;
 
-/// How often `lastUsedAt` is written at most. Source: contract states §10.
+/// How often `lastUsedAt` is written at most. Source: rules S.10.
 const TOUCH_INTERVAL: TimeDelta = TimeDelta::minutes(1);
 
 /// An API key that was looked up.

@@ -18,7 +18,7 @@ use crate::{
 /// Signs in.
 ///
 /// Errors: 401 for an unknown account and for a wrong password, which nobody can tell apart; 429 for somebody who
-/// guesses. Source: contract operations §4.1.
+/// guesses. Source: rules P.4.1.
 pub async fn run(ctx: &Ctx, email: &str, password: Secret) -> FlowResult<(Account, SignedIn)> {
     let email = normal_email(email);
     let tried = ctx.tries.admit(email.clone(), Pace::ACCOUNT, ctx.clock.now()).await;

@@ -18,8 +18,8 @@ use crate::{
 
 /// Opens an account with its platform and signs it in.
 ///
-/// Errors: 400 for the length of the password, 409 for an address that has an account. Source: seed §4.10; contract
-/// operations §4.1.
+/// Errors: 400 for the length of the password, 409 for an address that has an account.
+/// Source: interface §4.10; rules P.4.1.
 pub async fn run(ctx: &Ctx, email: &str, password: Secret) -> FlowResult<(Account, SignedIn)> {
     check_password(password.reveal()).map_err(|sentence| Refusal::field("password", sentence))?;
     let email = normal_email(email);

@@ -35,7 +35,7 @@ pub struct WalletProof {
 /// Signs in. The first time, the wallet gets its platform.
 ///
 /// Errors: 401 for a challenge that is unknown, used, too old or of other words, and for a signature that is not the
-/// wallet's; 502 when a contract wallet cannot be asked. Source: contract operations §4.1; ERC-1271; ERC-6492.
+/// wallet's; 502 when a contract wallet cannot be asked. Source: rules P.4.1; rules C.2; ERC-1271; ERC-6492.
 pub async fn run(ctx: &Ctx, proof: &WalletProof) -> FlowResult<(Address, SignedIn)> {
     let found = store::challenges::find(ctx.db.reader(), &proof.challenge).await?;
     let now = ctx.clock.now();

@@ -24,7 +24,7 @@ const ALPHABET: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 
 /// Creates a client ID of the caller's platform; `render` writes the answer that a repeated call gets.
 ///
-/// Errors: every wrong field at once; a payee destination that is not the caller's. Source: contract operations §3.2, §4.2.
+/// Errors: every wrong field at once; a payee destination that is not the caller's. Source: rules P.3.2; rules P.4.2.
 pub async fn run(
     ctx: &Ctx,
     caller: &Caller,

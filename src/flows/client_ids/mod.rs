@@ -18,7 +18,7 @@ fn unknown() -> FlowError {
 
 /// Checks that a client ID may be bound to a destination: the active one of the wallet that signed in.
 ///
-/// Source: contract operations §4.2.
+/// Source: rules P.4.2.
 async fn check_destination(tx: &Tx, caller: &Caller, id: &DestinationId) -> FlowResult<()> {
     let active = match caller.wallet() {
         Some(wallet) => store::destinations::active_of(tx, &caller.platform, wallet).await?,

@@ -12,7 +12,7 @@ use crate::{
 
 /// Revokes a client ID for good; a second time changes nothing.
 ///
-/// Errors: unknown, or another platform's (404). Source: contract operations §3.2.
+/// Errors: unknown, or another platform's (404). Source: rules P.3.2.
 pub async fn run(ctx: &Ctx, caller: &Caller, row: &ClientRowId) -> FlowResult<()> {
     let change = ClientIdChange {
         status: Some(ClientStatus::Revoked),

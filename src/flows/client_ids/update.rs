@@ -18,7 +18,7 @@ use crate::{
 /// Changes a client ID and answers it. Calls with it follow the change at once on this instance.
 ///
 /// Errors: every wrong field at once, a payee destination that is not the caller's, a revoked client ID that is to come
-/// back (400); unknown (404). Source: contract operations §3.2, §4.2; contract states §10.
+/// back (400); unknown (404). Source: rules P.3.2; rules P.4.2; rules S.10.
 pub async fn run(ctx: &Ctx, caller: &Caller, row: &ClientRowId, change: &ClientIdChange) -> FlowResult<ClientId> {
     let tx = ctx.db.begin("update_client_id").await?;
     let stored = store::client_ids::lock(&tx, &caller.platform, row).await?;

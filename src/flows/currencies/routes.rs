@@ -17,7 +17,7 @@ pub struct Routes {
 
 /// Finds the routes. Errors: an unknown currency (404). A known one without routes has an empty list.
 ///
-/// Source: contract operations §3.1.
+/// Source: rules P.3.1.
 pub fn run(ctx: &Ctx, currency_id: &str, networks: Option<&[String]>) -> FlowResult<Routes> {
     let invoice = ctx
         .catalogue

@@ -17,7 +17,7 @@ use crate::{
 /// Sets up the destination of the wallet that signed in, or brings it back; `render` writes the answer that a repeated
 /// call gets.
 ///
-/// Errors: every wrong field at once (400); a session without a wallet (403). Source: contract operations §4.3.
+/// Errors: every wrong field at once (400); a session without a wallet (403). Source: rules P.4.3.
 pub async fn run(
     ctx: &Ctx,
     caller: &Caller,

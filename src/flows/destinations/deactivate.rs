@@ -12,7 +12,7 @@ use crate::{
 /// Ends the use of the destination of the wallet that signed in; its row stays.
 ///
 /// Errors: no id of a destination (400); a session without a wallet (403); not the one in use (404).
-/// Source: contract operations §4.3.
+/// Source: rules P.4.3.
 pub async fn run(ctx: &Ctx, caller: &Caller, id: &str) -> FlowResult<()> {
     let wallet = wallet_of(caller)?;
     let key = key_of(id)?.filter(|key| key.interop.wallet == wallet);

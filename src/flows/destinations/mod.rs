@@ -50,7 +50,7 @@ fn key_of(text: &str) -> FlowResult<Option<DestinationKey>> {
 /// Makes a destination the one that its wallet is paid at: it is created or comes back, and replaces the one before.
 ///
 /// Client IDs that are bound to the one before follow, since the same wallet stays the payee.
-/// Source: contract states §13; contract operations §4.3.
+/// Source: rules S.13; rules P.4.3.
 async fn put_in_use(
     ctx: &Ctx,
     tx: &Tx,

@@ -31,7 +31,7 @@ pub async fn by_id(ctx: &Ctx, caller: &Caller, id: &str) -> FlowResult<Destinati
 
 /// Where somebody who is to be paid wants to be paid, whichever platform they said it to.
 ///
-/// Only what a payer has to know may be shown of it. Source: contract operations §4.3.
+/// Only what a payer has to know may be shown of it. Source: rules P.4.3.
 pub async fn for_payout(ctx: &Ctx, caller: &Caller, recipient: &Address) -> FlowResult<Option<Destination>> {
     Ok(store::destinations::payable(ctx.db.reader(), &caller.platform, recipient).await?)
 }

@@ -42,7 +42,7 @@ fn client_of(caller: &Caller) -> FlowResult<&ClientRowId> {
 
 /// Draws the data that a wallet signs; it can be used once within five minutes.
 ///
-/// Errors: every wrong field at once (400). Source: contract operations §1.6, §3.8.
+/// Errors: every wrong field at once (400). Source: rules P.1.6; rules P.3.8.
 pub async fn prepare(ctx: &Ctx, caller: &Caller, wallet: Address, input: &SigningInput) -> FlowResult<SigningData> {
     let client = client_of(caller)?.clone();
     if wallet.family() != Family::Evm {
@@ -75,7 +75,7 @@ pub async fn prepare(ctx: &Ctx, caller: &Caller, wallet: Address, input: &Signin
 /// Sets up a destination that its wallet signed; `render` writes the answer that a repeated call gets.
 ///
 /// Errors: a nonce that is unknown, used, expired or for something else, and a signature of somebody else or of other
-/// data (400). Source: contract operations §3.8.
+/// data (400). Source: rules P.3.8.
 pub async fn add(
     ctx: &Ctx,
     caller: &Caller,
@@ -102,7 +102,7 @@ pub async fn add(
 
 /// Ends the use of a destination whose wallet signed that; its row stays.
 ///
-/// Errors: those of [`add`], and a destination that is not in use (400). Source: contract operations §3.8.
+/// Errors: those of [`add`], and a destination that is not in use (400). Source: rules P.3.8.
 pub async fn deactivate(ctx: &Ctx, caller: &Caller, id: &str, nonce: &str, signature: &str) -> FlowResult<()> {
     let key = key_of(id)?;
     let data = proven(ctx, caller, SigningAction::Deactivate, nonce, signature).await?;

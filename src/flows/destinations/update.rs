@@ -17,7 +17,7 @@ use crate::{
 /// Replaces the destination of the wallet that signed in. Without a policy the one before stays.
 ///
 /// Errors: every wrong field at once (400); a session without a wallet (403); no destination in use (404).
-/// Source: contract operations §4.3.
+/// Source: rules P.4.3.
 pub async fn run(ctx: &Ctx, caller: &Caller, input: &NewDestination) -> FlowResult<Destination> {
     let wallet = wallet_of(caller)?;
     let mut checks = Checks::new();

@@ -23,7 +23,7 @@ pub struct NewOrchestrator {
 
 /// Creates an orchestrator with a key. Errors: a name of 0 or more than 100 characters.
 ///
-/// Source: contract operations §1.2, §5.
+/// Source: rules P.1.2; rules P.5.
 pub async fn run(ctx: &Ctx, name: &str) -> FlowResult<NewOrchestrator> {
     if name.trim().is_empty() || name.chars().count() > 100 {
         return Err(Refusal::field("name", "must have 1 to 100 characters").into());

@@ -10,7 +10,7 @@ use crate::{
     store,
 };
 
-/// Looks an orchestrator key up. Errors: 401 for an unknown or revoked one. Source: contract operations §1.4.
+/// Looks an orchestrator key up. Errors: 401 for an unknown or revoked one. Source: rules P.1.4.
 pub async fn run(ctx: &Ctx, key: &str) -> FlowResult<OrchestratorCaller> {
     let found = store::orchestrators::find_active_key(ctx.db.reader(), &hash(key)).await?;
     let (key, id, last_used_at) = found.ok_or_else(|| Refusal::unauthenticated("Unauthorized"))?;

@@ -17,7 +17,7 @@ const HINT_LENGTH: usize = 8;
 
 /// Draws a key and the row that knows its hash.
 ///
-/// Source: contract operations §1.2 (`orc_` and the secret; 43 characters of URL-safe base 64 hold 256 bits).
+/// Source: rules P.1.2 (43 characters of URL-safe base 64 hold 256 bits).
 pub(super) fn draw(ctx: &Ctx, orchestrator: &OrchestratorId, label: Option<&str>) -> (OrchestratorKey, Secret) {
     let key = Secret::new(format!(
         "orc_{}",

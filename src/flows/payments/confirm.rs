@@ -29,7 +29,7 @@ const TOPICS_PER_LOOKUP: usize = 500;
 /// Payments that are confirmed with one commit, give or take those of its last block.
 const PAYMENTS_PER_COMMIT: usize = 64;
 
-/// How often a commit is tried again when a request changed under it. Source: design §4.
+/// How often a commit is tried again when a request changed under it.
 const ATTEMPTS_MAX: usize = 3;
 
 /// Why payments could not be made final.

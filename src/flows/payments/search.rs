@@ -64,7 +64,8 @@ pub struct PaymentPage {
 
 /// Searches the payments of the caller's requests.
 ///
-/// Errors: no search parameter, dates in the wrong order (400). Source: seed §4.1; decisions D13-D15, D23.
+/// Errors: no search parameter, dates in the wrong order (400).
+/// Source: interface §4.1; decisions D13; decisions D14; decisions D15; decisions D23.
 pub async fn run(ctx: &Ctx, caller: &Caller, search: &PaymentSearch) -> FlowResult<PaymentPage> {
     check(search)?;
     let filter = PaymentFilter {

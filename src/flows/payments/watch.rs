@@ -22,7 +22,7 @@ const HEAD_BLOCKS_PER_STEP: u64 = 64;
 /// Final blocks that are read and committed together while catching up.
 const RANGE_BLOCKS_PER_STEP: u64 = 2_000;
 
-/// Block hashes that are kept below the final height. Source: reliability rules B.2 (1).
+/// Block hashes that are kept below the final height. Source: rules B.2 (1).
 const WINDOW_BELOW_FINAL: u64 = 32;
 
 /// Where a chain stands after a step.

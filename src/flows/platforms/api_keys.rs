@@ -127,7 +127,7 @@ fn unknown() -> FlowError {
     Refusal::not_found("API key not found").into()
 }
 
-/// Draws a key: `sk_` and 43 characters of URL-safe base 64, which hold 256 bits. Source: contract operations §1.2.
+/// Draws a key: `sk_` and 43 characters of URL-safe base 64, which hold 256 bits. Source: rules P.1.2.
 fn draw(ctx: &Ctx, platform: &PlatformId, label: Option<&str>) -> FlowResult<NewApiKey> {
     if label.is_some_and(|label| label.trim().is_empty() || label.chars().count() > 100) {
         return Err(Refusal::field("label", "must have 1 to 100 characters").into());

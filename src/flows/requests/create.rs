@@ -21,7 +21,7 @@ const DRAWS_MAX: usize = 3;
 
 /// Creates a request; `render` writes the answer that a repeated call gets.
 ///
-/// Errors: every wrong field at once (400). Source: seed §4.3; contract operations §3.3.
+/// Errors: every wrong field at once (400). Source: interface §4.3; rules P.3.3.
 pub async fn run(
     ctx: &Ctx,
     caller: &Caller,

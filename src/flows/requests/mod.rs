@@ -15,7 +15,7 @@ use crate::{
 
 /// Finds a request of the caller. Errors: unknown, or somebody else's, which looks the same (404).
 ///
-/// Any credential of the owning platform sees it. Source: contract operations §3.3; decisions D23.
+/// Any credential of the owning platform sees it. Source: rules P.3.3; decisions D23.
 pub async fn find(ctx: &Ctx, caller: &Caller, request_id: &str) -> FlowResult<Request> {
     let whole_platform = Scope {
         platform: caller.platform.clone(),

@@ -45,7 +45,7 @@ pub struct PayInput {
 /// Plans the payment and looks the payer up.
 ///
 /// Without `wallet` a direct payment asks no node. Errors: wrong fields (400), an unknown request (404), no node
-/// that answers while one is needed (502). Source: seed §4.3; contract operations §3.3; decisions D10.
+/// that answers while one is needed (502). Source: interface §4.3; rules P.3.3; decisions D10.
 pub async fn run(ctx: &Ctx, caller: &Caller, request_id: &str, input: &PayInput) -> FlowResult<Calldata> {
     let request = find(ctx, caller, request_id).await?;
     let fees = client_fee(ctx, caller).await?;
@@ -95,7 +95,7 @@ fn currencies<'a>(ctx: &'a Ctx, request: &Request) -> FlowResult<Currencies<'a>>
 
 /// The fee that is set on the client ID of the call: other than `0` it overrides the fee of the call.
 ///
-/// Source: contract operations §7.1.
+/// Source: rules P.7.1.
 async fn client_fee(ctx: &Ctx, caller: &Caller) -> FlowResult<Option<(Percent, Address)>> {
     let crate::domain::caller::Credential::ClientId { client_id, .. } = &caller.credential else {
         return Ok(None);

@@ -9,7 +9,7 @@ use crate::{
 
 /// Sets `isRecurrenceStopped`. Errors: unknown (404), not a recurring request (400).
 ///
-/// Source: contract operations §3.3.
+/// Source: rules P.3.3.
 pub async fn run(ctx: &Ctx, caller: &Caller, request_id: &str, is_stopped: bool) -> FlowResult<()> {
     let request = find(ctx, caller, request_id).await?;
     if request.recurrence.is_none() {

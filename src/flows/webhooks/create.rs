@@ -24,7 +24,7 @@ pub struct NewEndpoint {
     pub secret: Secret,
 }
 
-/// Draws the secret of an endpoint. Source: decisions D22, D30.
+/// Draws the secret of an endpoint. Source: decisions D22; decisions D30.
 pub(super) fn draw_secret(ctx: &Ctx) -> Secret {
     Secret::new(hex::encode(random::<32>(ctx.ids.as_ref())))
 }
@@ -33,7 +33,7 @@ pub(super) fn draw_secret(ctx: &Ctx) -> Secret {
 /// a repeated call gets.
 ///
 /// Errors: a URL that is not allowed (400), one that is registered already (409).
-/// Source: seed §4.8, §4.9; decisions D16, D18, D20, D22.
+/// Source: interface §4.8; interface §4.9; decisions D16; decisions D18; decisions D20; decisions D22.
 pub async fn run(
     ctx: &Ctx,
     asker: impl Into<Holder>,

@@ -12,7 +12,7 @@ use crate::{
 
 /// Deletes an endpoint and cancels what waits for it; the log of its deliveries stays.
 ///
-/// Errors: unknown, or another holder's, which looks the same (404). Source: seed §4.8.
+/// Errors: unknown, or another holder's, which looks the same (404). Source: interface §4.8.
 pub async fn run(ctx: &Ctx, holder: impl Into<Holder>, id: &EndpointId) -> FlowResult<()> {
     let tx = ctx.db.begin("delete_webhook").await?;
     if !store::endpoints::delete(&tx, holder, id, ctx.clock.now()).await? {

@@ -26,7 +26,7 @@ pub struct Tried {
 /// Claims up to `limit` due deliveries for the holder of `lease_token`.
 ///
 /// A lease that ran out is claimed again with the same retry count: a crash may add requests, it never takes one of
-/// the four tries away. Source: reliability rules A.5.
+/// the four tries away. Source: rules A.5.
 pub async fn claim(ctx: &Ctx, lease_token: &str, limit: u64) -> FlowResult<Vec<ClaimedDelivery>> {
     claim_shared(ctx, ctx.clock.now(), lease_token, limit, limit, &[]).await
 }
@@ -85,7 +85,7 @@ pub async fn send(ctx: &Ctx, delivery: ClaimedDelivery) -> Tried {
     }
 }
 
-/// Signs a delivery with every secret that is good now, and writes its headers. Source: seed §6.1 (3, 4).
+/// Signs a delivery with every secret that is good now, and writes its headers. Source: interface §6.1 (3, 4).
 fn post(ctx: &Ctx, delivery: &ClaimedDelivery) -> anyhow::Result<OutboundPost> {
     let now = ctx.clock.now();
     let former = delivery.former_secrets.iter().filter(|secret| secret.until > now);

@@ -17,7 +17,7 @@ fn horizon() -> TimeDelta {
 /// Moves what waits by as much as the clock jumped; `before` is what it would show without the jump.
 ///
 /// It can be done again, by this process or another one, for what was written by the old clock meanwhile: what was moved
-/// once is not moved again, because a jump is longer than any pause. Source: reliability rules A.5, D F8.
+/// once is not moved again, because a jump is longer than any pause. Source: rules A.5; rules D.8.
 pub async fn run(ctx: &Ctx, before: DateTime<Utc>, by: TimeDelta) -> FlowResult<()> {
     let (from, until) = if by > TimeDelta::zero() {
         // What was due already stays due.

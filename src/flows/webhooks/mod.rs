@@ -34,7 +34,7 @@ pub struct ShownEndpoint {
 /// Whose endpoints a call is about: those of the client ID that it names or was made with, else those of the platform.
 ///
 /// Errors: a client ID that the platform does not have, or another one than that of the call (400).
-/// Source: contract operations §4.4.
+/// Source: rules P.4.4.
 pub async fn holder(ctx: &Ctx, caller: &Caller, client_id: Option<&str>) -> FlowResult<Holder> {
     let own = Holder::from(caller);
     let Some(wanted) = client_id else { return Ok(own) };

@@ -44,7 +44,7 @@ pub struct Rotated {
 /// the old one at once: from then on each delivery of the overlap is signed with both.
 ///
 /// Errors: unknown, or another holder's, which looks the same (404); rotated by somebody else at the same moment, or too
-/// many secrets that are still good (409). Source: decisions D18, D22, D30.
+/// many secrets that are still good (409). Source: decisions D18; decisions D22; decisions D30.
 pub async fn run(
     ctx: &Ctx,
     holder: impl Into<Holder>,

@@ -27,7 +27,7 @@ pub struct TestResult {
 /// Sends a sample of an event, one of `kinds`: the first try is made at once, failed ones are not tried again. The test
 /// of a platform leaves the endpoints of its client IDs alone.
 ///
-/// Errors: an unknown event type (400). Source: seed §4.8, §4.9, §6.1 (7); contract events §4.
+/// Errors: an unknown event type (400). Source: interface §4.8; interface §4.9; interface §6.1 (7); rules W.4.
 pub async fn run(ctx: &Ctx, holder: Holder, kinds: &[&str], event_type: &str) -> FlowResult<TestResult> {
     let kind = kinds.iter().find(|kind| **kind == event_type);
     let kind = kind.ok_or_else(|| Refusal::field("eventType", format!("must be one of {}", kinds.join(", "))))?;

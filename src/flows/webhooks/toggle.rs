@@ -12,14 +12,14 @@ use crate::{
 
 /// Toggles an endpoint and answers its new state. Switching off cancels what waits for it.
 ///
-/// Errors: unknown, or another holder's, which looks the same (404). Source: seed §3, §4.8; contract states §9.
+/// Errors: unknown, or another holder's, which looks the same (404). Source: interface §3; interface §4.8; rules S.9.
 pub async fn run(ctx: &Ctx, holder: impl Into<Holder>, id: &EndpointId) -> FlowResult<ShownEndpoint> {
     switch(ctx, holder.into(), id, |is_active| !is_active).await
 }
 
 /// Brings an endpoint into a state; one that is in it already stays as it is. Switching off cancels what waits for it.
 ///
-/// Errors: as [`run`]. Source: seed §3, §4.9; contract states §9.
+/// Errors: as [`run`]. Source: interface §3; interface §4.9; rules S.9.
 pub async fn to(ctx: &Ctx, holder: impl Into<Holder>, id: &EndpointId, is_active: bool) -> FlowResult<ShownEndpoint> {
     switch(ctx, holder.into(), id, |_| is_active).await
 }

@@ -1,4 +1,4 @@
-//! The cookie that carries a session. Source: seed §5; contract operations §1.4.
+//! The cookie that carries a session. Source: interface §5; rules P.1.4.
 
 use crate::{
     ctx::SessionRules,

@@ -27,7 +27,7 @@ const LAST_OFFSET: &str = "-2h";
 /// Time between two jumps; repetitions are pending at each of them.
 const PAUSE: Duration = Duration::from_millis(2_500);
 
-/// Pauses before the first and the second repetition. Source: seed §6.1 (5).
+/// Pauses before the first and the second repetition. Source: interface §6.1 (5).
 const DELAYS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];
 
 /// Clocks of two programs read the same moment differently by a little.

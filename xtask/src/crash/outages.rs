@@ -21,10 +21,10 @@ const ENDPOINTS: usize = 8;
 /// How long two workers are at work before one of them dies.
 const BEFORE_DEATH: Duration = Duration::from_millis(150);
 
-/// How soon the other one has to have finished the dead one's work. Source: reliability rules D F3.
+/// How soon the other one has to have finished the dead one's work. Source: rules D.3.
 const TAKEN_OVER_MAX: Duration = Duration::from_secs(20);
 
-/// How long an answer may take that says that the database is gone. Source: reliability rules D F4.
+/// How long an answer may take that says that the database is gone. Source: rules D.4.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
 
 /// How soon the service has to answer again by itself.

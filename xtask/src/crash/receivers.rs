@@ -29,13 +29,13 @@ const BEHAVIOURS: [(&str, Option<u64>); 13] = [
     ("late", Some(200)),
 ];
 
-/// How long a try may take, body included. Source: reliability rules D F9.
+/// How long a try may take, body included. Source: rules D.9.
 const TRY_MS_MAX: u64 = 5_200;
 
-/// How much memory bad receivers may cost, in KiB. Source: reliability rules D F9.
+/// How much memory bad receivers may cost, in KiB. Source: rules D.9.
 const MEMORY_KIB_MAX: u64 = 20 * 1_024;
 
-/// Endpoints that answer, beside the one that does not. Source: reliability rules D F10.
+/// Endpoints that answer, beside the one that does not. Source: rules D.10.
 const GOOD_ENDPOINTS: usize = 99;
 
 /// Rounds with and without the receiver that hangs, in turns.
@@ -44,7 +44,7 @@ const ISOLATION_ROUNDS: usize = 3;
 /// What a busy machine adds to a time by itself.
 const NOISE_MS: i64 = 50;
 
-/// Pauses before each repetition, in milliseconds. Source: seed §6.1 (5).
+/// Pauses before each repetition, in milliseconds. Source: interface §6.1 (5).
 const DELAYS_MS: [i64; 3] = [1_000, 5_000, 15_000];
 
 /// How late a repetition may be on a busy machine: an endpoint that does not answer has few places, and all its

@@ -21,7 +21,7 @@ use crate::{
     http::wire::Instant,
 };
 
-/// Tokens that count as one US dollar. Source: contract operations §7.1.
+/// Tokens that count as one US dollar. Source: rules P.7.1.
 const DOLLAR_SYMBOLS: [&str; 3] = ["USDC", "USDT", "DAI"];
 
 /// A request with its payments.
