@@ -9,7 +9,10 @@ use prs::{
         address::Address,
         amount::{Amount, Percent},
         client_id::{ClientId, ClientStatus},
-        ids::{ApiKeyId, ClientRowId, DeliveryId, EndpointId, EventId, PaymentId, PlatformId, RequestId, RequestRowId},
+        ids::{
+            ApiKeyId, ClientRowId, DeliveryId, EndpointId, EventId, OwnerId, PaymentId, PlatformId, RequestId,
+            RequestRowId,
+        },
         network::Network,
         payment::{BlockRef, Observation, ObservedConversion, PaymentKind, ProvenTransfer, Settled},
         reference::PaymentReference,
@@ -352,6 +355,13 @@ async fn finish(db: &Db, tries: &[FinishedTry]) -> HashSet<DeliveryId> {
 
 async fn claim(db: &Db, now: i64, token: &str) -> Vec<ClaimedDelivery> {
     store::outbox::claim_due(db.writer(), at(now), at(now + 15), token, 50)
+        .await
+        .unwrap()
+}
+
+async fn cancel(db: &Db, owner: &str, endpoint: &EndpointId, now: i64) -> u64 {
+    let owner = OwnerId::from(&platform(owner));
+    store::outbox::cancel_queued_of_endpoint(db.writer(), &owner, endpoint, at(now))
         .await
         .unwrap()
 }
@@ -1225,18 +1235,15 @@ async fn the_next_due_time_is_known(db: &Db) {
 async fn a_switched_off_endpoint_receives_nothing_more(db: &Db) {
     let endpoint = with_endpoint(db, 1).await;
     let event = publish(db, 1, &[&endpoint]).await;
-    let tx = db.begin("switch off").await.unwrap();
-    assert!(
-        !store::endpoints::set_active(&tx, &scope("b"), &endpoint.id, false, at(1))
+    let switch = async |owner: &str, is_active: bool| {
+        store::endpoints::set_active(db.writer(), &scope(owner), &endpoint.id, is_active)
             .await
             .unwrap()
-    );
-    assert!(
-        store::endpoints::set_active(&tx, &scope("a"), &endpoint.id, false, at(1))
-            .await
-            .unwrap()
-    );
-    tx.commit().await.unwrap();
+    };
+    assert!(!switch("b", false).await);
+    assert!(switch("a", false).await);
+    assert_eq!(cancel(db, "b", &endpoint.id, 1).await, 0);
+    assert_eq!(cancel(db, "a", &endpoint.id, 1).await, 1);
     assert!(claim(db, 2, "one").await.is_empty());
     // A delivery that was fanned out while the endpoint was being switched off is found by the claim.
     let late = publish(db, 2, &[&endpoint]).await;
@@ -1246,11 +1253,7 @@ async fn a_switched_off_endpoint_receives_nothing_more(db: &Db) {
         assert_eq!(records[0].state, DeliveryState::Cancelled);
         assert!(records[0].finished_at.is_some());
     }
-    assert!(
-        store::endpoints::set_active(db.writer(), &scope("a"), &endpoint.id, true, at(3))
-            .await
-            .unwrap()
-    );
+    assert!(switch("a", true).await);
     assert!(claim(db, 4, "three").await.is_empty());
 }
 
@@ -1260,23 +1263,15 @@ async fn a_deleted_endpoint_keeps_its_log(db: &Db) {
     let held = claim(db, 0, "one").await.remove(0);
     finish(db, &[(held, outcome(200, 1), AfterTry::Delivered, "attempt".into())]).await;
     let waiting = publish(db, 2, &[&endpoint]).await;
-    let tx = db.begin("delete").await.unwrap();
-    assert!(
-        !store::endpoints::delete(&tx, &scope("b"), &endpoint.id, at(2))
+    let delete = async |owner: &str| {
+        store::endpoints::delete(db.writer(), &scope(owner), &endpoint.id)
             .await
             .unwrap()
-    );
-    assert!(
-        store::endpoints::delete(&tx, &scope("a"), &endpoint.id, at(2))
-            .await
-            .unwrap()
-    );
-    assert!(
-        !store::endpoints::delete(&tx, &scope("a"), &endpoint.id, at(2))
-            .await
-            .unwrap()
-    );
-    tx.commit().await.unwrap();
+    };
+    assert!(!delete("b").await);
+    assert!(delete("a").await);
+    assert!(!delete("a").await);
+    assert_eq!(cancel(db, "a", &endpoint.id, 2).await, 1);
     assert_eq!(
         store::endpoints::find(db.reader(), &scope("a"), &endpoint.id)
             .await
@@ -1352,7 +1347,7 @@ async fn events_reach_the_endpoints_of_their_audience(db: &Db) {
     }
     let off = EndpointId("endpoint-5".into());
     assert!(
-        store::endpoints::set_active(db.writer(), &scope("a"), &off, false, at(1))
+        store::endpoints::set_active(db.writer(), &scope("a"), &off, false)
             .await
             .unwrap()
     );

@@ -1,6 +1,6 @@
 //! Receivers of webhooks.
 
-use super::{Holder, StoreError, columns, outbox};
+use super::{Holder, StoreError, columns};
 use crate::domain::{
     ids::{ClientRowId, EndpointId, OwnerId},
     webhook::FormerSecret,
@@ -186,15 +186,12 @@ pub async fn replace_secret(
     Ok(result.rows_affected == 1)
 }
 
-/// Switches an endpoint on or off; tells whether there is one. Needs a transaction.
-///
-/// What waits for an endpoint that is switched off is cancelled; switched on again, it receives new events only.
+/// Switches an endpoint on or off; tells whether there is one. What waits for it is the caller's matter.
 pub async fn set_active(
     conn: &impl ConnectionTrait,
     holder: impl Into<Holder>,
     id: &EndpointId,
     is_active: bool,
-    now: DateTime<Utc>,
 ) -> Result<bool, StoreError> {
     let result = Entity::update_many()
         .col_expr(Column::IsActive, Expr::value(is_active))
@@ -202,32 +199,21 @@ pub async fn set_active(
         .filter(Column::Id.eq(id.as_str()))
         .exec(conn)
         .await?;
-    let is_there = result.rows_affected == 1;
-    if is_there && !is_active {
-        outbox::cancel_queued_of_endpoint(conn, id, now).await?;
-    }
-    Ok(is_there)
+    Ok(result.rows_affected == 1)
 }
 
-/// Deletes an endpoint and cancels what waits for it; tells whether there was one. Needs a transaction.
-///
-/// Its deliveries stay, so that the log of what was sent remains whole.
+/// Deletes an endpoint; tells whether there was one. What waits for it is the caller's matter.
 pub async fn delete(
     conn: &impl ConnectionTrait,
     holder: impl Into<Holder>,
     id: &EndpointId,
-    now: DateTime<Utc>,
 ) -> Result<bool, StoreError> {
     let result = Entity::delete_many()
         .filter(owned(&holder.into()))
         .filter(Column::Id.eq(id.as_str()))
         .exec(conn)
         .await?;
-    let was_there = result.rows_affected == 1;
-    if was_there {
-        outbox::cancel_queued_of_endpoint(conn, id, now).await?;
-    }
-    Ok(was_there)
+    Ok(result.rows_affected == 1)
 }
 
 /// Who receives an event about an object of this client ID: its active endpoints and those of the whole owner.

@@ -569,12 +569,14 @@ async fn earliest(
 /// Cancels what waits for an endpoint; answers how many deliveries.
 pub async fn cancel_queued_of_endpoint(
     conn: &impl ConnectionTrait,
+    owner: &OwnerId,
     endpoint: &EndpointId,
     now: DateTime<Utc>,
 ) -> Result<u64, StoreError> {
     let result = unleased(deliveries::Entity::update_many(), DeliveryState::Cancelled)
         .col_expr(Column::FinishedAt, Expr::value(now))
         .filter(is_queued())
+        .filter(Column::OwnerId.eq(owner.as_str()))
         .filter(Column::EndpointId.eq(endpoint.as_str()))
         .exec(conn)
         .await?;

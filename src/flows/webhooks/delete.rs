@@ -14,10 +14,12 @@ use crate::{
 ///
 /// Errors: unknown, or another holder's, which looks the same (404). Source: interface §4.8.
 pub async fn run(ctx: &Ctx, holder: impl Into<Holder>, id: &EndpointId) -> FlowResult<()> {
+    let holder = holder.into();
     let tx = ctx.db.begin("delete_webhook").await?;
-    if !store::endpoints::delete(&tx, holder, id, ctx.clock.now()).await? {
+    if !store::endpoints::delete(&tx, &holder, id).await? {
         return Err(unknown().into());
     }
+    store::outbox::cancel_queued_of_endpoint(&tx, &holder.owner, id, ctx.clock.now()).await?;
     tx.commit().await?;
     Ok(())
 }

@@ -10,7 +10,8 @@ use crate::{
     store,
 };
 
-/// Toggles an endpoint and answers its new state. Switching off cancels what waits for it.
+/// Toggles an endpoint and answers its new state. Switching off cancels what waits for it; switched on again, it receives
+/// new events only.
 ///
 /// Errors: unknown, or another holder's, which looks the same (404). Source: interface §3; interface §4.8; rules S.9.
 pub async fn run(ctx: &Ctx, holder: impl Into<Holder>, id: &EndpointId) -> FlowResult<ShownEndpoint> {
@@ -33,7 +34,10 @@ async fn switch(
     let tx = ctx.db.begin("switch_webhook").await?;
     let mut endpoint = store::endpoints::find(&tx, &holder, id).await?.ok_or_else(unknown)?;
     endpoint.is_active = decide(endpoint.is_active);
-    store::endpoints::set_active(&tx, &holder, id, endpoint.is_active, ctx.clock.now()).await?;
+    store::endpoints::set_active(&tx, &holder, id, endpoint.is_active).await?;
+    if !endpoint.is_active {
+        store::outbox::cancel_queued_of_endpoint(&tx, &endpoint.owner, id, ctx.clock.now()).await?;
+    }
     tx.commit().await?;
     shown(ctx, vec![endpoint]).await?.pop().ok_or_else(|| unknown().into())
 }
