@@ -14,22 +14,30 @@ use prs::{
     },
     flows::{Fault, FlowError, FlowResult},
     http::{
-        Floor,
-        access::{Creator, KeyOnly, KeyOrClient},
-        body::{Body, Closed},
-        caller::{Auth, CallOrigin, Identify, unauthorized},
-        cors::AllowedOrigins,
-        docs,
-        document::{About, Described, Link, Tag, audit, complete, pretty},
+        contract::{
+            docs,
+            document::{About, Described, Link, Tag, audit, complete, pretty},
+            routes::RouteTable,
+            webhooks_document,
+        },
+        edge::{
+            Edge,
+            cors::AllowedOrigins,
+            limits::Limits,
+            server::{ServerOptions, serve},
+            wrap,
+        },
         error::{Fail, Problem, s},
-        floor,
-        limits::Limits,
-        observe::metrics_endpoint,
-        reply::Created,
-        routes::RouteTable,
-        server::{ServerOptions, serve},
-        webhooks_document,
-        wire::{AmountText, Checked, Instant, LimitText, MerchantReference, TxHash, UlidText},
+        forms::{
+            body::{Body, Closed},
+            reply::Created,
+            wire::{AmountText, Checked, Instant, LimitText, MerchantReference, TxHash, UlidText},
+        },
+        gate::{
+            access::{Creator, KeyOnly, KeyOrClient},
+            extractor::Auth,
+            identify::{CallOrigin, Identify, unauthorized},
+        },
     },
     ports::ids::Ids,
 };
@@ -182,7 +190,7 @@ impl Makers {
         _caller: Auth<KeyOnly>,
         body: Body<NewThing>,
     ) -> Result<Created<Thing>, Fail<{ s::BAD_REQUEST }>> {
-        Ok(prs::http::reply::Reply(Thing {
+        Ok(prs::http::forms::reply::Reply(Thing {
             amount: body.0.amount,
             wrapping: body.0.wrapping,
             ..thing()
@@ -288,11 +296,9 @@ fn document() -> Value {
 fn app_with(limits: Limits) -> BoxEndpoint<'static, Response> {
     let identify: Arc<dyn Identify> = Arc::new(Directory);
     let document = document();
-    let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
     let routes = Route::new()
         .nest_no_strip("/v2", service())
-        .at("/health/live", get(make_sync(|_| "ok")))
-        .at("/metrics", get(metrics_endpoint(recorder.handle())));
+        .at("/health/live", get(make_sync(|_| "ok")));
     let documents = vec![
         ("Platform API v2", "/openapi/v2.json", pretty(&document)),
         ("Auth API v1", "/openapi/auth.json", "{}\n".to_owned()),
@@ -303,9 +309,9 @@ fn app_with(limits: Limits) -> BoxEndpoint<'static, Response> {
         ),
     ];
     let routes = docs::routes(routes, documents).data(identify);
-    floor(
+    wrap(
         routes,
-        Floor {
+        Edge {
             limits,
             ids: Arc::new(FixedIds),
             routes: RouteTable::from_documents([&document]),

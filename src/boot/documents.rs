@@ -17,13 +17,13 @@ pub enum Document {
 /// Text of a document, as it is committed and served.
 pub fn text(document: Document) -> String {
     match document {
-        Document::V2 => http::document::v2(),
-        Document::Auth => http::document::auth(),
-        Document::Webhooks => http::document::pretty(&http::webhooks_document::document()),
+        Document::V2 => http::contract::document::v2(),
+        Document::Auth => http::contract::document::auth(),
+        Document::Webhooks => http::contract::document::pretty(&http::contract::webhooks_document::document()),
     }
 }
 
 /// Name and JSON Schema of each event.
 pub fn event_schemas() -> Vec<(String, String)> {
-    http::webhooks_document::event_schemas()
+    http::contract::webhooks_document::event_schemas()
 }

@@ -13,8 +13,8 @@ use crate::{
         orchestrators,
     },
     http::{
-        caller::{self, Identify},
-        cors::AllowedOrigins,
+        edge::cors::AllowedOrigins,
+        gate::identify::{self as gate, Identify},
     },
     store,
 };
@@ -99,7 +99,7 @@ impl Identify for Identity {
         identify::key_caller(known, self.ctx.clock.now())
     }
 
-    async fn client_id(&self, id: &str, call: caller::CallOrigin<'_>) -> FlowResult<Caller> {
+    async fn client_id(&self, id: &str, call: gate::CallOrigin<'_>) -> FlowResult<Caller> {
         let call = CallOrigin {
             origin: call.origin,
             is_same_origin: call.is_same_origin,

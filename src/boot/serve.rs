@@ -1,17 +1,18 @@
 //! Starts the service and stops it gracefully.
 
-use super::{
-    cli::Role,
-    context,
-    documents::{self, Document},
-    identity::Identity,
-    open_database,
-};
 use crate::{
+    boot::{
+        cli::Role,
+        context,
+        documents::{self, Document},
+        identity::Identity,
+        open_database,
+    },
     ctx::Ctx,
     http::{
-        self, Floor, auth_v1, caller::Identify, cors::AllowedOrigins, docs, limits::Limits, observe,
-        rate_limits::RateLimits, routes::RouteTable, server, v2,
+        contract::{apis, docs, document::Described, routes::RouteTable},
+        edge::{self, Edge, cors::AllowedOrigins, limits::Limits, observe, server},
+        gate::{identify::Identify, rate_limits::RateLimits},
     },
     settings::Settings,
     worker::{
@@ -113,11 +114,8 @@ pub fn app(settings: &Settings, ctx: &Ctx, role: Role, workers: Workers) -> BoxE
     if role != Role::Worker {
         // Titles stand in the committed documents; these services only route.
         routes = routes
-            .nest_no_strip("/v2", OpenApiService::new(http::document::Described(v2::api()), "", ""))
-            .nest_no_strip(
-                "/v1",
-                OpenApiService::new(http::document::Described(auth_v1::api()), "", ""),
-            );
+            .nest_no_strip("/v2", OpenApiService::new(Described(apis::platform()), "", ""))
+            .nest_no_strip("/v1", OpenApiService::new(Described(apis::auth()), "", ""));
     }
     let ready = ctx.clone();
     let routes = routes
@@ -132,7 +130,7 @@ pub fn app(settings: &Settings, ctx: &Ctx, role: Role, workers: Workers) -> BoxE
         .at("/metrics", get(metrics_page()))
         .data(identify)
         .data(ctx.clone());
-    let floor = Floor {
+    let edge = Edge {
         limits: Limits {
             body_bytes_max: settings.http.body_bytes_max,
             body_deadline_ms: settings.http.body_timeout_ms,
@@ -143,7 +141,7 @@ pub fn app(settings: &Settings, ctx: &Ctx, role: Role, workers: Workers) -> BoxE
         origins,
         rates: RateLimits::new(&settings.rate_limits, settings.http.production, ctx.clock.clone()),
     };
-    http::floor(routes, floor)
+    edge::wrap(routes, edge)
 }
 
 /// The recorder belongs to the process: a second service in it shows the same numbers.

@@ -3,15 +3,15 @@
 //! Every failure of the framework passes through [`render`] too, so that no answer of this service has another shape.
 //! Source: decisions D12.
 
-use super::{observe::RequestId, routes::RouteTable};
 use crate::{
     domain::refusal::{FieldError, Refusal, RefusalKind},
     flows::FlowError,
+    http::{contract::routes::RouteTable, edge::call_id::CallId},
 };
 use poem::{
     Response,
     error::{MethodNotAllowedError, NotFoundError, ReadBodyError, ResponseError},
-    http::{HeaderValue, Method, StatusCode, header},
+    http::{Method, StatusCode, header},
 };
 use poem_openapi::{
     ApiResponse, Object,
@@ -365,7 +365,7 @@ impl<const S: u16> ApiResponse for Fail<S> {
 }
 
 /// The documented form of a failed answer.
-pub(super) fn error_response(status: u16, description: &'static str) -> MetaResponse {
+pub(in crate::http) fn error_response(status: u16, description: &'static str) -> MetaResponse {
     MetaResponse {
         description,
         status: Some(status),
@@ -379,7 +379,7 @@ pub(super) fn error_response(status: u16, description: &'static str) -> MetaResp
 }
 
 /// The sentence that documents a status.
-pub(super) fn meaning(status: u16) -> &'static str {
+pub(in crate::http) fn meaning(status: u16) -> &'static str {
     match status {
         408 => "The body did not arrive in time.",
         413 => "The body is larger than the service accepts.",
@@ -394,14 +394,14 @@ pub(super) fn meaning(status: u16) -> &'static str {
 }
 
 /// What [`render`] knows about the failed call.
-pub(super) struct Call {
-    pub(super) method: Method,
-    pub(super) path: String,
-    pub(super) request_id: Option<RequestId>,
+pub(in crate::http) struct Call {
+    pub(in crate::http) method: Method,
+    pub(in crate::http) path: String,
+    pub(in crate::http) request_id: Option<CallId>,
 }
 
 /// Turns every error of handlers and framework into the one body.
-pub(super) fn render(error: poem::Error, call: &Call, routes: &RouteTable) -> Response {
+pub(in crate::http) fn render(error: poem::Error, call: &Call, routes: &RouteTable) -> Response {
     let status = error.status();
     let problem = if let Some(problem) = error.downcast_ref::<Problem>() {
         problem.clone()
@@ -426,11 +426,11 @@ pub(super) fn render(error: poem::Error, call: &Call, routes: &RouteTable) -> Re
     } else {
         from_status(status, call)
     };
-    problem.respond(call.request_id.as_ref().map(RequestId::as_str))
+    problem.respond(call.request_id.as_ref().map(CallId::as_str))
 }
 
 /// The body for an answer that carries nothing but a status.
-pub(super) fn from_status(status: StatusCode, call: &Call) -> Problem {
+pub(in crate::http) fn from_status(status: StatusCode, call: &Call) -> Problem {
     match status {
         StatusCode::NOT_FOUND => not_found(call),
         StatusCode::METHOD_NOT_ALLOWED => method_not_allowed(call),
@@ -465,31 +465,28 @@ fn unreadable(error: &ReadBodyError) -> Problem {
 }
 
 /// 413.
-pub(super) fn too_large() -> Problem {
+pub(in crate::http) fn too_large() -> Problem {
     Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "The body is too large")
 }
 
 /// 503 of a handler that did not end in time.
-pub(super) fn out_of_time() -> Problem {
+pub(in crate::http) fn out_of_time() -> Problem {
     unavailable()
 }
 
 /// The answer to a panic; its text stays in the log.
-pub(super) fn panicked(panic: &(dyn std::any::Any + Send), call: &Call) -> Response {
+pub(in crate::http) fn panicked(panic: &(dyn std::any::Any + Send), call: &Call) -> Response {
     let text = panic
         .downcast_ref::<&str>()
         .copied()
         .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("no text");
     tracing::error!(panic = text, "a handler panicked");
-    Problem::internal().respond(call.request_id.as_ref().map(RequestId::as_str))
+    Problem::internal().respond(call.request_id.as_ref().map(CallId::as_str))
 }
 
-/// The value of an `Allow` header for paths that no document describes.
-pub(super) const ALLOW_READS: HeaderValue = HeaderValue::from_static("GET, HEAD");
-
 /// Drops the names of Rust types that the framework puts around a message.
-pub(super) fn plain(reason: &str) -> &str {
+pub(in crate::http) fn plain(reason: &str) -> &str {
     let own = reason
         .find(" (occurred while parsing")
         .map_or(reason, |index| &reason[..index]);

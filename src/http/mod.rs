@@ -1,128 +1,22 @@
-//! Floor 4: HTTP. The declared contract, and what holds for every call: one error body, limits, ids, logs, documents.
+//! Floor 4: HTTP. The declared contract, one room for each noun, and what holds for every call.
 //!
-//! [`floor`] wraps the routes of the service, [`server::serve`] puts them on sockets. From the outside in, a call
-//! passes [`observe`], [`cors`], the rendering of errors and [`limits`].
+//! A call passes [`edge`] (what holds for every socket), [`gate`] (who may) and [`forms`] (texts become values) before
+//! the operation of its noun runs one flow; [`contract`] publishes what the nouns declare.
 
-pub mod access;
-pub mod auth_v1;
-pub mod body;
-pub mod caller;
-pub mod cors;
-pub mod docs;
-pub mod document;
+pub mod contract;
+pub mod edge;
 pub mod error;
-pub mod idempotency;
-pub mod json;
-pub mod limits;
-pub mod observe;
-pub mod paging;
-pub mod rate_limits;
-pub mod reply;
-pub mod routes;
-pub mod server;
-mod text;
-pub mod v2;
-pub mod webhooks_document;
-pub mod wire;
+pub mod forms;
+pub mod gate;
 
-use crate::ports::ids::Ids;
-use cors::AllowedOrigins;
-use error::Call;
-use futures_util::FutureExt;
-use limits::Limits;
-use observe::RequestId;
-use poem::{
-    Endpoint, EndpointExt, IntoResponse, Response,
-    endpoint::BoxEndpoint,
-    http::{StatusCode, header},
-};
-use rate_limits::RateLimits;
-use routes::RouteTable;
-use std::{panic::AssertUnwindSafe, sync::Arc};
-
-/// What [`floor`] needs from the rest of the service.
-#[derive(Clone)]
-pub struct Floor {
-    /// Limits of one call.
-    pub limits: Limits,
-    /// Source of the ids of calls.
-    pub ids: Arc<dyn Ids>,
-    /// The documented paths.
-    pub routes: RouteTable,
-    /// Pages of browsers that may call.
-    pub origins: Arc<dyn AllowedOrigins>,
-    /// How often credentials may call; absent, as often as they like.
-    pub rates: Option<Arc<RateLimits>>,
-}
-
-/// Wraps the routes of the service in everything that holds for each call.
-pub fn floor<E>(routes: E, floor: Floor) -> BoxEndpoint<'static, Response>
-where
-    E: Endpoint + 'static,
-{
-    let limited = limits::limited(routes, floor.limits);
-    let rendered = rendered(limited, floor.routes.clone());
-    let metered = rate_limits::metered(rendered, floor.rates, floor.routes.clone());
-    let open = cors::cors(metered, floor.origins, floor.routes.clone());
-    observe::observed(open, floor.ids, floor.routes).boxed()
-}
-
-/// Turns errors, panics and bare statuses into the one error body.
-fn rendered<E>(endpoint: E, routes: RouteTable) -> impl Endpoint<Output = Response>
-where
-    E: Endpoint<Output = Response> + 'static,
-{
-    endpoint.around(move |endpoint, request| {
-        let routes = routes.clone();
-        async move {
-            let call = Call {
-                method: request.method().clone(),
-                path: request.uri().path().to_owned(),
-                request_id: request.data::<RequestId>().cloned(),
-            };
-            // `OPTIONS *` and CONNECT carry no path, which the router cannot read.
-            let answer = if call.path.starts_with('/') {
-                AssertUnwindSafe(endpoint.call(request)).catch_unwind().await
-            } else {
-                Ok(Err(poem::error::NotFoundError.into()))
-            };
-            let mut response = match answer {
-                Ok(Ok(response)) if is_bare(&response) => {
-                    let problem = error::from_status(response.status(), &call);
-                    let body = problem.respond(call.request_id.as_ref().map(RequestId::as_str));
-                    carry_over(response.extensions().clone(), body)
-                }
-                Ok(Ok(response)) => response,
-                Ok(Err(error)) => {
-                    let operation = error.data::<poem_openapi::OperationId>().map(|operation| operation.0);
-                    let mut response = error::render(error, &call, &routes);
-                    if let Some(operation) = operation {
-                        response.set_data(poem_openapi::OperationId(operation));
-                    }
-                    response
-                }
-                Err(panic) => error::panicked(panic.as_ref(), &call),
-            };
-            if response.status() == StatusCode::METHOD_NOT_ALLOWED {
-                let allow = routes.allow(&call.path).unwrap_or(error::ALLOW_READS);
-                response.headers_mut().insert(header::ALLOW, allow);
-            }
-            cors::harden(response.headers_mut());
-            Ok(response.into_response())
-        }
-    })
-}
-
-/// Whether an answer says no without the body that says why.
-fn is_bare(response: &Response) -> bool {
-    let is_failure = response.status().is_client_error() || response.status().is_server_error();
-    is_failure
-        && !response
-            .content_type()
-            .is_some_and(|kind| kind.starts_with("application/json"))
-}
-
-fn carry_over(extensions: poem::http::Extensions, mut response: Response) -> Response {
-    *response.extensions_mut() = extensions;
-    response
-}
+pub mod accounts;
+pub mod api_keys;
+pub mod client_ids;
+pub mod currencies;
+pub mod destinations;
+pub mod events;
+pub mod orchestrators;
+pub mod payments;
+pub mod requests;
+pub mod wallets;
+pub mod webhooks;

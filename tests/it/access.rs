@@ -1,6 +1,6 @@
 //! Who may do what: every operation of the exported documents with every kind of credential, in every state.
 //!
-//! What is expected comes from `prs::http::access`. An operation that comes later is checked by existing; one whose path
+//! What is expected comes from `prs::http::gate::access`. An operation that comes later is checked by existing; one whose path
 //! names an object that is not known here fails until the object is made below. Source: rules F.21.
 
 use crate::support::{
@@ -13,9 +13,9 @@ use poem::http::Method;
 use prs::{
     domain::ids::OrchestratorKeyId,
     flows::orchestrators,
-    http::{
+    http::gate::{
         access::{self, Row},
-        caller::Scheme,
+        scheme::Scheme,
     },
 };
 use serde_json::{Value, json};
@@ -416,7 +416,7 @@ async fn the_documented_example_of_every_body_works() {
     assert!(failed.is_empty(), "{}", failed.join("\n"));
 }
 
-/// The row of the table is what the documents say; see the unit test of `prs::http::access` for the other direction.
+/// The row of the table is what the documents say; see the unit test of `prs::http::gate::access` for the other direction.
 #[test]
 fn no_operation_is_documented_without_a_row() {
     assert_eq!(operations().len(), access::TABLE.len());

@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use prs::{
     boot::{cli::Role, serve},
     domain::network::Family,
-    http::server::{self, ServerOptions},
+    http::edge::server::{self, ServerOptions},
     settings::Settings,
     worker::Workers,
 };

@@ -304,7 +304,7 @@ async fn after_an_outage_of_ten_minutes_a_replay_brings_everything() {
     let before = tell(&app, "payment.confirmed", "01before").await;
     app.deliver().await;
     app.advance_ms(1_000);
-    let down_since = prs::http::wire::Instant(app.ctx.clock.now()).to_string();
+    let down_since = prs::http::forms::wire::Instant(app.ctx.clock.now()).to_string();
     receiver.answer(503);
     let mut told = vec![before];
     for minute in 0..10 {

@@ -112,9 +112,7 @@ impl Table {
             ("http" | "worker", "flows") => true,
             ("flows", "flows") => self.may_import_flow(module, path),
             ("flows", "payloads") => module.len() == 1,
-            ("http", "payloads") => module
-                .get(1)
-                .is_some_and(|file| file == "document" || file == "webhooks_document"),
+            ("http", "payloads") => module.get(1).is_some_and(|folder| folder == "contract"),
             _ => false,
         }
     }
@@ -387,8 +385,14 @@ mod tests {
     }
 
     #[test]
-    fn only_the_document_of_http_sees_payloads() {
-        assert!(found("src/http/document.rs", "use crate::payloads::payments;").is_empty());
+    fn only_the_contract_of_http_sees_payloads() {
+        assert!(
+            found(
+                "src/http/contract/webhooks_document.rs",
+                "use crate::payloads::payments;"
+            )
+            .is_empty()
+        );
         assert_eq!(found("src/http/error.rs", "use crate::payloads::payments;").len(), 1);
     }
 

@@ -22,7 +22,7 @@ use prs::{
         payments::watch::{self, Position, Step},
         webhooks::deliver,
     },
-    http::server::{self, ServerOptions},
+    http::edge::server::{self, ServerOptions},
     settings::Settings,
     worker::Workers,
 };

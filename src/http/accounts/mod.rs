@@ -1,0 +1,128 @@
+//! Signing in with e-mail and password, and signing out.
+
+pub mod cookie;
+
+use crate::{
+    ctx::Ctx,
+    domain::{ids::Secret, session::Account},
+    flows,
+    http::{
+        accounts::cookie::WithCookie,
+        contract::tags::AuthTag,
+        error::{Fail, s},
+        forms::{
+            body::Body,
+            reply::{Created, Reply},
+            text::text,
+        },
+        gate::extractor::{SessionToken, SigningIn},
+        webhooks::Success,
+    },
+};
+use poem::web::Data;
+use poem_openapi::{Object, OpenApi, payload::Json};
+
+text! {
+    /// E-mail address. Whether mail reaches anybody there is not checked.
+    EmailText {
+        pattern: r"^[^\s@\x00-\x1f\x7f]{1,64}@[^\s@\x00-\x1f\x7f]{1,189}$",
+        length_max: 254,
+        format: "email",
+        example: "ada@example.com",
+        hint: "must be an e-mail address of at most 254 characters, for example ada@example.com",
+    }
+}
+
+/// A new account. Not printable, for the password in it.
+#[derive(Clone, Object)]
+pub struct RegisterBody {
+    /// E-mail address; upper and lower case are the same. Example: `ada@example.com`
+    pub email: EmailText,
+    /// Password of 8 to 100 characters. Example: `correct horse battery staple`
+    #[oai(validator(min_length = 8, max_length = 100))]
+    pub password: String,
+}
+
+/// Who signs in. Not printable, for the password in it.
+#[derive(Clone, Object)]
+pub struct LoginBody {
+    /// E-mail address; upper and lower case are the same. Example: `ada@example.com`
+    pub email: EmailText,
+    /// Password. Example: `correct horse battery staple`
+    #[oai(validator(max_length = 1000))]
+    pub password: String,
+}
+
+/// An account.
+#[derive(Debug, Clone, Object)]
+#[oai(rename = "Account")]
+pub struct AccountView {
+    /// Id of the account. Example: `01K9Z0T3G9R5M1N2P3Q4R5S6T7`
+    #[oai(validator(max_length = 26))]
+    pub id: String,
+    /// E-mail address in lower case. Example: `ada@example.com`
+    #[oai(validator(max_length = 1024))]
+    pub email: String,
+}
+
+impl From<Account> for AccountView {
+    fn from(account: Account) -> Self {
+        Self {
+            id: account.id.to_string(),
+            email: account.email,
+        }
+    }
+}
+
+/// Accounts.
+pub struct Accounts;
+
+#[OpenApi(prefix_path = "/v1", tag = "AuthTag::Sessions")]
+impl Accounts {
+    /// Open an account
+    ///
+    /// Opens an account with a platform of its own and signs it in. The session lasts 30 days.
+    #[oai(path = "/auth/register", method = "post", operation_id = "registerAccount")]
+    async fn register(
+        &self,
+        ctx: Data<&Ctx>,
+        _page: SigningIn,
+        body: Body<RegisterBody>,
+    ) -> Result<WithCookie<Created<AccountView>>, Fail<{ s::BAD_REQUEST | s::FORBIDDEN | s::CONFLICT }>> {
+        let RegisterBody { email, password } = body.0;
+        let (account, signed_in) = flows::auth::register::run(&ctx, email.as_str(), Secret::new(password)).await?;
+        Ok(WithCookie::set(Reply(account.into()), &signed_in, &ctx.rules.sessions))
+    }
+
+    /// Sign in with e-mail and password
+    ///
+    /// The session lasts 30 days. After a few wrong tries for one account the next ones have to wait;
+    /// `Retry-After` says how long.
+    #[oai(path = "/auth/login", method = "post", operation_id = "logIn")]
+    async fn log_in(
+        &self,
+        ctx: Data<&Ctx>,
+        _page: SigningIn,
+        body: Body<LoginBody>,
+    ) -> Result<WithCookie<Json<AccountView>>, Fail<{ s::BAD_REQUEST | s::UNAUTHORIZED | s::FORBIDDEN }>> {
+        let LoginBody { email, password } = body.0;
+        let (account, signed_in) = flows::auth::login::run(&ctx, email.as_str(), Secret::new(password)).await?;
+        Ok(WithCookie::set(Json(account.into()), &signed_in, &ctx.rules.sessions))
+    }
+
+    /// Sign out
+    ///
+    /// Ends the session of the cookie or Bearer token and clears the cookie. Without a session it does nothing and
+    /// succeeds.
+    #[oai(path = "/auth/logout", method = "post", operation_id = "logOut")]
+    async fn log_out(
+        &self,
+        ctx: Data<&Ctx>,
+        token: SessionToken,
+    ) -> Result<WithCookie<Json<Success>>, Fail<{ s::FORBIDDEN }>> {
+        if let Some(token) = &token.0 {
+            flows::auth::logout::run(&ctx, token).await?;
+        }
+        Ok(WithCookie::clear(Json(Success { success: true }), &ctx.rules.sessions))
+    }
+}

@@ -1,0 +1,202 @@
+//! API keys of the platform of a person who signed in.
+
+use crate::{
+    ctx::Ctx,
+    domain::ids::ApiKeyId,
+    flows::{
+        idempotency::Answer,
+        platforms::api_keys::{self, NewApiKey},
+    },
+    http::{
+        contract::tags::AuthTag,
+        error::{Fail, s},
+        forms::{
+            body::Body,
+            idempotency::{IdempotencyKey, once, replayed},
+            reply::{Created, Reply},
+            wire::{Instant, UlidText},
+        },
+        gate::{access::SessionOnly, extractor::Auth},
+        webhooks::Success,
+    },
+};
+use poem::web::Data;
+use poem_openapi::{
+    Object, OpenApi,
+    param::{Header, Path},
+    payload::Json,
+    types::ToJSON,
+};
+
+/// A new key.
+#[derive(Debug, Clone, Object)]
+#[oai(skip_serializing_if_is_none)]
+pub struct CreateApiKeyBody {
+    /// Name for people. Example: `Shop server`
+    #[oai(validator(min_length = 1, max_length = 100))]
+    pub label: Option<String>,
+}
+
+/// How a key is replaced.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
+pub struct RotateApiKeyBody {
+    /// Seconds that the key before stays good, up to a week; 0 when absent. Example: `3600`
+    #[oai(validator(maximum(value = "604800")))]
+    pub overlap_seconds: Option<u32>,
+}
+
+/// A key right after its creation.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct ApiKeyCreated {
+    /// Id of the key. Example: `01K9Z0T3G9R5M1N2P3Q4R5S6T7`
+    #[oai(validator(max_length = 26))]
+    pub id: String,
+    /// The key for `x-api-key`, shown only this once. Example: `sk_kX2mV9cB1nQ8wE7rT6yU5iO4pA3sD2fG1hJ0kL9zX8c`
+    #[oai(validator(max_length = 64))]
+    pub api_key: String,
+    /// Name for people, or null. Example: `Shop server`
+    #[oai(nullable, validator(max_length = 100))]
+    pub label: Option<String>,
+    /// First characters of the key. Example: `sk_kX2mV`
+    #[oai(validator(max_length = 16))]
+    pub hint: String,
+    /// Time of creation
+    pub created_at: Instant,
+}
+
+/// A key.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct ApiKey {
+    /// Id of the key. Example: `01K9Z0T3G9R5M1N2P3Q4R5S6T7`
+    #[oai(validator(max_length = 26))]
+    pub id: String,
+    /// Name for people, or null. Example: `Shop server`
+    #[oai(nullable, validator(max_length = 100))]
+    pub label: Option<String>,
+    /// First characters of the key. Example: `sk_kX2mV`
+    #[oai(validator(max_length = 16))]
+    pub hint: String,
+    /// Time of creation
+    pub created_at: Instant,
+    /// Last use, written at most once a minute; null before the first
+    #[oai(nullable)]
+    pub last_used_at: Option<Instant>,
+    /// From when on it is refused, ahead of now while a rotated key overlaps; null for a key without end
+    #[oai(nullable)]
+    pub revoked_at: Option<Instant>,
+}
+
+/// The keys of a platform.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct ApiKeyList {
+    /// Newest first, revoked ones included
+    #[oai(validator(max_items = 10000))]
+    pub api_keys: Vec<ApiKey>,
+}
+
+fn created(new: &NewApiKey) -> ApiKeyCreated {
+    ApiKeyCreated {
+        id: new.row.id.to_string(),
+        api_key: new.key.reveal().to_owned(),
+        label: new.row.label.clone(),
+        hint: new.row.hint.clone(),
+        created_at: Instant(new.row.created_at),
+    }
+}
+
+impl From<api_keys::ApiKey> for ApiKey {
+    fn from(key: api_keys::ApiKey) -> Self {
+        Self {
+            id: key.id.to_string(),
+            label: key.label,
+            hint: key.hint,
+            created_at: Instant(key.created_at),
+            last_used_at: key.last_used_at.map(Instant),
+            revoked_at: key.revoked_at.map(Instant),
+        }
+    }
+}
+
+/// API keys.
+pub struct ApiKeys;
+
+#[OpenApi(prefix_path = "/v1", tag = "AuthTag::ApiKeys")]
+impl ApiKeys {
+    /// List API keys
+    ///
+    /// What is known about the keys of the platform; never the keys themselves.
+    #[oai(path = "/api-keys", method = "get", operation_id = "listApiKeys")]
+    async fn list(&self, ctx: Data<&Ctx>, caller: Auth<SessionOnly>) -> Result<Json<ApiKeyList>, Fail<0>> {
+        let keys = api_keys::list(&ctx, &caller.platform).await?;
+        Ok(Json(ApiKeyList {
+            api_keys: keys.into_iter().map(ApiKey::from).collect(),
+        }))
+    }
+
+    /// Create an API key
+    ///
+    /// A key opens everything of the platform and is for servers only. It is shown once.
+    #[oai(path = "/api-keys", method = "post", operation_id = "createApiKey")]
+    async fn create(
+        &self,
+        ctx: Data<&Ctx>,
+        caller: Auth<SessionOnly>,
+        /// Makes the call repeatable: the same key and body get the stored answer for 24 hours
+        #[oai(name = "Idempotency-Key")]
+        key: Header<Option<IdempotencyKey>>,
+        body: Body<CreateApiKeyBody>,
+    ) -> Result<Created<ApiKeyCreated>, Fail<{ s::BAD_REQUEST | s::CONFLICT | s::NOT_FOUND }>> {
+        let once = once(key.0, "createApiKey", &body.0);
+        let render = |new: &NewApiKey| created(new).to_json_string();
+        let answer = api_keys::issue(&ctx, &caller, body.label.as_deref(), once.as_ref(), render).await?;
+        Ok(Reply(match answer {
+            Answer::Fresh(new) => created(&new),
+            Answer::Replayed(stored) => replayed(&stored)?,
+        }))
+    }
+
+    /// Rotate an API key
+    ///
+    /// Creates the successor of a key, shown once. The key before is refused at once, or after the overlap.
+    #[oai(path = "/api-keys/:id/rotate", method = "post", operation_id = "rotateApiKey")]
+    async fn rotate(
+        &self,
+        ctx: Data<&Ctx>,
+        caller: Auth<SessionOnly>,
+        /// Id of the key
+        id: Path<UlidText>,
+        /// Makes the call repeatable: the same key and body get the stored answer for 24 hours
+        #[oai(name = "Idempotency-Key")]
+        key: Header<Option<IdempotencyKey>>,
+        body: Body<RotateApiKeyBody>,
+    ) -> Result<Created<ApiKeyCreated>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND | s::CONFLICT }>> {
+        let once = once(key.0, "rotateApiKey", &body.0).map(|once| once.about(id.as_str()));
+        let render = |new: &NewApiKey| created(new).to_json_string();
+        let id = ApiKeyId(id.as_str().to_owned());
+        let overlap_s = body.overlap_seconds.unwrap_or(0);
+        let answer = api_keys::replace(&ctx, &caller, &id, overlap_s, once.as_ref(), render).await?;
+        Ok(Reply(match answer {
+            Answer::Fresh(new) => created(&new),
+            Answer::Replayed(stored) => replayed(&stored)?,
+        }))
+    }
+
+    /// Revoke an API key
+    ///
+    /// For good; a second time changes nothing.
+    #[oai(path = "/api-keys/:id", method = "delete", operation_id = "revokeApiKey")]
+    async fn revoke(
+        &self,
+        ctx: Data<&Ctx>,
+        caller: Auth<SessionOnly>,
+        /// Id of the key
+        id: Path<UlidText>,
+    ) -> Result<Json<Success>, Fail<{ s::NOT_FOUND }>> {
+        api_keys::revoke(&ctx, &caller.platform, &ApiKeyId(id.as_str().to_owned())).await?;
+        Ok(Json(Success { success: true }))
+    }
+}

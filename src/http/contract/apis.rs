@@ -1,0 +1,52 @@
+//! All operations, document by document. They are without state: they find their handles in the request.
+
+use crate::http::{
+    accounts, api_keys, client_ids, currencies, destinations, events, orchestrators, payments, requests, wallets,
+    webhooks,
+};
+
+/// Operations of the platform document.
+pub type PlatformApi = (
+    currencies::Currencies,
+    requests::Requests,
+    payments::Payments,
+    client_ids::ClientIds,
+    destinations::Destinations,
+    events::Events,
+    orchestrators::Orchestrators,
+);
+
+/// Operations of the authentication document.
+pub type AuthApi = (
+    wallets::Wallets,
+    accounts::Accounts,
+    client_ids::own::OwnClientIds,
+    destinations::own::OwnDestinations,
+    api_keys::ApiKeys,
+    webhooks::Webhooks,
+);
+
+/// Operations under `{base_url}/v2`.
+pub fn platform() -> PlatformApi {
+    (
+        currencies::Currencies,
+        requests::Requests,
+        payments::Payments,
+        client_ids::ClientIds,
+        destinations::Destinations,
+        events::Events,
+        orchestrators::Orchestrators,
+    )
+}
+
+/// Operations under `{auth_url}/v1`.
+pub fn auth() -> AuthApi {
+    (
+        wallets::Wallets,
+        accounts::Accounts,
+        client_ids::own::OwnClientIds,
+        destinations::own::OwnDestinations,
+        api_keys::ApiKeys,
+        webhooks::Webhooks,
+    )
+}

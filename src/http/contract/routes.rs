@@ -1,0 +1,118 @@
+//! What the documents say about paths: templates for logs, methods for `Allow`, names for path parameters.
+
+use poem::http::{HeaderValue, Method};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// Methods of a path item in the order in which `Allow` names them.
+const METHODS: [&str; 6] = ["get", "head", "post", "put", "patch", "delete"];
+
+/// The value of an `Allow` header for paths that no document describes.
+pub(in crate::http) const ALLOW_READS: HeaderValue = HeaderValue::from_static("GET, HEAD");
+
+/// Every documented path.
+#[derive(Debug, Clone, Default)]
+pub struct RouteTable(Arc<Vec<Row>>);
+
+#[derive(Debug)]
+struct Row {
+    template: String,
+    segments: Vec<String>,
+    allow: HeaderValue,
+    operations: Vec<(Method, String)>,
+}
+
+impl RouteTable {
+    /// Reads the paths of finished documents.
+    pub fn from_documents<'a>(documents: impl IntoIterator<Item = &'a Value>) -> Self {
+        let paths = documents
+            .into_iter()
+            .flat_map(|document| document["paths"].as_object().into_iter().flatten());
+        let rows = paths.map(|(template, item)| {
+            let mut methods: Vec<String> = METHODS
+                .into_iter()
+                .filter(|method| item.get(method).is_some())
+                .map(str::to_uppercase)
+                .collect();
+            if item.get("get").is_some() && item.get("head").is_none() {
+                methods.insert(1, "HEAD".to_owned());
+            }
+            methods.push("OPTIONS".to_owned());
+            let operations = METHODS.into_iter().filter_map(|method| {
+                let id = item.get(method)?["operationId"].as_str()?;
+                Some((method.to_uppercase().parse().ok()?, id.to_owned()))
+            });
+            Row {
+                operations: operations.collect(),
+                template: template.clone(),
+                segments: template.split('/').map(str::to_owned).collect(),
+                allow: HeaderValue::from_str(&methods.join(", ")).unwrap_or(ALLOW_READS),
+            }
+        });
+        let mut rows: Vec<Row> = rows.collect();
+        // Literal segments win over parameters, as in the router.
+        rows.sort_by_key(|row| row.segments.iter().filter(|segment| is_parameter(segment)).count());
+        Self(Arc::new(rows))
+    }
+
+    fn row(&self, path: &str) -> Option<&Row> {
+        let segments: Vec<&str> = path.split('/').collect();
+        self.0.iter().find(|row| {
+            row.segments.len() == segments.len()
+                && row
+                    .segments
+                    .iter()
+                    .zip(&segments)
+                    .all(|(template, segment)| is_parameter(template) || template == segment)
+        })
+    }
+
+    /// Template of a path, for example `/v2/request/{requestId}`.
+    pub fn template(&self, path: &str) -> Option<&str> {
+        self.row(path).map(|row| row.template.as_str())
+    }
+
+    /// operationId of a call.
+    pub(in crate::http) fn operation(&self, method: &Method, path: &str) -> Option<&str> {
+        let operations = &self.row(path)?.operations;
+        let found = operations.iter().find(|(known, _)| known == method);
+        found.map(|(_, id)| id.as_str())
+    }
+
+    /// Methods of a path.
+    pub(in crate::http) fn allow(&self, path: &str) -> Option<HeaderValue> {
+        self.row(path).map(|row| row.allow.clone())
+    }
+
+    /// The documented name of a path parameter, which the framework numbers `param0`, `param1`, …
+    pub(in crate::http) fn path_parameter(&self, path: &str, numbered: &str) -> Option<&str> {
+        let index: usize = numbered.strip_prefix("param")?.parse().ok()?;
+        let row = self.row(path)?;
+        let name = row.segments.iter().filter(|segment| is_parameter(segment)).nth(index)?;
+        name.strip_prefix('{')?.strip_suffix('}')
+    }
+}
+
+fn is_parameter(segment: &str) -> bool {
+    segment.starts_with('{')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn literal_segments_win_and_methods_are_named() {
+        let document = json!({ "paths": {
+            "/v2/request/{requestId}": { "get": {}, "patch": {} },
+            "/v2/request/latest": { "post": {} },
+        }});
+        let routes = RouteTable::from_documents([&document]);
+        assert_eq!(routes.template("/v2/request/01ab"), Some("/v2/request/{requestId}"));
+        assert_eq!(routes.template("/v2/request/latest"), Some("/v2/request/latest"));
+        assert_eq!(routes.template("/v2/request"), None);
+        assert_eq!(routes.allow("/v2/request/01ab").unwrap(), "GET, HEAD, PATCH, OPTIONS");
+        assert_eq!(routes.path_parameter("/v2/request/01ab", "param0"), Some("requestId"));
+    }
+}

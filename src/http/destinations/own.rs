@@ -1,0 +1,222 @@
+//! Payee destinations of the wallet that signed in.
+
+use crate::{
+    ctx::Ctx,
+    domain::{destination, refusal::Checks},
+    flows::{self, destinations::NewDestination, idempotency::Answer},
+    http::{
+        contract::tags::AuthTag,
+        destinations::{
+            DestinationAccessPolicy, DestinationDeactivated, DestinationIdText, PayeeDestination, TokenText, wallet,
+        },
+        error::{Fail, s},
+        forms::{
+            body::Body,
+            idempotency::{IdempotencyKey, once, replayed},
+            reply::{Created, OrNull, Reply},
+            wire::{Needed, WalletText},
+        },
+        gate::{access::SessionOnly, extractor::Auth},
+    },
+};
+use poem::web::Data;
+use poem_openapi::{
+    Object, OpenApi,
+    param::{Header, Query},
+    payload::Json,
+    types::{Example, ToJSON},
+};
+
+/// Where to be paid.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
+pub struct DestinationBody {
+    /// Contract of a supported token: USDC, USDT, or FAU on sepolia. Example: `0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913`
+    pub token_address: TokenText,
+    /// Chain; it has to fit the wallet. Example: `8453`
+    pub chain_id: u64,
+    /// Who may pay; without it the policy that there is stays
+    pub access_policy: Option<DestinationAccessPolicy>,
+}
+
+impl Example for DestinationBody {
+    /// It works as it stands on a service with Sepolia.
+    fn example() -> Self {
+        Self {
+            token_address: TokenText::written("0x370DE27fdb7D1Ff1e1BaA7D11c5820a324Cf623C"),
+            chain_id: 11_155_111,
+            access_policy: None,
+        }
+    }
+}
+
+impl From<DestinationBody> for NewDestination {
+    fn from(body: DestinationBody) -> Self {
+        Self {
+            token: body.token_address.into(),
+            chain_id: body.chain_id,
+            policy: body.access_policy.map(Into::into),
+        }
+    }
+}
+
+/// A destination to take out of use.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct DeactivateDestinationBody {
+    /// Id of the destination. Example: `0x6923831ACf5c327260D7ac7C9DfF5b1c3cB3C7D7@eip155:8453#89CDCBED:0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913`
+    pub destination_id: DestinationIdText,
+}
+
+/// Where a recipient wants to be paid.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct PayoutDestination {
+    /// Id of the destination. Example: `0x6923831ACf5c327260D7ac7C9DfF5b1c3cB3C7D7@eip155:8453#89CDCBED:0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913`
+    #[oai(validator(max_length = 200))]
+    pub destination_id: String,
+    /// Wallet that is paid. Example: `0x6923831ACf5c327260D7ac7C9DfF5b1c3cB3C7D7`
+    #[oai(validator(max_length = 42))]
+    pub wallet_address: String,
+    /// Contract of the token. Example: `0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913`
+    #[oai(validator(max_length = 42))]
+    pub token_address: String,
+    /// Chain. Example: `8453`
+    pub chain_id: u64,
+    /// Whether the owner of the wallet set it up. Example: `true`
+    pub claimed: bool,
+}
+
+impl From<destination::Destination> for PayoutDestination {
+    fn from(destination: destination::Destination) -> Self {
+        let key = &destination.key;
+        Self {
+            destination_id: key.to_string(),
+            wallet_address: key.interop.wallet.to_string(),
+            token_address: key.token.to_string(),
+            chain_id: key.interop.network.chain_id(),
+            claimed: destination.is_claimed,
+        }
+    }
+}
+
+/// Payee destinations of the wallet that signed in.
+pub struct OwnDestinations;
+
+#[OpenApi(prefix_path = "/v1", tag = "AuthTag::PayeeDestinations")]
+impl OwnDestinations {
+    /// Set where the wallet is paid
+    ///
+    /// Creates the destination of the wallet that signed in, or brings it back. A wallet has one at a time: this one
+    /// replaces the one before, and client IDs that are bound to that one follow.
+    #[oai(path = "/payee-destination", method = "post", operation_id = "createOwnDestination")]
+    async fn create(
+        &self,
+        ctx: Data<&Ctx>,
+        caller: Auth<SessionOnly>,
+        /// Makes the call repeatable: the same key and body get the stored answer for 24 hours
+        #[oai(name = "Idempotency-Key")]
+        key: Header<Option<IdempotencyKey>>,
+        body: Body<DestinationBody>,
+    ) -> Result<Created<PayeeDestination>, Fail<{ s::BAD_REQUEST | s::CONFLICT }>> {
+        let once = once(key.0, "createOwnDestination", &body.0);
+        let input = body.0.into();
+        let render = |new: &destination::Destination| PayeeDestination::from(new).to_json_string();
+        let answer = flows::destinations::create::run(&ctx, &caller, &input, once.as_ref(), render).await?;
+        Ok(Reply(match answer {
+            Answer::Fresh(new) => (&new).into(),
+            Answer::Replayed(stored) => replayed(&stored)?,
+        }))
+    }
+
+    /// Change where the wallet is paid
+    ///
+    /// Replaces the destination that is in use; client IDs that are bound to it follow.
+    #[oai(path = "/payee-destination", method = "put", operation_id = "updateOwnDestination")]
+    async fn update(
+        &self,
+        ctx: Data<&Ctx>,
+        caller: Auth<SessionOnly>,
+        body: Body<DestinationBody>,
+    ) -> Result<Json<PayeeDestination>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND | s::CONFLICT }>> {
+        let changed = flows::destinations::update::run(&ctx, &caller, &body.0.into()).await?;
+        Ok(Json((&changed).into()))
+    }
+
+    /// Get where the wallet is paid
+    ///
+    /// The destination in use, or null.
+    #[oai(path = "/payee-destination", method = "get", operation_id = "getOwnDestination")]
+    async fn active(
+        &self,
+        ctx: Data<&Ctx>,
+        caller: Auth<SessionOnly>,
+    ) -> Result<Json<OrNull<PayeeDestination>>, Fail<0>> {
+        let found = flows::destinations::read::own(&ctx, &caller).await?;
+        Ok(Json(OrNull(found.as_ref().map(Into::into))))
+    }
+
+    /// Look up where a recipient is paid
+    ///
+    /// What the owner of a wallet set up, on this platform or another one, or null. Use it before a payout.
+    #[oai(
+        path = "/payee-destination/payout-lookup",
+        method = "get",
+        operation_id = "lookUpPayoutDestination"
+    )]
+    async fn payout_lookup(
+        &self,
+        ctx: Data<&Ctx>,
+        caller: Auth<SessionOnly>,
+        /// Wallet of the recipient
+        #[oai(name = "walletAddress")]
+        wallet_address: Query<Needed<WalletText>>,
+    ) -> Result<Json<OrNull<PayoutDestination>>, Fail<{ s::BAD_REQUEST }>> {
+        let mut checks = Checks::new();
+        let recipient = wallet(wallet_address.0, &mut checks);
+        let recipient = checks.finish_with(recipient)?;
+        let found = flows::destinations::read::for_payout(&ctx, &caller, &recipient).await?;
+        Ok(Json(OrNull(found.map(Into::into))))
+    }
+
+    /// Look up a destination by its id
+    ///
+    /// A destination of this platform, in use or not.
+    #[oai(
+        path = "/payee-destination/lookup",
+        method = "get",
+        operation_id = "lookUpDestination"
+    )]
+    async fn lookup(
+        &self,
+        ctx: Data<&Ctx>,
+        caller: Auth<SessionOnly>,
+        /// Id of the destination
+        #[oai(name = "destinationId")]
+        destination_id: Query<Needed<DestinationIdText>>,
+    ) -> Result<Json<PayeeDestination>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND }>> {
+        let mut checks = Checks::new();
+        let id = destination_id.0.take("destinationId", &mut checks);
+        let id = checks.finish_with(id)?;
+        let found = flows::destinations::read::by_id(&ctx, &caller, id.as_str()).await?;
+        Ok(Json((&found).into()))
+    }
+
+    /// Stop being paid at a destination
+    ///
+    /// Takes the destination of the wallet that signed in out of use; its row stays and can come back.
+    #[oai(
+        path = "/payee-destination/deactivate",
+        method = "patch",
+        operation_id = "deactivateOwnDestination"
+    )]
+    async fn deactivate(
+        &self,
+        ctx: Data<&Ctx>,
+        caller: Auth<SessionOnly>,
+        body: Body<DeactivateDestinationBody>,
+    ) -> Result<Json<DestinationDeactivated>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND | s::CONFLICT }>> {
+        flows::destinations::deactivate::run(&ctx, &caller, body.destination_id.as_str()).await?;
+        Ok(Json(DestinationDeactivated::done()))
+    }
+}

@@ -1,0 +1,47 @@
+//! The id of a call, which its answer, its log lines and its error body carry.
+
+use crate::ports::ids::Ids;
+use poem::{Request, http::HeaderName};
+use std::sync::Arc;
+
+/// Name of the header that carries the id of a call.
+pub const CALL_ID_HEADER: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Longest id that is accepted from a caller.
+const CALL_ID_LENGTH_MAX: usize = 128;
+
+/// Id of a call: the caller's own, when it is sane, else a new ULID.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallId(Arc<str>);
+
+impl CallId {
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub(super) fn of(request: &Request, ids: &dyn Ids) -> Self {
+        let sent = request.header(CALL_ID_HEADER).filter(|text| is_sane(text));
+        Self(sent.map_or_else(|| ids.ulid().into(), Into::into))
+    }
+}
+
+fn is_sane(text: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b':');
+    (1..=CALL_ID_LENGTH_MAX).contains(&text.len()) && text.bytes().all(fits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_sane_ids_are_taken_over() {
+        assert!(is_sane("01JZX4T9QK3M7N8P2R5S6V0WYB"));
+        assert!(is_sane("a-b_c.d:1"));
+        assert!(!is_sane(""));
+        assert!(!is_sane("two words"));
+        assert!(!is_sane("line\nbreak"));
+        assert!(!is_sane(&"x".repeat(CALL_ID_LENGTH_MAX + 1)));
+    }
+}

@@ -1,0 +1,139 @@
+//! Which pages of browsers may call. Preflights carry no credential, so they are answered from all registered domains.
+//!
+//! Cookies are allowed for the listed pages of dashboards alone: client IDs are sent as a header, and a page of a
+//! merchant has no business with the session of a dashboard. Source: rules H.12.
+
+use crate::http::contract::routes::RouteTable;
+use async_trait::async_trait;
+use poem::{
+    Endpoint, EndpointExt, Request, Response,
+    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header},
+};
+use std::sync::Arc;
+
+const METHODS: HeaderValue = HeaderValue::from_static("GET, POST, PUT, PATCH, DELETE");
+const HEADERS: HeaderValue = HeaderValue::from_static(
+    "content-type, x-client-id, x-api-key, x-orchestrator-key, authorization, idempotency-key, x-request-id",
+);
+const EXPOSED: HeaderValue =
+    HeaderValue::from_static("retry-after, x-request-id, ratelimit-limit, ratelimit-remaining, ratelimit-reset");
+const ANYBODY: HeaderValue = HeaderValue::from_static("*");
+const VARY: HeaderValue =
+    HeaderValue::from_static("Origin, Access-Control-Request-Method, Access-Control-Request-Headers");
+
+/// Time that a browser may keep the answer to a preflight, in seconds.
+const MAX_AGE_S: HeaderValue = HeaderValue::from_static("600");
+
+/// The origins that active client IDs may be used from.
+#[async_trait]
+pub trait AllowedOrigins: Send + Sync + 'static {
+    /// Whether any active client ID may be used from this origin.
+    async fn contains(&self, origin: &str) -> bool;
+
+    /// Whether pages of this origin may use sessions, so that their calls may carry cookies.
+    fn carries_sessions(&self, _origin: &str) -> bool {
+        false
+    }
+}
+
+/// Answers `OPTIONS` and adds the headers that let allowed pages read the answers.
+pub(super) fn cors<E>(
+    endpoint: E,
+    origins: Arc<dyn AllowedOrigins>,
+    routes: RouteTable,
+) -> impl Endpoint<Output = Response>
+where
+    E: Endpoint<Output = Response> + 'static,
+{
+    endpoint.around(move |endpoint, request| {
+        let (origins, routes) = (origins.clone(), routes.clone());
+        async move {
+            let grant = Grant::of(&request, origins.as_ref()).await;
+            let is_preflight = request.method() == Method::OPTIONS
+                && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
+            let allow = routes.allow(request.uri().path());
+            let mut response = match (is_preflight, request.method() == Method::OPTIONS, allow) {
+                (true, ..) => grant.preflight(),
+                (false, true, Some(allow)) => Response::builder()
+                    .status(StatusCode::NO_CONTENT)
+                    .header(header::ALLOW, allow)
+                    .finish(),
+                _ => endpoint.get_response(request).await,
+            };
+            grant.apply(response.headers_mut());
+            Ok(response)
+        }
+    })
+}
+
+enum Grant {
+    Public,
+    Page(HeaderValue),
+    SessionPage(HeaderValue),
+    None,
+}
+
+impl Grant {
+    async fn of(request: &Request, origins: &dyn AllowedOrigins) -> Self {
+        let path = request.uri().path();
+        if path.starts_with("/openapi/") || path == "/health" || path.starts_with("/health/") {
+            return Self::Public;
+        }
+        let Some(origin) = request.headers().get(header::ORIGIN) else {
+            return Self::None;
+        };
+        match origin.to_str() {
+            Ok(text) if origins.carries_sessions(text) => Self::SessionPage(origin.clone()),
+            Ok(text) if origins.contains(text).await => Self::Page(origin.clone()),
+            _ => Self::None,
+        }
+    }
+
+    fn preflight(&self) -> Response {
+        let mut response = Response::builder().status(StatusCode::NO_CONTENT).finish();
+        if !matches!(self, Self::None) {
+            let headers = response.headers_mut();
+            headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, METHODS);
+            headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, HEADERS);
+            headers.insert(header::ACCESS_CONTROL_MAX_AGE, MAX_AGE_S);
+        }
+        response.headers_mut().insert(header::VARY, VARY);
+        response
+    }
+
+    fn apply(&self, headers: &mut HeaderMap) {
+        let origin = match self {
+            Self::Public => {
+                headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, ANYBODY);
+                return;
+            }
+            Self::Page(origin) => Some(origin.clone()),
+            Self::SessionPage(origin) => {
+                headers.insert(
+                    header::ACCESS_CONTROL_ALLOW_CREDENTIALS,
+                    HeaderValue::from_static("true"),
+                );
+                Some(origin.clone())
+            }
+            Self::None => None,
+        };
+        if let Some(origin) = origin {
+            headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+            headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
+        }
+        if !headers.contains_key(header::VARY) {
+            headers.insert(header::VARY, HeaderValue::from_static("Origin"));
+        }
+    }
+}
+
+/// Headers that every answer carries unless it says otherwise.
+pub(in crate::http) fn harden(headers: &mut HeaderMap) {
+    const FIXED: [(HeaderName, HeaderValue); 2] = [
+        (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+        (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+    ];
+    for (name, value) in FIXED {
+        headers.entry(name).or_insert(value);
+    }
+}

@@ -1,0 +1,569 @@
+//! Request bodies, checked against the documented schema of their type before anything else reads them: the document
+//! decides, every violation is named at once, and nothing that the caller sent is repeated.
+
+use crate::{
+    domain::refusal::{FieldError, Refusal},
+    http::{
+        error::{Problem, plain},
+        forms::{
+            json::{self, Flaw},
+            wire::one_of,
+        },
+    },
+};
+use jsonschema::{
+    ValidationError, Validator,
+    error::{TypeKind, ValidationErrorKind as Kind},
+};
+use poem::{FromRequest, Request, RequestBody};
+use poem_openapi::{
+    impl_apirequest_for_payload,
+    payload::{ParsePayload, Payload},
+    registry::{MetaSchema, MetaSchemaRef, Registry},
+    types::{IsObjectType, ParseFromJSON, ParseResult, ToJSON, Type},
+};
+use serde_json::{Value, json};
+use std::{
+    any::TypeId,
+    borrow::Cow,
+    collections::HashMap,
+    ops::Deref,
+    sync::{Arc, LazyLock, PoisonError, RwLock},
+};
+
+/// Most violations that one answer names.
+const VIOLATIONS_MAX: usize = 100;
+
+/// Type name that stands for `additionalProperties: false`, which the framework's schema model cannot say.
+pub(in crate::http) const CLOSED: &str = "closed";
+
+/// A JSON request body.
+#[derive(Debug, Clone)]
+pub struct Body<T>(pub T);
+
+impl<T> Deref for Body<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T: Type> Payload for Body<T> {
+    const CONTENT_TYPE: &'static str = "application/json";
+
+    fn check_content_type(content_type: &str) -> bool {
+        let essence = content_type.split(';').next().unwrap_or_default().trim();
+        let is_json_dialect = essence.starts_with("application/") && essence.ends_with("+json");
+        essence.eq_ignore_ascii_case("application/json") || is_json_dialect
+    }
+
+    fn schema_ref() -> MetaSchemaRef {
+        T::schema_ref()
+    }
+
+    fn register(registry: &mut Registry) {
+        T::register(registry);
+    }
+}
+
+impl<T: ParseFromJSON + 'static> ParsePayload for Body<T> {
+    const IS_REQUIRED: bool = true;
+
+    async fn from_request(request: &Request, body: &mut RequestBody) -> poem::Result<Self> {
+        let bytes = bytes::Bytes::from_request(request, body).await?;
+        Ok(parse(&bytes).map(Self)?)
+    }
+}
+
+impl_apirequest_for_payload!(Body<T>, T: ParseFromJSON + 'static);
+
+/// Reads a body of a documented type. Errors: 400 with every violation.
+pub fn parse<T: ParseFromJSON + 'static>(bytes: &[u8]) -> Result<T, Problem> {
+    let value = json::read(bytes).map_err(|flaw| unreadable(&flaw))?;
+    let documented = documented::<T>()?;
+    let violations = documented.violations(&value);
+    if !violations.is_empty() {
+        return Err(Refusal::fields(violations).into());
+    }
+    T::parse_from_json(Some(value)).map_err(|error| Problem::bad_request(plain(error.message())))
+}
+
+fn unreadable(flaw: &Flaw) -> Problem {
+    let mut problem = Problem::bad_request(flaw.to_string());
+    if let Some(path) = flaw.path() {
+        let message = match flaw {
+            Flaw::Duplicate { .. } => "must occur only once",
+            _ => "must not contain the character U+0000",
+        };
+        problem.fields = vec![FieldError::new(path, message)];
+    }
+    problem
+}
+
+/// An object whose unknown members are refused; other objects ignore them.
+#[derive(Debug, Clone)]
+pub struct Closed<T>(pub T);
+
+impl<T> Deref for Closed<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T: IsObjectType> Type for Closed<T> {
+    const IS_REQUIRED: bool = true;
+    type RawValueType = T::RawValueType;
+    type RawElementValueType = T::RawElementValueType;
+
+    fn name() -> Cow<'static, str> {
+        T::name()
+    }
+
+    fn schema_ref() -> MetaSchemaRef {
+        T::schema_ref()
+    }
+
+    fn register(registry: &mut Registry) {
+        T::register(registry);
+        if let Some(schema) = registry.schemas.get_mut(T::name().as_ref()) {
+            schema.additional_properties = Some(Box::new(MetaSchemaRef::Inline(Box::new(MetaSchema::new(CLOSED)))));
+        }
+    }
+
+    fn as_raw_value(&self) -> Option<&Self::RawValueType> {
+        self.0.as_raw_value()
+    }
+
+    fn raw_element_iter<'a>(&'a self) -> Box<dyn Iterator<Item = &'a Self::RawElementValueType> + 'a> {
+        self.0.raw_element_iter()
+    }
+}
+
+impl<T: IsObjectType> IsObjectType for Closed<T> {}
+
+impl<T: IsObjectType + ParseFromJSON> ParseFromJSON for Closed<T> {
+    fn parse_from_json(value: Option<Value>) -> ParseResult<Self> {
+        T::parse_from_json(value)
+            .map(Self)
+            .map_err(poem_openapi::types::ParseError::propagate)
+    }
+}
+
+impl<T: IsObjectType + ToJSON> ToJSON for Closed<T> {
+    fn to_json(&self) -> Option<Value> {
+        self.0.to_json()
+    }
+}
+
+/// The schema of a type in executable form.
+struct Documented {
+    schema: Value,
+    validator: Validator,
+}
+
+fn documented<T: Type + 'static>() -> Result<Arc<Documented>, Problem> {
+    static CACHE: LazyLock<RwLock<HashMap<TypeId, Arc<Documented>>>> = LazyLock::new(Default::default);
+    let id = TypeId::of::<T>();
+    if let Some(documented) = CACHE.read().unwrap_or_else(PoisonError::into_inner).get(&id) {
+        return Ok(documented.clone());
+    }
+    let schema = schema::<T>();
+    let validator = jsonschema::options()
+        .should_validate_formats(true)
+        .build(&schema)
+        .map_err(|error| {
+            tracing::error!(%error, "the documented schema of a body does not compile");
+            Problem::internal()
+        })?;
+    let documented = Arc::new(Documented { schema, validator });
+    CACHE
+        .write()
+        .unwrap_or_else(PoisonError::into_inner)
+        .insert(id, documented.clone());
+    Ok(documented)
+}
+
+fn schema<T: Type>() -> Value {
+    let mut registry = Registry::new();
+    T::register(&mut registry);
+    let mut schema = match T::schema_ref() {
+        MetaSchemaRef::Reference(name) => json!({ "$ref": format!("#/components/schemas/{name}") }),
+        inline @ MetaSchemaRef::Inline(_) => json!(inline),
+    };
+    schema["components"] = json!({ "schemas": registry.schemas });
+    executable(&mut schema);
+    schema
+}
+
+/// Rewrites the few keywords that OpenAPI 3.0 means differently from JSON Schema.
+pub(in crate::http) fn executable(schema: &mut Value) {
+    match schema {
+        Value::Array(items) => items.iter_mut().for_each(executable),
+        Value::Object(object) => {
+            for (bound, flag) in [("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")] {
+                if let Some(Value::Bool(is_exclusive)) = object.get(flag).cloned() {
+                    object.shift_remove(flag);
+                    if is_exclusive && let Some(limit) = object.shift_remove(bound) {
+                        object.insert(flag.to_owned(), limit);
+                    }
+                }
+            }
+            if object.get("additionalProperties").is_some_and(is_closed) {
+                object.insert("additionalProperties".to_owned(), Value::Bool(false));
+            }
+            if object.get("nullable") == Some(&Value::Bool(true)) {
+                object.shift_remove("nullable");
+                nullable(object);
+            }
+            object.values_mut().for_each(executable);
+        }
+        _ => {}
+    }
+}
+
+/// Whether a schema stands for `additionalProperties: false`.
+pub(in crate::http) fn is_closed(schema: &Value) -> bool {
+    schema.get("type").and_then(Value::as_str) == Some(CLOSED)
+}
+
+fn nullable(object: &mut serde_json::Map<String, Value>) {
+    if let Some(Value::String(name)) = object.get("type").cloned() {
+        object.insert("type".to_owned(), json!([name, "null"]));
+        if let Some(Value::Array(values)) = object.get_mut("enum") {
+            values.push(Value::Null);
+        }
+        return;
+    }
+    for keyword in ["allOf", "anyOf", "oneOf"] {
+        if let Some(parts) = object.shift_remove(keyword) {
+            let references = parts.as_array().into_iter().flatten();
+            let mut forms: Vec<Value> = references
+                .filter(|part| part.get("nullable") != Some(&Value::Bool(true)))
+                .cloned()
+                .collect();
+            forms.push(json!({ "type": "null" }));
+            object.insert("anyOf".to_owned(), forms.into());
+            return;
+        }
+    }
+}
+
+impl Documented {
+    fn violations(&self, value: &Value) -> Vec<FieldError> {
+        if self.validator.is_valid(value) {
+            return Vec::new();
+        }
+        let mut violations: Vec<FieldError> = Vec::new();
+        for error in self.validator.iter_errors(value).take(VIOLATIONS_MAX) {
+            for violation in self.explain(&error) {
+                // The first sentence about a field says enough: form and length of a text usually fail together.
+                if violations.iter().all(|known| known.field != violation.field) {
+                    violations.push(violation);
+                }
+            }
+        }
+        violations.truncate(VIOLATIONS_MAX);
+        violations
+    }
+
+    fn explain(&self, error: &ValidationError<'_>) -> Vec<FieldError> {
+        let field = dotted(error.instance_path().as_str());
+        let schema = self.subschema(error);
+        let message = match error.kind() {
+            Kind::Required { property } => {
+                let name = property.as_str().unwrap_or_default();
+                let message = describe_required(self.member(schema, name));
+                return vec![FieldError::new(joined(&field, name), message)];
+            }
+            Kind::AdditionalProperties { unexpected } => {
+                let unknown = unexpected.iter().map(|name| json::shown(name));
+                return unknown
+                    .map(|name| FieldError::new(joined(&field, &name), "is not a member of this object"))
+                    .collect();
+            }
+            Kind::AnyOf { context } | Kind::OneOfNotValid { context } => {
+                return self.explain_forms(field, schema, context);
+            }
+            kind => describe(kind, schema, error.instance().is_null()),
+        };
+        vec![FieldError::new(field, message)]
+    }
+
+    /// Of several accepted forms, explains the one that the value comes closest to.
+    fn explain_forms(
+        &self,
+        field: String,
+        schema: &Value,
+        context: &[Vec<ValidationError<'static>>],
+    ) -> Vec<FieldError> {
+        let of_another_kind = |form: &&Vec<ValidationError<'static>>| {
+            form.iter().any(|error| {
+                matches!(error.kind(), Kind::Type { .. }) && dotted(error.instance_path().as_str()) == field
+            })
+        };
+        let closest = context
+            .iter()
+            .filter(|form| !of_another_kind(form))
+            .min_by_key(|form| form.len());
+        match closest {
+            Some(form) => form.iter().flat_map(|error| self.explain(error)).collect(),
+            None => {
+                let own = context.iter().flatten().find(|error| {
+                    !matches!(error.kind(), Kind::Type { kind: TypeKind::Single(single) } if single.as_str() == "null")
+                });
+                match own {
+                    Some(error) => self.explain(error),
+                    None => vec![FieldError::new(field, with_example("must have another form", schema))],
+                }
+            }
+        }
+    }
+
+    /// The schema whose keyword failed.
+    fn subschema(&self, error: &ValidationError<'_>) -> &Value {
+        let path = error.schema_path().as_str();
+        let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
+        self.schema.pointer(parent).unwrap_or(&Value::Null)
+    }
+
+    fn member<'a>(&'a self, schema: &'a Value, name: &str) -> &'a Value {
+        let member = &self.resolve(schema)["properties"][name];
+        self.resolve(member)
+    }
+
+    fn resolve<'a>(&'a self, schema: &'a Value) -> &'a Value {
+        let reference = schema.get("$ref").and_then(Value::as_str);
+        reference
+            .and_then(|reference| self.schema.pointer(reference.trim_start_matches('#')))
+            .unwrap_or(schema)
+    }
+}
+
+/// `/items/0/amount` as `items.0.amount`.
+fn dotted(pointer: &str) -> String {
+    let segments = pointer.split('/').skip(1);
+    let names: Vec<String> = segments
+        .map(|segment| json::shown(&segment.replace("~1", "/").replace("~0", "~")))
+        .collect();
+    names.join(".")
+}
+
+fn joined(field: &str, name: &str) -> String {
+    if field.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{field}.{name}")
+    }
+}
+
+fn describe_required(schema: &Value) -> String {
+    match hint(schema) {
+        Some(hint) => format!("is required: {hint}"),
+        None => match example(schema) {
+            Some(example) => format!("is required, for example {example}"),
+            None => "is required".to_owned(),
+        },
+    }
+}
+
+/// The sentence for a caller: what is wrong and what would be right.
+fn describe(kind: &Kind, schema: &Value, is_null: bool) -> String {
+    let sentence = match kind {
+        Kind::Type { kind } if is_null => format!(
+            "must be {}, not null; leave the member out when it is optional and there is no value",
+            in_words(kind)
+        ),
+        Kind::Type { kind } => format!("must be {}", in_words(kind)),
+        Kind::Enum { options } => return one_of(options.as_array().map_or(&[], Vec::as_slice)),
+        Kind::Constant { expected_value } => return one_of(std::slice::from_ref(expected_value.as_ref())),
+        Kind::Pattern { .. } | Kind::Format { .. } => match (hint(schema), kind) {
+            (Some(hint), _) => return hint.to_owned(),
+            (None, Kind::Format { format }) => format!("must be a text of the format {format}"),
+            (None, _) => "must have the documented form".to_owned(),
+        },
+        Kind::MaxLength { limit } => {
+            hint(schema).map_or_else(|| format!("must have at most {limit} characters"), str::to_owned)
+        }
+        Kind::MinLength { .. } if hint(schema).is_some() => return hint(schema).unwrap_or_default().to_owned(),
+        Kind::MinLength { limit: 1 } => "must not be empty".to_owned(),
+        Kind::MinLength { limit } => format!("must have at least {limit} characters"),
+        Kind::MaxItems { limit } => return format!("must have at most {limit} items"),
+        Kind::MinItems { limit } => return format!("must have at least {limit} items"),
+        Kind::UniqueItems => return "must not contain an item twice".to_owned(),
+        Kind::MaxProperties { limit } => return format!("must have at most {limit} members"),
+        Kind::MinProperties { limit } => return format!("must have at least {limit} members"),
+        Kind::Minimum { limit } => return format!("must be {} or more", whole(limit)),
+        Kind::Maximum { limit } => return format!("must be {} or less", whole(limit)),
+        Kind::ExclusiveMinimum { limit } => return format!("must be greater than {}", whole(limit)),
+        Kind::ExclusiveMaximum { limit } => return format!("must be less than {}", whole(limit)),
+        Kind::MultipleOf { multiple_of } => return format!("must be a multiple of {multiple_of}"),
+        Kind::OneOfMultipleValid { .. } => return "must have exactly one of the accepted forms".to_owned(),
+        _ => "must have the documented form".to_owned(),
+    };
+    with_example(&sentence, schema)
+}
+
+fn in_words(kind: &TypeKind) -> String {
+    let words = |name: &str| match name {
+        "array" => "an array".to_owned(),
+        "integer" => "a whole number".to_owned(),
+        "object" => "an object".to_owned(),
+        "null" => "null".to_owned(),
+        name => format!("a {name}"),
+    };
+    match kind {
+        TypeKind::Single(single) => words(single.as_str()),
+        TypeKind::Multiple(set) => {
+            let names: Vec<String> = set.iter().map(|each| words(each.as_str())).collect();
+            names.join(" or ")
+        }
+    }
+}
+
+/// Bounds come out of the framework as floats.
+fn whole(limit: &Value) -> String {
+    limit
+        .as_f64()
+        .map_or_else(|| limit.to_string(), |limit| limit.to_string())
+}
+
+fn hint(schema: &Value) -> Option<&str> {
+    let is_text = schema.get("pattern").is_some() || schema.get("format").is_some();
+    schema.get("title").and_then(Value::as_str).filter(|_| is_text)
+}
+
+fn example(schema: &Value) -> Option<&Value> {
+    schema
+        .get("example")
+        .filter(|example| !example.is_object() && !example.is_array())
+}
+
+fn with_example(sentence: &str, schema: &Value) -> String {
+    example(schema).map_or_else(
+        || sentence.to_owned(),
+        |example| format!("{sentence}, for example {example}"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::wire::{AmountText, MerchantReference, PercentText},
+        *,
+    };
+    use poem_openapi::{Enum, Object, Union};
+
+    #[derive(Debug, Enum)]
+    #[oai(rename_all = "UPPERCASE")]
+    enum Pace {
+        Daily,
+        Weekly,
+    }
+
+    #[derive(Debug, Object)]
+    #[oai(rename_all = "camelCase")]
+    struct Line {
+        amount: AmountText,
+        #[oai(validator(minimum(value = "1"), maximum(value = "9")))]
+        count: u32,
+    }
+
+    #[derive(Debug, Object)]
+    #[oai(rename_all = "camelCase")]
+    struct Order {
+        amount: AmountText,
+        reference: Option<MerchantReference>,
+        #[oai(nullable)]
+        fee: Option<PercentText>,
+        #[oai(nullable)]
+        extra: Option<Line>,
+        pace: Option<Pace>,
+        #[oai(validator(min_items = 1, max_items = 2))]
+        lines: Vec<Line>,
+        is_urgent: Option<bool>,
+    }
+
+    #[derive(Debug, Union)]
+    enum Either {
+        Line(Line),
+        Order(Box<Order>),
+    }
+
+    fn problems<T: ParseFromJSON + std::fmt::Debug + 'static>(text: &str) -> Vec<(String, String)> {
+        let problem = parse::<T>(text.as_bytes()).unwrap_err();
+        problem
+            .fields
+            .into_iter()
+            .map(|field| (field.field, field.message))
+            .collect()
+    }
+
+    #[test]
+    fn every_wrong_field_is_named_at_once_in_plain_words() {
+        let text = r#"{"amount":10.5,"reference":"","fee":"250","pace":"HOURLY","lines":[{"amount":"hush","count":12},{"count":"1"}],"isUrgent":"yes"}"#;
+        let mut found = problems::<Order>(text);
+        found.sort();
+        let expected = [
+            ("amount", "must be a string, for example \"10.5\""),
+            ("fee", PercentText::HINT),
+            ("isUrgent", "must be a boolean"),
+            ("lines.0.amount", AmountText::HINT),
+            ("lines.0.count", "must be 9 or less"),
+            (
+                "lines.1.amount",
+                "is required: must be a decimal number written as a string, for example \"10.5\": digits, optionally a point and more digits",
+            ),
+            ("lines.1.count", "must be a whole number"),
+            ("pace", "must be one of DAILY, WEEKLY"),
+            ("reference", MerchantReference::HINT),
+        ];
+        let expected: Vec<_> = expected.map(|(f, m)| (f.to_owned(), m.to_owned())).to_vec();
+        assert_eq!(found, expected);
+        assert!(!found.iter().any(|(_, message)| message.contains("hush")));
+    }
+
+    #[test]
+    fn null_is_accepted_only_where_it_is_documented() {
+        let good = r#"{"amount":"1","fee":null,"extra":null,"lines":[{"amount":"1","count":1}]}"#;
+        assert!(parse::<Order>(good.as_bytes()).is_ok());
+        let found = problems::<Order>(r#"{"amount":"1","reference":null,"lines":[{"amount":"1","count":1}]}"#);
+        assert_eq!(found[0].0, "reference");
+        assert!(found[0].1.starts_with("must be a string, not null"), "{}", found[0].1);
+    }
+
+    #[test]
+    fn a_nullable_object_is_checked_like_any_other() {
+        let found =
+            problems::<Order>(r#"{"amount":"1","extra":{"amount":"x","count":1},"lines":[{"amount":"1","count":1}]}"#);
+        assert_eq!(found, [("extra.amount".to_owned(), AmountText::HINT.to_owned())]);
+        let found = problems::<Order>(r#"{"amount":"1","extra":7,"lines":[{"amount":"1","count":1}]}"#);
+        assert_eq!(found, [("extra".to_owned(), "must be an object".to_owned())]);
+    }
+
+    #[test]
+    fn a_union_explains_the_closest_form() {
+        let found = problems::<Either>(r#"{"amount":"x","count":3}"#);
+        assert_eq!(found, [("amount".to_owned(), AmountText::HINT.to_owned())]);
+    }
+
+    #[test]
+    fn unknown_members_are_ignored_unless_the_object_is_closed() {
+        let text = r#"{"amount":"1","count":1,"note":"x"}"#;
+        assert!(parse::<Line>(text.as_bytes()).is_ok());
+        let found = problems::<Closed<Line>>(text);
+        assert_eq!(
+            found,
+            [("note".to_owned(), "is not a member of this object".to_owned())]
+        );
+    }
+
+    #[test]
+    fn duplicate_members_are_refused_with_their_path() {
+        let problem = parse::<Line>(br#"{"amount":"1","count":1,"count":2}"#).unwrap_err();
+        assert_eq!(problem.message, "The body contains the member count twice");
+        assert_eq!(problem.fields[0].field, "count");
+    }
+}

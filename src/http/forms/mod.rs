@@ -1,0 +1,9 @@
+//! Forms of what comes in and goes out: texts become values with every wrong field named at once, values become bodies.
+
+pub mod body;
+pub mod idempotency;
+pub mod json;
+pub mod paging;
+pub mod reply;
+pub mod text;
+pub mod wire;

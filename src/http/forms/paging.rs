@@ -1,0 +1,64 @@
+//! Paging: strings on the way in, numbers on the way out, as the reference has it.
+
+use crate::{
+    domain::refusal::Checks,
+    http::forms::wire::{Checked, LimitText, OffsetText},
+};
+use poem_openapi::Object;
+
+/// Page size when none is asked for. Source: decisions D14.
+const LIMIT_DEFAULT: u64 = 20;
+
+/// Largest page. Source: decisions D14.
+const LIMIT_MAX: u64 = 100;
+
+/// Last row that a page may start at. Source: decisions D14.
+const OFFSET_MAX: u64 = 10_000;
+
+/// Where a page lies.
+#[derive(Debug, Clone, Object)]
+#[oai(rename = "Pagination", rename_all = "camelCase")]
+pub struct Page {
+    /// Number of matches; exact up to 10000, never more than that for a search. Example: `1`
+    pub total: f64,
+    /// Page size. Example: `20`
+    pub limit: f64,
+    /// Rows before the page. Example: `0`
+    pub offset: f64,
+    /// Whether there are more rows after the page. Example: `false`
+    pub has_more: bool,
+}
+
+impl Page {
+    /// Builds the numbers, which stay far below what a double holds exactly.
+    #[expect(clippy::cast_precision_loss, reason = "row counts stay far below 2^52")]
+    pub fn new(total: u64, limit: u64, offset: u64, has_more: bool) -> Self {
+        Self {
+            total: total as f64,
+            limit: limit as f64,
+            offset: offset as f64,
+            has_more,
+        }
+    }
+}
+
+/// Reads `limit` and `offset`.
+pub fn limit_offset(limit: Checked<LimitText>, offset: Checked<OffsetText>, checks: &mut Checks) -> (u64, u64) {
+    let limit = if limit.is_given() {
+        limit.take("limit", checks).map(|text| u64::from(text.number()))
+    } else {
+        Some(LIMIT_DEFAULT)
+    };
+    if limit.is_some_and(|limit| !(1..=LIMIT_MAX).contains(&limit)) {
+        checks.fail("limit", format!("must be a whole number from 1 to {LIMIT_MAX}"));
+    }
+    let offset = if offset.is_given() {
+        offset.take("offset", checks).map(|text| u64::from(text.number()))
+    } else {
+        Some(0)
+    };
+    if offset.is_some_and(|offset| offset > OFFSET_MAX) {
+        checks.fail("offset", format!("must be a whole number from 0 to {OFFSET_MAX}"));
+    }
+    (limit.unwrap_or(LIMIT_DEFAULT), offset.unwrap_or(0))
+}

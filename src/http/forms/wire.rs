@@ -1,0 +1,452 @@
+//! Wire types: one for each form of text that the contract knows, checked with a pattern that is compiled once and
+//! documented where it is used.
+//!
+//! Every form carries a hint: the sentence that a caller reads when a value does not fit. In the schema it travels in
+//! `title`, where [`super::body`] finds it; the published documents drop titles.
+
+use crate::{domain::refusal::Checks, http::forms::text::text};
+use chrono::{DateTime, SecondsFormat, Utc};
+use poem_openapi::{
+    registry::{MetaSchema, MetaSchemaRef, Registry},
+    types::{ParseError, ParseFromJSON, ParseFromParameter, ParseResult, ToJSON, Type},
+};
+use serde_json::Value;
+use std::{borrow::Cow, fmt};
+
+text! {
+    /// Hash of a transaction on an EVM network.
+    TxHash {
+        pattern: "^0x[a-fA-F0-9]{64}$",
+        length_max: 66,
+        example: "0x8f4e1b2a7c6d5e9f0a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f6071",
+        hint: "must be a transaction hash: 0x and 64 hexadecimal digits",
+    }
+    /// Wallet address of an EVM network or of Tron. Checksums are a rule of the domain, not of the form.
+    WalletText {
+        pattern: "^(0x[a-fA-F0-9]{40}|T[1-9A-HJ-NP-Za-km-z]{33})$",
+        length_max: 42,
+        example: "0x7eB023BFbAeE228de6DC5B92D0BeEB1eDb1Fd567",
+        hint: "must be a wallet address: 0x and 40 hexadecimal digits, or a Tron address that begins with T",
+    }
+    /// Decimal number in human units.
+    AmountText {
+        pattern: r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$",
+        length_max: 108,
+        example: "10.5",
+        hint: "must be a decimal number written as a string, for example \"10.5\": digits, optionally a point and more digits",
+    }
+    /// Percentage from 0 to 100 with at most two fraction digits.
+    PercentText {
+        pattern: r"^(100(\.0{1,2})?|[1-9]?[0-9](\.[0-9]{1,2})?)$",
+        length_max: 6,
+        example: "2.5",
+        hint: "must be a number from 0 to 100 with at most 2 fraction digits, written as a string, for example \"2.5\"",
+    }
+    /// ULID: 26 characters of Crockford base 32.
+    UlidText {
+        pattern: "^[0-7][0-9A-HJKMNP-TV-Z]{25}$",
+        length_max: 26,
+        example: "01JZX4T9QK3M7N8P2R5S6V0WYB",
+        hint: "must be a ULID: 26 digits and capital letters, for example 01JZX4T9QK3M7N8P2R5S6V0WYB",
+    }
+    /// Payment reference: eight bytes in hexadecimal digits; the prefix may be missing.
+    ReferenceText {
+        pattern: "^(0x)?[a-fA-F0-9]{16}$",
+        length_max: 18,
+        example: "0x9a3f5c1e7b2d4860",
+        hint: "must be a payment reference: 0x and 16 hexadecimal digits",
+    }
+    /// Id or alias of a currency, as the list of currencies names it.
+    CurrencyIdText {
+        pattern: r"^[^\s\x00-\x1f\x7f]{1,64}$",
+        length_max: 64,
+        example: "FAU-sepolia",
+        hint: "must be a currency id of 1 to 64 characters without spaces, for example USD or USDC-base",
+    }
+    /// Id of a network.
+    NetworkText {
+        pattern: "^[a-z0-9-]{1,32}$",
+        length_max: 32,
+        example: "sepolia",
+        hint: "must be the id of a network, for example mainnet, base or arbitrum-one",
+    }
+    /// Reference that a merchant chose.
+    MerchantReference {
+        pattern: r"^[^\x00-\x1f\x7f]{1,255}$",
+        length_min: 1,
+        length_max: 255,
+        example: "order-1042",
+        hint: "must be a text of 1 to 255 characters without control characters",
+    }
+    /// Symbol of a currency.
+    SymbolText {
+        pattern: "^[A-Za-z0-9-]{1,32}$",
+        length_max: 32,
+        example: "USDC",
+        hint: "must be a symbol of 1 to 32 letters, digits and dashes, for example USDC",
+    }
+    /// Id of a request: opaque to callers.
+    RequestIdText {
+        pattern: "^[0-9A-Za-z]{1,128}$",
+        length_max: 128,
+        example: "0112fe71c1b7e1f3b7b1d8a4f6f0c6d7e9b2a5c8d1e4f7a0b3c6d9e2f5a8b1c4d7",
+        hint: "must be the id of a request as POST /v2/request answered it: letters and digits only",
+    }
+    /// Point in time in UTC, as callers write it.
+    IsoInstantText {
+        pattern: r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?Z$",
+        length_max: 30,
+        format: "date-time",
+        example: "2030-01-31T12:00:00.000Z",
+        hint: "must be a date and time in UTC that ends in Z, for example 2030-01-31T12:00:00Z",
+        holds: |text: &str| DateTime::parse_from_rfc3339(text).is_ok(),
+    }
+    /// Calendar day.
+    DayText {
+        pattern: r"^\d{4}-\d{2}-\d{2}$",
+        length_max: 10,
+        format: "date",
+        example: "2030-01-31",
+        hint: "must be a day written as YYYY-MM-DD, for example 2030-01-31",
+        holds: |text: &str| chrono::NaiveDate::parse_from_str(text, "%Y-%m-%d").is_ok(),
+    }
+    /// Page size, a number in a string.
+    LimitText {
+        pattern: "^[0-9]{1,5}$",
+        length_max: 5,
+        example: "20",
+        hint: "must be a whole number of digits only, for example 20",
+    }
+    /// Number of rows to skip, a number in a string.
+    OffsetText {
+        pattern: "^[0-9]{1,7}$",
+        length_max: 7,
+        example: "0",
+        hint: "must be a whole number of digits only, for example 0",
+    }
+    /// Truth value in a string.
+    BooleanText {
+        pattern: "^(true|false)$",
+        length_max: 5,
+        example: "true",
+        hint: "must be 'true' or 'false'",
+    }
+    /// Absolute web address.
+    UrlText {
+        pattern: r"^https?://[^\s\x00-\x1f\x7f]{1,2040}$",
+        length_max: 2048,
+        format: "uri",
+        example: "https://shop.example.com/hooks",
+        hint: "must be an absolute URL of at most 2048 characters, for example https://shop.example.com/hooks",
+        holds: |text: &str| url::Url::parse(text).is_ok(),
+    }
+}
+
+impl IsoInstantText {
+    /// The point in time.
+    pub fn instant(&self) -> Option<DateTime<Utc>> {
+        DateTime::parse_from_rfc3339(&self.0).ok().map(|time| time.to_utc())
+    }
+}
+
+impl DayText {
+    /// The day.
+    pub fn day(&self) -> Option<chrono::NaiveDate> {
+        chrono::NaiveDate::parse_from_str(&self.0, "%Y-%m-%d").ok()
+    }
+}
+
+impl LimitText {
+    /// The number; the form bounds it to five digits.
+    pub fn number(&self) -> u32 {
+        self.0.parse().unwrap_or(u32::MAX)
+    }
+}
+
+impl OffsetText {
+    /// The number; the form bounds it to seven digits.
+    pub fn number(&self) -> u32 {
+        self.0.parse().unwrap_or(u32::MAX)
+    }
+}
+
+impl BooleanText {
+    /// The truth value.
+    pub fn truth(&self) -> bool {
+        self.0 == "true"
+    }
+}
+
+/// Point in time in UTC with milliseconds, always ending in `Z`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Instant(pub DateTime<Utc>);
+
+impl fmt::Display for Instant {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0.to_rfc3339_opts(SecondsFormat::Millis, true))
+    }
+}
+
+impl From<DateTime<Utc>> for Instant {
+    fn from(time: DateTime<Utc>) -> Self {
+        Self(time)
+    }
+}
+
+impl Type for Instant {
+    const IS_REQUIRED: bool = true;
+    type RawValueType = Self;
+    type RawElementValueType = Self;
+
+    fn name() -> Cow<'static, str> {
+        "Instant".into()
+    }
+
+    fn schema_ref() -> MetaSchemaRef {
+        let mut schema = MetaSchema::new_with_format("string", "date-time");
+        schema.title = Some(IsoInstantText::HINT.to_owned());
+        schema.max_length = Some(35);
+        schema.example = Some(IsoInstantText::EXAMPLE.into());
+        MetaSchemaRef::Inline(Box::new(schema))
+    }
+
+    fn as_raw_value(&self) -> Option<&Self> {
+        Some(self)
+    }
+
+    fn raw_element_iter<'a>(&'a self) -> Box<dyn Iterator<Item = &'a Self> + 'a> {
+        Box::new(std::iter::once(self))
+    }
+}
+
+impl ParseFromJSON for Instant {
+    fn parse_from_json(value: Option<Value>) -> ParseResult<Self> {
+        let text = value.as_ref().and_then(Value::as_str).unwrap_or_default();
+        DateTime::parse_from_rfc3339(text)
+            .map(|time| Self(time.to_utc()))
+            .map_err(|_| ParseError::custom(IsoInstantText::HINT))
+    }
+}
+
+impl ToJSON for Instant {
+    fn to_json(&self) -> Option<Value> {
+        Some(self.to_string().into())
+    }
+}
+
+/// A query parameter that never fails on its own, so that an operation can name every wrong parameter at once.
+///
+/// Documented as an optional `T`.
+#[derive(Debug, Clone)]
+pub struct Checked<T>(Result<Option<T>, String>);
+
+impl<T> Checked<T> {
+    /// Keeps a good value, notes a wrong one under the name of its field.
+    pub fn take(self, field: &str, checks: &mut Checks) -> Option<T> {
+        checks.take(field, self.0).flatten()
+    }
+
+    /// Whether the caller sent the parameter, right or wrong.
+    pub fn is_given(&self) -> bool {
+        !matches!(self.0, Ok(None))
+    }
+}
+
+impl<T: Type> Type for Checked<T> {
+    const IS_REQUIRED: bool = false;
+    type RawValueType = T::RawValueType;
+    type RawElementValueType = T::RawElementValueType;
+
+    fn name() -> Cow<'static, str> {
+        T::name()
+    }
+
+    fn schema_ref() -> MetaSchemaRef {
+        T::schema_ref()
+    }
+
+    fn register(registry: &mut Registry) {
+        T::register(registry);
+    }
+
+    fn as_raw_value(&self) -> Option<&Self::RawValueType> {
+        self.0.as_ref().ok()?.as_ref()?.as_raw_value()
+    }
+
+    fn raw_element_iter<'a>(&'a self) -> Box<dyn Iterator<Item = &'a Self::RawElementValueType> + 'a> {
+        match &self.0 {
+            Ok(Some(value)) => value.raw_element_iter(),
+            _ => Box::new(std::iter::empty()),
+        }
+    }
+}
+
+impl<T: ParseFromParameter> ParseFromParameter for Checked<T> {
+    fn parse_from_parameter(text: &str) -> ParseResult<Self> {
+        Ok(Self(T::parse_from_parameter(text).map(Some).map_err(|error| {
+            accepted_values::<T>().unwrap_or_else(|| crate::http::error::plain(error.message()).to_owned())
+        })))
+    }
+
+    fn parse_from_parameters<I: IntoIterator<Item = A>, A: AsRef<str>>(texts: I) -> ParseResult<Self> {
+        let mut texts = texts.into_iter();
+        match (texts.next(), texts.next()) {
+            (None, _) => Ok(Self(Ok(None))),
+            (Some(text), None) => Self::parse_from_parameter(text.as_ref()),
+            (Some(_), Some(_)) => Ok(Self(Err("must be given only once".to_owned()))),
+        }
+    }
+}
+
+/// A required query parameter that never fails on its own, so that an operation can name every wrong parameter at once.
+#[derive(Debug, Clone)]
+pub struct Needed<T>(Checked<T>);
+
+impl<T: Type> Needed<T> {
+    /// Keeps a good value, notes a wrong or missing one under the name of its field.
+    pub fn take(self, field: &str, checks: &mut Checks) -> Option<T> {
+        if !self.0.is_given() {
+            let right = accepted_values::<T>().or_else(|| match T::schema_ref() {
+                MetaSchemaRef::Inline(schema) => schema.title,
+                MetaSchemaRef::Reference(_) => None,
+            });
+            let right = right.map_or_else(String::new, |right| format!(": {right}"));
+            checks.fail(field, format!("is required{right}"));
+        }
+        self.0.take(field, checks)
+    }
+}
+
+impl<T: Type> Type for Needed<T> {
+    const IS_REQUIRED: bool = true;
+    type RawValueType = T::RawValueType;
+    type RawElementValueType = T::RawElementValueType;
+
+    fn name() -> Cow<'static, str> {
+        T::name()
+    }
+
+    fn schema_ref() -> MetaSchemaRef {
+        T::schema_ref()
+    }
+
+    fn register(registry: &mut Registry) {
+        T::register(registry);
+    }
+
+    fn as_raw_value(&self) -> Option<&Self::RawValueType> {
+        self.0.as_raw_value()
+    }
+
+    fn raw_element_iter<'a>(&'a self) -> Box<dyn Iterator<Item = &'a Self::RawElementValueType> + 'a> {
+        self.0.raw_element_iter()
+    }
+}
+
+impl<T: ParseFromParameter> ParseFromParameter for Needed<T> {
+    fn parse_from_parameter(text: &str) -> ParseResult<Self> {
+        Checked::parse_from_parameter(text)
+            .map(Self)
+            .map_err(ParseError::propagate)
+    }
+
+    fn parse_from_parameters<I: IntoIterator<Item = A>, A: AsRef<str>>(texts: I) -> ParseResult<Self> {
+        Checked::parse_from_parameters(texts)
+            .map(Self)
+            .map_err(ParseError::propagate)
+    }
+}
+
+/// The sentence that lists the values of an enumeration; `None` for other types.
+fn accepted_values<T: Type>() -> Option<String> {
+    let mut registry = Registry::new();
+    let values = registry.create_fake_schema::<T>().enum_items;
+    (!values.is_empty()).then(|| one_of(&values))
+}
+
+/// `must be one of a, b, c`.
+pub(in crate::http) fn one_of(values: &[Value]) -> String {
+    let words: Vec<String> = values
+        .iter()
+        .filter(|value| !value.is_null())
+        .map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+        .collect();
+    format!("must be one of {}", words.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    macro_rules! examples_fit {
+        ($($name:ident),+) => {$(
+            assert_eq!($name::parse($name::EXAMPLE).unwrap().as_str(), $name::EXAMPLE);
+            assert_eq!($name::parse("\u{0}"), Err($name::HINT));
+            assert_eq!($name::parse(""), Err($name::HINT));
+            assert!($name::HINT.starts_with("must be "));
+        )+};
+    }
+
+    #[test]
+    fn every_example_fits_its_form_and_nothing_empty_does() {
+        examples_fit!(
+            TxHash,
+            WalletText,
+            AmountText,
+            PercentText,
+            UlidText,
+            ReferenceText,
+            CurrencyIdText,
+            NetworkText,
+            MerchantReference,
+            IsoInstantText,
+            DayText,
+            LimitText,
+            OffsetText,
+            BooleanText,
+            UrlText
+        );
+    }
+
+    #[test]
+    fn forms_refuse_what_looks_close() {
+        assert!(AmountText::parse("007").is_err());
+        assert!(AmountText::parse("1e3").is_err());
+        assert!(AmountText::parse("10.5\n").is_err());
+        assert!(PercentText::parse("100.01").is_err());
+        assert!(PercentText::parse("2.555").is_err());
+        assert!(UlidText::parse("81JZX4T9QK3M7N8P2R5S6V0WYB").is_err());
+        assert!(DayText::parse("2030-02-30").is_err());
+        assert!(IsoInstantText::parse("2030-13-01T00:00:00Z").is_err());
+        assert!(MerchantReference::parse(&"ü".repeat(256)).is_err());
+        assert!(MerchantReference::parse(&"ü".repeat(255)).is_ok());
+        assert!(UrlText::parse("javascript:alert(1)").is_err());
+        assert!(ReferenceText::parse("9a3f5c1e7b2d4860").is_ok());
+    }
+
+    #[test]
+    fn instants_print_milliseconds_and_z() {
+        let time = DateTime::parse_from_rfc3339("2030-01-31T13:00:00.5+01:00").unwrap();
+        assert_eq!(Instant(time.to_utc()).to_string(), "2030-01-31T12:00:00.500Z");
+    }
+
+    #[test]
+    fn checked_parameters_keep_what_was_wrong() {
+        let mut checks = Checks::new();
+        let wrong = Checked::<TxHash>::parse_from_parameters(["0x12"]).unwrap();
+        assert!(wrong.is_given());
+        assert!(wrong.take("txHash", &mut checks).is_none());
+        let twice = Checked::<NetworkText>::parse_from_parameters(["base", "bsc"]).unwrap();
+        assert!(twice.take("network", &mut checks).is_none());
+        let missing = Needed::<TxHash>::parse_from_parameters(Vec::<String>::new()).unwrap();
+        assert!(missing.take("needed", &mut checks).is_none());
+        let absent = Checked::<DayText>::parse_from_parameters(Vec::<String>::new()).unwrap();
+        assert!(!absent.is_given());
+        assert!(absent.take("day", &mut checks).is_none());
+        let refusal = checks.finish().unwrap_err();
+        let fields: Vec<_> = refusal.fields.iter().map(|field| field.field.as_str()).collect();
+        assert_eq!(fields, ["txHash", "network", "needed"]);
+        assert_eq!(refusal.fields[2].message, format!("is required: {}", TxHash::HINT));
+        assert_eq!(refusal.fields[0].message, TxHash::HINT);
+    }
+}

@@ -1,0 +1,133 @@
+//! Who may do what: one row for each policy, with the operations that it guards.
+//!
+//! The security section of each operation, the extractor that checks it and the matrix of `cargo xtask test access`
+//! come from this table. Source: interface §5; rules P.1.4.
+
+use crate::http::gate::scheme::{Policy, Scheme};
+
+/// One operation and the credentials that open it.
+#[derive(Debug, Clone, Copy)]
+pub struct Row {
+    /// operationId in the documents.
+    pub operation: &'static str,
+    /// Name of the policy.
+    pub policy: &'static str,
+    /// Any of them is enough, in the order of precedence; none: anybody may call.
+    pub any_of: &'static [Scheme],
+}
+
+macro_rules! access {
+    ($($(#[$doc:meta])* $policy:ident [$($scheme:ident),*] $($management:ident)? { $($operation:ident)* })+) => {
+        $(
+            $(#[$doc])*
+            #[derive(Debug)]
+            pub struct $policy;
+
+            impl Policy for $policy {
+                const ANY_OF: &'static [Scheme] = &[$(Scheme::$scheme),*];
+                $(const IS_MANAGEMENT: bool = matches!(stringify!($management).as_bytes(), b"management");)?
+            }
+        )+
+
+        /// Every operation.
+        pub const TABLE: &[Row] = &[$($(Row {
+            operation: stringify!($operation),
+            policy: stringify!($policy),
+            any_of: $policy::ANY_OF,
+        },)*)+];
+    };
+}
+
+access! {
+    /// The platform's own servers, for what concerns the whole platform; the wider limit of management applies.
+    KeyOnly [ApiKey] management {
+        createClientId listClientIds getClientId updateClientId revokeClientId
+    }
+
+    /// The platform's servers, and pages or backends that act for it: they see what their client ID made.
+    KeyOrClient [ApiKey, ClientId] {
+        listCurrencies listConversionRoutes
+        createRequest updateRequest getPaymentCalldata
+        searchPayments
+        listEvents followEvents getEvent replayEvent replayEvents
+        listDeliveries getDelivery retryDelivery
+    }
+
+    /// Pages and backends with a client ID.
+    ClientOnly [ClientId] {
+        getDestinationSigningData addPayeeDestination getActivePayeeDestination
+        getPayeeDestination deactivatePayeeDestination
+    }
+
+    /// The platform's servers, its people, and a client ID for what is its own.
+    KeyClientOrSession [ApiKey, ClientId, SessionBearer, Session] {
+        listRequests getRequest
+        createWebhook listWebhooks toggleWebhook deleteWebhook testWebhooks rotateWebhookSecret
+    }
+
+    /// Whoever asks for money in the name of a platform: an orchestrator that acts for it, its servers, its pages, its
+    /// people.
+    Creator [OrchestratorPair, ApiKey, ClientId, SessionBearer, Session] {}
+
+    /// Partners that build on several platforms.
+    OrchestratorOnly [OrchestratorKey] {
+        createOrchestratorWebhook listOrchestratorWebhooks deactivateOrchestratorWebhook
+        reactivateOrchestratorWebhook testOrchestratorWebhooks rotateOrchestratorWebhookSecret
+    }
+
+    /// People who signed in.
+    SessionOnly [SessionBearer, Session] {
+        createOwnClientId listOwnClientIds getOwnClientId updateOwnClientId revokeOwnClientId
+        createOwnDestination updateOwnDestination getOwnDestination deactivateOwnDestination
+        lookUpPayoutDestination lookUpDestination
+        listApiKeys createApiKey rotateApiKey revokeApiKey
+    }
+
+    /// Anybody: who signs in has no credential yet, and who signs out needs none.
+    Anybody [] {
+        createWalletChallenge verifyWalletChallenge registerAccount logIn logOut
+    }
+}
+
+/// The row of an operation.
+pub fn row(operation: &str) -> Option<&'static Row> {
+    TABLE.iter().find(|row| row.operation == operation)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::contract::document;
+    use serde_json::Value;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    fn documented() -> BTreeMap<String, BTreeSet<String>> {
+        let documents = [document::v2(), document::auth()];
+        let documents = documents.map(|text| serde_json::from_str::<Value>(&text).unwrap());
+        let mut found = BTreeMap::new();
+        for document in &documents {
+            let items = document["paths"].as_object().unwrap().values();
+            for operation in items.flat_map(|item| item.as_object().unwrap().values()) {
+                let alternatives = operation["security"].as_array().into_iter().flatten();
+                let schemes = alternatives.flat_map(|alternative| alternative.as_object().unwrap().keys().cloned());
+                let id = operation["operationId"].as_str().unwrap().to_owned();
+                assert!(found.insert(id.clone(), schemes.collect()).is_none(), "{id} twice");
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn every_operation_has_a_row_and_asks_for_what_the_row_says() {
+        let table: BTreeMap<String, BTreeSet<String>> = TABLE
+            .iter()
+            .map(|row| {
+                let parts = row.any_of.iter().flat_map(|scheme| scheme.parts());
+                let schemes = parts.map(|scheme| scheme.id().to_owned());
+                (row.operation.to_owned(), schemes.collect())
+            })
+            .collect();
+        assert_eq!(table.len(), TABLE.len(), "an operation has two rows");
+        assert_eq!(table, documented());
+    }
+}

@@ -1,0 +1,8 @@
+//! Who may call: credentials, the operations that each opens, the rules for pages of browsers, and how often.
+
+pub mod access;
+pub mod extractor;
+pub mod identify;
+pub mod page;
+pub mod rate_limits;
+pub mod scheme;

@@ -1,0 +1,51 @@
+//! Which page a call comes from, and what a page may do with a session that the browser adds by itself.
+
+use crate::http::{
+    error::Problem,
+    gate::identify::{CallOrigin, Identify},
+};
+use poem::{
+    Request,
+    http::{StatusCode, header},
+};
+
+/// Reads where a call comes from.
+pub fn call_origin(request: &Request) -> CallOrigin<'_> {
+    CallOrigin {
+        origin: request.header(header::ORIGIN),
+        is_same_origin: request.header("sec-fetch-site") == Some("same-origin"),
+        host: request.header(header::HOST),
+    }
+}
+
+/// Whether the browser says that the call comes from a page that may use sessions.
+pub(super) fn is_own_page(request: &Request, identify: &dyn Identify) -> bool {
+    let call = call_origin(request);
+    call.is_same_origin || call.origin.is_some_and(|origin| identify.is_session_page(origin))
+}
+
+/// Refuses a call of a foreign page, and a body that a page could send without being asked for permission.
+pub(super) fn require_own_page(request: &Request, identify: &dyn Identify) -> Result<(), Problem> {
+    let message = if !is_own_page(request, identify) {
+        "A session cookie counts only in calls of pages of this service: send an Origin header that is listed in \
+         http.session_origins, or use the Authorization header"
+    } else if has_body(request) && !is_json(request) {
+        "A session cookie counts only in calls whose body is JSON: send the content-type application/json"
+    } else {
+        return Ok(());
+    };
+    Err(Problem::new(StatusCode::FORBIDDEN, message))
+}
+
+fn has_body(request: &Request) -> bool {
+    let is_long = request
+        .header(header::CONTENT_LENGTH)
+        .is_some_and(|length| length.trim() != "0");
+    is_long || request.headers().contains_key(header::TRANSFER_ENCODING)
+}
+
+fn is_json(request: &Request) -> bool {
+    let kind = request.content_type().unwrap_or_default();
+    let essence = kind.split(';').next().unwrap_or_default().trim();
+    essence.eq_ignore_ascii_case("application/json")
+}

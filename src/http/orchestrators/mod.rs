@@ -1,0 +1,268 @@
+//! Webhook endpoints of orchestrators.
+
+use crate::{
+    ctx::Ctx,
+    domain::{event::ORCHESTRATOR_KINDS, ids::EndpointId, webhook::standard_form},
+    flows::{
+        self,
+        idempotency::Answer,
+        webhooks::{Endpoint, create::NewEndpoint, rotate::Rotated},
+    },
+    http::{
+        contract::tags::PlatformTag,
+        error::{Fail, s},
+        forms::{
+            body::Body,
+            idempotency::{IdempotencyKey, once, once_for, replayed},
+            reply::{Created, Reply},
+            wire::{Instant, UlidText},
+        },
+        gate::extractor::OrchestratorAuth,
+        webhooks::{RotateSecretBody, SecretRotated, TestResult, overlap_s},
+    },
+};
+use poem::web::Data;
+use poem_openapi::{
+    Enum, Object, OpenApi,
+    param::{Header, Path},
+    payload::Json,
+    types::ToJSON,
+};
+
+/// A new endpoint of an orchestrator.
+#[derive(Debug, Clone, Object)]
+pub struct CreateOrchestratorWebhookBody {
+    /// Where events are posted: https, or http on localhost outside production. Example: `https://partner.example.com/hooks`
+    #[oai(validator(min_length = 1, max_length = 2048))]
+    pub url: String,
+}
+
+/// An endpoint of an orchestrator.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct OrchestratorWebhook {
+    /// Id of the endpoint. Example: `01K9Z0T3G9R5M1N2P3Q4R5S6T7`
+    #[oai(validator(max_length = 26))]
+    pub id: String,
+    /// Where events are posted. Example: `https://partner.example.com/hooks`
+    #[oai(validator(max_length = 2048))]
+    pub url: String,
+    /// Whether events are delivered. Example: `true`
+    pub is_active: bool,
+    /// Time of creation
+    pub created_at: Instant,
+}
+
+/// A new endpoint of an orchestrator and its secret.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct OrchestratorWebhookCreated {
+    /// The endpoint
+    pub webhook: OrchestratorWebhook,
+    /// Key of the signatures, shown only this once: HMAC-SHA-256 is keyed with these characters. Example: `f3c189a4b5e6d7f8a9b0c1d2e3f4a5b6c7d8e9f0a1b2c3d4e5f6a7b8c9d0e1f2`
+    #[oai(validator(max_length = 64))]
+    pub secret: String,
+    /// The same key in the form that verifiers of Standard Webhooks read. Example: `whsec_ZjNjMTg5YTRiNWU2ZDdmOGE5YjBjMWQyZTNmNGE1YjZjN2Q4ZTlmMGExYjJjM2Q0ZTVmNmE3YjhjOWQwZTFmMg==`
+    #[oai(validator(max_length = 94))]
+    pub standard_secret: String,
+}
+
+/// One endpoint of an orchestrator.
+#[derive(Debug, Clone, Object)]
+pub struct OrchestratorWebhookAnswer {
+    /// The endpoint
+    pub webhook: OrchestratorWebhook,
+}
+
+/// The endpoints of an orchestrator.
+#[derive(Debug, Clone, Object)]
+pub struct OrchestratorWebhookList {
+    /// Oldest first, inactive ones included
+    #[oai(validator(max_items = 1000))]
+    pub webhooks: Vec<OrchestratorWebhook>,
+}
+
+/// Kind of an event that orchestrators receive
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+pub enum OrchestratorEventType {
+    /// A platform finished its onboarding
+    #[oai(rename = "client_id.linked")]
+    ClientIdLinked,
+    /// A wallet was screened
+    #[oai(rename = "kyt.screening.completed")]
+    ScreeningCompleted,
+}
+
+impl OrchestratorEventType {
+    const fn kind(self) -> &'static str {
+        match self {
+            Self::ClientIdLinked => "client_id.linked",
+            Self::ScreeningCompleted => "kyt.screening.completed",
+        }
+    }
+}
+
+/// A test delivery to ask for.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct TestOrchestratorWebhookBody {
+    /// Kind of the event
+    pub event_type: OrchestratorEventType,
+}
+
+impl From<Endpoint> for OrchestratorWebhook {
+    fn from(endpoint: Endpoint) -> Self {
+        Self {
+            id: endpoint.id.to_string(),
+            url: endpoint.url,
+            is_active: endpoint.is_active,
+            created_at: Instant(endpoint.created_at),
+        }
+    }
+}
+
+fn created(new: &NewEndpoint) -> OrchestratorWebhookCreated {
+    OrchestratorWebhookCreated {
+        webhook: new.endpoint.clone().into(),
+        secret: new.secret.reveal().to_owned(),
+        standard_secret: standard_form(&new.secret).reveal().to_owned(),
+    }
+}
+
+/// Webhook endpoints of orchestrators.
+pub struct Orchestrators;
+
+#[OpenApi(prefix_path = "/v2/orchestrators", tag = "PlatformTag::Orchestrators")]
+impl Orchestrators {
+    /// Register an endpoint of an orchestrator
+    ///
+    /// What concerns the orchestrator is posted to the URL, signed with the secret of the answer.
+    #[oai(path = "/webhooks", method = "post", operation_id = "createOrchestratorWebhook")]
+    async fn create(
+        &self,
+        ctx: Data<&Ctx>,
+        caller: OrchestratorAuth,
+        /// Makes the call repeatable: the same key and body get the stored answer for 24 hours
+        #[oai(name = "Idempotency-Key")]
+        key: Header<Option<IdempotencyKey>>,
+        body: Body<CreateOrchestratorWebhookBody>,
+    ) -> Result<Created<OrchestratorWebhookCreated>, Fail<{ s::BAD_REQUEST | s::CONFLICT }>> {
+        let once = once(key.0, "createOrchestratorWebhook", &body.0);
+        let render = |new: &NewEndpoint| created(new).to_json_string();
+        let holder = (&caller.0).into();
+        let answer = flows::webhooks::create::run(&ctx, &caller.0, holder, &body.url, once.as_ref(), render).await?;
+        Ok(Reply(match answer {
+            Answer::Fresh(new) => created(&new),
+            Answer::Replayed(stored) => replayed(&stored)?,
+        }))
+    }
+
+    /// List endpoints of an orchestrator
+    #[oai(path = "/webhooks", method = "get", operation_id = "listOrchestratorWebhooks")]
+    async fn list(&self, ctx: Data<&Ctx>, caller: OrchestratorAuth) -> Result<Json<OrchestratorWebhookList>, Fail<0>> {
+        let endpoints = flows::webhooks::list::run(&ctx, &caller.0).await?;
+        Ok(Json(OrchestratorWebhookList {
+            webhooks: endpoints.into_iter().map(|shown| shown.endpoint.into()).collect(),
+        }))
+    }
+
+    /// Switch an endpoint of an orchestrator off
+    ///
+    /// It receives nothing and what waited for it is cancelled; URL and secret stay. Off already, it stays off.
+    #[oai(
+        path = "/webhooks/:id",
+        method = "delete",
+        operation_id = "deactivateOrchestratorWebhook"
+    )]
+    async fn deactivate(
+        &self,
+        ctx: Data<&Ctx>,
+        caller: OrchestratorAuth,
+        /// Id of the endpoint
+        id: Path<UlidText>,
+    ) -> Result<Json<OrchestratorWebhookAnswer>, Fail<{ s::NOT_FOUND }>> {
+        switch(&ctx, &caller, &id, false).await
+    }
+
+    /// Switch an endpoint of an orchestrator on
+    ///
+    /// It receives new events again, with the secret that it has. On already, it stays on.
+    #[oai(
+        path = "/webhooks/:id",
+        method = "patch",
+        operation_id = "reactivateOrchestratorWebhook"
+    )]
+    async fn reactivate(
+        &self,
+        ctx: Data<&Ctx>,
+        caller: OrchestratorAuth,
+        /// Id of the endpoint
+        id: Path<UlidText>,
+    ) -> Result<Json<OrchestratorWebhookAnswer>, Fail<{ s::NOT_FOUND }>> {
+        switch(&ctx, &caller, &id, true).await
+    }
+
+    /// Send a test delivery to an orchestrator
+    ///
+    /// Posts a signed sample of the event to every active endpoint of the orchestrator, with `x-service-test: true`.
+    #[oai(path = "/webhooks/test", method = "post", operation_id = "testOrchestratorWebhooks")]
+    async fn test(
+        &self,
+        ctx: Data<&Ctx>,
+        caller: OrchestratorAuth,
+        body: Body<TestOrchestratorWebhookBody>,
+    ) -> Result<Json<TestResult>, Fail<{ s::BAD_REQUEST }>> {
+        let (holder, kind) = ((&caller.0).into(), body.event_type.kind());
+        let result = flows::webhooks::test::run(&ctx, holder, &ORCHESTRATOR_KINDS, kind).await?;
+        Ok(Json(TestResult {
+            sent: result.sent,
+            failed: result.failed,
+        }))
+    }
+
+    /// Rotate the secret of an endpoint of an orchestrator
+    ///
+    /// The new secret is in the answer, this once. For the time of the overlap every delivery is signed with both:
+    /// `x-service-signature` stays with the old one, `x-service-signature-next` carries the new one, and
+    /// `webhook-signature` carries both. Change the secret of the receiver at any moment of it. The answer comes when
+    /// nothing is on its way any more that was signed without the new secret.
+    #[oai(
+        path = "/webhooks/:id/rotate-secret",
+        method = "post",
+        operation_id = "rotateOrchestratorWebhookSecret"
+    )]
+    async fn rotate(
+        &self,
+        ctx: Data<&Ctx>,
+        caller: OrchestratorAuth,
+        /// Id of the endpoint
+        id: Path<UlidText>,
+        /// Makes the call repeatable: the same key and body get the stored answer for 24 hours
+        #[oai(name = "Idempotency-Key")]
+        key: Header<Option<IdempotencyKey>>,
+        body: Body<RotateSecretBody>,
+    ) -> Result<Json<SecretRotated>, Fail<{ s::NOT_FOUND | s::CONFLICT }>> {
+        let id = EndpointId(id.as_str().to_owned());
+        let once = once_for(key.0, "rotateOrchestratorWebhookSecret", id.as_str(), &body.0);
+        let render = |rotated: &Rotated| SecretRotated::from(rotated).to_json_string();
+        let overlap = overlap_s(&body);
+        let answer = flows::webhooks::rotate::run(&ctx, &caller.0, &id, overlap, once.as_ref(), render).await?;
+        Ok(Json(match answer {
+            Answer::Fresh(rotated) => SecretRotated::from(&rotated),
+            Answer::Replayed(stored) => replayed(&stored)?,
+        }))
+    }
+}
+
+async fn switch(
+    ctx: &Ctx,
+    caller: &OrchestratorAuth,
+    id: &UlidText,
+    is_active: bool,
+) -> Result<Json<OrchestratorWebhookAnswer>, Fail<{ s::NOT_FOUND }>> {
+    let id = EndpointId(id.as_str().to_owned());
+    let shown = flows::webhooks::toggle::to(ctx, &caller.0, &id, is_active).await?;
+    Ok(Json(OrchestratorWebhookAnswer {
+        webhook: shown.endpoint.into(),
+    }))
+}

@@ -1,0 +1,193 @@
+//! Payment requests.
+
+mod bodies;
+mod view;
+
+use crate::{
+    ctx::Ctx,
+    domain::{address::Address, refusal::Checks, request},
+    flows::{self, idempotency::Answer, requests::pay::PayInput},
+    http::{
+        contract::tags::PlatformTag,
+        error::{Fail, s},
+        forms::{
+            body::Body,
+            idempotency::{IdempotencyKey, once, replayed},
+            paging::{Page, limit_offset},
+            reply::{Created, Reply},
+            wire::{AmountText, Checked, LimitText, OffsetText, PercentText, RequestIdText, WalletText},
+        },
+        gate::{
+            access::{KeyClientOrSession, KeyOrClient},
+            extractor::Auth,
+        },
+    },
+};
+use poem::web::Data;
+use poem_openapi::{
+    OpenApi,
+    param::{Header, Path, Query},
+    payload::Json,
+    types::ToJSON,
+};
+
+pub use bodies::*;
+pub(in crate::http) use view::found_payment;
+
+/// Payment requests.
+pub struct Requests;
+
+#[OpenApi(prefix_path = "/v2", tag = "PlatformTag::Requests")]
+impl Requests {
+    /// Create a request
+    ///
+    /// Creates a payment request. Hand its id to `GET /v2/request/{requestId}/pay` to get the calldata that pays it;
+    /// a `payment.confirmed` webhook tells when the money is final.
+    #[oai(path = "/request", method = "post", operation_id = "createRequest")]
+    async fn create(
+        &self,
+        ctx: Data<&Ctx>,
+        caller: Auth<KeyOrClient>,
+        /// Makes the call repeatable: the same key and body get the stored answer for 24 hours
+        #[oai(name = "Idempotency-Key")]
+        key: Header<Option<IdempotencyKey>>,
+        body: Body<CreateRequestBody>,
+    ) -> Result<Created<RequestCreated>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND | s::CONFLICT }>> {
+        let once = once(key.0, "createRequest", &body.0);
+        let input = bodies::new_request(body.0);
+        let render = |request: &request::Request| bodies::created(request).to_json_string();
+        let answer = flows::requests::create::run(&ctx, &caller, &input, once.as_ref(), render).await?;
+        Ok(Reply(match answer {
+            Answer::Fresh(request) => bodies::created(&request),
+            Answer::Replayed(stored) => replayed(&stored)?,
+        }))
+    }
+
+    /// List requests
+    ///
+    /// Requests of the platform, or of the client ID that calls, newest first. A person who signed in sees those of the
+    /// own platform.
+    #[oai(path = "/request", method = "get", operation_id = "listRequests")]
+    async fn list(
+        &self,
+        ctx: Data<&Ctx>,
+        caller: Auth<KeyClientOrSession>,
+        /// Only requests that pay this wallet
+        #[oai(name = "walletAddress")]
+        wallet_address: Query<Checked<WalletText>>,
+        /// Page size, 1 to 100; 20 when absent
+        limit: Query<Checked<LimitText>>,
+        /// Rows before the page, 0 to 10000
+        offset: Query<Checked<OffsetText>>,
+    ) -> Result<Json<RequestList>, Fail<{ s::BAD_REQUEST }>> {
+        let mut checks = Checks::new();
+        let payee = wallet_address.0.take("walletAddress", &mut checks);
+        let payee = payee.and_then(|text| checks.take("walletAddress", Address::parse(text.as_str())));
+        let (limit, offset) = limit_offset(limit.0, offset.0, &mut checks);
+        checks.finish()?;
+        let page = flows::requests::list::run(&ctx, &caller, payee, limit, offset).await?;
+        let pagination = Page::new(
+            page.total,
+            limit,
+            offset,
+            offset + (page.requests.len() as u64) < page.total,
+        );
+        Ok(Json(RequestList {
+            requests: page.requests.into_iter().map(bodies::row).collect(),
+            pagination,
+        }))
+    }
+
+    /// Read a request
+    ///
+    /// State, payments and amounts of a request. Amounts are final; what the chain shows but may still take back is
+    /// in `detectedAmount`.
+    #[oai(path = "/request/:requestId", method = "get", operation_id = "getRequest")]
+    async fn read(
+        &self,
+        ctx: Data<&Ctx>,
+        caller: Auth<KeyClientOrSession>,
+        /// Id of the request
+        #[oai(name = "requestId")]
+        request_id: Path<RequestIdText>,
+    ) -> Result<Json<RequestStatusView>, Fail<{ s::NOT_FOUND }>> {
+        let detail = flows::requests::read::run(&ctx, &caller, request_id.as_str()).await?;
+        Ok(Json(view::view(&ctx, detail).await))
+    }
+
+    /// Stop or resume a recurring request
+    #[oai(path = "/request/:requestId", method = "patch", operation_id = "updateRequest")]
+    async fn update(
+        &self,
+        ctx: Data<&Ctx>,
+        caller: Auth<KeyOrClient>,
+        /// Id of the request
+        #[oai(name = "requestId")]
+        request_id: Path<RequestIdText>,
+        body: Body<UpdateRequestBody>,
+    ) -> Result<Json<RequestUpdated>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND }>> {
+        let is_recurrence_stopped = body.is_recurrence_stopped;
+        flows::requests::update::run(&ctx, &caller, request_id.as_str(), is_recurrence_stopped).await?;
+        Ok(Json(RequestUpdated {
+            request_id: request_id.as_str().to_owned(),
+            is_recurrence_stopped,
+        }))
+    }
+
+    /// Get the calldata that pays a request
+    ///
+    /// Answers the transactions that a wallet signs and sends, in order. With `wallet` the answer knows balances and
+    /// allowance and leaves out what is not needed; without it no node is asked and the approval is always included.
+    #[oai(
+        path = "/request/:requestId/pay",
+        method = "get",
+        operation_id = "getPaymentCalldata"
+    )]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one argument for each parameter of the contract"
+    )]
+    async fn pay(
+        &self,
+        ctx: Data<&Ctx>,
+        caller: Auth<KeyOrClient>,
+        /// Id of the request
+        #[oai(name = "requestId")]
+        request_id: Path<RequestIdText>,
+        /// Wallet that pays
+        wallet: Query<Checked<WalletText>>,
+        /// Source chain of a crosschain payment; needs `token`
+        chain: Query<Checked<SourceChain>>,
+        /// Source token of a crosschain payment; needs `chain`
+        token: Query<Checked<SourceToken>>,
+        /// Part of the amount, in the invoice currency; never more than what is left
+        amount: Query<Checked<AmountText>>,
+        /// Payer of an off-ramp payment
+        #[oai(name = "clientUserId", validator(max_length = 255))]
+        client_user_id: Query<Option<String>>,
+        /// Bank account of an off-ramp payment
+        #[oai(name = "paymentDetailsId", validator(max_length = 64))]
+        payment_details_id: Query<Option<String>>,
+        /// Fee on top of the amount, 0 to 100; needs `feeAddress`
+        #[oai(name = "feePercentage")]
+        fee_percentage: Query<Checked<PercentText>>,
+        /// Receiver of the fee; needs `feePercentage`
+        #[oai(name = "feeAddress")]
+        fee_address: Query<Checked<WalletText>>,
+    ) -> Result<Json<PayResponse>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND | s::BAD_GATEWAY }>> {
+        let mut checks = Checks::new();
+        let input = PayInput {
+            wallet: wallet.0.take("wallet", &mut checks).map(String::from),
+            chain: chain.0.take("chain", &mut checks).map(|chain| format!("{chain:?}")),
+            token: token.0.take("token", &mut checks).map(|token| format!("{token:?}")),
+            amount: amount.0.take("amount", &mut checks).map(String::from),
+            client_user_id: client_user_id.0,
+            payment_details_id: payment_details_id.0,
+            fee_percentage: fee_percentage.0.take("feePercentage", &mut checks).map(String::from),
+            fee_address: fee_address.0.take("feeAddress", &mut checks).map(String::from),
+        };
+        checks.finish()?;
+        let found = flows::requests::pay::run(&ctx, &caller, request_id.as_str(), &input).await?;
+        Ok(Json(PayResponse::Calldata(bodies::calldata(&found))))
+    }
+}

@@ -1,0 +1,242 @@
+//! Requests and payments as clients see them.
+
+use crate::{
+    ctx::Ctx,
+    domain::{
+        amount::format_units,
+        currency::{Currency, CurrencyKind},
+        rate::ratio,
+        request::{FIAT_CHAIN_DECIMALS, Request, RequestStatus},
+    },
+    flows::{
+        payments::{PaymentRecord, RequestSummary},
+        requests::read::RequestDetail,
+    },
+    http::{
+        forms::wire::Instant,
+        payments::{Fee, FeeStage, Payment, PaymentRequestSummary},
+        requests::bodies::{
+            ConversionBreakdown, ConvertedPayment, FeeType, PaymentRateSource, RateSource, RequestFee,
+            RequestStatusView,
+        },
+    },
+};
+
+/// Tokens that count as one US dollar. Source: rules P.7.1.
+const DOLLAR_SYMBOLS: [&str; 3] = ["USDC", "USDT", "DAI"];
+
+/// A request with its payments.
+pub(super) async fn view(ctx: &Ctx, detail: RequestDetail) -> RequestStatusView {
+    let request = &detail.request;
+    let settlement_decimals = settlement_decimals(ctx, request);
+    let is_in_dollars = ctx.catalogue.find(&request.invoice_currency).is_some_and(is_dollar);
+    let completing = request.tx_hash.as_ref().and_then(|hash| {
+        detail
+            .payments
+            .iter()
+            .find(|payment| payment.tx_hash.to_string() == *hash)
+    });
+    let is_split = request.payment_count > 1 || (request.payment_count == 1 && !request.has_been_paid());
+    let conversion_rate = match (is_split, request.is_converted(), detail.payments.first()) {
+        (true, ..) => None,
+        (false, false, _) => Some("1".to_owned()),
+        (false, true, Some(payment)) => rate_of(ctx, payment),
+        (false, true, None) => detail.market_rate.clone(),
+    };
+    let excess_amount = request
+        .credited
+        .checked_sub(request.expected)
+        .filter(|excess| !excess.is_zero())
+        .map(|excess| format_units(excess, settlement_decimals));
+    RequestStatusView {
+        has_been_paid: request.has_been_paid(),
+        payment_reference: request.reference.to_string(),
+        request_id: request.id.to_string(),
+        is_listening: request.is_listening,
+        tx_hash: request.tx_hash.clone(),
+        recurrence: request.recurrence.clone().map(Into::into),
+        original_request_id: request.original_request_id.clone(),
+        status: request.status.into(),
+        is_crypto_to_fiat_available: request.is_crypto_to_fiat,
+        original_request_payment_reference: request.original_request_reference.clone(),
+        payments: detail
+            .payments
+            .iter()
+            .map(|record| payment(ctx, record, None))
+            .collect(),
+        is_recurrence_stopped: request.is_recurrence_stopped,
+        customer_info: request.customer.clone().map(Into::into),
+        reference: request.merchant_reference.clone(),
+        amount_in_usd: is_in_dollars.then(|| request.amount.to_string()),
+        rate_source: request.is_converted().then_some(RateSource::Chainlink),
+        conversion_breakdown: (request.is_converted() && is_split)
+            .then(|| breakdown(ctx, &detail, settlement_decimals, is_in_dollars)),
+        conversion_rate,
+        fees: Some(
+            detail
+                .payments
+                .iter()
+                .filter_map(|record| request_fee(ctx, record))
+                .collect(),
+        ),
+        payee: request.payee.to_string(),
+        request_amount: request.amount.to_string(),
+        invoice_currency: request.invoice_currency.clone(),
+        payment_currency: request.payment_currency.clone(),
+        paid_amount: format_units(request.credited, settlement_decimals),
+        excess_amount,
+        detected_amount: (!detail.detected_units.is_zero())
+            .then(|| format_units(detail.detected_units, settlement_decimals)),
+        payer_address: completing
+            .and_then(|payment| payment.payer)
+            .map(|payer| payer.to_string()),
+        payer_eoa_address: completing
+            .and_then(|payment| payment.payer_eoa)
+            .map(|payer| payer.to_string()),
+        created_at: Instant(request.created_at),
+    }
+}
+
+/// A payment that a search found.
+pub(in crate::http) fn found_payment(ctx: &Ctx, record: &PaymentRecord, request: RequestSummary) -> Payment {
+    let summary = PaymentRequestSummary {
+        request_id: request.request_id,
+        payment_reference: request.reference.to_string(),
+        has_been_paid: request.status == RequestStatus::Paid,
+        customer_info: request.customer.map(Into::into),
+        reference: request.merchant_reference,
+    };
+    payment(ctx, record, Some(summary))
+}
+
+fn payment(ctx: &Ctx, record: &PaymentRecord, request: Option<PaymentRequestSummary>) -> Payment {
+    let is_converted = record.invoice_currency != record.payment_currency;
+    let converted = is_converted.then(|| format_units(record.units, payment_decimals(ctx, record)));
+    let rate = if is_converted { rate_of(ctx, record) } else { None };
+    let network = record.network.id().to_owned();
+    Payment {
+        id: record.id.to_string(),
+        amount: format_units(record.credited, credited_decimals(ctx, record)),
+        source_network: network.clone(),
+        destination_network: network,
+        source_tx_hash: Some(record.tx_hash.to_string()),
+        destination_tx_hash: Some(record.tx_hash.to_string()),
+        timestamp: Instant(record.paid_at),
+        kind: record.kind.into(),
+        conversion_rate_source: rate.clone(),
+        conversion_rate_destination: rate,
+        converted_amount_source: converted.clone(),
+        converted_amount_destination: converted,
+        currency: symbol(ctx, &record.invoice_currency),
+        payment_currency: symbol(ctx, &record.payment_currency),
+        fees: Some(fee(ctx, record).into_iter().collect()),
+        recurring_payment_id: None,
+        rate_provider: is_converted.then_some(PaymentRateSource::Chainlink),
+        request,
+    }
+}
+
+fn fee(ctx: &Ctx, record: &PaymentRecord) -> Option<Fee> {
+    let amount = fee_amount(ctx, record)?;
+    let currency = ctx.catalogue.find(&record.payment_currency);
+    Some(Fee {
+        kind: FeeType::Platform,
+        stage: FeeStage::Proxying,
+        provider: ctx.rules.processor_crypto.clone(),
+        amount_in_usd: currency.filter(|currency| is_dollar(currency)).map(|_| amount.clone()),
+        amount,
+        currency: symbol(ctx, &record.payment_currency),
+        receiver_address: record.fee_address.map(|address| address.to_string()),
+        network: record.network.id().to_owned(),
+        rate_provider: "unknown".to_owned(),
+    })
+}
+
+fn request_fee(ctx: &Ctx, record: &PaymentRecord) -> Option<RequestFee> {
+    Some(RequestFee {
+        kind: FeeType::Platform,
+        provider: ctx.rules.processor_crypto.clone(),
+        amount: fee_amount(ctx, record)?,
+        currency: symbol(ctx, &record.payment_currency),
+    })
+}
+
+/// The platform fee in the payment currency; an event without fee address moved nothing.
+fn fee_amount(ctx: &Ctx, record: &PaymentRecord) -> Option<String> {
+    let is_paid = !record.fee_units.is_zero() && record.fee_address.is_some();
+    is_paid.then(|| format_units(record.fee_units, payment_decimals(ctx, record)))
+}
+
+fn breakdown(ctx: &Ctx, detail: &RequestDetail, decimals: u8, is_in_dollars: bool) -> ConversionBreakdown {
+    let request = &detail.request;
+    let paid = format_units(request.credited, decimals);
+    let remaining = format_units(request.remaining(), decimals);
+    let market_rate = if request.has_been_paid() {
+        None
+    } else {
+        detail.market_rate.clone()
+    };
+    ConversionBreakdown {
+        paid_amount_in_usd: is_in_dollars.then(|| paid.clone()),
+        paid_amount: paid,
+        remaining_amount_in_usd: is_in_dollars.then(|| remaining.clone()),
+        remaining_amount: remaining,
+        current_market_rate_source: market_rate.is_some().then_some(PaymentRateSource::Chainlink),
+        current_market_rate: market_rate,
+        payments: detail
+            .payments
+            .iter()
+            .map(|record| {
+                let amount = format_units(record.credited, decimals);
+                ConvertedPayment {
+                    amount_in_usd: is_in_dollars.then(|| amount.clone()),
+                    amount,
+                    conversion_rate: rate_of(ctx, record),
+                    rate_source: PaymentRateSource::Chainlink,
+                    timestamp: Instant(record.paid_at).to_string(),
+                }
+            })
+            .collect(),
+    }
+}
+
+/// Invoice units for one unit of the payment currency, as it was paid.
+fn rate_of(ctx: &Ctx, record: &PaymentRecord) -> Option<String> {
+    ratio(
+        record.credited,
+        credited_decimals(ctx, record),
+        record.units,
+        payment_decimals(ctx, record),
+    )
+}
+
+fn settlement_decimals(ctx: &Ctx, request: &Request) -> u8 {
+    ctx.catalogue
+        .find(&request.payment_currency)
+        .map_or(0, |payment| request.settlement_decimals(payment))
+}
+
+fn credited_decimals(ctx: &Ctx, record: &PaymentRecord) -> u8 {
+    if record.invoice_currency == record.payment_currency {
+        payment_decimals(ctx, record)
+    } else {
+        FIAT_CHAIN_DECIMALS
+    }
+}
+
+fn payment_decimals(ctx: &Ctx, record: &PaymentRecord) -> u8 {
+    ctx.catalogue
+        .find(&record.payment_currency)
+        .map_or(0, |currency| currency.decimals)
+}
+
+fn symbol(ctx: &Ctx, id: &str) -> String {
+    ctx.catalogue
+        .find(id)
+        .map_or_else(|| id.to_owned(), |currency| currency.symbol.clone())
+}
+
+fn is_dollar(currency: &Currency) -> bool {
+    let is_token = matches!(currency.kind, CurrencyKind::Erc20 | CurrencyKind::Trc20);
+    currency.id == "USD" || (is_token && DOLLAR_SYMBOLS.contains(&currency.symbol.as_str()))
+}

@@ -1,0 +1,164 @@
+//! Signing in with a wallet.
+
+use crate::{
+    ctx::Ctx,
+    domain::{address::Address, ids::ChallengeId, network::Family, refusal::Refusal},
+    flows::{self, auth::verify::WalletProof},
+    http::{
+        accounts::cookie::WithCookie,
+        contract::tags::AuthTag,
+        error::{Fail, s},
+        forms::{
+            body::Body,
+            reply::{Created, Reply},
+            text::text,
+            wire::{Instant, UlidText, WalletText},
+        },
+        gate::extractor::SigningIn,
+    },
+};
+use poem::web::Data;
+use poem_openapi::{Enum, Object, OpenApi, payload::Json};
+
+text! {
+    /// Signature in hexadecimal digits. Contract wallets may need more than the 65 bytes of a key.
+    SignatureText {
+        pattern: "^(0x)?([0-9a-fA-F]{2})+$",
+        length_max: 16386,
+        example: "0xfe8294cb6bd182dbfcf76db801c44534292b90f265cdcd9c29b5602fed4a258347e63b5bab283ad7bf1b07e8b369a2dd7b5601870afabd802d033b4f0592957f1c",
+        hint: "must be a signature: 0x and an even number of hexadecimal digits",
+    }
+}
+
+/// A wallet that wants to sign in.
+#[derive(Debug, Clone, Object)]
+pub struct ChallengeBody {
+    /// Address of the wallet, of an EVM network or of Tron. Example: `0x7eB023BFbAeE228de6DC5B92D0BeEB1eDb1Fd567`
+    pub address: WalletText,
+}
+
+/// What the wallet has to sign.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct ChallengeView {
+    /// Id of the challenge. Example: `01K9Z0T3G9R5M1N2P3Q4R5S6T7`
+    #[oai(validator(max_length = 26))]
+    pub challenge_id: String,
+    /// Random part of the message. Example: `4f1d0c3b2a5968778695a4b3c2d1e0ff`
+    #[oai(validator(max_length = 64))]
+    pub nonce: String,
+    /// The text to sign, in the layout of EIP-4361. Example: `auth.example.com wants you to sign in with your Ethereum account: …`
+    #[oai(validator(max_length = 4000))]
+    pub message: String,
+    /// When it is too late to answer, five minutes from now
+    pub expires_at: Instant,
+}
+
+/// An answered challenge.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct VerifyBody {
+    /// Id of the challenge. Example: `01K9Z0T3G9R5M1N2P3Q4R5S6T7`
+    pub challenge_id: UlidText,
+    /// Its random part. Example: `4f1d0c3b2a5968778695a4b3c2d1e0ff`
+    #[oai(validator(min_length = 1, max_length = 64))]
+    pub nonce: String,
+    /// The text that was signed, to the letter. Example: `auth.example.com wants you to sign in with your Ethereum account: …`
+    #[oai(validator(min_length = 1, max_length = 4000))]
+    pub message: String,
+    /// What the wallet answered: `personal_sign` of EVM wallets, ERC-1271 or ERC-6492 of contract wallets, `signMessageV2` of Tron wallets. Example: `0xfe8294cb6bd182dbfcf76db801c44534292b90f265cdcd9c29b5602fed4a258347e63b5bab283ad7bf1b07e8b369a2dd7b5601870afabd802d033b4f0592957f1c`
+    pub signature: SignatureText,
+}
+
+/// Family of a wallet
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+#[oai(rename_all = "lowercase")]
+pub enum WalletType {
+    /// Networks of the Ethereum kind
+    Evm,
+    /// Tron
+    Tron,
+}
+
+/// A wallet that signed in.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct WalletSession {
+    /// Address of the wallet. Example: `0x7eB023BFbAeE228de6DC5B92D0BeEB1eDb1Fd567`
+    #[oai(validator(max_length = 42))]
+    pub address: String,
+    /// Family of the wallet
+    pub wallet_type: WalletType,
+    /// When the session ends unless it is used; every use moves it on
+    pub expires_at: Instant,
+}
+
+/// Signing in with a wallet.
+pub struct Wallets;
+
+#[OpenApi(prefix_path = "/v1", tag = "AuthTag::Sessions")]
+impl Wallets {
+    /// Ask for a message to sign
+    ///
+    /// The wallet signs the message as it stands, and `POST /v1/auth/wallet/verify` takes the signature.
+    #[oai(
+        path = "/auth/wallet/challenge",
+        method = "post",
+        operation_id = "createWalletChallenge"
+    )]
+    async fn challenge(
+        &self,
+        ctx: Data<&Ctx>,
+        body: Body<ChallengeBody>,
+    ) -> Result<Created<ChallengeView>, Fail<{ s::BAD_REQUEST }>> {
+        let address = Address::parse(body.address.as_str());
+        let address = address.map_err(|error| Refusal::field("address", error.to_string()))?;
+        let challenge = flows::auth::challenge::run(&ctx, address).await?;
+        Ok(Reply(ChallengeView {
+            challenge_id: challenge.id.to_string(),
+            nonce: challenge.nonce,
+            message: challenge.message,
+            expires_at: Instant(challenge.expires_at),
+        }))
+    }
+
+    /// Sign in with the signed message
+    ///
+    /// A challenge serves once. The session is in the cookie; it ends 15 minutes after its last use. The first sign-in
+    /// of a wallet creates its platform. A contract wallet is asked on the enabled networks; while one of them cannot
+    /// be asked, the answer is 502.
+    #[oai(
+        path = "/auth/wallet/verify",
+        method = "post",
+        operation_id = "verifyWalletChallenge"
+    )]
+    async fn verify(
+        &self,
+        ctx: Data<&Ctx>,
+        _page: SigningIn,
+        body: Body<VerifyBody>,
+    ) -> Result<
+        WithCookie<Json<WalletSession>>,
+        Fail<{ s::BAD_REQUEST | s::UNAUTHORIZED | s::FORBIDDEN | s::BAD_GATEWAY }>,
+    > {
+        let body = body.0;
+        let signature =
+            hex::decode(body.signature.as_str()).map_err(|_| Refusal::field("signature", SignatureText::HINT))?;
+        let proof = WalletProof {
+            challenge: ChallengeId(String::from(body.challenge_id)),
+            nonce: body.nonce,
+            message: body.message,
+            signature,
+        };
+        let (address, signed_in) = flows::auth::verify::run(&ctx, &proof).await?;
+        let view = WalletSession {
+            address: address.to_string(),
+            wallet_type: match address.family() {
+                Family::Evm => WalletType::Evm,
+                Family::Tron => WalletType::Tron,
+            },
+            expires_at: Instant(signed_in.session.expires_at),
+        };
+        Ok(WithCookie::set(Json(view), &signed_in, &ctx.rules.sessions))
+    }
+}
