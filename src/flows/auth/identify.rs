@@ -5,14 +5,16 @@ use crate::{
     domain::{
         caller::{Caller, Credential},
         client_id::{CallOrigin, ClientId},
-        ids::{ApiKeyId, PlatformId},
+        ids::{ApiKeyId, PlatformId, Secret},
         quota::Tier,
         refusal::Refusal,
         session::Session,
     },
     flows::FlowResult,
+    ports::ids::random,
     store,
 };
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use chrono::{DateTime, TimeDelta, Utc};
 use sha2::{Digest, Sha256};
 use std::sync::atomic::Ordering;
@@ -29,6 +31,33 @@ pub struct KnownKey {
     pub platform: PlatformId,
     /// When it stops being good, if that is known.
     pub ends_at: Option<DateTime<Utc>>,
+}
+
+/// Characters of a key that stay visible, to tell keys apart.
+const HINT_LENGTH: usize = 8;
+
+/// A key right after it was drawn: what its owner sees once, and what is kept of it.
+#[derive(Debug, Clone)]
+pub struct DrawnKey {
+    /// The key.
+    pub key: Secret,
+    /// Its stored form.
+    pub hash: String,
+    /// Its first characters.
+    pub hint: String,
+}
+
+/// Draws a key: the prefix and 43 characters of URL-safe base 64, which hold 256 bits.
+///
+/// Source: rules P.1.2.
+pub fn draw_key(ctx: &Ctx, prefix: &str) -> DrawnKey {
+    let secret = URL_SAFE_NO_PAD.encode(random::<32>(ctx.ids.as_ref()));
+    let key = Secret::new(format!("{prefix}{secret}"));
+    DrawnKey {
+        hash: hash(key.reveal()),
+        hint: key.reveal().chars().take(HINT_LENGTH).collect(),
+        key,
+    }
 }
 
 /// The stored form of a key: keys are long and random, so a plain hash is enough.

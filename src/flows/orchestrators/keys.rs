@@ -7,33 +7,23 @@ use crate::{
         refusal::Refusal,
     },
     flows::{FlowResult, auth::identify},
-    ports::ids::random,
     store::{self, orchestrators::OrchestratorKey},
 };
-use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 
-/// Characters of a key that stay visible, to tell keys apart.
-const HINT_LENGTH: usize = 8;
-
-/// Draws a key and the row that knows its hash.
-///
-/// Source: rules P.1.2 (43 characters of URL-safe base 64 hold 256 bits).
+/// Draws a key and the row that knows its hash. Source: rules P.1.2 (`orc_` and the secret).
 pub(super) fn draw(ctx: &Ctx, orchestrator: &OrchestratorId, label: Option<&str>) -> (OrchestratorKey, Secret) {
-    let key = Secret::new(format!(
-        "orc_{}",
-        URL_SAFE_NO_PAD.encode(random::<32>(ctx.ids.as_ref()))
-    ));
+    let drawn = identify::draw_key(ctx, "orc_");
     let row = OrchestratorKey {
         id: OrchestratorKeyId(ctx.ids.ulid()),
         orchestrator: orchestrator.clone(),
-        hash: identify::hash(key.reveal()),
-        hint: key.reveal().chars().take(HINT_LENGTH).collect(),
+        hash: drawn.hash,
+        hint: drawn.hint,
         label: label.map(str::to_owned),
         created_at: ctx.clock.now(),
         revoked_at: None,
         last_used_at: None,
     };
-    (row, key)
+    (row, drawn.key)
 }
 
 /// Makes a key; the text is shown once and only its hash is kept. Errors: an unknown orchestrator.

@@ -1,7 +1,5 @@
 //! Makes, lists, rotates and revokes API keys. A platform may have several, so that keys can be changed without a gap.
 
-use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-
 use crate::{
     ctx::Ctx,
     domain::{
@@ -14,15 +12,11 @@ use crate::{
         auth::identify,
         idempotency::{self, Answer, Once},
     },
-    ports::ids::random,
     store::{self, Tx},
 };
 use chrono::TimeDelta;
 
 pub use crate::store::api_keys::ApiKey;
-
-/// Characters of a key that stay visible, to tell keys apart.
-const HINT_LENGTH: usize = 8;
 
 /// Longest time that a rotated key stays good beside its successor: a week.
 pub const OVERLAP_MAX_S: u32 = 604_800;
@@ -127,23 +121,23 @@ fn unknown() -> FlowError {
     Refusal::not_found("API key not found").into()
 }
 
-/// Draws a key: `sk_` and 43 characters of URL-safe base 64, which hold 256 bits. Source: rules P.1.2.
+/// Draws a key and the row that knows its hash. Source: rules P.1.2 (`sk_` and the secret).
 fn draw(ctx: &Ctx, platform: &PlatformId, label: Option<&str>) -> FlowResult<NewApiKey> {
     if label.is_some_and(|label| label.trim().is_empty() || label.chars().count() > 100) {
         return Err(Refusal::field("label", "must have 1 to 100 characters").into());
     }
-    let key = Secret::new(format!("sk_{}", URL_SAFE_NO_PAD.encode(random::<32>(ctx.ids.as_ref()))));
+    let drawn = identify::draw_key(ctx, "sk_");
     let row = ApiKey {
         id: ApiKeyId(ctx.ids.ulid()),
         platform: platform.clone(),
-        hash: identify::hash(key.reveal()),
-        hint: key.reveal().chars().take(HINT_LENGTH).collect(),
+        hash: drawn.hash,
+        hint: drawn.hint,
         label: label.map(str::to_owned),
         created_at: ctx.clock.now(),
         revoked_at: None,
         last_used_at: None,
     };
-    Ok(NewApiKey { row, key })
+    Ok(NewApiKey { row, key: drawn.key })
 }
 
 async fn insert(tx: &Tx, new: &NewApiKey) -> FlowResult<()> {
