@@ -137,6 +137,7 @@ enum Lie {
     LogsWithoutPlace,
     NullBlocks,
     WrongNumbers,
+    BlockTime(u64),
     LimitsBlocks(u64),
     RefusesEveryRange,
     Reverts,
@@ -189,11 +190,15 @@ impl Served {
         } else {
             block
         };
+        let time_s = match self.lie {
+            Lie::BlockTime(time_s) => time_s,
+            _ => GENESIS_S + block * 12,
+        };
         json!({
             "number": format!("0x{said:x}"),
             "hash": self.hash(block),
             "parentHash": block.checked_sub(1).map_or(B256::repeat_byte(1), |parent| self.hash(parent)),
-            "timestamp": format!("0x{:x}", GENESIS_S + block * 12),
+            "timestamp": format!("0x{time_s:x}"),
             "logsBloom": bloom,
             "transactions": [],
         })
@@ -552,6 +557,23 @@ async fn events_that_cannot_be_true_come_from_the_next_node() {
             "{lie:?}"
         );
     }
+}
+
+#[tokio::test]
+async fn a_block_time_that_cannot_be_read_is_an_error_and_never_another_time() {
+    let honest = Served::with_payments(100, &[(50, 0, 1_000)]);
+    let first_of_year_10000 = 253_402_300_800;
+    for time_s in [first_of_year_10000, i64::MAX as u64, u64::MAX] {
+        let lie = Lie::BlockTime(time_s);
+        let alone = Bench::new([honest.lying(lie)]).await;
+        assert!(is_malformed(&alone.chain.head().await), "{time_s}");
+        assert!(is_malformed(&alone.chain.block(50, Reader::First).await), "{time_s}");
+        let bench = Bench::new([honest.lying(lie), honest.clone()]).await;
+        let expected = DateTime::from_timestamp(i64::try_from(GENESIS_S).unwrap() + 600, 0);
+        assert_eq!(Some(bench.block(50).await.time), expected, "{time_s}");
+    }
+    let last = Bench::new([honest.lying(Lie::BlockTime(first_of_year_10000 - 1))]).await;
+    last.chain.head().await.unwrap();
 }
 
 #[tokio::test]

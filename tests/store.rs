@@ -1045,7 +1045,7 @@ async fn cursors_and_blocks_survive(db: &Db) {
         number,
         hash: hash(number + fork),
         parent_hash: hash(number - 1 + fork),
-        time_s: 1_800_000_000 + number,
+        time: DateTime::from_timestamp(1_800_000_000, 0).unwrap() + TimeDelta::seconds(number.cast_signed()),
     };
     let blocks: Vec<_> = (1..=6).map(|number| block(number, 0)).collect();
     store::cursors::push_blocks(db.writer(), Network::Base, &blocks)

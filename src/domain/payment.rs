@@ -45,8 +45,8 @@ pub struct BlockRef {
     pub hash: B256,
     /// Hash of the parent.
     pub parent_hash: B256,
-    /// Time of the block, Unix seconds.
-    pub time_s: u64,
+    /// Time of the block, whole seconds.
+    pub time: DateTime<Utc>,
 }
 
 /// One payment event of a proxy, decoded. Amounts are token units.

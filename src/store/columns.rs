@@ -7,6 +7,7 @@ use crate::domain::{
     reference::PaymentReference,
 };
 use alloy::primitives::{Address as EvmAddress, B256, U256};
+use chrono::{DateTime, Utc};
 use sea_orm::JsonValue;
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -77,6 +78,11 @@ pub(super) fn number<N: Copy + std::fmt::Display, M: TryFrom<N>>(column: &str, n
     M::try_from(number).map_err(|_| broken(column, &number.to_string()))
 }
 
+/// Reads Unix seconds.
+pub(super) fn unix_time(column: &str, seconds: i64) -> Result<DateTime<Utc>, StoreError> {
+    DateTime::from_timestamp(seconds, 0).ok_or_else(|| broken(column, &seconds.to_string()))
+}
+
 /// Writes a structure as JSON.
 pub(super) fn to_json<T: Serialize>(column: &str, value: &T) -> Result<JsonValue, StoreError> {
     serde_json::to_value(value).map_err(|error| broken(column, &error.to_string()))
@@ -103,6 +109,7 @@ mod tests {
         assert!(network("ethereum").is_err());
         assert!(number::<i64, u64>("number", -1).is_err());
         assert!(number::<u64, i64>("number", u64::MAX).is_err());
+        assert!(unix_time("time_s", i64::MAX).is_err());
     }
 
     #[test]

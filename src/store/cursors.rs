@@ -94,7 +94,7 @@ pub async fn push_blocks(conn: &impl ConnectionTrait, network: Network, blocks: 
                     number: columns::number("number", block.number)?,
                     hash: columns::hash_text(&block.hash),
                     parent_hash: columns::hash_text(&block.parent_hash),
-                    time_s: columns::number("time_s", block.time_s)?,
+                    time_s: block.time.timestamp(),
                 }))
             })
             .collect::<Result<Vec<_>, StoreError>>()?;
@@ -122,7 +122,7 @@ pub async fn window(conn: &impl ConnectionTrait, network: Network) -> Result<Vec
                 number: columns::number("number", row.number)?,
                 hash: columns::hash("hash", &row.hash)?,
                 parent_hash: columns::hash("parent_hash", &row.parent_hash)?,
-                time_s: columns::number("time_s", row.time_s)?,
+                time: columns::unix_time("time_s", row.time_s)?,
             })
         })
         .collect()

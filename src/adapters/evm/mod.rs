@@ -39,6 +39,7 @@ use alloy::{
 };
 use anyhow::{Context, bail};
 use async_trait::async_trait;
+use chrono::{DateTime, Datelike};
 use futures_util::future::{join, join_all, try_join, try_join4};
 use serde_json::json;
 use std::{
@@ -80,6 +81,9 @@ const BEHIND: Duration = Duration::from_secs(30);
 
 /// Questions that one call of [`Chain::observations_in`] puts to one node while it looks for a width that works.
 const NARROWINGS_MAX: usize = 14;
+
+/// Last year that dates can be written with. Source: RFC 3339 §1.
+const YEAR_MAX: i32 = 9_999;
 
 /// Texts by which nodes say that they know no `finalized` block.
 const NO_TAG_TEXTS: [&str; 5] = ["finalized", "tag", "unknown block", "invalid block", "hex string"];
@@ -348,8 +352,8 @@ impl EvmChain {
                 now
             }
         };
-        let now_s = u64::try_from(self.clock.now().timestamp()).unwrap_or(0);
-        let age = Duration::from_secs(now_s.saturating_sub(head.time_s));
+        // A block of the future has no age.
+        let age = (self.clock.now() - head.time).to_std().unwrap_or_default();
         let was_behind = self.nodes.iter().any(|node| node.is_behind.load(Ordering::Relaxed));
         let is_due = locked(&self.compared_at).is_none_or(|at| now.duration_since(at) >= still);
         is_due && (was_behind || age > still || now.duration_since(since) > still)
@@ -645,11 +649,17 @@ fn block_ref(header: &Header) -> Result<BlockRef, Failure> {
     if header.hash.is_zero() || header.hash == header.parent_hash {
         return Err(Failure::Untrue("a block without a hash of its own".to_owned()));
     }
+    let time_s: u64 = header.timestamp.to();
+    let time = i64::try_from(time_s)
+        .ok()
+        .and_then(|time_s| DateTime::from_timestamp(time_s, 0))
+        .filter(|time| time.year() <= YEAR_MAX)
+        .ok_or_else(|| Failure::Untrue(format!("a block of second {time_s}, which no calendar has")))?;
     Ok(BlockRef {
         number: header.number.to(),
         hash: header.hash,
         parent_hash: header.parent_hash,
-        time_s: header.timestamp.to(),
+        time,
     })
 }
 

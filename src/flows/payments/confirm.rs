@@ -20,7 +20,7 @@ use crate::{
     },
 };
 use alloy::primitives::B256;
-use chrono::DateTime;
+use chrono::{DateTime, Utc};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Requests that are looked up with one statement.
@@ -210,7 +210,7 @@ async fn prove_matches(
     for (index, request) in requests.iter().enumerate() {
         by_topic.entry(request.reference.topic()).or_default().push(index);
     }
-    let mut times: BTreeMap<u64, u64> = BTreeMap::new();
+    let mut times: BTreeMap<u64, DateTime<Utc>> = BTreeMap::new();
     let mut matches = Vec::new();
     let mut ordered: Vec<&Observation> = candidates.iter().collect();
     ordered.sort_by_key(|observed| (observed.block_number, observed.log_index));
@@ -222,16 +222,12 @@ async fn prove_matches(
         {
             let outcome = match proven(ctx, chain, observed).await? {
                 Ok((proof, transfer)) => {
-                    let time_s = match times.get(&proof.block_number) {
-                        Some(time_s) => *time_s,
+                    let at = match times.get(&proof.block_number) {
+                        Some(time) => *time,
                         None => block_time(chain, &proof).await?,
                     };
-                    times.insert(proof.block_number, time_s);
+                    times.insert(proof.block_number, at);
                     let credited = requests[index].credit(observed, transfer.received_units);
-                    let at = i64::try_from(time_s)
-                        .ok()
-                        .and_then(|time| DateTime::from_timestamp(time, 0))
-                        .unwrap_or_default();
                     Ok(Settled {
                         observed: observed.clone(),
                         proven: transfer,
@@ -290,7 +286,7 @@ async fn proven(
     }
 }
 
-async fn block_time(chain: &dyn Chain, proof: &TxProof) -> FlowResult<u64> {
+async fn block_time(chain: &dyn Chain, proof: &TxProof) -> FlowResult<DateTime<Utc>> {
     let block = chain.block(proof.block_number, Reader::Second).await?;
     let block = block
         .filter(|block| block.hash == proof.block_hash)
@@ -298,7 +294,7 @@ async fn block_time(chain: &dyn Chain, proof: &TxProof) -> FlowResult<u64> {
             network: chain.network(),
             reason: format!("block {} of a receipt is not part of the chain", proof.block_number),
         })?;
-    Ok(block.time_s)
+    Ok(block.time)
 }
 
 /// Writes everything in one transaction; `false` when a request changed meanwhile and nothing was written.
