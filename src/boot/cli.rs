@@ -1,13 +1,13 @@
 //! Commands and what they print.
 
-use super::{admin, dev, documents, listen, serve};
+use super::{admin, dev, documents, listen, role::Role, serve};
 use crate::{
     adapters,
     settings::{Settings, markdown},
     store::Db,
 };
 use anyhow::Context;
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Parser, Subcommand};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -66,17 +66,6 @@ enum Command {
         #[command(subcommand)]
         verb: listen::DeliveriesVerb,
     },
-}
-
-/// What a process does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Role {
-    /// API and workers.
-    All,
-    /// Only the API.
-    Api,
-    /// Only the workers, with health and metrics.
-    Worker,
 }
 
 #[derive(Debug, Subcommand)]

@@ -1,6 +1,6 @@
 //! `prs dev`: the whole service on one machine, with a chain of its own.
 
-use super::{cli::Role, context, open_database, serve};
+use super::{context, open_database, role::Role, serve};
 use crate::{
     domain::{
         caller::{Caller, Credential},

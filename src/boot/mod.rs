@@ -6,6 +6,7 @@ pub mod dev;
 pub mod documents;
 pub mod identity;
 pub mod listen;
+pub mod role;
 pub mod serve;
 
 use crate::{

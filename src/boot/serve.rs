@@ -2,11 +2,11 @@
 
 use crate::{
     boot::{
-        cli::Role,
         context,
         documents::{self, Document},
         identity::Identity,
         open_database,
+        role::Role,
     },
     ctx::Ctx,
     http::{

@@ -7,7 +7,7 @@ use crate::{sessions::Person, support::TestApp};
 use axum::{Router, extract::State, response::Html, routing::post};
 use futures_util::FutureExt;
 use prs::{
-    boot::{cli::Role, serve},
+    boot::{role::Role, serve},
     domain::network::Family,
     http::edge::server::{self, ServerOptions},
     settings::Settings,

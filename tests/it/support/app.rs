@@ -8,7 +8,7 @@ use chrono::TimeDelta;
 use devnet::{Devnet, Options};
 use poem::{Endpoint, Request, Response, endpoint::BoxEndpoint, http::Method};
 use prs::{
-    boot::{self, cli::Role, dev},
+    boot::{self, dev, role::Role},
     ctx::Ctx,
     domain::{
         caller::{Caller, Credential},
