@@ -1,6 +1,6 @@
 //! Bodies of what orchestrators are told.
 
-use super::{placeholders as sample, timestamp};
+use super::{forms::timestamp, placeholders as sample};
 use crate::domain::{
     address::Address,
     event::{ClientIdLinked, ScreeningCompleted, ScreeningStatus},

@@ -1,6 +1,9 @@
 //! Bodies of what becomes known about payers and their bank accounts.
 
-use super::{clipped, foreign, placeholders as sample, timestamp};
+use super::{
+    forms::{clipped, foreign, timestamp},
+    placeholders as sample,
+};
 use crate::domain::event::{AgreementStatus, ComplianceUpdated, KycStatus, PaymentDetailStatus, PaymentDetailUpdated};
 use schemars::JsonSchema;
 use serde::Serialize;

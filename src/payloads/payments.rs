@@ -1,6 +1,10 @@
 //! Bodies of the payment events.
 
-use super::{Names, placeholders as sample, processor, progress::EventRecurringPayment, timestamp};
+use super::{
+    forms::{Names, processor, symbol, timestamp},
+    placeholders as sample,
+    render::render,
+};
 use crate::domain::{
     amount::format_units,
     currency::{Catalogue, Currency},
@@ -266,6 +270,14 @@ pub struct EventFee {
     pub currency: String,
 }
 
+/// A recurring payment.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct EventRecurringPayment {
+    /// Its id.
+    #[schemars(length(max = 64), extend("examples" = ["01JZX6B2CD3E4F5G6H7J8K9MNP"]))]
+    pub id: String,
+}
+
 /// A customer.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -351,32 +363,32 @@ pub(super) fn body(received: &PaymentReceived, catalogue: &Catalogue, names: &Na
         origin: request.origin.clone(),
     };
     match (received.settlement, received.variant) {
-        (Settlement::Confirmed, Variant::Plain) => super::render(&PaymentConfirmed {
+        (Settlement::Confirmed, Variant::Plain) => render(&PaymentConfirmed {
             event,
             payment,
             creator,
         }),
-        (Settlement::Partial, Variant::Plain) => super::render(&PaymentPartial {
+        (Settlement::Partial, Variant::Plain) => render(&PaymentPartial {
             event,
             payment,
             creator,
         }),
-        (Settlement::Confirmed, Variant::ClientId) => super::render(&PaymentConfirmedClientId {
+        (Settlement::Confirmed, Variant::ClientId) => render(&PaymentConfirmedClientId {
             event,
             payment,
             scope: client_id_scope(),
         }),
-        (Settlement::Partial, Variant::ClientId) => super::render(&PaymentPartialClientId {
+        (Settlement::Partial, Variant::ClientId) => render(&PaymentPartialClientId {
             event,
             payment,
             scope: client_id_scope(),
         }),
-        (Settlement::Confirmed, Variant::Checkout) => super::render(&PaymentConfirmedCheckout {
+        (Settlement::Confirmed, Variant::Checkout) => render(&PaymentConfirmedCheckout {
             event,
             payment,
             scope: checkout_scope(),
         }),
-        (Settlement::Partial, Variant::Checkout) => super::render(&PaymentPartialCheckout {
+        (Settlement::Partial, Variant::Checkout) => render(&PaymentPartialCheckout {
             event,
             payment,
             scope: checkout_scope(),
@@ -431,10 +443,6 @@ fn facts(received: &PaymentReceived, catalogue: &Catalogue, names: &Names) -> Pa
         rate_provider: is_converted.then(|| "chainlink".to_owned()),
         excess_amount: excess(request, settled_decimals),
     }
-}
-
-pub(super) fn symbol(currency: Option<&Currency>, id: &str) -> String {
-    currency.map_or_else(|| id.to_owned(), |currency| currency.symbol.clone())
 }
 
 fn fees(received: &PaymentReceived, paid_in: Option<&Currency>, decimals: u8) -> Vec<EventFee> {

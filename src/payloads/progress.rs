@@ -1,6 +1,10 @@
 //! Bodies of what happens to a request besides its payments: it fails, is refunded, is paid out, repeats.
 
-use super::{Names, clipped, placeholders as sample, processor, timestamp};
+use super::{
+    forms::{Names, clipped, processor, symbol, timestamp},
+    payments::EventRecurringPayment,
+    placeholders as sample,
+};
 use crate::domain::{
     currency::Catalogue,
     event::{ChainTransaction, OffRampStatus, PaymentFailed, PaymentProcessing, PaymentRefunded, RequestRecurring},
@@ -55,14 +59,6 @@ pub struct PaymentFailedBody {
         extend("format" = "uri", "examples" = [Network::Base.explorer_url(sample::TX_HASH)])
     )]
     pub explorer: Option<String>,
-}
-
-/// A recurring payment.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
-pub struct EventRecurringPayment {
-    /// Its id.
-    #[schemars(length(max = 64), extend("examples" = ["01JZX6B2CD3E4F5G6H7J8K9MNP"]))]
-    pub id: String,
 }
 
 /// Money went back to the payer.
@@ -227,7 +223,7 @@ pub(super) fn refunded(facts: &PaymentRefunded, catalogue: &Catalogue, names: &N
         payment_reference: facts.request.reference.to_string(),
         refunded_to: facts.refunded_to.to_string(),
         refund_amount: facts.amount.to_string(),
-        currency: super::payments::symbol(catalogue.find(&facts.currency), &facts.currency),
+        currency: symbol(catalogue.find(&facts.currency), &facts.currency),
         timestamp: timestamp(facts.at),
         payment_processor: processor(&facts.request, names),
         tx_hash: facts.tx_hash.clone(),

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 const SAFE_INTEGER_MAX: u64 = (1 << 53) - 1;
 
 /// The bytes of a body.
-pub fn render<T: Serialize>(body: &T) -> String {
+pub(super) fn render<T: Serialize>(body: &T) -> String {
     #[expect(
         clippy::expect_used,
         reason = "payload types have text keys and no failing serialisers"
@@ -21,7 +21,7 @@ pub fn render<T: Serialize>(body: &T) -> String {
 }
 
 /// Rewrites JSON of a merchant or partner until JavaScript keeps it byte for byte.
-pub fn normalise(value: Value) -> Value {
+pub(super) fn normalise(value: Value) -> Value {
     match value {
         Value::Number(number) => {
             let is_safe = number.as_u64().is_some_and(|number| number <= SAFE_INTEGER_MAX)

@@ -1,6 +1,9 @@
 //! Bodies of what payers do on the payment page.
 
-use super::{foreign, placeholders as sample, timestamp};
+use super::{
+    forms::{foreign, timestamp},
+    placeholders as sample,
+};
 use crate::domain::event::{AccessRejected, PayerStep, PayerStepKind};
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -1,15 +1,20 @@
 //! What bodies tell, for facts as flows raise them.
 
-use super::*;
+use super::{
+    KINDS, Names, body,
+    forms::foreign,
+    render::{normalise, render},
+    sample,
+};
 use crate::domain::{
     address::Address,
     amount::Amount,
-    currency::{Currency, CurrencyKind},
+    currency::{Catalogue, Currency, CurrencyKind},
     event::{
         AccessRejected, AgreementStatus, Audience, CLIENT_KINDS, ChainTransaction, ClientIdLinked, ComplianceUpdated,
-        KycStatus, ORCHESTRATOR_KINDS, OffRampStatus, PayerStep, PayerStepKind, PaymentDetailStatus,
-        PaymentDetailUpdated, PaymentFailed, PaymentProcessing, PaymentReceived, PaymentRefunded, RequestRecurring,
-        ScreeningCompleted, ScreeningStatus,
+        Event, ForeignJson, KycStatus, ORCHESTRATOR_KINDS, OffRampStatus, PayerStep, PayerStepKind,
+        PaymentDetailStatus, PaymentDetailUpdated, PaymentFailed, PaymentProcessing, PaymentReceived, PaymentRefunded,
+        RequestRecurring, ScreeningCompleted, ScreeningStatus,
     },
     ids::{ClientRowId, PlatformId, RequestId, RequestRowId},
     network::Network,

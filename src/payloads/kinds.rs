@@ -1,0 +1,225 @@
+//! The kinds of events: what each is called, when it is sent, and its body.
+
+use super::{
+    forms::Names,
+    orchestrators::{self, ClientIdLinkedBody, KytScreeningCompleted},
+    payers::{self, ComplianceUpdatedBody, PaymentDetailUpdatedBody},
+    payments::{
+        self, PaymentConfirmed, PaymentConfirmedCheckout, PaymentConfirmedClientId, PaymentPartial,
+        PaymentPartialCheckout, PaymentPartialClientId,
+    },
+    progress::{self, PaymentFailedBody, PaymentProcessingBody, PaymentRefundedBody, RequestRecurringBody},
+    render::render,
+    secure_payments::{self, SecurePaymentAccessRejected, SecurePaymentUserEvent},
+};
+use crate::domain::{currency::Catalogue, event::Event};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+
+/// One kind of event, as receivers see it.
+#[derive(Debug, Clone, Copy)]
+pub struct Kind {
+    /// Name on the wire.
+    pub name: &'static str,
+    /// Name of its schema in the document.
+    pub component: &'static str,
+    /// One line for the document.
+    pub summary: &'static str,
+    /// When it is sent and what to do with it.
+    pub description: &'static str,
+    /// Its schema.
+    pub schema: fn(&mut SchemaGenerator) -> Schema,
+    sample: fn(&Names) -> String,
+}
+
+/// Every kind, in the order of the document.
+pub const KINDS: [Kind; 16] = [
+    Kind {
+        name: "payment.confirmed",
+        component: "PaymentConfirmed",
+        summary: "A request is paid",
+        description: "The whole expected amount has arrived and its last payment is final. Deliver the goods.",
+        schema: PaymentConfirmed::json_schema,
+        sample: |names| {
+            render(&PaymentConfirmed {
+                event: "payment.confirmed",
+                payment: payments::whole_sample(names),
+                creator: payments::creator_sample(),
+            })
+        },
+    },
+    Kind {
+        name: "payment.partial",
+        component: "PaymentPartial",
+        summary: "A part of a request is paid",
+        description: "A payment is final, but the total is still below the expected amount. More payments may follow.",
+        schema: PaymentPartial::json_schema,
+        sample: |names| {
+            render(&PaymentPartial {
+                event: "payment.partial",
+                payment: payments::part_sample(names),
+                creator: payments::creator_sample(),
+            })
+        },
+    },
+    Kind {
+        name: "payment.failed",
+        component: "PaymentFailed",
+        summary: "A payment could not be executed",
+        description: "A recurring execution, a crosschain payment, a payout to a bank account or a payment of a smart account failed. The member subStatus holds the reason.",
+        schema: PaymentFailedBody::json_schema,
+        sample: |names| render(&progress::failed_sample(names)),
+    },
+    Kind {
+        name: "payment.refunded",
+        component: "PaymentRefunded",
+        summary: "A payment went back to the payer",
+        description: "The payment could not be completed and the payer has the money again. Do not deliver, or take back.",
+        schema: PaymentRefundedBody::json_schema,
+        sample: |names| render(&progress::refunded_sample(names)),
+    },
+    Kind {
+        name: "payment.processing",
+        component: "PaymentProcessing",
+        summary: "A payout to a bank account moved on",
+        description: "Sent for every state of the payout. Once the bank has the money, payment.confirmed follows; when it bounces, payment.failed.",
+        schema: PaymentProcessingBody::json_schema,
+        sample: |names| render(&progress::processing_sample(names)),
+    },
+    Kind {
+        name: "request.recurring",
+        component: "RequestRecurring",
+        summary: "A recurring request generated the next one",
+        description: "The new request has its own id and reference; the one that repeats is named beside it.",
+        schema: RequestRecurringBody::json_schema,
+        sample: |names| render(&progress::recurring_sample(names)),
+    },
+    Kind {
+        name: "compliance.updated",
+        component: "ComplianceUpdated",
+        summary: "Identity or agreement of a payer changed",
+        description: "Sent to platform-wide endpoints only. A payer who is compliant can pay to a bank account.",
+        schema: ComplianceUpdatedBody::json_schema,
+        sample: |_| render(&payers::compliance_sample()),
+    },
+    Kind {
+        name: "payment_detail.updated",
+        component: "PaymentDetailUpdated",
+        summary: "The verification of a bank account moved on",
+        description: "Sent to platform-wide endpoints only. Only approved accounts can be paid out to.",
+        schema: PaymentDetailUpdatedBody::json_schema,
+        sample: |_| render(&payers::payment_detail_sample()),
+    },
+    Kind {
+        name: "secure_payment.user_event",
+        component: "SecurePaymentUserEvent",
+        summary: "A payer took a step on the payment page",
+        description: "Told by the browser as well as it can: its absence proves nothing, and only payment.confirmed tells that money arrived.",
+        schema: SecurePaymentUserEvent::json_schema,
+        sample: |_| render(&secure_payments::user_event_sample()),
+    },
+    Kind {
+        name: "secure_payment.access_rejected",
+        component: "SecurePaymentAccessRejected",
+        summary: "A wallet that may not pay tried to",
+        description: "The wallet is not among the allowed payers. Further attempts of the same wallet at the same payment are kept back for 10 minutes, unless no endpoint took the event.",
+        schema: SecurePaymentAccessRejected::json_schema,
+        sample: |_| render(&secure_payments::access_rejected_sample()),
+    },
+    Kind {
+        name: "payment.confirmed.client_id",
+        component: "PaymentConfirmedClientId",
+        summary: "A request of a client ID is paid",
+        description: "A further event besides payment.confirmed, for requests that a client ID created. Only when the service is set to send scoped variants.",
+        schema: PaymentConfirmedClientId::json_schema,
+        sample: |names| {
+            render(&PaymentConfirmedClientId {
+                event: "payment.confirmed.client_id",
+                payment: payments::whole_sample(names),
+                scope: payments::client_id_sample(),
+            })
+        },
+    },
+    Kind {
+        name: "payment.partial.client_id",
+        component: "PaymentPartialClientId",
+        summary: "A part of a request of a client ID is paid",
+        description: "A further event besides payment.partial, for requests that a client ID created. Only when the service is set to send scoped variants.",
+        schema: PaymentPartialClientId::json_schema,
+        sample: |names| {
+            render(&PaymentPartialClientId {
+                event: "payment.partial.client_id",
+                payment: payments::part_sample(names),
+                scope: payments::client_id_sample(),
+            })
+        },
+    },
+    Kind {
+        name: "payment.confirmed.checkout",
+        component: "PaymentConfirmedCheckout",
+        summary: "A request of a secure payment is paid",
+        description: "A further event besides payment.confirmed, for requests that a secure payment created. Only when the service is set to send scoped variants.",
+        schema: PaymentConfirmedCheckout::json_schema,
+        sample: |names| {
+            render(&PaymentConfirmedCheckout {
+                event: "payment.confirmed.checkout",
+                payment: payments::whole_sample(names),
+                scope: payments::checkout_sample(),
+            })
+        },
+    },
+    Kind {
+        name: "payment.partial.checkout",
+        component: "PaymentPartialCheckout",
+        summary: "A part of a request of a secure payment is paid",
+        description: "A further event besides payment.partial, for requests that a secure payment created. Only when the service is set to send scoped variants.",
+        schema: PaymentPartialCheckout::json_schema,
+        sample: |names| {
+            render(&PaymentPartialCheckout {
+                event: "payment.partial.checkout",
+                payment: payments::part_sample(names),
+                scope: payments::checkout_sample(),
+            })
+        },
+    },
+    Kind {
+        name: "client_id.linked",
+        component: "ClientIdLinked",
+        summary: "A platform finished its onboarding",
+        description: "For orchestrators. The platform followed a link intent to its end; find it by intentId or externalId and store clientId. Not sent when a client ID is linked directly.",
+        schema: ClientIdLinkedBody::json_schema,
+        sample: |_| render(&orchestrators::linked_sample()),
+    },
+    Kind {
+        name: "kyt.screening.completed",
+        component: "KytScreeningCompleted",
+        summary: "A wallet was screened",
+        description: "For orchestrators. The screening of a wallet came to a result; an error of the provider is none.",
+        schema: KytScreeningCompleted::json_schema,
+        sample: |_| render(&orchestrators::screening_sample()),
+    },
+];
+
+/// The body of an event: the bytes that are stored, signed and sent.
+pub fn body(event: &Event, catalogue: &Catalogue, names: &Names) -> String {
+    match event {
+        Event::PaymentReceived(facts) => payments::body(facts, catalogue, names),
+        Event::PaymentFailed(facts) => render(&progress::failed(facts, names)),
+        Event::PaymentRefunded(facts) => render(&progress::refunded(facts, catalogue, names)),
+        Event::PaymentProcessing(facts) => render(&progress::processing(facts, names)),
+        Event::RequestRecurring(facts) => render(&progress::recurring(facts, names)),
+        Event::ComplianceUpdated(facts) => render(&payers::compliance(facts)),
+        Event::PaymentDetailUpdated(facts) => render(&payers::payment_detail(facts)),
+        Event::PayerStep(facts) => render(&secure_payments::user_event(facts)),
+        Event::AccessRejected(facts) => render(&secure_payments::access_rejected(facts)),
+        Event::ClientIdLinked(facts) => render(&orchestrators::linked(facts)),
+        Event::ScreeningCompleted(facts) => render(&orchestrators::screening(facts)),
+    }
+}
+
+/// A body with placeholder values for test deliveries; `None` when there is no such kind.
+pub fn sample(kind: &str, names: &Names) -> Option<String> {
+    KINDS
+        .iter()
+        .find(|known| known.name == kind)
+        .map(|known| (known.sample)(names))
+}
