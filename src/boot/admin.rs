@@ -278,7 +278,7 @@ pub async fn run(settings: &Settings, verb: AdminVerb) -> anyhow::Result<()> {
             flows::platforms::rate_tier::set(&ctx, &platform, client_id.as_deref(), tier).await?;
             print(
                 &output,
-                &json!({ "platform": platform.as_str(), "clientId": client_id, "tier": tier.name() }),
+                &json!({ "platform": platform.as_str(), "clientId": client_id, "tier": tier.wire() }),
             );
         }
         AdminVerb::Orchestrator {

@@ -6,38 +6,22 @@ use super::{
     ids::{ClientRowId, DestinationId, PlatformId},
     network::Network,
     refusal::{Checks, Refusal},
+    wire_text::wire_text,
 };
 use chrono::{DateTime, Utc};
 
 /// Most domains of a client ID. Source: rules P.1.6.
 const DOMAINS_MAX: usize = 10;
 
-/// State of a client ID. Source: rules S.10.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ClientStatus {
-    /// In use.
-    Active,
-    /// Switched off, can come back.
-    Inactive,
-    /// Gone for good.
-    Revoked,
-}
-
-impl ClientStatus {
-    /// Text on the wire.
-    pub const fn wire(self) -> &'static str {
-        match self {
-            Self::Active => "active",
-            Self::Inactive => "inactive",
-            Self::Revoked => "revoked",
-        }
-    }
-
-    /// Reads the text of [`Self::wire`].
-    pub fn from_wire(text: &str) -> Option<Self> {
-        [Self::Active, Self::Inactive, Self::Revoked]
-            .into_iter()
-            .find(|status| status.wire() == text)
+wire_text! {
+    /// State of a client ID. Source: rules S.10.
+    pub enum ClientStatus {
+        /// In use.
+        Active = "active",
+        /// Switched off, can come back.
+        Inactive = "inactive",
+        /// Gone for good.
+        Revoked = "revoked",
     }
 }
 

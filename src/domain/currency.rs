@@ -1,30 +1,19 @@
 //! The catalogue: currencies, their aliases, the proxies of each network and the routes between invoice and payment.
 
-use super::{address::Address, network::Network};
+use super::{address::Address, network::Network, wire_text::wire_text};
 use std::collections::{BTreeSet, HashMap};
 
-/// What a currency is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CurrencyKind {
-    /// A token with a contract on an EVM network.
-    Erc20,
-    /// A token with a contract on Tron.
-    Trc20,
-    /// The native coin of a network.
-    Native,
-    /// A fiat currency.
-    Fiat,
-}
-
-impl CurrencyKind {
-    /// The `type` on the wire. Source: rules P.1.3.
-    pub const fn wire(self) -> &'static str {
-        match self {
-            Self::Erc20 => "ERC20",
-            Self::Trc20 => "TRC20",
-            Self::Native => "ETH",
-            Self::Fiat => "ISO4217",
-        }
+wire_text! {
+    /// What a currency is.
+    pub enum CurrencyKind {
+        /// A token with a contract on an EVM network.
+        Erc20 = "ERC20",
+        /// A token with a contract on Tron.
+        Trc20 = "TRC20",
+        /// The native coin of a network.
+        Native = "ETH",
+        /// A fiat currency.
+        Fiat = "ISO4217",
     }
 }
 
@@ -76,35 +65,36 @@ pub struct KnownContract {
     pub is_default: bool,
 }
 
-/// The contracts of the payment protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ContractKind {
-    /// Token payments with reference and fee.
-    Erc20FeeProxy,
-    /// Coin payments with reference and fee.
-    EthereumFeeProxy,
-    /// Token payments without fee.
-    Erc20Proxy,
-    /// Coin payments without fee.
-    EthereumProxy,
-    /// Fiat-denominated token payments.
-    Erc20ConversionProxy,
-    /// Fiat-denominated coin payments.
-    EthConversionProxy,
-    /// Rates of the conversion proxies.
-    ChainlinkConversionPath,
-    /// Batches without conversion, older form.
-    BatchPayments,
-    /// Batches.
-    BatchConversionPayments,
-    /// Swap and pay.
-    Erc20SwapToPay,
-    /// Factory of forwarders.
-    SingleRequestProxyFactory,
-    /// Recurring payments.
-    Erc20RecurringPaymentProxy,
-    /// Batches on Tron.
-    Erc20BatchPayments,
+wire_text! {
+    /// The contracts of the payment protocol.
+    pub enum ContractKind {
+        /// Token payments with reference and fee.
+        Erc20FeeProxy = "ERC20FeeProxy",
+        /// Coin payments with reference and fee.
+        EthereumFeeProxy = "EthereumFeeProxy",
+        /// Token payments without fee.
+        Erc20Proxy = "ERC20Proxy",
+        /// Coin payments without fee.
+        EthereumProxy = "EthereumProxy",
+        /// Fiat-denominated token payments.
+        Erc20ConversionProxy = "Erc20ConversionProxy",
+        /// Fiat-denominated coin payments.
+        EthConversionProxy = "EthConversionProxy",
+        /// Rates of the conversion proxies.
+        ChainlinkConversionPath = "ChainlinkConversionPath",
+        /// Batches without conversion, older form.
+        BatchPayments = "BatchPayments",
+        /// Batches.
+        BatchConversionPayments = "BatchConversionPayments",
+        /// Swap and pay.
+        Erc20SwapToPay = "ERC20SwapToPay",
+        /// Factory of forwarders.
+        SingleRequestProxyFactory = "SingleRequestProxyFactory",
+        /// Recurring payments.
+        Erc20RecurringPaymentProxy = "ERC20RecurringPaymentProxy",
+        /// Batches on Tron.
+        Erc20BatchPayments = "ERC20BatchPayments",
+    }
 }
 
 impl ContractKind {
@@ -121,47 +111,11 @@ impl ContractKind {
         )
     }
 
-    /// The name that catalogue and settings use.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Erc20FeeProxy => "ERC20FeeProxy",
-            Self::EthereumFeeProxy => "EthereumFeeProxy",
-            Self::Erc20Proxy => "ERC20Proxy",
-            Self::EthereumProxy => "EthereumProxy",
-            Self::Erc20ConversionProxy => "Erc20ConversionProxy",
-            Self::EthConversionProxy => "EthConversionProxy",
-            Self::ChainlinkConversionPath => "ChainlinkConversionPath",
-            Self::BatchPayments => "BatchPayments",
-            Self::BatchConversionPayments => "BatchConversionPayments",
-            Self::Erc20SwapToPay => "ERC20SwapToPay",
-            Self::SingleRequestProxyFactory => "SingleRequestProxyFactory",
-            Self::Erc20RecurringPaymentProxy => "ERC20RecurringPaymentProxy",
-            Self::Erc20BatchPayments => "ERC20BatchPayments",
-        }
-    }
-
-    /// Every kind.
-    pub const ALL: [Self; 13] = [
-        Self::Erc20FeeProxy,
-        Self::EthereumFeeProxy,
-        Self::Erc20Proxy,
-        Self::EthereumProxy,
-        Self::Erc20ConversionProxy,
-        Self::EthConversionProxy,
-        Self::ChainlinkConversionPath,
-        Self::BatchPayments,
-        Self::BatchConversionPayments,
-        Self::Erc20SwapToPay,
-        Self::SingleRequestProxyFactory,
-        Self::Erc20RecurringPaymentProxy,
-        Self::Erc20BatchPayments,
-    ];
-
     /// Reads a name, in any case.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL
             .into_iter()
-            .find(|kind| kind.name().eq_ignore_ascii_case(name))
+            .find(|kind| kind.wire().eq_ignore_ascii_case(name))
     }
 }
 

@@ -7,6 +7,7 @@ use super::{
     interop_address::{DestinationKey, InteropAddress},
     network::{Family, Network},
     refusal::Checks,
+    wire_text::wire_text,
 };
 use alloy::{
     primitives::{B256, Signature, U256},
@@ -41,55 +42,23 @@ mod typed {
     }
 }
 
-/// Which wallets are screened before they may pay. Source: rules P.4.3.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AccessMode {
-    /// None.
-    Off,
-    /// Every one.
-    KytAllWallets,
-}
-
-impl AccessMode {
-    /// Text on the wire and in the database.
-    pub const fn wire(self) -> &'static str {
-        match self {
-            Self::Off => "off",
-            Self::KytAllWallets => "kyt_all_wallets",
-        }
-    }
-
-    /// Reads the text of [`Self::wire`].
-    pub fn from_wire(text: &str) -> Option<Self> {
-        [Self::Off, Self::KytAllWallets]
-            .into_iter()
-            .find(|mode| mode.wire() == text)
+wire_text! {
+    /// Which wallets are screened before they may pay. Source: rules P.4.3.
+    pub enum AccessMode {
+        /// None.
+        Off = "off",
+        /// Every one.
+        KytAllWallets = "kyt_all_wallets",
     }
 }
 
-/// Who screens. Source: rules P.4.3.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ScreeningProvider {
-    /// Hypernative.
-    Hypernative,
-    /// Merkle Science.
-    Merklescience,
-}
-
-impl ScreeningProvider {
-    /// Text on the wire and in the database.
-    pub const fn wire(self) -> &'static str {
-        match self {
-            Self::Hypernative => "hypernative",
-            Self::Merklescience => "merklescience",
-        }
-    }
-
-    /// Reads the text of [`Self::wire`].
-    pub fn from_wire(text: &str) -> Option<Self> {
-        [Self::Hypernative, Self::Merklescience]
-            .into_iter()
-            .find(|provider| provider.wire() == text)
+wire_text! {
+    /// Who screens. Source: rules P.4.3.
+    pub enum ScreeningProvider {
+        /// Hypernative.
+        Hypernative = "hypernative",
+        /// Merkle Science.
+        Merklescience = "merklescience",
     }
 }
 
@@ -213,29 +182,13 @@ fn chains() -> String {
     each.join(", ")
 }
 
-/// What a wallet agrees to with its signature.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SigningAction {
-    /// To be paid there.
-    Add,
-    /// No longer to be paid there.
-    Deactivate,
-}
-
-impl SigningAction {
-    /// Text on the wire, in the database and in what is signed.
-    pub const fn wire(self) -> &'static str {
-        match self {
-            Self::Add => "add",
-            Self::Deactivate => "deactivate",
-        }
-    }
-
-    /// Reads the text of [`Self::wire`].
-    pub fn from_wire(text: &str) -> Option<Self> {
-        [Self::Add, Self::Deactivate]
-            .into_iter()
-            .find(|action| action.wire() == text)
+wire_text! {
+    /// What a wallet agrees to with its signature.
+    pub enum SigningAction {
+        /// To be paid there.
+        Add = "add",
+        /// No longer to be paid there.
+        Deactivate = "deactivate",
     }
 }
 

@@ -7,6 +7,7 @@ use super::{
     network::{Family, Network},
     payment::Settled,
     request::{Request, Settlement},
+    wire_text::wire_text,
 };
 use chrono::{DateTime, Utc};
 
@@ -180,34 +181,21 @@ pub struct PaymentRefunded {
     pub at: DateTime<Utc>,
 }
 
-/// How far a payout to a bank account is. Source: interface §3; rules S.7.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum OffRampStatus {
-    /// Begun.
-    Initiated,
-    /// Waits for the provider.
-    PendingInternalAssessment,
-    /// Being checked.
-    OngoingChecks,
-    /// On its way to the bank.
-    SendingFiat,
-    /// Handed to the bank.
-    FiatSent,
-    /// Came back from the bank.
-    Bounced,
-}
-
-impl OffRampStatus {
-    /// Text on the wire.
-    pub const fn wire(self) -> &'static str {
-        match self {
-            Self::Initiated => "initiated",
-            Self::PendingInternalAssessment => "pending_internal_assessment",
-            Self::OngoingChecks => "ongoing_checks",
-            Self::SendingFiat => "sending_fiat",
-            Self::FiatSent => "fiat_sent",
-            Self::Bounced => "bounced",
-        }
+wire_text! {
+    /// How far a payout to a bank account is. Source: interface §3; rules S.7.
+    pub enum OffRampStatus {
+        /// Begun.
+        Initiated = "initiated",
+        /// Waits for the provider.
+        PendingInternalAssessment = "pending_internal_assessment",
+        /// Being checked.
+        OngoingChecks = "ongoing_checks",
+        /// On its way to the bank.
+        SendingFiat = "sending_fiat",
+        /// Handed to the bank.
+        FiatSent = "fiat_sent",
+        /// Came back from the bank.
+        Bounced = "bounced",
     }
 }
 
@@ -241,59 +229,35 @@ pub struct RequestRecurring {
     pub original_request_reference: String,
 }
 
-/// What is known about the identity of a payer. Source: interface §3; rules S.5.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum KycStatus {
-    /// Nothing was handed in.
-    NotStarted,
-    /// Being checked.
-    Pending,
-    /// Proven.
-    Approved,
-    /// Refused for good.
-    Rejected,
-    /// Something has to be handed in again.
-    RetryRequired,
-}
-
-impl KycStatus {
-    /// Text on the wire.
-    pub const fn wire(self) -> &'static str {
-        match self {
-            Self::NotStarted => "not_started",
-            Self::Pending => "pending",
-            Self::Approved => "approved",
-            Self::Rejected => "rejected",
-            Self::RetryRequired => "retry_required",
-        }
+wire_text! {
+    /// What is known about the identity of a payer. Source: interface §3; rules S.5.
+    pub enum KycStatus {
+        /// Nothing was handed in.
+        NotStarted = "not_started",
+        /// Being checked.
+        Pending = "pending",
+        /// Proven.
+        Approved = "approved",
+        /// Refused for good.
+        Rejected = "rejected",
+        /// Something has to be handed in again.
+        RetryRequired = "retry_required",
     }
 }
 
-/// Whether a payer agreed to the terms. Source: interface §3; rules S.5.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum AgreementStatus {
-    /// Never shown.
-    NotStarted,
-    /// Shown.
-    Pending,
-    /// Agreed.
-    Completed,
-    /// Declined.
-    Rejected,
-    /// Could not be recorded.
-    Failed,
-}
-
-impl AgreementStatus {
-    /// Text on the wire.
-    pub const fn wire(self) -> &'static str {
-        match self {
-            Self::NotStarted => "not_started",
-            Self::Pending => "pending",
-            Self::Completed => "completed",
-            Self::Rejected => "rejected",
-            Self::Failed => "failed",
-        }
+wire_text! {
+    /// Whether a payer agreed to the terms. Source: interface §3; rules S.5.
+    pub enum AgreementStatus {
+        /// Never shown.
+        NotStarted = "not_started",
+        /// Shown.
+        Pending = "pending",
+        /// Agreed.
+        Completed = "completed",
+        /// Declined.
+        Rejected = "rejected",
+        /// Could not be recorded.
+        Failed = "failed",
     }
 }
 
@@ -323,25 +287,15 @@ impl ComplianceUpdated {
     }
 }
 
-/// State of a bank account. Source: rules S.6.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum PaymentDetailStatus {
-    /// Being checked.
-    Pending,
-    /// Usable.
-    Approved,
-    /// Refused.
-    Failed,
-}
-
-impl PaymentDetailStatus {
-    /// Text on the wire.
-    pub const fn wire(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Approved => "approved",
-            Self::Failed => "failed",
-        }
+wire_text! {
+    /// State of a bank account. Source: rules S.6.
+    pub enum PaymentDetailStatus {
+        /// Being checked.
+        Pending = "pending",
+        /// Usable.
+        Approved = "approved",
+        /// Refused.
+        Failed = "failed",
     }
 }
 
@@ -366,25 +320,15 @@ pub struct PaymentDetailUpdated {
     pub at: DateTime<Utc>,
 }
 
-/// A step of a payer on the payment page. Source: interface §6.3.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum PayerStepKind {
-    /// The wallet is connected.
-    WalletConnected,
-    /// The wallet was asked to sign.
-    PaymentSentToWallet,
-    /// The wallet signed.
-    PaymentApprovedInWallet,
-}
-
-impl PayerStepKind {
-    /// Text on the wire.
-    pub const fn wire(self) -> &'static str {
-        match self {
-            Self::WalletConnected => "wallet_connected",
-            Self::PaymentSentToWallet => "payment_sent_to_wallet",
-            Self::PaymentApprovedInWallet => "payment_approved_in_wallet",
-        }
+wire_text! {
+    /// A step of a payer on the payment page. Source: interface §6.3.
+    pub enum PayerStepKind {
+        /// The wallet is connected.
+        WalletConnected = "wallet_connected",
+        /// The wallet was asked to sign.
+        PaymentSentToWallet = "payment_sent_to_wallet",
+        /// The wallet signed.
+        PaymentApprovedInWallet = "payment_approved_in_wallet",
     }
 }
 
@@ -465,22 +409,13 @@ pub struct ClientIdLinked {
     pub at: DateTime<Utc>,
 }
 
-/// Result of a screening that came to one. Source: rules S.8.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ScreeningStatus {
-    /// The wallet may pay.
-    Approved,
-    /// The wallet may not pay.
-    Rejected,
-}
-
-impl ScreeningStatus {
-    /// Text on the wire.
-    pub const fn wire(self) -> &'static str {
-        match self {
-            Self::Approved => "approved",
-            Self::Rejected => "rejected",
-        }
+wire_text! {
+    /// Result of a screening that came to one. Source: rules S.8.
+    pub enum ScreeningStatus {
+        /// The wallet may pay.
+        Approved = "approved",
+        /// The wallet may not pay.
+        Rejected = "rejected",
     }
 }
 

@@ -20,3 +20,4 @@ pub mod refusal;
 pub mod request;
 pub mod session;
 pub mod webhook;
+pub(crate) mod wire_text;

@@ -1,38 +1,20 @@
 //! Payments as the chain shows them, and who paid.
 
-use super::{address::Address, network::Network, request::SettlementUnits};
+use super::{address::Address, network::Network, request::SettlementUnits, wire_text::wire_text};
 use alloy::primitives::{B256, U256};
 use chrono::{DateTime, Utc};
 
-/// Kind of a payment on the wire. Source: interface §1; interface §2.1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum PaymentKind {
-    /// Paid in the invoice currency.
-    Direct,
-    /// Invoice currency differs from payment currency.
-    Conversion,
-    /// Paid from another chain.
-    Crosschain,
-    /// Execution of a schedule.
-    Recurring,
-}
-
-impl PaymentKind {
-    /// Text on the wire.
-    pub const fn wire(self) -> &'static str {
-        match self {
-            Self::Direct => "direct",
-            Self::Conversion => "conversion",
-            Self::Crosschain => "crosschain",
-            Self::Recurring => "recurring",
-        }
-    }
-
-    /// Reads the text of [`Self::wire`].
-    pub fn from_wire(text: &str) -> Option<Self> {
-        [Self::Direct, Self::Conversion, Self::Crosschain, Self::Recurring]
-            .into_iter()
-            .find(|kind| kind.wire() == text)
+wire_text! {
+    /// Kind of a payment on the wire. Source: interface §1; interface §2.1.
+    pub enum PaymentKind {
+        /// Paid in the invoice currency.
+        Direct = "direct",
+        /// Invoice currency differs from payment currency.
+        Conversion = "conversion",
+        /// Paid from another chain.
+        Crosschain = "crosschain",
+        /// Execution of a schedule.
+        Recurring = "recurring",
     }
 }
 

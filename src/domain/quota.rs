@@ -1,39 +1,27 @@
 //! How often a credential may call: the tiers, and what follows from breaking them.
 
+use super::wire_text::wire_text;
 use std::{fmt, str::FromStr, time::Duration};
 
-/// How much a credential may call from one address. Source: rules P.1.5.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Tier {
-    /// 120 a minute.
-    Basic,
-    /// 300 a minute.
-    #[default]
-    Default,
-    /// 600 a minute.
-    Premium,
-    /// 1,200 a minute.
-    HighVolume,
-}
-
-impl Tier {
-    /// Every tier, the smallest first.
-    pub const ALL: [Self; 4] = [Self::Basic, Self::Default, Self::Premium, Self::HighVolume];
-
-    /// Name in commands and rows.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Basic => "basic",
-            Self::Default => "default",
-            Self::Premium => "premium",
-            Self::HighVolume => "high-volume",
-        }
+wire_text! {
+    /// How much a credential may call from one address, the smallest first. Source: rules P.1.5.
+    #[derive(Default)]
+    pub enum Tier {
+        /// 120 a minute.
+        Basic = "basic",
+        /// 300 a minute.
+        #[default]
+        Default = "default",
+        /// 600 a minute.
+        Premium = "premium",
+        /// 1,200 a minute.
+        HighVolume = "high-volume",
     }
 }
 
 impl fmt::Display for Tier {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(self.name())
+        out.write_str(self.wire())
     }
 }
 
@@ -41,10 +29,7 @@ impl FromStr for Tier {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL
-            .into_iter()
-            .find(|tier| tier.name() == text)
-            .ok_or_else(|| "must be basic, default, premium or high-volume".to_owned())
+        Self::from_wire(text).ok_or_else(|| "must be basic, default, premium or high-volume".to_owned())
     }
 }
 
@@ -91,7 +76,7 @@ mod tests {
     #[test]
     fn tiers_are_read_as_they_are_written() {
         for tier in Tier::ALL {
-            assert_eq!(tier.name().parse(), Ok(tier));
+            assert_eq!(tier.wire().parse(), Ok(tier));
         }
         assert!("gold".parse::<Tier>().is_err());
     }

@@ -10,6 +10,7 @@ use super::{
     payment::{Observation, PaymentKind},
     reference::PaymentReference,
     refusal::{Checks, Refusal},
+    wire_text::wire_text,
 };
 use alloy::primitives::{U256, keccak256};
 use chrono::{DateTime, NaiveDate, Utc};
@@ -26,84 +27,37 @@ pub const PARTIAL_EVENTS_MAX: u32 = 100;
 /// fiat units when it is converted on chain.
 pub type SettlementUnits = U256;
 
-/// State of a request. Source: rules S.1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum RequestStatus {
-    /// Nothing final has arrived.
-    Pending,
-    /// Less than the expected total has arrived.
-    PartiallyPaid,
-    /// Money is on its way through a bridge or a bank.
-    Processing,
-    /// The expected total has arrived.
-    Paid,
-    /// Execution failed.
-    Failed,
-    /// Money went back to the payer.
-    Refunded,
-    /// Withdrawn; no operation reaches it.
-    Cancelled,
-}
-
-impl RequestStatus {
-    /// Text on the wire and in the database.
-    pub const fn wire(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::PartiallyPaid => "partially_paid",
-            Self::Processing => "processing",
-            Self::Paid => "paid",
-            Self::Failed => "failed",
-            Self::Refunded => "refunded",
-            Self::Cancelled => "cancelled",
-        }
-    }
-
-    /// Reads the text of [`Self::wire`].
-    pub fn from_wire(text: &str) -> Option<Self> {
-        [
-            Self::Pending,
-            Self::PartiallyPaid,
-            Self::Processing,
-            Self::Paid,
-            Self::Failed,
-            Self::Refunded,
-            Self::Cancelled,
-        ]
-        .into_iter()
-        .find(|status| status.wire() == text)
+wire_text! {
+    /// State of a request. Source: rules S.1.
+    pub enum RequestStatus {
+        /// Nothing final has arrived.
+        Pending = "pending",
+        /// Less than the expected total has arrived.
+        PartiallyPaid = "partially_paid",
+        /// Money is on its way through a bridge or a bank.
+        Processing = "processing",
+        /// The expected total has arrived.
+        Paid = "paid",
+        /// Execution failed.
+        Failed = "failed",
+        /// Money went back to the payer.
+        Refunded = "refunded",
+        /// Withdrawn; no operation reaches it.
+        Cancelled = "cancelled",
     }
 }
 
-/// How often a recurring request repeats. Source: rules P.3.3.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Frequency {
-    /// Every day.
-    Daily,
-    /// Every week.
-    Weekly,
-    /// Every month.
-    Monthly,
-    /// Every year.
-    Yearly,
-}
-
-impl Frequency {
-    /// Text on the wire.
-    pub const fn wire(self) -> &'static str {
-        match self {
-            Self::Daily => "DAILY",
-            Self::Weekly => "WEEKLY",
-            Self::Monthly => "MONTHLY",
-            Self::Yearly => "YEARLY",
-        }
-    }
-
-    /// Reads the text of [`Self::wire`].
-    pub fn from_wire(text: &str) -> Option<Self> {
-        [Self::Daily, Self::Weekly, Self::Monthly, Self::Yearly]
-            .into_iter()
-            .find(|frequency| frequency.wire() == text)
+wire_text! {
+    /// How often a recurring request repeats. Source: rules P.3.3.
+    pub enum Frequency {
+        /// Every day.
+        Daily = "DAILY",
+        /// Every week.
+        Weekly = "WEEKLY",
+        /// Every month.
+        Monthly = "MONTHLY",
+        /// Every year.
+        Yearly = "YEARLY",
     }
 }
 

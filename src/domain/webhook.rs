@@ -1,6 +1,9 @@
 //! Webhook deliveries: schedule, signature, states and which URLs may be registered.
 
-use super::ids::{DeliveryId, EndpointId, EventId, Secret};
+use super::{
+    ids::{DeliveryId, EndpointId, EventId, Secret},
+    wire_text::wire_text,
+};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use chrono::{DateTime, TimeDelta, Utc};
 use hmac::{Hmac, KeyInit, Mac};
@@ -33,35 +36,17 @@ pub const SECRETS_MAX: usize = 4;
 /// Longest URL of an endpoint. Source: decisions D20.
 pub const URL_LENGTH_MAX: usize = 2_048;
 
-/// State of a delivery. Source: rules S.9; decisions D19.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DeliveryState {
-    /// Waits for its time or for its worker.
-    Queued,
-    /// Answered with 2xx.
-    Delivered,
-    /// All tries failed; kept and replayable.
-    Failed,
-    /// The endpoint was switched off or deleted.
-    Cancelled,
-}
-
-impl DeliveryState {
-    /// Text in the database.
-    pub const fn wire(self) -> &'static str {
-        match self {
-            Self::Queued => "queued",
-            Self::Delivered => "delivered",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
-        }
-    }
-
-    /// Reads the text of [`Self::wire`].
-    pub fn from_wire(text: &str) -> Option<Self> {
-        [Self::Queued, Self::Delivered, Self::Failed, Self::Cancelled]
-            .into_iter()
-            .find(|state| state.wire() == text)
+wire_text! {
+    /// State of a delivery. Source: rules S.9; decisions D19.
+    pub enum DeliveryState {
+        /// Waits for its time or for its worker.
+        Queued = "queued",
+        /// Answered with 2xx.
+        Delivered = "delivered",
+        /// All tries failed; kept and replayable.
+        Failed = "failed",
+        /// The endpoint was switched off or deleted.
+        Cancelled = "cancelled",
     }
 }
 

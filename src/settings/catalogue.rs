@@ -121,7 +121,7 @@ fn override_contracts(network: Network, chain: &ChainSettings, known: &mut Vec<K
     known.clear();
     for (name, address) in &chain.contracts {
         let kind = ContractKind::from_name(name).with_context(|| {
-            let names: Vec<_> = ContractKind::ALL.iter().map(|kind| kind.name()).collect();
+            let names: Vec<_> = ContractKind::ALL.iter().map(|kind| kind.wire()).collect();
             format!(
                 "chains.{network}.contracts.{name}: not a known contract; known are {}",
                 names.join(", ")

@@ -4,6 +4,7 @@ use super::{StoreError, columns};
 use crate::domain::{
     network::Network,
     payment::{Observation, ObservedConversion},
+    wire_text::wire_text,
 };
 use alloy::primitives::B256;
 use chrono::{DateTime, Utc};
@@ -14,32 +15,15 @@ use sea_orm::{
 };
 use std::collections::HashMap;
 
-/// State of a sighting.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ObservationState {
-    /// Read. Whether its block is final is told by the cursor of the chain, so that no row has to change for it.
-    Seen,
-    /// Final, proven and credited to a request.
-    Credited,
-    /// Final, but the transaction does not prove it.
-    Unproven,
-}
-
-impl ObservationState {
-    /// Text in the database.
-    pub const fn wire(self) -> &'static str {
-        match self {
-            Self::Seen => "seen",
-            Self::Credited => "credited",
-            Self::Unproven => "unproven",
-        }
-    }
-
-    /// Reads the text of [`Self::wire`].
-    pub fn from_wire(text: &str) -> Option<Self> {
-        [Self::Seen, Self::Credited, Self::Unproven]
-            .into_iter()
-            .find(|state| state.wire() == text)
+wire_text! {
+    /// State of a sighting.
+    pub enum ObservationState {
+        /// Read. Whether its block is final is told by the cursor of the chain, so that no row has to change for it.
+        Seen = "seen",
+        /// Final, proven and credited to a request.
+        Credited = "credited",
+        /// Final, but the transaction does not prove it.
+        Unproven = "unproven",
     }
 }
 

@@ -17,7 +17,7 @@ pub async fn set(
 ) -> Result<(), StoreError> {
     let row = Model {
         subject: client.map_or(platform.as_str(), ClientRowId::as_str).to_owned(),
-        tier: tier.name().to_owned(),
+        tier: tier.wire().to_owned(),
     };
     let conflict = OnConflict::column(Column::Subject)
         .update_column(Column::Tier)

@@ -439,7 +439,7 @@ mod tests {
             b256!("96d0d1d75923f40b50f6fe74613b2c23239149607848fbca3941fee7ac041cdc")
         );
         for kind in ContractKind::ALL {
-            assert_eq!(kind.emits_payments(), !topics_of(kind).is_empty(), "{}", kind.name());
+            assert_eq!(kind.emits_payments(), !topics_of(kind).is_empty(), "{}", kind.wire());
         }
     }
 
