@@ -290,12 +290,12 @@ impl ComplianceUpdated {
 wire_text! {
     /// State of a bank account. Source: rules S.6.
     pub enum PaymentDetailStatus {
-        /// Being checked.
-        Pending = "pending",
         /// Usable.
         Approved = "approved",
         /// Refused.
         Failed = "failed",
+        /// Being checked.
+        Pending = "pending",
     }
 }
 

@@ -9,6 +9,7 @@ use super::{
         PaymentPartialCheckout, PaymentPartialClientId,
     },
     progress::{self, PaymentFailedBody, PaymentProcessingBody, PaymentRefundedBody, RequestRecurringBody},
+    received,
     render::render,
     secure_payments::{self, SecurePaymentAccessRejected, SecurePaymentUserEvent},
 };
@@ -202,7 +203,7 @@ pub const KINDS: [Kind; 16] = [
 /// The body of an event: the bytes that are stored, signed and sent.
 pub fn body(event: &Event, catalogue: &Catalogue, names: &Names) -> String {
     match event {
-        Event::PaymentReceived(facts) => payments::body(facts, catalogue, names),
+        Event::PaymentReceived(facts) => received::body(facts, catalogue, names),
         Event::PaymentFailed(facts) => render(&progress::failed(facts, names)),
         Event::PaymentRefunded(facts) => render(&progress::refunded(facts, catalogue, names)),
         Event::PaymentProcessing(facts) => render(&progress::processing(facts, names)),

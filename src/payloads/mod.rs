@@ -7,6 +7,7 @@ pub mod payers;
 pub mod payments;
 mod placeholders;
 pub mod progress;
+mod received;
 mod render;
 pub mod secure_payments;
 

@@ -67,7 +67,7 @@ pub struct KytScreeningCompleted {
     #[schemars(length(max = 42), extend("examples" = [sample::PAYEE]))]
     pub smart_account_address: Option<String>,
     /// Result.
-    #[schemars(extend("enum" = ["approved", "rejected"], "examples" = ["approved"]))]
+    #[schemars(extend("enum" = ScreeningStatus::ALL.map(ScreeningStatus::wire), "examples" = ["approved"]))]
     pub status: &'static str,
     /// Provider that came to the result, which may be the backup.
     #[schemars(length(max = 64), extend("examples" = ["screening-provider"]))]

@@ -21,13 +21,13 @@ pub struct ComplianceUpdatedBody {
     pub client_user_id: String,
     /// What is known about the payer's identity.
     #[schemars(extend(
-        "enum" = ["not_started", "pending", "approved", "rejected", "retry_required"],
+        "enum" = KycStatus::ALL.map(KycStatus::wire),
         "examples" = ["approved"]
     ))]
     pub kyc_status: &'static str,
     /// Whether the payer agreed to the terms.
     #[schemars(extend(
-        "enum" = ["not_started", "pending", "completed", "rejected", "failed"],
+        "enum" = AgreementStatus::ALL.map(AgreementStatus::wire),
         "examples" = ["completed"]
     ))]
     pub agreement_status: &'static str,
@@ -59,7 +59,10 @@ pub struct PaymentDetailUpdatedBody {
     #[schemars(length(max = 255), extend("examples" = [sample::CLIENT_USER_ID]))]
     pub client_user_id: String,
     /// Whether the account can be used.
-    #[schemars(extend("enum" = ["approved", "failed", "pending"], "examples" = ["failed"]))]
+    #[schemars(extend(
+        "enum" = PaymentDetailStatus::ALL.map(PaymentDetailStatus::wire),
+        "examples" = ["failed"]
+    ))]
     pub status: &'static str,
     /// Why the account was refused; only with the status failed.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,23 +1,9 @@
 //! Bodies of the payment events.
 
-use super::{
-    forms::{Names, processor, symbol, timestamp},
-    placeholders as sample,
-    render::render,
-};
-use crate::domain::{
-    amount::format_units,
-    currency::{Catalogue, Currency},
-    event::{ChainTransaction, OffRampStatus, PaymentReceived, Variant},
-    network::Network,
-    request::{CustomerInfo, Request, Settlement},
-};
-use alloy::primitives::{U256, U512};
+use super::{forms::Names, placeholders as sample};
+use crate::domain::{network::Network, request::CustomerInfo};
 use schemars::JsonSchema;
 use serde::Serialize;
-
-/// Fraction digits of conversion rates.
-const RATE_DECIMALS: u8 = 8;
 
 /// The whole expected amount has arrived and is final.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -341,135 +327,6 @@ impl From<&CustomerInfo> for EventCustomer {
             }),
         }
     }
-}
-
-/// The body of a payment event.
-pub(super) fn body(received: &PaymentReceived, catalogue: &Catalogue, names: &Names) -> String {
-    let event = received.kind();
-    let payment = facts(received, catalogue, names);
-    let request = &received.request;
-    let creator = Creator {
-        client_id: request.client_id.clone(),
-        origin: request.origin.clone(),
-    };
-    // A twin is made only for a payment that has what it is named after, so the texts below are never empty.
-    let client_id_scope = || ClientIdScope {
-        client_id: request.client_id.clone().unwrap_or_default(),
-        origin: request.origin.clone(),
-    };
-    let checkout_scope = || CheckoutScope {
-        secure_payment_token: received.secure_payment_token.clone().unwrap_or_default(),
-        client_id: request.client_id.clone(),
-        origin: request.origin.clone(),
-    };
-    match (received.settlement, received.variant) {
-        (Settlement::Confirmed, Variant::Plain) => render(&PaymentConfirmed {
-            event,
-            payment,
-            creator,
-        }),
-        (Settlement::Partial, Variant::Plain) => render(&PaymentPartial {
-            event,
-            payment,
-            creator,
-        }),
-        (Settlement::Confirmed, Variant::ClientId) => render(&PaymentConfirmedClientId {
-            event,
-            payment,
-            scope: client_id_scope(),
-        }),
-        (Settlement::Partial, Variant::ClientId) => render(&PaymentPartialClientId {
-            event,
-            payment,
-            scope: client_id_scope(),
-        }),
-        (Settlement::Confirmed, Variant::Checkout) => render(&PaymentConfirmedCheckout {
-            event,
-            payment,
-            scope: checkout_scope(),
-        }),
-        (Settlement::Partial, Variant::Checkout) => render(&PaymentPartialCheckout {
-            event,
-            payment,
-            scope: checkout_scope(),
-        }),
-    }
-}
-
-fn facts(received: &PaymentReceived, catalogue: &Catalogue, names: &Names) -> PaymentBody {
-    let PaymentReceived { request, payment, .. } = received;
-    let (observed, proven) = (&payment.observed, &payment.proven);
-    let invoice = catalogue.find(&request.invoice_currency);
-    let paid_in = catalogue.find(&request.payment_currency);
-    let transaction = ChainTransaction {
-        network: observed.network,
-        hash: observed.tx_hash.to_string(),
-    };
-    let paid_decimals = paid_in.map_or(0, |currency| currency.decimals);
-    let settled_decimals = paid_in.map_or(0, |currency| request.settlement_decimals(currency));
-    let settled = |units| format_units(units, settled_decimals);
-    let is_converted = request.is_converted();
-    PaymentBody {
-        request_id: request.id.to_string(),
-        request_id_upper: request.id.to_string(),
-        payment_reference: request.reference.to_string(),
-        explorer: transaction.explorer_url(),
-        amount: settled(payment.credited),
-        total_amount_paid: settled(request.credited),
-        expected_amount: settled(request.expected),
-        timestamp: timestamp(payment.at),
-        tx_hash: transaction.hash,
-        payer_address: proven.payer.map(|payer| payer.to_string()),
-        payer_eoa_address: proven.payer_eoa.map(|payer| payer.to_string()),
-        network: observed.network.id().to_owned(),
-        currency: symbol(invoice, &request.invoice_currency),
-        payment_currency: symbol(paid_in, &request.payment_currency),
-        is_crypto_to_fiat: request.is_crypto_to_fiat,
-        sub_status: received.off_ramp_status.map_or("", OffRampStatus::wire).to_owned(),
-        payment_processor: processor(request, names),
-        fees: fees(received, paid_in, paid_decimals),
-        payee: Some(request.payee.to_string()),
-        customer_info: request.customer.as_ref().map(EventCustomer::from),
-        reference: request.merchant_reference.clone(),
-        recurring_payment: received
-            .recurring_payment
-            .clone()
-            .map(|id| EventRecurringPayment { id }),
-        conversion_rate: is_converted
-            .then(|| rate(payment.credited, settled_decimals, proven.received_units, paid_decimals))
-            .flatten(),
-        converted_amount_source: is_converted.then(|| settled(payment.credited)),
-        converted_amount_destination: is_converted.then(|| format_units(proven.received_units, paid_decimals)),
-        rate_provider: is_converted.then(|| "chainlink".to_owned()),
-        excess_amount: excess(request, settled_decimals),
-    }
-}
-
-fn fees(received: &PaymentReceived, paid_in: Option<&Currency>, decimals: u8) -> Vec<EventFee> {
-    let units = received.payment.observed.fee_units;
-    if units.is_zero() {
-        return Vec::new();
-    }
-    vec![EventFee {
-        r#type: "platform".to_owned(),
-        amount: format_units(units, decimals),
-        currency: symbol(paid_in, &received.request.payment_currency),
-    }]
-}
-
-fn excess(request: &Request, decimals: u8) -> Option<String> {
-    let units = request.credited.checked_sub(request.expected)?;
-    (!units.is_zero()).then(|| format_units(units, decimals))
-}
-
-/// Invoice units for one unit of the payment currency, rounded down; `None` when nothing was received.
-fn rate(invoice_units: U256, invoice_decimals: u8, paid_units: U256, paid_decimals: u8) -> Option<String> {
-    let power = |decimals: u8| U512::from(10).checked_pow(U512::from(decimals));
-    let numerator = U512::from(invoice_units).checked_mul(power(paid_decimals.checked_add(RATE_DECIMALS)?)?)?;
-    let denominator = U512::from(paid_units).checked_mul(power(invoice_decimals)?)?;
-    let scaled = numerator.checked_div(denominator)?;
-    let units = U256::checked_from_limbs_slice(scaled.as_limbs())?;
-    Some(format_units(units, RATE_DECIMALS))
 }
 
 /// The facts of a test delivery about a payment of the whole amount.

@@ -134,7 +134,7 @@ pub struct PaymentProcessingBody {
     pub timestamp: String,
     /// How far it is.
     #[schemars(extend(
-        "enum" = ["initiated", "pending_internal_assessment", "ongoing_checks", "sending_fiat", "fiat_sent", "bounced"],
+        "enum" = OffRampStatus::ALL.map(OffRampStatus::wire),
         "examples" = ["sending_fiat"]
     ))]
     pub sub_status: &'static str,

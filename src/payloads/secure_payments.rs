@@ -18,7 +18,7 @@ pub struct SecurePaymentUserEvent {
     pub event: &'static str,
     /// The step.
     #[schemars(extend(
-        "enum" = ["wallet_connected", "payment_sent_to_wallet", "payment_approved_in_wallet"],
+        "enum" = PayerStepKind::ALL.map(PayerStepKind::wire),
         "examples" = ["wallet_connected"]
     ))]
     pub user_event: &'static str,

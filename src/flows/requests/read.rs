@@ -5,7 +5,7 @@ use crate::{
     domain::{
         caller::Caller,
         payment::Observation,
-        rate::ratio,
+        rate::{RATE_DECIMALS, ratio},
         request::{FIAT_CHAIN_DECIMALS, Request},
     },
     flows::{FlowResult, requests::find},
@@ -57,5 +57,5 @@ async fn market_rate(ctx: &Ctx, request: &Request) -> Option<String> {
     let path: Vec<_> = path.iter().map(|hash| hash.parse().ok()).collect::<Option<_>>()?;
     let one = U256::from(10).pow(U256::from(FIAT_CHAIN_DECIMALS));
     let units = ctx.chains.get(&request.network)?.convert(&path, one).await.ok()?;
-    ratio(one, FIAT_CHAIN_DECIMALS, units, payment.decimals)
+    ratio(one, FIAT_CHAIN_DECIMALS, units, payment.decimals, RATE_DECIMALS)
 }

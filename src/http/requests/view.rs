@@ -5,7 +5,7 @@ use crate::{
     domain::{
         amount::format_units,
         currency::{Currency, CurrencyKind},
-        rate::ratio,
+        rate::{RATE_DECIMALS, ratio},
         request::{FIAT_CHAIN_DECIMALS, Request, RequestStatus},
     },
     flows::{
@@ -207,6 +207,7 @@ fn rate_of(ctx: &Ctx, record: &PaymentRecord) -> Option<String> {
         credited_decimals(ctx, record),
         record.units,
         payment_decimals(ctx, record),
+        RATE_DECIMALS,
     )
 }
 
