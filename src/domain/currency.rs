@@ -4,7 +4,7 @@ use super::{address::Address, network::Network, wire_text::wire_text};
 use std::collections::{BTreeSet, HashMap};
 
 wire_text! {
-    /// What a currency is.
+    /// What a currency is, and its `type` on the wire. Source: rules P.1.3.
     pub enum CurrencyKind {
         /// A token with a contract on an EVM network.
         Erc20 = "ERC20",
