@@ -24,17 +24,31 @@ async fn the_served_documents_are_the_committed_files() {
 /// A validator of the answer of an operation with a status.
 fn validator(document: &Value, method: &str, path: &str, status: &str) -> jsonschema::Validator {
     let response = &document["paths"][path][method]["responses"][status];
-    let mut schema = response["content"]["application/json"]["schema"].clone();
+    let schema = &response["content"]["application/json"]["schema"];
     assert!(!schema.is_null(), "{method} {path} {status} has a schema");
-    schema["components"] = document["components"].clone();
-    nullable_as_type(&mut schema);
-    jsonschema::options().build(&schema).expect("a schema")
+    executable(document, schema)
 }
 
-/// What 3.0 calls `nullable` is a type in JSON Schema.
-fn nullable_as_type(schema: &mut Value) {
+/// A validator of a schema of the document, formats included.
+fn executable(document: &Value, schema: &Value) -> jsonschema::Validator {
+    let mut schema = schema.clone();
+    schema["components"] = json!({ "schemas": document["components"]["schemas"] });
+    as_json_schema(&mut schema);
+    jsonschema::options()
+        .should_validate_formats(true)
+        .build(&schema)
+        .expect("a schema")
+}
+
+/// What 3.0 calls `nullable` is a type in JSON Schema, and its exclusive bounds are flags.
+fn as_json_schema(schema: &mut Value) {
     match schema {
         Value::Object(members) => {
+            for (bound, flag) in [("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")] {
+                if members.get(flag) == Some(&Value::Bool(true)) {
+                    members.insert(flag.to_owned(), members[bound].clone());
+                }
+            }
             if members.remove("nullable") == Some(Value::Bool(true)) {
                 if let Some(kind) = members.get("type").cloned() {
                     members.insert("type".to_owned(), json!([kind, "null"]));
@@ -43,10 +57,42 @@ fn nullable_as_type(schema: &mut Value) {
                     values.push(Value::Null);
                 }
             }
-            members.values_mut().for_each(nullable_as_type);
+            members.values_mut().for_each(as_json_schema);
         }
-        Value::Array(items) => items.iter_mut().for_each(nullable_as_type),
+        Value::Array(items) => items.iter_mut().for_each(as_json_schema),
         _ => {}
+    }
+}
+
+/// What a `$ref` stands for, or the value itself.
+fn resolved<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
+    let reference = value["$ref"].as_str().map(|text| text.trim_start_matches('#'));
+    reference.map_or(value, |pointer| document.pointer(pointer).expect("a target"))
+}
+
+#[test]
+fn every_documented_example_fits_its_schema() {
+    for name in ["v2", "auth"] {
+        let document: Value = serde_json::from_str(&committed(name)).expect("JSON");
+        let mut count = 0;
+        for (path, item) in document["paths"].as_object().expect("paths") {
+            for (method, operation) in item.as_object().expect("operations") {
+                let body = operation.get("requestBody").map(|body| ("body", body));
+                let answers = operation["responses"].as_object().expect("responses");
+                let answers = answers.iter().map(|(status, response)| (status.as_str(), response));
+                for (what, holder) in body.into_iter().chain(answers) {
+                    let media = &resolved(&document, holder)["content"]["application/json"];
+                    let Some(example) = media.get("example") else {
+                        continue;
+                    };
+                    let validator = executable(&document, &media["schema"]);
+                    let errors: Vec<String> = validator.iter_errors(example).map(|error| error.to_string()).collect();
+                    assert!(errors.is_empty(), "{method} {path} {what}: {errors:?} in {example}");
+                    count += 1;
+                }
+            }
+        }
+        assert!(count > 100, "{name} has only {count} examples");
     }
 }
 

@@ -67,8 +67,22 @@ impl<'a> Check<'a> {
             {
                 self.say(&pointer, "security is neither named nor declared empty");
             }
+            if operation.body["summary"].as_str().is_none_or(str::is_empty) {
+                self.say(&pointer, "summary is missing");
+            }
             self.parameters(&operation);
             self.bodies(&operation, &pointer);
+        }
+        for operation in self.document.operations() {
+            for (status, response) in members(&operation.body["responses"]) {
+                for (name, link) in members(&response["links"]) {
+                    let target = link["operationId"].as_str().unwrap_or_default();
+                    if !ids.contains_key(target) {
+                        let at = format!("{}/responses/{status}/links/{}", operation.pointer(), escape(name));
+                        self.say(&at, format!("there is no operation {target}"));
+                    }
+                }
+            }
         }
     }
 
@@ -171,11 +185,11 @@ impl<'a> Check<'a> {
 
     fn components(&mut self, schemas: &Value) {
         for (name, schema) in members(schemas) {
-            self.schema(
-                schema,
-                &format!("/components/schemas/{}", escape(name)),
-                Place::Component,
-            );
+            let at = format!("/components/schemas/{}", escape(name));
+            if schema["type"] == "object" && schema["description"].as_str().is_none_or(str::is_empty) {
+                self.say(&at, "description is missing");
+            }
+            self.schema(schema, &at, Place::Component);
         }
     }
 
@@ -308,6 +322,7 @@ mod tests {
             "tags": [{"name": "Orders", "description": "Orders of a shop"}],
             "paths": {"/v2/orders/{id}": {"post": {
                 "operationId": "createOrder",
+                "summary": "Create an order",
                 "tags": ["Orders"],
                 "security": [{"ApiKey": []}],
                 "parameters": [{"in": "path", "name": "id", "required": true, "description": "The order",
@@ -321,17 +336,17 @@ mod tests {
                 },
             }}},
             "components": {"schemas": {
-                "OrderBody": {"type": "object", "properties": {
+                "OrderBody": {"type": "object", "description": "What is ordered", "properties": {
                     "amount": {"type": "string", "maxLength": 78, "description": "How much", "example": "1"},
                     "lines": {"type": "array", "maxItems": 10, "description": "Lines",
                         "items": {"$ref": "#/components/schemas/Line"}},
                     "state": {"$ref": "#/components/schemas/State"},
                 }},
-                "Line": {"type": "object", "properties": {
+                "Line": {"type": "object", "description": "One article", "properties": {
                     "kind": {"type": "string", "enum": ["line"], "description": "Always line"},
                 }},
                 "State": {"type": "string", "nullable": true, "enum": ["open", "paid"], "description": "The state"},
-                "Error": {"type": "object", "properties": {
+                "Error": {"type": "object", "description": "What went wrong", "properties": {
                     "message": {"type": "string", "maxLength": 100, "description": "What went wrong", "example": "No"},
                 }},
             }},
@@ -415,6 +430,26 @@ mod tests {
         assert!(
             twice[0].contains("operationId createOrder is also used at"),
             "{twice:?}"
+        );
+    }
+
+    #[test]
+    fn operations_and_components_say_what_they_are_and_links_lead_somewhere() {
+        let bare = found(|d| {
+            order(d).as_object_mut().unwrap().remove("summary");
+            d["components"]["schemas"]["Error"]
+                .as_object_mut()
+                .unwrap()
+                .remove("description");
+            order(d)["responses"]["201"]["links"] = json!({"read": {"operationId": "getOrder"}});
+        });
+        assert_eq!(
+            bare,
+            [
+                "/components/schemas/Error: description is missing",
+                "/paths/~1v2~1orders~1{id}/post: summary is missing",
+                "/paths/~1v2~1orders~1{id}/post/responses/201/links/read: there is no operation getOrder",
+            ]
         );
     }
 

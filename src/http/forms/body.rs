@@ -199,7 +199,7 @@ fn schema<T: Type>() -> Value {
 }
 
 /// Rewrites the few keywords that OpenAPI 3.0 means differently from JSON Schema.
-pub(in crate::http) fn executable(schema: &mut Value) {
+fn executable(schema: &mut Value) {
     match schema {
         Value::Array(items) => items.iter_mut().for_each(executable),
         Value::Object(object) => {
