@@ -1,13 +1,14 @@
 //! Who may import whom among the floors of the service: the table of the architecture, enforced.
-//!
-//! A file is read as tokens, so comments and strings do not count, grouped imports are taken apart, and a path written
-//! in the middle of an expression or reached through `super` counts like a `use` line.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use anyhow::{Result, anyhow};
-use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use anyhow::{Context, Result};
+
+use crate::paths::{self, Modules, module_path};
+
+/// Where the service is.
+const SERVICE: &str = "src";
 
 /// Modules that have a row or a column in the table.
 const FLOORS: [&str; 13] = [
@@ -18,30 +19,9 @@ const FLOORS: [&str; 13] = [
 /// Modules that put everything together and therefore see everything.
 const ASSEMBLY: [&str; 5] = ["", "main", "boot", "settings", "cli"];
 
-/// Crates that only some floors may name.
-const CRATES: [&str; 9] = [
-    "sea_orm",
-    "entities",
-    "poem",
-    "poem_openapi",
-    "reqwest",
-    "alloy",
-    "alloy_provider",
-    "sqlx",
-    "sea_query",
-];
-
-/// One path found in a file: `crate::store::requests::find` as its segments, or the path of a crate.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Reference {
-    /// Inside the service (without `crate`), or starting with the name of another crate.
-    segments: Vec<String>,
-    inside: bool,
-    line: usize,
-}
-
 /// What must be known about the service besides the file at hand.
 pub(crate) struct Table {
+    modules: Modules,
     /// Modules directly below `flows`; every other name there is an item of `flows/mod.rs`.
     flows: BTreeSet<String>,
 }
@@ -49,12 +29,14 @@ pub(crate) struct Table {
 impl Table {
     /// Reads the names of the flows from the files of the service.
     pub(crate) fn of_files<'p>(files: impl IntoIterator<Item = &'p Path>) -> Self {
-        let modules = files.into_iter().filter_map(module_path);
+        let modules: Modules = files
+            .into_iter()
+            .filter_map(|file| module_path(file, Path::new(SERVICE)))
+            .collect();
+        let flows = modules.iter().filter(|path| path.len() > 1 && path[0] == "flows");
         Self {
-            flows: modules
-                .filter(|path| path.len() > 1 && path[0] == "flows")
-                .map(|path| path[1].clone())
-                .collect(),
+            flows: flows.map(|path| path[1].clone()).collect(),
+            modules,
         }
     }
 
@@ -62,18 +44,16 @@ impl Table {
     ///
     /// `file` is relative to the repository and starts with `src/`.
     pub(crate) fn violations(&self, file: &Path, source: &str) -> Result<Vec<String>> {
-        let Some(module) = module_path(file) else {
+        let Some(module) = module_path(file, Path::new(SERVICE)) else {
             return Ok(Vec::new());
         };
-        let tokens: TokenStream = source.parse().map_err(|error| anyhow!("{}: {error}", file.display()))?;
         let floor = module.first().map_or("", String::as_str);
         if !floor.is_empty() && !FLOORS.contains(&floor) {
             return Ok(vec![format!("1: `{floor}` is on no floor of the architecture")]);
         }
-        let mut found = Vec::new();
-        collect(tokens, &module, &mut found);
+        let read = paths::read(&module, &self.modules, source).with_context(|| file.display().to_string())?;
         let mut violations = Vec::new();
-        for reference in found {
+        for reference in read.references {
             let allowed = match reference.inside {
                 true => self.may_import(&module, &reference.segments),
                 false => may_use_crate(&module, &reference.segments),
@@ -137,140 +117,6 @@ fn may_use_crate(module: &[String], path: &[String]) -> bool {
         "alloy" => path.get(1).is_none_or(|part| part != "providers") || floor == "adapters" && below("evm"),
         _ => true,
     }
-}
-
-/// `src/flows/requests/create.rs` is `["flows", "requests", "create"]`; nothing for files outside the service.
-fn module_path(file: &Path) -> Option<Vec<String>> {
-    let inside = file.strip_prefix("src").ok()?.with_extension("");
-    let mut path: Vec<String> = inside.iter().map(|part| part.to_string_lossy().into_owned()).collect();
-    if path.last().is_some_and(|last| last == "mod") || path == ["lib"] {
-        path.pop();
-    }
-    Some(path)
-}
-
-fn is_path_separator(tokens: &[TokenTree], at: usize) -> bool {
-    let colon = |index: usize| matches!(tokens.get(index), Some(TokenTree::Punct(punct)) if punct.as_char() == ':');
-    colon(at) && colon(at + 1)
-}
-
-fn ident(tokens: &[TokenTree], at: usize) -> Option<String> {
-    match tokens.get(at) {
-        Some(TokenTree::Ident(ident)) => Some(ident.to_string()),
-        _ => None,
-    }
-}
-
-/// Gathers the paths of a token stream that stands in `module`.
-fn collect(stream: TokenStream, module: &[String], found: &mut Vec<Reference>) {
-    let tokens: Vec<TokenTree> = stream.into_iter().collect();
-    let mut at = 0;
-    while at < tokens.len() {
-        match &tokens[at] {
-            TokenTree::Group(group) => {
-                let declares_module = at >= 2 && ident(&tokens, at - 2).as_deref() == Some("mod");
-                match ident(&tokens, at.wrapping_sub(1)).filter(|_| declares_module) {
-                    Some(name) => {
-                        let inner: Vec<String> = module.iter().cloned().chain([name]).collect();
-                        collect(group.stream(), &inner, found);
-                    }
-                    None => collect(group.stream(), module, found),
-                }
-                at += 1;
-            }
-            TokenTree::Ident(name) if at < 2 || !is_path_separator(&tokens, at - 2) => {
-                let name = name.to_string();
-                at = match name.as_str() {
-                    "crate" => follow(&tokens, at, &[], true, found),
-                    "super" => up(&tokens, at, module, found),
-                    other if CRATES.contains(&other) => {
-                        let imported = at > 0 && ident(&tokens, at - 1).as_deref() == Some("use");
-                        if is_path_separator(&tokens, at + 1) || imported {
-                            follow(&tokens, at, &[name], false, found)
-                        } else {
-                            at + 1
-                        }
-                    }
-                    _ => at + 1,
-                };
-            }
-            _ => at += 1,
-        }
-    }
-}
-
-/// Resolves `super::super::x` against the module it stands in.
-fn up(tokens: &[TokenTree], mut at: usize, module: &[String], found: &mut Vec<Reference>) -> usize {
-    let mut base = module.to_vec();
-    base.pop();
-    while is_path_separator(tokens, at + 1) && ident(tokens, at + 3).as_deref() == Some("super") {
-        base.pop();
-        at += 3;
-    }
-    follow(tokens, at, &base, true, found)
-}
-
-/// Reads the rest of a path whose beginning is known; gives back where reading goes on.
-fn follow(tokens: &[TokenTree], at: usize, base: &[String], inside: bool, found: &mut Vec<Reference>) -> usize {
-    let mut segments = base.to_vec();
-    let line = tokens[at].span().start().line;
-    let mut at = at + 1;
-    while is_path_separator(tokens, at) {
-        match tokens.get(at + 2) {
-            Some(TokenTree::Ident(name)) => {
-                // A macro of the service lives at its root and belongs to no floor.
-                let is_macro = matches!(tokens.get(at + 3), Some(TokenTree::Punct(punct)) if punct.as_char() == '!');
-                if is_macro && segments.is_empty() {
-                    return at + 3;
-                }
-                segments.push(name.to_string());
-                at += 3;
-            }
-            Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Brace => {
-                for alternative in alternatives(group.stream()) {
-                    branch(&alternative, &segments, inside, found);
-                }
-                return at + 3;
-            }
-            _ => break,
-        }
-    }
-    if !segments.is_empty() {
-        found.push(Reference { segments, inside, line });
-    }
-    at
-}
-
-/// One member of a grouped import, below `base`.
-fn branch(tokens: &[TokenTree], base: &[String], inside: bool, found: &mut Vec<Reference>) {
-    let line = tokens.first().map_or(0, |token| token.span().start().line);
-    match ident(tokens, 0) {
-        Some(name) if name != "self" => {
-            let below: Vec<String> = base.iter().cloned().chain([name]).collect();
-            follow(tokens, 0, &below, inside, found);
-        }
-        _ => found.push(Reference {
-            segments: base.to_vec(),
-            inside,
-            line,
-        }),
-    }
-}
-
-fn alternatives(stream: TokenStream) -> Vec<Vec<TokenTree>> {
-    let mut all = vec![Vec::new()];
-    for token in stream {
-        match &token {
-            TokenTree::Punct(punct) if punct.as_char() == ',' => all.push(Vec::new()),
-            _ => {
-                if let Some(last) = all.last_mut() {
-                    last.push(token);
-                }
-            }
-        }
-    }
-    all.retain(|tokens| !tokens.is_empty());
-    all
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::arrows::Table;
+use crate::circles::circles;
 use crate::failure::{self, Failure, Outcome};
 use crate::{command, workspace};
 
@@ -32,19 +33,27 @@ pub(crate) fn run() -> Outcome {
     let files = workspace::files()?;
     let root = workspace::root();
     let table = Table::of_files(files.iter().map(PathBuf::as_path));
-    let mut found = Vec::new();
+    let (mut found, mut arrows) = (Vec::new(), Vec::new());
     for path in &files {
         let Ok(text) = fs::read_to_string(root.join(path)) else {
             continue;
         };
-        found.extend(file_violations(&table, path, &text)?);
+        found.extend(file_violations(path, &text)?);
+        arrows.extend(arrow_violations(&table, path, &text)?);
     }
+    let circles = all_circles(&root, &files)?;
+    for circle in &circles {
+        eprintln!("{circle}");
+    }
+    let counts = format!("{} circles, {} forbidden arrows", circles.len(), arrows.len());
+    found.append(&mut arrows);
     found.extend(record_violations(&root, &files)?);
     found.extend(changelog_violation(&root));
     found.extend(artifact_violations(&root)?);
     for violation in &found {
         eprintln!("{violation}");
     }
+    println!("{counts}");
     let broken = if found.is_empty() {
         Ok(())
     } else {
@@ -58,7 +67,7 @@ pub(crate) fn run() -> Outcome {
 }
 
 /// Violations inside one text file, as `path:line: what is wrong`.
-fn file_violations(table: &Table, path: &Path, text: &str) -> Result<Vec<String>> {
+fn file_violations(path: &Path, text: &str) -> Result<Vec<String>> {
     let shown = path.display();
     let mut found = Vec::new();
     let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
@@ -88,14 +97,23 @@ fn file_violations(table: &Table, path: &Path, text: &str) -> Result<Vec<String>
         let mut named = Vec::new();
         token_violations(tokens, &mut named);
         found.extend(named.into_iter().map(|(line, what)| format!("{shown}:{line}: {what}")));
-        found.extend(
-            table
-                .violations(path, text)?
-                .into_iter()
-                .map(|what| format!("{shown}:{what}")),
-        );
     }
     Ok(found)
+}
+
+/// Imports against the floors of the service, as `path:line: what is wrong`.
+fn arrow_violations(table: &Table, path: &Path, text: &str) -> Result<Vec<String>> {
+    let found = table.violations(path, text)?.into_iter();
+    Ok(found.map(|what| format!("{}:{what}", path.display())).collect())
+}
+
+/// Circles of imports inside each crate of the workspace.
+fn all_circles(root: &Path, files: &[PathBuf]) -> Result<Vec<String>> {
+    let manifests = files.iter().filter(|file| file.ends_with("Cargo.toml"));
+    let sources = manifests.filter_map(|manifest| Some(manifest.parent()?.join("src")));
+    let read = |path: &Path| Ok(fs::read_to_string(root.join(path))?);
+    let found: Result<Vec<_>> = sources.map(|source| circles(&source, files, read)).collect();
+    Ok(found?.concat())
 }
 
 /// Whether a line names a path of the machine, as opposed to a longer path that merely contains those letters.
@@ -237,7 +255,7 @@ mod tests {
     use super::*;
 
     fn found(path: &str, text: &str) -> Vec<String> {
-        file_violations(&Table::of_files([]), Path::new(path), text).unwrap()
+        file_violations(Path::new(path), text).unwrap()
     }
 
     #[test]
