@@ -131,7 +131,14 @@ impl Run {
 
     /// Follows the chain for a while, whatever it answers; ends early once everything is credited or the chain halts.
     async fn follow(&self, within: Duration) -> Option<String> {
-        let chain = self.app.ctx.chains.get(&Network::Sepolia).expect("enabled").clone();
+        let chain = self
+            .app
+            .ctx
+            .chains
+            .followed
+            .get(&Network::Sepolia)
+            .expect("enabled")
+            .clone();
         let end = Instant::now() + within;
         let mut still_steps = 0;
         while Instant::now() < end && still_steps < STILL_STEPS {

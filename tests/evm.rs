@@ -16,7 +16,7 @@ use prs::{
         payment::{BlockRef, Observation},
     },
     ports::{
-        chain::{Chain, ChainError, Reader},
+        chain::{Chain, ChainError, PayerLookup, Reader},
         clock::Clock,
     },
 };

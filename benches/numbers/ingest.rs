@@ -169,7 +169,11 @@ async fn follow(chain: &Devnet, events: usize) -> anyhow::Result<Duration> {
 }
 
 async fn catch_up(ctx: &Ctx) -> anyhow::Result<()> {
-    let chain = ctx.chains.get(&Network::Sepolia).context("the chain is not enabled")?;
+    let chain = ctx
+        .chains
+        .followed
+        .get(&Network::Sepolia)
+        .context("the chain is not enabled")?;
     loop {
         match watch::run(ctx, chain.as_ref()).await? {
             Step::At(position) if !position.moved && position.confirmed == position.head.number => return Ok(()),

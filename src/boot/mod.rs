@@ -19,14 +19,12 @@ use crate::{
         network::{Family, Network},
         webhook::UrlPolicy,
     },
-    ports::{chain::Chain, clock::Clock, ids::Ids},
+    ports::{chain::Chains, clock::Clock, ids::Ids},
     settings::{Settings, catalogue},
     store::Db,
 };
 use anyhow::{Context, bail};
-use std::{
-    collections::HashMap, fs, io::Write, os::unix::fs::OpenOptionsExt, path::PathBuf, sync::Arc, time::Duration,
-};
+use std::{fs, io::Write, os::unix::fs::OpenOptionsExt, path::PathBuf, sync::Arc, time::Duration};
 use tokio::sync::Notify;
 
 /// Opens the database and brings its schema up to date.
@@ -48,7 +46,7 @@ pub fn context(settings: &Settings, db: Db) -> anyhow::Result<Ctx> {
 /// Like [`context`], with another clock and source of identifiers: tests fix both.
 pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> anyhow::Result<Ctx> {
     let catalogue = catalogue::load(settings)?;
-    let mut chains: HashMap<Network, Arc<dyn Chain>> = HashMap::new();
+    let mut chains = Chains::default();
     for (network, chain) in settings
         .networks()
         .filter(|(network, chain)| chain.is_enabled(*network))
@@ -69,7 +67,10 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
             call_timeout: Duration::from_millis(chain.call_timeout_ms),
             clock: clock.clone(),
         };
-        chains.insert(network, Arc::new(adapters::evm::EvmChain::new(options)?));
+        let chain = Arc::new(adapters::evm::EvmChain::new(options)?);
+        chains.followed.insert(network, chain.clone());
+        chains.payers.insert(network, chain.clone());
+        chains.wallets.insert(network, chain);
     }
     let url_policy = UrlPolicy {
         allow_loopback: settings.allow_loopback(),

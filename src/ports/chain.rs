@@ -1,4 +1,6 @@
-//! A chain: what the watcher reads, what calldata needs to know about a payer.
+//! Chains: what every one of them can do, and what only some can.
+//!
+//! A network that lacks a part is missing in the map of that part, so no adapter has a method that can only fail.
 
 use crate::domain::{
     address::Address,
@@ -9,7 +11,7 @@ use crate::domain::{
 };
 use alloy::primitives::{Address as EvmAddress, B256, U256};
 use async_trait::async_trait;
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Why the chain could not be asked.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -71,14 +73,37 @@ pub trait Chain: Send + Sync + 'static {
     async fn observations_in(&self, from: u64, to: u64, reader: Reader) -> Result<(Vec<Observation>, u64), ChainError>;
     /// What the receipt of a transaction proves; `None` when it is in no block.
     async fn proof(&self, tx_hash: B256, reader: Reader) -> Result<Option<TxProof>, ChainError>;
+}
+
+/// Answers what calldata needs to know before somebody pays.
+#[async_trait]
+pub trait PayerLookup: Send + Sync + 'static {
     /// Balances, allowance and gas price of a payer. `token` is `None` for the native coin.
     async fn standing(&self, payer: Address, token: Option<Address>, spender: Address) -> Result<Standing, ChainError>;
     /// Converts units of the first currency of a path into the last one by the on-chain feeds.
     async fn convert(&self, path: &[EvmAddress], units: U256) -> Result<U256, ChainError>;
-    /// What a contract wallet says about a signature of a hash; one that is not deployed yet may bring its creation
-    /// along. Only what every node that could be asked agrees on is answered.
-    async fn ask_wallet(&self, wallet: EvmAddress, hash: B256, signature: &[u8]) -> Result<WalletAnswer, ChainError>;
 }
 
-/// The enabled chains.
-pub type Chains = HashMap<Network, Arc<dyn Chain>>;
+/// Asks contract wallets, which have no key that a signature could be checked with.
+#[async_trait]
+pub trait WalletLookup: Send + Sync + 'static {
+    /// What a contract wallet says about a signature of a hash; one that is not deployed yet may bring its creation
+    /// along. Only what every node that could be asked agrees on is answered.
+    async fn check_signature(
+        &self,
+        wallet: EvmAddress,
+        hash: B256,
+        signature: &[u8],
+    ) -> Result<WalletAnswer, ChainError>;
+}
+
+/// What the enabled networks offer.
+#[derive(Clone, Default)]
+pub struct Chains {
+    /// Every enabled network.
+    pub followed: BTreeMap<Network, Arc<dyn Chain>>,
+    /// Networks that can be asked about a payer.
+    pub payers: BTreeMap<Network, Arc<dyn PayerLookup>>,
+    /// Networks that have contract wallets.
+    pub wallets: BTreeMap<Network, Arc<dyn WalletLookup>>,
+}

@@ -8,6 +8,7 @@
 mod breaker;
 mod decode;
 mod node;
+mod payer;
 mod wallet;
 mod window;
 mod wire;
@@ -21,26 +22,20 @@ use super::install_tls;
 use crate::{
     domain::{
         address::Address,
-        calldata::Standing,
         currency::{ContractKind, KnownContract},
         network::{Family, Network},
         payment::{BlockRef, Observation, TxProof},
-        session::WalletAnswer,
     },
     ports::{
         chain::{Chain, ChainError, Reader},
         clock::Clock,
     },
 };
-use alloy::{
-    primitives::{Address as EvmAddress, B256, Bytes, U64, U256},
-    sol,
-    sol_types::SolCall,
-};
+use alloy::primitives::{Address as EvmAddress, B256, U64};
 use anyhow::{Context, bail};
 use async_trait::async_trait;
 use chrono::{DateTime, Datelike};
-use futures_util::future::{join, join_all, try_join, try_join4};
+use futures_util::future::{join, join_all, try_join};
 use serde_json::json;
 use std::{
     sync::{
@@ -51,16 +46,6 @@ use std::{
 };
 use tokio::time::Instant;
 use url::Url;
-
-sol! {
-    interface Token {
-        function balanceOf(address owner) view returns (uint256);
-        function allowance(address owner, address spender) view returns (uint256);
-    }
-    interface ConversionPath {
-        function getConversion(uint256 amountIn, address[] path) view returns (uint256 result, uint256 oldestRateTimestamp);
-    }
-}
 
 /// Deadline of one question to one node, where the settings name none.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(2);
@@ -82,7 +67,7 @@ const BEHIND: Duration = Duration::from_secs(30);
 /// Questions that one call of [`Chain::observations_in`] puts to one node while it looks for a width that works.
 const NARROWINGS_MAX: usize = 14;
 
-/// Last year that dates can be written with. Source: RFC 3339 §1.
+/// Last year that the dates of answers (RFC 3339) can be written with.
 const YEAR_MAX: i32 = 9_999;
 
 /// Texts by which nodes say that they know no `finalized` block.
@@ -140,6 +125,13 @@ enum Pace {
     Thorough,
     /// Somebody waits: all nodes together have until then.
     Until(Instant),
+}
+
+impl Pace {
+    /// For a lookup on behalf of a waiting caller, which begins now.
+    fn lookup() -> Self {
+        Self::Until(Instant::now() + LOOKUP_TIMEOUT)
+    }
 }
 
 /// What one node says about finality.
@@ -688,13 +680,6 @@ fn belong_to(logs: &[PlacedLog], block: &BlockRef) -> Result<(), Failure> {
     }
 }
 
-async fn call_contract<C: SolCall>(line: &Line, to: EvmAddress, call: C) -> Result<C::Return, Failure> {
-    let request = json!({ "to": to, "data": Bytes::from(call.abi_encode()) });
-    let answer: Bytes = line.call("eth_call", (request, "latest")).await?;
-    C::abi_decode_returns_validate(&answer)
-        .map_err(|_| Failure::Untrue(format!("{to} does not answer {}", C::SIGNATURE)))
-}
-
 #[async_trait]
 impl Chain for EvmChain {
     fn network(&self) -> Network {
@@ -779,76 +764,5 @@ impl Chain for EvmChain {
     async fn proof(&self, tx_hash: B256, reader: Reader) -> Result<Option<TxProof>, ChainError> {
         let question = |line| self.proof_of(line, tx_hash);
         self.ask_for(reader, Pace::Thorough, question).await
-    }
-
-    async fn standing(&self, payer: Address, token: Option<Address>, spender: Address) -> Result<Standing, ChainError> {
-        let (owner, spender) = (payer.bytes(), spender.bytes());
-        let question = |line: Line| async move {
-            let line = &line;
-            let balance = async {
-                match token {
-                    Some(token) => call_contract(line, token.bytes(), Token::balanceOfCall { owner })
-                        .await
-                        .map(Some),
-                    None => Ok(None),
-                }
-            };
-            let allowance = async {
-                match token {
-                    Some(token) => call_contract(line, token.bytes(), Token::allowanceCall { owner, spender }).await,
-                    None => Ok(U256::ZERO),
-                }
-            };
-            let native_balance = line.call::<U256>("eth_getBalance", (owner, "latest"));
-            let gas_price = line.call::<U256>("eth_gasPrice", ());
-            let (balance, allowance, native_balance, gas_price) =
-                try_join4(balance, allowance, native_balance, gas_price).await?;
-            Ok(Standing {
-                balance: balance.unwrap_or(native_balance),
-                native_balance,
-                allowance,
-                gas_price,
-            })
-        };
-        let pace = Pace::Until(Instant::now() + LOOKUP_TIMEOUT);
-        self.ask(Reader::First, pace, question).await
-    }
-
-    async fn convert(&self, path: &[EvmAddress], units: U256) -> Result<U256, ChainError> {
-        let Some(rates) = self.rates else {
-            let reason = format!("{} has no contract for rates", self.network);
-            return Err(ChainError::Reverted(reason));
-        };
-        let question = |line: Line| async move {
-            let call = ConversionPath::getConversionCall {
-                amountIn: units,
-                path: path.to_vec(),
-            };
-            call_contract(&line, rates, call).await.map(|rate| rate.result)
-        };
-        let pace = Pace::Until(Instant::now() + LOOKUP_TIMEOUT);
-        self.ask(Reader::First, pace, question).await
-    }
-
-    async fn ask_wallet(&self, wallet: EvmAddress, hash: B256, signature: &[u8]) -> Result<WalletAnswer, ChainError> {
-        let check = self.wallet_check.call(wallet, hash, signature);
-        let question = |line: Line| {
-            let check = check.clone();
-            async move { wallet::read(line.call::<Bytes>("eth_call", (check, "latest")).await) }
-        };
-        let pace = Pace::Until(Instant::now() + LOOKUP_TIMEOUT);
-        let answer = self.ask(Reader::First, pace, question).await?;
-        // One node that lies must not be enough to sign in as somebody else.
-        if answer == WalletAnswer::Accepts && self.nodes.len() > 1 {
-            let pace = Pace::Until(Instant::now() + LOOKUP_TIMEOUT);
-            let second = self.ask(Reader::Second, pace, question).await?;
-            if second != answer {
-                return Err(ChainError::Disagreement {
-                    network: self.network,
-                    reason: format!("the wallet {wallet} accepts a signature on one of them alone"),
-                });
-            }
-        }
-        Ok(answer)
     }
 }

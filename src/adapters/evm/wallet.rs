@@ -3,13 +3,20 @@
 //! The question is a contract of our own that is never deployed: a call without recipient runs its constructor, which
 //! creates the wallet if it has to, asks it and answers one word. The node takes everything back afterwards.
 
-use super::node::Failure;
-use crate::domain::session::WalletAnswer;
+use super::{
+    EvmChain, Pace,
+    node::{Failure, Line},
+};
+use crate::{
+    domain::session::WalletAnswer,
+    ports::chain::{ChainError, Reader, WalletLookup},
+};
 use alloy::{
     primitives::{Address, B256, Bytes, U256, address},
     sol_types::SolValue,
 };
 use anyhow::Context;
+use async_trait::async_trait;
 use serde_json::{Value, json};
 
 /// The compiled `SignatureCheck.sol`.
@@ -33,14 +40,14 @@ impl Check {
     }
 
     /// The call that asks a wallet.
-    pub(super) fn call(&self, wallet: Address, hash: B256, signature: &[u8]) -> Value {
+    fn call(&self, wallet: Address, hash: B256, signature: &[u8]) -> Value {
         let arguments = (wallet, hash, Bytes::copy_from_slice(signature)).abi_encode_params();
         json!({ "from": ASKER, "data": Bytes::from([self.creation.as_slice(), &arguments].concat()) })
     }
 }
 
 /// Reads the answer. A question that is reverted was not well-formed, which no honest signature is.
-pub(super) fn read(answer: Result<Bytes, Failure>) -> Result<WalletAnswer, Failure> {
+fn read(answer: Result<Bytes, Failure>) -> Result<WalletAnswer, Failure> {
     let word = match answer {
         Err(Failure::Reverted(_)) => return Ok(WalletAnswer::Refuses),
         answer => answer?,
@@ -50,6 +57,29 @@ pub(super) fn read(answer: Result<Bytes, Failure>) -> Result<WalletAnswer, Failu
         Some(U256::ONE) => Ok(WalletAnswer::Accepts),
         Some(two) if two == U256::from(2) => Ok(WalletAnswer::Refuses),
         _ => Err(Failure::Untrue("a wallet is asked and the answer is none".to_owned())),
+    }
+}
+
+#[async_trait]
+impl WalletLookup for EvmChain {
+    async fn check_signature(&self, wallet: Address, hash: B256, signature: &[u8]) -> Result<WalletAnswer, ChainError> {
+        let check = self.wallet_check.call(wallet, hash, signature);
+        let question = |line: Line| {
+            let check = check.clone();
+            async move { read(line.call::<Bytes>("eth_call", (check, "latest")).await) }
+        };
+        let answer = self.ask(Reader::First, Pace::lookup(), question).await?;
+        // One node that lies must not be enough to sign in as somebody else.
+        if answer == WalletAnswer::Accepts && self.nodes.len() > 1 {
+            let second = self.ask(Reader::Second, Pace::lookup(), question).await?;
+            if second != answer {
+                return Err(ChainError::Disagreement {
+                    network: self.network,
+                    reason: format!("the wallet {wallet} accepts a signature on one of them alone"),
+                });
+            }
+        }
+        Ok(answer)
     }
 }
 

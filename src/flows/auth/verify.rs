@@ -70,11 +70,9 @@ async fn is_signed(ctx: &Ctx, challenge: &Challenge, signature: &[u8]) -> Result
     }
     let hash = session::message_hash(Family::Evm, &challenge.message);
     let named = &ctx.rules.sessions.wallet_networks;
-    let chains = ctx.chains.iter().filter(|(network, _)| {
-        let is_named = named.is_empty() || named.contains(network);
-        is_named && network.family() == Family::Evm
-    });
-    let questions = chains.map(|(_, chain)| chain.ask_wallet(address.bytes(), hash, signature));
+    let wallets = ctx.chains.wallets.iter();
+    let asked = wallets.filter(|(network, _)| named.is_empty() || named.contains(network));
+    let questions = asked.map(|(_, wallets)| wallets.check_signature(address.bytes(), hash, signature));
     // A network that cannot be asked may be the one that refuses, so it is never passed over.
     let answers = try_join_all(questions).await?;
     Ok(session::is_signed_by_contract(&answers))

@@ -14,7 +14,7 @@ use crate::{
         request::{Request, receiver},
     },
     flows::{Fault, FlowError, FlowResult, requests::find},
-    ports::chain::Chain,
+    ports::chain::PayerLookup,
     store,
 };
 use alloy::primitives::U256;
@@ -51,12 +51,12 @@ pub async fn run(ctx: &Ctx, caller: &Caller, request_id: &str, input: &PayInput)
     let fees = client_fee(ctx, caller).await?;
     let currencies = currencies(ctx, &request)?;
     let decided = decide(ctx, &request, &currencies, input, fees)?;
-    let chain = ctx.chains.get(&request.network).cloned();
-    let plan = plan(ctx, &request, &currencies, &decided, chain.as_ref()).await?;
+    let payers = ctx.chains.payers.get(&request.network);
+    let plan = plan(ctx, &request, &currencies, &decided, payers).await?;
     let standing = match decided.wallet {
         Some(wallet) => {
-            let chain = chain.as_ref().ok_or_else(|| not_enabled(&request))?;
-            Some(chain.standing(wallet, plan.token, plan.proxy).await?)
+            let payers = payers.ok_or_else(|| not_enabled(&request))?;
+            Some(payers.standing(wallet, plan.token, plan.proxy).await?)
         }
         None => None,
     };
@@ -179,7 +179,7 @@ async fn plan(
     request: &Request,
     currencies: &Currencies<'_>,
     decided: &Decided,
-    chain: Option<&Arc<dyn Chain>>,
+    payers: Option<&Arc<dyn PayerLookup>>,
 ) -> FlowResult<PaymentPlan> {
     let kind = match (request.is_converted(), request.token.is_some()) {
         (false, true) => ContractKind::Erc20FeeProxy,
@@ -207,8 +207,8 @@ async fn plan(
         .checked_add(fee.map_or(U256::ZERO, |fee| fee.units))
         .ok_or_else(too_large)?;
     let conversion = if request.is_converted() {
-        let chain = chain.ok_or_else(|| not_enabled(request))?;
-        Some(quote(ctx, currencies, total, chain.as_ref()).await?)
+        let payers = payers.ok_or_else(|| not_enabled(request))?;
+        Some(quote(ctx, currencies, total, payers.as_ref()).await?)
     } else {
         None
     };
@@ -225,7 +225,12 @@ async fn plan(
 }
 
 /// Converts by the on-chain feeds and adds the margin for rates that move until the payment is mined.
-async fn quote(ctx: &Ctx, currencies: &Currencies<'_>, total: U256, chain: &dyn Chain) -> FlowResult<Conversion> {
+async fn quote(
+    ctx: &Ctx,
+    currencies: &Currencies<'_>,
+    total: U256,
+    payers: &dyn PayerLookup,
+) -> FlowResult<Conversion> {
     let path = ctx
         .catalogue
         .conversion_path(currencies.invoice, currencies.payment)
@@ -237,7 +242,7 @@ async fn quote(ctx: &Ctx, currencies: &Currencies<'_>, total: U256, chain: &dyn 
                 .map_err(|_| FlowError::Faulted(Fault(anyhow!("conversion path of {}", currencies.payment.id))))
         })
         .collect::<FlowResult<Vec<_>>>()?;
-    let converted = chain.convert(&path, total).await?;
+    let converted = payers.convert(&path, total).await?;
     let margin = converted.saturating_mul(U256::from(ctx.rules.conversion_slippage_basis_points)) / U256::from(10_000);
     Ok(Conversion {
         path,

@@ -357,7 +357,13 @@ impl TestApp {
 
     /// Follows the chain until there is nothing more to read or confirm.
     pub async fn follow(&self) -> Position {
-        let chain = self.ctx.chains.get(&Network::Sepolia).expect("enabled").clone();
+        let chain = self
+            .ctx
+            .chains
+            .followed
+            .get(&Network::Sepolia)
+            .expect("enabled")
+            .clone();
         for _ in 0..200 {
             match watch::run(&self.ctx, chain.as_ref()).await {
                 Ok(Step::At(position)) if !position.moved => return position,
