@@ -23,55 +23,83 @@ pub struct Ctx {
     pub clock: Arc<dyn Clock>,
     /// Identifiers and randomness.
     pub ids: Arc<dyn Ids>,
-    /// Enabled chains.
-    pub chains: Arc<Chains>,
-    /// Sender of webhooks.
-    pub outbound: Arc<dyn Outbound>,
     /// Encryption at rest.
     pub sealer: Arc<dyn Sealer>,
-    /// Hashing of passwords.
-    pub passwords: Arc<dyn Passwords>,
-    /// Memory of tries to sign in.
-    pub tries: Arc<dyn TryCounter>,
     /// Currencies and contracts.
     pub catalogue: Arc<Catalogue>,
-    /// Settings that flows need.
-    pub rules: Arc<Rules>,
+    /// Whom the service talks to.
+    pub partners: Partners,
+    /// How people sign in.
+    pub people: People,
+    /// Settings of webhooks.
+    pub webhooks: Arc<WebhookRules>,
+    /// Settings of payments.
+    pub payments: Arc<PaymentRules>,
+    /// The service's own pages.
+    pub own_pages: Arc<OwnPages>,
     /// Counts the changes of credentials on this instance, so that none is believed longer than it is good.
     pub credential_changes: Arc<AtomicU64>,
     /// Told when deliveries may be due, so that the worker does not wait for its next tick.
     pub due: Arc<Notify>,
 }
 
-/// Settings that flows need, in their words.
-#[derive(Debug, Clone)]
-pub struct Rules {
-    /// Which webhook URLs may be registered and connected to.
+/// Whom the service talks to.
+#[derive(Clone)]
+pub struct Partners {
+    /// Enabled chains.
+    pub chains: Arc<Chains>,
+    /// Sender of webhooks.
+    pub outbound: Arc<dyn Outbound>,
+}
+
+/// How people sign in.
+#[derive(Clone)]
+pub struct People {
+    /// Hashing of passwords.
+    pub passwords: Arc<dyn Passwords>,
+    /// Memory of tries to sign in.
+    pub tries: Arc<dyn TryCounter>,
+    /// Settings of sessions.
+    pub sessions: Arc<SessionRules>,
+}
+
+/// Settings of webhooks.
+#[derive(Debug)]
+pub struct WebhookRules {
+    /// Which URLs may be registered and connected to.
     pub url_policy: UrlPolicy,
-    /// Prefix of the webhook headers, without the dash.
+    /// Prefix of the headers, without the dash.
     pub header_prefix: String,
     /// Whether the headers of Standard Webhooks are sent beside those of the contract.
     pub standard_headers: bool,
+    /// Whether confirmed and partial payments are told to their client ID and secure payment a second time.
+    pub scoped_variants: bool,
     /// Days that events and finished deliveries are kept.
     pub retention_days: u32,
+}
+
+/// Settings of payments.
+#[derive(Debug)]
+pub struct PaymentRules {
     /// `paymentProcessor` of crypto payments.
     pub processor_crypto: String,
     /// `paymentProcessor` of fiat payments.
     pub processor_fiat: String,
-    /// Whether confirmed and partial payments are told to their client ID and secure payment a second time.
-    pub scoped_variants: bool,
     /// Spending limit of a conversion above the current rate, in basis points.
     pub conversion_slippage_basis_points: u16,
-    /// Own origin, which pages of the service call from.
-    pub own_origin: String,
-    /// Whether the own origin may use client IDs without being listed.
-    pub trusts_own_origin: bool,
-    /// How people sign in.
-    pub sessions: SessionRules,
 }
 
-/// Settings of signing in.
-#[derive(Debug, Clone)]
+/// The service's own pages.
+#[derive(Debug)]
+pub struct OwnPages {
+    /// Origin that they call from.
+    pub origin: String,
+    /// Whether they may use client IDs without being listed.
+    pub are_trusted: bool,
+}
+
+/// Settings of sessions.
+#[derive(Debug)]
 pub struct SessionRules {
     /// Host of the authentication service, as wallets show it to people.
     pub domain: String,

@@ -134,6 +134,7 @@ impl Run {
         let chain = self
             .app
             .ctx
+            .partners
             .chains
             .followed
             .get(&Network::Sepolia)

@@ -170,6 +170,7 @@ async fn follow(chain: &Devnet, events: usize) -> anyhow::Result<Duration> {
 
 async fn catch_up(ctx: &Ctx) -> anyhow::Result<()> {
     let chain = ctx
+        .partners
         .chains
         .followed
         .get(&Network::Sepolia)

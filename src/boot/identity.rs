@@ -103,8 +103,8 @@ impl Identify for Identity {
         let call = CallOrigin {
             origin: call.origin,
             is_same_origin: call.is_same_origin,
-            own: &self.ctx.rules.own_origin,
-            trusts_own: self.ctx.rules.trusts_own_origin,
+            own: &self.ctx.own_pages.origin,
+            trusts_own: self.ctx.own_pages.are_trusted,
         };
         let entry = (self.changes(), id.to_owned());
         if let Some(client) = self.clients.get(&entry).await {
@@ -140,14 +140,14 @@ impl Identify for Identity {
     }
 
     fn is_session_page(&self, origin: &str) -> bool {
-        self.ctx.rules.sessions.pages.contains(origin)
+        self.ctx.people.sessions.pages.contains(origin)
     }
 }
 
 #[async_trait]
 impl AllowedOrigins for Identity {
     async fn contains(&self, origin: &str) -> bool {
-        if self.ctx.rules.trusts_own_origin && origin == self.ctx.rules.own_origin {
+        if self.ctx.own_pages.are_trusted && origin == self.ctx.own_pages.origin {
             return true;
         }
         let changes = self.changes();
@@ -170,6 +170,6 @@ impl AllowedOrigins for Identity {
     }
 
     fn carries_sessions(&self, origin: &str) -> bool {
-        self.ctx.rules.sessions.pages.contains(origin)
+        self.ctx.people.sessions.pages.contains(origin)
     }
 }

@@ -11,7 +11,7 @@ pub mod serve;
 
 use crate::{
     adapters,
-    ctx::{Ctx, Rules, SessionRules},
+    ctx::{Ctx, OwnPages, Partners, PaymentRules, People, SessionRules, WebhookRules},
     domain::{
         client_id::normalise_domain,
         currency::KnownContract,
@@ -76,30 +76,40 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
         allow_loopback: settings.allow_loopback(),
     };
     let sealer = adapters::sealer::XChaChaSealer::new(&master_key(settings, ids.as_ref())?, ids.clone());
-    let rules = Rules {
+    let webhooks = WebhookRules {
         url_policy,
         header_prefix: settings.webhooks.header_prefix.clone(),
         standard_headers: settings.webhooks.standard_headers,
+        scoped_variants: settings.webhooks.scoped_variants,
         retention_days: settings.webhooks.retention_days,
+    };
+    let payments = PaymentRules {
         processor_crypto: settings.brand.processor_crypto.clone(),
         processor_fiat: settings.brand.processor_fiat.clone(),
-        scoped_variants: settings.webhooks.scoped_variants,
         conversion_slippage_basis_points: settings.conversion.slippage_basis_points,
-        own_origin: origin_of(&settings.public_url()),
-        trusts_own_origin: !settings.http.production,
-        sessions: session_rules(settings),
+    };
+    let own_pages = OwnPages {
+        origin: origin_of(&settings.public_url()),
+        are_trusted: !settings.http.production,
     };
     Ok(Ctx {
         db,
-        chains: Arc::new(chains),
-        outbound: Arc::new(adapters::outbound::HttpOutbound::new(url_policy, clock.clone())?),
+        partners: Partners {
+            chains: Arc::new(chains),
+            outbound: Arc::new(adapters::outbound::HttpOutbound::new(url_policy, clock.clone())?),
+        },
+        people: People {
+            passwords: Arc::new(adapters::passwords::Argon2Passwords::new()?),
+            tries: Arc::new(adapters::tries::MemoryTries::new()),
+            sessions: Arc::new(session_rules(settings)),
+        },
         clock,
         ids,
         sealer: Arc::new(sealer),
-        passwords: Arc::new(adapters::passwords::Argon2Passwords::new()?),
-        tries: Arc::new(adapters::tries::MemoryTries::new()),
         catalogue: Arc::new(catalogue),
-        rules: Arc::new(rules),
+        webhooks: Arc::new(webhooks),
+        payments: Arc::new(payments),
+        own_pages: Arc::new(own_pages),
         credential_changes: Arc::default(),
         due: Arc::new(Notify::new()),
     })

@@ -121,8 +121,8 @@ pub async fn publish(ctx: &Ctx, tx: &Tx, event: &Event) -> Result<(), StoreError
 
 fn names(ctx: &Ctx) -> payloads::Names {
     payloads::Names {
-        processor_crypto: ctx.rules.processor_crypto.clone(),
-        processor_fiat: ctx.rules.processor_fiat.clone(),
+        processor_crypto: ctx.payments.processor_crypto.clone(),
+        processor_fiat: ctx.payments.processor_fiat.clone(),
     }
 }
 

@@ -28,7 +28,7 @@ pub fn start(
         db: ctx.db.patient(),
         ..ctx.clone()
     };
-    for (network, chain) in &ctx.chains.followed {
+    for (network, chain) in &ctx.partners.chains.followed {
         let poll = polls.get(network).copied().unwrap_or(watch_chains::POLL_DEFAULT);
         tasks.spawn(watch_chains::run(
             ctx.clone(),

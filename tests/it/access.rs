@@ -274,7 +274,7 @@ impl Operation {
                 // A browser says which page calls, and without it a cookie changes nothing.
                 Scheme::Session => call
                     .header("cookie", &format!("session_token={value}"))
-                    .header("origin", &app.ctx.rules.own_origin),
+                    .header("origin", &app.ctx.own_pages.origin),
             };
         }
         match self.method {

@@ -79,7 +79,7 @@ async fn a_backend_client_id_needs_no_origin() {
 async fn a_form_that_a_browser_posts_with_the_cookie_changes_nothing() {
     let app = TestApp::start().await;
     let session = sign_in(&app, &TestWallet::new(7)).await;
-    let own = app.ctx.rules.own_origin.clone();
+    let own = app.ctx.own_pages.origin.clone();
     for origin in [Some("https://evil.example"), Some("null"), Some(own.as_str()), None] {
         let mut call = app
             .post("/v1/api-keys")

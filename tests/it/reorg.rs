@@ -154,7 +154,15 @@ async fn a_reorganisation_below_finality_stops_the_chain_and_deletes_nothing() {
     assert_credited_once(&app, &receiver, &paid).await;
     app.devnet().rollback(CONFIRMATIONS + 3).await.expect("rolled back");
     app.devnet().mine(CONFIRMATIONS + 10).await.expect("mined");
-    let chain = app.ctx.chains.followed.values().next().expect("enabled").clone();
+    let chain = app
+        .ctx
+        .partners
+        .chains
+        .followed
+        .values()
+        .next()
+        .expect("enabled")
+        .clone();
     let step = prs::flows::payments::watch::run(&app.ctx, chain.as_ref())
         .await
         .expect("a step");

@@ -54,7 +54,15 @@ async fn two_workers_on_one_chain_credit_once() {
     app.register(&receiver.url()).await;
     let id = app.create_request(&fau("1")).await;
     app.pay(&id, "").await;
-    let chain = app.ctx.chains.followed.values().next().expect("enabled").clone();
+    let chain = app
+        .ctx
+        .partners
+        .chains
+        .followed
+        .values()
+        .next()
+        .expect("enabled")
+        .clone();
     for _ in 0..3 {
         let (first, second) = tokio::join!(
             watch::run(&app.ctx, chain.as_ref()),

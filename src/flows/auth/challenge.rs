@@ -10,7 +10,7 @@ use crate::{
 
 /// Writes and keeps a challenge for a wallet of either family. Source: rules P.4.1.
 pub async fn run(ctx: &Ctx, address: Address) -> FlowResult<Challenge> {
-    let sessions = &ctx.rules.sessions;
+    let sessions = &ctx.people.sessions;
     let challenge = Challenge::new(
         ChallengeId(ctx.ids.ulid()),
         address,

@@ -26,7 +26,7 @@ pub async fn run(ctx: &Ctx, email: &str, password: Secret) -> FlowResult<(Accoun
     if store::accounts::find_by_email(ctx.db.reader(), &email).await?.is_some() {
         return Err(taken().into());
     }
-    let password_hash = ctx.passwords.hash(password, random(ctx.ids.as_ref())).await?;
+    let password_hash = ctx.people.passwords.hash(password, random(ctx.ids.as_ref())).await?;
     let account = Account {
         id: AccountId(ctx.ids.ulid()),
         platform: PlatformId(ctx.ids.ulid()),

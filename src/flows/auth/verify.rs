@@ -69,8 +69,8 @@ async fn is_signed(ctx: &Ctx, challenge: &Challenge, signature: &[u8]) -> Result
         return Ok(false);
     }
     let hash = session::message_hash(Family::Evm, &challenge.message);
-    let named = &ctx.rules.sessions.wallet_networks;
-    let wallets = ctx.chains.wallets.iter();
+    let named = &ctx.people.sessions.wallet_networks;
+    let wallets = ctx.partners.chains.wallets.iter();
     let asked = wallets.filter(|(network, _)| named.is_empty() || named.contains(network));
     let questions = asked.map(|(_, wallets)| wallets.check_signature(address.bytes(), hash, signature));
     // A network that cannot be asked may be the one that refuses, so it is never passed over.

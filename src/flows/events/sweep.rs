@@ -8,7 +8,7 @@ const BATCH_EVENTS: u64 = 200;
 
 /// Forgets one batch; tells whether there may be more. What waits for its delivery is never forgotten.
 pub async fn run(ctx: &Ctx) -> FlowResult<bool> {
-    let cutoff = ctx.clock.now() - TimeDelta::days(i64::from(ctx.rules.retention_days));
+    let cutoff = ctx.clock.now() - TimeDelta::days(i64::from(ctx.webhooks.retention_days));
     let tx = ctx.db.begin("sweep_events").await?;
     let gone = store::event_log::forget(&tx, cutoff, BATCH_EVENTS).await?;
     tx.commit().await?;

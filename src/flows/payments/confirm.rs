@@ -341,7 +341,7 @@ async fn commit(
         if let Some(settlement) = told {
             let event = Event::PaymentReceived(Box::new(PaymentReceived::new(settlement, advanced, settled)));
             publish(ctx, &tx, &event).await?;
-            for twin in event.twins(ctx.rules.scoped_variants) {
+            for twin in event.twins(ctx.webhooks.scoped_variants) {
                 publish(ctx, &tx, &twin).await?;
             }
         }

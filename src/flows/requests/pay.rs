@@ -51,7 +51,7 @@ pub async fn run(ctx: &Ctx, caller: &Caller, request_id: &str, input: &PayInput)
     let fees = client_fee(ctx, caller).await?;
     let currencies = currencies(ctx, &request)?;
     let decided = decide(ctx, &request, &currencies, input, fees)?;
-    let payers = ctx.chains.payers.get(&request.network);
+    let payers = ctx.partners.chains.payers.get(&request.network);
     let plan = plan(ctx, &request, &currencies, &decided, payers).await?;
     let standing = match decided.wallet {
         Some(wallet) => {
@@ -243,7 +243,8 @@ async fn quote(
         })
         .collect::<FlowResult<Vec<_>>>()?;
     let converted = payers.convert(&path, total).await?;
-    let margin = converted.saturating_mul(U256::from(ctx.rules.conversion_slippage_basis_points)) / U256::from(10_000);
+    let margin =
+        converted.saturating_mul(U256::from(ctx.payments.conversion_slippage_basis_points)) / U256::from(10_000);
     Ok(Conversion {
         path,
         max_to_spend: converted.saturating_add(margin),

@@ -56,7 +56,7 @@ async fn market_rate(ctx: &Ctx, request: &Request) -> Option<String> {
     let path = ctx.catalogue.conversion_path(invoice, payment)?;
     let path: Vec<_> = path.iter().map(|hash| hash.parse().ok()).collect::<Option<_>>()?;
     let one = U256::from(10).pow(U256::from(FIAT_CHAIN_DECIMALS));
-    let payers = ctx.chains.payers.get(&request.network)?;
+    let payers = ctx.partners.chains.payers.get(&request.network)?;
     let units = payers.convert(&path, one).await.ok()?;
     ratio(one, FIAT_CHAIN_DECIMALS, units, payment.decimals, RATE_DECIMALS)
 }

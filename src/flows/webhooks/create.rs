@@ -49,7 +49,7 @@ pub async fn run(
         return Ok(Answer::Replayed(response));
     }
     let url = ctx
-        .rules
+        .webhooks
         .url_policy
         .check(url)
         .map_err(|message| Refusal::field("url", message))?;

@@ -54,7 +54,7 @@ pub async fn claim_shared(
 pub async fn send(ctx: &Ctx, delivery: ClaimedDelivery) -> Tried {
     crate::fail_at("send", "before");
     let outcome = match post(ctx, &delivery) {
-        Ok(post) => ctx.outbound.post(post).await,
+        Ok(post) => ctx.partners.outbound.post(post).await,
         Err(error) => {
             tracing::error!(delivery = %delivery.id, error = format!("{error:#}"), "delivery cannot be signed");
             let now = ctx.clock.now();
@@ -93,10 +93,10 @@ fn post(ctx: &Ctx, delivery: &ClaimedDelivery) -> anyhow::Result<OutboundPost> {
     let secrets = sealed
         .map(|sealed| ctx.sealer.open(sealed, delivery.endpoint.as_str()))
         .collect::<Result<Vec<_>, _>>()?;
-    let prefix = &ctx.rules.header_prefix;
+    let prefix = &ctx.webhooks.header_prefix;
     let signing = Signing {
         prefix,
-        is_standard: ctx.rules.standard_headers,
+        is_standard: ctx.webhooks.standard_headers,
         secrets: &secrets,
         id: delivery.id.as_str(),
         now,

@@ -91,7 +91,7 @@ impl Accounts {
     ) -> Result<WithCookie<Created<AccountView>>, Fail<{ s::BAD_REQUEST | s::FORBIDDEN | s::CONFLICT }>> {
         let RegisterBody { email, password } = body.0;
         let (account, signed_in) = flows::auth::register::run(&ctx, email.as_str(), Secret::new(password)).await?;
-        Ok(WithCookie::set(Reply(account.into()), &signed_in, &ctx.rules.sessions))
+        Ok(WithCookie::set(Reply(account.into()), &signed_in, &ctx.people.sessions))
     }
 
     /// Sign in with e-mail and password
@@ -107,7 +107,7 @@ impl Accounts {
     ) -> Result<WithCookie<Json<AccountView>>, Fail<{ s::BAD_REQUEST | s::UNAUTHORIZED | s::FORBIDDEN }>> {
         let LoginBody { email, password } = body.0;
         let (account, signed_in) = flows::auth::login::run(&ctx, email.as_str(), Secret::new(password)).await?;
-        Ok(WithCookie::set(Json(account.into()), &signed_in, &ctx.rules.sessions))
+        Ok(WithCookie::set(Json(account.into()), &signed_in, &ctx.people.sessions))
     }
 
     /// Sign out
@@ -123,6 +123,6 @@ impl Accounts {
         if let Some(token) = &token.0 {
             flows::auth::logout::run(&ctx, token).await?;
         }
-        Ok(WithCookie::clear(Json(Success { success: true }), &ctx.rules.sessions))
+        Ok(WithCookie::clear(Json(Success { success: true }), &ctx.people.sessions))
     }
 }

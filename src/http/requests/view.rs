@@ -142,7 +142,7 @@ fn fee(ctx: &Ctx, record: &PaymentRecord) -> Option<Fee> {
     Some(Fee {
         kind: FeeType::Platform,
         stage: FeeStage::Proxying,
-        provider: ctx.rules.processor_crypto.clone(),
+        provider: ctx.payments.processor_crypto.clone(),
         amount_in_usd: currency.filter(|currency| is_dollar(currency)).map(|_| amount.clone()),
         amount,
         currency: symbol(ctx, &record.payment_currency),
@@ -155,7 +155,7 @@ fn fee(ctx: &Ctx, record: &PaymentRecord) -> Option<Fee> {
 fn request_fee(ctx: &Ctx, record: &PaymentRecord) -> Option<RequestFee> {
     Some(RequestFee {
         kind: FeeType::Platform,
-        provider: ctx.rules.processor_crypto.clone(),
+        provider: ctx.payments.processor_crypto.clone(),
         amount: fee_amount(ctx, record)?,
         currency: symbol(ctx, &record.payment_currency),
     })

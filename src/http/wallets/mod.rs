@@ -159,6 +159,6 @@ impl Wallets {
             },
             expires_at: Instant(signed_in.session.expires_at),
         };
-        Ok(WithCookie::set(Json(view), &signed_in, &ctx.rules.sessions))
+        Ok(WithCookie::set(Json(view), &signed_in, &ctx.people.sessions))
     }
 }

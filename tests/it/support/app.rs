@@ -359,6 +359,7 @@ impl TestApp {
     pub async fn follow(&self) -> Position {
         let chain = self
             .ctx
+            .partners
             .chains
             .followed
             .get(&Network::Sepolia)
