@@ -1,10 +1,10 @@
 //! The Payment Request Service: creates payment requests in fiat or tokens, recognises their payments on chain,
 //! settles them and tells the merchant with signed webhooks.
 //!
-//! The floors, from the ground up: `domain` (values and rules), `ports` (the outside world in domain words),
+//! The layers, the lowest first: `domain` (values and rules), `ports` (the outside world in domain words),
 //! `payloads` (bodies of webhooks), `store` (SQL), `adapters` (implementations of ports), `flows` (one file for each
 //! operation: gather, decide, commit), `http` (the declared contract) and `worker` (loops around flows). `boot` is the
-//! only place that knows every floor. ARCHITECTURE.md walks through it.
+//! only place that knows every layer. ARCHITECTURE.md walks through it.
 
 pub mod adapters;
 pub mod boot;

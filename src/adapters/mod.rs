@@ -1,4 +1,4 @@
-//! Floor 2: implementations of the ports on the real world: clock, randomness, sealed secrets, passwords, webhooks,
+//! Implementations of the ports on the real world: clock, randomness, sealed secrets, passwords, webhooks,
 //! chains.
 
 pub mod api_client;
@@ -12,7 +12,7 @@ pub mod tries;
 
 use std::sync::Once;
 
-/// Chooses the one TLS provider of the process. Every client of this floor calls it; only the first call counts.
+/// Chooses the one TLS provider of the process. Every client of this layer calls it; only the first call counts.
 pub fn install_tls() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -1,4 +1,4 @@
-//! The only place that knows every floor: settings to database, adapters, handles, routes and workers, and back down.
+//! The only place that knows every layer: settings to database, adapters, handles, routes and workers, and back down.
 
 pub mod admin;
 pub mod cli;

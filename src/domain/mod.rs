@@ -1,4 +1,4 @@
-//! Floor 0: values and rules. No I/O, no clock reads, no serde, no HTTP words, no floats.
+//! Values and rules. No I/O, no clock reads, no serde, no HTTP words, no floats.
 #![deny(clippy::float_arithmetic)]
 
 pub mod address;

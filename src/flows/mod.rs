@@ -1,4 +1,4 @@
-//! Floor 3: one file for each operation: gather, decide, commit. No HTTP, no SQL text, no vendor words.
+//! One file for each operation: gather, decide, commit. No HTTP, no SQL text, no vendor words.
 
 pub mod auth;
 pub mod client_ids;

@@ -1,4 +1,4 @@
-//! Floor 4: HTTP. The declared contract, one room for each noun, and what holds for every call.
+//! HTTP: the declared contract, one folder for each noun, and what holds for every call.
 //!
 //! A call passes [`edge`] (what holds for every socket), [`gate`] (who may) and [`forms`] (texts become values) before
 //! the operation of its noun runs one flow; [`contract`] publishes what the nouns declare.

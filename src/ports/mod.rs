@@ -1,4 +1,4 @@
-//! Floor 1: the outside world in domain words. Each trait has a real implementation; tests and `prs dev` choose others.
+//! The outside world in domain words. Each trait has a real implementation; tests and `prs dev` choose others.
 
 pub mod chain;
 pub mod clock;

@@ -1,4 +1,4 @@
-//! Floor 1: SQL. Free functions that take a transaction or connection; every finder takes the owner first.
+//! SQL: free functions that take a transaction or connection; every finder takes the owner first.
 //!
 //! Reads go to [`Db::reader`]; writes go to a [`Tx`], or to [`Db::writer`] when the operation is one statement. Rows are
 //! turned back into domain values on the way out, and a row that does not parse is an error, never a default.

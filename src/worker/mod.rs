@@ -1,4 +1,4 @@
-//! Floor 4: loops around one flow each: fixed pace, bounded batch, back-off, shutdown.
+//! Loops around one flow each: fixed pace, bounded batch, back-off, shutdown.
 
 pub mod deliver_webhooks;
 pub mod sweep_events;

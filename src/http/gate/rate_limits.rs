@@ -59,7 +59,7 @@ pub enum Purpose {
     Work(Tier),
     /// A credential that manages client IDs.
     Management(Tier),
-    /// Somebody at the door: challenges, logins, registrations.
+    /// Signing in: challenges, logins, registrations.
     SignIn,
     /// A credential that nobody knows.
     Unknown,
