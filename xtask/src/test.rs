@@ -41,19 +41,17 @@ pub(crate) fn run(names: &[String]) -> Outcome {
     let postgres = tolerate_outside_ci("tests on PostgreSQL", Postgres::start())?;
     let nextest = command::capture(workspace::cargo().args(["nextest", "--version"])).is_ok();
 
-    let units = tally(nextest, Half::Units, names, &[])?;
+    let url = postgres.as_ref().map(Postgres::url);
+    let server: Vec<(&str, &str)> = url.iter().map(|url| ("PRS_TEST_POSTGRES_URL", url.as_str())).collect();
+    let units = tally(nextest, Half::Units, names, &server)?;
     let sqlite = tally(nextest, Half::Integration, names, &[("PRS_TEST_DATABASE", "sqlite")])?;
-    let on_postgres = match &postgres {
-        Some(server) => {
-            let url = server.url();
-            let settings = [
-                ("PRS_TEST_DATABASE", "postgres"),
-                ("PRS_TEST_POSTGRES_URL", url.as_str()),
-            ];
-            Some(tally(nextest, Half::Integration, names, &settings)?)
-        }
-        None => None,
-    };
+    let on_postgres = server
+        .first()
+        .map(|server| {
+            let settings = [("PRS_TEST_DATABASE", "postgres"), *server];
+            tally(nextest, Half::Integration, names, &settings)
+        })
+        .transpose()?;
     drop(postgres);
 
     let mut total = units.passed + sqlite.passed;
