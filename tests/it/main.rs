@@ -6,6 +6,7 @@
 #![allow(unreachable_pub, reason = "modules of one test binary")]
 
 mod secrets;
+#[path = "../support/mod.rs"]
 mod support;
 
 mod access;
@@ -15,6 +16,7 @@ mod bad_input;
 mod browser;
 mod client_ids;
 mod client_ids_change;
+mod clock_jumps;
 mod contract_wallets;
 mod currencies;
 mod destinations;
@@ -22,7 +24,6 @@ mod destinations_bound;
 mod documents;
 mod events;
 mod events_kinds;
-mod faults;
 mod idempotency;
 mod orchestrators;
 mod origins;

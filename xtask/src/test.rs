@@ -173,7 +173,11 @@ fn plain_commands(half: Half, names: &[String], members: &[String]) -> Vec<Comma
             }
             if names.is_empty() || !filters.is_empty() {
                 commands.push(base(&["--workspace", "--exclude", SERVICE], &filters));
-                commands.push(base(&["--package", SERVICE, "--lib", "--bins"], &filters));
+                let all_but_it = ["--lib", "--bins", "--test", "parts", "--test", "delivery"];
+                commands.push(base(
+                    &[["--package", SERVICE].as_slice(), &all_but_it].concat(),
+                    &filters,
+                ));
             }
         }
         Half::Integration if names.is_empty() || !filters.is_empty() => {

@@ -1,7 +1,7 @@
 //! No issued secret may be found in the database or in a log: whatever a test was given is looked for when it ends.
 
 use serde_json::Value;
-use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use sqlx::{AssertSqlSafe, PgConnection};
 use std::{
     io::{self, Write},
     path::Path,
@@ -143,27 +143,17 @@ pub fn dump_files(folder: &Path) -> Vec<u8> {
 }
 
 /// Every row of every table of a database on the server.
-pub fn dump_server(url: &str) -> Vec<u8> {
-    let url = url.to_owned();
-    // Tests end within their own runtime, which must not be blocked on from the inside.
-    let reader = std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        runtime.expect("a runtime").block_on(async move {
-            let mut connection = PgConnection::connect(&url).await?;
-            let tables: Vec<String> = sqlx::query_scalar("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
-                .fetch_all(&mut connection)
-                .await?;
-            let mut rows = Vec::new();
-            for table in tables {
-                let statement = format!("SELECT t::text FROM \"{table}\" t");
-                let texts: Vec<String> = sqlx::query_scalar(AssertSqlSafe(statement))
-                    .fetch_all(&mut connection)
-                    .await?;
-                rows.extend(texts.join("\n").into_bytes());
-            }
-            connection.close().await?;
-            Ok::<_, sqlx::Error>(rows)
-        })
-    });
-    reader.join().expect("a dump").expect("a dump")
+pub async fn dump_rows(connection: &mut PgConnection) -> sqlx::Result<Vec<u8>> {
+    let tables: Vec<String> = sqlx::query_scalar("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+        .fetch_all(&mut *connection)
+        .await?;
+    let mut rows = Vec::new();
+    for table in tables {
+        let statement = format!("SELECT t::text FROM \"{table}\" t");
+        let texts: Vec<String> = sqlx::query_scalar(AssertSqlSafe(statement))
+            .fetch_all(&mut *connection)
+            .await?;
+        rows.extend(texts.join("\n").into_bytes());
+    }
+    Ok(rows)
 }

@@ -1,14 +1,7 @@
-//! What is around the service fails: the clock of the machine jumps, the database falls silent.
+//! A server that falls silent in the middle of everything.
 
-use crate::{
-    payments::fau,
-    support::{TestApp, database::TestDatabase, receiver::Receiver},
-};
-use chrono::TimeDelta;
-use prs::{
-    flows::webhooks::follow_clock,
-    store::{Db, StoreError, cursors},
-};
+use crate::support::database::TestDatabase;
+use prs::store::{Db, StoreError, cursors};
 use std::{
     net::Ipv4Addr,
     sync::{
@@ -21,60 +14,6 @@ use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream, tcp::OwnedReadHalf, tcp::OwnedWriteHalf},
 };
-
-/// An application whose one delivery failed once; the second try is due in a second.
-async fn once_refused() -> (TestApp, Receiver) {
-    let app = TestApp::on_chain().await;
-    let receiver = Receiver::start().await;
-    receiver.answer(500);
-    app.register(&receiver.url()).await;
-    let id = app.create_request(&fau("1")).await;
-    app.pay(&id, "").await;
-    app.follow().await;
-    app.deliver().await;
-    assert_eq!(receiver.received().await.len(), 1);
-    (app, receiver)
-}
-
-/// Makes the jump and lets the worker notice it, as often as it likes.
-async fn jump(app: &TestApp, by: TimeDelta) {
-    let before = app.ctx.clock.now();
-    app.clock.advance(by);
-    for _ in 0..2 {
-        follow_clock::run(&app.ctx, before, by).await.expect("followed");
-    }
-}
-
-#[tokio::test]
-async fn pauses_between_tries_last_as_long_when_the_clock_jumps() {
-    let (app, receiver) = once_refused().await;
-    jump(&app, TimeDelta::hours(2)).await;
-    app.advance_ms(999);
-    app.deliver().await;
-    assert_eq!(receiver.received().await.len(), 1, "not earlier");
-    app.advance_ms(1);
-    app.deliver().await;
-    assert_eq!(receiver.received().await.len(), 2, "not later");
-
-    jump(&app, -TimeDelta::hours(2)).await;
-    app.advance_ms(4_999);
-    app.deliver().await;
-    assert_eq!(receiver.received().await.len(), 2, "not earlier");
-    app.advance_ms(1);
-    app.deliver().await;
-    assert_eq!(receiver.received().await.len(), 3, "not later");
-}
-
-#[tokio::test]
-async fn a_clock_that_was_set_back_while_nothing_ran_delays_no_delivery() {
-    let (app, receiver) = once_refused().await;
-    app.clock.advance(-TimeDelta::hours(2));
-    app.deliver().await;
-    assert_eq!(receiver.received().await.len(), 1, "two hours to wait");
-    follow_clock::begin(&app.ctx).await.expect("begun");
-    app.deliver().await;
-    assert_eq!(receiver.received().await.len(), 2);
-}
 
 /// A wire to the test server that can fall silent for all connections that it has.
 struct Wire {
@@ -123,11 +62,8 @@ async fn pump(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, silence: Arc<Atom
 
 #[tokio::test]
 async fn a_silent_database_is_given_up_in_time_and_heard_again() {
-    let database = TestDatabase::create().await;
-    if !database.url.starts_with("postgres") {
-        // An embedded database has no wire that could fall silent.
-        return;
-    }
+    // An embedded database has no wire that could fall silent.
+    let database = TestDatabase::postgres().await;
     let wire = Wire::to(&database.url).await;
     let limit = Duration::from_millis(400);
     let db = Db::connect(&wire.url).await.expect("connected").answering_within(limit);

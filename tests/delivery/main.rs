@@ -4,19 +4,16 @@
 #![expect(clippy::expect_used, reason = "a step of a test that fails ends the test")]
 #![expect(unreachable_pub, reason = "the modules of a test binary have no other readers")]
 
-#[path = "it/support/database.rs"]
+#[path = "../support/database.rs"]
 mod database;
-#[path = "delivery/guard.rs"]
 mod guard;
-#[path = "delivery/receiver.rs"]
 mod receiver;
 #[allow(
     dead_code,
     reason = "deliveries are tested without the HTTP side, where secrets are issued"
 )]
-#[path = "it/support/secrets.rs"]
+#[path = "../support/secrets.rs"]
 mod secrets;
-#[path = "delivery/service.rs"]
 mod service;
 
 use prs::{

@@ -2,19 +2,13 @@
 //! why; nothing is ever credited that did not happen.
 //!
 //! Source: rules B.2; rules D.12; rules D.13; rules D.14; rules D.18.
-#![expect(clippy::expect_used, reason = "a step of a test that fails ends the test")]
-#![expect(unreachable_pub, reason = "the modules of a test binary have no other readers")]
 
-#[path = "chain_faults/liar.rs"]
 mod liar;
-#[path = "it/support/mod.rs"]
-#[allow(
-    dead_code,
-    unreachable_pub,
-    reason = "shared with the tests that go through the router"
-)]
-mod support;
 
+use crate::support::{
+    TestApp,
+    chain::{PAYER, transactions},
+};
 use chrono::TimeDelta;
 use devnet::Devnet;
 use liar::{Liar, Lie};
@@ -31,10 +25,6 @@ use serde_json::{Value, json};
 use std::{
     sync::Arc,
     time::{Duration, Instant},
-};
-use support::{
-    TestApp,
-    chain::{PAYER, transactions},
 };
 
 /// Payments of each run.

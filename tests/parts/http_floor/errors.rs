@@ -1,0 +1,160 @@
+//! Failures: one body for all of them, with every wrong field named at once.
+
+use super::{ID, KEY, app, error_of};
+use prs::http::forms::wire::{TxHash, UlidText};
+use serde_json::{Value, json};
+
+#[tokio::test]
+async fn every_failure_has_the_one_body() {
+    let app = app();
+    let read = |outcome: &str| format!("/v2/things/{ID}?outcome={outcome}");
+    let table = [
+        (read("missing"), 404, "refused", "Not Found"),
+        (read("conflict"), 409, "refused", "Conflict"),
+        (read("other"), 409, "taken", "Conflict"),
+        (read("locked"), 423, "refused", "Locked"),
+        (read("many"), 429, "refused", "Too Many Requests"),
+        (read("upstream"), 502, "refused", "Bad Gateway"),
+        (
+            read("away"),
+            503,
+            "The service cannot answer at the moment; try again",
+            "Service Unavailable",
+        ),
+        (read("fault"), 500, "Internal server error", "Internal Server Error"),
+        (read("panic"), 500, "Internal server error", "Internal Server Error"),
+        ("/nowhere?a=b".to_owned(), 404, "Cannot GET /nowhere", "Not Found"),
+        ("/v2/nowhere".to_owned(), 404, "Cannot GET /v2/nowhere", "Not Found"),
+        (
+            "/docs/nothing.js".to_owned(),
+            404,
+            "Cannot GET /docs/nothing.js",
+            "Not Found",
+        ),
+        ("/v2/things/short".to_owned(), 400, "Validation failed", "Bad Request"),
+        ("/v2/things".to_owned(), 401, "Unauthorized", "Unauthorized"),
+    ];
+    for (path, status, message, error) in table {
+        let (found, body) = error_of(app.get(&path).send().await).await;
+        assert_eq!(
+            (found, &body["message"], &body["error"]),
+            (status, &json!(message), &json!(error)),
+            "{path}"
+        );
+        let text = body.to_string();
+        assert!(
+            !text.contains("10.1.2.3") && !text.contains("select") && !text.contains("secret"),
+            "{text}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn too_many_calls_say_when_to_try_again() {
+    let response = app().get(format!("/v2/things/{ID}?outcome=many")).send().await;
+    response.assert_header("retry-after", "1");
+}
+
+#[tokio::test]
+async fn a_wrong_path_parameter_is_named_as_documented() {
+    let (_, body) = error_of(app().get("/v2/things/short").send().await).await;
+    assert_eq!(
+        body["errors"],
+        json!([{ "field": "thingId", "message": UlidText::HINT }])
+    );
+}
+
+#[tokio::test]
+async fn every_wrong_query_parameter_is_named_at_once() {
+    let path = "/v2/things?txHash=0x1&pace=crawl&limit=1&limit=2";
+    let (status, body) = error_of(app().get(path).header("x-api-key", KEY).send().await).await;
+    assert_eq!(status, 400);
+    assert_eq!(
+        body["errors"],
+        json!([
+            { "field": "txHash", "message": TxHash::HINT },
+            { "field": "pace", "message": "must be one of slow, fast" },
+            { "field": "limit", "message": "must be given only once" },
+        ])
+    );
+}
+
+async fn posted(path: &str, body: impl Into<poem::Body>) -> (u16, Value) {
+    let app = app();
+    let request = app.post(path).header("x-api-key", KEY).content_type("application/json");
+    error_of(request.body(body).send().await).await
+}
+
+#[tokio::test]
+async fn every_wrong_field_of_a_body_is_named_at_once() {
+    let body = r#"{"amount":7,"prices":["x","1","2","3"],"count":100,"wrapping":{},"unknown":"ignored"}"#;
+    let (status, body) = posted("/v2/things", body).await;
+    assert_eq!((status, &body["message"]), (400, &json!("Validation failed")));
+    let mut fields: Vec<&str> = body["errors"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|error| error["field"].as_str())
+        .collect();
+    fields.sort_unstable();
+    assert_eq!(fields, ["amount", "count", "prices", "prices.0", "wrapping.label"]);
+}
+
+#[tokio::test]
+async fn closed_bodies_name_unknown_members() {
+    let (status, body) = posted("/v2/wrappings", r#"{"label":"a","lable":"b"}"#).await;
+    assert_eq!(status, 400);
+    assert_eq!(body["errors"][0]["field"], "lable");
+}
+
+#[tokio::test]
+async fn hostile_bodies_are_refused_with_a_reason() {
+    let deep = format!("{}1{}", "[".repeat(200), "]".repeat(200));
+    let table = [
+        (
+            r#"{"amount":"1","prices":[],"amount":"2"}"#.to_owned(),
+            "The body contains the member amount twice",
+        ),
+        (deep, "The body is nested more deeply than 64 levels"),
+        ("{".to_owned(), "The body is not valid JSON (line 1, column 1)"),
+        (String::new(), "The body is not valid JSON (line 1, column 0)"),
+        (
+            r#"{"amount":"1\u0000"}"#.to_owned(),
+            "The body contains the character U+0000 in amount",
+        ),
+    ];
+    for (text, message) in table {
+        let (status, body) = posted("/v2/things", text).await;
+        assert_eq!((status, &body["message"]), (400, &json!(message)));
+    }
+    let (status, body) = posted("/v2/things", vec![b'"', 0xff, b'"']).await;
+    assert_eq!((status, &body["message"]), (400, &json!("The body is not valid UTF-8")));
+}
+
+#[tokio::test]
+async fn a_body_of_another_kind_is_refused() {
+    let app = app();
+    for kind in [Some("text/plain"), Some("application/xml"), None] {
+        let request = app.post("/v2/things").header("x-api-key", KEY).body("{}");
+        let request = match kind {
+            Some(kind) => request.content_type(kind),
+            None => request,
+        };
+        let (status, body) = error_of(request.send().await).await;
+        assert_eq!(status, 400);
+        assert_eq!(body["message"], "The content-type header must be application/json");
+    }
+}
+
+#[tokio::test]
+async fn credentials_are_checked_before_the_body_is_looked_at() {
+    let response = app()
+        .post("/v2/things")
+        .content_type("application/json")
+        .body("{")
+        .send()
+        .await;
+    let (status, body) = error_of(response).await;
+    assert_eq!(status, 401);
+    assert_eq!(body["hint"], "This operation needs x-api-key");
+}

@@ -1,0 +1,342 @@
+//! What holds for every call of the service, proved on a small API of its own.
+
+mod calls;
+mod documents;
+mod errors;
+mod pages;
+mod sockets;
+
+use async_trait::async_trait;
+use poem::{
+    EndpointExt, Response, Route,
+    endpoint::{BoxEndpoint, make_sync},
+    get,
+    http::StatusCode,
+    test::TestClient,
+};
+use poem_openapi::{
+    Enum, Object, OpenApi, OpenApiService, Tags,
+    param::{Path, Query},
+    payload::Json,
+};
+use prs::{
+    domain::{
+        caller::{Caller, Credential},
+        ids::{ApiKeyId, ClientRowId, PlatformId},
+        refusal::{Checks, Refusal, RefusalKind},
+    },
+    flows::{Fault, FlowError, FlowResult},
+    http::{
+        contract::{
+            docs,
+            document::{About, Described, Link, Tag, complete, pretty},
+            routes::RouteTable,
+            webhooks_document,
+        },
+        edge::{Edge, cors::AllowedOrigins, limits::Limits, wrap},
+        error::{Fail, Problem, s},
+        forms::{
+            body::{Body, Closed},
+            reply::Created,
+            wire::{AmountText, Checked, Instant, LimitText, MerchantReference, TxHash, UlidText},
+        },
+        gate::{
+            access::{Creator, KeyOnly, KeyOrClient},
+            extractor::Auth,
+            identify::{CallOrigin, Identify, unauthorized},
+        },
+    },
+    ports::ids::Ids,
+};
+use serde_json::Value;
+use std::{sync::Arc, time::Duration};
+use tokio::time::sleep;
+
+const KEY: &str = "key_good";
+
+const ID: &str = "01JZX4T9QK3M7N8P2R5S6V0WYB";
+
+#[derive(Tags)]
+enum Tag_ {
+    /// Things.
+    Things,
+}
+
+/// How urgent a thing is.
+#[derive(Debug, Clone, Copy, Enum)]
+#[oai(rename_all = "lowercase")]
+enum Pace {
+    Slow,
+    Fast,
+}
+
+/// A box around things.
+#[derive(Debug, Clone, Object)]
+struct Wrapping {
+    /// Reference on the label.
+    label: MerchantReference,
+}
+
+/// A new thing.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
+struct NewThing {
+    /// Price.
+    amount: AmountText,
+    /// How many, per size.
+    #[oai(validator(max_items = 3))]
+    prices: Vec<AmountText>,
+    /// Number of pieces.
+    #[oai(validator(minimum(value = "1"), maximum(value = "99")))]
+    count: Option<u32>,
+    /// Box.
+    wrapping: Option<Wrapping>,
+}
+
+/// A thing.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
+struct Thing {
+    /// Id.
+    id: UlidText,
+    /// Price.
+    amount: AmountText,
+    /// Box, or null.
+    #[oai(nullable)]
+    wrapping: Option<Wrapping>,
+    /// Urgency, or null.
+    #[oai(nullable)]
+    pace: Option<Pace>,
+    /// Time of creation.
+    created_at: Instant,
+}
+
+fn thing() -> Thing {
+    Thing {
+        id: UlidText::written(ID),
+        amount: AmountText::written("10.5"),
+        wrapping: None,
+        pace: None,
+        created_at: chrono::DateTime::UNIX_EPOCH.into(),
+    }
+}
+
+struct Things;
+
+#[OpenApi(tag = "Tag_::Things")]
+impl Things {
+    /// Search things
+    ///
+    /// Finds things by transaction.
+    #[oai(path = "/v2/things", method = "get", operation_id = "searchThings")]
+    async fn search(
+        &self,
+        _caller: Auth<KeyOrClient>,
+        /// Transaction.
+        #[oai(name = "txHash")]
+        tx_hash: Query<Checked<TxHash>>,
+        /// Urgency.
+        pace: Query<Checked<Pace>>,
+        /// Page size.
+        limit: Query<Checked<LimitText>>,
+    ) -> Result<Json<Thing>, Fail<{ s::BAD_REQUEST }>> {
+        let mut checks = Checks::new();
+        tx_hash.0.take("txHash", &mut checks);
+        pace.0.take("pace", &mut checks);
+        limit.0.take("limit", &mut checks);
+        checks.finish()?;
+        Ok(Json(thing()))
+    }
+
+    /// Read a thing
+    ///
+    /// Returns one thing, or one of the failures by its id.
+    #[oai(path = "/v2/things/:thingId", method = "get", operation_id = "getThing")]
+    async fn read(
+        &self,
+        /// Id of the thing.
+        #[oai(name = "thingId")]
+        id: Path<UlidText>,
+        /// What to fail with.
+        outcome: Query<Option<String>>,
+    ) -> Result<Json<Thing>, Fail<{ s::NOT_FOUND | s::CONFLICT | s::LOCKED | s::BAD_GATEWAY | s::FORBIDDEN }>> {
+        let kind = match outcome.0.as_deref() {
+            None => return Ok(Json(Thing { id: id.0, ..thing() })),
+            Some("missing") => RefusalKind::NotFound,
+            Some("conflict") => RefusalKind::Conflict,
+            Some("locked") => RefusalKind::Locked,
+            Some("many") => RefusalKind::TooMany,
+            Some("upstream") => RefusalKind::Upstream,
+            Some("away") => return Err(FlowError::Unavailable(anyhow::anyhow!("postgres at 10.1.2.3")).into()),
+            Some("fault") => return Err(FlowError::Faulted(Fault(anyhow::anyhow!("select * from secrets"))).into()),
+            Some("panic") => panic!("a secret in a panic"),
+            Some("slow") => {
+                sleep(Duration::from_millis(300)).await;
+                return Ok(Json(thing()));
+            }
+            Some(_) => return Err(Problem::new(StatusCode::CONFLICT, "taken").with_code("taken").into()),
+        };
+        Err(Refusal::new(kind, "refused").into())
+    }
+}
+
+struct Makers;
+
+#[OpenApi(tag = "Tag_::Things")]
+impl Makers {
+    /// Create a thing
+    ///
+    /// Shares its path with the search.
+    #[oai(path = "/v2/things", method = "post", operation_id = "createThing")]
+    async fn create(
+        &self,
+        _caller: Auth<KeyOnly>,
+        body: Body<NewThing>,
+    ) -> Result<Created<Thing>, Fail<{ s::BAD_REQUEST }>> {
+        Ok(prs::http::forms::reply::Reply(Thing {
+            amount: body.0.amount,
+            wrapping: body.0.wrapping,
+            ..thing()
+        }))
+    }
+
+    /// Order a thing
+    ///
+    /// Open to orchestrators that act for a platform.
+    #[oai(path = "/v2/orders", method = "post", operation_id = "createOrder")]
+    async fn order(&self, _caller: Auth<Creator>) -> Result<Json<Thing>, Fail<0>> {
+        Ok(Json(thing()))
+    }
+
+    /// Wrap things
+    ///
+    /// Refuses members that it does not know.
+    #[oai(path = "/v2/wrappings", method = "post", operation_id = "createWrapping")]
+    async fn wrap(&self, body: Body<Closed<Wrapping>>) -> Result<Json<Wrapping>, Fail<{ s::BAD_REQUEST }>> {
+        Ok(Json(body.0.0))
+    }
+}
+
+const ABOUT: About = About {
+    title: "Things",
+    version: "1.0.0",
+    description: "An API for tests.",
+    tags: &[Tag {
+        name: "Things",
+        description: "Everything about things.",
+    }],
+    links: &[Link {
+        from: "createThing",
+        status: "201",
+        name: "readThing",
+        to: "getThing",
+        parameters: &[("thingId", "$response.body#/id")],
+    }],
+};
+
+struct Directory;
+
+#[async_trait]
+impl Identify for Directory {
+    async fn api_key(&self, key: &str) -> FlowResult<Caller> {
+        if key == KEY {
+            Ok(Caller {
+                platform: PlatformId("P".to_owned()),
+                credential: Credential::ApiKey {
+                    id: ApiKeyId("K".to_owned()),
+                },
+            })
+        } else {
+            Err(unauthorized().into())
+        }
+    }
+
+    async fn client_id(&self, id: &str, call: CallOrigin<'_>) -> FlowResult<Caller> {
+        if call.origin.is_none() && !call.is_same_origin {
+            return Err(Refusal::unauthenticated("Origin header is required").into());
+        }
+        Ok(Caller {
+            platform: PlatformId("P".to_owned()),
+            credential: Credential::ClientId {
+                id: ClientRowId("C".to_owned()),
+                client_id: id.to_owned(),
+                origin: call.origin.map(str::to_owned),
+                orchestrator: None,
+            },
+        })
+    }
+}
+
+struct Origins;
+
+#[async_trait]
+impl AllowedOrigins for Origins {
+    async fn contains(&self, origin: &str) -> bool {
+        origin == "https://shop.example"
+    }
+}
+
+struct FixedIds;
+
+impl Ids for FixedIds {
+    fn ulid(&self) -> String {
+        ID.to_owned()
+    }
+
+    fn fill(&self, buffer: &mut [u8]) {
+        buffer.fill(0);
+    }
+}
+
+fn service() -> OpenApiService<Described<(Things, Makers)>, ()> {
+    OpenApiService::new(Described((Things, Makers)), "unused", "0")
+}
+
+fn document() -> Value {
+    complete(&service().spec(), &ABOUT)
+}
+
+fn app_with(limits: Limits) -> BoxEndpoint<'static, Response> {
+    let identify: Arc<dyn Identify> = Arc::new(Directory);
+    let document = document();
+    let routes = Route::new()
+        .nest_no_strip("/v2", service())
+        .at("/health/live", get(make_sync(|_| "ok")));
+    let documents = vec![
+        ("Platform API v2", "/openapi/v2.json", pretty(&document)),
+        ("Auth API v1", "/openapi/auth.json", "{}\n".to_owned()),
+        (
+            "Webhooks",
+            "/openapi/webhooks.json",
+            pretty(&webhooks_document::document()),
+        ),
+    ];
+    let routes = docs::routes(routes, documents).data(identify);
+    wrap(
+        routes,
+        Edge {
+            limits,
+            ids: Arc::new(FixedIds),
+            routes: RouteTable::from_documents([&document]),
+            origins: Arc::new(Origins),
+            rates: None,
+        },
+    )
+}
+
+fn app() -> TestClient<BoxEndpoint<'static, Response>> {
+    TestClient::new(app_with(Limits::default()))
+}
+
+async fn error_of(response: poem::test::TestResponse) -> (u16, Value) {
+    let status = response.0.status().as_u16();
+    let kind = response.0.content_type().unwrap_or_default().to_owned();
+    assert!(kind.starts_with("application/json"), "{status}: {kind}");
+    let text = response.0.into_body().into_string().await.unwrap();
+    let body: Value = serde_json::from_str(&text).unwrap();
+    let names: Vec<&String> = body.as_object().unwrap().keys().collect();
+    assert_eq!(names[..3], ["statusCode", "message", "error"], "{text}");
+    assert_eq!(body["statusCode"], status);
+    assert_eq!(body["requestId"], ID);
+    (status, body)
+}

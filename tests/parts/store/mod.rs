@@ -1,0 +1,43 @@
+//! The store on both databases, table by table.
+
+mod cursors;
+mod database;
+mod endpoints;
+mod idempotency;
+mod observations;
+mod outbox;
+mod owners;
+mod payments;
+mod requests;
+mod samples;
+mod silence;
+
+use crate::support::database::TestDatabase;
+use prs::store::Db;
+
+/// Runs a test on a migrated database.
+pub async fn run(database: TestDatabase, test: impl AsyncFnOnce(&Db)) {
+    let db = Db::connect(&database.url).await.unwrap();
+    db.migrate_up().await.unwrap();
+    test(&db).await;
+    db.close().await.unwrap();
+}
+
+/// Runs each test on both databases.
+macro_rules! on_both {
+    ($($name:ident)+) => {
+        mod sqlite {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                crate::store::run(crate::support::database::TestDatabase::sqlite(), super::$name).await;
+            })+
+        }
+        mod postgres {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                crate::store::run(crate::support::database::TestDatabase::postgres().await, super::$name).await;
+            })+
+        }
+    };
+}
+use on_both;

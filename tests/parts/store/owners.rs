@@ -1,0 +1,122 @@
+//! Platforms, API keys and client IDs.
+
+use super::{
+    on_both,
+    samples::{at, platform, wallet},
+};
+use prs::{
+    domain::{
+        amount::Percent,
+        client_id::{ClientId, ClientStatus},
+        ids::{ApiKeyId, ClientRowId},
+    },
+    store::{self, Db, api_keys::ApiKey},
+};
+
+on_both! {
+    keys_and_client_ids_are_found_by_their_credentials
+}
+
+async fn keys_and_client_ids_are_found_by_their_credentials(db: &Db) {
+    let tenant = store::platforms::Platform {
+        id: platform("a"),
+        name: "Shop".into(),
+        created_at: at(0),
+    };
+    store::platforms::insert(db.writer(), &tenant).await.unwrap();
+    assert_eq!(
+        store::platforms::find_by_name(db.reader(), "Shop").await.unwrap(),
+        Some(tenant.clone())
+    );
+    assert_eq!(store::platforms::list(db.reader()).await.unwrap(), [tenant]);
+    let key = ApiKey {
+        id: ApiKeyId("key-1".into()),
+        platform: platform("a"),
+        hash: "ab".repeat(32),
+        hint: "abcdefgh".into(),
+        label: None,
+        created_at: at(0),
+        revoked_at: None,
+        last_used_at: None,
+    };
+    store::api_keys::insert(db.writer(), &key).await.unwrap();
+    store::api_keys::touch(db.writer(), &key.id, at(5)).await.unwrap();
+    store::api_keys::touch(db.writer(), &key.id, at(4)).await.unwrap();
+    let find = async || {
+        store::api_keys::find_active_by_hash(db.reader(), &key.hash, at(6))
+            .await
+            .unwrap()
+    };
+    let used = ApiKey {
+        last_used_at: Some(at(5)),
+        ..key.clone()
+    };
+    assert_eq!(find().await, Some(used));
+    assert!(
+        !store::api_keys::revoke(db.writer(), &platform("b"), &key.id, at(6))
+            .await
+            .unwrap()
+    );
+    assert!(
+        store::api_keys::revoke(db.writer(), &platform("a"), &key.id, at(6))
+            .await
+            .unwrap()
+    );
+    assert!(
+        !store::api_keys::revoke(db.writer(), &platform("a"), &key.id, at(7))
+            .await
+            .unwrap()
+    );
+    assert_eq!(find().await, None);
+    let listed = store::api_keys::list(db.reader(), &platform("a")).await.unwrap();
+    assert_eq!(listed[0].revoked_at, Some(at(6)));
+
+    let client = |number: i64, status, domains: &[&str]| ClientId {
+        row: ClientRowId(format!("client-{number}")),
+        platform: platform("a"),
+        client_id: format!("cli_{number}"),
+        label: "Shop".into(),
+        allowed_domains: domains.iter().map(|domain| (*domain).to_owned()).collect(),
+        status,
+        fee_percentage: Some(Percent::parse("2.5").unwrap()),
+        fee_address: Some(wallet(5)),
+        payee_destination: None,
+        operator_wallet: None,
+        default_pre_approval_expiry_s: Some(60),
+        default_authorization_expiry_s: None,
+        created_at: at(number),
+        updated_at: at(number),
+        last_used_at: None,
+    };
+    let shop = client(1, ClientStatus::Active, &["https://b.example", "https://a.example"]);
+    let other = client(2, ClientStatus::Active, &["https://a.example"]);
+    let gone = client(3, ClientStatus::Revoked, &["https://c.example"]);
+    for client in [&shop, &other, &gone] {
+        store::client_ids::insert(db.writer(), client).await.unwrap();
+    }
+    let domains = store::client_ids::list_active_domains(db.reader()).await.unwrap();
+    assert_eq!(domains, ["https://a.example", "https://b.example"]);
+    let found = store::client_ids::find_by_client_id(db.reader(), "cli_1")
+        .await
+        .unwrap();
+    assert_eq!(found.as_ref(), Some(&shop));
+    assert_eq!(
+        store::client_ids::find_by_client_id(db.reader(), "cli_9")
+            .await
+            .unwrap(),
+        None
+    );
+    store::client_ids::touch(db.writer(), &shop.row, at(9)).await.unwrap();
+    let listed = store::client_ids::list(db.reader(), &platform("a")).await.unwrap();
+    let used = ClientId {
+        last_used_at: Some(at(9)),
+        ..shop
+    };
+    assert_eq!(listed, [gone, other, used]);
+    assert!(
+        store::client_ids::list(db.reader(), &platform("b"))
+            .await
+            .unwrap()
+            .is_empty()
+    );
+}

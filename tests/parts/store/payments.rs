@@ -1,0 +1,359 @@
+//! Credited payments and their search.
+
+use super::{
+    on_both,
+    samples::{at, client_scope, hash, observation, request, scope, wallet},
+};
+use alloy::primitives::U256;
+use prs::{
+    domain::{
+        address::Address,
+        ids::PaymentId,
+        payment::{PaymentKind, ProvenTransfer, Settled},
+        request::{CustomerInfo, Request},
+    },
+    store::{
+        self, Db, Scope,
+        payments::{PaymentFilter, SettledPayment},
+    },
+};
+use sea_orm::ConnectionTrait;
+use std::collections::HashSet;
+
+on_both! {
+    a_payment_is_recorded_once
+    the_largest_amounts_survive
+    a_rolled_back_payment_leaves_nothing
+    payments_are_found_by_every_key
+    a_wallet_finds_what_it_paid_and_received
+    pages_of_a_search_are_stable_and_complete
+    payments_of_another_tenant_are_not_found
+    totals_stop_at_the_cap
+}
+
+fn settled(number: u64, payer: u8) -> Settled {
+    Settled {
+        observed: observation(number),
+        proven: ProvenTransfer {
+            received_units: U256::from(100),
+            payer: Some(wallet(payer)),
+            payer_eoa: Some(wallet(payer)),
+        },
+        credited: U256::from(100),
+        at: at(i64::try_from(number).unwrap()),
+    }
+}
+
+async fn record(db: &Db, request: &Request, settled: &Settled) -> bool {
+    let payment = SettledPayment {
+        id: PaymentId(format!(
+            "payment-{}-{}",
+            settled.observed.tx_hash, settled.observed.ordinal
+        )),
+        request,
+        settled,
+        created_at: at(0),
+    };
+    let tx = db.begin("record").await.unwrap();
+    let is_new = store::payments::insert_once(&tx, &payment).await.unwrap();
+    tx.commit().await.unwrap();
+    is_new
+}
+
+fn page(filter: PaymentFilter) -> PaymentFilter {
+    PaymentFilter { limit: 20, ..filter }
+}
+
+/// Numbers of the payments that a search finds, in its order.
+async fn numbers(db: &Db, scope: &Scope, filter: PaymentFilter) -> Vec<u64> {
+    let found = store::payments::search(db.reader(), scope, &filter).await.unwrap();
+    found.rows.iter().map(|(payment, _)| payment.block_number).collect()
+}
+
+async fn a_payment_is_recorded_once(db: &Db) {
+    let request = request("a", 1);
+    store::requests::insert(db.writer(), &request).await.unwrap();
+    let first = settled(1, 2);
+    assert!(record(db, &request, &first).await);
+    // Included again elsewhere, it is still the same payment.
+    let mut again = first.clone();
+    again.observed.log_index = 99;
+    again.observed.block_number = 55;
+    let payment = SettledPayment {
+        id: PaymentId("another id".into()),
+        request: &request,
+        settled: &again,
+        created_at: at(9),
+    };
+    assert!(!store::payments::insert_once(db.writer(), &payment).await.unwrap());
+    let mut sibling = first.clone();
+    sibling.observed.ordinal = 1;
+    assert!(record(db, &request, &sibling).await);
+    let payments = store::payments::list_of_request(db.reader(), &request).await.unwrap();
+    assert_eq!(payments.len(), 2);
+    assert_eq!((payments[0].log_index, payments[0].block_number), (7, 1));
+    assert_eq!(payments[0].payer, Some(wallet(2)));
+    let filter = page(PaymentFilter {
+        wallet: Some(wallet(2).canonical()),
+        ..Default::default()
+    });
+    assert_eq!(numbers(db, &scope("a"), filter).await, [1, 1]);
+}
+
+async fn the_largest_amounts_survive(db: &Db) {
+    let request = request("a", 1);
+    store::requests::insert(db.writer(), &request).await.unwrap();
+    let mut largest = settled(1, 2);
+    largest.observed.units = U256::MAX;
+    largest.observed.fee_units = U256::MAX;
+    largest.observed.fee_address = Some(wallet(5));
+    largest.proven.received_units = U256::MAX;
+    largest.credited = U256::MAX;
+    assert!(record(db, &request, &largest).await);
+    let stored = store::payments::list_of_request(db.reader(), &request).await.unwrap();
+    assert_eq!(
+        [
+            stored[0].units,
+            stored[0].event_units,
+            stored[0].fee_units,
+            stored[0].credited
+        ],
+        [U256::MAX; 4]
+    );
+    assert_eq!(stored[0].fee_address, Some(wallet(5)));
+}
+
+async fn a_rolled_back_payment_leaves_nothing(db: &Db) {
+    let request = request("a", 1);
+    store::requests::insert(db.writer(), &request).await.unwrap();
+    let tx = db.begin("abandoned").await.unwrap();
+    let payment = SettledPayment {
+        id: PaymentId("payment".into()),
+        request: &request,
+        settled: &settled(1, 2),
+        created_at: at(0),
+    };
+    assert!(store::payments::insert_once(&tx, &payment).await.unwrap());
+    drop(tx);
+    assert!(
+        store::payments::list_of_request(db.reader(), &request)
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    assert!(record(db, &request, &settled(1, 2)).await);
+}
+
+async fn payments_are_found_by_every_key(db: &Db) {
+    let mut requests = Vec::new();
+    for number in 1..=3 {
+        let request = Request {
+            kind: if number == 3 {
+                PaymentKind::Conversion
+            } else {
+                PaymentKind::Direct
+            },
+            invoice_currency: if number == 3 {
+                "USD".into()
+            } else {
+                "FAU-sepolia".into()
+            },
+            customer: Some(CustomerInfo {
+                first_name: Some(format!("Customer {number}")),
+                ..CustomerInfo::default()
+            }),
+            ..request("a", number)
+        };
+        store::requests::insert(db.writer(), &request).await.unwrap();
+        assert!(record(db, &request, &settled(number, 2)).await);
+        requests.push(request);
+    }
+    let filters = [
+        PaymentFilter {
+            tx_hash: Some(hash(3)),
+            ..Default::default()
+        },
+        PaymentFilter {
+            reference: Some(requests[2].reference),
+            ..Default::default()
+        },
+        PaymentFilter {
+            request_id: Some(requests[2].id.0.clone()),
+            ..Default::default()
+        },
+        PaymentFilter {
+            merchant_reference: Some("order 3".into()),
+            ..Default::default()
+        },
+        PaymentFilter {
+            kind: Some(PaymentKind::Conversion),
+            ..Default::default()
+        },
+        PaymentFilter {
+            invoice_currencies: Some(vec!["EUR".into(), "USD".into()]),
+            ..Default::default()
+        },
+        PaymentFilter {
+            from: Some(at(3)),
+            ..Default::default()
+        },
+        PaymentFilter {
+            wallet: Some(wallet(2).canonical()),
+            from: Some(at(3)),
+            ..Default::default()
+        },
+        PaymentFilter {
+            wallet: Some(wallet(2).canonical()),
+            tx_hash: Some(hash(3)),
+            ..Default::default()
+        },
+    ];
+    for filter in filters {
+        let text = format!("{filter:?}");
+        assert_eq!(numbers(db, &scope("a"), page(filter)).await, [3], "{text}");
+    }
+    let none = PaymentFilter {
+        tx_hash: Some(hash(3)),
+        kind: Some(PaymentKind::Direct),
+        ..Default::default()
+    };
+    assert!(numbers(db, &scope("a"), page(none)).await.is_empty());
+    let of_nobody = PaymentFilter {
+        tx_hash: Some(hash(3)),
+        wallet: Some(wallet(77).canonical()),
+        ..Default::default()
+    };
+    assert!(numbers(db, &scope("a"), page(of_nobody)).await.is_empty());
+    let payment_currencies = Some(vec!["FAU-sepolia".into()]);
+    let all = page(PaymentFilter {
+        payment_currencies,
+        to: Some(at(3)),
+        ..Default::default()
+    });
+    let found = store::payments::search(db.reader(), &scope("a"), &all).await.unwrap();
+    let (payment, summary) = &found.rows[0];
+    assert_eq!(payment.request_id, requests[2].id.0);
+    assert_eq!(summary.customer, requests[2].customer);
+    assert_eq!(summary.reference, requests[2].reference);
+    assert_eq!((found.total, found.has_more), (3, false));
+}
+
+async fn a_wallet_finds_what_it_paid_and_received(db: &Db) {
+    let request = request("a", 1);
+    store::requests::insert(db.writer(), &request).await.unwrap();
+    let mut own = settled(3, 1);
+    own.proven.payer_eoa = Some(wallet(6));
+    for settled in [settled(1, 2), settled(2, 4), own] {
+        assert!(record(db, &request, &settled).await);
+    }
+    let find = async |wallet: Address| {
+        let filter = page(PaymentFilter {
+            wallet: Some(wallet.canonical()),
+            ..Default::default()
+        });
+        numbers(db, &scope("a"), filter).await
+    };
+    assert_eq!(find(wallet(1)).await, [3, 2, 1]);
+    assert_eq!(find(wallet(2)).await, [1]);
+    assert_eq!(find(wallet(6)).await, [3]);
+    assert!(find(wallet(7)).await.is_empty());
+}
+
+async fn pages_of_a_search_are_stable_and_complete(db: &Db) {
+    let request = request("a", 1);
+    store::requests::insert(db.writer(), &request).await.unwrap();
+    for number in 0..25 {
+        let mut settled = settled(number, 2);
+        // All in one block, so that only the id tells them apart.
+        settled.at = at(0);
+        assert!(record(db, &request, &settled).await);
+    }
+    for wallet in [None, Some(wallet(2).canonical())] {
+        let mut seen = HashSet::new();
+        for offset in [0, 10, 20] {
+            let filter = PaymentFilter {
+                wallet: wallet.clone(),
+                limit: 10,
+                offset,
+                ..Default::default()
+            };
+            let found = store::payments::search(db.reader(), &scope("a"), &filter)
+                .await
+                .unwrap();
+            assert_eq!((found.total, found.has_more), (25, offset < 20));
+            seen.extend(found.rows.into_iter().map(|(payment, _)| payment.id));
+        }
+        assert_eq!(seen.len(), 25);
+        let beyond = PaymentFilter {
+            wallet,
+            limit: 10,
+            offset: 30,
+            ..Default::default()
+        };
+        let found = store::payments::search(db.reader(), &scope("a"), &beyond)
+            .await
+            .unwrap();
+        assert_eq!((found.rows.len(), found.total, found.has_more), (0, 25, false));
+    }
+}
+
+async fn payments_of_another_tenant_are_not_found(db: &Db) {
+    let request = request("a", 1);
+    store::requests::insert(db.writer(), &request).await.unwrap();
+    assert!(record(db, &request, &settled(1, 2)).await);
+    let filters = [
+        PaymentFilter {
+            tx_hash: Some(hash(1)),
+            ..Default::default()
+        },
+        PaymentFilter {
+            wallet: Some(wallet(2).canonical()),
+            ..Default::default()
+        },
+        PaymentFilter {
+            request_id: Some(request.id.0.clone()),
+            ..Default::default()
+        },
+        PaymentFilter {
+            kind: Some(PaymentKind::Direct),
+            ..Default::default()
+        },
+    ];
+    for filter in filters {
+        for stranger in [scope("b"), client_scope("a", "client-2"), client_scope("b", "client-1")] {
+            assert!(numbers(db, &stranger, page(filter.clone())).await.is_empty());
+        }
+        assert_eq!(
+            numbers(db, &client_scope("a", "client-1"), page(filter.clone())).await,
+            [1]
+        );
+    }
+}
+
+async fn totals_stop_at_the_cap(db: &Db) {
+    let request = request("a", 1);
+    store::requests::insert(db.writer(), &request).await.unwrap();
+    let series = if db.is_postgres() {
+        "SELECT value FROM generate_series(1, 10050) AS value"
+    } else {
+        "WITH RECURSIVE n(value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM n WHERE value < 10050) SELECT value FROM n"
+    };
+    let sql = format!(
+        "INSERT INTO payment_parties (platform_id, wallet, paid_at, payment_id) \
+         SELECT 'platform-a', '{}', '2027-01-15 08:00:00+00:00', 'p' || value FROM ({series}) AS numbers",
+        wallet(2).canonical()
+    );
+    db.writer().execute_unprepared(&sql).await.unwrap();
+    for number in 1..=2 {
+        assert!(record(db, &request, &settled(number, 2)).await);
+    }
+    let filter = PaymentFilter {
+        wallet: Some(wallet(2).canonical()),
+        limit: 1,
+        ..Default::default()
+    };
+    let found = store::payments::search(db.reader(), &scope("a"), &filter)
+        .await
+        .unwrap();
+    assert_eq!((found.total, found.has_more), (store::TOTAL_MAX, true));
+}

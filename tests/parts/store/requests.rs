@@ -1,0 +1,273 @@
+//! Payment requests.
+
+use super::{
+    on_both,
+    samples::{at, client_scope, hash, request, scope, wallet},
+};
+use alloy::primitives::U256;
+use chrono::TimeDelta;
+use prs::{
+    domain::{
+        address::Address,
+        network::Network,
+        reference::PaymentReference,
+        request::{CustomerAddress, CustomerInfo, Frequency, Recurrence, Request, RequestStatus},
+    },
+    store::{self, Db, StoreError},
+};
+use sea_orm::ConnectionTrait;
+
+on_both! {
+    a_request_survives_with_every_field
+    a_request_without_optional_fields_survives
+    a_taken_reference_is_a_named_conflict
+    another_tenant_and_another_client_see_nothing
+    requests_are_listed_newest_first_with_a_total
+    a_request_advances_only_from_the_expected_state
+    listening_is_kept_by_partial_payments_and_ends_when_paid
+    a_row_that_does_not_parse_is_an_error
+    times_are_compared_by_value
+}
+
+async fn a_request_survives_with_every_field(db: &Db) {
+    let full = Request {
+        expected: U256::MAX,
+        credited: U256::MAX - U256::from(1),
+        payment_count: 3,
+        tx_hash: Some("0xabc".into()),
+        customer: Some(CustomerInfo {
+            first_name: Some("Ada".into()),
+            last_name: Some("Lovelace \u{1F980}".into()),
+            email: Some("ada@example.com".into()),
+            address: Some(CustomerAddress {
+                country: Some("GB".into()),
+                postal_code: Some("N1".into()),
+                ..CustomerAddress::default()
+            }),
+        }),
+        recurrence: Some(Recurrence {
+            start_date: "2030-01-01".into(),
+            frequency: Frequency::Monthly,
+        }),
+        is_recurrence_stopped: true,
+        original_request_id: Some("01ff".into()),
+        original_request_reference: Some("0x00".into()),
+        is_crypto_to_fiat: true,
+        is_listening: true,
+        status: RequestStatus::PartiallyPaid,
+        created_at: at(1) + TimeDelta::microseconds(123_456),
+        ..request("a", 1)
+    };
+    store::requests::insert(db.writer(), &full).await.unwrap();
+    let found = store::requests::find(db.reader(), &scope("a"), full.id.as_str())
+        .await
+        .unwrap();
+    assert_eq!(found.as_ref(), Some(&full));
+    let by_rows = store::requests::find_by_rows(db.reader(), std::slice::from_ref(&full.row))
+        .await
+        .unwrap();
+    assert_eq!(by_rows, std::slice::from_ref(&full));
+    let by_topic = store::requests::by_topics(db.reader(), full.network, &[hash(1), full.reference.topic()]).await;
+    assert_eq!(by_topic.unwrap(), std::slice::from_ref(&full));
+    let elsewhere = store::requests::by_topics(db.reader(), Network::Base, &[full.reference.topic()]).await;
+    assert!(elsewhere.unwrap().is_empty());
+}
+
+async fn a_request_without_optional_fields_survives(db: &Db) {
+    let tron = Address::parse("TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t").unwrap();
+    let bare = Request {
+        client: None,
+        client_id: None,
+        origin: None,
+        network: Network::Tron,
+        payee: tron,
+        payer: None,
+        token: None,
+        merchant_reference: None,
+        ..request("a", 1)
+    };
+    store::requests::insert(db.writer(), &bare).await.unwrap();
+    let found = store::requests::find(db.reader(), &scope("a"), bare.id.as_str())
+        .await
+        .unwrap();
+    assert_eq!(found, Some(bare));
+}
+
+async fn a_taken_reference_is_a_named_conflict(db: &Db) {
+    let first = request("a", 1);
+    let second = Request {
+        reference: first.reference,
+        ..request("b", 2)
+    };
+    store::requests::insert(db.writer(), &first).await.unwrap();
+    let refused = store::requests::insert(db.writer(), &second).await;
+    assert!(
+        matches!(refused, Err(StoreError::Conflict(store::REQUEST_REFERENCE))),
+        "{refused:?}"
+    );
+    let repeated = Request {
+        reference: PaymentReference([9; 8]),
+        ..first
+    };
+    let refused = store::requests::insert(db.writer(), &repeated).await;
+    assert!(matches!(refused, Err(StoreError::Broken(_))), "{refused:?}");
+}
+
+async fn another_tenant_and_another_client_see_nothing(db: &Db) {
+    let mine = Request {
+        recurrence: Some(Recurrence {
+            start_date: "2030-01-01".into(),
+            frequency: Frequency::Daily,
+        }),
+        ..request("a", 1)
+    };
+    store::requests::insert(db.writer(), &mine).await.unwrap();
+    let id = mine.id.as_str();
+    for stranger in [scope("b"), client_scope("a", "client-2"), client_scope("b", "client-1")] {
+        assert_eq!(store::requests::find(db.reader(), &stranger, id).await.unwrap(), None);
+        let (listed, total) = store::requests::list(db.reader(), &stranger, None, 20, 0)
+            .await
+            .unwrap();
+        assert_eq!((listed.len(), total), (0, 0));
+        assert!(
+            !store::requests::set_recurrence_stopped(db.writer(), &stranger, id, true)
+                .await
+                .unwrap()
+        );
+    }
+    for owner in [scope("a"), client_scope("a", "client-1")] {
+        assert!(store::requests::find(db.reader(), &owner, id).await.unwrap().is_some());
+        assert!(
+            store::requests::set_recurrence_stopped(db.writer(), &owner, id, true)
+                .await
+                .unwrap()
+        );
+    }
+    let found = store::requests::find(db.reader(), &scope("a"), id)
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(found.is_recurrence_stopped);
+}
+
+async fn requests_are_listed_newest_first_with_a_total(db: &Db) {
+    for number in 0..5 {
+        let payee = if number == 3 { wallet(8) } else { wallet(1) };
+        let request = Request {
+            payee,
+            ..request("a", number)
+        };
+        store::requests::insert(db.writer(), &request).await.unwrap();
+    }
+    let list = async |payee: Option<String>, limit, offset| {
+        let (rows, total) = store::requests::list(db.reader(), &scope("a"), payee.as_deref(), limit, offset)
+            .await
+            .unwrap();
+        let orders: Vec<_> = rows.iter().filter_map(|row| row.merchant_reference.clone()).collect();
+        (orders, total)
+    };
+    assert_eq!(list(None, 2, 0).await, (vec!["order 4".into(), "order 3".into()], 5));
+    assert_eq!(list(None, 2, 4).await, (vec!["order 0".into()], 5));
+    assert_eq!(list(None, 2, 6).await, (vec![], 5));
+    assert_eq!(
+        list(Some(wallet(8).canonical()), 2, 0).await,
+        (vec!["order 3".into()], 1)
+    );
+}
+
+async fn a_request_advances_only_from_the_expected_state(db: &Db) {
+    let before = request("a", 1);
+    store::requests::insert(db.writer(), &before).await.unwrap();
+    let (partly, _) = before.clone().settle(U256::from(400), "0x01");
+    let (rival, _) = before.clone().settle(U256::from(500), "0x02");
+    assert!(
+        store::requests::advance(db.writer(), &before, &partly, at(5))
+            .await
+            .unwrap()
+    );
+    assert!(
+        !store::requests::advance(db.writer(), &before, &rival, at(5))
+            .await
+            .unwrap()
+    );
+    let (paid, _) = partly.clone().settle(U256::from(600), "0x03");
+    assert!(
+        store::requests::advance(db.writer(), &partly, &paid, at(6))
+            .await
+            .unwrap()
+    );
+    let stored = store::requests::find(db.reader(), &scope("a"), before.id.as_str())
+        .await
+        .unwrap();
+    assert_eq!(stored, Some(paid));
+}
+
+async fn listening_is_kept_by_partial_payments_and_ends_when_paid(db: &Db) {
+    let before = request("a", 1);
+    store::requests::insert(db.writer(), &before).await.unwrap();
+    store::requests::set_listening(db.writer(), &before.row).await.unwrap();
+    let load = async || {
+        store::requests::find(db.reader(), &scope("a"), before.id.as_str())
+            .await
+            .unwrap()
+            .unwrap()
+    };
+    let (partly, _) = before.clone().settle(U256::from(1), "0x01");
+    assert!(
+        store::requests::advance(db.writer(), &before, &partly, at(5))
+            .await
+            .unwrap()
+    );
+    assert!(load().await.is_listening);
+    let (paid, _) = partly.clone().settle(U256::from(999), "0x02");
+    assert!(
+        store::requests::advance(db.writer(), &partly, &paid, at(5))
+            .await
+            .unwrap()
+    );
+    assert!(!load().await.is_listening);
+    store::requests::set_listening(db.writer(), &before.row).await.unwrap();
+    assert!(!load().await.is_listening);
+}
+
+async fn a_row_that_does_not_parse_is_an_error(db: &Db) {
+    for (number, damage) in [
+        "status = 'unheard'",
+        "credited = '-1'",
+        "payee = '0x12'",
+        "network = 'ethereum'",
+        "customer = '{\"unheard\": 1}'",
+        "payment_count = -1",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let request = request("a", u64::try_from(number).unwrap());
+        store::requests::insert(db.writer(), &request).await.unwrap();
+        let sql = format!("UPDATE requests SET {damage} WHERE id = '{}'", request.row);
+        db.writer().execute_unprepared(&sql).await.unwrap();
+        let found = store::requests::find(db.reader(), &scope("a"), request.id.as_str()).await;
+        assert!(matches!(found, Err(StoreError::Broken(_))), "{damage}: {found:?}");
+    }
+}
+
+async fn times_are_compared_by_value(db: &Db) {
+    // As text, whole seconds and fractions of different lengths are easily put into the wrong order.
+    let fractions_us = [0, 1, 100_000, 120_000, 123_456, 999_999, 1_000_000];
+    for (number, fraction) in fractions_us.iter().enumerate().rev() {
+        let request = Request {
+            created_at: at(0) + TimeDelta::microseconds(*fraction),
+            ..request("a", u64::try_from(number).unwrap())
+        };
+        store::requests::insert(db.writer(), &request).await.unwrap();
+    }
+    let (rows, _) = store::requests::list(db.reader(), &scope("a"), None, 20, 0)
+        .await
+        .unwrap();
+    let stored: Vec<_> = rows
+        .iter()
+        .rev()
+        .map(|row| (row.created_at - at(0)).num_microseconds().unwrap())
+        .collect();
+    assert_eq!(stored, fractions_us);
+}

@@ -1,0 +1,186 @@
+//! Rows that the tests write, and what several of them do with deliveries.
+
+use alloy::primitives::{Address as EvmAddress, B256, U256};
+use chrono::{DateTime, Utc};
+use prs::{
+    domain::{
+        address::Address,
+        amount::Amount,
+        ids::{ClientRowId, DeliveryId, EndpointId, EventId, OwnerId, PlatformId, RequestId, RequestRowId},
+        network::Network,
+        payment::{Observation, PaymentKind},
+        reference::PaymentReference,
+        request::{Request, RequestStatus},
+        webhook::{ClaimedDelivery, TryOutcome},
+    },
+    store::{
+        self, Db, Scope,
+        endpoints::Endpoint,
+        outbox::{FinishedTry, NewDelivery, NewEvent},
+    },
+};
+use std::collections::HashSet;
+
+pub fn at(seconds: i64) -> DateTime<Utc> {
+    DateTime::from_timestamp(1_800_000_000 + seconds, 0).unwrap()
+}
+
+pub fn wallet(number: u8) -> Address {
+    Address::Evm(EvmAddress::repeat_byte(number))
+}
+
+pub fn hash(number: u64) -> B256 {
+    B256::from(U256::from(number))
+}
+
+pub fn platform(name: &str) -> PlatformId {
+    PlatformId(format!("platform-{name}"))
+}
+
+pub fn scope(name: &str) -> Scope {
+    Scope {
+        platform: platform(name),
+        client: None,
+    }
+}
+
+pub fn client_scope(name: &str, client: &str) -> Scope {
+    Scope {
+        client: Some(ClientRowId(client.to_owned())),
+        ..scope(name)
+    }
+}
+
+pub fn request(owner: &str, number: u64) -> Request {
+    Request {
+        row: RequestRowId(format!("request-{owner}-{number:06}")),
+        platform: platform(owner),
+        client: Some(ClientRowId("client-1".into())),
+        client_id: Some("cli_one".into()),
+        origin: Some("https://shop.example.com".into()),
+        id: RequestId(format!("01{owner}{number}")),
+        salt: "0011223344556677".into(),
+        reference: PaymentReference((number ^ u64::from(owner.as_bytes()[0]) << 32).to_be_bytes()),
+        kind: PaymentKind::Direct,
+        status: RequestStatus::Pending,
+        network: Network::Sepolia,
+        payee: wallet(1),
+        payer: Some(wallet(2)),
+        amount: Amount::parse("10.5").unwrap(),
+        invoice_currency: "FAU-sepolia".into(),
+        payment_currency: "FAU-sepolia".into(),
+        token: Some(wallet(3)),
+        expected: U256::from(1_000),
+        credited: U256::ZERO,
+        payment_count: 0,
+        tx_hash: None,
+        merchant_reference: Some(format!("order {number}")),
+        customer: None,
+        recurrence: None,
+        is_recurrence_stopped: false,
+        original_request_id: None,
+        original_request_reference: None,
+        is_crypto_to_fiat: false,
+        is_listening: false,
+        created_at: at(i64::try_from(number).unwrap()),
+    }
+}
+
+pub fn endpoint(owner: &str, client: Option<&str>, number: u32) -> Endpoint {
+    Endpoint {
+        id: EndpointId(format!("endpoint-{number}")),
+        owner: (&platform(owner)).into(),
+        client: client.map(|client| ClientRowId(client.to_owned())),
+        url: format!("https://example.com/{number}"),
+        secret_sealed: format!("sealed {number}"),
+        former_secrets: Vec::new(),
+        is_active: true,
+        created_at: at(0),
+    }
+}
+
+pub fn observation(number: u64) -> Observation {
+    Observation {
+        network: Network::Sepolia,
+        tx_hash: hash(number),
+        ordinal: 0,
+        block_number: number,
+        block_hash: hash(1_000_000 + number),
+        log_index: 7,
+        proxy: wallet(9),
+        reference_topic: hash(2_000_000 + number),
+        token: Some(wallet(3)),
+        payee: wallet(1),
+        units: U256::from(100),
+        fee_units: U256::from(1),
+        fee_address: None,
+        conversion: None,
+    }
+}
+
+pub async fn cancel(db: &Db, owner: &str, endpoint: &EndpointId, now: i64) -> u64 {
+    let owner = OwnerId::from(&platform(owner));
+    store::outbox::cancel_queued_of_endpoint(db.writer(), &owner, endpoint, at(now))
+        .await
+        .unwrap()
+}
+
+/// Writes an event with a delivery to each endpoint, all of them due at `at(0)`.
+pub async fn publish(db: &Db, event: u32, endpoints: &[&Endpoint]) -> EventId {
+    let id = EventId(format!("event-{event}"));
+    let tx = db.begin("publish").await.unwrap();
+    let event = NewEvent {
+        id: id.clone(),
+        owner: endpoints[0].owner.clone(),
+        client: None,
+        kind: "payment.confirmed".into(),
+        deduplication_key: format!("key {event}"),
+        request_id: None,
+        body: format!("body {event}"),
+        now: at(0),
+    };
+    assert!(store::outbox::insert_event(&tx, &event).await.unwrap());
+    let deliveries: Vec<_> = endpoints
+        .iter()
+        .map(|endpoint| NewDelivery {
+            id: DeliveryId(format!("delivery-{}-{}", event.id, endpoint.id)),
+            event: id.clone(),
+            endpoint: endpoint.id.clone(),
+            owner: endpoint.owner.clone(),
+            is_test: false,
+            now: at(0),
+        })
+        .collect();
+    store::outbox::insert_deliveries(&tx, &deliveries).await.unwrap();
+    tx.commit().await.unwrap();
+    id
+}
+
+pub async fn with_endpoint(db: &Db, number: u32) -> Endpoint {
+    let endpoint = endpoint("a", None, number);
+    store::endpoints::insert(db.writer(), &endpoint).await.unwrap();
+    endpoint
+}
+
+pub fn outcome(status: u16, ended: i64) -> TryOutcome {
+    TryOutcome {
+        status: Some(status),
+        error: None,
+        response: Some("answer".into()),
+        started_at: at(ended),
+        ended_at: at(ended),
+    }
+}
+
+pub async fn finish(db: &Db, tries: &[FinishedTry]) -> HashSet<DeliveryId> {
+    let tx = db.begin("finish").await.unwrap();
+    let recorded = store::outbox::finish_batch(&tx, tries).await.unwrap();
+    tx.commit().await.unwrap();
+    recorded
+}
+
+pub async fn claim(db: &Db, now: i64, token: &str) -> Vec<ClaimedDelivery> {
+    store::outbox::claim_due(db.writer(), at(now), at(now + 15), token, 50)
+        .await
+        .unwrap()
+}
