@@ -12,7 +12,11 @@ use prs::{
     boot,
     domain::caller::{Caller, Credential},
     domain::ids::ApiKeyId,
-    flows::{self, client_ids::create::NewClientId, idempotency::Answer},
+    flows::{
+        self,
+        client_ids::create::NewClientId,
+        idempotency::{Answer, Repeatable},
+    },
     settings::Settings,
 };
 
@@ -169,7 +173,7 @@ pub(crate) async fn seed(settings: &Settings) -> anyhow::Result<Tenant> {
         is_backend: true,
         ..NewClientId::default()
     };
-    let Answer::Fresh(client) = flows::client_ids::create::run(&ctx, &caller, &input, None, |_| String::new()).await?
+    let Answer::Fresh(client) = flows::client_ids::create::run(&ctx, &caller, &input, Repeatable::unkeyed()).await?
     else {
         return Err(anyhow!("a client ID that was just asked for existed before"));
     };

@@ -6,7 +6,12 @@ use crate::{
         caller::{Caller, Credential},
         ids::{ApiKeyId, PlatformId},
     },
-    flows::{self, client_ids::create::NewClientId, idempotency::Answer, orchestrators::create::NewOrchestrator},
+    flows::{
+        self,
+        client_ids::create::NewClientId,
+        idempotency::{Answer, Repeatable},
+        orchestrators::create::NewOrchestrator,
+    },
     settings::{ChainSettings, Settings},
 };
 use anyhow::{Context, bail};
@@ -212,7 +217,7 @@ async fn seed(ctx: &crate::ctx::Ctx) -> anyhow::Result<Seeded> {
             allowed_domains: domains,
             ..NewClientId::default()
         };
-        match flows::client_ids::create::run(ctx, &caller, &input, None, |_| String::new()).await? {
+        match flows::client_ids::create::run(ctx, &caller, &input, Repeatable::unkeyed()).await? {
             Answer::Fresh(client) => client_ids.push(client.client_id),
             Answer::Replayed(_) => bail!("a client ID that was just asked for existed before"),
         }

@@ -22,13 +22,34 @@ pub struct Once {
     pub body_hash: String,
 }
 
-impl Once {
-    /// Counts what the path names to what is asked for.
-    #[must_use]
-    pub fn about(mut self, named: &str) -> Self {
-        self.body_hash = format!("{}:{named}", self.body_hash);
-        self
+/// A call that may be repeated, and how its answer is written.
+pub struct Repeatable<T> {
+    once: Option<Once>,
+    render: Box<dyn Fn(&T) -> String + Send + Sync>,
+}
+
+impl<T> Repeatable<T> {
+    /// A call with the key that it carries, if any; `render` writes the body that it and every repetition get.
+    pub fn new(once: Option<Once>, render: impl Fn(&T) -> String + Send + Sync + 'static) -> Self {
+        Self {
+            once,
+            render: Box::new(render),
+        }
     }
+
+    /// A call without a key, whose answer nobody asks for again.
+    pub fn unkeyed() -> Self {
+        Self::new(None, |_| String::new())
+    }
+}
+
+/// How an answer is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Storage {
+    /// As it was sent.
+    Plain,
+    /// Sealed, because it holds a secret.
+    Sealed,
 }
 
 /// Result of an operation that can be repeated with a key.
@@ -40,11 +61,79 @@ pub enum Answer<T> {
     Replayed(String),
 }
 
-/// Looks for the stored answer. Errors: the key was used with another body (409).
+/// Stores the answer of a call in the transaction of its effect.
+pub struct Keeper<'a, T> {
+    ctx: &'a Ctx,
+    holder: Holder,
+    call: Repeatable<T>,
+    storage: Storage,
+}
+
+impl<T> Keeper<'_, T> {
+    /// Whether the call carries a key, so that its answer is stored.
+    pub fn has_key(&self) -> bool {
+        self.call.once.is_some()
+    }
+
+    /// Stores the answer, if the call carries a key, and commits. Errors: another call with the key is committing at
+    /// this moment (409).
+    pub async fn commit(&self, tx: Tx, made: &T) -> FlowResult<()> {
+        if let Some(once) = &self.call.once {
+            let response = (self.call.render)(made);
+            let response = match self.storage {
+                Storage::Plain => response,
+                Storage::Sealed => {
+                    let secret = Secret::new(response);
+                    self.ctx.sealer.seal(&secret, &once.key).map_err(Fault)?
+                }
+            };
+            let answer = store::idempotency::StoredAnswer { status: 201, response };
+            let now = self.ctx.clock.now();
+            match store::idempotency::insert(&tx, &key(&self.holder, once), &once.body_hash, &answer, now).await {
+                Err(StoreError::Conflict(_)) => return Err(in_flight()),
+                other => other?,
+            }
+        }
+        Ok(tx.commit().await?)
+    }
+}
+
+/// Does `work` once for each key of `holder`: a repeated call gets the stored answer and nothing happens again.
 ///
-/// Source: decisions D18.
-pub async fn find(ctx: &Ctx, caller: impl Into<Holder>, once: &Once) -> FlowResult<Option<String>> {
-    let Some(used) = store::idempotency::find(ctx.db.reader(), &key(&caller.into(), once)).await? else {
+/// `work` gathers, decides and ends with [`Keeper::commit`]. Errors: the key was used with another body, or its first
+/// call is in flight (409). Source: decisions D18.
+pub async fn once<T>(
+    ctx: &Ctx,
+    holder: impl Into<Holder>,
+    call: Repeatable<T>,
+    storage: Storage,
+    work: impl AsyncFnOnce(&Keeper<'_, T>) -> FlowResult<T>,
+) -> FlowResult<Answer<T>> {
+    let holder = holder.into();
+    if let Some(once) = &call.once
+        && let Some(response) = find(ctx, &holder, once).await?
+    {
+        return Ok(Answer::Replayed(match storage {
+            Storage::Plain => response,
+            Storage::Sealed => ctx
+                .sealer
+                .open(&response, &once.key)
+                .map_err(Fault)?
+                .reveal()
+                .to_owned(),
+        }));
+    }
+    let keeper = Keeper {
+        ctx,
+        holder,
+        call,
+        storage,
+    };
+    Ok(Answer::Fresh(work(&keeper).await?))
+}
+
+async fn find(ctx: &Ctx, holder: &Holder, once: &Once) -> FlowResult<Option<String>> {
+    let Some(used) = store::idempotency::find(ctx.db.reader(), &key(holder, once)).await? else {
         return Ok(None);
     };
     if ctx.clock.now() - used.created_at > KEPT {
@@ -66,44 +155,6 @@ pub async fn sweep(ctx: &Ctx) -> FlowResult<()> {
     store::idempotency::purge_older_than(&tx, ctx.clock.now() - KEPT).await?;
     tx.commit().await?;
     Ok(())
-}
-
-/// Stores the answer with its effect. Errors: another call with the key is committing at this moment (409).
-pub async fn keep(ctx: &Ctx, tx: &Tx, caller: impl Into<Holder>, once: &Once, response: String) -> FlowResult<()> {
-    let answer = store::idempotency::StoredAnswer { status: 201, response };
-    match store::idempotency::insert(
-        tx,
-        &key(&caller.into(), once),
-        &once.body_hash,
-        &answer,
-        ctx.clock.now(),
-    )
-    .await
-    {
-        Err(StoreError::Conflict(_)) => Err(in_flight()),
-        other => Ok(other?),
-    }
-}
-
-/// Like [`find`], for an answer that holds a secret and was kept with [`keep_sealed`].
-pub async fn find_sealed(ctx: &Ctx, caller: impl Into<Holder>, once: &Once) -> FlowResult<Option<String>> {
-    let Some(sealed) = find(ctx, caller, once).await? else {
-        return Ok(None);
-    };
-    let opened = ctx.sealer.open(&sealed, &once.key).map_err(Fault)?;
-    Ok(Some(opened.reveal().to_owned()))
-}
-
-/// Like [`keep`], for an answer that holds a secret: it is sealed like the secret itself.
-pub async fn keep_sealed(
-    ctx: &Ctx,
-    tx: &Tx,
-    caller: impl Into<Holder>,
-    once: &Once,
-    response: String,
-) -> FlowResult<()> {
-    let sealed = ctx.sealer.seal(&Secret::new(response), &once.key).map_err(Fault)?;
-    keep(ctx, tx, caller, once, sealed).await
 }
 
 fn in_flight() -> FlowError {

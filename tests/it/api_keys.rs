@@ -12,7 +12,7 @@ use prs::{
     },
     flows::{
         FlowError,
-        idempotency::{Answer, Once},
+        idempotency::{Answer, Once, Repeatable},
         platforms::api_keys::{self, NewApiKey, OVERLAP_MAX_S},
     },
 };
@@ -24,7 +24,7 @@ async fn status(app: &TestApp, key: &Secret) -> u16 {
 
 async fn issue(app: &TestApp, label: Option<&str>) -> NewApiKey {
     let caller = session(&app.platform, Holder::Account(AccountId("account".to_owned())));
-    match api_keys::issue(&app.ctx, &caller, label, None, |_| String::new()).await {
+    match api_keys::issue(&app.ctx, &caller, label, Repeatable::unkeyed()).await {
         Ok(Answer::Fresh(new)) => new,
         other => panic!("{other:?}"),
     }
@@ -123,7 +123,7 @@ async fn wrong_input_is_named() {
     let app = TestApp::start().await;
     let caller = TestWallet::new(1).session(&app.platform);
     for label in ["", "  ", &"x".repeat(101)] {
-        let refused = api_keys::issue(&app.ctx, &caller, Some(label), None, |_| String::new()).await;
+        let refused = api_keys::issue(&app.ctx, &caller, Some(label), Repeatable::unkeyed()).await;
         let FlowError::Refused(refusal) = refused.unwrap_err() else {
             panic!("a refusal")
         };
@@ -148,13 +148,13 @@ async fn a_repeated_call_gets_the_same_key_and_makes_no_second_one() {
         body_hash: "hash".to_owned(),
     };
     let render = |new: &NewApiKey| new.key.reveal().to_owned();
-    let first = api_keys::issue(&app.ctx, &caller, None, Some(&once), render)
+    let first = api_keys::issue(&app.ctx, &caller, None, Repeatable::new(Some(once.clone()), render))
         .await
         .expect("a key");
     let Answer::Fresh(first) = first else {
         panic!("the first call")
     };
-    let again = api_keys::issue(&app.ctx, &caller, None, Some(&once), render)
+    let again = api_keys::issue(&app.ctx, &caller, None, Repeatable::new(Some(once.clone()), render))
         .await
         .expect("an answer");
     let Answer::Replayed(text) = again else {
@@ -162,7 +162,10 @@ async fn a_repeated_call_gets_the_same_key_and_makes_no_second_one() {
     };
     assert_eq!(text, first.key.reveal());
     assert_eq!(api_keys::list(&app.ctx, &app.platform).await.expect("a list").len(), 2);
-    let other = once.about("another key");
-    let refused = api_keys::issue(&app.ctx, &caller, None, Some(&other), render).await;
+    let other = Once {
+        body_hash: "another body".to_owned(),
+        ..once
+    };
+    let refused = api_keys::issue(&app.ctx, &caller, None, Repeatable::new(Some(other), render)).await;
     assert_eq!(kind(&refused.unwrap_err()), RefusalKind::Conflict);
 }

@@ -16,7 +16,7 @@ use prs::{
         self, FlowError, FlowResult,
         client_ids::create::NewClientId,
         destinations::{self, NewDestination},
-        idempotency::Answer,
+        idempotency::{Answer, Repeatable},
     },
     store,
 };
@@ -42,7 +42,7 @@ fn screened() -> DestinationPolicy {
 }
 
 async fn create(app: &TestApp, caller: &Caller, input: &NewDestination) -> FlowResult<Destination> {
-    match destinations::create::run(&app.ctx, caller, input, None, |_| String::new()).await? {
+    match destinations::create::run(&app.ctx, caller, input, Repeatable::unkeyed()).await? {
         Answer::Fresh(new) => Ok(new),
         Answer::Replayed(_) => panic!("nothing was asked for twice"),
     }
@@ -55,7 +55,7 @@ async fn bind(app: &TestApp, caller: &Caller, destination: &DestinationId) -> Fl
         payee_destination: Some(destination.clone()),
         ..NewClientId::default()
     };
-    match flows::client_ids::create::run(&app.ctx, caller, &input, None, |_| String::new()).await? {
+    match flows::client_ids::create::run(&app.ctx, caller, &input, Repeatable::unkeyed()).await? {
         Answer::Fresh(client) => Ok(client),
         Answer::Replayed(_) => panic!("nothing was asked for twice"),
     }

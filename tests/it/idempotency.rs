@@ -23,6 +23,9 @@ async fn a_repeated_call_gets_the_stored_answer_and_makes_nothing() {
         .send()
         .await;
     assert_eq!(first.expect(201), again.expect(201));
+    assert_eq!(first.text, again.text, "byte for byte");
+    assert_eq!(first.header("idempotency-replayed"), None);
+    assert_eq!(again.header("idempotency-replayed"), Some("true"));
     let mut other = body.clone();
     other["amount"] = json!("2");
     let clash = app

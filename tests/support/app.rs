@@ -18,7 +18,7 @@ use prs::{
     flows::{
         self,
         client_ids::create::NewClientId,
-        idempotency::Answer as Once,
+        idempotency::{Answer as Once, Repeatable},
         payments::watch::{self, Position, Step},
         webhooks::deliver,
     },
@@ -438,7 +438,7 @@ async fn client(ctx: &Ctx, platform: &PlatformId, domains: &[&str]) -> String {
         is_backend: domains.is_empty(),
         ..NewClientId::default()
     };
-    match flows::client_ids::create::run(ctx, &caller, &input, None, |_| String::new())
+    match flows::client_ids::create::run(ctx, &caller, &input, Repeatable::unkeyed())
         .await
         .expect("a client ID")
     {

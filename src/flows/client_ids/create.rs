@@ -13,7 +13,7 @@ use crate::{
         FlowResult,
         auth::identify,
         client_ids::check_destination,
-        idempotency::{self, Answer, Once},
+        idempotency::{self, Answer, Repeatable, Storage},
     },
     ports::ids::random,
     store,
@@ -22,39 +22,33 @@ use crate::{
 /// Letters and digits of the public text; 30 of them hold more than 170 bits.
 const ALPHABET: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
-/// Creates a client ID of the caller's platform; `render` writes the answer that a repeated call gets.
+/// Creates a client ID of the caller's platform.
 ///
 /// Errors: every wrong field at once; a payee destination that is not the caller's. Source: rules P.3.2; rules P.4.2.
 pub async fn run(
     ctx: &Ctx,
     caller: &Caller,
     input: &NewClientId,
-    once: Option<&Once>,
-    render: impl FnOnce(&ClientId) -> String,
+    call: Repeatable<ClientId>,
 ) -> FlowResult<Answer<ClientId>> {
-    if let Some(once) = once
-        && let Some(response) = idempotency::find(ctx, caller, once).await?
-    {
-        return Ok(Answer::Replayed(response));
-    }
-    let client = input.plan(FreshClientId {
-        row: ClientRowId(ctx.ids.ulid()),
-        platform: caller.platform.clone(),
-        client_id: public_text(ctx),
-        now: ctx.clock.now(),
-    })?;
-    let tx = ctx.db.begin("create_client_id").await?;
-    if let Some(destination) = &client.payee_destination {
-        check_destination(&tx, caller, destination).await?;
-    }
-    store::client_ids::insert(&tx, &client).await?;
-    if let Some(once) = once {
-        idempotency::keep(ctx, &tx, caller, once, render(&client)).await?;
-    }
-    tx.commit().await?;
-    // Its domains may ask for preflights from now on.
-    identify::forget(ctx);
-    Ok(Answer::Fresh(client))
+    idempotency::once(ctx, caller, call, Storage::Plain, async |keeper| {
+        let client = input.plan(FreshClientId {
+            row: ClientRowId(ctx.ids.ulid()),
+            platform: caller.platform.clone(),
+            client_id: public_text(ctx),
+            now: ctx.clock.now(),
+        })?;
+        let tx = ctx.db.begin("create_client_id").await?;
+        if let Some(destination) = &client.payee_destination {
+            check_destination(&tx, caller, destination).await?;
+        }
+        store::client_ids::insert(&tx, &client).await?;
+        keeper.commit(tx, &client).await?;
+        // Its domains may ask for preflights from now on.
+        identify::forget(ctx);
+        Ok(client)
+    })
+    .await
 }
 
 /// `cli_` and 30 letters or digits, each drawn evenly: bytes above the last multiple of 62 are thrown away.

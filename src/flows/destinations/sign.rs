@@ -13,7 +13,7 @@ use crate::{
     flows::{
         FlowResult,
         destinations::{end, key_of, put_in_use},
-        idempotency::{self, Answer, Once},
+        idempotency::{self, Answer, Repeatable, Storage},
     },
     ports::ids::random,
     store::{self, Tx},
@@ -72,7 +72,7 @@ pub async fn prepare(ctx: &Ctx, caller: &Caller, wallet: Address, input: &Signin
     Ok(data)
 }
 
-/// Sets up a destination that its wallet signed; `render` writes the answer that a repeated call gets.
+/// Sets up a destination that its wallet signed.
 ///
 /// Errors: a nonce that is unknown, used, expired or for something else, and a signature of somebody else or of other
 /// data (400). Source: rules P.3.8.
@@ -81,23 +81,17 @@ pub async fn add(
     caller: &Caller,
     nonce: &str,
     signature: &str,
-    once: Option<&Once>,
-    render: impl FnOnce(&Destination) -> String,
+    call: Repeatable<Destination>,
 ) -> FlowResult<Answer<Destination>> {
-    if let Some(once) = once
-        && let Some(response) = idempotency::find(ctx, caller, once).await?
-    {
-        return Ok(Answer::Replayed(response));
-    }
-    let data = proven(ctx, caller, SigningAction::Add, nonce, signature).await?;
-    let tx = ctx.db.begin("add_signed_destination").await?;
-    use_up(ctx, &tx, &data).await?;
-    let destination = put_in_use(ctx, &tx, &caller.platform, &data.key, None).await?;
-    if let Some(once) = once {
-        idempotency::keep(ctx, &tx, caller, once, render(&destination)).await?;
-    }
-    tx.commit().await?;
-    Ok(Answer::Fresh(destination))
+    idempotency::once(ctx, caller, call, Storage::Plain, async |keeper| {
+        let data = proven(ctx, caller, SigningAction::Add, nonce, signature).await?;
+        let tx = ctx.db.begin("add_signed_destination").await?;
+        use_up(ctx, &tx, &data).await?;
+        let destination = put_in_use(ctx, &tx, &caller.platform, &data.key, None).await?;
+        keeper.commit(tx, &destination).await?;
+        Ok(destination)
+    })
+    .await
 }
 
 /// Ends the use of a destination whose wallet signed that; its row stays.

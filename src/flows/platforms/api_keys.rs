@@ -10,7 +10,7 @@ use crate::{
     flows::{
         FlowError, FlowResult,
         auth::identify,
-        idempotency::{self, Answer, Once},
+        idempotency::{self, Answer, Repeatable, Storage},
     },
     store::{self, Tx},
 };
@@ -39,29 +39,23 @@ pub async fn create(ctx: &Ctx, platform: &PlatformId, label: Option<&str>) -> Fl
     Ok((new.row.id, new.key))
 }
 
-/// Makes a key for a person who signed in; `render` writes the answer that a repeated call gets.
+/// Makes a key for a person who signed in.
 ///
 /// Errors: a label of 0 or more than 100 characters.
 pub async fn issue(
     ctx: &Ctx,
     caller: &Caller,
     label: Option<&str>,
-    once: Option<&Once>,
-    render: impl FnOnce(&NewApiKey) -> String,
+    call: Repeatable<NewApiKey>,
 ) -> FlowResult<Answer<NewApiKey>> {
-    if let Some(once) = once
-        && let Some(response) = idempotency::find_sealed(ctx, caller, once).await?
-    {
-        return Ok(Answer::Replayed(response));
-    }
-    let new = draw(ctx, &caller.platform, label)?;
-    let tx = ctx.db.begin("issue_api_key").await?;
-    insert(&tx, &new).await?;
-    if let Some(once) = once {
-        idempotency::keep_sealed(ctx, &tx, caller, once, render(&new)).await?;
-    }
-    tx.commit().await?;
-    Ok(Answer::Fresh(new))
+    idempotency::once(ctx, caller, call, Storage::Sealed, async |keeper| {
+        let new = draw(ctx, &caller.platform, label)?;
+        let tx = ctx.db.begin("issue_api_key").await?;
+        insert(&tx, &new).await?;
+        keeper.commit(tx, &new).await?;
+        Ok(new)
+    })
+    .await
 }
 
 /// Keys of a platform, newest first, the revoked ones too.
@@ -78,7 +72,7 @@ pub async fn rotate(ctx: &Ctx, platform: &PlatformId, id: &ApiKeyId, overlap_s: 
     Ok(new)
 }
 
-/// Makes the successor of a key, for a person who signed in; `render` writes the answer that a repeated call gets.
+/// Makes the successor of a key, for a person who signed in.
 ///
 /// The key before stays good for the overlap. Errors: an overlap of more than a week (400); an unknown or revoked key,
 /// or another platform's (404).
@@ -87,22 +81,16 @@ pub async fn replace(
     caller: &Caller,
     id: &ApiKeyId,
     overlap_s: u32,
-    once: Option<&Once>,
-    render: impl FnOnce(&NewApiKey) -> String,
+    call: Repeatable<NewApiKey>,
 ) -> FlowResult<Answer<NewApiKey>> {
-    if let Some(once) = once
-        && let Some(response) = idempotency::find_sealed(ctx, caller, once).await?
-    {
-        return Ok(Answer::Replayed(response));
-    }
-    let tx = ctx.db.begin("replace_api_key").await?;
-    let new = succeed(ctx, &tx, &caller.platform, id, overlap_s).await?;
-    if let Some(once) = once {
-        idempotency::keep_sealed(ctx, &tx, caller, once, render(&new)).await?;
-    }
-    tx.commit().await?;
-    identify::forget(ctx);
-    Ok(Answer::Fresh(new))
+    idempotency::once(ctx, caller, call, Storage::Sealed, async |keeper| {
+        let tx = ctx.db.begin("replace_api_key").await?;
+        let new = succeed(ctx, &tx, &caller.platform, id, overlap_s).await?;
+        keeper.commit(tx, &new).await?;
+        identify::forget(ctx);
+        Ok(new)
+    })
+    .await
 }
 
 /// Revokes a key for good, at once on this instance; a second time changes nothing. Errors: an unknown key.

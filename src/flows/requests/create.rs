@@ -10,7 +10,7 @@ use crate::{
     },
     flows::{
         Fault, FlowError, FlowResult,
-        idempotency::{self, Answer, Once},
+        idempotency::{self, Answer, Keeper, Repeatable, Storage},
     },
     ports::ids::random,
     store::{self, StoreError},
@@ -19,44 +19,41 @@ use crate::{
 /// How often a colliding reference is drawn again. One collision is a matter of billions of requests.
 const DRAWS_MAX: usize = 3;
 
-/// Creates a request; `render` writes the answer that a repeated call gets.
+/// Creates a request.
 ///
 /// Errors: every wrong field at once (400). Source: interface §4.3; rules P.3.3.
 pub async fn run(
     ctx: &Ctx,
     caller: &Caller,
     input: &NewRequest,
-    once: Option<&Once>,
-    render: impl Fn(&Request) -> String,
+    call: Repeatable<Request>,
 ) -> FlowResult<Answer<Request>> {
-    if let Some(once) = once
-        && let Some(response) = idempotency::find(ctx, caller, once).await?
-    {
-        return Ok(Answer::Replayed(response));
-    }
-    let owner = owner(caller);
-    let input = &NewRequest {
-        bound: bound(ctx, caller, input).await?,
-        ..input.clone()
-    };
-    for _ in 0..DRAWS_MAX {
-        let fresh = FreshRequest {
-            row: RequestRowId(ctx.ids.ulid()),
-            entropy: random(ctx.ids.as_ref()),
-            salt: random(ctx.ids.as_ref()),
-            now: ctx.clock.now(),
+    idempotency::once(ctx, caller, call, Storage::Plain, async |keeper| {
+        let owner = owner(caller);
+        let input = &NewRequest {
+            bound: bound(ctx, caller, input).await?,
+            ..input.clone()
         };
-        let request = plan(input, &owner, &fresh, &ctx.catalogue)?;
-        match insert(ctx, caller, &request, once, &render).await {
-            // Another request of the payee has the same reference: draw a new salt.
-            Err(InsertError::Taken) => continue,
-            Err(InsertError::Failed(error)) => return Err(error),
-            Ok(()) => return Ok(Answer::Fresh(request)),
+        for _ in 0..DRAWS_MAX {
+            let fresh = FreshRequest {
+                row: RequestRowId(ctx.ids.ulid()),
+                entropy: random(ctx.ids.as_ref()),
+                salt: random(ctx.ids.as_ref()),
+                now: ctx.clock.now(),
+            };
+            let request = plan(input, &owner, &fresh, &ctx.catalogue)?;
+            match insert(ctx, &request, keeper).await {
+                // Another request of the payee has the same reference: draw a new salt.
+                Err(InsertError::Taken) => continue,
+                Err(InsertError::Failed(error)) => return Err(error),
+                Ok(()) => return Ok(request),
+            }
         }
-    }
-    Err(FlowError::Faulted(Fault(anyhow::anyhow!(
-        "{DRAWS_MAX} references in a row collided"
-    ))))
+        Err(FlowError::Faulted(Fault(anyhow::anyhow!(
+            "{DRAWS_MAX} references in a row collided"
+        ))))
+    })
+    .await
 }
 
 /// The payee destination that the calling client ID is bound to, when the input leaves the payee to it.
@@ -87,23 +84,14 @@ impl From<StoreError> for InsertError {
 }
 
 /// Writes the request. Without a key to keep it is one statement, which is a transaction of its own.
-async fn insert(
-    ctx: &Ctx,
-    caller: &Caller,
-    request: &Request,
-    once: Option<&Once>,
-    render: impl Fn(&Request) -> String,
-) -> Result<(), InsertError> {
-    let Some(once) = once else {
+async fn insert(ctx: &Ctx, request: &Request, keeper: &Keeper<'_, Request>) -> Result<(), InsertError> {
+    if !keeper.has_key() {
         return Ok(store::requests::insert(ctx.db.writer(), request).await?);
-    };
+    }
     let tx = ctx.db.begin("create_request").await?;
     store::requests::insert(&tx, request).await?;
     crate::fail_at("create_request", "inserted");
-    idempotency::keep(ctx, &tx, caller, once, render(request))
-        .await
-        .map_err(InsertError::Failed)?;
-    Ok(tx.commit().await?)
+    keeper.commit(tx, request).await.map_err(InsertError::Failed)
 }
 
 fn owner(caller: &Caller) -> Owner {

@@ -8,7 +8,7 @@ use crate::{
     },
     flows::{
         FlowResult,
-        idempotency::{self, Answer, Once},
+        idempotency::{self, Answer, Repeatable, Storage},
         webhooks::{Endpoint, Holder},
     },
     ports::ids::random,
@@ -29,8 +29,7 @@ pub(super) fn draw_secret(ctx: &Ctx) -> Secret {
     Secret::new(hex::encode(random::<32>(ctx.ids.as_ref())))
 }
 
-/// Registers an endpoint of `holder`, for `asker`, under whose name the answer is kept; `render` writes the answer that
-/// a repeated call gets.
+/// Registers an endpoint of `holder`, for `asker`, under whose name the answer is kept.
 ///
 /// Errors: a URL that is not allowed (400), one that is registered already (409).
 /// Source: interface §4.8; interface §4.9; decisions D16; decisions D18; decisions D20; decisions D22.
@@ -39,50 +38,44 @@ pub async fn run(
     asker: impl Into<Holder>,
     holder: Holder,
     url: &str,
-    once: Option<&Once>,
-    render: impl FnOnce(&NewEndpoint) -> String,
+    call: Repeatable<NewEndpoint>,
 ) -> FlowResult<Answer<NewEndpoint>> {
     let asker = asker.into();
-    if let Some(once) = once
-        && let Some(response) = idempotency::find_sealed(ctx, &asker, once).await?
-    {
-        return Ok(Answer::Replayed(response));
-    }
-    let url = ctx
-        .webhooks
-        .url_policy
-        .check(url)
-        .map_err(|message| Refusal::field("url", message))?;
-    let secret = draw_secret(ctx);
-    let endpoint = Endpoint {
-        id: EndpointId(ctx.ids.ulid()),
-        owner: holder.owner,
-        client: holder.client,
-        url: url.to_string(),
-        secret_sealed: String::new(),
-        former_secrets: Vec::new(),
-        is_active: true,
-        created_at: ctx.clock.now(),
-    };
-    let secret_sealed = ctx
-        .sealer
-        .seal(&secret, endpoint.id.as_str())
-        .map_err(crate::flows::Fault)?;
-    let created = NewEndpoint {
-        endpoint: Endpoint {
-            secret_sealed,
-            ..endpoint
-        },
-        secret,
-    };
-    let tx = ctx.db.begin("create_webhook").await?;
-    match store::endpoints::insert(&tx, &created.endpoint).await {
-        Err(StoreError::Conflict(_)) => return Err(Refusal::conflict("This URL is already registered").into()),
-        other => other?,
-    }
-    if let Some(once) = once {
-        idempotency::keep_sealed(ctx, &tx, &asker, once, render(&created)).await?;
-    }
-    tx.commit().await?;
-    Ok(Answer::Fresh(created))
+    idempotency::once(ctx, asker, call, Storage::Sealed, async |keeper| {
+        let url = ctx
+            .webhooks
+            .url_policy
+            .check(url)
+            .map_err(|message| Refusal::field("url", message))?;
+        let secret = draw_secret(ctx);
+        let endpoint = Endpoint {
+            id: EndpointId(ctx.ids.ulid()),
+            owner: holder.owner,
+            client: holder.client,
+            url: url.to_string(),
+            secret_sealed: String::new(),
+            former_secrets: Vec::new(),
+            is_active: true,
+            created_at: ctx.clock.now(),
+        };
+        let secret_sealed = ctx
+            .sealer
+            .seal(&secret, endpoint.id.as_str())
+            .map_err(crate::flows::Fault)?;
+        let created = NewEndpoint {
+            endpoint: Endpoint {
+                secret_sealed,
+                ..endpoint
+            },
+            secret,
+        };
+        let tx = ctx.db.begin("create_webhook").await?;
+        match store::endpoints::insert(&tx, &created.endpoint).await {
+            Err(StoreError::Conflict(_)) => return Err(Refusal::conflict("This URL is already registered").into()),
+            other => other?,
+        }
+        keeper.commit(tx, &created).await?;
+        Ok(created)
+    })
+    .await
 }

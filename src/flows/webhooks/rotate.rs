@@ -9,7 +9,7 @@ use crate::{
     },
     flows::{
         FlowResult,
-        idempotency::{self, Answer, Once},
+        idempotency::{self, Answer, Repeatable, Storage},
         webhooks::{Holder, create, unknown},
     },
     store,
@@ -38,7 +38,7 @@ pub struct Rotated {
     pub former_until: DateTime<Utc>,
 }
 
-/// Replaces the secret of an endpoint; `render` writes the answer that a repeated call gets.
+/// Replaces the secret of an endpoint.
 ///
 /// It ends when everything that was signed without the new secret has arrived or failed, so that a receiver may forget
 /// the old one at once: from then on each delivery of the overlap is signed with both.
@@ -50,42 +50,36 @@ pub async fn run(
     holder: impl Into<Holder>,
     id: &EndpointId,
     overlap_s: u32,
-    once: Option<&Once>,
-    render: impl FnOnce(&Rotated) -> String,
+    call: Repeatable<Rotated>,
 ) -> FlowResult<Answer<Rotated>> {
     let holder = holder.into();
-    if let Some(once) = once
-        && let Some(response) = idempotency::find_sealed(ctx, &holder, once).await?
-    {
-        return Ok(Answer::Replayed(response));
-    }
-    let secret = create::draw_secret(ctx);
-    let secret_sealed = ctx.sealer.seal(&secret, id.as_str()).map_err(crate::flows::Fault)?;
-    let now = ctx.clock.now();
-    let rotated = Rotated {
-        id: id.clone(),
-        secret,
-        former_until: now + TimeDelta::seconds(i64::from(overlap_s)),
-    };
-    let tx = ctx.db.begin("rotate_webhook_secret").await?;
-    let endpoint = store::endpoints::find(&tx, &holder, id).await?.ok_or_else(unknown)?;
-    let replaced = endpoint.secret_sealed;
-    let former = retire(&endpoint.former_secrets, replaced.clone(), now, rotated.former_until);
-    let former = former.map_err(|TooManySecrets| {
+    idempotency::once(ctx, &holder, call, Storage::Sealed, async |keeper| {
+        let secret = create::draw_secret(ctx);
+        let secret_sealed = ctx.sealer.seal(&secret, id.as_str()).map_err(crate::flows::Fault)?;
+        let now = ctx.clock.now();
+        let rotated = Rotated {
+            id: id.clone(),
+            secret,
+            former_until: now + TimeDelta::seconds(i64::from(overlap_s)),
+        };
+        let tx = ctx.db.begin("rotate_webhook_secret").await?;
+        let endpoint = store::endpoints::find(&tx, &holder, id).await?.ok_or_else(unknown)?;
+        let replaced = endpoint.secret_sealed;
+        let former = retire(&endpoint.former_secrets, replaced.clone(), now, rotated.former_until);
+        let former = former.map_err(|TooManySecrets| {
         Refusal::conflict(format!(
             "{SECRETS_MAX} secrets of this endpoint would be good at the same time; wait for the end of an overlap, or \
              end all of them with overlapSeconds 0"
         ))
     })?;
-    if !store::endpoints::replace_secret(&tx, &holder, id, &replaced, &secret_sealed, &former).await? {
-        return Err(Refusal::conflict("The secret is being rotated by another call at this moment").into());
-    }
-    if let Some(once) = once {
-        idempotency::keep_sealed(ctx, &tx, &holder, once, render(&rotated)).await?;
-    }
-    tx.commit().await?;
-    wait_for_older(ctx, id).await;
-    Ok(Answer::Fresh(rotated))
+        if !store::endpoints::replace_secret(&tx, &holder, id, &replaced, &secret_sealed, &former).await? {
+            return Err(Refusal::conflict("The secret is being rotated by another call at this moment").into());
+        }
+        keeper.commit(tx, &rotated).await?;
+        wait_for_older(ctx, id).await;
+        Ok(rotated)
+    })
+    .await
 }
 
 /// Waits until nothing is on its way that was claimed with the secrets of before. Nothing depends on it but the moment

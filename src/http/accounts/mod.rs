@@ -91,7 +91,11 @@ impl Accounts {
     ) -> Result<WithCookie<Created<AccountView>>, Fail<{ s::BAD_REQUEST | s::FORBIDDEN | s::CONFLICT }>> {
         let RegisterBody { email, password } = body.0;
         let (account, signed_in) = flows::auth::register::run(&ctx, email.as_str(), Secret::new(password)).await?;
-        Ok(WithCookie::set(Reply(account.into()), &signed_in, &ctx.people.sessions))
+        Ok(WithCookie::set(
+            Reply::new(account.into()),
+            &signed_in,
+            &ctx.people.sessions,
+        ))
     }
 
     /// Sign in with e-mail and password

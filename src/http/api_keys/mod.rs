@@ -3,20 +3,20 @@
 use crate::{
     ctx::Ctx,
     domain::ids::ApiKeyId,
-    flows::{
-        idempotency::Answer,
-        platforms::api_keys::{self, NewApiKey},
-    },
+    flows::platforms::api_keys::{self, NewApiKey},
     http::{
         contract::tags::AuthTag,
         error::{Fail, s},
         forms::{
             body::Body,
-            idempotency::{IdempotencyKey, once, replayed},
-            reply::{Created, Reply},
+            idempotency::{IdempotencyKey, answer_once, once, once_for},
+            reply::Created,
             wire::{Instant, UlidText},
         },
-        gate::{access::SessionOnly, extractor::Auth},
+        gate::{
+            access::{SessionOnly, op},
+            extractor::Auth,
+        },
         webhooks::Success,
     },
 };
@@ -25,7 +25,6 @@ use poem_openapi::{
     Object, OpenApi,
     param::{Header, Path},
     payload::Json,
-    types::ToJSON,
 };
 
 /// A new key.
@@ -150,13 +149,11 @@ impl ApiKeys {
         key: Header<Option<IdempotencyKey>>,
         body: Body<CreateApiKeyBody>,
     ) -> Result<Created<ApiKeyCreated>, Fail<{ s::BAD_REQUEST | s::CONFLICT | s::NOT_FOUND }>> {
-        let once = once(key.0, "createApiKey", &body.0);
-        let render = |new: &NewApiKey| created(new).to_json_string();
-        let answer = api_keys::issue(&ctx, &caller, body.label.as_deref(), once.as_ref(), render).await?;
-        Ok(Reply(match answer {
-            Answer::Fresh(new) => created(&new),
-            Answer::Replayed(stored) => replayed(&stored)?,
-        }))
+        let once = once(key.0, op::createApiKey, &body.0);
+        Ok(answer_once(once, created, async |call| {
+            api_keys::issue(&ctx, &caller, body.label.as_deref(), call).await
+        })
+        .await?)
     }
 
     /// Rotate an API key
@@ -174,15 +171,13 @@ impl ApiKeys {
         key: Header<Option<IdempotencyKey>>,
         body: Body<RotateApiKeyBody>,
     ) -> Result<Created<ApiKeyCreated>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND | s::CONFLICT }>> {
-        let once = once(key.0, "rotateApiKey", &body.0).map(|once| once.about(id.as_str()));
-        let render = |new: &NewApiKey| created(new).to_json_string();
+        let once = once_for(key.0, op::rotateApiKey, id.as_str(), &body.0);
         let id = ApiKeyId(id.as_str().to_owned());
         let overlap_s = body.overlap_seconds.unwrap_or(0);
-        let answer = api_keys::replace(&ctx, &caller, &id, overlap_s, once.as_ref(), render).await?;
-        Ok(Reply(match answer {
-            Answer::Fresh(new) => created(&new),
-            Answer::Replayed(stored) => replayed(&stored)?,
-        }))
+        Ok(answer_once(once, created, async |call| {
+            api_keys::replace(&ctx, &caller, &id, overlap_s, call).await
+        })
+        .await?)
     }
 
     /// Revoke an API key

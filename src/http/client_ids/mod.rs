@@ -8,18 +8,21 @@ use crate::{
         client_id::{self, ClientIdChange},
         ids::ClientRowId,
     },
-    flows::{self, client_ids::create::NewClientId, idempotency::Answer},
+    flows::{self, client_ids::create::NewClientId},
     http::{
         contract::tags::PlatformTag,
         error::{Fail, s},
         forms::{
             body::Body,
-            idempotency::{IdempotencyKey, once, replayed},
-            reply::{Created, Reply},
+            idempotency::{IdempotencyKey, answer_once, once},
+            reply::Created,
             text::text,
             wire::Instant,
         },
-        gate::{access::KeyOnly, extractor::Auth},
+        gate::{
+            access::{KeyOnly, op},
+            extractor::Auth,
+        },
     },
 };
 use poem::web::Data;
@@ -27,7 +30,7 @@ use poem_openapi::{
     Enum, Object, OpenApi,
     param::{Header, Path},
     payload::Json,
-    types::{MaybeUndefined, ToJSON},
+    types::MaybeUndefined,
 };
 
 text! {
@@ -380,7 +383,7 @@ impl ClientIds {
         key: Header<Option<IdempotencyKey>>,
         body: Body<CreateClientIdBody>,
     ) -> Result<Created<ClientIdCreated>, Fail<{ s::BAD_REQUEST | s::CONFLICT }>> {
-        let once = once(key.0, "createClientId", &body.0);
+        let once = once(key.0, op::createClientId, &body.0);
         let body = body.0;
         let input = NewClientId {
             label: body.label,
@@ -393,12 +396,10 @@ impl ClientIds {
             default_pre_approval_expiry_s: body.default_pre_approval_expiry,
             default_authorization_expiry_s: body.default_authorization_expiry,
         };
-        let render = |client: &client_id::ClientId| created(client).to_json_string();
-        let answer = flows::client_ids::create::run(&ctx, &caller, &input, once.as_ref(), render).await?;
-        Ok(Reply(match answer {
-            Answer::Fresh(client) => created(&client),
-            Answer::Replayed(stored) => replayed(&stored)?,
-        }))
+        Ok(answer_once(once, created, async |call| {
+            flows::client_ids::create::run(&ctx, &caller, &input, call).await
+        })
+        .await?)
     }
 
     /// List client IDs

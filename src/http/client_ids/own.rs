@@ -6,18 +6,21 @@ use crate::{
         client_id::{self, ClientIdChange},
         ids::{ClientRowId, DestinationId},
     },
-    flows::{self, client_ids::create::NewClientId, idempotency::Answer},
+    flows::{self, client_ids::create::NewClientId},
     http::{
         client_ids::{ClientIdRevoked, ClientIdStatus, ClientRowText, DomainText, changed, domains},
         contract::tags::AuthTag,
         error::{Fail, s},
         forms::{
             body::Body,
-            idempotency::{IdempotencyKey, once, replayed},
-            reply::{Created, Reply},
+            idempotency::{IdempotencyKey, answer_once, once},
+            reply::Created,
             wire::Instant,
         },
-        gate::{access::SessionOnly, extractor::Auth},
+        gate::{
+            access::{SessionOnly, op},
+            extractor::Auth,
+        },
     },
 };
 use poem::web::Data;
@@ -25,7 +28,7 @@ use poem_openapi::{
     Object, OpenApi,
     param::{Header, Path},
     payload::Json,
-    types::{Example, MaybeUndefined, ToJSON},
+    types::{Example, MaybeUndefined},
 };
 
 /// A new client ID.
@@ -205,7 +208,7 @@ impl OwnClientIds {
         key: Header<Option<IdempotencyKey>>,
         body: Body<CreateOwnClientIdBody>,
     ) -> Result<Created<OwnClientId>, Fail<{ s::BAD_REQUEST | s::CONFLICT }>> {
-        let once = once(key.0, "createOwnClientId", &body.0);
+        let once = once(key.0, op::createOwnClientId, &body.0);
         let body = body.0;
         let input = NewClientId {
             label: body.label,
@@ -218,12 +221,12 @@ impl OwnClientIds {
             default_pre_approval_expiry_s: body.default_pre_approval_expiry,
             default_authorization_expiry_s: body.default_authorization_expiry,
         };
-        let render = |client: &client_id::ClientId| OwnClientId::from(client).to_json_string();
-        let answer = flows::client_ids::create::run(&ctx, &caller, &input, once.as_ref(), render).await?;
-        Ok(Reply(match answer {
-            Answer::Fresh(client) => (&client).into(),
-            Answer::Replayed(stored) => replayed(&stored)?,
-        }))
+        Ok(answer_once(
+            once,
+            |client: &client_id::ClientId| client.into(),
+            async |call| flows::client_ids::create::run(&ctx, &caller, &input, call).await,
+        )
+        .await?)
     }
 
     /// List client IDs

@@ -5,18 +5,21 @@ pub mod own;
 use crate::{
     ctx::Ctx,
     domain::{address::Address, destination, refusal::Checks},
-    flows::{self, destinations::sign::SigningInput, idempotency::Answer},
+    flows::{self, destinations::sign::SigningInput},
     http::{
         contract::tags::PlatformTag,
         error::{Fail, s},
         forms::{
             body::Body,
-            idempotency::{IdempotencyKey, once, replayed},
-            reply::{Created, OrNull, Reply},
+            idempotency::{IdempotencyKey, answer_once, once},
+            reply::{Created, OrNull},
             text::text,
             wire::{Instant, Needed, WalletText},
         },
-        gate::{access::ClientOnly, extractor::Auth},
+        gate::{
+            access::{ClientOnly, op},
+            extractor::Auth,
+        },
     },
 };
 use poem::web::Data;
@@ -24,7 +27,7 @@ use poem_openapi::{
     Enum, Object, OpenApi,
     param::{Header, Path, Query},
     payload::Json,
-    types::{Example, ToJSON},
+    types::Example,
 };
 
 text! {
@@ -408,15 +411,14 @@ impl Destinations {
         key: Header<Option<IdempotencyKey>>,
         body: Body<SignedDestinationBody>,
     ) -> Result<Created<PayeeDestination>, Fail<{ s::BAD_REQUEST | s::CONFLICT }>> {
-        let once = once(key.0, "addPayeeDestination", &body.0);
-        let render = |new: &destination::Destination| PayeeDestination::from(new).to_json_string();
+        let once = once(key.0, op::addPayeeDestination, &body.0);
         let signature = body.signature.as_str();
-        let answer =
-            flows::destinations::sign::add(&ctx, &caller, &body.nonce, signature, once.as_ref(), render).await?;
-        Ok(Reply(match answer {
-            Answer::Fresh(new) => (&new).into(),
-            Answer::Replayed(stored) => replayed(&stored)?,
-        }))
+        Ok(answer_once(
+            once,
+            |new: &destination::Destination| new.into(),
+            async |call| flows::destinations::sign::add(&ctx, &caller, &body.nonce, signature, call).await,
+        )
+        .await?)
     }
 
     /// Get the payee destination of a wallet

@@ -3,7 +3,7 @@
 use crate::{
     ctx::Ctx,
     domain::{destination, refusal::Checks},
-    flows::{self, destinations::NewDestination, idempotency::Answer},
+    flows::{self, destinations::NewDestination},
     http::{
         contract::tags::AuthTag,
         destinations::{
@@ -12,11 +12,14 @@ use crate::{
         error::{Fail, s},
         forms::{
             body::Body,
-            idempotency::{IdempotencyKey, once, replayed},
-            reply::{Created, OrNull, Reply},
+            idempotency::{IdempotencyKey, answer_once, once},
+            reply::{Created, OrNull},
             wire::{Needed, WalletText},
         },
-        gate::{access::SessionOnly, extractor::Auth},
+        gate::{
+            access::{SessionOnly, op},
+            extractor::Auth,
+        },
     },
 };
 use poem::web::Data;
@@ -24,7 +27,7 @@ use poem_openapi::{
     Object, OpenApi,
     param::{Header, Query},
     payload::Json,
-    types::{Example, ToJSON},
+    types::Example,
 };
 
 /// Where to be paid.
@@ -119,14 +122,14 @@ impl OwnDestinations {
         key: Header<Option<IdempotencyKey>>,
         body: Body<DestinationBody>,
     ) -> Result<Created<PayeeDestination>, Fail<{ s::BAD_REQUEST | s::CONFLICT }>> {
-        let once = once(key.0, "createOwnDestination", &body.0);
+        let once = once(key.0, op::createOwnDestination, &body.0);
         let input = body.0.into();
-        let render = |new: &destination::Destination| PayeeDestination::from(new).to_json_string();
-        let answer = flows::destinations::create::run(&ctx, &caller, &input, once.as_ref(), render).await?;
-        Ok(Reply(match answer {
-            Answer::Fresh(new) => (&new).into(),
-            Answer::Replayed(stored) => replayed(&stored)?,
-        }))
+        Ok(answer_once(
+            once,
+            |new: &destination::Destination| new.into(),
+            async |call| flows::destinations::create::run(&ctx, &caller, &input, call).await,
+        )
+        .await?)
     }
 
     /// Change where the wallet is paid

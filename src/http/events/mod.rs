@@ -366,7 +366,7 @@ fn detail(found: &LoggedDelivery, receivers: &Receivers) -> DeliveryDetail {
 }
 
 fn queued(result: Replayed) -> Accepted<ReplayResult> {
-    Reply(ReplayResult {
+    Reply::new(ReplayResult {
         replayed: result.replayed,
         skipped: result.skipped,
         next_cursor: result.next.map(|id| id.to_string()),
@@ -713,6 +713,6 @@ impl Events {
     ) -> Result<Accepted<DeliveryDetail>, Fail<{ s::NOT_FOUND | s::CONFLICT }>> {
         let id = DeliveryId(delivery_id.0.into());
         let (found, receivers) = flows::events::deliveries::retry(&ctx, &caller, &id).await?;
-        Ok(Reply(detail(&found, &receivers)))
+        Ok(Reply::new(detail(&found, &receivers)))
     }
 }

@@ -1,10 +1,13 @@
-//! The `Idempotency-Key` header.
+//! The `Idempotency-Key` header, and answers that are given once.
 
 use crate::{
-    flows::{Fault, FlowError, FlowResult, idempotency::Once},
-    http::forms::text::text,
+    flows::{
+        FlowResult,
+        idempotency::{Answer, Once, Repeatable},
+    },
+    http::forms::{reply::Reply, text::text},
 };
-use poem_openapi::types::{ParseFromJSON, ToJSON};
+use poem_openapi::types::ToJSON;
 use sha2::{Digest, Sha256};
 
 text! {
@@ -19,11 +22,7 @@ text! {
 
 /// What makes a call repeatable: its key and what it asks for.
 pub fn once<T: ToJSON>(key: Option<IdempotencyKey>, operation: &'static str, body: &T) -> Option<Once> {
-    key.map(|key| Once {
-        key: key.as_str().to_owned(),
-        operation,
-        body_hash: hex::encode(Sha256::digest(body.to_json_string())),
-    })
+    keyed(key, operation, &body.to_json_string())
 }
 
 /// [`once`] of an operation on one object: the same key for another object is another call.
@@ -33,14 +32,27 @@ pub fn once_for<T: ToJSON>(
     object: &str,
     body: &T,
 ) -> Option<Once> {
-    once(key, operation, body).map(|once| Once {
-        body_hash: hex::encode(Sha256::digest(format!("{object} {}", once.body_hash))),
-        ..once
+    keyed(key, operation, &format!("{object} {}", body.to_json_string()))
+}
+
+fn keyed(key: Option<IdempotencyKey>, operation: &'static str, asked: &str) -> Option<Once> {
+    key.map(|key| Once {
+        key: key.as_str().to_owned(),
+        operation,
+        body_hash: hex::encode(Sha256::digest(asked)),
     })
 }
 
-/// Reads a stored answer back. Errors: a stored answer that is none, which only the operator can mend.
-pub fn replayed<T: ParseFromJSON>(stored: &str) -> FlowResult<T> {
-    T::parse_from_json_string(stored)
-        .map_err(|error| FlowError::Faulted(Fault(anyhow::anyhow!("stored answer: {}", error.into_message()))))
+/// Runs a flow whose answer is given once: `view` makes the body of what it made, and a repeated call gets the stored
+/// body, byte for byte. Errors: those of the flow.
+pub async fn answer_once<const STATUS: u16, T: 'static, V: ToJSON + 'static>(
+    once: Option<Once>,
+    view: fn(&T) -> V,
+    flow: impl AsyncFnOnce(Repeatable<T>) -> FlowResult<Answer<T>>,
+) -> FlowResult<Reply<STATUS, V>> {
+    let call = Repeatable::new(once, move |made: &T| view(made).to_json_string());
+    Ok(match flow(call).await? {
+        Answer::Fresh(made) => Reply::new(view(&made)),
+        Answer::Replayed(body) => Reply::replayed(body),
+    })
 }

@@ -9,9 +9,37 @@ use poem_openapi::{
 use serde_json::Value;
 use std::borrow::Cow;
 
+/// Header that tells an answer that was stored from a new one; its value is `true`.
+pub const REPLAYED_HEADER: &str = "idempotency-replayed";
+
 /// A JSON answer with the status `STATUS`.
 #[derive(Debug, Clone)]
-pub struct Reply<const STATUS: u16, T>(pub T);
+pub struct Reply<const STATUS: u16, T> {
+    body: Body<T>,
+}
+
+#[derive(Debug, Clone)]
+enum Body<T> {
+    New(T),
+    Stored(String),
+}
+
+impl<const STATUS: u16, T> Reply<STATUS, T> {
+    /// A new answer.
+    pub fn new(body: T) -> Self {
+        Self { body: Body::New(body) }
+    }
+
+    /// The stored body of an answer that was given before; a header says so.
+    pub fn replayed(body: String) -> Self {
+        Self {
+            body: Body::Stored(body),
+        }
+    }
+}
+
+/// 200 with a body that may be a stored one.
+pub type Answered<T> = Reply<200, T>;
 
 /// 201 with a body.
 pub type Created<T> = Reply<201, T>;
@@ -63,10 +91,13 @@ impl<T: ToJSON> ToJSON for OrNull<T> {
 
 impl<const STATUS: u16, T: ToJSON> IntoResponse for Reply<STATUS, T> {
     fn into_response(self) -> Response {
-        Response::builder()
+        let response = Response::builder()
             .status(StatusCode::from_u16(STATUS).unwrap_or_default())
-            .content_type("application/json; charset=utf-8")
-            .body(self.0.to_json_string())
+            .content_type("application/json; charset=utf-8");
+        match self.body {
+            Body::New(body) => response.body(body.to_json_string()),
+            Body::Stored(body) => response.header(REPLAYED_HEADER, "true").body(body),
+        }
     }
 }
 

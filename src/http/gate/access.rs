@@ -29,6 +29,15 @@ macro_rules! access {
             }
         )+
 
+        /// The operationIds, each under its own name.
+        #[expect(non_upper_case_globals, reason = "a constant is spelled like the operation that it names")]
+        pub mod op {
+            $($(
+                /// The operation of this name.
+                pub const $operation: &str = stringify!($operation);
+            )*)+
+        }
+
         /// Every operation.
         pub const TABLE: &[Row] = &[$($(Row {
             operation: stringify!($operation),

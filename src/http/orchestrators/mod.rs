@@ -5,7 +5,6 @@ use crate::{
     domain::{event::ORCHESTRATOR_KINDS, ids::EndpointId, webhook::standard_form},
     flows::{
         self,
-        idempotency::Answer,
         webhooks::{Endpoint, create::NewEndpoint, rotate::Rotated},
     },
     http::{
@@ -13,11 +12,11 @@ use crate::{
         error::{Fail, s},
         forms::{
             body::Body,
-            idempotency::{IdempotencyKey, once, once_for, replayed},
-            reply::{Created, Reply},
+            idempotency::{IdempotencyKey, answer_once, once, once_for},
+            reply::{Answered, Created},
             wire::{Instant, UlidText},
         },
-        gate::extractor::OrchestratorAuth,
+        gate::{access::op, extractor::OrchestratorAuth},
         webhooks::{RotateSecretBody, SecretRotated, TestResult, overlap_s},
     },
 };
@@ -26,7 +25,6 @@ use poem_openapi::{
     Enum, Object, OpenApi,
     param::{Header, Path},
     payload::Json,
-    types::ToJSON,
 };
 
 /// A new endpoint of an orchestrator.
@@ -147,14 +145,12 @@ impl Orchestrators {
         key: Header<Option<IdempotencyKey>>,
         body: Body<CreateOrchestratorWebhookBody>,
     ) -> Result<Created<OrchestratorWebhookCreated>, Fail<{ s::BAD_REQUEST | s::CONFLICT }>> {
-        let once = once(key.0, "createOrchestratorWebhook", &body.0);
-        let render = |new: &NewEndpoint| created(new).to_json_string();
+        let once = once(key.0, op::createOrchestratorWebhook, &body.0);
         let holder = (&caller.0).into();
-        let answer = flows::webhooks::create::run(&ctx, &caller.0, holder, &body.url, once.as_ref(), render).await?;
-        Ok(Reply(match answer {
-            Answer::Fresh(new) => created(&new),
-            Answer::Replayed(stored) => replayed(&stored)?,
-        }))
+        Ok(answer_once(once, created, async |call| {
+            flows::webhooks::create::run(&ctx, &caller.0, holder, &body.url, call).await
+        })
+        .await?)
     }
 
     /// List endpoints of an orchestrator
@@ -241,16 +237,16 @@ impl Orchestrators {
         #[oai(name = "Idempotency-Key")]
         key: Header<Option<IdempotencyKey>>,
         body: Body<RotateSecretBody>,
-    ) -> Result<Json<SecretRotated>, Fail<{ s::NOT_FOUND | s::CONFLICT }>> {
+    ) -> Result<Answered<SecretRotated>, Fail<{ s::NOT_FOUND | s::CONFLICT }>> {
         let id = EndpointId(id.as_str().to_owned());
-        let once = once_for(key.0, "rotateOrchestratorWebhookSecret", id.as_str(), &body.0);
-        let render = |rotated: &Rotated| SecretRotated::from(rotated).to_json_string();
+        let once = once_for(key.0, op::rotateOrchestratorWebhookSecret, id.as_str(), &body.0);
         let overlap = overlap_s(&body);
-        let answer = flows::webhooks::rotate::run(&ctx, &caller.0, &id, overlap, once.as_ref(), render).await?;
-        Ok(Json(match answer {
-            Answer::Fresh(rotated) => SecretRotated::from(&rotated),
-            Answer::Replayed(stored) => replayed(&stored)?,
-        }))
+        Ok(answer_once(
+            once,
+            |rotated: &Rotated| rotated.into(),
+            async |call| flows::webhooks::rotate::run(&ctx, &caller.0, &id, overlap, call).await,
+        )
+        .await?)
     }
 }
 

@@ -5,20 +5,20 @@ mod view;
 
 use crate::{
     ctx::Ctx,
-    domain::{address::Address, refusal::Checks, request},
-    flows::{self, idempotency::Answer, requests::pay::PayInput},
+    domain::{address::Address, refusal::Checks},
+    flows::{self, requests::pay::PayInput},
     http::{
         contract::tags::PlatformTag,
         error::{Fail, s},
         forms::{
             body::Body,
-            idempotency::{IdempotencyKey, once, replayed},
+            idempotency::{IdempotencyKey, answer_once, once},
             paging::{Page, limit_offset},
-            reply::{Created, Reply},
+            reply::Created,
             wire::{AmountText, Checked, LimitText, OffsetText, PercentText, RequestIdText, WalletText},
         },
         gate::{
-            access::{KeyClientOrSession, KeyOrClient},
+            access::{KeyClientOrSession, KeyOrClient, op},
             extractor::Auth,
         },
     },
@@ -28,7 +28,6 @@ use poem_openapi::{
     OpenApi,
     param::{Header, Path, Query},
     payload::Json,
-    types::ToJSON,
 };
 
 pub use bodies::*;
@@ -53,14 +52,12 @@ impl Requests {
         key: Header<Option<IdempotencyKey>>,
         body: Body<CreateRequestBody>,
     ) -> Result<Created<RequestCreated>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND | s::CONFLICT }>> {
-        let once = once(key.0, "createRequest", &body.0);
+        let once = once(key.0, op::createRequest, &body.0);
         let input = bodies::new_request(body.0);
-        let render = |request: &request::Request| bodies::created(request).to_json_string();
-        let answer = flows::requests::create::run(&ctx, &caller, &input, once.as_ref(), render).await?;
-        Ok(Reply(match answer {
-            Answer::Fresh(request) => bodies::created(&request),
-            Answer::Replayed(stored) => replayed(&stored)?,
-        }))
+        Ok(answer_once(once, bodies::created, async |call| {
+            flows::requests::create::run(&ctx, &caller, &input, call).await
+        })
+        .await?)
     }
 
     /// List requests

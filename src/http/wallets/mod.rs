@@ -114,7 +114,7 @@ impl Wallets {
         let address = Address::parse(body.address.as_str());
         let address = address.map_err(|error| Refusal::field("address", error.to_string()))?;
         let challenge = flows::auth::challenge::run(&ctx, address).await?;
-        Ok(Reply(ChallengeView {
+        Ok(Reply::new(ChallengeView {
             challenge_id: challenge.id.to_string(),
             nonce: challenge.nonce,
             message: challenge.message,

@@ -9,7 +9,6 @@ use crate::{
     },
     flows::{
         self,
-        idempotency::Answer,
         webhooks::{ShownEndpoint, create::NewEndpoint, rotate::Rotated},
     },
     http::{
@@ -17,11 +16,14 @@ use crate::{
         error::{Fail, s},
         forms::{
             body::Body,
-            idempotency::{IdempotencyKey, once, once_for, replayed},
-            reply::{Created, Reply},
+            idempotency::{IdempotencyKey, answer_once, once, once_for},
+            reply::{Answered, Created},
             wire::{Instant, UlidText},
         },
-        gate::{access::KeyClientOrSession, extractor::Auth},
+        gate::{
+            access::{KeyClientOrSession, op},
+            extractor::Auth,
+        },
     },
 };
 use poem::web::Data;
@@ -29,7 +31,7 @@ use poem_openapi::{
     Object, OpenApi,
     param::{Header, Path},
     payload::Json,
-    types::{Example, ToJSON},
+    types::Example,
 };
 
 /// A new endpoint.
@@ -214,14 +216,12 @@ impl Webhooks {
         key: Header<Option<IdempotencyKey>>,
         body: Body<CreateWebhookBody>,
     ) -> Result<Created<WebhookCreated>, Fail<{ s::BAD_REQUEST | s::CONFLICT }>> {
-        let once = once(key.0, "createWebhook", &body.0);
-        let render = |new: &NewEndpoint| created(new).to_json_string();
+        let once = once(key.0, op::createWebhook, &body.0);
         let holder = flows::webhooks::holder(&ctx, &caller, body.client_id.as_deref()).await?;
-        let answer = flows::webhooks::create::run(&ctx, &caller.0, holder, &body.url, once.as_ref(), render).await?;
-        Ok(Reply(match answer {
-            Answer::Fresh(new) => created(&new),
-            Answer::Replayed(stored) => replayed(&stored)?,
-        }))
+        Ok(answer_once(once, created, async |call| {
+            flows::webhooks::create::run(&ctx, &caller.0, holder, &body.url, call).await
+        })
+        .await?)
     }
 
     /// List endpoints
@@ -307,15 +307,15 @@ impl Webhooks {
         #[oai(name = "Idempotency-Key")]
         key: Header<Option<IdempotencyKey>>,
         body: Body<RotateSecretBody>,
-    ) -> Result<Json<SecretRotated>, Fail<{ s::NOT_FOUND | s::CONFLICT }>> {
+    ) -> Result<Answered<SecretRotated>, Fail<{ s::NOT_FOUND | s::CONFLICT }>> {
         let id = EndpointId(webhook_id.as_str().to_owned());
-        let once = once_for(key.0, "rotateWebhookSecret", id.as_str(), &body.0);
-        let render = |rotated: &Rotated| SecretRotated::from(rotated).to_json_string();
+        let once = once_for(key.0, op::rotateWebhookSecret, id.as_str(), &body.0);
         let overlap = overlap_s(&body);
-        let answer = flows::webhooks::rotate::run(&ctx, &caller.0, &id, overlap, once.as_ref(), render).await?;
-        Ok(Json(match answer {
-            Answer::Fresh(rotated) => SecretRotated::from(&rotated),
-            Answer::Replayed(stored) => replayed(&stored)?,
-        }))
+        Ok(answer_once(
+            once,
+            |rotated: &Rotated| rotated.into(),
+            async |call| flows::webhooks::rotate::run(&ctx, &caller.0, &id, overlap, call).await,
+        )
+        .await?)
     }
 }

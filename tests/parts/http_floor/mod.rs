@@ -193,7 +193,7 @@ impl Makers {
         _caller: Auth<KeyOnly>,
         body: Body<NewThing>,
     ) -> Result<Created<Thing>, Fail<{ s::BAD_REQUEST }>> {
-        Ok(prs::http::forms::reply::Reply(Thing {
+        Ok(prs::http::forms::reply::Reply::new(Thing {
             amount: body.0.amount,
             wrapping: body.0.wrapping,
             ..thing()
