@@ -1,6 +1,7 @@
 //! Loops around one flow each: fixed pace, bounded batch, back-off, shutdown.
 
 pub mod deliver_webhooks;
+mod pace;
 pub mod sweep_events;
 pub mod watch_chains;
 

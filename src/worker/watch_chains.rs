@@ -1,5 +1,6 @@
 //! Follows one chain at its pace, without a pause while it is behind.
 
+use super::pace::Pace;
 use crate::{
     ctx::Ctx,
     domain::network::Network,
@@ -53,40 +54,25 @@ impl Positions {
 /// Runs until `stop`.
 pub async fn run(ctx: Ctx, chain: Arc<dyn Chain>, poll: Duration, positions: Positions, stop: CancellationToken) {
     let network = chain.network();
-    let mut failures: u32 = 0;
-    while !stop.is_cancelled() {
-        // A step holds no state outside its transactions, so stopping in the middle of one loses nothing.
-        let step = tokio::select! {
-            step = watch::run(&ctx, chain.as_ref()) => step,
-            () = stop.cancelled() => return,
-        };
-        let pause = match step {
+    let pace = Pace {
+        base: poll,
+        longest: BACK_OFF_MAX,
+    };
+    let follow = || async {
+        let (standing, pause) = match watch::run(&ctx, chain.as_ref()).await {
             Ok(Step::At(position)) => {
-                failures = 0;
                 gauge(network, &position);
-                positions.set(network, Standing::Following(position));
-                if position.moved && position.seen < position.head.number {
-                    Duration::ZERO
-                } else {
-                    poll
-                }
+                let is_behind = position.moved && position.seen < position.head.number;
+                let pause = if is_behind { Duration::ZERO } else { poll };
+                (Standing::Following(position), Ok(pause))
             }
-            Ok(Step::Halted(reason)) => {
-                positions.set(network, Standing::Halted(reason));
-                BACK_OFF_MAX
-            }
-            Err(error) => {
-                failures = failures.saturating_add(1);
-                tracing::warn!(%network, failures, %error, "the chain could not be followed");
-                positions.set(network, Standing::Failing);
-                poll.saturating_mul(1 << failures.min(6)).min(BACK_OFF_MAX)
-            }
+            Ok(Step::Halted(reason)) => (Standing::Halted(reason), Ok(BACK_OFF_MAX)),
+            Err(error) => (Standing::Failing, Err(error)),
         };
-        tokio::select! {
-            () = tokio::time::sleep(pause) => {}
-            () = stop.cancelled() => return,
-        }
-    }
+        positions.set(network, standing);
+        pause
+    };
+    pace.keep(&stop, &format!("following {network}"), follow).await;
 }
 
 fn gauge(network: Network, position: &Position) {
