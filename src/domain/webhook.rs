@@ -1,14 +1,17 @@
 //! Webhook deliveries: schedule, signature, states and which URLs may be registered.
 
 use super::{
-    ids::{DeliveryId, EndpointId, EventId, Secret},
+    ids::{DeliveryId, EndpointId, EventId, OwnerId, Secret},
     wire_text::wire_text,
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
 use chrono::{DateTime, TimeDelta, Utc};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::{
+    collections::HashMap,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+};
 
 /// Time that one try may take, body included. Source: interface §6.1 (5).
 pub const TRY_TIMEOUT_MS: u64 = 5_000;
@@ -96,6 +99,8 @@ pub struct ClaimedDelivery {
     pub id: DeliveryId,
     /// Event.
     pub event: EventId,
+    /// Platform or orchestrator.
+    pub owner: OwnerId,
     /// Endpoint.
     pub endpoint: EndpointId,
     /// Where to.
@@ -114,6 +119,41 @@ pub struct ClaimedDelivery {
     pub is_replay: bool,
     /// Fence: only the holder of this token may record the try.
     pub lease_token: String,
+}
+
+/// What is wanted from the next claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// What is due at this time. A worker gives the time at which it saw the clock right, because a clock that jumps
+    /// before the claim begins would make everything due.
+    pub now: DateTime<Utc>,
+    /// Names the claim; only its holder may record what was claimed.
+    pub lease_token: String,
+    /// Deliveries at most.
+    pub limit: u64,
+    /// Deliveries of one endpoint at most.
+    pub share: u64,
+    /// Endpoints that have enough and are left out, so that a slow one cannot hold up the others.
+    pub busy: Vec<EndpointId>,
+}
+
+impl Wanted {
+    /// When the claim ends; afterwards anybody may claim again what was not recorded.
+    pub fn lease_until(&self) -> DateTime<Utc> {
+        self.now + TimeDelta::milliseconds(LEASE_MS)
+    }
+
+    /// Whether more may be due than a claim brought: it is full, or an endpoint got all that it may have.
+    pub fn may_be_more(&self, claimed: &[ClaimedDelivery]) -> bool {
+        let mut left: HashMap<&EndpointId, u64> = HashMap::new();
+        let is_full = |count: usize| u64::try_from(count).is_ok_and(|count| count >= self.limit);
+        is_full(claimed.len())
+            || claimed.iter().any(|delivery| {
+                let left = left.entry(&delivery.endpoint).or_insert(self.share);
+                *left = left.saturating_sub(1);
+                *left == 0
+            })
+    }
 }
 
 /// What came of one try.

@@ -1,9 +1,6 @@
 //! The log of events and deliveries: reading it, queueing again what it holds, forgetting what is old.
 
-use super::{
-    Scope, StoreError, columns,
-    outbox::{AttemptRecord, DeliveryRecord},
-};
+use super::{Scope, StoreError, columns};
 use crate::domain::{
     ids::{ClientRowId, DeliveryId, EndpointId, EventId, PlatformId},
     webhook::{DeliveryState, TryOutcome},
@@ -55,6 +52,36 @@ pub struct EventFilter {
     pub before: Option<EventId>,
     /// Rows at most.
     pub limit: u64,
+}
+
+/// A delivery with its tries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeliveryRecord {
+    /// Row.
+    pub id: DeliveryId,
+    /// Receiver, which may be gone.
+    pub endpoint: EndpointId,
+    /// State.
+    pub state: DeliveryState,
+    /// Number of repetitions that were scheduled.
+    pub retry_count: u32,
+    /// Not before this time.
+    pub next_at: DateTime<Utc>,
+    /// Whether it is a test delivery.
+    pub is_test: bool,
+    /// When it left the queue.
+    pub finished_at: Option<DateTime<Utc>>,
+    /// Tries, the first one first.
+    pub attempts: Vec<AttemptRecord>,
+}
+
+/// A recorded try.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AttemptRecord {
+    /// Number, from 1.
+    pub number: u32,
+    /// What came of it.
+    pub outcome: TryOutcome,
 }
 
 /// A delivery of the log, with its event but without its tries.

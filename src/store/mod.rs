@@ -18,7 +18,6 @@ pub mod idempotency;
 pub mod observations;
 pub mod orchestrators;
 pub mod outbox;
-mod outbox_postgres;
 pub mod payments;
 pub mod platforms;
 pub mod rate_tiers;

@@ -16,7 +16,8 @@ use prs::{
     store::{
         self,
         endpoints::Endpoint,
-        outbox::{DeliveryRecord, NewDelivery, NewEvent},
+        event_log::DeliveryRecord,
+        outbox::{NewDelivery, NewEvent},
     },
     worker::deliver_webhooks::{self, Options},
 };
@@ -196,11 +197,15 @@ impl Service {
 
     /// The delivery of an event to one endpoint.
     pub async fn delivery(&self, event: &EventId, endpoint: &EndpointId) -> DeliveryRecord {
-        let all = store::outbox::deliveries_of_event(self.ctx.db.reader(), event)
-            .await
-            .expect("read");
-        let mut own = all.into_iter().filter(|delivery| delivery.endpoint == *endpoint);
-        own.next().expect("a delivery")
+        let db = self.ctx.db.reader();
+        let all = store::event_log::deliveries_of(db, std::slice::from_ref(event)).await;
+        let mut own = all
+            .expect("read")
+            .into_iter()
+            .filter(|one| one.delivery.endpoint == *endpoint);
+        let id = own.next().expect("a delivery").delivery.id;
+        let found = store::event_log::find_delivery(db, &self.platform, None, &id).await;
+        found.expect("read").expect("the delivery").delivery
     }
 
     /// Waits until a delivery has so many recorded tries.

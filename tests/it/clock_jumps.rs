@@ -5,7 +5,7 @@ use crate::{
     support::{TestApp, receiver::Receiver},
 };
 use chrono::TimeDelta;
-use prs::flows::webhooks::follow_clock;
+use prs::flows::webhooks::follow_clock::{self, Jump};
 
 /// An application whose one delivery failed once; the second try is due in a second.
 async fn once_refused() -> (TestApp, Receiver) {
@@ -26,7 +26,9 @@ async fn jump(app: &TestApp, by: TimeDelta) {
     let before = app.ctx.clock.now();
     app.clock.advance(by);
     for _ in 0..2 {
-        follow_clock::run(&app.ctx, before, by).await.expect("followed");
+        follow_clock::run(&app.ctx, Jump { before, by })
+            .await
+            .expect("followed");
     }
 }
 

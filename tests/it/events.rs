@@ -469,10 +469,12 @@ async fn the_sweeper_forgets_what_is_old_but_never_what_waits() {
     app.advance_ms(29 * 86_400_000);
     let path = format!("/v2/events/{replayed}/replay");
     app.post(&path).with_key().json(&json!({})).send().await.expect(202);
-    let claimed = flows::webhooks::deliver::claim(&app.ctx, "01CLAIMED", 10)
+    for delivery in app
+        .claim()
         .await
-        .expect("claims");
-    for delivery in claimed.into_iter().filter(|one| one.event.as_str() == replayed) {
+        .into_iter()
+        .filter(|one| one.event.as_str() == replayed)
+    {
         let tried = flows::webhooks::deliver::send(&app.ctx, delivery).await;
         flows::webhooks::deliver::record(&app.ctx, &[tried])
             .await

@@ -30,7 +30,7 @@ async fn a_claimed_delivery_is_sent_again_with_the_same_identity_after_its_lease
     let id = app.create_request(&fau("1")).await;
     app.pay(&id, "").await;
     app.follow().await;
-    let claimed = deliver::claim(&app.ctx, &app.ctx.ids.ulid(), 10).await.expect("claims");
+    let claimed = app.claim().await;
     assert_eq!(claimed.len(), 1);
     // The receiver has it, the service dies before it can write that down.
     deliver::send(&app.ctx, claimed[0].clone()).await;
@@ -84,11 +84,7 @@ async fn a_stale_worker_cannot_overwrite_what_a_newer_one_recorded() {
     let id = app.create_request(&fau("1")).await;
     app.pay(&id, "").await;
     app.follow().await;
-    let stale_token = app.ctx.ids.ulid();
-    let stale = deliver::claim(&app.ctx, &stale_token, 10)
-        .await
-        .expect("claims")
-        .remove(0);
+    let stale = app.claim().await.remove(0);
     app.advance_ms(15_001);
     app.deliver().await;
     assert_eq!(receiver.received().await.len(), 1, "the newer worker delivered");

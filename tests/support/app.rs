@@ -14,6 +14,7 @@ use prs::{
         caller::{Caller, Credential},
         ids::{ApiKeyId, PlatformId},
         network::Network,
+        webhook::{ClaimedDelivery, Wanted},
     },
     flows::{
         self,
@@ -376,11 +377,22 @@ impl TestApp {
         panic!("the chain never comes to rest");
     }
 
+    /// Claims what is due at this moment of the fixed clock.
+    pub async fn claim(&self) -> Vec<ClaimedDelivery> {
+        let wanted = Wanted {
+            now: self.ctx.clock.now(),
+            lease_token: self.ctx.ids.ulid(),
+            limit: 100,
+            share: 100,
+            busy: Vec::new(),
+        };
+        deliver::claim(&self.ctx, &wanted).await.expect("claims")
+    }
+
     /// Sends everything that is due at this moment of the fixed clock.
     pub async fn deliver(&self) {
         loop {
-            let token = self.ctx.ids.ulid();
-            let claimed = deliver::claim(&self.ctx, &token, 100).await.expect("claims");
+            let claimed = self.claim().await;
             if claimed.is_empty() {
                 return;
             }

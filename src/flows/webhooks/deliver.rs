@@ -4,13 +4,13 @@ use crate::{
     ctx::Ctx,
     domain::{
         ids::EndpointId,
-        webhook::{AfterTry, ClaimedDelivery, LEASE_MS, Signing, TryOutcome, after_try},
+        webhook::{AfterTry, ClaimedDelivery, Signing, TryOutcome, Wanted, after_try},
     },
     flows::FlowResult,
     ports::outbound::OutboundPost,
     store,
 };
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 
 /// A try that was made and waits to be recorded.
 #[derive(Debug, Clone)]
@@ -23,29 +23,13 @@ pub struct Tried {
     pub after: AfterTry,
 }
 
-/// Claims up to `limit` due deliveries for the holder of `lease_token`.
+/// Claims deliveries that are due.
 ///
 /// A lease that ran out is claimed again with the same retry count: a crash may add requests, it never takes one of
 /// the four tries away. Source: rules A.5.
-pub async fn claim(ctx: &Ctx, lease_token: &str, limit: u64) -> FlowResult<Vec<ClaimedDelivery>> {
-    claim_shared(ctx, ctx.clock.now(), lease_token, limit, limit, &[]).await
-}
-
-/// [`claim`] that leaves out `busy` endpoints and takes at most `share` deliveries of each other one.
-///
-/// `now` decides what is due. A worker gives the time at which it saw the clock right, because a clock that jumps before
-/// the claim begins would make everything due.
-pub async fn claim_shared(
-    ctx: &Ctx,
-    now: DateTime<Utc>,
-    lease_token: &str,
-    limit: u64,
-    share: u64,
-    busy: &[EndpointId],
-) -> FlowResult<Vec<ClaimedDelivery>> {
-    let lease_until = now + TimeDelta::milliseconds(LEASE_MS);
+pub async fn claim(ctx: &Ctx, wanted: &Wanted) -> FlowResult<Vec<ClaimedDelivery>> {
     let tx = ctx.db.begin("claim_deliveries").await?;
-    let claimed = store::outbox::claim_due_shared(&tx, now, lease_until, lease_token, limit, share, busy).await?;
+    let claimed = store::outbox::claim(&tx, wanted).await?;
     tx.commit().await?;
     Ok(claimed)
 }
@@ -150,5 +134,5 @@ pub async fn release(ctx: &Ctx, lease_token: &str) -> FlowResult<()> {
 
 /// When the next delivery is due whose endpoint is not among the busy ones.
 pub async fn next_due(ctx: &Ctx, busy: &[EndpointId]) -> FlowResult<Option<DateTime<Utc>>> {
-    Ok(store::outbox::next_due_except(ctx.db.reader(), ctx.clock.now(), busy).await?)
+    Ok(store::outbox::next_due(ctx.db.reader(), ctx.clock.now(), busy).await?)
 }

@@ -14,11 +14,20 @@ fn horizon() -> TimeDelta {
     TimeDelta::milliseconds(longest + 1_000)
 }
 
-/// Moves what waits by as much as the clock jumped; `before` is what it would show without the jump.
+/// A jump of the clock of the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Jump {
+    /// What the clock would show without it.
+    pub before: DateTime<Utc>,
+    /// How far it shows more than that.
+    pub by: TimeDelta,
+}
+
+/// Moves what waits by as much as the clock jumped.
 ///
 /// It can be done again, by this process or another one, for what was written by the old clock meanwhile: what was moved
 /// once is not moved again, because a jump is longer than any pause. Source: rules A.5; rules D.8.
-pub async fn run(ctx: &Ctx, before: DateTime<Utc>, by: TimeDelta) -> FlowResult<()> {
+pub async fn run(ctx: &Ctx, Jump { before, by }: Jump) -> FlowResult<()> {
     let (from, until) = if by > TimeDelta::zero() {
         // What was due already stays due.
         (before, before + horizon())

@@ -2,7 +2,9 @@
 
 use super::{
     on_both,
-    samples::{cancel, claim, client_scope, endpoint, finish, outcome, platform, publish, scope, with_endpoint},
+    samples::{
+        cancel, claim, client_scope, deliveries, endpoint, finish, outcome, platform, publish, scope, with_endpoint,
+    },
 };
 use prs::{
     domain::{
@@ -36,7 +38,7 @@ async fn a_switched_off_endpoint_receives_nothing_more(db: &Db) {
     let late = publish(db, 2, &[&endpoint]).await;
     assert!(claim(db, 2, "two").await.is_empty());
     for event in [event, late] {
-        let records = store::outbox::deliveries_of_event(db.reader(), &event).await.unwrap();
+        let records = deliveries(db, &event).await;
         assert_eq!(records[0].state, DeliveryState::Cancelled);
         assert!(records[0].finished_at.is_some());
     }
@@ -66,7 +68,7 @@ async fn a_deleted_endpoint_keeps_its_log(db: &Db) {
         None
     );
     let state = async |event| {
-        let records = store::outbox::deliveries_of_event(db.reader(), event).await.unwrap();
+        let records = deliveries(db, event).await;
         (records[0].state, records[0].attempts.len())
     };
     assert_eq!(state(&told).await, (DeliveryState::Delivered, 1));

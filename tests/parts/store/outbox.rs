@@ -2,14 +2,14 @@
 
 use super::{
     on_both,
-    samples::{at, claim, finish, outcome, platform, publish, with_endpoint},
+    samples::{at, claim, deliveries, endpoint, finish, outcome, platform, publish, wanted, with_endpoint},
 };
 use prs::{
     domain::{
         ids::{ClientRowId, EventId},
-        webhook::{AfterTry, DeliveryState},
+        webhook::{AfterTry, DeliveryState, Wanted},
     },
-    store::{self, Db, outbox::NewEvent},
+    store::{self, Db, endpoints::Endpoint, outbox::NewEvent},
 };
 use std::collections::HashSet;
 
@@ -20,6 +20,8 @@ on_both! {
     retries_wait_and_end
     a_released_delivery_is_due_at_once
     busy_endpoints_are_left_out
+    a_claim_takes_a_share_of_each_endpoint_in_turns
+    owners_take_turns_in_a_claim
     the_next_due_time_is_known
 }
 
@@ -53,9 +55,11 @@ async fn four_workers_claim_each_delivery_once(db: &Db) {
             let mut claimed = Vec::new();
             for round in 0.. {
                 let token = format!("worker {worker} round {round}");
-                let batch = store::outbox::claim_due(db.writer(), at(1), at(16), &token, 7)
-                    .await
-                    .unwrap();
+                let wanted = Wanted {
+                    limit: 7,
+                    ..wanted(1, &token)
+                };
+                let batch = store::outbox::claim(db.writer(), &wanted).await.unwrap();
                 assert!(batch.len() <= 7);
                 if batch.is_empty() {
                     break;
@@ -87,7 +91,7 @@ async fn a_stale_holder_records_nothing(db: &Db) {
     assert_eq!((&second.id, second.retry_count), (&first.id, 0));
     let late = (first, outcome(200, 16), AfterTry::Delivered, "attempt-1".to_owned());
     assert!(finish(db, &[late]).await.is_empty());
-    let records = async || store::outbox::deliveries_of_event(db.reader(), &event).await.unwrap();
+    let records = async || deliveries(db, &event).await;
     assert_eq!(records().await[0].state, DeliveryState::Queued);
     assert!(records().await[0].attempts.is_empty());
     let good = (
@@ -127,7 +131,7 @@ async fn retries_wait_and_end(db: &Db) {
         .map(|(number, (delivery, after))| (delivery, outcome(500, 4), after, format!("attempt-{number}")))
         .collect();
     assert_eq!(finish(db, &tries).await.len(), 3);
-    let records = store::outbox::deliveries_of_event(db.reader(), &event).await.unwrap();
+    let records = deliveries(db, &event).await;
     let states: Vec<_> = records
         .iter()
         .map(|record| (record.state, record.retry_count))
@@ -151,7 +155,7 @@ async fn retries_wait_and_end(db: &Db) {
         "attempt-9".to_owned(),
     );
     finish(db, &[second]).await;
-    let records = store::outbox::deliveries_of_event(db.reader(), &event).await.unwrap();
+    let records = deliveries(db, &event).await;
     let tried: Vec<_> = records[1].attempts.iter().map(|attempt| attempt.number).collect();
     assert_eq!(tried, [1, 2]);
 }
@@ -174,15 +178,65 @@ async fn busy_endpoints_are_left_out(db: &Db) {
     let slow = with_endpoint(db, 1).await;
     let quick = with_endpoint(db, 2).await;
     publish(db, 1, &[&slow, &quick]).await;
-    let claimed = store::outbox::claim_due_except(db.writer(), at(0), at(15), "one", 50, &[slow.id])
-        .await
-        .unwrap();
+    let wanted = Wanted {
+        busy: vec![slow.id],
+        ..wanted(0, "one")
+    };
+    let claimed = store::outbox::claim(db.writer(), &wanted).await.unwrap();
     let endpoints: Vec<_> = claimed.iter().map(|delivery| &delivery.endpoint).collect();
     assert_eq!(endpoints, [&quick.id]);
+    let next = store::outbox::next_due(db.reader(), at(-5), &wanted.busy)
+        .await
+        .unwrap();
+    assert_eq!(next, Some(at(15)), "only the quick one's lease counts");
+}
+
+async fn a_claim_takes_a_share_of_each_endpoint_in_turns(db: &Db) {
+    let endpoints = [with_endpoint(db, 1).await, with_endpoint(db, 2).await];
+    for event in 0..6 {
+        publish(db, event, &[&endpoints[0]]).await;
+    }
+    publish(db, 6, &[&endpoints[1]]).await;
+    let wanted = |limit, share, token| Wanted {
+        limit,
+        share,
+        ..wanted(0, token)
+    };
+    let claim = async |wanted: Wanted| {
+        let claimed = store::outbox::claim(db.writer(), &wanted).await.unwrap();
+        let of = |endpoint: &Endpoint| claimed.iter().filter(|one| one.endpoint == endpoint.id).count();
+        (of(&endpoints[0]), of(&endpoints[1]), wanted.may_be_more(&claimed))
+    };
+    assert_eq!(claim(wanted(4, 4, "one")).await, (3, 1, true), "the limit is reached");
+    assert_eq!(claim(wanted(50, 2, "two")).await, (2, 0, true), "the share is reached");
+    assert_eq!(claim(wanted(50, 2, "three")).await, (1, 0, false));
+}
+
+async fn owners_take_turns_in_a_claim(db: &Db) {
+    let mut crowd = Vec::new();
+    for number in 0..8 {
+        crowd.push(with_endpoint(db, number).await);
+    }
+    let lonely = endpoint("b", None, 8);
+    store::endpoints::insert(db.writer(), &lonely).await.unwrap();
+    publish(db, 1, &crowd.iter().collect::<Vec<_>>()).await;
+    publish(db, 2, &[&lonely]).await;
+    publish(db, 3, &[&lonely]).await;
+    let wanted = Wanted {
+        limit: 5,
+        ..wanted(0, "one")
+    };
+    let claimed = store::outbox::claim(db.writer(), &wanted).await.unwrap();
+    let of_lonely = claimed.iter().filter(|one| one.owner == lonely.owner).count();
+    assert_eq!(
+        (claimed.len(), of_lonely),
+        (5, 2),
+        "many endpoints do not outweigh an owner"
+    );
 }
 
 async fn the_next_due_time_is_known(db: &Db) {
-    let next = async |now| store::outbox::next_due(db.reader(), at(now)).await.unwrap();
+    let next = async |now| store::outbox::next_due(db.reader(), at(now), &[]).await.unwrap();
     assert_eq!(next(0).await, None);
     let endpoint = with_endpoint(db, 1).await;
     publish(db, 1, &[&endpoint]).await;

@@ -11,11 +11,12 @@ use prs::{
         payment::{Observation, PaymentKind},
         reference::PaymentReference,
         request::{Request, RequestStatus},
-        webhook::{ClaimedDelivery, TryOutcome},
+        webhook::{ClaimedDelivery, TryOutcome, Wanted},
     },
     store::{
         self, Db, Scope,
         endpoints::Endpoint,
+        event_log::DeliveryRecord,
         outbox::{FinishedTry, NewDelivery, NewEvent},
     },
 };
@@ -179,8 +180,27 @@ pub async fn finish(db: &Db, tries: &[FinishedTry]) -> HashSet<DeliveryId> {
     recorded
 }
 
+pub fn wanted(now: i64, token: &str) -> Wanted {
+    Wanted {
+        now: at(now),
+        lease_token: token.to_owned(),
+        limit: 50,
+        share: 50,
+        busy: Vec::new(),
+    }
+}
+
 pub async fn claim(db: &Db, now: i64, token: &str) -> Vec<ClaimedDelivery> {
-    store::outbox::claim_due(db.writer(), at(now), at(now + 15), token, 50)
-        .await
-        .unwrap()
+    store::outbox::claim(db.writer(), &wanted(now, token)).await.unwrap()
+}
+
+/// The deliveries of an event of platform a with their tries, in the order of their ids.
+pub async fn deliveries(db: &Db, event: &EventId) -> Vec<DeliveryRecord> {
+    let all = store::event_log::deliveries_of(db.reader(), std::slice::from_ref(event)).await;
+    let mut records = Vec::new();
+    for one in all.unwrap() {
+        let found = store::event_log::find_delivery(db.reader(), &platform("a"), None, &one.delivery.id).await;
+        records.push(found.unwrap().unwrap().delivery);
+    }
+    records
 }

@@ -1,34 +1,41 @@
 //! What the queue of deliveries does thousands of times a second, in the words of PostgreSQL.
 //!
 //! Each statement has one fixed text, so that it is parsed and planned once, and takes its rows as one JSON parameter;
-//! a text with two thousand placeholders costs the server more than the rows do. SQLite has the general form in
-//! [`super::outbox`]; the same tests hold for both.
+//! a text with two thousand placeholders costs the server more than the rows do. [`super::sqlite`] says the same for SQLite;
+//! the same tests hold for both.
 
-use super::{StoreError, columns, endpoints};
-use crate::domain::{
-    ids::{DeliveryId, EndpointId, EventId},
-    webhook::{ClaimedDelivery, DeliveryState},
+use super::rows::{FinishedTry, Verdict};
+use crate::{
+    domain::{
+        ids::{DeliveryId, EndpointId, EventId, OwnerId},
+        webhook::{ClaimedDelivery, DeliveryState, Wanted},
+    },
+    store::{StoreError, columns, endpoints},
 };
 use chrono::{DateTime, SecondsFormat, Utc};
 use sea_orm::{ConnectionTrait, DbBackend, JsonValue, Statement, Value};
 use serde_json::json;
+use std::collections::{BTreeMap, HashSet};
 
-/// Looks at the longest waiting rows and locks them where the index leads, lets endpoints take turns, leases what was
-/// chosen, and reads what sending needs. Each part runs once: as a plain subquery it may run again and lock more. The
+/// Looks at the longest waiting rows and locks them where the index leads, lets owners and their endpoints take turns,
+/// leases what was chosen, and reads what sending needs. Each part runs once: as a plain subquery it may run again and lock more. The
 /// array keeps the update on the primary key, whatever the server believes of the size of the table.
 const CLAIM: &str = "\
 WITH oldest AS MATERIALIZED (\
-  SELECT id, endpoint_id, next_at FROM deliveries \
+  SELECT id, owner_id, endpoint_id, next_at FROM deliveries \
   WHERE state = 'queued' AND next_at <= $1 AND (lease_until IS NULL OR lease_until <= $1) \
     AND endpoint_id NOT IN (SELECT jsonb_array_elements_text($2)) \
   ORDER BY next_at LIMIT $3 FOR UPDATE SKIP LOCKED), \
 ranked AS MATERIALIZED (\
-  SELECT id, next_at, row_number() OVER (PARTITION BY endpoint_id ORDER BY next_at) AS turn FROM oldest), \
+  SELECT id, owner_id, next_at, row_number() OVER (PARTITION BY endpoint_id ORDER BY next_at) AS turn FROM oldest), \
+fair AS MATERIALIZED (\
+  SELECT id, next_at, row_number() OVER (PARTITION BY owner_id ORDER BY turn, next_at) AS owner_turn \
+  FROM ranked WHERE turn <= $4), \
 chosen AS MATERIALIZED (\
-  SELECT id FROM ranked WHERE turn <= $4 ORDER BY turn, next_at LIMIT $5), \
+  SELECT id FROM fair ORDER BY owner_turn, next_at LIMIT $5), \
 claimed AS (\
   UPDATE deliveries SET lease_until = $6, lease_token = $7 WHERE id = ANY(ARRAY(SELECT id FROM chosen)) \
-  RETURNING id, event_id, endpoint_id, retry_count, is_test, is_replay, next_at) \
+  RETURNING id, event_id, owner_id, endpoint_id, retry_count, is_test, is_replay, next_at) \
 SELECT claimed.*, events.body, endpoint.url, endpoint.secret_sealed, endpoint.former_secrets, endpoint.is_active \
 FROM claimed JOIN events ON events.id = claimed.event_id \
 LEFT JOIN webhook_endpoints endpoint ON endpoint.id = claimed.endpoint_id \
@@ -55,24 +62,6 @@ SELECT id, delivery_id, number, started_at, ended_at, status, error, response FR
 AS attempt(id text, delivery_id text, number int, started_at timestamptz, ended_at timestamptz, status int, \
   error text, response text)";
 
-/// A delivery that is held, and what follows its try at which time.
-pub(super) struct Held<'a> {
-    /// The delivery.
-    pub(super) delivery: &'a ClaimedDelivery,
-    /// When it is finished, or due again.
-    pub(super) at: DateTime<Utc>,
-}
-
-/// What is asked of [`claim`].
-pub(super) struct Wanted<'a> {
-    pub(super) now: DateTime<Utc>,
-    pub(super) lease_until: DateTime<Utc>,
-    pub(super) lease_token: &'a str,
-    pub(super) limit: u64,
-    pub(super) share: u64,
-    pub(super) busy: &'a [EndpointId],
-}
-
 fn statement(sql: &str, values: impl IntoIterator<Item = Value>) -> Statement {
     Statement::from_sql_and_values(DbBackend::Postgres, sql, values)
 }
@@ -88,7 +77,7 @@ fn whole(number: u64) -> Value {
 /// Claims a batch; the deliveries whose endpoint is inactive or gone stand apart, by their ids.
 pub(super) async fn claim(
     conn: &impl ConnectionTrait,
-    wanted: &Wanted<'_>,
+    wanted: &Wanted,
 ) -> Result<(Vec<ClaimedDelivery>, Vec<String>), StoreError> {
     let busy: Vec<&str> = wanted.busy.iter().map(EndpointId::as_str).collect();
     let claim = statement(
@@ -99,8 +88,8 @@ pub(super) async fn claim(
             whole(wanted.limit.saturating_mul(2)),
             whole(wanted.share),
             whole(wanted.limit),
-            wanted.lease_until.into(),
-            wanted.lease_token.into(),
+            wanted.lease_until().into(),
+            wanted.lease_token.as_str().into(),
         ],
     );
     let (mut claimed, mut unsendable) = (Vec::new(), Vec::new());
@@ -114,6 +103,7 @@ pub(super) async fn claim(
         claimed.push(ClaimedDelivery {
             id: DeliveryId(id),
             event: EventId(row.try_get("", "event_id")?),
+            owner: OwnerId(row.try_get("", "owner_id")?),
             endpoint: EndpointId(row.try_get("", "endpoint_id")?),
             url: row.try_get("", "url")?,
             secret_sealed: row.try_get("", "secret_sealed")?,
@@ -122,27 +112,34 @@ pub(super) async fn claim(
             retry_count: columns::number("retry_count", row.try_get::<i32>("", "retry_count")?)?,
             is_test: row.try_get("", "is_test")?,
             is_replay: row.try_get("", "is_replay")?,
-            lease_token: wanted.lease_token.to_owned(),
+            lease_token: wanted.lease_token.clone(),
         });
     }
     Ok((claimed, unsendable))
 }
 
-/// Ends the leases of deliveries that share a state; answers delivery and token of those that were still held.
+/// Ends the leases of tried deliveries; returns delivery and token of those that were still held.
 pub(super) async fn finish(
     conn: &impl ConnectionTrait,
-    state: DeliveryState,
-    tried: &[Held<'_>],
-) -> Result<Vec<(String, String)>, StoreError> {
-    let rows: Vec<JsonValue> = tried
-        .iter()
-        .map(|held| json!({ "id": held.delivery.id.as_str(), "token": held.delivery.lease_token, "at": time(held.at) }))
-        .collect();
-    let sql = if state == DeliveryState::Queued { RETRY } else { FINISH };
-    let finish = statement(sql, [state.wire().into(), JsonValue::Array(rows).into()]);
-    let mut held = Vec::with_capacity(tried.len());
-    for row in conn.query_all_raw(finish).await? {
-        held.push((row.try_get("", "id")?, row.try_get("", "token")?));
+    tries: &[FinishedTry],
+) -> Result<HashSet<(String, String)>, StoreError> {
+    let mut groups: BTreeMap<Verdict, Vec<JsonValue>> = BTreeMap::new();
+    for (delivery, outcome, after, _) in tries {
+        let (verdict, at) = Verdict::of(*after, outcome);
+        let row = json!({ "id": delivery.id.as_str(), "token": delivery.lease_token, "at": time(at) });
+        groups.entry(verdict).or_default().push(row);
+    }
+    let mut held = HashSet::new();
+    for (verdict, rows) in groups {
+        let (sql, state) = match verdict {
+            Verdict::Delivered => (FINISH, DeliveryState::Delivered),
+            Verdict::Retry => (RETRY, DeliveryState::Queued),
+            Verdict::Exhausted => (FINISH, DeliveryState::Failed),
+        };
+        let finish = statement(sql, [state.wire().into(), JsonValue::Array(rows).into()]);
+        for row in conn.query_all_raw(finish).await? {
+            held.insert((row.try_get("", "id")?, row.try_get("", "token")?));
+        }
     }
     Ok(held)
 }

@@ -1,0 +1,265 @@
+//! Events, their deliveries and the tries. An event is written with the facts that caused it, so that neither exists
+//! without the other.
+
+mod postgres;
+mod rows;
+mod sqlite;
+
+use super::{StoreError, columns};
+use crate::domain::{
+    ids::{ClientRowId, DeliveryId, EndpointId, EventId, OwnerId},
+    webhook::{ClaimedDelivery, DeliveryState, Wanted},
+};
+use chrono::{DateTime, Utc};
+use entities::{deliveries, deliveries::Column, events};
+use rows::{is_queued, unleased};
+use sea_orm::{
+    ColumnTrait, ConnectionTrait, DbBackend, EntityTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
+    sea_query::{Expr, OnConflict},
+};
+use std::collections::HashSet;
+
+pub use rows::FinishedTry;
+
+/// An event to be written.
+#[derive(Debug, Clone)]
+pub struct NewEvent {
+    /// Fresh id.
+    pub id: EventId,
+    /// Platform or orchestrator.
+    pub owner: OwnerId,
+    /// Client ID that the object belongs to.
+    pub client: Option<ClientRowId>,
+    /// Name on the wire.
+    pub kind: String,
+    /// The same fact has the same key.
+    pub deduplication_key: String,
+    /// Public id of the request that it is about.
+    pub request_id: Option<String>,
+    /// The bytes that are signed and sent.
+    pub body: String,
+    /// Now.
+    pub now: DateTime<Utc>,
+}
+
+/// A delivery to be written.
+#[derive(Debug, Clone)]
+pub struct NewDelivery {
+    /// Fresh id.
+    pub id: DeliveryId,
+    /// Event.
+    pub event: EventId,
+    /// Receiver.
+    pub endpoint: EndpointId,
+    /// Platform or orchestrator.
+    pub owner: OwnerId,
+    /// Whether it is a test delivery.
+    pub is_test: bool,
+    /// Now; the first try is due at once.
+    pub now: DateTime<Utc>,
+}
+
+/// Writes an event unless the same fact has been told; returns whether it was written.
+pub async fn insert_event(conn: &impl ConnectionTrait, event: &NewEvent) -> Result<bool, StoreError> {
+    let row = events::Model {
+        id: event.id.0.clone(),
+        owner_id: event.owner.0.clone(),
+        client_row: event.client.as_ref().map(|client| client.0.clone()),
+        kind: event.kind.clone(),
+        deduplication_key: event.deduplication_key.clone(),
+        request_id: event.request_id.clone(),
+        body: event.body.clone(),
+        created_at: event.now,
+    };
+    let mut insertion = events::Entity::insert(events::ActiveModel::from(row)).into_query();
+    insertion.on_conflict(
+        OnConflict::column(events::Column::DeduplicationKey)
+            .do_nothing()
+            .to_owned(),
+    );
+    Ok(conn.execute(&insertion).await?.rows_affected() == 1)
+}
+
+/// Writes deliveries, due at once.
+pub async fn insert_deliveries(conn: &impl ConnectionTrait, deliveries: &[NewDelivery]) -> Result<(), StoreError> {
+    for deliveries in deliveries.chunks(columns::ROWS_MAX) {
+        let rows = deliveries.iter().map(|delivery| {
+            deliveries::ActiveModel::from(deliveries::Model {
+                id: delivery.id.0.clone(),
+                event_id: delivery.event.0.clone(),
+                endpoint_id: delivery.endpoint.0.clone(),
+                owner_id: delivery.owner.0.clone(),
+                state: DeliveryState::Queued.wire().to_owned(),
+                retry_count: 0,
+                next_at: delivery.now,
+                lease_until: None,
+                lease_token: None,
+                is_test: delivery.is_test,
+                is_replay: false,
+                created_at: delivery.now,
+                finished_at: None,
+            })
+        });
+        deliveries::Entity::insert_many(rows)
+            .exec_without_returning(conn)
+            .await?;
+    }
+    Ok(())
+}
+
+/// Claims deliveries that are due, the longest waiting first; owners take turns, and endpoints of one owner among them.
+///
+/// They belong to the holder of the token until the lease ends; afterwards anybody may claim them again. Deliveries
+/// whose endpoint is inactive or gone are cancelled instead. Only the longest waiting are looked at, twice the limit, so
+/// that a claim costs the same whatever waits behind them.
+pub async fn claim(conn: &impl ConnectionTrait, wanted: &Wanted) -> Result<Vec<ClaimedDelivery>, StoreError> {
+    let (claimed, unsendable) = match conn.get_database_backend() {
+        DbBackend::Postgres => postgres::claim(conn, wanted).await?,
+        _ => sqlite::claim(conn, wanted).await?,
+    };
+    if !unsendable.is_empty() {
+        let stopped = unleased(deliveries::Entity::update_many(), DeliveryState::Cancelled)
+            .col_expr(Column::FinishedAt, Expr::value(wanted.now))
+            .filter(is_queued())
+            .filter(Column::Id.is_in(unsendable))
+            .filter(Column::LeaseToken.eq(wanted.lease_token.as_str()));
+        stopped.exec(conn).await?;
+    }
+    Ok(claimed)
+}
+
+/// Claims the deliveries of one event, for a caller that sends them itself.
+pub async fn claim_event(
+    conn: &impl ConnectionTrait,
+    event: &EventId,
+    lease_until: DateTime<Utc>,
+    lease_token: &str,
+) -> Result<Vec<ClaimedDelivery>, StoreError> {
+    deliveries::Entity::update_many()
+        .col_expr(Column::LeaseUntil, Expr::value(lease_until))
+        .col_expr(Column::LeaseToken, Expr::value(lease_token))
+        .filter(is_queued())
+        .filter(Column::EventId.eq(event.as_str()))
+        .exec(conn)
+        .await?;
+    let ids: Vec<String> = deliveries::Entity::find()
+        .select_only()
+        .column(Column::Id)
+        .filter(Column::EventId.eq(event.as_str()))
+        .filter(Column::LeaseToken.eq(lease_token))
+        .into_tuple()
+        .all(conn)
+        .await?;
+    rows::load_claimed(conn, &ids, lease_token).await
+}
+
+/// Records finished tries and what follows them; returns the deliveries that were recorded. Needs a transaction.
+///
+/// A delivery that is no longer held under the token it was claimed with is left alone: its lease has ended and
+/// somebody else tries it, or it was cancelled.
+pub async fn finish_batch(
+    conn: &impl ConnectionTrait,
+    tries: &[FinishedTry],
+) -> Result<HashSet<DeliveryId>, StoreError> {
+    let is_postgres = conn.get_database_backend() == DbBackend::Postgres;
+    let mut recorded = HashSet::new();
+    for tries in tries.chunks(columns::ROWS_MAX) {
+        let held = match is_postgres {
+            true => postgres::finish(conn, tries).await?,
+            false => sqlite::finish(conn, tries).await?,
+        };
+        let is_held = |(delivery, ..): &&FinishedTry| {
+            held.contains(&(delivery.id.as_str().to_owned(), delivery.lease_token.clone()))
+        };
+        let attempts = tries.iter().filter(is_held).map(rows::attempt);
+        let attempts = attempts.collect::<Result<Vec<_>, StoreError>>()?;
+        if !attempts.is_empty() {
+            match is_postgres {
+                true => postgres::add_attempts(conn, attempts).await?,
+                false => sqlite::add_attempts(conn, attempts).await?,
+            }
+        }
+        recorded.extend(held.into_iter().map(|(id, _)| DeliveryId(id)));
+    }
+    Ok(recorded)
+}
+
+/// Hands back what is held under a token, so that it can be claimed at once; returns how many.
+pub async fn release(conn: &impl ConnectionTrait, lease_token: &str) -> Result<u64, StoreError> {
+    let result = unleased(deliveries::Entity::update_many(), DeliveryState::Queued)
+        .filter(is_queued())
+        // True for every row: it leads SQLite to the index of the queue instead of the whole log.
+        .filter(Column::NextAt.gte(DateTime::UNIX_EPOCH))
+        .filter(Column::LeaseToken.eq(lease_token))
+        .exec(conn)
+        .await?;
+    Ok(result.rows_affected)
+}
+
+/// When the next delivery of an endpoint that is not busy can be claimed: now at the earliest, `None` when there is none.
+pub async fn next_due(
+    conn: &impl ConnectionTrait,
+    now: DateTime<Utc>,
+    busy: &[EndpointId],
+) -> Result<Option<DateTime<Utc>>, StoreError> {
+    let free = earliest(conn, Column::NextAt, Column::LeaseUntil.is_null(), busy).await?;
+    let leased = earliest(conn, Column::LeaseUntil, Column::LeaseUntil.is_not_null(), busy).await?;
+    let next = free.into_iter().chain(leased).min();
+    Ok(next.map(|next| Ord::max(next, now)))
+}
+
+/// The smallest time in a column of the queue.
+async fn earliest(
+    conn: &impl ConnectionTrait,
+    column: Column,
+    which: Expr,
+    busy: &[EndpointId],
+) -> Result<Option<DateTime<Utc>>, StoreError> {
+    let mut query = deliveries::Entity::find()
+        .select_only()
+        .column(column)
+        .filter(is_queued())
+        .filter(which);
+    if !busy.is_empty() {
+        query = query.filter(Column::EndpointId.is_not_in(busy.iter().map(EndpointId::as_str)));
+    }
+    let time = query.order_by_asc(column).limit(1).into_tuple().one(conn).await?;
+    Ok(time)
+}
+
+/// Cancels what waits for an endpoint; returns how many deliveries.
+pub async fn cancel_queued_of_endpoint(
+    conn: &impl ConnectionTrait,
+    owner: &OwnerId,
+    endpoint: &EndpointId,
+    now: DateTime<Utc>,
+) -> Result<u64, StoreError> {
+    let result = unleased(deliveries::Entity::update_many(), DeliveryState::Cancelled)
+        .col_expr(Column::FinishedAt, Expr::value(now))
+        .filter(is_queued())
+        .filter(Column::OwnerId.eq(owner.as_str()))
+        .filter(Column::EndpointId.eq(endpoint.as_str()))
+        .exec(conn)
+        .await?;
+    Ok(result.rows_affected)
+}
+
+/// The claims under which deliveries of an endpoint are held.
+pub async fn claims_on_endpoint(
+    conn: &impl ConnectionTrait,
+    endpoint: &EndpointId,
+    now: DateTime<Utc>,
+) -> Result<Vec<String>, StoreError> {
+    let tokens = deliveries::Entity::find()
+        .select_only()
+        .column(Column::LeaseToken)
+        .distinct()
+        .filter(is_queued())
+        .filter(Column::EndpointId.eq(endpoint.as_str()))
+        .filter(Column::LeaseToken.is_not_null())
+        .filter(Column::LeaseUntil.gt(now))
+        .into_tuple()
+        .all(conn)
+        .await?;
+    Ok(tokens)
+}

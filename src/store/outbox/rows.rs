@@ -1,0 +1,144 @@
+//! What both databases share: the condition of the queue, the rows of tries, and what sending needs of a claimed row.
+
+use crate::{
+    domain::{
+        ids::{DeliveryId, EndpointId, EventId, OwnerId},
+        webhook::{AfterTry, ClaimedDelivery, DeliveryState, TryOutcome},
+    },
+    store::{StoreError, columns, endpoints},
+};
+use chrono::{DateTime, Utc};
+use entities::{deliveries, deliveries::Column, delivery_attempts, events, webhook_endpoints};
+use sea_orm::{
+    ColumnTrait, ConnectionTrait, EntityTrait, JsonValue, QueryFilter, QueryOrder, QuerySelect, UpdateMany,
+    sea_query::{Expr, JoinType},
+};
+
+/// One finished try: the claimed delivery, what came of it, what follows, and a fresh id for the row of the try.
+pub type FinishedTry = (ClaimedDelivery, TryOutcome, AfterTry, String);
+
+/// The condition of the partial indexes. It is spelled out because a bound value would not match them.
+pub(super) fn is_queued() -> Expr {
+    Expr::cust("state = 'queued'")
+}
+
+/// Ends the lease of deliveries and gives them a state.
+pub(super) fn unleased(update: UpdateMany<deliveries::Entity>, state: DeliveryState) -> UpdateMany<deliveries::Entity> {
+    update
+        .col_expr(Column::State, Expr::value(state.wire()))
+        .col_expr(Column::LeaseUntil, Expr::value(None::<DateTime<Utc>>))
+        .col_expr(Column::LeaseToken, Expr::value(None::<String>))
+}
+
+/// What follows a try, without its time: tries that share it are written by one statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Verdict {
+    /// Arrived.
+    Delivered,
+    /// Due again.
+    Retry,
+    /// Given up.
+    Exhausted,
+}
+
+impl Verdict {
+    /// What follows a try, and when it is finished or due again.
+    pub(super) fn of(after: AfterTry, outcome: &TryOutcome) -> (Self, DateTime<Utc>) {
+        match after {
+            AfterTry::Delivered => (Self::Delivered, outcome.ended_at),
+            AfterTry::RetryAt(at) => (Self::Retry, at),
+            AfterTry::Exhausted => (Self::Exhausted, outcome.ended_at),
+        }
+    }
+}
+
+/// The row of a try.
+pub(super) fn attempt((delivery, outcome, _, id): &FinishedTry) -> Result<delivery_attempts::Model, StoreError> {
+    Ok(delivery_attempts::Model {
+        id: id.clone(),
+        delivery_id: delivery.id.0.clone(),
+        number: columns::number("number", delivery.retry_count + 1)?,
+        started_at: outcome.started_at,
+        ended_at: outcome.ended_at,
+        status: outcome.status.map(i32::from),
+        error: outcome.error.clone(),
+        response: outcome.response.clone(),
+    })
+}
+
+/// What sending needs of the claimed deliveries whose endpoint is active, the longest waiting first.
+pub(super) async fn load_claimed(
+    conn: &impl ConnectionTrait,
+    ids: &[String],
+    lease_token: &str,
+) -> Result<Vec<ClaimedDelivery>, StoreError> {
+    type Row = (
+        String,
+        String,
+        String,
+        String,
+        i32,
+        bool,
+        bool,
+        String,
+        String,
+        String,
+        Option<JsonValue>,
+    );
+    let rows: Vec<Row> = deliveries::Entity::find()
+        .select_only()
+        .columns([
+            Column::Id,
+            Column::EventId,
+            Column::OwnerId,
+            Column::EndpointId,
+            Column::RetryCount,
+            Column::IsTest,
+            Column::IsReplay,
+        ])
+        .column(events::Column::Body)
+        .column(webhook_endpoints::Column::Url)
+        .column(webhook_endpoints::Column::SecretSealed)
+        .column(webhook_endpoints::Column::FormerSecrets)
+        .join(
+            JoinType::InnerJoin,
+            deliveries::Entity::belongs_to(events::Entity)
+                .from(Column::EventId)
+                .to(events::Column::Id)
+                .into(),
+        )
+        .join(
+            JoinType::InnerJoin,
+            deliveries::Entity::belongs_to(webhook_endpoints::Entity)
+                .from(Column::EndpointId)
+                .to(webhook_endpoints::Column::Id)
+                .into(),
+        )
+        .filter(Column::Id.is_in(ids.iter().map(String::as_str)))
+        .filter(webhook_endpoints::Column::IsActive.eq(true))
+        .order_by_asc(Column::NextAt)
+        .order_by_asc(Column::Id)
+        .into_tuple()
+        .all(conn)
+        .await?;
+    rows.into_iter()
+        .map(
+            |(id, event, owner, endpoint, retry_count, is_test, is_replay, body, url, secret_sealed, former)| {
+                Ok(ClaimedDelivery {
+                    id: DeliveryId(id),
+                    event: EventId(event),
+                    owner: OwnerId(owner),
+                    endpoint: EndpointId(endpoint),
+                    url,
+                    secret_sealed,
+                    former_secrets: endpoints::former_secrets(former)?,
+                    body,
+                    retry_count: columns::number("retry_count", retry_count)?,
+                    is_test,
+                    is_replay,
+                    lease_token: lease_token.to_owned(),
+                })
+            },
+        )
+        .collect()
+}

@@ -1,0 +1,297 @@
+//! Sends due deliveries: claims batches, sends many at a time but few to each endpoint, records in batches.
+//!
+//! One endpoint cannot hold up the others, and one owner cannot hold up another: [`turns`] says who is next. A delivery is
+//! sent only while its lease outlasts the try, so that nobody else sends it at the same time. [`clock_watch`] keeps leases
+//! and pauses right when the clock of the machine jumps.
+
+mod clock_watch;
+mod turns;
+
+use crate::{
+    ctx::Ctx,
+    domain::{
+        ids::EndpointId,
+        webhook::{ClaimedDelivery, LEASE_MS, TRY_TIMEOUT_MS, Wanted},
+    },
+    flows::webhooks::{
+        deliver::{self, Tried},
+        follow_clock,
+    },
+};
+use chrono::{DateTime, TimeDelta, Utc};
+use clock_watch::ClockWatch;
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
+use tokio::task::{Id, JoinError, JoinSet};
+use tokio_util::sync::CancellationToken;
+use turns::{Manner, Turns};
+
+pub use turns::Options;
+
+/// Longest sleep when nothing seems due; another instance may have queued something.
+const IDLE_PAUSE: Duration = Duration::from_millis(250);
+
+/// Pause after the database did not answer.
+const FAILURE_PAUSE: Duration = Duration::from_millis(500);
+
+/// Longest wait of a busy worker for a batch that is worth a claim.
+const GATHER_PAUSE: Duration = Duration::from_millis(20);
+
+/// Tries that are recorded together at most.
+const RECORD_BATCH: usize = 256;
+
+/// An answer within this time is quick: a share of deliveries is sent long before its lease ends.
+const QUICK: TimeDelta = TimeDelta::milliseconds(100);
+
+/// How long after its claim a delivery may still be sent: its try, and a second to record it, fit into the lease.
+const SEND_WITHIN: Duration = Duration::from_millis(LEASE_MS.unsigned_abs() - TRY_TIMEOUT_MS - 1_000);
+
+/// Runs until `stop`, then finishes what is in flight and hands back what was only claimed.
+///
+/// Nothing here waits for the database alone: while a batch is claimed and another one recorded, sending goes on.
+pub async fn run(ctx: Ctx, options: Options, stop: CancellationToken) {
+    let mut clock = ClockWatch::new(ctx.clock.now(), Instant::now());
+    if let Err(error) = follow_clock::begin(&ctx).await {
+        tracing::warn!(%error, "waits could not be compared with the clock");
+    }
+    let mut sending = Sending::new(options);
+    let mut claims = Claims::new(options);
+    let mut records = Records::default();
+    while !stop.is_cancelled() {
+        if let Err(error) = clock.follow(&ctx).await {
+            tracing::warn!(%error, "what waits could not be moved along with the clock");
+            tokio::time::sleep(FAILURE_PAUSE).await;
+            continue;
+        }
+        sending.start(&ctx);
+        claims.start(&ctx, clock.wall(), &mut sending.turns);
+        records.start(&ctx);
+        tokio::select! {
+            () = ctx.due.notified() => claims.is_hungry = true,
+            () = tokio::time::sleep(claims.nap()) => claims.is_hungry = true,
+            Some(finished) = sending.tasks.join_next_with_id() => records.made.extend(sending.collect(finished)),
+            Some(answer) = claims.asking.join_next() => claims.take(&ctx, answer, &mut sending.turns),
+            Some(written) = records.writing.join_next() => report(written),
+            () = stop.cancelled() => {}
+        }
+    }
+    claims.finish(&mut sending.turns).await;
+    while let Some(finished) = sending.tasks.join_next_with_id().await {
+        records.made.extend(sending.collect(finished));
+        records.start(&ctx);
+    }
+    records.finish(&ctx).await;
+    for token in sending.turns.into_tokens() {
+        if let Err(error) = deliver::release(&ctx, &token).await {
+            tracing::warn!(%error, "claimed deliveries could not be handed back; their lease ends by itself");
+        }
+    }
+}
+
+/// A finished task.
+type Finished = Result<(Id, Tried), JoinError>;
+
+/// What is being sent, and to whom: a task that ends without a result gives its place back all the same.
+struct Sending {
+    turns: Turns,
+    tasks: JoinSet<Tried>,
+    endpoints: HashMap<Id, EndpointId>,
+}
+
+impl Sending {
+    fn new(options: Options) -> Self {
+        Self {
+            turns: Turns::new(options),
+            tasks: JoinSet::new(),
+            endpoints: HashMap::new(),
+        }
+    }
+
+    /// Sends whatever has its turn.
+    fn start(&mut self, ctx: &Ctx) {
+        while let Some(delivery) = self.turns.next(Instant::now()) {
+            let ctx = ctx.clone();
+            let endpoint = delivery.endpoint.clone();
+            let task = self.tasks.spawn(async move { deliver::send(&ctx, delivery).await });
+            self.endpoints.insert(task.id(), endpoint);
+        }
+    }
+
+    /// Takes in the finished try and every other one that has finished meanwhile.
+    fn collect(&mut self, first: Finished) -> Vec<Tried> {
+        let mut made = Vec::new();
+        let mut next = Some(first);
+        while let Some(finished) = next {
+            let id = finished.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
+            let manner = finished.as_ref().map_or(Manner::Silent, |(_, tried)| manner(tried));
+            if let Some(endpoint) = self.endpoints.remove(&id) {
+                self.turns.done(&endpoint, manner);
+            }
+            match finished {
+                Ok((_, tried)) => made.push(tried),
+                Err(error) => {
+                    tracing::error!(%error, "a delivery task ended without a result; its lease ends by itself")
+                }
+            }
+            next = self.tasks.try_join_next_with_id();
+        }
+        made
+    }
+}
+
+fn manner(tried: &Tried) -> Manner {
+    let outcome = &tried.outcome;
+    if outcome.error.is_some() {
+        Manner::Silent
+    } else if outcome.ended_at - outcome.started_at <= QUICK {
+        Manner::Quick
+    } else {
+        Manner::Usual
+    }
+}
+
+/// What the database answered.
+enum Answer {
+    /// A batch, whether there may be more than was asked for, and until when it may be sent.
+    Claimed(Vec<ClaimedDelivery>, bool, Instant),
+    /// How long to wait before the next claim.
+    Pause(Duration),
+}
+
+/// When to claim: as soon as something may be due, one claim at a time, and not for a few places only.
+struct Claims {
+    asking: JoinSet<Answer>,
+    /// Places that are worth a claim at once.
+    worth: usize,
+    begun: Instant,
+    /// Whether more may be due than was claimed; when not, the pause tells when to look again.
+    is_hungry: bool,
+    pause: Duration,
+}
+
+impl Claims {
+    fn new(options: Options) -> Self {
+        Self {
+            asking: JoinSet::new(),
+            worth: options.concurrency / 4,
+            begun: Instant::now(),
+            is_hungry: true,
+            pause: IDLE_PAUSE,
+        }
+    }
+
+    /// Begins a claim if it is time for one; `now` is when the clock was seen right.
+    fn start(&mut self, ctx: &Ctx, now: DateTime<Utc>, turns: &mut Turns) {
+        self.is_hungry |= turns.has_freed();
+        let room = turns.room();
+        // Small claims cost as much as large ones, so a busy worker waits a moment for a part of its places.
+        let is_worth_it = room >= self.worth || self.begun.elapsed() >= GATHER_PAUSE;
+        if self.asking.is_empty() && self.is_hungry && room > 0 && is_worth_it {
+            let wanted = turns.wanted(now, ctx.ids.ulid());
+            self.begun = Instant::now();
+            self.is_hungry = false;
+            self.pause = IDLE_PAUSE;
+            self.asking.spawn(claim(ctx.clone(), wanted, self.begun + SEND_WITHIN));
+        }
+    }
+
+    /// Time until the next look.
+    fn nap(&self) -> Duration {
+        if self.is_hungry { GATHER_PAUSE } else { self.pause }
+    }
+
+    /// Takes in what the database answered, and asks for the next due time once nothing more is due.
+    fn take(&mut self, ctx: &Ctx, answer: Result<Answer, JoinError>, turns: &mut Turns) {
+        match answer {
+            Ok(Answer::Claimed(batch, may_be_more, until)) => {
+                turns.add(batch, until);
+                self.is_hungry |= may_be_more;
+                if !self.is_hungry {
+                    self.asking.spawn(until_due(ctx.clone(), turns.leave_out()));
+                }
+            }
+            Ok(Answer::Pause(pause)) => self.pause = pause,
+            Err(error) => tracing::error!(%error, "a claim ended without a result; its lease ends by itself"),
+        }
+    }
+
+    /// Waits for what was asked, so that a last batch can be handed back.
+    async fn finish(&mut self, turns: &mut Turns) {
+        while let Some(answer) = self.asking.join_next().await {
+            if let Ok(Answer::Claimed(batch, _, until)) = answer {
+                turns.add(batch, until);
+            }
+        }
+    }
+}
+
+async fn claim(ctx: Ctx, wanted: Wanted, until: Instant) -> Answer {
+    match deliver::claim(&ctx, &wanted).await {
+        Ok(batch) => {
+            let may_be_more = wanted.may_be_more(&batch);
+            Answer::Claimed(batch, may_be_more, until)
+        }
+        Err(error) => {
+            tracing::warn!(%error, "due deliveries could not be claimed");
+            Answer::Pause(FAILURE_PAUSE)
+        }
+    }
+}
+
+/// Time until the next delivery to an endpoint with room is due, at most the idle pause.
+async fn until_due(ctx: Ctx, busy: Vec<EndpointId>) -> Answer {
+    Answer::Pause(match deliver::next_due(&ctx, &busy).await {
+        Ok(Some(due)) => (due - ctx.clock.now())
+            .to_std()
+            .unwrap_or(Duration::ZERO)
+            .clamp(Duration::from_millis(1), IDLE_PAUSE),
+        Ok(None) => IDLE_PAUSE,
+        Err(_) => FAILURE_PAUSE,
+    })
+}
+
+/// Tries that are made and not yet recorded. They are recorded in one batch after the other, while others are sent.
+///
+/// A batch is written by a task of its own: a future that waits here would keep the one writer of SQLite from whoever
+/// the loop waits for.
+#[derive(Default)]
+struct Records {
+    made: Vec<Tried>,
+    writing: JoinSet<()>,
+}
+
+impl Records {
+    /// Begins a batch, unless one is being written.
+    fn start(&mut self, ctx: &Ctx) {
+        if !self.writing.is_empty() || self.made.is_empty() {
+            return;
+        }
+        let batch: Vec<Tried> = self.made.drain(..self.made.len().min(RECORD_BATCH)).collect();
+        let ctx = ctx.clone();
+        self.writing.spawn(async move {
+            if let Err(error) = deliver::record(&ctx, &batch).await {
+                // The receivers may have the events already; after the lease they are sent again, under the same identity.
+                tracing::warn!(%error, count = batch.len(), "tries could not be recorded");
+            }
+        });
+    }
+
+    /// Writes all that is left.
+    async fn finish(&mut self, ctx: &Ctx) {
+        loop {
+            self.start(ctx);
+            match self.writing.join_next().await {
+                None => return,
+                Some(written) => report(written),
+            }
+        }
+    }
+}
+
+fn report(written: Result<(), JoinError>) {
+    if let Err(error) = written {
+        tracing::error!(%error, "a batch of tries was not recorded");
+    }
+}
