@@ -285,3 +285,6 @@ fn remember(set: &mut HashSet<EndpointId>, endpoint: &EndpointId, belongs: bool)
         set.insert(endpoint.clone());
     }
 }
+
+#[cfg(test)]
+mod tests;
