@@ -13,8 +13,6 @@ pub enum RefusalKind {
     NotFound,
     /// The state of the object does not allow this.
     Conflict,
-    /// The object is in the middle of something else.
-    Locked,
     /// Too many calls.
     TooMany,
     /// A node or partner that has to be asked did not answer.

@@ -241,7 +241,6 @@ impl From<Refusal> for Problem {
             RefusalKind::Forbidden => StatusCode::FORBIDDEN,
             RefusalKind::NotFound => StatusCode::NOT_FOUND,
             RefusalKind::Conflict => StatusCode::CONFLICT,
-            RefusalKind::Locked => StatusCode::LOCKED,
             RefusalKind::TooMany => StatusCode::TOO_MANY_REQUESTS,
             RefusalKind::Upstream => StatusCode::BAD_GATEWAY,
         };
@@ -288,16 +287,14 @@ pub mod s {
     pub const NOT_FOUND: u16 = 1 << 2;
     /// 409.
     pub const CONFLICT: u16 = 1 << 3;
-    /// 423.
-    pub const LOCKED: u16 = 1 << 4;
     /// 502.
-    pub const BAD_GATEWAY: u16 = 1 << 5;
+    pub const BAD_GATEWAY: u16 = 1 << 4;
     /// 401, for operations without a security scheme that can still refuse a credential.
-    pub const UNAUTHORIZED: u16 = 1 << 6;
+    pub const UNAUTHORIZED: u16 = 1 << 5;
 }
 
 /// What each documented status of an operation means.
-const MEANINGS: [(u16, u16, &str); 7] = [
+const MEANINGS: [(u16, u16, &str); 6] = [
     (
         s::BAD_REQUEST,
         400,
@@ -311,7 +308,6 @@ const MEANINGS: [(u16, u16, &str); 7] = [
     (s::FORBIDDEN, 403, "The credential is good but does not allow this."),
     (s::NOT_FOUND, 404, "There is no such object for this caller."),
     (s::CONFLICT, 409, "The state of the object does not allow this."),
-    (s::LOCKED, 423, "The object is in the middle of something else."),
     (s::BAD_GATEWAY, 502, "A node that has to be asked does not answer."),
 ];
 
@@ -508,7 +504,6 @@ mod tests {
             (RefusalKind::Forbidden, 403),
             (RefusalKind::NotFound, 404),
             (RefusalKind::Conflict, 409),
-            (RefusalKind::Locked, 423),
             (RefusalKind::TooMany, 429),
             (RefusalKind::Upstream, 502),
         ];

@@ -6,7 +6,6 @@
 use crate::http::{
     contract::apis,
     error::{ErrorBody, error_response, meaning},
-    forms::body::is_closed,
     gate::{access::op, scheme::Scheme},
 };
 use indexmap::IndexMap;
@@ -104,19 +103,8 @@ pub struct About {
     pub version: &'static str,
     /// Overview, in Markdown.
     pub description: &'static str,
-    /// Tags in the order of the page; a tag that no operation carries is left out.
-    pub tags: &'static [Tag],
     /// Links between operations.
     pub links: &'static [Link],
-}
-
-/// A group of operations.
-#[derive(Debug, Clone, Copy)]
-pub struct Tag {
-    /// Name, without slash.
-    pub name: &'static str,
-    /// What the group is about.
-    pub description: &'static str,
 }
 
 /// How the answer of one operation leads to another.
@@ -134,12 +122,11 @@ pub struct Link {
     pub parameters: &'static [(&'static str, &'static str)],
 }
 
-/// The document of the platform API, version 2. Tags and links are added where the operations are.
+/// The document of the platform API, version 2.
 pub const PLATFORM: About = About {
     title: "Payment Request Service: Platform API",
     version: "0.13.0",
     description: include_str!("about/platform.md"),
-    tags: &[],
     links: &[
         Link {
             from: op::createRequest,
@@ -177,7 +164,6 @@ pub const AUTH: About = About {
     title: "Payment Request Service: Auth API",
     version: "1.0.0",
     description: include_str!("about/auth.md"),
-    tags: &[],
     links: &[
         Link {
             from: op::createWebhook,
@@ -241,7 +227,6 @@ pub fn complete(spec: &str, about: &About) -> Value {
         finish(operation, &schemas);
     }
     add_links(&mut document, about.links);
-    document["tags"] = tags(&document, about.tags);
     document
 }
 
@@ -261,14 +246,6 @@ fn info(about: &About) -> Value {
         "description": about.description,
         "contact": { "name": "The maintainers of this service" },
         "license": { "name": "Apache-2.0", "url": "https://www.apache.org/licenses/LICENSE-2.0" },
-    })
-}
-
-fn operations(document: &Value) -> impl Iterator<Item = (&String, &String, &Value)> {
-    let paths = document["paths"].as_object().into_iter().flatten();
-    paths.flat_map(|(path, item)| {
-        let methods = item.as_object().into_iter().flatten();
-        methods.map(move |(method, operation)| (path, method, operation))
     })
 }
 
@@ -346,9 +323,6 @@ fn tidy(schema: &mut Value, nullable: &mut BTreeSet<String>) {
     let Some(object) = schema.as_object_mut() else { return };
     object.shift_remove("title");
     take_example(object);
-    if object.get("additionalProperties").is_some_and(is_closed) {
-        object.insert("additionalProperties".to_owned(), Value::Bool(false));
-    }
     for keyword in ["minimum", "maximum", "multipleOf"] {
         if let Some(number) = object.get(keyword).and_then(whole) {
             object.insert(keyword.to_owned(), number.into());
@@ -662,21 +636,13 @@ fn add_links(document: &mut Value, links: &[Link]) {
     }
 }
 
-/// The declared tags in use, then tags that only the operations know.
-fn tags(document: &Value, declared: &[Tag]) -> Value {
-    let used: BTreeSet<&str> = operations(document)
-        .flat_map(|(.., operation)| operation["tags"].as_array().into_iter().flatten())
-        .filter_map(Value::as_str)
-        .collect();
-    let first = declared
-        .iter()
-        .filter(|tag| used.contains(tag.name))
-        .map(|tag| json!({ "name": tag.name, "description": tag.description }));
-    let others = document["tags"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter(|tag| !declared.iter().any(|known| tag["name"] == known.name))
-        .cloned();
-    first.chain(others).collect()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn documents_are_printed_the_same_every_time() {
+        assert_eq!(v2(), v2());
+        assert_eq!(auth(), auth());
+    }
 }

@@ -19,13 +19,12 @@ use poem::{FromRequest, Request, RequestBody};
 use poem_openapi::{
     impl_apirequest_for_payload,
     payload::{ParsePayload, Payload},
-    registry::{MetaSchema, MetaSchemaRef, Registry},
-    types::{IsObjectType, ParseFromJSON, ParseResult, ToJSON, Type},
+    registry::{MetaSchemaRef, Registry},
+    types::{ParseFromJSON, Type},
 };
 use serde_json::{Value, json};
 use std::{
     any::TypeId,
-    borrow::Cow,
     collections::HashMap,
     ops::Deref,
     sync::{Arc, LazyLock, PoisonError, RwLock},
@@ -33,9 +32,6 @@ use std::{
 
 /// Most violations that one answer names.
 const VIOLATIONS_MAX: usize = 100;
-
-/// Type name that stands for `additionalProperties: false`, which the framework's schema model cannot say.
-pub(in crate::http) const CLOSED: &str = "closed";
 
 /// A JSON request body.
 #[derive(Debug, Clone)]
@@ -101,63 +97,6 @@ fn unreadable(flaw: &Flaw) -> Problem {
     problem
 }
 
-/// An object whose unknown members are refused; other objects ignore them.
-#[derive(Debug, Clone)]
-pub struct Closed<T>(pub T);
-
-impl<T> Deref for Closed<T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        &self.0
-    }
-}
-
-impl<T: IsObjectType> Type for Closed<T> {
-    const IS_REQUIRED: bool = true;
-    type RawValueType = T::RawValueType;
-    type RawElementValueType = T::RawElementValueType;
-
-    fn name() -> Cow<'static, str> {
-        T::name()
-    }
-
-    fn schema_ref() -> MetaSchemaRef {
-        T::schema_ref()
-    }
-
-    fn register(registry: &mut Registry) {
-        T::register(registry);
-        if let Some(schema) = registry.schemas.get_mut(T::name().as_ref()) {
-            schema.additional_properties = Some(Box::new(MetaSchemaRef::Inline(Box::new(MetaSchema::new(CLOSED)))));
-        }
-    }
-
-    fn as_raw_value(&self) -> Option<&Self::RawValueType> {
-        self.0.as_raw_value()
-    }
-
-    fn raw_element_iter<'a>(&'a self) -> Box<dyn Iterator<Item = &'a Self::RawElementValueType> + 'a> {
-        self.0.raw_element_iter()
-    }
-}
-
-impl<T: IsObjectType> IsObjectType for Closed<T> {}
-
-impl<T: IsObjectType + ParseFromJSON> ParseFromJSON for Closed<T> {
-    fn parse_from_json(value: Option<Value>) -> ParseResult<Self> {
-        T::parse_from_json(value)
-            .map(Self)
-            .map_err(poem_openapi::types::ParseError::propagate)
-    }
-}
-
-impl<T: IsObjectType + ToJSON> ToJSON for Closed<T> {
-    fn to_json(&self) -> Option<Value> {
-        self.0.to_json()
-    }
-}
-
 /// The schema of a type in executable form.
 struct Documented {
     schema: Value,
@@ -211,9 +150,6 @@ fn executable(schema: &mut Value) {
                     }
                 }
             }
-            if object.get("additionalProperties").is_some_and(is_closed) {
-                object.insert("additionalProperties".to_owned(), Value::Bool(false));
-            }
             if object.get("nullable") == Some(&Value::Bool(true)) {
                 object.shift_remove("nullable");
                 nullable(object);
@@ -222,11 +158,6 @@ fn executable(schema: &mut Value) {
         }
         _ => {}
     }
-}
-
-/// Whether a schema stands for `additionalProperties: false`.
-pub(in crate::http) fn is_closed(schema: &Value) -> bool {
-    schema.get("type").and_then(Value::as_str) == Some(CLOSED)
 }
 
 fn nullable(object: &mut serde_json::Map<String, Value>) {
@@ -277,12 +208,6 @@ impl Documented {
                 let name = property.as_str().unwrap_or_default();
                 let message = describe_required(self.member(schema, name));
                 return vec![FieldError::new(joined(&field, name), message)];
-            }
-            Kind::AdditionalProperties { unexpected } => {
-                let unknown = unexpected.iter().map(|name| json::shown(name));
-                return unknown
-                    .map(|name| FieldError::new(joined(&field, &name), "is not a member of this object"))
-                    .collect();
             }
             Kind::AnyOf { context } | Kind::OneOfNotValid { context } => {
                 return self.explain_forms(field, schema, context);
@@ -550,14 +475,9 @@ mod tests {
     }
 
     #[test]
-    fn unknown_members_are_ignored_unless_the_object_is_closed() {
+    fn unknown_members_are_ignored() {
         let text = r#"{"amount":"1","count":1,"note":"x"}"#;
         assert!(parse::<Line>(text.as_bytes()).is_ok());
-        let found = problems::<Closed<Line>>(text);
-        assert_eq!(
-            found,
-            [("note".to_owned(), "is not a member of this object".to_owned())]
-        );
     }
 
     #[test]

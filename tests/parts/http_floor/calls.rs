@@ -62,11 +62,11 @@ fn calls_are_counted_by_operation_method_and_status() {
         runtime.block_on(async {
             let app = app();
             app.get(format!("/v2/things/{ID}")).send().await.assert_status_is_ok();
-            app.get(format!("/v2/things/{ID}?outcome=locked")).send().await;
+            app.get(format!("/v2/things/{ID}?outcome=conflict")).send().await;
         });
     });
     let text = handle.render();
-    for status in ["200", "423"] {
+    for status in ["200", "409"] {
         let line = format!(r#"prs_http_requests_total{{operation="getThing",method="GET",status="{status}"}} 1"#);
         assert!(text.contains(&line), "{line} in {text}");
     }
