@@ -1,4 +1,4 @@
-//! The `prs` program: parses the command line and hands over.
+//! The `prs` program: parses the command line and runs the command.
 
 use clap::Parser;
 use std::process::ExitCode;

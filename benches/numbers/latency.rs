@@ -153,7 +153,7 @@ impl Merchant {
         self.call(request).await.map(drop)
     }
 
-    /// Creates a request, pays it with the calldata of the service, and answers when its receipt was seen.
+    /// Creates a request, pays it with the calldata of the service, and returns when its receipt was seen.
     async fn pay(&self, chain: &Devnet) -> anyhow::Result<(TxReceiptLite, Instant)> {
         let payee = chain.accounts().get(PAYER_INDEX + 1).context("no payee")?.address;
         let body = json!({

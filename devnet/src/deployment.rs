@@ -105,7 +105,7 @@ pub struct Tokens {
     pub usdt: Address,
     /// A token with 6 decimals that keeps 10 basis points of every transfer.
     pub fee_on_transfer: Address,
-    /// A forgery with 6 decimals that calls itself USDC and moves nothing.
+    /// A worthless token with 6 decimals that calls itself USDC and moves nothing.
     pub worthless: Address,
 }
 

@@ -21,7 +21,7 @@ pub struct RpcError {
     pub method: String,
     /// The JSON-RPC error code.
     pub code: i64,
-    /// The node's own words.
+    /// The node's own text.
     pub message: String,
     /// What came with it; the revert bytes in hex for a reverted call.
     pub attachment: Option<Value>,

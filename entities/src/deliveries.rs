@@ -17,7 +17,7 @@ pub struct Model {
     pub owner_id: String,
     /// State.
     pub state: String,
-    /// Number of repetitions that were scheduled.
+    /// Number of retries that were scheduled.
     pub retry_count: i32,
     /// Not before this time.
     pub next_at: DateTimeUtc,

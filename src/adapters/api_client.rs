@@ -154,7 +154,7 @@ impl ApiClient {
         })
     }
 
-    /// Posts a webhook to a local receiver and answers its status.
+    /// Posts a webhook to a local receiver and returns its status.
     pub async fn forward(&self, url: &str, headers: &[(String, String)], body: String) -> anyhow::Result<u16> {
         let mut all = HeaderMap::new();
         all.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -69,7 +69,7 @@ pub trait Chain: Send + Sync + 'static {
     async fn block(&self, number: u64, reader: Reader) -> Result<Option<BlockRef>, ChainError>;
     /// Payment events of one block, read by its hash, so that a reorganisation shows as an error.
     async fn observations_at(&self, block: &BlockRef, reader: Reader) -> Result<Vec<Observation>, ChainError>;
-    /// Payment events from `from` on, at most to `to`: answers the last height that was read in full.
+    /// Payment events from `from` on, at most to `to`: returns the last height that was read in full.
     async fn observations_in(&self, from: u64, to: u64, reader: Reader) -> Result<(Vec<Observation>, u64), ChainError>;
     /// What the receipt of a transaction proves; `None` when it is in no block.
     async fn proof(&self, tx_hash: B256, reader: Reader) -> Result<Option<TxProof>, ChainError>;

@@ -39,7 +39,7 @@ pub async fn find(conn: &impl ConnectionTrait, id: &ChallengeId) -> Result<Optio
     }))
 }
 
-/// Uses a question up; tells whether it was still good. Of any number of rivals one alone hears yes.
+/// Uses a question up; tells whether it was still good. Of any number of concurrent calls one alone gets true.
 pub async fn take(conn: &impl ConnectionTrait, id: &ChallengeId, now: DateTime<Utc>) -> Result<bool, StoreError> {
     let result = Entity::update_many()
         .col_expr(Column::UsedAt, Expr::value(now))
@@ -51,7 +51,7 @@ pub async fn take(conn: &impl ConnectionTrait, id: &ChallengeId, now: DateTime<U
     Ok(result.rows_affected == 1)
 }
 
-/// Deletes questions that are too old to be answered, at most `limit`; answers how many.
+/// Deletes questions that are too old to be answered, at most `limit`; returns how many.
 pub async fn forget(conn: &impl ConnectionTrait, now: DateTime<Utc>, limit: u64) -> Result<u64, StoreError> {
     let ids: Vec<String> = Entity::find()
         .select_only()

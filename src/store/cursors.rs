@@ -128,7 +128,7 @@ pub async fn window(conn: &impl ConnectionTrait, network: Network) -> Result<Vec
         .collect()
 }
 
-/// Removes the blocks above a height, which a reorganisation has replaced; answers how many.
+/// Removes the blocks above a height, which a reorganisation has replaced; returns how many.
 pub async fn delete_blocks_above(
     conn: &impl ConnectionTrait,
     network: Network,
@@ -138,7 +138,7 @@ pub async fn delete_blocks_above(
     delete_blocks(conn, network, chain_blocks::Column::Number.gt(number)).await
 }
 
-/// Removes the blocks below a height, which no reorganisation can reach any more; answers how many.
+/// Removes the blocks below a height, which no reorganisation can reach any more; returns how many.
 pub async fn prune_below(conn: &impl ConnectionTrait, network: Network, number: u64) -> Result<u64, StoreError> {
     let number: i64 = columns::number("number", number)?;
     delete_blocks(conn, network, chain_blocks::Column::Number.lt(number)).await

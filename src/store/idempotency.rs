@@ -129,7 +129,7 @@ pub async fn insert(
     Ok(())
 }
 
-/// Forgets keys that were used before a time; answers how many.
+/// Forgets keys that were used before a time; returns how many.
 pub async fn purge_older_than(conn: &impl ConnectionTrait, before: DateTime<Utc>) -> Result<u64, StoreError> {
     let result = Entity::delete_many()
         .filter(Column::CreatedAt.lt(before))

@@ -16,7 +16,7 @@ use sea_orm::{
 use std::collections::HashMap;
 
 wire_text! {
-    /// State of a sighting.
+    /// State of an observation.
     pub enum ObservationState {
         /// Read. Whether its block is final is told by the cursor of the chain, so that no row has to change for it.
         Seen = "seen",
@@ -91,7 +91,7 @@ fn from_row(row: Model) -> Result<(Observation, ObservationState), StoreError> {
     Ok((observed, state))
 }
 
-/// Writes sightings and answers how many of them are new.
+/// Writes observations and returns how many of them are new.
 ///
 /// A known one that a reorganisation has put elsewhere takes over the newest facts while it is only seen; from finality
 /// on nothing changes it. The transaction may do other things in its new place, so amounts follow as well.
@@ -101,7 +101,7 @@ pub async fn insert_many(
     found_by_audit: bool,
     now: DateTime<Utc>,
 ) -> Result<u64, StoreError> {
-    // One statement must not meet the same key twice; the last sighting is the newest.
+    // One statement must not meet the same key twice; the last observation is the newest.
     let mut latest = HashMap::new();
     for observed in observations {
         latest.insert((observed.network, observed.tx_hash, observed.ordinal), observed);
@@ -179,7 +179,7 @@ pub async fn delete_above(conn: &impl ConnectionTrait, network: Network, number:
     Ok(result.rows_affected)
 }
 
-/// Sightings from one height to another, both included, in the order of the chain.
+/// Observations from one height to another, both included, in the order of the chain.
 pub async fn in_range(
     conn: &impl ConnectionTrait,
     network: Network,
@@ -198,7 +198,7 @@ pub async fn in_range(
     rows.into_iter().map(from_row).collect()
 }
 
-/// Sightings with a reference topic that are not final yet: money that is on its way.
+/// Observations with a reference topic that are not final yet: money that is in flight.
 pub async fn list_seen_by_topic(
     conn: &impl ConnectionTrait,
     network: Network,
@@ -210,12 +210,12 @@ pub async fn list_seen_by_topic(
         .filter(Column::State.eq(ObservationState::Seen.wire()))
         .all(conn)
         .await?;
-    // Sorted here: asked for an order, SQLite would walk all sightings of the network by height.
+    // Sorted here: asked for an order, SQLite would walk all observations of the network by height.
     rows.sort_by_key(|row| (row.block_number, row.log_index));
     rows.into_iter().map(|row| Ok(from_row(row)?.0)).collect()
 }
 
-/// Sets the state of sightings, named by transaction and ordinal; answers how many there are.
+/// Sets the state of observations, named by transaction and ordinal; returns how many there are.
 pub async fn set_state(
     conn: &impl ConnectionTrait,
     network: Network,

@@ -82,7 +82,7 @@ pub async fn delete_by_hash(conn: &impl ConnectionTrait, hash: &str) -> Result<b
     Ok(result.rows_affected == 1)
 }
 
-/// Deletes sessions that are over, at most `limit`; answers how many.
+/// Deletes sessions that are over, at most `limit`; returns how many.
 pub async fn forget(conn: &impl ConnectionTrait, now: DateTime<Utc>, limit: u64) -> Result<u64, StoreError> {
     let ids: Vec<String> = Entity::find()
         .select_only()

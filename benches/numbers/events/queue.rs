@@ -44,7 +44,7 @@ impl Queue {
         })
     }
 
-    /// Registers an endpoint; answers its id.
+    /// Registers an endpoint; returns its id.
     pub(crate) async fn endpoint(&mut self, url: &str) -> anyhow::Result<String> {
         let id = self.ctx.ids.ulid();
         let sealed = self.ctx.sealer.seal(&Secret::new(SECRET), &id)?;
@@ -62,7 +62,7 @@ impl Queue {
         Ok(id)
     }
 
-    /// Commits an event and its delivery for each of these endpoints; answers the deliveries and the time of the commit.
+    /// Commits an event and its delivery for each of these endpoints; returns them and the time of the commit.
     pub(crate) async fn add(&mut self, endpoints: &[String]) -> anyhow::Result<(Vec<String>, Instant)> {
         let mut deliveries = Vec::with_capacity(endpoints.len());
         let now = SystemClock.now();

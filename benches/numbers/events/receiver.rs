@@ -1,4 +1,4 @@
-//! A receiver of webhooks with good and bad manners, chosen by the path, that notes when each one arrived.
+//! A receiver of webhooks that behaves well or badly, as the path says, and notes when each one arrived.
 //!
 //! It parses as little as framing needs, because it shares the machine with what it measures.
 
@@ -71,7 +71,7 @@ impl Receiver {
         lock(&self.log.arrivals).clear();
     }
 
-    /// Waits until so many have arrived; answers all of them in their order.
+    /// Waits until so many have arrived; returns all of them in their order.
     pub(crate) fn wait(&self, count: usize, at_most: Duration) -> anyhow::Result<Vec<Arrival>> {
         let guard = lock(&self.log.arrivals);
         let waited = self

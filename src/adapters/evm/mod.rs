@@ -474,7 +474,7 @@ impl EvmChain {
     async fn observations_by_hash(&self, line: Line, block: &BlockRef) -> Result<Vec<Observation>, Failure> {
         let mut filter = self.filter();
         filter.insert("blockHash".to_owned(), json!(block.hash));
-        // The header decides first: nodes refuse to list the events of a block that is gone, each in its own words.
+        // The header decides first: nodes refuse to list the events of a block that is gone, each with its own text.
         let (header, logs) = join(
             line.call::<Option<Header>>("eth_getBlockByHash", (block.hash, false)),
             line.call::<Vec<RawLog>>("eth_getLogs", [filter]),

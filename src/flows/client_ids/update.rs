@@ -15,7 +15,7 @@ use crate::{
     store,
 };
 
-/// Changes a client ID and answers it. Calls with it follow the change at once on this instance.
+/// Changes a client ID and returns it. Calls with it follow the change at once on this instance.
 ///
 /// Errors: every wrong field at once, a payee destination that is not the caller's, a revoked client ID that is to come
 /// back (400); unknown (404). Source: rules P.3.2; rules P.4.2; rules S.10.

@@ -21,10 +21,10 @@ use tokio::time::{Instant, sleep, timeout_at};
 /// Time that a claim which read the old secrets needs at most to show itself.
 const CLAIM_PAUSE: Duration = Duration::from_millis(100);
 
-/// Pause between two looks at what is on its way.
+/// Pause between two looks at what is in flight.
 const LOOK_PAUSE: Duration = Duration::from_millis(50);
 
-/// Longest wait for what is on its way: no delivery is sent after the lease of its claim.
+/// Longest wait for what is in flight: no delivery is sent after the lease of its claim.
 const WAIT_MAX: Duration = Duration::from_millis(LEASE_MS.unsigned_abs());
 
 /// The new secret of an endpoint, which is shown this once.
@@ -82,7 +82,7 @@ pub async fn run(
     .await
 }
 
-/// Waits until nothing is on its way that was claimed with the secrets of before. Nothing depends on it but the moment
+/// Waits until nothing is in flight that was claimed with the secrets of before. Nothing depends on it but the moment
 /// of the answer.
 async fn wait_for_older(ctx: &Ctx, id: &EndpointId) {
     let end = Instant::now() + WAIT_MAX;

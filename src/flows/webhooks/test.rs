@@ -42,7 +42,7 @@ pub async fn run(ctx: &Ctx, holder: Holder, kinds: &[&str], event_type: &str) ->
     }
     let now = ctx.clock.now();
     let event = EventId(ctx.ids.ulid());
-    // The rows are born claimed by this call, so that the worker leaves them alone.
+    // The rows are inserted as claimed by this call, so that the worker leaves them alone.
     let lease_token = ctx.ids.ulid();
     let tx = ctx.db.begin("send_test").await?;
     store::outbox::insert_event(

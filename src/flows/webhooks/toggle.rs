@@ -10,8 +10,8 @@ use crate::{
     store,
 };
 
-/// Toggles an endpoint and answers its new state. Switching off cancels what waits for it; switched on again, it receives
-/// new events only.
+/// Toggles an endpoint and returns its new state. Switching off cancels what waits for it; switched on again, it
+/// receives new events only.
 ///
 /// Errors: unknown, or another holder's, which looks the same (404). Source: interface §3; interface §4.8; rules S.9.
 pub async fn run(ctx: &Ctx, holder: impl Into<Holder>, id: &EndpointId) -> FlowResult<ShownEndpoint> {
