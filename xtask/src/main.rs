@@ -4,37 +4,17 @@
 //! when what they show does not hold.
 //! Nothing here links the service: where its knowledge is needed, its binary is built and asked.
 
-mod api;
-mod arrows;
-mod bench;
-mod check;
-mod circles;
-mod command;
-mod compat;
-mod contract;
-mod crash;
-mod demo;
-mod deny;
-mod dev;
-mod deviations;
-mod document;
-mod failure;
-mod openapi;
-mod packages;
-mod paths;
-mod postgres;
-mod rules;
-mod schema;
-mod test;
-mod tidy;
-mod workspace;
+mod verbs;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::failure::Outcome;
+use xtask::machine::failure::Outcome;
+use xtask::machine::{command, failure};
+
+use crate::verbs::{bench, check, crash, dev, openapi, schema, test, tidy};
 
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", about = "The commands of the house")]
@@ -90,13 +70,7 @@ enum SchemaVerb {
 }
 
 fn main() -> ExitCode {
-    match run(&Arguments::parse().verb) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            eprintln!("{failure}");
-            failure.exit_code()
-        }
-    }
+    failure::ended(run(&Arguments::parse().verb))
 }
 
 fn run(verb: &Verb) -> Outcome {

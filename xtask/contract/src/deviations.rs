@@ -1,0 +1,313 @@
+//! The list of allowed differences between contract and export, and its exactness.
+//!
+//! A difference without a row fails, and so does a row without a difference: the list can neither hide nor rot.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::conformance::{Comparison, Finding};
+
+/// `openapi/deviations.toml`.
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Deviations {
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    deviation: Vec<Deviation>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    extra: Vec<Extra>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    not_yet: Vec<NotYet>,
+}
+
+/// A difference we want.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct Deviation {
+    operation: String,
+    /// The text of the finding, or its beginning up to a boundary.
+    pointer: String,
+    reason: String,
+    source: String,
+}
+
+/// An operation the contract does not have.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct Extra {
+    operation: String,
+    reason: String,
+}
+
+/// An operation of the contract that a later capability brings.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct NotYet {
+    operation: String,
+    capability: String,
+}
+
+/// What the list does not cover, and what it covers in vain.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// Differences without a row.
+    pub uncovered: Vec<Finding>,
+    /// Operations of the contract that neither exist nor are listed as later ones.
+    pub missing: Vec<String>,
+    /// Operations of ours without a row.
+    pub extra: Vec<String>,
+    /// Rows that must be removed or completed, with the reason.
+    pub rows: Vec<String>,
+}
+
+impl Verdict {
+    /// Whether list and differences match.
+    pub fn is_clean(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Deviations {
+    /// Reads the list.
+    pub fn parse(text: &str) -> Result<Self> {
+        toml::from_str(text).context("openapi/deviations.toml")
+    }
+
+    /// Holds the list against what the comparison found.
+    pub fn judge(&self, comparison: &Comparison) -> Verdict {
+        let mut verdict = Verdict::default();
+        let mut used = BTreeSet::new();
+        for finding in &comparison.findings {
+            let rows: Vec<usize> = (0..self.deviation.len())
+                .filter(|row| self.deviation[*row].covers(finding))
+                .collect();
+            if rows.is_empty() {
+                verdict.uncovered.push(finding.clone());
+            }
+            used.extend(rows);
+        }
+        for (row, deviation) in self.deviation.iter().enumerate() {
+            let place = format!("deviation {}, {}", deviation.operation, deviation.pointer);
+            if !used.contains(&row) {
+                verdict
+                    .rows
+                    .push(format!("{place}: no such difference, remove the row"));
+            }
+            if deviation.reason.trim().is_empty() || deviation.source.trim().is_empty() {
+                verdict.rows.push(format!("{place}: reason and source are needed"));
+            }
+        }
+        self.judge_operations(comparison, &mut verdict);
+        verdict
+    }
+
+    fn judge_operations(&self, comparison: &Comparison, verdict: &mut Verdict) {
+        let later: BTreeSet<&String> = self.not_yet.iter().map(|row| &row.operation).collect();
+        verdict.missing = comparison
+            .missing
+            .iter()
+            .filter(|name| !later.contains(name))
+            .cloned()
+            .collect();
+        for row in &self.not_yet {
+            if comparison.present.contains(&row.operation) {
+                verdict.rows.push(format!(
+                    "not_yet {}: the operation exists, remove the row",
+                    row.operation
+                ));
+            } else if !comparison.missing.contains(&row.operation) {
+                verdict
+                    .rows
+                    .push(format!("not_yet {}: the contract has no such operation", row.operation));
+            }
+            if row.capability.trim().is_empty() {
+                verdict
+                    .rows
+                    .push(format!("not_yet {}: the capability is not named", row.operation));
+            }
+        }
+        let listed: BTreeSet<&String> = self.extra.iter().map(|row| &row.operation).collect();
+        verdict.extra = comparison
+            .extra
+            .iter()
+            .filter(|name| !listed.contains(name))
+            .cloned()
+            .collect();
+        for row in &self.extra {
+            if !comparison.extra.contains(&row.operation) {
+                verdict.rows.push(format!(
+                    "extra {}: no such operation beyond the contract",
+                    row.operation
+                ));
+            }
+            if row.reason.trim().is_empty() {
+                verdict
+                    .rows
+                    .push(format!("extra {}: the reason is missing", row.operation));
+            }
+        }
+    }
+}
+
+impl Deviation {
+    fn covers(&self, finding: &Finding) -> bool {
+        self.operation == finding.operation
+            && finding.text.strip_prefix(&self.pointer).is_some_and(|rest| {
+                rest.chars()
+                    .next()
+                    .is_none_or(|next| !next.is_alphanumeric() && next != '_' && next != '-')
+            })
+    }
+}
+
+/// The rows that would cover a verdict, ready to be completed with reasons and pasted.
+///
+/// Their reasons and sources are empty, and the check refuses empty ones: nobody can paste without thinking.
+pub fn missing_rows(verdict: &Verdict) -> Result<String> {
+    let rows = Deviations {
+        deviation: verdict
+            .uncovered
+            .iter()
+            .map(|finding| Deviation {
+                operation: finding.operation.clone(),
+                pointer: finding.text.clone(),
+                reason: String::new(),
+                source: String::new(),
+            })
+            .collect(),
+        extra: verdict
+            .extra
+            .iter()
+            .map(|name| Extra {
+                operation: name.clone(),
+                reason: String::new(),
+            })
+            .collect(),
+        not_yet: verdict
+            .missing
+            .iter()
+            .map(|name| NotYet {
+                operation: name.clone(),
+                capability: String::new(),
+            })
+            .collect(),
+    };
+    Ok(toml::to_string(&rows)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finding(operation: &str, text: &str) -> Finding {
+        Finding {
+            operation: operation.to_owned(),
+            text: text.to_owned(),
+        }
+    }
+
+    fn list(text: &str) -> Deviations {
+        Deviations::parse(text).unwrap()
+    }
+
+    const ROW: &str =
+        "[[deviation]]\noperation = 'GET /a'\npointer = 'query parameter token'\nreason = 'r'\nsource = 's'\n";
+
+    #[test]
+    fn a_row_covers_by_prefix_up_to_a_boundary() {
+        let comparison = Comparison {
+            findings: vec![
+                finding("GET /a", "query parameter token: enum missing [] extra [\"DAI\"]"),
+                finding("GET /a", "query parameter tokens: missing"),
+                finding("GET /b", "query parameter token: missing"),
+            ],
+            ..Comparison::default()
+        };
+        let verdict = list(ROW).judge(&comparison);
+        assert_eq!(verdict.uncovered, comparison.findings[1..]);
+        assert!(verdict.rows.is_empty());
+    }
+
+    #[test]
+    fn an_unused_row_fails() {
+        let verdict = list(ROW).judge(&Comparison::default());
+        assert_eq!(
+            verdict.rows,
+            ["deviation GET /a, query parameter token: no such difference, remove the row"]
+        );
+    }
+
+    #[test]
+    fn the_list_of_later_operations_only_shrinks() {
+        let rows = list(
+            "[[not_yet]]\noperation = 'GET /a'\ncapability = 'payouts'\n[[not_yet]]\noperation = 'GET /z'\ncapability = 'payouts'\n",
+        );
+        let comparison = Comparison {
+            present: BTreeSet::from(["GET /a".to_owned()]),
+            missing: BTreeSet::from(["GET /b".to_owned()]),
+            ..Comparison::default()
+        };
+        let verdict = rows.judge(&comparison);
+        assert_eq!(verdict.missing, ["GET /b"]);
+        assert_eq!(
+            verdict.rows,
+            [
+                "not_yet GET /a: the operation exists, remove the row",
+                "not_yet GET /z: the contract has no such operation",
+            ]
+        );
+    }
+
+    #[test]
+    fn operations_beyond_the_contract_need_a_row() {
+        let comparison = Comparison {
+            extra: BTreeSet::from(["GET /health".to_owned(), "GET /new".to_owned()]),
+            ..Comparison::default()
+        };
+        let rows = list("[[extra]]\noperation = 'GET /health'\nreason = 'operators need it'\n");
+        assert_eq!(rows.judge(&comparison).extra, ["GET /new"]);
+    }
+
+    #[test]
+    fn printed_rows_cover_what_was_missing_once_a_reason_is_given() {
+        let comparison = Comparison {
+            findings: vec![finding(
+                "GET /a",
+                "query parameter token: enum missing [] extra [\"DAI\"]",
+            )],
+            missing: BTreeSet::from(["GET /b".to_owned()]),
+            extra: BTreeSet::from(["GET /c".to_owned()]),
+            ..Comparison::default()
+        };
+        let printed = missing_rows(&Deviations::default().judge(&comparison)).unwrap();
+        let unfinished = list(&printed).judge(&comparison);
+        assert!(unfinished.uncovered.is_empty() && unfinished.missing.is_empty() && unfinished.extra.is_empty());
+        assert_eq!(unfinished.rows.len(), 3);
+        assert!(
+            list(&printed.replace("\"\"", "\"known\""))
+                .judge(&comparison)
+                .is_clean()
+        );
+    }
+
+    #[test]
+    fn the_committed_list_can_be_read_and_every_later_operation_is_in_the_contract() {
+        let committed = list(include_str!("../../../openapi/deviations.toml"));
+        let contract: Vec<serde_json::Value> = [
+            include_str!("../../../openapi/contract/v2-0.13.0.json"),
+            include_str!("../../../openapi/contract/auth-v1.json"),
+        ]
+        .iter()
+        .map(|text| serde_json::from_str(text).unwrap())
+        .collect();
+        let comparison = crate::conformance::compare(&contract, &[]);
+        let strangers: Vec<&String> = committed
+            .not_yet
+            .iter()
+            .map(|row| &row.operation)
+            .filter(|operation| !comparison.missing.contains(*operation))
+            .collect();
+        assert_eq!(strangers, Vec::<&String>::new());
+    }
+}

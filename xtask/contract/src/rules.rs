@@ -1,0 +1,561 @@
+//! Rules every exported document obeys, so that linters and client generators have nothing to complain about.
+//!
+//! Each violation names its place by JSON pointer. What the document must mean is `contract`'s business, not this file's.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use crate::document::{Document, Operation, escape, media_types, members};
+
+/// Headers that are credentials and therefore security schemes, never parameters.
+const CREDENTIAL_HEADERS: [&str; 6] = [
+    "x-api-key",
+    "x-client-id",
+    "x-orchestrator-key",
+    "authorization",
+    "cookie",
+    "origin",
+];
+
+/// All violations in a document, as `pointer: what is wrong`.
+pub fn violations(root: &Value) -> Vec<String> {
+    let mut check = Check {
+        document: Document::new(root),
+        found: BTreeSet::new(),
+    };
+    check.operations();
+    check.components(&root["components"]["schemas"]);
+    check
+        .found
+        .into_iter()
+        .map(|(pointer, what)| format!("{pointer}: {what}"))
+        .collect()
+}
+
+struct Check<'a> {
+    document: Document<'a>,
+    found: BTreeSet<(String, String)>,
+}
+
+impl<'a> Check<'a> {
+    fn say(&mut self, pointer: &str, what: impl Into<String>) {
+        self.found.insert((pointer.to_owned(), what.into()));
+    }
+
+    fn operations(&mut self) {
+        let tags = self.declared_tags();
+        let mut ids: BTreeMap<&str, String> = BTreeMap::new();
+        for operation in self.document.operations() {
+            let pointer = operation.pointer();
+            self.tags(&operation, &pointer, &tags);
+            match operation.body["operationId"].as_str() {
+                None => self.say(&pointer, "operationId is missing"),
+                Some(id) => {
+                    if !is_camel_case(id) {
+                        self.say(
+                            &pointer,
+                            format!("operationId {id} is not a short camelCase verb and noun"),
+                        );
+                    }
+                    if let Some(first) = ids.insert(id, pointer.clone()) {
+                        self.say(&pointer, format!("operationId {id} is also used at {first}"));
+                    }
+                }
+            }
+            if self.document.security(&operation).is_none_or(Vec::is_empty) && operation.body.get("security").is_none()
+            {
+                self.say(&pointer, "security is neither named nor declared empty");
+            }
+            if operation.body["summary"].as_str().is_none_or(str::is_empty) {
+                self.say(&pointer, "summary is missing");
+            }
+            self.parameters(&operation);
+            self.bodies(&operation, &pointer);
+        }
+        for operation in self.document.operations() {
+            for (status, response) in members(&operation.body["responses"]) {
+                for (name, link) in members(&response["links"]) {
+                    let target = link["operationId"].as_str().unwrap_or_default();
+                    if !ids.contains_key(target) {
+                        let at = format!("{}/responses/{status}/links/{}", operation.pointer(), escape(name));
+                        self.say(&at, format!("there is no operation {target}"));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Declared tags, each with whether it is described.
+    fn declared_tags(&mut self) -> BTreeMap<&'a str, bool> {
+        let mut tags = BTreeMap::new();
+        for (index, tag) in self
+            .document
+            .member("tags")
+            .as_array()
+            .into_iter()
+            .flatten()
+            .enumerate()
+        {
+            let name = tag["name"].as_str().unwrap_or_default();
+            if name.contains('/') {
+                self.say(
+                    &format!("/tags/{index}"),
+                    format!("tag {name} has a slash, which breaks deep links"),
+                );
+            }
+            tags.insert(name, tag["description"].as_str().is_some_and(|text| !text.is_empty()));
+        }
+        tags
+    }
+
+    fn tags(&mut self, operation: &Operation<'a>, pointer: &str, declared: &BTreeMap<&str, bool>) {
+        let used: Vec<&str> = operation.body["tags"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
+        let [tag] = used.as_slice() else {
+            return self.say(pointer, format!("has {} tags instead of one", used.len()));
+        };
+        match declared.get(tag) {
+            None => self.say(pointer, format!("tag {tag} is not declared")),
+            Some(false) => self.say(pointer, format!("tag {tag} has no description")),
+            Some(true) => {}
+        }
+    }
+
+    fn parameters(&mut self, operation: &Operation<'a>) {
+        for ((place, name), parameter) in self.document.parameters(operation) {
+            let pointer = format!("{}/parameters/{}", operation.pointer(), escape(&name));
+            if place == "header" && CREDENTIAL_HEADERS.contains(&name.as_str()) {
+                self.say(&pointer, "a credential is a security scheme, not a header parameter");
+            }
+            if parameter["description"].as_str().is_none_or(str::is_empty) {
+                self.say(&pointer, "description is missing");
+            }
+            self.schema(&parameter["schema"], &format!("{pointer}/schema"), Place::Inline);
+        }
+    }
+
+    fn bodies(&mut self, operation: &Operation<'a>, pointer: &str) {
+        if let Some(body) = operation.body.get("requestBody") {
+            let body = self.document.resolve(body).into_owned();
+            self.content(&body["content"], &format!("{pointer}/requestBody/content"), true);
+        }
+        for (status, response) in members(&operation.body["responses"]) {
+            let at = format!("{pointer}/responses/{status}");
+            let response = self.document.resolve(response).into_owned();
+            let failure = status.starts_with('4') || status.starts_with('5');
+            if failure {
+                self.error_body(&response["content"], &at);
+            }
+            self.content(&response["content"], &format!("{at}/content"), status.starts_with('2'));
+        }
+    }
+
+    fn error_body(&mut self, content: &Value, pointer: &str) {
+        let media: Vec<_> = media_types(content).into_iter().collect();
+        let [(name, media)] = media.as_slice() else {
+            return self.say(pointer, "an error answer has exactly one media type, application/json");
+        };
+        let reference = media["schema"]["$ref"].as_str().unwrap_or_default();
+        if name != "application/json" || !reference.ends_with("Error") {
+            self.say(
+                pointer,
+                "an error answer is application/json with a reference to the Error component",
+            );
+        }
+    }
+
+    fn content(&mut self, content: &Value, pointer: &str, example_needed: bool) {
+        for (name, media) in media_types(content) {
+            let at = format!("{pointer}/{}", escape(&name));
+            self.schema(&media["schema"], &format!("{at}/schema"), Place::Inline);
+            let schema = self.document.resolve(&media["schema"]);
+            let shown = media.get("example").is_some()
+                || members(&media["examples"]).next().is_some()
+                || schema.get("example").is_some();
+            if example_needed && !shown {
+                self.say(&at, "has no example");
+            }
+        }
+    }
+
+    fn components(&mut self, schemas: &Value) {
+        for (name, schema) in members(schemas) {
+            let at = format!("/components/schemas/{}", escape(name));
+            if schema["type"] == "object" && schema["description"].as_str().is_none_or(str::is_empty) {
+                self.say(&at, "description is missing");
+            }
+            self.schema(schema, &at, Place::Component);
+        }
+    }
+
+    fn schema(&mut self, schema: &Value, pointer: &str, place: Place) {
+        if place == Place::Inline {
+            self.named(schema, pointer);
+        }
+        self.nullable(schema, pointer);
+        self.limits(schema, pointer);
+        for (name, property) in members(&schema["properties"]) {
+            let at = format!("{pointer}/properties/{}", escape(name));
+            self.documented(property, &at);
+            self.schema(property, &at, Place::Inline);
+        }
+        if let Some(items) = schema.get("items") {
+            self.schema(items, &format!("{pointer}/items"), Place::Inline);
+        }
+        if let Some(values) = schema.get("additionalProperties").filter(|values| values.is_object()) {
+            self.schema(values, &format!("{pointer}/additionalProperties"), Place::Inline);
+        }
+        for keyword in ["allOf", "oneOf", "anyOf"] {
+            // A part of a component's `allOf` belongs to the component: generators make no type of its own for it.
+            let inner = if keyword == "allOf" { place } else { Place::Inline };
+            for (index, part) in schema[keyword].as_array().into_iter().flatten().enumerate() {
+                self.schema(part, &format!("{pointer}/{keyword}/{index}"), inner);
+            }
+        }
+    }
+
+    /// Objects, enumerations and unions have names; a constant (one allowed value) and a map need none.
+    fn named(&mut self, schema: &Value, pointer: &str) {
+        let map = schema["additionalProperties"].is_object();
+        if schema.get("properties").is_some() || (schema["type"] == "object" && !map) {
+            self.say(pointer, "inline object, make it a component");
+        }
+        if schema["enum"].as_array().is_some_and(|values| values.len() > 1) {
+            self.say(pointer, "inline enumeration, make it a component");
+        }
+        if schema.get("oneOf").is_some() || schema.get("anyOf").is_some() {
+            self.say(pointer, "inline union, make it a component");
+        }
+    }
+
+    fn nullable(&mut self, schema: &Value, pointer: &str) {
+        if schema.get("nullable").is_none() {
+            return;
+        }
+        let combined = ["$ref", "allOf", "oneOf", "anyOf"]
+            .iter()
+            .any(|keyword| schema.get(keyword).is_some());
+        if combined {
+            self.say(
+                pointer,
+                "a nullable reference is a $ref to a component that is itself nullable",
+            );
+        } else if schema.get("type").is_none() {
+            self.say(pointer, "nullable needs a type beside it");
+        }
+    }
+
+    fn limits(&mut self, schema: &Value, pointer: &str) {
+        let bounded = ["enum", "format", "pattern", "maxLength"]
+            .iter()
+            .any(|keyword| schema.get(keyword).is_some());
+        if schema["type"] == "string" && !bounded {
+            self.say(pointer, "string without maxLength, pattern, enum or format");
+        }
+        if schema["type"] == "array" && schema.get("maxItems").is_none() {
+            self.say(pointer, "array without maxItems");
+        }
+    }
+
+    fn documented(&mut self, property: &Value, pointer: &str) {
+        let resolved = self.document.resolve(property);
+        let described = [property, &*resolved]
+            .iter()
+            .any(|schema| schema["description"].as_str().is_some_and(|text| !text.is_empty()));
+        let exemplified = property.get("example").is_some() || self.explains_itself(property, 0);
+        if !described {
+            self.say(pointer, "description is missing");
+        }
+        if !exemplified {
+            self.say(pointer, "example is missing");
+        }
+    }
+
+    /// Whether a reader sees a value of this schema without an example beside it: the component has one, it is an
+    /// enumeration, or it is made of parts that are checked one by one.
+    fn explains_itself(&self, schema: &Value, depth: usize) -> bool {
+        if depth > 8 {
+            return true;
+        }
+        let target = self.document.resolve(schema);
+        if target.get("example").is_some() || target.get("enum").is_some() || target.get("properties").is_some() {
+            return true;
+        }
+        if let Some(inner) = target.get("items").or_else(|| target.get("additionalProperties")) {
+            return inner.is_object() && self.explains_itself(inner, depth + 1);
+        }
+        ["allOf", "oneOf", "anyOf"].iter().any(|keyword| {
+            let parts = target[keyword].as_array();
+            parts.is_some_and(|parts| parts.iter().any(|part| self.explains_itself(part, depth + 1)))
+        })
+    }
+}
+
+/// Whether a schema has a name of its own.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Component,
+    Inline,
+}
+
+/// A lower-case start, letters and digits, no framework and no version in it.
+fn is_camel_case(id: &str) -> bool {
+    let starts_lower = id.starts_with(|first: char| first.is_ascii_lowercase());
+    let plain = id.chars().all(|character| character.is_ascii_alphanumeric());
+    let mut pairs = id.as_bytes().windows(2);
+    let versioned = pairs.any(|pair| matches!(pair, [b'V' | b'v', digit] if digit.is_ascii_digit()));
+    starts_lower && plain && !versioned && !id.contains("Controller")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn tidy() -> Value {
+        json!({
+            "tags": [{"name": "Orders", "description": "Orders of a shop"}],
+            "paths": {"/v2/orders/{id}": {"post": {
+                "operationId": "createOrder",
+                "summary": "Create an order",
+                "tags": ["Orders"],
+                "security": [{"ApiKey": []}],
+                "parameters": [{"in": "path", "name": "id", "required": true, "description": "The order",
+                    "schema": {"type": "string", "pattern": "^[0-9]+$"}}],
+                "requestBody": {"content": {"application/json": {
+                    "schema": {"$ref": "#/components/schemas/OrderBody"}, "example": {"amount": "1"}}}},
+                "responses": {
+                    "201": {"content": {"application/json": {
+                        "schema": {"$ref": "#/components/schemas/OrderBody"}, "example": {"amount": "1"}}}},
+                    "404": {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}},
+                },
+            }}},
+            "components": {"schemas": {
+                "OrderBody": {"type": "object", "description": "What is ordered", "properties": {
+                    "amount": {"type": "string", "maxLength": 78, "description": "How much", "example": "1"},
+                    "lines": {"type": "array", "maxItems": 10, "description": "Lines",
+                        "items": {"$ref": "#/components/schemas/Line"}},
+                    "state": {"$ref": "#/components/schemas/State"},
+                }},
+                "Line": {"type": "object", "description": "One article", "properties": {
+                    "kind": {"type": "string", "enum": ["line"], "description": "Always line"},
+                }},
+                "State": {"type": "string", "nullable": true, "enum": ["open", "paid"], "description": "The state"},
+                "Error": {"type": "object", "description": "What went wrong", "properties": {
+                    "message": {"type": "string", "maxLength": 100, "description": "What went wrong", "example": "No"},
+                }},
+            }},
+        })
+    }
+
+    fn order(document: &mut Value) -> &mut Value {
+        &mut document["paths"]["/v2/orders/{id}"]["post"]
+    }
+
+    fn found(mutate: fn(&mut Value)) -> Vec<String> {
+        let mut document = tidy();
+        mutate(&mut document);
+        violations(&document)
+    }
+
+    #[test]
+    fn a_tidy_document_has_no_violations() {
+        assert_eq!(violations(&tidy()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn inline_types_are_refused() {
+        let pointer = "/components/schemas/OrderBody/properties/state";
+        let object = found(|d| {
+            d["components"]["schemas"]["OrderBody"]["properties"]["state"] =
+                json!({"type": "object", "description": "d", "example": {}, "properties": {}});
+        });
+        assert_eq!(object, [format!("{pointer}: inline object, make it a component")]);
+        let values = found(|d| {
+            d["components"]["schemas"]["OrderBody"]["properties"]["state"] =
+                json!({"type": "string", "description": "d", "enum": ["a", "b"]});
+        });
+        assert_eq!(values, [format!("{pointer}: inline enumeration, make it a component")]);
+    }
+
+    #[test]
+    fn parts_of_a_composed_component_are_not_inline_types() {
+        let composed = found(|d| {
+            d["components"]["schemas"]["Line"] = json!({"allOf": [
+                {"$ref": "#/components/schemas/Error"},
+                {"type": "object", "properties": {
+                    "kind": {"type": "string", "enum": ["line"], "description": "Always line"}}},
+            ]});
+        });
+        assert_eq!(composed, Vec::<String>::new());
+    }
+
+    #[test]
+    fn tags_are_one_declared_described_and_without_slash() {
+        assert_eq!(
+            found(|d| order(d)["tags"] = json!(["Orders", "More"])),
+            ["/paths/~1v2~1orders~1{id}/post: has 2 tags instead of one"]
+        );
+        assert_eq!(
+            found(|d| order(d)["tags"] = json!(["Other"])),
+            ["/paths/~1v2~1orders~1{id}/post: tag Other is not declared"]
+        );
+        assert_eq!(
+            found(|d| d["tags"] = json!([{"name": "Orders"}, {"name": "V2/Orders", "description": "x"}])).len(),
+            2
+        );
+    }
+
+    #[test]
+    fn operation_ids_are_camel_case_and_unique() {
+        assert!(is_camel_case("createRequest"));
+        for id in [
+            "CreateRequest",
+            "create_request",
+            "requestControllerV2",
+            "PayController_pay_v2",
+            "createV2Request",
+        ] {
+            assert!(!is_camel_case(id), "{id}");
+        }
+        let twice = found(|d| {
+            let copy = order(d).clone();
+            d["paths"]["/v2/a"] = json!({"post": copy});
+        });
+        assert!(
+            twice[0].contains("operationId createOrder is also used at"),
+            "{twice:?}"
+        );
+    }
+
+    #[test]
+    fn operations_and_components_say_what_they_are_and_links_lead_somewhere() {
+        let bare = found(|d| {
+            order(d).as_object_mut().unwrap().remove("summary");
+            d["components"]["schemas"]["Error"]
+                .as_object_mut()
+                .unwrap()
+                .remove("description");
+            order(d)["responses"]["201"]["links"] = json!({"read": {"operationId": "getOrder"}});
+        });
+        assert_eq!(
+            bare,
+            [
+                "/components/schemas/Error: description is missing",
+                "/paths/~1v2~1orders~1{id}/post: summary is missing",
+                "/paths/~1v2~1orders~1{id}/post/responses/201/links/read: there is no operation getOrder",
+            ]
+        );
+    }
+
+    #[test]
+    fn errors_have_the_error_body() {
+        let pointer = "/paths/~1v2~1orders~1{id}/post/responses/404";
+        let bare = found(|d| order(d)["responses"]["404"] = json!({"description": "x"}));
+        assert_eq!(
+            bare,
+            [format!(
+                "{pointer}: an error answer has exactly one media type, application/json"
+            )]
+        );
+        let other = found(|d| {
+            order(d)["responses"]["404"]["content"]["application/json"]["schema"]["$ref"] =
+                json!("#/components/schemas/Line");
+        });
+        assert_eq!(
+            other,
+            [format!(
+                "{pointer}: an error answer is application/json with a reference to the Error component"
+            )]
+        );
+    }
+
+    #[test]
+    fn security_is_said_out_loud() {
+        let silent = found(|d| {
+            order(d).as_object_mut().unwrap().remove("security");
+        });
+        assert_eq!(
+            silent,
+            ["/paths/~1v2~1orders~1{id}/post: security is neither named nor declared empty"]
+        );
+        assert!(found(|d| order(d)["security"] = json!([])).is_empty());
+    }
+
+    #[test]
+    fn credentials_are_not_parameters() {
+        let declared = found(|d| {
+            order(d)["parameters"].as_array_mut().unwrap().push(json!({
+                "in": "header", "name": "X-Api-Key", "description": "d", "schema": {"type": "string", "maxLength": 9}}));
+        });
+        assert_eq!(
+            declared,
+            [
+                "/paths/~1v2~1orders~1{id}/post/parameters/x-api-key: a credential is a security scheme, not a header parameter"
+            ]
+        );
+    }
+
+    #[test]
+    fn properties_have_description_and_example() {
+        let bare = found(|d| {
+            d["components"]["schemas"]["Error"]["properties"]["message"] = json!({"type": "string", "maxLength": 1});
+        });
+        assert_eq!(
+            bare,
+            [
+                "/components/schemas/Error/properties/message: description is missing",
+                "/components/schemas/Error/properties/message: example is missing",
+            ]
+        );
+    }
+
+    #[test]
+    fn bodies_have_examples() {
+        let bare = found(|d| {
+            order(d)["requestBody"]["content"]["application/json"]
+                .as_object_mut()
+                .unwrap()
+                .remove("example");
+        });
+        assert_eq!(
+            bare,
+            ["/paths/~1v2~1orders~1{id}/post/requestBody/content/application~1json: has no example"]
+        );
+    }
+
+    #[test]
+    fn nullable_references_go_through_a_nullable_component() {
+        let wrapped = found(|d| {
+            d["components"]["schemas"]["OrderBody"]["properties"]["state"] = json!({
+                "nullable": true, "description": "d", "allOf": [{"$ref": "#/components/schemas/State"}]});
+        });
+        assert_eq!(
+            wrapped,
+            [
+                "/components/schemas/OrderBody/properties/state: a nullable reference is a $ref to a component that is itself nullable"
+            ]
+        );
+    }
+
+    #[test]
+    fn strings_and_arrays_are_bounded() {
+        let free = found(|d| {
+            let properties = &mut d["components"]["schemas"]["OrderBody"]["properties"];
+            properties["amount"].as_object_mut().unwrap().remove("maxLength");
+            properties["lines"].as_object_mut().unwrap().remove("maxItems");
+        });
+        assert_eq!(
+            free,
+            [
+                "/components/schemas/OrderBody/properties/amount: string without maxLength, pattern, enum or format",
+                "/components/schemas/OrderBody/properties/lines: array without maxItems",
+            ]
+        );
+    }
+}

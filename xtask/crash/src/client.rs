@@ -1,0 +1,245 @@
+//! A client that outlives the service: it tells an answer from silence, and insists where silence proves nothing.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use ureq::http::{Request, Response};
+use ureq::{Agent, AsSendBody, Body};
+
+use xtask::machine::command;
+
+/// Longer than any answer takes; what hangs longer died with the service.
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a call is repeated; many restarts fit into it.
+const INSIST_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Pause between two calls while the service is down.
+const RETRY_PAUSE: Duration = Duration::from_millis(5);
+
+/// A call whose answer was lost may still be committing, and too many calls are asked to come back later.
+const STATUSES_TO_REPEAT: [u16; 2] = [409, 429];
+
+/// What the service answered.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    /// The status.
+    pub(crate) status: u16,
+    /// The body; a text if it is not JSON.
+    pub(crate) body: Value,
+}
+
+impl Answer {
+    /// Whether repeating the call could not change anything.
+    fn is_final(&self) -> bool {
+        self.status < 500 && !STATUSES_TO_REPEAT.contains(&self.status)
+    }
+
+    /// The body of an answer that has to have this status.
+    pub(crate) fn expect(self, status: u16) -> Result<Value> {
+        if self.status != status {
+            bail!("answered {} instead of {status}: {}", self.status, self.body);
+        }
+        Ok(self.body)
+    }
+}
+
+/// A call that can be made any number of times.
+#[derive(Debug)]
+pub(crate) enum Call<'a> {
+    /// Reads.
+    Get,
+    /// Deletes.
+    Delete,
+    /// Creates, once for each key.
+    Post {
+        /// What.
+        body: &'a Value,
+        /// The idempotency key.
+        key: &'a str,
+    },
+}
+
+/// Calls the service with one credential.
+pub(crate) struct Client {
+    agent: Agent,
+    base_url: String,
+    headers: Vec<(&'static str, String)>,
+    is_given_up: AtomicBool,
+    repeated_creates: AtomicUsize,
+}
+
+impl Client {
+    /// A client that sends these headers with every call.
+    pub(crate) fn new(base_url: &str, headers: Vec<(&'static str, String)>) -> Self {
+        let config = Agent::config_builder()
+            .http_status_as_error(false)
+            .timeout_global(Some(CALL_TIMEOUT))
+            .build();
+        Self {
+            agent: config.into(),
+            base_url: base_url.to_owned(),
+            headers,
+            is_given_up: AtomicBool::new(false),
+            repeated_creates: AtomicUsize::new(0),
+        }
+    }
+
+    /// The same caller with connections of its own.
+    pub(crate) fn again(&self) -> Self {
+        Self::new(&self.base_url, self.headers.clone())
+    }
+
+    /// Ends every call that is being repeated.
+    pub(crate) fn give_up(&self) {
+        self.is_given_up.store(true, Ordering::SeqCst);
+    }
+
+    /// How many creations were sent more than once.
+    pub(crate) fn repeated_creates(&self) -> usize {
+        self.repeated_creates.load(Ordering::SeqCst)
+    }
+
+    /// Calls once.
+    pub(crate) fn call(&self, path: &str, call: &Call<'_>) -> Result<Answer> {
+        self.call_within(CALL_TIMEOUT, path, call)
+    }
+
+    /// Calls once and hangs up when the answer takes longer, as a caller does whose connection breaks.
+    fn call_within(&self, timeout: Duration, path: &str, call: &Call<'_>) -> Result<Answer> {
+        let url = format!("{}{path}", self.base_url);
+        let mut request = match call {
+            Call::Get => Request::get(&url),
+            Call::Delete => Request::delete(&url),
+            Call::Post { key, .. } => Request::post(&url)
+                .header("content-type", "application/json")
+                .header("idempotency-key", *key),
+        };
+        for (name, value) in &self.headers {
+            request = request.header(*name, value);
+        }
+        let mut response = match call {
+            Call::Get | Call::Delete => self.send(request.body(())?, timeout),
+            Call::Post { body, .. } => self.send(request.body(body.to_string())?, timeout),
+        }
+        .with_context(|| url.clone())?;
+        let status = response.status().as_u16();
+        let text = response.body_mut().read_to_string().with_context(|| url.clone())?;
+        let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
+        Ok(Answer { status, body })
+    }
+
+    fn send<S: AsSendBody>(&self, request: Request<S>, timeout: Duration) -> Result<Response<Body>, ureq::Error> {
+        let request = self.agent.configure_request(request);
+        self.agent.run(request.timeout_global(Some(timeout)).build())
+    }
+
+    /// Calls until the answer is final.
+    pub(crate) fn insist(&self, path: &str, call: &Call<'_>) -> Result<Answer> {
+        self.insist_after(CALL_TIMEOUT, path, call)
+    }
+
+    /// Calls until the answer is final, and hangs up early the first time.
+    pub(crate) fn insist_after(&self, patience: Duration, path: &str, call: &Call<'_>) -> Result<Answer> {
+        let deadline = Instant::now() + INSIST_TIMEOUT;
+        let mut timeout = patience;
+        let mut is_repeated = false;
+        loop {
+            let outcome = self.call_within(timeout, path, call);
+            timeout = CALL_TIMEOUT;
+            let silence = match outcome {
+                Ok(answer) if answer.is_final() => return Ok(answer),
+                Ok(answer) => format!("{path} answered {}: {}", answer.status, answer.body),
+                Err(error) => format!("{error:#}"),
+            };
+            if command::interrupted() {
+                bail!("interrupted");
+            }
+            if self.is_given_up.load(Ordering::SeqCst) || Instant::now() > deadline {
+                bail!("no answer that counts: {silence}");
+            }
+            if matches!(call, Call::Post { .. }) && !is_repeated {
+                is_repeated = true;
+                self.repeated_creates.fetch_add(1, Ordering::SeqCst);
+            }
+            std::thread::sleep(RETRY_PAUSE);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::{Ipv4Addr, TcpListener};
+
+    use serde_json::json;
+
+    /// A service that answers one connection after the other with these texts; an empty one cuts the connection.
+    fn service(answers: &'static [&'static str]) -> String {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        std::thread::spawn(move || {
+            for answer in answers {
+                let (mut stream, _) = listener.accept().unwrap();
+                let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+                while lines.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}
+                stream.write_all(answer.as_bytes()).unwrap();
+            }
+        });
+        url
+    }
+
+    #[test]
+    fn a_create_is_repeated_until_its_answer_is_final() {
+        let url = service(&[
+            "",
+            "HTTP/1.1 503 X\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}",
+            "HTTP/1.1 409 X\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}",
+            "HTTP/1.1 201 X\r\ncontent-length: 9\r\nconnection: close\r\n\r\n",
+            "HTTP/1.1 201 X\r\ncontent-length: 9\r\nconnection: close\r\n\r\n{\"id\": 1}",
+        ]);
+        let client = Client::new(&url, Vec::new());
+        let call = Call::Post {
+            body: &json!({}),
+            key: "k",
+        };
+        let answer = client.insist("/v2/request", &call).unwrap();
+        assert_eq!(answer.expect(201).unwrap()["id"], 1);
+        assert_eq!(client.repeated_creates(), 1);
+    }
+
+    #[test]
+    fn a_call_that_hung_up_is_repeated_with_patience() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        std::thread::spawn(move || {
+            // The first connection is accepted and never answered.
+            let _silent = listener.accept().unwrap();
+            let (mut stream, _) = listener.accept().unwrap();
+            std::thread::sleep(Duration::from_millis(50));
+            let answer = b"HTTP/1.1 200 X\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}";
+            stream.write_all(answer).unwrap();
+        });
+        let client = Client::new(&url, Vec::new());
+        let answer = client.insist_after(Duration::from_millis(5), "/", &Call::Get).unwrap();
+        assert_eq!(answer.status, 200);
+    }
+
+    #[test]
+    fn a_refusal_is_final() {
+        let url = service(&["HTTP/1.1 400 X\r\ncontent-length: 3\r\nconnection: close\r\n\r\nbad"]);
+        let answer = Client::new(&url, Vec::new()).insist("/", &Call::Get).unwrap();
+        assert!(answer.expect(200).unwrap_err().to_string().contains("400"));
+    }
+
+    #[test]
+    fn a_client_that_gave_up_does_not_insist() {
+        let url = service(&[""]);
+        let client = Client::new(&url, Vec::new());
+        client.give_up();
+        assert!(client.insist("/", &Call::Get).is_err());
+    }
+}

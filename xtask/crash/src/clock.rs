@@ -1,0 +1,126 @@
+//! The clock of the machine jumps.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use crate::fault::{Database, Fault};
+use crate::plan::{Plan, QUIET_TIME};
+use crate::report::Row;
+use crate::stage::Stage;
+use xtask::machine::packages;
+
+/// Where Debian keeps libraries, by architecture.
+const LIBRARIES: &str = "/usr/lib";
+
+/// The library that shows a process another time, in its folder.
+const FAKETIME: &str = "faketime/libfaketimeMT.so.1";
+
+/// Where the clock stands after each jump, compared with the right time.
+const OFFSETS: [&str; 4] = ["+2h", "+0", "-2h", "+0"];
+
+/// Where it stands in the end: two hours before the times that were written just before.
+const LAST_OFFSET: &str = "-2h";
+
+/// Time between two jumps; repetitions are pending at each of them.
+const PAUSE: Duration = Duration::from_millis(2_500);
+
+/// Pauses before the first and the second repetition. Source: interface §6.1 (5).
+const DELAYS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];
+
+/// Clocks of two programs read the same moment differently by a little.
+const TOLERANCE: Duration = Duration::from_millis(20);
+
+/// The clock jumps forward and back while payments are confirmed and deliveries are repeated.
+pub(crate) fn jumps(plan: &Plan) -> Result<Row> {
+    let library = ensure_library()?;
+    let folder = tempfile::Builder::new().prefix("prs-clock-").tempdir()?;
+    let offset = folder.path().join("offset");
+    fs::write(&offset, "+0\n")?;
+    let environment = [
+        ("LD_PRELOAD", library.display().to_string()),
+        ("FAKETIME_TIMESTAMP_FILE", offset.display().to_string()),
+        ("FAKETIME_NO_CACHE", "1".to_owned()),
+        // Deadlines count the time that passes, and that never jumps.
+        ("FAKETIME_DONT_FAKE_MONOTONIC", "1".to_owned()),
+        ("DONT_FAKE_MONOTONIC", "1".to_owned()),
+    ];
+    let mut stage = Stage::open_with(plan, Fault::ClockJumps, Database::Sqlite, false, &environment)?;
+    stage.register("late")?;
+    stage.register("flaky")?;
+    let (jumps, mut records) = stage.under_load(|_, pressure| {
+        let mut jumps = 0;
+        for _ in 0..plan.clock_rounds {
+            for next in OFFSETS {
+                pressure.pause(PAUSE)?;
+                fs::write(&offset, format!("{next}\n"))?;
+                jumps += 1;
+            }
+            pressure.next_round();
+        }
+        pressure.pause(PAUSE)?;
+        fs::write(&offset, format!("{LAST_OFFSET}\n"))?;
+        Ok(jumps + 1)
+    })?;
+    let verdict = stage.settle(&mut records, "flaky", QUIET_TIME)?;
+    let mut row = Row::of(Fault::ClockJumps, Database::Sqlite, jumps, &verdict);
+    let steady = stage.settle(&mut records, "late", Duration::ZERO)?;
+    row.lost += steady.events_lost;
+    row.doubled += steady.events_doubled + steady.events_surplus;
+    row.changed += steady.deliveries_changed + steady.deliveries_unsigned;
+
+    let mut tries: HashMap<String, HashMap<u32, Instant>> = HashMap::new();
+    for arrival in stage.machines.sink.arrivals() {
+        if arrival.path == "/flaky" {
+            let id = arrival.header("x-service-delivery").to_owned();
+            let of_delivery = tries.entry(id).or_default();
+            of_delivery
+                .entry(arrival.retry_count())
+                .or_insert(arrival.delivery.arrived);
+        }
+    }
+    let (mut early, mut latest, mut all) = (0, Duration::ZERO, 0);
+    for of_delivery in tries.values() {
+        for (number, delay) in (0_u32..).zip(DELAYS) {
+            let (Some(first), Some(second)) = (of_delivery.get(&number), of_delivery.get(&(number + 1))) else {
+                continue;
+            };
+            let pause = second.saturating_duration_since(*first);
+            all += 1;
+            early += usize::from(pause + TOLERANCE < delay);
+            latest = latest.max(pause.saturating_sub(delay));
+        }
+    }
+    let unfinished = tries.values().filter(|tries| !tries.contains_key(&2)).count();
+    row.check(unfinished == 0, || {
+        format!("{unfinished} deliveries were not repeated to their end")
+    });
+    row.check(early == 0, || format!("{early} of {all} repetitions came early"));
+    let arrivals = stage.machines.sink.arrivals();
+    let needless = arrivals.iter().filter(|arrival| arrival.path == "/flaky").count()
+        - tries.values().map(HashMap::len).sum::<usize>();
+    row.check(needless == 0, || format!("{needless} tries were made twice"));
+    row.note(&format!(
+        "{all} repetitions, {early} early, {:.1} s late at most",
+        latest.as_secs_f64()
+    ));
+    Ok(row)
+}
+
+fn ensure_library() -> Result<PathBuf> {
+    if let Some(library) = find_library() {
+        return Ok(library);
+    }
+    packages::install(&["libfaketime"])?;
+    find_library().context("libfaketime is installed, and yet there is no library of it")
+}
+
+fn find_library() -> Option<PathBuf> {
+    let folders = fs::read_dir(LIBRARIES).ok()?.flatten();
+    folders
+        .map(|folder| folder.path().join(FAKETIME))
+        .find(|library| library.is_file())
+}

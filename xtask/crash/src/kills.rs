@@ -1,0 +1,144 @@
+//! The service dies, at random moments and at named points.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use fastrand::Rng;
+
+use crate::fault::{Database, Fault};
+use crate::plan::{Plan, QUIET_TIME};
+use crate::report::Row;
+use crate::stage::Stage;
+
+/// How long the service lives before it is killed, in milliseconds.
+const LIFE_MS: std::ops::RangeInclusive<u64> = 50..=500;
+
+/// The same for one life out of [`LONG_LIFE_EVERY`]: a slow build on a busy machine dies before it confirms or delivers
+/// anything otherwise, and these steps would never be interrupted.
+const LONG_LIFE_MS: std::ops::RangeInclusive<u64> = 500..=2_000;
+
+const LONG_LIFE_EVERY: u64 = 2;
+
+/// How long a life may last that ends at a point; some points come only when something was paid.
+const POINT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Pause of each writer between two requests.
+const PACE: Duration = Duration::from_millis(100);
+
+/// How often a point is passed at most before it ends the process.
+const PASSES_MAX: u64 = 3;
+
+/// Where a process can end: the edges of each commit, and the steps inside and between them.
+const POINTS: [&str; 22] = [
+    "create_request.begun",
+    "create_request.inserted",
+    "create_request.before_commit",
+    "create_request.after_commit",
+    "read_blocks.begun",
+    "read_blocks.inserted",
+    "read_blocks.before_commit",
+    "read_blocks.after_commit",
+    "confirm_blocks.begun",
+    "confirm_blocks.credited",
+    "publish.event_inserted",
+    "publish.deliveries_inserted",
+    "confirm_blocks.before_commit",
+    "confirm_blocks.after_commit",
+    "claim_deliveries.begun",
+    "claim_deliveries.before_commit",
+    "claim_deliveries.after_commit",
+    "send.before",
+    "send.after",
+    "record_tries.begun",
+    "record_tries.before_commit",
+    "record_tries.after_commit",
+];
+
+/// How many points there are.
+pub(crate) const POINTS_COUNT: u64 = POINTS.len() as u64;
+
+/// Kills at random moments.
+pub(crate) fn random(plan: &Plan, database: Database) -> Result<Row> {
+    let mut stage = Stage::open(plan, Fault::Kills, database)?;
+    stage.register("late")?;
+    let kills = plan.kills;
+    let (restarts, mut records) = stage.under_load(|machines, pressure| {
+        let mut rng = Rng::with_seed(plan.seed);
+        let mut restarts = Vec::new();
+        for round in 1..=kills {
+            let is_long = round.is_multiple_of(LONG_LIFE_EVERY);
+            let life_ms = rng.u64(if is_long { LONG_LIFE_MS } else { LIFE_MS });
+            pressure.pause(Duration::from_millis(life_ms))?;
+            machines.service.kill()?;
+            let restart = machines.service.start();
+            restarts.push(restart.with_context(|| format!("start after kill {round}"))?);
+            pressure.next_round();
+        }
+        Ok(restarts)
+    })?;
+    let verdict = stage.settle(&mut records, "late", QUIET_TIME)?;
+    let mut row = Row::of(Fault::Kills, database, kills, &verdict);
+    let longest = restarts.iter().max().copied().unwrap_or_default();
+    row.note(&format!(
+        "ready again after {} ms, at most {} ms",
+        median(&restarts).as_millis(),
+        longest.as_millis()
+    ));
+    Ok(row)
+}
+
+/// Deaths at each point, `plan.rounds_per_point` times.
+pub(crate) fn at_points(plan: &Plan, database: Database) -> Result<Row> {
+    let mut stage = Stage::open(plan, Fault::CommitEdges, database)?;
+    stage.register("late")?;
+    // A backlog of payments would make each step long, and the points of it rare.
+    stage.pace = PACE;
+    let (reached, mut records) = stage.under_load(|machines, pressure| {
+        let mut rng = Rng::with_seed(plan.seed);
+        let mut reached = HashSet::new();
+        machines.service.kill()?;
+        let mut live = |reached: &mut HashSet<&'static str>, point: &'static str, passes: u64| {
+            let when = if passes == 0 {
+                String::new()
+            } else {
+                format!("{passes}*off->")
+            };
+            machines.service.launch(Some(&format!("{point}={when}return")))?;
+            if machines.service.ended_within(POINT_TIMEOUT)? {
+                reached.insert(point);
+            }
+            pressure.next_round();
+            pressure.pause(Duration::ZERO)
+        };
+        for _ in 0..plan.rounds_per_point {
+            let mut order = POINTS;
+            rng.shuffle(&mut order);
+            for point in order {
+                live(&mut reached, point, rng.u64(0..=PASSES_MAX))?;
+            }
+        }
+        // Some points come so seldom on a busy machine that a life was too short for several of them.
+        for point in POINTS {
+            if !reached.contains(point) {
+                live(&mut reached, point, 0)?;
+            }
+        }
+        machines.service.start()?;
+        Ok(reached)
+    })?;
+    let verdict = stage.settle(&mut records, "late", QUIET_TIME)?;
+    let rounds = plan.rounds_per_point * POINTS_COUNT;
+    let mut row = Row::of(Fault::CommitEdges, database, rounds, &verdict);
+    let never: Vec<&str> = POINTS.into_iter().filter(|point| !reached.contains(point)).collect();
+    row.check(never.is_empty(), || format!("never reached: {}", never.join(", ")));
+    row.note(&format!("{} of {} points reached", reached.len(), POINTS.len()));
+    Ok(row)
+}
+
+/// The middle one.
+pub(crate) fn median(times: &[Duration]) -> Duration {
+    let mut sorted = times.to_vec();
+    sorted.sort();
+    sorted.get(sorted.len() / 2).copied().unwrap_or_default()
+}

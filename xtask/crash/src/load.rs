@@ -1,0 +1,238 @@
+//! What goes on while the service is killed: requests are created and written down, and paid on the chain.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use alloy::primitives::{Address, U256};
+use anyhow::{Context, Result, bail};
+use devnet::Devnet;
+use fastrand::Rng;
+use serde_json::{Value, json};
+use tokio::runtime::Handle;
+
+use crate::client::{Call, Client};
+use crate::verdict::{Acknowledged, Paid};
+
+/// One request out of so many is paid in the native coin, the others in a token.
+const NATIVE_EVERY: u64 = 3;
+
+/// One creation out of so many is hung up on.
+const CUT_EVERY: u64 = 4;
+
+/// When it is hung up on, in milliseconds: before, during or just after its commit. Kills alone rarely fall between a
+/// commit and its answer.
+const CUT_MS: std::ops::RangeInclusive<u64> = 1..=30;
+
+/// Acknowledged requests in a file, each of them on the disk before anything else happens.
+pub(crate) struct Journal {
+    path: PathBuf,
+    file: File,
+}
+
+impl Journal {
+    /// A new file.
+    pub(crate) fn create(path: &Path) -> Result<Self> {
+        let file = OpenOptions::new().create(true).write(true).truncate(true).open(path)?;
+        Ok(Self {
+            path: path.to_path_buf(),
+            file,
+        })
+    }
+
+    fn append(&mut self, acknowledged: &Acknowledged) -> Result<()> {
+        let mut line = serde_json::to_string(acknowledged)?;
+        line.push('\n');
+        self.file.write_all(line.as_bytes())?;
+        Ok(self.file.sync_data()?)
+    }
+
+    /// What was written down.
+    pub(crate) fn read(&self) -> Result<Vec<Acknowledged>> {
+        let text = fs::read_to_string(&self.path)?;
+        text.lines().map(|line| Ok(serde_json::from_str(line)?)).collect()
+    }
+}
+
+/// The state that writers and payers share.
+pub(crate) struct Load<'a> {
+    /// Speaks for the merchant.
+    pub(crate) client: &'a Client,
+    /// Pause of each writer after a request.
+    pub(crate) pace: Duration,
+    /// Makes the keys of this run its own.
+    pub(crate) run: u64,
+    /// Takes down what was acknowledged.
+    pub(crate) journal: Mutex<Journal>,
+    /// What was paid.
+    pub(crate) paid: Mutex<Vec<Paid>>,
+    /// The number of the next request.
+    pub(crate) next: AtomicU64,
+    /// How many kills there were; every round pays a wallet of its own.
+    pub(crate) round: AtomicU64,
+    /// Set when no more requests are wanted.
+    pub(crate) is_over: AtomicBool,
+}
+
+impl Load<'_> {
+    /// Creates requests until it is over. A creation that has begun is repeated until it is acknowledged.
+    pub(crate) fn write(&self, to_pay: &SyncSender<Acknowledged>) -> Result<()> {
+        while !self.is_over.load(Ordering::SeqCst) {
+            let number = self.next.fetch_add(1, Ordering::SeqCst);
+            let key = format!("crash-{:016x}-{number}", self.run);
+            let amount = amount(number);
+            let currency = currency(number);
+            let body = json!({
+                "payee": payee(self.round.load(Ordering::SeqCst)),
+                "amount": amount,
+                "invoiceCurrency": currency,
+                "paymentCurrency": currency,
+            });
+            let call = Call::Post { body: &body, key: &key };
+            let created = if number.is_multiple_of(CUT_EVERY) {
+                let patience = Rng::with_seed(self.run.wrapping_add(number)).u64(CUT_MS);
+                self.client
+                    .insist_after(Duration::from_millis(patience), "/v2/request", &call)?
+            } else {
+                self.client.insist("/v2/request", &call)?
+            };
+            let created = created.expect(201).context("POST /v2/request")?;
+            let acknowledged = Acknowledged {
+                request_id: text(&created, "/requestId")?,
+                key,
+                amount,
+            };
+            self.journal
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .append(&acknowledged)?;
+            if to_pay.send(acknowledged).is_err() {
+                bail!("nobody pays any more");
+            }
+            std::thread::sleep(self.pace);
+        }
+        Ok(())
+    }
+
+    /// Pays acknowledged requests until no more come, with the calls that the service hands out.
+    pub(crate) fn pay(
+        &self,
+        chain: &Devnet,
+        runtime: &Handle,
+        account: usize,
+        queue: &Arc<Mutex<Receiver<Acknowledged>>>,
+    ) -> Result<()> {
+        let wallet = chain.accounts().get(account).context("no such account")?.address;
+        loop {
+            let next = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            let Ok(Acknowledged { request_id, amount, .. }) = next else {
+                return Ok(());
+            };
+            let path = format!("/v2/request/{request_id}/pay?wallet={wallet}");
+            let answer = self.client.insist(&path, &Call::Get)?;
+            if answer.status == 404 {
+                // An acknowledged request that the service does not know is lost; the run goes on to count them all.
+                continue;
+            }
+            let calls = answer.expect(200).with_context(|| path.clone())?;
+            let calls = transactions(&calls).with_context(|| path.clone())?;
+            let receipts = runtime.block_on(chain.pay(account, &calls))?;
+            let payment = receipts.last().with_context(|| format!("{path} has no transactions"))?;
+            if !receipts.iter().all(|receipt| receipt.status) {
+                bail!("transaction {} failed on the chain", payment.tx_hash);
+            }
+            self.paid.lock().unwrap_or_else(PoisonError::into_inner).push(Paid {
+                request_id,
+                tx_hash: payment.tx_hash.to_string(),
+                amount,
+            });
+        }
+    }
+}
+
+/// The wallet that the requests of a round are paid to.
+pub(crate) fn payee(round: u64) -> String {
+    format!("0xc4a5{round:036x}")
+}
+
+/// An amount that no other request of the run has.
+fn amount(number: u64) -> String {
+    let fraction = format!("{:09}", number + 1);
+    format!("0.{}", fraction.trim_end_matches('0'))
+}
+
+fn currency(number: u64) -> &'static str {
+    if number.is_multiple_of(NATIVE_EVERY) {
+        "ETH-sepolia-sepolia"
+    } else {
+        "FAU-sepolia"
+    }
+}
+
+fn text(body: &Value, pointer: &str) -> Result<String> {
+    let text = body.pointer(pointer).and_then(Value::as_str);
+    Ok(text.with_context(|| format!("no {pointer} in {body}"))?.to_owned())
+}
+
+fn transactions(calls: &Value) -> Result<Vec<(Address, Vec<u8>, U256)>> {
+    let calls = calls["transactions"].as_array().context("no transactions")?;
+    calls
+        .iter()
+        .map(|call| {
+            let to: Address = text(call, "/to")?.parse()?;
+            let value: U256 = text(call, "/value/hex")?.parse()?;
+            Ok((to, hex::decode(text(call, "/data")?)?, value))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn a_journal_gives_back_what_it_took_down() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut journal = Journal::create(&folder.path().join("acknowledged.jsonl")).unwrap();
+        let acknowledged = Acknowledged {
+            key: "k".to_owned(),
+            request_id: "01a".to_owned(),
+            amount: "0.1".to_owned(),
+        };
+        journal.append(&acknowledged).unwrap();
+        journal.append(&acknowledged).unwrap();
+        assert_eq!(journal.read().unwrap(), [acknowledged.clone(), acknowledged]);
+    }
+
+    #[test]
+    fn amounts_differ_and_are_written_in_the_shortest_way() {
+        let amounts: HashSet<String> = (0..2_000).map(amount).collect();
+        assert_eq!(amounts.len(), 2_000);
+        assert!(amounts.iter().all(|amount| !amount.ends_with('0')));
+        assert_eq!(amount(9), "0.00000001");
+    }
+
+    #[test]
+    fn every_round_has_its_own_wallet() {
+        assert_ne!(payee(1), payee(16));
+        assert!(payee(u64::MAX).parse::<Address>().is_ok());
+    }
+
+    #[test]
+    fn calls_to_send_are_read_from_the_answer() {
+        let answer = json!({"transactions": [{
+            "to": "0x00000000000000000000000000000000000000aa",
+            "data": "0x0102",
+            "value": {"type": "BigNumber", "hex": "0x10"},
+        }]});
+        let calls = transactions(&answer).unwrap();
+        assert_eq!(calls[0].1, [1, 2]);
+        assert_eq!(calls[0].2, U256::from(16));
+        assert!(transactions(&json!({})).is_err());
+    }
+}

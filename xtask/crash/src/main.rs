@@ -1,0 +1,146 @@
+//! `cargo xtask crash`: everything around the service breaks, one thing after the other, while requests are created and
+//! paid, and afterwards nothing may be missing, doubled or changed.
+
+mod client;
+mod clock;
+mod fault;
+mod kills;
+mod load;
+mod outages;
+mod plan;
+mod receivers;
+mod report;
+mod service;
+mod sink;
+mod stage;
+mod verdict;
+mod wire;
+
+use std::fs;
+use std::hash::{BuildHasher, RandomState};
+use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Instant;
+
+use anyhow::{Context, anyhow};
+use clap::{Parser, ValueEnum};
+use xtask::machine::failure::{Failure, Outcome};
+use xtask::machine::{command, failure, packages, workspace};
+
+use crate::fault::{Database, Databases, Fault, LANES, LAST_LANE};
+use crate::plan::Plan;
+use crate::report::Row;
+
+/// Breaks the service and everything around it while requests are created and paid, and counts what that cost
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask crash")]
+struct Options {
+    /// Few rounds of every fault, for continuous integration
+    #[arg(long)]
+    short: bool,
+    /// Only these faults
+    #[arg(long = "fault", value_enum, ignore_case = true)]
+    faults: Vec<Fault>,
+    /// How often the service is killed at random moments, on each database; 40 when absent, 4 in the short form
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    kills: Option<u64>,
+    /// Where the service keeps its state, for the faults that are played on both databases
+    #[arg(long, value_enum, default_value_t = Databases::Both)]
+    database: Databases,
+    /// Makes the moments of an earlier run those of this one; it is printed at the start
+    #[arg(long)]
+    seed: Option<u64>,
+}
+
+fn main() -> ExitCode {
+    failure::ended(
+        command::watch_interrupts()
+            .map_err(Failure::from)
+            .and_then(|()| run(&Options::parse())),
+    )
+}
+
+/// Plays the faults, prints what they cost, and fails when that is anything.
+fn run(options: &Options) -> Outcome {
+    packages::ensure_chain_node()?;
+    let prs = workspace::build_prs_with(&["failpoints"])?;
+    let seed = options.seed.unwrap_or_else(|| RandomState::new().hash_one(0_u8));
+    let evidence = workspace::target_directory()?.join("xtask/crash");
+    fs::create_dir_all(&evidence)?;
+    // A build meanwhile would replace the binary, and later faults would meet another one.
+    let own = evidence.join("prs");
+    fs::copy(&prs, &own).context("cannot copy the binary")?;
+    eprintln!("seed {seed}; evidence in {}", evidence.display());
+    let plan = Plan::new(options.short, options.kills, own, evidence, seed);
+    let mut jobs: Vec<(Fault, Database)> = Vec::new();
+    for fault in Fault::value_variants() {
+        if options.faults.is_empty() || options.faults.contains(fault) {
+            let databases = fault.databases(options.database);
+            jobs.extend(databases.iter().map(|database| (*fault, *database)));
+        }
+    }
+    let begun = Instant::now();
+    let rows = Mutex::new(Vec::new());
+    let in_lane = |lane: usize| {
+        for (fault, database) in &jobs {
+            if fault.lane(*database, options.short) == lane && !command::interrupted() {
+                let row = play(&plan, *fault, *database);
+                rows.lock().unwrap_or_else(PoisonError::into_inner).push(row);
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for lane in 0..LANES {
+            scope.spawn(move || in_lane(lane));
+        }
+    });
+    in_lane(LAST_LANE);
+    let mut rows = rows.into_inner().unwrap_or_else(PoisonError::into_inner);
+    rows.sort_by_key(|row: &Row| (row.fault, row.database));
+    println!("{}", report::table(&rows));
+    eprintln!("took {} s", begun.elapsed().as_secs());
+    if rows.len() == jobs.len() && rows.iter().all(Row::is_clean) {
+        Ok(())
+    } else {
+        Err(Failure::StepFailed(anyhow!(
+            "a fault cost something; repeat it with --fault and --seed {seed}"
+        )))
+    }
+}
+
+fn play(plan: &Plan, fault: Fault, database: Database) -> Row {
+    let begun = Instant::now();
+    let played = match fault {
+        Fault::Kills => kills::random(plan, database),
+        Fault::CommitEdges => kills::at_points(plan, database),
+        Fault::WorkerKills => outages::workers(plan),
+        Fault::DatabaseOutages => outages::database(plan),
+        Fault::CutConnections => outages::cuts(plan),
+        Fault::ClockJumps => clock::jumps(plan),
+        Fault::BadReceivers => receivers::bad(plan),
+        Fault::HangingReceiver => receivers::one_hanging(plan),
+        Fault::AbsentReceiver => receivers::away(plan),
+    };
+    let row = played.unwrap_or_else(|error| Row::failed(fault, database, &error));
+    eprintln!(
+        "{} on {}: {} after {} s",
+        fault.title(),
+        database.name(),
+        if row.is_clean() { "clean" } else { "NOT CLEAN" },
+        begun.elapsed().as_secs()
+    );
+    row
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_run_kills_at_least_two_hundred_times() {
+        let plan = Plan::new(false, None, "prs".into(), "evidence".into(), 0);
+        let databases = u64::try_from(Databases::Both.each().len()).unwrap();
+        assert!(databases * (plan.kills + plan.rounds_per_point * kills::POINTS_COUNT) >= 200);
+    }
+}

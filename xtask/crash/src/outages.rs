@@ -1,0 +1,288 @@
+//! One of two workers dies, the database dies or falls silent, commits break off.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use fastrand::Rng;
+
+use crate::client::{Call, Client};
+use crate::fault::{Database, Fault};
+use crate::plan::{Plan, QUIET_TIME};
+use crate::report::Row;
+use crate::stage::{POLL, Stage, wait_for};
+use crate::verdict::Records;
+use crate::wire::Fault as Silence;
+
+/// Endpoints of the run with two workers: each event becomes as many deliveries.
+const ENDPOINTS: usize = 8;
+
+/// How long two workers are at work before one of them dies.
+const BEFORE_DEATH: Duration = Duration::from_millis(150);
+
+/// How soon the other one has to have finished the dead one's work. Source: rules D.3.
+const TAKEN_OVER_MAX: Duration = Duration::from_secs(20);
+
+/// How long an answer may take that says that the database is gone. Source: rules D.4.
+const ANSWER_MAX: Duration = Duration::from_secs(2);
+
+/// How soon the service has to answer again by itself.
+const RECOVERY_MAX: Duration = Duration::from_secs(5);
+
+/// How long the wire is silent.
+const BLACKHOLE: Duration = Duration::from_secs(10);
+
+/// How long the database is away.
+const DOWN_MS: std::ops::RangeInclusive<u64> = 500..=2_500;
+
+/// Pause between two questions to the service.
+const PROBE_PAUSE: Duration = Duration::from_millis(20);
+
+/// How long a cut may take to find its commit.
+const CUT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Two processes share the deliveries of one database, and one of them is killed.
+pub(crate) fn workers(plan: &Plan) -> Result<Row> {
+    let mut stage = Stage::open(plan, Fault::WorkerKills, Database::Postgres)?;
+    for number in 0..ENDPOINTS {
+        stage.register(&format!("late?{number}"))?;
+    }
+    let mut twin = stage.twin()?;
+    twin.start()?;
+    let count = if plan.is_short { 40 } else { 200 };
+    let mut records = Records::default();
+    stage.make_events(&mut records, count)?;
+    let first_paths = "late?0";
+    let verdict = stage.settle(&mut records, first_paths, Duration::from_secs(2))?;
+    let total = records.paid.len() * ENDPOINTS;
+    let mut row = Row::of(Fault::WorkerKills, Database::Postgres, plan.worker_kills, &verdict);
+
+    // Without a fault everything arrives once: the first time, and each time it is asked for again.
+    wait_for("all deliveries", || {
+        Ok((stage.machines.sink.count() >= total).then_some(()))
+    })?;
+    for _ in 0..plan.quiet_replays {
+        let before = stage.machines.sink.count();
+        stage.replay(false)?;
+        wait_for("all replayed deliveries", || {
+            Ok((stage.machines.sink.count() >= before + total).then_some(()))
+        })?;
+        // The last tries are recorded before the next replay, which leaves alone what still waits.
+        wait_for("an empty queue", || {
+            let queued = stage.get("/v2/deliveries?state=queued&limit=1")?;
+            Ok(queued["deliveries"].as_array().is_some_and(Vec::is_empty).then_some(()))
+        })?;
+    }
+    thread::sleep(Duration::from_secs(1));
+    let expected = total * (1 + usize::try_from(plan.quiet_replays)?);
+    let quiet = stage.machines.sink.count();
+    row.check(quiet == expected, || {
+        format!("{quiet} deliveries arrived without a fault instead of {expected}")
+    });
+
+    let mut longest = Duration::ZERO;
+    let mut repeats = 0;
+    for _ in 0..plan.worker_kills {
+        let before = stage.machines.sink.count();
+        stage.replay(false)?;
+        thread::sleep(BEFORE_DEATH);
+        twin.kill()?;
+        let killed = Instant::now();
+        let first_arrivals = wait_for("what the dead worker had claimed", || {
+            let mut first: HashMap<String, Instant> = HashMap::new();
+            for arrival in stage.machines.sink.arrivals_after(before) {
+                let id = arrival.header("x-service-delivery").to_owned();
+                first.entry(id).or_insert(arrival.delivery.arrived);
+            }
+            Ok((first.len() == total).then_some(first))
+        })?;
+        let last = first_arrivals.values().max().copied().unwrap_or(killed);
+        longest = longest.max(last.saturating_duration_since(killed));
+        repeats += stage.machines.sink.count() - before - total;
+        twin.start()?;
+        // A lease of the dead one may still run out for what had arrived; the next round must not count it.
+        wait_for("an empty queue", || {
+            let queued = stage.get("/v2/deliveries?state=queued&limit=1")?;
+            Ok(queued["deliveries"].as_array().is_some_and(Vec::is_empty).then_some(()))
+        })?;
+    }
+    row.check(longest <= TAKEN_OVER_MAX, || {
+        format!("the dead worker's deliveries took {:.1} s", longest.as_secs_f64())
+    });
+    let bodies = distinct_bodies(&stage);
+    row.changed += bodies;
+    row.note(&format!(
+        "{quiet} deliveries by two workers without a repeat; after a death the rest within {:.1} s, {repeats} repeated",
+        longest.as_secs_f64()
+    ));
+    Ok(row)
+}
+
+/// Deliveries that arrived with more than one body.
+fn distinct_bodies(stage: &Stage) -> usize {
+    let mut bodies: HashMap<String, HashSet<Vec<u8>>> = HashMap::new();
+    for arrival in stage.machines.sink.arrivals() {
+        let id = arrival.header("x-service-delivery").to_owned();
+        bodies.entry(id).or_default().insert(arrival.delivery.body);
+    }
+    bodies.values().filter(|bodies| bodies.len() > 1).count()
+}
+
+/// What a caller sees who asks without a break.
+#[derive(Debug, Default)]
+struct Seen {
+    /// When each answer came, how long it took and what it was; no status when there was none.
+    answers: Vec<(Instant, Duration, Option<u16>)>,
+}
+
+impl Seen {
+    /// The slowest answer.
+    fn slowest(&self) -> Duration {
+        self.answers.iter().map(|(_, took, _)| *took).max().unwrap_or_default()
+    }
+
+    /// How often an answer was neither 200 nor 503.
+    fn strange(&self) -> usize {
+        let is_strange = |status: &Option<u16>| !matches!(status, Some(200 | 503));
+        self.answers.iter().filter(|(.., status)| is_strange(status)).count()
+    }
+
+    fn unavailable(&self) -> usize {
+        self.answers.iter().filter(|(.., status)| *status == Some(503)).count()
+    }
+
+    /// How long after this moment the first good answer came.
+    fn recovery(&self, since: Instant) -> Option<Duration> {
+        let good = self
+            .answers
+            .iter()
+            .find(|(at, took, status)| *at - *took >= since && *status == Some(200));
+        good.map(|(at, ..)| *at - since)
+    }
+}
+
+/// Asks the service again and again until it is over.
+fn probe(base: &Client, is_over: &AtomicBool) -> Seen {
+    let mut seen = Seen::default();
+    let path = format!("/v2/request?walletAddress={}&limit=1", crate::load::payee(0));
+    while !is_over.load(Ordering::SeqCst) {
+        let begun = Instant::now();
+        let answer = base.call(&path, &Call::Get).ok().map(|answer| answer.status);
+        seen.answers.push((Instant::now(), begun.elapsed(), answer));
+        thread::sleep(PROBE_PAUSE);
+    }
+    seen
+}
+
+/// PostgreSQL is killed and started, falls silent and speaks again, and is replaced without a farewell.
+pub(crate) fn database(plan: &Plan) -> Result<Row> {
+    let mut stage = Stage::open_wired(plan, Fault::DatabaseOutages)?;
+    stage.register("late")?;
+    let prober = stage.client.again();
+    let is_over = AtomicBool::new(false);
+    let rounds = plan.database_kills;
+    let (seen, ended) = thread::scope(|scope| {
+        let probing = scope.spawn(|| probe(&prober, &is_over));
+        let ended = stage.under_load(|machines, pressure| {
+            let mut rng = Rng::with_seed(plan.seed);
+            let (Some(postgres), Some(wire)) = (&machines.postgres, &machines.wire) else {
+                anyhow::bail!("there is no PostgreSQL");
+            };
+            let mut ends = Vec::new();
+            for _ in 0..rounds {
+                pressure.pause(Duration::from_millis(1_000))?;
+                postgres.kill()?;
+                pressure.pause(Duration::from_millis(rng.u64(DOWN_MS)))?;
+                postgres.restart()?;
+                ends.push(("a restart", Instant::now()));
+                pressure.next_round();
+            }
+            pressure.pause(Duration::from_millis(1_000))?;
+            wire.set(Silence::Blackhole);
+            pressure.pause(BLACKHOLE)?;
+            wire.set(Silence::None);
+            ends.push(("the silence", Instant::now()));
+            pressure.next_round();
+            pressure.pause(Duration::from_secs(3))?;
+            wire.set(Silence::Replaced);
+            ends.push(("the replacement", Instant::now()));
+            pressure.next_round();
+            pressure.pause(RECOVERY_MAX + Duration::from_secs(1))?;
+            Ok(ends)
+        });
+        is_over.store(true, Ordering::SeqCst);
+        let seen = probing.join();
+        (seen, ended)
+    });
+    let seen = seen.map_err(|_| anyhow::anyhow!("the probe panicked"))?;
+    let (ends, mut records) = ended?;
+    let verdict = stage.settle(&mut records, "late", QUIET_TIME)?;
+    let mut row = Row::of(Fault::DatabaseOutages, Database::Postgres, rounds + 2, &verdict);
+    let slowest = seen.slowest();
+    row.check(slowest <= ANSWER_MAX, || {
+        format!("an answer took {} ms", slowest.as_millis())
+    });
+    row.check(seen.strange() == 0, || {
+        format!("{} answers were neither 200 nor 503", seen.strange())
+    });
+    row.check(seen.unavailable() > 0, || "nobody noticed the outages".to_owned());
+    let mut longest = Duration::ZERO;
+    for (what, since) in ends {
+        match seen.recovery(since) {
+            Some(recovery) => {
+                longest = longest.max(recovery);
+                row.check(recovery <= RECOVERY_MAX, || {
+                    format!("{what} was over for {} ms before an answer came", recovery.as_millis())
+                });
+            }
+            None => row.check(false, || format!("no answer came after {what}")),
+        }
+    }
+    row.note(&format!(
+        "{} answers 503, slowest {} ms, recovery {} ms at most",
+        seen.unavailable(),
+        slowest.as_millis(),
+        longest.as_millis()
+    ));
+    Ok(row)
+}
+
+/// The connection breaks at a commit, before or after the database made it.
+pub(crate) fn cuts(plan: &Plan) -> Result<Row> {
+    let mut stage = Stage::open_wired(plan, Fault::CutConnections)?;
+    stage.register("late")?;
+    let (cuts, mut records) = stage.under_load(|machines, pressure| {
+        let wire = machines.wire.as_ref().context("there is no wire")?;
+        let mut rng = Rng::with_seed(plan.seed);
+        for round in 0..plan.cuts {
+            let done = wire.cuts();
+            wire.set(if rng.bool() {
+                Silence::CutBeforeCommit
+            } else {
+                Silence::CutAfterCommit
+            });
+            let begun = Instant::now();
+            while wire.cuts() == done && begun.elapsed() < CUT_TIMEOUT {
+                pressure.pause(Duration::from_millis(2))?;
+            }
+            // Something has to succeed as well, or there would be nothing to lose.
+            pressure.pause(Duration::from_millis(rng.u64(5..=60)))?;
+            if round % 10 == 0 {
+                pressure.next_round();
+            }
+        }
+        wire.set(Silence::None);
+        pressure.pause(POLL)?;
+        Ok(wire.cuts())
+    })?;
+    let verdict = stage.settle(&mut records, "late", QUIET_TIME)?;
+    let mut row = Row::of(Fault::CutConnections, Database::Postgres, plan.cuts, &verdict);
+    row.check(cuts == plan.cuts, || format!("only {cuts} cuts met a commit"));
+    row.note(&format!(
+        "{cuts} commits cut, {} creations repeated with their key",
+        stage.client.repeated_creates()
+    ));
+    Ok(row)
+}

@@ -1,0 +1,65 @@
+//! What all faults of a run are played with, and how long.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A delivery that a killed process had claimed is sent again when its lease of 15 seconds ends; what is repeated or
+/// doubled shows only after that.
+pub(crate) const QUIET_TIME: Duration = Duration::from_secs(18);
+
+/// What all faults of a run are played with, and how long.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    /// The service, built with its points.
+    pub(crate) prs: PathBuf,
+    /// Where logs stay.
+    pub(crate) evidence: PathBuf,
+    /// Where all random numbers come from.
+    pub(crate) seed: u64,
+    /// Few rounds of everything.
+    pub(crate) is_short: bool,
+    /// Kills at random moments.
+    pub(crate) kills: u64,
+    /// Deaths at each point.
+    pub(crate) rounds_per_point: u64,
+    /// Kills of one of two workers.
+    pub(crate) worker_kills: u64,
+    /// Replays by two workers without a kill.
+    pub(crate) quiet_replays: u64,
+    /// Kills of PostgreSQL.
+    pub(crate) database_kills: u64,
+    /// Connections cut at a commit.
+    pub(crate) cuts: u64,
+    /// Rounds of four jumps of the clock.
+    pub(crate) clock_rounds: u64,
+    /// Events for bad receivers.
+    pub(crate) bad_events: usize,
+    /// Events for each round with and without a receiver that hangs.
+    pub(crate) isolated_events: usize,
+    /// Events that nobody receives.
+    pub(crate) missed_events: usize,
+}
+
+impl Plan {
+    /// The amounts of a short or of a full run.
+    pub(crate) fn new(is_short: bool, kills: Option<u64>, prs: PathBuf, evidence: PathBuf, seed: u64) -> Self {
+        let either = |short, full| if is_short { short } else { full };
+        let events = |short, full| if is_short { short } else { full };
+        Self {
+            prs,
+            evidence,
+            seed,
+            is_short,
+            kills: kills.unwrap_or(either(4, 40)),
+            rounds_per_point: either(1, 3),
+            worker_kills: either(1, 4),
+            quiet_replays: either(1, 6),
+            database_kills: either(2, 10),
+            cuts: either(30, 300),
+            clock_rounds: either(1, 5),
+            bad_events: events(3, 20),
+            isolated_events: events(10, 30),
+            missed_events: events(10, 200),
+        }
+    }
+}

@@ -1,0 +1,523 @@
+//! What a fault plays on: a fresh database, a fresh chain and a receiver that all outlive the service, a tenant, and
+//! requests that are created and paid meanwhile.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use alloy::primitives::U256;
+use anyhow::{Context, Result, anyhow, bail};
+use chrono::DateTime;
+use devnet::Devnet;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+use crate::client::{Call, Client};
+use crate::fault::{Database, Fault};
+use crate::load::{Journal, Load, payee};
+use crate::plan::Plan;
+use crate::service::{Service, Settings, free_port};
+use crate::sink::{Arrival, Sink};
+use crate::verdict::{Acknowledged, Credit, Delivered, Found, Records, Verdict};
+use crate::wire::Wire;
+use xtask::machine::command;
+use xtask::machine::postgres::Postgres;
+
+/// Threads that create requests.
+const WRITERS: usize = 2;
+
+/// Accounts that pay, each in a thread of its own; the first ones belong to the deployment.
+const PAYERS: [usize; 2] = [2, 3];
+
+/// Requests that wait for their payer; more would only make the end of the run longer.
+const WAITING_MAX: usize = 16;
+
+/// How long the receiver may hear nothing before what is still missing counts as lost.
+const SILENCE_MAX: Duration = Duration::from_secs(60);
+
+/// How often something that happens by itself is looked for.
+pub(crate) const POLL: Duration = Duration::from_millis(50);
+
+/// The page that the client ID of the run belongs to.
+const ORIGIN: &str = "http://localhost:3000";
+
+const DELIVERY_HEADER: &str = "x-service-delivery";
+
+/// Longer than any span that is waited for on purpose.
+const WAIT_MAX: Duration = Duration::from_secs(120);
+
+/// What can be broken while the load goes on.
+pub(crate) struct Machines {
+    /// The service that clients talk to.
+    pub(crate) service: Service,
+    /// Between the service and PostgreSQL, when asked for.
+    pub(crate) wire: Option<Wire>,
+    /// The receiver.
+    pub(crate) sink: Sink,
+    /// The database server; nothing with SQLite.
+    pub(crate) postgres: Option<Postgres>,
+}
+
+/// Everything that one fault needs. The service is gone before what it talks to.
+pub(crate) struct Stage {
+    /// What can be broken.
+    pub(crate) machines: Machines,
+    /// Speaks for the merchant's page.
+    pub(crate) client: Client,
+    chain: Devnet,
+    runtime: Runtime,
+    secrets: HashMap<String, String>,
+    database_url: String,
+    prs: PathBuf,
+    folder: TempDir,
+    evidence: PathBuf,
+    seed: u64,
+    /// Pause of each writer after a request.
+    pub(crate) pace: Duration,
+    /// The next round of the load; no two loads of a stage share one.
+    round: u64,
+}
+
+impl Stage {
+    /// Sets everything up and starts the service.
+    pub(crate) fn open(plan: &Plan, fault: Fault, database: Database) -> Result<Self> {
+        Self::open_with(plan, fault, database, false, &[])
+    }
+
+    /// [`Self::open`] with a wire in front of PostgreSQL.
+    pub(crate) fn open_wired(plan: &Plan, fault: Fault) -> Result<Self> {
+        Self::open_with(plan, fault, Database::Postgres, true, &[])
+    }
+
+    /// [`Self::open`] with variables in the environment of the service, or a wire.
+    pub(crate) fn open_with(
+        plan: &Plan,
+        fault: Fault,
+        database: Database,
+        is_wired: bool,
+        environment: &[(&'static str, String)],
+    ) -> Result<Self> {
+        let evidence = plan.evidence.join(format!("{}-{}", fault.name(), database.name()));
+        if evidence.exists() {
+            fs::remove_dir_all(&evidence)?;
+        }
+        fs::create_dir_all(&evidence)?;
+        let folder = tempfile::Builder::new().prefix("prs-crash-").tempdir()?;
+        let postgres = match database {
+            Database::Sqlite => None,
+            Database::Postgres => Some(Postgres::start_durable()?),
+        };
+        let wire = match &postgres {
+            Some(postgres) if is_wired => Some(Wire::to(postgres.port())?),
+            _ => None,
+        };
+        let database_url = match (&postgres, &wire) {
+            (None, _) => format!("sqlite:{}", folder.path().join("prs.db").display()),
+            (Some(postgres), None) => postgres.url(),
+            (Some(postgres), Some(wire)) => {
+                let direct = format!(":{}/", postgres.port());
+                postgres.url().replace(&direct, &format!(":{}/", wire.port()))
+            }
+        };
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()?;
+        let chain = runtime.block_on(start_chain())?;
+        let mut service = Service::new(Settings {
+            prs: &plan.prs,
+            folder: folder.path(),
+            name: "prs",
+            role: "all",
+            log: &evidence.join("service.log"),
+            database_url: &database_url,
+            chain: &chain,
+        })?;
+        for (name, value) in environment {
+            service.set_variable(name, value.clone());
+        }
+        let platform = service.provision(&["platform", "create", "--name", "Crash test"])?;
+        let key = service.provision(&["api-key", "create", "--platform", member(&platform, "id")?])?;
+        service.start()?;
+        let owner = Client::new(
+            service.base_url(),
+            vec![("x-api-key", member(&key, "apiKey")?.to_owned())],
+        );
+        let body = json!({"label": "Crash test", "allowedDomains": [ORIGIN]});
+        let page = create(&owner, "/v2/client-ids", &body)?;
+        let headers = vec![
+            ("x-client-id", member(&page, "clientId")?.to_owned()),
+            ("origin", ORIGIN.to_owned()),
+        ];
+        Ok(Self {
+            client: Client::new(service.base_url(), headers),
+            machines: Machines {
+                service,
+                wire,
+                sink: Sink::open(free_port()?)?,
+                postgres,
+            },
+            chain,
+            runtime,
+            secrets: HashMap::new(),
+            database_url,
+            prs: plan.prs.clone(),
+            folder,
+            evidence,
+            seed: plan.seed,
+            pace: Duration::ZERO,
+            round: 0,
+        })
+    }
+
+    /// Another process of the service on the same database and chain; it does not run yet.
+    pub(crate) fn twin(&self) -> Result<Service> {
+        Service::new(Settings {
+            prs: &self.prs,
+            folder: self.folder.path(),
+            name: "twin",
+            role: "worker",
+            log: &self.evidence.join("twin.log"),
+            database_url: &self.database_url,
+            chain: &self.chain,
+        })
+    }
+
+    /// Registers the receiver's path as an endpoint; gives back its id.
+    pub(crate) fn register(&mut self, path: &str) -> Result<String> {
+        let body = json!({"url": self.machines.sink.url(path)});
+        let endpoint = create(&self.client, "/v1/webhook", &body)?;
+        self.secrets
+            .insert(format!("/{path}"), member(&endpoint, "secret")?.to_owned());
+        Ok(member(&endpoint, "id")?.to_owned())
+    }
+
+    /// Deletes an endpoint.
+    pub(crate) fn deregister(&self, id: &str) -> Result<()> {
+        let answer = self.client.call(&format!("/v1/webhook/{id}"), &Call::Delete)?;
+        answer.expect(200).map(|_| ())
+    }
+
+    /// Creates and pays requests while something else goes on; ends when everything that was created is paid.
+    pub(crate) fn under_load<T>(
+        &mut self,
+        meanwhile: impl FnOnce(&mut Machines, &Pressure<'_>) -> Result<T>,
+    ) -> Result<(T, Records)> {
+        let journal = self.evidence.join("acknowledged.jsonl");
+        let load = Load {
+            client: &self.client,
+            pace: self.pace,
+            run: self.seed.wrapping_add(self.round),
+            journal: Mutex::new(Journal::create(&journal)?),
+            paid: Mutex::default(),
+            next: AtomicU64::new(0),
+            round: AtomicU64::new(self.round),
+            is_over: AtomicBool::new(false),
+        };
+        let (to_pay, queue) = mpsc::sync_channel(WAITING_MAX);
+        let queue = Arc::new(Mutex::new(queue));
+        let (chain, runtime, machines) = (&self.chain, self.runtime.handle(), &mut self.machines);
+        let value = thread::scope(|scope| {
+            let mut threads = Vec::new();
+            for _ in 0..WRITERS {
+                let (load, to_pay) = (&load, to_pay.clone());
+                threads.push(scope.spawn(move || load.write(&to_pay)));
+            }
+            for account in PAYERS {
+                let (load, queue) = (&load, Arc::clone(&queue));
+                threads.push(scope.spawn(move || load.pay(chain, runtime, account, &queue)));
+            }
+            // The ends that the threads hold are the only ones, so that each side sees when the other one is gone.
+            drop((to_pay, queue));
+            let pressure = Pressure {
+                load: &load,
+                is_broken: &|| threads.iter().any(|thread| thread.is_finished()),
+            };
+            let value = meanwhile(machines, &pressure);
+            load.is_over.store(true, Ordering::SeqCst);
+            if value.is_err() {
+                load.client.give_up();
+            }
+            let mut outcome = Ok(());
+            for thread in threads {
+                let ended = thread
+                    .join()
+                    .unwrap_or_else(|_| Err(anyhow!("a thread of the load panicked")));
+                outcome = outcome.and(ended);
+            }
+            // What stopped the load explains more than the end of the fault, which follows from it.
+            outcome.and(value)
+        })?;
+        let last_round = load.round.load(Ordering::SeqCst);
+        let records = Records {
+            acknowledged: load.journal.lock().unwrap_or_else(PoisonError::into_inner).read()?,
+            paid: std::mem::take(&mut *load.paid.lock().unwrap_or_else(PoisonError::into_inner)),
+            rounds: (self.round, last_round),
+            ..Records::default()
+        };
+        drop(load);
+        self.round = last_round + 1;
+        Ok((value, records))
+    }
+
+    /// Creates and pays this many requests, adds them to the records, and waits until their events are in the log.
+    pub(crate) fn make_events(&mut self, records: &mut Records, count: usize) -> Result<Vec<Logged>> {
+        let known = self.events()?.len();
+        let ((), mut made) = self.under_load(|_, pressure| {
+            while pressure.load.paid.lock().unwrap_or_else(PoisonError::into_inner).len() < count {
+                pressure.pause(POLL)?;
+            }
+            Ok(())
+        })?;
+        let expected = known + made.paid.len();
+        if records.acknowledged.is_empty() {
+            records.rounds.0 = made.rounds.0;
+        }
+        records.rounds.1 = made.rounds.1;
+        records.acknowledged.append(&mut made.acknowledged);
+        records.paid.append(&mut made.paid);
+        wait_for("events in the log", || {
+            let mut events = self.events()?;
+            let is_complete = events.len() >= expected;
+            // The newest come first.
+            events.truncate(events.len().saturating_sub(known));
+            Ok(is_complete.then_some(events))
+        })
+    }
+
+    /// The event log, newest first.
+    pub(crate) fn events(&self) -> Result<Vec<Logged>> {
+        let pages = self.pages("/v2/events?event=payment.confirmed", "events")?;
+        pages.iter().map(Logged::read).collect()
+    }
+
+    /// All objects behind a list with a cursor.
+    pub(crate) fn pages(&self, path: &str, list: &str) -> Result<Vec<Value>> {
+        let mut all = Vec::new();
+        let mut cursor = String::new();
+        loop {
+            let page = self.get(&format!("{path}&limit=100{cursor}"))?;
+            all.extend(page[list].as_array().context("no list")?.iter().cloned());
+            match page["nextCursor"].as_str() {
+                Some(next) => cursor = format!("&cursor={next}"),
+                None => return Ok(all),
+            }
+        }
+    }
+
+    /// Reads, however often it takes.
+    pub(crate) fn get(&self, path: &str) -> Result<Value> {
+        let answer = self.client.insist(path, &Call::Get)?;
+        answer.expect(200).with_context(|| path.to_owned())
+    }
+
+    /// Asks for all events again; gives back how many deliveries were queued.
+    pub(crate) fn replay(&self, is_failed_only: bool) -> Result<u64> {
+        let body = json!({"since": "2020-01-01T00:00:00.000Z", "failedOnly": is_failed_only});
+        let call = Call::Post {
+            body: &body,
+            key: "replay",
+        };
+        let answer = self.client.call("/v2/events/replay", &call)?.expect(202)?;
+        number(&answer["replayed"]).context("no number of replays")
+    }
+
+    /// Takes deliveries to `path` until every payment is confirmed and repeats have had their time, then asks the
+    /// service for everything that it acknowledged.
+    pub(crate) fn settle(&self, records: &mut Records, path: &str, quiet: Duration) -> Result<Verdict> {
+        let begun = Instant::now();
+        let mut last = (0, begun);
+        loop {
+            self.collect(records, path);
+            if records.deliveries.len() > last.0 {
+                last = (records.deliveries.len(), Instant::now());
+            }
+            let is_complete = begun.elapsed() > quiet && Verdict::of(records).events_lost == 0;
+            if is_complete || last.1.elapsed() > SILENCE_MAX {
+                break;
+            }
+            if command::interrupted() {
+                bail!("interrupted");
+            }
+            thread::sleep(POLL);
+        }
+        read_back(records, &self.client)?;
+        Ok(Verdict::of(records))
+    }
+
+    /// Takes what has arrived at `path`.
+    pub(crate) fn collect(&self, records: &mut Records, path: &str) {
+        let path = format!("/{path}");
+        let secret = self.secrets.get(&path).map_or("", String::as_str);
+        let arrivals = self.machines.sink.arrivals();
+        records.deliveries = arrivals
+            .iter()
+            .filter(|arrival| arrival.path == path)
+            .map(|arrival| delivered(arrival, secret))
+            .collect();
+    }
+}
+
+/// An event as the log shows it.
+#[derive(Debug, Clone)]
+pub(crate) struct Logged {
+    /// What it is about.
+    pub(crate) request_id: String,
+    /// When it was written, in milliseconds since 1970.
+    pub(crate) created_ms: i64,
+}
+
+impl Logged {
+    fn read(event: &Value) -> Result<Self> {
+        Ok(Self {
+            request_id: member(event, "requestId")?.to_owned(),
+            created_ms: milliseconds(member(event, "createdAt")?)?,
+        })
+    }
+}
+
+/// The load, as the fault sees it.
+pub(crate) struct Pressure<'a> {
+    /// What goes on.
+    pub(crate) load: &'a Load<'a>,
+    is_broken: &'a dyn Fn() -> bool,
+}
+
+impl Pressure<'_> {
+    /// Sleeps, and ends with an error when the run makes no sense any more.
+    pub(crate) fn pause(&self, time: Duration) -> Result<()> {
+        thread::sleep(time);
+        if command::interrupted() {
+            bail!("interrupted");
+        }
+        if (self.is_broken)() {
+            bail!("the load ended before the last round");
+        }
+        Ok(())
+    }
+
+    /// Begins the next round; its requests pay a wallet of their own.
+    pub(crate) fn next_round(&self) {
+        self.load.round.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// Asks until there is an answer.
+pub(crate) fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+    let begun = Instant::now();
+    loop {
+        if let Some(value) = ask()? {
+            return Ok(value);
+        }
+        if command::interrupted() {
+            bail!("interrupted");
+        }
+        if begun.elapsed() > WAIT_MAX {
+            bail!("no {what} after {} s", WAIT_MAX.as_secs());
+        }
+        thread::sleep(POLL);
+    }
+}
+
+/// A chain whose payers have approved the proxy once and for all, so that every request is one transaction.
+async fn start_chain() -> Result<Devnet> {
+    let chain = Devnet::start(devnet::Options::default()).await?;
+    let (token, spender) = (chain.tokens().fau, chain.contracts().erc20_fee_proxy);
+    for payer in PAYERS {
+        chain.approve(payer, token, spender, U256::MAX).await?;
+    }
+    Ok(chain)
+}
+
+fn create(client: &Client, path: &str, body: &Value) -> Result<Value> {
+    let key: String = body.to_string().chars().filter(char::is_ascii_alphanumeric).collect();
+    let answer = client.call(path, &Call::Post { body, key: &key })?;
+    answer.expect(201).with_context(|| path.to_owned())
+}
+
+/// A text of an object.
+pub(crate) fn member<'a>(body: &'a Value, name: &str) -> Result<&'a str> {
+    body[name].as_str().with_context(|| format!("no {name} in {body}"))
+}
+
+fn delivered(arrival: &Arrival, secret: &str) -> Delivered {
+    let delivery = &arrival.delivery;
+    let event: Value = serde_json::from_slice(&delivery.body).unwrap_or_default();
+    let member = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
+    Delivered {
+        id: delivery.headers.get(DELIVERY_HEADER).cloned(),
+        event: member("event"),
+        request_id: member("requestId"),
+        is_signed: delivery.verify(secret).is_ok(),
+        body: delivery.body.clone(),
+    }
+}
+
+/// Asks the service for everything that it acknowledged, and for how much it has.
+fn read_back(records: &mut Records, client: &Client) -> Result<()> {
+    let mut found = HashMap::new();
+    for Acknowledged { request_id, .. } in &records.acknowledged {
+        let path = format!("/v2/request/{request_id}");
+        let request = client.insist(&path, &Call::Get)?;
+        if request.status == 404 {
+            continue;
+        }
+        let is_paid = request.expect(200).with_context(|| path)?["hasBeenPaid"] == true;
+        let path = format!("/v2/payments?requestId={request_id}");
+        let payments = client
+            .insist(&path, &Call::Get)?
+            .expect(200)
+            .with_context(|| path.clone())?;
+        let payments = payments["payments"].as_array().with_context(|| path)?;
+        let credits = payments.iter().map(credit).collect::<Result<_>>()?;
+        found.insert(request_id.clone(), Found { is_paid, credits });
+    }
+    records.found = found;
+    records.listed = 0;
+    for round in records.rounds.0..=records.rounds.1 {
+        let path = format!("/v2/request?walletAddress={}&limit=1", payee(round));
+        let page = client
+            .insist(&path, &Call::Get)?
+            .expect(200)
+            .with_context(|| path.clone())?;
+        let total = page.pointer("/pagination/total").and_then(number);
+        records.listed += usize::try_from(total.with_context(|| path)?)?;
+    }
+    Ok(())
+}
+
+fn credit(payment: &Value) -> Result<Credit> {
+    Ok(Credit {
+        tx_hash: member(payment, "sourceTxHash")?.to_owned(),
+        amount: member(payment, "amount")?.to_owned(),
+    })
+}
+
+/// A whole number; the document says that it is a number, and some encoders write `3.0`.
+pub(crate) fn number(value: &Value) -> Option<u64> {
+    value.to_string().trim_end_matches(".0").parse().ok()
+}
+
+/// Milliseconds since 1970 of a time such as `2030-01-31T12:00:00.000Z`.
+pub(crate) fn milliseconds(text: &str) -> Result<i64> {
+    let time = DateTime::parse_from_rfc3339(text).with_context(|| format!("{text} is no time"))?;
+    Ok(time.timestamp_millis())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_read_however_it_is_written() {
+        for (text, expected) in [("3", 3), ("3.0", 3), ("10.0", 10), ("100", 100), ("0.0", 0)] {
+            assert_eq!(number(&serde_json::from_str(text).unwrap()), Some(expected), "{text}");
+        }
+        assert_eq!(number(&Value::Null), None);
+    }
+}

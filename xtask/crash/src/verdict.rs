@@ -1,0 +1,400 @@
+//! What the records of a run say: how many promises were broken, counted without knowing how the run was made.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use serde::{Deserialize, Serialize};
+
+use xtask::service::delivery::EVENT;
+
+/// A request that the service answered with 201.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Acknowledged {
+    /// The idempotency key that it was created with.
+    pub(crate) key: String,
+    /// The id that the answer gave.
+    pub(crate) request_id: String,
+    /// The amount that it asks for.
+    pub(crate) amount: String,
+}
+
+/// A payment that is part of the chain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Paid {
+    /// What it pays.
+    pub(crate) request_id: String,
+    /// The hash of the transaction.
+    pub(crate) tx_hash: String,
+    /// How much.
+    pub(crate) amount: String,
+}
+
+/// A payment as the service shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Credit {
+    /// The hash of the transaction.
+    pub(crate) tx_hash: String,
+    /// How much was credited.
+    pub(crate) amount: String,
+}
+
+/// A request as the service shows it after the run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Whether it counts as paid.
+    pub(crate) is_paid: bool,
+    /// Its payments.
+    pub(crate) credits: Vec<Credit>,
+}
+
+/// One delivery as it arrived at the receiver.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Delivered {
+    /// The delivery's identity; nothing when it carried none.
+    pub(crate) id: Option<String>,
+    /// The kind of the event.
+    pub(crate) event: String,
+    /// The request that the event is about.
+    pub(crate) request_id: String,
+    /// The bytes.
+    pub(crate) body: Vec<u8>,
+    /// Whether the signature fits them.
+    pub(crate) is_signed: bool,
+}
+
+/// Everything that was written down during a run and read back after it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Records {
+    /// One for every 201.
+    pub(crate) acknowledged: Vec<Acknowledged>,
+    /// One for every payment on the chain.
+    pub(crate) paid: Vec<Paid>,
+    /// Requests by id, those that the service still knows.
+    pub(crate) found: HashMap<String, Found>,
+    /// The first and the last round; the requests of each pay a wallet of its own.
+    pub(crate) rounds: (u64, u64),
+    /// How many requests the service lists.
+    pub(crate) listed: usize,
+    /// In the order of arrival.
+    pub(crate) deliveries: Vec<Delivered>,
+}
+
+/// The counts. All but the plain totals have to be zero.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    /// Requests that were answered with 201.
+    pub(crate) acknowledged: usize,
+    /// Of these, the ones that are gone, were gone when they should be paid, or share their id with another one.
+    pub(crate) requests_lost: usize,
+    /// Requests that exist although nobody was told so.
+    pub(crate) requests_surplus: usize,
+    /// Payments on the chain.
+    pub(crate) paid: usize,
+    /// Of these, the ones that were credited more than once.
+    pub(crate) credited_twice: usize,
+    /// Of these, the ones that were not credited, or not as they were paid.
+    pub(crate) not_credited: usize,
+    /// Confirmations that a receiver has to get: one for each payment.
+    pub(crate) events_expected: usize,
+    /// Of these, the ones that never arrived.
+    pub(crate) events_lost: usize,
+    /// Of these, the ones that arrived under several identities.
+    pub(crate) events_doubled: usize,
+    /// Confirmations of requests that nobody paid.
+    pub(crate) events_surplus: usize,
+    /// Everything that arrived.
+    pub(crate) deliveries: usize,
+    /// Of these, the ones whose identity had arrived before; allowed, because a killed sender cannot know.
+    pub(crate) deliveries_repeated: usize,
+    /// Identities whose repeats differ in at least one byte.
+    pub(crate) deliveries_changed: usize,
+    /// Deliveries without identity or with a signature that does not fit.
+    pub(crate) deliveries_unsigned: usize,
+}
+
+impl Verdict {
+    /// Counts what the records show.
+    pub(crate) fn of(records: &Records) -> Self {
+        let ids: HashSet<&str> = records.acknowledged.iter().map(|one| one.request_id.as_str()).collect();
+        let paid: HashSet<&str> = records.paid.iter().map(|one| one.request_id.as_str()).collect();
+        let known = ids.iter().filter(|id| records.found.contains_key(**id));
+        let kept = known.clone().filter(|id| paid.contains(**id)).count();
+        let mut verdict = Self {
+            acknowledged: records.acknowledged.len(),
+            requests_lost: records.acknowledged.len() - kept,
+            requests_surplus: records.listed.saturating_sub(known.count()),
+            paid: records.paid.len(),
+            events_expected: records.paid.len(),
+            deliveries: records.deliveries.len(),
+            ..Self::default()
+        };
+        verdict.count_credits(records);
+        verdict.count_events(records);
+        verdict.count_identities(records);
+        verdict
+    }
+
+    fn count_credits(&mut self, records: &Records) {
+        for paid in &records.paid {
+            let found = records.found.get(&paid.request_id);
+            let credits = found.map_or(&[][..], |found| &found.credits);
+            let is_as_paid = |credit: &Credit| {
+                credit.tx_hash.eq_ignore_ascii_case(&paid.tx_hash) && is_same_amount(&credit.amount, &paid.amount)
+            };
+            if credits.len() > 1 {
+                self.credited_twice += 1;
+            } else if !credits.iter().any(is_as_paid) || !found.is_some_and(|found| found.is_paid) {
+                self.not_credited += 1;
+            }
+        }
+    }
+
+    fn count_events(&mut self, records: &Records) {
+        let mut identities: HashMap<&str, BTreeSet<Option<&str>>> = HashMap::new();
+        for delivery in records.deliveries.iter().filter(|delivery| delivery.event == EVENT) {
+            let of_request = identities.entry(&delivery.request_id).or_default();
+            of_request.insert(delivery.id.as_deref());
+        }
+        for paid in &records.paid {
+            match identities.remove(paid.request_id.as_str()).map(|ids| ids.len()) {
+                None => self.events_lost += 1,
+                Some(1) => {}
+                Some(_) => self.events_doubled += 1,
+            }
+        }
+        self.events_surplus = identities.len();
+    }
+
+    fn count_identities(&mut self, records: &Records) {
+        let mut bodies: BTreeMap<&str, Vec<&[u8]>> = BTreeMap::new();
+        for delivery in &records.deliveries {
+            if !delivery.is_signed || delivery.id.is_none() {
+                self.deliveries_unsigned += 1;
+            }
+            if let Some(id) = &delivery.id {
+                bodies.entry(id).or_default().push(&delivery.body);
+            }
+        }
+        for same in bodies.values() {
+            self.deliveries_repeated += same.len() - 1;
+            self.deliveries_changed += usize::from(same.iter().any(|body| *body != same[0]));
+        }
+    }
+
+    /// Requests, credits and events that are missing.
+    pub(crate) fn lost(&self) -> usize {
+        self.requests_lost + self.not_credited + self.events_lost
+    }
+
+    /// Requests, credits and events that are too many.
+    pub(crate) fn doubled(&self) -> usize {
+        self.requests_surplus + self.credited_twice + self.events_doubled + self.events_surplus
+    }
+
+    /// Deliveries whose bytes, signature or identity are not what they should be.
+    pub(crate) fn changed(&self) -> usize {
+        self.deliveries_changed + self.deliveries_unsigned
+    }
+}
+
+/// Whether two decimal strings are the same number; only zeros at the end of a fraction may differ.
+fn is_same_amount(one: &str, other: &str) -> bool {
+    fn shortest(amount: &str) -> &str {
+        if amount.contains('.') {
+            amount.trim_end_matches('0').trim_end_matches('.')
+        } else {
+            amount
+        }
+    }
+    shortest(one) == shortest(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn delivered(id: &str, request_id: &str) -> Delivered {
+        Delivered {
+            id: Some(id.to_owned()),
+            event: EVENT.to_owned(),
+            request_id: request_id.to_owned(),
+            body: request_id.as_bytes().to_vec(),
+            is_signed: true,
+        }
+    }
+
+    /// Two requests, both paid, credited and told.
+    fn clean() -> Records {
+        let mut records = Records {
+            listed: 2,
+            ..Records::default()
+        };
+        for (number, request_id) in ["a", "b"].into_iter().enumerate() {
+            let (tx_hash, amount) = (format!("0x{number}"), format!("0.{}", number + 1));
+            records.acknowledged.push(Acknowledged {
+                key: number.to_string(),
+                request_id: request_id.to_owned(),
+                amount: amount.clone(),
+            });
+            records.paid.push(Paid {
+                request_id: request_id.to_owned(),
+                tx_hash: tx_hash.clone(),
+                amount: amount.clone(),
+            });
+            let found = Found {
+                is_paid: true,
+                credits: vec![Credit { tx_hash, amount }],
+            };
+            records.found.insert(request_id.to_owned(), found);
+            records.deliveries.push(delivered(&format!("d{number}"), request_id));
+        }
+        records
+    }
+
+    fn wrong(verdict: &Verdict) -> (usize, usize, usize) {
+        (verdict.lost(), verdict.doubled(), verdict.changed())
+    }
+
+    fn found<'a>(records: &'a mut Records, request_id: &str) -> &'a mut Found {
+        records.found.get_mut(request_id).unwrap()
+    }
+
+    #[test]
+    fn a_run_that_kept_every_promise_is_clean() {
+        let verdict = Verdict::of(&clean());
+        assert_eq!(wrong(&verdict), (0, 0, 0), "{verdict:?}");
+        assert_eq!(
+            (
+                verdict.acknowledged,
+                verdict.paid,
+                verdict.events_expected,
+                verdict.deliveries
+            ),
+            (2, 2, 2, 2)
+        );
+    }
+
+    #[test]
+    fn a_request_that_is_gone_is_lost_with_its_payment() {
+        let mut records = clean();
+        records.found.remove("a");
+        records.listed = 1;
+        let verdict = Verdict::of(&records);
+        assert_eq!((verdict.requests_lost, verdict.not_credited), (1, 1));
+        assert_eq!(wrong(&verdict), (2, 0, 0));
+    }
+
+    #[test]
+    fn a_request_that_could_not_be_paid_is_lost_even_if_it_comes_back() {
+        let mut records = clean();
+        records.paid.remove(0);
+        records.deliveries.remove(0);
+        let verdict = Verdict::of(&records);
+        assert_eq!((verdict.requests_lost, verdict.requests_surplus), (1, 0));
+        assert_eq!(wrong(&verdict), (1, 0, 0));
+    }
+
+    #[test]
+    fn two_keys_with_one_request_are_a_lost_request() {
+        let mut records = clean();
+        let mut again = records.acknowledged[0].clone();
+        again.key = "other".to_owned();
+        records.acknowledged.push(again);
+        assert_eq!(Verdict::of(&records).requests_lost, 1);
+    }
+
+    #[test]
+    fn a_repeated_create_that_made_a_second_request_is_surplus() {
+        let mut records = clean();
+        records.listed = 3;
+        let verdict = Verdict::of(&records);
+        assert_eq!((verdict.requests_surplus, wrong(&verdict)), (1, (0, 1, 0)));
+    }
+
+    #[test]
+    fn a_payment_counts_once_with_its_transaction_and_amount() {
+        let mut records = clean();
+        let credit = found(&mut records, "a").credits[0].clone();
+        found(&mut records, "a").credits.push(credit);
+        assert_eq!(Verdict::of(&records).credited_twice, 1);
+
+        found(&mut records, "a").credits.clear();
+        assert_eq!(Verdict::of(&records).not_credited, 1);
+
+        for (tx_hash, amount) in [("0x0", "0.2"), ("0x1", "0.1")] {
+            let (tx_hash, amount) = (tx_hash.to_owned(), amount.to_owned());
+            found(&mut records, "a").credits = vec![Credit { tx_hash, amount }];
+            assert_eq!(Verdict::of(&records).not_credited, 1);
+        }
+    }
+
+    #[test]
+    fn a_credited_request_that_does_not_count_as_paid_is_wrong() {
+        let mut records = clean();
+        found(&mut records, "b").is_paid = false;
+        assert_eq!(wrong(&Verdict::of(&records)), (1, 0, 0));
+    }
+
+    #[test]
+    fn zeros_at_the_end_of_a_fraction_do_not_change_an_amount() {
+        assert!(is_same_amount("0.10", "0.1"));
+        assert!(is_same_amount("1.0", "1"));
+        assert!(!is_same_amount("10", "1"));
+    }
+
+    #[test]
+    fn a_confirmation_that_never_arrived_is_lost() {
+        let mut records = clean();
+        records.deliveries.remove(0);
+        let verdict = Verdict::of(&records);
+        assert_eq!((verdict.events_lost, wrong(&verdict)), (1, (1, 0, 0)));
+    }
+
+    #[test]
+    fn other_events_do_not_stand_for_a_confirmation() {
+        let mut records = clean();
+        records.deliveries[0].event = "payment.partial".to_owned();
+        assert_eq!(Verdict::of(&records).events_lost, 1);
+    }
+
+    #[test]
+    fn a_repeat_with_the_same_bytes_is_allowed() {
+        let mut records = clean();
+        records.deliveries.push(delivered("d0", "a"));
+        let verdict = Verdict::of(&records);
+        assert_eq!(wrong(&verdict), (0, 0, 0));
+        assert_eq!((verdict.deliveries, verdict.deliveries_repeated), (3, 1));
+    }
+
+    #[test]
+    fn a_repeat_with_other_bytes_is_changed() {
+        let mut records = clean();
+        let mut repeat = delivered("d0", "a");
+        repeat.body.push(b' ');
+        records.deliveries.push(repeat);
+        let verdict = Verdict::of(&records);
+        assert_eq!((verdict.deliveries_changed, wrong(&verdict)), (1, (0, 0, 1)));
+    }
+
+    #[test]
+    fn a_repeat_under_another_identity_is_a_doubled_event() {
+        let mut records = clean();
+        records.deliveries.push(delivered("d9", "a"));
+        let verdict = Verdict::of(&records);
+        assert_eq!((verdict.events_doubled, wrong(&verdict)), (1, (0, 1, 0)));
+    }
+
+    #[test]
+    fn a_confirmation_without_payment_is_surplus() {
+        let mut records = clean();
+        records.deliveries.push(delivered("d9", "c"));
+        assert_eq!(Verdict::of(&records).events_surplus, 1);
+    }
+
+    #[test]
+    fn a_delivery_needs_a_signature_and_an_identity() {
+        let mut records = clean();
+        records.deliveries[0].is_signed = false;
+        records.deliveries[1].id = None;
+        assert_eq!(Verdict::of(&records).deliveries_unsigned, 2);
+    }
+}

@@ -1,0 +1,4 @@
+//! What the verbs and the crash test have in common.
+
+pub mod machine;
+pub mod service;

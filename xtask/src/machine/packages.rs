@@ -1,0 +1,104 @@
+//! Programs of the machine that a verb needs: found, installed when we may, or named with the command that does it.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::SystemTime;
+
+use anyhow::{Result, bail};
+
+use crate::machine::{command, workspace};
+
+/// Installs Debian packages as root; any other user gets the command to run.
+pub fn install(packages: &[&str]) -> Result<()> {
+    let list = packages.join(" ");
+    if !command::is_root() || command::find_program("apt-get").is_none() {
+        bail!("{list} missing; run `sudo apt-get install -y --no-install-recommends {list}`");
+    }
+    println!("installing {list}");
+    command::run(apt().arg("update"))?;
+    command::run(apt().args(["install", "-y", "--no-install-recommends"]).args(packages))
+}
+
+fn apt() -> Command {
+    let mut apt = Command::new("apt-get");
+    apt.env("DEBIAN_FRONTEND", "noninteractive").arg("-qq");
+    apt
+}
+
+/// Makes sure a program is on the PATH.
+pub fn ensure_program(program: &str, packages: &[&str]) -> Result<PathBuf> {
+    if let Some(path) = command::find_program(program) {
+        return Ok(path);
+    }
+    install(packages)?;
+    match command::find_program(program) {
+        Some(path) => Ok(path),
+        None => bail!(
+            "{} installed, and yet there is no {program} on the PATH",
+            packages.join(" ")
+        ),
+    }
+}
+
+/// Makes sure that the tests can install the published verifiers of webhooks: one needs npm, the other one `venv`.
+pub fn ensure_webhook_verifiers() -> Result<()> {
+    ensure_program("node", &["nodejs"])?;
+    ensure_program("npm", &["nodejs", "npm"])?;
+    let python = ensure_program("python3", &["python3", "python3-venv"])?;
+    let mut look = Command::new(python);
+    // Debian packages `venv` without the part that brings pip into it.
+    match command::capture(look.args(["-c", "import ensurepip, venv"])) {
+        Ok(_) => Ok(()),
+        Err(_) => install(&["python3-venv"]),
+    }
+}
+
+/// Makes sure there is a local chain node: the one of the machine, or the pinned npm package of `devnet/`.
+pub fn ensure_chain_node() -> Result<()> {
+    if std::env::var_os("PRS_ANVIL").is_some() || command::find_program("anvil").is_some() {
+        return Ok(());
+    }
+    let folder = workspace::root().join("devnet");
+    let (lock, installed) = (
+        folder.join("package-lock.json"),
+        folder.join("node_modules/.package-lock.json"),
+    );
+    if !is_older(modified(&installed), modified(&lock)) {
+        return Ok(());
+    }
+    let npm = ensure_program("npm", &["nodejs", "npm"])?;
+    let mut install = Command::new(npm);
+    install
+        .current_dir(&folder)
+        .args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]);
+    command::run(&mut install)
+}
+
+fn modified(path: &std::path::Path) -> Option<SystemTime> {
+    path.metadata().and_then(|entry| entry.modified()).ok()
+}
+
+/// Whether what is installed is missing or older than what it was installed from.
+fn is_older(installed: Option<SystemTime>, lock: Option<SystemTime>) -> bool {
+    match (installed, lock) {
+        (Some(installed), Some(lock)) => installed < lock,
+        (None, _) => true,
+        (Some(_), None) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn what_is_older_than_its_lock_file_is_installed_again() {
+        let early = SystemTime::UNIX_EPOCH;
+        let late = early + Duration::from_secs(1);
+        assert!(is_older(None, Some(early)));
+        assert!(is_older(Some(early), Some(late)));
+        assert!(!is_older(Some(late), Some(early)));
+        assert!(!is_older(Some(early), Some(early)));
+    }
+}

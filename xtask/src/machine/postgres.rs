@@ -1,0 +1,271 @@
+//! A throwaway PostgreSQL: its own cluster in a temporary folder, on loopback, gone with its owner.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use tempfile::TempDir;
+
+use crate::machine::{command, packages};
+
+/// Where Debian keeps the programs of each major version.
+const VERSIONS: &str = "/usr/lib/postgresql";
+
+/// The superuser of the cluster.
+const USER: &str = "prs";
+
+/// How often processes that are ending are looked for.
+const POLL: Duration = Duration::from_millis(5);
+
+/// A port found free can be taken before the server has it; another one is tried then.
+const START_ATTEMPTS: usize = 3;
+
+/// What a cluster does for the case that the machine fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Durability {
+    /// Nothing: nobody wants the rows after the run, so waiting for the disk only costs time.
+    Off,
+    /// What PostgreSQL does by default, for runs that are about losing nothing.
+    Full,
+}
+
+/// A running cluster; stopped and removed when dropped.
+pub struct Postgres {
+    folder: TempDir,
+    programs: PathBuf,
+    port: u16,
+}
+
+impl Postgres {
+    /// Starts a cluster, installing the server first when it is missing and we may.
+    pub fn start() -> Result<Self> {
+        Self::start_with(Durability::Off)
+    }
+
+    /// Starts a cluster that waits for the disk as one in production does.
+    pub fn start_durable() -> Result<Self> {
+        Self::start_with(Durability::Full)
+    }
+
+    fn start_with(durability: Durability) -> Result<Self> {
+        let programs = match find_programs() {
+            Some(programs) => programs,
+            None => {
+                packages::install(&["postgresql"])?;
+                find_programs().context("postgresql is installed, and yet there is no pg_ctl")?
+            }
+        };
+        let folder = tempfile::Builder::new().prefix("prs-postgres-").tempdir()?;
+        if command::is_root() {
+            command::run(Command::new("chown").arg("postgres:").arg(folder.path()))?;
+        }
+        let mut server = Self {
+            folder,
+            programs,
+            port: 0,
+        };
+        let mut create = server.program("initdb");
+        create.args([
+            "--auth=trust",
+            "--encoding=UTF8",
+            "--locale=C",
+            "--no-sync",
+            "--username",
+            USER,
+            "--pgdata",
+        ]);
+        command::capture(create.arg(server.cluster()))?;
+        server.configure(durability)?;
+        for attempt in 1..=START_ATTEMPTS {
+            match server.listen() {
+                Ok(()) => return Ok(server),
+                Err(error) if attempt == START_ATTEMPTS => return Err(error),
+                Err(_) => {}
+            }
+        }
+        bail!("PostgreSQL does not start")
+    }
+
+    /// Whether the server can be started without installing anything.
+    pub fn is_installed() -> bool {
+        find_programs().is_some()
+    }
+
+    /// The address of the database every cluster has.
+    pub fn url(&self) -> String {
+        format!("postgres://{USER}@127.0.0.1:{}/postgres", self.port)
+    }
+
+    /// Where it listens.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Ends every process of the server with SIGKILL: it gets no chance to finish anything.
+    pub fn kill(&self) -> Result<()> {
+        let lock = self.cluster().join("postmaster.pid");
+        let text = fs::read_to_string(&lock).context("PostgreSQL is not running")?;
+        let server: u32 = text.lines().next().unwrap_or_default().trim().parse()?;
+        // The server comes first, so that it starts nothing in place of what is ended next.
+        let mut processes = vec![server];
+        processes.extend(children_of(server)?);
+        let pids: Vec<String> = processes.iter().map(u32::to_string).collect();
+        let _ = Command::new("kill")
+            .arg("-KILL")
+            .args(&pids)
+            .stderr(Stdio::null())
+            .status();
+        while processes.iter().any(|pid| parent_of(*pid).is_some()) {
+            std::thread::sleep(POLL);
+        }
+        // Whoever inherits the dead server may not have buried it yet, and the lock would then count as held.
+        Ok(fs::remove_file(&lock)?)
+    }
+
+    /// Starts the server again where it was.
+    pub fn restart(&self) -> Result<()> {
+        self.launch()
+    }
+
+    fn cluster(&self) -> PathBuf {
+        self.folder.path().join("cluster")
+    }
+
+    /// A program of the server, under the user who may run it: PostgreSQL refuses root.
+    fn program(&self, name: &str) -> Command {
+        let path = self.programs.join(name);
+        let mut command = if command::is_root() {
+            let mut runuser = Command::new("runuser");
+            runuser.args(["-u", "postgres", "--"]).arg(path);
+            runuser
+        } else {
+            Command::new(path)
+        };
+        command.current_dir(self.folder.path());
+        command
+    }
+
+    fn configure(&self, durability: Durability) -> Result<()> {
+        let mut settings = OpenOptions::new()
+            .append(true)
+            .open(self.cluster().join("postgresql.conf"))?;
+        writeln!(
+            settings,
+            "listen_addresses = '127.0.0.1'\nunix_socket_directories = ''\nmax_connections = 300"
+        )?;
+        if durability == Durability::Off {
+            writeln!(
+                settings,
+                "fsync = off\nfull_page_writes = off\nsynchronous_commit = off"
+            )?;
+        }
+        Ok(())
+    }
+
+    fn listen(&mut self) -> Result<()> {
+        self.port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+        self.launch()
+    }
+
+    fn launch(&self) -> Result<()> {
+        let log = self.folder.path().join("server.log");
+        let mut start = self.program("pg_ctl");
+        start
+            .args(["start", "--wait", "--silent", "--pgdata"])
+            .arg(self.cluster())
+            .arg("--log")
+            .arg(&log);
+        start.args(["--options", &format!("-p {}", self.port)]);
+        // The server keeps the streams it inherits open, so a captured one would never end.
+        let status = start
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()?;
+        if !status.success() {
+            bail!(
+                "PostgreSQL does not start: {}",
+                fs::read_to_string(&log).unwrap_or_default().trim()
+            );
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        let mut stop = self.program("pg_ctl");
+        stop.args(["stop", "--mode=immediate", "--silent", "--pgdata"])
+            .arg(self.cluster());
+        let _ = stop
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+    }
+}
+
+/// The parent of a process that lives; nothing when it is dead, buried or not.
+fn parent_of(pid: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name of the program stands in brackets and may hold anything.
+    let mut fields = stat.rsplit(')').next()?.split_whitespace();
+    let state = fields.next()?;
+    let parent = fields.next()?.parse().ok()?;
+    (!matches!(state, "Z" | "X")).then_some(parent)
+}
+
+fn children_of(parent: u32) -> Result<Vec<u32>> {
+    let mut children = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        let name = entry?.file_name();
+        let pid = name.to_str().and_then(|name| name.parse().ok());
+        children.extend(pid.filter(|pid| parent_of(*pid) == Some(parent)));
+    }
+    Ok(children)
+}
+
+/// The folder with the server's programs: the newest version of Debian, else what is on the PATH.
+fn find_programs() -> Option<PathBuf> {
+    let mut versions: Vec<(u32, PathBuf)> = fs::read_dir(VERSIONS)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| {
+            let path = entry.ok()?.path();
+            let version = path.file_name()?.to_str()?.parse().ok()?;
+            Some((version, path.join("bin")))
+        })
+        .filter(|(_, programs)| programs.join("pg_ctl").is_file() && programs.join("initdb").is_file())
+        .collect();
+    versions.sort();
+    let newest = versions.pop().map(|(_, programs)| programs);
+    newest.or_else(|| command::find_program("pg_ctl")?.parent().map(Path::to_path_buf))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpStream;
+
+    #[test]
+    fn a_cluster_answers_while_it_lives_and_leaves_nothing_behind() {
+        if !Postgres::is_installed() {
+            assert!(!command::is_ci(), "PostgreSQL is needed in continuous integration");
+            return;
+        }
+        let server = Postgres::start().unwrap();
+        let (port, folder) = (server.port, server.folder.path().to_path_buf());
+        assert!(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok());
+        server.kill().unwrap();
+        assert!(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err());
+        server.restart().unwrap();
+        assert!(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok());
+        drop(server);
+        assert!(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err());
+        assert!(!folder.exists());
+    }
+}

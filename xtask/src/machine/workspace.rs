@@ -1,0 +1,115 @@
+//! Where things are: the repository, its tracked files, the target directory, the `prs` binary.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use crate::machine::command;
+
+/// The folder of the root `Cargo.toml`.
+pub fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_path_buf()
+}
+
+/// A `cargo` that runs in the repository.
+pub fn cargo() -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(root());
+    // `cargo run` describes xtask in these; build scripts that watch them would run again for every other caller.
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+            cargo.env_remove(&name);
+        }
+    }
+    cargo
+}
+
+/// The directory cargo builds into, wherever the settings of the machine put it.
+pub fn target_directory() -> Result<PathBuf> {
+    let metadata = metadata()?;
+    let path = metadata["target_directory"]
+        .as_str()
+        .context("`cargo metadata` names no target directory")?;
+    Ok(PathBuf::from(path))
+}
+
+/// The names of the packages of the workspace.
+pub fn packages() -> Result<Vec<String>> {
+    let metadata = metadata()?;
+    let packages = metadata["packages"]
+        .as_array()
+        .context("`cargo metadata` names no packages")?;
+    Ok(packages
+        .iter()
+        .filter_map(|package| package["name"].as_str())
+        .map(str::to_owned)
+        .collect())
+}
+
+fn metadata() -> Result<Value> {
+    let output = command::capture(cargo().args(["metadata", "--no-deps", "--format-version", "1"]))?;
+    Ok(serde_json::from_slice(&output)?)
+}
+
+/// Builds `prs` and gives back where cargo put it.
+pub fn build_prs() -> Result<PathBuf> {
+    build_prs_with(&[])
+}
+
+/// Builds `prs` with features that a normal build has not.
+pub fn build_prs_with(features: &[&str]) -> Result<PathBuf> {
+    let mut build = cargo();
+    build.args(["build", "--package", "payment-request-service", "--bin", "prs"]);
+    if !features.is_empty() {
+        build.arg("--features").arg(features.join(","));
+    }
+    build
+        .arg("--message-format=json-render-diagnostics")
+        .stderr(Stdio::inherit());
+    let output = build.output().context("cannot start cargo")?;
+    if !output.status.success() {
+        bail!("the service does not build");
+    }
+    for line in output
+        .stdout
+        .split(|byte| *byte == b'\n')
+        .filter(|line| !line.is_empty())
+    {
+        let message: Value = serde_json::from_slice(line).context("cargo printed something else than messages")?;
+        if message["reason"] == "compiler-artifact"
+            && message["target"]["name"] == "prs"
+            && let Some(executable) = message["executable"].as_str()
+        {
+            return Ok(PathBuf::from(executable));
+        }
+    }
+    bail!("cargo built no binary named `prs`")
+}
+
+/// Files of the repository as git sees them, relative to the root: tracked, or new and not ignored.
+pub fn files() -> Result<Vec<PathBuf>> {
+    let mut git = Command::new("git");
+    git.current_dir(root())
+        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
+    let output = String::from_utf8(command::capture(&mut git)?)?;
+    let existing = |path: &PathBuf| root().join(path).is_file();
+    Ok(output
+        .split('\0')
+        .filter(|path| !path.is_empty())
+        .map(PathBuf::from)
+        .filter(existing)
+        .collect())
+}
+
+/// A file as it is on the main branch; nothing when there is no such branch or file.
+pub fn on_main(path: &str) -> Option<Vec<u8>> {
+    ["main", "origin/main"].iter().find_map(|branch| {
+        let mut git = Command::new("git");
+        git.current_dir(root()).args(["show", &format!("{branch}:{path}")]);
+        command::capture(&mut git).ok()
+    })
+}

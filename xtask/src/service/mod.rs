@@ -1,0 +1,3 @@
+//! The running service, seen from outside.
+
+pub mod delivery;

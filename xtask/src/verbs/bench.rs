@@ -1,0 +1,86 @@
+//! `cargo xtask bench`: the numbers of the service beside their baselines, with everything they need started around them.
+
+use std::process::Command;
+
+use xtask::machine::failure::Outcome;
+use xtask::machine::postgres::Postgres;
+use xtask::machine::{command, packages, workspace};
+
+/// Numbers that are measured on PostgreSQL.
+const ON_POSTGRES: [&str; 3] = ["create", "ingest", "events"];
+
+/// Numbers that are measured on a local chain.
+const ON_CHAIN: [&str; 2] = ["ingest", "latency"];
+
+/// How `cargo xtask bench` measures.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// Numbers to measure, such as `create`; all of them when none is named
+    names: Vec<String>,
+    /// Share of the full amount of work, such as 0.1 for a quick trial
+    #[arg(long)]
+    scale: Option<String>,
+}
+
+/// Measures and prints. A missed goal is part of the result, not a failure.
+pub(crate) fn run(options: &Options) -> Outcome {
+    let postgres = if needs(&options.names, &ON_POSTGRES) {
+        Some(Postgres::start()?)
+    } else {
+        None
+    };
+    if needs(&options.names, &ON_CHAIN) {
+        packages::ensure_chain_node()?;
+    }
+    let mut bench = cargo_bench(options);
+    if let Some(server) = &postgres {
+        bench.env("PRS_BENCH_POSTGRES_URL", server.url());
+    }
+    Ok(command::run(&mut bench)?)
+}
+
+/// Whether one of the chosen numbers is among these; choosing none chooses all.
+fn needs(names: &[String], among: &[&str]) -> bool {
+    names.is_empty() || names.iter().any(|name| among.contains(&name.as_str()))
+}
+
+fn cargo_bench(options: &Options) -> Command {
+    let mut bench = workspace::cargo();
+    bench
+        .args([
+            "bench",
+            "--package",
+            "payment-request-service",
+            "--bench",
+            "numbers",
+            "--",
+        ])
+        .args(&options.names);
+    if let Some(scale) = &options.scale {
+        bench.args(["--scale", scale]);
+    }
+    bench
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_the_chosen_numbers_need_is_started() {
+        let names = |names: &[&str]| -> Vec<String> { names.iter().map(|name| (*name).to_owned()).collect() };
+        assert!(needs(&[], &ON_POSTGRES) && needs(&[], &ON_CHAIN));
+        assert!(needs(&names(&["idle", "create"]), &ON_POSTGRES));
+        assert!(!needs(&names(&["idle", "create"]), &ON_CHAIN));
+        assert!(!needs(&names(&["calldata"]), &ON_POSTGRES));
+    }
+
+    #[test]
+    fn names_and_scale_reach_the_bench() {
+        let options = Options {
+            names: vec!["ingest".to_owned()],
+            scale: Some("0.1".to_owned()),
+        };
+        assert!(command::shown(&cargo_bench(&options)).ends_with("--bench numbers -- ingest --scale 0.1"));
+    }
+}

@@ -1,0 +1,272 @@
+//! `cargo xtask dev`: the service with everything around it on this machine, and what to do with it.
+
+mod api;
+mod demo;
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+
+use self::api::{Api, Chain};
+use xtask::machine::command::{self, Running};
+use xtask::machine::failure::{Failure, Outcome};
+use xtask::machine::{packages, workspace};
+
+/// The service migrates, starts a chain and deploys contracts before it is ready.
+const READY_TIMEOUT: Duration = Duration::from_secs(180);
+
+/// How much of the log is shown when the service does not come up.
+const LOG_LINES_SHOWN: usize = 30;
+
+/// How `cargo xtask dev` runs the service.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// Create a request, pay it on the local chain, wait for the signed event, print the timeline and end
+    #[arg(long)]
+    demo: bool,
+    /// Listen on this port instead of one the service chooses
+    #[arg(long)]
+    port: Option<u16>,
+    /// Keep the database in this folder
+    #[arg(long)]
+    data: Option<PathBuf>,
+    #[command(subcommand)]
+    verb: Option<Verb>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Verb {
+    /// Pay a request of the service that `cargo xtask dev` has running
+    Pay {
+        /// The `requestId` that POST /v2/request answered with
+        request_id: String,
+    },
+}
+
+/// Starts the service and waits, shows the demonstration, or pays a request of the running service.
+pub(crate) fn run(options: &Options) -> Outcome {
+    if let Some(Verb::Pay { request_id }) = &options.verb {
+        return Ok(pay(request_id)?);
+    }
+    packages::ensure_chain_node()?;
+    let mut service = Service::start(options)?;
+    if options.demo {
+        return demo::run(&service.ready).map_err(|error| Failure::StepFailed(service.explain(error)));
+    }
+    fs::write(state_file()?, service.ready.text())?;
+    print_instructions(&service.ready, &service.log)?;
+    let ended = loop {
+        if command::interrupted() {
+            break Ok(());
+        }
+        if let Err(error) = service.running.still_running() {
+            break Err(service.explain(error));
+        }
+        std::thread::sleep(api::POLL);
+    };
+    drop(service);
+    let _ = fs::remove_file(state_file()?);
+    Ok(ended?)
+}
+
+/// What `prs dev --json` says when it is ready.
+pub(crate) struct Ready(Value);
+
+impl Ready {
+    /// Reads the one line of standard output.
+    fn parse(line: &str) -> Result<Self> {
+        let value = serde_json::from_str(line).with_context(|| format!("`prs dev --json` printed `{line}`"))?;
+        Ok(Self(value))
+    }
+
+    fn text(&self) -> String {
+        self.0.to_string()
+    }
+
+    /// A member by JSON pointer.
+    pub(crate) fn member(&self, pointer: &str) -> Result<&str> {
+        self.0
+            .pointer(pointer)
+            .and_then(Value::as_str)
+            .with_context(|| format!("`prs dev --json` names no {pointer}"))
+    }
+
+    /// The address of an unlocked account of the local chain.
+    pub(crate) fn account(&self, index: usize) -> Result<&str> {
+        self.member(&format!("/chain/accounts/{index}/address"))
+    }
+}
+
+/// The request that the printed curl and the demonstration create.
+pub(crate) fn sample_request(payee: &str) -> Value {
+    json!({"payee": payee, "amount": "1.5", "invoiceCurrency": "FAU-sepolia", "paymentCurrency": "FAU-sepolia"})
+}
+
+/// A running `prs dev`, ended with this value.
+struct Service {
+    running: Running,
+    ready: Ready,
+    log: PathBuf,
+}
+
+impl Service {
+    fn start(options: &Options) -> Result<Self> {
+        let prs = workspace::build_prs()?;
+        let log = scratch()?.join("dev.log");
+        let mut command = Command::new(prs);
+        command.args(["dev", "--json"]);
+        if let Some(port) = options.port {
+            command.args(["--port", &port.to_string()]);
+        }
+        if let Some(data) = &options.data {
+            command.arg("--data").arg(data);
+        }
+        command
+            .current_dir(workspace::root())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(File::create(&log)?);
+        let mut running = Running::start(&mut command)?;
+        let ready = wait_until_ready(&mut running).map_err(|error| with_log(error, &log))?;
+        Ok(Self { running, ready, log })
+    }
+
+    /// Adds the end of the log to an error.
+    fn explain(&self, error: anyhow::Error) -> anyhow::Error {
+        with_log(error, &self.log)
+    }
+}
+
+fn with_log(error: anyhow::Error, log: &Path) -> anyhow::Error {
+    let text = fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    let shown = &lines[lines.len().saturating_sub(LOG_LINES_SHOWN)..];
+    eprintln!("--- the end of {}\n{}\n---", log.display(), shown.join("\n"));
+    error
+}
+
+fn wait_until_ready(running: &mut Running) -> Result<Ready> {
+    let output = running
+        .child()
+        .stdout
+        .take()
+        .context("the service has no standard output")?;
+    let (sender, receiver) = mpsc::channel();
+    // The pipe is read to its end, because a full one would stop the service.
+    std::thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            let _ = sender.send(line);
+        }
+    });
+    let deadline = Instant::now() + READY_TIMEOUT;
+    loop {
+        match receiver.recv_timeout(api::POLL) {
+            Ok(line) => return Ready::parse(&line),
+            Err(RecvTimeoutError::Disconnected) => {
+                std::thread::sleep(api::POLL);
+                running.still_running()?;
+                bail!("`prs dev` closed its standard output before it was ready");
+            }
+            Err(RecvTimeoutError::Timeout) if command::interrupted() => bail!("interrupted"),
+            Err(RecvTimeoutError::Timeout) if Instant::now() > deadline => {
+                bail!("`prs dev` is not ready after {} s", READY_TIMEOUT.as_secs());
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
+}
+
+/// The folder for what a run leaves behind: logs, and where the running service is.
+fn scratch() -> Result<PathBuf> {
+    let folder = workspace::target_directory()?.join("xtask");
+    fs::create_dir_all(&folder)?;
+    Ok(folder)
+}
+
+fn state_file() -> Result<PathBuf> {
+    Ok(scratch()?.join("dev.json"))
+}
+
+fn pay(request_id: &str) -> Result<()> {
+    let text = fs::read_to_string(state_file()?).context("nothing is running; start it with `cargo xtask dev`")?;
+    let ready = Ready::parse(&text)?;
+    let api = Api::new("x-api-key", ready.member("/apiKey")?);
+    let chain = Chain::new(ready.member("/chain/rpcUrl")?);
+    for hash in api::pay(&api, ready.member("/baseUrl")?, &chain, request_id, ready.account(0)?)? {
+        println!("sent {hash}");
+    }
+    println!(
+        "read it: curl -s {}/v2/request/{request_id} -H 'x-api-key: {}'",
+        ready.member("/baseUrl")?,
+        ready.member("/apiKey")?
+    );
+    Ok(())
+}
+
+fn print_instructions(ready: &Ready, log: &Path) -> Result<()> {
+    let (base_url, key) = (ready.member("/baseUrl")?, ready.member("/apiKey")?);
+    println!("ready; Ctrl-C ends it and everything it started");
+    println!();
+    println!("  Swagger UI   {}", ready.member("/docsUrl")?);
+    println!("  API key      {key}");
+    println!(
+        "  client ID    {} (for servers: no Origin needed)",
+        ready.member("/backendClientId")?
+    );
+    println!("  local chain  {}", ready.member("/chain/rpcUrl")?);
+    println!("  log          {}", log.display());
+    println!();
+    println!("create a request:");
+    println!(
+        "  curl -s {base_url}/v2/request -H 'x-api-key: {key}' -H 'content-type: application/json' -d '{}'",
+        sample_request(ready.account(1)?)
+    );
+    println!("pay it, in another terminal:");
+    println!("  cargo xtask dev pay REQUEST_ID");
+    println!("see it paid:");
+    println!("  curl -s {base_url}/v2/request/REQUEST_ID -H 'x-api-key: {key}'");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_member_is_named() {
+        let ready = Ready::parse(r#"{"apiKey": "k", "chain": {"accounts": [{"address": "0x1"}]}}"#).unwrap();
+        assert_eq!(ready.member("/apiKey").unwrap(), "k");
+        assert_eq!(ready.account(0).unwrap(), "0x1");
+        assert!(
+            ready
+                .account(1)
+                .unwrap_err()
+                .to_string()
+                .contains("/chain/accounts/1/address")
+        );
+    }
+
+    #[test]
+    fn a_service_that_ends_before_it_is_ready_is_an_error() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "exit 7"]).stdout(Stdio::piped());
+        let mut running = Running::start(&mut command).unwrap();
+        assert!(wait_until_ready(&mut running).is_err());
+    }
+
+    #[test]
+    fn the_first_line_of_the_service_says_where_it_is() {
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", r#"echo '{"apiKey": "k"}'; sleep 60"#])
+            .stdout(Stdio::piped());
+        let mut running = Running::start(&mut command).unwrap();
+        assert_eq!(wait_until_ready(&mut running).unwrap().member("/apiKey").unwrap(), "k");
+    }
+}

@@ -1,0 +1,11 @@
+//! One file for each verb of `cargo xtask`.
+
+pub(crate) mod bench;
+pub(crate) mod check;
+pub(crate) mod crash;
+pub(crate) mod deny;
+pub(crate) mod dev;
+pub(crate) mod openapi;
+pub(crate) mod schema;
+pub(crate) mod test;
+pub(crate) mod tidy;

@@ -1,0 +1,273 @@
+//! `cargo xtask openapi`: writes the exported documents, and checks them in five ways.
+//!
+//! The committed bytes are the exported ones; the meaning is that of the contract; the rules of the house are kept;
+//! the differences are listed; nothing breaks clients written against the main branch.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, anyhow, bail};
+use serde_json::Value;
+
+use contract::compat::{self, Class};
+use contract::deviations::{self, Deviations, Verdict};
+use contract::{conformance, rules};
+use xtask::machine::failure::{self, Failure, Outcome};
+use xtask::machine::{command, workspace};
+
+/// The exported documents by the name `prs export openapi` knows them by.
+const DOCUMENTS: [&str; 3] = ["v2", "auth", "webhooks"];
+
+/// Documents that describe our own HTTP interface; the third describes what we send to others.
+const HTTP_DOCUMENTS: [&str; 2] = ["v2", "auth"];
+
+const CONTRACTS: [&str; 2] = ["openapi/contract/v2-0.13.0.json", "openapi/contract/auth-v1.json"];
+
+const DEVIATIONS: &str = "openapi/deviations.toml";
+
+const GENERATE: &str = "cargo xtask openapi generate";
+
+/// How strict `openapi check` is and what it prints.
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
+pub(crate) struct CheckOptions {
+    /// Accept changes that break clients written against the main branch
+    #[arg(long)]
+    pub(crate) allow_breaking: bool,
+    /// Print the rows that are missing in openapi/deviations.toml, ready to be completed
+    #[arg(long)]
+    pub(crate) print_missing_rows: bool,
+}
+
+/// Exports everything the repository keeps a copy of.
+pub(crate) fn generate() -> Outcome {
+    let exported = export(&workspace::build_prs()?)?;
+    let root = workspace::root();
+    for stale in committed_events()?
+        .into_iter()
+        .filter(|path| !exported.contains_key(path))
+    {
+        fs::remove_file(root.join(&stale))?;
+        println!("removed {stale}");
+    }
+    for (path, bytes) in &exported {
+        let file = root.join(path);
+        if fs::read(&file).is_ok_and(|committed| committed == *bytes) {
+            continue;
+        }
+        if let Some(folder) = file.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        fs::write(&file, bytes)?;
+        println!("wrote {path}");
+    }
+    Ok(())
+}
+
+/// Checks bytes, meaning, deviations, rules and compatibility; all of them, so that one run shows everything.
+pub(crate) fn check(options: CheckOptions) -> Outcome {
+    let exported = export(&workspace::build_prs()?)?;
+    let documents = http_documents(&exported)?;
+    let verdict = compare_with_contract(&documents)?;
+    if options.print_missing_rows {
+        print!("{}", deviations::missing_rows(&verdict)?);
+    }
+    failure::worst([
+        bytes_are_committed(&exported),
+        report_verdict(&verdict),
+        rules_are_kept(&documents),
+        nothing_breaks(&exported, options.allow_breaking),
+    ])
+}
+
+/// One line per change: between two files, or between the main branch and a fresh export.
+pub(crate) fn diff(files: Option<(&Path, &Path)>) -> Outcome {
+    if let Some((old, new)) = files {
+        print_changes(None, &read_json(old)?, &read_json(new)?);
+        return Ok(());
+    }
+    let exported = export(&workspace::build_prs()?)?;
+    for name in HTTP_DOCUMENTS {
+        let path = document_path(name);
+        match workspace::on_main(&path) {
+            Some(old) => print_changes(Some(name), &serde_json::from_slice(&old)?, &parse(&exported, &path)?),
+            None => println!("{name}: the main branch has no {path}, nothing to compare with"),
+        }
+    }
+    Ok(())
+}
+
+fn print_changes(name: Option<&str>, old: &Value, new: &Value) {
+    for change in compat::compare(old, new) {
+        match name {
+            Some(name) => println!("{name}: {change}"),
+            None => println!("{change}"),
+        }
+    }
+}
+
+fn document_path(name: &str) -> String {
+    format!("openapi/{name}.json")
+}
+
+/// Everything `prs` exports, by its path in the repository.
+fn export(prs: &Path) -> Result<BTreeMap<String, Vec<u8>>> {
+    let folder = tempfile::tempdir()?;
+    let mut files = BTreeMap::new();
+    for name in DOCUMENTS {
+        let file = folder.path().join(format!("{name}.json"));
+        command::capture(Command::new(prs).args(["export", "openapi", name, "--out"]).arg(&file))?;
+        files.insert(document_path(name), fs::read(&file)?);
+    }
+    let events = folder.path().join("events");
+    fs::create_dir(&events)?;
+    command::capture(Command::new(prs).args(["export", "events", "--out"]).arg(&events))?;
+    for entry in fs::read_dir(&events)? {
+        let path = entry?.path();
+        let name = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .context("an event schema has a nameless file")?;
+        files.insert(format!("openapi/events/{name}"), fs::read(&path)?);
+    }
+    Ok(files)
+}
+
+fn committed_events() -> Result<Vec<String>> {
+    let folder = workspace::root().join("openapi/events");
+    if !folder.is_dir() {
+        return Ok(Vec::new());
+    }
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        names.push(format!("openapi/events/{}", entry?.file_name().to_string_lossy()));
+    }
+    Ok(names)
+}
+
+fn parse(files: &BTreeMap<String, Vec<u8>>, path: &str) -> Result<Value> {
+    let bytes = files.get(path).with_context(|| format!("{path} was not exported"))?;
+    serde_json::from_slice(bytes).with_context(|| format!("{path} is not JSON"))
+}
+
+fn read_json(path: &Path) -> Result<Value> {
+    let bytes = fs::read(path).with_context(|| path.display().to_string())?;
+    serde_json::from_slice(&bytes).with_context(|| path.display().to_string())
+}
+
+fn http_documents(exported: &BTreeMap<String, Vec<u8>>) -> Result<Vec<Value>> {
+    HTTP_DOCUMENTS
+        .iter()
+        .map(|name| parse(exported, &document_path(name)))
+        .collect()
+}
+
+fn bytes_are_committed(exported: &BTreeMap<String, Vec<u8>>) -> Outcome {
+    let root = workspace::root();
+    let mut stale: Vec<String> = exported
+        .iter()
+        .filter(|(path, bytes)| fs::read(root.join(path)).map_or(true, |committed| committed != **bytes))
+        .map(|(path, _)| path.clone())
+        .collect();
+    stale.extend(
+        committed_events()?
+            .into_iter()
+            .filter(|path| !exported.contains_key(path)),
+    );
+    if stale.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::NeedsUpdate(format!(
+        "{} differ from the export; run `{GENERATE}` and commit",
+        stale.join(", ")
+    )))
+}
+
+fn compare_with_contract(documents: &[Value]) -> Result<Verdict> {
+    let root = workspace::root();
+    let contracts: Vec<Value> = CONTRACTS
+        .iter()
+        .map(|path| read_json(&root.join(path)))
+        .collect::<Result<_>>()?;
+    let list = Deviations::parse(&fs::read_to_string(root.join(DEVIATIONS)).context(DEVIATIONS)?)?;
+    let comparison = conformance::compare(&contracts, documents);
+    println!(
+        "contract: {} operations built, {} not yet, {} differences, {} beyond the contract",
+        comparison.present.len(),
+        comparison.missing.len(),
+        comparison.findings.len(),
+        comparison.extra.len()
+    );
+    Ok(list.judge(&comparison))
+}
+
+fn report_verdict(verdict: &Verdict) -> Outcome {
+    for finding in &verdict.uncovered {
+        eprintln!("difference {}: {}", finding.operation, finding.text);
+    }
+    for operation in &verdict.missing {
+        eprintln!("missing {operation}: in the contract, neither built nor listed in not_yet");
+    }
+    for operation in &verdict.extra {
+        eprintln!("extra {operation}: not in the contract and not listed");
+    }
+    for row in &verdict.rows {
+        eprintln!("row {row}");
+    }
+    if verdict.is_clean() {
+        return Ok(());
+    }
+    Err(anyhow!(
+        "export and contract differ from what {DEVIATIONS} allows; repair the code, or run \
+         `cargo xtask openapi check --print-missing-rows` and complete the rows"
+    )
+    .into())
+}
+
+fn rules_are_kept(documents: &[Value]) -> Outcome {
+    let mut count = 0;
+    for (name, document) in HTTP_DOCUMENTS.iter().zip(documents) {
+        for violation in rules::violations(document) {
+            eprintln!("rule {name}.json#{violation}");
+            count += 1;
+        }
+    }
+    if count > 0 {
+        return Err(anyhow!("{count} rules of the document are broken; repair the code, then run `{GENERATE}`").into());
+    }
+    Ok(())
+}
+
+fn nothing_breaks(exported: &BTreeMap<String, Vec<u8>>, allowed: bool) -> Outcome {
+    let mut count = 0;
+    for name in HTTP_DOCUMENTS {
+        let path = document_path(name);
+        let Some(old) = workspace::on_main(&path) else {
+            println!("{name}: the main branch has no {path}, compatibility is not compared");
+            continue;
+        };
+        let changes = compat::compare(&serde_json::from_slice(&old)?, &parse(exported, &path)?);
+        for change in changes.iter().filter(|change| change.class == Class::Breaking) {
+            eprintln!("{name}: {change}");
+            count += 1;
+        }
+    }
+    if count > 0 && !allowed {
+        return Err(anyhow!(
+            "{count} changes break clients written against the main branch; undo them, or accept them with \
+             `cargo xtask openapi check --allow-breaking` and mark them in CHANGELOG.md"
+        )
+        .into());
+    }
+    Ok(())
+}
+
+/// Reads the two operands of `openapi diff`, which come together or not at all.
+pub(crate) fn operands(files: &[PathBuf]) -> Result<Option<(&Path, &Path)>> {
+    match files {
+        [] => Ok(None),
+        [old, new] => Ok(Some((old, new))),
+        _ => bail!("`cargo xtask openapi diff` takes two files or none"),
+    }
+}

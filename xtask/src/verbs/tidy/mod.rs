@@ -1,0 +1,344 @@
+//! `cargo xtask tidy`: rules of the house that no compiler checks.
+
+mod arrows;
+mod circles;
+mod paths;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, anyhow};
+use proc_macro2::{TokenStream, TokenTree};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use self::arrows::Table;
+use self::circles::circles;
+use xtask::machine::failure::{self, Failure, Outcome};
+use xtask::machine::{command, workspace};
+
+/// Names that say nothing about what is in a file.
+const EMPTY_NAMES: [&str; 11] = [
+    "util", "utils", "helper", "helpers", "common", "manager", "managers", "misc", "data", "info", "shared",
+];
+
+/// Marks of unfinished work; put together here so that this file does not contain them.
+const UNFINISHED_MARKS: [&str; 2] = [concat!("TO", "DO"), concat!("FIX", "ME")];
+
+/// Beginnings of paths that exist on one machine only.
+const MACHINE_PATHS: [&str; 2] = [concat!("/wo", "rk/"), concat!("/ro", "ot/")];
+
+const SETTINGS: &str = "docs/settings.md";
+
+/// Checks everything and prints every violation.
+pub(crate) fn run() -> Outcome {
+    let files = workspace::files()?;
+    let root = workspace::root();
+    let table = Table::of_files(files.iter().map(PathBuf::as_path));
+    let (mut found, mut arrows) = (Vec::new(), Vec::new());
+    for path in &files {
+        let Ok(text) = fs::read_to_string(root.join(path)) else {
+            continue;
+        };
+        found.extend(file_violations(path, &text)?);
+        arrows.extend(arrow_violations(&table, path, &text)?);
+    }
+    let circles = all_circles(&root, &files)?;
+    for circle in &circles {
+        eprintln!("{circle}");
+    }
+    let counts = format!("{} circles, {} forbidden arrows", circles.len(), arrows.len());
+    found.append(&mut arrows);
+    found.extend(record_violations(&root, &files)?);
+    found.extend(changelog_violation(&root));
+    found.extend(artifact_violations(&root)?);
+    for violation in &found {
+        eprintln!("{violation}");
+    }
+    println!("{counts}");
+    let broken = if found.is_empty() {
+        Ok(())
+    } else {
+        Err(anyhow!(
+            "{} violations; repair them and run `cargo xtask tidy` again",
+            found.len()
+        )
+        .into())
+    };
+    failure::worst([broken, settings_are_documented()])
+}
+
+/// Violations inside one text file, as `path:line: what is wrong`.
+fn file_violations(path: &Path, text: &str) -> Result<Vec<String>> {
+    let shown = path.display();
+    let mut found = Vec::new();
+    let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+    let is_rust = path.extension().is_some_and(|extension| extension == "rs");
+    let is_code = is_rust
+        || path
+            .extension()
+            .is_some_and(|extension| ["mjs", "js", "py", "sh"].iter().any(|known| extension == *known));
+    if is_code && EMPTY_NAMES.contains(&stem) {
+        found.push(format!(
+            "{shown}:1: `{stem}` says nothing, name the file after what it holds"
+        ));
+    }
+    for (number, line) in (1..).zip(text.lines()) {
+        if let Some(mark) = MACHINE_PATHS.iter().find(|mark| mentions_path(line, mark)) {
+            found.push(format!("{shown}:{number}: `{mark}` exists on one machine only"));
+        }
+        if is_rust && let Some(mark) = UNFINISHED_MARKS.iter().find(|mark| line.contains(*mark)) {
+            found.push(format!("{shown}:{number}: {mark} marks unfinished work"));
+        }
+    }
+    if is_rust {
+        if !text.starts_with("//!") {
+            found.push(format!("{shown}:1: a module opens with `//!`: what it holds"));
+        }
+        let tokens: TokenStream = text.parse().map_err(|error| anyhow!("{shown}: {error}"))?;
+        let mut named = Vec::new();
+        token_violations(tokens, &mut named);
+        found.extend(named.into_iter().map(|(line, what)| format!("{shown}:{line}: {what}")));
+    }
+    Ok(found)
+}
+
+/// Imports against the floors of the service, as `path:line: what is wrong`.
+fn arrow_violations(table: &Table, path: &Path, text: &str) -> Result<Vec<String>> {
+    let found = table.violations(path, text)?.into_iter();
+    Ok(found.map(|what| format!("{}:{what}", path.display())).collect())
+}
+
+/// Circles of imports inside each crate of the workspace.
+fn all_circles(root: &Path, files: &[PathBuf]) -> Result<Vec<String>> {
+    let manifests = files.iter().filter(|file| file.ends_with("Cargo.toml"));
+    let sources = manifests.filter_map(|manifest| Some(manifest.parent()?.join("src")));
+    let read = |path: &Path| Ok(fs::read_to_string(root.join(path))?);
+    let found: Result<Vec<_>> = sources.map(|source| circles(&source, files, read)).collect();
+    Ok(found?.concat())
+}
+
+/// Whether a line names a path of the machine, as opposed to a longer path that merely contains those letters.
+fn mentions_path(line: &str, mark: &str) -> bool {
+    line.match_indices(mark).any(|(at, _)| {
+        let before = line[..at].chars().next_back();
+        before.is_none_or(|character| !character.is_alphanumeric() && !matches!(character, '.' | '_' | '-' | '}'))
+    })
+}
+
+fn token_violations(stream: TokenStream, found: &mut Vec<(usize, String)>) {
+    let tokens: Vec<TokenTree> = stream.into_iter().collect();
+    let ident = |at: usize| match tokens.get(at) {
+        Some(TokenTree::Ident(ident)) => ident.to_string(),
+        _ => String::new(),
+    };
+    let punct =
+        |at: usize, mark: char| matches!(tokens.get(at), Some(TokenTree::Punct(punct)) if punct.as_char() == mark);
+    for (at, token) in tokens.iter().enumerate() {
+        let line = token.span().start().line;
+        match token {
+            TokenTree::Ident(word) if (word == "todo" || word == "unimplemented") && punct(at + 1, '!') => {
+                found.push((line, format!("{word}! marks unfinished work")));
+            }
+            TokenTree::Ident(word) if word == "fn" => {
+                let name = ident(at + 1);
+                if name.starts_with("handle_") || name.starts_with("process_") || name.ends_with("_inner") {
+                    found.push((line, format!("`{name}` does not say what it does")));
+                }
+                if name.starts_with("test_") {
+                    found.push((
+                        line,
+                        format!("`{name}`: a test is named after the behaviour it asserts"),
+                    ));
+                }
+            }
+            TokenTree::Ident(word) if word == "mod" && EMPTY_NAMES.contains(&ident(at + 1).as_str()) => {
+                found.push((
+                    line,
+                    format!("module `{}` says nothing about what it holds", ident(at + 1)),
+                ));
+            }
+            TokenTree::Group(group) => {
+                let attribute = at > 0 && punct(at - 1, '#');
+                let first = group.stream().into_iter().next().map(|token| token.to_string());
+                if attribute && first.as_deref() == Some("ignore") {
+                    found.push((line, "an ignored test hides that something does not work".to_owned()));
+                }
+                token_violations(group.stream(), found);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Decision records have a number, and an index names each of them.
+fn record_violations(root: &Path, files: &[PathBuf]) -> Result<Vec<String>> {
+    let read = |path: &str| fs::read_to_string(root.join(path)).unwrap_or_default();
+    let index = read("docs/adr/README.md") + &read("ARCHITECTURE.md");
+    let mut found = Vec::new();
+    let mut numbers = BTreeSet::new();
+    for path in files.iter().filter(|path| path.starts_with("docs/adr")) {
+        let name = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .context("a record has a nameless file")?;
+        if name == "README.md" {
+            continue;
+        }
+        found.extend(record_violation(name, &index).map(|what| format!("{}:1: {what}", path.display())));
+        if !numbers.insert(name.split('-').next().unwrap_or_default().to_owned()) {
+            found.push(format!("{}:1: another record has the same number", path.display()));
+        }
+    }
+    Ok(found)
+}
+
+fn record_violation(name: &str, index: &str) -> Option<String> {
+    let numbered = name.split_once('-').is_some_and(|(number, title)| {
+        number.len() == 4 && number.bytes().all(|digit| digit.is_ascii_digit()) && title.len() > ".md".len()
+    });
+    if !numbered || !name.ends_with(".md") {
+        return Some("a record is named NNNN-title-as-decision.md".to_owned());
+    }
+    let listed = index.contains(name);
+    (!listed).then(|| "neither docs/adr/README.md nor ARCHITECTURE.md lists this record".to_owned())
+}
+
+fn changelog_violation(root: &Path) -> Option<String> {
+    let text = fs::read_to_string(root.join("CHANGELOG.md")).unwrap_or_default();
+    let has_section = text.lines().any(|line| line.trim_end() == "## [Unreleased]");
+    (!has_section).then(|| "CHANGELOG.md:1: there is no `## [Unreleased]` section".to_owned())
+}
+
+/// Compiled contracts of the local chain name the hashes of their sources; the sources must still be those.
+fn artifact_violations(root: &Path) -> Result<Vec<String>> {
+    let (sources, artifacts) = (root.join("devnet/contracts"), root.join("devnet/artifacts"));
+    let mut found = Vec::new();
+    let names = |folder: &Path, ending: &str| -> BTreeSet<String> {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        entries
+            .filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(ending)?.to_owned()))
+            .collect()
+    };
+    let compiled = names(&artifacts, ".json");
+    for name in names(&sources, ".sol").symmetric_difference(&compiled) {
+        found.push(format!(
+            "devnet/artifacts/{name}.json:1: source and artifact do not both exist; run `npm run compile` in devnet"
+        ));
+    }
+    for name in &compiled {
+        let artifact: Value = serde_json::from_slice(&fs::read(artifacts.join(format!("{name}.json")))?)?;
+        for (source, hash) in artifact["sourceSha256"].as_object().into_iter().flatten() {
+            let current = fs::read(sources.join(source)).map(|bytes| hex::encode(Sha256::digest(bytes)));
+            if !current.is_ok_and(|current| *hash == current) {
+                found.push(format!(
+                    "devnet/artifacts/{name}.json:1: {source} changed since it was compiled; run `npm run compile` in devnet"
+                ));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The page of settings is generated from the code that reads them.
+fn settings_are_documented() -> Outcome {
+    let prs = workspace::build_prs()?;
+    let expected = command::capture(Command::new(prs).args(["export", "settings"]))?;
+    if fs::read(workspace::root().join(SETTINGS)).is_ok_and(|committed| committed == expected) {
+        return Ok(());
+    }
+    Err(Failure::NeedsUpdate(format!(
+        "{SETTINGS} differs from the code; run `cargo run --quiet --bin prs -- export settings > {SETTINGS}` and commit"
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(path: &str, text: &str) -> Vec<String> {
+        file_violations(Path::new(path), text).unwrap()
+    }
+
+    #[test]
+    fn a_tidy_file_passes() {
+        assert!(found("src/domain/amount.rs", "//! Amounts.\n\nfn settle() {}\n").is_empty());
+    }
+
+    #[test]
+    fn modules_open_with_what_they_hold() {
+        assert_eq!(
+            found("src/domain/amount.rs", "fn f() {}"),
+            ["src/domain/amount.rs:1: a module opens with `//!`: what it holds"]
+        );
+    }
+
+    #[test]
+    fn empty_names_are_refused() {
+        assert_eq!(found("src/domain/utils.rs", "//! X.").len(), 1);
+        assert_eq!(found("src/domain/amount.rs", "//! X.\nmod helpers {}").len(), 1);
+        assert!(found("docs/data.json", "{}").is_empty());
+        for name in ["handle_request", "process_block", "settle_inner", "test_settle"] {
+            assert_eq!(
+                found("src/domain/amount.rs", &format!("//! X.\nfn {name}() {{}}")).len(),
+                1,
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn unfinished_work_is_refused() {
+        let mark = UNFINISHED_MARKS[0];
+        assert_eq!(
+            found("src/domain/amount.rs", &format!("//! X.\n// {mark}: later")).len(),
+            1
+        );
+        assert_eq!(found("src/domain/amount.rs", "//! X.\nfn f() { todo!() }").len(), 1);
+        assert_eq!(
+            found("src/domain/amount.rs", "//! X.\nfn f() { unimplemented!() }").len(),
+            1
+        );
+        assert_eq!(
+            found("tests/it/main.rs", "//! X.\n#[test]\n#[ignore]\nfn f() {}").len(),
+            1
+        );
+        assert_eq!(
+            found("tests/it/main.rs", "//! X.\n#[test]\n#[ignore = \"slow\"]\nfn f() {}").len(),
+            1
+        );
+    }
+
+    #[test]
+    fn machine_paths_are_refused_in_every_text() {
+        let path = format!("see {}main", MACHINE_PATHS[0]);
+        assert_eq!(found("README.md", &path).len(), 1);
+        assert!(found("README.md", &format!("https://example.org{}main", MACHINE_PATHS[0])).is_empty());
+        assert!(found("README.md", "a network/route").is_empty());
+    }
+
+    #[test]
+    fn records_are_numbered_and_listed() {
+        assert_eq!(record_violation("0001-layers.md", "- [Layers](0001-layers.md)"), None);
+        assert!(record_violation("0001-layers.md", "").is_some());
+        assert!(record_violation("layers.md", "layers.md").is_some());
+        assert!(record_violation("01-layers.md", "01-layers.md").is_some());
+    }
+
+    #[test]
+    fn artifacts_name_the_sources_they_were_compiled_from() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir_all(root.path().join("devnet/contracts")).unwrap();
+        fs::create_dir_all(root.path().join("devnet/artifacts")).unwrap();
+        fs::write(root.path().join("devnet/contracts/A.sol"), "contract A {}").unwrap();
+        assert_eq!(artifact_violations(root.path()).unwrap().len(), 1);
+        let hash = hex::encode(Sha256::digest("contract A {}"));
+        let artifact = serde_json::json!({"sourceSha256": {"A.sol": hash}});
+        fs::write(root.path().join("devnet/artifacts/A.json"), artifact.to_string()).unwrap();
+        assert!(artifact_violations(root.path()).unwrap().is_empty());
+        fs::write(root.path().join("devnet/contracts/A.sol"), "contract A { }").unwrap();
+        assert_eq!(artifact_violations(root.path()).unwrap().len(), 1);
+    }
+}
