@@ -3,6 +3,7 @@
 mod arrows;
 mod circles;
 mod paths;
+mod sources;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,6 +17,7 @@ use sha2::{Digest, Sha256};
 
 use self::arrows::Table;
 use self::circles::circles;
+use self::sources::Citable;
 use xtask::machine::failure::{self, Failure, Outcome};
 use xtask::machine::{command, workspace};
 
@@ -37,19 +39,30 @@ pub(crate) fn run() -> Outcome {
     let files = workspace::files()?;
     let root = workspace::root();
     let table = Table::of_files(files.iter().map(PathBuf::as_path));
-    let (mut found, mut arrows) = (Vec::new(), Vec::new());
+    let citable = Citable::of_repository(&root);
+    let (mut found, mut arrows, mut sources) = (Vec::new(), Vec::new(), Vec::new());
     for path in &files {
         let Ok(text) = fs::read_to_string(root.join(path)) else {
             continue;
         };
         found.extend(file_violations(path, &text)?);
-        arrows.extend(arrow_violations(&table, path, &text)?);
+        if path.extension().is_some_and(|extension| extension == "rs") {
+            let place = |what: String| format!("{}:{what}", path.display());
+            arrows.extend(table.violations(path, &text)?.into_iter().map(place));
+            sources.extend(citable.unresolved(&text).into_iter().map(place));
+        }
     }
     let circles = all_circles(&root, &files)?;
     for circle in &circles {
         eprintln!("{circle}");
     }
-    let counts = format!("{} circles, {} forbidden arrows", circles.len(), arrows.len());
+    let counts = format!(
+        "{} circles, {} unresolved sources, {} forbidden arrows",
+        circles.len(),
+        sources.len(),
+        arrows.len()
+    );
+    found.append(&mut sources);
     found.append(&mut arrows);
     found.extend(record_violations(&root, &files)?);
     found.extend(changelog_violation(&root));
@@ -103,12 +116,6 @@ fn file_violations(path: &Path, text: &str) -> Result<Vec<String>> {
         found.extend(named.into_iter().map(|(line, what)| format!("{shown}:{line}: {what}")));
     }
     Ok(found)
-}
-
-/// Imports against the floors of the service, as `path:line: what is wrong`.
-fn arrow_violations(table: &Table, path: &Path, text: &str) -> Result<Vec<String>> {
-    let found = table.violations(path, text)?.into_iter();
-    Ok(found.map(|what| format!("{}:{what}", path.display())).collect())
 }
 
 /// Circles of imports inside each crate of the workspace.
