@@ -12,10 +12,16 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::{
-    Account, RELAYER_INDEX, SMART_WALLET_OWNER_INDEX,
     bytecode::{own, published},
+    node::Account,
     rpc::Rpc,
 };
+
+/// Index of the account that may trigger recurring payments.
+pub const RELAYER_INDEX: usize = 9;
+
+/// Index of the account that owns the deployed smart wallet.
+pub const SMART_WALLET_OWNER_INDEX: usize = 8;
 
 /// Price of one FAU, USDC, USDT or fee-on-transfer token, in USD with 8 decimals.
 pub const TOKEN_PRICE_E8_USD: u64 = 100_000_000;

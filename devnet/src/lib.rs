@@ -18,67 +18,16 @@ mod rpc;
 
 use std::time::Duration;
 
-use alloy::primitives::{Address, B256};
 use anyhow::Context as _;
-use serde::Serialize;
 use serde_json::{Value, json};
 
 pub use control::{Block, ReorgTransaction, TxReceiptLite};
 pub use deployment::{
-    Contracts, EUR_PRICE_E8_USD, GBP_PRICE_E8_USD, NATIVE_PRICE_E8_USD, TOKEN_PRICE_E8_USD, Tokens, currency_hash,
-    native_currency_hash,
+    Contracts, EUR_PRICE_E8_USD, GBP_PRICE_E8_USD, NATIVE_PRICE_E8_USD, RELAYER_INDEX, SMART_WALLET_OWNER_INDEX,
+    TOKEN_PRICE_E8_USD, Tokens, currency_hash, native_currency_hash,
 };
-pub use node::{anvil_path, dir};
+pub use node::{Account, BlockTime, Options, anvil_path, dir};
 pub use rpc::RpcError;
-
-/// Index of the account that may trigger recurring payments.
-pub const RELAYER_INDEX: usize = 9;
-
-/// Index of the account that owns the deployed smart wallet.
-pub const SMART_WALLET_OWNER_INDEX: usize = 8;
-
-/// When the chain produces blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BlockTime {
-    /// A block for every transaction, at once.
-    Instant,
-    /// A block every so many milliseconds, empty or not.
-    EveryMs(u64),
-}
-
-/// How a chain is started.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The chain's id. It also decides which native currency the conversion contracts know.
-    pub chain_id: u64,
-    /// The port on 127.0.0.1; a free one if `None`.
-    pub port: Option<u16>,
-    /// When blocks are produced.
-    pub block_time: BlockTime,
-    /// `safe` lags the head by this many blocks and `finalized` by twice as many.
-    pub slots_in_an_epoch: u64,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            chain_id: 11_155_111,
-            port: None,
-            block_time: BlockTime::Instant,
-            slots_in_an_epoch: 1,
-        }
-    }
-}
-
-/// An account that the node holds unlocked and funded.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Account {
-    /// The account's address.
-    pub address: Address,
-    /// Its private key, which is public knowledge and worth nothing on any other chain.
-    pub private_key: B256,
-}
 
 /// A running chain with everything deployed. Dropping it ends the node.
 pub struct Devnet {

@@ -12,13 +12,55 @@ use std::{
 
 use alloy::primitives::{Address, B256};
 use anyhow::{Context as _, anyhow, bail};
+use serde::Serialize;
 use tokio::{sync::oneshot, time::timeout};
-
-use crate::{Account, BlockTime, Options};
 
 const ANVIL_IN_DIR: &str = "node_modules/@foundry-rs/anvil-linux-amd64/bin/anvil";
 const ACCOUNT_COUNT: usize = 10;
 const START_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// When the chain produces blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockTime {
+    /// A block for every transaction, at once.
+    Instant,
+    /// A block every so many milliseconds, empty or not.
+    EveryMs(u64),
+}
+
+/// How a chain is started.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The chain's id. It also decides which native currency the conversion contracts know.
+    pub chain_id: u64,
+    /// The port on 127.0.0.1; a free one if `None`.
+    pub port: Option<u16>,
+    /// When blocks are produced.
+    pub block_time: BlockTime,
+    /// `safe` lags the head by this many blocks and `finalized` by twice as many.
+    pub slots_in_an_epoch: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            chain_id: 11_155_111,
+            port: None,
+            block_time: BlockTime::Instant,
+            slots_in_an_epoch: 1,
+        }
+    }
+}
+
+/// An account that the node holds unlocked and funded.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Account {
+    /// The account's address.
+    pub address: Address,
+    /// Its private key, which is public knowledge and worth nothing on any other chain.
+    pub private_key: B256,
+}
 
 /// The command that fetches the node and the published contracts.
 pub(crate) fn repair_command() -> String {

@@ -11,6 +11,7 @@ mod m20261121_0007_add_orchestrators;
 mod m20261121_0008_add_sessions;
 mod m20261121_0009_add_destinations;
 mod m20261121_0010_add_rate_tiers;
+mod tables;
 
 /// Applies and undoes the migrations.
 #[derive(Debug)]
@@ -31,12 +32,4 @@ impl MigratorTrait for Migrator {
             Box::new(m20261121_0010_add_rate_tiers::Migration),
         ]
     }
-}
-
-/// Drops tables, the last created one first, so that no foreign key is left dangling.
-async fn drop_tables(manager: &SchemaManager<'_>, created: &[&'static str]) -> Result<(), DbErr> {
-    for table in created.iter().rev() {
-        manager.drop_table(Table::drop().table(*table).to_owned()).await?;
-    }
-    Ok(())
 }

@@ -34,7 +34,7 @@ impl MigrationTrait for Migration {
     }
 
     async fn down(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        crate::drop_tables(manager, &TABLES).await
+        crate::tables::drop_tables(manager, &TABLES).await
     }
 }
 

@@ -51,7 +51,7 @@ impl MigrationTrait for Migration {
             .to_owned();
         manager.alter_table(former_secrets).await?;
         rename(manager, "owner_id", "platform_id").await?;
-        crate::drop_tables(manager, &TABLES).await
+        crate::tables::drop_tables(manager, &TABLES).await
     }
 }
 

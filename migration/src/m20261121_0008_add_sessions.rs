@@ -72,6 +72,6 @@ impl MigrationTrait for Migration {
     }
 
     async fn down(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        crate::drop_tables(manager, &TABLES).await
+        crate::tables::drop_tables(manager, &TABLES).await
     }
 }

@@ -61,7 +61,7 @@ impl MigrationTrait for Migration {
             .drop_column("payee_destination_id")
             .to_owned();
         manager.alter_table(binding).await?;
-        crate::drop_tables(manager, &TABLES).await
+        crate::tables::drop_tables(manager, &TABLES).await
     }
 }
 

@@ -21,6 +21,6 @@ impl MigrationTrait for Migration {
     }
 
     async fn down(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        crate::drop_tables(manager, &["rate_tiers"]).await
+        crate::tables::drop_tables(manager, &["rate_tiers"]).await
     }
 }
