@@ -1,17 +1,12 @@
 //! A client that outlives the service: it tells an answer from silence, and insists where silence proves nothing.
 
+use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
-use serde_json::Value;
-use ureq::http::{Request, Response};
-use ureq::{Agent, AsSendBody, Body};
-
+use anyhow::{Result, bail};
 use xtask::machine::command;
-
-/// Longer than any answer takes; what hangs longer died with the service.
-const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+use xtask::service::client::{self, Answer, CALL_TIMEOUT, Call};
 
 /// How long a call is repeated; many restarts fit into it.
 const INSIST_TIMEOUT: Duration = Duration::from_secs(60);
@@ -22,74 +17,34 @@ const RETRY_PAUSE: Duration = Duration::from_millis(5);
 /// A call whose answer was lost may still be committing, and too many calls are asked to come back later.
 const STATUSES_TO_REPEAT: [u16; 2] = [409, 429];
 
-/// What the service answered.
-#[derive(Debug)]
-pub(crate) struct Answer {
-    /// The status.
-    pub(crate) status: u16,
-    /// The body; a text if it is not JSON.
-    pub(crate) body: Value,
-}
-
-impl Answer {
-    /// Whether repeating the call could not change anything.
-    fn is_final(&self) -> bool {
-        self.status < 500 && !STATUSES_TO_REPEAT.contains(&self.status)
-    }
-
-    /// The body of an answer that has to have this status.
-    pub(crate) fn expect(self, status: u16) -> Result<Value> {
-        if self.status != status {
-            bail!("answered {} instead of {status}: {}", self.status, self.body);
-        }
-        Ok(self.body)
-    }
-}
-
-/// A call that can be made any number of times.
-#[derive(Debug)]
-pub(crate) enum Call<'a> {
-    /// Reads.
-    Get,
-    /// Deletes.
-    Delete,
-    /// Creates, once for each key.
-    Post {
-        /// What.
-        body: &'a Value,
-        /// The idempotency key.
-        key: &'a str,
-    },
+/// Whether repeating the call could not change anything.
+fn is_final(answer: &Answer) -> bool {
+    answer.status < 500 && !STATUSES_TO_REPEAT.contains(&answer.status)
 }
 
 /// Calls the service with one credential.
 pub(crate) struct Client {
-    agent: Agent,
-    base_url: String,
-    headers: Vec<(&'static str, String)>,
+    once: client::Client,
     is_given_up: AtomicBool,
     repeated_creates: AtomicUsize,
+}
+
+impl Deref for Client {
+    type Target = client::Client;
+
+    fn deref(&self) -> &client::Client {
+        &self.once
+    }
 }
 
 impl Client {
     /// A client that sends these headers with every call.
     pub(crate) fn new(base_url: &str, headers: Vec<(&'static str, String)>) -> Self {
-        let config = Agent::config_builder()
-            .http_status_as_error(false)
-            .timeout_global(Some(CALL_TIMEOUT))
-            .build();
         Self {
-            agent: config.into(),
-            base_url: base_url.to_owned(),
-            headers,
+            once: client::Client::new(base_url, headers),
             is_given_up: AtomicBool::new(false),
             repeated_creates: AtomicUsize::new(0),
         }
-    }
-
-    /// The same caller with connections of its own.
-    pub(crate) fn again(&self) -> Self {
-        Self::new(&self.base_url, self.headers.clone())
     }
 
     /// Ends every call that is being repeated.
@@ -100,40 +55,6 @@ impl Client {
     /// How many creations were sent more than once.
     pub(crate) fn repeated_creates(&self) -> usize {
         self.repeated_creates.load(Ordering::SeqCst)
-    }
-
-    /// Calls once.
-    pub(crate) fn call(&self, path: &str, call: &Call<'_>) -> Result<Answer> {
-        self.call_within(CALL_TIMEOUT, path, call)
-    }
-
-    /// Calls once and hangs up when the answer takes longer, as a caller does whose connection breaks.
-    fn call_within(&self, timeout: Duration, path: &str, call: &Call<'_>) -> Result<Answer> {
-        let url = format!("{}{path}", self.base_url);
-        let mut request = match call {
-            Call::Get => Request::get(&url),
-            Call::Delete => Request::delete(&url),
-            Call::Post { key, .. } => Request::post(&url)
-                .header("content-type", "application/json")
-                .header("idempotency-key", *key),
-        };
-        for (name, value) in &self.headers {
-            request = request.header(*name, value);
-        }
-        let mut response = match call {
-            Call::Get | Call::Delete => self.send(request.body(())?, timeout),
-            Call::Post { body, .. } => self.send(request.body(body.to_string())?, timeout),
-        }
-        .with_context(|| url.clone())?;
-        let status = response.status().as_u16();
-        let text = response.body_mut().read_to_string().with_context(|| url.clone())?;
-        let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
-        Ok(Answer { status, body })
-    }
-
-    fn send<S: AsSendBody>(&self, request: Request<S>, timeout: Duration) -> Result<Response<Body>, ureq::Error> {
-        let request = self.agent.configure_request(request);
-        self.agent.run(request.timeout_global(Some(timeout)).build())
     }
 
     /// Calls until the answer is final.
@@ -150,7 +71,7 @@ impl Client {
             let outcome = self.call_within(timeout, path, call);
             timeout = CALL_TIMEOUT;
             let silence = match outcome {
-                Ok(answer) if answer.is_final() => return Ok(answer),
+                Ok(answer) if is_final(&answer) => return Ok(answer),
                 Ok(answer) => format!("{path} answered {}: {}", answer.status, answer.body),
                 Err(error) => format!("{error:#}"),
             };
@@ -160,7 +81,7 @@ impl Client {
             if self.is_given_up.load(Ordering::SeqCst) || Instant::now() > deadline {
                 bail!("no answer that counts: {silence}");
             }
-            if matches!(call, Call::Post { .. }) && !is_repeated {
+            if matches!(call, Call::PostOnce(..)) && !is_repeated {
                 is_repeated = true;
                 self.repeated_creates.fetch_add(1, Ordering::SeqCst);
             }
@@ -202,11 +123,8 @@ mod tests {
             "HTTP/1.1 201 X\r\ncontent-length: 9\r\nconnection: close\r\n\r\n{\"id\": 1}",
         ]);
         let client = Client::new(&url, Vec::new());
-        let call = Call::Post {
-            body: &json!({}),
-            key: "k",
-        };
-        let answer = client.insist("/v2/request", &call).unwrap();
+        let body = json!({});
+        let answer = client.insist("/v2/request", &Call::PostOnce(&body, "k")).unwrap();
         assert_eq!(answer.expect(201).unwrap()["id"], 1);
         assert_eq!(client.repeated_creates(), 1);
     }

@@ -14,8 +14,9 @@ use devnet::Devnet;
 use fastrand::Rng;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
+use xtask::service::client::Call;
 
-use crate::client::{Call, Client};
+use crate::client::Client;
 use crate::verdict::{Acknowledged, Paid};
 
 /// One request out of so many is paid in the native coin, the others in a token.
@@ -92,7 +93,7 @@ impl Load<'_> {
                 "invoiceCurrency": currency,
                 "paymentCurrency": currency,
             });
-            let call = Call::Post { body: &body, key: &key };
+            let call = Call::PostOnce(&body, &key);
             let created = if number.is_multiple_of(CUT_EVERY) {
                 let patience = Rng::with_seed(self.run.wrapping_add(number)).u64(CUT_MS);
                 self.client

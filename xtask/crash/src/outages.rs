@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use fastrand::Rng;
+use xtask::service::client::{Call, Client};
 
-use crate::client::{Call, Client};
 use crate::fault::{Database, Fault};
 use crate::plan::{Plan, QUIET_TIME};
 use crate::report::Row;

@@ -10,8 +10,8 @@ use anyhow::{Context, Result, bail};
 use devnet::Devnet;
 use serde_json::{Value, json};
 
-use crate::client::{Call, Client};
 use xtask::machine::command::{self, Running};
+use xtask::service::client::{Call, Client};
 
 /// Ports below those that the system gives to outgoing connections: a client that knocks while nobody listens could
 /// otherwise be connected with itself and keep the port.

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-use crate::client::{Call, Client};
+use crate::client::Client;
 use crate::fault::{Database, Fault};
 use crate::load::{Journal, Load, payee};
 use crate::plan::Plan;
@@ -27,6 +27,7 @@ use crate::verdict::{Acknowledged, Credit, Delivered, Found, Records, Verdict};
 use crate::wire::Wire;
 use xtask::machine::command;
 use xtask::machine::postgres::Postgres;
+use xtask::service::client::Call;
 
 /// Threads that create requests.
 const WRITERS: usize = 2;
@@ -149,7 +150,7 @@ impl Stage {
             vec![("x-api-key", member(&key, "apiKey")?.to_owned())],
         );
         let body = json!({"label": "Crash test", "allowedDomains": [ORIGIN]});
-        let page = create(&owner, "/v2/client-ids", &body)?;
+        let page = owner.create("/v2/client-ids", &body)?;
         let headers = vec![
             ("x-client-id", member(&page, "clientId")?.to_owned()),
             ("origin", ORIGIN.to_owned()),
@@ -191,7 +192,7 @@ impl Stage {
     /// Registers the receiver's path as an endpoint; gives back its id.
     pub(crate) fn register(&mut self, path: &str) -> Result<String> {
         let body = json!({"url": self.machines.sink.url(path)});
-        let endpoint = create(&self.client, "/v1/webhook", &body)?;
+        let endpoint = self.client.create("/v1/webhook", &body)?;
         self.secrets
             .insert(format!("/{path}"), member(&endpoint, "secret")?.to_owned());
         Ok(member(&endpoint, "id")?.to_owned())
@@ -319,10 +320,7 @@ impl Stage {
     /// Asks for all events again; gives back how many deliveries were queued.
     pub(crate) fn replay(&self, is_failed_only: bool) -> Result<u64> {
         let body = json!({"since": "2020-01-01T00:00:00.000Z", "failedOnly": is_failed_only});
-        let call = Call::Post {
-            body: &body,
-            key: "replay",
-        };
+        let call = Call::Post(&body);
         let answer = self.client.call("/v2/events/replay", &call)?.expect(202)?;
         number(&answer["replayed"]).context("no number of replays")
     }
@@ -432,12 +430,6 @@ async fn start_chain() -> Result<Devnet> {
         chain.approve(payer, token, spender, U256::MAX).await?;
     }
     Ok(chain)
-}
-
-fn create(client: &Client, path: &str, body: &Value) -> Result<Value> {
-    let key: String = body.to_string().chars().filter(char::is_ascii_alphanumeric).collect();
-    let answer = client.call(path, &Call::Post { body, key: &key })?;
-    answer.expect(201).with_context(|| path.to_owned())
 }
 
 /// A text of an object.

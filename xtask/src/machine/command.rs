@@ -12,8 +12,8 @@ use anyhow::{Context, Result, bail};
 /// Set once the user asked us to stop; children of our process group get the signal themselves.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// How often a child that is ending is asked whether it ended.
-const POLL: Duration = Duration::from_millis(50);
+/// How often something that happens by itself is asked for.
+pub const POLL: Duration = Duration::from_millis(50);
 
 /// How long a child may take to end by itself.
 const STOP_TIMEOUT: Duration = Duration::from_secs(15);

@@ -1,3 +1,4 @@
 //! The running service, seen from outside.
 
+pub mod client;
 pub mod delivery;

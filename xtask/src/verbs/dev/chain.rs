@@ -1,109 +1,31 @@
-//! A client of a running `prs dev`: its HTTP interface and the chain node behind it, over loopback.
+//! The chain node behind a running `prs dev`, whose accounts are unlocked: what pays a request.
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
-use ureq::Agent;
-use ureq::http::Request;
+use xtask::machine::command::{self, POLL};
+use xtask::service::client::{Call, Client};
 
-use xtask::machine::command;
-
-/// One call on loopback; the service answers or is stuck.
-const CALL_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// How often something that happens by itself is asked for.
-pub(crate) const POLL: Duration = Duration::from_millis(50);
+use super::ready::Ready;
 
 /// How long a transaction may take to be in a block of the local chain.
 const RECEIPT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Speaks JSON to the service with one credential.
-pub(crate) struct Api {
-    agent: Agent,
-    /// Name and value of the credential header.
-    credential: (&'static str, String),
-}
-
-impl Api {
-    /// A client that sends this credential with every call.
-    pub(crate) fn new(credential: &'static str, value: &str) -> Self {
-        let config = Agent::config_builder()
-            .http_status_as_error(false)
-            .timeout_global(Some(CALL_TIMEOUT))
-            .build();
-        Self {
-            agent: config.into(),
-            credential: (credential, value.to_owned()),
-        }
-    }
-
-    /// Reads a resource.
-    pub(crate) fn get(&self, url: &str) -> Result<Value> {
-        let (name, value) = &self.credential;
-        let response = self
-            .agent
-            .get(url)
-            .header(*name, value)
-            .call()
-            .with_context(|| format!("GET {url}"))?;
-        answer("GET", url, 200, response)
-    }
-
-    /// Creates something and expects 201.
-    pub(crate) fn create(&self, url: &str, body: &Value) -> Result<Value> {
-        let (name, value) = &self.credential;
-        let request = Request::post(url)
-            .header(*name, value)
-            .header("content-type", "application/json");
-        let response = self
-            .agent
-            .run(request.body(body.to_string())?)
-            .with_context(|| format!("POST {url}"))?;
-        answer("POST", url, 201, response)
-    }
-}
-
-fn answer(method: &str, url: &str, expected: u16, mut response: ureq::http::Response<ureq::Body>) -> Result<Value> {
-    let status = response.status().as_u16();
-    let text = response.body_mut().read_to_string()?;
-    if status != expected {
-        bail!("{method} {url} answered {status} instead of {expected}: {text}");
-    }
-    serde_json::from_str(&text).with_context(|| format!("{method} {url} did not answer with JSON: {text}"))
-}
-
-/// The JSON-RPC interface of the local chain node, whose accounts are unlocked.
-pub(crate) struct Chain {
-    agent: Agent,
-    url: String,
-}
+/// Speaks JSON-RPC.
+struct Chain(Client);
 
 impl Chain {
-    /// The node at this address.
-    pub(crate) fn new(url: &str) -> Self {
-        let config = Agent::config_builder().timeout_global(Some(CALL_TIMEOUT)).build();
-        Self {
-            agent: config.into(),
-            url: url.to_owned(),
-        }
-    }
-
     fn call(&self, method: &str, params: &Value) -> Result<Value> {
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
-        let request = Request::post(&self.url).header("content-type", "application/json");
-        let mut response = self
-            .agent
-            .run(request.body(body.to_string())?)
-            .with_context(|| method.to_owned())?;
-        let mut answer: Value = serde_json::from_str(&response.body_mut().read_to_string()?)?;
+        let mut answer = self.0.call("", &Call::Post(&body))?.expect(200)?;
         match answer.get("error") {
-            Some(error) => Err(anyhow!("{method}: {error}")),
+            Some(error) => bail!("{method}: {error}"),
             None => Ok(answer["result"].take()),
         }
     }
 
-    /// Sends one transaction of the pay answer from an unlocked account; gives back its hash once it succeeded.
+    /// Sends one transaction of the pay answer from an unlocked account; returns its hash once it succeeded.
     fn send(&self, from: &str, transaction: &Value) -> Result<String> {
         let value = transaction["value"]["hex"]
             .as_str()
@@ -128,15 +50,14 @@ impl Chain {
     }
 }
 
-/// Asks the service for the transactions that pay a request and sends them in order; gives back their hashes.
-pub(crate) fn pay(api: &Api, base_url: &str, chain: &Chain, request_id: &str, payer: &str) -> Result<Vec<String>> {
-    let pay = api.get(&format!("{base_url}/v2/request/{request_id}/pay?wallet={payer}"))?;
-    let transactions = pay["transactions"]
-        .as_array()
-        .context("the pay answer has no transactions")?;
-    if transactions.is_empty() {
-        bail!("the pay answer has no transactions");
-    }
+/// Asks the service for the transactions that pay a request and sends them in order from the first account; returns
+/// their hashes.
+pub(super) fn pay(service: &Client, ready: &Ready, request_id: &str) -> Result<Vec<String>> {
+    let chain = Chain(Client::new(ready.member("/chain/rpcUrl")?, Vec::new()));
+    let payer = ready.account(0)?;
+    let pay = service.get(&format!("/v2/request/{request_id}/pay?wallet={payer}"))?;
+    let transactions = pay["transactions"].as_array().filter(|list| !list.is_empty());
+    let transactions = transactions.context("the pay answer has no transactions")?;
     transactions
         .iter()
         .map(|transaction| chain.send(payer, transaction))

@@ -6,12 +6,14 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-use super::api::{self, Api, Chain, POLL};
-use super::{Ready, sample_request};
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
-use xtask::machine::command;
+use xtask::machine::command::{self, POLL};
+use xtask::service::client::Client;
 use xtask::service::delivery::{Delivery, EVENT};
+
+use super::chain;
+use super::ready::{Ready, sample_request};
 
 /// How long one step may take before the demonstration gives up.
 const STEP_TIMEOUT: Duration = Duration::from_secs(60);
@@ -24,38 +26,32 @@ const BODY_BYTES_MAX: usize = 1 << 20;
 
 /// Goes through all steps and prints when each of them happened.
 pub(crate) fn run(ready: &Ready) -> Result<()> {
-    let base_url = ready.member("/baseUrl")?;
-    let api = Api::new("x-client-id", ready.member("/backendClientId")?);
-    let chain = Chain::new(ready.member("/chain/rpcUrl")?);
-    let (payer, payee) = (ready.account(0)?, ready.account(1)?);
+    let service = ready.client("x-client-id", "/backendClientId")?;
     let receiver = Hooks::listen().context("step `receiver`")?;
     let hook = json!({"url": receiver.url});
-    let registered = api
-        .create(&format!("{}/v1/webhook", ready.member("/authUrl")?), &hook)
-        .context("step `receiver`")?;
+    let registered = service.create("/v1/webhook", &hook).context("step `receiver`")?;
     let secret = registered["secret"]
         .as_str()
         .context("step `receiver`: the answer has no secret")?;
 
     let mut timeline = Timeline::start();
-    let created = api
-        .create(&format!("{base_url}/v2/request"), &sample_request(payee))
-        .context("step `created`")?;
+    let body = sample_request(ready.account(1)?);
+    let created = service.create("/v2/request", &body).context("step `created`")?;
     let request_id = created["requestId"]
         .as_str()
         .context("step `created`: the answer has no requestId")?;
     timeline.reached("created", request_id, Instant::now());
 
-    let hashes = api::pay(&api, base_url, &chain, request_id, payer).context("step `paid`")?;
+    let hashes = chain::pay(&service, ready, request_id).context("step `paid`")?;
     timeline.reached("paid", &hashes.join(", "), Instant::now());
 
-    let url = format!("{base_url}/v2/request/{request_id}");
+    let path = format!("/v2/request/{request_id}");
     let detected = |request: &Value| !request["detectedAmount"].is_null() || request["hasBeenPaid"] == true;
-    let request = wait_for(&api, &url, detected).context("step `detected`")?;
+    let request = wait_for(&service, &path, detected).context("step `detected`")?;
     let amount = request["detectedAmount"].as_str().unwrap_or("the whole amount");
     timeline.reached("detected", amount, Instant::now());
 
-    let request = wait_for(&api, &url, |request| request["hasBeenPaid"] == true).context("step `confirmed`")?;
+    let request = wait_for(&service, &path, |request| request["hasBeenPaid"] == true).context("step `confirmed`")?;
     timeline.reached(
         "confirmed",
         request["status"].as_str().unwrap_or_default(),
@@ -94,10 +90,10 @@ impl Timeline {
     }
 }
 
-fn wait_for(api: &Api, url: &str, reached: impl Fn(&Value) -> bool) -> Result<Value> {
+fn wait_for(service: &Client, path: &str, reached: impl Fn(&Value) -> bool) -> Result<Value> {
     let deadline = Instant::now() + STEP_TIMEOUT;
     loop {
-        let request = api.get(url)?;
+        let request = service.get(path)?;
         if reached(&request) {
             return Ok(request);
         }
@@ -204,14 +200,14 @@ mod tests {
     #[test]
     fn the_receiver_hands_over_the_confirmation_of_the_request() {
         let hooks = Hooks::listen().unwrap();
-        let api = Api::new("x-api-key", "k");
+        let sender = Client::new(&hooks.url, vec![("x-api-key", "k".to_owned())]);
         for body in [
             json!({"event": "payment.partial", "requestId": "01a"}),
             json!({"event": EVENT, "requestId": "01b"}),
             json!({"event": EVENT, "requestId": "01a"}),
         ] {
             // The receiver answers 200 without a body, which is no 201: only the delivery counts here.
-            assert!(api.create(&hooks.url, &body).is_err());
+            assert!(sender.create("", &body).is_err());
         }
         let delivery = hooks.wait_for("01a").unwrap();
         assert_eq!(delivery.headers["x-api-key"], "k");

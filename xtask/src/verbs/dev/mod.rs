@@ -1,7 +1,8 @@
 //! `cargo xtask dev`: the service with everything around it on this machine, and what to do with it.
 
-mod api;
+mod chain;
 mod demo;
+mod ready;
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -11,12 +12,11 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use serde_json::{Value, json};
-
-use self::api::{Api, Chain};
-use xtask::machine::command::{self, Running};
+use xtask::machine::command::{self, POLL, Running};
 use xtask::machine::failure::{Failure, Outcome};
 use xtask::machine::{packages, workspace};
+
+use self::ready::{Ready, sample_request};
 
 /// The service migrates, starts a chain and deploys contracts before it is ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(180);
@@ -68,44 +68,11 @@ pub(crate) fn run(options: &Options) -> Outcome {
         if let Err(error) = service.running.still_running() {
             break Err(service.explain(error));
         }
-        std::thread::sleep(api::POLL);
+        std::thread::sleep(POLL);
     };
     drop(service);
     let _ = fs::remove_file(state_file()?);
     Ok(ended?)
-}
-
-/// What `prs dev --json` says when it is ready.
-pub(crate) struct Ready(Value);
-
-impl Ready {
-    /// Reads the one line of standard output.
-    fn parse(line: &str) -> Result<Self> {
-        let value = serde_json::from_str(line).with_context(|| format!("`prs dev --json` printed `{line}`"))?;
-        Ok(Self(value))
-    }
-
-    fn text(&self) -> String {
-        self.0.to_string()
-    }
-
-    /// A member by JSON pointer.
-    pub(crate) fn member(&self, pointer: &str) -> Result<&str> {
-        self.0
-            .pointer(pointer)
-            .and_then(Value::as_str)
-            .with_context(|| format!("`prs dev --json` names no {pointer}"))
-    }
-
-    /// The address of an unlocked account of the local chain.
-    pub(crate) fn account(&self, index: usize) -> Result<&str> {
-        self.member(&format!("/chain/accounts/{index}/address"))
-    }
-}
-
-/// The request that the printed curl and the demonstration create.
-pub(crate) fn sample_request(payee: &str) -> Value {
-    json!({"payee": payee, "amount": "1.5", "invoiceCurrency": "FAU-sepolia", "paymentCurrency": "FAU-sepolia"})
 }
 
 /// A running `prs dev`, ended with this value.
@@ -166,10 +133,10 @@ fn wait_until_ready(running: &mut Running) -> Result<Ready> {
     });
     let deadline = Instant::now() + READY_TIMEOUT;
     loop {
-        match receiver.recv_timeout(api::POLL) {
+        match receiver.recv_timeout(POLL) {
             Ok(line) => return Ready::parse(&line),
             Err(RecvTimeoutError::Disconnected) => {
-                std::thread::sleep(api::POLL);
+                std::thread::sleep(POLL);
                 running.still_running()?;
                 bail!("`prs dev` closed its standard output before it was ready");
             }
@@ -196,9 +163,8 @@ fn state_file() -> Result<PathBuf> {
 fn pay(request_id: &str) -> Result<()> {
     let text = fs::read_to_string(state_file()?).context("nothing is running; start it with `cargo xtask dev`")?;
     let ready = Ready::parse(&text)?;
-    let api = Api::new("x-api-key", ready.member("/apiKey")?);
-    let chain = Chain::new(ready.member("/chain/rpcUrl")?);
-    for hash in api::pay(&api, ready.member("/baseUrl")?, &chain, request_id, ready.account(0)?)? {
+    let service = ready.client("x-api-key", "/apiKey")?;
+    for hash in chain::pay(&service, &ready, request_id)? {
         println!("sent {hash}");
     }
     println!(
@@ -237,20 +203,6 @@ fn print_instructions(ready: &Ready, log: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_missing_member_is_named() {
-        let ready = Ready::parse(r#"{"apiKey": "k", "chain": {"accounts": [{"address": "0x1"}]}}"#).unwrap();
-        assert_eq!(ready.member("/apiKey").unwrap(), "k");
-        assert_eq!(ready.account(0).unwrap(), "0x1");
-        assert!(
-            ready
-                .account(1)
-                .unwrap_err()
-                .to_string()
-                .contains("/chain/accounts/1/address")
-        );
-    }
 
     #[test]
     fn a_service_that_ends_before_it_is_ready_is_an_error() {

@@ -1,0 +1,116 @@
+//! Calls to the service, or to a chain node, over loopback.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use ureq::http::{Request, Response};
+use ureq::{Agent, AsSendBody, Body};
+
+/// Longer than any answer takes; what hangs longer died with the service.
+pub const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What was answered.
+#[derive(Debug)]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// The body; a text if it is not JSON.
+    pub body: Value,
+}
+
+impl Answer {
+    /// The body of an answer that has to have this status.
+    pub fn expect(self, status: u16) -> Result<Value> {
+        if self.status != status {
+            bail!("answered {} instead of {status}: {}", self.status, self.body);
+        }
+        Ok(self.body)
+    }
+}
+
+/// What is called.
+#[derive(Debug)]
+pub enum Call<'a> {
+    /// Reads.
+    Get,
+    /// Deletes.
+    Delete,
+    /// Creates.
+    Post(&'a Value),
+    /// Creates once for each idempotency key.
+    PostOnce(&'a Value, &'a str),
+}
+
+/// Calls with one credential.
+pub struct Client {
+    agent: Agent,
+    base_url: String,
+    headers: Vec<(&'static str, String)>,
+}
+
+impl Client {
+    /// A client that sends these headers with every call.
+    pub fn new(base_url: &str, headers: Vec<(&'static str, String)>) -> Self {
+        let config = Agent::config_builder().http_status_as_error(false).build();
+        Self {
+            agent: config.into(),
+            base_url: base_url.to_owned(),
+            headers,
+        }
+    }
+
+    /// The same caller with connections of its own.
+    pub fn again(&self) -> Self {
+        Self::new(&self.base_url, self.headers.clone())
+    }
+
+    /// Calls once.
+    pub fn call(&self, path: &str, call: &Call<'_>) -> Result<Answer> {
+        self.call_within(CALL_TIMEOUT, path, call)
+    }
+
+    /// Calls once and hangs up when the answer takes longer, as a caller does whose connection breaks.
+    pub fn call_within(&self, timeout: Duration, path: &str, call: &Call<'_>) -> Result<Answer> {
+        let url = format!("{}{path}", self.base_url);
+        let mut request = match call {
+            Call::Get => Request::get(&url),
+            Call::Delete => Request::delete(&url),
+            Call::Post(_) | Call::PostOnce(..) => Request::post(&url).header("content-type", "application/json"),
+        };
+        if let Call::PostOnce(_, key) = call {
+            request = request.header("idempotency-key", *key);
+        }
+        for (name, value) in &self.headers {
+            request = request.header(*name, value);
+        }
+        let response = match call {
+            Call::Get | Call::Delete => self.send(request.body(())?, timeout),
+            Call::Post(body) | Call::PostOnce(body, _) => self.send(request.body(body.to_string())?, timeout),
+        };
+        let mut response = response.with_context(|| url.clone())?;
+        let status = response.status().as_u16();
+        let text = response.body_mut().read_to_string().with_context(|| url.clone())?;
+        let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
+        Ok(Answer { status, body })
+    }
+
+    fn send<S: AsSendBody>(&self, request: Request<S>, timeout: Duration) -> Result<Response<Body>, ureq::Error> {
+        let request = self.agent.configure_request(request);
+        self.agent.run(request.timeout_global(Some(timeout)).build())
+    }
+
+    /// Reads.
+    pub fn get(&self, path: &str) -> Result<Value> {
+        self.call(path, &Call::Get)?
+            .expect(200)
+            .with_context(|| format!("GET {path}"))
+    }
+
+    /// Creates.
+    pub fn create(&self, path: &str, body: &Value) -> Result<Value> {
+        self.call(path, &Call::Post(body))?
+            .expect(201)
+            .with_context(|| format!("POST {path}"))
+    }
+}

@@ -1,0 +1,64 @@
+//! What a running `prs dev` says about itself.
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use xtask::service::client::Client;
+
+/// What `prs dev --json` says when it is ready.
+pub(super) struct Ready(Value);
+
+impl Ready {
+    /// Reads the one line of standard output.
+    pub(super) fn parse(line: &str) -> Result<Self> {
+        let value = serde_json::from_str(line).with_context(|| format!("`prs dev --json` printed `{line}`"))?;
+        Ok(Self(value))
+    }
+
+    /// The line again.
+    pub(super) fn text(&self) -> String {
+        self.0.to_string()
+    }
+
+    /// A member by JSON pointer.
+    pub(super) fn member(&self, pointer: &str) -> Result<&str> {
+        self.0
+            .pointer(pointer)
+            .and_then(Value::as_str)
+            .with_context(|| format!("`prs dev --json` names no {pointer}"))
+    }
+
+    /// A caller with a credential of the seeded tenant: the name of its header, and where the line has it.
+    pub(super) fn client(&self, header: &'static str, pointer: &str) -> Result<Client> {
+        let headers = vec![(header, self.member(pointer)?.to_owned())];
+        Ok(Client::new(self.member("/baseUrl")?, headers))
+    }
+
+    /// The address of an unlocked account of the local chain.
+    pub(super) fn account(&self, index: usize) -> Result<&str> {
+        self.member(&format!("/chain/accounts/{index}/address"))
+    }
+}
+
+/// The request that the printed curl and the demonstration create.
+pub(super) fn sample_request(payee: &str) -> Value {
+    json!({"payee": payee, "amount": "1.5", "invoiceCurrency": "FAU-sepolia", "paymentCurrency": "FAU-sepolia"})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_member_is_named() {
+        let ready = Ready::parse(r#"{"apiKey": "k", "chain": {"accounts": [{"address": "0x1"}]}}"#).unwrap();
+        assert_eq!(ready.member("/apiKey").unwrap(), "k");
+        assert_eq!(ready.account(0).unwrap(), "0x1");
+        assert!(
+            ready
+                .account(1)
+                .unwrap_err()
+                .to_string()
+                .contains("/chain/accounts/1/address")
+        );
+    }
+}
