@@ -67,6 +67,7 @@ pub fn ensure_chain_node() -> Result<()> {
         return Ok(());
     }
     let npm = ensure_program("npm", &["nodejs", "npm"])?;
+    eprintln!("fetching the local chain node");
     let mut install = Command::new(npm);
     install
         .current_dir(&folder)

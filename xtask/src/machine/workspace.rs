@@ -62,6 +62,7 @@ pub fn build_prs() -> Result<PathBuf> {
 
 /// Builds `prs` with features that a normal build has not.
 pub fn build_prs_with(features: &[&str]) -> Result<PathBuf> {
+    eprintln!("building the service; the first time takes minutes, and cargo says what it is at");
     let mut build = cargo();
     build.args(["build", "--package", "payment-request-service", "--bin", "prs"]);
     if !features.is_empty() {

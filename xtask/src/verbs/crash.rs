@@ -16,7 +16,7 @@ pub(crate) struct Options {
 
 /// Runs the crash test in place of this process, so that signals and the exit code are its own.
 pub(crate) fn run(options: &Options) -> Outcome {
-    eprintln!("building the crash test");
+    eprintln!("building the crash test; the first time takes minutes, and cargo says what it is at");
     let mut crash = workspace::cargo();
     crash.args(["run", "--package", "crash", "--"]).args(&options.arguments);
     Err(crash.exec().into())
