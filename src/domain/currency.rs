@@ -3,6 +3,9 @@
 use super::{address::Address, network::Network, wire_text::wire_text};
 use std::collections::{BTreeSet, HashMap};
 
+/// Fraction digits that conversion contracts use for fiat currencies. Source: rules G.3.
+pub const FIAT_CHAIN_DECIMALS: u8 = 8;
+
 wire_text! {
     /// What a currency is, and its `type` on the wire. Source: rules P.1.3.
     pub enum CurrencyKind {
@@ -215,6 +218,20 @@ impl Catalogue {
             .find(|contract| contract.is_default)
             .or_else(|| known.clone().next())
             .map(|contract| contract.address)
+    }
+
+    /// Reads an address that is to receive money on a network.
+    ///
+    /// Errors: form, checksum, zero, wrong family, and contracts of the protocol or tokens, where money would be lost.
+    pub fn receiver(&self, text: &str, network: Network) -> Result<Address, String> {
+        let address = Address::parse_on(text, network).map_err(|error| error.to_string())?;
+        if self.is_contract(network, &address) {
+            return Err(
+                "must be a wallet: this is the address of a token or payment contract, and money sent there is lost"
+                    .to_owned(),
+            );
+        }
+        Ok(address)
     }
 
     /// Whether an address is a token or a known contract of a network, which must not be a payee.

@@ -4,9 +4,10 @@ use super::{
     address::Address,
     amount::Amount,
     ids::{ClientRowId, PlatformId, RequestId},
+    ledger::Settlement,
     network::{Family, Network},
     payment::Settled,
-    request::{Request, Settlement},
+    request::Request,
     wire_text::wire_text,
 };
 use chrono::{DateTime, Utc};
@@ -463,8 +464,8 @@ impl Event {
     /// Who is told.
     pub fn audience(&self) -> Audience {
         let of_request = |request: &Request| Audience::Platform {
-            platform: request.platform.clone(),
-            client: request.client.clone(),
+            platform: request.origin.platform.clone(),
+            client: request.origin.client.clone(),
         };
         match self {
             Self::PaymentReceived(facts) => of_request(&facts.request),
@@ -585,7 +586,7 @@ impl Event {
             return Vec::new();
         }
         let scopes = [
-            (Variant::ClientId, received.request.client_id.is_some()),
+            (Variant::ClientId, received.request.origin.client_id.is_some()),
             (Variant::Checkout, received.secure_payment_token.is_some()),
         ];
         scopes

@@ -11,6 +11,7 @@ pub mod destination;
 pub mod event;
 pub mod ids;
 pub mod interop_address;
+pub mod ledger;
 pub mod network;
 pub mod payment;
 pub mod quota;

@@ -1,7 +1,7 @@
 //! Payments as the chain shows them, and who paid.
 
-use super::{address::Address, network::Network, request::SettlementUnits, wire_text::wire_text};
-use alloy::primitives::{B256, U256};
+use super::{address::Address, ledger::SettlementUnits, network::Network, wire_text::wire_text};
+use alloy::primitives::{B256, U256, U512};
 use chrono::{DateTime, Utc};
 
 wire_text! {
@@ -81,6 +81,22 @@ pub struct ObservedConversion {
 }
 
 impl Observation {
+    /// How much of a request it settles when `received_units` of the token arrived.
+    ///
+    /// For a conversion the event names the invoice amount; when less than the promised tokens arrived, the invoice
+    /// amount shrinks in proportion, rounded down.
+    pub fn credit(&self, received_units: U256) -> SettlementUnits {
+        match self.conversion {
+            None => received_units,
+            Some(conversion) if received_units >= self.units => conversion.invoice_units,
+            Some(conversion) => {
+                let product = U512::from(conversion.invoice_units) * U512::from(received_units);
+                let share = product / U512::from(self.units);
+                U256::checked_from_limbs_slice(share.as_limbs()).unwrap_or(U256::MAX)
+            }
+        }
+    }
+
     /// Whether two sightings describe the same facts, wherever the transaction ended up.
     pub fn same_facts(&self, other: &Self) -> bool {
         Self {

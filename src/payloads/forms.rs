@@ -29,7 +29,7 @@ pub(super) fn timestamp(at: DateTime<Utc>) -> String {
 
 /// `paymentProcessor` of a request.
 pub(super) fn processor(request: &Request, names: &Names) -> String {
-    let name = match request.is_crypto_to_fiat {
+    let name = match request.terms.is_crypto_to_fiat {
         true => &names.processor_fiat,
         false => &names.processor_crypto,
     };

@@ -1,7 +1,7 @@
 //! Bodies of the payment events.
 
 use super::{forms::Names, placeholders as sample};
-use crate::domain::{network::Network, request::CustomerInfo};
+use crate::domain::{network::Network, request::terms::CustomerInfo};
 use schemars::JsonSchema;
 use serde::Serialize;
 

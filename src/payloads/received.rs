@@ -13,8 +13,8 @@ use crate::domain::{
     amount::format_units,
     currency::{Catalogue, Currency},
     event::{ChainTransaction, OffRampStatus, PaymentReceived, Variant},
+    ledger::Settlement,
     rate::ratio,
-    request::{Request, Settlement},
 };
 
 /// Fraction digits of conversion rates.
@@ -26,18 +26,18 @@ pub(super) fn body(received: &PaymentReceived, catalogue: &Catalogue, names: &Na
     let payment = facts(received, catalogue, names);
     let request = &received.request;
     let creator = Creator {
-        client_id: request.client_id.clone(),
-        origin: request.origin.clone(),
+        client_id: request.origin.client_id.clone(),
+        origin: request.origin.page.clone(),
     };
     // A twin is made only for a payment that has what it is named after, so the texts below are never empty.
     let client_id_scope = || ClientIdScope {
-        client_id: request.client_id.clone().unwrap_or_default(),
-        origin: request.origin.clone(),
+        client_id: request.origin.client_id.clone().unwrap_or_default(),
+        origin: request.origin.page.clone(),
     };
     let checkout_scope = || CheckoutScope {
         secure_payment_token: received.secure_payment_token.clone().unwrap_or_default(),
-        client_id: request.client_id.clone(),
-        origin: request.origin.clone(),
+        client_id: request.origin.client_id.clone(),
+        origin: request.origin.page.clone(),
     };
     match (received.settlement, received.variant) {
         (Settlement::Confirmed, Variant::Plain) => render(&PaymentConfirmed {
@@ -75,39 +75,40 @@ pub(super) fn body(received: &PaymentReceived, catalogue: &Catalogue, names: &Na
 
 fn facts(received: &PaymentReceived, catalogue: &Catalogue, names: &Names) -> PaymentBody {
     let PaymentReceived { request, payment, .. } = received;
+    let (terms, ledger) = (&request.terms, &request.ledger);
     let (observed, proven) = (&payment.observed, &payment.proven);
-    let invoice = catalogue.find(&request.invoice_currency);
-    let paid_in = catalogue.find(&request.payment_currency);
+    let invoice = catalogue.find(&terms.invoice_currency);
+    let paid_in = catalogue.find(&terms.payment_currency);
     let transaction = ChainTransaction {
         network: observed.network,
         hash: observed.tx_hash.to_string(),
     };
     let paid_decimals = paid_in.map_or(0, |currency| currency.decimals);
-    let settled_decimals = paid_in.map_or(0, |currency| request.settlement_decimals(currency));
+    let settled_decimals = paid_in.map_or(0, |currency| terms.settlement_decimals(currency));
     let settled = |units| format_units(units, settled_decimals);
-    let is_converted = request.is_converted();
+    let is_converted = terms.is_converted();
     PaymentBody {
         request_id: request.id.to_string(),
         request_id_upper: request.id.to_string(),
         payment_reference: request.reference.to_string(),
         explorer: transaction.explorer_url(),
         amount: settled(payment.credited),
-        total_amount_paid: settled(request.credited),
-        expected_amount: settled(request.expected),
+        total_amount_paid: settled(ledger.credited),
+        expected_amount: settled(ledger.expected),
         timestamp: timestamp(payment.at),
         tx_hash: transaction.hash,
         payer_address: proven.payer.map(|payer| payer.to_string()),
         payer_eoa_address: proven.payer_eoa.map(|payer| payer.to_string()),
         network: observed.network.id().to_owned(),
-        currency: symbol(invoice, &request.invoice_currency),
-        payment_currency: symbol(paid_in, &request.payment_currency),
-        is_crypto_to_fiat: request.is_crypto_to_fiat,
+        currency: symbol(invoice, &terms.invoice_currency),
+        payment_currency: symbol(paid_in, &terms.payment_currency),
+        is_crypto_to_fiat: terms.is_crypto_to_fiat,
         sub_status: received.off_ramp_status.map_or("", OffRampStatus::wire).to_owned(),
         payment_processor: processor(request, names),
         fees: fees(received, paid_in, paid_decimals),
-        payee: Some(request.payee.to_string()),
-        customer_info: request.customer.as_ref().map(EventCustomer::from),
-        reference: request.merchant_reference.clone(),
+        payee: Some(terms.payee.to_string()),
+        customer_info: terms.customer.as_ref().map(EventCustomer::from),
+        reference: terms.merchant_reference.clone(),
         recurring_payment: received
             .recurring_payment
             .clone()
@@ -126,7 +127,7 @@ fn facts(received: &PaymentReceived, catalogue: &Catalogue, names: &Names) -> Pa
         converted_amount_source: is_converted.then(|| settled(payment.credited)),
         converted_amount_destination: is_converted.then(|| format_units(proven.received_units, paid_decimals)),
         rate_provider: is_converted.then(|| "chainlink".to_owned()),
-        excess_amount: excess(request, settled_decimals),
+        excess_amount: ledger.excess().map(settled),
     }
 }
 
@@ -138,11 +139,6 @@ fn fees(received: &PaymentReceived, paid_in: Option<&Currency>, decimals: u8) ->
     vec![EventFee {
         r#type: "platform".to_owned(),
         amount: format_units(units, decimals),
-        currency: symbol(paid_in, &received.request.payment_currency),
+        currency: symbol(paid_in, &received.request.terms.payment_currency),
     }]
-}
-
-fn excess(request: &Request, decimals: u8) -> Option<String> {
-    let units = request.credited.checked_sub(request.expected)?;
-    (!units.is_zero()).then(|| format_units(units, decimals))
 }

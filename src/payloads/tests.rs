@@ -17,10 +17,14 @@ use crate::domain::{
         RequestRecurring, ScreeningCompleted, ScreeningStatus,
     },
     ids::{ClientRowId, PlatformId, RequestId, RequestRowId},
+    ledger::{Ledger, RequestStatus, Settlement},
     network::Network,
     payment::{Observation, ObservedConversion, PaymentKind, ProvenTransfer, Settled},
     reference::PaymentReference,
-    request::{CustomerInfo, Request, RequestStatus, Settlement},
+    request::{
+        Origin, Request,
+        terms::{CustomerInfo, Terms},
+    },
 };
 use alloy::primitives::{B256, U256};
 use chrono::DateTime;
@@ -61,37 +65,40 @@ fn received(invoice: &str, settlement: Settlement) -> (Event, Catalogue) {
     let credited = if is_fiat { U256::from(10_050_000_000_u64) } else { units };
     let request = Request {
         row: RequestRowId(String::new()),
-        platform: PlatformId(String::new()),
-        client: None,
-        client_id: Some("cli_1".to_owned()),
-        origin: None,
         id: RequestId("01ab".to_owned()),
         salt: String::new(),
         reference: PaymentReference([1; 8]),
-        kind: PaymentKind::Direct,
-        status: RequestStatus::Paid,
-        network: Network::Base,
-        payee: wallet,
-        payer: None,
-        amount: Amount::parse("100.5").unwrap(),
-        invoice_currency: invoice.to_owned(),
-        payment_currency: "USDC-base".to_owned(),
-        token: Some(wallet),
-        expected: if is_fiat { credited } else { U256::from(100_500_000_u64) },
-        credited,
-        payment_count: 1,
-        tx_hash: None,
-        merchant_reference: Some("order \u{2028} \"1\"".to_owned()),
-        customer: Some(CustomerInfo {
-            first_name: Some("Ada".to_owned()),
-            ..CustomerInfo::default()
-        }),
-        recurrence: None,
-        is_recurrence_stopped: false,
-        original_request_id: None,
-        original_request_reference: None,
-        is_crypto_to_fiat: false,
-        is_listening: false,
+        origin: Origin {
+            platform: PlatformId(String::new()),
+            client: None,
+            client_id: Some("cli_1".to_owned()),
+            page: None,
+        },
+        terms: Terms {
+            kind: PaymentKind::Direct,
+            network: Network::Base,
+            payee: wallet,
+            payer: None,
+            amount: Amount::parse("100.5").unwrap(),
+            invoice_currency: invoice.to_owned(),
+            payment_currency: "USDC-base".to_owned(),
+            token: Some(wallet),
+            merchant_reference: Some("order \u{2028} \"1\"".to_owned()),
+            customer: Some(CustomerInfo {
+                first_name: Some("Ada".to_owned()),
+                ..CustomerInfo::default()
+            }),
+            recurrence: None,
+            original_request_id: None,
+            original_request_reference: None,
+            is_crypto_to_fiat: false,
+        },
+        ledger: Ledger {
+            credited,
+            payment_count: 1,
+            status: RequestStatus::Paid,
+            ..Ledger::new(if is_fiat { credited } else { U256::from(100_500_000_u64) })
+        },
         created_at: DateTime::UNIX_EPOCH,
     };
     let observed = Observation {
@@ -181,10 +188,10 @@ fn every_event(text: &str, json: &str) -> (Vec<Event>, Catalogue) {
     let mut base = *base;
     base.secure_payment_token = Some("tok_1".to_owned());
     base.recurring_payment = Some("rec_1".to_owned());
-    base.request.client = Some(ClientRowId("row".to_owned()));
-    base.request.origin = Some("https://shop.example.com".to_owned());
-    base.request.merchant_reference = Some(text.to_owned());
-    base.request.customer = Some(CustomerInfo {
+    base.request.origin.client = Some(ClientRowId("row".to_owned()));
+    base.request.origin.page = Some("https://shop.example.com".to_owned());
+    base.request.terms.merchant_reference = Some(text.to_owned());
+    base.request.terms.customer = Some(CustomerInfo {
         first_name: Some(text.to_owned()),
         ..CustomerInfo::default()
     });
@@ -491,7 +498,7 @@ fn twins_follow_from_what_created_the_request() {
         unreachable!("a payment")
     };
     facts.secure_payment_token = Some("tok_1".to_owned());
-    facts.request.client_id = None;
+    facts.request.origin.client_id = None;
     let twins = Event::PaymentReceived(facts).twins(true);
     assert_eq!(kinds(&twins), ["payment.partial.checkout"]);
     let twin: Value = serde_json::from_str(&body(&twins[0], &catalogue, &Names::default())).unwrap();

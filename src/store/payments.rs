@@ -4,10 +4,11 @@ use super::{Scope, StoreError, columns, requests};
 use crate::domain::{
     address::Address,
     ids::{ClientRowId, PaymentId, PlatformId, RequestRowId},
+    ledger::{RequestStatus, SettlementUnits},
     network::Network,
     payment::{PaymentKind, Settled},
     reference::PaymentReference,
-    request::{CustomerInfo, Request, RequestStatus, SettlementUnits},
+    request::{Request, terms::CustomerInfo},
 };
 use alloy::primitives::{B256, U256};
 use chrono::{DateTime, Utc};
@@ -154,8 +155,8 @@ fn to_row(payment: &SettledPayment<'_>) -> Result<payments::Model, StoreError> {
     let observed = &settled.observed;
     Ok(payments::Model {
         id: payment.id.0.clone(),
-        platform_id: request.platform.0.clone(),
-        client_row: request.client.as_ref().map(|client| client.0.clone()),
+        platform_id: request.origin.platform.0.clone(),
+        client_row: request.origin.client.as_ref().map(|client| client.0.clone()),
         request_row: request.row.0.clone(),
         request_id: request.id.0.clone(),
         network: observed.network.id().to_owned(),
@@ -174,10 +175,10 @@ fn to_row(payment: &SettledPayment<'_>) -> Result<payments::Model, StoreError> {
         fee_units: observed.fee_units.to_string(),
         fee_address: observed.fee_address.map(|address| address.canonical()),
         credited: settled.credited.to_string(),
-        kind: request.kind.wire().to_owned(),
-        invoice_currency: request.invoice_currency.clone(),
-        payment_currency: request.payment_currency.clone(),
-        merchant_reference: request.merchant_reference.clone(),
+        kind: request.terms.kind.wire().to_owned(),
+        invoice_currency: request.terms.invoice_currency.clone(),
+        payment_currency: request.terms.payment_currency.clone(),
+        merchant_reference: request.terms.merchant_reference.clone(),
         reference: columns::reference_text(&request.reference),
         paid_at: settled.at,
         created_at: payment.created_at,
@@ -290,7 +291,7 @@ fn parties(row: &payments::Model) -> impl Iterator<Item = payment_parties::Model
 /// Payments of a request, oldest first.
 pub async fn list_of_request(conn: &impl ConnectionTrait, request: &Request) -> Result<Vec<PaymentRecord>, StoreError> {
     let mut rows = payments::Entity::find()
-        .filter(Column::PlatformId.eq(request.platform.as_str()))
+        .filter(Column::PlatformId.eq(request.origin.platform.as_str()))
         .filter(Column::RequestId.eq(request.id.as_str()))
         .all(conn)
         .await?;

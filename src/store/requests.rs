@@ -4,9 +4,13 @@ use super::{Scope, StoreError, TOTAL_MAX, columns};
 use crate::domain::{
     amount::Amount,
     ids::{ClientRowId, PlatformId, RequestId, RequestRowId},
+    ledger::{Ledger, RequestStatus},
     network::Network,
     payment::PaymentKind,
-    request::{CustomerAddress, CustomerInfo, Frequency, Recurrence, Request, RequestStatus},
+    request::{
+        Origin, Request,
+        terms::{CustomerAddress, CustomerInfo, Frequency, Recurrence, Terms},
+    },
 };
 use alloy::primitives::B256;
 use chrono::{DateTime, Utc};
@@ -94,46 +98,50 @@ fn recurrence_to_json(recurrence: &Recurrence) -> Result<JsonValue, StoreError> 
     columns::to_json("recurrence", &column)
 }
 
-fn recurrence_from_json(value: JsonValue) -> Result<Recurrence, StoreError> {
+fn recurrence_from_json(value: JsonValue, is_stopped: bool) -> Result<Recurrence, StoreError> {
     let column: RecurrenceColumn = columns::from_json("recurrence", value)?;
     Ok(Recurrence {
         frequency: columns::known("recurrence", &column.frequency, Frequency::from_wire)?,
         start_date: column.start_date,
+        is_stopped,
     })
 }
 
 fn to_row(request: &Request) -> Result<Model, StoreError> {
+    let Request {
+        origin, terms, ledger, ..
+    } = request;
     Ok(Model {
         id: request.row.0.clone(),
-        platform_id: request.platform.0.clone(),
-        client_row: request.client.as_ref().map(|client| client.0.clone()),
-        client_id: request.client_id.clone(),
-        origin: request.origin.clone(),
+        platform_id: origin.platform.0.clone(),
+        client_row: origin.client.as_ref().map(|client| client.0.clone()),
+        client_id: origin.client_id.clone(),
+        origin: origin.page.clone(),
         request_id: request.id.0.clone(),
         salt: request.salt.clone(),
         reference: columns::reference_text(&request.reference),
         reference_topic: columns::hash_text(&request.reference.topic()),
-        kind: request.kind.wire().to_owned(),
-        status: request.status.wire().to_owned(),
-        network: request.network.id().to_owned(),
-        payee: request.payee.canonical(),
-        payer: request.payer.map(|payer| payer.canonical()),
-        amount: request.amount.as_str().to_owned(),
-        invoice_currency: request.invoice_currency.clone(),
-        payment_currency: request.payment_currency.clone(),
-        token: request.token.map(|token| token.canonical()),
-        expected: request.expected.to_string(),
-        credited: request.credited.to_string(),
-        payment_count: columns::number("payment_count", request.payment_count)?,
-        tx_hash: request.tx_hash.clone(),
-        merchant_reference: request.merchant_reference.clone(),
-        customer: request.customer.as_ref().map(customer_to_json).transpose()?,
-        recurrence: request.recurrence.as_ref().map(recurrence_to_json).transpose()?,
-        is_recurrence_stopped: request.is_recurrence_stopped,
-        original_request_id: request.original_request_id.clone(),
-        original_request_reference: request.original_request_reference.clone(),
-        is_crypto_to_fiat: request.is_crypto_to_fiat,
-        is_listening: request.is_listening,
+        kind: terms.kind.wire().to_owned(),
+        status: ledger.status.wire().to_owned(),
+        network: terms.network.id().to_owned(),
+        payee: terms.payee.canonical(),
+        payer: terms.payer.map(|payer| payer.canonical()),
+        amount: terms.amount.as_str().to_owned(),
+        invoice_currency: terms.invoice_currency.clone(),
+        payment_currency: terms.payment_currency.clone(),
+        token: terms.token.map(|token| token.canonical()),
+        expected: ledger.expected.to_string(),
+        credited: ledger.credited.to_string(),
+        payment_count: columns::number("payment_count", ledger.payment_count)?,
+        tx_hash: ledger.tx_hash.clone(),
+        merchant_reference: terms.merchant_reference.clone(),
+        customer: terms.customer.as_ref().map(customer_to_json).transpose()?,
+        recurrence: terms.recurrence.as_ref().map(recurrence_to_json).transpose()?,
+        is_recurrence_stopped: terms.is_recurrence_stopped(),
+        original_request_id: terms.original_request_id.clone(),
+        original_request_reference: terms.original_request_reference.clone(),
+        is_crypto_to_fiat: terms.is_crypto_to_fiat,
+        is_listening: ledger.is_listening,
         created_at: request.created_at,
         updated_at: request.created_at,
         paid_at: None,
@@ -142,36 +150,43 @@ fn to_row(request: &Request) -> Result<Model, StoreError> {
 
 fn from_row(row: Model) -> Result<Request, StoreError> {
     let amount = |text: &str| Amount::parse(text).ok();
+    let is_stopped = row.is_recurrence_stopped;
+    let recurrence = row.recurrence.map(|value| recurrence_from_json(value, is_stopped));
     Ok(Request {
         row: RequestRowId(row.id),
-        platform: PlatformId(row.platform_id),
-        client: row.client_row.map(ClientRowId),
-        client_id: row.client_id,
-        origin: row.origin,
         id: RequestId(row.request_id),
         salt: row.salt,
         reference: columns::reference(&row.reference)?,
-        kind: columns::known("kind", &row.kind, PaymentKind::from_wire)?,
-        status: columns::known("status", &row.status, RequestStatus::from_wire)?,
-        network: columns::network(&row.network)?,
-        payee: columns::address("payee", &row.payee)?,
-        payer: columns::address_option("payer", row.payer.as_deref())?,
-        amount: columns::known("amount", &row.amount, amount)?,
-        invoice_currency: row.invoice_currency,
-        payment_currency: row.payment_currency,
-        token: columns::address_option("token", row.token.as_deref())?,
-        expected: columns::units("expected", &row.expected)?,
-        credited: columns::units("credited", &row.credited)?,
-        payment_count: columns::number("payment_count", row.payment_count)?,
-        tx_hash: row.tx_hash,
-        merchant_reference: row.merchant_reference,
-        customer: row.customer.map(customer_from_json).transpose()?,
-        recurrence: row.recurrence.map(recurrence_from_json).transpose()?,
-        is_recurrence_stopped: row.is_recurrence_stopped,
-        original_request_id: row.original_request_id,
-        original_request_reference: row.original_request_reference,
-        is_crypto_to_fiat: row.is_crypto_to_fiat,
-        is_listening: row.is_listening,
+        origin: Origin {
+            platform: PlatformId(row.platform_id),
+            client: row.client_row.map(ClientRowId),
+            client_id: row.client_id,
+            page: row.origin,
+        },
+        terms: Terms {
+            kind: columns::known("kind", &row.kind, PaymentKind::from_wire)?,
+            network: columns::network(&row.network)?,
+            payee: columns::address("payee", &row.payee)?,
+            payer: columns::address_option("payer", row.payer.as_deref())?,
+            amount: columns::known("amount", &row.amount, amount)?,
+            invoice_currency: row.invoice_currency,
+            payment_currency: row.payment_currency,
+            token: columns::address_option("token", row.token.as_deref())?,
+            merchant_reference: row.merchant_reference,
+            customer: row.customer.map(customer_from_json).transpose()?,
+            recurrence: recurrence.transpose()?,
+            original_request_id: row.original_request_id,
+            original_request_reference: row.original_request_reference,
+            is_crypto_to_fiat: row.is_crypto_to_fiat,
+        },
+        ledger: Ledger {
+            expected: columns::units("expected", &row.expected)?,
+            credited: columns::units("credited", &row.credited)?,
+            payment_count: columns::number("payment_count", row.payment_count)?,
+            status: columns::known("status", &row.status, RequestStatus::from_wire)?,
+            tx_hash: row.tx_hash,
+            is_listening: row.is_listening,
+        },
         created_at: row.created_at,
     })
 }
@@ -315,15 +330,16 @@ pub async fn set_recurrence_stopped(
     Ok(result.rows_affected == 1)
 }
 
-/// Writes what payments changed, provided that nobody has changed state or totals since `before` was read.
+/// Writes what payments changed, provided that nobody has changed state or totals since the request was read.
 ///
 /// Tells whether it did; `false` means to decide again from the new state.
 pub async fn advance(
     conn: &impl ConnectionTrait,
-    before: &Request,
-    after: &Request,
+    request: &Request,
+    after: &Ledger,
     now: DateTime<Utc>,
 ) -> Result<bool, StoreError> {
+    let before = &request.ledger;
     let count_before: i32 = columns::number("payment_count", before.payment_count)?;
     let count_after: i32 = columns::number("payment_count", after.payment_count)?;
     let mut update = Entity::update_many()
@@ -340,7 +356,7 @@ pub async fn advance(
         update = update.col_expr(Column::PaidAt, Expr::value(now));
     }
     let result = update
-        .filter(Column::Id.eq(before.row.as_str()))
+        .filter(Column::Id.eq(request.row.as_str()))
         .filter(Column::Status.eq(before.status.wire()))
         .filter(Column::Credited.eq(before.credited.to_string()))
         .filter(Column::PaymentCount.eq(count_before))

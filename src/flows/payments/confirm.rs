@@ -227,7 +227,7 @@ async fn prove_matches(
                         None => block_time(chain, &proof).await?,
                     };
                     times.insert(proof.block_number, at);
-                    let credited = requests[index].credit(observed, transfer.received_units);
+                    let credited = observed.credit(transfer.received_units);
                     Ok(Settled {
                         observed: observed.clone(),
                         proven: transfer,
@@ -330,16 +330,16 @@ async fn commit(
             continue;
         }
         crate::fail_at("confirm_blocks", "credited");
-        let (advanced, told) = request
-            .clone()
-            .settle(settled.credited, &settled.observed.tx_hash.to_string());
-        if !store::requests::advance(&tx, request, &advanced, now).await? {
+        let tx_hash = settled.observed.tx_hash.to_string();
+        let (ledger, told) = request.ledger.settle(settled.credited, &tx_hash);
+        if !store::requests::advance(&tx, request, &ledger, now).await? {
             return Ok(false);
         }
         store::observations::set_state(&tx, next.network, &[key], ObservationState::Credited).await?;
-        requests[found.request_row] = advanced.clone();
+        requests[found.request_row].ledger = ledger;
         if let Some(settlement) = told {
-            let event = Event::PaymentReceived(Box::new(PaymentReceived::new(settlement, advanced, settled)));
+            let request = requests[found.request_row].clone();
+            let event = Event::PaymentReceived(Box::new(PaymentReceived::new(settlement, request, settled)));
             publish(ctx, &tx, &event).await?;
             for twin in event.twins(ctx.webhooks.scoped_variants) {
                 publish(ctx, &tx, &twin).await?;

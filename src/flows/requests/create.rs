@@ -6,7 +6,10 @@ use crate::{
         caller::{Caller, Credential},
         destination::Destination,
         ids::RequestRowId,
-        request::{FreshRequest, NewRequest, Owner, Request, plan},
+        request::{
+            Origin, Request,
+            plan::{FreshRequest, NewRequest, plan},
+        },
     },
     flows::{
         Fault, FlowError, FlowResult,
@@ -29,7 +32,7 @@ pub async fn run(
     call: Repeatable<Request>,
 ) -> FlowResult<Answer<Request>> {
     idempotency::once(ctx, caller, call, Storage::Plain, async |keeper| {
-        let owner = owner(caller);
+        let origin = origin(caller);
         let input = &NewRequest {
             bound: bound(ctx, caller, input).await?,
             ..input.clone()
@@ -41,7 +44,7 @@ pub async fn run(
                 salt: random(ctx.ids.as_ref()),
                 now: ctx.clock.now(),
             };
-            let request = plan(input, &owner, &fresh, &ctx.catalogue)?;
+            let request = plan(input, &origin, &fresh, &ctx.catalogue)?;
             match insert(ctx, &request, keeper).await {
                 // Another request of the payee has the same reference: draw a new salt.
                 Err(InsertError::Taken) => continue,
@@ -94,14 +97,15 @@ async fn insert(ctx: &Ctx, request: &Request, keeper: &Keeper<'_, Request>) -> R
     keeper.commit(tx, request).await.map_err(InsertError::Failed)
 }
 
-fn owner(caller: &Caller) -> Owner {
-    let client = match &caller.credential {
-        Credential::ClientId { id, client_id, .. } => Some((id.clone(), client_id.clone())),
-        Credential::ApiKey { .. } | Credential::Session { .. } => None,
+fn origin(caller: &Caller) -> Origin {
+    let (client, client_id) = match &caller.credential {
+        Credential::ClientId { id, client_id, .. } => (Some(id.clone()), Some(client_id.clone())),
+        Credential::ApiKey { .. } | Credential::Session { .. } => (None, None),
     };
-    Owner {
+    Origin {
         platform: caller.platform.clone(),
         client,
-        origin: caller.origin().map(str::to_owned),
+        client_id,
+        page: caller.origin().map(str::to_owned),
     }
 }

@@ -8,10 +8,9 @@ use crate::{
         calldata::{Calldata, Conversion, PaymentPlan, PlatformFee, assemble},
         caller::Caller,
         currency::{ContractKind, Currency},
-        network::Family,
-        payment::PaymentKind,
+        network::{Family, Network},
         refusal::{Checks, Refusal},
-        request::{Request, receiver},
+        request::Request,
     },
     flows::{Fault, FlowError, FlowResult, requests::find},
     ports::chain::PayerLookup,
@@ -51,17 +50,17 @@ pub async fn run(ctx: &Ctx, caller: &Caller, request_id: &str, input: &PayInput)
     let fees = client_fee(ctx, caller).await?;
     let currencies = currencies(ctx, &request)?;
     let decided = decide(ctx, &request, &currencies, input, fees)?;
-    let payers = ctx.partners.chains.payers.get(&request.network);
+    let payers = ctx.partners.chains.payers.get(&request.terms.network);
     let plan = plan(ctx, &request, &currencies, &decided, payers).await?;
     let standing = match decided.wallet {
         Some(wallet) => {
-            let payers = payers.ok_or_else(|| not_enabled(&request))?;
+            let payers = payers.ok_or_else(|| not_enabled(request.terms.network))?;
             Some(payers.standing(wallet, plan.token, plan.proxy).await?)
         }
         None => None,
     };
     let calldata = assemble(&plan, standing.as_ref());
-    if !request.is_listening {
+    if !request.ledger.is_listening {
         let tx = ctx.db.begin("issue_calldata").await?;
         store::requests::set_listening(&tx, &request.row).await?;
         tx.commit().await?;
@@ -88,8 +87,8 @@ fn currencies<'a>(ctx: &'a Ctx, request: &Request) -> FlowResult<Currencies<'a>>
             .ok_or_else(|| FlowError::Faulted(Fault(anyhow!("currency {id} left the catalogue"))))
     };
     Ok(Currencies {
-        invoice: find(&request.invoice_currency)?,
-        payment: find(&request.payment_currency)?,
+        invoice: find(&request.terms.invoice_currency)?,
+        payment: find(&request.terms.payment_currency)?,
     })
 }
 
@@ -112,18 +111,19 @@ fn decide(
     input: &PayInput,
     client_fee: Option<(Percent, Address)>,
 ) -> Result<Decided, Refusal> {
+    let Request { terms, ledger, .. } = request;
     let mut checks = Checks::new();
     let wallet = input
         .wallet
         .as_deref()
-        .and_then(|text| checks.take("wallet", Address::parse_on(text, request.network)));
+        .and_then(|text| checks.take("wallet", Address::parse_on(text, terms.network)));
     if input.chain.is_some() != input.token.is_some() {
         checks.fail(
             if input.chain.is_some() { "token" } else { "chain" },
             "is required: chain and token go together",
         );
     } else if input.chain.is_some() {
-        let reason = if request.network.family() == Family::Tron {
+        let reason = if terms.network.family() == Family::Tron {
             "must be absent: Tron payments are same-chain only"
         } else {
             "must be absent: no crosschain route is configured on this service"
@@ -138,7 +138,7 @@ fn decide(
             checks.fail(field, "must be absent: the request is not a crypto-to-fiat request");
         }
     }
-    let decimals = request.settlement_decimals(currencies.payment);
+    let decimals = terms.settlement_decimals(currencies.payment);
     let part = input.amount.as_deref().and_then(|text| {
         let amount = checks.take("amount", Amount::parse(text))?;
         checks.take("amount", amount.to_units(currencies.invoice.decimals))?;
@@ -151,23 +151,23 @@ fn decide(
     let address = input
         .fee_address
         .as_deref()
-        .and_then(|text| checks.take("feeAddress", receiver(&ctx.catalogue, text, request.network)));
+        .and_then(|text| checks.take("feeAddress", ctx.catalogue.receiver(text, terms.network)));
     match (&input.fee_percentage, &input.fee_address) {
         (Some(_), None) => checks.fail("feeAddress", "is required when feePercentage is set"),
         (None, Some(_)) => checks.fail("feePercentage", "is required when feeAddress is set"),
         _ => {}
     }
     checks.finish()?;
-    if request.has_been_paid() {
+    if ledger.has_been_paid() {
         return Err(Refusal::invalid("Request has already been paid"));
     }
-    if request.kind == PaymentKind::Recurring && request.is_recurrence_stopped {
+    if terms.is_recurrence_stopped() {
         return Err(Refusal::invalid("The recurrence of this request is stopped"));
     }
-    let remaining = request.remaining();
+    let remaining = ledger.remaining();
     let units = part.unwrap_or(remaining).min(remaining);
     // A fee address of the other family cannot receive on this network.
-    let client_fee = client_fee.filter(|(_, address)| address.family() == request.network.family());
+    let client_fee = client_fee.filter(|(_, address)| address.family() == terms.network.family());
     let fee = client_fee
         .or_else(|| percent.zip(address))
         .filter(|(percent, _)| percent.basis_points() > 0);
@@ -181,15 +181,16 @@ async fn plan(
     decided: &Decided,
     payers: Option<&Arc<dyn PayerLookup>>,
 ) -> FlowResult<PaymentPlan> {
-    let kind = match (request.is_converted(), request.token.is_some()) {
+    let terms = &request.terms;
+    let kind = match (terms.is_converted(), terms.token.is_some()) {
         (false, true) => ContractKind::Erc20FeeProxy,
         (false, false) => ContractKind::EthereumFeeProxy,
         (true, true) => ContractKind::Erc20ConversionProxy,
         (true, false) => ContractKind::EthConversionProxy,
     };
-    let proxy = ctx.catalogue.default_contract(request.network, kind);
-    let proxy = proxy
-        .ok_or_else(|| Refusal::invalid(format!("{} has no contract for this kind of payment", request.network)))?;
+    let proxy = ctx.catalogue.default_contract(terms.network, kind);
+    let proxy =
+        proxy.ok_or_else(|| Refusal::invalid(format!("{} has no contract for this kind of payment", terms.network)))?;
     let too_large = || Refusal::field("amount", "is too large together with the fee");
     let fee = match decided.fee {
         Some((percent, address)) => {
@@ -206,17 +207,17 @@ async fn plan(
         .units
         .checked_add(fee.map_or(U256::ZERO, |fee| fee.units))
         .ok_or_else(too_large)?;
-    let conversion = if request.is_converted() {
-        let payers = payers.ok_or_else(|| not_enabled(request))?;
+    let conversion = if terms.is_converted() {
+        let payers = payers.ok_or_else(|| not_enabled(terms.network))?;
         Some(quote(ctx, currencies, total, payers.as_ref()).await?)
     } else {
         None
     };
     Ok(PaymentPlan {
         proxy,
-        token: request.token,
+        token: terms.token,
         resets_allowance: currencies.payment.symbol.starts_with("USDT"),
-        payee: request.payee,
+        payee: terms.payee,
         units: decided.units,
         reference: request.reference,
         fee,
@@ -252,6 +253,6 @@ async fn quote(
     })
 }
 
-fn not_enabled(request: &Request) -> Refusal {
-    Refusal::invalid(format!("Network {} is not enabled on this service", request.network))
+fn not_enabled(network: Network) -> Refusal {
+    Refusal::invalid(format!("Network {network} is not enabled on this service"))
 }

@@ -4,9 +4,10 @@ use crate::{
     ctx::Ctx,
     domain::{
         caller::Caller,
+        currency::FIAT_CHAIN_DECIMALS,
         payment::Observation,
         rate::{RATE_DECIMALS, ratio},
-        request::{FIAT_CHAIN_DECIMALS, Request},
+        request::Request,
     },
     flows::{FlowResult, requests::find},
     store::{self, payments::PaymentRecord},
@@ -32,10 +33,11 @@ pub async fn run(ctx: &Ctx, caller: &Caller, request_id: &str) -> FlowResult<Req
     let request = find(ctx, caller, request_id).await?;
     let payments = store::payments::list_of_request(ctx.db.reader(), &request).await?;
     let seen: Vec<Observation> =
-        store::observations::list_seen_by_topic(ctx.db.reader(), request.network, &request.reference.topic()).await?;
+        store::observations::list_seen_by_topic(ctx.db.reader(), request.terms.network, &request.reference.topic())
+            .await?;
     let matching = seen.iter().filter(|observed| request.matches(observed, &ctx.catalogue));
     let detected_units = matching.fold(U256::ZERO, |sum, observed| {
-        sum.saturating_add(request.credit(observed, observed.units))
+        sum.saturating_add(observed.credit(observed.units))
     });
     let market_rate = market_rate(ctx, &request).await;
     Ok(RequestDetail {
@@ -48,15 +50,15 @@ pub async fn run(ctx: &Ctx, caller: &Caller, request_id: &str) -> FlowResult<Req
 
 /// Asks the price feeds; a chain that does not answer must not keep stored facts from being read.
 async fn market_rate(ctx: &Ctx, request: &Request) -> Option<String> {
-    if !request.is_converted() || request.has_been_paid() {
+    if !request.terms.is_converted() || request.ledger.has_been_paid() {
         return None;
     }
-    let invoice = ctx.catalogue.find(&request.invoice_currency)?;
-    let payment = ctx.catalogue.find(&request.payment_currency)?;
+    let invoice = ctx.catalogue.find(&request.terms.invoice_currency)?;
+    let payment = ctx.catalogue.find(&request.terms.payment_currency)?;
     let path = ctx.catalogue.conversion_path(invoice, payment)?;
     let path: Vec<_> = path.iter().map(|hash| hash.parse().ok()).collect::<Option<_>>()?;
     let one = U256::from(10).pow(U256::from(FIAT_CHAIN_DECIMALS));
-    let payers = ctx.partners.chains.payers.get(&request.network)?;
+    let payers = ctx.partners.chains.payers.get(&request.terms.network)?;
     let units = payers.convert(&path, one).await.ok()?;
     ratio(one, FIAT_CHAIN_DECIMALS, units, payment.decimals, RATE_DECIMALS)
 }

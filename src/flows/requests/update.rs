@@ -12,7 +12,7 @@ use crate::{
 /// Source: rules P.3.3.
 pub async fn run(ctx: &Ctx, caller: &Caller, request_id: &str, is_stopped: bool) -> FlowResult<()> {
     let request = find(ctx, caller, request_id).await?;
-    if request.recurrence.is_none() {
+    if request.terms.recurrence.is_none() {
         return Err(Refusal::field("isRecurrenceStopped", "cannot be set: the request has no recurrence").into());
     }
     let whole_platform = Scope {

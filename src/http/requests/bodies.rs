@@ -2,8 +2,8 @@
 
 use crate::{
     domain::{
-        calldata,
-        request::{self, NewRequest},
+        calldata, ledger,
+        request::{self, plan::NewRequest, terms},
     },
     http::{
         forms::{
@@ -592,13 +592,13 @@ pub enum SourceToken {
     Dai,
 }
 
-impl From<CustomerInfo> for request::CustomerInfo {
+impl From<CustomerInfo> for terms::CustomerInfo {
     fn from(info: CustomerInfo) -> Self {
         Self {
             first_name: info.first_name,
             last_name: info.last_name,
             email: info.email.map(|email| email.0),
-            address: info.address.map(|address| request::CustomerAddress {
+            address: info.address.map(|address| terms::CustomerAddress {
                 street: address.street,
                 city: address.city,
                 state: address.state,
@@ -609,8 +609,8 @@ impl From<CustomerInfo> for request::CustomerInfo {
     }
 }
 
-impl From<request::CustomerInfo> for CustomerInfo {
-    fn from(info: request::CustomerInfo) -> Self {
+impl From<terms::CustomerInfo> for CustomerInfo {
+    fn from(info: terms::CustomerInfo) -> Self {
         Self {
             first_name: info.first_name,
             last_name: info.last_name,
@@ -626,29 +626,29 @@ impl From<request::CustomerInfo> for CustomerInfo {
     }
 }
 
-impl From<request::RequestStatus> for RequestStatus {
-    fn from(status: request::RequestStatus) -> Self {
+impl From<ledger::RequestStatus> for RequestStatus {
+    fn from(status: ledger::RequestStatus) -> Self {
         match status {
-            request::RequestStatus::Pending => Self::Pending,
-            request::RequestStatus::PartiallyPaid => Self::PartiallyPaid,
-            request::RequestStatus::Processing => Self::Processing,
-            request::RequestStatus::Paid => Self::Paid,
-            request::RequestStatus::Failed => Self::Failed,
-            request::RequestStatus::Refunded => Self::Refunded,
-            request::RequestStatus::Cancelled => Self::Cancelled,
+            ledger::RequestStatus::Pending => Self::Pending,
+            ledger::RequestStatus::PartiallyPaid => Self::PartiallyPaid,
+            ledger::RequestStatus::Processing => Self::Processing,
+            ledger::RequestStatus::Paid => Self::Paid,
+            ledger::RequestStatus::Failed => Self::Failed,
+            ledger::RequestStatus::Refunded => Self::Refunded,
+            ledger::RequestStatus::Cancelled => Self::Cancelled,
         }
     }
 }
 
-impl From<request::Recurrence> for Recurrence {
-    fn from(recurrence: request::Recurrence) -> Self {
+impl From<terms::Recurrence> for Recurrence {
+    fn from(recurrence: terms::Recurrence) -> Self {
         Self {
             start_date: recurrence.start_date,
             frequency: match recurrence.frequency {
-                request::Frequency::Daily => RecurrenceFrequency::Daily,
-                request::Frequency::Weekly => RecurrenceFrequency::Weekly,
-                request::Frequency::Monthly => RecurrenceFrequency::Monthly,
-                request::Frequency::Yearly => RecurrenceFrequency::Yearly,
+                terms::Frequency::Daily => RecurrenceFrequency::Daily,
+                terms::Frequency::Weekly => RecurrenceFrequency::Weekly,
+                terms::Frequency::Monthly => RecurrenceFrequency::Monthly,
+                terms::Frequency::Yearly => RecurrenceFrequency::Yearly,
             },
         }
     }
@@ -664,10 +664,10 @@ pub(super) fn new_request(body: CreateRequestBody) -> NewRequest {
         payment_currency: body.payment_currency.as_str().to_owned(),
         recurrence: body.recurrence.map(|recurrence| {
             let frequency = match recurrence.frequency {
-                RecurrenceFrequency::Daily => request::Frequency::Daily,
-                RecurrenceFrequency::Weekly => request::Frequency::Weekly,
-                RecurrenceFrequency::Monthly => request::Frequency::Monthly,
-                RecurrenceFrequency::Yearly => request::Frequency::Yearly,
+                RecurrenceFrequency::Daily => terms::Frequency::Daily,
+                RecurrenceFrequency::Weekly => terms::Frequency::Weekly,
+                RecurrenceFrequency::Monthly => terms::Frequency::Monthly,
+                RecurrenceFrequency::Yearly => terms::Frequency::Yearly,
             };
             (recurrence.start_date, frequency.wire().to_owned())
         }),
@@ -687,19 +687,20 @@ pub(super) fn created(request: &request::Request) -> RequestCreated {
 }
 
 pub(super) fn row(request: request::Request) -> RequestSummaryRow {
+    let (terms, ledger) = (request.terms, request.ledger);
     RequestSummaryRow {
         request_id: request.id.to_string(),
         payment_reference: request.reference.to_string(),
-        amount: Some(request.amount.to_string()),
-        invoice_currency: request.invoice_currency,
-        payment_currency: request.payment_currency,
-        has_been_paid: request.status == request::RequestStatus::Paid,
-        status: Some(request.status.into()),
-        reference: request.merchant_reference,
+        amount: Some(terms.amount.to_string()),
+        invoice_currency: terms.invoice_currency,
+        payment_currency: terms.payment_currency,
+        has_been_paid: ledger.has_been_paid(),
+        status: Some(ledger.status.into()),
+        reference: terms.merchant_reference,
         created_at: Some(Instant(request.created_at)),
-        tx_hash: request.tx_hash,
-        payee: Some(request.payee.to_string()),
-        payer: request.payer.map(|payer| payer.to_string()),
+        tx_hash: ledger.tx_hash,
+        payee: Some(terms.payee.to_string()),
+        payer: terms.payer.map(|payer| payer.to_string()),
     }
 }
 

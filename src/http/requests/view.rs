@@ -4,9 +4,10 @@ use crate::{
     ctx::Ctx,
     domain::{
         amount::format_units,
-        currency::{Currency, CurrencyKind},
+        currency::{Currency, CurrencyKind, FIAT_CHAIN_DECIMALS},
+        ledger::RequestStatus,
         rate::{RATE_DECIMALS, ratio},
-        request::{FIAT_CHAIN_DECIMALS, Request, RequestStatus},
+        request::terms::Terms,
     },
     flows::{
         payments::{PaymentRecord, RequestSummary},
@@ -28,48 +29,45 @@ const DOLLAR_SYMBOLS: [&str; 3] = ["USDC", "USDT", "DAI"];
 /// A request with its payments.
 pub(super) async fn view(ctx: &Ctx, detail: RequestDetail) -> RequestStatusView {
     let request = &detail.request;
-    let settlement_decimals = settlement_decimals(ctx, request);
-    let is_in_dollars = ctx.catalogue.find(&request.invoice_currency).is_some_and(is_dollar);
-    let completing = request.tx_hash.as_ref().and_then(|hash| {
+    let (terms, ledger) = (&request.terms, &request.ledger);
+    let settlement_decimals = settlement_decimals(ctx, terms);
+    let is_in_dollars = ctx.catalogue.find(&terms.invoice_currency).is_some_and(is_dollar);
+    let completing = ledger.tx_hash.as_ref().and_then(|hash| {
         detail
             .payments
             .iter()
             .find(|payment| payment.tx_hash.to_string() == *hash)
     });
-    let is_split = request.payment_count > 1 || (request.payment_count == 1 && !request.has_been_paid());
-    let conversion_rate = match (is_split, request.is_converted(), detail.payments.first()) {
+    let is_split = ledger.payment_count > 1 || (ledger.payment_count == 1 && !ledger.has_been_paid());
+    let conversion_rate = match (is_split, terms.is_converted(), detail.payments.first()) {
         (true, ..) => None,
         (false, false, _) => Some("1".to_owned()),
         (false, true, Some(payment)) => rate_of(ctx, payment),
         (false, true, None) => detail.market_rate.clone(),
     };
-    let excess_amount = request
-        .credited
-        .checked_sub(request.expected)
-        .filter(|excess| !excess.is_zero())
-        .map(|excess| format_units(excess, settlement_decimals));
+    let excess = ledger.excess().map(|excess| format_units(excess, settlement_decimals));
     RequestStatusView {
-        has_been_paid: request.has_been_paid(),
+        has_been_paid: ledger.has_been_paid(),
         payment_reference: request.reference.to_string(),
         request_id: request.id.to_string(),
-        is_listening: request.is_listening,
-        tx_hash: request.tx_hash.clone(),
-        recurrence: request.recurrence.clone().map(Into::into),
-        original_request_id: request.original_request_id.clone(),
-        status: request.status.into(),
-        is_crypto_to_fiat_available: request.is_crypto_to_fiat,
-        original_request_payment_reference: request.original_request_reference.clone(),
+        is_listening: ledger.is_listening,
+        tx_hash: ledger.tx_hash.clone(),
+        recurrence: terms.recurrence.clone().map(Into::into),
+        original_request_id: terms.original_request_id.clone(),
+        status: ledger.status.into(),
+        is_crypto_to_fiat_available: terms.is_crypto_to_fiat,
+        original_request_payment_reference: terms.original_request_reference.clone(),
         payments: detail
             .payments
             .iter()
             .map(|record| payment(ctx, record, None))
             .collect(),
-        is_recurrence_stopped: request.is_recurrence_stopped,
-        customer_info: request.customer.clone().map(Into::into),
-        reference: request.merchant_reference.clone(),
-        amount_in_usd: is_in_dollars.then(|| request.amount.to_string()),
-        rate_source: request.is_converted().then_some(RateSource::Chainlink),
-        conversion_breakdown: (request.is_converted() && is_split)
+        is_recurrence_stopped: terms.is_recurrence_stopped(),
+        customer_info: terms.customer.clone().map(Into::into),
+        reference: terms.merchant_reference.clone(),
+        amount_in_usd: is_in_dollars.then(|| terms.amount.to_string()),
+        rate_source: terms.is_converted().then_some(RateSource::Chainlink),
+        conversion_breakdown: (terms.is_converted() && is_split)
             .then(|| breakdown(ctx, &detail, settlement_decimals, is_in_dollars)),
         conversion_rate,
         fees: Some(
@@ -79,12 +77,12 @@ pub(super) async fn view(ctx: &Ctx, detail: RequestDetail) -> RequestStatusView 
                 .filter_map(|record| request_fee(ctx, record))
                 .collect(),
         ),
-        payee: request.payee.to_string(),
-        request_amount: request.amount.to_string(),
-        invoice_currency: request.invoice_currency.clone(),
-        payment_currency: request.payment_currency.clone(),
-        paid_amount: format_units(request.credited, settlement_decimals),
-        excess_amount,
+        payee: terms.payee.to_string(),
+        request_amount: terms.amount.to_string(),
+        invoice_currency: terms.invoice_currency.clone(),
+        payment_currency: terms.payment_currency.clone(),
+        paid_amount: format_units(ledger.credited, settlement_decimals),
+        excess_amount: excess,
         detected_amount: (!detail.detected_units.is_zero())
             .then(|| format_units(detail.detected_units, settlement_decimals)),
         payer_address: completing
@@ -168,10 +166,10 @@ fn fee_amount(ctx: &Ctx, record: &PaymentRecord) -> Option<String> {
 }
 
 fn breakdown(ctx: &Ctx, detail: &RequestDetail, decimals: u8, is_in_dollars: bool) -> ConversionBreakdown {
-    let request = &detail.request;
-    let paid = format_units(request.credited, decimals);
-    let remaining = format_units(request.remaining(), decimals);
-    let market_rate = if request.has_been_paid() {
+    let ledger = &detail.request.ledger;
+    let paid = format_units(ledger.credited, decimals);
+    let remaining = format_units(ledger.remaining(), decimals);
+    let market_rate = if ledger.has_been_paid() {
         None
     } else {
         detail.market_rate.clone()
@@ -211,10 +209,10 @@ fn rate_of(ctx: &Ctx, record: &PaymentRecord) -> Option<String> {
     )
 }
 
-fn settlement_decimals(ctx: &Ctx, request: &Request) -> u8 {
+fn settlement_decimals(ctx: &Ctx, terms: &Terms) -> u8 {
     ctx.catalogue
-        .find(&request.payment_currency)
-        .map_or(0, |payment| request.settlement_decimals(payment))
+        .find(&terms.payment_currency)
+        .map_or(0, |payment| terms.settlement_decimals(payment))
 }
 
 fn credited_decimals(ctx: &Ctx, record: &PaymentRecord) -> u8 {

@@ -10,7 +10,7 @@ use prs::{
         address::Address,
         ids::PaymentId,
         payment::{PaymentKind, ProvenTransfer, Settled},
-        request::{CustomerInfo, Request},
+        request::{Request, terms::CustomerInfo},
     },
     store::{
         self, Db, Scope,
@@ -147,23 +147,15 @@ async fn a_rolled_back_payment_leaves_nothing(db: &Db) {
 async fn payments_are_found_by_every_key(db: &Db) {
     let mut requests = Vec::new();
     for number in 1..=3 {
-        let request = Request {
-            kind: if number == 3 {
-                PaymentKind::Conversion
-            } else {
-                PaymentKind::Direct
-            },
-            invoice_currency: if number == 3 {
-                "USD".into()
-            } else {
-                "FAU-sepolia".into()
-            },
-            customer: Some(CustomerInfo {
-                first_name: Some(format!("Customer {number}")),
-                ..CustomerInfo::default()
-            }),
-            ..request("a", number)
-        };
+        let mut request = request("a", number);
+        if number == 3 {
+            request.terms.kind = PaymentKind::Conversion;
+            request.terms.invoice_currency = "USD".into();
+        }
+        request.terms.customer = Some(CustomerInfo {
+            first_name: Some(format!("Customer {number}")),
+            ..CustomerInfo::default()
+        });
         store::requests::insert(db.writer(), &request).await.unwrap();
         assert!(record(db, &request, &settled(number, 2)).await);
         requests.push(request);
@@ -233,7 +225,7 @@ async fn payments_are_found_by_every_key(db: &Db) {
     let found = store::payments::search(db.reader(), &scope("a"), &all).await.unwrap();
     let (payment, summary) = &found.rows[0];
     assert_eq!(payment.request_id, requests[2].id.0);
-    assert_eq!(summary.customer, requests[2].customer);
+    assert_eq!(summary.customer, requests[2].terms.customer);
     assert_eq!(summary.reference, requests[2].reference);
     assert_eq!((found.total, found.has_more), (3, false));
 }

@@ -2,16 +2,20 @@
 
 use super::{
     on_both,
-    samples::{at, client_scope, hash, request, scope, wallet},
+    samples::{at, client_scope, hash, platform, request, scope, terms, wallet},
 };
 use alloy::primitives::U256;
 use chrono::TimeDelta;
 use prs::{
     domain::{
         address::Address,
+        ledger::{Ledger, RequestStatus},
         network::Network,
         reference::PaymentReference,
-        request::{CustomerAddress, CustomerInfo, Frequency, Recurrence, Request, RequestStatus},
+        request::{
+            Origin, Request,
+            terms::{CustomerAddress, CustomerInfo, Frequency, Recurrence, Terms},
+        },
     },
     store::{self, Db, StoreError},
 };
@@ -31,30 +35,35 @@ on_both! {
 
 async fn a_request_survives_with_every_field(db: &Db) {
     let full = Request {
-        expected: U256::MAX,
-        credited: U256::MAX - U256::from(1),
-        payment_count: 3,
-        tx_hash: Some("0xabc".into()),
-        customer: Some(CustomerInfo {
-            first_name: Some("Ada".into()),
-            last_name: Some("Lovelace \u{1F980}".into()),
-            email: Some("ada@example.com".into()),
-            address: Some(CustomerAddress {
-                country: Some("GB".into()),
-                postal_code: Some("N1".into()),
-                ..CustomerAddress::default()
+        terms: Terms {
+            customer: Some(CustomerInfo {
+                first_name: Some("Ada".into()),
+                last_name: Some("Lovelace \u{1F980}".into()),
+                email: Some("ada@example.com".into()),
+                address: Some(CustomerAddress {
+                    country: Some("GB".into()),
+                    postal_code: Some("N1".into()),
+                    ..CustomerAddress::default()
+                }),
             }),
-        }),
-        recurrence: Some(Recurrence {
-            start_date: "2030-01-01".into(),
-            frequency: Frequency::Monthly,
-        }),
-        is_recurrence_stopped: true,
-        original_request_id: Some("01ff".into()),
-        original_request_reference: Some("0x00".into()),
-        is_crypto_to_fiat: true,
-        is_listening: true,
-        status: RequestStatus::PartiallyPaid,
+            recurrence: Some(Recurrence {
+                start_date: "2030-01-01".into(),
+                frequency: Frequency::Monthly,
+                is_stopped: true,
+            }),
+            original_request_id: Some("01ff".into()),
+            original_request_reference: Some("0x00".into()),
+            is_crypto_to_fiat: true,
+            ..terms(1)
+        },
+        ledger: Ledger {
+            expected: U256::MAX,
+            credited: U256::MAX - U256::from(1),
+            payment_count: 3,
+            status: RequestStatus::PartiallyPaid,
+            tx_hash: Some("0xabc".into()),
+            is_listening: true,
+        },
         created_at: at(1) + TimeDelta::microseconds(123_456),
         ..request("a", 1)
     };
@@ -67,7 +76,8 @@ async fn a_request_survives_with_every_field(db: &Db) {
         .await
         .unwrap();
     assert_eq!(by_rows, std::slice::from_ref(&full));
-    let by_topic = store::requests::by_topics(db.reader(), full.network, &[hash(1), full.reference.topic()]).await;
+    let by_topic =
+        store::requests::by_topics(db.reader(), full.terms.network, &[hash(1), full.reference.topic()]).await;
     assert_eq!(by_topic.unwrap(), std::slice::from_ref(&full));
     let elsewhere = store::requests::by_topics(db.reader(), Network::Base, &[full.reference.topic()]).await;
     assert!(elsewhere.unwrap().is_empty());
@@ -76,14 +86,20 @@ async fn a_request_survives_with_every_field(db: &Db) {
 async fn a_request_without_optional_fields_survives(db: &Db) {
     let tron = Address::parse("TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t").unwrap();
     let bare = Request {
-        client: None,
-        client_id: None,
-        origin: None,
-        network: Network::Tron,
-        payee: tron,
-        payer: None,
-        token: None,
-        merchant_reference: None,
+        origin: Origin {
+            platform: platform("a"),
+            client: None,
+            client_id: None,
+            page: None,
+        },
+        terms: Terms {
+            network: Network::Tron,
+            payee: tron,
+            payer: None,
+            token: None,
+            merchant_reference: None,
+            ..terms(1)
+        },
         ..request("a", 1)
     };
     store::requests::insert(db.writer(), &bare).await.unwrap();
@@ -114,13 +130,12 @@ async fn a_taken_reference_is_a_named_conflict(db: &Db) {
 }
 
 async fn another_tenant_and_another_client_see_nothing(db: &Db) {
-    let mine = Request {
-        recurrence: Some(Recurrence {
-            start_date: "2030-01-01".into(),
-            frequency: Frequency::Daily,
-        }),
-        ..request("a", 1)
-    };
+    let mut mine = request("a", 1);
+    mine.terms.recurrence = Some(Recurrence {
+        start_date: "2030-01-01".into(),
+        frequency: Frequency::Daily,
+        is_stopped: false,
+    });
     store::requests::insert(db.writer(), &mine).await.unwrap();
     let id = mine.id.as_str();
     for stranger in [scope("b"), client_scope("a", "client-2"), client_scope("b", "client-1")] {
@@ -147,23 +162,23 @@ async fn another_tenant_and_another_client_see_nothing(db: &Db) {
         .await
         .unwrap()
         .unwrap();
-    assert!(found.is_recurrence_stopped);
+    assert!(found.terms.is_recurrence_stopped());
 }
 
 async fn requests_are_listed_newest_first_with_a_total(db: &Db) {
     for number in 0..5 {
-        let payee = if number == 3 { wallet(8) } else { wallet(1) };
-        let request = Request {
-            payee,
-            ..request("a", number)
-        };
+        let mut request = request("a", number);
+        request.terms.payee = if number == 3 { wallet(8) } else { wallet(1) };
         store::requests::insert(db.writer(), &request).await.unwrap();
     }
     let list = async |payee: Option<String>, limit, offset| {
         let (rows, total) = store::requests::list(db.reader(), &scope("a"), payee.as_deref(), limit, offset)
             .await
             .unwrap();
-        let orders: Vec<_> = rows.iter().filter_map(|row| row.merchant_reference.clone()).collect();
+        let orders: Vec<_> = rows
+            .iter()
+            .filter_map(|row| row.terms.merchant_reference.clone())
+            .collect();
         (orders, total)
     };
     assert_eq!(list(None, 2, 0).await, (vec!["order 4".into(), "order 3".into()], 5));
@@ -178,8 +193,8 @@ async fn requests_are_listed_newest_first_with_a_total(db: &Db) {
 async fn a_request_advances_only_from_the_expected_state(db: &Db) {
     let before = request("a", 1);
     store::requests::insert(db.writer(), &before).await.unwrap();
-    let (partly, _) = before.clone().settle(U256::from(400), "0x01");
-    let (rival, _) = before.clone().settle(U256::from(500), "0x02");
+    let (partly, _) = before.ledger.settle(U256::from(400), "0x01");
+    let (rival, _) = before.ledger.settle(U256::from(500), "0x02");
     assert!(
         store::requests::advance(db.writer(), &before, &partly, at(5))
             .await
@@ -190,7 +205,11 @@ async fn a_request_advances_only_from_the_expected_state(db: &Db) {
             .await
             .unwrap()
     );
-    let (paid, _) = partly.clone().settle(U256::from(600), "0x03");
+    let partly = Request {
+        ledger: partly,
+        ..before.clone()
+    };
+    let (paid, _) = partly.ledger.settle(U256::from(600), "0x03");
     assert!(
         store::requests::advance(db.writer(), &partly, &paid, at(6))
             .await
@@ -199,7 +218,7 @@ async fn a_request_advances_only_from_the_expected_state(db: &Db) {
     let stored = store::requests::find(db.reader(), &scope("a"), before.id.as_str())
         .await
         .unwrap();
-    assert_eq!(stored, Some(paid));
+    assert_eq!(stored.map(|stored| stored.ledger), Some(paid));
 }
 
 async fn listening_is_kept_by_partial_payments_and_ends_when_paid(db: &Db) {
@@ -212,22 +231,26 @@ async fn listening_is_kept_by_partial_payments_and_ends_when_paid(db: &Db) {
             .unwrap()
             .unwrap()
     };
-    let (partly, _) = before.clone().settle(U256::from(1), "0x01");
+    let (partly, _) = before.ledger.settle(U256::from(1), "0x01");
     assert!(
         store::requests::advance(db.writer(), &before, &partly, at(5))
             .await
             .unwrap()
     );
-    assert!(load().await.is_listening);
-    let (paid, _) = partly.clone().settle(U256::from(999), "0x02");
+    assert!(load().await.ledger.is_listening);
+    let partly = Request {
+        ledger: partly,
+        ..before.clone()
+    };
+    let (paid, _) = partly.ledger.settle(U256::from(999), "0x02");
     assert!(
         store::requests::advance(db.writer(), &partly, &paid, at(5))
             .await
             .unwrap()
     );
-    assert!(!load().await.is_listening);
+    assert!(!load().await.ledger.is_listening);
     store::requests::set_listening(db.writer(), &before.row).await.unwrap();
-    assert!(!load().await.is_listening);
+    assert!(!load().await.ledger.is_listening);
 }
 
 async fn a_row_that_does_not_parse_is_an_error(db: &Db) {

@@ -7,10 +7,11 @@ use prs::{
         address::Address,
         amount::Amount,
         ids::{ClientRowId, DeliveryId, EndpointId, EventId, OwnerId, PlatformId, RequestId, RequestRowId},
+        ledger::Ledger,
         network::Network,
         payment::{Observation, PaymentKind},
         reference::PaymentReference,
-        request::{Request, RequestStatus},
+        request::{Origin, Request, terms::Terms},
         webhook::{ClaimedDelivery, TryOutcome, Wanted},
     },
     store::{
@@ -55,15 +56,24 @@ pub fn client_scope(name: &str, client: &str) -> Scope {
 pub fn request(owner: &str, number: u64) -> Request {
     Request {
         row: RequestRowId(format!("request-{owner}-{number:06}")),
-        platform: platform(owner),
-        client: Some(ClientRowId("client-1".into())),
-        client_id: Some("cli_one".into()),
-        origin: Some("https://shop.example.com".into()),
         id: RequestId(format!("01{owner}{number}")),
         salt: "0011223344556677".into(),
         reference: PaymentReference((number ^ u64::from(owner.as_bytes()[0]) << 32).to_be_bytes()),
+        origin: Origin {
+            platform: platform(owner),
+            client: Some(ClientRowId("client-1".into())),
+            client_id: Some("cli_one".into()),
+            page: Some("https://shop.example.com".into()),
+        },
+        terms: terms(number),
+        ledger: Ledger::new(U256::from(1_000)),
+        created_at: at(i64::try_from(number).unwrap()),
+    }
+}
+
+pub fn terms(number: u64) -> Terms {
+    Terms {
         kind: PaymentKind::Direct,
-        status: RequestStatus::Pending,
         network: Network::Sepolia,
         payee: wallet(1),
         payer: Some(wallet(2)),
@@ -71,19 +81,12 @@ pub fn request(owner: &str, number: u64) -> Request {
         invoice_currency: "FAU-sepolia".into(),
         payment_currency: "FAU-sepolia".into(),
         token: Some(wallet(3)),
-        expected: U256::from(1_000),
-        credited: U256::ZERO,
-        payment_count: 0,
-        tx_hash: None,
         merchant_reference: Some(format!("order {number}")),
         customer: None,
         recurrence: None,
-        is_recurrence_stopped: false,
         original_request_id: None,
         original_request_reference: None,
         is_crypto_to_fiat: false,
-        is_listening: false,
-        created_at: at(i64::try_from(number).unwrap()),
     }
 }
 

@@ -1,0 +1,170 @@
+//! What is due, what has arrived and what a payment changes, whatever it is that is paid.
+
+use super::wire_text::wire_text;
+use alloy::primitives::U256;
+
+/// Most partial events that one request raises, so that dust cannot flood a receiver.
+///
+/// Payments beyond it are still recorded and credited. Source: rules C.3.
+pub const PARTIAL_EVENTS_MAX: u32 = 100;
+
+/// Units in which a request is settled: token units of the payment currency when it is paid in itself, 8-decimal
+/// fiat units when it is converted on chain.
+pub type SettlementUnits = U256;
+
+wire_text! {
+    /// State of a request. Source: rules S.1.
+    pub enum RequestStatus {
+        /// Nothing final has arrived.
+        Pending = "pending",
+        /// Less than the expected total has arrived.
+        PartiallyPaid = "partially_paid",
+        /// Money is on its way through a bridge or a bank.
+        Processing = "processing",
+        /// The expected total has arrived.
+        Paid = "paid",
+        /// Execution failed.
+        Failed = "failed",
+        /// Money went back to the payer.
+        Refunded = "refunded",
+        /// Withdrawn; no operation reaches it.
+        Cancelled = "cancelled",
+    }
+}
+
+/// What a payment means for its request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Settlement {
+    /// The expected total has arrived.
+    Confirmed,
+    /// A part has arrived.
+    Partial,
+}
+
+/// The account of what is paid: what is due, what has arrived, and the state that follows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ledger {
+    /// Expected total.
+    pub expected: SettlementUnits,
+    /// Credited total of final payments.
+    pub credited: SettlementUnits,
+    /// Number of credited payments.
+    pub payment_count: u32,
+    /// State.
+    pub status: RequestStatus,
+    /// Transaction of the payment that completed it.
+    pub tx_hash: Option<String>,
+    /// Whether calldata was issued and the payment is awaited.
+    pub is_listening: bool,
+}
+
+impl Ledger {
+    /// Nothing has arrived yet.
+    pub const fn new(expected: SettlementUnits) -> Self {
+        Self {
+            expected,
+            credited: U256::ZERO,
+            payment_count: 0,
+            status: RequestStatus::Pending,
+            tx_hash: None,
+            is_listening: false,
+        }
+    }
+
+    /// Whether the whole amount has arrived.
+    pub fn has_been_paid(&self) -> bool {
+        self.status == RequestStatus::Paid
+    }
+
+    /// What is still to be paid.
+    pub fn remaining(&self) -> SettlementUnits {
+        self.expected.saturating_sub(self.credited)
+    }
+
+    /// What was paid beyond the expected total, when anything was.
+    pub fn excess(&self) -> Option<SettlementUnits> {
+        let excess = self.credited.checked_sub(self.expected)?;
+        (!excess.is_zero()).then_some(excess)
+    }
+
+    /// Adds a proven payment: the new totals and state, and what has to be told.
+    ///
+    /// A payment after completion is recorded and raises nothing. Source: rules S.1; interface §6.2.
+    pub fn settle(&self, credited: SettlementUnits, tx_hash: &str) -> (Self, Option<Settlement>) {
+        let after = Self {
+            credited: self.credited.saturating_add(credited),
+            payment_count: self.payment_count.saturating_add(1),
+            ..self.clone()
+        };
+        if self.has_been_paid() {
+            return (after, None);
+        }
+        if after.credited >= after.expected {
+            let paid = Self {
+                status: RequestStatus::Paid,
+                tx_hash: Some(tx_hash.to_owned()),
+                is_listening: false,
+                ..after
+            };
+            return (paid, Some(Settlement::Confirmed));
+        }
+        let told = (after.payment_count <= PARTIAL_EVENTS_MAX).then_some(Settlement::Partial);
+        let partly = Self {
+            status: RequestStatus::PartiallyPaid,
+            ..after
+        };
+        (partly, told)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn payments_add_up_and_completion_is_told_once(expected in 1_u64..500, payments in prop::collection::vec(1_u64..100, 1..20)) {
+            let mut ledger = Ledger { is_listening: true, ..Ledger::new(U256::from(expected)) };
+            let mut sum = 0;
+            let mut completed_by = None;
+            for (index, units) in payments.iter().enumerate() {
+                let was_paid = ledger.has_been_paid();
+                let (after, told) = ledger.settle(U256::from(*units), &index.to_string());
+                sum += units;
+                let is_paid = sum >= expected;
+                prop_assert_eq!(after.credited, U256::from(sum));
+                prop_assert_eq!(after.has_been_paid(), is_paid);
+                prop_assert_eq!(after.is_listening, !is_paid);
+                prop_assert_eq!(after.remaining(), U256::from(expected.saturating_sub(sum)));
+                prop_assert_eq!(after.excess(), sum.checked_sub(expected).filter(|more| *more > 0).map(U256::from));
+                prop_assert_eq!(told, match (was_paid, is_paid) {
+                    (true, _) => None,
+                    (false, true) => Some(Settlement::Confirmed),
+                    (false, false) => Some(Settlement::Partial),
+                });
+                if is_paid && !was_paid {
+                    completed_by = Some(index.to_string());
+                }
+                prop_assert_eq!(&after.tx_hash, &completed_by);
+                ledger = after;
+            }
+            prop_assert_eq!(ledger.payment_count as usize, payments.len());
+        }
+    }
+
+    #[test]
+    fn dust_raises_a_bounded_number_of_events_and_still_counts() {
+        let mut ledger = Ledger::new(U256::from(1_000));
+        let mut told = 0;
+        for _ in 0..PARTIAL_EVENTS_MAX + 50 {
+            let (after, settlement) = ledger.settle(U256::from(1), "0x01");
+            told += u32::from(settlement == Some(Settlement::Partial));
+            ledger = after;
+        }
+        assert_eq!(told, PARTIAL_EVENTS_MAX);
+        assert_eq!(ledger.credited, U256::from(PARTIAL_EVENTS_MAX + 50));
+        let (paid, settlement) = ledger.settle(U256::from(1_000), "0x02");
+        assert_eq!(settlement, Some(Settlement::Confirmed), "{paid:?}");
+    }
+}

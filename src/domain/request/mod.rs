@@ -1,0 +1,85 @@
+//! Payment requests: what is asked for, what has arrived, and which payments are theirs.
+
+pub mod plan;
+pub mod terms;
+
+use super::{
+    address::Address,
+    currency::{Catalogue, ContractKind},
+    ids::{ClientRowId, PlatformId, RequestId, RequestRowId},
+    ledger::Ledger,
+    payment::Observation,
+    reference::PaymentReference,
+};
+use chrono::{DateTime, Utc};
+use terms::Terms;
+
+/// A payment request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// Row.
+    pub row: RequestRowId,
+    /// Public id.
+    pub id: RequestId,
+    /// Salt of the reference, 16 hexadecimal digits.
+    pub salt: String,
+    /// Reference of its payments.
+    pub reference: PaymentReference,
+    /// Who created it.
+    pub origin: Origin,
+    /// What it asks for.
+    pub terms: Terms,
+    /// What has arrived.
+    pub ledger: Ledger,
+    /// Time of creation.
+    pub created_at: DateTime<Utc>,
+}
+
+/// Who created a request, and from where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Origin {
+    /// Tenant.
+    pub platform: PlatformId,
+    /// Row of the client ID.
+    pub client: Option<ClientRowId>,
+    /// Public text of that client ID.
+    pub client_id: Option<String>,
+    /// Page.
+    pub page: Option<String>,
+}
+
+impl Request {
+    /// Whether a sighting is a payment of this request: chain, proxy, reference, token and payee all match.
+    ///
+    /// A conversion must also name the invoice currency. Source: rules B.3; rules G.2 (3).
+    pub fn matches(&self, observed: &Observation, catalogue: &Catalogue) -> bool {
+        let kind = catalogue
+            .contracts(self.terms.network)
+            .iter()
+            .find(|contract| contract.address == observed.proxy)
+            .map(|c| c.kind);
+        let proxy_fits = match (self.terms.is_converted(), self.terms.token.is_some(), kind) {
+            (false, true, Some(ContractKind::Erc20FeeProxy | ContractKind::Erc20Proxy)) => {
+                observed.conversion.is_none()
+            }
+            (false, false, Some(ContractKind::EthereumFeeProxy | ContractKind::EthereumProxy)) => {
+                observed.conversion.is_none()
+            }
+            (true, true, Some(ContractKind::Erc20ConversionProxy))
+            | (true, false, Some(ContractKind::EthConversionProxy)) => {
+                let invoice = catalogue
+                    .find(&self.terms.invoice_currency)
+                    .and_then(|currency| Address::parse(&currency.hash).ok());
+                observed
+                    .conversion
+                    .is_some_and(|conversion| Some(conversion.currency) == invoice)
+            }
+            _ => false,
+        };
+        proxy_fits
+            && self.terms.network == observed.network
+            && self.reference.topic() == observed.reference_topic
+            && self.terms.token == observed.token
+            && self.terms.payee == observed.payee
+    }
+}

@@ -1,0 +1,117 @@
+//! What a request asks for. It does not change, but for the end of a repetition.
+
+use crate::domain::{
+    address::Address,
+    amount::Amount,
+    currency::{Currency, FIAT_CHAIN_DECIMALS},
+    network::Network,
+    payment::PaymentKind,
+    wire_text::wire_text,
+};
+
+/// What a request asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Terms {
+    /// Kind of its payments.
+    pub kind: PaymentKind,
+    /// Network of the payment currency.
+    pub network: Network,
+    /// Who is paid.
+    pub payee: Address,
+    /// Who is expected to pay.
+    pub payer: Option<Address>,
+    /// Amount in the invoice currency.
+    pub amount: Amount,
+    /// Canonical id of the invoice currency.
+    pub invoice_currency: String,
+    /// Canonical id of the payment currency.
+    pub payment_currency: String,
+    /// Token of the payment currency; `None` for the native coin.
+    pub token: Option<Address>,
+    /// Merchant reference.
+    pub merchant_reference: Option<String>,
+    /// Customer.
+    pub customer: Option<CustomerInfo>,
+    /// Repetition.
+    pub recurrence: Option<Recurrence>,
+    /// Parent of a generated request.
+    pub original_request_id: Option<String>,
+    /// Reference of the parent.
+    pub original_request_reference: Option<String>,
+    /// Whether it may be paid out to a bank account.
+    pub is_crypto_to_fiat: bool,
+}
+
+impl Terms {
+    /// Whether the payment is converted on chain.
+    pub fn is_converted(&self) -> bool {
+        self.invoice_currency != self.payment_currency
+    }
+
+    /// Fraction digits of the settlement units.
+    pub fn settlement_decimals(&self, payment: &Currency) -> u8 {
+        if self.is_converted() {
+            FIAT_CHAIN_DECIMALS
+        } else {
+            payment.decimals
+        }
+    }
+
+    /// Whether it repeats no more.
+    pub fn is_recurrence_stopped(&self) -> bool {
+        self.recurrence.as_ref().is_some_and(|recurrence| recurrence.is_stopped)
+    }
+}
+
+wire_text! {
+    /// How often a recurring request repeats. Source: rules P.3.3.
+    pub enum Frequency {
+        /// Every day.
+        Daily = "DAILY",
+        /// Every week.
+        Weekly = "WEEKLY",
+        /// Every month.
+        Monthly = "MONTHLY",
+        /// Every year.
+        Yearly = "YEARLY",
+    }
+}
+
+/// Repetition of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recurrence {
+    /// First due day as the caller wrote it.
+    pub start_date: String,
+    /// Period.
+    pub frequency: Frequency,
+    /// Whether it repeats no more.
+    pub is_stopped: bool,
+}
+
+/// Postal address of a customer.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CustomerAddress {
+    /// Street.
+    pub street: Option<String>,
+    /// City.
+    pub city: Option<String>,
+    /// State.
+    pub state: Option<String>,
+    /// Postal code.
+    pub postal_code: Option<String>,
+    /// Country, two letters.
+    pub country: Option<String>,
+}
+
+/// Who the customer is, for receipts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CustomerInfo {
+    /// Given name.
+    pub first_name: Option<String>,
+    /// Family name.
+    pub last_name: Option<String>,
+    /// E-mail address.
+    pub email: Option<String>,
+    /// Postal address.
+    pub address: Option<CustomerAddress>,
+}
