@@ -10,7 +10,7 @@ use crate::{
     },
     ctx::Ctx,
     http::{
-        contract::{apis, docs, document::Described, routes::RouteTable},
+        contract::{apis, described::Described, docs, routes::RouteTable},
         edge::{self, Edge, cors::AllowedOrigins, limits::Limits, observe, server},
         gate::{identify::Identify, rate_limits::RateLimits},
     },

@@ -1,8 +1,27 @@
 //! What is published: the documents, the paths in them, and the page that shows them.
+//!
+//! The framework prints what its types know. What it cannot say is added to its print, each thing in one place:
+//!
+//! - [`described`]: statuses that every operation can answer with, credentials that are needed together, media types
+//!   without parameters, paths that several implementations share;
+//! - [`about`]: contact, licence and server, and how the answer of one operation leads to another;
+//! - [`schemas`]: references to what may be null, unsigned bounds, whole numbers, examples out of doc comments;
+//! - [`examples`]: examples of whole bodies, put together from those of their members;
+//! - [`parameters`]: examples that a page for trying things out does not fill in;
+//! - [`answers`]: headers, and an example of each answer.
+//!
+//! [`document`] puts them together; [`webhooks_document`] is built apart from all this, because OpenAPI 3.0 has no
+//! webhooks. Source: decisions D28; decisions D29.
 
+pub mod about;
+mod answers;
 pub mod apis;
+pub mod described;
 pub mod docs;
 pub mod document;
+mod examples;
+mod parameters;
 pub mod routes;
+mod schemas;
 pub mod tags;
 pub mod webhooks_document;

@@ -143,7 +143,7 @@ pub fn document() -> Value {
         .build();
     document.webhooks = Some(hooks);
     let mut document = json!(document);
-    document["servers"] = super::document::this_host();
+    document["servers"] = super::about::this_host();
     // One endpoint receives every kind, but each webhook has a body of its own: this names the type of them all.
     document["x-any-event"] = json!({ "$ref": "#/components/schemas/WebhookEvent" });
     document["info"]["contact"] = json!({ "name": "The maintainers of this service" });

@@ -28,8 +28,10 @@ use prs::{
     flows::{Fault, FlowError, FlowResult},
     http::{
         contract::{
+            about::About,
+            described::Described,
             docs,
-            document::{About, Described, complete, pretty},
+            document::{complete, pretty},
             routes::RouteTable,
         },
         edge::{Edge, cors::AllowedOrigins, limits::Limits, wrap},

@@ -1,0 +1,78 @@
+//! What the framework's own types can say of every operation, said once.
+
+use crate::http::{
+    error::{ErrorBody, error_response, meaning},
+    gate::scheme::Scheme,
+};
+use indexmap::IndexMap;
+use poem::{endpoint::BoxEndpoint, http::Method};
+use poem_openapi::{
+    OpenApi,
+    registry::{MetaApi, MetaOperation, MetaPath, Registry},
+    types::Type,
+};
+use std::collections::HashMap;
+
+/// Wraps an API and completes its description: equal paths are merged, the statuses that every operation can answer
+/// with are added, media types are named without parameters.
+pub struct Described<T>(pub T);
+
+impl<T: OpenApi> OpenApi for Described<T> {
+    fn meta() -> Vec<MetaApi> {
+        let mut paths: IndexMap<String, Vec<MetaOperation>> = IndexMap::new();
+        for path in T::meta().into_iter().flat_map(|api| api.paths) {
+            paths.entry(path.path).or_default().extend(path.operations);
+        }
+        paths.values_mut().flatten().for_each(describe);
+        let paths = paths
+            .into_iter()
+            .map(|(path, operations)| MetaPath { path, operations });
+        vec![MetaApi { paths: paths.collect() }]
+    }
+
+    fn register(registry: &mut Registry) {
+        T::register(registry);
+        ErrorBody::register(registry);
+    }
+
+    fn add_routes(self, routes: &mut HashMap<String, HashMap<Method, BoxEndpoint<'static>>>) {
+        self.0.add_routes(routes);
+    }
+}
+
+fn describe(operation: &mut MetaOperation) {
+    let is_secured = !operation.security.is_empty();
+    for requirement in &mut operation.security {
+        // The framework knows only alternatives; both halves of a pair are asked for together.
+        let pair = Scheme::OrchestratorPair;
+        if requirement.remove(pair.id()).is_some() {
+            requirement.extend(pair.parts().iter().map(|part| (part.id(), Vec::new())));
+        }
+    }
+    let has_body = operation.request.is_some();
+    let has_input = has_body || !operation.params.is_empty();
+    let common = [
+        (400, has_input),
+        (401, is_secured),
+        (403, is_secured),
+        (408, has_body),
+        (413, has_body),
+        (429, true),
+        (500, true),
+        (503, true),
+    ];
+    let responses = &mut operation.responses.responses;
+    for (status, applies) in common {
+        if applies && !responses.iter().any(|response| response.status == Some(status)) {
+            responses.push(error_response(status, meaning(status)));
+        }
+    }
+    responses.sort_by_key(|response| response.status);
+    let answers = responses.iter_mut().flat_map(|response| &mut response.content);
+    let bodies = operation.request.iter_mut().flat_map(|request| &mut request.content);
+    for media in answers.chain(bodies) {
+        if media.content_type.starts_with("application/json") {
+            media.content_type = "application/json";
+        }
+    }
+}

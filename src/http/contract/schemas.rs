@@ -1,0 +1,106 @@
+//! Brings the framework's schemas into the form that readers and generators agree on.
+
+use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
+
+/// Brings one schema into the form that readers and generators agree on.
+pub(super) fn tidy(schema: &mut Value, nullable: &mut BTreeSet<String>) {
+    if let Some(name) = wrapped_reference(schema) {
+        let is_nullable = schema.get("nullable") == Some(&Value::Bool(true));
+        let name = if is_nullable {
+            nullable.insert(name.clone());
+            format!("{name}OrNull")
+        } else {
+            name
+        };
+        *schema = json!({ "$ref": format!("#/components/schemas/{name}") });
+        return;
+    }
+    let Some(object) = schema.as_object_mut() else { return };
+    object.shift_remove("title");
+    take_example(object);
+    for keyword in ["minimum", "maximum", "multipleOf"] {
+        if let Some(number) = object.get(keyword).and_then(whole) {
+            object.insert(keyword.to_owned(), number.into());
+        }
+    }
+    bound_unsigned(object);
+}
+
+/// Doc comments of members end with their example; in the document it stands in its own keyword.
+fn take_example(object: &mut Map<String, Value>) {
+    let Some(description) = object.get("description").and_then(Value::as_str) else {
+        return;
+    };
+    let Some((text, example)) = description.split_once("Example: `") else {
+        return;
+    };
+    let example = example
+        .trim_end_matches(['.', '\n', ' '])
+        .trim_end_matches('`')
+        .to_owned();
+    let text = text.trim_end().to_owned();
+    // Texts are taken as they stand, everything else is JSON.
+    let value = match object.get("type").and_then(Value::as_str) {
+        Some("string") | None => json!(example),
+        Some(_) => serde_json::from_str(&example).unwrap_or(json!(example)),
+    };
+    object.insert("description".to_owned(), json!(text));
+    object.insert("example".to_owned(), value);
+}
+
+/// The component behind a reference that only carries a description or `nullable` beside it.
+fn wrapped_reference(schema: &Value) -> Option<String> {
+    let parts = schema.get("allOf")?.as_array()?;
+    let mut references = parts.iter().filter_map(|part| part.get("$ref").and_then(Value::as_str));
+    let reference = references.next()?;
+    let only_notes = parts.iter().filter(|part| part.get("$ref").is_none()).all(|part| {
+        let mut keywords = part.as_object().into_iter().flat_map(Map::keys);
+        keywords.all(|keyword| matches!(keyword.as_str(), "description" | "nullable" | "title"))
+    });
+    (only_notes && references.next().is_none()).then(|| component_name(reference).to_owned())
+}
+
+pub(super) fn component_name(reference: &str) -> &str {
+    reference.rsplit('/').next().unwrap_or(reference)
+}
+
+fn whole(number: &Value) -> Option<i64> {
+    let text = number.as_f64()?.to_string();
+    text.parse().ok()
+}
+
+/// Formats of unsigned numbers are unknown to readers; bounds say the same.
+fn bound_unsigned(object: &mut Map<String, Value>) {
+    let bounds = match object.get("format").and_then(Value::as_str) {
+        Some("uint8") => ("int32", u64::from(u8::MAX)),
+        Some("uint16") => ("int32", u64::from(u16::MAX)),
+        Some("uint32") => ("int64", u64::from(u32::MAX)),
+        Some("uint64") => ("int64", (1 << 53) - 1),
+        _ => return,
+    };
+    object.insert("format".to_owned(), bounds.0.into());
+    object.entry("minimum").or_insert(json!(0));
+    object.entry("maximum").or_insert(bounds.1.into());
+}
+
+/// Adds the nullable twin of each component that a nullable member refers to.
+pub(super) fn add_nullable(document: &mut Value, names: &BTreeSet<String>) {
+    let Some(schemas) = document["components"]["schemas"].as_object_mut() else {
+        return;
+    };
+    for name in names {
+        let Some(mut twin) = schemas.get(name).cloned() else {
+            continue;
+        };
+        if let Some(object) = twin.as_object_mut() {
+            object.entry("type").or_insert(json!("object"));
+            object.insert("nullable".to_owned(), Value::Bool(true));
+            if let Some(Value::Array(values)) = object.get_mut("enum") {
+                values.push(Value::Null);
+            }
+        }
+        schemas.insert(format!("{name}OrNull"), twin);
+    }
+    schemas.sort_keys();
+}
