@@ -3,8 +3,8 @@
 use crate::{
     domain::{currency::Catalogue, network::Network, webhook::UrlPolicy},
     ports::{
-        chain::Chains, clock::Clock, ids::Ids, outbound::Outbound, passwords::Passwords, sealer::Sealer,
-        tries::TryCounter,
+        chain::Chains, clock::Clock, guesses::GuessCounter, ids::Ids, outbound::Outbound, passwords::Passwords,
+        sealer::Sealer,
     },
     store::Db,
 };
@@ -57,8 +57,8 @@ pub struct Partners {
 pub struct People {
     /// Hashing of passwords.
     pub passwords: Arc<dyn Passwords>,
-    /// Memory of tries to sign in.
-    pub tries: Arc<dyn TryCounter>,
+    /// Memory of guesses at passwords.
+    pub guesses: Arc<dyn GuessCounter>,
     /// Settings of sessions.
     pub sessions: Arc<SessionRules>,
 }

@@ -4,11 +4,11 @@
 pub mod api_client;
 pub mod clock;
 pub mod evm;
+pub mod guesses;
 pub mod ids;
 pub mod outbound;
 pub mod passwords;
 pub mod sealer;
-pub mod tries;
 
 use std::sync::Once;
 

@@ -100,7 +100,7 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
         },
         people: People {
             passwords: Arc::new(adapters::passwords::Argon2Passwords::new()?),
-            tries: Arc::new(adapters::tries::MemoryTries::new()),
+            guesses: Arc::new(adapters::guesses::MemoryGuesses::new()),
             sessions: Arc::new(session_rules(settings)),
         },
         clock,

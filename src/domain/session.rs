@@ -222,9 +222,9 @@ pub fn check_password(password: &str) -> Result<(), String> {
     }
 }
 
-/// Tries to sign in that were counted for one account.
+/// Guesses at the password of one account that were counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tries {
+pub struct Guesses {
     /// How many without a success.
     pub count: u32,
     /// The last one.
@@ -233,28 +233,28 @@ pub struct Tries {
 
 /// How fast somebody may guess.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pace {
-    /// Tries without any wait.
+pub struct GuessLimit {
+    /// Guesses without any wait.
     pub free: u32,
-    /// Longest wait between two tries, in seconds.
+    /// Longest wait between two guesses, in seconds.
     pub wait_max_s: u32,
 }
 
-impl Pace {
+impl GuessLimit {
     /// For one account: an attacker cannot keep its owner out for longer than a minute at a time.
     pub const ACCOUNT: Self = Self {
         free: 5,
         wait_max_s: 60,
     };
 
-    /// Time after which tries are forgotten.
+    /// Time after which guesses are forgotten.
     pub const FORGOTTEN: TimeDelta = TimeDelta::minutes(15);
 
-    /// Counts a try, or answers the seconds to wait before one counts: each further one waits twice as long.
-    pub fn admit(self, tries: Option<Tries>, now: DateTime<Utc>) -> Result<Tries, u32> {
-        let known = tries.filter(|tries| now - tries.last_at < Self::FORGOTTEN);
+    /// Counts a guess, or returns the seconds to wait before one counts: each further one waits twice as long.
+    pub fn admit(self, guesses: Option<Guesses>, now: DateTime<Utc>) -> Result<Guesses, u32> {
+        let known = guesses.filter(|guesses| now - guesses.last_at < Self::FORGOTTEN);
         let Some(known) = known else {
-            return Ok(Tries { count: 1, last_at: now });
+            return Ok(Guesses { count: 1, last_at: now });
         };
         let extra = known.count.saturating_sub(self.free);
         let wait_s = match known.count < self.free {
@@ -268,7 +268,7 @@ impl Pace {
             let whole = u32::try_from((left.num_milliseconds() + 999) / 1_000).unwrap_or(self.wait_max_s);
             return Err(whole.max(1));
         }
-        Ok(Tries {
+        Ok(Guesses {
             count: known.count.saturating_add(1),
             last_at: now,
         })
@@ -364,18 +364,18 @@ mod tests {
 
     #[test]
     fn guessing_gets_slower_up_to_a_limit_and_is_forgotten() {
-        let pace = Pace { free: 2, wait_max_s: 8 };
-        let mut tries = None;
+        let limit = GuessLimit { free: 2, wait_max_s: 8 };
+        let mut guesses = None;
         for _ in 0..2 {
-            tries = Some(pace.admit(tries, at(0)).unwrap());
+            guesses = Some(limit.admit(guesses, at(0)).unwrap());
         }
-        assert_eq!(pace.admit(tries, at(0)), Err(1));
+        assert_eq!(limit.admit(guesses, at(0)), Err(1));
         let mut now = 0;
         for wait in [1, 2, 4, 8, 8] {
-            assert_eq!(pace.admit(tries, at(now)), Err(wait));
+            assert_eq!(limit.admit(guesses, at(now)), Err(wait));
             now += i64::from(wait);
-            tries = Some(pace.admit(tries, at(now)).unwrap());
+            guesses = Some(limit.admit(guesses, at(now)).unwrap());
         }
-        assert_eq!(pace.admit(tries, at(now + 900)).unwrap().count, 1);
+        assert_eq!(limit.admit(guesses, at(now + 900)).unwrap().count, 1);
     }
 }

@@ -2,8 +2,8 @@
 
 pub mod chain;
 pub mod clock;
+pub mod guesses;
 pub mod ids;
 pub mod outbound;
 pub mod passwords;
 pub mod sealer;
-pub mod tries;

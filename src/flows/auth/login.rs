@@ -6,7 +6,7 @@ use crate::{
         caller::Holder,
         ids::Secret,
         refusal::{Refusal, RefusalKind},
-        session::{Account, Pace, normal_email},
+        session::{Account, GuessLimit, normal_email},
     },
     flows::{
         FlowError, FlowResult,
@@ -21,19 +21,19 @@ use crate::{
 /// guesses. Source: rules P.4.1.
 pub async fn run(ctx: &Ctx, email: &str, password: Secret) -> FlowResult<(Account, SignedIn)> {
     let email = normal_email(email);
-    let tried = ctx
+    let counted = ctx
         .people
-        .tries
-        .admit(email.clone(), Pace::ACCOUNT, ctx.clock.now())
+        .guesses
+        .admit(email.clone(), GuessLimit::ACCOUNT, ctx.clock.now())
         .await;
-    tried.map_err(too_fast)?;
+    counted.map_err(too_fast)?;
     let account = store::accounts::find_by_email(ctx.db.reader(), &email).await?;
     let hash = account.as_ref().map(|account| account.password_hash.clone());
     let is_right = ctx.people.passwords.is_right(password, hash).await?;
     let Some(account) = account.filter(|_| is_right) else {
         return Err(Refusal::unauthenticated("The e-mail address or the password is wrong").into());
     };
-    ctx.people.tries.forget(&email).await;
+    ctx.people.guesses.forget(&email).await;
     let tx = ctx.db.begin("sign_account_in").await?;
     let holder = Holder::Account(account.id.clone());
     let signed_in = begin(ctx, &tx, account.platform.clone(), holder).await?;

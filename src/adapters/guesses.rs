@@ -1,45 +1,45 @@
-//! Tries to sign in, kept in memory: bounded, forgotten by a restart, counted by each instance for itself.
+//! Guesses at passwords, kept in memory: bounded, forgotten by a restart, counted by each instance for itself.
 
 use crate::{
-    domain::session::{Pace, Tries},
-    ports::tries::TryCounter,
+    domain::session::{GuessLimit, Guesses},
+    ports::guesses::GuessCounter,
 };
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use moka::{future::Cache, ops::compute::Op};
 
-/// Accounts that are remembered at most; those tried least are forgotten first.
+/// Accounts that are remembered at most; those guessed at least are forgotten first.
 const REMEMBERED_MAX: u64 = 100_000;
 
 /// The memory.
-pub struct MemoryTries(Cache<String, Tries>);
+pub struct MemoryGuesses(Cache<String, Guesses>);
 
-impl MemoryTries {
+impl MemoryGuesses {
     /// Starts with nothing remembered.
     pub fn new() -> Self {
         Self(
             Cache::builder()
                 .max_capacity(REMEMBERED_MAX)
-                .time_to_idle(Pace::FORGOTTEN.to_std().unwrap_or_default())
+                .time_to_idle(GuessLimit::FORGOTTEN.to_std().unwrap_or_default())
                 .build(),
         )
     }
 }
 
-impl Default for MemoryTries {
+impl Default for MemoryGuesses {
     fn default() -> Self {
         Self::new()
     }
 }
 
 #[async_trait]
-impl TryCounter for MemoryTries {
-    async fn admit(&self, key: String, pace: Pace, now: DateTime<Utc>) -> Result<Tries, u32> {
-        let mut verdict = Err(pace.wait_max_s);
+impl GuessCounter for MemoryGuesses {
+    async fn admit(&self, key: String, limit: GuessLimit, now: DateTime<Utc>) -> Result<Guesses, u32> {
+        let mut verdict = Err(limit.wait_max_s);
         self.0
             .entry(key)
             .and_compute_with(|known| {
-                verdict = pace.admit(known.map(moka::Entry::into_value), now);
+                verdict = limit.admit(known.map(moka::Entry::into_value), now);
                 let operation = verdict.map_or(Op::Nop, Op::Put);
                 std::future::ready(operation)
             })
