@@ -7,18 +7,6 @@ constraint accounts.accounts_pkey PRIMARY KEY (id)
 CREATE UNIQUE INDEX accounts_email_key ON public.accounts USING btree (email)
 CREATE UNIQUE INDEX accounts_pkey ON public.accounts USING btree (id)
 CREATE UNIQUE INDEX accounts_platform_key ON public.accounts USING btree (platform_id)
-column api_keys.id text not null
-column api_keys.platform_id text not null
-column api_keys.hash text not null
-column api_keys.hint text not null
-column api_keys.label text
-column api_keys.created_at timestamp with time zone not null
-column api_keys.revoked_at timestamp with time zone
-column api_keys.last_used_at timestamp with time zone
-constraint api_keys.api_keys_pkey PRIMARY KEY (id)
-CREATE UNIQUE INDEX api_keys_hash_key ON public.api_keys USING btree (hash)
-CREATE UNIQUE INDEX api_keys_pkey ON public.api_keys USING btree (id)
-CREATE INDEX api_keys_platform_idx ON public.api_keys USING btree (platform_id)
 column chain_blocks.network text not null
 column chain_blocks.number bigint not null
 column chain_blocks.hash text not null
@@ -125,6 +113,19 @@ column idempotency_keys.created_at timestamp with time zone not null
 constraint idempotency_keys.idempotency_keys_pkey PRIMARY KEY (owner_id, scope, key)
 CREATE INDEX idempotency_keys_created_idx ON public.idempotency_keys USING btree (created_at)
 CREATE UNIQUE INDEX idempotency_keys_pkey ON public.idempotency_keys USING btree (owner_id, scope, key)
+column keys.id text not null
+column keys.owner_kind text not null
+column keys.owner_id text not null
+column keys.hash text not null
+column keys.hint text not null
+column keys.label text
+column keys.created_at timestamp with time zone not null
+column keys.revoked_at timestamp with time zone
+column keys.last_used_at timestamp with time zone
+constraint keys.keys_pkey PRIMARY KEY (id)
+CREATE UNIQUE INDEX keys_hash_key ON public.keys USING btree (hash)
+CREATE INDEX keys_owner_idx ON public.keys USING btree (owner_id)
+CREATE UNIQUE INDEX keys_pkey ON public.keys USING btree (id)
 column observations.network text not null
 column observations.tx_hash text not null
 column observations.ordinal integer not null
@@ -149,18 +150,6 @@ constraint observations.observations_pkey PRIMARY KEY (network, tx_hash, ordinal
 CREATE INDEX observations_block_idx ON public.observations USING btree (network, block_number)
 CREATE UNIQUE INDEX observations_pkey ON public.observations USING btree (network, tx_hash, ordinal)
 CREATE INDEX observations_topic_idx ON public.observations USING btree (network, reference_topic)
-column orchestrator_keys.id text not null
-column orchestrator_keys.orchestrator_id text not null
-column orchestrator_keys.hash text not null
-column orchestrator_keys.hint text not null
-column orchestrator_keys.label text
-column orchestrator_keys.created_at timestamp with time zone not null
-column orchestrator_keys.revoked_at timestamp with time zone
-column orchestrator_keys.last_used_at timestamp with time zone
-constraint orchestrator_keys.orchestrator_keys_pkey PRIMARY KEY (id)
-CREATE UNIQUE INDEX orchestrator_keys_hash_key ON public.orchestrator_keys USING btree (hash)
-CREATE INDEX orchestrator_keys_orchestrator_idx ON public.orchestrator_keys USING btree (orchestrator_id)
-CREATE UNIQUE INDEX orchestrator_keys_pkey ON public.orchestrator_keys USING btree (id)
 column orchestrators.id text not null
 column orchestrators.name text not null
 column orchestrators.created_at timestamp with time zone not null

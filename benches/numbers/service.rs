@@ -11,7 +11,6 @@ use anyhow::{Context, anyhow, bail};
 use prs::{
     boot,
     domain::caller::{Caller, Credential},
-    domain::ids::ApiKeyId,
     flows::{
         self,
         client_ids::create::NewClientId,
@@ -161,12 +160,10 @@ pub(crate) async fn seed(settings: &Settings) -> anyhow::Result<Tenant> {
     let db = boot::open_database(settings).await?;
     let ctx = boot::context(settings, db.clone())?;
     let platform = flows::platforms::create::run(&ctx, "Bench").await?;
-    let (id, key) = flows::platforms::api_keys::create(&ctx, &platform, None).await?;
+    let new = flows::keys::create(&ctx, &platform, None).await?;
     let caller = Caller {
         platform,
-        credential: Credential::ApiKey {
-            id: ApiKeyId(id.to_string()),
-        },
+        credential: Credential::ApiKey { id: new.row.id },
     };
     let input = NewClientId {
         label: "Bench".to_owned(),
@@ -179,7 +176,7 @@ pub(crate) async fn seed(settings: &Settings) -> anyhow::Result<Tenant> {
     };
     db.close().await?;
     Ok(Tenant {
-        api_key: key.reveal().to_owned(),
+        api_key: new.key.reveal().to_owned(),
         client_id: client.client_id,
     })
 }

@@ -4,7 +4,6 @@
 //! column type keeps such a number on both databases; they are added up in Rust.
 
 pub mod accounts;
-pub mod api_keys;
 pub mod chain_blocks;
 pub mod chain_cursors;
 pub mod client_ids;
@@ -13,8 +12,8 @@ pub mod delivery_attempts;
 pub mod destination_nonces;
 pub mod events;
 pub mod idempotency_keys;
+pub mod keys;
 pub mod observations;
-pub mod orchestrator_keys;
 pub mod orchestrators;
 pub mod payee_destinations;
 pub mod payment_parties;

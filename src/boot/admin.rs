@@ -3,11 +3,11 @@
 use crate::{
     boot::{context, open_database},
     domain::{
-        ids::{ApiKeyId, OrchestratorId, OrchestratorKeyId, PlatformId},
+        ids::{KeyId, OrchestratorId, Owner, PlatformId},
         network::Network,
         quota::Tier,
     },
-    flows,
+    flows::{self, keys},
     settings::Settings,
 };
 use anyhow::Context;
@@ -221,13 +221,16 @@ pub async fn run(settings: &Settings, verb: AdminVerb) -> anyhow::Result<()> {
                     output,
                 },
         } => {
-            let (id, key) = flows::platforms::api_keys::create(&ctx, &PlatformId(platform), label.as_deref()).await?;
-            print(&output, &json!({ "id": id.as_str(), "apiKey": key.reveal() }));
+            let new = keys::create(&ctx, &PlatformId(platform), label.as_deref()).await?;
+            print(
+                &output,
+                &json!({ "id": new.row.id.as_str(), "apiKey": new.key.reveal() }),
+            );
         }
         AdminVerb::ApiKey {
             verb: ApiKeyVerb::List { platform, output },
         } => {
-            for key in flows::platforms::api_keys::list(&ctx, &PlatformId(platform)).await? {
+            for key in keys::list(&ctx, &PlatformId(platform)).await? {
                 let shown = json!({
                     "id": key.id.as_str(), "label": key.label, "hint": key.hint, "createdAt": key.created_at,
                     "lastUsedAt": key.last_used_at, "revokedAt": key.revoked_at,
@@ -244,8 +247,8 @@ pub async fn run(settings: &Settings, verb: AdminVerb) -> anyhow::Result<()> {
                     output,
                 },
         } => {
-            let (platform, id) = (PlatformId(platform), ApiKeyId(id));
-            let new = flows::platforms::api_keys::rotate(&ctx, &platform, &id, overlap_seconds).await?;
+            let (platform, id) = (PlatformId(platform), KeyId(id));
+            let new = keys::rotate(&ctx, &platform, &id, overlap_seconds).await?;
             print(
                 &output,
                 &json!({ "id": new.row.id.as_str(), "apiKey": new.key.reveal() }),
@@ -254,7 +257,7 @@ pub async fn run(settings: &Settings, verb: AdminVerb) -> anyhow::Result<()> {
         AdminVerb::ApiKey {
             verb: ApiKeyVerb::Revoke { id, platform, output },
         } => {
-            flows::platforms::api_keys::revoke(&ctx, &PlatformId(platform), &ApiKeyId(id.clone())).await?;
+            keys::revoke(&ctx, &PlatformId(platform), &KeyId(id.clone())).await?;
             print(&output, &json!({ "id": id, "revoked": true }));
         }
         AdminVerb::Chain {
@@ -298,9 +301,11 @@ pub async fn run(settings: &Settings, verb: AdminVerb) -> anyhow::Result<()> {
                     output,
                 },
         } => {
-            let orchestrator = OrchestratorId(orchestrator);
-            let (id, key) = flows::orchestrators::keys::create(&ctx, &orchestrator, label.as_deref()).await?;
-            print(&output, &json!({ "id": id.as_str(), "orchestratorKey": key.reveal() }));
+            let new = keys::create(&ctx, &OrchestratorId(orchestrator), label.as_deref()).await?;
+            print(
+                &output,
+                &json!({ "id": new.row.id.as_str(), "orchestratorKey": new.key.reveal() }),
+            );
         }
         AdminVerb::OrchestratorKey {
             verb:
@@ -310,8 +315,10 @@ pub async fn run(settings: &Settings, verb: AdminVerb) -> anyhow::Result<()> {
                     output,
                 },
         } => {
-            let key = OrchestratorKeyId(id.clone());
-            flows::orchestrators::keys::revoke(&ctx, &OrchestratorId(orchestrator), &key).await?;
+            let owner = Owner::Orchestrator(OrchestratorId(orchestrator));
+            if !keys::revoke(&ctx, owner.clone(), &KeyId(id.clone())).await? {
+                return Err(keys::unknown(&owner).into());
+            }
             print(&output, &json!({ "id": id, "revoked": true }));
         }
     }

@@ -4,7 +4,7 @@ use super::{context, open_database, role::Role, serve};
 use crate::{
     domain::{
         caller::{Caller, Credential},
-        ids::{ApiKeyId, PlatformId},
+        ids::{KeyId, PlatformId},
     },
     flows::{
         self,
@@ -202,11 +202,11 @@ struct Seeded {
 /// Makes a tenant with an API key, a client ID for a page and one for a backend, and an orchestrator.
 async fn seed(ctx: &crate::ctx::Ctx) -> anyhow::Result<Seeded> {
     let platform = flows::platforms::create::run(ctx, PLATFORM_NAME).await?;
-    let (_, key) = flows::platforms::api_keys::create(ctx, &platform, Some("prs dev")).await?;
+    let key = flows::keys::create(ctx, &platform, Some("prs dev")).await?.key;
     let caller = Caller {
         platform: platform.clone(),
         credential: Credential::ApiKey {
-            id: ApiKeyId(platform.to_string()),
+            id: KeyId(platform.to_string()),
         },
     };
     let mut client_ids = Vec::new();

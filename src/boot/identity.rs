@@ -10,7 +10,6 @@ use crate::{
     flows::{
         FlowResult,
         auth::identify::{self, KnownKey},
-        orchestrators,
     },
     http::{
         edge::cors::AllowedOrigins,
@@ -44,7 +43,6 @@ const ORIGINS_TIMEOUT: Duration = Duration::from_millis(300);
 pub struct Identity {
     ctx: Ctx,
     keys: Cache<(u64, String), KnownKey>,
-    orchestrators: Cache<String, OrchestratorCaller>,
     clients: Cache<(u64, String), Arc<ClientId>>,
     origins: Cache<u64, Arc<HashSet<String>>>,
     tiers: Cache<String, Tier>,
@@ -58,10 +56,6 @@ impl Identity {
         Self {
             ctx,
             keys: Cache::builder()
-                .max_capacity(REMEMBERED_MAX)
-                .time_to_live(BELIEVED)
-                .build(),
-            orchestrators: Cache::builder()
                 .max_capacity(REMEMBERED_MAX)
                 .time_to_live(BELIEVED)
                 .build(),
@@ -81,22 +75,23 @@ impl Identity {
     fn changes(&self) -> u64 {
         self.ctx.credential_changes.load(Ordering::Acquire)
     }
+
+    async fn key(&self, key: &str) -> FlowResult<KnownKey> {
+        // The memory is keyed with the hash, so that it holds no key.
+        let entry = (self.changes(), identify::hash(key));
+        if let Some(known) = self.keys.get(&entry).await {
+            return Ok(known);
+        }
+        let known = identify::key(&self.ctx, key).await?;
+        self.keys.insert(entry, known.clone()).await;
+        Ok(known)
+    }
 }
 
 #[async_trait]
 impl Identify for Identity {
     async fn api_key(&self, key: &str) -> FlowResult<Caller> {
-        // The memory is keyed with the hash, so that it holds no key.
-        let entry = (self.changes(), identify::hash(key));
-        let known = match self.keys.get(&entry).await {
-            Some(known) => known,
-            None => {
-                let known = identify::api_key(&self.ctx, key).await?;
-                self.keys.insert(entry, known.clone()).await;
-                known
-            }
-        };
-        identify::key_caller(known, self.ctx.clock.now())
+        self.key(key).await?.platform_caller(self.ctx.clock.now())
     }
 
     async fn client_id(&self, id: &str, call: gate::CallOrigin<'_>) -> FlowResult<Caller> {
@@ -126,13 +121,7 @@ impl Identify for Identity {
     }
 
     async fn orchestrator_key(&self, key: &str) -> FlowResult<OrchestratorCaller> {
-        let hash = identify::hash(key);
-        if let Some(known) = self.orchestrators.get(&hash).await {
-            return Ok(known);
-        }
-        let known = orchestrators::identify::run(&self.ctx, key).await?;
-        self.orchestrators.insert(hash, known.clone()).await;
-        Ok(known)
+        self.key(key).await?.orchestrator_caller(self.ctx.clock.now())
     }
 
     async fn session(&self, token: &str) -> FlowResult<Caller> {

@@ -2,7 +2,7 @@
 
 use super::{
     address::Address,
-    ids::{AccountId, ApiKeyId, ClientRowId, OrchestratorId, OrchestratorKeyId, PlatformId, SessionId},
+    ids::{AccountId, ClientRowId, KeyId, OrchestratorId, PlatformId, SessionId},
 };
 
 /// An authenticated caller that acts for a tenant. Source: interface §5.
@@ -20,7 +20,7 @@ pub enum Credential {
     /// Server-side key of a platform.
     ApiKey {
         /// Row of the key.
-        id: ApiKeyId,
+        id: KeyId,
     },
     /// Public client ID, with the page that used it.
     ClientId {
@@ -68,7 +68,7 @@ pub struct OrchestratorCaller {
     /// The orchestrator.
     pub id: OrchestratorId,
     /// Row of the key that it showed.
-    pub key: OrchestratorKeyId,
+    pub key: KeyId,
 }
 
 impl Caller {

@@ -32,8 +32,8 @@ macro_rules! ulid_ids {
 ulid_ids! {
     /// A tenant: everything belongs to exactly one platform.
     PlatformId;
-    /// Row of an API key.
-    ApiKeyId;
+    /// Row of a key of a platform or of an orchestrator.
+    KeyId;
     /// Row of a client ID (the public `cli_…` text is another value).
     ClientRowId;
     /// Row of a payment request.
@@ -56,8 +56,6 @@ ulid_ids! {
     OrchestratorId;
     /// A platform or an orchestrator: to whom an endpoint, an event and its deliveries belong.
     OwnerId;
-    /// Row of an orchestrator key.
-    OrchestratorKeyId;
     /// Row of a payee destination.
     DestinationId;
 }
@@ -71,6 +69,37 @@ impl From<&PlatformId> for OwnerId {
 impl From<&OrchestratorId> for OwnerId {
     fn from(orchestrator: &OrchestratorId) -> Self {
         Self(orchestrator.0.clone())
+    }
+}
+
+/// An owner of which it is known whether it is a platform or an orchestrator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Owner {
+    /// A platform.
+    Platform(PlatformId),
+    /// An orchestrator.
+    Orchestrator(OrchestratorId),
+}
+
+impl Owner {
+    /// The text form of its id.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Platform(id) => id.as_str(),
+            Self::Orchestrator(id) => id.as_str(),
+        }
+    }
+}
+
+impl From<&PlatformId> for Owner {
+    fn from(platform: &PlatformId) -> Self {
+        Self::Platform(platform.clone())
+    }
+}
+
+impl From<&OrchestratorId> for Owner {
+    fn from(orchestrator: &OrchestratorId) -> Self {
+        Self::Orchestrator(orchestrator.clone())
     }
 }
 

@@ -6,6 +6,7 @@ pub mod currencies;
 pub mod destinations;
 pub mod events;
 pub mod idempotency;
+pub mod keys;
 pub mod orchestrators;
 pub mod payments;
 pub mod platforms;

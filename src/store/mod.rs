@@ -4,7 +4,6 @@
 //! turned back into domain values on the way out, and a row that does not parse is an error, never a default.
 
 pub mod accounts;
-pub mod api_keys;
 pub mod challenges;
 pub mod client_ids;
 pub mod clock_jumps;
@@ -15,6 +14,7 @@ pub mod destinations;
 pub mod endpoints;
 pub mod event_log;
 pub mod idempotency;
+pub mod keys;
 pub mod observations;
 pub mod orchestrators;
 pub mod outbox;

@@ -11,8 +11,7 @@ use crate::support::{
 };
 use poem::http::Method;
 use prs::{
-    domain::ids::OrchestratorKeyId,
-    flows::orchestrators,
+    flows::{keys, orchestrators},
     http::gate::{
         access::{self, Row},
         scheme::Scheme,
@@ -117,10 +116,8 @@ async fn tenant(app: &TestApp, number: u8) -> Tenant {
     let partner = orchestrators::create::run(&app.ctx, "Partner")
         .await
         .expect("a partner");
-    let (id, past): (OrchestratorKeyId, _) = orchestrators::keys::create(&app.ctx, &partner.id, None)
-        .await
-        .expect("a key");
-    orchestrators::keys::revoke(&app.ctx, &partner.id, &id)
+    let past = keys::create(&app.ctx, &partner.id, None).await.expect("a key");
+    keys::revoke(&app.ctx, &partner.id, &past.row.id)
         .await
         .expect("revoked");
     let each = |session: &str, key: &Value, client: &Value, partner: &str| {
@@ -134,7 +131,7 @@ async fn tenant(app: &TestApp, number: u8) -> Tenant {
     };
     Tenant {
         good: each(&session, &key, &client, partner.key.reveal()),
-        revoked: each(&ended, &lost, &former, past.reveal()),
+        revoked: each(&ended, &lost, &former, past.key.reveal()),
         wallet,
     }
 }

@@ -7,13 +7,13 @@ use crate::support::{
 use prs::{
     domain::{
         caller::Holder,
-        ids::{AccountId, ApiKeyId, PlatformId, Secret},
+        ids::{AccountId, KeyId, PlatformId, Secret},
         refusal::RefusalKind,
     },
     flows::{
         FlowError,
         idempotency::{Answer, Once, Repeatable},
-        platforms::api_keys::{self, NewApiKey, OVERLAP_MAX_S},
+        keys::{self, NewKey, OVERLAP_MAX_S},
     },
 };
 
@@ -22,9 +22,9 @@ async fn status(app: &TestApp, key: &Secret) -> u16 {
     call.send().await.status
 }
 
-async fn issue(app: &TestApp, label: Option<&str>) -> NewApiKey {
+async fn issue(app: &TestApp, label: Option<&str>) -> NewKey {
     let caller = session(&app.platform, Holder::Account(AccountId("account".to_owned())));
-    match api_keys::issue(&app.ctx, &caller, label, Repeatable::unkeyed()).await {
+    match keys::issue(&app.ctx, &caller, label, Repeatable::unkeyed()).await {
         Ok(Answer::Fresh(new)) => new,
         other => panic!("{other:?}"),
     }
@@ -43,7 +43,7 @@ async fn a_key_is_listed_without_its_text() {
     let new = issue(&app, Some("Shop server")).await;
     assert!(new.key.reveal().starts_with("sk_") && new.key.reveal().len() == 46);
     assert_eq!(status(&app, &new.key).await, 200);
-    let listed = api_keys::list(&app.ctx, &app.platform).await.expect("a list");
+    let listed = keys::list(&app.ctx, &app.platform).await.expect("a list");
     assert_eq!(listed.len(), 2);
     assert_eq!(listed[0].id, new.row.id);
     assert_eq!(listed[0].label.as_deref(), Some("Shop server"));
@@ -51,7 +51,7 @@ async fn a_key_is_listed_without_its_text() {
     assert!(!format!("{listed:?}").contains(new.key.reveal()));
     assert!(new.key.reveal().starts_with(&listed[0].hint) && listed[0].hint.len() == 8);
     let other = PlatformId("other".to_owned());
-    assert!(api_keys::list(&app.ctx, &other).await.expect("a list").is_empty());
+    assert!(keys::list(&app.ctx, &other).await.expect("a list").is_empty());
 }
 
 #[tokio::test]
@@ -59,7 +59,7 @@ async fn a_rotated_key_ends_at_once_or_after_the_overlap() {
     let app = TestApp::start().await;
     let first = issue(&app, Some("Shop server")).await;
     assert_eq!(status(&app, &first.key).await, 200);
-    let second = api_keys::rotate(&app.ctx, &app.platform, &first.row.id, 0)
+    let second = keys::rotate(&app.ctx, &app.platform, &first.row.id, 0)
         .await
         .expect("a key");
     assert_eq!(second.row.label.as_deref(), Some("Shop server"));
@@ -67,7 +67,7 @@ async fn a_rotated_key_ends_at_once_or_after_the_overlap() {
         (status(&app, &first.key).await, status(&app, &second.key).await),
         (401, 200)
     );
-    let third = api_keys::rotate(&app.ctx, &app.platform, &second.row.id, 60)
+    let third = keys::rotate(&app.ctx, &app.platform, &second.row.id, 60)
         .await
         .expect("a key");
     assert_eq!(
@@ -81,7 +81,7 @@ async fn a_rotated_key_ends_at_once_or_after_the_overlap() {
         (status(&app, &second.key).await, status(&app, &third.key).await),
         (401, 200)
     );
-    let again = api_keys::rotate(&app.ctx, &app.platform, &second.row.id, 0).await;
+    let again = keys::rotate(&app.ctx, &app.platform, &second.row.id, 0).await;
     assert_eq!(kind(&again.unwrap_err()), RefusalKind::NotFound);
 }
 
@@ -91,28 +91,25 @@ async fn a_revoked_key_is_refused_with_the_next_call() {
     let new = issue(&app, None).await;
     assert_eq!(status(&app, &new.key).await, 200);
     let stranger = PlatformId("other".to_owned());
-    for (platform, id) in [
-        (&stranger, &new.row.id),
-        (&app.platform, &ApiKeyId("nothing".to_owned())),
-    ] {
-        let refused = api_keys::revoke(&app.ctx, platform, id).await.unwrap_err();
+    for (platform, id) in [(&stranger, &new.row.id), (&app.platform, &KeyId("nothing".to_owned()))] {
+        let refused = keys::revoke(&app.ctx, platform, id).await.unwrap_err();
         assert_eq!(kind(&refused), RefusalKind::NotFound);
-        let refused = api_keys::rotate(&app.ctx, platform, id, 0).await.unwrap_err();
+        let refused = keys::rotate(&app.ctx, platform, id, 0).await.unwrap_err();
         assert_eq!(kind(&refused), RefusalKind::NotFound);
     }
     assert_eq!(status(&app, &new.key).await, 200);
     for _ in 0..2 {
-        api_keys::revoke(&app.ctx, &app.platform, &new.row.id)
+        keys::revoke(&app.ctx, &app.platform, &new.row.id)
             .await
             .expect("revoked");
         assert_eq!(status(&app, &new.key).await, 401);
     }
     let overlapping = issue(&app, None).await;
-    api_keys::rotate(&app.ctx, &app.platform, &overlapping.row.id, 600)
+    keys::rotate(&app.ctx, &app.platform, &overlapping.row.id, 600)
         .await
         .expect("a key");
     assert_eq!(status(&app, &overlapping.key).await, 200);
-    api_keys::revoke(&app.ctx, &app.platform, &overlapping.row.id)
+    keys::revoke(&app.ctx, &app.platform, &overlapping.row.id)
         .await
         .expect("revoked");
     assert_eq!(status(&app, &overlapping.key).await, 401);
@@ -123,14 +120,14 @@ async fn wrong_input_is_named() {
     let app = TestApp::start().await;
     let caller = TestWallet::new(1).session(&app.platform);
     for label in ["", "  ", &"x".repeat(101)] {
-        let refused = api_keys::issue(&app.ctx, &caller, Some(label), Repeatable::unkeyed()).await;
+        let refused = keys::issue(&app.ctx, &caller, Some(label), Repeatable::unkeyed()).await;
         let FlowError::Refused(refusal) = refused.unwrap_err() else {
             panic!("a refusal")
         };
         assert_eq!(refusal.fields[0].field, "label");
     }
     let new = issue(&app, None).await;
-    let refused = api_keys::rotate(&app.ctx, &app.platform, &new.row.id, OVERLAP_MAX_S + 1).await;
+    let refused = keys::rotate(&app.ctx, &app.platform, &new.row.id, OVERLAP_MAX_S + 1).await;
     let FlowError::Refused(refusal) = refused.unwrap_err() else {
         panic!("a refusal")
     };
@@ -147,25 +144,25 @@ async fn a_repeated_call_gets_the_same_key_and_makes_no_second_one() {
         operation: "createApiKey",
         body_hash: "hash".to_owned(),
     };
-    let render = |new: &NewApiKey| new.key.reveal().to_owned();
-    let first = api_keys::issue(&app.ctx, &caller, None, Repeatable::new(Some(once.clone()), render))
+    let render = |new: &NewKey| new.key.reveal().to_owned();
+    let first = keys::issue(&app.ctx, &caller, None, Repeatable::new(Some(once.clone()), render))
         .await
         .expect("a key");
     let Answer::Fresh(first) = first else {
         panic!("the first call")
     };
-    let again = api_keys::issue(&app.ctx, &caller, None, Repeatable::new(Some(once.clone()), render))
+    let again = keys::issue(&app.ctx, &caller, None, Repeatable::new(Some(once.clone()), render))
         .await
         .expect("an answer");
     let Answer::Replayed(text) = again else {
         panic!("the second call")
     };
     assert_eq!(text, first.key.reveal());
-    assert_eq!(api_keys::list(&app.ctx, &app.platform).await.expect("a list").len(), 2);
+    assert_eq!(keys::list(&app.ctx, &app.platform).await.expect("a list").len(), 2);
     let other = Once {
         body_hash: "another body".to_owned(),
         ..once
     };
-    let refused = api_keys::issue(&app.ctx, &caller, None, Repeatable::new(Some(other), render)).await;
+    let refused = keys::issue(&app.ctx, &caller, None, Repeatable::new(Some(other), render)).await;
     assert_eq!(kind(&refused.unwrap_err()), RefusalKind::Conflict);
 }

@@ -343,21 +343,21 @@ async fn credentials_are_asked_for_and_checked() {
 #[tokio::test]
 async fn a_revoked_key_is_refused_and_two_keys_live_side_by_side() {
     let app = TestApp::start().await;
-    let keys = &prs::flows::platforms::api_keys::create(&app.ctx, &app.platform, Some("second"))
+    let new = &prs::flows::keys::create(&app.ctx, &app.platform, Some("second"))
         .await
         .expect("a key");
     app.get("/v2/currencies")
-        .header("x-api-key", keys.1.reveal())
+        .header("x-api-key", new.key.reveal())
         .send()
         .await
         .expect(200);
     app.get("/v2/currencies").with_key().send().await.expect(200);
-    prs::flows::platforms::api_keys::revoke(&app.ctx, &app.platform, &keys.0)
+    prs::flows::keys::revoke(&app.ctx, &app.platform, &new.row.id)
         .await
         .expect("revoked");
     let app = app.restarted().await;
     app.get("/v2/currencies")
-        .header("x-api-key", keys.1.reveal())
+        .header("x-api-key", new.key.reveal())
         .send()
         .await
         .expect(401);

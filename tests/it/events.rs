@@ -553,7 +553,7 @@ async fn a_follower_shows_an_event_that_was_committed_late() {
     let caller = prs::domain::caller::Caller {
         platform: app.platform.clone(),
         credential: prs::domain::caller::Credential::ApiKey {
-            id: prs::domain::ids::ApiKeyId(String::new()),
+            id: prs::domain::ids::KeyId(String::new()),
         },
     };
     let after = Some(EventId(start));

@@ -9,10 +9,7 @@ use prs::{
         network::Network,
         webhook::sign,
     },
-    flows::{
-        self,
-        orchestrators::{create::NewOrchestrator, identify, keys},
-    },
+    flows::{self, keys, orchestrators::create::NewOrchestrator},
     store,
 };
 use serde_json::{Value, json};
@@ -75,9 +72,10 @@ async fn only_a_good_orchestrator_key_opens_the_operations() {
         .send()
         .await
         .expect(401);
-    let (id, key) = keys::create(&app.ctx, &orchestrator.id, Some("second"))
+    let new = keys::create(&app.ctx, &orchestrator.id, Some("second"))
         .await
         .expect("made");
+    let (id, key) = (new.row.id, new.key);
     assert!(key.reveal().starts_with("orc_") && key.reveal().len() == 47);
     let other = partner(&app).await;
     assert!(keys::revoke(&app.ctx, &other.id, &id).await.is_err(), "another's key");
@@ -93,9 +91,9 @@ async fn the_last_use_of_a_key_is_noted_at_most_once_a_minute() {
     let key = orchestrator.key.reveal();
     let hash = flows::auth::identify::hash(key);
     let used = async || {
-        identify::run(&app.ctx, key).await.expect("known");
-        let found = store::orchestrators::find_active_key(app.ctx.db.reader(), &hash).await;
-        found.expect("reads").expect("known").2.expect("noted")
+        flows::auth::identify::key(&app.ctx, key).await.expect("known");
+        let found = store::keys::find_active_by_hash(app.ctx.db.reader(), &hash, app.ctx.clock.now()).await;
+        found.expect("reads").expect("known").last_used_at.expect("noted")
     };
     let first = used().await;
     app.advance_ms(59_000);

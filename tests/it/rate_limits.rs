@@ -16,14 +16,12 @@ async fn limited() -> TestApp {
 /// A tenant of a tier: its API key.
 async fn tenant(app: &TestApp, tier: Option<Tier>) -> (PlatformId, String) {
     let platform = flows::platforms::create::run(&app.ctx, "Limited").await.unwrap();
-    let (_, key) = flows::platforms::api_keys::create(&app.ctx, &platform, None)
-        .await
-        .unwrap();
+    let new = flows::keys::create(&app.ctx, &platform, None).await.unwrap();
     if let Some(tier) = tier {
         let set = flows::platforms::rate_tier::set(&app.ctx, &platform, None, tier);
         set.await.unwrap();
     }
-    (platform, key.reveal().to_owned())
+    (platform, new.key.reveal().to_owned())
 }
 
 async fn list(app: &TestApp, key: &str) -> Answer {

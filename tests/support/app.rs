@@ -12,7 +12,7 @@ use prs::{
     ctx::Ctx,
     domain::{
         caller::{Caller, Credential},
-        ids::{ApiKeyId, PlatformId},
+        ids::{KeyId, PlatformId},
         network::Network,
         webhook::{ClaimedDelivery, Wanted},
     },
@@ -255,9 +255,7 @@ impl TestApp {
         let clock = Arc::new(FixedClock::new());
         let (ctx, endpoint) = build(&settings, &clock, 1).await;
         let platform = flows::platforms::create::run(&ctx, "Test").await.expect("a platform");
-        let (_, key) = flows::platforms::api_keys::create(&ctx, &platform, None)
-            .await
-            .expect("a key");
+        let key = flows::keys::create(&ctx, &platform, None).await.expect("a key").key;
         let page_client = client(&ctx, &platform, &[PAGE]).await;
         let backend_client = client(&ctx, &platform, &[]).await;
         let key = key.reveal().to_owned();
@@ -304,9 +302,10 @@ impl TestApp {
         let platform = flows::platforms::create::run(&self.ctx, "Other")
             .await
             .expect("a platform");
-        let (_, key) = flows::platforms::api_keys::create(&self.ctx, &platform, None)
+        let key = flows::keys::create(&self.ctx, &platform, None)
             .await
-            .expect("a key");
+            .expect("a key")
+            .key;
         self.database.issued.add(key.reveal());
         (key.reveal().to_owned(), client(&self.ctx, &platform, &[]).await)
     }
@@ -441,7 +440,7 @@ async fn client(ctx: &Ctx, platform: &PlatformId, domains: &[&str]) -> String {
     let caller = Caller {
         platform: platform.clone(),
         credential: Credential::ApiKey {
-            id: ApiKeyId(platform.to_string()),
+            id: KeyId(platform.to_string()),
         },
     };
     let input = NewClientId {

@@ -3,18 +3,16 @@
 use crate::{
     ctx::Ctx,
     domain::{
-        caller::{Caller, Credential},
+        caller::{Caller, Credential, OrchestratorCaller},
         client_id::{CallOrigin, ClientId},
-        ids::{ApiKeyId, PlatformId, Secret},
+        ids::{KeyId, Owner},
         quota::Tier,
         refusal::Refusal,
         session::Session,
     },
-    flows::FlowResult,
-    ports::ids::random,
+    flows::{FlowError, FlowResult},
     store,
 };
-use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use chrono::{DateTime, TimeDelta, Utc};
 use sha2::{Digest, Sha256};
 use std::sync::atomic::Ordering;
@@ -22,42 +20,44 @@ use std::sync::atomic::Ordering;
 /// How often `lastUsedAt` is written at most. Source: rules S.10.
 const TOUCH_INTERVAL: TimeDelta = TimeDelta::minutes(1);
 
-/// An API key that was looked up.
+/// A key of a platform or of an orchestrator that was looked up.
 #[derive(Debug, Clone)]
 pub struct KnownKey {
     /// Row.
-    pub id: ApiKeyId,
-    /// Tenant.
-    pub platform: PlatformId,
+    pub id: KeyId,
+    /// Whose it is.
+    pub owner: Owner,
     /// When it stops being good, if that is known.
     pub ends_at: Option<DateTime<Utc>>,
 }
 
-/// Characters of a key that stay visible, to tell keys apart.
-const HINT_LENGTH: usize = 8;
+impl KnownKey {
+    /// The caller behind a key of a platform. Errors: 401 for another key or one that ended since it was looked up.
+    pub fn platform_caller(self, now: DateTime<Utc>) -> FlowResult<Caller> {
+        match self.owner {
+            Owner::Platform(platform) if is_good(self.ends_at, now) => Ok(Caller {
+                platform,
+                credential: Credential::ApiKey { id: self.id },
+            }),
+            _ => Err(unauthorized()),
+        }
+    }
 
-/// A key right after it was drawn: what its owner sees once, and what is kept of it.
-#[derive(Debug, Clone)]
-pub struct DrawnKey {
-    /// The key.
-    pub key: Secret,
-    /// Its stored form.
-    pub hash: String,
-    /// Its first characters.
-    pub hint: String,
+    /// The caller behind a key of an orchestrator. Errors: like [`Self::platform_caller`].
+    pub fn orchestrator_caller(self, now: DateTime<Utc>) -> FlowResult<OrchestratorCaller> {
+        match self.owner {
+            Owner::Orchestrator(id) if is_good(self.ends_at, now) => Ok(OrchestratorCaller { id, key: self.id }),
+            _ => Err(unauthorized()),
+        }
+    }
 }
 
-/// Draws a key: the prefix and 43 characters of URL-safe base 64, which hold 256 bits.
-///
-/// Source: rules P.1.2.
-pub fn draw_key(ctx: &Ctx, prefix: &str) -> DrawnKey {
-    let secret = URL_SAFE_NO_PAD.encode(random::<32>(ctx.ids.as_ref()));
-    let key = Secret::new(format!("{prefix}{secret}"));
-    DrawnKey {
-        hash: hash(key.reveal()),
-        hint: key.reveal().chars().take(HINT_LENGTH).collect(),
-        key,
-    }
+fn is_good(ends_at: Option<DateTime<Utc>>, now: DateTime<Utc>) -> bool {
+    ends_at.is_none_or(|ends_at| ends_at > now)
+}
+
+fn unauthorized() -> FlowError {
+    Refusal::unauthenticated("Unauthorized").into()
 }
 
 /// The stored form of a key: keys are long and random, so a plain hash is enough.
@@ -65,31 +65,20 @@ pub fn hash(key: &str) -> String {
     hex::encode(Sha256::digest(key))
 }
 
-/// Looks an API key up. Errors: 401 for an unknown or revoked one.
-pub async fn api_key(ctx: &Ctx, key: &str) -> FlowResult<KnownKey> {
+/// Looks a key up. Errors: 401 for an unknown or revoked one. Source: rules P.1.4.
+pub async fn key(ctx: &Ctx, key: &str) -> FlowResult<KnownKey> {
     let now = ctx.clock.now();
-    let found = store::api_keys::find_active_by_hash(ctx.db.reader(), &hash(key), now).await?;
-    let found = found.ok_or_else(|| Refusal::unauthenticated("Unauthorized"))?;
+    let found = store::keys::find_active_by_hash(ctx.db.reader(), &hash(key), now).await?;
+    let found = found.ok_or_else(unauthorized)?;
     if is_touch_due(found.last_used_at, now) {
-        let tx = ctx.db.begin("touch_api_key").await?;
-        store::api_keys::touch(&tx, &found.id, now).await?;
+        let tx = ctx.db.begin("touch_key").await?;
+        store::keys::touch(&tx, &found.id, now).await?;
         tx.commit().await?;
     }
     Ok(KnownKey {
         id: found.id,
-        platform: found.platform,
+        owner: found.owner,
         ends_at: found.revoked_at,
-    })
-}
-
-/// The caller that an API key stands for. Errors: 401 for a key that ended since it was looked up.
-pub fn key_caller(key: KnownKey, now: DateTime<Utc>) -> FlowResult<Caller> {
-    if key.ends_at.is_some_and(|ends_at| ends_at <= now) {
-        return Err(Refusal::unauthenticated("Unauthorized").into());
-    }
-    Ok(Caller {
-        platform: key.platform,
-        credential: Credential::ApiKey { id: key.id },
     })
 }
 
@@ -101,7 +90,7 @@ pub fn forget(ctx: &Ctx) {
 /// Looks a client ID up. Errors: 401 for an unknown one. Whether it may be used is decided by [`client_caller`].
 pub async fn client_id(ctx: &Ctx, text: &str) -> FlowResult<ClientId> {
     let found = store::client_ids::find_by_client_id(ctx.db.reader(), text).await?;
-    let found = found.ok_or_else(|| Refusal::unauthenticated("Unauthorized"))?;
+    let found = found.ok_or_else(unauthorized)?;
     if is_touch_due(found.last_used_at, ctx.clock.now()) {
         let tx = ctx.db.begin("touch_client_id").await?;
         store::client_ids::touch(&tx, &found.row, ctx.clock.now()).await?;
@@ -134,7 +123,7 @@ pub async fn session(ctx: &Ctx, token: &str) -> FlowResult<Caller> {
     let now = ctx.clock.now();
     let session = found
         .filter(|session| session.is_active(now))
-        .ok_or_else(|| Refusal::unauthenticated("Unauthorized"))?;
+        .ok_or_else(unauthorized)?;
     if let Some(expires_at) = session.end_after_use(now) {
         let tx = ctx.db.begin("touch_session").await?;
         store::sessions::touch(&tx, &session.id, now, expires_at).await?;
@@ -160,6 +149,6 @@ pub async fn tier(ctx: &Ctx, caller: &Caller) -> FlowResult<Tier> {
 }
 
 /// Whether a use is to be noted: at most once a minute.
-pub(crate) fn is_touch_due(last_used_at: Option<DateTime<Utc>>, now: DateTime<Utc>) -> bool {
+fn is_touch_due(last_used_at: Option<DateTime<Utc>>, now: DateTime<Utc>) -> bool {
     last_used_at.is_none_or(|last| now - last >= TOUCH_INTERVAL)
 }

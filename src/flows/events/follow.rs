@@ -75,7 +75,9 @@ impl Follower {
         let conn = self.ctx.db.reader();
         let platform = &self.caller.platform;
         Ok(match &self.caller.credential {
-            Credential::ApiKey { id } => store::api_keys::is_active(conn, platform, id, self.ctx.clock.now()).await?,
+            Credential::ApiKey { id } => {
+                store::keys::is_active(conn, &platform.into(), id, self.ctx.clock.now()).await?
+            }
             Credential::ClientId { id, .. } => store::client_ids::is_active(conn, platform, id).await?,
             Credential::Session { .. } => false,
         })

@@ -3,10 +3,10 @@
 use crate::{
     ctx::Ctx,
     domain::{
-        ids::{OrchestratorId, OrchestratorKeyId, Secret},
+        ids::{KeyId, OrchestratorId, Owner, Secret},
         refusal::Refusal,
     },
-    flows::{FlowResult, orchestrators::keys},
+    flows::{FlowResult, keys},
     store,
 };
 
@@ -16,7 +16,7 @@ pub struct NewOrchestrator {
     /// The orchestrator.
     pub id: OrchestratorId,
     /// Row of the key.
-    pub key_id: OrchestratorKeyId,
+    pub key_id: KeyId,
     /// The key.
     pub key: Secret,
 }
@@ -29,14 +29,14 @@ pub async fn run(ctx: &Ctx, name: &str) -> FlowResult<NewOrchestrator> {
         return Err(Refusal::field("name", "must have 1 to 100 characters").into());
     }
     let id = OrchestratorId(ctx.ids.ulid());
-    let (row, key) = keys::draw(ctx, &id, None);
+    let new = keys::draw(ctx, Owner::from(&id), None)?;
     let tx = ctx.db.begin("create_orchestrator").await?;
     store::orchestrators::insert(&tx, &id, name, ctx.clock.now()).await?;
-    store::orchestrators::insert_key(&tx, &row).await?;
+    store::keys::insert(&tx, &new.row).await?;
     tx.commit().await?;
     Ok(NewOrchestrator {
         id,
-        key_id: row.id,
-        key,
+        key_id: new.row.id,
+        key: new.key,
     })
 }

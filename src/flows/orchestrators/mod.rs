@@ -1,5 +1,3 @@
 //! Orchestrators: partners that build on several platforms, provisioned by the operator.
 
 pub mod create;
-pub mod identify;
-pub mod keys;

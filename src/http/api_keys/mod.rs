@@ -2,8 +2,8 @@
 
 use crate::{
     ctx::Ctx,
-    domain::ids::ApiKeyId,
-    flows::platforms::api_keys::{self, NewApiKey},
+    domain::ids::KeyId,
+    flows::keys::{self, Key, NewKey},
     http::{
         contract::tags::AuthTag,
         error::{Fail, s},
@@ -97,7 +97,7 @@ pub struct ApiKeyList {
     pub api_keys: Vec<ApiKey>,
 }
 
-fn created(new: &NewApiKey) -> ApiKeyCreated {
+fn created(new: &NewKey) -> ApiKeyCreated {
     ApiKeyCreated {
         id: new.row.id.to_string(),
         api_key: new.key.reveal().to_owned(),
@@ -107,8 +107,8 @@ fn created(new: &NewApiKey) -> ApiKeyCreated {
     }
 }
 
-impl From<api_keys::ApiKey> for ApiKey {
-    fn from(key: api_keys::ApiKey) -> Self {
+impl From<Key> for ApiKey {
+    fn from(key: Key) -> Self {
         Self {
             id: key.id.to_string(),
             label: key.label,
@@ -130,9 +130,9 @@ impl ApiKeys {
     /// What is known about the keys of the platform; never the keys themselves.
     #[oai(path = "/api-keys", method = "get", operation_id = "listApiKeys")]
     async fn list(&self, ctx: Data<&Ctx>, caller: Auth<SessionOnly>) -> Result<Json<ApiKeyList>, Fail<0>> {
-        let keys = api_keys::list(&ctx, &caller.platform).await?;
+        let listed = keys::list(&ctx, &caller.platform).await?;
         Ok(Json(ApiKeyList {
-            api_keys: keys.into_iter().map(ApiKey::from).collect(),
+            api_keys: listed.into_iter().map(ApiKey::from).collect(),
         }))
     }
 
@@ -151,7 +151,7 @@ impl ApiKeys {
     ) -> Result<Created<ApiKeyCreated>, Fail<{ s::BAD_REQUEST | s::CONFLICT | s::NOT_FOUND }>> {
         let once = once(key.0, op::createApiKey, &body.0);
         Ok(answer_once(once, created, async |call| {
-            api_keys::issue(&ctx, &caller, body.label.as_deref(), call).await
+            keys::issue(&ctx, &caller, body.label.as_deref(), call).await
         })
         .await?)
     }
@@ -172,10 +172,10 @@ impl ApiKeys {
         body: Body<RotateApiKeyBody>,
     ) -> Result<Created<ApiKeyCreated>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND | s::CONFLICT }>> {
         let once = once_for(key.0, op::rotateApiKey, id.as_str(), &body.0);
-        let id = ApiKeyId(id.as_str().to_owned());
+        let id = KeyId(id.as_str().to_owned());
         let overlap_s = body.overlap_seconds.unwrap_or(0);
         Ok(answer_once(once, created, async |call| {
-            api_keys::replace(&ctx, &caller, &id, overlap_s, call).await
+            keys::replace(&ctx, &caller, &id, overlap_s, call).await
         })
         .await?)
     }
@@ -191,7 +191,7 @@ impl ApiKeys {
         /// Id of the key
         id: Path<UlidText>,
     ) -> Result<Json<Success>, Fail<{ s::NOT_FOUND }>> {
-        api_keys::revoke(&ctx, &caller.platform, &ApiKeyId(id.as_str().to_owned())).await?;
+        keys::revoke(&ctx, &caller.platform, &KeyId(id.as_str().to_owned())).await?;
         Ok(Json(Success { success: true }))
     }
 }

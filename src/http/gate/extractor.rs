@@ -287,7 +287,7 @@ mod tests {
     use crate::{
         domain::{
             caller::Credential,
-            ids::{ClientRowId, OrchestratorId, OrchestratorKeyId, PlatformId},
+            ids::{ClientRowId, KeyId, OrchestratorId, PlatformId},
         },
         http::gate::{
             access::{ClientOnly, Creator, KeyOnly, KeyOrClient},
@@ -334,7 +334,7 @@ mod tests {
             let id = key.strip_prefix("orc_").ok_or_else(unauthorized)?;
             Ok(OrchestratorCaller {
                 id: OrchestratorId(id.to_owned()),
-                key: OrchestratorKeyId(String::new()),
+                key: KeyId(String::new()),
             })
         }
     }
@@ -343,7 +343,7 @@ mod tests {
         Ok(Caller {
             platform: PlatformId(name.to_owned()),
             credential: Credential::ApiKey {
-                id: crate::domain::ids::ApiKeyId(String::new()),
+                id: crate::domain::ids::KeyId(String::new()),
             },
         })
     }

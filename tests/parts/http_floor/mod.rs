@@ -22,7 +22,7 @@ use poem_openapi::{
 use prs::{
     domain::{
         caller::{Caller, Credential},
-        ids::{ApiKeyId, ClientRowId, PlatformId},
+        ids::{ClientRowId, KeyId, PlatformId},
         refusal::{Checks, Refusal, RefusalKind},
     },
     flows::{Fault, FlowError, FlowResult},
@@ -217,7 +217,7 @@ impl Identify for Directory {
             Ok(Caller {
                 platform: PlatformId("P".to_owned()),
                 credential: Credential::ApiKey {
-                    id: ApiKeyId("K".to_owned()),
+                    id: KeyId("K".to_owned()),
                 },
             })
         } else {

@@ -1,4 +1,4 @@
-//! Platforms, API keys and client IDs.
+//! Platforms, keys of both kinds of owner, and client IDs.
 
 use super::{
     on_both,
@@ -8,13 +8,15 @@ use prs::{
     domain::{
         amount::Percent,
         client_id::{ClientId, ClientStatus},
-        ids::{ApiKeyId, ClientRowId},
+        ids::{ClientRowId, KeyId, OrchestratorId, Owner},
     },
-    store::{self, Db, api_keys::ApiKey},
+    store::{self, Db, keys::Key},
 };
+use sea_orm::{ConnectionTrait, Statement};
 
 on_both! {
     keys_and_client_ids_are_found_by_their_credentials
+    keys_of_both_owners_survive_the_way_down_and_up
 }
 
 async fn keys_and_client_ids_are_found_by_their_credentials(db: &Db) {
@@ -29,9 +31,10 @@ async fn keys_and_client_ids_are_found_by_their_credentials(db: &Db) {
         Some(tenant.clone())
     );
     assert_eq!(store::platforms::list(db.reader()).await.unwrap(), [tenant]);
-    let key = ApiKey {
-        id: ApiKeyId("key-1".into()),
-        platform: platform("a"),
+    let (owner, other) = (Owner::from(&platform("a")), Owner::from(&platform("b")));
+    let key = Key {
+        id: KeyId("key-1".into()),
+        owner: owner.clone(),
         hash: "ab".repeat(32),
         hint: "abcdefgh".into(),
         label: None,
@@ -39,36 +42,24 @@ async fn keys_and_client_ids_are_found_by_their_credentials(db: &Db) {
         revoked_at: None,
         last_used_at: None,
     };
-    store::api_keys::insert(db.writer(), &key).await.unwrap();
-    store::api_keys::touch(db.writer(), &key.id, at(5)).await.unwrap();
-    store::api_keys::touch(db.writer(), &key.id, at(4)).await.unwrap();
+    store::keys::insert(db.writer(), &key).await.unwrap();
+    store::keys::touch(db.writer(), &key.id, at(5)).await.unwrap();
+    store::keys::touch(db.writer(), &key.id, at(4)).await.unwrap();
     let find = async || {
-        store::api_keys::find_active_by_hash(db.reader(), &key.hash, at(6))
+        store::keys::find_active_by_hash(db.reader(), &key.hash, at(6))
             .await
             .unwrap()
     };
-    let used = ApiKey {
+    let used = Key {
         last_used_at: Some(at(5)),
         ..key.clone()
     };
     assert_eq!(find().await, Some(used));
-    assert!(
-        !store::api_keys::revoke(db.writer(), &platform("b"), &key.id, at(6))
-            .await
-            .unwrap()
-    );
-    assert!(
-        store::api_keys::revoke(db.writer(), &platform("a"), &key.id, at(6))
-            .await
-            .unwrap()
-    );
-    assert!(
-        !store::api_keys::revoke(db.writer(), &platform("a"), &key.id, at(7))
-            .await
-            .unwrap()
-    );
+    assert!(!store::keys::end_at(db.writer(), &other, &key.id, at(6)).await.unwrap());
+    assert!(store::keys::end_at(db.writer(), &owner, &key.id, at(6)).await.unwrap());
+    assert!(!store::keys::end_at(db.writer(), &owner, &key.id, at(7)).await.unwrap());
     assert_eq!(find().await, None);
-    let listed = store::api_keys::list(db.reader(), &platform("a")).await.unwrap();
+    let listed = store::keys::list(db.reader(), &owner).await.unwrap();
     assert_eq!(listed[0].revoked_at, Some(at(6)));
 
     let client = |number: i64, status, domains: &[&str]| ClientId {
@@ -119,4 +110,40 @@ async fn keys_and_client_ids_are_found_by_their_credentials(db: &Db) {
             .unwrap()
             .is_empty()
     );
+}
+
+async fn keys_of_both_owners_survive_the_way_down_and_up(db: &Db) {
+    let owners = [
+        Owner::from(&platform("a")),
+        Owner::from(&OrchestratorId("partner".into())),
+    ];
+    let keys = owners.map(|owner| Key {
+        id: KeyId(format!("key of {}", owner.as_str())),
+        hash: format!("hash of {}", owner.as_str()),
+        hint: "hint".into(),
+        label: Some("Shop".into()),
+        created_at: at(1),
+        revoked_at: Some(at(9)),
+        last_used_at: Some(at(5)),
+        owner,
+    });
+    for key in &keys {
+        store::keys::insert(db.writer(), key).await.unwrap();
+    }
+    let steps = db.migrate_status().await.unwrap();
+    let joined = steps.iter().position(|step| step.name.ends_with("join_keys")).unwrap();
+    db.migrate_down(u32::try_from(steps.len() - joined).unwrap())
+        .await
+        .unwrap();
+    for (table, column) in [("api_keys", "platform_id"), ("orchestrator_keys", "orchestrator_id")] {
+        let count = format!("SELECT {column} FROM {table}");
+        let statement = Statement::from_string(db.writer().get_database_backend(), count);
+        assert_eq!(db.writer().query_all_raw(statement).await.unwrap().len(), 1, "{table}");
+    }
+    db.migrate_up().await.unwrap();
+    for key in &keys {
+        assert_eq!(store::keys::list(db.reader(), &key.owner).await.unwrap(), [key.clone()]);
+        let found = store::keys::find_active_by_hash(db.reader(), &key.hash, at(8)).await;
+        assert_eq!(found.unwrap().as_ref(), Some(key));
+    }
 }

@@ -1,16 +1,18 @@
-//! Server-side keys of platforms; only their hash is kept.
+//! Server-side keys of platforms and of orchestrators; only their hash is kept.
 
 use sea_orm::entity::prelude::*;
 
 /// A row.
 #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
-#[sea_orm(table_name = "api_keys")]
+#[sea_orm(table_name = "keys")]
 pub struct Model {
     /// ULID.
     #[sea_orm(primary_key, auto_increment = false)]
     pub id: String,
-    /// Tenant.
-    pub platform_id: String,
+    /// `platform` or `orchestrator`.
+    pub owner_kind: String,
+    /// Platform or orchestrator.
+    pub owner_id: String,
     /// Hexadecimal SHA-256 of the key.
     pub hash: String,
     /// First characters of the key, for people.

@@ -1,0 +1,169 @@
+//! Server-side keys of platforms and of orchestrators. Only their hash is kept, so a copy of the database opens nothing.
+
+use super::{StoreError, columns};
+use crate::domain::ids::{KeyId, OrchestratorId, Owner, PlatformId};
+use chrono::{DateTime, Utc};
+use entities::keys::{ActiveModel, Column, Entity, Model};
+use sea_orm::{
+    ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, Select,
+    sea_query::{Expr, ExprTrait},
+};
+
+/// A key as the database knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Key {
+    /// Row.
+    pub id: KeyId,
+    /// Whose it is.
+    pub owner: Owner,
+    /// Hexadecimal SHA-256 of the key.
+    pub hash: String,
+    /// First characters of the key, for people.
+    pub hint: String,
+    /// Name for people.
+    pub label: Option<String>,
+    /// Time of creation.
+    pub created_at: DateTime<Utc>,
+    /// From when on it is refused; ahead of now while a rotated key still overlaps.
+    pub revoked_at: Option<DateTime<Utc>>,
+    /// Last authenticated use.
+    pub last_used_at: Option<DateTime<Utc>>,
+}
+
+const PLATFORM: &str = "platform";
+const ORCHESTRATOR: &str = "orchestrator";
+
+impl TryFrom<Model> for Key {
+    type Error = StoreError;
+
+    fn try_from(row: Model) -> Result<Self, StoreError> {
+        let owner = match row.owner_kind.as_str() {
+            PLATFORM => Owner::Platform(PlatformId(row.owner_id)),
+            ORCHESTRATOR => Owner::Orchestrator(OrchestratorId(row.owner_id)),
+            other => return Err(columns::broken("owner_kind", other)),
+        };
+        Ok(Self {
+            id: KeyId(row.id),
+            owner,
+            hash: row.hash,
+            hint: row.hint,
+            label: row.label,
+            created_at: row.created_at,
+            revoked_at: row.revoked_at,
+            last_used_at: row.last_used_at,
+        })
+    }
+}
+
+/// Adds a key.
+pub async fn insert(conn: &impl ConnectionTrait, key: &Key) -> Result<(), StoreError> {
+    let kind = match key.owner {
+        Owner::Platform(_) => PLATFORM,
+        Owner::Orchestrator(_) => ORCHESTRATOR,
+    };
+    let row = Model {
+        id: key.id.0.clone(),
+        owner_kind: kind.to_owned(),
+        owner_id: key.owner.as_str().to_owned(),
+        hash: key.hash.clone(),
+        hint: key.hint.clone(),
+        label: key.label.clone(),
+        created_at: key.created_at,
+        revoked_at: key.revoked_at,
+        last_used_at: key.last_used_at,
+    };
+    Entity::insert(ActiveModel::from(row))
+        .exec_without_returning(conn)
+        .await?;
+    Ok(())
+}
+
+fn is_good(now: DateTime<Utc>) -> Condition {
+    Condition::any()
+        .add(Column::RevokedAt.is_null())
+        .add(Column::RevokedAt.gt(now))
+}
+
+fn of(owner: &Owner, id: &KeyId) -> Condition {
+    Condition::all()
+        .add(Column::OwnerId.eq(owner.as_str()))
+        .add(Column::Id.eq(id.as_str()))
+}
+
+async fn one(conn: &impl ConnectionTrait, found: Select<Entity>) -> Result<Option<Key>, StoreError> {
+    found.one(conn).await?.map(Key::try_from).transpose()
+}
+
+/// Finds the key with this hash, unless it is revoked.
+pub async fn find_active_by_hash(
+    conn: &impl ConnectionTrait,
+    hash: &str,
+    now: DateTime<Utc>,
+) -> Result<Option<Key>, StoreError> {
+    one(conn, Entity::find().filter(Column::Hash.eq(hash)).filter(is_good(now))).await
+}
+
+/// Whether a key is still good.
+pub async fn is_active(
+    conn: &impl ConnectionTrait,
+    owner: &Owner,
+    id: &KeyId,
+    now: DateTime<Utc>,
+) -> Result<bool, StoreError> {
+    let found = Entity::find().filter(of(owner, id)).filter(is_good(now));
+    Ok(one(conn, found).await?.is_some())
+}
+
+/// A key that is still good, kept from others until the transaction ends.
+pub async fn lock_active(
+    conn: &impl ConnectionTrait,
+    owner: &Owner,
+    id: &KeyId,
+    now: DateTime<Utc>,
+) -> Result<Option<Key>, StoreError> {
+    let found = Entity::find().filter(of(owner, id)).filter(is_good(now));
+    one(conn, found.lock_exclusive()).await
+}
+
+/// Keys of an owner, newest first, the revoked ones too.
+pub async fn list(conn: &impl ConnectionTrait, owner: &Owner) -> Result<Vec<Key>, StoreError> {
+    let rows = Entity::find()
+        .filter(Column::OwnerId.eq(owner.as_str()))
+        .order_by_desc(Column::CreatedAt)
+        .order_by_desc(Column::Id)
+        .all(conn)
+        .await?;
+    rows.into_iter().map(Key::try_from).collect()
+}
+
+/// Whether the owner has this key, good or not.
+pub async fn exists(conn: &impl ConnectionTrait, owner: &Owner, id: &KeyId) -> Result<bool, StoreError> {
+    Ok(one(conn, Entity::find().filter(of(owner, id))).await?.is_some())
+}
+
+/// Sets from when on a key is refused, and tells whether that changed anything: a key that ends earlier keeps its end.
+pub async fn end_at(
+    conn: &impl ConnectionTrait,
+    owner: &Owner,
+    id: &KeyId,
+    ends_at: DateTime<Utc>,
+) -> Result<bool, StoreError> {
+    let result = Entity::update_many()
+        .col_expr(Column::RevokedAt, Expr::value(ends_at))
+        .filter(of(owner, id))
+        .filter(is_good(ends_at))
+        .exec(conn)
+        .await?;
+    Ok(result.rows_affected == 1)
+}
+
+/// Notes a use; an older time than the noted one changes nothing.
+pub async fn touch(conn: &impl ConnectionTrait, id: &KeyId, now: DateTime<Utc>) -> Result<(), StoreError> {
+    Entity::update_many()
+        .col_expr(Column::LastUsedAt, Expr::value(now))
+        .filter(Column::Id.eq(id.as_str()))
+        .filter(Column::LastUsedAt.is_null().or(Column::LastUsedAt.lt(now)))
+        .exec(conn)
+        .await?;
+    Ok(())
+}
