@@ -16,10 +16,9 @@ use poem::{
 use poem_openapi::{
     ApiResponse, Object,
     error::{ContentTypeError, ParseParamError, ParsePathError, ParseRequestPayloadError},
-    registry::{MetaMediaType, MetaResponse, MetaResponses, MetaSchema, MetaSchemaRef, Registry},
-    types::{Example, ParseError, ParseFromJSON, ParseResult, ToJSON, Type},
+    registry::{MetaMediaType, MetaResponse, MetaResponses, Registry},
+    types::{Example, ToJSON, Type},
 };
-use serde_json::Value;
 use std::borrow::Cow;
 
 /// Message of every failure that only the operator can act on.
@@ -33,7 +32,8 @@ const PATH_LENGTH_SHOWN: usize = 200;
 #[oai(rename = "Error", rename_all = "camelCase", example)]
 pub struct ErrorBody {
     /// HTTP status of the answer.
-    pub status_code: StatusNumber,
+    #[oai(validator(minimum(value = "400"), maximum(value = "599")))]
+    pub status_code: u16,
     /// What went wrong, readable for people.
     #[oai(validator(max_length = 2000))]
     pub message: String,
@@ -69,7 +69,7 @@ pub struct ErrorDetail {
 impl Example for ErrorBody {
     fn example() -> Self {
         Self {
-            status_code: StatusNumber(400),
+            status_code: 400,
             message: "Validation failed".to_owned(),
             error: "Bad Request".to_owned(),
             errors: Some(vec![ErrorDetail::example()]),
@@ -86,52 +86,6 @@ impl Example for ErrorDetail {
             field: "amount".to_owned(),
             message: "must be greater than 0".to_owned(),
         }
-    }
-}
-
-/// An HTTP status as a JSON number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StatusNumber(pub u16);
-
-impl Type for StatusNumber {
-    const IS_REQUIRED: bool = true;
-    type RawValueType = Self;
-    type RawElementValueType = Self;
-
-    fn name() -> Cow<'static, str> {
-        "StatusNumber".into()
-    }
-
-    fn schema_ref() -> MetaSchemaRef {
-        let mut schema = MetaSchema::new("number");
-        schema.minimum = Some(400.0);
-        schema.maximum = Some(599.0);
-        schema.example = Some(400.into());
-        MetaSchemaRef::Inline(Box::new(schema))
-    }
-
-    fn as_raw_value(&self) -> Option<&Self> {
-        Some(self)
-    }
-
-    fn raw_element_iter<'a>(&'a self) -> Box<dyn Iterator<Item = &'a Self> + 'a> {
-        Box::new(std::iter::once(self))
-    }
-}
-
-impl ToJSON for StatusNumber {
-    fn to_json(&self) -> Option<Value> {
-        Some(self.0.into())
-    }
-}
-
-impl ParseFromJSON for StatusNumber {
-    fn parse_from_json(value: Option<Value>) -> ParseResult<Self> {
-        let number = value.as_ref().and_then(Value::as_u64);
-        number
-            .and_then(|number| u16::try_from(number).ok())
-            .map(Self)
-            .ok_or_else(|| ParseError::custom("must be the number of an HTTP status"))
     }
 }
 
@@ -204,7 +158,7 @@ impl Problem {
             message: field.message.clone(),
         });
         let body = ErrorBody {
-            status_code: StatusNumber(self.status.as_u16()),
+            status_code: self.status.as_u16(),
             message: self.message.clone(),
             error: self.status.canonical_reason().unwrap_or("Error").to_owned(),
             errors: (!self.fields.is_empty()).then(|| details.collect()),

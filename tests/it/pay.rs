@@ -44,10 +44,10 @@ async fn without_a_wallet_no_node_is_asked_and_the_approval_is_included() {
             .starts_with("0xc219a14d")
     );
     let metadata = &answer["metadata"];
-    assert_eq!(metadata["stepsRequired"], 2.0);
+    assert_eq!(metadata["stepsRequired"], 2);
     assert_eq!(metadata["needsApproval"], true);
-    assert_eq!(metadata["approvalTransactionIndex"], 0.0);
-    assert_eq!(metadata["paymentTransactionIndex"], 1.0);
+    assert_eq!(metadata["approvalTransactionIndex"], 0);
+    assert_eq!(metadata["paymentTransactionIndex"], 1);
     assert_eq!(
         (&metadata["hasEnoughBalance"], &metadata["hasEnoughGas"]),
         (&json!(true), &json!(true))
@@ -142,8 +142,8 @@ async fn an_allowance_of_a_usdt_like_token_is_reset_before_it_is_raised() {
         .await
         .expect("approved");
     let answer = app.calldata(&id, "").await;
-    assert_eq!(answer["metadata"]["stepsRequired"], 3.0);
-    assert_eq!(answer["metadata"]["approvalTransactionIndex"], 1.0);
+    assert_eq!(answer["metadata"]["stepsRequired"], 3);
+    assert_eq!(answer["metadata"]["approvalTransactionIndex"], 1);
     let receipts = app.devnet().pay(PAYER, &transactions(&answer)).await.expect("mined");
     assert!(
         receipts.iter().all(|receipt| receipt.status),

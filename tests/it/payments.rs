@@ -114,7 +114,7 @@ async fn parts_add_up_and_an_excess_is_shown() {
         (&part["status"], &part["paidAmount"]),
         (&json!("partially_paid"), &json!("4"))
     );
-    assert_eq!(part["conversionRate"], json!(null));
+    assert_eq!(part.get("conversionRate"), Some(&json!(null)));
     // Two payers take the calldata of the rest, and both pay.
     let steps = transactions(&app.calldata(&id, "").await);
     app.devnet().pay(PAYER, &steps).await.expect("mined");
@@ -396,7 +396,7 @@ async fn a_search_finds_by_every_parameter() {
         assert_eq!(found["payments"].as_array().expect("a list").len(), 1, "{query}");
         assert_eq!(
             found["pagination"],
-            json!({ "total": 1.0, "limit": 20.0, "offset": 0.0, "hasMore": false }),
+            json!({ "total": 1, "limit": 20, "offset": 0, "hasMore": false }),
             "{query}"
         );
     }

@@ -33,7 +33,6 @@ async fn a_request_is_created_and_read_back() {
     assert_eq!(read["payments"], json!([]));
     assert_eq!(read["fees"], json!([]));
     assert_eq!(read["conversionRate"], "1");
-    assert_eq!(read["amountInUsd"], json!(null));
     assert_eq!(read["isListening"], false);
     for absent in [
         "recurrence",
@@ -44,6 +43,38 @@ async fn a_request_is_created_and_read_back() {
     ] {
         assert!(read.get(absent).is_none(), "{absent} in {read}");
     }
+    for null in [
+        "txHash",
+        "amountInUsd",
+        "conversionBreakdown",
+        "payerAddress",
+        "payerEoaAddress",
+    ] {
+        assert_eq!(read.get(null), Some(&json!(null)), "{null} in {read}");
+    }
+}
+
+#[tokio::test]
+async fn what_the_caller_left_out_is_null_and_numbers_are_whole() {
+    let app = TestApp::start().await;
+    let id = app.create_request(&body()).await;
+    let read = app.read_request(&id).await;
+    assert_eq!(read.get("customerInfo"), Some(&json!(null)));
+    assert_eq!(read.get("reference"), Some(&json!(null)));
+    let list = app.get("/v2/request").with_key().send().await;
+    assert!(
+        list.text
+            .ends_with(r#""pagination":{"total":1,"limit":20,"offset":0,"hasMore":false}}"#),
+        "{}",
+        list.text
+    );
+    assert_eq!(list.expect(200)["requests"][0].get("payer"), Some(&json!(null)));
+    let coin = json!({ "payee": PAYEE, "amount": "1", "invoiceCurrency": "ETH-sepolia-sepolia", "paymentCurrency": "ETH-sepolia-sepolia" });
+    let id = app.create_request(&coin).await;
+    let pay = app.get(&format!("/v2/request/{id}/pay")).with_client().send().await;
+    let steps =
+        r#""stepsRequired":1,"needsApproval":false,"approvalTransactionIndex":null,"paymentTransactionIndex":0"#;
+    assert!(pay.text.contains(steps), "{}", pay.text);
 }
 
 #[tokio::test]
@@ -116,7 +147,7 @@ async fn a_list_is_paged_newest_first_and_limited_to_the_client_id() {
     let page = app.get("/v2/request?limit=2").with_client().send().await.expect(200);
     assert_eq!(
         page["pagination"],
-        json!({ "total": 3.0, "limit": 2.0, "offset": 0.0, "hasMore": true })
+        json!({ "total": 3, "limit": 2, "offset": 0, "hasMore": true })
     );
     assert_eq!(page["requests"][0]["requestId"], ids[2].as_str());
     let rest = app
@@ -128,20 +159,20 @@ async fn a_list_is_paged_newest_first_and_limited_to_the_client_id() {
     assert_eq!(rest["requests"].as_array().expect("a list").len(), 1);
     assert_eq!(rest["pagination"]["hasMore"], false);
     let all = app.get("/v2/request").with_key().send().await.expect(200);
-    assert_eq!(all["pagination"]["total"], 4.0);
+    assert_eq!(all["pagination"]["total"], 4);
     let wallet = app
         .get(&format!("/v2/request?walletAddress={PAYEE}"))
         .with_key()
         .send()
         .await
         .expect(200);
-    assert_eq!(wallet["pagination"]["total"], 4.0);
+    assert_eq!(wallet["pagination"]["total"], 4);
     let nobody = app
         .get("/v2/request?walletAddress=0x90F79bf6EB2c4f870365E785982E1f101E93b906")
         .with_key()
         .send()
         .await;
-    assert_eq!(nobody.expect(200)["pagination"]["total"], 0.0);
+    assert_eq!(nobody.expect(200)["pagination"]["total"], 0);
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@ use crate::{
         forms::{
             body::Body,
             idempotency::{IdempotencyKey, answer_once, once, once_for},
+            null::OrNull,
             reply::Created,
             wire::{Instant, UlidText},
         },
@@ -56,8 +57,8 @@ pub struct ApiKeyCreated {
     #[oai(validator(max_length = 64))]
     pub api_key: String,
     /// Name for people, or null. Example: `Shop server`
-    #[oai(nullable, validator(max_length = 100))]
-    pub label: Option<String>,
+    #[oai(validator(max_length = 100))]
+    pub label: OrNull<String>,
     /// First characters of the key. Example: `sk_kX2mV`
     #[oai(validator(max_length = 16))]
     pub hint: String,
@@ -73,19 +74,17 @@ pub struct ApiKey {
     #[oai(validator(max_length = 26))]
     pub id: String,
     /// Name for people, or null. Example: `Shop server`
-    #[oai(nullable, validator(max_length = 100))]
-    pub label: Option<String>,
+    #[oai(validator(max_length = 100))]
+    pub label: OrNull<String>,
     /// First characters of the key. Example: `sk_kX2mV`
     #[oai(validator(max_length = 16))]
     pub hint: String,
     /// Time of creation
     pub created_at: Instant,
     /// Last use, written at most once a minute; null before the first
-    #[oai(nullable)]
-    pub last_used_at: Option<Instant>,
+    pub last_used_at: OrNull<Instant>,
     /// From when on it is refused, ahead of now while a rotated key overlaps; null for a key without end
-    #[oai(nullable)]
-    pub revoked_at: Option<Instant>,
+    pub revoked_at: OrNull<Instant>,
 }
 
 /// The keys of a platform.
@@ -101,7 +100,7 @@ fn created(new: &NewKey) -> ApiKeyCreated {
     ApiKeyCreated {
         id: new.row.id.to_string(),
         api_key: new.key.reveal().to_owned(),
-        label: new.row.label.clone(),
+        label: OrNull(new.row.label.clone()),
         hint: new.row.hint.clone(),
         created_at: Instant(new.row.created_at),
     }
@@ -111,11 +110,11 @@ impl From<Key> for ApiKey {
     fn from(key: Key) -> Self {
         Self {
             id: key.id.to_string(),
-            label: key.label,
+            label: OrNull(key.label),
             hint: key.hint,
             created_at: Instant(key.created_at),
-            last_used_at: key.last_used_at.map(Instant),
-            revoked_at: key.revoked_at.map(Instant),
+            last_used_at: OrNull(key.last_used_at.map(Instant)),
+            revoked_at: OrNull(key.revoked_at.map(Instant)),
         }
     }
 }

@@ -15,6 +15,7 @@ use crate::{
         forms::{
             body::Body,
             idempotency::{IdempotencyKey, answer_once, once},
+            null::OrNull,
             reply::Created,
             text::text,
             wire::Instant,
@@ -107,20 +108,18 @@ pub struct ClientIdCreated {
     #[oai(validator(max_items = 10))]
     pub allowed_domains: Vec<DomainText>,
     /// Fee in percent, or null. Example: `2.5`
-    #[oai(nullable, validator(max_length = 6))]
-    pub fee_percentage: Option<String>,
+    #[oai(validator(max_length = 6))]
+    pub fee_percentage: OrNull<String>,
     /// Receiver of the fee, or null. Example: `0x6923831ACf5c327260D7ac7C9DfF5b1c3cB3C7D7`
-    #[oai(nullable, validator(max_length = 42))]
-    pub fee_address: Option<String>,
+    #[oai(validator(max_length = 42))]
+    pub fee_address: OrNull<String>,
     /// Operator wallet, or null. Example: `0x6923831ACf5c327260D7ac7C9DfF5b1c3cB3C7D7`
-    #[oai(nullable, validator(max_length = 42))]
-    pub operator_wallet_address: Option<String>,
+    #[oai(validator(max_length = 42))]
+    pub operator_wallet_address: OrNull<String>,
     /// Seconds, or null. Example: `3600`
-    #[oai(nullable)]
-    pub default_pre_approval_expiry: Option<i64>,
+    pub default_pre_approval_expiry: OrNull<i64>,
     /// Seconds, or null. Example: `86400`
-    #[oai(nullable)]
-    pub default_authorization_expiry: Option<i64>,
+    pub default_authorization_expiry: OrNull<i64>,
     /// State
     pub status: ClientIdStatus,
     /// Time of creation
@@ -148,8 +147,7 @@ pub struct ClientIdSummary {
     /// Time of creation
     pub created_at: Instant,
     /// Last authenticated use, written at most once a minute; null before the first
-    #[oai(nullable)]
-    pub last_used_at: Option<Instant>,
+    pub last_used_at: OrNull<Instant>,
 }
 
 /// A client ID with all its details.
@@ -169,20 +167,18 @@ pub struct ClientIdDetail {
     #[oai(validator(max_items = 10))]
     pub allowed_domains: Vec<DomainText>,
     /// Fee in percent, or null. Example: `2.5`
-    #[oai(nullable, validator(max_length = 6))]
-    pub fee_percentage: Option<String>,
+    #[oai(validator(max_length = 6))]
+    pub fee_percentage: OrNull<String>,
     /// Receiver of the fee, or null. Example: `0x6923831ACf5c327260D7ac7C9DfF5b1c3cB3C7D7`
-    #[oai(nullable, validator(max_length = 42))]
-    pub fee_address: Option<String>,
+    #[oai(validator(max_length = 42))]
+    pub fee_address: OrNull<String>,
     /// Operator wallet, or null. Example: `0x6923831ACf5c327260D7ac7C9DfF5b1c3cB3C7D7`
-    #[oai(nullable, validator(max_length = 42))]
-    pub operator_wallet_address: Option<String>,
+    #[oai(validator(max_length = 42))]
+    pub operator_wallet_address: OrNull<String>,
     /// Seconds, or null. Example: `3600`
-    #[oai(nullable)]
-    pub default_pre_approval_expiry: Option<i64>,
+    pub default_pre_approval_expiry: OrNull<i64>,
     /// Seconds, or null. Example: `86400`
-    #[oai(nullable)]
-    pub default_authorization_expiry: Option<i64>,
+    pub default_authorization_expiry: OrNull<i64>,
     /// State
     pub status: ClientIdStatus,
     /// Time of creation
@@ -190,8 +186,7 @@ pub struct ClientIdDetail {
     /// Last change
     pub updated_at: Instant,
     /// Last authenticated use, written at most once a minute; null before the first
-    #[oai(nullable)]
-    pub last_used_at: Option<Instant>,
+    pub last_used_at: OrNull<Instant>,
 }
 
 /// Changes of a client ID: what is absent stays, what is null is unset.
@@ -240,20 +235,18 @@ pub struct ClientIdUpdated {
     #[oai(validator(max_items = 10))]
     pub allowed_domains: Vec<DomainText>,
     /// Fee in percent, or null. Example: `2.5`
-    #[oai(nullable, validator(max_length = 6))]
-    pub fee_percentage: Option<String>,
+    #[oai(validator(max_length = 6))]
+    pub fee_percentage: OrNull<String>,
     /// Receiver of the fee, or null. Example: `0x6923831ACf5c327260D7ac7C9DfF5b1c3cB3C7D7`
-    #[oai(nullable, validator(max_length = 42))]
-    pub fee_address: Option<String>,
+    #[oai(validator(max_length = 42))]
+    pub fee_address: OrNull<String>,
     /// Operator wallet, or null. Example: `0x6923831ACf5c327260D7ac7C9DfF5b1c3cB3C7D7`
-    #[oai(nullable, validator(max_length = 42))]
-    pub operator_wallet_address: Option<String>,
+    #[oai(validator(max_length = 42))]
+    pub operator_wallet_address: OrNull<String>,
     /// Seconds, or null. Example: `3600`
-    #[oai(nullable)]
-    pub default_pre_approval_expiry: Option<i64>,
+    pub default_pre_approval_expiry: OrNull<i64>,
     /// Seconds, or null. Example: `86400`
-    #[oai(nullable)]
-    pub default_authorization_expiry: Option<i64>,
+    pub default_authorization_expiry: OrNull<i64>,
     /// State
     pub status: ClientIdStatus,
     /// Time of the change
@@ -307,15 +300,15 @@ fn detail(client: client_id::ClientId) -> ClientIdDetail {
         client_id: client.client_id,
         label: client.label,
         allowed_domains: client.allowed_domains.iter().map(DomainText::written).collect(),
-        fee_percentage: client.fee_percentage.map(|percent| percent.to_string()),
-        fee_address: client.fee_address.map(|address| address.to_string()),
-        operator_wallet_address: client.operator_wallet.map(|address| address.to_string()),
-        default_pre_approval_expiry: client.default_pre_approval_expiry_s,
-        default_authorization_expiry: client.default_authorization_expiry_s,
+        fee_percentage: OrNull(client.fee_percentage.map(|percent| percent.to_string())),
+        fee_address: OrNull(client.fee_address.map(|address| address.to_string())),
+        operator_wallet_address: OrNull(client.operator_wallet.map(|address| address.to_string())),
+        default_pre_approval_expiry: OrNull(client.default_pre_approval_expiry_s),
+        default_authorization_expiry: OrNull(client.default_authorization_expiry_s),
         status: client.status.into(),
         created_at: Instant(client.created_at),
         updated_at: Instant(client.updated_at),
-        last_used_at: client.last_used_at.map(Instant),
+        last_used_at: OrNull(client.last_used_at.map(Instant)),
     }
 }
 
@@ -342,11 +335,11 @@ fn created(client: &client_id::ClientId) -> ClientIdCreated {
         client_id: client.client_id.clone(),
         label: client.label.clone(),
         allowed_domains: client.allowed_domains.iter().map(DomainText::written).collect(),
-        fee_percentage: client.fee_percentage.map(|percent| percent.to_string()),
-        fee_address: client.fee_address.map(|address| address.to_string()),
-        operator_wallet_address: client.operator_wallet.map(|address| address.to_string()),
-        default_pre_approval_expiry: client.default_pre_approval_expiry_s,
-        default_authorization_expiry: client.default_authorization_expiry_s,
+        fee_percentage: OrNull(client.fee_percentage.map(|percent| percent.to_string())),
+        fee_address: OrNull(client.fee_address.map(|address| address.to_string())),
+        operator_wallet_address: OrNull(client.operator_wallet.map(|address| address.to_string())),
+        default_pre_approval_expiry: OrNull(client.default_pre_approval_expiry_s),
+        default_authorization_expiry: OrNull(client.default_authorization_expiry_s),
         status: client.status.into(),
         created_at: Instant(client.created_at),
     }
@@ -360,7 +353,7 @@ fn summary(client: client_id::ClientId) -> ClientIdSummary {
         allowed_domains: client.allowed_domains.iter().map(DomainText::written).collect(),
         status: client.status.into(),
         created_at: Instant(client.created_at),
-        last_used_at: client.last_used_at.map(Instant),
+        last_used_at: OrNull(client.last_used_at.map(Instant)),
     }
 }
 

@@ -14,6 +14,7 @@ use crate::{
         forms::{
             body::Body,
             idempotency::{IdempotencyKey, answer_once, once},
+            null::OrNull,
             reply::Created,
             wire::Instant,
         },
@@ -141,23 +142,21 @@ pub struct OwnClientId {
     #[oai(validator(max_items = 10))]
     pub allowed_domains: Vec<DomainText>,
     /// Fee in percent, or null. Example: `2.5`
-    #[oai(nullable, validator(max_length = 6))]
-    pub fee_percentage: Option<String>,
+    #[oai(validator(max_length = 6))]
+    pub fee_percentage: OrNull<String>,
     /// Receiver of the fee, or null. Example: `0x6923831ACf5c327260D7ac7C9DfF5b1c3cB3C7D7`
-    #[oai(nullable, validator(max_length = 42))]
-    pub fee_address: Option<String>,
+    #[oai(validator(max_length = 42))]
+    pub fee_address: OrNull<String>,
     /// Row id of the payee destination that it is bound to, or null. Example: `01K9Z0T3G9R5M1N2P3Q4R5S6T7`
-    #[oai(nullable, validator(max_length = 26))]
-    pub payee_destination_id: Option<String>,
+    #[oai(validator(max_length = 26))]
+    pub payee_destination_id: OrNull<String>,
     /// Operator wallet, or null. Example: `0x6923831ACf5c327260D7ac7C9DfF5b1c3cB3C7D7`
-    #[oai(nullable, validator(max_length = 42))]
-    pub operator_wallet_address: Option<String>,
+    #[oai(validator(max_length = 42))]
+    pub operator_wallet_address: OrNull<String>,
     /// Seconds, or null. Example: `3600`
-    #[oai(nullable)]
-    pub default_pre_approval_expiry: Option<i64>,
+    pub default_pre_approval_expiry: OrNull<i64>,
     /// Seconds, or null. Example: `86400`
-    #[oai(nullable)]
-    pub default_authorization_expiry: Option<i64>,
+    pub default_authorization_expiry: OrNull<i64>,
     /// State
     pub status: ClientIdStatus,
     /// Time of creation
@@ -165,8 +164,7 @@ pub struct OwnClientId {
     /// Last change
     pub updated_at: Instant,
     /// Last authenticated use, written at most once a minute; null before the first
-    #[oai(nullable)]
-    pub last_used_at: Option<Instant>,
+    pub last_used_at: OrNull<Instant>,
 }
 
 impl From<&client_id::ClientId> for OwnClientId {
@@ -176,16 +174,16 @@ impl From<&client_id::ClientId> for OwnClientId {
             client_id: client.client_id.clone(),
             label: client.label.clone(),
             allowed_domains: client.allowed_domains.iter().map(DomainText::written).collect(),
-            fee_percentage: client.fee_percentage.map(|percent| percent.to_string()),
-            fee_address: client.fee_address.map(|address| address.to_string()),
-            payee_destination_id: client.payee_destination.as_ref().map(ToString::to_string),
-            operator_wallet_address: client.operator_wallet.map(|address| address.to_string()),
-            default_pre_approval_expiry: client.default_pre_approval_expiry_s,
-            default_authorization_expiry: client.default_authorization_expiry_s,
+            fee_percentage: OrNull(client.fee_percentage.map(|percent| percent.to_string())),
+            fee_address: OrNull(client.fee_address.map(|address| address.to_string())),
+            payee_destination_id: OrNull(client.payee_destination.as_ref().map(ToString::to_string)),
+            operator_wallet_address: OrNull(client.operator_wallet.map(|address| address.to_string())),
+            default_pre_approval_expiry: OrNull(client.default_pre_approval_expiry_s),
+            default_authorization_expiry: OrNull(client.default_authorization_expiry_s),
             status: client.status.into(),
             created_at: Instant(client.created_at),
             updated_at: Instant(client.updated_at),
-            last_used_at: client.last_used_at.map(Instant),
+            last_used_at: OrNull(client.last_used_at.map(Instant)),
         }
     }
 }

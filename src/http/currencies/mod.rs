@@ -12,6 +12,7 @@ use crate::{
         contract::tags::PlatformTag,
         error::{Fail, s},
         forms::{
+            null::OrNull,
             text::text,
             wire::{Checked, CurrencyIdText, NetworkText, SymbolText},
         },
@@ -124,8 +125,8 @@ pub struct ConversionRoutes {
     #[oai(validator(max_length = 64))]
     pub currency_id: String,
     /// Network filter as it was given; null when there was none. Absent when `networks` was given. Example: `sepolia`
-    #[oai(nullable, validator(max_length = 32))]
-    pub network: poem_openapi::types::MaybeUndefined<String>,
+    #[oai(validator(max_length = 32))]
+    pub network: Option<OrNull<String>>,
     /// Network filter as it was given, when it was a list. Example: `["sepolia","base"]`
     #[oai(validator(max_items = 16))]
     pub networks: Option<Vec<NetworkText>>,
@@ -213,14 +214,9 @@ impl Currencies {
             .clone()
             .or_else(|| network.clone().map(|network| vec![network]));
         let found = flows::currencies::routes::run(&ctx, &currency_id, wanted.as_deref())?;
-        let network = match (&networks, network) {
-            (Some(_), _) => poem_openapi::types::MaybeUndefined::Undefined,
-            (None, Some(network)) => poem_openapi::types::MaybeUndefined::Value(network),
-            (None, None) => poem_openapi::types::MaybeUndefined::Null,
-        };
         Ok(Json(ConversionRoutes {
             currency_id: found.currency_id,
-            network,
+            network: networks.is_none().then_some(OrNull(network)),
             networks: networks.map(|list| list.iter().map(NetworkText::written).collect()),
             conversion_routes: found.routes.into_iter().map(Currency::from).collect(),
         }))

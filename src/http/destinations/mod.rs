@@ -12,7 +12,8 @@ use crate::{
         forms::{
             body::Body,
             idempotency::{IdempotencyKey, answer_once, once},
-            reply::{Created, OrNull},
+            null::OrNull,
+            reply::Created,
             text::text,
             wire::{Instant, Needed, WalletText},
         },
@@ -162,8 +163,7 @@ pub struct PayeeDestination {
     /// Chain. Example: `8453`
     pub chain_id: u64,
     /// Policy, or null when none was ever set
-    #[oai(nullable)]
-    pub access_policy: Option<DestinationAccessPolicy>,
+    pub access_policy: OrNull<DestinationAccessPolicy>,
     /// The wallet on its chain as bytes (ERC-7930). Example: `0x00010000022105146923831acf5c327260d7ac7c9dff5b1c3cb3c7d7`
     #[oai(validator(max_length = 80))]
     pub binary_interop_address: String,
@@ -187,7 +187,7 @@ impl From<&destination::Destination> for PayeeDestination {
             wallet_address: key.interop.wallet.to_string(),
             token_address: key.token.to_string(),
             chain_id: key.interop.network.chain_id(),
-            access_policy: destination.policy.map(Into::into),
+            access_policy: OrNull(destination.policy.map(Into::into)),
             binary_interop_address: hex::encode_prefixed(key.interop.binary()),
             human_readable_interop_address: key.interop.to_string(),
             claimed: destination.is_claimed,

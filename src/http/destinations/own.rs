@@ -13,7 +13,8 @@ use crate::{
         forms::{
             body::Body,
             idempotency::{IdempotencyKey, answer_once, once},
-            reply::{Created, OrNull},
+            null::OrNull,
+            reply::Created,
             wire::{Needed, WalletText},
         },
         gate::{

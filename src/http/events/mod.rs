@@ -21,6 +21,7 @@ use crate::{
         error::{Fail, s},
         forms::{
             body::Body,
+            null::OrNull,
             reply::{Accepted, Reply},
             text::text,
             wire::{Checked, Instant, IsoInstantText, LimitText, RequestIdText, UlidText},
@@ -127,11 +128,11 @@ pub struct LoggedEvent {
     #[oai(validator(max_length = 64))]
     pub event: String,
     /// Request that it is about, or null. Example: `0112fe71c1b7e1f3b7b1d8a4f6f0c6d7e9b2a5c8d1e4f7a0b3c6d9e2f5a8b1c4d7`
-    #[oai(nullable, validator(max_length = 128))]
-    pub request_id: Option<String>,
+    #[oai(validator(max_length = 128))]
+    pub request_id: OrNull<String>,
     /// Client ID that the object belongs to, or null. Example: `cli_8Jd2kLmN0pQrStUvWxYz1234567890`
-    #[oai(nullable, validator(max_length = 34))]
-    pub client_id: Option<String>,
+    #[oai(validator(max_length = 34))]
+    pub client_id: OrNull<String>,
     /// Whether it is the sample of a test. Example: `false`
     pub is_test: bool,
     /// Time of creation
@@ -149,8 +150,8 @@ pub struct EventList {
     #[oai(validator(max_items = 100))]
     pub events: Vec<LoggedEvent>,
     /// `cursor` of the next page; null after the last one. Example: `01K9Z0T3G9R5M1N2P3Q4R5S6T7`
-    #[oai(nullable, validator(max_length = 26))]
-    pub next_cursor: Option<String>,
+    #[oai(validator(max_length = 26))]
+    pub next_cursor: OrNull<String>,
 }
 
 /// An event with its deliveries.
@@ -181,8 +182,8 @@ pub struct Delivery {
     #[oai(validator(max_length = 26))]
     pub endpoint_id: String,
     /// Where it is posted; null when the endpoint is gone. Example: `https://shop.example.com/hooks`
-    #[oai(nullable, validator(max_length = 2048))]
-    pub url: Option<String>,
+    #[oai(validator(max_length = 2048))]
+    pub url: OrNull<String>,
     /// State
     pub state: DeliveryState,
     /// Tries that failed in the current round, 0 to 3. Example: `0`
@@ -194,11 +195,9 @@ pub struct Delivery {
     /// Time of creation
     pub created_at: Instant,
     /// Not before this time; null unless it is queued
-    #[oai(nullable)]
-    pub next_attempt_at: Option<Instant>,
+    pub next_attempt_at: OrNull<Instant>,
     /// When it was delivered, failed or cancelled; null while it is queued
-    #[oai(nullable)]
-    pub finished_at: Option<Instant>,
+    pub finished_at: OrNull<Instant>,
 }
 
 /// One page of deliveries, newest first.
@@ -209,8 +208,8 @@ pub struct DeliveryList {
     #[oai(validator(max_items = 100))]
     pub deliveries: Vec<Delivery>,
     /// `cursor` of the next page; null after the last one. Example: `01K9Z0T3G9R5M1N2P3Q4R5S6T7`
-    #[oai(nullable, validator(max_length = 26))]
-    pub next_cursor: Option<String>,
+    #[oai(validator(max_length = 26))]
+    pub next_cursor: OrNull<String>,
 }
 
 /// One POST of a delivery.
@@ -224,14 +223,13 @@ pub struct DeliveryTry {
     /// How long it took, in milliseconds. Example: `42`
     pub duration_ms: u64,
     /// Status of the answer; null when there was none. Example: `200`
-    #[oai(nullable)]
-    pub status: Option<u16>,
+    pub status: OrNull<u16>,
     /// Why there was no usable answer; null when there was one. Example: `the connection could not be opened`
-    #[oai(nullable, validator(max_length = 1024))]
-    pub error: Option<String>,
+    #[oai(validator(max_length = 1024))]
+    pub error: OrNull<String>,
     /// First bytes of the answer; null when there was none. Example: `ok`
-    #[oai(nullable, validator(max_length = 4096))]
-    pub response: Option<String>,
+    #[oai(validator(max_length = 4096))]
+    pub response: OrNull<String>,
 }
 
 /// A delivery with its tries.
@@ -296,8 +294,8 @@ pub struct ReplayResult {
     /// Deliveries that were left alone: they wait already, or their endpoint is gone or switched off. Example: `0`
     pub skipped: u64,
     /// More than 5000 events are replayed by several calls: `cursor` of the next one; null when this was the last. Example: `01K9Z0T3G9R5M1N2P3Q4R5S6T7`
-    #[oai(nullable, validator(max_length = 26))]
-    pub next_cursor: Option<String>,
+    #[oai(validator(max_length = 26))]
+    pub next_cursor: OrNull<String>,
 }
 
 /// One message of the stream.
@@ -318,8 +316,8 @@ fn logged(event: EventRecord) -> LoggedEvent {
     LoggedEvent {
         id: event.id.to_string(),
         event: event.kind,
-        request_id: event.request_id,
-        client_id: event.client_id,
+        request_id: OrNull(event.request_id),
+        client_id: OrNull(event.client_id),
         is_test: event.is_test,
         created_at: Instant(event.created_at),
         body: event.body,
@@ -334,14 +332,14 @@ fn delivery(found: &LoggedDelivery, receivers: &Receivers) -> Delivery {
         event_id: found.event.to_string(),
         event: found.kind.clone(),
         endpoint_id: delivery.endpoint.to_string(),
-        url: receivers.url(&delivery.endpoint).map(str::to_owned),
+        url: OrNull(receivers.url(&delivery.endpoint).map(str::to_owned)),
         state: delivery.state.into(),
         retry_count: delivery.retry_count,
         is_test: delivery.is_test,
         is_replay: found.is_replay,
         created_at: Instant(found.created_at),
-        next_attempt_at: is_queued.then_some(Instant(delivery.next_at)),
-        finished_at: delivery.finished_at.map(Instant),
+        next_attempt_at: OrNull(is_queued.then_some(Instant(delivery.next_at))),
+        finished_at: OrNull(delivery.finished_at.map(Instant)),
     }
 }
 
@@ -354,9 +352,9 @@ fn detail(found: &LoggedDelivery, receivers: &Receivers) -> DeliveryDetail {
             started_at: Instant(outcome.started_at),
             // A clock that was set back between the two is not worth a failure.
             duration_ms: u64::try_from(duration_ms).unwrap_or(0),
-            status: outcome.status,
-            error: outcome.error.clone(),
-            response: outcome.response.clone(),
+            status: OrNull(outcome.status),
+            error: OrNull(outcome.error.clone()),
+            response: OrNull(outcome.response.clone()),
         }
     });
     DeliveryDetail {
@@ -369,7 +367,7 @@ fn queued(result: Replayed) -> Accepted<ReplayResult> {
     Reply::new(ReplayResult {
         replayed: result.replayed,
         skipped: result.skipped,
-        next_cursor: result.next.map(|id| id.to_string()),
+        next_cursor: OrNull(result.next.map(|id| id.to_string())),
     })
 }
 
@@ -516,7 +514,7 @@ impl Events {
         let page = flows::events::list::run(&ctx, &caller, &filter).await?;
         Ok(Json(EventList {
             events: page.events.into_iter().map(logged).collect(),
-            next_cursor: page.next.map(|id| id.to_string()),
+            next_cursor: OrNull(page.next.map(|id| id.to_string())),
         }))
     }
 
@@ -673,7 +671,7 @@ impl Events {
         let found = page.deliveries.iter();
         Ok(Json(DeliveryList {
             deliveries: found.map(|found| delivery(found, &page.receivers)).collect(),
-            next_cursor: page.next.map(|id| id.to_string()),
+            next_cursor: OrNull(page.next.map(|id| id.to_string())),
         }))
     }
 

@@ -3,6 +3,7 @@
 pub mod body;
 pub mod idempotency;
 pub mod json;
+pub mod null;
 pub mod paging;
 pub mod reply;
 pub mod text;

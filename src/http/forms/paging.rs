@@ -1,4 +1,4 @@
-//! Paging: strings on the way in, numbers on the way out, as the reference has it.
+//! Paging: strings on the way in, whole numbers on the way out.
 
 use crate::{
     domain::refusal::Checks,
@@ -20,23 +20,22 @@ const OFFSET_MAX: u64 = 10_000;
 #[oai(rename = "Pagination", rename_all = "camelCase")]
 pub struct Page {
     /// Number of matches; exact up to 10000, never more than that for a search. Example: `1`
-    pub total: f64,
+    pub total: u64,
     /// Page size. Example: `20`
-    pub limit: f64,
+    pub limit: u64,
     /// Rows before the page. Example: `0`
-    pub offset: f64,
+    pub offset: u64,
     /// Whether there are more rows after the page. Example: `false`
     pub has_more: bool,
 }
 
 impl Page {
-    /// Builds the numbers, which stay far below what a double holds exactly.
-    #[expect(clippy::cast_precision_loss, reason = "row counts stay far below 2^52")]
+    /// Where a page of some matches lies.
     pub fn new(total: u64, limit: u64, offset: u64, has_more: bool) -> Self {
         Self {
-            total: total as f64,
-            limit: limit as f64,
-            offset: offset as f64,
+            total,
+            limit,
+            offset,
             has_more,
         }
     }

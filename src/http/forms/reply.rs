@@ -3,11 +3,9 @@
 use poem::{IntoResponse, Response, http::StatusCode};
 use poem_openapi::{
     ApiResponse,
-    registry::{MetaMediaType, MetaResponse, MetaResponses, MetaSchema, MetaSchemaRef, Registry},
+    registry::{MetaMediaType, MetaResponse, MetaResponses, Registry},
     types::{ToJSON, Type},
 };
-use serde_json::Value;
-use std::borrow::Cow;
 
 /// Header that tells an answer that was stored from a new one; its value is `true`.
 pub const REPLAYED_HEADER: &str = "idempotency-replayed";
@@ -46,48 +44,6 @@ pub type Created<T> = Reply<201, T>;
 
 /// 202 with a body.
 pub type Accepted<T> = Reply<202, T>;
-
-/// An answer that is null when there is nothing.
-#[derive(Debug, Clone)]
-pub struct OrNull<T>(pub Option<T>);
-
-impl<T: Type> Type for OrNull<T> {
-    const IS_REQUIRED: bool = true;
-    type RawValueType = T::RawValueType;
-    type RawElementValueType = T::RawElementValueType;
-
-    fn name() -> Cow<'static, str> {
-        format!("{}OrNull", T::name()).into()
-    }
-
-    fn schema_ref() -> MetaSchemaRef {
-        let mut schema = MetaSchema::ANY;
-        schema.nullable = true;
-        schema.all_of = vec![T::schema_ref()];
-        MetaSchemaRef::Inline(Box::new(schema))
-    }
-
-    fn register(registry: &mut Registry) {
-        T::register(registry);
-    }
-
-    fn as_raw_value(&self) -> Option<&Self::RawValueType> {
-        self.0.as_ref()?.as_raw_value()
-    }
-
-    fn raw_element_iter<'a>(&'a self) -> Box<dyn Iterator<Item = &'a Self::RawElementValueType> + 'a> {
-        match &self.0 {
-            Some(value) => value.raw_element_iter(),
-            None => Box::new(std::iter::empty()),
-        }
-    }
-}
-
-impl<T: ToJSON> ToJSON for OrNull<T> {
-    fn to_json(&self) -> Option<Value> {
-        Some(self.0.as_ref().and_then(ToJSON::to_json).unwrap_or(Value::Null))
-    }
-}
 
 impl<const STATUS: u16, T: ToJSON> IntoResponse for Reply<STATUS, T> {
     fn into_response(self) -> Response {

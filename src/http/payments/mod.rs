@@ -8,6 +8,7 @@ use crate::{
         contract::tags::PlatformTag,
         error::{Fail, s},
         forms::{
+            null::OrNull,
             paging::{Page, limit_offset},
             wire::{
                 Checked, CurrencyIdText, Instant, IsoInstantText, LimitText, MerchantReference, OffsetText,
@@ -105,11 +106,10 @@ pub struct PaymentRequestSummary {
     /// Whether the whole amount has arrived. Example: `true`
     pub has_been_paid: bool,
     /// Customer as given at creation
-    #[oai(nullable)]
-    pub customer_info: Option<CustomerInfo>,
+    pub customer_info: OrNull<CustomerInfo>,
     /// Your own reference. Example: `INV-1042`
-    #[oai(nullable, validator(max_length = 255))]
-    pub reference: Option<String>,
+    #[oai(validator(max_length = 255))]
+    pub reference: OrNull<String>,
 }
 
 /// A settled payment.
@@ -129,28 +129,28 @@ pub struct Payment {
     #[oai(validator(max_length = 32))]
     pub destination_network: String,
     /// Transaction on the source network. Example: `0x5d5b1f0cbe0f9ee0d1f4f2b7c8c1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3`
-    #[oai(nullable, skip_serializing_if_is_none = false, validator(max_length = 66))]
-    pub source_tx_hash: Option<String>,
+    #[oai(validator(max_length = 66))]
+    pub source_tx_hash: OrNull<String>,
     /// Transaction on the destination network. Example: `0x5d5b1f0cbe0f9ee0d1f4f2b7c8c1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3`
-    #[oai(nullable, skip_serializing_if_is_none = false, validator(max_length = 66))]
-    pub destination_tx_hash: Option<String>,
+    #[oai(validator(max_length = 66))]
+    pub destination_tx_hash: OrNull<String>,
     /// Time of its block
     pub timestamp: Instant,
     /// Kind
     #[oai(rename = "type")]
     pub kind: PaymentType,
     /// Invoice units for one unit of the payment currency, where it was paid; null when nothing was converted. Example: `0.9997`
-    #[oai(nullable, skip_serializing_if_is_none = false, validator(max_length = 110))]
-    pub conversion_rate_source: Option<String>,
+    #[oai(validator(max_length = 110))]
+    pub conversion_rate_source: OrNull<String>,
     /// The same where it was received. Example: `0.9997`
-    #[oai(nullable, skip_serializing_if_is_none = false, validator(max_length = 110))]
-    pub conversion_rate_destination: Option<String>,
+    #[oai(validator(max_length = 110))]
+    pub conversion_rate_destination: OrNull<String>,
     /// Amount in the payment currency, where it was paid; null when nothing was converted. Example: `10.503`
-    #[oai(nullable, skip_serializing_if_is_none = false, validator(max_length = 110))]
-    pub converted_amount_source: Option<String>,
+    #[oai(validator(max_length = 110))]
+    pub converted_amount_source: OrNull<String>,
     /// The same where it was received. Example: `10.503`
-    #[oai(nullable, skip_serializing_if_is_none = false, validator(max_length = 110))]
-    pub converted_amount_destination: Option<String>,
+    #[oai(validator(max_length = 110))]
+    pub converted_amount_destination: OrNull<String>,
     /// Symbol of the invoice currency. Example: `USDC`
     #[oai(validator(max_length = 32))]
     pub currency: String,
@@ -158,14 +158,13 @@ pub struct Payment {
     #[oai(validator(max_length = 32))]
     pub payment_currency: String,
     /// Fees that were paid with it
-    #[oai(nullable, skip_serializing_if_is_none = false, validator(max_items = 16))]
-    pub fees: Option<Vec<Fee>>,
+    #[oai(validator(max_items = 16))]
+    pub fees: OrNull<Vec<Fee>>,
     /// Schedule that it belongs to. Example: `01K9Z0T3G9R5M1N2P3Q4R5S6T7`
-    #[oai(nullable, skip_serializing_if_is_none = false, validator(max_length = 26))]
-    pub recurring_payment_id: Option<String>,
+    #[oai(validator(max_length = 26))]
+    pub recurring_payment_id: OrNull<String>,
     /// Where the rate comes from; null when nothing was converted
-    #[oai(nullable, skip_serializing_if_is_none = false)]
-    pub rate_provider: Option<PaymentRateSource>,
+    pub rate_provider: OrNull<PaymentRateSource>,
     /// The request that it settles; absent inside that request
     pub request: Option<PaymentRequestSummary>,
 }

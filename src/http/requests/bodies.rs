@@ -7,6 +7,7 @@ use crate::{
     },
     http::{
         forms::{
+            null::OrNull,
             paging::Page,
             wire::{AmountText, CurrencyIdText, Instant, MerchantReference, WalletText},
         },
@@ -229,11 +230,10 @@ pub struct ConversionBreakdown {
     #[oai(validator(max_length = 110))]
     pub remaining_amount_in_usd: Option<String>,
     /// Invoice units for one unit of the payment currency now; null once paid, and while no node answers. Example: `0.9997`
-    #[oai(nullable, skip_serializing_if_is_none = false, validator(max_length = 110))]
-    pub current_market_rate: Option<String>,
+    #[oai(validator(max_length = 110))]
+    pub current_market_rate: OrNull<String>,
     /// Where that rate comes from
-    #[oai(nullable, skip_serializing_if_is_none = false)]
-    pub current_market_rate_source: Option<PaymentRateSource>,
+    pub current_market_rate_source: OrNull<PaymentRateSource>,
     /// The payments so far
     #[oai(validator(max_items = 10000))]
     pub payments: Vec<ConvertedPayment>,
@@ -288,8 +288,8 @@ pub struct RequestStatusView {
     /// Whether calldata was issued and the payment is awaited. Example: `false`
     pub is_listening: bool,
     /// Transaction that completed it; null before. Example: `0x5d5b1f0cbe0f9ee0d1f4f2b7c8c1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3`
-    #[oai(nullable, skip_serializing_if_is_none = false, validator(max_length = 66))]
-    pub tx_hash: Option<String>,
+    #[oai(validator(max_length = 66))]
+    pub tx_hash: OrNull<String>,
     /// Repetition; absent for a single request
     pub recurrence: Option<Recurrence>,
     /// Request that this one was generated from; absent when there is none. Example: `0112fe71c1b7e1f3b7b1d8a4f6f0c6d7e9b2a5c8d1e4f7a0b3c6d9e2f5a8b1c4d7`
@@ -308,25 +308,23 @@ pub struct RequestStatusView {
     /// Whether the repetition is stopped. Example: `false`
     pub is_recurrence_stopped: bool,
     /// Customer as given at creation
-    #[oai(nullable, skip_serializing_if_is_none = false)]
-    pub customer_info: Option<CustomerInfo>,
+    pub customer_info: OrNull<CustomerInfo>,
     /// Your own reference. Example: `INV-1042`
-    #[oai(nullable, skip_serializing_if_is_none = false, validator(max_length = 255))]
-    pub reference: Option<String>,
+    #[oai(validator(max_length = 255))]
+    pub reference: OrNull<String>,
     /// Requested amount in US dollars; null when the currency has no dollar price here. Example: `10.5`
-    #[oai(nullable, skip_serializing_if_is_none = false, validator(max_length = 110))]
-    pub amount_in_usd: Option<String>,
+    #[oai(validator(max_length = 110))]
+    pub amount_in_usd: OrNull<String>,
     /// Invoice units for one unit of the payment currency; null when partly paid or paid by several payments. Example: `1`
-    #[oai(nullable, skip_serializing_if_is_none = false, validator(max_length = 110))]
-    pub conversion_rate: Option<String>,
+    #[oai(validator(max_length = 110))]
+    pub conversion_rate: OrNull<String>,
     /// Where the rate comes from; absent when nothing is converted
     pub rate_source: Option<RateSource>,
     /// Progress of a converted request that is partly paid or paid by several payments
-    #[oai(nullable, skip_serializing_if_is_none = false)]
-    pub conversion_breakdown: Option<ConversionBreakdown>,
+    pub conversion_breakdown: OrNull<ConversionBreakdown>,
     /// Fees that were paid with it; empty while nothing is paid
-    #[oai(nullable, skip_serializing_if_is_none = false, validator(max_items = 10000))]
-    pub fees: Option<Vec<RequestFee>>,
+    #[oai(validator(max_items = 10000))]
+    pub fees: OrNull<Vec<RequestFee>>,
     /// Wallet that is paid. Example: `0x6923831ACf5c327260D7ac7C9DfF5b1c3cB3C7D7`
     #[oai(validator(max_length = 42))]
     pub payee: String,
@@ -349,11 +347,11 @@ pub struct RequestStatusView {
     #[oai(validator(max_length = 110))]
     pub detected_amount: Option<String>,
     /// Account that the completing payment came from. Example: `0x27B7BcF3e8C2E2D8D2C3b1D7C8b5a4C3b2A1F0E9`
-    #[oai(nullable, skip_serializing_if_is_none = false, validator(max_length = 42))]
-    pub payer_address: Option<String>,
+    #[oai(validator(max_length = 42))]
+    pub payer_address: OrNull<String>,
     /// Externally owned account behind it, when it is known. Example: `0x27B7BcF3e8C2E2D8D2C3b1D7C8b5a4C3b2A1F0E9`
-    #[oai(nullable, skip_serializing_if_is_none = false, validator(max_length = 42))]
-    pub payer_eoa_address: Option<String>,
+    #[oai(validator(max_length = 42))]
+    pub payer_eoa_address: OrNull<String>,
     /// Time of creation
     pub created_at: Instant,
 }
@@ -369,8 +367,8 @@ pub struct RequestSummaryRow {
     #[oai(validator(max_length = 18))]
     pub payment_reference: String,
     /// Requested amount. Example: `10.5`
-    #[oai(nullable, validator(max_length = 110))]
-    pub amount: Option<String>,
+    #[oai(validator(max_length = 110))]
+    pub amount: OrNull<String>,
     /// Id of the invoice currency. Example: `USDC-sepolia`
     #[oai(validator(max_length = 64))]
     pub invoice_currency: String,
@@ -380,23 +378,21 @@ pub struct RequestSummaryRow {
     /// Whether the whole amount has arrived. Example: `true`
     pub has_been_paid: bool,
     /// State
-    #[oai(nullable)]
-    pub status: Option<RequestStatus>,
+    pub status: OrNull<RequestStatus>,
     /// Your own reference. Example: `INV-1042`
-    #[oai(nullable, validator(max_length = 255))]
-    pub reference: Option<String>,
+    #[oai(validator(max_length = 255))]
+    pub reference: OrNull<String>,
     /// Time of creation
-    #[oai(nullable)]
-    pub created_at: Option<Instant>,
+    pub created_at: OrNull<Instant>,
     /// Transaction that completed it. Example: `0x5d5b1f0cbe0f9ee0d1f4f2b7c8c1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3`
-    #[oai(nullable, validator(max_length = 66))]
-    pub tx_hash: Option<String>,
+    #[oai(validator(max_length = 66))]
+    pub tx_hash: OrNull<String>,
     /// Wallet that is paid. Example: `0x6923831ACf5c327260D7ac7C9DfF5b1c3cB3C7D7`
-    #[oai(nullable, validator(max_length = 42))]
-    pub payee: Option<String>,
+    #[oai(validator(max_length = 42))]
+    pub payee: OrNull<String>,
     /// Expected payer. Example: `0x27B7BcF3e8C2E2D8D2C3b1D7C8b5a4C3b2A1F0E9`
-    #[oai(nullable, validator(max_length = 42))]
-    pub payer: Option<String>,
+    #[oai(validator(max_length = 42))]
+    pub payer: OrNull<String>,
 }
 
 /// One page of requests, newest first.
@@ -487,14 +483,13 @@ pub struct PlatformFee {
 pub struct CalldataMetadata {
     /// Number of transactions. Example: `2`
     #[oai(validator(minimum(value = "1"), maximum(value = "100")))]
-    pub steps_required: f64,
+    pub steps_required: u32,
     /// Whether an approval is among them. Example: `true`
     pub needs_approval: bool,
     /// Position of the approval; null when there is none. Example: `0`
-    #[oai(nullable, skip_serializing_if_is_none = false)]
-    pub approval_transaction_index: Option<f64>,
+    pub approval_transaction_index: OrNull<u32>,
     /// Position of the payment, always the last. Example: `1`
-    pub payment_transaction_index: f64,
+    pub payment_transaction_index: u32,
     /// Whether the wallet holds the amount and the fee; true when no wallet was given. Example: `true`
     pub has_enough_balance: bool,
     /// Whether the wallet holds the network fee; true when no wallet was given. Example: `true`
@@ -548,11 +543,10 @@ pub struct PaymentIntentCalldata {
     #[oai(validator(max_length = 100000))]
     pub payment_intent: String,
     /// Typed data of the approval, as JSON text. Example: `{}`
-    #[oai(nullable, validator(max_length = 100000))]
-    pub approval_permit_payload: Option<String>,
+    #[oai(validator(max_length = 100000))]
+    pub approval_permit_payload: OrNull<String>,
     /// Approval transaction
-    #[oai(nullable)]
-    pub approval_calldata: Option<IntentApproval>,
+    pub approval_calldata: OrNull<IntentApproval>,
     /// What is known about it
     pub metadata: IntentMetadata,
 }
@@ -691,22 +685,22 @@ pub(super) fn row(request: request::Request) -> RequestSummaryRow {
     RequestSummaryRow {
         request_id: request.id.to_string(),
         payment_reference: request.reference.to_string(),
-        amount: Some(terms.amount.to_string()),
+        amount: OrNull(Some(terms.amount.to_string())),
         invoice_currency: terms.invoice_currency,
         payment_currency: terms.payment_currency,
         has_been_paid: ledger.has_been_paid(),
-        status: Some(ledger.status.into()),
-        reference: terms.merchant_reference,
-        created_at: Some(Instant(request.created_at)),
-        tx_hash: ledger.tx_hash,
-        payee: Some(terms.payee.to_string()),
-        payer: terms.payer.map(|payer| payer.to_string()),
+        status: OrNull(Some(ledger.status.into())),
+        reference: OrNull(terms.merchant_reference),
+        created_at: OrNull(Some(Instant(request.created_at))),
+        tx_hash: OrNull(ledger.tx_hash),
+        payee: OrNull(Some(terms.payee.to_string())),
+        payer: OrNull(terms.payer.map(|payer| payer.to_string())),
     }
 }
 
 pub(super) fn calldata(calldata: &calldata::Calldata) -> PaymentCalldata {
-    // Positions are tiny; the reference types them as numbers.
-    let position = |index: usize| f64::from(u16::try_from(index).unwrap_or(u16::MAX));
+    // A plan has a handful of steps.
+    let position = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
     PaymentCalldata {
         transactions: calldata
             .steps
@@ -720,7 +714,7 @@ pub(super) fn calldata(calldata: &calldata::Calldata) -> PaymentCalldata {
         metadata: CalldataMetadata {
             steps_required: position(calldata.steps.len()),
             needs_approval: calldata.approval_index.is_some(),
-            approval_transaction_index: calldata.approval_index.map(position),
+            approval_transaction_index: OrNull(calldata.approval_index.map(position)),
             payment_transaction_index: position(calldata.payment_index),
             has_enough_balance: calldata.has_enough_balance,
             has_enough_gas: calldata.has_enough_gas,

@@ -14,7 +14,7 @@ use crate::{
         requests::read::RequestDetail,
     },
     http::{
-        forms::wire::Instant,
+        forms::{null::OrNull, wire::Instant},
         payments::{Fee, FeeStage, Payment, PaymentRequestSummary},
         requests::bodies::{
             ConversionBreakdown, ConvertedPayment, FeeType, PaymentRateSource, RateSource, RequestFee,
@@ -51,7 +51,7 @@ pub(super) async fn view(ctx: &Ctx, detail: RequestDetail) -> RequestStatusView 
         payment_reference: request.reference.to_string(),
         request_id: request.id.to_string(),
         is_listening: ledger.is_listening,
-        tx_hash: ledger.tx_hash.clone(),
+        tx_hash: OrNull(ledger.tx_hash.clone()),
         recurrence: terms.recurrence.clone().map(Into::into),
         original_request_id: terms.original_request_id.clone(),
         status: ledger.status.into(),
@@ -63,20 +63,21 @@ pub(super) async fn view(ctx: &Ctx, detail: RequestDetail) -> RequestStatusView 
             .map(|record| payment(ctx, record, None))
             .collect(),
         is_recurrence_stopped: terms.is_recurrence_stopped(),
-        customer_info: terms.customer.clone().map(Into::into),
-        reference: terms.merchant_reference.clone(),
-        amount_in_usd: is_in_dollars.then(|| terms.amount.to_string()),
+        customer_info: OrNull(terms.customer.clone().map(Into::into)),
+        reference: OrNull(terms.merchant_reference.clone()),
+        amount_in_usd: OrNull(is_in_dollars.then(|| terms.amount.to_string())),
         rate_source: terms.is_converted().then_some(RateSource::Chainlink),
-        conversion_breakdown: (terms.is_converted() && is_split)
-            .then(|| breakdown(ctx, &detail, settlement_decimals, is_in_dollars)),
-        conversion_rate,
-        fees: Some(
+        conversion_breakdown: OrNull(
+            (terms.is_converted() && is_split).then(|| breakdown(ctx, &detail, settlement_decimals, is_in_dollars)),
+        ),
+        conversion_rate: OrNull(conversion_rate),
+        fees: OrNull(Some(
             detail
                 .payments
                 .iter()
                 .filter_map(|record| request_fee(ctx, record))
                 .collect(),
-        ),
+        )),
         payee: terms.payee.to_string(),
         request_amount: terms.amount.to_string(),
         invoice_currency: terms.invoice_currency.clone(),
@@ -85,12 +86,16 @@ pub(super) async fn view(ctx: &Ctx, detail: RequestDetail) -> RequestStatusView 
         excess_amount: excess,
         detected_amount: (!detail.detected_units.is_zero())
             .then(|| format_units(detail.detected_units, settlement_decimals)),
-        payer_address: completing
-            .and_then(|payment| payment.payer)
-            .map(|payer| payer.to_string()),
-        payer_eoa_address: completing
-            .and_then(|payment| payment.payer_eoa)
-            .map(|payer| payer.to_string()),
+        payer_address: OrNull(
+            completing
+                .and_then(|payment| payment.payer)
+                .map(|payer| payer.to_string()),
+        ),
+        payer_eoa_address: OrNull(
+            completing
+                .and_then(|payment| payment.payer_eoa)
+                .map(|payer| payer.to_string()),
+        ),
         created_at: Instant(request.created_at),
     }
 }
@@ -101,8 +106,8 @@ pub(in crate::http) fn found_payment(ctx: &Ctx, record: &PaymentRecord, request:
         request_id: request.request_id,
         payment_reference: request.reference.to_string(),
         has_been_paid: request.status == RequestStatus::Paid,
-        customer_info: request.customer.map(Into::into),
-        reference: request.merchant_reference,
+        customer_info: OrNull(request.customer.map(Into::into)),
+        reference: OrNull(request.merchant_reference),
     };
     payment(ctx, record, Some(summary))
 }
@@ -117,19 +122,19 @@ fn payment(ctx: &Ctx, record: &PaymentRecord, request: Option<PaymentRequestSumm
         amount: format_units(record.credited, credited_decimals(ctx, record)),
         source_network: network.clone(),
         destination_network: network,
-        source_tx_hash: Some(record.tx_hash.to_string()),
-        destination_tx_hash: Some(record.tx_hash.to_string()),
+        source_tx_hash: OrNull(Some(record.tx_hash.to_string())),
+        destination_tx_hash: OrNull(Some(record.tx_hash.to_string())),
         timestamp: Instant(record.paid_at),
         kind: record.kind.into(),
-        conversion_rate_source: rate.clone(),
-        conversion_rate_destination: rate,
-        converted_amount_source: converted.clone(),
-        converted_amount_destination: converted,
+        conversion_rate_source: OrNull(rate.clone()),
+        conversion_rate_destination: OrNull(rate),
+        converted_amount_source: OrNull(converted.clone()),
+        converted_amount_destination: OrNull(converted),
         currency: symbol(ctx, &record.invoice_currency),
         payment_currency: symbol(ctx, &record.payment_currency),
-        fees: Some(fee(ctx, record).into_iter().collect()),
-        recurring_payment_id: None,
-        rate_provider: is_converted.then_some(PaymentRateSource::Chainlink),
+        fees: OrNull(Some(fee(ctx, record).into_iter().collect())),
+        recurring_payment_id: OrNull(None),
+        rate_provider: OrNull(is_converted.then_some(PaymentRateSource::Chainlink)),
         request,
     }
 }
@@ -179,8 +184,8 @@ fn breakdown(ctx: &Ctx, detail: &RequestDetail, decimals: u8, is_in_dollars: boo
         paid_amount: paid,
         remaining_amount_in_usd: is_in_dollars.then(|| remaining.clone()),
         remaining_amount: remaining,
-        current_market_rate_source: market_rate.is_some().then_some(PaymentRateSource::Chainlink),
-        current_market_rate: market_rate,
+        current_market_rate_source: OrNull(market_rate.is_some().then_some(PaymentRateSource::Chainlink)),
+        current_market_rate: OrNull(market_rate),
         payments: detail
             .payments
             .iter()
