@@ -1,4 +1,4 @@
-//! The commands of the house. Each prints the command that repairs what it found.
+//! The commands of this repository. Each prints the command that repairs what it found.
 //!
 //! Exit codes: 0 fine, 4 a committed file needs an update, 100 broken; the demonstration and the crash test end with 1
 //! when what they show does not hold.
@@ -17,7 +17,7 @@ use xtask::machine::{command, failure};
 use crate::verbs::{bench, check, crash, dev, openapi, schema, test, tidy};
 
 #[derive(Debug, Parser)]
-#[command(name = "cargo xtask", about = "The commands of the house")]
+#[command(name = "cargo xtask", about = "The commands of this repository")]
 struct Arguments {
     #[command(subcommand)]
     verb: Verb,
@@ -31,7 +31,7 @@ enum Verb {
     /// The schema of the migrated database: write it, check it
     #[command(subcommand)]
     Schema(SchemaVerb),
-    /// Rules of the house that no compiler checks
+    /// Rules of this repository that no compiler checks
     Tidy,
     /// All tests, on SQLite and on PostgreSQL; or those with one of the names in their path
     Test {

@@ -1,4 +1,4 @@
-//! A client that outlives the service: it tells an answer from silence, and insists where silence proves nothing.
+//! A client that outlives the service: it tells an answer from silence, and repeats where silence proves nothing.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

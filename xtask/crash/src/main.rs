@@ -5,6 +5,7 @@ mod client;
 mod clock;
 mod fault;
 mod kills;
+mod link;
 mod load;
 mod outages;
 mod plan;
@@ -14,7 +15,6 @@ mod service;
 mod sink;
 mod stage;
 mod verdict;
-mod wire;
 
 use std::fs;
 use std::hash::{BuildHasher, RandomState};

@@ -10,11 +10,11 @@ use fastrand::Rng;
 use xtask::service::client::{Call, Client};
 
 use crate::fault::{Database, Fault};
+use crate::link::Fault as Silence;
 use crate::plan::{Plan, QUIET_TIME};
 use crate::report::Row;
 use crate::stage::{POLL, Stage, wait_for};
 use crate::verdict::Records;
-use crate::wire::Fault as Silence;
 
 /// Endpoints of the run with two workers: each event becomes as many deliveries.
 const ENDPOINTS: usize = 8;
@@ -31,7 +31,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(2);
 /// How soon the service has to answer again by itself.
 const RECOVERY_MAX: Duration = Duration::from_secs(5);
 
-/// How long the wire is silent.
+/// How long the link is silent.
 const BLACKHOLE: Duration = Duration::from_secs(10);
 
 /// How long the database is away.
@@ -176,7 +176,7 @@ fn probe(base: &Client, is_over: &AtomicBool) -> Seen {
     seen
 }
 
-/// PostgreSQL is killed and started, falls silent and speaks again, and is replaced without a farewell.
+/// PostgreSQL is killed and started, falls silent and answers again, and is replaced without closing its connections.
 pub(crate) fn database(plan: &Plan) -> Result<Row> {
     let mut stage = Stage::open_wired(plan, Fault::DatabaseOutages)?;
     stage.register("late")?;
@@ -187,7 +187,7 @@ pub(crate) fn database(plan: &Plan) -> Result<Row> {
         let probing = scope.spawn(|| probe(&prober, &is_over));
         let ended = stage.under_load(|machines, pressure| {
             let mut rng = Rng::with_seed(plan.seed);
-            let (Some(postgres), Some(wire)) = (&machines.postgres, &machines.wire) else {
+            let (Some(postgres), Some(link)) = (&machines.postgres, &machines.link) else {
                 anyhow::bail!("there is no PostgreSQL");
             };
             let mut ends = Vec::new();
@@ -200,13 +200,13 @@ pub(crate) fn database(plan: &Plan) -> Result<Row> {
                 pressure.next_round();
             }
             pressure.pause(Duration::from_millis(1_000))?;
-            wire.set(Silence::Blackhole);
+            link.set(Silence::Blackhole);
             pressure.pause(BLACKHOLE)?;
-            wire.set(Silence::None);
+            link.set(Silence::None);
             ends.push(("the silence", Instant::now()));
             pressure.next_round();
             pressure.pause(Duration::from_secs(3))?;
-            wire.set(Silence::Replaced);
+            link.set(Silence::Replaced);
             ends.push(("the replacement", Instant::now()));
             pressure.next_round();
             pressure.pause(RECOVERY_MAX + Duration::from_secs(1))?;
@@ -254,17 +254,17 @@ pub(crate) fn cuts(plan: &Plan) -> Result<Row> {
     let mut stage = Stage::open_wired(plan, Fault::CutConnections)?;
     stage.register("late")?;
     let (cuts, mut records) = stage.under_load(|machines, pressure| {
-        let wire = machines.wire.as_ref().context("there is no wire")?;
+        let link = machines.link.as_ref().context("there is no link")?;
         let mut rng = Rng::with_seed(plan.seed);
         for round in 0..plan.cuts {
-            let done = wire.cuts();
-            wire.set(if rng.bool() {
+            let done = link.cuts();
+            link.set(if rng.bool() {
                 Silence::CutBeforeCommit
             } else {
                 Silence::CutAfterCommit
             });
             let begun = Instant::now();
-            while wire.cuts() == done && begun.elapsed() < CUT_TIMEOUT {
+            while link.cuts() == done && begun.elapsed() < CUT_TIMEOUT {
                 pressure.pause(Duration::from_millis(2))?;
             }
             // Something has to succeed as well, or there would be nothing to lose.
@@ -273,9 +273,9 @@ pub(crate) fn cuts(plan: &Plan) -> Result<Row> {
                 pressure.next_round();
             }
         }
-        wire.set(Silence::None);
+        link.set(Silence::None);
         pressure.pause(POLL)?;
-        Ok(wire.cuts())
+        Ok(link.cuts())
     })?;
     let verdict = stage.settle(&mut records, "late", QUIET_TIME)?;
     let mut row = Row::of(Fault::CutConnections, Database::Postgres, plan.cuts, &verdict);

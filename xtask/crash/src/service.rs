@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use xtask::machine::command::{self, Running};
 use xtask::service::client::{Call, Client};
 
-/// Ports below those that the system gives to outgoing connections: a client that knocks while nobody listens could
+/// Ports below those that the system gives to outgoing connections: a client that connects while nobody listens could
 /// otherwise be connected with itself and keep the port.
 const PORTS: std::ops::Range<u16> = 20_000..30_000;
 
@@ -105,7 +105,7 @@ impl Service {
         self.environment.push((name, value));
     }
 
-    /// Runs a provisioning command and gives back what it prints.
+    /// Runs a provisioning command and returns what it prints.
     pub(crate) fn provision(&self, arguments: &[&str]) -> Result<Value> {
         let mut command = self.command();
         command.arg("admin").args(arguments).arg("--json");
@@ -129,7 +129,7 @@ impl Service {
         Ok(())
     }
 
-    /// Starts a process and gives back how long it took until it was ready.
+    /// Starts a process and returns how long it took until it was ready.
     pub(crate) fn start(&mut self) -> Result<Duration> {
         let begun = Instant::now();
         self.launch(None)?;

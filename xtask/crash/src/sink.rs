@@ -244,7 +244,7 @@ async fn loop_body<T>(stream: &mut TcpStream, chunk: &[u8], pause: Duration) -> 
     }
 }
 
-/// Ends a connection with a reset instead of a farewell.
+/// Ends a connection with a reset instead of a close.
 fn reset(stream: TcpStream) -> Result<()> {
     Ok(stream.set_zero_linger()?)
 }

@@ -19,12 +19,12 @@ use tokio::runtime::Runtime;
 
 use crate::client::Client;
 use crate::fault::{Database, Fault};
+use crate::link::Link;
 use crate::load::{Journal, Load, payee};
 use crate::plan::Plan;
 use crate::service::{Service, Settings, free_port};
 use crate::sink::{Arrival, Sink};
 use crate::verdict::{Acknowledged, Credit, Delivered, Found, Records, Verdict};
-use crate::wire::Wire;
 use xtask::machine::command;
 use xtask::machine::postgres::Postgres;
 use xtask::service::client::Call;
@@ -38,7 +38,7 @@ const PAYERS: [usize; 2] = [2, 3];
 /// Requests that wait for their payer; more would only make the end of the run longer.
 const WAITING_MAX: usize = 16;
 
-/// How long the receiver may hear nothing before what is still missing counts as lost.
+/// How long the receiver may get nothing before what is still missing counts as lost.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 
 /// How often something that happens by itself is looked for.
@@ -57,7 +57,7 @@ pub(crate) struct Machines {
     /// The service that clients talk to.
     pub(crate) service: Service,
     /// Between the service and PostgreSQL, when asked for.
-    pub(crate) wire: Option<Wire>,
+    pub(crate) link: Option<Link>,
     /// The receiver.
     pub(crate) sink: Sink,
     /// The database server; nothing with SQLite.
@@ -90,17 +90,17 @@ impl Stage {
         Self::open_with(plan, fault, database, false, &[])
     }
 
-    /// [`Self::open`] with a wire in front of PostgreSQL.
+    /// [`Self::open`] with a link in front of PostgreSQL.
     pub(crate) fn open_wired(plan: &Plan, fault: Fault) -> Result<Self> {
         Self::open_with(plan, fault, Database::Postgres, true, &[])
     }
 
-    /// [`Self::open`] with variables in the environment of the service, or a wire.
+    /// [`Self::open`] with variables in the environment of the service, or a link.
     pub(crate) fn open_with(
         plan: &Plan,
         fault: Fault,
         database: Database,
-        is_wired: bool,
+        is_linked: bool,
         environment: &[(&'static str, String)],
     ) -> Result<Self> {
         let evidence = plan.evidence.join(format!("{}-{}", fault.name(), database.name()));
@@ -113,16 +113,16 @@ impl Stage {
             Database::Sqlite => None,
             Database::Postgres => Some(Postgres::start_durable()?),
         };
-        let wire = match &postgres {
-            Some(postgres) if is_wired => Some(Wire::to(postgres.port())?),
+        let link = match &postgres {
+            Some(postgres) if is_linked => Some(Link::to(postgres.port())?),
             _ => None,
         };
-        let database_url = match (&postgres, &wire) {
+        let database_url = match (&postgres, &link) {
             (None, _) => format!("sqlite:{}", folder.path().join("prs.db").display()),
             (Some(postgres), None) => postgres.url(),
-            (Some(postgres), Some(wire)) => {
+            (Some(postgres), Some(link)) => {
                 let direct = format!(":{}/", postgres.port());
-                postgres.url().replace(&direct, &format!(":{}/", wire.port()))
+                postgres.url().replace(&direct, &format!(":{}/", link.port()))
             }
         };
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -159,7 +159,7 @@ impl Stage {
             client: Client::new(service.base_url(), headers),
             machines: Machines {
                 service,
-                wire,
+                link,
                 sink: Sink::open(free_port()?)?,
                 postgres,
             },
@@ -189,7 +189,7 @@ impl Stage {
         })
     }
 
-    /// Registers the receiver's path as an endpoint; gives back its id.
+    /// Registers the receiver's path as an endpoint; returns its id.
     pub(crate) fn register(&mut self, path: &str) -> Result<String> {
         let body = json!({"url": self.machines.sink.url(path)});
         let endpoint = self.client.create("/v1/webhook", &body)?;
@@ -317,7 +317,7 @@ impl Stage {
         answer.expect(200).with_context(|| path.to_owned())
     }
 
-    /// Asks for all events again; gives back how many deliveries were queued.
+    /// Asks for all events again; returns how many deliveries were queued.
     pub(crate) fn replay(&self, is_failed_only: bool) -> Result<u64> {
         let body = json!({"since": "2020-01-01T00:00:00.000Z", "failedOnly": is_failed_only});
         let call = Call::Post(&body);

@@ -54,7 +54,7 @@ pub fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs a command and gives back its standard output; its standard error becomes the error text.
+/// Runs a command and returns its standard output; its standard error becomes the error text.
 pub fn capture(command: &mut Command) -> Result<Vec<u8>> {
     let output = command
         .output()

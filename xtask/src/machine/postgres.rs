@@ -122,7 +122,7 @@ impl Postgres {
         while processes.iter().any(|pid| parent_of(*pid).is_some()) {
             std::thread::sleep(POLL);
         }
-        // Whoever inherits the dead server may not have buried it yet, and the lock would then count as held.
+        // Whoever inherits the dead server may not have reaped it yet, and the lock would then count as held.
         Ok(fs::remove_file(&lock)?)
     }
 
@@ -209,7 +209,7 @@ impl Drop for Postgres {
     }
 }
 
-/// The parent of a process that lives; nothing when it is dead, buried or not.
+/// The parent of a process that lives; nothing when it is dead, reaped or not.
 fn parent_of(pid: u32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name of the program stands in brackets and may hold anything.

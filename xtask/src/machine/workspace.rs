@@ -55,7 +55,7 @@ fn metadata() -> Result<Value> {
     Ok(serde_json::from_slice(&output)?)
 }
 
-/// Builds `prs` and gives back where cargo put it.
+/// Builds `prs` and returns where cargo put it.
 pub fn build_prs() -> Result<PathBuf> {
     build_prs_with(&[])
 }

@@ -1,7 +1,7 @@
 //! `cargo xtask openapi`: writes the exported documents, and checks them in five ways.
 //!
-//! The committed bytes are the exported ones; the meaning is that of the contract; the rules of the house are kept;
-//! the differences are listed; nothing breaks clients written against the main branch.
+//! The committed bytes are the exported ones; the meaning is that of the contract; the rules of this repository are
+//! kept; the differences are listed; nothing breaks clients written against the main branch.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -71,7 +71,7 @@ fn dumps() -> Result<Vec<(&'static str, String)>> {
     Ok(found)
 }
 
-/// Migrates an empty database up, down and up, and gives back its schema.
+/// Migrates an empty database up, down and up, and returns its schema.
 fn round_trip(prs: &Path, folder: &Path, url: &str) -> Result<String> {
     let migrate = |arguments: &[&str]| -> Result<String> {
         let mut service = Command::new(prs);

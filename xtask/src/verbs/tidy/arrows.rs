@@ -1,4 +1,4 @@
-//! Who may import whom among the floors of the service: the table of the architecture, enforced.
+//! Who may import whom among the layers of the service: the table of the architecture, enforced.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::paths::{self, Modules, module_path};
 const SERVICE: &str = "src";
 
 /// Modules that have a row or a column in the table.
-const FLOORS: [&str; 13] = [
+const LAYERS: [&str; 13] = [
     "domain", "ports", "payloads", "store", "adapters", "ctx", "flows", "http", "worker", "boot", "settings", "cli",
     "main",
 ];
@@ -47,9 +47,9 @@ impl Table {
         let Some(module) = module_path(file, Path::new(SERVICE)) else {
             return Ok(Vec::new());
         };
-        let floor = module.first().map_or("", String::as_str);
-        if !floor.is_empty() && !FLOORS.contains(&floor) {
-            return Ok(vec![format!("1: `{floor}` is on no floor of the architecture")]);
+        let layer = module.first().map_or("", String::as_str);
+        if !layer.is_empty() && !LAYERS.contains(&layer) {
+            return Ok(vec![format!("1: `{layer}` is in no layer of the architecture")]);
         }
         let read = paths::read(&module, &self.modules, source).with_context(|| file.display().to_string())?;
         let mut violations = Vec::new();
@@ -78,7 +78,7 @@ impl Table {
         let Some(to) = path.first().map(String::as_str) else {
             return true;
         };
-        if ASSEMBLY.contains(&from) || from == to && from != "flows" || !FLOORS.contains(&to) {
+        if ASSEMBLY.contains(&from) || from == to && from != "flows" || !LAYERS.contains(&to) {
             return true;
         }
         match (from, to) {
@@ -107,14 +107,14 @@ impl Table {
 }
 
 fn may_use_crate(module: &[String], path: &[String]) -> bool {
-    let floor = module.first().map_or("", String::as_str);
+    let layer = module.first().map_or("", String::as_str);
     let below = |folder: &str| module.get(1).is_some_and(|file| file == folder);
     match path[0].as_str() {
-        "sea_orm" | "entities" | "sqlx" | "sea_query" => floor == "store",
-        "poem" | "poem_openapi" => matches!(floor, "http" | "boot"),
-        "reqwest" => matches!(floor, "adapters" | "cli"),
-        "alloy_provider" => floor == "adapters" && below("evm"),
-        "alloy" => path.get(1).is_none_or(|part| part != "providers") || floor == "adapters" && below("evm"),
+        "sea_orm" | "entities" | "sqlx" | "sea_query" => layer == "store",
+        "poem" | "poem_openapi" => matches!(layer, "http" | "boot"),
+        "reqwest" => matches!(layer, "adapters" | "cli"),
+        "alloy_provider" => layer == "adapters" && below("evm"),
+        "alloy" => path.get(1).is_none_or(|part| part != "providers") || layer == "adapters" && below("evm"),
         _ => true,
     }
 }
@@ -302,7 +302,7 @@ mod tests {
     fn a_file_on_no_floor_is_refused() {
         assert_eq!(
             found("src/extra/mod.rs", ""),
-            ["1: `extra` is on no floor of the architecture"]
+            ["1: `extra` is in no layer of the architecture"]
         );
     }
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask tidy`: rules of the house that no compiler checks.
+//! `cargo xtask tidy`: rules of this repository that no compiler checks.
 
 mod arrows;
 mod circles;

@@ -128,7 +128,7 @@ impl Reader<'_> {
         self.in_test = was_in_test;
     }
 
-    /// Reads a `use` line; gives back where it ends.
+    /// Reads a `use` line; returns where it ends.
     fn import(&mut self, tokens: &[TokenTree], at: usize) -> usize {
         let length = tokens[at..].iter().take_while(|token| !is_mark(token, ';')).count();
         let before = at.checked_sub(1).map(|before| &tokens[before]);
@@ -161,7 +161,7 @@ impl Reader<'_> {
         at + length
     }
 
-    /// Reads a word or a path of several; gives back where reading goes on.
+    /// Reads a word or a path of several; returns where reading goes on.
     fn path(&mut self, tokens: &[TokenTree], at: usize) -> usize {
         let mut path = Vec::new();
         let mut end = at;

@@ -1,4 +1,4 @@
-//! A wire in front of the database that can fall silent or break: the kernel of a test machine may have no means of its
+//! A link in front of the database that can fall silent or break: the kernel of a test machine may have no means of its
 //! own for that.
 
 use std::net::Ipv4Addr;
@@ -12,7 +12,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 
-/// How often a silent wire looks whether it may speak again.
+/// How often a silent link checks whether it may go on.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// The text with which PostgreSQL is asked to commit.
@@ -25,15 +25,15 @@ pub(crate) enum Fault {
     None,
     /// They are kept until the fault ends, in both directions.
     Blackhole,
-    /// Connections that are open now are never heard of again; new ones work. So does a machine that was replaced.
+    /// Connections that are open now never answer again; new ones work. So does a machine that was replaced.
     Replaced,
-    /// The next commit breaks its connection before the database hears of it.
+    /// The next commit breaks its connection before the database has it.
     CutBeforeCommit,
-    /// The next commit breaks its connection after the database made it, before anybody hears of it.
+    /// The next commit breaks its connection after the database made it, before anybody learns of it.
     CutAfterCommit,
 }
 
-/// What all connections of a wire share.
+/// What all connections of a link share.
 struct State {
     fault: Mutex<Fault>,
     /// Counts replacements: a connection of an earlier generation is dead.
@@ -57,7 +57,7 @@ impl State {
         is_mine
     }
 
-    /// Waits while the wire is silent for this connection.
+    /// Waits while the link is silent for this connection.
     async fn until_heard(&self, generation: u64) {
         while self.fault() == Fault::Blackhole || self.generation.load(Ordering::SeqCst) != generation {
             tokio::time::sleep(LOOK).await;
@@ -65,14 +65,14 @@ impl State {
     }
 }
 
-/// The wire; gone with its connections when dropped.
-pub(crate) struct Wire {
+/// The link; gone with its connections when dropped.
+pub(crate) struct Link {
     port: u16,
     state: Arc<State>,
     runtime: Option<Runtime>,
 }
 
-impl Wire {
+impl Link {
     /// Listens on a free port and leads to another one.
     pub(crate) fn to(upstream: u16) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -90,7 +90,7 @@ impl Wire {
         runtime.spawn(async move {
             while let Ok((near, _)) = listener.accept().await {
                 let state = Arc::clone(&shared);
-                // A connection that breaks is what a wire is for.
+                // A connection that breaks is what a link is for.
                 tokio::spawn(async move { connect(near, upstream, state).await.ok() });
             }
         });
@@ -123,7 +123,7 @@ impl Wire {
     }
 }
 
-impl Drop for Wire {
+impl Drop for Link {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_timeout(Duration::from_secs(1));
@@ -186,7 +186,7 @@ async fn pump(
     }
 }
 
-/// Lets both sides end at once, whatever is still on its way; a side may see the end of the stream or a reset.
+/// Lets both sides end at once, whatever is still in flight; a side may see the end of the stream or a reset.
 fn cut(from: &OwnedReadHalf, to: &OwnedWriteHalf) -> Result<()> {
     from.as_ref().set_zero_linger()?;
     Ok(to.as_ref().set_zero_linger()?)
@@ -214,8 +214,8 @@ mod tests {
         port
     }
 
-    fn dial(wire: &Wire) -> net::TcpStream {
-        let stream = net::TcpStream::connect((Ipv4Addr::LOCALHOST, wire.port())).unwrap();
+    fn dial(link: &Link) -> net::TcpStream {
+        let stream = net::TcpStream::connect((Ipv4Addr::LOCALHOST, link.port())).unwrap();
         stream.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
         stream
     }
@@ -232,35 +232,35 @@ mod tests {
 
     #[test]
     fn a_silent_wire_keeps_what_was_said() {
-        let wire = Wire::to(echo()).unwrap();
-        let mut stream = dial(&wire);
+        let link = Link::to(echo()).unwrap();
+        let mut stream = dial(&link);
         assert_eq!(say(&mut stream, b"one").unwrap(), 3);
-        wire.set(Fault::Blackhole);
+        link.set(Fault::Blackhole);
         assert_eq!(say(&mut stream, b"two").unwrap_err().kind(), ErrorKind::WouldBlock);
-        wire.set(Fault::None);
+        link.set(Fault::None);
         assert_eq!(stream.read(&mut [0; 64]).unwrap(), 3);
     }
 
     #[test]
     fn a_replaced_machine_answers_only_new_connections() {
-        let wire = Wire::to(echo()).unwrap();
-        let mut old = dial(&wire);
+        let link = Link::to(echo()).unwrap();
+        let mut old = dial(&link);
         assert_eq!(say(&mut old, b"one").unwrap(), 3);
-        wire.set(Fault::Replaced);
+        link.set(Fault::Replaced);
         assert!(say(&mut old, b"two").is_err());
-        assert_eq!(say(&mut dial(&wire), b"one").unwrap(), 3);
+        assert_eq!(say(&mut dial(&link), b"one").unwrap(), 3);
     }
 
     #[test]
     fn one_commit_is_cut_and_the_next_one_is_not() {
-        let wire = Wire::to(echo()).unwrap();
+        let link = Link::to(echo()).unwrap();
         for cut in [Fault::CutBeforeCommit, Fault::CutAfterCommit] {
-            wire.set(cut);
-            let mut stream = dial(&wire);
+            link.set(cut);
+            let mut stream = dial(&link);
             assert_eq!(say(&mut stream, b"BEGIN\0").unwrap(), 6);
             assert!(is_cut(say(&mut stream, COMMIT)));
-            assert_eq!(say(&mut dial(&wire), COMMIT).unwrap(), COMMIT.len());
+            assert_eq!(say(&mut dial(&link), COMMIT).unwrap(), COMMIT.len());
         }
-        assert_eq!(wire.cuts(), 2);
+        assert_eq!(link.cuts(), 2);
     }
 }
