@@ -9,6 +9,7 @@ mod breaker;
 mod decode;
 mod node;
 mod payer;
+mod signature_check;
 mod wallet;
 mod window;
 mod wire;
@@ -16,6 +17,7 @@ mod wire;
 use self::{
     decode::{PlacedLog, Watched, bloom_of, in_order},
     node::{Failure, Line, Node},
+    signature_check::SignatureCheck,
     wire::{Header, RawLog, Receipt, Transaction},
 };
 use super::install_tls;
@@ -108,7 +110,7 @@ pub struct EvmChain {
     start_block: u64,
     watched: Watched,
     rates: Option<EvmAddress>,
-    wallet_check: wallet::Check,
+    signature_check: SignatureCheck,
     call_timeout: Duration,
     clock: Arc<dyn Clock>,
     /// Node that answered [`Reader::First`] last.
@@ -197,7 +199,7 @@ impl EvmChain {
             start_block,
             watched,
             rates: rates.first().map(|contract| contract.address.bytes()),
-            wallet_check: wallet::Check::load()?,
+            signature_check: SignatureCheck::load()?,
             call_timeout: options.call_timeout,
             clock: options.clock,
             first: AtomicUsize::new(0),
