@@ -114,6 +114,18 @@ impl ContractKind {
         )
     }
 
+    /// Whether the contract passes money on in the name of whoever called it. Source: rules G.6 (the payer).
+    pub const fn forwards_payments(self) -> bool {
+        matches!(
+            self,
+            Self::BatchPayments
+                | Self::BatchConversionPayments
+                | Self::Erc20SwapToPay
+                | Self::Erc20RecurringPaymentProxy
+                | Self::SingleRequestProxyFactory
+        )
+    }
+
     /// Reads a name, in any case.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL

@@ -4,10 +4,10 @@
 use crate::{
     ctx::Ctx,
     domain::{
-        currency::ContractKind,
+        address::Address,
         event::{Event, PaymentReceived},
         ids::PaymentId,
-        payment::{Observation, Settled, TxProof, Unproven, prove},
+        payment::{Observation, ProvenTransfer, Settled, TxProof, Unproven, prove},
         request::Request,
     },
     flows::{FlowError, FlowResult, publish},
@@ -247,7 +247,7 @@ async fn prove_matches(
     Ok(matches)
 }
 
-type Proven = (TxProof, crate::domain::payment::ProvenTransfer);
+type Proven = (TxProof, ProvenTransfer);
 
 /// Asks a second node for the receipt, and the first as well when the second cannot confirm the sighting.
 async fn proven(
@@ -255,18 +255,11 @@ async fn proven(
     chain: &dyn Chain,
     observed: &Observation,
 ) -> Result<Result<Proven, Unproven>, ConfirmError> {
-    let is_intermediary = |address: &crate::domain::address::Address| {
-        ctx.catalogue.contracts(chain.network()).iter().any(|contract| {
-            contract.address == *address
-                && matches!(
-                    contract.kind,
-                    ContractKind::BatchPayments
-                        | ContractKind::BatchConversionPayments
-                        | ContractKind::Erc20SwapToPay
-                        | ContractKind::Erc20RecurringPaymentProxy
-                        | ContractKind::SingleRequestProxyFactory
-                )
-        })
+    let is_intermediary = |address: &Address| {
+        let contracts = ctx.catalogue.contracts(chain.network());
+        contracts
+            .iter()
+            .any(|contract| contract.address == *address && contract.kind.forwards_payments())
     };
     let judge = |proof: Option<TxProof>| match proof {
         Some(proof) => prove(observed, &proof, is_intermediary).map(|transfer| (proof, transfer)),
