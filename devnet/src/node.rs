@@ -15,7 +15,6 @@ use anyhow::{Context as _, anyhow, bail};
 use serde::Serialize;
 use tokio::{sync::oneshot, time::timeout};
 
-const ANVIL_IN_DIR: &str = "node_modules/@foundry-rs/anvil-linux-amd64/bin/anvil";
 const ACCOUNT_COUNT: usize = 10;
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -92,8 +91,11 @@ pub fn anvil_path() -> anyhow::Result<PathBuf> {
     if let Some(path) = on_path("anvil") {
         return Ok(path);
     }
+    let Some(package) = package(env::consts::OS, env::consts::ARCH) else {
+        bail!("no package has the local chain node for this machine: put `anvil` on the PATH, or name it in PRS_ANVIL");
+    };
     // The package's binary itself, because its wrapper script leaves the node running when the script is killed.
-    let fetched = dir().join(ANVIL_IN_DIR);
+    let fetched = dir().join("node_modules").join(package).join("bin/anvil");
     if is_executable(&fetched) {
         return Ok(fetched);
     }
@@ -101,6 +103,17 @@ pub fn anvil_path() -> anyhow::Result<PathBuf> {
         "the local chain node `anvil` is not installed: {}, or name a binary in PRS_ANVIL",
         repair_command()
     )
+}
+
+/// The npm package with the node for an operating system and a processor, as Rust names them.
+fn package(system: &str, processor: &str) -> Option<&'static str> {
+    match (system, processor) {
+        ("linux", "x86_64") => Some("@foundry-rs/anvil-linux-amd64"),
+        ("linux", "aarch64") => Some("@foundry-rs/anvil-linux-arm64"),
+        ("macos", "x86_64") => Some("@foundry-rs/anvil-darwin-amd64"),
+        ("macos", "aarch64") => Some("@foundry-rs/anvil-darwin-arm64"),
+        _ => None,
+    }
 }
 
 fn on_path(program: &str) -> Option<PathBuf> {
@@ -300,4 +313,27 @@ fn accounts(addresses: &[String], keys: &[String]) -> anyhow::Result<Vec<Account
             })
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lock_file_has_the_node_for_every_supported_machine() {
+        let lock = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/package-lock.json")).unwrap();
+        let lock: serde_json::Value = serde_json::from_str(&lock).unwrap();
+        for (system, npm_system) in [("linux", "linux"), ("macos", "darwin")] {
+            for (processor, npm_processor) in [("x86_64", "x64"), ("aarch64", "arm64")] {
+                let name = package(system, processor).unwrap();
+                let locked = &lock["packages"][format!("node_modules/{name}")];
+                assert_eq!(locked["version"], lock["packages"][""]["optionalDependencies"][name]);
+                assert_eq!(
+                    (&locked["os"][0], &locked["cpu"][0]),
+                    (&npm_system.into(), &npm_processor.into())
+                );
+            }
+        }
+        assert_eq!(package("windows", "x86_64"), None);
+    }
 }
