@@ -3,12 +3,17 @@
 //! In a request, accepting less breaks; in a response, promising less or sending something new breaks. A change inside
 //! a component is reported once for each direction the component is used in.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use crate::document::{Document, Operation, media_types, members, strings};
+use crate::document::{Document, Operation, members};
+use crate::walk::{Difference, Part, Side, Walk, What};
+
+/// Constraints whose smaller number is the tighter one, and those whose larger number is.
+const UPPER_BOUNDS: [&str; 5] = ["maxLength", "maximum", "exclusiveMaximum", "maxItems", "maxProperties"];
+const LOWER_BOUNDS: [&str; 5] = ["minLength", "minimum", "exclusiveMinimum", "minItems", "minProperties"];
 
 /// How a change looks to a client written against the older document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,480 +56,196 @@ impl fmt::Display for Change {
 /// All changes from `old` to `new`.
 pub fn compare(old: &Value, new: &Value) -> BTreeSet<Change> {
     let (old, new) = (Document::new(old), Document::new(new));
-    let mut walk = Walk {
+    let walk = Walk {
         old,
         new,
-        changes: BTreeSet::new(),
-        seen: BTreeSet::new(),
+        counts: |difference| changes(difference).iter().any(|(class, _)| *class != Class::Cosmetic),
+        is_shared: false,
+        headers_elsewhere: &[],
     };
-    let by_name =
-        |document: Document<'_>| -> BTreeSet<String> { document.operations().iter().map(Operation::name).collect() };
-    let (before, after) = (by_name(old), by_name(new));
-    for operation in old.operations() {
-        match new
-            .operations()
-            .iter()
-            .find(|candidate| candidate.name() == operation.name())
-        {
-            Some(other) => walk.operation(&operation, other),
-            None => walk.say(Class::Breaking, &operation.name(), "operation removed"),
-        }
-    }
-    for name in after.difference(&before) {
-        walk.say(Class::Compatible, name, "operation added");
-    }
-    walk.changes
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Side {
-    Request,
-    Response,
-}
-
-impl Side {
-    /// Fewer values are allowed than before.
-    fn narrowed(self) -> Class {
-        match self {
-            Self::Request => Class::Breaking,
-            Self::Response => Class::Compatible,
-        }
-    }
-
-    /// More values are allowed than before.
-    fn widened(self) -> Class {
-        match self {
-            Self::Request => Class::Compatible,
-            Self::Response => Class::Breaking,
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Request => "request",
-            Self::Response => "response",
-        }
-    }
-}
-
-/// Bounds, and whether a smaller number is the tighter one.
-const BOUNDS: [(&str, bool); 10] = [
-    ("maxLength", true),
-    ("minLength", false),
-    ("maximum", true),
-    ("minimum", false),
-    ("exclusiveMaximum", true),
-    ("exclusiveMinimum", false),
-    ("maxItems", true),
-    ("minItems", false),
-    ("maxProperties", true),
-    ("minProperties", false),
-];
-
-struct Walk<'a> {
-    old: Document<'a>,
-    new: Document<'a>,
-    changes: BTreeSet<Change>,
-    /// Pairs of components already compared, for each direction.
-    seen: BTreeSet<(String, String, Side)>,
-}
-
-impl<'a> Walk<'a> {
-    fn say(&mut self, class: Class, at: &str, what: impl Into<String>) {
-        self.changes.insert(Change {
-            class,
-            at: at.to_owned(),
-            what: what.into(),
-        });
-    }
-
-    fn operation(&mut self, old: &Operation<'a>, new: &Operation<'a>) {
-        let at = old.name();
-        let (before, after) = (old.body, new.body);
-        if before["operationId"] != after["operationId"] {
-            let what = format!(
-                "operationId {} became {}, which renames the method in generated clients",
-                before["operationId"], after["operationId"]
-            );
-            self.say(Class::Breaking, &at, what);
-        }
-        match (before["deprecated"] == true, after["deprecated"] == true) {
-            (false, true) => self.say(Class::Compatible, &at, "deprecated"),
-            (true, false) => self.say(Class::Compatible, &at, "no longer deprecated"),
-            _ => {}
-        }
-        if before["tags"] != after["tags"] {
-            self.say(Class::Cosmetic, &at, "tags changed");
-        }
-        if ["summary", "description"]
-            .iter()
-            .any(|text| before[text] != after[text])
-        {
-            self.say(Class::Cosmetic, &at, "text changed");
-        }
-        self.security(&at, old, new);
-        self.parameters(&at, old, new);
-        self.request_body(&at, before.get("requestBody"), after.get("requestBody"));
-        self.responses(&at, &before["responses"], &after["responses"]);
-    }
-
-    fn security(&mut self, at: &str, old: &Operation<'a>, new: &Operation<'a>) {
-        let alternatives = |document: &Document<'a>, operation: &Operation<'a>| -> BTreeSet<String> {
-            let required = document.security(operation).into_iter().flatten();
-            required
-                .map(|one| {
-                    members(one)
-                        .map(|(name, _)| name.as_str())
-                        .collect::<Vec<_>>()
-                        .join(" and ")
-                })
-                .collect()
-        };
-        let (before, after) = (alternatives(&self.old, old), alternatives(&self.new, new));
-        if before.is_empty() && !after.is_empty() {
-            return self.say(Class::Breaking, at, "a credential is now required");
-        }
-        if after.is_empty() && !before.is_empty() {
-            return self.say(Class::Compatible, at, "no credential is required any more");
-        }
-        for name in before.difference(&after) {
-            self.say(Class::Breaking, at, format!("credential {name} is no longer accepted"));
-        }
-        for name in after.difference(&before) {
-            self.say(Class::Compatible, at, format!("credential {name} is accepted"));
-        }
-    }
-
-    fn parameters(&mut self, at: &str, old: &Operation<'a>, new: &Operation<'a>) {
-        let (before, after) = (self.old.parameters(old), self.new.parameters(new));
-        for ((place, name), parameter) in &before {
-            let label = format!("{place} parameter {name}");
-            let Some(other) = after.get(&(place.clone(), name.clone())) else {
-                self.say(Class::Breaking, at, format!("{label} removed"));
-                continue;
-            };
-            match (parameter["required"] == true, other["required"] == true) {
-                (false, true) => self.say(Class::Breaking, at, format!("{label} became required")),
-                (true, false) => self.say(Class::Compatible, at, format!("{label} became optional")),
-                _ => {}
-            }
-            if parameter["description"] != other["description"] || parameter["example"] != other["example"] {
-                self.say(Class::Cosmetic, at, format!("text or example of {label} changed"));
-            }
-            self.schema(
-                &format!("{at} {label}"),
-                &parameter["schema"],
-                &other["schema"],
-                Side::Request,
-            );
-        }
-        for ((place, name), parameter) in after.iter().filter(|(key, _)| !before.contains_key(*key)) {
-            let (class, kind) = match parameter["required"] == true {
-                true => (Class::Breaking, "required"),
-                false => (Class::Compatible, "optional"),
-            };
-            self.say(class, at, format!("{kind} {place} parameter {name} added"));
-        }
-    }
-
-    fn request_body(&mut self, at: &str, old: Option<&Value>, new: Option<&Value>) {
-        let resolve =
-            |document: &Document<'a>, body: Option<&Value>| body.map(|body| document.resolve(body).into_owned());
-        match (resolve(&self.old, old), resolve(&self.new, new)) {
-            (None, Some(body)) if body["required"] == true => {
-                self.say(Class::Breaking, at, "required request body added");
-            }
-            (None, Some(_)) => self.say(Class::Compatible, at, "optional request body added"),
-            (Some(_), None) => self.say(Class::Breaking, at, "request body removed"),
-            (Some(before), Some(after)) => {
-                match (before["required"] == true, after["required"] == true) {
-                    (false, true) => self.say(Class::Breaking, at, "request body became required"),
-                    (true, false) => self.say(Class::Compatible, at, "request body became optional"),
-                    _ => {}
-                }
-                self.content(
-                    &format!("{at} request"),
-                    &before["content"],
-                    &after["content"],
-                    Side::Request,
-                );
-            }
-            (None, None) => {}
-        }
-    }
-
-    fn responses(&mut self, at: &str, old: &Value, new: &Value) {
-        let of_status = |status: &str| {
-            if status.starts_with('2') {
-                Class::Breaking
-            } else {
-                Class::Compatible
-            }
-        };
-        for (status, before) in members(old) {
-            let Some(after) = new.get(status) else {
-                self.say(of_status(status), at, format!("response {status} removed"));
-                continue;
-            };
-            let (before, after) = (
-                self.old.resolve(before).into_owned(),
-                self.new.resolve(after).into_owned(),
-            );
-            for (header, _) in members(&before["headers"]).filter(|(header, _)| after["headers"].get(header).is_none())
-            {
-                self.say(
-                    Class::Breaking,
-                    at,
-                    format!("header {header} of response {status} removed"),
-                );
-            }
-            for (header, _) in members(&after["headers"]).filter(|(header, _)| before["headers"].get(header).is_none())
-            {
-                self.say(
-                    Class::Compatible,
-                    at,
-                    format!("header {header} of response {status} added"),
-                );
-            }
-            if before["description"] != after["description"] {
-                self.say(Class::Cosmetic, at, format!("text of response {status} changed"));
-            }
-            let place = format!("{at} response {status}");
-            self.content(&place, &before["content"], &after["content"], Side::Response);
-        }
-        for (status, _) in members(new).filter(|(status, _)| old.get(status).is_none()) {
-            self.say(of_status(status), at, format!("response {status} added"));
-        }
-    }
-
-    fn content(&mut self, at: &str, old: &Value, new: &Value, side: Side) {
-        let (before, after) = (media_types(old), media_types(new));
-        for (name, media) in &before {
-            let Some(other) = after.get(name) else {
-                self.say(Class::Breaking, at, format!("media type {name} removed"));
-                continue;
-            };
-            if media["example"] != other["example"] || media["examples"] != other["examples"] {
-                self.say(Class::Cosmetic, at, "example changed");
-            }
-            self.schema(at, &media["schema"], &other["schema"], side);
-        }
-        for name in after.keys().filter(|name| !before.contains_key(*name)) {
-            self.say(Class::Compatible, at, format!("media type {name} added"));
-        }
-    }
-
-    fn schema(&mut self, at: &str, old: &Value, new: &Value, side: Side) {
-        let (old_name, new_name) = (component(old), component(new));
-        if let (Some(before), Some(after)) = (&old_name, &new_name)
-            && !self.seen.insert((before.clone(), after.clone(), side))
-        {
-            return;
-        }
-        let at = &match &new_name {
-            Some(name) => format!("{name} ({})", side.name()),
-            None => at.to_owned(),
-        };
-        let (before, after) = (unwrap(&self.old, old), unwrap(&self.new, new));
-        if !self.kind(at, &before["type"], &after["type"], side) {
-            return;
-        }
-        match (before["nullable"] == true, after["nullable"] == true) {
-            (false, true) => self.say(side.widened(), at, "may now be null"),
-            (true, false) => self.say(side.narrowed(), at, "may no longer be null"),
-            _ => {}
-        }
-        self.enumeration(at, before.get("enum"), after.get("enum"), side);
-        self.bounds(at, &before, &after, side);
-        if before["default"] != after["default"] {
-            let what = format!("default {} became {}", before["default"], after["default"]);
-            self.say(Class::Breaking, at, what);
-        }
-        if ["description", "title", "example"]
-            .iter()
-            .any(|text| before[text] != after[text])
-        {
-            self.say(Class::Cosmetic, at, "text or example changed");
-        }
-        self.object(at, &before, &after, side);
-        if before.get("items").is_some() || after.get("items").is_some() {
-            self.schema(&format!("{at}[]"), &before["items"], &after["items"], side);
-        }
-        for keyword in ["oneOf", "anyOf", "allOf"] {
-            self.alternatives(at, keyword, &before[keyword], &after[keyword], side);
-        }
-    }
-
-    /// Says what became of the type; false when the two have nothing in common to go on with.
-    fn kind(&mut self, at: &str, old: &Value, new: &Value, side: Side) -> bool {
-        if old == new {
-            return true;
-        }
-        match (old.as_str(), new.as_str()) {
-            (Some("integer"), Some("number")) => self.say(side.widened(), at, "integer became number"),
-            (Some("number"), Some("integer")) => self.say(side.narrowed(), at, "number became integer"),
-            (None, _) if old.is_null() => self.say(side.narrowed(), at, format!("type {new} added")),
-            (_, None) if new.is_null() => self.say(side.widened(), at, format!("type {old} removed")),
-            _ => {
-                self.say(Class::Breaking, at, format!("type {old} became {new}"));
-                return false;
-            }
-        }
-        true
-    }
-
-    fn enumeration(&mut self, at: &str, old: Option<&Value>, new: Option<&Value>, side: Side) {
-        let values = |list: &Value| -> BTreeSet<String> {
-            list.as_array().into_iter().flatten().map(ToString::to_string).collect()
-        };
-        match (old, new) {
-            (Some(before), Some(after)) => {
-                let (before, after) = (values(before), values(after));
-                for value in before.difference(&after) {
-                    self.say(side.narrowed(), at, format!("value {value} removed"));
-                }
-                for value in after.difference(&before) {
-                    self.say(side.widened(), at, format!("value {value} added"));
-                }
-            }
-            (None, Some(_)) => self.say(side.narrowed(), at, "became an enumeration"),
-            (Some(_), None) => self.say(side.widened(), at, "is no longer an enumeration"),
-            (None, None) => {}
-        }
-    }
-
-    fn bounds(&mut self, at: &str, old: &Value, new: &Value, side: Side) {
-        for (keyword, smaller_is_tighter) in BOUNDS {
-            let (before, after) = (&old[keyword], &new[keyword]);
-            match (before.as_f64(), after.as_f64()) {
-                (Some(left), Some(right)) if left.total_cmp(&right).is_ne() => {
-                    let tighter = (right < left) == smaller_is_tighter;
-                    let class = if tighter { side.narrowed() } else { side.widened() };
-                    self.say(class, at, format!("{keyword} {before} became {after}"));
-                }
-                (None, Some(_)) => self.say(side.narrowed(), at, format!("{keyword} {after} added")),
-                (Some(_), None) => self.say(side.widened(), at, format!("{keyword} {before} removed")),
-                _ => {}
-            }
-        }
-        for keyword in ["pattern", "format", "multipleOf", "uniqueItems"] {
-            match (old.get(keyword), new.get(keyword)) {
-                (Some(before), Some(after)) if before != after => {
-                    self.say(Class::Breaking, at, format!("{keyword} {before} became {after}"));
-                }
-                (None, Some(after)) => self.say(side.narrowed(), at, format!("{keyword} {after} added")),
-                (Some(before), None) => self.say(side.widened(), at, format!("{keyword} {before} removed")),
-                _ => {}
-            }
-        }
-    }
-
-    fn object(&mut self, at: &str, old: &Value, new: &Value, side: Side) {
-        let (before, after) = (&old["properties"], &new["properties"]);
-        let (required_before, required_after) = (strings(&old["required"]), strings(&new["required"]));
-        let closed = |schema: &Value| schema["additionalProperties"] == false;
-        for (name, property) in members(before) {
-            let Some(other) = after.get(name) else {
-                let ignored = side == Side::Request && !closed(new);
-                let class = if ignored { Class::Compatible } else { Class::Breaking };
-                let rest = if ignored { ", it is ignored now" } else { "" };
-                self.say(class, at, format!("property {name} removed{rest}"));
-                continue;
-            };
-            match (required_before.contains(name), required_after.contains(name)) {
-                (false, true) => self.say(side.narrowed(), at, format!("property {name} became required")),
-                (true, false) => self.say(side.widened(), at, format!("property {name} became optional")),
-                _ => {}
-            }
-            self.schema(&format!("{at}.{name}"), property, other, side);
-        }
-        for (name, _) in members(after).filter(|(name, _)| before.get(name).is_none()) {
-            let required = required_after.contains(name);
-            let class = if required && side == Side::Request {
-                Class::Breaking
-            } else {
-                Class::Compatible
-            };
-            let kind = if required { "required" } else { "optional" };
-            self.say(class, at, format!("{kind} property {name} added"));
-        }
-        match (closed(old), closed(new)) {
-            (false, true) => self.say(side.narrowed(), at, "unknown properties are refused"),
-            (true, false) => self.say(side.widened(), at, "unknown properties are allowed"),
-            _ => {}
-        }
-        if let (Some(before), Some(after)) = (old.get("additionalProperties"), new.get("additionalProperties"))
-            && before.is_object()
-            && after.is_object()
-        {
-            self.schema(&format!("{at}.*"), before, after, side);
-        }
-    }
-
-    /// Pairs alternatives by the component they name, and the nameless ones by their order.
-    fn alternatives(&mut self, at: &str, keyword: &str, old: &Value, new: &Value, side: Side) {
-        let (before, after) = (by_component(old), by_component(new));
-        // More parts of an `allOf` are more demands; more members of a union are more values.
-        let (gained, lost) = match keyword {
-            "allOf" => (side.narrowed(), side.widened()),
-            _ => (side.widened(), side.narrowed()),
-        };
-        for (name, schema) in &before {
-            match after.get(name) {
-                Some(other) => self.schema(&format!("{at}|{name}"), schema, other, side),
-                None => self.say(lost, at, format!("{keyword} lost {name}")),
-            }
-        }
-        for name in after.keys().filter(|name| !before.contains_key(*name)) {
-            self.say(gained, at, format!("{keyword} gained {name}"));
-        }
-    }
-}
-
-/// The component a schema refers to, also through a single wrapping `allOf`.
-fn component(schema: &Value) -> Option<String> {
-    let inner = match schema["allOf"].as_array().map(Vec::as_slice) {
-        Some([one]) if schema.get("properties").is_none() => one,
-        _ => schema,
+    let mut found = BTreeSet::new();
+    let mut say = |class, at: &str, what: String| {
+        let at = at.to_owned();
+        found.insert(Change { class, at, what });
     };
-    let reference = inner["$ref"].as_str()?;
-    Some(reference.rsplit('/').next().unwrap_or(reference).to_owned())
+    let (before, after) = (old.operations(), new.operations());
+    for operation in &before {
+        let name = operation.name();
+        let Some(other) = after.iter().find(|candidate| candidate.name() == name) else {
+            say(Class::Breaking, &name, "operation removed".to_owned());
+            continue;
+        };
+        for (class, what) in described(&walk, operation, other) {
+            say(class, &name, what);
+        }
+        for difference in walk.operation(operation, other) {
+            for (class, what) in changes(&difference) {
+                say(class, &difference.place.near, what);
+            }
+        }
+    }
+    for operation in after
+        .iter()
+        .filter(|new| before.iter().all(|old| old.name() != new.name()))
+    {
+        say(Class::Compatible, &operation.name(), "operation added".to_owned());
+    }
+    found
 }
 
-/// The schema behind references and single `allOf` wrappers, with null kept from every level.
-fn unwrap(document: &Document<'_>, schema: &Value) -> Value {
-    let mut current = document.resolve(schema).into_owned();
-    for _ in 0..8 {
-        let Some([one]) = current["allOf"].as_array().map(Vec::as_slice) else {
-            break;
-        };
-        if current.get("properties").is_some() {
-            break;
-        }
-        let nullable = current["nullable"] == true;
-        let mut next = document.resolve(one).into_owned();
-        if nullable && let Some(object) = next.as_object_mut() {
-            object.insert("nullable".to_owned(), Value::Bool(true));
-        }
-        current = next;
+/// Changes of an operation outside of its parameters and bodies.
+fn described(walk: &Walk<'_>, old: &Operation<'_>, new: &Operation<'_>) -> Vec<(Class, String)> {
+    let mut found = Vec::new();
+    let (before, after) = (old.body, new.body);
+    if before["operationId"] != after["operationId"] {
+        let what = format!(
+            "operationId {} became {}, which renames the method in generated clients",
+            before["operationId"], after["operationId"]
+        );
+        found.push((Class::Breaking, what));
     }
-    if current.is_null() {
-        Value::Object(Map::new())
+    match (before["deprecated"] == true, after["deprecated"] == true) {
+        (false, true) => found.push((Class::Compatible, "deprecated".to_owned())),
+        (true, false) => found.push((Class::Compatible, "no longer deprecated".to_owned())),
+        _ => {}
+    }
+    for text in ["tags", "summary", "description"] {
+        if before[text] != after[text] {
+            found.push((Class::Cosmetic, format!("{text} changed")));
+        }
+    }
+    let alternatives = |document: &Document<'_>, operation: &Operation<'_>| -> BTreeSet<String> {
+        let required = document.security(operation).into_iter().flatten();
+        let names = |one: &Value| {
+            members(one)
+                .map(|(name, _)| name.as_str())
+                .collect::<Vec<_>>()
+                .join(" and ")
+        };
+        required.map(names).collect()
+    };
+    let (before, after) = (alternatives(&walk.old, old), alternatives(&walk.new, new));
+    match (before.is_empty(), after.is_empty()) {
+        (true, false) => found.push((Class::Breaking, "a credential is now required".to_owned())),
+        (false, true) => found.push((Class::Compatible, "no credential is required any more".to_owned())),
+        _ => {
+            let lost = before.difference(&after);
+            found.extend(lost.map(|name| (Class::Breaking, format!("credential {name} is no longer accepted"))));
+            let gained = after.difference(&before);
+            found.extend(gained.map(|name| (Class::Compatible, format!("credential {name} is accepted"))));
+        }
+    }
+    found
+}
+
+/// Fewer values are allowed than before.
+fn narrowed(side: Side) -> Class {
+    if side == Side::Request {
+        Class::Breaking
     } else {
-        current
+        Class::Compatible
     }
 }
 
-fn by_component(list: &Value) -> BTreeMap<String, &Value> {
-    let schemas = list.as_array().into_iter().flatten().enumerate();
-    schemas
-        .map(|(index, schema)| {
-            (
-                component(schema).unwrap_or_else(|| format!("alternative {index}")),
-                schema,
-            )
-        })
-        .collect()
+/// More values are allowed than before.
+fn widened(side: Side) -> Class {
+    if side == Side::Request {
+        Class::Compatible
+    } else {
+        Class::Breaking
+    }
+}
+
+/// What a difference does to clients, in its parts.
+fn changes(difference: &Difference) -> Vec<(Class, String)> {
+    let side = difference.place.side;
+    let (narrowed, widened) = (narrowed(side), widened(side));
+    let either = |is_narrowed: bool| if is_narrowed { narrowed } else { widened };
+    let path = &difference.place.path;
+    let subject = |part: &Part| match part {
+        Part::Parameter | Part::Response(_) => path.clone(),
+        Part::Body => "request body".to_owned(),
+        Part::Header(name) => format!("header {name} of {path}"),
+        Part::MediaType(name) => format!("media type {name} of {path}"),
+        Part::Property(name, _) => format!("property {name}"),
+        Part::Values => "values of the map".to_owned(),
+        Part::Variant(name, _) => format!("alternative {name}"),
+    };
+    let of_status = |status: &str| {
+        if status.starts_with('2') {
+            Class::Breaking
+        } else {
+            Class::Compatible
+        }
+    };
+    let one = match &difference.what {
+        What::Lost(part) => {
+            let class = match part {
+                Part::Response(status) => of_status(status),
+                Part::Property(_, is_closed) if side == Side::Request && !is_closed => Class::Compatible,
+                Part::Variant(..) => narrowed,
+                Part::Values => widened,
+                _ => Class::Breaking,
+            };
+            (class, format!("{} removed", subject(part)))
+        }
+        What::Gained(part, is_required) => {
+            let class = match part {
+                Part::Response(status) => of_status(status),
+                Part::Variant(..) => widened,
+                _ if *is_required => narrowed,
+                _ => Class::Compatible,
+            };
+            let kind = if *is_required { "required " } else { "" };
+            (class, format!("{kind}{} added", subject(part)))
+        }
+        What::Required(part, is_required) => {
+            let now = if *is_required { "required" } else { "optional" };
+            (either(*is_required), format!("{} became {now}", subject(part)))
+        }
+        What::Nullable(true) => (widened, "may now be null".to_owned()),
+        What::Nullable(false) => (narrowed, "may no longer be null".to_owned()),
+        What::Kind(before, after) => match (before.as_deref(), after.as_deref()) {
+            (Some("integer"), Some("number")) => (widened, "integer became number".to_owned()),
+            (Some("number"), Some("integer")) => (narrowed, "number became integer".to_owned()),
+            (Some(before), Some(after)) => (Class::Breaking, format!("type {before} became {after}")),
+            (before, after) => {
+                let (before, after) = (before.unwrap_or("any"), after.unwrap_or("any"));
+                (either(before == "any"), format!("type {before} became {after}"))
+            }
+        },
+        What::Enumeration(before, after) => match (before, after) {
+            (Some(before), Some(after)) => {
+                let lost = before.iter().filter(|value| !after.contains(value));
+                let gained = after.iter().filter(|value| !before.contains(value));
+                let lost = lost.map(|value| (narrowed, format!("value {value} removed")));
+                return lost
+                    .chain(gained.map(|value| (widened, format!("value {value} added"))))
+                    .collect();
+            }
+            (None, _) => (narrowed, "became an enumeration".to_owned()),
+            (_, None) => (widened, "is no longer an enumeration".to_owned()),
+        },
+        What::Constraint(keyword, Some(before), Some(after)) => {
+            let is_larger = after.as_f64() > before.as_f64();
+            let class = match (UPPER_BOUNDS.contains(keyword), LOWER_BOUNDS.contains(keyword)) {
+                (true, _) => either(!is_larger),
+                (_, true) => either(is_larger),
+                _ => Class::Breaking,
+            };
+            (class, format!("{keyword} {before} became {after}"))
+        }
+        What::Constraint(keyword, Some(before), None) => (widened, format!("{keyword} {before} removed")),
+        What::Constraint(keyword, None, Some(after)) => (narrowed, format!("{keyword} {after} added")),
+        What::Default(before, after) => (Class::Breaking, format!("default {before} became {after}")),
+        What::Closed(is_closed) => {
+            let now = if *is_closed { "refused" } else { "allowed" };
+            (either(*is_closed), format!("unknown properties are {now}"))
+        }
+        What::Prose => (Class::Cosmetic, format!("text or example of {path} changed")),
+        What::FewerVariants(..) | What::Constraint(_, None, None) => return Vec::new(),
+    };
+    vec![one]
 }
 
 #[cfg(test)]

@@ -7,27 +7,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use crate::document::{Document, Operation, media_types, members, path_form, path_names, strings};
-
-/// Keywords whose value the contract fixes when it names them.
-const CONSTRAINTS: [&str; 14] = [
-    "format",
-    "pattern",
-    "minLength",
-    "maxLength",
-    "minimum",
-    "maximum",
-    "exclusiveMinimum",
-    "exclusiveMaximum",
-    "minItems",
-    "maxItems",
-    "uniqueItems",
-    "multipleOf",
-    "minProperties",
-    "maxProperties",
-];
+use crate::document::{Document, Operation, path_form};
+use crate::walk::{Difference, Part, Side, Walk, What};
 
 /// Header parameters of the contract that are credentials; the browser sends `origin`, so nobody declares it (D27).
 const CREDENTIAL_HEADERS: [&str; 5] = [
@@ -37,9 +20,6 @@ const CREDENTIAL_HEADERS: [&str; 5] = [
     "authorization",
     "origin",
 ];
-
-/// Deeper than any shape of the contract; ends the walk through recursive components.
-const DEPTH_MAX: usize = 24;
 
 /// One difference that a client of the contract can notice.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -87,11 +67,16 @@ pub fn compare(contract: &[Value], exported: &[Value]) -> Comparison {
                 result.missing.insert(name);
                 continue;
             };
-            let pair = Pair {
-                contract: document,
-                ours: *our_document,
+            let walk = Walk {
+                old: document,
+                new: *our_document,
+                counts: |difference| text(difference).is_some(),
+                is_shared: true,
+                headers_elsewhere: &CREDENTIAL_HEADERS,
             };
-            let texts: BTreeSet<String> = pair.operation(&operation, our_operation).into_iter().collect();
+            let differences = walk.operation(&operation, our_operation);
+            let mut texts: BTreeSet<String> = differences.iter().filter_map(text).collect();
+            texts.extend(credentials(&walk, &operation, our_operation));
             result.findings.extend(texts.into_iter().map(|text| Finding {
                 operation: name.clone(),
                 text,
@@ -107,589 +92,96 @@ pub fn compare(contract: &[Value], exported: &[Value]) -> Comparison {
     result
 }
 
-/// Who writes the value: the client accepts or sends more in one direction than in the other.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Side {
-    Request,
-    Response,
+/// What a client of the contract notices of a difference; nothing when it is compatible.
+fn text(difference: &Difference) -> Option<String> {
+    let (at, side) = (&difference.place.path, difference.place.side);
+    let is_request = side == Side::Request;
+    match &difference.what {
+        What::Lost(part) => match part {
+            Part::Parameter | Part::Response(_) => Some(format!("{at}: missing")),
+            Part::Body => Some("request body missing".to_owned()),
+            Part::Header(name) => Some(format!("{at}: header {name} missing")),
+            Part::MediaType(name) => Some(format!("{at}: media type {name} missing")),
+            Part::Property(name, _) => Some(format!("{at}.{name}: property missing")),
+            Part::Values => Some(format!("{at}.*: map value schema missing")),
+            Part::Variant(..) => None,
+        },
+        What::Gained(part, is_required) => match part {
+            Part::Parameter => is_required.then(|| format!("{at}: extra required")),
+            Part::Body => is_required.then(|| "extra request body".to_owned()),
+            Part::Response(status) => status.starts_with('2').then(|| format!("{at}: extra")),
+            Part::Property(name, _) if is_request => {
+                is_required.then(|| format!("{at}.{name}: extra required property"))
+            }
+            Part::Property(name, is_closed) => {
+                is_closed.then(|| format!("{at}.{name}: extra property, contract closes the object"))
+            }
+            Part::Variant(kind, true) if !is_request => Some(format!("{at}: extra union variant of type {kind}")),
+            _ => None,
+        },
+        What::Required(part, is_required) => {
+            let place = match part {
+                Part::Body => "request body".to_owned(),
+                Part::Property(name, _) if is_request || !is_required => format!("{at}.{name}:"),
+                Part::Property(..) => return None,
+                _ => format!("{at}:"),
+            };
+            Some(format!("{place} required contract={} ours={is_required}", !is_required))
+        }
+        What::Nullable(is_nullable) => {
+            (is_request != *is_nullable).then(|| format!("{at}: nullable contract={} ours={is_nullable}", !is_nullable))
+        }
+        What::Kind(None, _) => None,
+        What::Kind(Some(contract), None) => Some(format!("{at}: ours is untyped, contract is {contract}")),
+        What::Kind(Some(contract), Some(ours)) => {
+            let is_better = match (contract.as_str(), ours.as_str()) {
+                ("number", "integer") => !is_request,
+                ("integer", "number") => is_request,
+                _ => false,
+            };
+            (!is_better).then(|| format!("{at}: type contract={contract} ours={ours}"))
+        }
+        What::Enumeration(contract, ours) => enumeration(contract.as_deref(), ours.as_deref(), at, side),
+        What::Constraint(keyword, Some(contract), ours) => {
+            let ours = ours.as_ref().map_or_else(|| "none".to_owned(), Value::to_string);
+            Some(format!("{at}: {keyword} contract={contract} ours={ours}"))
+        }
+        What::FewerVariants(contract, ours) => Some(format!("{at}: union has {ours} variants, contract {contract}")),
+        What::Constraint(..) | What::Default(..) | What::Closed(_) | What::Prose => None,
+    }
 }
 
-/// One alternative of a schema after references, `allOf` and null were folded in.
-#[derive(Debug, Default)]
-struct Variant {
-    kind: Option<String>,
-    allowed: Option<Vec<Value>>,
-    properties: Map<String, Value>,
-    required: BTreeSet<String>,
-    items: Option<Value>,
-    additional: Option<Value>,
-    constraints: BTreeMap<&'static str, Value>,
-}
-
-/// A schema by meaning: the alternatives (none: anything) and whether null is one of them.
-#[derive(Debug, Default)]
-struct Meaning {
-    nullable: bool,
-    variants: Vec<Variant>,
-}
-
-/// How well one variant of ours meets one of the contract; smaller is better.
-type Score = (usize, bool);
-
-struct Pair<'a> {
-    contract: Document<'a>,
-    ours: Document<'a>,
-}
-
-impl<'a> Pair<'a> {
-    fn operation(&self, theirs: &Operation<'a>, ours: &Operation<'a>) -> Vec<String> {
-        let mut found = self.parameters(theirs, ours);
-        found.extend(self.request_body(theirs.body, ours.body));
-        found.extend(self.responses(&theirs.body["responses"], &ours.body["responses"]));
-        found
-    }
-
-    fn parameters(&self, theirs: &Operation<'a>, ours: &Operation<'a>) -> Vec<String> {
-        let mut found = Vec::new();
-        let (expected, declared) = (self.contract.parameters(theirs), self.ours.parameters(ours));
-        let credentials = self.ours.credentials(ours);
-        let renamed: BTreeMap<&str, &str> = path_names(theirs.path).into_iter().zip(path_names(ours.path)).collect();
-        for ((place, name), parameter) in &expected {
-            let at = format!("{place} parameter {}", parameter["name"].as_str().unwrap_or(name));
-            if place == "header" && CREDENTIAL_HEADERS.contains(&name.as_str()) {
-                found.extend(credential(&at, name, parameter["required"] == true, &credentials));
-                continue;
-            }
-            let our_name = match renamed.get(name.as_str()) {
-                Some(other) if place == "path" => (*other).to_owned(),
-                _ => name.clone(),
-            };
-            let Some(other) = declared.get(&(place.clone(), our_name)) else {
-                found.push(format!("{at}: missing"));
-                continue;
-            };
-            let (theirs_required, ours_required) = (parameter["required"] == true, other["required"] == true);
-            if place != "path" && theirs_required != ours_required {
-                found.push(format!(
-                    "{at}: required contract={theirs_required} ours={ours_required}"
-                ));
-            }
-            found.extend(self.schema(&parameter["schema"], &other["schema"], &at, Side::Request, 0));
+fn enumeration(contract: Option<&[Value]>, ours: Option<&[Value]>, at: &str, side: Side) -> Option<String> {
+    match (contract, ours) {
+        (Some(contract), None) => Some(format!("{at}: enum missing in ours, contract {}", json!(contract))),
+        (None, Some(ours)) => (side == Side::Request).then(|| format!("{at}: ours restricts to enum {}", json!(ours))),
+        (Some(contract), Some(ours)) => {
+            let missing: Vec<_> = contract.iter().filter(|value| !ours.contains(value)).collect();
+            let extra: Vec<_> = ours.iter().filter(|value| !contract.contains(value)).collect();
+            (!missing.is_empty() || !extra.is_empty())
+                .then(|| format!("{at}: enum missing {} extra {}", json!(missing), json!(extra)))
         }
-        for ((place, name), parameter) in &declared {
-            let from_template = place == "path" && renamed.values().any(|ours| ours == name);
-            if !from_template && parameter["required"] == true && !expected.contains_key(&(place.clone(), name.clone()))
-            {
-                found.push(format!("{place} parameter {name}: extra required"));
-            }
-        }
-        found
-    }
-
-    fn request_body(&self, theirs: &Value, ours: &Value) -> Vec<String> {
-        let body_of = |document: &Document<'a>, operation: &Value| {
-            operation
-                .get("requestBody")
-                .map(|body| document.resolve(body).into_owned())
-        };
-        match (body_of(&self.contract, theirs), body_of(&self.ours, ours)) {
-            (Some(_), None) => vec!["request body missing".to_owned()],
-            (None, Some(body)) if body["required"] == true => vec!["extra request body".to_owned()],
-            (Some(expected), Some(body)) => {
-                let mut found = Vec::new();
-                let (theirs_required, ours_required) = (expected["required"] == true, body["required"] == true);
-                if theirs_required != ours_required {
-                    found.push(format!(
-                        "request body required contract={theirs_required} ours={ours_required}"
-                    ));
-                }
-                found.extend(self.content(&expected["content"], &body["content"], "request", Side::Request));
-                found
-            }
-            (None, _) => Vec::new(),
-        }
-    }
-
-    fn responses(&self, theirs: &Value, ours: &Value) -> Vec<String> {
-        let mut found = Vec::new();
-        for (status, expected) in members(theirs) {
-            let at = format!("response {status}");
-            let range = format!("{}XX", &status[..1]);
-            let Some(response) = ours
-                .get(status)
-                .or_else(|| ours.get(&range))
-                .or_else(|| ours.get("default"))
-            else {
-                found.push(format!("{at}: missing"));
-                continue;
-            };
-            let (expected, response) = (self.contract.resolve(expected), self.ours.resolve(response));
-            let headers: BTreeSet<String> = members(&response["headers"])
-                .map(|(header, _)| header.to_lowercase())
-                .collect();
-            for (header, _) in members(&expected["headers"]) {
-                if !headers.contains(&header.to_lowercase()) {
-                    found.push(format!("{at}: header {header} missing"));
-                }
-            }
-            found.extend(self.content(&expected["content"], &response["content"], &at, Side::Response));
-        }
-        for (status, _) in members(ours) {
-            if status.starts_with('2') && theirs.get(status).is_none() {
-                found.push(format!("response {status}: extra"));
-            }
-        }
-        found
-    }
-
-    /// A media type without a schema says nothing about the body, so only its presence could be compared; the
-    /// contract has such entries where the reference gives examples alone, and they are passed over.
-    fn content(&self, theirs: &Value, ours: &Value, at: &str, side: Side) -> Vec<String> {
-        let (expected, declared) = (media_types(theirs), media_types(ours));
-        let mut found = Vec::new();
-        for (name, media) in expected.into_iter().filter(|(_, media)| media.get("schema").is_some()) {
-            match declared.get(&name) {
-                Some(other) => found.extend(self.schema(&media["schema"], &other["schema"], at, side, 0)),
-                None => found.push(format!("{at}: media type {name} missing")),
-            }
-        }
-        found
-    }
-
-    fn schema(&self, theirs: &Value, ours: &Value, at: &str, side: Side, depth: usize) -> Vec<String> {
-        if depth > DEPTH_MAX {
-            return Vec::new();
-        }
-        let (expected, declared) = (meaning(&self.contract, theirs, 0), meaning(&self.ours, ours, 0));
-        let mut found = Vec::new();
-        if expected.nullable != declared.nullable {
-            let worse = match side {
-                Side::Request => expected.nullable,
-                Side::Response => declared.nullable,
-            };
-            if worse {
-                found.push(format!(
-                    "{at}: nullable contract={} ours={}",
-                    expected.nullable, declared.nullable
-                ));
-            }
-        }
-        if expected.variants.is_empty() {
-            return found;
-        }
-        if declared.variants.is_empty() {
-            found.push(format!(
-                "{at}: ours is untyped, contract is {}",
-                kinds(&expected.variants)
-            ));
-            return found;
-        }
-        found.extend(self.variants(&expected.variants, &declared.variants, at, side, depth));
-        found
-    }
-
-    /// Gives every variant of the contract the variant of ours that fits it best.
-    fn variants(&self, expected: &[Variant], declared: &[Variant], at: &str, side: Side, depth: usize) -> Vec<String> {
-        let mut found = Vec::new();
-        let mut used = BTreeSet::new();
-        for (index, theirs) in expected.iter().enumerate() {
-            let place = if expected.len() > 1 {
-                format!("{at}|{index}")
-            } else {
-                at.to_owned()
-            };
-            let mut best: Option<(Score, usize, Vec<String>)> = None;
-            for (candidate, ours) in declared.iter().enumerate() {
-                let differences = self.variant(theirs, ours, &place, side, depth);
-                let score = (differences.len(), used.contains(&candidate));
-                if best.as_ref().is_none_or(|(best_score, ..)| score < *best_score) {
-                    best = Some((score, candidate, differences));
-                }
-            }
-            if let Some((_, candidate, differences)) = best {
-                used.insert(candidate);
-                found.extend(differences);
-            }
-        }
-        if declared.len() < expected.len() && !found.is_empty() {
-            found.push(format!(
-                "{at}: union has {} variants, contract {}",
-                declared.len(),
-                expected.len()
-            ));
-        }
-        if declared.len() > expected.len() && side == Side::Response {
-            let known: BTreeSet<_> = expected.iter().map(|variant| &variant.kind).collect();
-            for (index, variant) in declared.iter().enumerate() {
-                if !used.contains(&index) && !known.contains(&variant.kind) {
-                    let kind = variant.kind.as_deref().unwrap_or("anything");
-                    found.push(format!("{at}: extra union variant of type {kind}"));
-                }
-            }
-        }
-        found
-    }
-
-    fn variant(&self, theirs: &Variant, ours: &Variant, at: &str, side: Side, depth: usize) -> Vec<String> {
-        let Some(expected_kind) = &theirs.kind else {
-            return Vec::new();
-        };
-        let Some(kind) = &ours.kind else {
-            return vec![format!("{at}: ours is untyped, contract {expected_kind}")];
-        };
-        let mut found = Vec::new();
-        if kind != expected_kind {
-            let narrowed = (expected_kind.as_str(), kind.as_str()) == ("number", "integer");
-            let widened = (expected_kind.as_str(), kind.as_str()) == ("integer", "number");
-            let worse = match side {
-                Side::Request => narrowed,
-                Side::Response => widened,
-            };
-            if worse || !(narrowed || widened) {
-                return vec![format!("{at}: type contract={expected_kind} ours={kind}")];
-            }
-        }
-        found.extend(enumeration(theirs, ours, at, side));
-        for (keyword, expected) in &theirs.constraints {
-            match ours.constraints.get(keyword) {
-                Some(value) if same(expected, value) => {}
-                Some(value) => found.push(format!("{at}: {keyword} contract={expected} ours={value}")),
-                None => found.push(format!("{at}: {keyword} contract={expected} ours=none")),
-            }
-        }
-        match expected_kind.as_str() {
-            "object" => found.extend(self.object(theirs, ours, at, side, depth)),
-            "array" => match (&theirs.items, &ours.items) {
-                (Some(expected), Some(items)) => {
-                    found.extend(self.schema(expected, items, &format!("{at}[]"), side, depth + 1));
-                }
-                (Some(_), None) => found.push(format!("{at}[]: items schema missing")),
-                (None, _) => {}
-            },
-            _ => {}
-        }
-        found
-    }
-
-    fn object(&self, theirs: &Variant, ours: &Variant, at: &str, side: Side, depth: usize) -> Vec<String> {
-        let mut found = Vec::new();
-        let our_map = ours.additional.as_ref().filter(|schema| is_schema(schema));
-        for (name, expected) in &theirs.properties {
-            let place = format!("{at}.{name}");
-            let Some(property) = ours.properties.get(name) else {
-                match our_map {
-                    Some(values) => found.extend(self.schema(expected, values, &place, side, depth + 1)),
-                    None => found.push(format!("{place}: property missing")),
-                }
-                continue;
-            };
-            let (theirs_required, ours_required) = (theirs.required.contains(name), ours.required.contains(name));
-            if theirs_required != ours_required && (side == Side::Request || theirs_required) {
-                found.push(format!(
-                    "{place}: required contract={theirs_required} ours={ours_required}"
-                ));
-            }
-            found.extend(self.schema(expected, property, &place, side, depth + 1));
-        }
-        let closed = theirs.additional == Some(Value::Bool(false));
-        for name in ours
-            .properties
-            .keys()
-            .filter(|name| !theirs.properties.contains_key(*name))
-        {
-            match side {
-                Side::Request if ours.required.contains(name) => {
-                    found.push(format!("{at}.{name}: extra required property"));
-                }
-                Side::Response if closed => {
-                    found.push(format!("{at}.{name}: extra property, contract closes the object"));
-                }
-                _ => {}
-            }
-        }
-        if let Some(expected) = theirs.additional.as_ref().filter(|schema| is_schema(schema)) {
-            let place = format!("{at}.*");
-            match our_map {
-                Some(values) => found.extend(self.schema(expected, values, &place, side, depth + 1)),
-                None if ours.properties.is_empty() || ours.additional == Some(Value::Bool(false)) => {
-                    found.push(format!("{place}: map value schema missing"));
-                }
-                None => {}
-            }
-        }
-        found
+        (None, None) => None,
     }
 }
 
 /// A credential header of the contract is met by a security scheme that travels in it.
-fn credential(at: &str, name: &str, required: bool, alternatives: &[BTreeSet<String>]) -> Option<String> {
-    if name == "origin" {
-        return None;
-    }
-    if !alternatives.iter().any(|alternative| alternative.contains(name)) {
-        return Some(format!("{at}: missing (no security scheme carries it)"));
-    }
-    let always = alternatives.iter().all(|alternative| alternative.contains(name));
-    (always && !required).then(|| format!("{at}: required contract=false ours=true"))
-}
-
-fn enumeration(theirs: &Variant, ours: &Variant, at: &str, side: Side) -> Option<String> {
-    match (&theirs.allowed, &ours.allowed) {
-        (Some(expected), None) => Some(format!("{at}: enum missing in ours, contract {}", json!(expected))),
-        (None, Some(values)) if side == Side::Request => {
-            Some(format!("{at}: ours restricts to enum {}", json!(values)))
-        }
-        (Some(expected), Some(values)) => {
-            let missing: Vec<_> = expected.iter().filter(|value| !values.contains(value)).collect();
-            let extra: Vec<_> = values.iter().filter(|value| !expected.contains(value)).collect();
-            (!missing.is_empty() || !extra.is_empty())
-                .then(|| format!("{at}: enum missing {} extra {}", json!(missing), json!(extra)))
-        }
-        _ => None,
-    }
-}
-
-fn kinds(variants: &[Variant]) -> String {
-    let names: BTreeSet<&str> = variants
-        .iter()
-        .map(|variant| variant.kind.as_deref().unwrap_or("any"))
-        .collect();
-    names.into_iter().collect::<Vec<_>>().join("/")
-}
-
-/// Whether `additionalProperties` says more than yes or no.
-fn is_schema(value: &Value) -> bool {
-    value.as_object().is_some_and(|object| !object.is_empty())
-}
-
-/// Equal values, with numbers compared as numbers (`100` and `100.0` are one bound).
-fn same(left: &Value, right: &Value) -> bool {
-    match (left.as_f64(), right.as_f64()) {
-        (Some(left), Some(right)) => left.total_cmp(&right).is_eq(),
-        _ => left == right,
-    }
-}
-
-fn is_null_variant(schema: &Value) -> bool {
-    schema["type"] == "null"
-        || schema["enum"] == json!([null])
-        || (schema.get("const").is_some() && schema["const"].is_null())
-        || *schema == json!({"nullable": true})
-}
-
-/// Joins a part of an `allOf` into what was gathered before it.
-fn join(base: &mut Map<String, Value>, part: &Value) {
-    for (keyword, value) in members(part) {
-        match keyword.as_str() {
-            "properties" => {
-                let all = base.entry("properties").or_insert_with(|| json!({}));
-                if let (Some(all), Some(more)) = (all.as_object_mut(), value.as_object()) {
-                    all.extend(more.clone());
-                }
+fn credentials(walk: &Walk<'_>, theirs: &Operation<'_>, ours: &Operation<'_>) -> Vec<String> {
+    let alternatives = walk.new.credentials(ours);
+    let parameters = walk.old.parameters(theirs);
+    let headers = parameters.iter().filter(|((place, name), _)| {
+        place == "header" && name != "origin" && CREDENTIAL_HEADERS.contains(&name.as_str())
+    });
+    headers
+        .filter_map(|((_, name), parameter)| {
+            let at = format!("header parameter {}", parameter["name"].as_str().unwrap_or(name));
+            if !alternatives.iter().any(|alternative| alternative.contains(name)) {
+                return Some(format!("{at}: missing (no security scheme carries it)"));
             }
-            "required" => {
-                let mut all = strings(&base.get("required").cloned().unwrap_or_default());
-                all.extend(strings(value));
-                base.insert("required".to_owned(), json!(all));
-            }
-            _ => {
-                base.insert(keyword.clone(), value.clone());
-            }
-        }
-    }
-}
-
-/// All parts of an `allOf`, nested ones included, as one schema.
-fn flatten(document: &Document<'_>, schema: &Value, depth: usize) -> Map<String, Value> {
-    let mut merged: Map<String, Value> = members(schema)
-        .filter(|(name, _)| *name != "allOf")
-        .map(|(name, value)| (name.clone(), value.clone()))
-        .collect();
-    for part in schema["allOf"].as_array().into_iter().flatten() {
-        let part = document.resolve(part);
-        if part.get("allOf").is_some() && depth < DEPTH_MAX {
-            join(&mut merged, &Value::Object(flatten(document, &part, depth + 1)));
-        } else {
-            join(&mut merged, &part);
-        }
-    }
-    merged
-}
-
-/// What a part of an `allOf` says about null; nothing when it says nothing about the type.
-fn part_nullable(document: &Document<'_>, part: &Value, depth: usize) -> Option<bool> {
-    let part = document.resolve(part);
-    let in_type_list = part["type"]
-        .as_array()
-        .is_some_and(|types| types.contains(&json!("null")));
-    if part["nullable"] == true || part["type"] == "null" || in_type_list {
-        return Some(true);
-    }
-    if ["type", "properties", "enum", "const"]
-        .iter()
-        .any(|keyword| part.get(keyword).is_some())
-    {
-        return Some(false);
-    }
-    ["allOf", "oneOf", "anyOf"]
-        .iter()
-        .any(|keyword| part.get(keyword).is_some())
-        .then(|| meaning(document, &part, depth + 1).nullable)
-}
-
-fn meaning(document: &Document<'_>, schema: &Value, depth: usize) -> Meaning {
-    let schema = document.resolve(schema);
-    if depth > DEPTH_MAX || schema.as_object().is_none_or(Map::is_empty) {
-        return Meaning::default();
-    }
-    let nullable = schema["nullable"] == true;
-    if let Some(parts) = schema["allOf"].as_array() {
-        let mut merged = flatten(document, &schema, 0);
-        merged.remove("nullable");
-        let said: Vec<bool> = parts
-            .iter()
-            .filter_map(|part| part_nullable(document, part, depth))
-            .collect();
-        let mut result = meaning(document, &Value::Object(merged), depth + 1);
-        result.nullable = nullable || (!said.is_empty() && said.iter().all(|null| *null));
-        return result;
-    }
-    for keyword in ["oneOf", "anyOf"] {
-        if let Some(alternatives) = schema[keyword].as_array() {
-            return union(document, &schema, keyword, alternatives, depth);
-        }
-    }
-    plain(&schema)
-}
-
-fn union(document: &Document<'_>, schema: &Value, keyword: &str, alternatives: &[Value], depth: usize) -> Meaning {
-    let beside = [
-        keyword,
-        "discriminator",
-        "nullable",
-        "description",
-        "title",
-        "example",
-        "default",
-    ];
-    let base: Map<String, Value> = members(schema)
-        .filter(|(name, _)| !beside.contains(&name.as_str()))
-        .map(|(name, value)| (name.clone(), value.clone()))
-        .collect();
-    let mut result = Meaning {
-        nullable: schema["nullable"] == true,
-        variants: Vec::new(),
-    };
-    for alternative in alternatives {
-        let alternative = document.resolve(alternative);
-        if is_null_variant(&alternative) {
-            result.nullable = true;
-            continue;
-        }
-        let mut merged = base.clone();
-        join(&mut merged, &alternative);
-        let one = meaning(document, &Value::Object(merged), depth + 1);
-        result.nullable |= one.nullable;
-        if one.variants.is_empty() {
-            result.variants.push(Variant::default());
-        } else {
-            result.variants.extend(one.variants);
-        }
-    }
-    result
-}
-
-/// A schema without combining keywords.
-fn plain(schema: &Value) -> Meaning {
-    let mut nullable = schema["nullable"] == true;
-    let mut allowed = schema["enum"].as_array().cloned();
-    if let Some(constant) = schema.get("const") {
-        allowed = Some(vec![constant.clone()]);
-    }
-    let mut types: Vec<String> = match &schema["type"] {
-        Value::String(name) => vec![name.clone()],
-        Value::Array(names) => names.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
-        _ => Vec::new(),
-    };
-    if types == ["null"] {
-        return Meaning {
-            nullable: true,
-            variants: Vec::new(),
-        };
-    }
-    if types.iter().any(|name| name == "null") {
-        nullable = true;
-        types.retain(|name| name != "null");
-    }
-    if let Some(values) = &mut allowed
-        && values.iter().any(Value::is_null)
-    {
-        nullable = true;
-        values.retain(|value| !value.is_null());
-    }
-    if types.is_empty() {
-        types.extend(implied_type(schema, allowed.as_deref()));
-    }
-    let variants = types
-        .into_iter()
-        .map(|kind| Variant {
-            properties: if kind == "object" {
-                object_of(&schema["properties"])
-            } else {
-                Map::new()
-            },
-            required: if kind == "object" {
-                strings(&schema["required"])
-            } else {
-                BTreeSet::new()
-            },
-            items: schema.get("items").filter(|_| kind == "array").cloned(),
-            additional: schema.get("additionalProperties").filter(|_| kind == "object").cloned(),
-            constraints: constraints(schema),
-            allowed: allowed.clone(),
-            kind: Some(kind),
+            let always = alternatives.iter().all(|alternative| alternative.contains(name));
+            (always && parameter["required"] != true).then(|| format!("{at}: required contract=false ours=true"))
         })
-        .collect();
-    Meaning { nullable, variants }
-}
-
-fn object_of(value: &Value) -> Map<String, Value> {
-    value.as_object().cloned().unwrap_or_default()
-}
-
-fn implied_type(schema: &Value, allowed: Option<&[Value]>) -> Option<String> {
-    let name = if schema.get("properties").is_some() || schema.get("additionalProperties").is_some() {
-        "object"
-    } else if schema.get("items").is_some() {
-        "array"
-    } else {
-        let values = allowed?;
-        if values.iter().all(Value::is_string) {
-            "string"
-        } else if values.iter().all(Value::is_boolean) {
-            "boolean"
-        } else {
-            "number"
-        }
-    };
-    Some(name.to_owned())
-}
-
-/// The constraints of a schema with the boolean exclusive bounds of 3.0 in the number form of 3.1.
-fn constraints(schema: &Value) -> BTreeMap<&'static str, Value> {
-    let mut found: BTreeMap<&'static str, Value> = CONSTRAINTS
-        .iter()
-        .filter_map(|keyword| schema.get(keyword).map(|value| (*keyword, value.clone())))
-        .collect();
-    for (exclusive, inclusive) in [("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")] {
-        if let Some(Value::Bool(set)) = found.get(exclusive).cloned() {
-            found.remove(exclusive);
-            if set && let Some(bound) = found.remove(inclusive) {
-                found.insert(exclusive, bound);
-            }
-        }
-    }
-    found
+        .collect()
 }
 
 #[cfg(test)]

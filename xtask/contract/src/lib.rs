@@ -4,4 +4,6 @@ pub mod compat;
 pub mod conformance;
 pub mod deviations;
 mod document;
+mod meaning;
 pub mod rules;
+mod walk;
