@@ -10,6 +10,7 @@ pub mod clock_jumps;
 mod columns;
 pub mod cursors;
 mod db;
+pub mod delivery_log;
 pub mod destinations;
 pub mod endpoints;
 pub mod event_log;

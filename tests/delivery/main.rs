@@ -21,7 +21,7 @@ use prs::{
         ids::EndpointId,
         webhook::{DeliveryState, sign},
     },
-    store::event_log::DeliveryRecord,
+    store::delivery_log::DeliveryRecord,
 };
 use receiver::Receiver;
 use service::{SECRET, Service, USUAL, Worker, work};

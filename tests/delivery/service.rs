@@ -15,8 +15,8 @@ use prs::{
     settings::Settings,
     store::{
         self,
+        delivery_log::DeliveryRecord,
         endpoints::Endpoint,
-        event_log::DeliveryRecord,
         outbox::{NewDelivery, NewEvent},
     },
     worker::deliver_webhooks::{self, Options},
@@ -198,13 +198,13 @@ impl Service {
     /// The delivery of an event to one endpoint.
     pub async fn delivery(&self, event: &EventId, endpoint: &EndpointId) -> DeliveryRecord {
         let db = self.ctx.db.reader();
-        let all = store::event_log::deliveries_of(db, std::slice::from_ref(event)).await;
+        let all = store::delivery_log::deliveries_of(db, &self.platform, std::slice::from_ref(event)).await;
         let mut own = all
             .expect("read")
             .into_iter()
             .filter(|one| one.delivery.endpoint == *endpoint);
         let id = own.next().expect("a delivery").delivery.id;
-        let found = store::event_log::find_delivery(db, &self.platform, None, &id).await;
+        let found = store::delivery_log::find_delivery(db, &self.platform, None, &id).await;
         found.expect("read").expect("the delivery").delivery
     }
 

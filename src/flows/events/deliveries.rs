@@ -7,7 +7,7 @@ use crate::{
         FlowResult,
         events::{LoggedDelivery, Receivers, no_repeated_test, receivers, unknown_delivery},
     },
-    store::{self, event_log::DeliveryFilter},
+    store::{self, delivery_log::DeliveryFilter},
 };
 
 /// One page of deliveries, the newest first.
@@ -30,7 +30,7 @@ pub async fn list(ctx: &Ctx, caller: &Caller, filter: &DeliveryFilter) -> FlowRe
     };
     let limit = receivers.limit(caller);
     let mut deliveries =
-        store::event_log::deliveries(ctx.db.reader(), &caller.platform, limit.as_deref(), &more).await?;
+        store::delivery_log::deliveries(ctx.db.reader(), &caller.platform, limit.as_deref(), &more).await?;
     let has_more = deliveries.len() > usize::try_from(filter.limit).unwrap_or(usize::MAX);
     if has_more {
         deliveries.pop();
@@ -49,7 +49,7 @@ pub async fn list(ctx: &Ctx, caller: &Caller, filter: &DeliveryFilter) -> FlowRe
 pub async fn one(ctx: &Ctx, caller: &Caller, id: &DeliveryId) -> FlowResult<(LoggedDelivery, Receivers)> {
     let receivers = receivers(ctx, caller).await?;
     let limit = receivers.limit(caller);
-    let found = store::event_log::find_delivery(ctx.db.reader(), &caller.platform, limit.as_deref(), id).await?;
+    let found = store::delivery_log::find_delivery(ctx.db.reader(), &caller.platform, limit.as_deref(), id).await?;
     Ok((found.ok_or_else(unknown_delivery)?, receivers))
 }
 
@@ -66,7 +66,7 @@ pub async fn retry(ctx: &Ctx, caller: &Caller, id: &DeliveryId) -> FlowResult<(L
         return Err(Refusal::conflict("The endpoint is gone or switched off").into());
     }
     let tx = ctx.db.begin("retry_delivery").await?;
-    let queued = store::event_log::requeue(&tx, std::slice::from_ref(id), ctx.clock.now()).await?;
+    let queued = store::delivery_log::requeue(&tx, std::slice::from_ref(id), ctx.clock.now()).await?;
     if queued == 0 {
         return Err(Refusal::conflict("The delivery waits for its next try already").into());
     }

@@ -48,7 +48,8 @@ pub async fn one(
     let event = store::event_log::find_event(ctx.db.reader(), &Scope::from(caller), id).await?;
     let event = event.ok_or_else(unknown_event)?;
     let receivers = receivers(ctx, caller).await?;
-    let mut deliveries = store::event_log::deliveries_of(ctx.db.reader(), std::slice::from_ref(id)).await?;
+    let mut deliveries =
+        store::delivery_log::deliveries_of(ctx.db.reader(), &caller.platform, std::slice::from_ref(id)).await?;
     deliveries.retain(|one| caller.client().is_none() || receivers.contains(&one.delivery.endpoint));
     Ok((event, deliveries, receivers))
 }

@@ -14,7 +14,10 @@ use crate::{
 };
 use std::collections::HashMap;
 
-pub use crate::store::event_log::{DeliveryFilter, EventFilter, EventRecord, LoggedDelivery};
+pub use crate::store::{
+    delivery_log::{DeliveryFilter, LoggedDelivery},
+    event_log::{EventFilter, EventRecord},
+};
 
 /// The endpoints that a caller may see, the inactive ones too.
 #[derive(Debug, Clone)]

@@ -12,7 +12,7 @@ use crate::{
         FlowResult,
         events::{EventRecord, Receivers, no_repeated_test, receivers, unknown_event},
     },
-    store::{self, Scope, event_log::LateDelivery},
+    store::{self, Scope, delivery_log::LateDelivery},
 };
 use chrono::{DateTime, Utc};
 use std::collections::HashSet;
@@ -137,7 +137,7 @@ async fn queue(
     let mut known = HashSet::new();
     let mut again: Vec<DeliveryId> = Vec::new();
     let mut asked = 0;
-    for found in store::event_log::deliveries_of(&tx, &ids).await? {
+    for found in store::delivery_log::deliveries_of(&tx, &caller.platform, &ids).await? {
         let delivery = &found.delivery;
         let is_asked = endpoint.is_none_or(|id| *id == delivery.endpoint)
             && (caller.client().is_none() || receivers.contains(&delivery.endpoint))
@@ -167,8 +167,8 @@ async fn queue(
             endpoint,
         })
         .collect();
-    let queued = store::event_log::requeue(&tx, &again, now).await?;
-    let written = store::event_log::insert_late(&tx, &caller.platform, &late, now).await?;
+    let queued = store::delivery_log::requeue(&tx, &again, now).await?;
+    let written = store::delivery_log::insert_late(&tx, &caller.platform, &late, now).await?;
     tx.commit().await?;
     total.replayed += queued + written;
     total.skipped += asked - queued;

@@ -16,8 +16,8 @@ use prs::{
     },
     store::{
         self, Db, Scope,
+        delivery_log::DeliveryRecord,
         endpoints::Endpoint,
-        event_log::DeliveryRecord,
         outbox::{FinishedTry, NewDelivery, NewEvent},
     },
 };
@@ -199,10 +199,10 @@ pub async fn claim(db: &Db, now: i64, token: &str) -> Vec<ClaimedDelivery> {
 
 /// The deliveries of an event of platform a with their tries, in the order of their ids.
 pub async fn deliveries(db: &Db, event: &EventId) -> Vec<DeliveryRecord> {
-    let all = store::event_log::deliveries_of(db.reader(), std::slice::from_ref(event)).await;
+    let all = store::delivery_log::deliveries_of(db.reader(), &platform("a"), std::slice::from_ref(event)).await;
     let mut records = Vec::new();
     for one in all.unwrap() {
-        let found = store::event_log::find_delivery(db.reader(), &platform("a"), None, &one.delivery.id).await;
+        let found = store::delivery_log::find_delivery(db.reader(), &platform("a"), None, &one.delivery.id).await;
         records.push(found.unwrap().unwrap().delivery);
     }
     records

@@ -1,0 +1,271 @@
+//! The log of deliveries: reading it, and queueing again what it holds.
+
+use super::{StoreError, columns};
+use crate::domain::{
+    ids::{DeliveryId, EndpointId, EventId, PlatformId},
+    webhook::{DeliveryState, TryOutcome},
+};
+use chrono::{DateTime, Utc};
+use entities::{deliveries, deliveries::Column as Delivery, delivery_attempts, events, events::Column as Event};
+use sea_orm::{
+    ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
+    sea_query::{Expr, OnConflict},
+};
+use std::collections::HashMap;
+
+/// A delivery with its tries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeliveryRecord {
+    /// Row.
+    pub id: DeliveryId,
+    /// Receiver, which may be gone.
+    pub endpoint: EndpointId,
+    /// State.
+    pub state: DeliveryState,
+    /// Number of repetitions that were scheduled.
+    pub retry_count: u32,
+    /// Not before this time.
+    pub next_at: DateTime<Utc>,
+    /// Whether it is a test delivery.
+    pub is_test: bool,
+    /// When it left the queue.
+    pub finished_at: Option<DateTime<Utc>>,
+    /// Tries, the first one first.
+    pub attempts: Vec<AttemptRecord>,
+}
+
+/// A recorded try.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AttemptRecord {
+    /// Number, from 1.
+    pub number: u32,
+    /// What came of it.
+    pub outcome: TryOutcome,
+}
+
+/// A delivery of the log, with its event but without its tries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoggedDelivery {
+    /// The delivery; its tries are not read.
+    pub delivery: DeliveryRecord,
+    /// Event.
+    pub event: EventId,
+    /// Name of the event.
+    pub kind: String,
+    /// Whether it was queued again by its owner.
+    pub is_replay: bool,
+    /// Time of creation.
+    pub created_at: DateTime<Utc>,
+}
+
+/// Filters of the deliveries; they combine with AND.
+#[derive(Debug, Clone, Default)]
+pub struct DeliveryFilter {
+    /// One event.
+    pub event: Option<EventId>,
+    /// One endpoint.
+    pub endpoint: Option<EndpointId>,
+    /// State.
+    pub state: Option<DeliveryState>,
+    /// Only deliveries before this one.
+    pub before: Option<DeliveryId>,
+    /// Rows at most.
+    pub limit: u64,
+}
+
+/// A delivery to be written for an event that was told before its endpoint existed.
+#[derive(Debug, Clone)]
+pub struct LateDelivery {
+    /// Fresh id.
+    pub id: DeliveryId,
+    /// Event.
+    pub event: EventId,
+    /// Receiver.
+    pub endpoint: EndpointId,
+}
+
+/// Deliveries of the endpoints that a caller may see, the newest first; `None` sees all of the platform.
+pub async fn deliveries(
+    conn: &impl ConnectionTrait,
+    platform: &PlatformId,
+    endpoints: Option<&[EndpointId]>,
+    filter: &DeliveryFilter,
+) -> Result<Vec<LoggedDelivery>, StoreError> {
+    let matches = seen_by(platform, endpoints)
+        .add_option(filter.event.as_ref().map(|id| Delivery::EventId.eq(id.as_str())))
+        .add_option(filter.endpoint.as_ref().map(|id| Delivery::EndpointId.eq(id.as_str())))
+        .add_option(filter.state.map(|state| Delivery::State.eq(state.wire())))
+        .add_option(filter.before.as_ref().map(|id| Delivery::Id.lt(id.as_str())));
+    let rows = deliveries::Entity::find()
+        .filter(matches)
+        .order_by_desc(Delivery::Id)
+        .limit(filter.limit)
+        .all(conn)
+        .await?;
+    with_kinds(conn, rows).await
+}
+
+/// Finds a delivery, with its tries in the order in which they were made.
+pub async fn find_delivery(
+    conn: &impl ConnectionTrait,
+    platform: &PlatformId,
+    endpoints: Option<&[EndpointId]>,
+    id: &DeliveryId,
+) -> Result<Option<LoggedDelivery>, StoreError> {
+    let row = deliveries::Entity::find()
+        .filter(seen_by(platform, endpoints))
+        .filter(Delivery::Id.eq(id.as_str()))
+        .one(conn)
+        .await?;
+    let Some(mut found) = with_kinds(conn, row.into_iter().collect()).await?.pop() else {
+        return Ok(None);
+    };
+    let tries = delivery_attempts::Entity::find()
+        .filter(delivery_attempts::Column::DeliveryId.eq(id.as_str()))
+        .order_by_asc(delivery_attempts::Column::StartedAt)
+        .order_by_asc(delivery_attempts::Column::Id)
+        .all(conn)
+        .await?;
+    for row in tries {
+        found.delivery.attempts.push(AttemptRecord {
+            number: columns::number("number", row.number)?,
+            outcome: TryOutcome {
+                status: row.status.map(|status| columns::number("status", status)).transpose()?,
+                error: row.error,
+                response: row.response,
+                started_at: row.started_at,
+                ended_at: row.ended_at,
+            },
+        });
+    }
+    Ok(Some(found))
+}
+
+/// Deliveries of some events, in the order of their ids and without their tries.
+pub async fn deliveries_of(
+    conn: &impl ConnectionTrait,
+    platform: &PlatformId,
+    events: &[EventId],
+) -> Result<Vec<LoggedDelivery>, StoreError> {
+    let rows = deliveries::Entity::find()
+        .filter(seen_by(platform, None))
+        .filter(Delivery::EventId.is_in(events.iter().map(EventId::as_str)))
+        .order_by_asc(Delivery::Id)
+        .all(conn)
+        .await?;
+    with_kinds(conn, rows).await
+}
+
+fn seen_by(platform: &PlatformId, endpoints: Option<&[EndpointId]>) -> Condition {
+    Condition::all()
+        .add(Delivery::OwnerId.eq(platform.as_str()))
+        .add_option(endpoints.map(|own| Delivery::EndpointId.is_in(own.iter().map(EndpointId::as_str))))
+}
+
+async fn with_kinds(
+    conn: &impl ConnectionTrait,
+    rows: Vec<deliveries::Model>,
+) -> Result<Vec<LoggedDelivery>, StoreError> {
+    if rows.is_empty() {
+        return Ok(Vec::new());
+    }
+    let kinds: Vec<(String, String)> = events::Entity::find()
+        .select_only()
+        .columns([Event::Id, Event::Kind])
+        .filter(Event::Id.is_in(rows.iter().map(|row| row.event_id.as_str())))
+        .into_tuple()
+        .all(conn)
+        .await?;
+    let kinds: HashMap<String, String> = kinds.into_iter().collect();
+    rows.into_iter()
+        .map(|row| {
+            let kind = kinds
+                .get(&row.event_id)
+                .ok_or_else(|| columns::broken("event_id", &row.event_id))?;
+            Ok(LoggedDelivery {
+                kind: kind.clone(),
+                event: EventId(row.event_id),
+                is_replay: row.is_replay,
+                created_at: row.created_at,
+                delivery: DeliveryRecord {
+                    id: DeliveryId(row.id),
+                    endpoint: EndpointId(row.endpoint_id),
+                    state: columns::known("state", &row.state, DeliveryState::from_wire)?,
+                    retry_count: columns::number("retry_count", row.retry_count)?,
+                    next_at: row.next_at,
+                    is_test: row.is_test,
+                    finished_at: row.finished_at,
+                    attempts: Vec::new(),
+                },
+            })
+        })
+        .collect()
+}
+
+/// Queues finished deliveries again, due at once, for a new round of tries under the same identity; returns how
+/// many.
+///
+/// A delivery that waits or is being sent is left alone.
+pub async fn requeue(
+    conn: &impl ConnectionTrait,
+    deliveries: &[DeliveryId],
+    now: DateTime<Utc>,
+) -> Result<u64, StoreError> {
+    let mut queued = 0;
+    for ids in deliveries.chunks(columns::ROWS_MAX) {
+        let result = deliveries::Entity::update_many()
+            .col_expr(Delivery::State, Expr::value(DeliveryState::Queued.wire()))
+            .col_expr(Delivery::RetryCount, Expr::value(0))
+            .col_expr(Delivery::NextAt, Expr::value(now))
+            .col_expr(Delivery::LeaseUntil, Expr::value(None::<DateTime<Utc>>))
+            .col_expr(Delivery::LeaseToken, Expr::value(None::<String>))
+            .col_expr(Delivery::FinishedAt, Expr::value(None::<DateTime<Utc>>))
+            .col_expr(Delivery::IsReplay, Expr::value(true))
+            .filter(Delivery::State.ne(DeliveryState::Queued.wire()))
+            .filter(Delivery::Id.is_in(ids.iter().map(DeliveryId::as_str)))
+            .exec(conn)
+            .await?;
+        queued += result.rows_affected;
+    }
+    Ok(queued)
+}
+
+/// Writes deliveries of events that were told before their endpoint existed, due at once; returns how many.
+///
+/// A delivery that somebody else has written meanwhile stays the only one.
+pub async fn insert_late(
+    conn: &impl ConnectionTrait,
+    platform: &PlatformId,
+    late: &[LateDelivery],
+    now: DateTime<Utc>,
+) -> Result<u64, StoreError> {
+    let mut written = 0;
+    for late in late.chunks(columns::ROWS_MAX) {
+        let rows = late.iter().map(|delivery| {
+            deliveries::ActiveModel::from(deliveries::Model {
+                id: delivery.id.0.clone(),
+                event_id: delivery.event.0.clone(),
+                endpoint_id: delivery.endpoint.0.clone(),
+                owner_id: platform.0.clone(),
+                state: DeliveryState::Queued.wire().to_owned(),
+                retry_count: 0,
+                next_at: now,
+                lease_until: None,
+                lease_token: None,
+                is_test: false,
+                is_replay: true,
+                created_at: now,
+                finished_at: None,
+            })
+        });
+        written += deliveries::Entity::insert_many(rows)
+            .on_conflict(
+                OnConflict::columns([Delivery::EventId, Delivery::EndpointId])
+                    .do_nothing()
+                    .to_owned(),
+            )
+            .exec_without_returning(conn)
+            .await?;
+    }
+    Ok(written)
+}
