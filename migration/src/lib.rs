@@ -12,6 +12,7 @@ mod m20261121_0008_add_sessions;
 mod m20261121_0009_add_destinations;
 mod m20261121_0010_add_rate_tiers;
 mod m20261121_0011_join_keys;
+mod m20261121_0012_index_deliveries;
 mod tables;
 
 /// Applies and undoes the migrations.
@@ -32,6 +33,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261121_0009_add_destinations::Migration),
             Box::new(m20261121_0010_add_rate_tiers::Migration),
             Box::new(m20261121_0011_join_keys::Migration),
+            Box::new(m20261121_0012_index_deliveries::Migration),
         ]
     }
 }
