@@ -2,10 +2,10 @@
 
 use crate::{
     ctx::Ctx,
-    domain::{caller::Caller, ids::EventId, refusal::Refusal},
+    domain::{caller::Caller, ids::EventId},
     flows::{
         FlowResult,
-        events::{EventRecord, LoggedDelivery, Receivers, receivers, unknown_event},
+        events::{EventRecord, LoggedDelivery, Receivers, check_span, receivers, unknown_event},
     },
     store::{self, Scope, event_log::EventFilter},
 };
@@ -21,11 +21,7 @@ pub struct EventPage {
 
 /// Lists the caller's events. Errors: times in the wrong order (400).
 pub async fn run(ctx: &Ctx, caller: &Caller, filter: &EventFilter) -> FlowResult<EventPage> {
-    if let (Some(since), Some(until)) = (filter.since, filter.until)
-        && until < since
-    {
-        return Err(Refusal::field("until", "must not be before since").into());
-    }
+    check_span(filter.since, filter.until)?;
     let more = EventFilter {
         limit: filter.limit + 1,
         ..filter.clone()

@@ -12,6 +12,7 @@ use crate::{
     flows::FlowResult,
     store::{self, Scope, endpoints::Endpoint},
 };
+use chrono::{DateTime, Utc};
 use std::collections::HashMap;
 
 pub use crate::store::{
@@ -50,6 +51,14 @@ impl Receivers {
 
     fn contains(&self, id: &EndpointId) -> bool {
         self.0.contains_key(id)
+    }
+}
+
+/// Errors: a span that ends before it begins (400).
+fn check_span(since: Option<DateTime<Utc>>, until: Option<DateTime<Utc>>) -> Result<(), Refusal> {
+    match (since, until) {
+        (Some(since), Some(until)) if until < since => Err(Refusal::field("until", "must not be before since")),
+        _ => Ok(()),
     }
 }
 

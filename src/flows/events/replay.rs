@@ -10,7 +10,7 @@ use crate::{
     },
     flows::{
         FlowResult,
-        events::{EventRecord, Receivers, no_repeated_test, receivers, unknown_event},
+        events::{EventRecord, Receivers, check_span, no_repeated_test, receivers, unknown_event},
     },
     store::{self, Scope, delivery_log::LateDelivery},
 };
@@ -71,9 +71,7 @@ pub async fn one(ctx: &Ctx, caller: &Caller, id: &EventId, endpoint: Option<&End
 ///
 /// Source: decisions D19.
 pub async fn span(ctx: &Ctx, caller: &Caller, span: &Span) -> FlowResult<Replayed> {
-    if span.until.is_some_and(|until| until < span.since) {
-        return Err(Refusal::field("until", "must not be before since").into());
-    }
+    check_span(Some(span.since), span.until)?;
     let scope = Scope::from(caller);
     let receivers = receivers(ctx, caller).await?;
     check_endpoint(&receivers, span.endpoint.as_ref())?;
