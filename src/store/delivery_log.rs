@@ -202,6 +202,35 @@ async fn with_kinds(
         .collect()
 }
 
+/// How many deliveries of an endpoint are in a state.
+pub type DeliveryCount = (EndpointId, DeliveryState, u64);
+
+/// Counts the deliveries that were created in a span of time, both ends included.
+pub async fn counts(
+    conn: &impl ConnectionTrait,
+    platform: &PlatformId,
+    endpoints: Option<&[EndpointId]>,
+    (since, until): (DateTime<Utc>, DateTime<Utc>),
+) -> Result<Vec<DeliveryCount>, StoreError> {
+    let rows: Vec<(String, String, i64)> = deliveries::Entity::find()
+        .select_only()
+        .columns([Delivery::EndpointId, Delivery::State])
+        .column_as(Expr::cust("COUNT(*)"), "count")
+        .filter(seen_by(platform, endpoints).add(Delivery::CreatedAt.between(since, until)))
+        .group_by(Delivery::EndpointId)
+        .group_by(Delivery::State)
+        .order_by_asc(Delivery::EndpointId)
+        .order_by_asc(Delivery::State)
+        .into_tuple()
+        .all(conn)
+        .await?;
+    let read = |(endpoint, state, count): (String, String, i64)| {
+        let state = columns::known("state", &state, DeliveryState::from_wire)?;
+        Ok((EndpointId(endpoint), state, columns::number("count", count)?))
+    };
+    rows.into_iter().map(read).collect()
+}
+
 /// Queues finished deliveries again, due at once, for a new round of tries under the same identity; returns how
 /// many.
 ///

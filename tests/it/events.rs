@@ -173,6 +173,35 @@ async fn pages_are_walked_with_the_cursor_and_filters_combine() {
 }
 
 #[tokio::test]
+async fn a_summary_counts_deliveries_by_endpoint_and_state() {
+    let app = TestApp::start().await;
+    let receiver = Receiver::start().await;
+    let (endpoint, _) = app.register(&receiver.url()).await;
+    tell(&app, "payment.confirmed", "01one").await;
+    tell(&app, "payment.confirmed", "01two").await;
+    app.deliver().await;
+    tell(&app, "payment.confirmed", "01waits").await;
+    let summary = async |query: &str| {
+        let path = format!("/v2/deliveries/summary{query}");
+        app.get(&path).with_key().send().await
+    };
+    let count = |state, count| json!({ "endpointId": endpoint, "state": state, "count": count });
+    let counts = json!({ "counts": [count("delivered", 2), count("queued", 1)] });
+    assert_eq!(summary("").await.expect(200), counts);
+    app.advance_ms(24 * 3_600_000 + 1);
+    assert_eq!(
+        summary("").await.expect(200),
+        json!({ "counts": [] }),
+        "a day when nobody says"
+    );
+    assert_eq!(summary("?since=2026-01-31T12:00:00.000Z").await.expect(200), counts);
+    for (since, field) in [("31T12:00:00.001Z", "until"), ("01T11:59:59.999Z", "since")] {
+        let wrong = summary(&format!("?since=2026-01-{since}&until=2026-01-31T12:00:00.000Z")).await;
+        assert_eq!((wrong.status, wrong.wrong_fields()), (400, vec![field.to_owned()]));
+    }
+}
+
+#[tokio::test]
 async fn strangers_find_nothing_and_change_nothing() {
     let app = TestApp::start().await;
     let receiver = Receiver::start().await;
@@ -208,6 +237,11 @@ async fn strangers_find_nothing_and_change_nothing() {
         assert_eq!(empty, json!({ "events": [], "nextCursor": null }));
         let empty = call(Method::GET, "/v2/deliveries", None).send().await.expect(200);
         assert_eq!(empty, json!({ "deliveries": [], "nextCursor": null }));
+        let empty = call(Method::GET, "/v2/deliveries/summary", None)
+            .send()
+            .await
+            .expect(200);
+        assert_eq!(empty, json!({ "counts": [] }));
         let unknown = "01JZX4T9QK3M7N8P2R5S6V0WYB";
         for (event, delivery) in [(event.as_str(), delivery.as_str()), (unknown, unknown)] {
             let answers = [

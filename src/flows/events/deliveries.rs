@@ -1,14 +1,15 @@
-//! Reads deliveries, and queues one again.
+//! Reads and counts deliveries, and queues one again.
 
 use crate::{
     ctx::Ctx,
     domain::{caller::Caller, ids::DeliveryId, refusal::Refusal},
     flows::{
         FlowResult,
-        events::{LoggedDelivery, Receivers, no_repeated_test, receivers, unknown_delivery},
+        events::{DeliveryCount, LoggedDelivery, Receivers, check_span, no_repeated_test, receivers, unknown_delivery},
     },
     store::{self, delivery_log::DeliveryFilter},
 };
+use chrono::{DateTime, TimeDelta, Utc};
 
 /// One page of deliveries, the newest first.
 #[derive(Debug, Clone)]
@@ -43,6 +44,21 @@ pub async fn list(ctx: &Ctx, caller: &Caller, filter: &DeliveryFilter) -> FlowRe
         next,
         receivers,
     })
+}
+
+/// Counts deliveries by endpoint and state. Errors: a span that ends before it begins, or is longer than the log (400).
+pub async fn counts(
+    ctx: &Ctx,
+    caller: &Caller,
+    span: (DateTime<Utc>, DateTime<Utc>),
+) -> FlowResult<Vec<DeliveryCount>> {
+    check_span(Some(span.0), Some(span.1))?;
+    let days = ctx.webhooks.retention_days;
+    if span.1 - span.0 > TimeDelta::days(i64::from(days)) {
+        return Err(Refusal::field("since", format!("must be at most {days} days before until")).into());
+    }
+    let limit = receivers(ctx, caller).await?.limit(caller);
+    Ok(store::delivery_log::counts(ctx.db.reader(), &caller.platform, limit.as_deref(), span).await?)
 }
 
 /// Reads one delivery with its tries. Errors: unknown (404).

@@ -16,7 +16,7 @@ use chrono::{DateTime, Utc};
 use std::collections::HashMap;
 
 pub use crate::store::{
-    delivery_log::{DeliveryFilter, LoggedDelivery},
+    delivery_log::{DeliveryCount, DeliveryFilter, LoggedDelivery},
     event_log::{EventFilter, EventRecord},
 };
 

@@ -29,6 +29,7 @@ use crate::{
         gate::{access::KeyOrClient, extractor::Auth},
     },
 };
+use chrono::TimeDelta;
 use futures_util::{StreamExt, stream, stream::BoxStream};
 use poem::{IntoResponse, Request, Response, web::Data};
 use poem_openapi::{
@@ -210,6 +211,27 @@ pub struct DeliveryList {
     /// `cursor` of the next page; null after the last one. Example: `01K9Z0T3G9R5M1N2P3Q4R5S6T7`
     #[oai(validator(max_length = 26))]
     pub next_cursor: OrNull<String>,
+}
+
+/// How many deliveries of an endpoint are in a state.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct DeliveryCount {
+    /// Id of the endpoint. Example: `01K9Z0T3G9R5M1N2P3Q4R5S6T7`
+    #[oai(validator(max_length = 26))]
+    pub endpoint_id: String,
+    /// State
+    pub state: DeliveryState,
+    /// Deliveries. Example: `118`
+    pub count: u64,
+}
+
+/// The deliveries of a span of time in numbers.
+#[derive(Debug, Clone, Object)]
+pub struct DeliverySummary {
+    /// One for each endpoint and state that occur
+    #[oai(validator(max_items = 10000))]
+    pub counts: Vec<DeliveryCount>,
 }
 
 /// One POST of a delivery.
@@ -672,6 +694,36 @@ impl Events {
         Ok(Json(DeliveryList {
             deliveries: found.map(|found| delivery(found, &page.receivers)).collect(),
             next_cursor: OrNull(page.next.map(|id| id.to_string())),
+        }))
+    }
+
+    /// Count deliveries
+    ///
+    /// Those that were created in a span of time, by endpoint and state. A client ID counts those to its own endpoints.
+    #[oai(path = "/deliveries/summary", method = "get", operation_id = "getDeliverySummary")]
+    async fn summary(
+        &self,
+        ctx: Data<&Ctx>,
+        caller: Auth<KeyOrClient>,
+        /// From this time on, inclusive; UTC ending in `Z`; a day before `until` when absent
+        since: Query<Checked<IsoInstantText>>,
+        /// Up to this time, inclusive; UTC ending in `Z`; now when absent
+        until: Query<Checked<IsoInstantText>>,
+    ) -> Result<Json<DeliverySummary>, Fail<{ s::BAD_REQUEST }>> {
+        let mut checks = Checks::new();
+        let since = since.0.take("since", &mut checks).and_then(|text| text.instant());
+        let until = until.0.take("until", &mut checks).and_then(|text| text.instant());
+        checks.finish()?;
+        let until = until.unwrap_or_else(|| ctx.clock.now());
+        let span = (since.unwrap_or(until - TimeDelta::days(1)), until);
+        let counts = flows::events::deliveries::counts(&ctx, &caller, span).await?;
+        let counts = counts.into_iter().map(|(endpoint, state, count)| DeliveryCount {
+            endpoint_id: endpoint.to_string(),
+            state: state.into(),
+            count,
+        });
+        Ok(Json(DeliverySummary {
+            counts: counts.collect(),
         }))
     }
 

@@ -59,7 +59,7 @@ access! {
         createRequest updateRequest getPaymentCalldata
         searchPayments
         listEvents followEvents getEvent replayEvent replayEvents
-        listDeliveries getDelivery retryDelivery
+        listDeliveries getDeliverySummary getDelivery retryDelivery
     }
 
     /// Pages and backends with a client ID.
