@@ -1,7 +1,32 @@
 //! Follows a chain: reads new blocks, remembers what their payment events say, and undoes what a reorganisation drops.
 //!
-//! Nothing here is told to anybody and nothing is credited: that happens at finality, in [`super::confirm`]. The
-//! cursor moves in the transaction that stores what it passed, so a crash repeats a range and repeats nothing else.
+//! **Parties.** A chain grows at its head, may replace its newest blocks, and calls blocks final that it never
+//! replaces. The nodes that tell about it may be behind, fail, leave something out or lie; there is a first reader and,
+//! where the settings name a second node, a second one that does not ask the first. One worker follows a chain; when
+//! two do, they disturb but do not harm each other. [`super::confirm`] makes payments of what is final.
+//! [`super::resume`] is the operator.
+//!
+//! **A step** looks at the head and at what is final, walks back if the newest block that was read is no longer there,
+//! reads forward, and confirms what has become final. The cursor is the memory between steps: the newest block that was
+//! read, the newest one whose payments are confirmed, and why the chain was stopped, if it was.
+//!
+//! **What always holds.**
+//! - Nothing is told and nothing is credited before it is final. Up to there an observation is a note that may be
+//!   deleted.
+//! - The cursor moves in the transaction that stores what it passed: the observations of the blocks that were read, or
+//!   the credits, events and deliveries of those that were confirmed. A crash repeats a range and repeats nothing else.
+//! - Near the head blocks are read one by one, each by its hash, and each one is the child of the one before. Final
+//!   blocks may be read as a range, because they do not change.
+//! - Whatever is confirmed was read twice, the second time at finality by the second reader. What the first reader
+//!   missed is taken in. What contradicts the second reader stops the chain, and so does a final block that is gone:
+//!   guessing would cost money. A stopped chain goes on when the operator says so.
+//! - A payment is credited once: it is known by its network, its transaction and its place in it, and that is a unique
+//!   index.
+//!
+//! **What is not needed for correctness.** The reading near the head: without it payments would still be found at
+//! finality, by the second reading, and only be seen later. The window of block hashes below what is final: it makes
+//! walking back short. The sizes of steps and commits, the pace of the steps, and the positions that the health page
+//! shows.
 
 use super::confirm::{self, ConfirmError};
 use crate::{

@@ -1,5 +1,29 @@
-//! Events, their deliveries and the tries. An event is written with the facts that caused it, so that neither exists
-//! without the other.
+//! The outbox: events, their deliveries and the tries, as rows that are also the queue.
+//!
+//! **Parties.** A flow changes something and writes, in the same transaction, an event and a delivery of it for each
+//! active endpoint. A worker claims due deliveries under a lease, sends them while no transaction is open, and records
+//! the tries. Several workers may share the queue. The owner of an endpoint reads the log, has deliveries sent again,
+//! and switches the endpoint off. A test of endpoints claims its own deliveries as it writes them, and sends them
+//! itself.
+//!
+//! **A delivery** is queued until it is delivered, failed or cancelled. While it is queued, it is due from `next_at`
+//! on. A claim gives it a token and an end of its lease; until then it belongs to whoever holds the token.
+//!
+//! **What always holds.**
+//! - An event exists if and only if what caused it was committed. One fact is one event, by its deduplication key, and
+//!   one event has one delivery for each endpoint. Both are unique indexes, not habits.
+//! - The body is rendered once, with the event. Every try sends these bytes under the id of the delivery, replays too.
+//! - A try is recorded by whoever still holds the delivery under the token of the claim. After a lease has ended two
+//!   workers may have sent the same delivery; one of them moves it on, and what the other one brings is dropped.
+//! - The retry count moves with a recorded try. A crash may add a POST to the four, it takes none away.
+//! - What is queued can be claimed at `next_at` or when its lease ends, so nothing waits for a process that is gone.
+//! - What waits for an endpoint is cancelled with it. A claim cancels what was written while the endpoint was being
+//!   switched off, so nothing is sent to an endpoint that was off when the claim was committed.
+//!
+//! **What is not needed for correctness.** The wake-up of the worker after a commit, and [`next_due`]: it looks again
+//! by itself. Handing back with [`release`]: leases end. The order in which due deliveries are claimed, the share of an
+//! endpoint, the turns of owners, the endpoints that are left out: they are fairness and speed. The statements in the
+//! words of PostgreSQL: those of SQLite say the same more slowly.
 
 mod postgres;
 mod rows;
@@ -110,8 +134,8 @@ pub async fn insert_deliveries(conn: &impl ConnectionTrait, deliveries: &[NewDel
 /// Claims deliveries that are due, the longest waiting first; owners take turns, and endpoints of one owner among them.
 ///
 /// They belong to the holder of the token until the lease ends; afterwards anybody may claim them again. Deliveries
-/// whose endpoint is inactive or gone are cancelled instead. Only the longest waiting are looked at, twice the limit, so
-/// that a claim costs the same whatever waits behind them.
+/// whose endpoint is inactive or gone are cancelled instead. Only the longest waiting are looked at, twice the limit,
+/// so that a claim costs the same whatever waits behind them.
 pub async fn claim(conn: &impl ConnectionTrait, wanted: &Wanted) -> Result<Vec<ClaimedDelivery>, StoreError> {
     let (claimed, unsendable) = match conn.get_database_backend() {
         DbBackend::Postgres => postgres::claim(conn, wanted).await?,
@@ -196,7 +220,8 @@ pub async fn release(conn: &impl ConnectionTrait, lease_token: &str) -> Result<u
     Ok(result.rows_affected)
 }
 
-/// When the next delivery of an endpoint that is not busy can be claimed: now at the earliest, `None` when there is none.
+/// When the next delivery of an endpoint that is not busy can be claimed: now at the earliest, `None` when there is
+/// none.
 pub async fn next_due(
     conn: &impl ConnectionTrait,
     now: DateTime<Utc>,

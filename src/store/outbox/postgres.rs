@@ -1,8 +1,8 @@
 //! What the queue of deliveries does thousands of times a second, in the words of PostgreSQL.
 //!
 //! Each statement has one fixed text, so that it is parsed and planned once, and takes its rows as one JSON parameter;
-//! a text with two thousand placeholders costs the server more than the rows do. [`super::sqlite`] says the same for SQLite;
-//! the same tests hold for both.
+//! a text with two thousand placeholders costs the server more than the rows do. [`super::sqlite`] says the same for
+//! SQLite; the same tests hold for both.
 
 use super::rows::{FinishedTry, Verdict};
 use crate::{
@@ -18,8 +18,8 @@ use serde_json::json;
 use std::collections::{BTreeMap, HashSet};
 
 /// Looks at the longest waiting rows and locks them where the index leads, lets owners and their endpoints take turns,
-/// leases what was chosen, and reads what sending needs. Each part runs once: as a plain subquery it may run again and lock more. The
-/// array keeps the update on the primary key, whatever the server believes of the size of the table.
+/// leases what was chosen, and reads what sending needs. Each part runs once: as a plain subquery it may run again and
+/// lock more. The array keeps the update on the primary key, whatever the server believes of the size of the table.
 const CLAIM: &str = "\
 WITH oldest AS MATERIALIZED (\
   SELECT id, owner_id, endpoint_id, next_at FROM deliveries \

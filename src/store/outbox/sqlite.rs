@@ -1,5 +1,5 @@
-//! What the queue of deliveries does, in statements that SQLite understands. [`super::postgres`] says the same in the words
-//! of PostgreSQL; the same tests hold for both.
+//! What the queue of deliveries does, in statements that SQLite understands. [`super::postgres`] says the same in the
+//! words of PostgreSQL; the same tests hold for both.
 
 use super::rows::{FinishedTry, Verdict, is_queued, load_claimed, unleased};
 use crate::{

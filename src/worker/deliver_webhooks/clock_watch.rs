@@ -1,8 +1,8 @@
 //! Compares the clock of the machine with the time that really passes, and moves along what waits when it jumps.
 //!
 //! Leases and pauses between tries are times of day in the database. A jump is noticed before anything is claimed, so
-//! that no try comes early or hours late. A jump forward that nobody sees, because no worker runs, makes them early once;
-//! one back ends their waits at the start.
+//! that no try comes early or hours late. A jump forward that nobody sees, because no worker runs, makes them early
+//! once; one back ends their waits at the start.
 
 use crate::{
     ctx::Ctx,
@@ -48,7 +48,8 @@ impl ClockWatch {
         (by.abs() >= JUMP_MIN).then_some(Jump { before, by })
     }
 
-    /// Moves along what waits. Nothing may be claimed while it returns an error: what waits does not know the clock yet.
+    /// Moves along what waits. Nothing may be claimed while it returns an error: what waits does not know the clock
+    /// yet.
     pub(super) async fn follow(&mut self, ctx: &Ctx) -> FlowResult<()> {
         if let Some((jump, until)) = self.echo {
             follow_clock::run(ctx, jump).await?;

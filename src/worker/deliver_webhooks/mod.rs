@@ -1,8 +1,8 @@
 //! Sends due deliveries: claims batches, sends many at a time but few to each endpoint, records in batches.
 //!
-//! One endpoint cannot hold up the others, and one owner cannot hold up another: [`turns`] says who is next. A delivery is
-//! sent only while its lease outlasts the try, so that nobody else sends it at the same time. [`clock_watch`] keeps leases
-//! and pauses right when the clock of the machine jumps.
+//! One endpoint cannot hold up the others, and one owner cannot hold up another: [`turns`] says who is next. A delivery
+//! is sent only while its lease outlasts the try, so that nobody else sends it at the same time. [`clock_watch`] keeps
+//! leases and pauses right when the clock of the machine jumps.
 
 mod clock_watch;
 mod turns;

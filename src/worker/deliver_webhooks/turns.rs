@@ -3,26 +3,27 @@
 //! **Parties.** Owners (platforms and orchestrators) have endpoints, and deliveries go to endpoints. A claim brings
 //! deliveries, each with the last moment at which it may be sent. The loop around this takes one after the other with
 //! [`Turns::next`], sends them all at the same time, gives each place back with [`Turns::done`], and asks with
-//! [`Turns::wanted`] what to claim. Nothing here reads a clock, waits, or knows the database: moments come in as values,
-//! so that every order of events can be tried in a test.
+//! [`Turns::wanted`] what to claim. Nothing here reads a clock, waits, or knows the database: moments come in as
+//! values, so that every order of events can be tried in a test.
 //!
 //! **What always holds.**
-//! - At most [`Options::concurrency`] deliveries are in flight. An endpoint gets another one only while it has fewer than
-//!   its places: [`Options::concurrency_per_endpoint`], or a quarter of them while it does not answer.
+//! - At most [`Options::concurrency`] deliveries are in flight. An endpoint gets another one only while it has fewer
+//!   than its places: [`Options::concurrency_per_endpoint`], or a quarter of them while it does not answer.
 //! - What was claimed comes out once: it is sent, or it is dropped because its time has passed, or its claim is among
-//!   [`Turns::into_tokens`], which hands it back at the stop. Those of one endpoint come out in the order of the claims.
+//!   [`Turns::into_tokens`], which hands it back at the stop. Those of one endpoint come out in the order of the
+//!   claims.
 //! - Nothing is sent after its time. So the lease outlasts the try, and nobody else sends the delivery meanwhile.
-//! - Owners take turns, and the endpoints of one owner take turns among themselves. An owner that could send waits for one
-//!   delivery of each other owner at most, however many endpoints these have and however much waits for them; an endpoint
-//!   waits for one turn of each other endpoint of its owner. One that has no place left takes no turn.
+//! - Owners take turns, and the endpoints of one owner take turns among themselves. An owner that could send waits for
+//!   one delivery of each other owner at most, however many endpoints these have and however much waits for them; an
+//!   endpoint waits for one turn of each other endpoint of its owner. One that has no place left takes no turn.
 //! - An endpoint that has enough is left out of the next claim, so that what waits for it takes no place that another
 //!   could use. As soon as it needs more, [`Turns::has_freed`] says so.
 //!
 //! **What is not needed for correctness.** Nothing here is kept: a process that ends forgets it all, the leases end by
-//! themselves, and the deliveries are claimed again with the same identity and retry count. That a try is recorded once is
-//! the matter of the lease token, not of turns. How an endpoint behaved is a hint: it decides places and shares, and
-//! forgetting it costs speed. Turns are fair to what was claimed; what is claimed is the matter of `store::outbox`, where
-//! the longest waiting come first and owners take turns among them.
+//! themselves, and the deliveries are claimed again with the same identity and retry count. That a try is recorded once
+//! is the matter of the lease token, not of turns. How an endpoint behaved is a hint: it decides places and shares, and
+//! forgetting it costs speed. Turns are fair to what was claimed; what is claimed is the matter of `store::outbox`,
+//! where the longest waiting come first and owners take turns among them.
 
 use crate::domain::{
     ids::{EndpointId, OwnerId},
@@ -43,7 +44,8 @@ const QUICK_SHARE_MULTIPLE: usize = 16;
 /// Endpoints whose manner is remembered at most.
 const REMEMBERED_MAX: usize = 10_000;
 
-/// An endpoint that does not answer has this part of the usual places, so that it takes many of them to fill the worker.
+/// An endpoint that does not answer has this part of the usual places, so that it takes many of them to fill the
+/// worker.
 const SILENT_DIVISOR: usize = 4;
 
 /// Sizes of the worker.
