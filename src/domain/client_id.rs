@@ -4,7 +4,6 @@ use super::{
     address::Address,
     amount::Percent,
     ids::{ClientRowId, DestinationId, PlatformId},
-    network::Network,
     refusal::{Checks, Refusal},
     wire_text::wire_text,
 };
@@ -65,18 +64,18 @@ pub struct ClientId {
 pub struct NewClientId {
     /// Name for people.
     pub label: String,
-    /// Pages that may use it.
+    /// Pages that may use it, as [`normalise_domain`] writes them.
     pub allowed_domains: Vec<String>,
     /// Whether it may have no domains: a backend client ID.
     pub is_backend: bool,
     /// Fee.
-    pub fee_percentage: Option<String>,
+    pub fee_percentage: Option<Percent>,
     /// Receiver of the fee.
-    pub fee_address: Option<String>,
+    pub fee_address: Option<Address>,
     /// Payee destination that it is bound to.
     pub payee_destination: Option<DestinationId>,
     /// Operator wallet.
-    pub operator_wallet: Option<String>,
+    pub operator_wallet: Option<Address>,
     /// Stored only.
     pub default_pre_approval_expiry_s: Option<i64>,
     /// Stored only.
@@ -88,18 +87,18 @@ pub struct NewClientId {
 pub struct ClientIdChange {
     /// Name for people.
     pub label: Option<String>,
-    /// Pages that may use it.
+    /// Pages that may use it, as [`normalise_domain`] writes them.
     pub allowed_domains: Option<Vec<String>>,
     /// Whether it may be left without domains.
     pub is_backend: bool,
     /// Fee.
-    pub fee_percentage: Option<Option<String>>,
+    pub fee_percentage: Option<Option<Percent>>,
     /// Receiver of the fee.
-    pub fee_address: Option<Option<String>>,
+    pub fee_address: Option<Option<Address>>,
     /// Payee destination that it is bound to.
     pub payee_destination: Option<Option<DestinationId>>,
     /// Operator wallet.
-    pub operator_wallet: Option<Option<String>>,
+    pub operator_wallet: Option<Option<Address>>,
     /// Stored only.
     pub default_pre_approval_expiry_s: Option<Option<i64>>,
     /// Stored only.
@@ -130,37 +129,25 @@ impl NewClientId {
         if self.label.trim().is_empty() || self.label.chars().count() > 100 {
             checks.fail("label", "must have 1 to 100 characters");
         }
-        let allowed_domains = self.domains(&mut checks);
-        let fee_percentage = self
-            .fee_percentage
-            .as_deref()
-            .and_then(|text| checks.take("feePercentage", Percent::parse(text)));
-        let fee_address = self
-            .fee_address
-            .as_deref()
-            .and_then(|text| checks.take("feeAddress", Address::parse(text)));
+        self.check_domains(&mut checks);
         if self.fee_percentage.is_some() && self.fee_address.is_none() {
             checks.fail("feeAddress", "is required when feePercentage is set");
         }
         if self.fee_address.is_some() && self.fee_percentage.is_none() {
             checks.fail("feePercentage", "is required when feeAddress is set");
         }
-        let operator_wallet = self
-            .operator_wallet
-            .as_deref()
-            .and_then(|text| checks.take("operatorWalletAddress", Address::parse_on(text, Network::Mainnet)));
         checks.finish()?;
         Ok(ClientId {
             row: fresh.row,
             platform: fresh.platform,
             client_id: fresh.client_id,
             label: self.label.clone(),
-            allowed_domains,
+            allowed_domains: self.allowed_domains.clone(),
             status: ClientStatus::Active,
-            fee_percentage,
-            fee_address,
+            fee_percentage: self.fee_percentage,
+            fee_address: self.fee_address,
             payee_destination: self.payee_destination.clone(),
-            operator_wallet,
+            operator_wallet: self.operator_wallet,
             default_pre_approval_expiry_s: self.default_pre_approval_expiry_s,
             default_authorization_expiry_s: self.default_authorization_expiry_s,
             created_at: fresh.now,
@@ -169,16 +156,10 @@ impl NewClientId {
         })
     }
 
-    fn domains(&self, checks: &mut Checks) -> Vec<String> {
-        let mut domains: Vec<String> = Vec::new();
-        for (index, text) in self.allowed_domains.iter().enumerate() {
-            let field = format!("allowedDomains.{index}");
-            if let Some(domain) = checks.take(&field, normalise_domain(text)) {
-                if domains.contains(&domain) {
-                    checks.fail(field, "must be listed only once");
-                } else {
-                    domains.push(domain);
-                }
+    fn check_domains(&self, checks: &mut Checks) {
+        for (index, domain) in self.allowed_domains.iter().enumerate() {
+            if self.allowed_domains[..index].contains(domain) {
+                checks.fail(format!("allowedDomains.{index}"), "must be listed only once");
             }
         }
         if self.allowed_domains.len() > DOMAINS_MAX {
@@ -190,7 +171,6 @@ impl NewClientId {
                 "must have at least 1 entry, for example https://shop.example.com",
             );
         }
-        domains
     }
 }
 
@@ -248,16 +228,10 @@ impl ClientId {
                 .allowed_domains
                 .clone()
                 .unwrap_or_else(|| self.allowed_domains.clone()),
-            fee_percentage: merge(&change.fee_percentage, || {
-                self.fee_percentage.map(|fee| fee.to_string())
-            }),
-            fee_address: merge(&change.fee_address, || {
-                self.fee_address.map(|address| address.to_string())
-            }),
+            fee_percentage: merge(&change.fee_percentage, || self.fee_percentage),
+            fee_address: merge(&change.fee_address, || self.fee_address),
             payee_destination: merge(&change.payee_destination, || self.payee_destination.clone()),
-            operator_wallet: merge(&change.operator_wallet, || {
-                self.operator_wallet.map(|address| address.to_string())
-            }),
+            operator_wallet: merge(&change.operator_wallet, || self.operator_wallet),
             default_pre_approval_expiry_s: merge(&change.default_pre_approval_expiry_s, || {
                 self.default_pre_approval_expiry_s
             }),

@@ -1,0 +1,323 @@
+//! Bodies of the operations on client IDs, for API keys and for people who signed in.
+
+use crate::{
+    domain::client_id,
+    http::forms::{
+        text::text,
+        wire::{Instant, PercentText, UlidText, WalletText},
+    },
+};
+use poem_openapi::{
+    Enum, Object,
+    types::{Example, MaybeUndefined},
+};
+
+text! {
+    /// Page that may use a client ID, as an origin. Which schemes and hosts are accepted is a rule of the domain.
+    DomainText {
+        pattern: r"^https?://[^\s\x00-\x1f\x7f]{1,250}$",
+        length_max: 255,
+        format: "uri",
+        example: "https://shop.example.com",
+        hint: "must be an origin such as https://shop.example.com: https (http only for localhost, 127.0.0.1 or [::1]), no path, query, fragment or user name",
+    }
+    /// Public text of a client ID.
+    ClientIdText {
+        pattern: "^cli_[0-9A-Za-z]{30}$",
+        length_max: 34,
+        example: "cli_8Jd2kLmN0pQrStUvWxYz1234567890",
+        hint: "must be a client ID: cli_ and 30 letters or digits",
+    }
+    /// Row id of a client ID, opaque to callers.
+    ClientRowText {
+        pattern: "^[0-9A-Za-z_-]{1,64}$",
+        length_max: 64,
+        example: "01K9Z0T3G9R5M1N2P3Q4R5S6T7",
+        hint: "must be the id of a client ID as the list shows it: letters and digits only",
+    }
+}
+
+/// A new client ID.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
+pub struct CreateClientIdBody {
+    /// Name for people. Example: `Web shop`
+    #[oai(validator(min_length = 1, max_length = 100))]
+    pub label: String,
+    /// Pages that may use it: https origins without path, or http for localhost. Stored as origins. Example: `["https://shop.example.com"]`
+    #[oai(validator(min_items = 1, max_items = 10))]
+    pub allowed_domains: Vec<DomainText>,
+    /// Fee on every payment made with this client ID, 0 to 100 with at most 2 fraction digits; other than 0 it overrides the fee of a call
+    pub fee_percentage: Option<PercentText>,
+    /// Receiver of the fee; required with `feePercentage`
+    pub fee_address: Option<WalletText>,
+    /// Operator wallet, kept for commerce payments
+    pub operator_wallet_address: Option<WalletText>,
+    /// Seconds, kept for commerce payments. Example: `3600`
+    #[oai(validator(minimum(value = "0", exclusive)))]
+    pub default_pre_approval_expiry: Option<i64>,
+    /// Seconds, kept for commerce payments. Example: `86400`
+    #[oai(validator(minimum(value = "0", exclusive)))]
+    pub default_authorization_expiry: Option<i64>,
+}
+
+/// A new client ID of a person who signed in.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
+pub struct CreateOwnClientIdBody {
+    /// Name for people. Example: `Web shop`
+    #[oai(validator(min_length = 1, max_length = 100))]
+    pub label: String,
+    /// Pages that may use it; none for a backend client ID, which works without `Origin`. Example: `["https://shop.example.com"]`
+    #[oai(validator(max_items = 10))]
+    pub allowed_domains: Option<Vec<DomainText>>,
+    /// Fee on every payment made with this client ID, 0 to 100 with at most 2 fraction digits
+    #[oai(nullable)]
+    pub fee_percentage: Option<PercentText>,
+    /// Receiver of the fee; required with `feePercentage`
+    #[oai(nullable)]
+    pub fee_address: Option<WalletText>,
+    /// Row id of the active payee destination: requests that name no payee are paid there. Example: `01K9Z0T3G9R5M1N2P3Q4R5S6T7`
+    #[oai(nullable, validator(max_length = 64))]
+    pub payee_destination_id: Option<String>,
+    /// Operator wallet, kept for commerce payments
+    #[oai(nullable)]
+    pub operator_wallet_address: Option<WalletText>,
+    /// Seconds, kept for commerce payments. Example: `3600`
+    #[oai(nullable, validator(minimum(value = "0", exclusive)))]
+    pub default_pre_approval_expiry: Option<i64>,
+    /// Seconds, kept for commerce payments. Example: `86400`
+    #[oai(nullable, validator(minimum(value = "0", exclusive)))]
+    pub default_authorization_expiry: Option<i64>,
+}
+
+impl Example for CreateOwnClientIdBody {
+    fn example() -> Self {
+        Self {
+            label: "Web shop".to_owned(),
+            allowed_domains: Some(vec![DomainText::written(DomainText::EXAMPLE)]),
+            fee_percentage: None,
+            fee_address: None,
+            payee_destination_id: None,
+            operator_wallet_address: None,
+            default_pre_approval_expiry: None,
+            default_authorization_expiry: None,
+        }
+    }
+}
+
+/// State of a client ID: in use, switched off, gone for good
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+#[oai(rename_all = "lowercase")]
+pub enum ClientIdStatus {
+    /// In use
+    Active,
+    /// Switched off
+    Inactive,
+    /// Gone for good
+    Revoked,
+}
+
+/// Changes of the fee and of the stored facts of a client ID.
+#[derive(Debug, Clone, Default, Object)]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
+pub struct ClientIdTermsChange {
+    /// Fee in percent; after the change there must be both fee and receiver, or neither
+    #[oai(nullable)]
+    pub fee_percentage: MaybeUndefined<PercentText>,
+    /// Receiver of the fee
+    #[oai(nullable)]
+    pub fee_address: MaybeUndefined<WalletText>,
+    /// Operator wallet
+    #[oai(nullable)]
+    pub operator_wallet_address: MaybeUndefined<WalletText>,
+    /// Seconds. Example: `3600`
+    #[oai(nullable, validator(minimum(value = "0", exclusive)))]
+    pub default_pre_approval_expiry: MaybeUndefined<i64>,
+    /// Seconds. Example: `86400`
+    #[oai(nullable, validator(minimum(value = "0", exclusive)))]
+    pub default_authorization_expiry: MaybeUndefined<i64>,
+}
+
+/// Changes of a client ID: what is absent stays, what is null is unset.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
+pub struct UpdateClientIdBody {
+    /// Name for people. Example: `Web shop`
+    #[oai(validator(min_length = 1, max_length = 100))]
+    pub label: Option<String>,
+    /// Pages that may use it; the list replaces the one before. Example: `["https://shop.example.com"]`
+    #[oai(validator(min_items = 1, max_items = 10))]
+    pub allowed_domains: Option<Vec<DomainText>>,
+    /// Fee and stored facts
+    #[oai(flatten)]
+    pub terms: ClientIdTermsChange,
+    /// State; revoked is for good
+    pub status: Option<ClientIdStatus>,
+}
+
+/// Changes of a client ID by a person who signed in: what is absent stays, what is null is unset.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
+pub struct UpdateOwnClientIdBody {
+    /// Name for people. Example: `Web shop`
+    #[oai(validator(min_length = 1, max_length = 100))]
+    pub label: Option<String>,
+    /// Pages that may use it; the list replaces the one before, an empty one makes it a backend client ID. Example: `["https://shop.example.com"]`
+    #[oai(validator(max_items = 10))]
+    pub allowed_domains: Option<Vec<DomainText>>,
+    /// Row id of the active payee destination. Example: `01K9Z0T3G9R5M1N2P3Q4R5S6T7`
+    #[oai(nullable, validator(max_length = 64))]
+    pub payee_destination_id: MaybeUndefined<String>,
+    /// Fee and stored facts
+    #[oai(flatten)]
+    pub terms: ClientIdTermsChange,
+    /// State; revoked is for good
+    pub status: Option<ClientIdStatus>,
+}
+
+impl Example for UpdateOwnClientIdBody {
+    fn example() -> Self {
+        Self {
+            label: Some("Web shop".to_owned()),
+            allowed_domains: Some(vec![DomainText::written(DomainText::EXAMPLE)]),
+            payee_destination_id: MaybeUndefined::Undefined,
+            terms: ClientIdTermsChange::default(),
+            status: Some(ClientIdStatus::Active),
+        }
+    }
+}
+
+/// What names a client ID.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct ClientIdNames {
+    /// Row id for the management operations
+    pub id: ClientRowText,
+    /// The public text that calls carry in `x-client-id`
+    pub client_id: ClientIdText,
+    /// Name for people. Example: `Web shop`
+    #[oai(validator(max_length = 100))]
+    pub label: String,
+    /// Pages that may use it, as origins; empty for a backend client ID. Example: `["https://shop.example.com"]`
+    #[oai(validator(max_items = 10))]
+    pub allowed_domains: Vec<DomainText>,
+    /// State
+    pub status: ClientIdStatus,
+}
+
+/// Fee and stored facts of a client ID.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct ClientIdTerms {
+    /// Fee in percent, or null
+    #[oai(nullable)]
+    pub fee_percentage: Option<PercentText>,
+    /// Receiver of the fee, or null
+    #[oai(nullable)]
+    pub fee_address: Option<WalletText>,
+    /// Operator wallet, or null
+    #[oai(nullable)]
+    pub operator_wallet_address: Option<WalletText>,
+    /// Seconds, or null. Example: `3600`
+    #[oai(nullable)]
+    pub default_pre_approval_expiry: Option<i64>,
+    /// Seconds, or null. Example: `86400`
+    #[oai(nullable)]
+    pub default_authorization_expiry: Option<i64>,
+}
+
+/// A client ID right after its creation.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct ClientIdCreated {
+    /// Names
+    #[oai(flatten)]
+    pub names: ClientIdNames,
+    /// Fee and stored facts
+    #[oai(flatten)]
+    pub terms: ClientIdTerms,
+    /// Time of creation
+    pub created_at: Instant,
+}
+
+/// A client ID in a list.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct ClientIdSummary {
+    /// Names
+    #[oai(flatten)]
+    pub names: ClientIdNames,
+    /// Time of creation
+    pub created_at: Instant,
+    /// Last authenticated use, written at most once a minute; null before the first
+    #[oai(nullable)]
+    pub last_used_at: Option<Instant>,
+}
+
+/// A client ID with all its details.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct ClientIdDetail {
+    /// What it was created with
+    #[oai(flatten)]
+    pub created: ClientIdCreated,
+    /// Last change
+    pub updated_at: Instant,
+    /// Last authenticated use, written at most once a minute; null before the first
+    #[oai(nullable)]
+    pub last_used_at: Option<Instant>,
+}
+
+/// A client ID right after a change.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct ClientIdUpdated {
+    /// Names
+    #[oai(flatten)]
+    pub names: ClientIdNames,
+    /// Fee and stored facts
+    #[oai(flatten)]
+    pub terms: ClientIdTerms,
+    /// Time of the change
+    pub updated_at: Instant,
+}
+
+/// A client ID as a person who signed in sees it.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct OwnClientId {
+    /// Its details
+    #[oai(flatten)]
+    pub detail: ClientIdDetail,
+    /// Row id of the payee destination that it is bound to, or null
+    #[oai(nullable)]
+    pub payee_destination_id: Option<UlidText>,
+}
+
+/// Confirmation.
+#[derive(Debug, Clone, Object)]
+pub struct ClientIdRevoked {
+    /// Always true. Example: `true`
+    pub success: bool,
+}
+
+impl From<client_id::ClientStatus> for ClientIdStatus {
+    fn from(status: client_id::ClientStatus) -> Self {
+        match status {
+            client_id::ClientStatus::Active => Self::Active,
+            client_id::ClientStatus::Inactive => Self::Inactive,
+            client_id::ClientStatus::Revoked => Self::Revoked,
+        }
+    }
+}
+
+impl From<ClientIdStatus> for client_id::ClientStatus {
+    fn from(status: ClientIdStatus) -> Self {
+        match status {
+            ClientIdStatus::Active => Self::Active,
+            ClientIdStatus::Inactive => Self::Inactive,
+            ClientIdStatus::Revoked => Self::Revoked,
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Client IDs as bodies, and bodies as what the flows take.
+
+use super::bodies::*;
+use crate::{
+    domain::{
+        address::Address,
+        amount::Percent,
+        client_id::{ClientId, ClientIdChange, NewClientId, normalise_domain},
+        ids::DestinationId,
+        network::Network,
+        refusal::{Checks, Refusal},
+    },
+    http::forms::wire::{Instant, PercentText, UlidText, WalletText},
+};
+use poem_openapi::types::MaybeUndefined;
+
+fn fee(text: &PercentText, checks: &mut Checks) -> Option<Percent> {
+    checks.take("feePercentage", Percent::parse(text.as_str()))
+}
+
+fn receiver(text: &WalletText, checks: &mut Checks) -> Option<Address> {
+    checks.take("feeAddress", Address::parse(text.as_str()))
+}
+
+fn operator(text: &WalletText, checks: &mut Checks) -> Option<Address> {
+    let wallet = Address::parse_on(text.as_str(), Network::Mainnet);
+    checks.take("operatorWalletAddress", wallet)
+}
+
+fn domains(texts: &[DomainText], checks: &mut Checks) -> Vec<String> {
+    let mut domain = |(index, text): (usize, &DomainText)| {
+        checks.take(&format!("allowedDomains.{index}"), normalise_domain(text.as_str()))
+    };
+    texts.iter().enumerate().filter_map(&mut domain).collect()
+}
+
+impl CreateClientIdBody {
+    /// The new client ID of a platform. Errors: every wrong text at once.
+    pub fn read(self) -> Result<NewClientId, Refusal> {
+        let mut checks = Checks::new();
+        let new = NewClientId {
+            label: self.label,
+            allowed_domains: domains(&self.allowed_domains, &mut checks),
+            is_backend: false,
+            fee_percentage: self.fee_percentage.and_then(|text| fee(&text, &mut checks)),
+            fee_address: self.fee_address.and_then(|text| receiver(&text, &mut checks)),
+            payee_destination: None,
+            operator_wallet: self
+                .operator_wallet_address
+                .and_then(|text| operator(&text, &mut checks)),
+            default_pre_approval_expiry_s: self.default_pre_approval_expiry,
+            default_authorization_expiry_s: self.default_authorization_expiry,
+        };
+        checks.finish()?;
+        Ok(new)
+    }
+}
+
+impl CreateOwnClientIdBody {
+    /// The new client ID of a person who signed in; none of its texts are for a backend alone. Errors: every wrong text
+    /// at once.
+    pub fn read(self) -> Result<NewClientId, Refusal> {
+        let body = CreateClientIdBody {
+            label: self.label,
+            allowed_domains: self.allowed_domains.unwrap_or_default(),
+            fee_percentage: self.fee_percentage,
+            fee_address: self.fee_address,
+            operator_wallet_address: self.operator_wallet_address,
+            default_pre_approval_expiry: self.default_pre_approval_expiry,
+            default_authorization_expiry: self.default_authorization_expiry,
+        };
+        Ok(NewClientId {
+            is_backend: true,
+            payee_destination: self.payee_destination_id.map(DestinationId),
+            ..body.read()?
+        })
+    }
+}
+
+/// What a change says about a member: nothing for what stays, nothing inside for what is unset.
+fn changed<T, V>(member: MaybeUndefined<T>, read: impl FnOnce(T) -> Option<V>) -> Option<Option<V>> {
+    match member {
+        MaybeUndefined::Undefined => None,
+        MaybeUndefined::Null => Some(None),
+        MaybeUndefined::Value(value) => read(value).map(Some),
+    }
+}
+
+impl UpdateClientIdBody {
+    /// The change of a client ID of a platform. Errors: every wrong text at once.
+    pub fn read(self) -> Result<ClientIdChange, Refusal> {
+        let mut checks = Checks::new();
+        let terms = self.terms;
+        let change = ClientIdChange {
+            label: self.label,
+            allowed_domains: self.allowed_domains.map(|texts| domains(&texts, &mut checks)),
+            is_backend: false,
+            fee_percentage: changed(terms.fee_percentage, |text| fee(&text, &mut checks)),
+            fee_address: changed(terms.fee_address, |text| receiver(&text, &mut checks)),
+            payee_destination: None,
+            operator_wallet: changed(terms.operator_wallet_address, |text| operator(&text, &mut checks)),
+            default_pre_approval_expiry_s: changed(terms.default_pre_approval_expiry, Some),
+            default_authorization_expiry_s: changed(terms.default_authorization_expiry, Some),
+            status: self.status.map(Into::into),
+        };
+        checks.finish()?;
+        Ok(change)
+    }
+}
+
+impl UpdateOwnClientIdBody {
+    /// The change of a client ID by a person who signed in. Errors: every wrong text at once.
+    pub fn read(self) -> Result<ClientIdChange, Refusal> {
+        let body = UpdateClientIdBody {
+            label: self.label,
+            allowed_domains: self.allowed_domains,
+            terms: self.terms,
+            status: self.status,
+        };
+        Ok(ClientIdChange {
+            is_backend: true,
+            payee_destination: changed(self.payee_destination_id, |id| Some(DestinationId(id))),
+            ..body.read()?
+        })
+    }
+}
+
+fn names(client: &ClientId) -> ClientIdNames {
+    ClientIdNames {
+        id: ClientRowText::written(client.row.as_str()),
+        client_id: ClientIdText::written(&client.client_id),
+        label: client.label.clone(),
+        allowed_domains: client.allowed_domains.iter().map(DomainText::written).collect(),
+        status: client.status.into(),
+    }
+}
+
+fn terms(client: &ClientId) -> ClientIdTerms {
+    let wallet = |address: Address| WalletText::written(address.to_string());
+    ClientIdTerms {
+        fee_percentage: client.fee_percentage.map(|fee| PercentText::written(fee.to_string())),
+        fee_address: client.fee_address.map(wallet),
+        operator_wallet_address: client.operator_wallet.map(wallet),
+        default_pre_approval_expiry: client.default_pre_approval_expiry_s,
+        default_authorization_expiry: client.default_authorization_expiry_s,
+    }
+}
+
+/// A client ID right after its creation.
+pub fn created(client: &ClientId) -> ClientIdCreated {
+    ClientIdCreated {
+        names: names(client),
+        terms: terms(client),
+        created_at: Instant(client.created_at),
+    }
+}
+
+/// A client ID right after a change.
+pub fn updated(client: &ClientId) -> ClientIdUpdated {
+    ClientIdUpdated {
+        names: names(client),
+        terms: terms(client),
+        updated_at: Instant(client.updated_at),
+    }
+}
+
+/// A client ID in a list.
+pub fn summary(client: &ClientId) -> ClientIdSummary {
+    ClientIdSummary {
+        names: names(client),
+        created_at: Instant(client.created_at),
+        last_used_at: client.last_used_at.map(Instant),
+    }
+}
+
+/// A client ID with all its details.
+pub fn detail(client: &ClientId) -> ClientIdDetail {
+    ClientIdDetail {
+        created: created(client),
+        updated_at: Instant(client.updated_at),
+        last_used_at: client.last_used_at.map(Instant),
+    }
+}
+
+/// A client ID as a person who signed in sees it.
+pub fn own(client: &ClientId) -> OwnClientId {
+    OwnClientId {
+        detail: detail(client),
+        payee_destination_id: client
+            .payee_destination
+            .as_ref()
+            .map(|id| UlidText::written(id.as_str())),
+    }
+}
