@@ -14,6 +14,7 @@ use crate::{
             body::Body,
             reply::{Created, Reply},
             text::text,
+            wire::UlidText,
         },
         gate::extractor::{SessionToken, SigningIn},
         webhooks::Success,
@@ -57,9 +58,8 @@ pub struct LoginBody {
 #[derive(Debug, Clone, Object)]
 #[oai(rename = "Account")]
 pub struct AccountView {
-    /// Id of the account. Example: `01K9Z0T3G9R5M1N2P3Q4R5S6T7`
-    #[oai(validator(max_length = 26))]
-    pub id: String,
+    /// Id of the account
+    pub id: UlidText,
     /// E-mail address in lower case. Example: `ada@example.com`
     #[oai(validator(max_length = 1024))]
     pub email: String,
@@ -68,7 +68,7 @@ pub struct AccountView {
 impl From<Account> for AccountView {
     fn from(account: Account) -> Self {
         Self {
-            id: account.id.to_string(),
+            id: UlidText::written(account.id.as_str()),
             email: account.email,
         }
     }

@@ -46,16 +46,12 @@ pub struct RotateApiKeyBody {
     pub overlap_seconds: Option<u32>,
 }
 
-/// A key right after its creation.
+/// What tells keys apart.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
-pub struct ApiKeyCreated {
-    /// Id of the key. Example: `01K9Z0T3G9R5M1N2P3Q4R5S6T7`
-    #[oai(validator(max_length = 26))]
-    pub id: String,
-    /// The key for `x-api-key`, shown only this once. Example: `sk_kX2mV9cB1nQ8wE7rT6yU5iO4pA3sD2fG1hJ0kL9zX8c`
-    #[oai(validator(max_length = 64))]
-    pub api_key: String,
+pub struct ApiKeyFacts {
+    /// Id of the key
+    pub id: UlidText,
     /// Name for people, or null. Example: `Shop server`
     #[oai(validator(max_length = 100))]
     pub label: OrNull<String>,
@@ -66,21 +62,36 @@ pub struct ApiKeyCreated {
     pub created_at: Instant,
 }
 
+impl From<&Key> for ApiKeyFacts {
+    fn from(key: &Key) -> Self {
+        Self {
+            id: UlidText::written(key.id.as_str()),
+            label: OrNull(key.label.clone()),
+            hint: key.hint.clone(),
+            created_at: Instant(key.created_at),
+        }
+    }
+}
+
+/// A key right after its creation.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct ApiKeyCreated {
+    /// The key for `x-api-key`, shown only this once. Example: `sk_kX2mV9cB1nQ8wE7rT6yU5iO4pA3sD2fG1hJ0kL9zX8c`
+    #[oai(validator(max_length = 64))]
+    pub api_key: String,
+    /// Facts
+    #[oai(flatten)]
+    pub facts: ApiKeyFacts,
+}
+
 /// A key.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct ApiKey {
-    /// Id of the key. Example: `01K9Z0T3G9R5M1N2P3Q4R5S6T7`
-    #[oai(validator(max_length = 26))]
-    pub id: String,
-    /// Name for people, or null. Example: `Shop server`
-    #[oai(validator(max_length = 100))]
-    pub label: OrNull<String>,
-    /// First characters of the key. Example: `sk_kX2mV`
-    #[oai(validator(max_length = 16))]
-    pub hint: String,
-    /// Time of creation
-    pub created_at: Instant,
+    /// Facts
+    #[oai(flatten)]
+    pub facts: ApiKeyFacts,
     /// Last use, written at most once a minute; null before the first
     pub last_used_at: OrNull<Instant>,
     /// From when on it is refused, ahead of now while a rotated key overlaps; null for a key without end
@@ -98,21 +109,15 @@ pub struct ApiKeyList {
 
 fn created(new: &NewKey) -> ApiKeyCreated {
     ApiKeyCreated {
-        id: new.row.id.to_string(),
+        facts: (&new.row).into(),
         api_key: new.key.reveal().to_owned(),
-        label: OrNull(new.row.label.clone()),
-        hint: new.row.hint.clone(),
-        created_at: Instant(new.row.created_at),
     }
 }
 
 impl From<Key> for ApiKey {
     fn from(key: Key) -> Self {
         Self {
-            id: key.id.to_string(),
-            label: OrNull(key.label),
-            hint: key.hint,
-            created_at: Instant(key.created_at),
+            facts: (&key).into(),
             last_used_at: OrNull(key.last_used_at.map(Instant)),
             revoked_at: OrNull(key.revoked_at.map(Instant)),
         }

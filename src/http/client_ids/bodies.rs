@@ -3,6 +3,7 @@
 use crate::{
     domain::client_id,
     http::forms::{
+        null::OrNull,
         text::text,
         wire::{Instant, PercentText, UlidText, WalletText},
     },
@@ -108,7 +109,7 @@ impl Example for CreateOwnClientIdBody {
 
 /// State of a client ID: in use, switched off, gone for good
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
-#[oai(rename_all = "lowercase")]
+#[oai(rename_all = "lowercase", remote = "client_id::ClientStatus")]
 pub enum ClientIdStatus {
     /// In use
     Active,
@@ -211,20 +212,15 @@ pub struct ClientIdNames {
 #[oai(rename_all = "camelCase")]
 pub struct ClientIdTerms {
     /// Fee in percent, or null
-    #[oai(nullable)]
-    pub fee_percentage: Option<PercentText>,
+    pub fee_percentage: OrNull<PercentText>,
     /// Receiver of the fee, or null
-    #[oai(nullable)]
-    pub fee_address: Option<WalletText>,
+    pub fee_address: OrNull<WalletText>,
     /// Operator wallet, or null
-    #[oai(nullable)]
-    pub operator_wallet_address: Option<WalletText>,
+    pub operator_wallet_address: OrNull<WalletText>,
     /// Seconds, or null. Example: `3600`
-    #[oai(nullable)]
-    pub default_pre_approval_expiry: Option<i64>,
+    pub default_pre_approval_expiry: OrNull<i64>,
     /// Seconds, or null. Example: `86400`
-    #[oai(nullable)]
-    pub default_authorization_expiry: Option<i64>,
+    pub default_authorization_expiry: OrNull<i64>,
 }
 
 /// A client ID right after its creation.
@@ -251,8 +247,7 @@ pub struct ClientIdSummary {
     /// Time of creation
     pub created_at: Instant,
     /// Last authenticated use, written at most once a minute; null before the first
-    #[oai(nullable)]
-    pub last_used_at: Option<Instant>,
+    pub last_used_at: OrNull<Instant>,
 }
 
 /// A client ID with all its details.
@@ -265,8 +260,7 @@ pub struct ClientIdDetail {
     /// Last change
     pub updated_at: Instant,
     /// Last authenticated use, written at most once a minute; null before the first
-    #[oai(nullable)]
-    pub last_used_at: Option<Instant>,
+    pub last_used_at: OrNull<Instant>,
 }
 
 /// A client ID right after a change.
@@ -291,8 +285,7 @@ pub struct OwnClientId {
     #[oai(flatten)]
     pub detail: ClientIdDetail,
     /// Row id of the payee destination that it is bound to, or null
-    #[oai(nullable)]
-    pub payee_destination_id: Option<UlidText>,
+    pub payee_destination_id: OrNull<UlidText>,
 }
 
 /// Confirmation.
@@ -300,24 +293,4 @@ pub struct OwnClientId {
 pub struct ClientIdRevoked {
     /// Always true. Example: `true`
     pub success: bool,
-}
-
-impl From<client_id::ClientStatus> for ClientIdStatus {
-    fn from(status: client_id::ClientStatus) -> Self {
-        match status {
-            client_id::ClientStatus::Active => Self::Active,
-            client_id::ClientStatus::Inactive => Self::Inactive,
-            client_id::ClientStatus::Revoked => Self::Revoked,
-        }
-    }
-}
-
-impl From<ClientIdStatus> for client_id::ClientStatus {
-    fn from(status: ClientIdStatus) -> Self {
-        match status {
-            ClientIdStatus::Active => Self::Active,
-            ClientIdStatus::Inactive => Self::Inactive,
-            ClientIdStatus::Revoked => Self::Revoked,
-        }
-    }
 }

@@ -22,7 +22,7 @@ use crate::{
         },
     },
 };
-use bodies::*;
+pub use bodies::*;
 use poem::web::Data;
 use poem_openapi::{
     OpenApi,

@@ -10,7 +10,10 @@ use crate::{
         network::Network,
         refusal::{Checks, Refusal},
     },
-    http::forms::wire::{Instant, PercentText, UlidText, WalletText},
+    http::forms::{
+        null::OrNull,
+        wire::{Instant, PercentText, UlidText, WalletText},
+    },
 };
 use poem_openapi::types::MaybeUndefined;
 
@@ -138,11 +141,11 @@ fn names(client: &ClientId) -> ClientIdNames {
 fn terms(client: &ClientId) -> ClientIdTerms {
     let wallet = |address: Address| WalletText::written(address.to_string());
     ClientIdTerms {
-        fee_percentage: client.fee_percentage.map(|fee| PercentText::written(fee.to_string())),
-        fee_address: client.fee_address.map(wallet),
-        operator_wallet_address: client.operator_wallet.map(wallet),
-        default_pre_approval_expiry: client.default_pre_approval_expiry_s,
-        default_authorization_expiry: client.default_authorization_expiry_s,
+        fee_percentage: OrNull(client.fee_percentage.map(|fee| PercentText::written(fee.to_string()))),
+        fee_address: OrNull(client.fee_address.map(wallet)),
+        operator_wallet_address: OrNull(client.operator_wallet.map(wallet)),
+        default_pre_approval_expiry: OrNull(client.default_pre_approval_expiry_s),
+        default_authorization_expiry: OrNull(client.default_authorization_expiry_s),
     }
 }
 
@@ -169,7 +172,7 @@ pub fn summary(client: &ClientId) -> ClientIdSummary {
     ClientIdSummary {
         names: names(client),
         created_at: Instant(client.created_at),
-        last_used_at: client.last_used_at.map(Instant),
+        last_used_at: OrNull(client.last_used_at.map(Instant)),
     }
 }
 
@@ -178,7 +181,7 @@ pub fn detail(client: &ClientId) -> ClientIdDetail {
     ClientIdDetail {
         created: created(client),
         updated_at: Instant(client.updated_at),
-        last_used_at: client.last_used_at.map(Instant),
+        last_used_at: OrNull(client.last_used_at.map(Instant)),
     }
 }
 
@@ -186,9 +189,11 @@ pub fn detail(client: &ClientId) -> ClientIdDetail {
 pub fn own(client: &ClientId) -> OwnClientId {
     OwnClientId {
         detail: detail(client),
-        payee_destination_id: client
-            .payee_destination
-            .as_ref()
-            .map(|id| UlidText::written(id.as_str())),
+        payee_destination_id: OrNull(
+            client
+                .payee_destination
+                .as_ref()
+                .map(|id| UlidText::written(id.as_str())),
+        ),
     }
 }

@@ -35,7 +35,7 @@ use poem_openapi::{
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
 pub struct DestinationBody {
-    /// Contract of a supported token: USDC, USDT, or FAU on sepolia. Example: `0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913`
+    /// Contract of a supported token: USDC, USDT, or FAU on sepolia
     pub token_address: TokenText,
     /// Chain; it has to fit the wallet. Example: `8453`
     pub chain_id: u64,
@@ -68,7 +68,7 @@ impl From<DestinationBody> for NewDestination {
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct DeactivateDestinationBody {
-    /// Id of the destination. Example: `0x6923831ACf5c327260D7ac7C9DfF5b1c3cB3C7D7@eip155:8453#89CDCBED:0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913`
+    /// Id of the destination
     pub destination_id: DestinationIdText,
 }
 
@@ -76,15 +76,12 @@ pub struct DeactivateDestinationBody {
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct PayoutDestination {
-    /// Id of the destination. Example: `0x6923831ACf5c327260D7ac7C9DfF5b1c3cB3C7D7@eip155:8453#89CDCBED:0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913`
-    #[oai(validator(max_length = 200))]
-    pub destination_id: String,
-    /// Wallet that is paid. Example: `0x6923831ACf5c327260D7ac7C9DfF5b1c3cB3C7D7`
-    #[oai(validator(max_length = 42))]
-    pub wallet_address: String,
-    /// Contract of the token. Example: `0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913`
-    #[oai(validator(max_length = 42))]
-    pub token_address: String,
+    /// Id of the destination
+    pub destination_id: DestinationIdText,
+    /// Wallet that is paid
+    pub wallet_address: WalletText,
+    /// Contract of the token
+    pub token_address: TokenText,
     /// Chain. Example: `8453`
     pub chain_id: u64,
     /// Whether the owner of the wallet set it up. Example: `true`
@@ -95,9 +92,9 @@ impl From<destination::Destination> for PayoutDestination {
     fn from(destination: destination::Destination) -> Self {
         let key = &destination.key;
         Self {
-            destination_id: key.to_string(),
-            wallet_address: key.interop.wallet.to_string(),
-            token_address: key.token.to_string(),
+            destination_id: DestinationIdText::written(key.to_string()),
+            wallet_address: WalletText::written(key.interop.wallet.to_string()),
+            token_address: TokenText::written(key.token.to_string()),
             chain_id: key.interop.network.chain_id(),
             claimed: destination.is_claimed,
         }

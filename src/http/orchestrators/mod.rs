@@ -2,7 +2,7 @@
 
 use crate::{
     ctx::Ctx,
-    domain::{event::ORCHESTRATOR_KINDS, ids::EndpointId, webhook::standard_form},
+    domain::{event::ORCHESTRATOR_KINDS, ids::EndpointId},
     flows::{
         self,
         webhooks::{Endpoint, create::NewEndpoint, rotate::Rotated},
@@ -14,10 +14,10 @@ use crate::{
             body::Body,
             idempotency::{IdempotencyKey, answer_once, once, once_for},
             reply::{Answered, Created},
-            wire::{Instant, UlidText},
+            wire::UlidText,
         },
         gate::{access::op, extractor::OrchestratorAuth},
-        webhooks::{RotateSecretBody, SecretRotated, TestResult, overlap_s},
+        webhooks::{EndpointFacts, EndpointSecrets, RotateSecretBody, SecretRotated, TestResult, overlap_s},
     },
 };
 use poem::web::Data;
@@ -37,18 +37,10 @@ pub struct CreateOrchestratorWebhookBody {
 
 /// An endpoint of an orchestrator.
 #[derive(Debug, Clone, Object)]
-#[oai(rename_all = "camelCase")]
 pub struct OrchestratorWebhook {
-    /// Id of the endpoint. Example: `01K9Z0T3G9R5M1N2P3Q4R5S6T7`
-    #[oai(validator(max_length = 26))]
-    pub id: String,
-    /// Where events are posted. Example: `https://partner.example.com/hooks`
-    #[oai(validator(max_length = 2048))]
-    pub url: String,
-    /// Whether events are delivered. Example: `true`
-    pub is_active: bool,
-    /// Time of creation
-    pub created_at: Instant,
+    /// Facts
+    #[oai(flatten)]
+    pub facts: EndpointFacts,
 }
 
 /// A new endpoint of an orchestrator and its secret.
@@ -57,12 +49,9 @@ pub struct OrchestratorWebhook {
 pub struct OrchestratorWebhookCreated {
     /// The endpoint
     pub webhook: OrchestratorWebhook,
-    /// Key of the signatures, shown only this once: HMAC-SHA-256 is keyed with these characters. Example: `f3c189a4b5e6d7f8a9b0c1d2e3f4a5b6c7d8e9f0a1b2c3d4e5f6a7b8c9d0e1f2`
-    #[oai(validator(max_length = 64))]
-    pub secret: String,
-    /// The same key in the form that verifiers of Standard Webhooks read. Example: `whsec_ZjNjMTg5YTRiNWU2ZDdmOGE5YjBjMWQyZTNmNGE1YjZjN2Q4ZTlmMGExYjJjM2Q0ZTVmNmE3YjhjOWQwZTFmMg==`
-    #[oai(validator(max_length = 94))]
-    pub standard_secret: String,
+    /// Secrets
+    #[oai(flatten)]
+    pub secrets: EndpointSecrets,
 }
 
 /// One endpoint of an orchestrator.
@@ -110,20 +99,14 @@ pub struct TestOrchestratorWebhookBody {
 
 impl From<Endpoint> for OrchestratorWebhook {
     fn from(endpoint: Endpoint) -> Self {
-        Self {
-            id: endpoint.id.to_string(),
-            url: endpoint.url,
-            is_active: endpoint.is_active,
-            created_at: Instant(endpoint.created_at),
-        }
+        Self { facts: endpoint.into() }
     }
 }
 
 fn created(new: &NewEndpoint) -> OrchestratorWebhookCreated {
     OrchestratorWebhookCreated {
         webhook: new.endpoint.clone().into(),
-        secret: new.secret.reveal().to_owned(),
-        standard_secret: standard_form(&new.secret).reveal().to_owned(),
+        secrets: (&new.secret).into(),
     }
 }
 

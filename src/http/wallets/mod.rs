@@ -33,7 +33,7 @@ text! {
 /// A wallet that wants to sign in.
 #[derive(Debug, Clone, Object)]
 pub struct ChallengeBody {
-    /// Address of the wallet, of an EVM network or of Tron. Example: `0x7eB023BFbAeE228de6DC5B92D0BeEB1eDb1Fd567`
+    /// Address of the wallet, of an EVM network or of Tron
     pub address: WalletText,
 }
 
@@ -41,9 +41,8 @@ pub struct ChallengeBody {
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct ChallengeView {
-    /// Id of the challenge. Example: `01K9Z0T3G9R5M1N2P3Q4R5S6T7`
-    #[oai(validator(max_length = 26))]
-    pub challenge_id: String,
+    /// Id of the challenge
+    pub challenge_id: UlidText,
     /// Random part of the message. Example: `4f1d0c3b2a5968778695a4b3c2d1e0ff`
     #[oai(validator(max_length = 64))]
     pub nonce: String,
@@ -58,7 +57,7 @@ pub struct ChallengeView {
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct VerifyBody {
-    /// Id of the challenge. Example: `01K9Z0T3G9R5M1N2P3Q4R5S6T7`
+    /// Id of the challenge
     pub challenge_id: UlidText,
     /// Its random part. Example: `4f1d0c3b2a5968778695a4b3c2d1e0ff`
     #[oai(validator(min_length = 1, max_length = 64))]
@@ -66,7 +65,7 @@ pub struct VerifyBody {
     /// The text that was signed, to the letter. Example: `auth.example.com wants you to sign in with your Ethereum account: …`
     #[oai(validator(min_length = 1, max_length = 4000))]
     pub message: String,
-    /// What the wallet answered: `personal_sign` of EVM wallets, ERC-1271 or ERC-6492 of contract wallets, `signMessageV2` of Tron wallets. Example: `0xfe8294cb6bd182dbfcf76db801c44534292b90f265cdcd9c29b5602fed4a258347e63b5bab283ad7bf1b07e8b369a2dd7b5601870afabd802d033b4f0592957f1c`
+    /// What the wallet answered: `personal_sign` of EVM wallets, ERC-1271 or ERC-6492 of contract wallets, `signMessageV2` of Tron wallets
     pub signature: SignatureText,
 }
 
@@ -84,9 +83,8 @@ pub enum WalletType {
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct WalletSession {
-    /// Address of the wallet. Example: `0x7eB023BFbAeE228de6DC5B92D0BeEB1eDb1Fd567`
-    #[oai(validator(max_length = 42))]
-    pub address: String,
+    /// Address of the wallet
+    pub address: WalletText,
     /// Family of the wallet
     pub wallet_type: WalletType,
     /// When the session ends unless it is used; every use moves it on
@@ -115,7 +113,7 @@ impl Wallets {
         let address = address.map_err(|error| Refusal::field("address", error.to_string()))?;
         let challenge = flows::auth::challenge::run(&ctx, address).await?;
         Ok(Reply::new(ChallengeView {
-            challenge_id: challenge.id.to_string(),
+            challenge_id: UlidText::written(challenge.id.as_str()),
             nonce: challenge.nonce,
             message: challenge.message,
             expires_at: Instant(challenge.expires_at),
@@ -152,7 +150,7 @@ impl Wallets {
         };
         let (address, signed_in) = flows::auth::verify::run(&ctx, &proof).await?;
         let view = WalletSession {
-            address: address.to_string(),
+            address: WalletText::written(address.to_string()),
             wallet_type: match address.family() {
                 Family::Evm => WalletType::Evm,
                 Family::Tron => WalletType::Tron,

@@ -1,0 +1,307 @@
+//! Bodies of the operations on payee destinations.
+
+use crate::{
+    domain::destination,
+    http::forms::{
+        null::OrNull,
+        text::text,
+        wire::{Instant, UlidText, WalletText},
+    },
+};
+use poem_openapi::{Enum, Object, types::Example};
+
+text! {
+    /// Id of a payee destination. Whether it names one is a rule of the domain.
+    DestinationIdText {
+        pattern: r"^[^\s\x00-\x1f\x7f]{1,200}$",
+        length_max: 200,
+        example: "0x6923831ACf5c327260D7ac7C9DfF5b1c3cB3C7D7@eip155:8453#89CDCBED:0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913",
+        hint: "must be the id of a payee destination: wallet@eip155:chainId#checksum:token, or network:wallet:token",
+    }
+    /// Signature of a wallet: 65 bytes.
+    SignatureText {
+        pattern: "^0x[a-fA-F0-9]{130}$",
+        length_max: 132,
+        example: "0x9a3f5c1e7b2d48609a3f5c1e7b2d48609a3f5c1e7b2d48609a3f5c1e7b2d48609a3f5c1e7b2d48609a3f5c1e7b2d48609a3f5c1e7b2d48609a3f5c1e7b2d48601b",
+        hint: "must be a signature of 65 bytes: 0x and 130 hexadecimal digits",
+    }
+    /// Contract of a token, of either family.
+    TokenText {
+        pattern: "^(0x[a-fA-F0-9]{40}|T[1-9A-HJ-NP-Za-km-z]{33})$",
+        length_max: 42,
+        example: "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913",
+        hint: "must be the contract address of a token: 0x and 40 hexadecimal digits, or a Tron address that begins with T",
+    }
+    /// Id of a chain, as digits.
+    ChainIdText {
+        pattern: "^[0-9]{1,16}$",
+        length_max: 16,
+        example: "8453",
+        hint: "must be the id of a chain in digits, for example 8453",
+    }
+}
+
+/// Which payers are screened
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+#[oai(rename_all = "snake_case", remote = "destination::AccessMode")]
+pub enum DestinationAccessMode {
+    /// None
+    Off,
+    /// Every one, before it may pay
+    KytAllWallets,
+}
+
+/// Who screens payers
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+#[oai(rename_all = "lowercase", remote = "destination::ScreeningProvider")]
+pub enum DestinationScreeningProvider {
+    /// Hypernative
+    Hypernative,
+    /// Merkle Science
+    Merklescience,
+}
+
+/// Who may pay to a destination, and what a payer sees of it.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase", example)]
+pub struct DestinationAccessPolicy {
+    /// Which payers are screened
+    pub mode: DestinationAccessMode,
+    /// Who screens them: required with `kyt_all_wallets`, absent or null with `off`
+    #[oai(nullable)]
+    pub screening_provider: Option<DestinationScreeningProvider>,
+    /// Whether the payee stays hidden until the payer is approved. Example: `false`
+    #[oai(skip_serializing_if_is_none)]
+    pub hide_until_approved: Option<bool>,
+    /// Whether payers see the address of the payee masked. Example: `false`
+    #[oai(skip_serializing_if_is_none)]
+    pub hide_payee_address: Option<bool>,
+}
+
+impl Example for DestinationAccessPolicy {
+    fn example() -> Self {
+        Self {
+            mode: DestinationAccessMode::KytAllWallets,
+            screening_provider: Some(DestinationScreeningProvider::Hypernative),
+            hide_until_approved: Some(false),
+            hide_payee_address: Some(false),
+        }
+    }
+}
+
+impl From<destination::DestinationPolicy> for DestinationAccessPolicy {
+    fn from(policy: destination::DestinationPolicy) -> Self {
+        Self {
+            mode: policy.mode.into(),
+            screening_provider: policy.provider.map(Into::into),
+            hide_until_approved: Some(policy.hides_until_approved),
+            hide_payee_address: Some(policy.hides_payee),
+        }
+    }
+}
+
+impl From<DestinationAccessPolicy> for destination::DestinationPolicy {
+    fn from(policy: DestinationAccessPolicy) -> Self {
+        Self {
+            mode: policy.mode.into(),
+            provider: policy.screening_provider.map(Into::into),
+            hides_until_approved: policy.hide_until_approved.unwrap_or(false),
+            hides_payee: policy.hide_payee_address.unwrap_or(false),
+        }
+    }
+}
+
+/// Where a wallet wants to be paid.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct PayeeDestination {
+    /// Row id; client IDs are bound with it
+    pub id: UlidText,
+    /// The interop address of the wallet and the token, joined with a colon
+    pub destination_id: DestinationIdText,
+    /// Wallet that is paid
+    pub wallet_address: WalletText,
+    /// Contract of the token
+    pub token_address: TokenText,
+    /// Chain. Example: `8453`
+    pub chain_id: u64,
+    /// Policy, or null when none was ever set
+    pub access_policy: OrNull<DestinationAccessPolicy>,
+    /// The wallet on its chain as bytes (ERC-7930). Example: `0x00010000022105146923831acf5c327260d7ac7c9dff5b1c3cb3c7d7`
+    #[oai(validator(max_length = 80))]
+    pub binary_interop_address: String,
+    /// The wallet on its chain as text (ERC-7828). Example: `0x6923831ACf5c327260D7ac7C9DfF5b1c3cB3C7D7@eip155:8453#89CDCBED`
+    #[oai(validator(max_length = 100))]
+    pub human_readable_interop_address: String,
+    /// Whether the owner of the wallet set it up. Example: `true`
+    pub claimed: bool,
+    /// Whether it is the one that is in use. Example: `true`
+    pub active: bool,
+    /// Time of creation
+    pub created_at: Instant,
+}
+
+impl From<&destination::Destination> for PayeeDestination {
+    fn from(destination: &destination::Destination) -> Self {
+        let key = &destination.key;
+        Self {
+            id: UlidText::written(destination.id.as_str()),
+            destination_id: DestinationIdText::written(key.to_string()),
+            wallet_address: WalletText::written(key.interop.wallet.to_string()),
+            token_address: TokenText::written(key.token.to_string()),
+            chain_id: key.interop.network.chain_id(),
+            access_policy: OrNull(destination.policy.map(Into::into)),
+            binary_interop_address: hex::encode_prefixed(key.interop.binary()),
+            human_readable_interop_address: key.interop.to_string(),
+            claimed: destination.is_claimed,
+            active: destination.is_active,
+            created_at: Instant(destination.created_at),
+        }
+    }
+}
+
+/// What a wallet can agree to
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+#[oai(rename_all = "lowercase", remote = "destination::SigningAction")]
+pub enum DestinationAction {
+    /// To be paid there
+    Add,
+    /// No longer to be paid there
+    Deactivate,
+}
+
+/// The EIP-712 domain.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct TypedDataDomain {
+    /// Name. Example: `PayeeDestination`
+    #[oai(validator(max_length = 64))]
+    pub name: String,
+    /// Version. Example: `1`
+    #[oai(validator(max_length = 8))]
+    pub version: String,
+    /// Chain of the destination. Example: `8453`
+    pub chain_id: u64,
+}
+
+/// A member of a signed structure.
+#[derive(Debug, Clone, Object)]
+pub struct TypedDataMember {
+    /// Name. Example: `wallet`
+    #[oai(validator(max_length = 64))]
+    pub name: String,
+    /// Solidity type. Example: `address`
+    #[oai(rename = "type", validator(max_length = 32))]
+    pub kind: String,
+}
+
+/// The signed structures by name. `EIP712Domain` is left to the wallet library, as these expect.
+#[derive(Debug, Clone, Object)]
+pub struct TypedDataTypes {
+    /// Members of the signed structure, in order
+    #[oai(rename = "PayeeDestination", validator(max_items = 5))]
+    pub payee_destination: Vec<TypedDataMember>,
+}
+
+/// What is agreed to.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct TypedDataMessage {
+    /// Wallet that is paid and signs
+    pub wallet: WalletText,
+    /// What it agrees to
+    pub action: DestinationAction,
+    /// Contract of the token
+    pub token: TokenText,
+    /// Chain. Example: `8453`
+    pub chain_id: u64,
+    /// The nonce of this data. Example: `9a3f5c1e7b2d48609a3f5c1e7b2d4860`
+    #[oai(validator(max_length = 64))]
+    pub nonce: String,
+}
+
+/// Typed data for a wallet to sign.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct SigningData {
+    /// Names this data when the signature is handed in; works once. Example: `9a3f5c1e7b2d48609a3f5c1e7b2d4860`
+    #[oai(validator(max_length = 64))]
+    pub nonce: String,
+    /// The EIP-712 domain
+    pub domain: TypedDataDomain,
+    /// The signed structures
+    pub types: TypedDataTypes,
+    /// Which structure is signed. Example: `PayeeDestination`
+    #[oai(validator(max_length = 64))]
+    pub primary_type: String,
+    /// What is signed
+    pub message: TypedDataMessage,
+    /// Five minutes from now
+    pub expires_at: Instant,
+}
+
+impl From<destination::SigningData> for SigningData {
+    fn from(data: destination::SigningData) -> Self {
+        let chain_id = data.key.interop.network.chain_id();
+        let member = |name: &str, kind: &str| TypedDataMember {
+            name: name.to_owned(),
+            kind: kind.to_owned(),
+        };
+        Self {
+            domain: TypedDataDomain {
+                name: destination::DOMAIN_NAME.to_owned(),
+                version: destination::DOMAIN_VERSION.to_owned(),
+                chain_id,
+            },
+            types: TypedDataTypes {
+                payee_destination: vec![
+                    member("wallet", "address"),
+                    member("action", "string"),
+                    member("token", "address"),
+                    member("chainId", "uint256"),
+                    member("nonce", "string"),
+                ],
+            },
+            primary_type: destination::PRIMARY_TYPE.to_owned(),
+            message: TypedDataMessage {
+                wallet: WalletText::written(data.key.interop.wallet.to_string()),
+                action: data.action.into(),
+                token: TokenText::written(data.key.token.to_string()),
+                chain_id,
+                nonce: data.nonce.clone(),
+            },
+            nonce: data.nonce,
+            expires_at: Instant(data.expires_at),
+        }
+    }
+}
+
+/// A signature under the data of a nonce.
+#[derive(Debug, Clone, Object)]
+pub struct SignedDestinationBody {
+    /// Signature of the wallet over the typed data
+    pub signature: SignatureText,
+    /// Nonce of the signed data. Example: `9a3f5c1e7b2d48609a3f5c1e7b2d4860`
+    #[oai(validator(min_length = 1, max_length = 64))]
+    pub nonce: String,
+}
+
+/// Confirmation.
+#[derive(Debug, Clone, Object)]
+pub struct DestinationDeactivated {
+    /// Always true. Example: `true`
+    pub success: bool,
+    /// What happened. Example: `Destination deactivated`
+    #[oai(validator(max_length = 100))]
+    pub message: String,
+}
+
+impl DestinationDeactivated {
+    /// The one confirmation there is.
+    pub fn done() -> Self {
+        Self {
+            success: true,
+            message: "Destination deactivated".to_owned(),
+        }
+    }
+}

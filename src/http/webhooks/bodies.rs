@@ -1,0 +1,218 @@
+//! Bodies of the operations on endpoints.
+
+use crate::{
+    domain::{
+        ids::Secret,
+        webhook::{OVERLAP_S_DEFAULT, standard_form},
+    },
+    flows::webhooks::{Endpoint, ShownEndpoint, create::NewEndpoint, rotate::Rotated},
+    http::forms::{
+        text::text,
+        wire::{Instant, UlidText},
+    },
+};
+use poem_openapi::{Object, types::Example};
+
+text! {
+    /// Key of signatures: HMAC-SHA-256 is keyed with these characters.
+    SecretText {
+        pattern: "^[0-9a-f]{64}$",
+        length_max: 64,
+        example: "f3c189a4b5e6d7f8a9b0c1d2e3f4a5b6c7d8e9f0a1b2c3d4e5f6a7b8c9d0e1f2",
+        hint: "must be 64 hexadecimal digits",
+    }
+    /// The same key in the form that verifiers of Standard Webhooks read.
+    StandardSecretText {
+        pattern: "^whsec_[0-9A-Za-z+/]{86}==$",
+        length_max: 94,
+        example: "whsec_ZjNjMTg5YTRiNWU2ZDdmOGE5YjBjMWQyZTNmNGE1YjZjN2Q4ZTlmMGExYjJjM2Q0ZTVmNmE3YjhjOWQwZTFmMg==",
+        hint: "must be whsec_ and base 64",
+    }
+}
+
+/// A new endpoint.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
+pub struct CreateWebhookBody {
+    /// Where events are posted: https, or http on localhost outside production. Example: `https://shop.example.com/hooks`
+    #[oai(validator(min_length = 1, max_length = 2048))]
+    pub url: String,
+    /// For calls with an API key or a session: the client ID whose events the endpoint receives; absent, those of the whole platform. A call with a client ID always means its own. Example: `cli_8Jd2kLmN0pQrStUvWxYz1234567890`
+    #[oai(validator(min_length = 1, max_length = 64))]
+    pub client_id: Option<String>,
+}
+
+impl Example for CreateWebhookBody {
+    fn example() -> Self {
+        Self {
+            url: "https://shop.example.com/hooks".to_owned(),
+            client_id: None,
+        }
+    }
+}
+
+/// A new endpoint and its secret.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct WebhookCreated {
+    /// Id of the endpoint
+    pub id: UlidText,
+    /// Secrets
+    #[oai(flatten)]
+    pub secrets: EndpointSecrets,
+}
+
+/// What every endpoint has, whoever owns it.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct EndpointFacts {
+    /// Id of the endpoint
+    pub id: UlidText,
+    /// Where events are posted. Example: `https://shop.example.com/hooks`
+    #[oai(validator(max_length = 2048))]
+    pub url: String,
+    /// Whether events are delivered. Example: `true`
+    pub is_active: bool,
+    /// Time of creation
+    pub created_at: Instant,
+}
+
+impl From<Endpoint> for EndpointFacts {
+    fn from(endpoint: Endpoint) -> Self {
+        Self {
+            id: UlidText::written(endpoint.id.as_str()),
+            url: endpoint.url,
+            is_active: endpoint.is_active,
+            created_at: Instant(endpoint.created_at),
+        }
+    }
+}
+
+/// The secret of an endpoint, shown only once.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct EndpointSecrets {
+    /// Key of the signatures, shown only this once: HMAC-SHA-256 is keyed with these characters
+    pub secret: SecretText,
+    /// The same key in the form that verifiers of Standard Webhooks read
+    pub standard_secret: StandardSecretText,
+}
+
+impl From<&Secret> for EndpointSecrets {
+    fn from(secret: &Secret) -> Self {
+        Self {
+            secret: SecretText::written(secret.reveal()),
+            standard_secret: StandardSecretText::written(standard_form(secret).reveal()),
+        }
+    }
+}
+
+/// An endpoint.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
+pub struct Webhook {
+    /// Facts
+    #[oai(flatten)]
+    pub facts: EndpointFacts,
+    /// Client ID whose events it receives; absent when it receives those of the whole platform. Example: `cli_8Jd2kLmN0pQrStUvWxYz1234567890`
+    #[oai(validator(max_length = 64))]
+    pub client_id: Option<String>,
+}
+
+/// Endpoints.
+#[derive(Debug, Clone, Object)]
+pub struct WebhookList {
+    /// Oldest first, inactive ones included
+    #[oai(validator(max_items = 1000))]
+    pub webhooks: Vec<Webhook>,
+}
+
+/// Confirmation.
+#[derive(Debug, Clone, Object)]
+pub struct Success {
+    /// Always true. Example: `true`
+    pub success: bool,
+}
+
+/// A test delivery to ask for.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
+pub struct TestWebhookBody {
+    /// Kind of the event. Example: `payment.confirmed`
+    #[oai(validator(min_length = 1, max_length = 64))]
+    pub event_type: String,
+    /// For calls with an API key or a session: the client ID whose endpoints are tested; absent, those of the whole platform. Example: `cli_8Jd2kLmN0pQrStUvWxYz1234567890`
+    #[oai(validator(min_length = 1, max_length = 64))]
+    pub client_id: Option<String>,
+}
+
+impl Example for TestWebhookBody {
+    fn example() -> Self {
+        Self {
+            event_type: "payment.confirmed".to_owned(),
+            client_id: None,
+        }
+    }
+}
+
+/// A rotation to make.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
+pub struct RotateSecretBody {
+    /// Seconds for which the old secret stays good, at most 7 days; absent, a day. 0 ends it, and every earlier one, at once. Example: `86400`
+    #[oai(validator(minimum(value = "0"), maximum(value = "604800")))]
+    pub overlap_seconds: Option<u32>,
+}
+
+/// The new secret of an endpoint.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct SecretRotated {
+    /// Id of the endpoint
+    pub id: UlidText,
+    /// The new secrets
+    #[oai(flatten)]
+    pub secrets: EndpointSecrets,
+    /// Until when the old secret stays good
+    pub previous_valid_until: Instant,
+}
+
+impl From<&Rotated> for SecretRotated {
+    fn from(rotated: &Rotated) -> Self {
+        Self {
+            id: UlidText::written(rotated.id.as_str()),
+            secrets: (&rotated.secret).into(),
+            previous_valid_until: Instant(rotated.former_until),
+        }
+    }
+}
+
+/// The asked overlap, or the usual one.
+pub(in crate::http) fn overlap_s(body: &RotateSecretBody) -> u32 {
+    body.overlap_seconds.unwrap_or(OVERLAP_S_DEFAULT)
+}
+
+/// What came of a test.
+#[derive(Debug, Clone, Object)]
+pub struct TestResult {
+    /// Endpoints that answered with 2xx. Example: `1`
+    pub sent: u32,
+    /// Endpoints that did not. Example: `0`
+    pub failed: u32,
+}
+
+impl From<ShownEndpoint> for Webhook {
+    fn from(shown: ShownEndpoint) -> Self {
+        Self {
+            facts: shown.endpoint.into(),
+            client_id: shown.client_id,
+        }
+    }
+}
+
+pub(super) fn created(new: &NewEndpoint) -> WebhookCreated {
+    WebhookCreated {
+        id: UlidText::written(new.endpoint.id.as_str()),
+        secrets: (&new.secret).into(),
+    }
+}
