@@ -142,7 +142,10 @@ async fn keys_of_both_owners_survive_the_way_down_and_up(db: &Db) {
     }
     db.migrate_up().await.unwrap();
     for key in &keys {
-        assert_eq!(store::keys::list(db.reader(), &key.owner).await.unwrap(), [key.clone()]);
+        assert_eq!(
+            store::keys::list(db.reader(), &key.owner).await.unwrap(),
+            std::slice::from_ref(key)
+        );
         let found = store::keys::find_active_by_hash(db.reader(), &key.hash, at(8)).await;
         assert_eq!(found.unwrap().as_ref(), Some(key));
     }
