@@ -83,7 +83,8 @@ impl Drop for TestDatabase {
                 Place::Folder(folder) => secrets::dump_files(&folder.join("deeper")),
                 Place::Server { .. } => on_server(&self.url, secrets::dump_rows),
             };
-            self.issued.assert_kept(&stored);
+            let leaks = self.issued.leaks(&stored);
+            assert!(leaks.is_empty(), "{leaks:?}");
         }
         match &self.place {
             Place::Folder(folder) => {
