@@ -6,6 +6,7 @@
 use crate::support::{
     Answer, TestApp,
     app::Call,
+    requests::fau,
     session::sign_in,
     wallet::{TestWallet, token},
 };
@@ -151,16 +152,10 @@ async fn objects(app: &TestApp, owner: &Tenant) -> BTreeMap<&'static str, String
     let key = post("/v1/api-keys", json!({ "label": "Object" })).await;
     let destination = json!({ "tokenAddress": token(app, "FAU-sepolia"), "chainId": 11_155_111 });
     let destination = post("/v1/payee-destination", destination).await;
-    let request = json!({
-        "payee": crate::requests::PAYEE, "amount": "1",
-        "invoiceCurrency": "FAU-sepolia", "paymentCurrency": "FAU-sepolia",
-        "recurrence": { "startDate": "2030-01-01", "frequency": "MONTHLY" },
-    });
-    let request = by_client(app.post("/v2/request"), owner)
-        .json(&request)
-        .send()
-        .await
-        .expect(201);
+    let mut request = fau("1");
+    request["recurrence"] = json!({ "startDate": "2030-01-01", "frequency": "MONTHLY" });
+    let credential = ("x-client-id", owner.good[Scheme::ClientId.id()].as_str());
+    let request = app.create_request_as(credential, &request).await;
     let hook = json!({ "url": "http://127.0.0.1:9/hook" });
     let webhook = by_client(app.post("/v1/webhook"), owner)
         .json(&hook)
@@ -185,7 +180,7 @@ async fn objects(app: &TestApp, owner: &Tenant) -> BTreeMap<&'static str, String
         ("/v1/client-ids/{id}", text(&client["id"])),
         ("/v1/api-keys/{id}", text(&key["id"])),
         ("/v2/orchestrators/webhooks/{id}", text(&partner_hook["webhook"]["id"])),
-        ("{requestId}", text(&request["requestId"])),
+        ("{requestId}", request),
         ("{webhookId}", text(&webhook["id"])),
         ("{eventId}", text(&events["events"][0]["id"])),
         ("{deliveryId}", text(&deliveries["deliveries"][0]["id"])),

@@ -1,15 +1,8 @@
 //! Bad input: each a 4xx that names the field and says what would be right.
 
-use crate::{
-    requests::PAYEE,
-    support::{Answer, TestApp},
-};
+use crate::support::{Answer, TestApp, requests::fau};
 use poem::http::Method;
 use serde_json::{Value, json};
-
-fn body() -> Value {
-    json!({ "payee": PAYEE, "amount": "1", "invoiceCurrency": "FAU-sepolia", "paymentCurrency": "FAU-sepolia" })
-}
 
 #[track_caller]
 fn names(answer: &Answer, field: &str) {
@@ -77,7 +70,7 @@ async fn a_wrong_value_is_named_with_its_field() {
         ("isCryptoToFiatAvailable", "isCryptoToFiatAvailable", json!("true")),
     ];
     for (member, field, value) in cases {
-        let mut input = body();
+        let mut input = fau("1");
         input[member] = value.clone();
         let answer = app.post("/v2/request").with_key().json(&input).send().await;
         names(&answer, field);
@@ -90,7 +83,7 @@ async fn a_wrong_value_is_named_with_its_field() {
 #[tokio::test]
 async fn an_evm_payee_of_a_tron_currency_is_refused() {
     let app = TestApp::start().await;
-    let mut input = body();
+    let mut input = fau("1");
     input["invoiceCurrency"] = json!("USDT-tron");
     input["paymentCurrency"] = json!("USDT-tron");
     let answer = app.post("/v2/request").with_key().json(&input).send().await;
@@ -101,7 +94,7 @@ async fn an_evm_payee_of_a_tron_currency_is_refused() {
 #[tokio::test]
 async fn six_decimals_are_six_decimals() {
     let app = TestApp::start().await;
-    let mut input = body();
+    let mut input = fau("1");
     input["invoiceCurrency"] = json!("USDC-sepolia");
     input["paymentCurrency"] = json!("USDC-sepolia");
     input["amount"] = json!("1.0000001");
@@ -219,7 +212,7 @@ async fn a_search_is_checked() {
 #[tokio::test]
 async fn calldata_parameters_are_checked() {
     let app = TestApp::start().await;
-    let id = app.create_request(&body()).await;
+    let id = app.create_request(&fau("1")).await;
     for (query, field) in [
         ("wallet=0x1", "wallet"),
         ("amount=0", "amount"),
@@ -283,7 +276,7 @@ async fn bodies_that_are_no_json_object_are_refused() {
     let form = app
         .post("/v2/request")
         .with_key()
-        .json(&body())
+        .json(&fau("1"))
         .header("content-type", "text/plain");
     assert!(matches!(form.send().await.status, 201 | 400));
 }

@@ -1,9 +1,6 @@
 //! The clock of the machine jumps.
 
-use crate::{
-    payments::fau,
-    support::{TestApp, receiver::Receiver},
-};
+use crate::support::{TestApp, receiver::Receiver};
 use chrono::TimeDelta;
 use prs::flows::webhooks::follow_clock::{self, Jump};
 
@@ -13,8 +10,7 @@ async fn once_refused() -> (TestApp, Receiver) {
     let receiver = Receiver::start().await;
     receiver.answer(500);
     app.register(&receiver.url()).await;
-    let id = app.create_request(&fau("1")).await;
-    app.pay(&id, "").await;
+    app.paid_request("1").await;
     app.follow().await;
     app.deliver().await;
     assert_eq!(receiver.received().await.len(), 1);

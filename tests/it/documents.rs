@@ -1,6 +1,6 @@
 //! The published documents: what is served is what is committed, and answers fit what is documented.
 
-use crate::{payments::fau, support::TestApp};
+use crate::support::{TestApp, requests::fau};
 use serde_json::{Value, json};
 
 fn committed(name: &str) -> String {

@@ -1,9 +1,6 @@
 //! The event log: read, told again, followed, swept.
 
-use crate::{
-    payments::fau,
-    support::{TestApp, receiver::Receiver},
-};
+use crate::support::{TestApp, receiver::Receiver};
 use poem::http::Method;
 use prs::{
     domain::ids::{DeliveryId, EventId},
@@ -85,8 +82,7 @@ async fn a_settled_payment_stands_in_the_log_as_it_was_sent() {
     let app = TestApp::on_chain().await;
     let receiver = Receiver::start().await;
     let (endpoint, _) = app.register(&receiver.url()).await;
-    let request = app.create_request(&fau("1")).await;
-    app.pay(&request, "").await;
+    let request = app.paid_request("1").await;
     app.settle().await;
     let received = receiver.received().await;
     let page = events(&app, "").await;
@@ -470,13 +466,7 @@ async fn tests_are_listed_as_tests_and_never_repeated() {
     let app = TestApp::start().await;
     let receiver = Receiver::start().await;
     app.register(&receiver.url()).await;
-    let body = json!({ "eventType": "payment.confirmed" });
-    app.post("/v1/webhook/test")
-        .with_client()
-        .json(&body)
-        .send()
-        .await
-        .expect(200);
+    app.send_sample("payment.confirmed").await;
     let page = events(&app, "").await;
     assert_eq!(page["events"][0]["isTest"], true);
     let event = ids(&page, "events")[0].clone();

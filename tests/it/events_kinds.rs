@@ -2,8 +2,7 @@
 
 use crate::{
     documents::event_fits_its_schema,
-    payments::fau,
-    support::{TestApp, receiver::Receiver},
+    support::{TestApp, receiver::Receiver, requests::fau},
 };
 use devnet::{Devnet, Options};
 use prs::{
@@ -21,13 +20,8 @@ async fn a_test_delivery_of_every_kind_fits_its_schema() {
     let receiver = Receiver::start().await;
     app.register(&receiver.url()).await;
     for kind in CLIENT_KINDS {
-        let answer = app
-            .post("/v1/webhook/test")
-            .with_client()
-            .json(&json!({ "eventType": kind }))
-            .send()
-            .await;
-        assert_eq!(answer.expect(200), json!({ "sent": 1, "failed": 0 }), "{kind}");
+        let answer = app.send_sample(kind).await;
+        assert_eq!(answer, json!({ "sent": 1, "failed": 0 }), "{kind}");
         let body = receiver.received().await.pop().expect("a delivery").json();
         assert_eq!(body["event"], kind);
         event_fits_its_schema(&body);
@@ -144,15 +138,8 @@ async fn a_request_of_an_api_key_has_no_twin() {
     let app = on_chain_with_twins(true).await;
     let receiver = Receiver::start().await;
     register_platform_wide(&app, &receiver.url()).await;
-    let created = app
-        .post("/v2/request")
-        .with_key()
-        .json(&fau("1"))
-        .send()
-        .await
-        .expect(201);
-    let id = created["requestId"].as_str().expect("an id");
-    app.pay(id, "").await;
+    let id = app.create_request_as(("x-api-key", &app.key), &fau("1")).await;
+    app.pay(&id, "").await;
     app.settle().await;
     let bodies: Vec<Value> = receiver.received().await.iter().map(|one| one.json()).collect();
     assert_eq!(kinds(&bodies), ["payment.confirmed"]);

@@ -1,13 +1,12 @@
 //! Calls that are answered once.
 
-use crate::{requests::PAYEE, support::TestApp};
+use crate::support::{TestApp, requests::fau};
 use serde_json::json;
 
 #[tokio::test]
 async fn a_repeated_call_gets_the_stored_answer_and_makes_nothing() {
     let app = TestApp::start().await;
-    let body =
-        json!({ "payee": PAYEE, "amount": "1", "invoiceCurrency": "FAU-sepolia", "paymentCurrency": "FAU-sepolia" });
+    let body = fau("1");
     let first = app
         .post("/v2/request")
         .with_key()
@@ -71,8 +70,7 @@ async fn a_repeated_registration_shows_the_same_secret() {
 #[tokio::test]
 async fn calls_with_one_key_at_the_same_time_make_one_request() {
     let app = TestApp::start().await;
-    let body =
-        json!({ "payee": PAYEE, "amount": "1", "invoiceCurrency": "FAU-sepolia", "paymentCurrency": "FAU-sepolia" });
+    let body = fau("1");
     let calls = (0..10).map(|_| {
         app.post("/v2/request")
             .with_key()

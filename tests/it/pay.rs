@@ -1,20 +1,13 @@
 //! Calldata: what a payer is asked to sign.
 
-use crate::{
-    payments::fau,
-    requests::PAYEE,
-    support::{
-        TestApp,
-        chain::{PAYER, transactions},
-    },
+use crate::support::{
+    TestApp,
+    chain::{PAYER, transactions},
+    requests::{PAYEE, fau, request},
 };
 use alloy::primitives::U256;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
-
-fn usdt(amount: &str) -> Value {
-    json!({ "payee": PAYEE, "amount": amount, "invoiceCurrency": "USDT-sepolia", "paymentCurrency": "USDT-sepolia" })
-}
 
 #[tokio::test]
 async fn without_a_wallet_no_node_is_asked_and_the_approval_is_included() {
@@ -135,7 +128,9 @@ async fn an_allowance_that_covers_amount_and_fee_needs_no_approval() {
 #[tokio::test]
 async fn an_allowance_of_a_usdt_like_token_is_reset_before_it_is_raised() {
     let app = TestApp::on_chain().await;
-    let id = app.create_request(&usdt("100")).await;
+    let id = app
+        .create_request(&request("100", "USDT-sepolia", "USDT-sepolia"))
+        .await;
     let (token, proxy) = (app.devnet().tokens().usdt, app.devnet().contracts().erc20_fee_proxy);
     app.devnet()
         .approve(PAYER, token, proxy, U256::from(1))
@@ -156,7 +151,7 @@ async fn an_allowance_of_a_usdt_like_token_is_reset_before_it_is_raised() {
 #[tokio::test]
 async fn a_part_is_never_more_than_what_is_left() {
     let app = TestApp::on_chain().await;
-    let id = app.create_request(&usdt("5")).await;
+    let id = app.create_request(&request("5", "USDT-sepolia", "USDT-sepolia")).await;
     let amount = |answer: &Value| {
         let (_, data, _) = transactions(answer).pop().expect("a payment");
         U256::from_be_slice(&data[68..100])

@@ -1,20 +1,14 @@
 //! Paying on a real chain: what is credited, what is told, what is found again.
 
-use crate::{
-    requests::PAYEE,
-    support::{
-        TestApp,
-        chain::{PAYER, transactions},
-        receiver::Receiver,
-    },
+use crate::support::{
+    TestApp,
+    chain::{PAYER, transactions},
+    receiver::Receiver,
+    requests::{PAYEE, fau, request},
 };
 use alloy::primitives::U256;
 use prs::domain::webhook::sign;
 use serde_json::{Value, json};
-
-pub fn fau(amount: &str) -> Value {
-    json!({ "payee": PAYEE, "amount": amount, "invoiceCurrency": "FAU-sepolia", "paymentCurrency": "FAU-sepolia" })
-}
 
 #[tokio::test]
 async fn a_token_payment_is_confirmed_and_told_with_every_member() {
@@ -83,7 +77,7 @@ async fn a_token_payment_is_confirmed_and_told_with_every_member() {
 #[tokio::test]
 async fn a_native_payment_with_a_fee_is_confirmed() {
     let app = TestApp::on_chain().await;
-    let input = json!({ "payee": PAYEE, "amount": "0.25", "invoiceCurrency": "ETH-sepolia", "paymentCurrency": "ETH-sepolia-sepolia" });
+    let input = request("0.25", "ETH-sepolia", "ETH-sepolia-sepolia");
     let id = app.create_request(&input).await;
     let fee_address = app.account(6);
     let receipt = app
@@ -146,8 +140,7 @@ async fn a_dollar_request_is_paid_through_the_price_feeds() {
     let app = TestApp::on_chain().await;
     let receiver = Receiver::start().await;
     app.register(&receiver.url()).await;
-    let input =
-        json!({ "payee": PAYEE, "amount": "12.34", "invoiceCurrency": "USD", "paymentCurrency": "FAU-sepolia" });
+    let input = request("12.34", "USD", "FAU-sepolia");
     let id = app.create_request(&input).await;
     assert_eq!(app.read_request(&id).await["conversionRate"], "1");
     let receipt = app.pay(&id, "").await;
@@ -177,8 +170,7 @@ async fn a_dollar_request_is_paid_through_the_price_feeds() {
 #[tokio::test]
 async fn a_token_that_takes_a_fee_credits_what_arrived() {
     let app = TestApp::on_chain_with_token("USDC", |chain| chain.tokens().fee_on_transfer).await;
-    let input =
-        json!({ "payee": PAYEE, "amount": "10", "invoiceCurrency": "USDC-sepolia", "paymentCurrency": "USDC-sepolia" });
+    let input = request("10", "USDC-sepolia", "USDC-sepolia");
     let id = app.create_request(&input).await;
     let receipt = app.pay(&id, "").await;
     app.settle().await;

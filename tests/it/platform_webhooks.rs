@@ -1,9 +1,6 @@
 //! Endpoints of a whole platform, beside those of its client IDs.
 
-use crate::{
-    payments::fau,
-    support::{TestApp, receiver::Receiver},
-};
+use crate::support::{TestApp, receiver::Receiver, requests::fau};
 use poem::http::Method;
 use serde_json::{Value, json};
 
@@ -121,19 +118,11 @@ async fn a_platform_wide_endpoint_hears_of_every_payment() {
     let body = json!({ "url": all.url() });
     app.post("/v1/webhook").with_key().json(&body).send().await.expect(201);
     app.register(&own.url()).await;
-    let by_client = app.create_request(&fau("1")).await;
-    app.pay(&by_client, "").await;
+    app.paid_request("1").await;
     app.settle().await;
     assert_eq!((all.received().await.len(), own.received().await.len()), (1, 1));
-    let created = app
-        .post("/v2/request")
-        .with_key()
-        .json(&fau("1"))
-        .send()
-        .await
-        .expect(201);
-    let by_key = created["requestId"].as_str().expect("an id");
-    app.pay(by_key, "").await;
+    let by_key = app.create_request_as(("x-api-key", &app.key), &fau("1")).await;
+    app.pay(&by_key, "").await;
     app.settle().await;
     assert_eq!((all.received().await.len(), own.received().await.len()), (2, 1));
     assert_eq!(all.received().await[1].json()["requestId"], by_key);

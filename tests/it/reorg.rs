@@ -1,12 +1,10 @@
 //! Reorganisations on a real node: a payment counts exactly once, or not at all.
 
-use crate::{
-    payments::fau,
-    support::{
-        TestApp,
-        chain::{PAYER, transactions},
-        receiver::Receiver,
-    },
+use crate::support::{
+    TestApp,
+    chain::{PAYER, transactions},
+    receiver::Receiver,
+    requests::{fau, request},
 };
 use alloy::primitives::B256;
 use devnet::ReorgTransaction;
@@ -187,10 +185,7 @@ async fn a_reorganisation_below_finality_stops_the_chain_and_deletes_nothing() {
 /// A payment of somebody else, ready to be mined first.
 async fn noise(app: &TestApp) -> ReorgTransaction {
     let other = app
-        .create_request(&serde_json::json!({
-            "payee": crate::requests::PAYEE, "amount": "0.001",
-            "invoiceCurrency": "ETH-sepolia-sepolia", "paymentCurrency": "ETH-sepolia-sepolia"
-        }))
+        .create_request(&request("0.001", "ETH-sepolia-sepolia", "ETH-sepolia-sepolia"))
         .await;
     let steps = transactions(&app.calldata(&other, "").await);
     let (to, data, value) = steps.last().expect("a payment").clone();

@@ -1,19 +1,16 @@
 //! Creating, reading, listing and changing requests.
 
-use crate::support::TestApp;
+use crate::support::{
+    TestApp,
+    requests::{PAYEE, fau},
+};
 use poem::http::Method;
 use serde_json::json;
-
-pub const PAYEE: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
-
-fn body() -> serde_json::Value {
-    json!({ "payee": PAYEE, "amount": "1.50", "invoiceCurrency": "FAU-sepolia", "paymentCurrency": "FAU-sepolia" })
-}
 
 #[tokio::test]
 async fn a_request_is_created_and_read_back() {
     let app = TestApp::start().await;
-    let mut input = body();
+    let mut input = fau("1.50");
     input["reference"] = json!("INV-1042");
     input["payer"] = json!("0x90F79bf6EB2c4f870365E785982E1f101E93b906");
     input["customerInfo"] = json!({ "firstName": "Ada", "email": "ada@example.com", "address": { "country": "GB" } });
@@ -57,7 +54,7 @@ async fn a_request_is_created_and_read_back() {
 #[tokio::test]
 async fn what_the_caller_left_out_is_null_and_numbers_are_whole() {
     let app = TestApp::start().await;
-    let id = app.create_request(&body()).await;
+    let id = app.create_request(&fau("1.50")).await;
     let read = app.read_request(&id).await;
     assert_eq!(read.get("customerInfo"), Some(&json!(null)));
     assert_eq!(read.get("reference"), Some(&json!(null)));
@@ -80,7 +77,7 @@ async fn what_the_caller_left_out_is_null_and_numbers_are_whole() {
 #[tokio::test]
 async fn a_dollar_token_has_its_amount_in_dollars() {
     let app = TestApp::start().await;
-    let mut input = body();
+    let mut input = fau("1.50");
     input["invoiceCurrency"] = json!("USDC-sepolia");
     input["paymentCurrency"] = json!("fUSDC-sepolia");
     let id = app.create_request(&input).await;
@@ -95,7 +92,7 @@ async fn a_dollar_token_has_its_amount_in_dollars() {
 #[tokio::test]
 async fn a_request_belongs_to_its_tenant() {
     let app = TestApp::start().await;
-    let id = app.create_request(&body()).await;
+    let id = app.create_request(&fau("1.50")).await;
     let (other_key, other_client) = app.other_tenant().await;
     for (method, path) in [
         (Method::GET, format!("/v2/request/{id}")),
@@ -135,12 +132,12 @@ async fn a_list_is_paged_newest_first_and_limited_to_the_client_id() {
     let app = TestApp::start().await;
     let mut ids = Vec::new();
     for _ in 0..3 {
-        ids.push(app.create_request(&body()).await);
+        ids.push(app.create_request(&fau("1.50")).await);
         app.advance_ms(1);
     }
     app.post("/v2/request")
         .with_key()
-        .json(&body())
+        .json(&fau("1.50"))
         .send()
         .await
         .expect(201);
@@ -178,7 +175,7 @@ async fn a_list_is_paged_newest_first_and_limited_to_the_client_id() {
 #[tokio::test]
 async fn a_recurrence_is_stopped_and_resumed() {
     let app = TestApp::start().await;
-    let mut input = body();
+    let mut input = fau("1.50");
     input["recurrence"] = json!({ "startDate": "2030-01-01", "frequency": "MONTHLY" });
     let id = app.create_request(&input).await;
     assert_eq!(app.read_request(&id).await["recurrence"], input["recurrence"]);
@@ -196,7 +193,7 @@ async fn a_recurrence_is_stopped_and_resumed() {
         );
         assert_eq!(app.read_request(&id).await["isRecurrenceStopped"], stopped);
     }
-    let single = app.create_request(&body()).await;
+    let single = app.create_request(&fau("1.50")).await;
     let change = json!({ "isRecurrenceStopped": true });
     let refused = app
         .call(Method::PATCH, &format!("/v2/request/{single}"))

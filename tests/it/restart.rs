@@ -1,9 +1,6 @@
 //! The process dies between any two commits; the database is all that is left.
 
-use crate::{
-    payments::fau,
-    support::{TestApp, receiver::Receiver},
-};
+use crate::support::{TestApp, receiver::Receiver};
 use prs::flows::{payments::watch, webhooks::deliver};
 
 #[tokio::test]
@@ -11,8 +8,7 @@ async fn a_payment_that_was_only_seen_is_confirmed_after_a_restart() {
     let app = TestApp::on_chain_with(2).await;
     let receiver = Receiver::start().await;
     app.register(&receiver.url()).await;
-    let id = app.create_request(&fau("1")).await;
-    app.pay(&id, "").await;
+    let id = app.paid_request("1").await;
     app.follow().await;
     let app = app.restarted().await;
     assert_eq!(app.read_request(&id).await["detectedAmount"], "1");
@@ -27,8 +23,7 @@ async fn a_claimed_delivery_is_sent_again_with_the_same_identity_after_its_lease
     let app = TestApp::on_chain().await;
     let receiver = Receiver::start().await;
     app.register(&receiver.url()).await;
-    let id = app.create_request(&fau("1")).await;
-    app.pay(&id, "").await;
+    app.paid_request("1").await;
     app.follow().await;
     let claimed = app.claim().await;
     assert_eq!(claimed.len(), 1);
@@ -52,8 +47,7 @@ async fn two_workers_on_one_chain_credit_once() {
     let app = TestApp::on_chain().await;
     let receiver = Receiver::start().await;
     app.register(&receiver.url()).await;
-    let id = app.create_request(&fau("1")).await;
-    app.pay(&id, "").await;
+    let id = app.paid_request("1").await;
     let chain = app
         .ctx
         .partners
@@ -81,8 +75,7 @@ async fn a_stale_worker_cannot_overwrite_what_a_newer_one_recorded() {
     let app = TestApp::on_chain().await;
     let receiver = Receiver::start().await;
     app.register(&receiver.url()).await;
-    let id = app.create_request(&fau("1")).await;
-    app.pay(&id, "").await;
+    app.paid_request("1").await;
     app.follow().await;
     let stale = app.claim().await.remove(0);
     app.advance_ms(15_001);

@@ -37,13 +37,7 @@ async fn both_secrets_sign_until_the_overlap_ends() {
     let receiver = Receiver::start().await;
     let (id, old) = app.register(&receiver.url()).await;
     let delivery = async || {
-        let body = json!({ "eventType": "payment.confirmed" });
-        app.post("/v1/webhook/test")
-            .with_client()
-            .json(&body)
-            .send()
-            .await
-            .expect(200);
+        app.send_sample("payment.confirmed").await;
         receiver.received().await.pop().expect("a delivery")
     };
     let before = delivery().await;
@@ -92,13 +86,7 @@ async fn a_secret_that_leaked_ends_at_once() {
     let (id, _) = app.register(&receiver.url()).await;
     rotate(&app, &id, &json!({})).await;
     let answer = rotate(&app, &id, &json!({ "overlapSeconds": 0 })).await;
-    let body = json!({ "eventType": "payment.confirmed" });
-    app.post("/v1/webhook/test")
-        .with_client()
-        .json(&body)
-        .send()
-        .await
-        .expect(200);
+    app.send_sample("payment.confirmed").await;
     let last = receiver.received().await.pop().expect("a delivery");
     let signature = sign(&text(&answer["secret"]), last.body.as_bytes());
     assert_eq!(last.header("x-service-signature"), Some(signature.as_str()));
@@ -216,13 +204,7 @@ async fn the_standard_headers_can_be_switched_off() {
     let app = TestApp::with(settings, None).await;
     let receiver = Receiver::start().await;
     let (_, secret) = app.register(&receiver.url()).await;
-    let body = json!({ "eventType": "payment.confirmed" });
-    app.post("/v1/webhook/test")
-        .with_client()
-        .json(&body)
-        .send()
-        .await
-        .expect(200);
+    app.send_sample("payment.confirmed").await;
     let last = receiver.received().await.pop().expect("a delivery");
     assert!(last.headers.iter().all(|(name, _)| !name.starts_with("webhook-")));
     assert_eq!(

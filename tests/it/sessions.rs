@@ -1,6 +1,6 @@
 //! Signing in with a wallet: challenges, sessions, and which pages may use them.
 
-use crate::{payments::fau, support::TestApp};
+use crate::support::{TestApp, requests::fau};
 use alloy::primitives::{Address as EvmAddress, B256};
 use chrono::TimeDelta;
 use k256::ecdsa::SigningKey;

@@ -1,9 +1,6 @@
 //! Endpoints and deliveries.
 
-use crate::{
-    payments::fau,
-    support::{TestApp, receiver::Receiver},
-};
+use crate::support::{TestApp, receiver::Receiver};
 use poem::http::Method;
 use serde_json::json;
 
@@ -87,13 +84,8 @@ async fn a_test_delivery_is_signed_and_marked() {
     );
     let (_, secret) = app.register(&receiver.url()).await;
     for kind in prs::domain::event::CLIENT_KINDS {
-        let answer = app
-            .post("/v1/webhook/test")
-            .with_client()
-            .json(&json!({ "eventType": kind }))
-            .send()
-            .await;
-        assert_eq!(answer.expect(200), json!({ "sent": 1, "failed": 0 }), "{kind}");
+        let answer = app.send_sample(kind).await;
+        assert_eq!(answer, json!({ "sent": 1, "failed": 0 }), "{kind}");
         let last = receiver.received().await.pop().expect("a delivery");
         assert_eq!(last.json()["event"], kind);
         assert_eq!(last.header("x-service-test"), Some("true"));
@@ -124,8 +116,7 @@ async fn a_failed_delivery_is_tried_three_more_times_with_the_same_bytes() {
     let receiver = Receiver::start().await;
     app.register(&receiver.url()).await;
     receiver.answer(500);
-    let id = app.create_request(&fau("1")).await;
-    app.pay(&id, "").await;
+    app.paid_request("1").await;
     app.settle().await;
     let mut seen = 1;
     for (pause, name) in [(1_000, "first"), (5_000, "second"), (15_000, "third")] {
@@ -160,8 +151,7 @@ async fn a_switched_off_endpoint_gets_nothing_any_more() {
     let receiver = Receiver::start().await;
     let (id, _) = app.register(&receiver.url()).await;
     receiver.answer(500);
-    let request = app.create_request(&fau("1")).await;
-    app.pay(&request, "").await;
+    app.paid_request("1").await;
     app.settle().await;
     app.call(Method::PUT, &format!("/v1/webhook/{id}"))
         .with_client()
@@ -177,8 +167,7 @@ async fn a_switched_off_endpoint_gets_nothing_any_more() {
         .await
         .expect(200);
     receiver.answer(200);
-    let second = app.create_request(&fau("1")).await;
-    app.pay(&second, "").await;
+    let second = app.paid_request("1").await;
     app.settle().await;
     let last = receiver.received().await;
     assert_eq!(last.len(), 2, "new events come again");
@@ -198,8 +187,7 @@ async fn events_go_to_the_client_id_that_created_the_request() {
         .header("origin", crate::support::app::PAGE)
         .json(&body);
     call.send().await.expect(201);
-    let id = app.create_request(&fau("1")).await;
-    app.pay(&id, "").await;
+    app.paid_request("1").await;
     app.settle().await;
     assert_eq!(mine.received().await.len(), 1);
     assert!(other.received().await.is_empty());

@@ -340,21 +340,6 @@ impl TestApp {
         self.call(Method::POST, path)
     }
 
-    /// Creates a request with the backend client ID and answers its id.
-    pub async fn create_request(&self, body: &Value) -> String {
-        let answer = self.post("/v2/request").with_client().json(body).send().await;
-        answer.expect(201)["requestId"].as_str().expect("an id").to_owned()
-    }
-
-    /// Reads a request with the API key.
-    pub async fn read_request(&self, id: &str) -> Value {
-        self.get(&format!("/v2/request/{id}"))
-            .with_key()
-            .send()
-            .await
-            .expect(200)
-    }
-
     /// Follows the chain until there is nothing more to read or confirm.
     pub async fn follow(&self) -> Position {
         let chain = self
@@ -426,6 +411,13 @@ impl TestApp {
             .expect(201);
         let text = |name: &str| created[name].as_str().expect("text").to_owned();
         (text("id"), text("secret"))
+    }
+
+    /// Sends a sample of an event to the endpoints of the backend client ID; answers what became of it.
+    pub async fn send_sample(&self, kind: &str) -> Value {
+        let call = self.post("/v1/webhook/test").with_client();
+        let body = serde_json::json!({ "eventType": kind });
+        call.json(&body).send().await.expect(200)
     }
 }
 

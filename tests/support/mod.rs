@@ -5,6 +5,7 @@ pub mod chain;
 pub mod clock;
 pub mod database;
 pub mod receiver;
+pub mod requests;
 pub mod secrets;
 pub mod session;
 pub mod wallet;

@@ -8,6 +8,7 @@ mod liar;
 use crate::support::{
     TestApp,
     chain::{PAYER, transactions},
+    requests::fau,
 };
 use chrono::TimeDelta;
 use devnet::Devnet;
@@ -35,8 +36,6 @@ const CONFIRMATIONS: u64 = 3;
 
 /// Steps without progress after which there is nothing left to follow.
 const STILL_STEPS: usize = 20;
-
-const PAYEE: &str = "0xb07D2398d2004378cad234DA0EF14f1c94A530e4";
 
 /// How a run goes on after the payments are mined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,10 +103,7 @@ impl Run {
         let mut steps = Vec::new();
         for number in 1..=count {
             let amount = format!("{number}.25");
-            let request = json!({
-                "payee": PAYEE, "amount": amount, "invoiceCurrency": "FAU-sepolia", "paymentCurrency": "FAU-sepolia",
-            });
-            let id = self.app.create_request(&request).await;
+            let id = self.app.create_request(&fau(&amount)).await;
             let calldata = self.app.calldata(&id, "").await;
             steps.push(transactions(&calldata));
             self.requests.push((id, amount));
