@@ -1,12 +1,11 @@
 //! The published documents: what is served is what is committed, and answers fit what is documented.
 
-use crate::support::{TestApp, requests::fau};
-use serde_json::{Value, json};
-
-fn committed(name: &str) -> String {
-    let path = format!("{}/openapi/{name}.json", env!("CARGO_MANIFEST_DIR"));
-    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}; run `cargo xtask openapi generate`"))
-}
+use crate::support::{
+    TestApp,
+    contract::{committed, documents, executable, flaws, resolved},
+    requests::fau,
+};
+use serde_json::Value;
 
 #[tokio::test]
 async fn the_served_documents_are_the_committed_files() {
@@ -21,59 +20,9 @@ async fn the_served_documents_are_the_committed_files() {
     }
 }
 
-/// A validator of the answer of an operation with a status.
-fn validator(document: &Value, method: &str, path: &str, status: &str) -> jsonschema::Validator {
-    let response = &document["paths"][path][method]["responses"][status];
-    let schema = &response["content"]["application/json"]["schema"];
-    assert!(!schema.is_null(), "{method} {path} {status} has a schema");
-    executable(document, schema)
-}
-
-/// A validator of a schema of the document, formats included.
-fn executable(document: &Value, schema: &Value) -> jsonschema::Validator {
-    let mut schema = schema.clone();
-    schema["components"] = json!({ "schemas": document["components"]["schemas"] });
-    as_json_schema(&mut schema);
-    jsonschema::options()
-        .should_validate_formats(true)
-        .build(&schema)
-        .expect("a schema")
-}
-
-/// What 3.0 calls `nullable` is a type in JSON Schema, and its exclusive bounds are flags.
-fn as_json_schema(schema: &mut Value) {
-    match schema {
-        Value::Object(members) => {
-            for (bound, flag) in [("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")] {
-                if members.get(flag) == Some(&Value::Bool(true)) {
-                    members.insert(flag.to_owned(), members[bound].clone());
-                }
-            }
-            if members.remove("nullable") == Some(Value::Bool(true)) {
-                if let Some(kind) = members.get("type").cloned() {
-                    members.insert("type".to_owned(), json!([kind, "null"]));
-                }
-                if let Some(Value::Array(values)) = members.get_mut("enum") {
-                    values.push(Value::Null);
-                }
-            }
-            members.values_mut().for_each(as_json_schema);
-        }
-        Value::Array(items) => items.iter_mut().for_each(as_json_schema),
-        _ => {}
-    }
-}
-
-/// What a `$ref` stands for, or the value itself.
-fn resolved<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
-    let reference = value["$ref"].as_str().map(|text| text.trim_start_matches('#'));
-    reference.map_or(value, |pointer| document.pointer(pointer).expect("a target"))
-}
-
 #[test]
 fn every_documented_example_fits_its_schema() {
-    for name in ["v2", "auth"] {
-        let document: Value = serde_json::from_str(&committed(name)).expect("JSON");
+    for document in documents() {
         let mut count = 0;
         for (path, item) in document["paths"].as_object().expect("paths") {
             for (method, operation) in item.as_object().expect("operations") {
@@ -81,18 +30,18 @@ fn every_documented_example_fits_its_schema() {
                 let answers = operation["responses"].as_object().expect("responses");
                 let answers = answers.iter().map(|(status, response)| (status.as_str(), response));
                 for (what, holder) in body.into_iter().chain(answers) {
-                    let media = &resolved(&document, holder)["content"]["application/json"];
+                    let media = &resolved(document, holder)["content"]["application/json"];
                     let Some(example) = media.get("example") else {
                         continue;
                     };
-                    let validator = executable(&document, &media["schema"]);
+                    let validator = executable(document, &media["schema"]);
                     let errors: Vec<String> = validator.iter_errors(example).map(|error| error.to_string()).collect();
                     assert!(errors.is_empty(), "{method} {path} {what}: {errors:?} in {example}");
                     count += 1;
                 }
             }
         }
-        assert!(count > 100, "{name} has only {count} examples");
+        assert!(count > 100, "{} has only {count} examples", document["info"]["title"]);
     }
 }
 
@@ -108,8 +57,7 @@ fn each<'a>(value: &'a Value, visit: &mut impl FnMut(&'a Value)) {
 
 #[test]
 fn the_framework_leaves_no_trace_of_what_it_cannot_say() {
-    for name in ["v2", "auth"] {
-        let document: Value = serde_json::from_str(&committed(name)).expect("JSON");
+    for document in documents() {
         assert_eq!(document["openapi"], "3.0.3");
         assert_eq!(document["servers"][0]["url"], "/");
         assert_eq!(document["info"]["license"]["name"], "Apache-2.0");
@@ -135,75 +83,50 @@ fn the_framework_leaves_no_trace_of_what_it_cannot_say() {
     }
 }
 
-#[tokio::test]
-async fn answers_fit_their_documented_schemas() {
-    let app = TestApp::on_chain().await;
-    let v2: Value = serde_json::from_str(&committed("v2")).expect("JSON");
-    let check = |method: &str, path: &str, status: &str, body: &Value| {
-        let validator = validator(&v2, method, path, status);
-        let errors: Vec<String> = validator
-            .iter_errors(body)
-            .map(|error| format!("{}: {error}", error.instance_path()))
-            .collect();
-        assert!(errors.is_empty(), "{method} {path} {status}: {errors:?} in {body}");
-    };
-    let mut input = fau("1");
-    input["customerInfo"] = json!({ "firstName": "Ada" });
-    let created = app
-        .post("/v2/request")
-        .with_client()
-        .json(&input)
-        .send()
-        .await
-        .expect(201);
-    check("post", "/v2/request", "201", &created);
-    let id = created["requestId"].as_str().expect("text").to_owned();
-    check("get", "/v2/request/{requestId}", "200", &app.read_request(&id).await);
-    check(
-        "get",
-        "/v2/request/{requestId}/pay",
-        "200",
-        &app.calldata(&id, "").await,
+/// What is found in an answer that somebody damaged.
+fn found(path: &str, text: &str) -> Vec<String> {
+    flaws("GET", path, 200, text)
+}
+
+#[test]
+fn an_answer_that_the_document_does_not_know_is_found() {
+    let page = r#"{"requests":[],"pagination":{"total":9,"limit":20,"offset":0,"hasMore":false}}"#;
+    assert_eq!(found("/v2/request?limit=20", page), [""; 0]);
+    for (damaged, flaw) in [
+        (page.replace("9,", "9.0,"), "/pagination/total: 9.0 is no whole number"),
+        (page.replace("9,", "\"9\","), "/pagination/total: \"9\" is not of type"),
+        (
+            page.replace("\"offset\":0,", ""),
+            "/pagination: \"offset\" is a required property",
+        ),
+        (
+            page.replace("{\"requests", "{\"more\":1,\"requests"),
+            ": Additional properties are not allowed",
+        ),
+        ("[]".to_owned(), ": [] is not of type"),
+        ("{".to_owned(), "no JSON"),
+    ] {
+        let found = found("/v2/request", &damaged);
+        assert!(found.iter().any(|text| text.starts_with(flaw)), "{flaw} in {found:?}");
+    }
+    assert_eq!(
+        flaws("GET", "/v2/request", 418, "{}"),
+        ["the status 418 is not documented"]
     );
-    app.pay(&id, "").await;
-    app.settle().await;
-    check("get", "/v2/request/{requestId}", "200", &app.read_request(&id).await);
-    let found = app
-        .get(&format!("/v2/payments?requestId={id}"))
-        .with_key()
-        .send()
-        .await
-        .expect(200);
-    check("get", "/v2/payments", "200", &found);
-    check(
-        "get",
-        "/v2/request",
-        "200",
-        &app.get("/v2/request").with_key().send().await.expect(200),
+    assert_eq!(found("/v2/secrets", "{}"), ["an operation that is not documented"]);
+    assert_eq!(found("/health/live", "ok"), [""; 0]);
+}
+
+#[test]
+fn a_member_that_may_be_null_and_is_missing_is_found() {
+    let page = r#"{"events":[],"nextCursor":null}"#;
+    assert_eq!(found("/v2/events", page), [""; 0]);
+    let damaged = r#"{"events":[]}"#;
+    let found = found("/v2/events", damaged);
+    assert!(
+        found.contains(&"/nextCursor: missing, not null".to_owned()),
+        "{found:?}"
     );
-    check(
-        "get",
-        "/v2/currencies",
-        "200",
-        &app.get("/v2/currencies").with_key().send().await.expect(200),
-    );
-    let routes = app
-        .get("/v2/currencies/USD/conversion-routes")
-        .with_key()
-        .send()
-        .await
-        .expect(200);
-    check("get", "/v2/currencies/{currencyId}/conversion-routes", "200", &routes);
-    check(
-        "get",
-        "/v2/client-ids",
-        "200",
-        &app.get("/v2/client-ids").with_key().send().await.expect(200),
-    );
-    let wrong = app.get("/v2/payments").with_key().send().await.expect(400);
-    check("get", "/v2/payments", "400", &wrong);
-    let unknown = app.get("/v2/payments").send().await.expect(401);
-    check("get", "/v2/payments", "401", &unknown);
 }
 
 /// Checks a body against the committed schema of its kind.

@@ -2,6 +2,7 @@
 
 use super::{
     clock::{FixedClock, SeededIds},
+    contract,
     database::TestDatabase,
 };
 use chrono::TimeDelta;
@@ -60,6 +61,8 @@ pub struct TestApp {
 /// A call to make.
 pub struct Call<'a> {
     app: &'a TestApp,
+    method: Method,
+    path: String,
     request: poem::RequestBuilder,
     body: Option<String>,
 }
@@ -150,7 +153,7 @@ impl Call<'_> {
         OpenAnswer(response.into_body())
     }
 
-    /// Makes the call.
+    /// Makes the call. What the documents do not say of the answer fails the test.
     pub async fn send(self) -> Answer {
         let issued = &self.app.database.issued;
         self.body.iter().for_each(|body| issued.add_from_body(body));
@@ -173,8 +176,16 @@ impl Call<'_> {
         for cookie in parts.headers.get_all("set-cookie") {
             issued.add_from_cookie(cookie.to_str().unwrap_or_default());
         }
+        let status = parts.status.as_u16();
+        let flaws = contract::flaws(self.method.as_str(), &self.path, status, &text);
+        assert!(
+            flaws.is_empty(),
+            "{} {} {status}: {flaws:#?} in {text}",
+            self.method,
+            self.path
+        );
         Answer {
-            status: parts.status.as_u16(),
+            status,
             headers: parts
                 .headers
                 .iter()
@@ -325,6 +336,8 @@ impl TestApp {
         let uri = path.parse().unwrap_or_else(|error| panic!("{path}: {error}"));
         Call {
             app: self,
+            method: method.clone(),
+            path: path.to_owned(),
             request: Request::builder().method(method).uri(uri),
             body: None,
         }

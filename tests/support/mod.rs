@@ -3,6 +3,7 @@
 pub mod app;
 pub mod chain;
 pub mod clock;
+pub mod contract;
 pub mod database;
 pub mod receiver;
 pub mod requests;
