@@ -38,5 +38,6 @@ mod rotation;
 mod sessions;
 mod sessions_manage;
 mod standard_webhooks;
+mod strict_clients;
 mod vectors;
 mod webhooks;
