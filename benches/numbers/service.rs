@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow, bail};
 use prs::{
     boot,
-    domain::caller::{Caller, Credential},
+    domain::caller::{Credential, PlatformCaller},
     flows::{
         self,
         client_ids::create::NewClientId,
@@ -161,7 +161,7 @@ pub(crate) async fn seed(settings: &Settings) -> anyhow::Result<Tenant> {
     let ctx = boot::context(settings, db.clone())?;
     let platform = flows::platforms::create::run(&ctx, "Bench").await?;
     let new = flows::keys::create(&ctx, &platform, None).await?;
-    let caller = Caller {
+    let caller = PlatformCaller {
         platform,
         credential: Credential::ApiKey { id: new.row.id },
     };

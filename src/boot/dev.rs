@@ -3,7 +3,7 @@
 use super::{context, open_database, role::Role, serve};
 use crate::{
     domain::{
-        caller::{Caller, Credential},
+        caller::{Credential, PlatformCaller},
         ids::{KeyId, PlatformId},
     },
     flows::{
@@ -203,7 +203,7 @@ struct Seeded {
 async fn seed(ctx: &crate::ctx::Ctx) -> anyhow::Result<Seeded> {
     let platform = flows::platforms::create::run(ctx, PLATFORM_NAME).await?;
     let key = flows::keys::create(ctx, &platform, Some("prs dev")).await?.key;
-    let caller = Caller {
+    let caller = PlatformCaller {
         platform: platform.clone(),
         credential: Credential::ApiKey {
             id: KeyId(platform.to_string()),

@@ -3,7 +3,7 @@
 use crate::{
     ctx::Ctx,
     domain::{
-        caller::{Caller, OrchestratorCaller},
+        caller::{Caller, OrchestratorCaller, PlatformCaller},
         client_id::{CallOrigin, ClientId},
         quota::Tier,
     },
@@ -90,11 +90,11 @@ impl Identity {
 
 #[async_trait]
 impl Identify for Identity {
-    async fn api_key(&self, key: &str) -> FlowResult<Caller> {
+    async fn api_key(&self, key: &str) -> FlowResult<PlatformCaller> {
         self.key(key).await?.platform_caller(self.ctx.clock.now())
     }
 
-    async fn client_id(&self, id: &str, call: gate::CallOrigin<'_>) -> FlowResult<Caller> {
+    async fn client_id(&self, id: &str, call: gate::CallOrigin<'_>) -> FlowResult<PlatformCaller> {
         let call = CallOrigin {
             origin: call.origin,
             is_same_origin: call.is_same_origin,
@@ -111,6 +111,9 @@ impl Identify for Identity {
     }
 
     async fn tier(&self, caller: &Caller) -> FlowResult<Tier> {
+        let Caller::Platform(caller) = caller else {
+            return Ok(Tier::default());
+        };
         let row = caller.credential.row();
         if let Some(tier) = self.tiers.get(row).await {
             return Ok(tier);
@@ -124,7 +127,7 @@ impl Identify for Identity {
         self.key(key).await?.orchestrator_caller(self.ctx.clock.now())
     }
 
-    async fn session(&self, token: &str) -> FlowResult<Caller> {
+    async fn session(&self, token: &str) -> FlowResult<PlatformCaller> {
         identify::session(&self.ctx, token).await
     }
 

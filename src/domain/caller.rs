@@ -5,9 +5,50 @@ use super::{
     ids::{AccountId, ClientRowId, KeyId, OrchestratorId, PlatformId, SessionId},
 };
 
-/// An authenticated caller that acts for a tenant. Source: interface §5.
+/// Whoever is authenticated.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Caller {
+pub enum Caller {
+    /// Acts for a tenant.
+    Platform(PlatformCaller),
+    /// Belongs to no tenant.
+    Orchestrator(OrchestratorCaller),
+}
+
+impl Caller {
+    /// Row of the credential.
+    pub fn credential_row(&self) -> &str {
+        match self {
+            Self::Platform(caller) => caller.credential.row(),
+            Self::Orchestrator(caller) => caller.key.as_str(),
+        }
+    }
+}
+
+impl TryFrom<Caller> for PlatformCaller {
+    type Error = Caller;
+
+    fn try_from(caller: Caller) -> Result<Self, Caller> {
+        match caller {
+            Caller::Platform(caller) => Ok(caller),
+            other @ Caller::Orchestrator(_) => Err(other),
+        }
+    }
+}
+
+impl TryFrom<Caller> for OrchestratorCaller {
+    type Error = Caller;
+
+    fn try_from(caller: Caller) -> Result<Self, Caller> {
+        match caller {
+            Caller::Orchestrator(caller) => Ok(caller),
+            other @ Caller::Platform(_) => Err(other),
+        }
+    }
+}
+
+/// A caller that acts for a tenant. Source: interface §5.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlatformCaller {
     /// The tenant whose objects the caller can see.
     pub platform: PlatformId,
     /// How the caller proved it.
@@ -30,8 +71,6 @@ pub enum Credential {
         client_id: String,
         /// The page, when the call came from a browser.
         origin: Option<String>,
-        /// The orchestrator that makes the call on behalf of the platform, when it showed its key as well.
-        orchestrator: Option<OrchestratorId>,
     },
     /// A person who signed in.
     Session {
@@ -62,7 +101,7 @@ pub enum Holder {
     Account(AccountId),
 }
 
-/// An authenticated orchestrator; it belongs to no tenant. Source: rules P.5.
+/// A caller that is an orchestrator. Source: rules P.5.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OrchestratorCaller {
     /// The orchestrator.
@@ -71,30 +110,13 @@ pub struct OrchestratorCaller {
     pub key: KeyId,
 }
 
-impl Caller {
+impl PlatformCaller {
     /// The client ID that the call was made with: what it creates belongs to it, what it lists is limited to it.
     pub fn client(&self) -> Option<&ClientRowId> {
         match &self.credential {
             Credential::ClientId { id, .. } => Some(id),
             Credential::ApiKey { .. } | Credential::Session { .. } => None,
         }
-    }
-
-    /// The orchestrator that calls together with the client ID.
-    pub fn orchestrator(&self) -> Option<&OrchestratorId> {
-        match &self.credential {
-            Credential::ClientId { orchestrator, .. } => orchestrator.as_ref(),
-            Credential::ApiKey { .. } | Credential::Session { .. } => None,
-        }
-    }
-
-    /// The caller of a client ID, with the orchestrator that showed its key beside it.
-    #[must_use]
-    pub fn paired_with(mut self, partner: OrchestratorId) -> Self {
-        if let Credential::ClientId { orchestrator, .. } = &mut self.credential {
-            *orchestrator = Some(partner);
-        }
-        self
     }
 
     /// The page that the call came from.

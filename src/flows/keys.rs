@@ -4,7 +4,7 @@
 use crate::{
     ctx::Ctx,
     domain::{
-        caller::Caller,
+        caller::PlatformCaller,
         ids::{KeyId, Owner, Secret},
         refusal::Refusal,
     },
@@ -52,7 +52,7 @@ pub async fn create(ctx: &Ctx, owner: impl Into<Owner>, label: Option<&str>) -> 
 /// Errors: a label of 0 or more than 100 characters.
 pub async fn issue(
     ctx: &Ctx,
-    caller: &Caller,
+    caller: &PlatformCaller,
     label: Option<&str>,
     call: Repeatable<NewKey>,
 ) -> FlowResult<Answer<NewKey>> {
@@ -86,7 +86,7 @@ pub async fn rotate(ctx: &Ctx, owner: impl Into<Owner>, id: &KeyId, overlap_s: u
 /// or another owner's (404).
 pub async fn replace(
     ctx: &Ctx,
-    caller: &Caller,
+    caller: &PlatformCaller,
     id: &KeyId,
     overlap_s: u32,
     call: Repeatable<NewKey>,

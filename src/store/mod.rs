@@ -27,7 +27,7 @@ mod schema;
 pub mod sessions;
 
 use crate::domain::{
-    caller::{Caller, OrchestratorCaller},
+    caller::{OrchestratorCaller, PlatformCaller},
     ids::{ClientRowId, OwnerId, PlatformId},
 };
 pub use db::{Db, MigrationState, Tx};
@@ -175,8 +175,8 @@ pub struct Scope {
     pub client: Option<ClientRowId>,
 }
 
-impl From<&Caller> for Scope {
-    fn from(caller: &Caller) -> Self {
+impl From<&PlatformCaller> for Scope {
+    fn from(caller: &PlatformCaller) -> Self {
         Self {
             platform: caller.platform.clone(),
             client: caller.client().cloned(),
@@ -208,8 +208,8 @@ impl From<&Scope> for Holder {
     }
 }
 
-impl From<&Caller> for Holder {
-    fn from(caller: &Caller) -> Self {
+impl From<&PlatformCaller> for Holder {
+    fn from(caller: &PlatformCaller) -> Self {
         Self::from(&Scope::from(caller))
     }
 }

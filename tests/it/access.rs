@@ -259,7 +259,7 @@ impl Operation {
         let mut call = app.call(self.method.clone(), &self.address(objects));
         if let Some((scheme, value)) = credential {
             call = match scheme {
-                Scheme::OrchestratorPair | Scheme::OrchestratorKey => call.header("x-orchestrator-key", value),
+                Scheme::OrchestratorKey => call.header("x-orchestrator-key", value),
                 Scheme::ApiKey => call.header("x-api-key", value),
                 Scheme::ClientId => call.header("x-client-id", value),
                 Scheme::SessionBearer => call.header("authorization", &format!("Bearer {value}")),
@@ -317,7 +317,7 @@ async fn every_operation_answers_each_credential_as_its_row_says() {
                 let answer = operation.call(&app, None, &objects).await;
                 note(None, surprise(operation, None, &answer));
             }
-            for scheme in Scheme::ALL {
+            for &scheme in Scheme::ALL {
                 let guess = format!("{}nobody", if scheme == Scheme::ClientId { "cli_" } else { "sk_" });
                 let credential = match shown {
                     Shown::Unknown => &guess,

@@ -6,7 +6,7 @@ use crate::support::{
 };
 use prs::{
     domain::{
-        caller::{Caller, Holder},
+        caller::{Holder, PlatformCaller},
         client_id::{ClientId, ClientIdChange},
         destination::{AccessMode, Destination, DestinationPolicy, ScreeningProvider},
         ids::{AccountId, DestinationId, PlatformId},
@@ -41,14 +41,14 @@ fn screened() -> DestinationPolicy {
     }
 }
 
-async fn create(app: &TestApp, caller: &Caller, input: &NewDestination) -> FlowResult<Destination> {
+async fn create(app: &TestApp, caller: &PlatformCaller, input: &NewDestination) -> FlowResult<Destination> {
     match destinations::create::run(&app.ctx, caller, input, Repeatable::unkeyed()).await? {
         Answer::Fresh(new) => Ok(new),
         Answer::Replayed(_) => panic!("nothing was asked for twice"),
     }
 }
 
-async fn bind(app: &TestApp, caller: &Caller, destination: &DestinationId) -> FlowResult<ClientId> {
+async fn bind(app: &TestApp, caller: &PlatformCaller, destination: &DestinationId) -> FlowResult<ClientId> {
     let input = NewClientId {
         label: "Bound".to_owned(),
         is_backend: true,
@@ -297,7 +297,7 @@ async fn payouts_find_what_owners_set_up_and_nothing_that_others_noted() {
     let own = owner.session(&app.platform);
     let elsewhere = PlatformId("elsewhere".to_owned());
     let payer = TestWallet::new(8).session(&elsewhere);
-    let find = async |caller: &Caller| {
+    let find = async |caller: &PlatformCaller| {
         destinations::read::for_payout(&app.ctx, caller, &owner.address())
             .await
             .expect("read")

@@ -574,7 +574,7 @@ async fn a_stream_resumes_after_an_event_and_shows_what_comes() {
 async fn a_follower_shows_an_event_that_was_committed_late() {
     let app = TestApp::start().await;
     let start = tell(&app, "payment.confirmed", "01start").await;
-    let caller = prs::domain::caller::Caller {
+    let caller = prs::domain::caller::PlatformCaller {
         platform: app.platform.clone(),
         credential: prs::domain::caller::Credential::ApiKey {
             id: prs::domain::ids::KeyId(String::new()),

@@ -8,7 +8,7 @@ use poem::http::Method;
 use prs::{
     domain::{
         address::Address,
-        caller::Caller,
+        caller::PlatformCaller,
         network::Family,
         session::{is_signed_by_key, message_hash},
     },
@@ -100,7 +100,7 @@ pub async fn sign_in(app: &TestApp, person: &Person) -> String {
 }
 
 /// The caller behind a token.
-pub async fn caller(app: &TestApp, token: &str) -> Caller {
+pub async fn caller(app: &TestApp, token: &str) -> PlatformCaller {
     identify::session(&app.ctx, token).await.expect("a session")
 }
 

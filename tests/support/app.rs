@@ -12,7 +12,7 @@ use prs::{
     boot::{self, dev, role::Role},
     ctx::Ctx,
     domain::{
-        caller::{Caller, Credential},
+        caller::{Credential, PlatformCaller},
         ids::{KeyId, PlatformId},
         network::Network,
         webhook::{ClaimedDelivery, Wanted},
@@ -442,7 +442,7 @@ async fn build(settings: &Settings, clock: &Arc<FixedClock>, seed: u64) -> (Ctx,
 }
 
 async fn client(ctx: &Ctx, platform: &PlatformId, domains: &[&str]) -> String {
-    let caller = Caller {
+    let caller = PlatformCaller {
         platform: platform.clone(),
         credential: Credential::ApiKey {
             id: KeyId(platform.to_string()),

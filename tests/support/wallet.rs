@@ -5,7 +5,7 @@ use alloy::primitives::{Address as EvmAddress, B256, U256, keccak256};
 use k256::ecdsa::SigningKey;
 use prs::domain::{
     address::Address,
-    caller::{Caller, Credential, Holder},
+    caller::{Credential, Holder, PlatformCaller},
     ids::{PlatformId, SessionId},
 };
 use serde_json::Value;
@@ -35,14 +35,14 @@ impl TestWallet {
     }
 
     /// The owner of the wallet, signed in on a platform.
-    pub fn session(&self, platform: &PlatformId) -> Caller {
+    pub fn session(&self, platform: &PlatformId) -> PlatformCaller {
         session(platform, Holder::Wallet(self.address()))
     }
 }
 
 /// A person who signed in on a platform.
-pub fn session(platform: &PlatformId, holder: Holder) -> Caller {
-    Caller {
+pub fn session(platform: &PlatformId, holder: Holder) -> PlatformCaller {
+    PlatformCaller {
         platform: platform.clone(),
         credential: Credential::Session {
             id: SessionId("session".to_owned()),

@@ -3,7 +3,7 @@
 use crate::{
     ctx::Ctx,
     domain::{
-        caller::{Caller, Credential, OrchestratorCaller},
+        caller::{Credential, OrchestratorCaller, PlatformCaller},
         client_id::{CallOrigin, ClientId},
         ids::{KeyId, Owner},
         quota::Tier,
@@ -33,9 +33,9 @@ pub struct KnownKey {
 
 impl KnownKey {
     /// The caller behind a key of a platform. Errors: 401 for another key or one that ended since it was looked up.
-    pub fn platform_caller(self, now: DateTime<Utc>) -> FlowResult<Caller> {
+    pub fn platform_caller(self, now: DateTime<Utc>) -> FlowResult<PlatformCaller> {
         match self.owner {
-            Owner::Platform(platform) if is_good(self.ends_at, now) => Ok(Caller {
+            Owner::Platform(platform) if is_good(self.ends_at, now) => Ok(PlatformCaller {
                 platform,
                 credential: Credential::ApiKey { id: self.id },
             }),
@@ -102,15 +102,14 @@ pub async fn client_id(ctx: &Ctx, text: &str) -> FlowResult<ClientId> {
 /// The caller that a client ID stands for, if it may be used from where the call comes.
 ///
 /// Errors: 403 for a client ID that is not active or a page that is not listed, 401 for a missing `Origin`.
-pub fn client_caller(client: &ClientId, call: &CallOrigin<'_>) -> FlowResult<Caller> {
+pub fn client_caller(client: &ClientId, call: &CallOrigin<'_>) -> FlowResult<PlatformCaller> {
     let origin = client.admit(call)?;
-    Ok(Caller {
+    Ok(PlatformCaller {
         platform: client.platform.clone(),
         credential: Credential::ClientId {
             id: client.row.clone(),
             client_id: client.client_id.clone(),
             origin,
-            orchestrator: None,
         },
     })
 }
@@ -118,7 +117,7 @@ pub fn client_caller(client: &ClientId, call: &CallOrigin<'_>) -> FlowResult<Cal
 /// Looks a session up and notes its use. Errors: 401 for one that is unknown or over.
 ///
 /// Nothing is remembered between calls: a session that was ended is over at once, on every instance.
-pub async fn session(ctx: &Ctx, token: &str) -> FlowResult<Caller> {
+pub async fn session(ctx: &Ctx, token: &str) -> FlowResult<PlatformCaller> {
     let found = store::sessions::find_by_hash(ctx.db.reader(), &hash(token)).await?;
     let now = ctx.clock.now();
     let session = found
@@ -132,8 +131,8 @@ pub async fn session(ctx: &Ctx, token: &str) -> FlowResult<Caller> {
     Ok(session_caller(session))
 }
 
-fn session_caller(session: Session) -> Caller {
-    Caller {
+fn session_caller(session: Session) -> PlatformCaller {
+    PlatformCaller {
         platform: session.platform,
         credential: Credential::Session {
             id: session.id,
@@ -143,7 +142,7 @@ fn session_caller(session: Session) -> Caller {
 }
 
 /// How often a caller may call.
-pub async fn tier(ctx: &Ctx, caller: &Caller) -> FlowResult<Tier> {
+pub async fn tier(ctx: &Ctx, caller: &PlatformCaller) -> FlowResult<Tier> {
     let found = store::rate_tiers::find(ctx.db.reader(), &caller.platform, caller.client()).await?;
     Ok(found.unwrap_or_default())
 }

@@ -5,7 +5,7 @@ pub use crate::domain::client_id::NewClientId;
 use crate::{
     ctx::Ctx,
     domain::{
-        caller::Caller,
+        caller::PlatformCaller,
         client_id::{ClientId, FreshClientId},
         ids::ClientRowId,
     },
@@ -27,7 +27,7 @@ const ALPHABET: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 /// Errors: every wrong field at once; a payee destination that is not the caller's. Source: rules P.3.2; rules P.4.2.
 pub async fn run(
     ctx: &Ctx,
-    caller: &Caller,
+    caller: &PlatformCaller,
     input: &NewClientId,
     call: Repeatable<ClientId>,
 ) -> FlowResult<Answer<ClientId>> {

@@ -2,12 +2,12 @@
 
 use crate::{
     ctx::Ctx,
-    domain::{caller::Caller, client_id::ClientId},
+    domain::{caller::PlatformCaller, client_id::ClientId},
     flows::FlowResult,
     store,
 };
 
 /// All client IDs of the caller's platform, newest first, revoked ones included.
-pub async fn run(ctx: &Ctx, caller: &Caller) -> FlowResult<Vec<ClientId>> {
+pub async fn run(ctx: &Ctx, caller: &PlatformCaller) -> FlowResult<Vec<ClientId>> {
     Ok(store::client_ids::list(ctx.db.reader(), &caller.platform).await?)
 }

@@ -7,7 +7,7 @@ pub mod revoke;
 pub mod update;
 
 use crate::{
-    domain::{caller::Caller, ids::DestinationId, refusal::Refusal},
+    domain::{caller::PlatformCaller, ids::DestinationId, refusal::Refusal},
     flows::{FlowError, FlowResult},
     store::{self, Tx},
 };
@@ -19,7 +19,7 @@ fn unknown() -> FlowError {
 /// Checks that a client ID may be bound to a destination: the active one of the wallet that signed in.
 ///
 /// Source: rules P.4.2.
-async fn check_destination(tx: &Tx, caller: &Caller, id: &DestinationId) -> FlowResult<()> {
+async fn check_destination(tx: &Tx, caller: &PlatformCaller, id: &DestinationId) -> FlowResult<()> {
     let active = match caller.wallet() {
         Some(wallet) => store::destinations::active_of(tx, &caller.platform, wallet).await?,
         None => None,

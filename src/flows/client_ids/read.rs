@@ -2,13 +2,13 @@
 
 use crate::{
     ctx::Ctx,
-    domain::{caller::Caller, client_id::ClientId, ids::ClientRowId},
+    domain::{caller::PlatformCaller, client_id::ClientId, ids::ClientRowId},
     flows::{FlowResult, client_ids::unknown},
     store,
 };
 
 /// A client ID of the caller's platform. Errors: unknown, or another platform's, which looks the same (404).
-pub async fn run(ctx: &Ctx, caller: &Caller, row: &ClientRowId) -> FlowResult<ClientId> {
+pub async fn run(ctx: &Ctx, caller: &PlatformCaller, row: &ClientRowId) -> FlowResult<ClientId> {
     let found = store::client_ids::find(ctx.db.reader(), &caller.platform, row).await?;
     found.ok_or_else(unknown)
 }

@@ -3,7 +3,7 @@
 use crate::{
     ctx::Ctx,
     domain::{
-        caller::Caller,
+        caller::PlatformCaller,
         client_id::{ClientIdChange, ClientStatus},
         ids::ClientRowId,
     },
@@ -13,7 +13,7 @@ use crate::{
 /// Revokes a client ID for good; a second time changes nothing.
 ///
 /// Errors: unknown, or another platform's (404). Source: rules P.3.2.
-pub async fn run(ctx: &Ctx, caller: &Caller, row: &ClientRowId) -> FlowResult<()> {
+pub async fn run(ctx: &Ctx, caller: &PlatformCaller, row: &ClientRowId) -> FlowResult<()> {
     let change = ClientIdChange {
         status: Some(ClientStatus::Revoked),
         ..ClientIdChange::default()

@@ -3,7 +3,7 @@
 use crate::{
     ctx::Ctx,
     domain::{
-        caller::Caller,
+        caller::PlatformCaller,
         client_id::{ClientId, ClientIdChange},
         ids::ClientRowId,
     },
@@ -19,7 +19,12 @@ use crate::{
 ///
 /// Errors: every wrong field at once, a payee destination that is not the caller's, a revoked client ID that is to come
 /// back (400); unknown (404). Source: rules P.3.2; rules P.4.2; rules S.10.
-pub async fn run(ctx: &Ctx, caller: &Caller, row: &ClientRowId, change: &ClientIdChange) -> FlowResult<ClientId> {
+pub async fn run(
+    ctx: &Ctx,
+    caller: &PlatformCaller,
+    row: &ClientRowId,
+    change: &ClientIdChange,
+) -> FlowResult<ClientId> {
     let tx = ctx.db.begin("update_client_id").await?;
     let stored = store::client_ids::lock(&tx, &caller.platform, row).await?;
     let client = stored.ok_or_else(unknown)?.changed(change, ctx.clock.now())?;

@@ -3,7 +3,7 @@
 use crate::{
     ctx::Ctx,
     domain::{
-        caller::Caller,
+        caller::PlatformCaller,
         destination::{Destination, registrable},
         refusal::Checks,
     },
@@ -19,7 +19,7 @@ use crate::{
 /// Errors: every wrong field at once (400); a session without a wallet (403). Source: rules P.4.3.
 pub async fn run(
     ctx: &Ctx,
-    caller: &Caller,
+    caller: &PlatformCaller,
     input: &NewDestination,
     call: Repeatable<Destination>,
 ) -> FlowResult<Answer<Destination>> {

@@ -2,7 +2,7 @@
 
 use crate::{
     ctx::Ctx,
-    domain::caller::Caller,
+    domain::caller::PlatformCaller,
     flows::{
         FlowResult,
         destinations::{end, key_of, unknown, wallet_of},
@@ -13,7 +13,7 @@ use crate::{
 ///
 /// Errors: no id of a destination (400); a session without a wallet (403); not the one in use (404).
 /// Source: rules P.4.3.
-pub async fn run(ctx: &Ctx, caller: &Caller, id: &str) -> FlowResult<()> {
+pub async fn run(ctx: &Ctx, caller: &PlatformCaller, id: &str) -> FlowResult<()> {
     let wallet = wallet_of(caller)?;
     let key = key_of(id)?.filter(|key| key.interop.wallet == wallet);
     let key = key.ok_or_else(unknown)?;

@@ -10,7 +10,7 @@ use crate::{
     ctx::Ctx,
     domain::{
         address::Address,
-        caller::Caller,
+        caller::PlatformCaller,
         destination::{Destination, DestinationPolicy},
         ids::{DestinationId, PlatformId},
         interop_address::DestinationKey,
@@ -36,7 +36,7 @@ fn unknown() -> FlowError {
 }
 
 /// The wallet of the session. Errors: an account that signed in without one (403).
-fn wallet_of(caller: &Caller) -> FlowResult<Address> {
+fn wallet_of(caller: &PlatformCaller) -> FlowResult<Address> {
     let wallet = caller.wallet().copied();
     let message = "Payee destinations belong to wallets: sign in with the wallet that is to be paid";
     Ok(wallet.ok_or_else(|| Refusal::forbidden(message))?)

@@ -2,7 +2,7 @@
 
 use crate::{
     ctx::Ctx,
-    domain::{address::Address, caller::Caller, destination::Destination},
+    domain::{address::Address, caller::PlatformCaller, destination::Destination},
     flows::{
         FlowResult,
         destinations::{key_of, unknown, wallet_of},
@@ -11,19 +11,19 @@ use crate::{
 };
 
 /// The destination of the wallet that signed in. Errors: a session without a wallet (403).
-pub async fn own(ctx: &Ctx, caller: &Caller) -> FlowResult<Option<Destination>> {
+pub async fn own(ctx: &Ctx, caller: &PlatformCaller) -> FlowResult<Option<Destination>> {
     active(ctx, caller, &wallet_of(caller)?).await
 }
 
 /// The destination of a wallet that is in use on the caller's platform.
-pub async fn active(ctx: &Ctx, caller: &Caller, wallet: &Address) -> FlowResult<Option<Destination>> {
+pub async fn active(ctx: &Ctx, caller: &PlatformCaller, wallet: &Address) -> FlowResult<Option<Destination>> {
     Ok(store::destinations::active_of(ctx.db.reader(), &caller.platform, wallet).await?)
 }
 
 /// A destination of the caller's platform by its id, in use or not.
 ///
 /// Errors: no id of a destination (400); unknown, or another platform's, which looks the same (404).
-pub async fn by_id(ctx: &Ctx, caller: &Caller, id: &str) -> FlowResult<Destination> {
+pub async fn by_id(ctx: &Ctx, caller: &PlatformCaller, id: &str) -> FlowResult<Destination> {
     let key = key_of(id)?.ok_or_else(unknown)?;
     let found = store::destinations::find(ctx.db.reader(), &caller.platform, &key).await?;
     found.ok_or_else(unknown)
@@ -32,6 +32,6 @@ pub async fn by_id(ctx: &Ctx, caller: &Caller, id: &str) -> FlowResult<Destinati
 /// Where somebody who is to be paid wants to be paid, whichever platform they said it to.
 ///
 /// Only what a payer has to know may be shown of it. Source: rules P.4.3.
-pub async fn for_payout(ctx: &Ctx, caller: &Caller, recipient: &Address) -> FlowResult<Option<Destination>> {
+pub async fn for_payout(ctx: &Ctx, caller: &PlatformCaller, recipient: &Address) -> FlowResult<Option<Destination>> {
     Ok(store::destinations::payable(ctx.db.reader(), &caller.platform, recipient).await?)
 }

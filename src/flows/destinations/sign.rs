@@ -4,7 +4,7 @@ use crate::{
     ctx::Ctx,
     domain::{
         address::Address,
-        caller::Caller,
+        caller::PlatformCaller,
         destination::{self, Destination, NONCE_LIFE, SigningAction, SigningData},
         ids::ClientRowId,
         network::Family,
@@ -34,7 +34,7 @@ pub struct SigningInput {
     pub chain_id: String,
 }
 
-fn client_of(caller: &Caller) -> FlowResult<&ClientRowId> {
+fn client_of(caller: &PlatformCaller) -> FlowResult<&ClientRowId> {
     Ok(caller
         .client()
         .ok_or_else(|| Refusal::forbidden("Send x-client-id: signing data belongs to a client ID"))?)
@@ -43,7 +43,12 @@ fn client_of(caller: &Caller) -> FlowResult<&ClientRowId> {
 /// Draws the data that a wallet signs; it can be used once within five minutes.
 ///
 /// Errors: every wrong field at once (400). Source: rules P.1.6; rules P.3.8.
-pub async fn prepare(ctx: &Ctx, caller: &Caller, wallet: Address, input: &SigningInput) -> FlowResult<SigningData> {
+pub async fn prepare(
+    ctx: &Ctx,
+    caller: &PlatformCaller,
+    wallet: Address,
+    input: &SigningInput,
+) -> FlowResult<SigningData> {
     let client = client_of(caller)?.clone();
     if wallet.family() != Family::Evm {
         let message = "must be an EVM wallet: a Tron wallet signs in and uses POST /v1/payee-destination";
@@ -78,7 +83,7 @@ pub async fn prepare(ctx: &Ctx, caller: &Caller, wallet: Address, input: &Signin
 /// data (400). Source: rules P.3.8.
 pub async fn add(
     ctx: &Ctx,
-    caller: &Caller,
+    caller: &PlatformCaller,
     nonce: &str,
     signature: &str,
     call: Repeatable<Destination>,
@@ -97,7 +102,7 @@ pub async fn add(
 /// Ends the use of a destination whose wallet signed that; its row stays.
 ///
 /// Errors: those of [`add`], and a destination that is not in use (400). Source: rules P.3.8.
-pub async fn deactivate(ctx: &Ctx, caller: &Caller, id: &str, nonce: &str, signature: &str) -> FlowResult<()> {
+pub async fn deactivate(ctx: &Ctx, caller: &PlatformCaller, id: &str, nonce: &str, signature: &str) -> FlowResult<()> {
     let key = key_of(id)?;
     let data = proven(ctx, caller, SigningAction::Deactivate, nonce, signature).await?;
     if key.is_some_and(|key| key != data.key) {
@@ -119,7 +124,7 @@ pub async fn deactivate(ctx: &Ctx, caller: &Caller, id: &str, nonce: &str, signa
 /// The data of a nonce, if its wallet signed exactly this and nothing else.
 async fn proven(
     ctx: &Ctx,
-    caller: &Caller,
+    caller: &PlatformCaller,
     action: SigningAction,
     nonce: &str,
     signature: &str,

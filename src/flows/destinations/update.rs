@@ -3,7 +3,7 @@
 use crate::{
     ctx::Ctx,
     domain::{
-        caller::Caller,
+        caller::PlatformCaller,
         destination::{Destination, registrable},
         refusal::Checks,
     },
@@ -18,7 +18,7 @@ use crate::{
 ///
 /// Errors: every wrong field at once (400); a session without a wallet (403); no destination in use (404).
 /// Source: rules P.4.3.
-pub async fn run(ctx: &Ctx, caller: &Caller, input: &NewDestination) -> FlowResult<Destination> {
+pub async fn run(ctx: &Ctx, caller: &PlatformCaller, input: &NewDestination) -> FlowResult<Destination> {
     let wallet = wallet_of(caller)?;
     let mut checks = Checks::new();
     let key = registrable(&ctx.catalogue, wallet, &input.token, Some(input.chain_id), &mut checks);

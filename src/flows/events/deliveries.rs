@@ -2,7 +2,7 @@
 
 use crate::{
     ctx::Ctx,
-    domain::{caller::Caller, ids::DeliveryId, refusal::Refusal},
+    domain::{caller::PlatformCaller, ids::DeliveryId, refusal::Refusal},
     flows::{
         FlowResult,
         events::{DeliveryCount, LoggedDelivery, Receivers, check_span, no_repeated_test, receivers, unknown_delivery},
@@ -23,7 +23,7 @@ pub struct DeliveryPage {
 }
 
 /// Lists deliveries: a client ID sees those to its own endpoints, an API key all of its platform.
-pub async fn list(ctx: &Ctx, caller: &Caller, filter: &DeliveryFilter) -> FlowResult<DeliveryPage> {
+pub async fn list(ctx: &Ctx, caller: &PlatformCaller, filter: &DeliveryFilter) -> FlowResult<DeliveryPage> {
     let receivers = receivers(ctx, caller).await?;
     let more = DeliveryFilter {
         limit: filter.limit + 1,
@@ -49,7 +49,7 @@ pub async fn list(ctx: &Ctx, caller: &Caller, filter: &DeliveryFilter) -> FlowRe
 /// Counts deliveries by endpoint and state. Errors: a span that ends before it begins, or is longer than the log (400).
 pub async fn counts(
     ctx: &Ctx,
-    caller: &Caller,
+    caller: &PlatformCaller,
     span: (DateTime<Utc>, DateTime<Utc>),
 ) -> FlowResult<Vec<DeliveryCount>> {
     check_span(Some(span.0), Some(span.1))?;
@@ -62,7 +62,7 @@ pub async fn counts(
 }
 
 /// Reads one delivery with its tries. Errors: unknown (404).
-pub async fn one(ctx: &Ctx, caller: &Caller, id: &DeliveryId) -> FlowResult<(LoggedDelivery, Receivers)> {
+pub async fn one(ctx: &Ctx, caller: &PlatformCaller, id: &DeliveryId) -> FlowResult<(LoggedDelivery, Receivers)> {
     let receivers = receivers(ctx, caller).await?;
     let limit = receivers.limit(caller);
     let found = store::delivery_log::find_delivery(ctx.db.reader(), &caller.platform, limit.as_deref(), id).await?;
@@ -73,7 +73,7 @@ pub async fn one(ctx: &Ctx, caller: &Caller, id: &DeliveryId) -> FlowResult<(Log
 ///
 /// Errors: unknown (404); waiting already, a test, or an endpoint that is gone or switched off (409).
 /// Source: decisions D19.
-pub async fn retry(ctx: &Ctx, caller: &Caller, id: &DeliveryId) -> FlowResult<(LoggedDelivery, Receivers)> {
+pub async fn retry(ctx: &Ctx, caller: &PlatformCaller, id: &DeliveryId) -> FlowResult<(LoggedDelivery, Receivers)> {
     let (found, receivers) = one(ctx, caller, id).await?;
     if found.delivery.is_test {
         return Err(no_repeated_test().into());

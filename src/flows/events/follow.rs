@@ -3,7 +3,7 @@
 use crate::{
     ctx::Ctx,
     domain::{
-        caller::{Caller, Credential},
+        caller::{Credential, PlatformCaller},
         ids::EventId,
     },
     flows::{FlowResult, events::EventRecord},
@@ -24,7 +24,7 @@ const REMEMBERED_MAX: usize = 2_000;
 /// One who follows.
 pub struct Follower {
     ctx: Ctx,
-    caller: Caller,
+    caller: PlatformCaller,
     kinds: Vec<String>,
     /// Everything up to here was told and nothing can appear below it any more.
     floor: Option<EventId>,
@@ -34,7 +34,12 @@ pub struct Follower {
 
 impl Follower {
     /// Starts after an event, or with what happens from now on. No kinds are all kinds.
-    pub async fn start(ctx: &Ctx, caller: &Caller, kinds: Vec<String>, after: Option<EventId>) -> FlowResult<Self> {
+    pub async fn start(
+        ctx: &Ctx,
+        caller: &PlatformCaller,
+        kinds: Vec<String>,
+        after: Option<EventId>,
+    ) -> FlowResult<Self> {
         let floor = match after {
             Some(after) => Some(after),
             None => store::event_log::newest_event(ctx.db.reader(), &Scope::from(caller)).await?,

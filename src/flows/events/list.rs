@@ -2,7 +2,7 @@
 
 use crate::{
     ctx::Ctx,
-    domain::{caller::Caller, ids::EventId},
+    domain::{caller::PlatformCaller, ids::EventId},
     flows::{
         FlowResult,
         events::{EventRecord, LoggedDelivery, Receivers, check_span, receivers, unknown_event},
@@ -20,7 +20,7 @@ pub struct EventPage {
 }
 
 /// Lists the caller's events. Errors: times in the wrong order (400).
-pub async fn run(ctx: &Ctx, caller: &Caller, filter: &EventFilter) -> FlowResult<EventPage> {
+pub async fn run(ctx: &Ctx, caller: &PlatformCaller, filter: &EventFilter) -> FlowResult<EventPage> {
     check_span(filter.since, filter.until)?;
     let more = EventFilter {
         limit: filter.limit + 1,
@@ -38,7 +38,7 @@ pub async fn run(ctx: &Ctx, caller: &Caller, filter: &EventFilter) -> FlowResult
 /// Reads one event and its deliveries. Errors: unknown (404).
 pub async fn one(
     ctx: &Ctx,
-    caller: &Caller,
+    caller: &PlatformCaller,
     id: &EventId,
 ) -> FlowResult<(EventRecord, Vec<LoggedDelivery>, Receivers)> {
     let event = store::event_log::find_event(ctx.db.reader(), &Scope::from(caller), id).await?;

@@ -8,7 +8,7 @@ pub mod sweep;
 
 use crate::{
     ctx::Ctx,
-    domain::{caller::Caller, ids::EndpointId, refusal::Refusal},
+    domain::{caller::PlatformCaller, ids::EndpointId, refusal::Refusal},
     flows::FlowResult,
     store::{self, Scope, endpoints::Endpoint},
 };
@@ -45,7 +45,7 @@ impl Receivers {
     }
 
     /// The endpoints whose deliveries a client ID sees: its own; an API key sees all of its platform.
-    fn limit(&self, caller: &Caller) -> Option<Vec<EndpointId>> {
+    fn limit(&self, caller: &PlatformCaller) -> Option<Vec<EndpointId>> {
         caller.client().map(|_| self.0.keys().cloned().collect())
     }
 
@@ -75,6 +75,6 @@ fn no_repeated_test() -> Refusal {
 }
 
 /// The receivers of a caller.
-pub async fn receivers(ctx: &Ctx, caller: &Caller) -> FlowResult<Receivers> {
+pub async fn receivers(ctx: &Ctx, caller: &PlatformCaller) -> FlowResult<Receivers> {
     Receivers::of(ctx, &Scope::from(caller)).await
 }

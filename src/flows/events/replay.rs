@@ -3,7 +3,7 @@
 use crate::{
     ctx::Ctx,
     domain::{
-        caller::Caller,
+        caller::PlatformCaller,
         ids::{DeliveryId, EndpointId, EventId},
         refusal::Refusal,
         webhook::DeliveryState,
@@ -52,7 +52,12 @@ pub struct Replayed {
 /// Tells one event again. Errors: unknown event or endpoint (404); a test, an endpoint that is switched off (409).
 ///
 /// Source: decisions D19.
-pub async fn one(ctx: &Ctx, caller: &Caller, id: &EventId, endpoint: Option<&EndpointId>) -> FlowResult<Replayed> {
+pub async fn one(
+    ctx: &Ctx,
+    caller: &PlatformCaller,
+    id: &EventId,
+    endpoint: Option<&EndpointId>,
+) -> FlowResult<Replayed> {
     let event = store::event_log::find_event(ctx.db.reader(), &Scope::from(caller), id).await?;
     let event = event.ok_or_else(unknown_event)?;
     if event.is_test {
@@ -70,7 +75,7 @@ pub async fn one(ctx: &Ctx, caller: &Caller, id: &EventId, endpoint: Option<&End
 /// the wrong order (400).
 ///
 /// Source: decisions D19.
-pub async fn span(ctx: &Ctx, caller: &Caller, span: &Span) -> FlowResult<Replayed> {
+pub async fn span(ctx: &Ctx, caller: &PlatformCaller, span: &Span) -> FlowResult<Replayed> {
     check_span(Some(span.since), span.until)?;
     let scope = Scope::from(caller);
     let receivers = receivers(ctx, caller).await?;
@@ -119,7 +124,7 @@ fn check_endpoint(receivers: &Receivers, endpoint: Option<&EndpointId>) -> FlowR
 /// Queues the deliveries of some events in one transaction.
 async fn queue(
     ctx: &Ctx,
-    caller: &Caller,
+    caller: &PlatformCaller,
     receivers: &Receivers,
     events: &[EventRecord],
     endpoint: Option<&EndpointId>,

@@ -4,7 +4,7 @@ use crate::{
     ctx::Ctx,
     domain::{
         address::Address,
-        caller::Caller,
+        caller::PlatformCaller,
         payment::PaymentKind,
         reference::PaymentReference,
         refusal::{FieldError, Refusal},
@@ -66,7 +66,7 @@ pub struct PaymentPage {
 ///
 /// Errors: no search parameter, dates in the wrong order (400).
 /// Source: interface §4.1; decisions D13; decisions D14; decisions D15; decisions D23.
-pub async fn run(ctx: &Ctx, caller: &Caller, search: &PaymentSearch) -> FlowResult<PaymentPage> {
+pub async fn run(ctx: &Ctx, caller: &PlatformCaller, search: &PaymentSearch) -> FlowResult<PaymentPage> {
     check(search)?;
     let filter = PaymentFilter {
         tx_hash: search.tx_hash,

@@ -3,7 +3,7 @@
 use crate::{
     ctx::Ctx,
     domain::{
-        caller::{Caller, Credential},
+        caller::{Credential, PlatformCaller},
         destination::Destination,
         ids::RequestRowId,
         request::{
@@ -27,7 +27,7 @@ const DRAWS_MAX: usize = 3;
 /// Errors: every wrong field at once (400). Source: interface §4.3; rules P.3.3.
 pub async fn run(
     ctx: &Ctx,
-    caller: &Caller,
+    caller: &PlatformCaller,
     input: &NewRequest,
     call: Repeatable<Request>,
 ) -> FlowResult<Answer<Request>> {
@@ -60,7 +60,7 @@ pub async fn run(
 }
 
 /// The payee destination that the calling client ID is bound to, when the input leaves the payee to it.
-async fn bound(ctx: &Ctx, caller: &Caller, input: &NewRequest) -> FlowResult<Option<Destination>> {
+async fn bound(ctx: &Ctx, caller: &PlatformCaller, input: &NewRequest) -> FlowResult<Option<Destination>> {
     let Some(client) = caller.client().filter(|_| input.payee.is_none()) else {
         return Ok(None);
     };
@@ -97,7 +97,7 @@ async fn insert(ctx: &Ctx, request: &Request, keeper: &Keeper<'_, Request>) -> R
     keeper.commit(tx, request).await.map_err(InsertError::Failed)
 }
 
-fn origin(caller: &Caller) -> Origin {
+fn origin(caller: &PlatformCaller) -> Origin {
     let (client, client_id) = match &caller.credential {
         Credential::ClientId { id, client_id, .. } => (Some(id.clone()), Some(client_id.clone())),
         Credential::ApiKey { .. } | Credential::Session { .. } => (None, None),

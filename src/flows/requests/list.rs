@@ -2,7 +2,7 @@
 
 use crate::{
     ctx::Ctx,
-    domain::{address::Address, caller::Caller, request::Request},
+    domain::{address::Address, caller::PlatformCaller, request::Request},
     flows::FlowResult,
     store::{self, Scope},
 };
@@ -23,7 +23,7 @@ pub struct RequestPage {
 /// Requests of the caller, optionally those of one payee.
 pub async fn run(
     ctx: &Ctx,
-    caller: &Caller,
+    caller: &PlatformCaller,
     payee: Option<Address>,
     limit: u64,
     offset: u64,

@@ -8,7 +8,7 @@ pub mod update;
 
 use crate::{
     ctx::Ctx,
-    domain::{caller::Caller, refusal::Refusal, request::Request},
+    domain::{caller::PlatformCaller, refusal::Refusal, request::Request},
     flows::FlowResult,
     store::{self, Scope},
 };
@@ -16,7 +16,7 @@ use crate::{
 /// Finds a request of the caller. Errors: unknown, or somebody else's, which looks the same (404).
 ///
 /// Any credential of the owning platform sees it. Source: rules P.3.3; decisions D23.
-pub async fn find(ctx: &Ctx, caller: &Caller, request_id: &str) -> FlowResult<Request> {
+pub async fn find(ctx: &Ctx, caller: &PlatformCaller, request_id: &str) -> FlowResult<Request> {
     let whole_platform = Scope {
         platform: caller.platform.clone(),
         client: None,

@@ -6,7 +6,7 @@ use crate::{
         address::Address,
         amount::{Amount, Percent},
         calldata::{Calldata, Conversion, PaymentPlan, PlatformFee, assemble},
-        caller::Caller,
+        caller::PlatformCaller,
         currency::{ContractKind, Currency},
         network::{Family, Network},
         refusal::{Checks, Refusal},
@@ -45,7 +45,7 @@ pub struct PayInput {
 ///
 /// Without `wallet` a direct payment asks no node. Errors: wrong fields (400), an unknown request (404), no node
 /// that answers while one is needed (502). Source: interface §4.3; rules P.3.3; decisions D10.
-pub async fn run(ctx: &Ctx, caller: &Caller, request_id: &str, input: &PayInput) -> FlowResult<Calldata> {
+pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str, input: &PayInput) -> FlowResult<Calldata> {
     let request = find(ctx, caller, request_id).await?;
     let fees = client_fee(ctx, caller).await?;
     let currencies = currencies(ctx, &request)?;
@@ -95,7 +95,7 @@ fn currencies<'a>(ctx: &'a Ctx, request: &Request) -> FlowResult<Currencies<'a>>
 /// The fee that is set on the client ID of the call: other than `0` it overrides the fee of the call.
 ///
 /// Source: rules P.7.1.
-async fn client_fee(ctx: &Ctx, caller: &Caller) -> FlowResult<Option<(Percent, Address)>> {
+async fn client_fee(ctx: &Ctx, caller: &PlatformCaller) -> FlowResult<Option<(Percent, Address)>> {
     let crate::domain::caller::Credential::ClientId { client_id, .. } = &caller.credential else {
         return Ok(None);
     };

@@ -3,7 +3,7 @@
 use crate::{
     ctx::Ctx,
     domain::{
-        caller::Caller,
+        caller::PlatformCaller,
         currency::FIAT_CHAIN_DECIMALS,
         payment::Observation,
         rate::{RATE_DECIMALS, ratio},
@@ -29,7 +29,7 @@ pub struct RequestDetail {
 }
 
 /// Reads a request of the caller's platform.
-pub async fn run(ctx: &Ctx, caller: &Caller, request_id: &str) -> FlowResult<RequestDetail> {
+pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str) -> FlowResult<RequestDetail> {
     let request = find(ctx, caller, request_id).await?;
     let payments = store::payments::list_of_request(ctx.db.reader(), &request).await?;
     let seen: Vec<Observation> =

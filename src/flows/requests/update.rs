@@ -2,7 +2,7 @@
 
 use crate::{
     ctx::Ctx,
-    domain::{caller::Caller, refusal::Refusal},
+    domain::{caller::PlatformCaller, refusal::Refusal},
     flows::{FlowResult, requests::find},
     store::{self, Scope},
 };
@@ -10,7 +10,7 @@ use crate::{
 /// Sets `isRecurrenceStopped`. Errors: unknown (404), not a recurring request (400).
 ///
 /// Source: rules P.3.3.
-pub async fn run(ctx: &Ctx, caller: &Caller, request_id: &str, is_stopped: bool) -> FlowResult<()> {
+pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str, is_stopped: bool) -> FlowResult<()> {
     let request = find(ctx, caller, request_id).await?;
     if request.terms.recurrence.is_none() {
         return Err(Refusal::field("isRecurrenceStopped", "cannot be set: the request has no recurrence").into());

@@ -12,7 +12,7 @@ pub mod toggle;
 use crate::{
     ctx::Ctx,
     domain::{
-        caller::{Caller, Credential},
+        caller::{Credential, PlatformCaller},
         client_id::ClientStatus,
         refusal::Refusal,
     },
@@ -35,7 +35,7 @@ pub struct ShownEndpoint {
 ///
 /// Errors: a client ID that the platform does not have, or another one than that of the call (400).
 /// Source: rules P.4.4.
-pub async fn holder(ctx: &Ctx, caller: &Caller, client_id: Option<&str>) -> FlowResult<Holder> {
+pub async fn holder(ctx: &Ctx, caller: &PlatformCaller, client_id: Option<&str>) -> FlowResult<Holder> {
     let own = Holder::from(caller);
     let Some(wanted) = client_id else { return Ok(own) };
     if let Credential::ClientId { client_id, .. } = &caller.credential {

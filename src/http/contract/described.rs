@@ -1,9 +1,6 @@
 //! What the framework's own types can say of every operation, said once.
 
-use crate::http::{
-    error::{ErrorBody, error_response, meaning},
-    gate::scheme::Scheme,
-};
+use crate::http::error::{ErrorBody, error_response, meaning};
 use indexmap::IndexMap;
 use poem::{endpoint::BoxEndpoint, http::Method};
 use poem_openapi::{
@@ -42,13 +39,6 @@ impl<T: OpenApi> OpenApi for Described<T> {
 
 fn describe(operation: &mut MetaOperation) {
     let is_secured = !operation.security.is_empty();
-    for requirement in &mut operation.security {
-        // The framework knows only alternatives; both halves of a pair are asked for together.
-        let pair = Scheme::OrchestratorPair;
-        if requirement.remove(pair.id()).is_some() {
-            requirement.extend(pair.parts().iter().map(|part| (part.id(), Vec::new())));
-        }
-    }
     let has_body = operation.request.is_some();
     let has_input = has_body || !operation.params.is_empty();
     let common = [

@@ -3,7 +3,10 @@
 //! The security section of each operation, the extractor that checks it and the matrix of `cargo xtask test access`
 //! come from this table. Source: interface §5; rules P.1.4.
 
-use crate::http::gate::scheme::{Policy, Scheme};
+use crate::{
+    domain::caller::{Caller, OrchestratorCaller, PlatformCaller},
+    http::gate::scheme::{Policy, Scheme},
+};
 
 /// One operation and the credentials that open it.
 #[derive(Debug, Clone, Copy)]
@@ -17,13 +20,14 @@ pub struct Row {
 }
 
 macro_rules! access {
-    ($($(#[$doc:meta])* $policy:ident [$($scheme:ident),*] $($management:ident)? { $($operation:ident)* })+) => {
+    ($($(#[$doc:meta])* $policy:ident: $caller:ident [$($scheme:ident),*] $($management:ident)? { $($operation:ident)* })+) => {
         $(
             $(#[$doc])*
             #[derive(Debug)]
             pub struct $policy;
 
             impl Policy for $policy {
+                type Caller = $caller;
                 const ANY_OF: &'static [Scheme] = &[$(Scheme::$scheme),*];
                 $(const IS_MANAGEMENT: bool = matches!(stringify!($management).as_bytes(), b"management");)?
             }
@@ -49,12 +53,12 @@ macro_rules! access {
 
 access! {
     /// The platform's own servers, for what concerns the whole platform; the wider limit of management applies.
-    KeyOnly [ApiKey] management {
+    KeyOnly: PlatformCaller [ApiKey] management {
         createClientId listClientIds getClientId updateClientId revokeClientId
     }
 
     /// The platform's servers, and pages or backends that act for it: they see what their client ID made.
-    KeyOrClient [ApiKey, ClientId] {
+    KeyOrClient: PlatformCaller [ApiKey, ClientId] {
         listCurrencies listConversionRoutes
         createRequest updateRequest getPaymentCalldata
         searchPayments
@@ -63,29 +67,25 @@ access! {
     }
 
     /// Pages and backends with a client ID.
-    ClientOnly [ClientId] {
+    ClientOnly: PlatformCaller [ClientId] {
         getDestinationSigningData addPayeeDestination getActivePayeeDestination
         getPayeeDestination deactivatePayeeDestination
     }
 
     /// The platform's servers, its people, and a client ID for what is its own.
-    KeyClientOrSession [ApiKey, ClientId, SessionBearer, Session] {
+    KeyClientOrSession: PlatformCaller [ApiKey, ClientId, SessionBearer, Session] {
         listRequests getRequest
         createWebhook listWebhooks toggleWebhook deleteWebhook testWebhooks rotateWebhookSecret
     }
 
-    /// Whoever asks for money in the name of a platform: an orchestrator that acts for it, its servers, its pages, its
-    /// people.
-    Creator [OrchestratorPair, ApiKey, ClientId, SessionBearer, Session] {}
-
     /// Partners that build on several platforms.
-    OrchestratorOnly [OrchestratorKey] {
+    OrchestratorOnly: OrchestratorCaller [OrchestratorKey] {
         createOrchestratorWebhook listOrchestratorWebhooks deactivateOrchestratorWebhook
         reactivateOrchestratorWebhook testOrchestratorWebhooks rotateOrchestratorWebhookSecret
     }
 
     /// People who signed in.
-    SessionOnly [SessionBearer, Session] {
+    SessionOnly: PlatformCaller [SessionBearer, Session] {
         createOwnClientId listOwnClientIds getOwnClientId updateOwnClientId revokeOwnClientId
         createOwnDestination updateOwnDestination getOwnDestination deactivateOwnDestination
         lookUpPayoutDestination lookUpDestination
@@ -93,7 +93,7 @@ access! {
     }
 
     /// Anybody: who signs in has no credential yet, and who signs out needs none.
-    Anybody [] {
+    Anybody: Caller [] {
         createWalletChallenge verifyWalletChallenge registerAccount logIn logOut
     }
 }
@@ -131,8 +131,7 @@ mod tests {
         let table: BTreeMap<String, BTreeSet<String>> = TABLE
             .iter()
             .map(|row| {
-                let parts = row.any_of.iter().flat_map(|scheme| scheme.parts());
-                let schemes = parts.map(|scheme| scheme.id().to_owned());
+                let schemes = row.any_of.iter().map(|scheme| scheme.id().to_owned());
                 (row.operation.to_owned(), schemes.collect())
             })
             .collect();

@@ -8,17 +8,11 @@
 //! them, and need no such proof. Source: rules P.1.4; rules C.1; decisions D27.
 
 use crate::{
-    domain::{
-        caller::{Caller, OrchestratorCaller},
-        ids::Secret,
-        quota::Tier,
-        refusal::{Refusal, RefusalKind},
-    },
+    domain::{caller::Caller, ids::Secret, refusal::RefusalKind},
     flows::{FlowError, FlowResult},
     http::{
         error::Problem,
         gate::{
-            access::OrchestratorOnly,
             identify::{Identify, unauthorized},
             page::{call_origin, is_own_page, require_own_page},
             rate_limits::{Meter, Purpose},
@@ -31,19 +25,19 @@ use poem::{
     http::{StatusCode, header},
 };
 use poem_openapi::{ApiExtractor, ApiExtractorType, ExtractParamOptions, registry::Registry};
-use std::{marker::PhantomData, ops::Deref, sync::Arc};
+use std::{ops::Deref, sync::Arc};
 
 /// Longest credential that is looked up at all.
 const CREDENTIAL_LENGTH_MAX: usize = 512;
 
 /// The caller of an operation under a policy. Make it the first argument, so that strangers learn nothing else.
 #[derive(Debug)]
-pub struct Auth<P>(pub Caller, PhantomData<P>);
+pub struct Auth<P: Policy>(pub P::Caller);
 
-impl<P> Deref for Auth<P> {
-    type Target = Caller;
+impl<P: Policy> Deref for Auth<P> {
+    type Target = P::Caller;
 
-    fn deref(&self) -> &Caller {
+    fn deref(&self) -> &P::Caller {
         &self.0
     }
 }
@@ -54,7 +48,7 @@ impl<'a, P: Policy> ApiExtractor<'a> for Auth<P> {
     type ParamRawType = ();
 
     fn register(registry: &mut Registry) {
-        for scheme in P::ANY_OF.iter().flat_map(|scheme| scheme.parts()) {
+        for scheme in P::ANY_OF {
             registry.create_security_scheme(scheme.id(), scheme.declaration());
         }
     }
@@ -68,11 +62,11 @@ impl<'a, P: Policy> ApiExtractor<'a> for Auth<P> {
         _body: &mut RequestBody,
         _options: ExtractParamOptions<()>,
     ) -> poem::Result<Self> {
-        let shown = Shown::by::<P>(request).await?;
+        let shown = Shown::by(request, P::ANY_OF).await?;
         if shown.scheme == Scheme::Session && !request.method().is_safe() {
             require_own_page(request, shown.identify.as_ref())?;
         }
-        let caller = shown.judge(shown.caller().await)?;
+        let caller = shown.caller().await?;
         if let Some(meter) = shown.meter {
             let tier = shown.identify.tier(&caller).await.map_err(Problem::from)?;
             let purpose = if P::IS_MANAGEMENT {
@@ -80,47 +74,9 @@ impl<'a, P: Policy> ApiExtractor<'a> for Auth<P> {
             } else {
                 Purpose::Work(tier)
             };
-            meter.admit(purpose, caller.credential.row())?;
+            meter.admit(purpose, caller.credential_row())?;
         }
-        Ok(Self(caller, PhantomData))
-    }
-}
-
-/// The orchestrator that calls. Make it the first argument, so that strangers learn nothing else.
-#[derive(Debug)]
-pub struct OrchestratorAuth(pub OrchestratorCaller);
-
-impl Deref for OrchestratorAuth {
-    type Target = OrchestratorCaller;
-
-    fn deref(&self) -> &OrchestratorCaller {
-        &self.0
-    }
-}
-
-impl<'a> ApiExtractor<'a> for OrchestratorAuth {
-    const TYPES: &'static [ApiExtractorType] = &[ApiExtractorType::SecurityScheme];
-    type ParamType = ();
-    type ParamRawType = ();
-
-    fn register(registry: &mut Registry) {
-        Auth::<OrchestratorOnly>::register(registry);
-    }
-
-    fn security_schemes() -> Vec<&'static str> {
-        Auth::<OrchestratorOnly>::security_schemes()
-    }
-
-    async fn from_request(
-        request: &'a Request,
-        _body: &mut RequestBody,
-        _options: ExtractParamOptions<()>,
-    ) -> poem::Result<Self> {
-        let shown = Shown::by::<OrchestratorOnly>(request).await?;
-        let caller = shown.judge(shown.identify.orchestrator_key(&shown.credential).await)?;
-        if let Some(meter) = shown.meter {
-            meter.admit(Purpose::Work(Tier::default()), caller.key.as_str())?;
-        }
+        let caller = P::Caller::try_from(caller).map_err(|_| misplaced(P::ANY_OF))?;
         Ok(Self(caller))
     }
 }
@@ -136,25 +92,21 @@ struct Shown<'a> {
 
 impl<'a> Shown<'a> {
     /// The first accepted credential. Errors: none, or only one that opens other operations.
-    async fn by<P: Policy>(request: &'a Request) -> Result<Self, Problem> {
-        if let Some(shown) = Self::first(request, P::ANY_OF)? {
+    async fn by(request: &'a Request, accepted: &[Scheme]) -> Result<Self, Problem> {
+        if let Some(shown) = Self::first(request, accepted)? {
             return Ok(shown);
         }
         let others: Vec<Scheme> = Scheme::ALL
-            .into_iter()
-            .filter(|scheme| !P::ANY_OF.contains(scheme))
+            .iter()
+            .copied()
+            .filter(|scheme| !accepted.contains(scheme))
             .collect();
         let Some(other) = Self::first(request, &others)? else {
-            return Err(missing(P::ANY_OF));
+            return Err(missing(accepted));
         };
         // A stranger learns only that nobody knows the credential.
-        match other.scheme {
-            Scheme::OrchestratorKey => other
-                .judge(other.identify.orchestrator_key(&other.credential).await)
-                .map(drop)?,
-            _ => other.judge(other.caller().await).map(drop)?,
-        }
-        Err(misplaced(P::ANY_OF))
+        other.caller().await?;
+        Err(misplaced(accepted))
     }
 
     fn first(request: &'a Request, accepted: &[Scheme]) -> Result<Option<Self>, Problem> {
@@ -178,29 +130,18 @@ impl<'a> Shown<'a> {
         Ok(shown)
     }
 
-    async fn caller(&self) -> FlowResult<Caller> {
-        match self.scheme {
-            Scheme::OrchestratorPair => self.pair().await,
-            Scheme::OrchestratorKey => Err(unauthorized().into()),
-            Scheme::ApiKey => self.identify.api_key(&self.credential).await,
+    async fn caller(&self) -> Result<Caller, Problem> {
+        let (identify, credential) = (self.identify, &self.credential);
+        let found = match self.scheme {
+            Scheme::OrchestratorKey => identify.orchestrator_key(credential).await.map(Caller::Orchestrator),
+            Scheme::ApiKey => identify.api_key(credential).await.map(Caller::Platform),
             Scheme::ClientId => {
-                self.identify
-                    .client_id(&self.credential, call_origin(self.request))
-                    .await
+                let found = identify.client_id(credential, call_origin(self.request)).await;
+                found.map(Caller::Platform)
             }
-            Scheme::SessionBearer | Scheme::Session => self.identify.session(&self.credential).await,
-        }
-    }
-
-    /// The platform of the client ID, with the orchestrator that acts for it. Source: rules P.1.4.
-    async fn pair(&self) -> FlowResult<Caller> {
-        let partner = self.identify.orchestrator_key(&self.credential).await?;
-        let Some(client) = Scheme::ClientId.read(self.request) else {
-            let message = "An orchestrator acts for a platform: send the x-client-id of the platform as well";
-            return Err(Refusal::forbidden(message).into());
+            Scheme::SessionBearer | Scheme::Session => identify.session(credential).await.map(Caller::Platform),
         };
-        let caller = self.identify.client_id(&client, call_origin(self.request)).await?;
-        Ok(caller.paired_with(partner.id))
+        self.judge(found)
     }
 
     /// What a lookup found. Guessing is counted: whoever shows too many unknown credentials gets 429 instead of 401.
@@ -286,11 +227,11 @@ mod tests {
     use super::*;
     use crate::{
         domain::{
-            caller::Credential,
+            caller::{Credential, OrchestratorCaller, PlatformCaller},
             ids::{ClientRowId, KeyId, OrchestratorId, PlatformId},
         },
         http::gate::{
-            access::{ClientOnly, Creator, KeyOnly, KeyOrClient},
+            access::{ClientOnly, KeyOnly, KeyOrClient},
             identify::CallOrigin,
         },
     };
@@ -299,6 +240,7 @@ mod tests {
     struct Sessions;
 
     impl Policy for Sessions {
+        type Caller = PlatformCaller;
         const ANY_OF: &'static [Scheme] = &[Scheme::ApiKey, Scheme::SessionBearer, Scheme::Session];
     }
 
@@ -306,27 +248,26 @@ mod tests {
 
     #[async_trait]
     impl Identify for Echo {
-        async fn api_key(&self, key: &str) -> FlowResult<Caller> {
+        async fn api_key(&self, key: &str) -> FlowResult<PlatformCaller> {
             named(&format!("key {key}"))
         }
 
-        async fn client_id(&self, id: &str, call: CallOrigin<'_>) -> FlowResult<Caller> {
+        async fn client_id(&self, id: &str, call: CallOrigin<'_>) -> FlowResult<PlatformCaller> {
             if id == "cli_unknown" {
                 return Err(unauthorized().into());
             }
             let caller = named(&format!("client {id} {:?} {}", call.origin, call.is_same_origin))?;
-            Ok(Caller {
+            Ok(PlatformCaller {
                 credential: Credential::ClientId {
                     id: ClientRowId(String::new()),
                     client_id: id.to_owned(),
                     origin: None,
-                    orchestrator: None,
                 },
                 ..caller
             })
         }
 
-        async fn session(&self, token: &str) -> FlowResult<Caller> {
+        async fn session(&self, token: &str) -> FlowResult<PlatformCaller> {
             named(&format!("session {token}"))
         }
 
@@ -339,8 +280,8 @@ mod tests {
         }
     }
 
-    fn named(name: &str) -> FlowResult<Caller> {
-        Ok(Caller {
+    fn named(name: &str) -> FlowResult<PlatformCaller> {
+        Ok(PlatformCaller {
             platform: PlatformId(name.to_owned()),
             credential: Credential::ApiKey {
                 id: crate::domain::ids::KeyId(String::new()),
@@ -348,7 +289,7 @@ mod tests {
         })
     }
 
-    async fn who<P: Policy>(headers: &[(&str, &str)]) -> Result<String, u16> {
+    async fn who<P: Policy<Caller = PlatformCaller>>(headers: &[(&str, &str)]) -> Result<String, u16> {
         let mut builder = Request::builder();
         for (name, value) in headers {
             builder = builder.header(*name, *value);
@@ -357,11 +298,8 @@ mod tests {
         let identify: Arc<dyn Identify> = Arc::new(Echo);
         request.set_data(identify);
         let auth = Auth::<P>::from_request(&request, &mut RequestBody::default(), ExtractParamOptions::default()).await;
-        auth.map(|auth| match auth.orchestrator() {
-            Some(orchestrator) => format!("{orchestrator} for {}", auth.platform),
-            None => auth.platform.to_string(),
-        })
-        .map_err(|error| error.status().as_u16())
+        auth.map(|auth| auth.platform.to_string())
+            .map_err(|error| error.status().as_u16())
     }
 
     #[tokio::test]
@@ -376,30 +314,6 @@ mod tests {
         assert_eq!(who::<KeyOrClient>(&[("x-api-key", " ")]).await, Err(401));
         let long = "k".repeat(CREDENTIAL_LENGTH_MAX + 1);
         assert_eq!(who::<KeyOnly>(&[("x-api-key", &long)]).await, Err(401));
-    }
-
-    #[tokio::test]
-    async fn an_orchestrator_acts_for_the_platform_of_a_client_id() {
-        let key = ("x-orchestrator-key", "orc_1");
-        let both = [key, ("x-client-id", "cli_1"), ("x-api-key", "k1")];
-        assert_eq!(who::<Creator>(&both).await.unwrap(), "1 for client cli_1 None false");
-        assert_eq!(who::<Creator>(&[key]).await, Err(403));
-        assert_eq!(
-            who::<Creator>(&[key, ("x-api-key", "k1")]).await,
-            Err(403),
-            "not rescued by a key"
-        );
-        assert_eq!(who::<Creator>(&[key, ("x-client-id", "cli_unknown")]).await, Err(401));
-        let stranger = [("x-orchestrator-key", "unknown"), ("x-client-id", "cli_1")];
-        assert_eq!(who::<Creator>(&stranger).await, Err(401));
-        assert_eq!(
-            who::<Creator>(&[("x-client-id", "cli_1")]).await.unwrap(),
-            "client cli_1 None false"
-        );
-        assert_eq!(
-            who::<Creator>(&[("cookie", "session_token=t1")]).await.unwrap(),
-            "session t1"
-        );
     }
 
     #[tokio::test]

@@ -2,7 +2,7 @@
 
 use crate::{
     domain::{
-        caller::{Caller, OrchestratorCaller},
+        caller::{Caller, OrchestratorCaller, PlatformCaller},
         quota::Tier,
         refusal::Refusal,
     },
@@ -25,13 +25,13 @@ pub struct CallOrigin<'a> {
 #[async_trait]
 pub trait Identify: Send + Sync + 'static {
     /// The platform of an API key.
-    async fn api_key(&self, key: &str) -> FlowResult<Caller>;
+    async fn api_key(&self, key: &str) -> FlowResult<PlatformCaller>;
 
     /// The platform of a client ID, when it may be used from there.
-    async fn client_id(&self, id: &str, call: CallOrigin<'_>) -> FlowResult<Caller>;
+    async fn client_id(&self, id: &str, call: CallOrigin<'_>) -> FlowResult<PlatformCaller>;
 
     /// The owner of a session. A service without sessions knows none.
-    async fn session(&self, _token: &str) -> FlowResult<Caller> {
+    async fn session(&self, _token: &str) -> FlowResult<PlatformCaller> {
         Err(unauthorized().into())
     }
 

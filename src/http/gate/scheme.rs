@@ -1,101 +1,80 @@
-//! Ways to authenticate: how the documents declare each one, and where a call carries it.
+//! Ways to authenticate: one row for each, from which a call is read and the documents are written.
 
+use crate::domain::caller::Caller;
 use poem::{Request, http::header};
 use poem_openapi::registry::MetaSecurityScheme;
 
 /// Name of the session cookie. Source: rules P.1.4.
 pub const SESSION_COOKIE: &str = "session_token";
 
-/// A way to authenticate, as the documents declare it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scheme {
-    /// `x-orchestrator-key` together with the `x-client-id` of the platform that the orchestrator acts for.
-    OrchestratorPair,
-    /// `x-orchestrator-key`.
-    OrchestratorKey,
-    /// `x-api-key`.
-    ApiKey,
-    /// `x-client-id`.
-    ClientId,
-    /// `Authorization: Bearer`.
-    SessionBearer,
-    /// Cookie.
-    Session,
+/// Where a call carries a credential.
+enum Carrier {
+    Header(&'static str),
+    Bearer,
+    Cookie(&'static str),
+}
+use Carrier::{Bearer, Cookie, Header};
+
+macro_rules! schemes {
+    ($($scheme:ident $carrier:expr, $description:literal;)+) => {
+        /// A way to authenticate, as the documents declare it.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Scheme {
+            $(#[doc = $description] $scheme,)+
+        }
+
+        impl Scheme {
+            /// Every scheme, in the order of precedence.
+            pub const ALL: &[Self] = &[$(Self::$scheme),+];
+
+            /// Name in the documents.
+            pub const fn id(self) -> &'static str {
+                match self {
+                    $(Self::$scheme => stringify!($scheme),)+
+                }
+            }
+
+            const fn facts(self) -> (Carrier, &'static str) {
+                match self {
+                    $(Self::$scheme => ($carrier, $description),)+
+                }
+            }
+        }
+    };
+}
+
+schemes! {
+    OrchestratorKey Header("x-orchestrator-key"), "Key of an orchestrator; server side only.";
+    ApiKey Header("x-api-key"),
+        "Key of a platform; server side only. Created in the dashboard or with `prs admin`, shown once.";
+    ClientId Header("x-client-id"),
+        "Public client ID for pages of browsers. With allowed domains it works only from those pages; the browser itself \
+         says where it is.";
+    SessionBearer Bearer, "Session token for callers without cookies.";
+    Session Cookie(SESSION_COOKIE), "Session of a person who signed in with a wallet.";
 }
 
 impl Scheme {
-    /// Every scheme with a carrier of its own, in the order of precedence.
-    pub const ALL: [Self; 5] = [
-        Self::OrchestratorKey,
-        Self::ApiKey,
-        Self::ClientId,
-        Self::SessionBearer,
-        Self::Session,
-    ];
-
-    /// Name in the documents.
-    pub const fn id(self) -> &'static str {
-        match self {
-            Self::OrchestratorPair => "OrchestratorPair",
-            Self::OrchestratorKey => "OrchestratorKey",
-            Self::ApiKey => "ApiKey",
-            Self::ClientId => "ClientId",
-            Self::SessionBearer => "SessionBearer",
-            Self::Session => "Session",
-        }
-    }
-
-    /// The header that carries it, in words of the documents.
+    /// The header or cookie that carries it, in words of the documents.
     pub(super) const fn carrier(self) -> &'static str {
-        match self {
-            Self::OrchestratorPair => "x-orchestrator-key with x-client-id",
-            Self::OrchestratorKey => "x-orchestrator-key",
-            Self::ApiKey => "x-api-key",
-            Self::ClientId => "x-client-id",
-            Self::SessionBearer => "authorization",
-            Self::Session => SESSION_COOKIE,
+        match self.facts().0 {
+            Header(name) | Cookie(name) => name,
+            Bearer => "authorization",
         }
     }
 
     pub(super) fn declaration(self) -> MetaSecurityScheme {
-        let (ty, place, scheme, description) = match self {
-            Self::OrchestratorPair | Self::OrchestratorKey => (
-                "apiKey",
-                Some("header"),
-                None,
-                "Key of an orchestrator; server side only.",
-            ),
-            Self::ApiKey => (
-                "apiKey",
-                Some("header"),
-                None,
-                "Key of a platform; server side only. Created in the dashboard or with `prs admin`, shown once.",
-            ),
-            Self::ClientId => (
-                "apiKey",
-                Some("header"),
-                None,
-                "Public client ID for pages of browsers. With allowed domains it works only from those pages; the \
-                 browser itself says where it is.",
-            ),
-            Self::SessionBearer => (
-                "http",
-                None,
-                Some("bearer"),
-                "Session token for callers without cookies.",
-            ),
-            Self::Session => (
-                "apiKey",
-                Some("cookie"),
-                None,
-                "Session of a person who signed in with a wallet.",
-            ),
+        let (carrier, description) = self.facts();
+        let (ty, key_in, scheme) = match carrier {
+            Header(_) => ("apiKey", Some("header"), None),
+            Bearer => ("http", None, Some("bearer")),
+            Cookie(_) => ("apiKey", Some("cookie"), None),
         };
         MetaSecurityScheme {
             ty,
             description: Some(description),
-            name: place.map(|_| self.carrier()),
-            key_in: place,
+            name: key_in.map(|_| self.carrier()),
+            key_in,
             scheme,
             bearer_format: None,
             flows: None,
@@ -103,28 +82,14 @@ impl Scheme {
         }
     }
 
-    /// What the documents ask for: all of these together.
-    pub fn parts(self) -> &'static [Self] {
-        match self {
-            Self::OrchestratorPair => &[Self::OrchestratorKey, Self::ClientId],
-            Self::OrchestratorKey => &[Self::OrchestratorKey],
-            Self::ApiKey => &[Self::ApiKey],
-            Self::ClientId => &[Self::ClientId],
-            Self::SessionBearer => &[Self::SessionBearer],
-            Self::Session => &[Self::Session],
-        }
-    }
-
     pub(super) fn read(self, request: &Request) -> Option<String> {
-        let found = match self {
-            // The key says that a pair is meant, even when its other half is missing.
-            Self::OrchestratorPair => return Self::OrchestratorKey.read(request),
-            Self::Session => session_cookie(request),
-            Self::SessionBearer => request
+        let found = match self.facts().0 {
+            Header(name) => request.header(name).map(|text| text.trim().to_owned()),
+            Bearer => request
                 .header(header::AUTHORIZATION)
                 .and_then(bearer)
                 .map(str::to_owned),
-            _ => request.header(self.carrier()).map(|text| text.trim().to_owned()),
+            Cookie(name) => cookie(request, name),
         };
         found.filter(|text| !text.is_empty())
     }
@@ -135,19 +100,22 @@ fn bearer(value: &str) -> Option<&str> {
     kind.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-fn session_cookie(request: &Request) -> Option<String> {
+fn cookie(request: &Request, wanted: &str) -> Option<String> {
     let headers = request.headers().get_all(header::COOKIE).iter();
     let pairs = headers
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(';'));
     pairs
         .filter_map(|pair| pair.trim().split_once('='))
-        .find(|(name, _)| *name == SESSION_COOKIE)
-        .map(|(_, token)| token.to_owned())
+        .find(|(name, _)| *name == wanted)
+        .map(|(_, value)| value.to_owned())
 }
 
 /// Which credentials an operation accepts, in the order of precedence.
 pub trait Policy: Send + Sync + 'static {
+    /// Who calls, once a credential is accepted: a type that other kinds of callers do not fit into.
+    type Caller: TryFrom<Caller> + Send + Sync;
+
     /// The accepted ones; any of them is enough.
     const ANY_OF: &'static [Scheme];
 

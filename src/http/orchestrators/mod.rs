@@ -16,7 +16,10 @@ use crate::{
             reply::{Answered, Created},
             wire::UlidText,
         },
-        gate::{access::op, extractor::OrchestratorAuth},
+        gate::{
+            access::{OrchestratorOnly, op},
+            extractor::Auth,
+        },
         webhooks::{EndpointFacts, EndpointSecrets, RotateSecretBody, SecretRotated, TestResult, overlap_s},
     },
 };
@@ -122,7 +125,7 @@ impl Orchestrators {
     async fn create(
         &self,
         ctx: Data<&Ctx>,
-        caller: OrchestratorAuth,
+        caller: Auth<OrchestratorOnly>,
         /// Makes the call repeatable: the same key and body get the stored answer for 24 hours
         #[oai(name = "Idempotency-Key")]
         key: Header<Option<IdempotencyKey>>,
@@ -138,7 +141,11 @@ impl Orchestrators {
 
     /// List endpoints of an orchestrator
     #[oai(path = "/webhooks", method = "get", operation_id = "listOrchestratorWebhooks")]
-    async fn list(&self, ctx: Data<&Ctx>, caller: OrchestratorAuth) -> Result<Json<OrchestratorWebhookList>, Fail<0>> {
+    async fn list(
+        &self,
+        ctx: Data<&Ctx>,
+        caller: Auth<OrchestratorOnly>,
+    ) -> Result<Json<OrchestratorWebhookList>, Fail<0>> {
         let endpoints = flows::webhooks::list::run(&ctx, &caller.0).await?;
         Ok(Json(OrchestratorWebhookList {
             webhooks: endpoints.into_iter().map(|shown| shown.endpoint.into()).collect(),
@@ -156,7 +163,7 @@ impl Orchestrators {
     async fn deactivate(
         &self,
         ctx: Data<&Ctx>,
-        caller: OrchestratorAuth,
+        caller: Auth<OrchestratorOnly>,
         /// Id of the endpoint
         id: Path<UlidText>,
     ) -> Result<Json<OrchestratorWebhookAnswer>, Fail<{ s::NOT_FOUND }>> {
@@ -174,7 +181,7 @@ impl Orchestrators {
     async fn reactivate(
         &self,
         ctx: Data<&Ctx>,
-        caller: OrchestratorAuth,
+        caller: Auth<OrchestratorOnly>,
         /// Id of the endpoint
         id: Path<UlidText>,
     ) -> Result<Json<OrchestratorWebhookAnswer>, Fail<{ s::NOT_FOUND }>> {
@@ -188,7 +195,7 @@ impl Orchestrators {
     async fn test(
         &self,
         ctx: Data<&Ctx>,
-        caller: OrchestratorAuth,
+        caller: Auth<OrchestratorOnly>,
         body: Body<TestOrchestratorWebhookBody>,
     ) -> Result<Json<TestResult>, Fail<{ s::BAD_REQUEST }>> {
         let (holder, kind) = ((&caller.0).into(), body.event_type.kind());
@@ -213,7 +220,7 @@ impl Orchestrators {
     async fn rotate(
         &self,
         ctx: Data<&Ctx>,
-        caller: OrchestratorAuth,
+        caller: Auth<OrchestratorOnly>,
         /// Id of the endpoint
         id: Path<UlidText>,
         /// Makes the call repeatable: the same key and body get the stored answer for 24 hours
@@ -235,7 +242,7 @@ impl Orchestrators {
 
 async fn switch(
     ctx: &Ctx,
-    caller: &OrchestratorAuth,
+    caller: &Auth<OrchestratorOnly>,
     id: &UlidText,
     is_active: bool,
 ) -> Result<Json<OrchestratorWebhookAnswer>, Fail<{ s::NOT_FOUND }>> {

@@ -21,7 +21,7 @@ use poem_openapi::{
 };
 use prs::{
     domain::{
-        caller::{Caller, Credential},
+        caller::{Credential, PlatformCaller},
         ids::{ClientRowId, KeyId, PlatformId},
         refusal::{Checks, Refusal, RefusalKind},
     },
@@ -212,9 +212,9 @@ struct Directory;
 
 #[async_trait]
 impl Identify for Directory {
-    async fn api_key(&self, key: &str) -> FlowResult<Caller> {
+    async fn api_key(&self, key: &str) -> FlowResult<PlatformCaller> {
         if key == KEY {
-            Ok(Caller {
+            Ok(PlatformCaller {
                 platform: PlatformId("P".to_owned()),
                 credential: Credential::ApiKey {
                     id: KeyId("K".to_owned()),
@@ -225,17 +225,16 @@ impl Identify for Directory {
         }
     }
 
-    async fn client_id(&self, id: &str, call: CallOrigin<'_>) -> FlowResult<Caller> {
+    async fn client_id(&self, id: &str, call: CallOrigin<'_>) -> FlowResult<PlatformCaller> {
         if call.origin.is_none() && !call.is_same_origin {
             return Err(Refusal::unauthenticated("Origin header is required").into());
         }
-        Ok(Caller {
+        Ok(PlatformCaller {
             platform: PlatformId("P".to_owned()),
             credential: Credential::ClientId {
                 id: ClientRowId("C".to_owned()),
                 client_id: id.to_owned(),
                 origin: call.origin.map(str::to_owned),
-                orchestrator: None,
             },
         })
     }
