@@ -353,15 +353,48 @@ mod tests {
         })
     }
 
-    fn order(document: &mut Value) -> &mut Value {
-        &mut document["paths"]["/v2/orders/{id}"]["post"]
-    }
+    const ORDER: &str = "/paths/~1v2~1orders~1{id}/post";
 
-    fn found(mutate: fn(&mut Value)) -> Vec<String> {
+    /// What is found after the member at the pointer became this; null takes it away, and a list grows by it.
+    fn found(pointer: &str, value: Value) -> Vec<String> {
         let mut document = tidy();
-        mutate(&mut document);
+        let (parent, name) = pointer.rsplit_once('/').unwrap();
+        let name = &name.replace("~1", "/");
+        match document.pointer_mut(parent).unwrap() {
+            Value::Array(list) => list.push(value),
+            Value::Object(members) if value.is_null() => drop(members.remove(name).unwrap()),
+            parent => parent[name] = value,
+        }
         violations(&document)
     }
+
+    /// The member that changes, where `post` stands for the operation and another word for a component; what it becomes;
+    /// what is found.
+    const CASES: &str = r##"
+OrderBody/properties/state | {"type": "object", "properties": {}} | inline object, make it a component
+OrderBody/properties/state | {"type": "string", "enum": ["a", "b"]} | inline enumeration, make it a component
+OrderBody/properties/state | {"oneOf": []} | inline union, make it a component
+OrderBody/properties/state | {"nullable": true, "allOf": [{"$ref": "#/components/schemas/State"}]} | a nullable reference is a $ref to a component that is itself nullable
+OrderBody/properties/state | {"nullable": true} | nullable needs a type beside it
+OrderBody/properties/amount/maxLength | null | string without maxLength, pattern, enum or format
+OrderBody/properties/lines/maxItems | null | array without maxItems
+Error/description | null | description is missing
+Error/properties/message/description | null | description is missing
+Error/properties/message/example | null | example is missing
+/tags/0/description | null | tag Orders has no description
+/tags/0/name | "V2/Orders" | tag V2/Orders has a slash, which breaks deep links
+post/tags | ["Orders", "More"] | has 2 tags instead of one
+post/tags | ["Other"] | tag Other is not declared
+post/summary | null | summary is missing
+post/operationId | null | operationId is missing
+post/operationId | "create_order" | operationId create_order is not a short camelCase verb and noun
+post/security | null | security is neither named nor declared empty
+post/parameters/0/description | null | description is missing
+post/parameters/1 | {"in": "header", "name": "X-Api-Key"} | a credential is a security scheme, not a header parameter
+post/requestBody/content/application~1json/example | null | has no example
+post/responses/201/links | {"read": {"operationId": "getOrder"}} | there is no operation getOrder
+post/responses/404/content | null | an error answer has exactly one media type, application/json
+post/responses/404/content/application~1json/schema/$ref | "#/components/schemas/Line" | an error answer is application/json with a reference to the Error component"##;
 
     #[test]
     fn a_tidy_document_has_no_violations() {
@@ -369,46 +402,32 @@ mod tests {
     }
 
     #[test]
-    fn inline_types_are_refused() {
-        let pointer = "/components/schemas/OrderBody/properties/state";
-        let object = found(|d| {
-            d["components"]["schemas"]["OrderBody"]["properties"]["state"] =
-                json!({"type": "object", "description": "d", "example": {}, "properties": {}});
-        });
-        assert_eq!(object, [format!("{pointer}: inline object, make it a component")]);
-        let values = found(|d| {
-            d["components"]["schemas"]["OrderBody"]["properties"]["state"] =
-                json!({"type": "string", "description": "d", "enum": ["a", "b"]});
-        });
-        assert_eq!(values, [format!("{pointer}: inline enumeration, make it a component")]);
+    fn every_rule_finds_what_breaks_it_and_names_the_place() {
+        for case in CASES.trim().lines() {
+            let [place, value, what] = case.split(" | ").collect::<Vec<_>>()[..] else {
+                panic!("{case}")
+            };
+            let (first, rest) = place.split_once('/').unwrap();
+            let (scope, pointer) = match first {
+                "" => ("/".to_owned(), place.to_owned()),
+                "post" => (ORDER.to_owned(), format!("{ORDER}/{rest}")),
+                name => {
+                    let component = format!("/components/schemas/{name}");
+                    (component.clone(), format!("{component}/{rest}"))
+                }
+            };
+            let violations = found(&pointer, serde_json::from_str(value).unwrap());
+            let is_said = |one: &String| one.starts_with(&scope) && one.ends_with(&format!(": {what}"));
+            assert!(violations.iter().any(is_said), "{case}: {violations:?}");
+        }
+        assert!(found(&format!("{ORDER}/security"), json!([])).is_empty());
     }
 
     #[test]
     fn parts_of_a_composed_component_are_not_inline_types() {
-        let composed = found(|d| {
-            d["components"]["schemas"]["Line"] = json!({"allOf": [
-                {"$ref": "#/components/schemas/Error"},
-                {"type": "object", "properties": {
-                    "kind": {"type": "string", "enum": ["line"], "description": "Always line"}}},
-            ]});
-        });
-        assert_eq!(composed, Vec::<String>::new());
-    }
-
-    #[test]
-    fn tags_are_one_declared_described_and_without_slash() {
-        assert_eq!(
-            found(|d| order(d)["tags"] = json!(["Orders", "More"])),
-            ["/paths/~1v2~1orders~1{id}/post: has 2 tags instead of one"]
-        );
-        assert_eq!(
-            found(|d| order(d)["tags"] = json!(["Other"])),
-            ["/paths/~1v2~1orders~1{id}/post: tag Other is not declared"]
-        );
-        assert_eq!(
-            found(|d| d["tags"] = json!([{"name": "Orders"}, {"name": "V2/Orders", "description": "x"}])).len(),
-            2
-        );
+        let kind = json!({"kind": {"type": "string", "enum": ["line"], "description": "Always line"}});
+        let parts = json!([{"$ref": "#/components/schemas/Error"}, {"type": "object", "properties": kind}]);
+        assert!(found("/components/schemas/Line", json!({"allOf": parts})).is_empty());
     }
 
     #[test]
@@ -423,139 +442,10 @@ mod tests {
         ] {
             assert!(!is_camel_case(id), "{id}");
         }
-        let twice = found(|d| {
-            let copy = order(d).clone();
-            d["paths"]["/v2/a"] = json!({"post": copy});
-        });
+        let twice = found("/paths/~1v2~1a", json!({"post": tidy().pointer(ORDER)}));
         assert!(
             twice[0].contains("operationId createOrder is also used at"),
             "{twice:?}"
-        );
-    }
-
-    #[test]
-    fn operations_and_components_say_what_they_are_and_links_lead_somewhere() {
-        let bare = found(|d| {
-            order(d).as_object_mut().unwrap().remove("summary");
-            d["components"]["schemas"]["Error"]
-                .as_object_mut()
-                .unwrap()
-                .remove("description");
-            order(d)["responses"]["201"]["links"] = json!({"read": {"operationId": "getOrder"}});
-        });
-        assert_eq!(
-            bare,
-            [
-                "/components/schemas/Error: description is missing",
-                "/paths/~1v2~1orders~1{id}/post: summary is missing",
-                "/paths/~1v2~1orders~1{id}/post/responses/201/links/read: there is no operation getOrder",
-            ]
-        );
-    }
-
-    #[test]
-    fn errors_have_the_error_body() {
-        let pointer = "/paths/~1v2~1orders~1{id}/post/responses/404";
-        let bare = found(|d| order(d)["responses"]["404"] = json!({"description": "x"}));
-        assert_eq!(
-            bare,
-            [format!(
-                "{pointer}: an error answer has exactly one media type, application/json"
-            )]
-        );
-        let other = found(|d| {
-            order(d)["responses"]["404"]["content"]["application/json"]["schema"]["$ref"] =
-                json!("#/components/schemas/Line");
-        });
-        assert_eq!(
-            other,
-            [format!(
-                "{pointer}: an error answer is application/json with a reference to the Error component"
-            )]
-        );
-    }
-
-    #[test]
-    fn security_is_said_out_loud() {
-        let silent = found(|d| {
-            order(d).as_object_mut().unwrap().remove("security");
-        });
-        assert_eq!(
-            silent,
-            ["/paths/~1v2~1orders~1{id}/post: security is neither named nor declared empty"]
-        );
-        assert!(found(|d| order(d)["security"] = json!([])).is_empty());
-    }
-
-    #[test]
-    fn credentials_are_not_parameters() {
-        let declared = found(|d| {
-            order(d)["parameters"].as_array_mut().unwrap().push(json!({
-                "in": "header", "name": "X-Api-Key", "description": "d", "schema": {"type": "string", "maxLength": 9}}));
-        });
-        assert_eq!(
-            declared,
-            [
-                "/paths/~1v2~1orders~1{id}/post/parameters/x-api-key: a credential is a security scheme, not a header parameter"
-            ]
-        );
-    }
-
-    #[test]
-    fn properties_have_description_and_example() {
-        let bare = found(|d| {
-            d["components"]["schemas"]["Error"]["properties"]["message"] = json!({"type": "string", "maxLength": 1});
-        });
-        assert_eq!(
-            bare,
-            [
-                "/components/schemas/Error/properties/message: description is missing",
-                "/components/schemas/Error/properties/message: example is missing",
-            ]
-        );
-    }
-
-    #[test]
-    fn bodies_have_examples() {
-        let bare = found(|d| {
-            order(d)["requestBody"]["content"]["application/json"]
-                .as_object_mut()
-                .unwrap()
-                .remove("example");
-        });
-        assert_eq!(
-            bare,
-            ["/paths/~1v2~1orders~1{id}/post/requestBody/content/application~1json: has no example"]
-        );
-    }
-
-    #[test]
-    fn nullable_references_go_through_a_nullable_component() {
-        let wrapped = found(|d| {
-            d["components"]["schemas"]["OrderBody"]["properties"]["state"] = json!({
-                "nullable": true, "description": "d", "allOf": [{"$ref": "#/components/schemas/State"}]});
-        });
-        assert_eq!(
-            wrapped,
-            [
-                "/components/schemas/OrderBody/properties/state: a nullable reference is a $ref to a component that is itself nullable"
-            ]
-        );
-    }
-
-    #[test]
-    fn strings_and_arrays_are_bounded() {
-        let free = found(|d| {
-            let properties = &mut d["components"]["schemas"]["OrderBody"]["properties"];
-            properties["amount"].as_object_mut().unwrap().remove("maxLength");
-            properties["lines"].as_object_mut().unwrap().remove("maxItems");
-        });
-        assert_eq!(
-            free,
-            [
-                "/components/schemas/OrderBody/properties/amount: string without maxLength, pattern, enum or format",
-                "/components/schemas/OrderBody/properties/lines: array without maxItems",
-            ]
         );
     }
 }
