@@ -122,187 +122,72 @@ fn may_use_crate(module: &[String], path: &[String]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::PathBuf;
 
-    fn found(file: &str, source: &str) -> Vec<String> {
-        let files = [
-            "src/flows/mod.rs",
-            "src/flows/requests/create.rs",
-            "src/flows/payments/search.rs",
-            "src/flows/auth/identify.rs",
-        ];
-        Table::of_files(files.iter().map(Path::new))
-            .violations(Path::new(file), source)
-            .unwrap()
-    }
-
-    #[test]
-    fn domain_imports_nobody() {
-        assert!(found("src/domain/request.rs", "use crate::domain::amount::Amount;").is_empty());
-        assert_eq!(
-            found("src/domain/request.rs", "//! Doc.\nuse crate::ports::clock::Clock;"),
-            ["2: domain::request may not use crate::ports::clock::Clock"]
-        );
-    }
-
-    #[test]
-    fn grouped_imports_are_taken_apart() {
-        let source = "use crate::{domain::amount, store::{self, requests}, ctx::Ctx};";
-        assert_eq!(
-            found("src/http/v2/requests.rs", source),
-            [
-                "1: http::v2::requests may not use crate::store",
-                "1: http::v2::requests may not use crate::store::requests",
-            ]
-        );
-    }
-
-    #[test]
-    fn paths_inside_expressions_count() {
-        let source = "fn f() { let x = crate::store::requests::find(1); }";
-        assert_eq!(
-            found("src/worker/watch_chains.rs", source),
-            ["1: worker::watch_chains may not use crate::store::requests::find"]
-        );
-    }
-
-    #[test]
-    fn comments_and_strings_do_not_count() {
-        let source = "// use crate::store::x;\n/// See `crate::store::x`.\nconst A: &str = \"use crate::store::x;\";";
-        assert!(found("src/domain/amount.rs", source).is_empty());
-    }
-
-    #[test]
-    fn super_is_resolved() {
-        assert_eq!(
-            found("src/http/v2/requests.rs", "use super::super::super::store::requests;"),
-            ["1: http::v2::requests may not use crate::store::requests"]
-        );
-        assert!(
-            found(
-                "src/domain/amount.rs",
-                "mod tests { use super::*; use super::super::ids::Id; }"
-            )
-            .is_empty()
-        );
-        assert_eq!(
-            found(
-                "src/domain/amount.rs",
-                "mod tests { use super::super::super::store::Db; }"
-            ),
-            ["1: domain::amount may not use crate::store::Db"]
-        );
-    }
+    /// A file below `src`, what stands in it, and what is forbidden of that; `#` says what the rows below it show.
+    const CASES: &str = r#"
+# the domain imports nobody
+domain/request.rs | use crate::domain::amount::Amount; |
+domain/request.rs | use crate::ports::clock::Clock; | domain::request may not use crate::ports::clock::Clock
+# grouped imports are taken apart, expressions count, comments and texts do not
+http/requests/mod.rs | use crate::{domain::amount, store::{self, requests}, ctx::Ctx}; | http::requests may not use crate::store & http::requests may not use crate::store::requests
+worker/watch.rs | fn f() { let x = crate::store::requests::find(1); } | worker::watch may not use crate::store::requests::find
+worker/watch.rs | use crate::flows; fn f() { flows::requests::create::run() } |
+domain/amount.rs | /* use crate::store::x; */ const A: &str = "use crate::store::x;"; |
+# super is resolved, below modules of a file too
+http/v2/requests.rs | use super::super::super::store::requests; | http::v2::requests may not use crate::store::requests
+domain/amount.rs | mod tests { use super::*; use super::super::ids::Id; } |
+domain/amount.rs | mod tests { use super::super::super::store::Db; } | domain::amount may not use crate::store::Db
+# a flow sees its folder, the shared part and identify
+flows/requests/create.rs | use crate::flows::{Fault, FlowResult, requests::read, auth::identify}; |
+flows/requests/create.rs | use crate::{domain::request, ports::clock::Clock, store, ctx::Ctx}; |
+flows/requests/create.rs | use crate::flows::payments::search; | flows::requests::create may not use crate::flows::payments::search
+flows/requests/create.rs | use crate::payloads::payments; | flows::requests::create may not use crate::payloads::payments
+flows/mod.rs | use crate::payloads::payments; |
+# ctx sees the handle of the database alone, and of http only the contract sees payloads
+ctx.rs | use crate::store::Db; use crate::ports::clock::Clock; |
+ctx.rs | use crate::store::Tx; | ctx may not use crate::store::Tx
+http/contract/webhooks_document.rs | use crate::payloads::payments; |
+http/error.rs | use crate::payloads::payments; | http::error may not use crate::payloads::payments
+# assembly sees everything, and nobody else sees adapters
+boot.rs | use crate::{adapters::evm, store, http}; |
+main.rs | use crate::{adapters::evm, store, http}; |
+lib.rs | use crate::{adapters::evm, store, http}; |
+cli/listen.rs | use crate::{adapters::evm, store, http}; |
+flows/requests/create.rs | use crate::adapters::evm; | flows::requests::create may not use crate::adapters::evm
+http/mod.rs | use crate::adapters::evm; | http may not use crate::adapters::evm
+worker/mod.rs | use crate::adapters::evm; | worker may not use crate::adapters::evm
+store/mod.rs | use crate::adapters::evm; | store may not use crate::adapters::evm
+# crates stay in their layers
+store/requests.rs | use sea_orm::EntityTrait; use entities::requests; |
+flows/requests/create.rs | fn f() -> sea_orm::DbErr { x() } | flows::requests::create may not use sea_orm::DbErr
+worker/mod.rs | use poem::Route; | worker may not use poem::Route
+flows/mod.rs | use {reqwest::Client, std::fmt}; | flows may not use reqwest::Client
+adapters/outbound.rs | use reqwest::Client; |
+domain/amount.rs | use alloy::primitives::U256; |
+adapters/tron/read.rs | use alloy::{primitives::U256, providers::Provider}; | adapters::tron::read may not use alloy::providers::Provider
+adapters/evm/read.rs | use alloy::providers::Provider; |
+worker/mod.rs | use crate::flows::entities; fn f(entities: u8) {} |
+# macros of the root belong to no layer, and every file belongs to one
+domain/ids.rs | crate::domain!{} crate::text!(A); |
+extra/mod.rs | | `extra` is in no layer of the architecture"#;
 
     #[test]
-    fn a_flow_sees_its_folder_the_shared_part_and_identify() {
-        let file = "src/flows/requests/create.rs";
-        assert!(
-            found(
-                file,
-                "use crate::flows::{Fault, FlowResult, requests::read, auth::identify};"
-            )
-            .is_empty()
-        );
-        assert!(
-            found(
-                file,
-                "use crate::{domain::request, ports::clock::Clock, store, ctx::Ctx};"
-            )
-            .is_empty()
-        );
-        assert_eq!(
-            found(file, "use crate::flows::payments::search;"),
-            ["1: flows::requests::create may not use crate::flows::payments::search"]
-        );
-        assert_eq!(
-            found(file, "use crate::payloads::payments;"),
-            ["1: flows::requests::create may not use crate::payloads::payments"]
-        );
-        assert!(found("src/flows/mod.rs", "use crate::payloads::payments;").is_empty());
-    }
-
-    #[test]
-    fn ctx_sees_the_database_handle_alone() {
-        assert!(found("src/ctx.rs", "use crate::store::Db; use crate::ports::clock::Clock;").is_empty());
-        assert_eq!(
-            found("src/ctx.rs", "use crate::store::Tx;"),
-            ["1: ctx may not use crate::store::Tx"]
-        );
-    }
-
-    #[test]
-    fn only_the_contract_of_http_sees_payloads() {
-        assert!(
-            found(
-                "src/http/contract/webhooks_document.rs",
-                "use crate::payloads::payments;"
-            )
-            .is_empty()
-        );
-        assert_eq!(found("src/http/error.rs", "use crate::payloads::payments;").len(), 1);
-    }
-
-    #[test]
-    fn assembly_sees_everything_and_adapters_are_seen_by_nobody_else() {
-        for file in ["src/boot.rs", "src/main.rs", "src/lib.rs", "src/cli/listen.rs"] {
-            assert!(
-                found(file, "use crate::{adapters::evm, store, http};").is_empty(),
-                "{file}"
+    fn every_layer_sees_what_it_may() {
+        let flows = ["mod", "requests/create", "payments/search", "auth/identify"];
+        let files = flows.map(|flow| PathBuf::from(format!("src/flows/{flow}.rs")));
+        let table = Table::of_files(files.iter().map(PathBuf::as_path));
+        for case in CASES.trim().lines().filter(|line| !line.starts_with('#')) {
+            let [file, source, expected] = case.split('|').map(str::trim).collect::<Vec<_>>()[..] else {
+                panic!("{case}")
+            };
+            let found = table.violations(&Path::new("src").join(file), source).unwrap();
+            let expected = expected.split(" & ").filter(|text| !text.is_empty());
+            assert_eq!(
+                found,
+                expected.map(|text| format!("1: {text}")).collect::<Vec<_>>(),
+                "{case}"
             );
         }
-        for file in [
-            "src/flows/requests/create.rs",
-            "src/http/mod.rs",
-            "src/worker/mod.rs",
-            "src/store/mod.rs",
-        ] {
-            assert_eq!(found(file, "use crate::adapters::evm;").len(), 1, "{file}");
-        }
-    }
-
-    #[test]
-    fn crates_stay_on_their_floors() {
-        assert!(
-            found(
-                "src/store/requests.rs",
-                "use sea_orm::EntityTrait; use entities::requests;"
-            )
-            .is_empty()
-        );
-        assert_eq!(
-            found("src/flows/requests/create.rs", "fn f() -> sea_orm::DbErr { todo() }"),
-            ["1: flows::requests::create may not use sea_orm::DbErr"]
-        );
-        assert_eq!(found("src/worker/mod.rs", "use poem::Route;").len(), 1);
-        assert_eq!(found("src/flows/mod.rs", "use {reqwest::Client, std::fmt};").len(), 1);
-        assert!(found("src/adapters/outbound.rs", "use reqwest::Client;").is_empty());
-        assert!(found("src/domain/amount.rs", "use alloy::primitives::U256;").is_empty());
-        assert_eq!(
-            found(
-                "src/adapters/tron/read.rs",
-                "use alloy::{primitives::U256, providers::Provider};"
-            )
-            .len(),
-            1
-        );
-        assert!(found("src/adapters/evm/read.rs", "use alloy::providers::Provider;").is_empty());
-    }
-
-    #[test]
-    fn a_local_module_named_like_a_crate_is_no_crate() {
-        assert!(found("src/worker/mod.rs", "use crate::flows::entities; fn f(entities: u8) {}").is_empty());
-    }
-
-    #[test]
-    fn macros_of_the_root_belong_to_no_floor() {
-        assert!(found("src/domain/ids.rs", "crate::domain!{} crate::text!(A);").is_empty());
-    }
-
-    #[test]
-    fn a_file_on_no_floor_is_refused() {
-        assert_eq!(
-            found("src/extra/mod.rs", ""),
-            ["1: `extra` is in no layer of the architecture"]
-        );
     }
 }
