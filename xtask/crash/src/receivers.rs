@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::fault::{Database, Fault};
 use crate::plan::{Plan, QUIET_TIME};
 use crate::report::Row;
-use crate::stage::{POLL, Stage, member, milliseconds, number, wait_for};
+use crate::stage::{POLL, Stage, member, milliseconds, wait_for};
 use crate::verdict::Records;
 
 /// How receivers behave, and the status that a try shows; none when there is no usable answer.
@@ -97,10 +97,10 @@ pub(crate) fn bad(plan: &Plan) -> Result<Row> {
     for ((path, status), (_, details)) in BEHAVIOURS.iter().zip(&tries) {
         for detail in details {
             for tried in detail["tries"].as_array().context("no tries")? {
-                longest_ms = longest_ms.max(number(&tried["durationMs"]).context("no durationMs")?);
+                longest_ms = longest_ms.max(tried["durationMs"].as_u64().context("no durationMs")?);
             }
             let first = &detail["tries"][0];
-            let shown = number(&first["status"]).filter(|_| first["error"].is_null());
+            let shown = first["status"].as_u64().filter(|_| first["error"].is_null());
             row.check(shown == *status, || format!("a try of {path} shows {first}"));
             let is_delivered = detail["delivery"]["state"] == "delivered";
             let is_taken = matches!(*path, "late" | "huge" | "lose");
@@ -225,7 +225,7 @@ pub(crate) fn away(plan: &Plan) -> Result<Row> {
         wrong_tries += usize::from(tries.len() != 1 + DELAYS_MS.len());
         for (pair, delay_ms) in tries.windows(2).zip(DELAYS_MS) {
             let [one, next] = pair else { bail!("no pair") };
-            let took_ms = i64::try_from(number(&one["durationMs"]).context("no durationMs")?)?;
+            let took_ms = i64::try_from(one["durationMs"].as_u64().context("no durationMs")?)?;
             let begun = milliseconds(member(one, "startedAt")?)?;
             let lateness = milliseconds(member(next, "startedAt")?)? - begun - took_ms - delay_ms;
             // Both times are rounded to milliseconds.

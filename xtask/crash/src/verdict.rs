@@ -250,151 +250,127 @@ mod tests {
         records
     }
 
-    fn wrong(verdict: &Verdict) -> (usize, usize, usize) {
-        (verdict.lost(), verdict.doubled(), verdict.changed())
+    /// Asserts that this is all that changes in the verdict on a clean run.
+    #[track_caller]
+    fn after(edit: fn(&mut Records), expected: fn(&mut Verdict)) {
+        let (mut records, mut verdict) = (clean(), Verdict::of(&clean()));
+        edit(&mut records);
+        expected(&mut verdict);
+        assert_eq!(Verdict::of(&records), verdict);
     }
 
-    fn found<'a>(records: &'a mut Records, request_id: &str) -> &'a mut Found {
-        records.found.get_mut(request_id).unwrap()
+    fn credits<'a>(records: &'a mut Records, request_id: &str) -> &'a mut Vec<Credit> {
+        &mut records.found.get_mut(request_id).unwrap().credits
     }
 
     #[test]
     fn a_run_that_kept_every_promise_is_clean() {
         let verdict = Verdict::of(&clean());
-        assert_eq!(wrong(&verdict), (0, 0, 0), "{verdict:?}");
         assert_eq!(
-            (
-                verdict.acknowledged,
-                verdict.paid,
-                verdict.events_expected,
-                verdict.deliveries
-            ),
-            (2, 2, 2, 2)
+            (verdict.lost(), verdict.doubled(), verdict.changed()),
+            (0, 0, 0),
+            "{verdict:?}"
         );
+        assert_eq!((verdict.acknowledged, verdict.paid), (2, 2));
+        assert_eq!((verdict.events_expected, verdict.deliveries), (2, 2));
+    }
+
+    #[test]
+    fn every_broken_promise_is_wrong_in_one_way() {
+        let verdict = |edit: fn(&mut Verdict)| {
+            let mut verdict = Verdict::default();
+            edit(&mut verdict);
+            (verdict.lost(), verdict.doubled(), verdict.changed())
+        };
+        let lost: [fn(&mut Verdict); 3] = [|v| v.requests_lost = 1, |v| v.not_credited = 1, |v| v.events_lost = 1];
+        assert!(lost.iter().all(|edit| verdict(*edit) == (1, 0, 0)));
+        let doubled: [fn(&mut Verdict); 4] = [
+            |v| v.requests_surplus = 1,
+            |v| v.credited_twice = 1,
+            |v| v.events_doubled = 1,
+            |v| v.events_surplus = 1,
+        ];
+        assert!(doubled.iter().all(|edit| verdict(*edit) == (0, 1, 0)));
+        let changed: [fn(&mut Verdict); 2] = [|v| v.deliveries_changed = 1, |v| v.deliveries_unsigned = 1];
+        assert!(changed.iter().all(|edit| verdict(*edit) == (0, 0, 1)));
     }
 
     #[test]
     fn a_request_that_is_gone_is_lost_with_its_payment() {
-        let mut records = clean();
-        records.found.remove("a");
-        records.listed = 1;
-        let verdict = Verdict::of(&records);
-        assert_eq!((verdict.requests_lost, verdict.not_credited), (1, 1));
-        assert_eq!(wrong(&verdict), (2, 0, 0));
+        let gone = |r: &mut Records| {
+            r.found.remove("a");
+            r.listed = 1;
+        };
+        after(gone, |v| (v.requests_lost, v.not_credited) = (1, 1));
     }
 
     #[test]
     fn a_request_that_could_not_be_paid_is_lost_even_if_it_comes_back() {
-        let mut records = clean();
-        records.paid.remove(0);
-        records.deliveries.remove(0);
-        let verdict = Verdict::of(&records);
-        assert_eq!((verdict.requests_lost, verdict.requests_surplus), (1, 0));
-        assert_eq!(wrong(&verdict), (1, 0, 0));
+        let unpaid = |r: &mut Records| drop((r.paid.remove(0), r.deliveries.remove(0)));
+        after(unpaid, |v| {
+            (v.requests_lost, v.paid, v.events_expected, v.deliveries) = (1, 1, 1, 1);
+        });
     }
 
     #[test]
-    fn two_keys_with_one_request_are_a_lost_request() {
-        let mut records = clean();
-        let mut again = records.acknowledged[0].clone();
-        again.key = "other".to_owned();
-        records.acknowledged.push(again);
-        assert_eq!(Verdict::of(&records).requests_lost, 1);
-    }
-
-    #[test]
-    fn a_repeated_create_that_made_a_second_request_is_surplus() {
-        let mut records = clean();
-        records.listed = 3;
-        let verdict = Verdict::of(&records);
-        assert_eq!((verdict.requests_surplus, wrong(&verdict)), (1, (0, 1, 0)));
+    fn each_key_has_one_request_and_each_request_a_key() {
+        let shared = |r: &mut Records| r.acknowledged.push(r.acknowledged[0].clone());
+        after(shared, |v| (v.acknowledged, v.requests_lost) = (3, 1));
+        after(|r| r.listed = 3, |v| v.requests_surplus = 1);
     }
 
     #[test]
     fn a_payment_counts_once_with_its_transaction_and_amount() {
-        let mut records = clean();
-        let credit = found(&mut records, "a").credits[0].clone();
-        found(&mut records, "a").credits.push(credit);
-        assert_eq!(Verdict::of(&records).credited_twice, 1);
-
-        found(&mut records, "a").credits.clear();
-        assert_eq!(Verdict::of(&records).not_credited, 1);
-
-        for (tx_hash, amount) in [("0x0", "0.2"), ("0x1", "0.1")] {
-            let (tx_hash, amount) = (tx_hash.to_owned(), amount.to_owned());
-            found(&mut records, "a").credits = vec![Credit { tx_hash, amount }];
-            assert_eq!(Verdict::of(&records).not_credited, 1);
-        }
+        let twice = |r: &mut Records| {
+            let credit = credits(r, "a")[0].clone();
+            credits(r, "a").push(credit);
+        };
+        after(twice, |v| v.credited_twice = 1);
+        after(|r| credits(r, "a").clear(), |v| v.not_credited = 1);
+        after(|r| credits(r, "a")[0].amount = "0.2".to_owned(), |v| v.not_credited = 1);
+        after(
+            |r| credits(r, "a")[0].tx_hash = "0x1".to_owned(),
+            |v| v.not_credited = 1,
+        );
+        after(
+            |r| r.found.get_mut("b").unwrap().is_paid = false,
+            |v| v.not_credited = 1,
+        );
+        assert!(is_same_amount("0.10", "0.1") && is_same_amount("1.0", "1") && !is_same_amount("10", "1"));
     }
 
     #[test]
-    fn a_credited_request_that_does_not_count_as_paid_is_wrong() {
-        let mut records = clean();
-        found(&mut records, "b").is_paid = false;
-        assert_eq!(wrong(&Verdict::of(&records)), (1, 0, 0));
+    fn a_confirmation_arrives_once_for_each_payment() {
+        after(
+            |r| drop(r.deliveries.remove(0)),
+            |v| (v.events_lost, v.deliveries) = (1, 1),
+        );
+        after(
+            |r| r.deliveries[0].event = "payment.partial".to_owned(),
+            |v| v.events_lost = 1,
+        );
+        after(
+            |r| r.deliveries.push(delivered("d9", "a")),
+            |v| (v.events_doubled, v.deliveries) = (1, 3),
+        );
+        after(
+            |r| r.deliveries.push(delivered("d9", "c")),
+            |v| (v.events_surplus, v.deliveries) = (1, 3),
+        );
     }
 
     #[test]
-    fn zeros_at_the_end_of_a_fraction_do_not_change_an_amount() {
-        assert!(is_same_amount("0.10", "0.1"));
-        assert!(is_same_amount("1.0", "1"));
-        assert!(!is_same_amount("10", "1"));
-    }
-
-    #[test]
-    fn a_confirmation_that_never_arrived_is_lost() {
-        let mut records = clean();
-        records.deliveries.remove(0);
-        let verdict = Verdict::of(&records);
-        assert_eq!((verdict.events_lost, wrong(&verdict)), (1, (1, 0, 0)));
-    }
-
-    #[test]
-    fn other_events_do_not_stand_for_a_confirmation() {
-        let mut records = clean();
-        records.deliveries[0].event = "payment.partial".to_owned();
-        assert_eq!(Verdict::of(&records).events_lost, 1);
-    }
-
-    #[test]
-    fn a_repeat_with_the_same_bytes_is_allowed() {
-        let mut records = clean();
-        records.deliveries.push(delivered("d0", "a"));
-        let verdict = Verdict::of(&records);
-        assert_eq!(wrong(&verdict), (0, 0, 0));
-        assert_eq!((verdict.deliveries, verdict.deliveries_repeated), (3, 1));
-    }
-
-    #[test]
-    fn a_repeat_with_other_bytes_is_changed() {
-        let mut records = clean();
-        let mut repeat = delivered("d0", "a");
-        repeat.body.push(b' ');
-        records.deliveries.push(repeat);
-        let verdict = Verdict::of(&records);
-        assert_eq!((verdict.deliveries_changed, wrong(&verdict)), (1, (0, 0, 1)));
-    }
-
-    #[test]
-    fn a_repeat_under_another_identity_is_a_doubled_event() {
-        let mut records = clean();
-        records.deliveries.push(delivered("d9", "a"));
-        let verdict = Verdict::of(&records);
-        assert_eq!((verdict.events_doubled, wrong(&verdict)), (1, (0, 1, 0)));
-    }
-
-    #[test]
-    fn a_confirmation_without_payment_is_surplus() {
-        let mut records = clean();
-        records.deliveries.push(delivered("d9", "c"));
-        assert_eq!(Verdict::of(&records).events_surplus, 1);
-    }
-
-    #[test]
-    fn a_delivery_needs_a_signature_and_an_identity() {
-        let mut records = clean();
-        records.deliveries[0].is_signed = false;
-        records.deliveries[1].id = None;
-        assert_eq!(Verdict::of(&records).deliveries_unsigned, 2);
+    fn a_repeat_has_the_same_bytes_and_every_delivery_a_signature_and_an_identity() {
+        let repeated = |r: &mut Records| r.deliveries.push(delivered("d0", "a"));
+        after(repeated, |v| (v.deliveries, v.deliveries_repeated) = (3, 1));
+        let altered = |r: &mut Records| {
+            r.deliveries.push(delivered("d0", "a"));
+            r.deliveries[2].body.push(b' ');
+        };
+        after(altered, |v| {
+            (v.deliveries, v.deliveries_repeated, v.deliveries_changed) = (3, 1, 1)
+        });
+        after(|r| r.deliveries[0].is_signed = false, |v| v.deliveries_unsigned = 1);
+        after(|r| r.deliveries[1].id = None, |v| v.deliveries_unsigned = 1);
     }
 }
