@@ -4,7 +4,9 @@ use crate::http::contract::{
     about::{self, AUTH, About, Link, PLATFORM},
     answers, apis,
     described::Described,
-    examples, parameters, schemas,
+    examples,
+    members::{list_mut, members_mut},
+    parameters, schemas,
 };
 use poem_openapi::OpenApiService;
 use serde_json::{Map, Value, json};
@@ -89,14 +91,6 @@ fn within_media(holder: &mut Value, visit: &mut impl FnMut(&mut Value)) {
             .into_iter()
             .for_each(|schema| within(schema, visit));
     }
-}
-
-pub(super) fn list_mut<'a>(value: &'a mut Value, name: &str) -> impl Iterator<Item = &'a mut Value> {
-    value.get_mut(name).and_then(Value::as_array_mut).into_iter().flatten()
-}
-
-pub(super) fn members_mut<'a>(value: &'a mut Value, name: &str) -> impl Iterator<Item = (&'a String, &'a mut Value)> {
-    value.get_mut(name).and_then(Value::as_object_mut).into_iter().flatten()
 }
 
 fn within(schema: &mut Value, visit: &mut impl FnMut(&mut Value)) {

@@ -1,6 +1,6 @@
 //! Assembles the examples of whole bodies from those of their members.
 
-use crate::http::contract::{document::members_mut, schemas::component_name};
+use crate::http::contract::{members::members_mut, schemas::component_name};
 use serde_json::{Map, Value, json};
 
 /// Deepest nesting of an assembled example; only recursive schemas reach it.

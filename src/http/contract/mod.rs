@@ -20,6 +20,7 @@ pub mod described;
 pub mod docs;
 pub mod document;
 mod examples;
+mod members;
 mod parameters;
 pub mod routes;
 mod schemas;

@@ -97,12 +97,12 @@ impl Table {
         }
     }
 
-    /// Flows share `flows/mod.rs`, `auth::identify`, `idempotency` and their own folder.
+    /// Flows share `flows/mod.rs`, `auth::identify`, `idempotency`, `keys` and their own folder.
     fn may_import_flow(&self, module: &[String], path: &[String]) -> bool {
         let Some(target) = path.get(1) else { return true };
         let own = module.get(1).is_none_or(|folder| folder == target);
         let identify = target == "auth" && path.get(2).is_some_and(|file| file == "identify");
-        own || identify || target == "idempotency" || !self.flows.contains(target)
+        own || identify || matches!(target.as_str(), "idempotency" | "keys") || !self.flows.contains(target)
     }
 }
 
