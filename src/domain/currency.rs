@@ -6,6 +6,9 @@ use std::collections::{BTreeSet, HashMap};
 /// Fraction digits that conversion contracts use for fiat currencies. Source: rules G.3.
 pub const FIAT_CHAIN_DECIMALS: u8 = 8;
 
+/// Tokens that count as one US dollar. Source: rules P.7.1.
+const DOLLAR_SYMBOLS: [&str; 3] = ["USDC", "USDT", "DAI"];
+
 wire_text! {
     /// What a currency is, and its `type` on the wire. Source: rules P.1.3.
     pub enum CurrencyKind {
@@ -52,6 +55,12 @@ impl Currency {
             CurrencyKind::Erc20 | CurrencyKind::Trc20 => Address::parse(&self.address).ok(),
             CurrencyKind::Native | CurrencyKind::Fiat => None,
         }
+    }
+
+    /// Whether one unit counts as one US dollar. Source: rules P.7.1.
+    pub fn is_dollar(&self) -> bool {
+        let is_token = matches!(self.kind, CurrencyKind::Erc20 | CurrencyKind::Trc20);
+        self.id == "USD" || (is_token && DOLLAR_SYMBOLS.contains(&self.symbol.as_str()))
     }
 }
 
