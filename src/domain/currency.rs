@@ -241,11 +241,11 @@ impl Catalogue {
             .map(|contract| contract.address)
     }
 
-    /// Reads an address that is to receive money on a network.
+    /// The address, if it can receive money on a network.
     ///
-    /// Errors: form, checksum, zero, wrong family, and contracts of the protocol or tokens, where money would be lost.
-    pub fn receiver(&self, text: &str, network: Network) -> Result<Address, String> {
-        let address = Address::parse_on(text, network).map_err(|error| error.to_string())?;
+    /// Errors: the wrong family, and contracts of the protocol or tokens, where money would be lost.
+    pub fn receiver(&self, address: Address, network: Network) -> Result<Address, String> {
+        let address = address.usable_on(network).map_err(|error| error.to_string())?;
         if self.is_contract(network, &address) {
             return Err(
                 "must be a wallet: this is the address of a token or payment contract, and money sent there is lost"
