@@ -87,6 +87,17 @@ impl Refusal {
         }
     }
 
+    /// Makes the sentence about a field the message, when that field is wrong: where the contract gives one.
+    ///
+    /// Source: decisions D39.
+    #[must_use]
+    pub fn led_by(mut self, field: &str) -> Self {
+        if let Some(error) = self.fields.iter().find(|error| error.field == field) {
+            self.message.clone_from(&error.message);
+        }
+        self
+    }
+
     /// Adds after how many seconds another try makes sense.
     #[must_use]
     pub fn after(mut self, seconds: u32) -> Self {

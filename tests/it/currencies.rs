@@ -67,12 +67,12 @@ async fn wrong_filters_are_refused_with_the_published_sentences() {
     let app = TestApp::start().await;
     let bad = app.get("/v2/currencies?firstOnly=yes").with_key().send().await;
     assert_eq!(
-        bad.expect(400)["errors"][0]["message"],
+        bad.expect(400)["message"],
         "firstOnly must be 'true' or 'false' if provided"
     );
     let alone = app.get("/v2/currencies?firstOnly=true").with_key().send().await;
     assert_eq!(
-        alone.expect(400)["errors"][0]["message"],
+        alone.expect(400)["message"],
         "firstOnly can only be used when both network and symbol are provided"
     );
     for filter in ["symbol=NOPE", "id=NOPE-sepolia", "network=base"] {
@@ -119,6 +119,17 @@ async fn routes_are_what_the_price_feeds_can_convert() {
         .await
         .expect(200);
     assert_eq!(none["conversionRoutes"], json!([]));
+    for networks in ["base,mat ic".to_owned(), "a".repeat(33), vec!["base"; 17].join(",")] {
+        let path = format!(
+            "/v2/currencies/USD/conversion-routes?networks={}",
+            networks.replace(' ', "%20")
+        );
+        let refused = app.get(&path).with_key().send().await.expect(400);
+        assert_eq!(
+            refused["errors"][0]["field"], "networks",
+            "{networks} could not be echoed as documented"
+        );
+    }
     let unknown = app.get("/v2/currencies/NOPE/conversion-routes").with_key().send().await;
     assert_eq!(unknown.expect(404)["message"], "Token not found");
 }

@@ -19,6 +19,7 @@ pub fn run(ctx: &Ctx, filter: &CurrencyFilter) -> FlowResult<Vec<Currency>> {
             "firstOnly",
             "firstOnly can only be used when both network and symbol are provided",
         )
+        .led_by("firstOnly")
         .into());
     }
     let found: Vec<Currency> = ctx.catalogue.list(filter).into_iter().cloned().collect();
