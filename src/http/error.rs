@@ -19,17 +19,33 @@ use poem_openapi::{
     registry::{MetaMediaType, MetaResponse, MetaResponses, Registry},
     types::{Example, ToJSON, Type},
 };
+use serde_json::Value;
 use std::borrow::Cow;
+
+/// Message of input whose fields are named one by one.
+const VALIDATION: &str = "Validation failed";
 
 /// Message of every failure that only the operator can act on.
 const INTERNAL: &str = "Internal server error";
+
+/// Message while the database does not answer or a handler takes too long.
+const UNAVAILABLE: &str = "The service cannot answer at the moment; try again";
+
+/// Message of a call that came too soon.
+pub(in crate::http) const TOO_MANY: &str = "Too many requests";
+
+const LARGE_BODY: &str = "The body is too large";
+const SLOW_BODY: &str = "The body did not arrive in time";
+
+/// Id of the call in examples.
+const CALL_ID: &str = "01JZX4T9QK3M7N8P2R5S6V0WYB";
 
 /// Longest part of a path that an error message repeats.
 const PATH_LENGTH_SHOWN: usize = 200;
 
 /// Body of every failed call.
 #[derive(Debug, Clone, Object)]
-#[oai(rename = "Error", rename_all = "camelCase", example)]
+#[oai(rename_all = "camelCase", example)]
 pub struct ErrorBody {
     /// HTTP status of the answer.
     #[oai(validator(minimum(value = "400"), maximum(value = "599")))]
@@ -70,12 +86,12 @@ impl Example for ErrorBody {
     fn example() -> Self {
         Self {
             status_code: 400,
-            message: "Validation failed".to_owned(),
+            message: VALIDATION.to_owned(),
             error: "Bad Request".to_owned(),
             errors: Some(vec![ErrorDetail::example()]),
             code: Some("validation_failed".to_owned()),
             hint: Some("Correct the named fields and send the call again".to_owned()),
-            request_id: Some("01JZX4T9QK3M7N8P2R5S6V0WYB".to_owned()),
+            request_id: Some(CALL_ID.to_owned()),
         }
     }
 }
@@ -151,13 +167,12 @@ impl Problem {
         self
     }
 
-    /// The answer. Without an id the member is left out.
-    pub fn respond(&self, request_id: Option<&str>) -> Response {
+    fn body(&self, request_id: Option<&str>) -> ErrorBody {
         let details = self.fields.iter().map(|field| ErrorDetail {
             field: field.field.clone(),
             message: field.message.clone(),
         });
-        let body = ErrorBody {
+        ErrorBody {
             status_code: self.status.as_u16(),
             message: self.message.clone(),
             error: self.status.canonical_reason().unwrap_or("Error").to_owned(),
@@ -165,11 +180,15 @@ impl Problem {
             code: self.code.map(str::to_owned),
             hint: self.hint.as_deref().map(str::to_owned),
             request_id: request_id.map(str::to_owned),
-        };
+        }
+    }
+
+    /// The answer. Without an id the member is left out.
+    pub fn respond(&self, request_id: Option<&str>) -> Response {
         let mut response = Response::builder()
             .status(self.status)
             .content_type("application/json; charset=utf-8")
-            .body(body.to_json_string());
+            .body(self.body(request_id).to_json_string());
         if let Some(seconds) = self.retry_after_s {
             response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
         }
@@ -224,11 +243,7 @@ impl From<FlowError> for Problem {
 }
 
 fn unavailable() -> Problem {
-    Problem::new(
-        StatusCode::SERVICE_UNAVAILABLE,
-        "The service cannot answer at the moment; try again",
-    )
-    .with_retry_after(1)
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, UNAVAILABLE).with_retry_after(1)
 }
 
 /// Bits for the statuses that an operation may answer with, besides those that every operation has.
@@ -247,26 +262,185 @@ pub mod s {
     pub const UNAUTHORIZED: u16 = 1 << 5;
 }
 
-/// What each documented status of an operation means.
-const MEANINGS: [(u16, u16, &str); 6] = [
-    (
-        s::BAD_REQUEST,
+/// When an operation can answer with a status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum When {
+    /// Always.
+    Always,
+    /// When it reads a body or parameters.
+    Input,
+    /// When it reads a body.
+    Body,
+    /// When it asks for a credential.
+    Secured,
+    /// When it says so, with a bit of [`s`].
+    Declared,
+}
+
+/// What the documents say of a status.
+#[derive(Debug)]
+pub(in crate::http) struct Documented {
+    when: When,
+    bit: u16,
+    /// The status.
+    pub(in crate::http) status: u16,
+    /// Name of the answer, where it is the same for every operation that has no sentence of its own.
+    pub(in crate::http) component: Option<&'static str>,
+    /// What it means.
+    pub(in crate::http) meaning: &'static str,
+    /// The sentence that is sent.
+    message: &'static str,
+}
+
+const fn row(
+    status: u16,
+    (when, bit): (When, u16),
+    component: Option<&'static str>,
+    meaning: &'static str,
+    message: &'static str,
+) -> Documented {
+    Documented {
+        when,
+        bit,
+        status,
+        component,
+        meaning,
+        message,
+    }
+}
+
+/// Every documented status of a failure.
+const DOCUMENTED: [Documented; 11] = [
+    row(
         400,
+        (When::Input, s::BAD_REQUEST),
+        None,
         "The input has to change; every wrong field is named.",
+        VALIDATION,
     ),
-    (
-        s::UNAUTHORIZED,
+    row(
         401,
+        (When::Secured, s::UNAUTHORIZED),
+        Some("Unauthorized"),
         "The credential is missing, unknown, expired or revoked.",
+        "Unauthorized",
     ),
-    (s::FORBIDDEN, 403, "The credential is good but does not allow this."),
-    (s::NOT_FOUND, 404, "There is no such object for this caller."),
-    (s::CONFLICT, 409, "The state of the object does not allow this."),
-    (s::BAD_GATEWAY, 502, "A node that has to be asked does not answer."),
+    row(
+        403,
+        (When::Secured, s::FORBIDDEN),
+        Some("Forbidden"),
+        "The credential is good but does not allow this.",
+        "This credential does not open this operation",
+    ),
+    row(
+        404,
+        (When::Declared, s::NOT_FOUND),
+        None,
+        "There is no such object for this caller.",
+        "Not found",
+    ),
+    row(
+        408,
+        (When::Body, 0),
+        Some("RequestTimeout"),
+        "The body did not arrive in time.",
+        SLOW_BODY,
+    ),
+    row(
+        409,
+        (When::Declared, s::CONFLICT),
+        Some("IdempotencyConflict"),
+        "The key was used with another body, or its first call is still being answered.",
+        "Idempotency-Key was used before with another body; use a new key",
+    ),
+    row(
+        413,
+        (When::Body, 0),
+        Some("PayloadTooLarge"),
+        "The body is larger than the service accepts.",
+        LARGE_BODY,
+    ),
+    row(
+        429,
+        (When::Always, 0),
+        Some("TooManyRequests"),
+        "Too many calls; Retry-After tells when to try again.",
+        TOO_MANY,
+    ),
+    row(
+        500,
+        (When::Always, 0),
+        Some("InternalServerError"),
+        "Unexpected failure; the operator finds it in the log by the id of the call.",
+        INTERNAL,
+    ),
+    row(
+        502,
+        (When::Declared, s::BAD_GATEWAY),
+        Some("BadGateway"),
+        "A node that has to be asked does not answer.",
+        "No node of sepolia answers at the moment; try again",
+    ),
+    row(
+        503,
+        (When::Always, 0),
+        Some("ServiceUnavailable"),
+        "The service cannot answer at the moment; try again.",
+        UNAVAILABLE,
+    ),
 ];
 
-/// Statuses that every operation can answer with, so that no signature has to repeat them.
-const COMMON: [u16; 7] = [401, 403, 408, 413, 429, 500, 503];
+/// What a status of a failure means in the documents; `None` for a success.
+pub(in crate::http) fn documented(status: u16) -> Option<&'static Documented> {
+    DOCUMENTED.iter().find(|row| row.status == status)
+}
+
+/// The answers that an operation of this kind can give without saying so.
+pub(in crate::http) fn implied(
+    is_secured: bool,
+    has_input: bool,
+    has_body: bool,
+) -> impl Iterator<Item = MetaResponse> {
+    let applies = move |when| match when {
+        When::Always => true,
+        When::Input => has_input,
+        When::Body => has_body,
+        When::Secured => is_secured,
+        When::Declared => false,
+    };
+    DOCUMENTED
+        .iter()
+        .filter(move |row| applies(row.when))
+        .map(Documented::response)
+}
+
+impl Documented {
+    fn response(&self) -> MetaResponse {
+        MetaResponse {
+            description: self.meaning,
+            status: Some(self.status),
+            status_range: None,
+            content: vec![MetaMediaType {
+                content_type: "application/json",
+                schema: ErrorBody::schema_ref(),
+            }],
+            headers: Vec::new(),
+        }
+    }
+
+    /// Whether the answer says in `Retry-After` how long to wait.
+    pub(in crate::http) fn says_when(&self) -> bool {
+        matches!(self.status, 429 | 503)
+    }
+
+    /// The body that is sent, with the sentence or the wrong fields of an operation where it has its own.
+    pub(in crate::http) fn example(&self, sentence: Option<&str>, fields: Vec<FieldError>) -> Value {
+        let status = StatusCode::from_u16(self.status).unwrap_or_default();
+        let mut problem = Problem::new(status, sentence.unwrap_or(self.message));
+        problem.fields = fields;
+        problem.body(Some(CALL_ID)).to_json().unwrap_or_default()
+    }
+}
 
 /// A failure whose documented statuses are the bit set `S`: `Fail<{ s::BAD_REQUEST | s::NOT_FOUND }>`.
 #[derive(Debug)]
@@ -293,8 +467,9 @@ impl<const S: u16> From<FlowError> for Fail<S> {
 impl<const S: u16> From<Fail<S>> for poem::Error {
     fn from(fail: Fail<S>) -> Self {
         let status = fail.0.status.as_u16();
+        let is_known = |row: &Documented| S & row.bit != 0 || !matches!(row.when, When::Declared | When::Input);
         debug_assert!(
-            COMMON.contains(&status) || MEANINGS.iter().any(|(bit, code, _)| S & bit != 0 && *code == status),
+            documented(status).is_some_and(is_known),
             "status {status} is not documented for this operation"
         );
         (*fail.0).into()
@@ -303,43 +478,14 @@ impl<const S: u16> From<Fail<S>> for poem::Error {
 
 impl<const S: u16> ApiResponse for Fail<S> {
     fn meta() -> MetaResponses {
-        let documented = MEANINGS.iter().filter(|(bit, ..)| S & bit != 0);
+        let declared = DOCUMENTED.iter().filter(|row| S & row.bit != 0);
         MetaResponses {
-            responses: documented.map(|(_, code, text)| error_response(*code, text)).collect(),
+            responses: declared.map(Documented::response).collect(),
         }
     }
 
     fn register(registry: &mut Registry) {
         ErrorBody::register(registry);
-    }
-}
-
-/// The documented form of a failed answer.
-pub(in crate::http) fn error_response(status: u16, description: &'static str) -> MetaResponse {
-    MetaResponse {
-        description,
-        status: Some(status),
-        status_range: None,
-        content: vec![MetaMediaType {
-            content_type: "application/json",
-            schema: ErrorBody::schema_ref(),
-        }],
-        headers: Vec::new(),
-    }
-}
-
-/// The sentence that documents a status.
-pub(in crate::http) fn meaning(status: u16) -> &'static str {
-    match status {
-        408 => "The body did not arrive in time.",
-        413 => "The body is larger than the service accepts.",
-        429 => "Too many calls; Retry-After tells when to try again.",
-        500 => "Unexpected failure; the operator finds it in the log by the id of the call.",
-        503 => "The service cannot answer at the moment; try again.",
-        _ => MEANINGS
-            .iter()
-            .find(|(_, code, _)| *code == status)
-            .map_or("The call failed.", |(.., text)| text),
     }
 }
 
@@ -385,7 +531,7 @@ pub(in crate::http) fn from_status(status: StatusCode, call: &Call) -> Problem {
         StatusCode::NOT_FOUND => not_found(call),
         StatusCode::METHOD_NOT_ALLOWED => method_not_allowed(call),
         StatusCode::SERVICE_UNAVAILABLE => unavailable(),
-        StatusCode::TOO_MANY_REQUESTS => Problem::new(status, "Too many requests").with_retry_after(1),
+        StatusCode::TOO_MANY_REQUESTS => Problem::new(status, TOO_MANY).with_retry_after(1),
         status if status.is_server_error() => Problem::internal(),
         status => Problem::new(status, status.canonical_reason().unwrap_or("Error")),
     }
@@ -416,7 +562,12 @@ fn unreadable(error: &ReadBodyError) -> Problem {
 
 /// 413.
 pub(in crate::http) fn too_large() -> Problem {
-    Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "The body is too large")
+    Problem::new(StatusCode::PAYLOAD_TOO_LARGE, LARGE_BODY)
+}
+
+/// 408.
+pub(in crate::http) fn too_slow() -> Problem {
+    Problem::new(StatusCode::REQUEST_TIMEOUT, SLOW_BODY)
 }
 
 /// 503 of a handler that did not end in time.

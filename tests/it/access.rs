@@ -6,6 +6,7 @@
 use crate::support::{
     Answer, TestApp,
     app::Call,
+    contract::resolved,
     requests::fau,
     session::sign_in,
     wallet::{TestWallet, token},
@@ -35,23 +36,28 @@ enum Shown {
 }
 
 /// A tenant with a credential of each kind.
-struct Tenant {
-    good: BTreeMap<&'static str, String>,
+pub struct Tenant {
+    pub good: BTreeMap<&'static str, String>,
     revoked: BTreeMap<&'static str, String>,
     wallet: TestWallet,
 }
 
 /// An operation of the documents.
-struct Operation {
+#[derive(Clone)]
+pub struct Operation {
     method: Method,
-    path: String,
-    row: &'static Row,
+    pub path: String,
+    pub row: &'static Row,
     query: Vec<String>,
+    /// The query parameters that it needs, with their documented examples.
+    pub needed: Vec<(String, String)>,
     /// The documented example of its body.
-    example: Value,
+    pub example: Value,
+    /// Its documented answers.
+    pub responses: Value,
 }
 
-fn operations() -> Vec<Operation> {
+pub fn operations() -> Vec<Operation> {
     let mut found = Vec::new();
     for name in ["v2", "auth"] {
         let path = format!("{}/openapi/{name}.json", env!("CARGO_MANIFEST_DIR"));
@@ -60,15 +66,22 @@ fn operations() -> Vec<Operation> {
             for (method, operation) in item.as_object().expect("operations") {
                 let id = operation["operationId"].as_str().expect("an id");
                 let parameters = operation["parameters"].as_array().into_iter().flatten();
+                let parameters = parameters.map(|parameter| resolved(&document, parameter));
+                let queried = parameters.filter(|parameter| parameter["in"] == "query");
+                let needed = queried.clone().filter(|parameter| parameter["required"] == true);
+                let responses = operation["responses"].as_object().expect("responses").iter();
+                let responses =
+                    responses.map(|(status, response)| (status.clone(), resolved(&document, response).clone()));
                 found.push(Operation {
                     method: method.to_uppercase().parse().expect("a method"),
                     path: path.clone(),
                     row: access::row(id).unwrap_or_else(|| panic!("{id} has no row in http::access")),
-                    example: operation["requestBody"]["content"]["application/json"]["example"].clone(),
-                    query: parameters
-                        .filter(|parameter| parameter["in"] == "query")
-                        .map(|parameter| parameter["name"].as_str().expect("a name").to_owned())
+                    responses: responses.collect(),
+                    needed: needed
+                        .map(|parameter| (text(&parameter["name"]), text(&parameter["example"])))
                         .collect(),
+                    example: operation["requestBody"]["content"]["application/json"]["example"].clone(),
+                    query: queried.map(|parameter| text(&parameter["name"])).collect(),
                 });
             }
         }
@@ -95,7 +108,7 @@ async fn by_session(app: &TestApp, session: &str, method: Method, path: &str, bo
     answer.json()
 }
 
-async fn tenant(app: &TestApp, number: u8) -> Tenant {
+pub async fn tenant(app: &TestApp, number: u8) -> Tenant {
     let wallet = TestWallet::new(number);
     let session = sign_in(app, &wallet).await;
     let ended = sign_in(app, &wallet).await;
@@ -189,7 +202,7 @@ async fn objects(app: &TestApp, owner: &Tenant) -> BTreeMap<&'static str, String
 }
 
 /// Objects that nobody has, in the same forms.
-fn unknown() -> BTreeMap<&'static str, String> {
+pub fn unknown() -> BTreeMap<&'static str, String> {
     let ulid = "01K9Z0T3G9R5M1N2P3Q4R5S6T7";
     let destination =
         "0x6923831ACf5c327260D7ac7C9DfF5b1c3cB3C7D7@eip155:8453#89CDCBED:0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913";
@@ -216,7 +229,7 @@ impl Operation {
     }
 
     /// The path with its objects.
-    fn address(&self, objects: &BTreeMap<&str, String>) -> String {
+    pub fn address(&self, objects: &BTreeMap<&str, String>) -> String {
         let encode = |text: &str| url::form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
         let mut path = self.path.clone();
         for (name, value) in PUBLIC {
@@ -256,7 +269,19 @@ impl Operation {
         objects: &BTreeMap<&str, String>,
         body: &Value,
     ) -> Answer {
-        let mut call = app.call(self.method.clone(), &self.address(objects));
+        self.send_to(app, credential, &self.address(objects), body).await
+    }
+
+    /// The same operation at another path.
+    pub fn at(&self, path: &str) -> Self {
+        Self {
+            path: path.to_owned(),
+            ..self.clone()
+        }
+    }
+
+    pub async fn send_to(&self, app: &TestApp, credential: Option<(Scheme, &str)>, path: &str, body: &Value) -> Answer {
+        let mut call = app.call(self.method.clone(), path);
         if let Some((scheme, value)) = credential {
             call = match scheme {
                 Scheme::OrchestratorKey => call.header("x-orchestrator-key", value),

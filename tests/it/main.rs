@@ -31,6 +31,7 @@ mod pay;
 mod payments;
 mod platform_webhooks;
 mod rate_limits;
+mod refusals;
 mod reorg;
 mod requests;
 mod restart;

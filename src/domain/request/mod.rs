@@ -1,7 +1,6 @@
 //! Payment requests: what is asked for, what has arrived, and which payments are theirs.
 
 pub mod plan;
-pub mod progress;
 pub mod terms;
 
 use super::{

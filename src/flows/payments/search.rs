@@ -5,7 +5,6 @@ use crate::{
     domain::{
         address::Address,
         caller::PlatformCaller,
-        ids::RequestId,
         payment::PaymentKind,
         reference::PaymentReference,
         refusal::{FieldError, Refusal},
@@ -29,7 +28,7 @@ pub struct PaymentSearch {
     /// Reference.
     pub reference: Option<PaymentReference>,
     /// Request.
-    pub request_id: Option<RequestId>,
+    pub request_id: Option<String>,
     /// Merchant reference.
     pub merchant_reference: Option<String>,
     /// Kind.
@@ -73,7 +72,7 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, search: &PaymentSearch) -> 
         tx_hash: search.tx_hash,
         wallet: search.wallet.map(|wallet| wallet.canonical()),
         reference: search.reference,
-        request_id: search.request_id.as_ref().map(ToString::to_string),
+        request_id: search.request_id.clone(),
         merchant_reference: search.merchant_reference.clone(),
         kind: search.kind,
         invoice_currencies: search

@@ -82,6 +82,10 @@ impl Accounts {
     /// Open an account
     ///
     /// Opens an account with a platform of its own and signs it in. The session lasts 30 days.
+    ///
+    /// 201: The new account; its session is in the cookie
+    /// 403: A session cookie counts only in calls of pages of this service: send an Origin header that is listed in http.session_origins, or use the Authorization header
+    /// 409: This e-mail address has an account already; sign in instead
     #[oai(path = "/auth/register", method = "post", operation_id = "registerAccount")]
     async fn register(
         &self,
@@ -102,6 +106,10 @@ impl Accounts {
     ///
     /// The session lasts 30 days. After a few wrong tries for one account the next ones have to wait;
     /// `Retry-After` says how long.
+    ///
+    /// 200: Who signed in; the session is in the cookie
+    /// 401: The e-mail address or the password is wrong
+    /// 403: A session cookie counts only in calls of pages of this service: send an Origin header that is listed in http.session_origins, or use the Authorization header
     #[oai(path = "/auth/login", method = "post", operation_id = "logIn")]
     async fn log_in(
         &self,
@@ -118,6 +126,9 @@ impl Accounts {
     ///
     /// Ends the session of the cookie or Bearer token and clears the cookie. Without a session it does nothing and
     /// succeeds.
+    ///
+    /// 200: There is no session any more, and the cookie is cleared
+    /// 403: A session cookie counts only in calls of pages of this service: send an Origin header that is listed in http.session_origins, or use the Authorization header
     #[oai(path = "/auth/logout", method = "post", operation_id = "logOut")]
     async fn log_out(
         &self,

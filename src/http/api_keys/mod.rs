@@ -132,6 +132,8 @@ impl ApiKeys {
     /// List API keys
     ///
     /// What is known about the keys of the platform; never the keys themselves.
+    ///
+    /// 200: What is known about every key, newest first
     #[oai(path = "/api-keys", method = "get", operation_id = "listApiKeys")]
     async fn list(&self, ctx: Data<&Ctx>, caller: Auth<SessionOnly>) -> Result<Json<ApiKeyList>, Fail<0>> {
         let listed = keys::list(&ctx, &caller.platform).await?;
@@ -143,6 +145,8 @@ impl ApiKeys {
     /// Create an API key
     ///
     /// A key opens everything of the platform and is for servers only. It is shown once.
+    ///
+    /// 201: The new key, which is shown only here
     #[oai(path = "/api-keys", method = "post", operation_id = "createApiKey")]
     async fn create(
         &self,
@@ -152,7 +156,7 @@ impl ApiKeys {
         #[oai(name = "Idempotency-Key")]
         key: Header<Option<IdempotencyKey>>,
         body: Body<CreateApiKeyBody>,
-    ) -> Result<Created<ApiKeyCreated>, Fail<{ s::BAD_REQUEST | s::CONFLICT | s::NOT_FOUND }>> {
+    ) -> Result<Created<ApiKeyCreated>, Fail<{ s::BAD_REQUEST | s::CONFLICT }>> {
         let once = once(key.0, op::createApiKey, &body.0);
         Ok(answer_once(once, created, async |call| {
             keys::issue(&ctx, &caller, body.label.as_deref(), call).await
@@ -163,6 +167,9 @@ impl ApiKeys {
     /// Rotate an API key
     ///
     /// Creates the successor of a key, shown once. The key before is refused at once, or after the overlap.
+    ///
+    /// 201: The successor, which is shown only here
+    /// 404: API key not found
     #[oai(path = "/api-keys/:id/rotate", method = "post", operation_id = "rotateApiKey")]
     async fn rotate(
         &self,
@@ -187,6 +194,9 @@ impl ApiKeys {
     /// Revoke an API key
     ///
     /// For good; a second time changes nothing.
+    ///
+    /// 200: The key is refused from now on
+    /// 404: API key not found
     #[oai(path = "/api-keys/:id", method = "delete", operation_id = "revokeApiKey")]
     async fn revoke(
         &self,

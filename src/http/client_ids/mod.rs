@@ -39,6 +39,8 @@ impl ClientIds {
     ///
     /// A client ID is public: a browser page sends it together with its `Origin`, which has to be among the allowed
     /// domains. Webhooks and requests that are made with it belong to it.
+    ///
+    /// 201: The new client ID
     #[oai(path = "/client-ids", method = "post", operation_id = "createClientId")]
     async fn create(
         &self,
@@ -60,6 +62,8 @@ impl ClientIds {
     /// List client IDs
     ///
     /// All client IDs of the platform, newest first, revoked ones included.
+    ///
+    /// 200: Every client ID of the platform, newest first, revoked ones included
     #[oai(path = "/client-ids", method = "get", operation_id = "listClientIds")]
     async fn list(&self, ctx: Data<&Ctx>, caller: Auth<KeyOnly>) -> Result<Json<Vec<ClientIdSummary>>, Fail<0>> {
         let clients = flows::client_ids::list::run(&ctx, &caller).await?;
@@ -69,6 +73,9 @@ impl ClientIds {
     /// Read a client ID
     ///
     /// With its fee and expiries, revoked or not.
+    ///
+    /// 200: Everything about the client ID
+    /// 404: Client ID not found
     #[oai(path = "/client-ids/:id", method = "get", operation_id = "getClientId")]
     async fn read(
         &self,
@@ -85,6 +92,9 @@ impl ClientIds {
     /// Change a client ID
     ///
     /// What is absent stays, null unsets. Switched off or revoked, it is refused from the next call on.
+    ///
+    /// 200: The client ID as it is now
+    /// 404: Client ID not found
     #[oai(path = "/client-ids/:id", method = "put", operation_id = "updateClientId")]
     async fn update(
         &self,
@@ -103,6 +113,9 @@ impl ClientIds {
     /// Revoke a client ID
     ///
     /// For good: it is refused from the next call on. A second time changes nothing.
+    ///
+    /// 200: The client ID is revoked, for good
+    /// 404: Client ID not found
     #[oai(path = "/client-ids/:id", method = "delete", operation_id = "revokeClientId")]
     async fn revoke(
         &self,

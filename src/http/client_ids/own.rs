@@ -34,6 +34,8 @@ impl OwnClientIds {
     /// Create a client ID
     ///
     /// With domains it is for pages of browsers; without it is for a backend and works without `Origin`.
+    ///
+    /// 201: The new client ID
     #[oai(path = "/client-ids", method = "post", operation_id = "createOwnClientId")]
     async fn create(
         &self,
@@ -55,6 +57,8 @@ impl OwnClientIds {
     /// List client IDs
     ///
     /// All client IDs of the platform, newest first, revoked ones included.
+    ///
+    /// 200: Every client ID of the platform, newest first, revoked ones included
     #[oai(path = "/client-ids", method = "get", operation_id = "listOwnClientIds")]
     async fn list(&self, ctx: Data<&Ctx>, caller: Auth<SessionOnly>) -> Result<Json<Vec<OwnClientId>>, Fail<0>> {
         let clients = flows::client_ids::list::run(&ctx, &caller).await?;
@@ -62,6 +66,11 @@ impl OwnClientIds {
     }
 
     /// Read a client ID
+    ///
+    /// Revoked ones too.
+    ///
+    /// 200: The client ID
+    /// 404: Client ID not found
     #[oai(path = "/client-ids/:id", method = "get", operation_id = "getOwnClientId")]
     async fn read(
         &self,
@@ -78,6 +87,9 @@ impl OwnClientIds {
     /// Change a client ID
     ///
     /// What is absent stays, null unsets. Switched off or revoked, it is refused from the next call on.
+    ///
+    /// 200: The client ID as it is now
+    /// 404: Client ID not found
     #[oai(path = "/client-ids/:id", method = "put", operation_id = "updateOwnClientId")]
     async fn update(
         &self,
@@ -96,6 +108,9 @@ impl OwnClientIds {
     /// Revoke a client ID
     ///
     /// For good: it is refused from the next call on. A second time changes nothing.
+    ///
+    /// 200: The client ID is revoked, for good
+    /// 404: Client ID not found
     #[oai(path = "/client-ids/:id", method = "delete", operation_id = "revokeOwnClientId")]
     async fn revoke(
         &self,

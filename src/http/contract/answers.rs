@@ -1,11 +1,202 @@
 //! Completes answers: what they mean, their headers, and an example of what is sent.
+//!
+//! Lines at the end of the doc comment of an operation say it in words of its own, one for each status: what a success
+//! holds (`201: The new endpoint and its secret`), and the sentence of a refusal (`404: Webhook not found`). A 400
+//! without such a line shows the answer to one wrong field, read from the forms of the operation itself; one that names
+//! its field has it in the line too (`400 firstOnly: …`). Failures that are the same for every operation stand once, in
+//! the components.
 
-use crate::http::{contract::examples::example_of, error::meaning};
-use poem::http::StatusCode;
-use serde_json::{Value, json};
+use crate::{
+    domain::refusal::FieldError,
+    http::{
+        contract::{examples::example_of, members::members_mut, parameters::IDEMPOTENCY_KEY, schemas::component_name},
+        error::{Documented, documented},
+        forms::{body, reply::REPLAYED_HEADER},
+    },
+};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 
 /// Bound of a list that is a whole answer; the catalogue and the client IDs of a platform stay far below.
 const LIST_ITEMS_MAX: u64 = 10_000;
+
+/// Headers of every answer.
+const HEADERS: [&str; 5] = [
+    "x-request-id",
+    "Access-Control-Allow-Origin",
+    "RateLimit-Limit",
+    "RateLimit-Remaining",
+    "RateLimit-Reset",
+];
+
+/// The headers that answers refer to.
+pub(super) fn headers() -> Value {
+    let text = |description: &str, length_max: u32, example: &str| {
+        let schema = json!({ "type": "string", "maxLength": length_max, "example": example });
+        json!({ "description": description, "schema": schema })
+    };
+    let count = |description: &str, maximum: u32, example: u32| {
+        let schema =
+            json!({ "type": "integer", "format": "int32", "minimum": 0, "maximum": maximum, "example": example });
+        json!({ "description": description, "schema": schema })
+    };
+    let page = "The calling page, when it belongs to an active client ID; else absent.";
+    let quota = "Calls a minute of this credential from this address; absent where limits are switched off.";
+    json!({
+        HEADERS[0]: text("Id of the call.", 128, "01JZX4T9QK3M7N8P2R5S6V0WYB"),
+        HEADERS[1]: text(page, 2048, "https://shop.example.com"),
+        HEADERS[2]: count(quota, 1_000_000, 300),
+        HEADERS[3]: count("Calls that are left at once.", 1_000_000, 49),
+        HEADERS[4]: count("Seconds until the whole burst is there again.", 1_000_000, 1),
+        "Retry-After": count("Seconds to wait before the next try.", 86_400, 1),
+        REPLAYED_HEADER: text("`true` when the answer is the stored one of an earlier call; else absent.", 4, "true"),
+    })
+}
+
+/// What a caller reads who gets one thing wrong: leaves out the first member that is required, sends the first one in
+/// another form where none is, or sends a parameter that has not its form.
+///
+/// It reads the operation as the framework prints it: the sentences travel in titles, which the document drops.
+pub(super) fn refused(operation: &Value, components: &Value) -> Vec<FieldError> {
+    let schema = &operation["requestBody"]["content"]["application/json"]["schema"];
+    if let Some(reference) = schema["$ref"].as_str() {
+        let named = &components["schemas"][component_name(reference)];
+        let required = named["required"].as_array().and_then(|names| names.first());
+        let first = named["properties"]
+            .as_object()
+            .and_then(|members| members.iter().next());
+        let wrong = match (required, first) {
+            (Some(_), _) | (None, None) => json!({}),
+            (None, Some((name, member))) if member["type"] == "boolean" => json!({ name: "text" }),
+            (None, Some((name, _))) => json!({ name: true }),
+        };
+        let mut found = body::refusals(schema, components, &wrong);
+        found.truncate(1);
+        return found;
+    }
+    let parameters = operation["parameters"].as_array().into_iter().flatten();
+    let mut formed = parameters.filter_map(|parameter| {
+        let form = parameter["schema"]["title"].as_str()?;
+        let is_missing = parameter["in"] == "query" && parameter["required"] == true;
+        let sentence = if is_missing {
+            format!("is required: {form}")
+        } else {
+            form.to_owned()
+        };
+        Some(FieldError::new(parameter["name"].as_str()?, sentence))
+    });
+    formed.next().into_iter().collect()
+}
+
+/// Completes the answers of an operation; what it shares with others goes to `shared`.
+pub(super) fn finish(
+    operation: &mut Value,
+    mut wrong: Vec<FieldError>,
+    schemas: &Value,
+    shared: &mut Map<String, Value>,
+) {
+    let mut words = own_words(operation);
+    let parameters = operation["parameters"].as_array().into_iter().flatten();
+    let is_repeatable = parameters
+        .into_iter()
+        .any(|parameter| parameter["name"] == IDEMPOTENCY_KEY);
+    for (status, response) in members_mut(operation, "responses") {
+        let (field, words) = words.remove(status).unzip();
+        let Some(failure) = status.parse().ok().and_then(documented) else {
+            succeed(response, words, is_repeatable, schemas);
+            continue;
+        };
+        let wrong = if failure.component.is_none() {
+            std::mem::take(&mut wrong)
+        } else {
+            Vec::new()
+        };
+        match (failure.component, &words) {
+            (Some(name), None) => {
+                shared.entry(name).or_insert_with(|| {
+                    fail(response, failure, None, Vec::new());
+                    response.clone()
+                });
+                *response = json!({ "$ref": format!("#/components/responses/{name}") });
+            }
+            (_, Some(sentence)) => {
+                let wrong = field.flatten().map(|field| FieldError::new(field, sentence));
+                fail(response, failure, Some(sentence), wrong.into_iter().collect());
+            }
+            (None, None) => fail(response, failure, None, wrong),
+        }
+    }
+}
+
+/// Takes the lines `404: Webhook not found` off the description: field and sentence by status.
+fn own_words(operation: &mut Value) -> BTreeMap<String, (Option<String>, String)> {
+    let mut words = BTreeMap::new();
+    let Some(text) = operation["description"].as_str() else {
+        return words;
+    };
+    let kept = text.lines().filter(|line| {
+        let said = line.split_once(": ").and_then(|(head, sentence)| {
+            let (status, field) = head
+                .split_once(' ')
+                .map_or((head, None), |(status, field)| (status, Some(field)));
+            let words = (field.map(str::to_owned), sentence.to_owned());
+            status.parse::<u16>().is_ok().then(|| (status.to_owned(), words))
+        });
+        let is_prose = said.is_none();
+        words.extend(said);
+        is_prose
+    });
+    let kept = kept.collect::<Vec<_>>().join("\n").trim_end().to_owned();
+    if kept.is_empty() {
+        operation
+            .as_object_mut()
+            .map(|members| members.shift_remove("description"));
+    } else {
+        operation["description"] = kept.into();
+    }
+    words
+}
+
+fn succeed(response: &mut Value, words: Option<String>, is_repeatable: bool, schemas: &Value) {
+    let more = is_repeatable.then_some(REPLAYED_HEADER);
+    add_headers(response, more);
+    if let Some(media) = answer_media(response) {
+        // Lists that are whole answers have no member to carry their bound.
+        if let Some(schema) = media["schema"]
+            .as_object_mut()
+            .filter(|schema| schema.get("type") == Some(&json!("array")))
+        {
+            schema.entry("maxItems").or_insert(json!(LIST_ITEMS_MAX));
+        }
+        media["example"] = example_of(&media["schema"], schemas, 0);
+    }
+    if let Some(words) = words {
+        response["description"] = words.into();
+    }
+}
+
+fn fail(response: &mut Value, failure: &Documented, sentence: Option<&str>, wrong: Vec<FieldError>) {
+    add_headers(response, failure.says_when().then_some("Retry-After"));
+    if let Some(media) = answer_media(response) {
+        media["example"] = failure.example(sentence, wrong);
+    }
+}
+
+fn add_headers(response: &mut Value, more: Option<&str>) {
+    let names = HEADERS.into_iter().chain(more);
+    let mut headers: Map<String, Value> = names
+        .map(|name| {
+            (
+                name.to_owned(),
+                json!({ "$ref": format!("#/components/headers/{name}") }),
+            )
+        })
+        .collect();
+    if let Some(own) = response.get("headers").and_then(Value::as_object) {
+        headers.extend(own.clone());
+    }
+    response["headers"] = headers.into();
+}
 
 /// What an answer carries: JSON, or a stream whose schema is that of one message.
 fn answer_media(response: &mut Value) -> Option<&mut Value> {
@@ -14,86 +205,4 @@ fn answer_media(response: &mut Value) -> Option<&mut Value> {
         .iter_mut()
         .find(|(kind, _)| matches!(kind.as_str(), "application/json" | "text/event-stream"))
         .map(|(_, media)| media)
-}
-
-pub(super) fn finish_response(status: &str, response: &mut Value, schemas: &Value) {
-    let code = status.parse().unwrap_or(500);
-    if response["description"].as_str().is_none_or(str::is_empty) {
-        response["description"] = json!(match code {
-            201 => "Created.",
-            202 => "Accepted.",
-            204 => "Done.",
-            _ => "The answer.",
-        });
-    }
-    let mut headers = json!({
-        "x-request-id": {
-            "description": "Id of the call.",
-            "schema": { "type": "string", "maxLength": 128, "example": "01JZX4T9QK3M7N8P2R5S6V0WYB" },
-        },
-        "Access-Control-Allow-Origin": {
-            "description": "The calling page, when it belongs to an active client ID; else absent.",
-            "schema": { "type": "string", "maxLength": 2048, "example": "https://shop.example.com" },
-        },
-    });
-    if matches!(code, 429 | 503) {
-        headers["Retry-After"] = json!({
-            "description": "Seconds to wait before the next try.",
-            "schema": { "type": "integer", "format": "int32", "minimum": 0, "maximum": 86400, "example": 1 },
-        });
-    }
-    if code == 429 {
-        for (name, description, example) in [
-            (
-                "RateLimit-Limit",
-                "Calls a minute of this credential from this address.",
-                300,
-            ),
-            ("RateLimit-Remaining", "Calls that are left at once.", 0),
-            ("RateLimit-Reset", "Seconds until the whole burst is there again.", 1),
-        ] {
-            headers[name] = json!({
-                "description": description,
-                "schema": { "type": "integer", "format": "int32", "minimum": 0, "maximum": 1_000_000, "example": example },
-            });
-        }
-    }
-    if let (Some(own), Some(added)) = (response.get("headers").cloned(), headers.as_object_mut()) {
-        added.extend(own.as_object().cloned().unwrap_or_default());
-    }
-    response["headers"] = headers;
-    let Some(media) = answer_media(response) else { return };
-    // Lists that are whole answers have no member to carry their bound.
-    if let Some(schema) = media["schema"]
-        .as_object_mut()
-        .filter(|schema| schema.get("type") == Some(&json!("array")))
-    {
-        schema.entry("maxItems").or_insert(json!(LIST_ITEMS_MAX));
-    }
-    let is_failure = code >= 400;
-    let example = if is_failure {
-        failure_example(code)
-    } else {
-        example_of(&media["schema"], schemas, 0)
-    };
-    media["example"] = example;
-}
-
-fn failure_example(code: u16) -> Value {
-    let reason = StatusCode::from_u16(code)
-        .ok()
-        .and_then(|status| status.canonical_reason());
-    let message = match code {
-        400 => "Validation failed",
-        401 => "Unauthorized",
-        429 => "Too many requests",
-        500 => "Internal server error",
-        _ => meaning(code),
-    };
-    let mut example = json!({ "statusCode": code, "message": message, "error": reason.unwrap_or("Error") });
-    if code == 400 {
-        example["errors"] = json!([{ "field": "amount", "message": "must be greater than 0" }]);
-    }
-    example["requestId"] = json!("01JZX4T9QK3M7N8P2R5S6V0WYB");
-    example
 }

@@ -1,6 +1,6 @@
 //! What the framework's own types can say of every operation, said once.
 
-use crate::http::error::{ErrorBody, error_response, meaning};
+use crate::http::error::{ErrorBody, implied};
 use indexmap::IndexMap;
 use poem::{endpoint::BoxEndpoint, http::Method};
 use poem_openapi::{
@@ -41,20 +41,10 @@ fn describe(operation: &mut MetaOperation) {
     let is_secured = !operation.security.is_empty();
     let has_body = operation.request.is_some();
     let has_input = has_body || !operation.params.is_empty();
-    let common = [
-        (400, has_input),
-        (401, is_secured),
-        (403, is_secured),
-        (408, has_body),
-        (413, has_body),
-        (429, true),
-        (500, true),
-        (503, true),
-    ];
     let responses = &mut operation.responses.responses;
-    for (status, applies) in common {
-        if applies && !responses.iter().any(|response| response.status == Some(status)) {
-            responses.push(error_response(status, meaning(status)));
+    for answer in implied(is_secured, has_input, has_body) {
+        if !responses.iter().any(|response| response.status == answer.status) {
+            responses.push(answer);
         }
     }
     responses.sort_by_key(|response| response.status);

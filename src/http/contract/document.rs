@@ -27,9 +27,26 @@ pub fn auth() -> String {
     pretty(&complete(&service.spec(), &AUTH))
 }
 
-/// Text form for files, snapshots and serving.
+/// Text form for files, snapshots and serving; a reference stands on one line.
 pub fn pretty(document: &Value) -> String {
-    format!("{document:#}\n")
+    let text = format!("{document:#}");
+    let lines: Vec<&str> = text.lines().collect();
+    let mut rest = lines.as_slice();
+    let mut pretty = String::with_capacity(text.len());
+    while let [line, after @ ..] = rest {
+        pretty.push_str(line);
+        rest = after;
+        if let [reference, end, after @ ..] = rest
+            && line.ends_with('{')
+            && reference.trim_start().starts_with("\"$ref\": ")
+            && end.trim_start().starts_with('}')
+        {
+            pretty.extend([" ", reference.trim_start(), " ", end.trim_start()]);
+            rest = after;
+        }
+        pretty.push('\n');
+    }
+    pretty
 }
 
 /// The finished document of what the framework printed.
@@ -42,6 +59,10 @@ pub fn complete(spec: &str, about: &About) -> Value {
     document["openapi"] = json!("3.0.3");
     document["info"] = about::info(about);
     document["servers"] = about::this_host();
+    let raw = document["components"].clone();
+    let refused: Vec<_> = operations_mut(&mut document)
+        .map(|operation| answers::refused(operation, &raw))
+        .collect();
     let mut nullable = BTreeSet::new();
     each_schema(&mut document, &mut |schema| schemas::tidy(schema, &mut nullable));
     schemas::add_nullable(&mut document, &nullable);
@@ -49,9 +70,17 @@ pub fn complete(spec: &str, about: &About) -> Value {
         schemas.values_mut().for_each(examples::spread_example);
     }
     let schemas = document["components"]["schemas"].clone();
-    for operation in operations_mut(&mut document) {
+    let mut shared = Map::new();
+    for (operation, refused) in operations_mut(&mut document).zip(refused) {
         finish(operation, &schemas);
+        answers::finish(operation, refused, &schemas, &mut shared);
     }
+    shared.sort_keys();
+    document["components"]["responses"] = shared.into();
+    document["components"]["headers"] = answers::headers();
+    document["components"]["examples"] = parameters::examples();
+    document["components"]["parameters"] = operations_mut(&mut document).filter_map(parameters::share).collect();
+    schemas::drop_unused(&mut document);
     add_links(&mut document, about.links);
     document
 }
@@ -106,7 +135,7 @@ fn within(schema: &mut Value, visit: &mut impl FnMut(&mut Value)) {
     visit(schema);
 }
 
-/// Completes one operation: security, parameters, headers, descriptions and examples.
+/// Completes one operation but for its answers: security, parameters and the example of its body.
 fn finish(operation: &mut Value, schemas: &Value) {
     // The framework keeps the parts of a requirement in no order.
     for requirement in list_mut(operation, "security").filter_map(Value::as_object_mut) {
@@ -119,9 +148,6 @@ fn finish(operation: &mut Value, schemas: &Value) {
     if let Some(media) = operation.get_mut("requestBody").and_then(json_media) {
         let example = examples::example_of(&media["schema"], schemas, 0);
         media["example"] = example;
-    }
-    for (status, response) in members_mut(operation, "responses") {
-        answers::finish_response(status, response, schemas);
     }
 }
 

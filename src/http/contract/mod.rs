@@ -7,8 +7,9 @@
 //! - [`about`]: contact, licence and server, and how the answer of one operation leads to another;
 //! - [`schemas`]: references to what may be null, unsigned bounds, whole numbers, examples out of doc comments;
 //! - [`examples`]: examples of whole bodies, put together from those of their members;
-//! - [`parameters`]: examples that a page for trying things out does not fill in;
-//! - [`answers`]: headers, and an example of each answer.
+//! - [`parameters`]: examples that a page for trying things out does not fill in, and the one that many operations share;
+//! - [`answers`]: headers, an example of each answer, the words of each operation out of its doc comment, and in the
+//!   components what is the same for every operation.
 //!
 //! [`document`] puts them together; [`webhooks_document`] is built apart from all this, because OpenAPI 3.0 has no
 //! webhooks. Source: decisions D28; decisions D29.

@@ -1,10 +1,16 @@
 //! Completes parameters.
 
-use crate::http::contract::examples::example_of;
+use crate::http::contract::{examples::example_of, schemas::take_example};
 use serde_json::{Value, json};
 
-/// Swagger UI fills in every example of a filter, and filters that are filled in together find nothing; the example of
-/// a filter is therefore part of its description.
+/// Name of the header under which a call is answered once.
+pub(super) const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
+
+/// Completes a parameter.
+///
+/// A page for trying operations out fills in every example that it finds. Filters that are filled in together find
+/// nothing, and an `Idempotency-Key` that is sent twice asks for an old answer; so what may be left out has two
+/// examples, and the first one is empty.
 pub(super) fn finish_parameter(parameter: &mut Value, schemas: &Value) {
     let Some(object) = parameter.as_object_mut() else {
         return;
@@ -13,19 +19,36 @@ pub(super) fn finish_parameter(parameter: &mut Value, schemas: &Value) {
     if object.get("deprecated") == Some(&Value::Bool(false)) {
         object.shift_remove("deprecated");
     }
-    let is_filter = object.get("in") == Some(&json!("query")) && object.get("required") != Some(&Value::Bool(true));
-    if !is_filter {
-        let schema = object.get("schema").cloned().unwrap_or_default();
-        object.insert("example".to_owned(), example_of(&schema, schemas, 0));
-        return;
-    }
+    take_example(object);
     let example = object
-        .get_mut("schema")
-        .and_then(Value::as_object_mut)
-        .and_then(|schema| schema.shift_remove("example"));
-    if let Some(example) = example.as_ref().and_then(Value::as_str)
-        && let Some(Value::String(description)) = object.get_mut("description")
-    {
-        description.push_str(&format!(" Example: `{example}`."));
+        .shift_remove("example")
+        .unwrap_or_else(|| example_of(object.get("schema").unwrap_or(&Value::Null), schemas, 0));
+    if let Some(schema) = object.get_mut("schema").and_then(Value::as_object_mut) {
+        schema.shift_remove("example");
     }
+    if object.get("required") == Some(&Value::Bool(true)) {
+        object.insert("example".to_owned(), example);
+    } else {
+        let left_out = json!({ "$ref": "#/components/examples/LeftOut" });
+        object.insert(
+            "examples".to_owned(),
+            json!({ "none": left_out, "one": { "value": example } }),
+        );
+    }
+}
+
+/// Moves the one parameter that many operations share to the components, and returns it.
+pub(super) fn share(operation: &mut Value) -> Option<(String, Value)> {
+    let parameters = operation.get_mut("parameters")?.as_array_mut()?;
+    let key = parameters
+        .iter_mut()
+        .find(|parameter| parameter["name"] == IDEMPOTENCY_KEY)?;
+    let reference = json!({ "$ref": "#/components/parameters/IdempotencyKey" });
+    Some(("IdempotencyKey".to_owned(), std::mem::replace(key, reference)))
+}
+
+/// The examples that parameters refer to.
+pub(super) fn examples() -> Value {
+    // An empty text would not fit the form of most parameters; an address of nothing is not checked against it.
+    json!({ "LeftOut": { "summary": "Left out", "externalValue": "data:," } })
 }

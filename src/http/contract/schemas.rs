@@ -28,7 +28,7 @@ pub(super) fn tidy(schema: &mut Value, nullable: &mut BTreeSet<String>) {
 }
 
 /// Doc comments of members end with their example; in the document it stands in its own keyword.
-fn take_example(object: &mut Map<String, Value>) {
+pub(super) fn take_example(object: &mut Map<String, Value>) {
     let Some(description) = object.get("description").and_then(Value::as_str) else {
         return;
     };
@@ -103,4 +103,33 @@ pub(super) fn add_nullable(document: &mut Value, names: &BTreeSet<String>) {
         schemas.insert(format!("{name}OrNull"), twin);
     }
     schemas.sort_keys();
+}
+
+/// Drops the components that only their nullable twins stood for.
+pub(super) fn drop_unused(document: &mut Value) {
+    let mut used = BTreeSet::new();
+    note_references(&document["paths"], &mut used);
+    note_references(&document["components"]["responses"], &mut used);
+    let Some(schemas) = document["components"]["schemas"].as_object_mut() else {
+        return;
+    };
+    let mut open: Vec<String> = used.iter().cloned().collect();
+    while let Some(name) = open.pop() {
+        let mut inner = BTreeSet::new();
+        note_references(schemas.get(&name).unwrap_or(&Value::Null), &mut inner);
+        open.extend(inner.into_iter().filter(|name| used.insert(name.clone())));
+    }
+    schemas.retain(|name, _| used.contains(name));
+}
+
+fn note_references(value: &Value, names: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(members) => {
+            let reference = members.get("$ref").and_then(Value::as_str);
+            names.extend(reference.map(component_name).map(str::to_owned));
+            members.values().for_each(|member| note_references(member, names));
+        }
+        Value::Array(items) => items.iter().for_each(|item| note_references(item, names)),
+        _ => {}
+    }
 }

@@ -10,7 +10,7 @@ pub enum PlatformTag {
     /// Settled payments, found by transaction, wallet, reference or request
     Payments,
     /// Public identifiers for browser pages and backends that act for a platform
-    #[oai(rename = "Client IDs")]
+    #[oai(rename = "Client ids")]
     ClientIds,
     /// Where wallets want to be paid, agreed to with their signature
     #[oai(rename = "Payee destinations")]
@@ -27,7 +27,7 @@ pub enum AuthTag {
     /// Signing in with a wallet or with e-mail and password, and signing out
     Sessions,
     /// Public identifiers for browser pages and backends, managed by a person who signed in
-    #[oai(rename = "Client IDs")]
+    #[oai(rename = "Client ids")]
     ClientIds,
     /// Where the wallet that signed in wants to be paid
     #[oai(rename = "Payee destinations")]

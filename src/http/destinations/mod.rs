@@ -40,6 +40,8 @@ impl Destinations {
     ///
     /// The wallet that is to be paid signs the answer (EIP-712); the signature and the nonce then add or deactivate the
     /// destination. The nonce works once, within five minutes, for the client ID that asked. EVM wallets only.
+    ///
+    /// 200: The typed data that the wallet signs
     #[oai(
         path = "/payee-destination/signing-data",
         method = "get",
@@ -84,6 +86,8 @@ impl Destinations {
     ///
     /// Sets the destination of the wallet that signed. It replaces the one before; client IDs that are bound to that
     /// one follow.
+    ///
+    /// 201: The destination, in use from now on
     #[oai(path = "/payee-destination", method = "post", operation_id = "addPayeeDestination")]
     async fn add(
         &self,
@@ -107,6 +111,8 @@ impl Destinations {
     /// Get the payee destination of a wallet
     ///
     /// The one that is in use on this platform, or null.
+    ///
+    /// 200: The destination in use, or null when the wallet has none
     #[oai(
         path = "/payee-destination",
         method = "get",
@@ -130,6 +136,9 @@ impl Destinations {
     /// Read a payee destination
     ///
     /// In use or not. In a path `#` has to be written `%23`.
+    ///
+    /// 200: The destination
+    /// 404: Payee destination not found
     #[oai(
         path = "/payee-destination/:destinationId",
         method = "get",
@@ -150,6 +159,9 @@ impl Destinations {
     /// Deactivate a payee destination
     ///
     /// Takes it out of use with a signature of its wallet; it can be added again.
+    ///
+    /// 200: The destination is out of use
+    /// 409: The destination of this wallet is being changed at this moment; try again
     #[oai(
         path = "/payee-destination/:destinationId",
         method = "delete",

@@ -110,6 +110,8 @@ impl OwnDestinations {
     ///
     /// Creates the destination of the wallet that signed in, or brings it back. A wallet has one at a time: this one
     /// replaces the one before, and client IDs that are bound to that one follow.
+    ///
+    /// 201: The destination, in use from now on
     #[oai(path = "/payee-destination", method = "post", operation_id = "createOwnDestination")]
     async fn create(
         &self,
@@ -133,6 +135,10 @@ impl OwnDestinations {
     /// Change where the wallet is paid
     ///
     /// Replaces the destination that is in use; client IDs that are bound to it follow.
+    ///
+    /// 200: The destination, in use from now on
+    /// 404: Payee destination not found
+    /// 409: The destination of this wallet is being changed at this moment; try again
     #[oai(path = "/payee-destination", method = "put", operation_id = "updateOwnDestination")]
     async fn update(
         &self,
@@ -147,6 +153,8 @@ impl OwnDestinations {
     /// Get where the wallet is paid
     ///
     /// The destination in use, or null.
+    ///
+    /// 200: The destination in use, or null when the wallet has none
     #[oai(path = "/payee-destination", method = "get", operation_id = "getOwnDestination")]
     async fn active(
         &self,
@@ -160,6 +168,8 @@ impl OwnDestinations {
     /// Look up where a recipient is paid
     ///
     /// What the owner of a wallet set up, on this platform or another one, or null. Use it before a payout.
+    ///
+    /// 200: Where the wallet wants to be paid, or null when it set up nothing
     #[oai(
         path = "/payee-destination/payout-lookup",
         method = "get",
@@ -183,6 +193,9 @@ impl OwnDestinations {
     /// Look up a destination by its id
     ///
     /// A destination of this platform, in use or not.
+    ///
+    /// 200: The destination
+    /// 404: Payee destination not found
     #[oai(
         path = "/payee-destination/lookup",
         method = "get",
@@ -206,6 +219,10 @@ impl OwnDestinations {
     /// Stop being paid at a destination
     ///
     /// Takes the destination of the wallet that signed in out of use; its row stays and can come back.
+    ///
+    /// 200: The destination is out of use
+    /// 404: Payee destination not found
+    /// 409: The destination of this wallet is being changed at this moment; try again
     #[oai(
         path = "/payee-destination/deactivate",
         method = "patch",

@@ -15,8 +15,9 @@ const METHODS: HeaderValue = HeaderValue::from_static("GET, POST, PUT, PATCH, DE
 const HEADERS: HeaderValue = HeaderValue::from_static(
     "content-type, x-client-id, x-api-key, x-orchestrator-key, authorization, idempotency-key, x-request-id",
 );
-const EXPOSED: HeaderValue =
-    HeaderValue::from_static("retry-after, x-request-id, ratelimit-limit, ratelimit-remaining, ratelimit-reset");
+const EXPOSED: HeaderValue = HeaderValue::from_static(
+    "retry-after, x-request-id, ratelimit-limit, ratelimit-remaining, ratelimit-reset, idempotency-replayed",
+);
 const ANYBODY: HeaderValue = HeaderValue::from_static("*");
 const VARY: HeaderValue =
     HeaderValue::from_static("Origin, Access-Control-Request-Method, Access-Control-Request-Headers");

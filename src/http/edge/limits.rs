@@ -1,13 +1,10 @@
 //! What one call may cost: the size of its body, the time in which it arrives, the time of its handler.
 
-use crate::http::error::{Problem, out_of_time, too_large};
+use crate::http::error::{Problem, out_of_time, too_large, too_slow};
 use bytes::BytesMut;
 use http_body_util::BodyExt;
 use hyper::body::Body as _;
-use poem::{
-    Endpoint, EndpointExt, IntoResponse, Request, Response,
-    http::{StatusCode, header},
-};
+use poem::{Endpoint, EndpointExt, IntoResponse, Request, Response, http::header};
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -86,12 +83,7 @@ async fn read_body(request: &mut Request, limits: Limits) -> Result<(), Problem>
     };
     let bytes = timeout(Duration::from_millis(limits.body_deadline_ms), reading)
         .await
-        .unwrap_or_else(|_| {
-            Err(Problem::new(
-                StatusCode::REQUEST_TIMEOUT,
-                "The body did not arrive in time",
-            ))
-        })?;
+        .unwrap_or_else(|_| Err(too_slow()))?;
     request.set_body(bytes);
     Ok(())
 }

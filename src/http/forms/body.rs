@@ -109,15 +109,11 @@ fn documented<T: Type + 'static>() -> Result<Arc<Documented>, Problem> {
     if let Some(documented) = CACHE.read().unwrap_or_else(PoisonError::into_inner).get(&id) {
         return Ok(documented.clone());
     }
-    let schema = schema::<T>();
-    let validator = jsonschema::options()
-        .should_validate_formats(true)
-        .build(&schema)
-        .map_err(|error| {
-            tracing::error!(%error, "the documented schema of a body does not compile");
-            Problem::internal()
-        })?;
-    let documented = Arc::new(Documented { schema, validator });
+    let documented = Documented::read(schema::<T>()).map_err(|error| {
+        tracing::error!(%error, "the documented schema of a body does not compile");
+        Problem::internal()
+    })?;
+    let documented = Arc::new(documented);
     CACHE
         .write()
         .unwrap_or_else(PoisonError::into_inner)
@@ -133,8 +129,15 @@ fn schema<T: Type>() -> Value {
         inline @ MetaSchemaRef::Inline(_) => json!(inline),
     };
     schema["components"] = json!({ "schemas": registry.schemas });
-    executable(&mut schema);
     schema
+}
+
+/// What a caller who sends this value reads, by a schema and its components as the framework prints them; nothing when
+/// the value fits.
+pub(in crate::http) fn refusals(schema: &Value, components: &Value, value: &Value) -> Vec<FieldError> {
+    let mut schema = schema.clone();
+    schema["components"] = components.clone();
+    Documented::read(schema).map_or_else(|_| Vec::new(), |documented| documented.violations(value))
 }
 
 /// Rewrites the few keywords that OpenAPI 3.0 means differently from JSON Schema.
@@ -183,6 +186,12 @@ fn nullable(object: &mut serde_json::Map<String, Value>) {
 }
 
 impl Documented {
+    fn read(mut schema: Value) -> Result<Self, ValidationError<'static>> {
+        executable(&mut schema);
+        let validator = jsonschema::options().should_validate_formats(true).build(&schema)?;
+        Ok(Self { schema, validator })
+    }
+
     fn violations(&self, value: &Value) -> Vec<FieldError> {
         if self.validator.is_valid(value) {
             return Vec::new();

@@ -8,4 +8,3 @@ pub mod paging;
 pub mod reply;
 pub mod text;
 pub mod wire;
-pub mod words;

@@ -121,6 +121,9 @@ impl Orchestrators {
     /// Register an endpoint of an orchestrator
     ///
     /// What concerns the orchestrator is posted to the URL, signed with the secret of the answer.
+    ///
+    /// 201: The new endpoint and its secret, which is shown only here
+    /// 409: This URL is already registered
     #[oai(path = "/webhooks", method = "post", operation_id = "createOrchestratorWebhook")]
     async fn create(
         &self,
@@ -140,6 +143,10 @@ impl Orchestrators {
     }
 
     /// List endpoints of an orchestrator
+    ///
+    /// Deactivated ones too; secrets are never shown again.
+    ///
+    /// 200: Every endpoint of the orchestrator, oldest first
     #[oai(path = "/webhooks", method = "get", operation_id = "listOrchestratorWebhooks")]
     async fn list(
         &self,
@@ -155,6 +162,9 @@ impl Orchestrators {
     /// Switch an endpoint of an orchestrator off
     ///
     /// It receives nothing and what waited for it is cancelled; URL and secret stay. Off already, it stays off.
+    ///
+    /// 200: The endpoint, which receives nothing any more
+    /// 404: Webhook not found
     #[oai(
         path = "/webhooks/:id",
         method = "delete",
@@ -173,6 +183,9 @@ impl Orchestrators {
     /// Switch an endpoint of an orchestrator on
     ///
     /// It receives new events again, with the secret that it has. On already, it stays on.
+    ///
+    /// 200: The endpoint, which receives events again
+    /// 404: Webhook not found
     #[oai(
         path = "/webhooks/:id",
         method = "patch",
@@ -191,6 +204,8 @@ impl Orchestrators {
     /// Send a test delivery to an orchestrator
     ///
     /// Posts a signed sample of the event to every active endpoint of the orchestrator, with `x-service-test: true`.
+    ///
+    /// 200: How many endpoints took the sample and how many did not
     #[oai(path = "/webhooks/test", method = "post", operation_id = "testOrchestratorWebhooks")]
     async fn test(
         &self,
@@ -212,6 +227,10 @@ impl Orchestrators {
     /// `x-service-signature` stays with the old one, `x-service-signature-next` carries the new one, and
     /// `webhook-signature` carries both. Change the secret of the receiver at any moment of it. The answer comes when
     /// nothing is on its way any more that was signed without the new secret.
+    ///
+    /// 200: The new secret, which is shown only here, and the end of the old one
+    /// 404: Webhook not found
+    /// 409: The secret is being rotated by another call at this moment
     #[oai(
         path = "/webhooks/:id/rotate-secret",
         method = "post",

@@ -5,7 +5,7 @@ mod view;
 
 use crate::{
     ctx::Ctx,
-    domain::refusal::Checks,
+    domain::{address::Address, refusal::Checks},
     flows::{self, requests::pay::PayInput},
     http::{
         contract::tags::PlatformTag,
@@ -31,6 +31,7 @@ use poem_openapi::{
 };
 
 pub use bodies::*;
+pub(in crate::http) use view::found_payment;
 
 /// Payment requests.
 pub struct Requests;
@@ -41,6 +42,8 @@ impl Requests {
     ///
     /// Creates a payment request. Hand its id to `GET /v2/request/{requestId}/pay` to get the calldata that pays it;
     /// a `payment.confirmed` webhook tells when the money is final.
+    ///
+    /// 201: Where the new request is found: its id, and the reference that its payments carry
     #[oai(path = "/request", method = "post", operation_id = "createRequest")]
     async fn create(
         &self,
@@ -50,12 +53,11 @@ impl Requests {
         #[oai(name = "Idempotency-Key")]
         key: Header<Option<IdempotencyKey>>,
         body: Body<CreateRequestBody>,
-    ) -> Result<Created<RequestCreated>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND | s::CONFLICT }>> {
+    ) -> Result<Created<RequestCreated>, Fail<{ s::BAD_REQUEST | s::CONFLICT }>> {
         let once = once(key.0, op::createRequest, &body.0);
-        let is_payee_needed = body.payee.is_none() && caller.client().is_none();
-        let input = body.0.read(&ctx.catalogue, is_payee_needed)?;
-        Ok(answer_once(once, view::created, async |call| {
-            flows::requests::create::run(&ctx, &caller, input, call).await
+        let input = bodies::new_request(body.0);
+        Ok(answer_once(once, bodies::created, async |call| {
+            flows::requests::create::run(&ctx, &caller, &input, call).await
         })
         .await?)
     }
@@ -64,6 +66,8 @@ impl Requests {
     ///
     /// Requests of the platform, or of the client ID that calls, newest first. A person who signed in sees those of the
     /// own platform.
+    ///
+    /// 200: One page of requests, newest first
     #[oai(path = "/request", method = "get", operation_id = "listRequests")]
     async fn list(
         &self,
@@ -78,7 +82,8 @@ impl Requests {
         offset: Query<Checked<OffsetText>>,
     ) -> Result<Json<RequestList>, Fail<{ s::BAD_REQUEST }>> {
         let mut checks = Checks::new();
-        let payee = wallet_address.0.read("walletAddress", &mut checks);
+        let payee = wallet_address.0.take("walletAddress", &mut checks);
+        let payee = payee.and_then(|text| checks.take("walletAddress", Address::parse(text.as_str())));
         let (limit, offset) = limit_offset(limit.0, offset.0, &mut checks);
         checks.finish()?;
         let page = flows::requests::list::run(&ctx, &caller, payee, limit, offset).await?;
@@ -89,7 +94,7 @@ impl Requests {
             offset + (page.requests.len() as u64) < page.total,
         );
         Ok(Json(RequestList {
-            requests: page.requests.into_iter().map(view::row).collect(),
+            requests: page.requests.into_iter().map(bodies::row).collect(),
             pagination,
         }))
     }
@@ -98,6 +103,9 @@ impl Requests {
     ///
     /// State, payments and amounts of a request. Amounts are final; what the chain shows but may still take back is
     /// in `detectedAmount`.
+    ///
+    /// 200: The request with its state, its payments and what is left to pay
+    /// 404: Request not found
     #[oai(path = "/request/:requestId", method = "get", operation_id = "getRequest")]
     async fn read(
         &self,
@@ -108,10 +116,15 @@ impl Requests {
         request_id: Path<RequestIdText>,
     ) -> Result<Json<RequestStatusView>, Fail<{ s::NOT_FOUND }>> {
         let detail = flows::requests::read::run(&ctx, &caller, request_id.as_str()).await?;
-        Ok(Json(view::detail(&ctx, detail)))
+        Ok(Json(view::view(&ctx, detail).await))
     }
 
     /// Stop or resume a recurring request
+    ///
+    /// While the recurrence is stopped, nobody gets calldata that pays the request.
+    ///
+    /// 200: What the request is set to now
+    /// 404: Request not found
     #[oai(path = "/request/:requestId", method = "patch", operation_id = "updateRequest")]
     async fn update(
         &self,
@@ -125,7 +138,7 @@ impl Requests {
         let is_recurrence_stopped = body.is_recurrence_stopped;
         flows::requests::update::run(&ctx, &caller, request_id.as_str(), is_recurrence_stopped).await?;
         Ok(Json(RequestUpdated {
-            request_id: request_id.0,
+            request_id: request_id.as_str().to_owned(),
             is_recurrence_stopped,
         }))
     }
@@ -134,6 +147,9 @@ impl Requests {
     ///
     /// Answers the transactions that a wallet signs and sends, in order. With `wallet` the answer knows balances and
     /// allowance and leaves out what is not needed; without it no node is asked and the approval is always included.
+    ///
+    /// 200: The transactions to sign, in their order, and what the wallet needs for them
+    /// 404: Request not found
     #[oai(
         path = "/request/:requestId/pay",
         method = "get",
@@ -158,10 +174,10 @@ impl Requests {
         token: Query<Checked<SourceToken>>,
         /// Part of the amount, in the invoice currency; never more than what is left
         amount: Query<Checked<AmountText>>,
-        /// Payer of an off-ramp payment
+        /// Payer of an off-ramp payment. Example: `user-1042`
         #[oai(name = "clientUserId", validator(max_length = 255))]
         client_user_id: Query<Option<String>>,
-        /// Bank account of an off-ramp payment
+        /// Bank account of an off-ramp payment. Example: `fa898aec-519c-46be-9b4c-e76ef4ff99d9`
         #[oai(name = "paymentDetailsId", validator(max_length = 64))]
         payment_details_id: Query<Option<String>>,
         /// Fee on top of the amount, 0 to 100; needs `feeAddress`
@@ -172,30 +188,18 @@ impl Requests {
         fee_address: Query<Checked<WalletText>>,
     ) -> Result<Json<PayResponse>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND | s::BAD_GATEWAY }>> {
         let mut checks = Checks::new();
-        match (chain.0.is_given(), token.0.is_given()) {
-            (true, false) => checks.fail("token", "is required: chain and token go together"),
-            (false, true) => checks.fail("chain", "is required: chain and token go together"),
-            _ => {}
-        }
-        match (fee_percentage.0.is_given(), fee_address.0.is_given()) {
-            (true, false) => checks.fail("feeAddress", "is required when feePercentage is set"),
-            (false, true) => checks.fail("feePercentage", "is required when feeAddress is set"),
-            _ => {}
-        }
-        let chain = chain.0.take("chain", &mut checks);
-        let token = token.0.take("token", &mut checks);
-        let percent = fee_percentage.0.read("feePercentage", &mut checks);
-        let receiver = fee_address.0.read("feeAddress", &mut checks);
         let input = PayInput {
-            wallet: wallet.0.read("wallet", &mut checks),
-            is_crosschain: chain.is_some() && token.is_some(),
-            amount: amount.0.read("amount", &mut checks),
+            wallet: wallet.0.take("wallet", &mut checks).map(String::from),
+            chain: chain.0.take("chain", &mut checks).map(|chain| format!("{chain:?}")),
+            token: token.0.take("token", &mut checks).map(|token| format!("{token:?}")),
+            amount: amount.0.take("amount", &mut checks).map(String::from),
             client_user_id: client_user_id.0,
             payment_details_id: payment_details_id.0,
-            fee: percent.zip(receiver),
+            fee_percentage: fee_percentage.0.take("feePercentage", &mut checks).map(String::from),
+            fee_address: fee_address.0.take("feeAddress", &mut checks).map(String::from),
         };
         checks.finish()?;
         let found = flows::requests::pay::run(&ctx, &caller, request_id.as_str(), &input).await?;
-        Ok(Json(PayResponse::Calldata(view::calldata(&found))))
+        Ok(Json(PayResponse::Calldata(bodies::calldata(&found))))
     }
 }

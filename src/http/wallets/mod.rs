@@ -99,6 +99,8 @@ impl Wallets {
     /// Ask for a message to sign
     ///
     /// The wallet signs the message as it stands, and `POST /v1/auth/wallet/verify` takes the signature.
+    ///
+    /// 201: The message to sign
     #[oai(
         path = "/auth/wallet/challenge",
         method = "post",
@@ -125,6 +127,10 @@ impl Wallets {
     /// A challenge serves once. The session is in the cookie; it ends 15 minutes after its last use. The first sign-in
     /// of a wallet creates its platform. A contract wallet is asked on the enabled networks; while one of them cannot
     /// be asked, the answer is 502.
+    ///
+    /// 200: Who signed in; the session is in the cookie
+    /// 401: The challenge is unknown, expired, used or has other words; ask for a new one
+    /// 403: A session cookie counts only in calls of pages of this service: send an Origin header that is listed in http.session_origins, or use the Authorization header
     #[oai(
         path = "/auth/wallet/verify",
         method = "post",

@@ -38,6 +38,9 @@ impl Webhooks {
     ///
     /// Events are posted to the URL, signed with the secret of the answer: those of requests that are made with the
     /// client ID of the call or of the body, and without one those of the whole platform.
+    ///
+    /// 201: The new endpoint and its secret, which is shown only here
+    /// 409: This URL is already registered
     #[oai(path = "/webhook", method = "post", operation_id = "createWebhook")]
     async fn create(
         &self,
@@ -59,6 +62,8 @@ impl Webhooks {
     /// List endpoints
     ///
     /// With a client ID its own; otherwise all of the platform, those of its client IDs too.
+    ///
+    /// 200: The endpoints, oldest first, inactive ones included
     #[oai(path = "/webhook", method = "get", operation_id = "listWebhooks")]
     async fn list(&self, ctx: Data<&Ctx>, caller: Auth<KeyClientOrSession>) -> Result<Json<WebhookList>, Fail<0>> {
         let endpoints = flows::webhooks::list::run(&ctx, &caller.0).await?;
@@ -70,6 +75,9 @@ impl Webhooks {
     /// Switch an endpoint on or off
     ///
     /// Toggles the endpoint. Switched off, it receives nothing and what waited for it is cancelled.
+    ///
+    /// 200: The endpoint as it is now
+    /// 404: Webhook not found
     #[oai(path = "/webhook/:webhookId", method = "put", operation_id = "toggleWebhook")]
     async fn toggle(
         &self,
@@ -84,6 +92,11 @@ impl Webhooks {
     }
 
     /// Delete an endpoint
+    ///
+    /// It receives nothing any more, and what waited for it is cancelled.
+    ///
+    /// 200: The endpoint is gone
+    /// 404: Webhook not found
     #[oai(path = "/webhook/:webhookId", method = "delete", operation_id = "deleteWebhook")]
     async fn delete(
         &self,
@@ -102,6 +115,8 @@ impl Webhooks {
     ///
     /// Posts a signed sample of the event, with `x-service-test: true`, to every active endpoint of the client ID; to
     /// those of the whole platform when there is none.
+    ///
+    /// 200: How many endpoints took the sample and how many did not
     #[oai(path = "/webhook/test", method = "post", operation_id = "testWebhooks")]
     async fn test(
         &self,
@@ -123,6 +138,10 @@ impl Webhooks {
     /// `x-service-signature` stays with the old one, `x-service-signature-next` carries the new one, and
     /// `webhook-signature` carries both. Change the secret of the receiver at any moment of it. The answer comes when
     /// nothing is on its way any more that was signed without the new secret.
+    ///
+    /// 200: The new secret, which is shown only here, and the end of the old one
+    /// 404: Webhook not found
+    /// 409: The secret is being rotated by another call at this moment
     #[oai(
         path = "/webhook/:webhookId/rotate-secret",
         method = "post",

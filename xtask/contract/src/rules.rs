@@ -161,10 +161,10 @@ impl<'a> Check<'a> {
             return self.say(pointer, "an error answer has exactly one media type, application/json");
         };
         let reference = media["schema"]["$ref"].as_str().unwrap_or_default();
-        if name != "application/json" || !reference.ends_with("Error") {
+        if name != "application/json" || !reference.ends_with("/ErrorBody") {
             self.say(
                 pointer,
-                "an error answer is application/json with a reference to the Error component",
+                "an error answer is application/json with a reference to the ErrorBody component",
             );
         }
     }
@@ -332,7 +332,7 @@ mod tests {
                 "responses": {
                     "201": {"content": {"application/json": {
                         "schema": {"$ref": "#/components/schemas/OrderBody"}, "example": {"amount": "1"}}}},
-                    "404": {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}},
+                    "404": {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorBody"}}}},
                 },
             }}},
             "components": {"schemas": {
@@ -346,7 +346,7 @@ mod tests {
                     "kind": {"type": "string", "enum": ["line"], "description": "Always line"},
                 }},
                 "State": {"type": "string", "nullable": true, "enum": ["open", "paid"], "description": "The state"},
-                "Error": {"type": "object", "description": "What went wrong", "properties": {
+                "ErrorBody": {"type": "object", "description": "What went wrong", "properties": {
                     "message": {"type": "string", "maxLength": 100, "description": "What went wrong", "example": "No"},
                 }},
             }},
@@ -378,9 +378,9 @@ OrderBody/properties/state | {"nullable": true, "allOf": [{"$ref": "#/components
 OrderBody/properties/state | {"nullable": true} | nullable needs a type beside it
 OrderBody/properties/amount/maxLength | null | string without maxLength, pattern, enum or format
 OrderBody/properties/lines/maxItems | null | array without maxItems
-Error/description | null | description is missing
-Error/properties/message/description | null | description is missing
-Error/properties/message/example | null | example is missing
+ErrorBody/description | null | description is missing
+ErrorBody/properties/message/description | null | description is missing
+ErrorBody/properties/message/example | null | example is missing
 /tags/0/description | null | tag Orders has no description
 /tags/0/name | "V2/Orders" | tag V2/Orders has a slash, which breaks deep links
 post/tags | ["Orders", "More"] | has 2 tags instead of one
@@ -394,7 +394,7 @@ post/parameters/1 | {"in": "header", "name": "X-Api-Key"} | a credential is a se
 post/requestBody/content/application~1json/example | null | has no example
 post/responses/201/links | {"read": {"operationId": "getOrder"}} | there is no operation getOrder
 post/responses/404/content | null | an error answer has exactly one media type, application/json
-post/responses/404/content/application~1json/schema/$ref | "#/components/schemas/Line" | an error answer is application/json with a reference to the Error component"##;
+post/responses/404/content/application~1json/schema/$ref | "#/components/schemas/Line" | an error answer is application/json with a reference to the ErrorBody component"##;
 
     #[test]
     fn a_tidy_document_has_no_violations() {
@@ -426,7 +426,7 @@ post/responses/404/content/application~1json/schema/$ref | "#/components/schemas
     #[test]
     fn parts_of_a_composed_component_are_not_inline_types() {
         let kind = json!({"kind": {"type": "string", "enum": ["line"], "description": "Always line"}});
-        let parts = json!([{"$ref": "#/components/schemas/Error"}, {"type": "object", "properties": kind}]);
+        let parts = json!([{"$ref": "#/components/schemas/ErrorBody"}, {"type": "object", "properties": kind}]);
         assert!(found("/components/schemas/Line", json!({"allOf": parts})).is_empty());
     }
 

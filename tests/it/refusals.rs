@@ -1,0 +1,148 @@
+//! The documents show what is sent: every 400 and 404, and the answers to strangers, are provoked and compared with the
+//! example of their operation. Source: decisions D12; decisions D39.
+
+use crate::{
+    access::{Operation, operations, tenant, unknown},
+    support::{Answer, TestApp},
+};
+use prs::http::gate::scheme::Scheme;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Calls that are refused for another reason than one wrong field or an unknown object in the path.
+const ASKED: [(&str, u16, &str); 3] = [
+    ("listCurrencies", 400, "?firstOnly=true"),
+    ("listCurrencies", 404, "?id=nothing"),
+    ("listConversionRoutes", 404, ""),
+];
+
+/// The members of a refusal that do not change from call to call.
+fn facts(body: &Value) -> [&Value; 4] {
+    ["statusCode", "message", "error", "errors"].map(|name| &body[name])
+}
+
+struct Stage {
+    app: TestApp,
+    credentials: BTreeMap<&'static str, String>,
+}
+
+impl Stage {
+    async fn send(&self, operation: &Operation, path: &str, body: &Value) -> Answer {
+        let scheme = operation.row.any_of.first();
+        let credential = scheme.map(|scheme| (*scheme, self.credentials[scheme.id()].as_str()));
+        operation.send_to(&self.app, credential, path, body).await
+    }
+}
+
+/// The path and body that provoke the documented 400.
+fn wrong_call(operation: &Operation, shown: &Value) -> (String, Value) {
+    let unknown = unknown();
+    let mut body = operation.example.clone();
+    let named = shown["errors"][0]["field"].as_str();
+    let Some(field) = named.filter(|_| shown["message"] == "Validation failed") else {
+        return (operation.address(&unknown), body);
+    };
+    let is_missing = shown["errors"][0]["message"]
+        .as_str()
+        .is_some_and(|text| text.starts_with("is required"));
+    if let Some(members) = body.as_object_mut() {
+        let wrong = if members.get(field).is_some_and(Value::is_boolean) {
+            json!("text")
+        } else {
+            json!(true)
+        };
+        let _ = if is_missing {
+            members.remove(field)
+        } else {
+            members.insert(field.to_owned(), wrong)
+        };
+        return (operation.address(&unknown), body);
+    }
+    let named = format!("{{{field}}}");
+    if operation.path.contains(&named) {
+        return (
+            operation.at(&operation.path.replace(&named, "%09")).address(&unknown),
+            body,
+        );
+    }
+    let mut query = url::form_urlencoded::Serializer::new(String::new());
+    query.extend_pairs(operation.needed.iter().filter(|(name, _)| name != field));
+    if !is_missing {
+        query.append_pair(field, "\t");
+    }
+    let address = operation.address(&unknown);
+    let path = address.split('?').next().unwrap_or_default();
+    (format!("{path}?{}", query.finish()), body)
+}
+
+/// The path and body that provoke the documented 404.
+fn lost_call(operation: &Operation) -> (String, Value) {
+    let mut body = operation.example.clone();
+    if operation.row.operation == "replayEvents" {
+        body["endpointId"] = json!("01K9Z0T3G9R5M1N2P3Q4R5S6T7");
+    }
+    (
+        operation
+            .at(&operation.path.replace("{currencyId}", "nothing"))
+            .address(&unknown()),
+        body,
+    )
+}
+
+#[tokio::test]
+async fn every_refusal_is_the_documented_one() {
+    let app = TestApp::start().await;
+    let credentials = tenant(&app, 7).await.good;
+    let stage = Stage { app, credentials };
+    let (mut count, mut surprises) = (0, Vec::new());
+    for operation in &operations() {
+        let name = operation.row.operation;
+        for status in [400, 404] {
+            let response = &operation.responses[status.to_string()];
+            if response.is_null() {
+                continue;
+            }
+            let shown = &response["content"]["application/json"]["example"];
+            let (mut path, body) = match status {
+                400 => wrong_call(operation, shown),
+                _ => lost_call(operation),
+            };
+            let asked = ASKED.iter().find(|(asked, at, _)| *asked == name && *at == status);
+            if let Some((.., query)) = asked {
+                path.push_str(query);
+            }
+            let answer = stage.send(operation, &path, &body).await;
+            if facts(&answer.json()) != facts(shown) {
+                surprises.push(format!("{name} {path} {body}: shows {shown}, sends {}", answer.text));
+            }
+            count += 1;
+        }
+    }
+    assert!(surprises.is_empty(), "{}", surprises.join("\n"));
+    assert!(count > 70, "{count} refusals");
+}
+
+#[tokio::test]
+async fn strangers_get_the_documented_answers() {
+    let app = TestApp::start().await;
+    let credentials = tenant(&app, 7).await.good;
+    let mut surprises = Vec::new();
+    for operation in operations().iter().filter(|operation| !operation.row.any_of.is_empty()) {
+        let path = operation.address(&unknown());
+        let other = [Scheme::ApiKey, Scheme::ClientId, Scheme::OrchestratorKey]
+            .into_iter()
+            .find(|scheme| !operation.row.any_of.contains(scheme))
+            .map(|scheme| (scheme, credentials[scheme.id()].as_str()));
+        for (status, credential) in [("401", None), ("403", other)] {
+            let answer = operation.send_to(&app, credential, &path, &operation.example).await;
+            let shown = &operation.responses[status]["content"]["application/json"]["example"];
+            if facts(&answer.json()) != facts(shown) {
+                surprises.push(format!(
+                    "{} {status}: shows {shown}, sends {}",
+                    operation.row.operation, answer.text
+                ));
+            }
+        }
+    }
+    assert!(surprises.is_empty(), "{}", surprises.join("\n"));
+}
