@@ -53,15 +53,13 @@ pub(crate) fn run() -> Outcome {
         }
     }
     let circles = all_circles(&root, &files)?;
-    for circle in &circles {
-        eprintln!("{circle}");
-    }
     let counts = format!(
         "{} circles, {} unresolved sources, {} forbidden arrows",
         circles.len(),
         sources.len(),
         arrows.len()
     );
+    found.extend(circles);
     found.append(&mut sources);
     found.append(&mut arrows);
     found.extend(record_violations(&root, &files)?);
