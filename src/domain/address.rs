@@ -63,9 +63,13 @@ impl Address {
 
     /// Reads an address that has to live on `network`.
     pub fn parse_on(text: &str, network: Network) -> Result<Self, AddressError> {
-        let address = Self::parse(text)?;
-        if address.family() == network.family() {
-            return Ok(address);
+        Self::parse(text)?.usable_on(network)
+    }
+
+    /// The address, if it can live on `network`. Errors: [`AddressError::Family`].
+    pub fn usable_on(self, network: Network) -> Result<Self, AddressError> {
+        if self.family() == network.family() {
+            return Ok(self);
         }
         let expected = match network.family() {
             Family::Evm => "an EVM address (0x and 40 hexadecimal digits)",

@@ -6,6 +6,9 @@ use std::collections::{BTreeSet, HashMap};
 /// Fraction digits that conversion contracts use for fiat currencies. Source: rules G.3.
 pub const FIAT_CHAIN_DECIMALS: u8 = 8;
 
+/// Tokens that count as one US dollar. Source: rules P.7.1.
+const DOLLAR_SYMBOLS: [&str; 3] = ["USDC", "USDT", "DAI"];
+
 wire_text! {
     /// What a currency is, and its `type` on the wire. Source: rules P.1.3.
     pub enum CurrencyKind {
@@ -52,6 +55,12 @@ impl Currency {
             CurrencyKind::Erc20 | CurrencyKind::Trc20 => Address::parse(&self.address).ok(),
             CurrencyKind::Native | CurrencyKind::Fiat => None,
         }
+    }
+
+    /// Whether one unit counts as one US dollar. Source: rules P.7.1.
+    pub fn is_dollar(&self) -> bool {
+        let is_token = matches!(self.kind, CurrencyKind::Erc20 | CurrencyKind::Trc20);
+        self.id == "USD" || (is_token && DOLLAR_SYMBOLS.contains(&self.symbol.as_str()))
     }
 }
 
@@ -232,11 +241,11 @@ impl Catalogue {
             .map(|contract| contract.address)
     }
 
-    /// Reads an address that is to receive money on a network.
+    /// The address, if it can receive money on a network.
     ///
-    /// Errors: form, checksum, zero, wrong family, and contracts of the protocol or tokens, where money would be lost.
-    pub fn receiver(&self, text: &str, network: Network) -> Result<Address, String> {
-        let address = Address::parse_on(text, network).map_err(|error| error.to_string())?;
+    /// Errors: the wrong family, and contracts of the protocol or tokens, where money would be lost.
+    pub fn receiver(&self, address: Address, network: Network) -> Result<Address, String> {
+        let address = address.usable_on(network).map_err(|error| error.to_string())?;
         if self.is_contract(network, &address) {
             return Err(
                 "must be a wallet: this is the address of a token or payment contract, and money sent there is lost"

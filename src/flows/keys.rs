@@ -5,42 +5,28 @@ use crate::{
     ctx::Ctx,
     domain::{
         caller::PlatformCaller,
-        ids::{KeyId, Owner, Secret},
+        ids::{KeyId, Owner},
         refusal::Refusal,
     },
     flows::{
         FlowError, FlowResult,
-        auth::identify,
+        auth::identify::{self, draw_key},
         idempotency::{self, Answer, Repeatable, Storage},
     },
-    ports::ids::random,
     store::{self, Tx},
 };
-use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use chrono::TimeDelta;
 
-pub use crate::store::keys::Key;
+pub use crate::{flows::auth::identify::NewKey, store::keys::Key};
 
 /// Longest time that a rotated key stays good beside its successor: a week.
 pub const OVERLAP_MAX_S: u32 = 604_800;
-
-/// Characters of a key that stay visible, to tell keys apart.
-const HINT_LENGTH: usize = 8;
-
-/// A key and its text, which is shown once.
-#[derive(Debug, Clone)]
-pub struct NewKey {
-    /// What is kept.
-    pub row: Key,
-    /// The key itself.
-    pub key: Secret,
-}
 
 /// Makes a key for the operator; the text is shown once and only its hash is kept.
 ///
 /// Errors: an unknown owner; a label of 0 or more than 100 characters.
 pub async fn create(ctx: &Ctx, owner: impl Into<Owner>, label: Option<&str>) -> FlowResult<NewKey> {
-    let new = draw(ctx, owner.into(), label)?;
+    let new = draw_key(ctx, owner.into(), label)?;
     let tx = ctx.db.begin("create_key").await?;
     insert(&tx, &new).await?;
     tx.commit().await?;
@@ -57,7 +43,7 @@ pub async fn issue(
     call: Repeatable<NewKey>,
 ) -> FlowResult<Answer<NewKey>> {
     idempotency::once(ctx, caller, call, Storage::Sealed, async |keeper| {
-        let new = draw(ctx, Owner::from(&caller.platform), label)?;
+        let new = draw_key(ctx, Owner::from(&caller.platform), label)?;
         let tx = ctx.db.begin("issue_key").await?;
         insert(&tx, &new).await?;
         keeper.commit(tx, &new).await?;
@@ -123,30 +109,6 @@ pub fn unknown(owner: &Owner) -> FlowError {
     Refusal::not_found(message).into()
 }
 
-/// Draws a key and the row that knows its hash: 43 characters of URL-safe base 64 hold 256 bits. Source: rules P.1.2.
-pub(super) fn draw(ctx: &Ctx, owner: Owner, label: Option<&str>) -> FlowResult<NewKey> {
-    if label.is_some_and(|label| label.trim().is_empty() || label.chars().count() > 100) {
-        return Err(Refusal::field("label", "must have 1 to 100 characters").into());
-    }
-    let prefix = match owner {
-        Owner::Platform(_) => "sk_",
-        Owner::Orchestrator(_) => "orc_",
-    };
-    let secret = URL_SAFE_NO_PAD.encode(random::<32>(ctx.ids.as_ref()));
-    let key = Secret::new(format!("{prefix}{secret}"));
-    let row = Key {
-        id: KeyId(ctx.ids.ulid()),
-        owner,
-        hash: identify::hash(key.reveal()),
-        hint: key.reveal().chars().take(HINT_LENGTH).collect(),
-        label: label.map(str::to_owned),
-        created_at: ctx.clock.now(),
-        revoked_at: None,
-        last_used_at: None,
-    };
-    Ok(NewKey { row, key })
-}
-
 async fn insert(tx: &Tx, new: &NewKey) -> FlowResult<()> {
     let (exists, unknown) = match &new.row.owner {
         Owner::Platform(id) => (store::platforms::exists(tx, id).await?, "Platform not found"),
@@ -166,7 +128,7 @@ async fn succeed(ctx: &Ctx, tx: &Tx, owner: Owner, id: &KeyId, overlap_s: u32) -
     let former = store::keys::lock_active(tx, &owner, id, now)
         .await?
         .ok_or_else(|| unknown(&owner))?;
-    let new = draw(ctx, owner, former.label.as_deref())?;
+    let new = draw_key(ctx, owner, former.label.as_deref())?;
     insert(tx, &new).await?;
     store::keys::end_at(tx, &former.owner, id, now + TimeDelta::seconds(overlap_s.into())).await?;
     Ok(new)

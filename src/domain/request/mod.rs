@@ -1,6 +1,7 @@
 //! Payment requests: what is asked for, what has arrived, and which payments are theirs.
 
 pub mod plan;
+pub mod progress;
 pub mod terms;
 
 use super::{

@@ -2,7 +2,7 @@
 
 use super::{
     Origin, Request,
-    terms::{CustomerInfo, Frequency, Recurrence, Terms},
+    terms::{CustomerInfo, Frequency, Recurrence, StartDate, Terms},
 };
 use crate::domain::{
     address::Address,
@@ -17,25 +17,28 @@ use crate::domain::{
     refusal::{Checks, Refusal},
 };
 use alloy::primitives::keccak256;
-use chrono::{DateTime, NaiveDate, Utc};
+use chrono::{DateTime, Utc};
 
-/// Input of a new request, already checked for shape.
-#[derive(Debug, Clone, Default)]
+/// What is said when nothing names a payee.
+pub const PAYEE_MISSING: &str = "is required: the wallet address that is paid";
+
+/// What a caller asks for; every value holds for itself.
+#[derive(Debug, Clone)]
 pub struct NewRequest {
     /// Payee.
-    pub payee: Option<String>,
+    pub payee: Option<Address>,
     /// Payee destination that the client ID of the caller is bound to; stands in for a missing payee.
     pub bound: Option<Destination>,
     /// Expected payer.
-    pub payer: Option<String>,
+    pub payer: Option<Address>,
     /// Amount.
-    pub amount: String,
-    /// Invoice currency id.
-    pub invoice_currency: String,
-    /// Payment currency id.
-    pub payment_currency: String,
-    /// First day and period: both texts.
-    pub recurrence: Option<(String, String)>,
+    pub amount: Amount,
+    /// Currency of the amount.
+    pub invoice: Currency,
+    /// Currency of the payment.
+    pub payment: PaymentCurrency,
+    /// First day and period.
+    pub recurrence: Option<(StartDate, Frequency)>,
     /// Crypto-to-fiat.
     pub is_crypto_to_fiat: bool,
     /// Customer.
@@ -46,6 +49,15 @@ pub struct NewRequest {
     pub original_request_id: Option<String>,
     /// Reference of the parent.
     pub original_request_reference: Option<String>,
+}
+
+/// A currency that is paid on chain.
+#[derive(Debug, Clone)]
+pub struct PaymentCurrency {
+    /// The currency.
+    pub currency: Currency,
+    /// Its network.
+    pub network: Network,
 }
 
 /// Fresh values that a new request needs; the caller of [`plan`] draws them.
@@ -71,59 +83,43 @@ pub fn plan(
     catalogue: &Catalogue,
 ) -> Result<Request, Refusal> {
     let mut checks = Checks::new();
-    let amount = checks.take("amount", Amount::parse(&input.amount));
-    let invoice = checks.take("invoiceCurrency", known(catalogue, &input.invoice_currency));
-    let payment = checks.take("paymentCurrency", payable(catalogue, &input.payment_currency));
-    if let Some(invoice) = invoice.filter(|invoice| invoice.kind != CurrencyKind::Fiat)
-        && let Err(message) = enabled(catalogue, invoice)
-    {
-        checks.fail("invoiceCurrency", message);
-    }
-    let network = payment.and_then(|payment| payment.network);
+    let NewRequest { amount, invoice, .. } = input;
+    let PaymentCurrency {
+        currency: payment,
+        network,
+    } = &input.payment;
     if input.is_crypto_to_fiat {
         checks.fail(
             "isCryptoToFiatAvailable",
             "must be false or absent: no crypto-to-fiat provider is configured on this service",
         );
     }
-    let payee = match (&input.payee, network) {
-        (Some(text), Some(network)) => checks.take("payee", catalogue.receiver(text, network)),
-        (Some(text), None) => checks.take("payee", Address::parse(text).map_err(|error| error.to_string())),
-        (None, _) => checks.take("payee", bound_payee(input.bound.as_ref(), network)),
+    let payee = match input.payee {
+        Some(payee) => catalogue.receiver(payee, *network),
+        None => bound_payee(input.bound.as_ref(), *network),
     };
-    let payer = match (&input.payer, network) {
-        (Some(text), Some(network)) => checks.take("payer", Address::parse_on(text, network)),
-        (Some(text), None) => checks.take("payer", Address::parse(text)),
-        (None, _) => None,
-    };
-    let recurrence = input.recurrence.as_ref().and_then(|(start, frequency)| {
-        let start = checks.take("recurrence.startDate", start_date(start, fresh.now.date_naive()));
-        let frequency = Frequency::from_wire(frequency);
-        if frequency.is_none() {
-            checks.fail("recurrence.frequency", "must be one of DAILY, WEEKLY, MONTHLY, YEARLY");
+    let payee = checks.take("payee", payee);
+    let payer = input
+        .payer
+        .and_then(|payer| checks.take("payer", payer.usable_on(*network)));
+    let recurrence = input.recurrence.as_ref().map(|(start, frequency)| {
+        if start.day < fresh.now.date_naive() {
+            checks.fail("recurrence.startDate", "must not be in the past");
         }
-        Some(Recurrence {
-            start_date: start?,
-            frequency: frequency?,
+        Recurrence {
+            start_date: start.text.clone(),
+            frequency: *frequency,
             is_stopped: false,
-        })
+        }
     });
-    let expected = match (&amount, invoice, payment) {
-        (Some(amount), Some(invoice), Some(payment)) => match payable_in(catalogue, invoice, payment) {
-            Ok(()) => checks.take("amount", expected_units(amount, invoice)),
-            Err(message) => {
-                checks.fail("paymentCurrency", message);
-                None
-            }
-        },
-        _ => None,
+    let expected = match payable_in(catalogue, invoice, payment) {
+        Ok(()) => checks.take("amount", expected_units(amount, invoice)),
+        Err(message) => {
+            checks.fail("paymentCurrency", message);
+            None
+        }
     };
-    checks.finish()?;
-    let (Some(amount), Some(invoice), Some(payment), Some(network), Some(payee), Some(expected)) =
-        (amount, invoice, payment, network, payee, expected)
-    else {
-        return Err(Refusal::invalid("Validation failed"));
-    };
+    let (payee, expected) = checks.finish_with(payee.zip(expected))?;
     let kind = match (&recurrence, invoice.id == payment.id) {
         (Some(_), _) => PaymentKind::Recurring,
         (None, true) => PaymentKind::Direct,
@@ -151,10 +147,10 @@ pub fn plan(
         origin: origin.clone(),
         terms: Terms {
             kind,
-            network,
+            network: *network,
             payee,
             payer,
-            amount,
+            amount: amount.clone(),
             invoice_currency: invoice.id.clone(),
             payment_currency: payment.id.clone(),
             token: payment.token(),
@@ -171,21 +167,21 @@ pub fn plan(
 }
 
 /// The payee of a request that names none. Source: rules P.3.3.
-fn bound_payee(bound: Option<&Destination>, network: Option<Network>) -> Result<Address, String> {
+fn bound_payee(bound: Option<&Destination>, network: Network) -> Result<Address, String> {
     let Some(bound) = bound else {
-        return Err("is required: the wallet address that is paid".to_owned());
+        return Err(PAYEE_MISSING.to_owned());
     };
     if !bound.is_active {
         return Err("is required: the payee destination of this client ID is not active any more".to_owned());
     }
     let interop = bound.key.interop;
-    match network {
-        Some(network) if network.family() != interop.network.family() => Err(format!(
-            "is required for a payment on {network}: the payee destination of this client ID is a wallet on {}",
-            interop.network
-        )),
-        _ => Ok(interop.wallet),
+    if network.family() == interop.network.family() {
+        return Ok(interop.wallet);
     }
+    Err(format!(
+        "is required for a payment on {network}: the payee destination of this client ID is a wallet on {}",
+        interop.network
+    ))
 }
 
 /// Finds a currency or says how ids look.
@@ -205,24 +201,24 @@ fn enabled(catalogue: &Catalogue, currency: &Currency) -> Result<(), String> {
     }
 }
 
-fn payable<'a>(catalogue: &'a Catalogue, id: &str) -> Result<&'a Currency, String> {
+/// Finds the currency that an amount is written in. Errors: the sentence for the caller.
+pub fn invoice_currency(catalogue: &Catalogue, id: &str) -> Result<Currency, String> {
     let currency = known(catalogue, id)?;
-    if currency.kind == CurrencyKind::Fiat {
-        return Err("must be a token or a native coin: fiat currencies cannot be paid on chain".to_owned());
-    }
     enabled(catalogue, currency)?;
-    Ok(currency)
+    Ok(currency.clone())
 }
 
-fn start_date(text: &str, today: NaiveDate) -> Result<String, String> {
-    let day = NaiveDate::parse_from_str(text, "%Y-%m-%d")
-        .or_else(|_| DateTime::parse_from_rfc3339(text).map(|time| time.with_timezone(&Utc).date_naive()))
-        .map_err(|_| "must be a date, for example \"2030-01-01\"".to_owned())?;
-    if day < today {
-        Err("must not be in the past".to_owned())
-    } else {
-        Ok(text.to_owned())
-    }
+/// Finds the currency of a payment on chain. Errors: the sentence for the caller.
+pub fn payment_currency(catalogue: &Catalogue, id: &str) -> Result<PaymentCurrency, String> {
+    let currency = known(catalogue, id)?;
+    let Some(network) = currency.network else {
+        return Err("must be a token or a native coin: fiat currencies cannot be paid on chain".to_owned());
+    };
+    enabled(catalogue, currency)?;
+    Ok(PaymentCurrency {
+        currency: currency.clone(),
+        network,
+    })
 }
 
 /// Checks that the invoice currency is paid in itself or can be converted on chain.
@@ -280,14 +276,14 @@ mod tests {
             (tron, Network::Base, false),
         ] {
             let destination = bound(key, true);
-            let payee = bound_payee(Some(&destination), Some(network));
+            let payee = bound_payee(Some(&destination), network);
             assert_eq!(payee.is_ok(), is_payee, "{key} on {network}");
             match payee {
                 Ok(payee) => assert_eq!(payee, destination.key.interop.wallet),
                 Err(message) => assert!(message.contains(network.id()), "{message}"),
             }
         }
-        assert!(bound_payee(Some(&bound(evm, false)), Some(Network::Base)).is_err());
-        assert!(bound_payee(None, Some(Network::Base)).is_err());
+        assert!(bound_payee(Some(&bound(evm, false)), Network::Base).is_err());
+        assert!(bound_payee(None, Network::Base).is_err());
     }
 }

@@ -8,6 +8,7 @@ use crate::domain::{
     payment::PaymentKind,
     wire_text::wire_text,
 };
+use chrono::{DateTime, NaiveDate, Utc};
 
 /// What a request asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,6 +75,28 @@ wire_text! {
         Monthly = "MONTHLY",
         /// Every year.
         Yearly = "YEARLY",
+    }
+}
+
+/// First due day of a repetition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StartDate {
+    /// As the caller wrote it.
+    pub text: String,
+    /// The day, in UTC.
+    pub day: NaiveDate,
+}
+
+impl StartDate {
+    /// Reads a day, or a point in time of that day. Errors: the sentence for the caller.
+    pub fn parse(text: &str) -> Result<Self, &'static str> {
+        let day = NaiveDate::parse_from_str(text, "%Y-%m-%d")
+            .or_else(|_| DateTime::parse_from_rfc3339(text).map(|time| time.with_timezone(&Utc).date_naive()))
+            .map_err(|_| "must be a date, for example \"2030-01-01\"")?;
+        Ok(Self {
+            text: text.to_owned(),
+            day,
+        })
     }
 }
 

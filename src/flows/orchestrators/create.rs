@@ -6,7 +6,7 @@ use crate::{
         ids::{KeyId, OrchestratorId, Owner, Secret},
         refusal::Refusal,
     },
-    flows::{FlowResult, keys},
+    flows::{FlowResult, auth::identify},
     store,
 };
 
@@ -29,7 +29,7 @@ pub async fn run(ctx: &Ctx, name: &str) -> FlowResult<NewOrchestrator> {
         return Err(Refusal::field("name", "must have 1 to 100 characters").into());
     }
     let id = OrchestratorId(ctx.ids.ulid());
-    let new = keys::draw(ctx, Owner::from(&id), None)?;
+    let new = identify::draw_key(ctx, Owner::from(&id), None)?;
     let tx = ctx.db.begin("create_orchestrator").await?;
     store::orchestrators::insert(&tx, &id, name, ctx.clock.now()).await?;
     store::keys::insert(&tx, &new.row).await?;

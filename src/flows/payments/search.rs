@@ -5,6 +5,7 @@ use crate::{
     domain::{
         address::Address,
         caller::PlatformCaller,
+        ids::RequestId,
         payment::PaymentKind,
         reference::PaymentReference,
         refusal::{FieldError, Refusal},
@@ -28,7 +29,7 @@ pub struct PaymentSearch {
     /// Reference.
     pub reference: Option<PaymentReference>,
     /// Request.
-    pub request_id: Option<String>,
+    pub request_id: Option<RequestId>,
     /// Merchant reference.
     pub merchant_reference: Option<String>,
     /// Kind.
@@ -72,7 +73,7 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, search: &PaymentSearch) -> 
         tx_hash: search.tx_hash,
         wallet: search.wallet.map(|wallet| wallet.canonical()),
         reference: search.reference,
-        request_id: search.request_id.clone(),
+        request_id: search.request_id.as_ref().map(ToString::to_string),
         merchant_reference: search.merchant_reference.clone(),
         kind: search.kind,
         invoice_currencies: search

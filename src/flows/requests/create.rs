@@ -28,14 +28,14 @@ const DRAWS_MAX: usize = 3;
 pub async fn run(
     ctx: &Ctx,
     caller: &PlatformCaller,
-    input: &NewRequest,
+    input: NewRequest,
     call: Repeatable<Request>,
 ) -> FlowResult<Answer<Request>> {
     idempotency::once(ctx, caller, call, Storage::Plain, async |keeper| {
         let origin = origin(caller);
-        let input = &NewRequest {
-            bound: bound(ctx, caller, input).await?,
-            ..input.clone()
+        let input = NewRequest {
+            bound: bound(ctx, caller, &input).await?,
+            ..input
         };
         for _ in 0..DRAWS_MAX {
             let fresh = FreshRequest {
@@ -44,7 +44,7 @@ pub async fn run(
                 salt: random(ctx.ids.as_ref()),
                 now: ctx.clock.now(),
             };
-            let request = plan(input, &origin, &fresh, &ctx.catalogue)?;
+            let request = plan(&input, &origin, &fresh, &ctx.catalogue)?;
             match insert(ctx, &request, keeper).await {
                 // Another request of the payee has the same reference: draw a new salt.
                 Err(InsertError::Taken) => continue,

@@ -20,25 +20,21 @@ use alloy::primitives::U256;
 use anyhow::anyhow;
 use std::sync::Arc;
 
-/// Input of the operation, checked for shape.
+/// What a caller asks for; every value holds for itself.
 #[derive(Debug, Clone, Default)]
 pub struct PayInput {
     /// Payer.
-    pub wallet: Option<String>,
-    /// Source chain of a crosschain payment.
-    pub chain: Option<String>,
-    /// Source token of a crosschain payment.
-    pub token: Option<String>,
+    pub wallet: Option<Address>,
+    /// Whether it is to be paid from another chain.
+    pub is_crosschain: bool,
     /// Part of the amount, in the invoice currency.
-    pub amount: Option<String>,
+    pub amount: Option<Amount>,
     /// Payer of an off-ramp payment.
     pub client_user_id: Option<String>,
     /// Bank account of an off-ramp payment.
     pub payment_details_id: Option<String>,
-    /// Fee.
-    pub fee_percentage: Option<String>,
-    /// Receiver of the fee.
-    pub fee_address: Option<String>,
+    /// Fee and its receiver.
+    pub fee: Option<(Percent, Address)>,
 }
 
 /// Plans the payment and looks the payer up.
@@ -115,14 +111,8 @@ fn decide(
     let mut checks = Checks::new();
     let wallet = input
         .wallet
-        .as_deref()
-        .and_then(|text| checks.take("wallet", Address::parse_on(text, terms.network)));
-    if input.chain.is_some() != input.token.is_some() {
-        checks.fail(
-            if input.chain.is_some() { "token" } else { "chain" },
-            "is required: chain and token go together",
-        );
-    } else if input.chain.is_some() {
+        .and_then(|wallet| checks.take("wallet", wallet.usable_on(terms.network)));
+    if input.is_crosschain {
         let reason = if terms.network.family() == Family::Tron {
             "must be absent: Tron payments are same-chain only"
         } else {
@@ -139,24 +129,16 @@ fn decide(
         }
     }
     let decimals = terms.settlement_decimals(currencies.payment);
-    let part = input.amount.as_deref().and_then(|text| {
-        let amount = checks.take("amount", Amount::parse(text))?;
+    let part = input.amount.as_ref().and_then(|amount| {
         checks.take("amount", amount.to_units(currencies.invoice.decimals))?;
         checks.take("amount", amount.to_units(decimals))
     });
-    let percent = input
-        .fee_percentage
-        .as_deref()
-        .and_then(|text| checks.take("feePercentage", Percent::parse(text)));
-    let address = input
-        .fee_address
-        .as_deref()
-        .and_then(|text| checks.take("feeAddress", ctx.catalogue.receiver(text, terms.network)));
-    match (&input.fee_percentage, &input.fee_address) {
-        (Some(_), None) => checks.fail("feeAddress", "is required when feePercentage is set"),
-        (None, Some(_)) => checks.fail("feePercentage", "is required when feeAddress is set"),
-        _ => {}
-    }
+    let fee = input.fee.and_then(|(percent, address)| {
+        Some((
+            percent,
+            checks.take("feeAddress", ctx.catalogue.receiver(address, terms.network))?,
+        ))
+    });
     checks.finish()?;
     if ledger.has_been_paid() {
         return Err(Refusal::invalid("Request has already been paid"));
@@ -168,9 +150,7 @@ fn decide(
     let units = part.unwrap_or(remaining).min(remaining);
     // A fee address of the other family cannot receive on this network.
     let client_fee = client_fee.filter(|(_, address)| address.family() == terms.network.family());
-    let fee = client_fee
-        .or_else(|| percent.zip(address))
-        .filter(|(percent, _)| percent.basis_points() > 0);
+    let fee = client_fee.or(fee).filter(|(percent, _)| percent.basis_points() > 0);
     Ok(Decided { wallet, units, fee })
 }
 

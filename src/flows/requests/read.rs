@@ -7,7 +7,10 @@ use crate::{
         currency::FIAT_CHAIN_DECIMALS,
         payment::Observation,
         rate::{RATE_DECIMALS, ratio},
-        request::Request,
+        request::{
+            Request,
+            progress::{Part, Progress},
+        },
     },
     flows::{FlowResult, requests::find},
     store::{self, payments::PaymentRecord},
@@ -21,8 +24,8 @@ pub struct RequestDetail {
     pub request: Request,
     /// Its final payments, oldest first.
     pub payments: Vec<PaymentRecord>,
-    /// Settlement units that the chain shows for it and that are not final yet.
-    pub detected_units: U256,
+    /// What was paid and what is left.
+    pub progress: Progress,
     /// Invoice units for one unit of the payment currency now, while a converted request is not paid; `None` while no
     /// node answers.
     pub market_rate: Option<String>,
@@ -40,10 +43,15 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str) -> FlowRe
         sum.saturating_add(observed.credit(observed.units))
     });
     let market_rate = market_rate(ctx, &request).await;
+    let first = payments.first().map(|payment| Part {
+        credited: payment.credited,
+        units: payment.units,
+    });
+    let progress = Progress::of(&request, &ctx.catalogue, first, detected_units, market_rate.as_deref());
     Ok(RequestDetail {
         request,
         payments,
-        detected_units,
+        progress,
         market_rate,
     })
 }

@@ -8,3 +8,4 @@ pub mod paging;
 pub mod reply;
 pub mod text;
 pub mod wire;
+pub mod words;

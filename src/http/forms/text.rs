@@ -1,7 +1,7 @@
 //! The macro behind the wire types; operations declare forms of their own with it.
 
 /// Declares a text form: pattern, longest length, example and the hint for callers; `holds` is a check beyond the
-/// pattern.
+/// pattern, `reads` is the value of the domain that the text stands for.
 macro_rules! text {
     ($(
         $(#[$doc:meta])*
@@ -13,6 +13,7 @@ macro_rules! text {
             example: $example:literal,
             hint: $hint:literal,
             $(holds: $holds:expr,)?
+            $(reads: $value:ty = $read:expr,)?
         }
     )+) => {$(
         $(#[$doc])*
@@ -41,8 +42,13 @@ macro_rules! text {
             }
 
             /// Takes over text that the service wrote itself.
-            pub fn written(text: impl Into<String>) -> Self {
-                Self(text.into())
+            pub fn written(text: impl ToString) -> Self {
+                Self(text.to_string())
+            }
+
+            /// The text of [`Self::EXAMPLE`].
+            pub fn example() -> Self {
+                Self(Self::EXAMPLE.to_owned())
             }
 
             /// The text.
@@ -50,6 +56,14 @@ macro_rules! text {
                 &self.0
             }
         }
+
+        $(impl crate::http::forms::wire::Reads for $name {
+            type Value = $value;
+
+            fn value(&self) -> Result<$value, String> {
+                ($read)(self.as_str()).map_err(|error| error.to_string())
+            }
+        })?
 
         impl std::fmt::Display for $name {
             fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -4,7 +4,17 @@
 //! Every form carries a hint: the sentence that a caller reads when a value does not fit. In the schema it travels in
 //! `title`, where [`super::body`] finds it; the published documents drop titles.
 
-use crate::{domain::refusal::Checks, http::forms::text::text};
+use crate::{
+    domain::{
+        address::Address,
+        amount::{Amount, Percent},
+        ids::RequestId,
+        reference::PaymentReference,
+        refusal::Checks,
+    },
+    http::forms::text::text,
+};
+use alloy::primitives::B256;
 use chrono::{DateTime, SecondsFormat, Utc};
 use poem_openapi::{
     registry::{MetaSchema, MetaSchemaRef, Registry},
@@ -20,6 +30,7 @@ text! {
         length_max: 66,
         example: "0x8f4e1b2a7c6d5e9f0a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f6071",
         hint: "must be a transaction hash: 0x and 64 hexadecimal digits",
+        reads: B256 = |text: &str| text.parse::<B256>().map_err(|_| TxHash::HINT),
     }
     /// Wallet address of an EVM network or of Tron. Checksums are a rule of the domain, not of the form.
     WalletText {
@@ -27,6 +38,7 @@ text! {
         length_max: 42,
         example: "0x7eB023BFbAeE228de6DC5B92D0BeEB1eDb1Fd567",
         hint: "must be a wallet address: 0x and 40 hexadecimal digits, or a Tron address that begins with T",
+        reads: Address = Address::parse,
     }
     /// Decimal number in human units.
     AmountText {
@@ -34,6 +46,7 @@ text! {
         length_max: 108,
         example: "10.5",
         hint: "must be a decimal number written as a string, for example \"10.5\": digits, optionally a point and more digits",
+        reads: Amount = Amount::parse,
     }
     /// Percentage from 0 to 100 with at most two fraction digits.
     PercentText {
@@ -41,6 +54,7 @@ text! {
         length_max: 6,
         example: "2.5",
         hint: "must be a number from 0 to 100 with at most 2 fraction digits, written as a string, for example \"2.5\"",
+        reads: Percent = Percent::parse,
     }
     /// ULID: 26 characters of Crockford base 32.
     UlidText {
@@ -55,6 +69,7 @@ text! {
         length_max: 18,
         example: "0x9a3f5c1e7b2d4860",
         hint: "must be a payment reference: 0x and 16 hexadecimal digits",
+        reads: PaymentReference = |text: &str| PaymentReference::parse(text).ok_or(ReferenceText::HINT),
     }
     /// Id or alias of a currency, as the list of currencies names it.
     CurrencyIdText {
@@ -91,6 +106,7 @@ text! {
         length_max: 128,
         example: "0112fe71c1b7e1f3b7b1d8a4f6f0c6d7e9b2a5c8d1e4f7a0b3c6d9e2f5a8b1c4d7",
         hint: "must be the id of a request as POST /v2/request answered it: letters and digits only",
+        reads: RequestId = |text: &str| Ok::<_, &str>(RequestId(text.to_owned())),
     }
     /// Point in time in UTC, as callers write it.
     IsoInstantText {
@@ -100,15 +116,9 @@ text! {
         example: "2030-01-31T12:00:00.000Z",
         hint: "must be a date and time in UTC that ends in Z, for example 2030-01-31T12:00:00Z",
         holds: |text: &str| DateTime::parse_from_rfc3339(text).is_ok(),
-    }
-    /// Calendar day.
-    DayText {
-        pattern: r"^\d{4}-\d{2}-\d{2}$",
-        length_max: 10,
-        format: "date",
-        example: "2030-01-31",
-        hint: "must be a day written as YYYY-MM-DD, for example 2030-01-31",
-        holds: |text: &str| chrono::NaiveDate::parse_from_str(text, "%Y-%m-%d").is_ok(),
+        reads: DateTime<Utc> = |text: &str| {
+            DateTime::parse_from_rfc3339(text).map(|time| time.to_utc()).map_err(|_| IsoInstantText::HINT)
+        },
     }
     /// Page size, a number in a string.
     LimitText {
@@ -124,13 +134,6 @@ text! {
         example: "0",
         hint: "must be a whole number of digits only, for example 0",
     }
-    /// Truth value in a string.
-    BooleanText {
-        pattern: "^(true|false)$",
-        length_max: 5,
-        example: "true",
-        hint: "must be 'true' or 'false'",
-    }
     /// Absolute web address.
     UrlText {
         pattern: r"^https?://[^\s\x00-\x1f\x7f]{1,2040}$",
@@ -139,20 +142,6 @@ text! {
         example: "https://shop.example.com/hooks",
         hint: "must be an absolute URL of at most 2048 characters, for example https://shop.example.com/hooks",
         holds: |text: &str| url::Url::parse(text).is_ok(),
-    }
-}
-
-impl IsoInstantText {
-    /// The point in time.
-    pub fn instant(&self) -> Option<DateTime<Utc>> {
-        DateTime::parse_from_rfc3339(&self.0).ok().map(|time| time.to_utc())
-    }
-}
-
-impl DayText {
-    /// The day.
-    pub fn day(&self) -> Option<chrono::NaiveDate> {
-        chrono::NaiveDate::parse_from_str(&self.0, "%Y-%m-%d").ok()
     }
 }
 
@@ -167,13 +156,6 @@ impl OffsetText {
     /// The number; the form bounds it to seven digits.
     pub fn number(&self) -> u32 {
         self.0.parse().unwrap_or(u32::MAX)
-    }
-}
-
-impl BooleanText {
-    /// The truth value.
-    pub fn truth(&self) -> bool {
-        self.0 == "true"
     }
 }
 
@@ -234,11 +216,28 @@ impl ToJSON for Instant {
     }
 }
 
+/// A text form that stands for a value of the domain.
+pub trait Reads {
+    /// The value.
+    type Value;
+
+    /// Reads the value. Errors: what the domain says about a text of the right form, for example a wrong checksum.
+    fn value(&self) -> Result<Self::Value, String>;
+}
+
 /// A query parameter that never fails on its own, so that an operation can name every wrong parameter at once.
 ///
 /// Documented as an optional `T`.
 #[derive(Debug, Clone)]
 pub struct Checked<T>(Result<Option<T>, String>);
+
+impl<T: Reads> Checked<T> {
+    /// Reads the value that the text stands for, notes a wrong text or value under the name of its field.
+    pub fn read(self, field: &str, checks: &mut Checks) -> Option<T::Value> {
+        let text = self.take(field, checks)?;
+        checks.take(field, text.value())
+    }
+}
 
 impl<T> Checked<T> {
     /// Keeps a good value, notes a wrong one under the name of its field.
@@ -400,10 +399,8 @@ mod tests {
             NetworkText,
             MerchantReference,
             IsoInstantText,
-            DayText,
             LimitText,
             OffsetText,
-            BooleanText,
             UrlText
         );
     }
@@ -416,7 +413,7 @@ mod tests {
         assert!(PercentText::parse("100.01").is_err());
         assert!(PercentText::parse("2.555").is_err());
         assert!(UlidText::parse("81JZX4T9QK3M7N8P2R5S6V0WYB").is_err());
-        assert!(DayText::parse("2030-02-30").is_err());
+        assert!(IsoInstantText::parse("2030-02-30T00:00:00Z").is_err());
         assert!(IsoInstantText::parse("2030-13-01T00:00:00Z").is_err());
         assert!(MerchantReference::parse(&"ü".repeat(256)).is_err());
         assert!(MerchantReference::parse(&"ü".repeat(255)).is_ok());
@@ -440,9 +437,9 @@ mod tests {
         assert!(twice.take("network", &mut checks).is_none());
         let missing = Needed::<TxHash>::parse_from_parameters(Vec::<String>::new()).unwrap();
         assert!(missing.take("needed", &mut checks).is_none());
-        let absent = Checked::<DayText>::parse_from_parameters(Vec::<String>::new()).unwrap();
+        let absent = Checked::<LimitText>::parse_from_parameters(Vec::<String>::new()).unwrap();
         assert!(!absent.is_given());
-        assert!(absent.take("day", &mut checks).is_none());
+        assert!(absent.take("limit", &mut checks).is_none());
         let refusal = checks.finish().unwrap_err();
         let fields: Vec<_> = refusal.fields.iter().map(|field| field.field.as_str()).collect();
         assert_eq!(fields, ["txHash", "network", "needed"]);

@@ -1,74 +1,35 @@
-//! Bodies of the operations on requests, and how they become what flows take and give.
+//! Bodies of the operations on requests.
 
 use crate::{
     domain::{
-        calldata, ledger,
-        request::{self, plan::NewRequest, terms},
+        currency::Catalogue,
+        ledger::RequestStatus,
+        refusal::{Checks, Refusal},
+        request::{
+            plan::{NewRequest, PAYEE_MISSING, invoice_currency, payment_currency},
+            terms::{Frequency, StartDate},
+        },
     },
     http::{
         forms::{
             null::OrNull,
             paging::Page,
-            wire::{AmountText, CurrencyIdText, Instant, MerchantReference, WalletText},
+            wire::{
+                AmountText, CurrencyIdText, Instant, MerchantReference, PercentText, Reads, ReferenceText,
+                RequestIdText, SymbolText, TxHash, WalletText,
+            },
+            words::words,
         },
-        payments::Payment,
+        payments::{CustomerInfo, FeeType, Payment, PaymentRateSource},
     },
 };
-use poem_openapi::{
-    Enum, Object, Union,
-    types::{Email, Example},
-};
+use poem_openapi::{Enum, Object, Union, types::Example};
 
-/// Postal address of a customer.
-#[derive(Debug, Clone, Object)]
-#[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
-pub struct CustomerAddress {
-    /// Street and number. Example: `1 Main Street`
-    #[oai(validator(max_length = 255))]
-    pub street: Option<String>,
-    /// City. Example: `London`
-    #[oai(validator(max_length = 100))]
-    pub city: Option<String>,
-    /// State or region. Example: `Greater London`
-    #[oai(validator(max_length = 100))]
-    pub state: Option<String>,
-    /// Postal code. Example: `SW1A 1AA`
-    #[oai(validator(max_length = 20))]
-    pub postal_code: Option<String>,
-    /// Country, two letters. Example: `GB`
-    #[oai(validator(min_length = 2, max_length = 2))]
-    pub country: Option<String>,
-}
-
-/// Who the customer is, for receipts.
-#[derive(Debug, Clone, Object)]
-#[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
-pub struct CustomerInfo {
-    /// Given name. Example: `Ada`
-    #[oai(validator(min_length = 1, max_length = 100))]
-    pub first_name: Option<String>,
-    /// Family name. Example: `Lovelace`
-    #[oai(validator(min_length = 1, max_length = 100))]
-    pub last_name: Option<String>,
-    /// E-mail address. Example: `ada@example.com`
-    #[oai(validator(max_length = 255))]
-    pub email: Option<Email>,
-    /// Postal address
-    pub address: Option<CustomerAddress>,
-}
-
-/// How often a recurring request repeats: daily, weekly, monthly, yearly
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
-#[oai(rename_all = "UPPERCASE")]
-pub enum RecurrenceFrequency {
-    /// Every day
-    Daily,
-    /// Every week
-    Weekly,
-    /// Every month
-    Monthly,
-    /// Every year
-    Yearly,
+words! {
+    /// State of a request
+    RequestStatus as "RequestStatus";
+    /// How often a recurring request repeats: daily, weekly, monthly, yearly
+    Frequency as "RecurrenceFrequency";
 }
 
 /// Repetition of a request.
@@ -79,7 +40,7 @@ pub struct Recurrence {
     #[oai(validator(max_length = 32))]
     pub start_date: String,
     /// Period
-    pub frequency: RecurrenceFrequency,
+    pub frequency: Frequency,
 }
 
 /// A new payment request.
@@ -117,14 +78,14 @@ impl Example for CreateRequestBody {
     fn example() -> Self {
         Self {
             payer: None,
-            payee: Some(WalletText::written(WalletText::EXAMPLE)),
-            amount: AmountText::written(AmountText::EXAMPLE),
-            invoice_currency: CurrencyIdText::written(CurrencyIdText::EXAMPLE),
-            payment_currency: CurrencyIdText::written(CurrencyIdText::EXAMPLE),
+            payee: Some(WalletText::example()),
+            amount: AmountText::example(),
+            invoice_currency: CurrencyIdText::example(),
+            payment_currency: CurrencyIdText::example(),
             recurrence: None,
             is_crypto_to_fiat_available: None,
             customer_info: None,
-            reference: Some(MerchantReference::written(MerchantReference::EXAMPLE)),
+            reference: Some(MerchantReference::example()),
             original_request_id: None,
             original_request_payment_reference: None,
         }
@@ -135,32 +96,10 @@ impl Example for CreateRequestBody {
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct RequestCreated {
-    /// Reference that its payments carry on chain. Example: `0xb3581f0b0f74cc61`
-    #[oai(validator(max_length = 18))]
-    pub payment_reference: String,
-    /// Id for all other operations. Example: `0112fe71c1b7e1f3b7b1d8a4f6f0c6d7e9b2a5c8d1e4f7a0b3c6d9e2f5a8b1c4d7`
-    #[oai(validator(max_length = 66))]
-    pub request_id: String,
-}
-
-/// State of a request
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
-#[oai(rename_all = "snake_case")]
-pub enum RequestStatus {
-    /// Nothing final has arrived
-    Pending,
-    /// Less than the expected total has arrived
-    PartiallyPaid,
-    /// Money is on its way through a bridge or a bank
-    Processing,
-    /// The expected total has arrived
-    Paid,
-    /// Execution failed
-    Failed,
-    /// Money went back to the payer
-    Refunded,
-    /// Withdrawn
-    Cancelled,
+    /// Reference that its payments carry on chain
+    pub payment_reference: ReferenceText,
+    /// Id for all other operations
+    pub request_id: RequestIdText,
 }
 
 /// Where a conversion rate comes from; `mixed` when several sources contributed
@@ -179,80 +118,41 @@ pub enum RateSource {
     Mixed,
 }
 
-/// Where the rate of one payment comes from
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
-#[oai(rename_all = "lowercase")]
-pub enum PaymentRateSource {
-    /// Bridge
-    Lifi,
-    /// On-chain price feeds
-    Chainlink,
-    /// Rate service
-    Coingecko,
-    /// Not known
-    Unknown,
-}
-
 /// One payment of a converted request.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
 pub struct ConvertedPayment {
-    /// Amount in the invoice currency. Example: `10`
-    #[oai(validator(max_length = 110))]
-    pub amount: String,
-    /// The same in US dollars, when the invoice currency is the dollar. Example: `10`
-    #[oai(validator(max_length = 110))]
-    pub amount_in_usd: Option<String>,
+    /// Amount in the invoice currency. Example: `4`
+    pub amount: AmountText,
+    /// The same in US dollars, when the invoice currency is the dollar. Example: `4`
+    pub amount_in_usd: Option<AmountText>,
     /// Invoice units for one unit of the payment currency. Example: `0.9997`
-    #[oai(validator(max_length = 110))]
-    pub conversion_rate: Option<String>,
+    pub conversion_rate: Option<AmountText>,
     /// Where the rate comes from
     pub rate_source: PaymentRateSource,
-    /// Time of the payment. Example: `2026-01-31T12:00:00.000Z`
-    #[oai(validator(max_length = 32))]
-    pub timestamp: String,
+    /// Time of the payment
+    pub timestamp: Instant,
 }
 
 /// What was paid and what is left of a converted request.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
 pub struct ConversionBreakdown {
-    /// Paid so far, in the invoice currency. Example: `10`
-    #[oai(validator(max_length = 110))]
-    pub paid_amount: String,
-    /// The same in US dollars, when the invoice currency is the dollar. Example: `10`
-    #[oai(validator(max_length = 110))]
-    pub paid_amount_in_usd: Option<String>,
-    /// Still to be paid, in the invoice currency. Example: `90`
-    #[oai(validator(max_length = 110))]
-    pub remaining_amount: String,
-    /// The same in US dollars, when the invoice currency is the dollar. Example: `90`
-    #[oai(validator(max_length = 110))]
-    pub remaining_amount_in_usd: Option<String>,
+    /// Paid so far, in the invoice currency. Example: `4`
+    pub paid_amount: AmountText,
+    /// The same in US dollars, when the invoice currency is the dollar. Example: `4`
+    pub paid_amount_in_usd: Option<AmountText>,
+    /// Still to be paid, in the invoice currency. Example: `6.5`
+    pub remaining_amount: AmountText,
+    /// The same in US dollars, when the invoice currency is the dollar. Example: `6.5`
+    pub remaining_amount_in_usd: Option<AmountText>,
     /// Invoice units for one unit of the payment currency now; null once paid, and while no node answers. Example: `0.9997`
-    #[oai(validator(max_length = 110))]
-    pub current_market_rate: OrNull<String>,
+    pub current_market_rate: OrNull<AmountText>,
     /// Where that rate comes from
     pub current_market_rate_source: OrNull<PaymentRateSource>,
     /// The payments so far
     #[oai(validator(max_items = 10000))]
     pub payments: Vec<ConvertedPayment>,
-}
-
-/// Kind of a fee
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
-#[oai(rename_all = "kebab-case")]
-pub enum FeeType {
-    /// Network fee
-    Gas,
-    /// Fee of the platform
-    Platform,
-    /// Fee of a bridge
-    Crosschain,
-    /// Fee of a conversion to a bank account
-    CryptoToFiat,
-    /// Fee of an off-ramp
-    Offramp,
 }
 
 /// Fee that was paid with a request.
@@ -266,11 +166,9 @@ pub struct RequestFee {
     #[oai(validator(max_length = 64))]
     pub provider: String,
     /// Amount in the currency of the fee, human units. Example: `0.25`
-    #[oai(validator(max_length = 110))]
-    pub amount: String,
-    /// Symbol of that currency. Example: `USDC`
-    #[oai(validator(max_length = 32))]
-    pub currency: String,
+    pub amount: AmountText,
+    /// Symbol of that currency
+    pub currency: SymbolText,
 }
 
 /// A payment request and what happened to it.
@@ -279,17 +177,14 @@ pub struct RequestFee {
 pub struct RequestStatusView {
     /// Whether the whole amount has arrived and is final. Example: `true`
     pub has_been_paid: bool,
-    /// Reference that its payments carry on chain. Example: `0xb3581f0b0f74cc61`
-    #[oai(validator(max_length = 18))]
-    pub payment_reference: String,
-    /// Id of the request. Example: `0112fe71c1b7e1f3b7b1d8a4f6f0c6d7e9b2a5c8d1e4f7a0b3c6d9e2f5a8b1c4d7`
-    #[oai(validator(max_length = 66))]
-    pub request_id: String,
+    /// Reference that its payments carry on chain
+    pub payment_reference: ReferenceText,
+    /// Id of the request
+    pub request_id: RequestIdText,
     /// Whether calldata was issued and the payment is awaited. Example: `false`
     pub is_listening: bool,
-    /// Transaction that completed it; null before. Example: `0x5d5b1f0cbe0f9ee0d1f4f2b7c8c1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3`
-    #[oai(validator(max_length = 66))]
-    pub tx_hash: OrNull<String>,
+    /// Transaction that completed it; null before
+    pub tx_hash: OrNull<TxHash>,
     /// Repetition; absent for a single request
     pub recurrence: Option<Recurrence>,
     /// Request that this one was generated from; absent when there is none. Example: `0112fe71c1b7e1f3b7b1d8a4f6f0c6d7e9b2a5c8d1e4f7a0b3c6d9e2f5a8b1c4d7`
@@ -309,15 +204,12 @@ pub struct RequestStatusView {
     pub is_recurrence_stopped: bool,
     /// Customer as given at creation
     pub customer_info: OrNull<CustomerInfo>,
-    /// Your own reference. Example: `INV-1042`
-    #[oai(validator(max_length = 255))]
-    pub reference: OrNull<String>,
-    /// Requested amount in US dollars; null when the currency has no dollar price here. Example: `10.5`
-    #[oai(validator(max_length = 110))]
-    pub amount_in_usd: OrNull<String>,
+    /// Your own reference
+    pub reference: OrNull<MerchantReference>,
+    /// Requested amount in US dollars; null when the currency has no dollar price here
+    pub amount_in_usd: OrNull<AmountText>,
     /// Invoice units for one unit of the payment currency; null when partly paid or paid by several payments. Example: `1`
-    #[oai(validator(max_length = 110))]
-    pub conversion_rate: OrNull<String>,
+    pub conversion_rate: OrNull<AmountText>,
     /// Where the rate comes from; absent when nothing is converted
     pub rate_source: Option<RateSource>,
     /// Progress of a converted request that is partly paid or paid by several payments
@@ -325,33 +217,24 @@ pub struct RequestStatusView {
     /// Fees that were paid with it; empty while nothing is paid
     #[oai(validator(max_items = 10000))]
     pub fees: OrNull<Vec<RequestFee>>,
-    /// Wallet that is paid. Example: `0x6923831ACf5c327260D7ac7C9DfF5b1c3cB3C7D7`
-    #[oai(validator(max_length = 42))]
-    pub payee: String,
-    /// Requested amount in the invoice currency. Example: `10.5`
-    #[oai(validator(max_length = 110))]
-    pub request_amount: String,
-    /// Id of the invoice currency. Example: `USDC-sepolia`
-    #[oai(validator(max_length = 64))]
-    pub invoice_currency: String,
-    /// Id of the payment currency. Example: `USDC-sepolia`
-    #[oai(validator(max_length = 64))]
-    pub payment_currency: String,
-    /// Paid so far and final, in the invoice currency. Example: `10.5`
-    #[oai(validator(max_length = 110))]
-    pub paid_amount: String,
+    /// Wallet that is paid
+    pub payee: WalletText,
+    /// Requested amount in the invoice currency
+    pub request_amount: AmountText,
+    /// Id of the invoice currency
+    pub invoice_currency: CurrencyIdText,
+    /// Id of the payment currency
+    pub payment_currency: CurrencyIdText,
+    /// Paid so far and final, in the invoice currency
+    pub paid_amount: AmountText,
     /// Paid beyond the requested amount; absent when nothing is. Example: `0.5`
-    #[oai(validator(max_length = 110))]
-    pub excess_amount: Option<String>,
-    /// Seen on chain and not final yet; absent when nothing is. Example: `10.5`
-    #[oai(validator(max_length = 110))]
-    pub detected_amount: Option<String>,
-    /// Account that the completing payment came from. Example: `0x27B7BcF3e8C2E2D8D2C3b1D7C8b5a4C3b2A1F0E9`
-    #[oai(validator(max_length = 42))]
-    pub payer_address: OrNull<String>,
-    /// Externally owned account behind it, when it is known. Example: `0x27B7BcF3e8C2E2D8D2C3b1D7C8b5a4C3b2A1F0E9`
-    #[oai(validator(max_length = 42))]
-    pub payer_eoa_address: OrNull<String>,
+    pub excess_amount: Option<AmountText>,
+    /// Seen on chain and not final yet; absent when nothing is
+    pub detected_amount: Option<AmountText>,
+    /// Account that the completing payment came from
+    pub payer_address: OrNull<WalletText>,
+    /// Externally owned account behind it, when it is known
+    pub payer_eoa_address: OrNull<WalletText>,
     /// Time of creation
     pub created_at: Instant,
 }
@@ -360,39 +243,30 @@ pub struct RequestStatusView {
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct RequestSummaryRow {
-    /// Id of the request. Example: `0112fe71c1b7e1f3b7b1d8a4f6f0c6d7e9b2a5c8d1e4f7a0b3c6d9e2f5a8b1c4d7`
-    #[oai(validator(max_length = 66))]
-    pub request_id: String,
-    /// Reference that its payments carry on chain. Example: `0xb3581f0b0f74cc61`
-    #[oai(validator(max_length = 18))]
-    pub payment_reference: String,
-    /// Requested amount. Example: `10.5`
-    #[oai(validator(max_length = 110))]
-    pub amount: OrNull<String>,
-    /// Id of the invoice currency. Example: `USDC-sepolia`
-    #[oai(validator(max_length = 64))]
-    pub invoice_currency: String,
-    /// Id of the payment currency. Example: `USDC-sepolia`
-    #[oai(validator(max_length = 64))]
-    pub payment_currency: String,
+    /// Id of the request
+    pub request_id: RequestIdText,
+    /// Reference that its payments carry on chain
+    pub payment_reference: ReferenceText,
+    /// Requested amount
+    pub amount: OrNull<AmountText>,
+    /// Id of the invoice currency
+    pub invoice_currency: CurrencyIdText,
+    /// Id of the payment currency
+    pub payment_currency: CurrencyIdText,
     /// Whether the whole amount has arrived. Example: `true`
     pub has_been_paid: bool,
     /// State
     pub status: OrNull<RequestStatus>,
-    /// Your own reference. Example: `INV-1042`
-    #[oai(validator(max_length = 255))]
-    pub reference: OrNull<String>,
+    /// Your own reference
+    pub reference: OrNull<MerchantReference>,
     /// Time of creation
     pub created_at: OrNull<Instant>,
-    /// Transaction that completed it. Example: `0x5d5b1f0cbe0f9ee0d1f4f2b7c8c1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3`
-    #[oai(validator(max_length = 66))]
-    pub tx_hash: OrNull<String>,
-    /// Wallet that is paid. Example: `0x6923831ACf5c327260D7ac7C9DfF5b1c3cB3C7D7`
-    #[oai(validator(max_length = 42))]
-    pub payee: OrNull<String>,
-    /// Expected payer. Example: `0x27B7BcF3e8C2E2D8D2C3b1D7C8b5a4C3b2A1F0E9`
-    #[oai(validator(max_length = 42))]
-    pub payer: OrNull<String>,
+    /// Transaction that completed it
+    pub tx_hash: OrNull<TxHash>,
+    /// Wallet that is paid
+    pub payee: OrNull<WalletText>,
+    /// Expected payer
+    pub payer: OrNull<WalletText>,
 }
 
 /// One page of requests, newest first.
@@ -417,9 +291,8 @@ pub struct UpdateRequestBody {
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct RequestUpdated {
-    /// Id of the request. Example: `0112fe71c1b7e1f3b7b1d8a4f6f0c6d7e9b2a5c8d1e4f7a0b3c6d9e2f5a8b1c4d7`
-    #[oai(validator(max_length = 66))]
-    pub request_id: String,
+    /// Id of the request
+    pub request_id: RequestIdText,
     /// Whether the repetition is stopped. Example: `true`
     pub is_recurrence_stopped: bool,
 }
@@ -459,9 +332,8 @@ pub struct Transaction {
     /// Encoded call. Example: `0x095ea7b3000000000000000000000000399f5ee127ce7432e4921a61b8cf52b0af52cbfeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff`
     #[oai(validator(max_length = 100000))]
     pub data: String,
-    /// Contract that is called. Example: `0x1c7D4B196Cb0C7B01d743Fbc6116a902379C7238`
-    #[oai(validator(max_length = 42))]
-    pub to: String,
+    /// Contract that is called
+    pub to: WalletText,
     /// Native coin that goes with it, in its smallest unit
     pub value: BigNumber,
 }
@@ -469,12 +341,10 @@ pub struct Transaction {
 /// Fee on top of the amount.
 #[derive(Debug, Clone, Object)]
 pub struct PlatformFee {
-    /// Rate in percent. Example: `2.5`
-    #[oai(validator(max_length = 6))]
-    pub percentage: String,
-    /// Receiver. Example: `0x6923831ACf5c327260D7ac7C9DfF5b1c3cB3C7D7`
-    #[oai(validator(max_length = 42))]
-    pub address: String,
+    /// Rate in percent
+    pub percentage: PercentText,
+    /// Receiver
+    pub address: WalletText,
 }
 
 /// What is known about the transactions.
@@ -511,9 +381,8 @@ pub struct PaymentCalldata {
 /// Approval that goes with a payment intent.
 #[derive(Debug, Clone, Object)]
 pub struct IntentApproval {
-    /// Token. Example: `0x1c7D4B196Cb0C7B01d743Fbc6116a902379C7238`
-    #[oai(validator(max_length = 42))]
-    pub to: String,
+    /// Token
+    pub to: WalletText,
     /// Encoded call. Example: `0x095ea7b3`
     #[oai(validator(max_length = 100000))]
     pub data: String,
@@ -586,142 +455,41 @@ pub enum SourceToken {
     Dai,
 }
 
-impl From<CustomerInfo> for terms::CustomerInfo {
-    fn from(info: CustomerInfo) -> Self {
-        Self {
-            first_name: info.first_name,
-            last_name: info.last_name,
-            email: info.email.map(|email| email.0),
-            address: info.address.map(|address| terms::CustomerAddress {
-                street: address.street,
-                city: address.city,
-                state: address.state,
-                postal_code: address.postal_code,
-                country: address.country,
-            }),
+impl CreateRequestBody {
+    /// Reads the values, as far as they can be judged without the request that they make; `is_payee_needed` of a caller
+    /// for whom no payee destination can stand in.
+    ///
+    /// Errors: every wrong field.
+    pub(super) fn read(self, catalogue: &Catalogue, is_payee_needed: bool) -> Result<NewRequest, Refusal> {
+        let mut checks = Checks::new();
+        let amount = checks.take("amount", self.amount.value());
+        let invoice = invoice_currency(catalogue, self.invoice_currency.as_str());
+        let invoice = checks.take("invoiceCurrency", invoice);
+        let payment = payment_currency(catalogue, self.payment_currency.as_str());
+        let payment = checks.take("paymentCurrency", payment);
+        let payee = self.payee.and_then(|text| checks.take("payee", text.value()));
+        if is_payee_needed {
+            checks.fail("payee", PAYEE_MISSING);
         }
-    }
-}
-
-impl From<terms::CustomerInfo> for CustomerInfo {
-    fn from(info: terms::CustomerInfo) -> Self {
-        Self {
-            first_name: info.first_name,
-            last_name: info.last_name,
-            email: info.email.map(Email),
-            address: info.address.map(|address| CustomerAddress {
-                street: address.street,
-                city: address.city,
-                state: address.state,
-                postal_code: address.postal_code,
-                country: address.country,
-            }),
-        }
-    }
-}
-
-impl From<ledger::RequestStatus> for RequestStatus {
-    fn from(status: ledger::RequestStatus) -> Self {
-        match status {
-            ledger::RequestStatus::Pending => Self::Pending,
-            ledger::RequestStatus::PartiallyPaid => Self::PartiallyPaid,
-            ledger::RequestStatus::Processing => Self::Processing,
-            ledger::RequestStatus::Paid => Self::Paid,
-            ledger::RequestStatus::Failed => Self::Failed,
-            ledger::RequestStatus::Refunded => Self::Refunded,
-            ledger::RequestStatus::Cancelled => Self::Cancelled,
-        }
-    }
-}
-
-impl From<terms::Recurrence> for Recurrence {
-    fn from(recurrence: terms::Recurrence) -> Self {
-        Self {
-            start_date: recurrence.start_date,
-            frequency: match recurrence.frequency {
-                terms::Frequency::Daily => RecurrenceFrequency::Daily,
-                terms::Frequency::Weekly => RecurrenceFrequency::Weekly,
-                terms::Frequency::Monthly => RecurrenceFrequency::Monthly,
-                terms::Frequency::Yearly => RecurrenceFrequency::Yearly,
-            },
-        }
-    }
-}
-
-pub(super) fn new_request(body: CreateRequestBody) -> NewRequest {
-    NewRequest {
-        payee: body.payee.map(|text| text.as_str().to_owned()),
-        bound: None,
-        payer: body.payer.map(|text| text.as_str().to_owned()),
-        amount: body.amount.as_str().to_owned(),
-        invoice_currency: body.invoice_currency.as_str().to_owned(),
-        payment_currency: body.payment_currency.as_str().to_owned(),
-        recurrence: body.recurrence.map(|recurrence| {
-            let frequency = match recurrence.frequency {
-                RecurrenceFrequency::Daily => terms::Frequency::Daily,
-                RecurrenceFrequency::Weekly => terms::Frequency::Weekly,
-                RecurrenceFrequency::Monthly => terms::Frequency::Monthly,
-                RecurrenceFrequency::Yearly => terms::Frequency::Yearly,
-            };
-            (recurrence.start_date, frequency.wire().to_owned())
-        }),
-        is_crypto_to_fiat: body.is_crypto_to_fiat_available.unwrap_or(false),
-        customer: body.customer_info.map(Into::into),
-        merchant_reference: body.reference.map(|text| text.as_str().to_owned()),
-        original_request_id: body.original_request_id,
-        original_request_reference: body.original_request_payment_reference,
-    }
-}
-
-pub(super) fn created(request: &request::Request) -> RequestCreated {
-    RequestCreated {
-        payment_reference: request.reference.to_string(),
-        request_id: request.id.to_string(),
-    }
-}
-
-pub(super) fn row(request: request::Request) -> RequestSummaryRow {
-    let (terms, ledger) = (request.terms, request.ledger);
-    RequestSummaryRow {
-        request_id: request.id.to_string(),
-        payment_reference: request.reference.to_string(),
-        amount: OrNull(Some(terms.amount.to_string())),
-        invoice_currency: terms.invoice_currency,
-        payment_currency: terms.payment_currency,
-        has_been_paid: ledger.has_been_paid(),
-        status: OrNull(Some(ledger.status.into())),
-        reference: OrNull(terms.merchant_reference),
-        created_at: OrNull(Some(Instant(request.created_at))),
-        tx_hash: OrNull(ledger.tx_hash),
-        payee: OrNull(Some(terms.payee.to_string())),
-        payer: OrNull(terms.payer.map(|payer| payer.to_string())),
-    }
-}
-
-pub(super) fn calldata(calldata: &calldata::Calldata) -> PaymentCalldata {
-    // A plan has a handful of steps.
-    let position = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
-    PaymentCalldata {
-        transactions: calldata
-            .steps
-            .iter()
-            .map(|step| Transaction {
-                data: hex::encode_prefixed(&step.calldata),
-                to: step.to.to_string(),
-                value: step.value.into(),
-            })
-            .collect(),
-        metadata: CalldataMetadata {
-            steps_required: position(calldata.steps.len()),
-            needs_approval: calldata.approval_index.is_some(),
-            approval_transaction_index: OrNull(calldata.approval_index.map(position)),
-            payment_transaction_index: position(calldata.payment_index),
-            has_enough_balance: calldata.has_enough_balance,
-            has_enough_gas: calldata.has_enough_gas,
-            platform_fee: calldata.fee.map(|fee| PlatformFee {
-                percentage: fee.percent.to_string(),
-                address: fee.address.to_string(),
-            }),
-        },
+        let payer = self.payer.and_then(|text| checks.take("payer", text.value()));
+        let recurrence = self.recurrence.and_then(|recurrence| {
+            let start = checks.take("recurrence.startDate", StartDate::parse(&recurrence.start_date))?;
+            Some((start, recurrence.frequency))
+        });
+        let ((amount, invoice), payment) = checks.finish_with(amount.zip(invoice).zip(payment))?;
+        Ok(NewRequest {
+            payee,
+            bound: None,
+            payer,
+            amount,
+            invoice,
+            payment,
+            recurrence,
+            is_crypto_to_fiat: self.is_crypto_to_fiat_available.unwrap_or(false),
+            customer: self.customer_info.map(Into::into),
+            merchant_reference: self.reference.map(String::from),
+            original_request_id: self.original_request_id,
+            original_request_reference: self.original_request_payment_reference,
+        })
     }
 }

@@ -5,7 +5,7 @@ mod view;
 
 use crate::{
     ctx::Ctx,
-    domain::{address::Address, refusal::Checks},
+    domain::refusal::Checks,
     flows::{self, requests::pay::PayInput},
     http::{
         contract::tags::PlatformTag,
@@ -31,7 +31,6 @@ use poem_openapi::{
 };
 
 pub use bodies::*;
-pub(in crate::http) use view::found_payment;
 
 /// Payment requests.
 pub struct Requests;
@@ -55,9 +54,10 @@ impl Requests {
         body: Body<CreateRequestBody>,
     ) -> Result<Created<RequestCreated>, Fail<{ s::BAD_REQUEST | s::CONFLICT }>> {
         let once = once(key.0, op::createRequest, &body.0);
-        let input = bodies::new_request(body.0);
-        Ok(answer_once(once, bodies::created, async |call| {
-            flows::requests::create::run(&ctx, &caller, &input, call).await
+        let is_payee_needed = body.payee.is_none() && caller.client().is_none();
+        let input = body.0.read(&ctx.catalogue, is_payee_needed)?;
+        Ok(answer_once(once, view::created, async |call| {
+            flows::requests::create::run(&ctx, &caller, input, call).await
         })
         .await?)
     }
@@ -82,8 +82,7 @@ impl Requests {
         offset: Query<Checked<OffsetText>>,
     ) -> Result<Json<RequestList>, Fail<{ s::BAD_REQUEST }>> {
         let mut checks = Checks::new();
-        let payee = wallet_address.0.take("walletAddress", &mut checks);
-        let payee = payee.and_then(|text| checks.take("walletAddress", Address::parse(text.as_str())));
+        let payee = wallet_address.0.read("walletAddress", &mut checks);
         let (limit, offset) = limit_offset(limit.0, offset.0, &mut checks);
         checks.finish()?;
         let page = flows::requests::list::run(&ctx, &caller, payee, limit, offset).await?;
@@ -94,7 +93,7 @@ impl Requests {
             offset + (page.requests.len() as u64) < page.total,
         );
         Ok(Json(RequestList {
-            requests: page.requests.into_iter().map(bodies::row).collect(),
+            requests: page.requests.into_iter().map(view::row).collect(),
             pagination,
         }))
     }
@@ -116,7 +115,7 @@ impl Requests {
         request_id: Path<RequestIdText>,
     ) -> Result<Json<RequestStatusView>, Fail<{ s::NOT_FOUND }>> {
         let detail = flows::requests::read::run(&ctx, &caller, request_id.as_str()).await?;
-        Ok(Json(view::view(&ctx, detail).await))
+        Ok(Json(view::detail(&ctx, detail)))
     }
 
     /// Stop or resume a recurring request
@@ -138,7 +137,7 @@ impl Requests {
         let is_recurrence_stopped = body.is_recurrence_stopped;
         flows::requests::update::run(&ctx, &caller, request_id.as_str(), is_recurrence_stopped).await?;
         Ok(Json(RequestUpdated {
-            request_id: request_id.as_str().to_owned(),
+            request_id: request_id.0,
             is_recurrence_stopped,
         }))
     }
@@ -188,18 +187,30 @@ impl Requests {
         fee_address: Query<Checked<WalletText>>,
     ) -> Result<Json<PayResponse>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND | s::BAD_GATEWAY }>> {
         let mut checks = Checks::new();
+        match (chain.0.is_given(), token.0.is_given()) {
+            (true, false) => checks.fail("token", "is required: chain and token go together"),
+            (false, true) => checks.fail("chain", "is required: chain and token go together"),
+            _ => {}
+        }
+        match (fee_percentage.0.is_given(), fee_address.0.is_given()) {
+            (true, false) => checks.fail("feeAddress", "is required when feePercentage is set"),
+            (false, true) => checks.fail("feePercentage", "is required when feeAddress is set"),
+            _ => {}
+        }
+        let chain = chain.0.take("chain", &mut checks);
+        let token = token.0.take("token", &mut checks);
+        let percent = fee_percentage.0.read("feePercentage", &mut checks);
+        let receiver = fee_address.0.read("feeAddress", &mut checks);
         let input = PayInput {
-            wallet: wallet.0.take("wallet", &mut checks).map(String::from),
-            chain: chain.0.take("chain", &mut checks).map(|chain| format!("{chain:?}")),
-            token: token.0.take("token", &mut checks).map(|token| format!("{token:?}")),
-            amount: amount.0.take("amount", &mut checks).map(String::from),
+            wallet: wallet.0.read("wallet", &mut checks),
+            is_crosschain: chain.is_some() && token.is_some(),
+            amount: amount.0.read("amount", &mut checks),
             client_user_id: client_user_id.0,
             payment_details_id: payment_details_id.0,
-            fee_percentage: fee_percentage.0.take("feePercentage", &mut checks).map(String::from),
-            fee_address: fee_address.0.take("feeAddress", &mut checks).map(String::from),
+            fee: percent.zip(receiver),
         };
         checks.finish()?;
         let found = flows::requests::pay::run(&ctx, &caller, request_id.as_str(), &input).await?;
-        Ok(Json(PayResponse::Calldata(bodies::calldata(&found))))
+        Ok(Json(PayResponse::Calldata(view::calldata(&found))))
     }
 }

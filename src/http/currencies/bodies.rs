@@ -1,0 +1,95 @@
+//! Bodies of currencies and routes.
+
+use crate::{
+    domain::currency::CurrencyKind,
+    http::forms::{
+        null::OrNull,
+        text::text,
+        wire::{CurrencyIdText, NetworkText, SymbolText, WalletText},
+        words::words,
+    },
+};
+use poem_openapi::Object;
+
+/// Networks of one filter.
+const NETWORKS_MAX: usize = 16;
+
+words! {
+    /// Kind of a currency: token, Tron token, native coin, fiat
+    CurrencyKind as "CurrencyType";
+}
+
+text! {
+    /// Truth value of the filter, in a string.
+    FirstOnlyText {
+        pattern: "^(true|false)$",
+        length_max: 5,
+        example: "true",
+        hint: "firstOnly must be 'true' or 'false' if provided",
+    }
+    /// Network IDs, separated by commas.
+    NetworksText {
+        pattern: "^[a-z0-9, -]{1,256}$",
+        length_max: 256,
+        example: "sepolia,base",
+        hint: "must be network IDs separated by commas, for example sepolia,base",
+        holds: |text: &str| networks(text).is_some_and(|networks| networks.len() <= NETWORKS_MAX),
+    }
+}
+
+/// A currency that requests can be written or paid in.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct Currency {
+    /// Id for `invoiceCurrency` and `paymentCurrency`. Example: `USDC-sepolia`
+    pub id: CurrencyIdText,
+    /// Name for people. Example: `USD Coin`
+    #[oai(validator(max_length = 100))]
+    pub name: String,
+    /// Symbol
+    pub symbol: SymbolText,
+    /// Fraction digits of an amount. Example: `6`
+    #[oai(validator(minimum(value = "0"), maximum(value = "30")))]
+    pub decimals: i32,
+    /// Contract of a token; native coins and fiat currencies have a pseudo address. Example: `0x1c7D4B196Cb0C7B01d743Fbc6116a902379C7238`
+    pub address: WalletText,
+    /// Network ID; `fiat` for fiat currencies
+    pub network: NetworkText,
+    /// What kind of currency it is
+    #[oai(rename = "type")]
+    pub kind: CurrencyKind,
+    /// Hash that conversion contracts know it by; the address for tokens. Example: `0x1c7D4B196Cb0C7B01d743Fbc6116a902379C7238`
+    pub hash: WalletText,
+    /// Chain ID; 0 for fiat currencies. Example: `11155111`
+    #[oai(validator(minimum(value = "0"), maximum(value = "9007199254740991")))]
+    pub chain_id: i64,
+}
+
+/// What an invoice currency can be paid in.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
+pub struct ConversionRoutes {
+    /// Invoice currency. Example: `USD`
+    pub currency_id: CurrencyIdText,
+    /// Network filter as it was given; null when there was none. Absent when `networks` was given
+    pub network: Option<OrNull<NetworkText>>,
+    /// Network filter as it was given, when it was a list. Example: `["sepolia","base"]`
+    #[oai(validator(max_items = 16))]
+    pub networks: Option<Vec<NetworkText>>,
+    /// Payment currencies, each with the address the payer needs
+    #[oai(validator(max_items = 1000))]
+    pub conversion_routes: Vec<Currency>,
+}
+
+impl NetworksText {
+    /// The networks of the list.
+    pub fn networks(&self) -> Vec<NetworkText> {
+        networks(self.as_str()).unwrap_or_default()
+    }
+}
+
+/// The ids between the commas; `None` when one of them has another form.
+fn networks(list: &str) -> Option<Vec<NetworkText>> {
+    let ids = list.split(',').map(str::trim).filter(|id| !id.is_empty());
+    ids.map(|id| NetworkText::parse(id).ok()).collect()
+}

@@ -1,0 +1,152 @@
+//! The stream of events: server-sent events that follow the log.
+
+use super::bodies::{EventKindText, EventMessage};
+use crate::{
+    ctx::Ctx,
+    domain::{
+        caller::PlatformCaller,
+        ids::EventId,
+        refusal::{Refusal, RefusalKind},
+    },
+    flows::{
+        FlowResult,
+        events::{EventRecord, follow::Follower},
+    },
+    http::forms::wire::UlidText,
+};
+use futures_util::{StreamExt, stream, stream::BoxStream};
+use poem::{IntoResponse, Response};
+use poem_openapi::{
+    ApiResponse,
+    payload::EventStream,
+    registry::{MetaMediaType, MetaResponse, MetaResponses, Registry},
+    types::Type,
+};
+use std::{collections::VecDeque, time::Duration};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio_util::sync::CancellationToken;
+
+/// Pause between two looks of a stream.
+const LOOK_PAUSE: Duration = Duration::from_millis(250);
+
+/// Pause after which a stream without events says that it lives, and its credential is looked up again.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// Streams of this process at a time: each of them asks the database four times a second.
+static STREAMS: Semaphore = Semaphore::const_new(256);
+
+/// A stream of messages. Its documented schema is that of one message, since 3.0 has no word for a list without an end.
+pub struct Messages(EventStream<BoxStream<'static, EventMessage>>);
+
+impl IntoResponse for Messages {
+    fn into_response(self) -> Response {
+        self.0.into_response()
+    }
+}
+
+impl ApiResponse for Messages {
+    fn meta() -> MetaResponses {
+        MetaResponses {
+            responses: vec![MetaResponse {
+                description: "Messages, one after the other; the schema shows one of them.",
+                status: Some(200),
+                status_range: None,
+                content: vec![MetaMediaType {
+                    content_type: "text/event-stream",
+                    schema: EventMessage::schema_ref(),
+                }],
+                headers: Vec::new(),
+            }],
+        }
+    }
+
+    fn register(registry: &mut Registry) {
+        EventMessage::register(registry);
+    }
+}
+
+/// What an open stream holds.
+struct Open {
+    follower: Follower,
+    waiting: VecDeque<EventRecord>,
+    admitted_at: tokio::time::Instant,
+    stop: CancellationToken,
+    _place: SemaphorePermit<'static>,
+}
+
+impl Open {
+    /// The next event; `None` ends the stream, after which a client comes again with the last id it has seen.
+    async fn next(mut self) -> Option<(EventMessage, Self)> {
+        loop {
+            if let Some(event) = self.waiting.pop_front() {
+                let message = EventMessage {
+                    id: UlidText::written(event.id),
+                    event: EventKindText::written(event.kind),
+                    data: event.body,
+                };
+                return Some((message, self));
+            }
+            if self.stop.is_cancelled() || !self.is_admitted().await {
+                return None;
+            }
+            match self.follower.look().await {
+                Ok(events) if events.is_empty() => {
+                    tokio::select! {
+                        () = tokio::time::sleep(LOOK_PAUSE) => {}
+                        () = self.stop.cancelled() => return None,
+                    }
+                }
+                Ok(events) => self.waiting.extend(events),
+                Err(error) => {
+                    tracing::warn!(%error, "a stream of events ends early");
+                    return None;
+                }
+            }
+        }
+    }
+
+    async fn is_admitted(&mut self) -> bool {
+        if self.admitted_at.elapsed() < HEARTBEAT {
+            return true;
+        }
+        self.admitted_at = tokio::time::Instant::now();
+        match self.follower.is_admitted().await {
+            Ok(is_admitted) => is_admitted,
+            Err(error) => {
+                tracing::warn!(%error, "the credential of a stream could not be looked up");
+                false
+            }
+        }
+    }
+}
+
+/// Opens a stream of the events of a caller, of some kinds or of all, after one event or from now on.
+///
+/// Errors: too many streams are open (429).
+pub(super) async fn open(
+    ctx: &Ctx,
+    caller: &PlatformCaller,
+    kinds: Vec<String>,
+    after: Option<EventId>,
+    stop: CancellationToken,
+) -> FlowResult<Messages> {
+    let place = STREAMS
+        .try_acquire()
+        .map_err(|_| Refusal::new(RefusalKind::TooMany, "Too many open streams; try again later"))?;
+    let open = Open {
+        follower: Follower::start(ctx, caller, kinds, after).await?,
+        waiting: VecDeque::new(),
+        admitted_at: tokio::time::Instant::now(),
+        stop,
+        _place: place,
+    };
+    let messages = stream::unfold(open, Open::next).boxed();
+    let messages = EventStream::new(messages)
+        .keep_alive(HEARTBEAT)
+        .to_event(|message: EventMessage| {
+            poem::web::sse::Event::message(message.data)
+                .id(message.id.to_string())
+                .event_type(message.event.to_string())
+        });
+    Ok(Messages(messages))
+}

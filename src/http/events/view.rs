@@ -1,0 +1,84 @@
+//! Events, deliveries and tries as clients see them.
+
+use super::bodies::{
+    Delivery, DeliveryCount, DeliveryDetail, DeliverySummary, DeliveryTry, EventKindText, LoggedEvent, ReplayResult,
+};
+use crate::{
+    domain::{ids::EndpointId, webhook::DeliveryState},
+    flows::events::{EventRecord, LoggedDelivery, Receivers, replay::Replayed},
+    http::forms::{
+        null::OrNull,
+        reply::{Accepted, Reply},
+        wire::{Instant, RequestIdText, UlidText},
+    },
+};
+
+pub(super) fn logged(event: EventRecord) -> LoggedEvent {
+    LoggedEvent {
+        id: UlidText::written(event.id),
+        event: EventKindText::written(event.kind),
+        request_id: OrNull(event.request_id.map(RequestIdText::written)),
+        client_id: OrNull(event.client_id),
+        is_test: event.is_test,
+        created_at: Instant(event.created_at),
+        body: event.body,
+    }
+}
+
+pub(super) fn delivery(found: &LoggedDelivery, receivers: &Receivers) -> Delivery {
+    let delivery = &found.delivery;
+    let is_queued = delivery.state == DeliveryState::Queued;
+    Delivery {
+        id: UlidText::written(&delivery.id),
+        event_id: UlidText::written(&found.event),
+        event: EventKindText::written(&found.kind),
+        endpoint_id: UlidText::written(&delivery.endpoint),
+        url: OrNull(receivers.url(&delivery.endpoint).map(str::to_owned)),
+        state: delivery.state,
+        retry_count: delivery.retry_count,
+        is_test: delivery.is_test,
+        is_replay: found.is_replay,
+        created_at: Instant(found.created_at),
+        next_attempt_at: OrNull(is_queued.then_some(Instant(delivery.next_at))),
+        finished_at: OrNull(delivery.finished_at.map(Instant)),
+    }
+}
+
+pub(super) fn detail(found: &LoggedDelivery, receivers: &Receivers) -> DeliveryDetail {
+    let tries = found.delivery.attempts.iter().map(|attempt| {
+        let outcome = &attempt.outcome;
+        let duration_ms = (outcome.ended_at - outcome.started_at).num_milliseconds();
+        DeliveryTry {
+            number: attempt.number,
+            started_at: Instant(outcome.started_at),
+            // A clock that was set back between the two is not worth a failure.
+            duration_ms: u64::try_from(duration_ms).unwrap_or(0),
+            status: OrNull(outcome.status),
+            error: OrNull(outcome.error.clone()),
+            response: OrNull(outcome.response.clone()),
+        }
+    });
+    DeliveryDetail {
+        delivery: delivery(found, receivers),
+        tries: tries.collect(),
+    }
+}
+
+pub(super) fn queued(result: Replayed) -> Accepted<ReplayResult> {
+    Reply::new(ReplayResult {
+        replayed: result.replayed,
+        skipped: result.skipped,
+        next_cursor: OrNull(result.next.map(UlidText::written)),
+    })
+}
+
+pub(super) fn summary(counts: Vec<(EndpointId, DeliveryState, u64)>) -> DeliverySummary {
+    let counts = counts.into_iter().map(|(endpoint, state, count)| DeliveryCount {
+        endpoint_id: UlidText::written(endpoint),
+        state,
+        count,
+    });
+    DeliverySummary {
+        counts: counts.collect(),
+    }
+}

@@ -1,0 +1,57 @@
+//! Closed lists of the domain as wire types.
+
+/// Makes enums of the domain wire types: the domain gives each value its text, the operation gives the list its name and
+/// its sentence in the document.
+macro_rules! words {
+    ($(#[doc = $about:literal] $list:ty as $name:literal;)+) => {$(
+        impl poem_openapi::types::Type for $list {
+            const IS_REQUIRED: bool = true;
+            type RawValueType = Self;
+            type RawElementValueType = Self;
+
+            fn name() -> std::borrow::Cow<'static, str> {
+                $name.into()
+            }
+
+            fn schema_ref() -> poem_openapi::registry::MetaSchemaRef {
+                poem_openapi::registry::MetaSchemaRef::Reference($name.to_owned())
+            }
+
+            fn register(registry: &mut poem_openapi::registry::Registry) {
+                registry.create_schema::<Self, _>($name.to_owned(), |_| poem_openapi::registry::MetaSchema {
+                    description: Some($about.trim_ascii()),
+                    enum_items: Self::ALL.iter().map(|value| value.wire().into()).collect(),
+                    ..poem_openapi::registry::MetaSchema::new("string")
+                });
+            }
+
+            fn as_raw_value(&self) -> Option<&Self> {
+                Some(self)
+            }
+
+            fn raw_element_iter<'a>(&'a self) -> Box<dyn Iterator<Item = &'a Self> + 'a> {
+                Box::new(std::iter::once(self))
+            }
+        }
+
+        impl poem_openapi::types::ToJSON for $list {
+            fn to_json(&self) -> Option<serde_json::Value> {
+                Some(self.wire().into())
+            }
+        }
+
+        impl poem_openapi::types::ParseFromJSON for $list {
+            fn parse_from_json(value: Option<serde_json::Value>) -> poem_openapi::types::ParseResult<Self> {
+                let text = value.as_ref().and_then(serde_json::Value::as_str).unwrap_or_default();
+                poem_openapi::types::ParseFromParameter::parse_from_parameter(text)
+            }
+        }
+
+        impl poem_openapi::types::ParseFromParameter for $list {
+            fn parse_from_parameter(text: &str) -> poem_openapi::types::ParseResult<Self> {
+                Self::from_wire(text).ok_or_else(|| poem_openapi::types::ParseError::custom("must be a documented value"))
+            }
+        }
+    )+};
+}
+pub(crate) use words;
