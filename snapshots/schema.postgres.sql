@@ -57,6 +57,7 @@ column deliveries.finished_at timestamp with time zone
 column deliveries.is_replay boolean not null default false
 constraint deliveries.deliveries_event_fkey FOREIGN KEY (event_id) REFERENCES events(id)
 constraint deliveries.deliveries_pkey PRIMARY KEY (id)
+CREATE INDEX deliveries_created_idx ON public.deliveries USING btree (owner_id, created_at, endpoint_id, state)
 CREATE INDEX deliveries_due_idx ON public.deliveries USING btree (next_at) WHERE (state = 'queued'::text)
 CREATE INDEX deliveries_endpoint_idx ON public.deliveries USING btree (endpoint_id, id)
 CREATE UNIQUE INDEX deliveries_event_endpoint_key ON public.deliveries USING btree (event_id, endpoint_id)

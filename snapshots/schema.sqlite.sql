@@ -7,6 +7,7 @@ CREATE TABLE "client_ids" ( "id" text NOT NULL PRIMARY KEY, "platform_id" text N
 CREATE UNIQUE INDEX "client_ids_client_id_key" ON "client_ids" ("client_id");
 CREATE INDEX "client_ids_platform_idx" ON "client_ids" ("platform_id");
 CREATE TABLE "deliveries" ( "id" text NOT NULL PRIMARY KEY, "event_id" text NOT NULL, "endpoint_id" text NOT NULL, "owner_id" text NOT NULL, "state" text NOT NULL, "retry_count" integer NOT NULL, "next_at" timestamp_with_timezone_text NOT NULL, "lease_until" timestamp_with_timezone_text NULL, "lease_token" text NULL, "is_test" boolean NOT NULL, "created_at" timestamp_with_timezone_text NOT NULL, "finished_at" timestamp_with_timezone_text NULL, "is_replay" boolean NOT NULL DEFAULT FALSE, FOREIGN KEY ("event_id") REFERENCES "events" ("id") );
+CREATE INDEX "deliveries_created_idx" ON "deliveries" ("owner_id", "created_at", "endpoint_id", "state");
 CREATE INDEX "deliveries_due_idx" ON "deliveries" ("next_at") WHERE state = 'queued';
 CREATE INDEX "deliveries_endpoint_idx" ON "deliveries" ("endpoint_id", "id");
 CREATE UNIQUE INDEX "deliveries_event_endpoint_key" ON "deliveries" ("event_id", "endpoint_id");
