@@ -51,6 +51,7 @@ text! {
     /// Percentage from 0 to 100 with at most two fraction digits.
     PercentText {
         pattern: r"^(100(\.0{1,2})?|[1-9]?[0-9](\.[0-9]{1,2})?)$",
+        length_min: 1,
         length_max: 6,
         example: "2.5",
         hint: "must be a number from 0 to 100 with at most 2 fraction digits, written as a string, for example \"2.5\"",
