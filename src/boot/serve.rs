@@ -17,7 +17,7 @@ use crate::{
     settings::Settings,
     worker::{
         self, Workers, deliver_webhooks,
-        watch_chains::{self, Standing},
+        watch_chains::{self, ChainState},
     },
 };
 use anyhow::Context;
@@ -172,15 +172,15 @@ async fn health(ctx: Ctx, workers: Workers) -> Response {
     let is_database_up = matches!(database, Ok(Ok(())));
     let mut is_ready = is_database_up;
     let mut chains = serde_json::Map::new();
-    for (network, standing) in workers.positions.all() {
-        let shown = match &standing {
-            Standing::Following(at) => {
+    for (network, state) in workers.positions.all() {
+        let shown = match &state {
+            ChainState::Following(at) => {
                 let lag = at.head.number.saturating_sub(at.seen);
                 is_ready &= lag <= LAG_BLOCKS_MAX;
                 json!({ "state": "following", "head": at.head.number, "seen": at.seen, "confirmed": at.confirmed, "lagBlocks": lag })
             }
-            Standing::Failing => json!({ "state": "failing" }),
-            Standing::Halted(reason) => {
+            ChainState::Failing => json!({ "state": "failing" }),
+            ChainState::Halted(reason) => {
                 is_ready = false;
                 json!({ "state": "halted", "reason": reason })
             }

@@ -25,7 +25,7 @@ pub type Polls = HashMap<Network, Duration>;
 
 /// Where a chain stands, for the health page.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum ChainState {
     /// Followed.
     Following(Position),
     /// Stopped until the operator has looked at it.
@@ -36,17 +36,17 @@ pub enum Standing {
 
 /// Where each chain stands; a chain that was not looked at yet is missing.
 #[derive(Clone, Default)]
-pub struct Positions(Arc<RwLock<BTreeMap<Network, Standing>>>);
+pub struct Positions(Arc<RwLock<BTreeMap<Network, ChainState>>>);
 
 impl Positions {
     /// A copy of all positions.
-    pub fn all(&self) -> BTreeMap<Network, Standing> {
+    pub fn all(&self) -> BTreeMap<Network, ChainState> {
         self.0.read().map(|positions| positions.clone()).unwrap_or_default()
     }
 
-    fn set(&self, network: Network, standing: Standing) {
+    fn set(&self, network: Network, state: ChainState) {
         if let Ok(mut positions) = self.0.write() {
-            positions.insert(network, standing);
+            positions.insert(network, state);
         }
     }
 }
@@ -59,17 +59,17 @@ pub async fn run(ctx: Ctx, chain: Arc<dyn Chain>, poll: Duration, positions: Pos
         longest: BACK_OFF_MAX,
     };
     let follow = || async {
-        let (standing, pause) = match watch::run(&ctx, chain.as_ref()).await {
+        let (state, pause) = match watch::run(&ctx, chain.as_ref()).await {
             Ok(Step::At(position)) => {
                 gauge(network, &position);
                 let is_behind = position.moved && position.seen < position.head.number;
                 let pause = if is_behind { Duration::ZERO } else { poll };
-                (Standing::Following(position), Ok(pause))
+                (ChainState::Following(position), Ok(pause))
             }
-            Ok(Step::Halted(reason)) => (Standing::Halted(reason), Ok(BACK_OFF_MAX)),
-            Err(error) => (Standing::Failing, Err(error)),
+            Ok(Step::Halted(reason)) => (ChainState::Halted(reason), Ok(BACK_OFF_MAX)),
+            Err(error) => (ChainState::Failing, Err(error)),
         };
-        positions.set(network, standing);
+        positions.set(network, state);
         pause
     };
     pace.keep(&stop, &format!("following {network}"), follow).await;
