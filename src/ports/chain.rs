@@ -45,12 +45,12 @@ pub enum ChainError {
     },
 }
 
-/// Which node a read may use.
+/// Which node is asked. What matters is asked of two, where there are two, and compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reader {
+pub enum Witness {
     /// The first healthy node in the order of the settings.
     First,
-    /// Another one than [`Reader::First`] would use, when there are several.
+    /// Another one than [`Witness::First`] would use, when there are several.
     Second,
 }
 
@@ -66,13 +66,18 @@ pub trait Chain: Send + Sync + 'static {
     /// Newest block that counts as final: by the setting, the `finalized` tag or the depth of the network.
     async fn finalized(&self, head: &BlockRef) -> Result<BlockRef, ChainError>;
     /// Block at a height; `None` when the chain is shorter.
-    async fn block(&self, number: u64, reader: Reader) -> Result<Option<BlockRef>, ChainError>;
+    async fn block(&self, number: u64, witness: Witness) -> Result<Option<BlockRef>, ChainError>;
     /// Payment events of one block, read by its hash, so that a reorganisation shows as an error.
-    async fn observations_at(&self, block: &BlockRef, reader: Reader) -> Result<Vec<Observation>, ChainError>;
+    async fn observations_at(&self, block: &BlockRef, witness: Witness) -> Result<Vec<Observation>, ChainError>;
     /// Payment events from `from` on, at most to `to`: returns the last height that was read in full.
-    async fn observations_in(&self, from: u64, to: u64, reader: Reader) -> Result<(Vec<Observation>, u64), ChainError>;
+    async fn observations_in(
+        &self,
+        from: u64,
+        to: u64,
+        witness: Witness,
+    ) -> Result<(Vec<Observation>, u64), ChainError>;
     /// What the receipt of a transaction proves; `None` when it is in no block.
-    async fn proof(&self, tx_hash: B256, reader: Reader) -> Result<Option<TxProof>, ChainError>;
+    async fn proof(&self, tx_hash: B256, witness: Witness) -> Result<Option<TxProof>, ChainError>;
 }
 
 /// Answers what calldata needs to know before somebody pays.

@@ -3,7 +3,7 @@
 //! Every question goes to one node after the other until one gives an answer that holds: a node that fails, refuses,
 //! serves another chain or says something that cannot be true is passed over and, after a few times, left alone for a
 //! while. Nothing is put to a vote here; what no single answer can show (a left-out event, a changed amount) is found
-//! by the watcher, which reads twice through [`Reader::Second`]. Source: rules B.2.
+//! by the watcher, which reads twice through [`Witness::Second`]. Source: rules B.2.
 
 mod breaker;
 mod decode;
@@ -29,7 +29,7 @@ use crate::{
         payment::{BlockRef, Observation, TxProof},
     },
     ports::{
-        chain::{Chain, ChainError, Reader},
+        chain::{Chain, ChainError, Witness},
         clock::Clock,
     },
 };
@@ -113,7 +113,7 @@ pub struct EvmChain {
     signature_check: SignatureCheck,
     call_timeout: Duration,
     clock: Arc<dyn Clock>,
-    /// Node that answered [`Reader::First`] last.
+    /// Node that answered [`Witness::First`] last.
     first: AtomicUsize,
     seen: Mutex<Option<SeenHead>>,
     compared_at: Mutex<Option<Instant>>,
@@ -122,14 +122,14 @@ pub struct EvmChain {
 
 /// How much time a question has.
 #[derive(Debug, Clone, Copy)]
-enum Pace {
+enum Patience {
     /// The full deadline for every node.
     Thorough,
     /// Somebody waits: all nodes together have until then.
     Until(Instant),
 }
 
-impl Pace {
+impl Patience {
     /// For a lookup on behalf of a waiting caller, which begins now.
     fn lookup() -> Self {
         Self::Until(Instant::now() + LOOKUP_TIMEOUT)
@@ -210,21 +210,21 @@ impl EvmChain {
     }
 
     /// Nodes to ask, best first: those that are left alone are missing, those that are behind come last.
-    fn order(&self, reader: Reader) -> Vec<Arc<Node>> {
+    fn order(&self, witness: Witness) -> Vec<Arc<Node>> {
         let mut nodes: Vec<_> = self.nodes.iter().filter(|node| node.is_available()).cloned().collect();
         nodes.sort_by_key(|node| node.is_behind.load(Ordering::Relaxed));
-        if reader == Reader::Second {
+        if witness == Witness::Second {
             let first = self.first.load(Ordering::Relaxed);
             nodes.sort_by_key(|node| node.index == first);
         }
         nodes
     }
 
-    fn deadline(&self, pace: Pace, nodes_left: usize) -> Instant {
+    fn deadline(&self, patience: Patience, nodes_left: usize) -> Instant {
         let now = Instant::now();
-        let share = match pace {
-            Pace::Thorough => self.call_timeout,
-            Pace::Until(end) => {
+        let share = match patience {
+            Patience::Thorough => self.call_timeout,
+            Patience::Until(end) => {
                 let share = end.saturating_duration_since(now) / u32::try_from(nodes_left.max(1)).unwrap_or(u32::MAX);
                 share.min(self.call_timeout)
             }
@@ -237,21 +237,21 @@ impl EvmChain {
     /// `None` is believed only when at least one node said so and none said otherwise.
     async fn ask_for<T, F>(
         &self,
-        reader: Reader,
-        pace: Pace,
+        witness: Witness,
+        patience: Patience,
         question: impl Fn(Line) -> F,
     ) -> Result<Option<T>, ChainError>
     where
         F: Future<Output = Result<Option<T>, Failure>>,
     {
-        let nodes = self.order(reader);
+        let nodes = self.order(witness);
         let mut failures = Vec::new();
         let mut is_denied = false;
         for (position, node) in nodes.iter().enumerate() {
-            let deadline = self.deadline(pace, nodes.len() - position);
+            let deadline = self.deadline(patience, nodes.len() - position);
             match node.ask(deadline, &question).await {
                 Ok(Some(answer)) => {
-                    if reader == Reader::First {
+                    if witness == Witness::First {
                         self.first.store(node.index, Ordering::Relaxed);
                     }
                     return Ok(Some(answer));
@@ -268,11 +268,16 @@ impl EvmChain {
     }
 
     /// Asks one node after the other until one answers.
-    async fn ask<T, F>(&self, reader: Reader, pace: Pace, question: impl Fn(Line) -> F) -> Result<T, ChainError>
+    async fn ask<T, F>(
+        &self,
+        witness: Witness,
+        patience: Patience,
+        question: impl Fn(Line) -> F,
+    ) -> Result<T, ChainError>
     where
         F: Future<Output = Result<T, Failure>>,
     {
-        let answer = self.ask_for(reader, pace, |line| {
+        let answer = self.ask_for(witness, patience, |line| {
             let answer = question(line);
             async move { answer.await.map(Some) }
         });
@@ -360,7 +365,7 @@ impl EvmChain {
         store(&self.compared_at, Some(Instant::now()));
         let nodes: Vec<_> = self.nodes.iter().filter(|node| node.is_available()).collect();
         let heads = join_all(nodes.iter().map(|node| async move {
-            let deadline = self.deadline(Pace::Thorough, 1);
+            let deadline = self.deadline(Patience::Thorough, 1);
             let head = node.ask(deadline, |line| async move { self.latest(&line).await }).await;
             head.ok().map(|head| (*node, head))
         }))
@@ -411,13 +416,13 @@ impl EvmChain {
     /// The `finalized` block of two nodes, the lower one: a node that calls blocks final too early does no harm as
     /// long as the other is honest. `None` when no node serves the tag.
     async fn tagged(&self, head: &BlockRef) -> Result<Option<BlockRef>, ChainError> {
-        let nodes = self.order(Reader::First);
+        let nodes = self.order(Witness::First);
         let mut failures = Vec::new();
         let mut tags: Vec<BlockRef> = Vec::new();
         let mut is_without_tag = false;
         for pair in nodes.chunks(2) {
             let answers = join_all(pair.iter().map(|node| {
-                let deadline = self.deadline(Pace::Thorough, 1);
+                let deadline = self.deadline(Patience::Thorough, 1);
                 node.ask(deadline, |line| async move { self.finality_of(&line, head).await })
             }))
             .await;
@@ -448,7 +453,7 @@ impl EvmChain {
             return Ok(*head);
         }
         let number = head.number.saturating_sub(depth);
-        let block = self.block(number, Reader::First).await?;
+        let block = self.block(number, Witness::First).await?;
         block.ok_or_else(|| ChainError::Unavailable {
             network: self.network,
             reason: format!("block {number} below head {} is missing", head.number),
@@ -543,7 +548,7 @@ impl EvmChain {
         for _ in 0..NARROWINGS_MAX {
             let width = node.width().min(to - from + 1);
             let end = from + width - 1;
-            let deadline = self.deadline(Pace::Thorough, 1);
+            let deadline = self.deadline(Patience::Thorough, 1);
             let answer = node
                 .ask(deadline, |line| async move {
                     self.limited(&line, width, self.observations_between(&line, from, end).await)
@@ -694,7 +699,7 @@ impl Chain for EvmChain {
 
     async fn head(&self) -> Result<BlockRef, ChainError> {
         let question = |line: Line| async move { self.latest(&line).await };
-        let head = self.ask(Reader::First, Pace::Thorough, question).await?;
+        let head = self.ask(Witness::First, Patience::Thorough, question).await?;
         if self.nodes.len() > 1 && self.is_suspicious(&head) {
             return Ok(self.compare_heads(head).await);
         }
@@ -727,32 +732,37 @@ impl Chain for EvmChain {
         Ok(known)
     }
 
-    async fn block(&self, number: u64, reader: Reader) -> Result<Option<BlockRef>, ChainError> {
+    async fn block(&self, number: u64, witness: Witness) -> Result<Option<BlockRef>, ChainError> {
         let question = |line: Line| async move { block_at(number, header(&line, json!(U64::from(number))).await?) };
-        let block = self.ask_for(reader, Pace::Thorough, question).await?;
+        let block = self.ask_for(witness, Patience::Thorough, question).await?;
         if block.is_none() && locked(&self.finalized).is_some_and(|known| number <= known.number) {
             return Err(self.malformed(format!("block {number}, which was final, is gone")));
         }
         Ok(block)
     }
 
-    async fn observations_at(&self, block: &BlockRef, reader: Reader) -> Result<Vec<Observation>, ChainError> {
+    async fn observations_at(&self, block: &BlockRef, witness: Witness) -> Result<Vec<Observation>, ChainError> {
         if self.watched.addresses.is_empty() {
             return Ok(Vec::new());
         }
         let question = |line| self.observations_by_hash(line, block);
-        self.ask(reader, Pace::Thorough, question).await
+        self.ask(witness, Patience::Thorough, question).await
     }
 
-    async fn observations_in(&self, from: u64, to: u64, reader: Reader) -> Result<(Vec<Observation>, u64), ChainError> {
+    async fn observations_in(
+        &self,
+        from: u64,
+        to: u64,
+        witness: Witness,
+    ) -> Result<(Vec<Observation>, u64), ChainError> {
         if self.watched.addresses.is_empty() || from > to {
             return Ok((Vec::new(), to));
         }
         let mut failures = Vec::new();
-        for node in self.order(reader) {
+        for node in self.order(witness) {
             match self.window_of(&node, from, to).await {
                 Ok(found) => {
-                    if reader == Reader::First {
+                    if witness == Witness::First {
                         self.first.store(node.index, Ordering::Relaxed);
                     }
                     return Ok(found);
@@ -763,8 +773,8 @@ impl Chain for EvmChain {
         Err(self.sum_up(&failures))
     }
 
-    async fn proof(&self, tx_hash: B256, reader: Reader) -> Result<Option<TxProof>, ChainError> {
+    async fn proof(&self, tx_hash: B256, witness: Witness) -> Result<Option<TxProof>, ChainError> {
         let question = |line| self.proof_of(line, tx_hash);
-        self.ask_for(reader, Pace::Thorough, question).await
+        self.ask_for(witness, Patience::Thorough, question).await
     }
 }

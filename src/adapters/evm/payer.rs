@@ -1,12 +1,12 @@
 //! What calldata needs to know before somebody pays: balances, allowance, gas price and rates.
 
 use super::{
-    EvmChain, Pace,
+    EvmChain, Patience,
     node::{Failure, Line},
 };
 use crate::{
     domain::{address::Address, calldata::Standing},
-    ports::chain::{ChainError, PayerLookup, Reader},
+    ports::chain::{ChainError, PayerLookup, Witness},
 };
 use alloy::{
     primitives::{Address as EvmAddress, Bytes, U256},
@@ -65,7 +65,7 @@ impl PayerLookup for EvmChain {
                 gas_price,
             })
         };
-        self.ask(Reader::First, Pace::lookup(), question).await
+        self.ask(Witness::First, Patience::lookup(), question).await
     }
 
     async fn convert(&self, path: &[EvmAddress], units: U256) -> Result<U256, ChainError> {
@@ -80,6 +80,6 @@ impl PayerLookup for EvmChain {
             };
             call_contract(&line, rates, call).await.map(|rate| rate.result)
         };
-        self.ask(Reader::First, Pace::lookup(), question).await
+        self.ask(Witness::First, Patience::lookup(), question).await
     }
 }

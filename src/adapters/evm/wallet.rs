@@ -1,9 +1,9 @@
 //! Contract wallets: whether one accepts a signature (ERC-1271), deployed or not (ERC-6492).
 
-use super::{EvmChain, Pace, node::Line, signature_check::read};
+use super::{EvmChain, Patience, node::Line, signature_check::read};
 use crate::{
     domain::session::WalletAnswer,
-    ports::chain::{ChainError, Reader, WalletLookup},
+    ports::chain::{ChainError, WalletLookup, Witness},
 };
 use alloy::primitives::{Address, B256, Bytes};
 use async_trait::async_trait;
@@ -16,10 +16,10 @@ impl WalletLookup for EvmChain {
             let check = check.clone();
             async move { read(line.call::<Bytes>("eth_call", (check, "latest")).await) }
         };
-        let answer = self.ask(Reader::First, Pace::lookup(), question).await?;
+        let answer = self.ask(Witness::First, Patience::lookup(), question).await?;
         // One node that lies must not be enough to sign in as somebody else.
         if answer == WalletAnswer::Accepts && self.nodes.len() > 1 {
-            let second = self.ask(Reader::Second, Pace::lookup(), question).await?;
+            let second = self.ask(Witness::Second, Patience::lookup(), question).await?;
             if second != answer {
                 return Err(ChainError::Disagreement {
                     network: self.network,

@@ -11,7 +11,7 @@ use crate::{
         request::Request,
     },
     flows::{FlowError, FlowResult, publish},
-    ports::chain::{Chain, ChainError, Reader},
+    ports::chain::{Chain, ChainError, Witness},
     store::{
         self, StoreError,
         cursors::{Cursor, Mark},
@@ -73,7 +73,7 @@ struct Match {
 pub async fn run(ctx: &Ctx, chain: &dyn Chain, cursor: &mut Cursor, end: u64) -> Result<(), ConfirmError> {
     while cursor.finalized.number < end {
         let from = cursor.finalized.number + 1;
-        let (audited, read_to) = chain.observations_in(from, end, Reader::Second).await?;
+        let (audited, read_to) = chain.observations_in(from, end, Witness::Second).await?;
         for attempt in 1.. {
             let stored = store::observations::in_range(ctx.db.reader(), chain.network(), from, read_to).await?;
             contradictions(&audited, &stored)?;
@@ -138,10 +138,10 @@ fn last_block_of_commit(ctx: &Ctx, candidates: &[Observation], requests: &[Reque
         .min(read_to)
 }
 
-/// The hash of a final block, on which two readers must agree.
+/// The hash of a final block, on which two witnesses must agree.
 async fn agreed_hash(chain: &dyn Chain, number: u64) -> Result<B256, ConfirmError> {
-    let first = chain.block(number, Reader::First).await?;
-    let second = chain.block(number, Reader::Second).await?;
+    let first = chain.block(number, Witness::First).await?;
+    let second = chain.block(number, Witness::Second).await?;
     match (first, second) {
         (Some(first), Some(second)) if first.hash == second.hash => Ok(first.hash),
         (Some(_), Some(_)) => Err(ConfirmError::Disagreement(format!(
@@ -265,12 +265,12 @@ async fn proven(
         Some(proof) => prove(observed, &proof, is_intermediary).map(|transfer| (proof, transfer)),
         None => Err(Unproven::Different),
     };
-    let second = judge(chain.proof(observed.tx_hash, Reader::Second).await?);
+    let second = judge(chain.proof(observed.tx_hash, Witness::Second).await?);
     if !matches!(second, Err(Unproven::Different)) {
         return Ok(second);
     }
     // Either the sighting was invented, or the second node is the one that lies: a receipt decides only if both agree.
-    match judge(chain.proof(observed.tx_hash, Reader::First).await?) {
+    match judge(chain.proof(observed.tx_hash, Witness::First).await?) {
         Err(reason) => Ok(Err(reason)),
         Ok(_) => Err(ConfirmError::Disagreement(format!(
             "nodes show different receipts of transaction {} in a final block",
@@ -280,7 +280,7 @@ async fn proven(
 }
 
 async fn block_time(chain: &dyn Chain, proof: &TxProof) -> FlowResult<DateTime<Utc>> {
-    let block = chain.block(proof.block_number, Reader::Second).await?;
+    let block = chain.block(proof.block_number, Witness::Second).await?;
     let block = block
         .filter(|block| block.hash == proof.block_hash)
         .ok_or_else(|| ChainError::Malformed {

@@ -1,7 +1,7 @@
 //! Follows a chain: reads new blocks, remembers what their payment events say, and undoes what a reorganisation drops.
 //!
 //! **Parties.** A chain grows at its head, may replace its newest blocks, and calls blocks final that it never
-//! replaces. The nodes that tell about it may be behind, fail, leave something out or lie; there is a first reader and,
+//! replaces. The nodes that tell about it may be behind, fail, leave something out or lie; there is a first witness and,
 //! where the settings name a second node, a second one that does not ask the first. One worker follows a chain; when
 //! two do, they disturb but do not harm each other. [`super::confirm`] makes payments of what is final.
 //! [`super::resume`] is the operator.
@@ -17,8 +17,8 @@
 //!   the credits, events and deliveries of those that were confirmed. A crash repeats a range and repeats nothing else.
 //! - Near the head blocks are read one by one, each by its hash, and each one is the child of the one before. Final
 //!   blocks may be read as a range, because they do not change.
-//! - Whatever is confirmed was read twice, the second time at finality by the second reader. What the first reader
-//!   missed is taken in. What contradicts the second reader stops the chain, and so does a final block that is gone:
+//! - Whatever is confirmed was read twice, the second time at finality by the second witness. What the first witness
+//!   missed is taken in. What contradicts the second witness stops the chain, and so does a final block that is gone:
 //!   guessing would cost money. A stopped chain goes on when the operator says so.
 //! - A payment is credited once: it is known by its network, its transaction and its place in it, and that is a unique
 //!   index.
@@ -33,7 +33,7 @@ use crate::{
     ctx::Ctx,
     domain::payment::{BlockRef, Observation},
     flows::FlowResult,
-    ports::chain::{Chain, ChainError, Reader},
+    ports::chain::{Chain, ChainError, Witness},
     store::{
         self,
         cursors::{Cursor, Mark},
@@ -129,7 +129,7 @@ fn position(cursor: &Cursor, head: BlockRef, finalized: u64, moved: bool) -> Pos
 async fn begin(ctx: &Ctx, chain: &dyn Chain) -> FlowResult<Cursor> {
     let before = chain.start_block().max(1) - 1;
     let block = chain
-        .block(before, Reader::First)
+        .block(before, Witness::First)
         .await?
         .ok_or_else(|| ChainError::Malformed {
             network: chain.network(),
@@ -166,7 +166,7 @@ async fn undo_reorganised(ctx: &Ctx, chain: &dyn Chain, cursor: &mut Cursor) -> 
     known.sort_by_key(|(number, _)| std::cmp::Reverse(*number));
     known.dedup();
     for (number, hash) in known.into_iter().filter(|(number, _)| *number <= cursor.seen.number) {
-        let on_chain = chain.block(number, Reader::First).await?;
+        let on_chain = chain.block(number, Witness::First).await?;
         if on_chain.is_some_and(|block| block.hash == hash) {
             if number < cursor.seen.number {
                 forget_above(ctx, cursor, number, hash).await?;
@@ -217,9 +217,11 @@ async fn read_forward(
     let final_head = finalized.min(head.number);
     if cursor.seen.number + HEAD_BLOCKS_PER_STEP < final_head {
         let to = final_head.min(cursor.seen.number + RANGE_BLOCKS_PER_STEP);
-        let (observed, read_to) = chain.observations_in(cursor.seen.number + 1, to, Reader::First).await?;
+        let (observed, read_to) = chain
+            .observations_in(cursor.seen.number + 1, to, Witness::First)
+            .await?;
         let last = chain
-            .block(read_to, Reader::First)
+            .block(read_to, Witness::First)
             .await?
             .ok_or(Interrupted::Reorganised)?;
         return Ok(commit_read(ctx, cursor, &observed, &[last]).await?);
@@ -232,12 +234,12 @@ async fn read_forward(
         let block = if number == head.number {
             Some(*head)
         } else {
-            chain.block(number, Reader::First).await?
+            chain.block(number, Witness::First).await?
         };
         let block = block
             .filter(|block| block.parent_hash == parent)
             .ok_or(Interrupted::Reorganised)?;
-        observed.extend(chain.observations_at(&block, Reader::First).await?);
+        observed.extend(chain.observations_at(&block, Witness::First).await?);
         parent = block.hash;
         blocks.push(block);
     }

@@ -6,7 +6,7 @@ use super::{
     units,
 };
 use alloy::primitives::{Address as EvmAddress, B256, U256};
-use prs::ports::chain::{Chain, Reader};
+use prs::ports::chain::{Chain, Witness};
 use serde_json::json;
 
 #[tokio::test]
@@ -22,11 +22,11 @@ async fn events_that_cannot_be_true_come_from_the_next_node() {
     ] {
         let bench = Bench::new([honest.lying(lie), honest.clone()]).await;
         let block = bench.block(50).await;
-        let found = bench.chain.observations_at(&block, Reader::First).await.unwrap();
+        let found = bench.chain.observations_at(&block, Witness::First).await.unwrap();
         assert_eq!(units(&found), [1_000, 2_000], "{lie:?}");
         let alone = Bench::new([honest.lying(lie)]).await;
         assert!(
-            alone.chain.observations_at(&block, Reader::First).await.is_err(),
+            alone.chain.observations_at(&block, Witness::First).await.is_err(),
             "{lie:?}"
         );
     }
@@ -38,9 +38,9 @@ async fn repeated_and_shuffled_events_read_the_same() {
     for lie in [Lie::DuplicatesLogs, Lie::ShufflesLogs] {
         let bench = Bench::new([honest.lying(lie)]).await;
         let block = bench.block(50).await;
-        let found = bench.chain.observations_at(&block, Reader::First).await.unwrap();
+        let found = bench.chain.observations_at(&block, Witness::First).await.unwrap();
         assert_eq!(units(&found), [1_000, 2_000], "{lie:?}");
-        let (found, _) = bench.chain.observations_in(0, 80, Reader::First).await.unwrap();
+        let (found, _) = bench.chain.observations_in(0, 80, Witness::First).await.unwrap();
         assert_eq!(units(&found), [1_000, 2_000, 3_000], "{lie:?}");
     }
 }
@@ -50,7 +50,7 @@ async fn a_dropped_event_shows_when_no_other_of_its_kind_hides_it() {
     let honest = Served::with_payments(100, &[(50, 0, 1_000)]);
     let bench = Bench::new([honest.lying(Lie::DropsHalfOfTheLogs), honest]).await;
     let block = bench.block(50).await;
-    let found = bench.chain.observations_at(&block, Reader::First).await.unwrap();
+    let found = bench.chain.observations_at(&block, Witness::First).await.unwrap();
     assert_eq!(units(&found), [1_000]);
 }
 
@@ -96,7 +96,7 @@ async fn a_block_whose_bloom_speaks_of_payments_without_reason_is_read_as_empty(
     let bench = Bench::new([served]).await;
     let block = bench.block(50).await;
     assert_eq!(
-        bench.chain.observations_at(&block, Reader::First).await.unwrap(),
+        bench.chain.observations_at(&block, Witness::First).await.unwrap(),
         vec![]
     );
 }
@@ -109,7 +109,7 @@ async fn a_block_that_a_reorganisation_removed_is_an_error() {
         served.fork_from = 90;
         served.logs.clear();
     });
-    assert!(bench.chain.observations_at(&block, Reader::First).await.is_err());
+    assert!(bench.chain.observations_at(&block, Witness::First).await.is_err());
 }
 
 #[tokio::test]
@@ -119,7 +119,7 @@ async fn a_limit_of_blocks_is_learned_and_nothing_is_skipped() {
     let bench = Bench::new([served]).await;
     let (mut from, mut found) = (0, Vec::new());
     while from <= 2_150 {
-        let (some, last) = bench.chain.observations_in(from, 2_150, Reader::First).await.unwrap();
+        let (some, last) = bench.chain.observations_in(from, 2_150, Witness::First).await.unwrap();
         assert!(last >= from);
         found.extend(some);
         from = last + 1;
@@ -133,17 +133,17 @@ async fn a_limit_of_blocks_is_learned_and_nothing_is_skipped() {
 async fn a_node_that_refuses_every_range_is_passed_over() {
     let honest = Served::with_payments(100, &[(50, 0, 1_000)]);
     let bench = Bench::new([honest.lying(Lie::RefusesEveryRange), honest.clone()]).await;
-    let (found, last) = bench.chain.observations_in(0, 100, Reader::First).await.unwrap();
+    let (found, last) = bench.chain.observations_in(0, 100, Witness::First).await.unwrap();
     assert_eq!((units(&found), last), (vec![1_000], 100));
     let alone = Bench::new([honest.lying(Lie::RefusesEveryRange)]).await;
-    assert!(alone.chain.observations_in(0, 100, Reader::First).await.is_err());
+    assert!(alone.chain.observations_in(0, 100, Witness::First).await.is_err());
 }
 
 #[tokio::test]
 async fn a_node_that_lacks_the_last_block_of_a_range_is_passed_over() {
     let honest = Served::with_payments(100, &[(90, 0, 1_000)]);
     let bench = Bench::new([Served::honest(80), honest]).await;
-    let (found, last) = bench.chain.observations_in(50, 100, Reader::First).await.unwrap();
+    let (found, last) = bench.chain.observations_in(50, 100, Witness::First).await.unwrap();
     assert_eq!((units(&found), last), (vec![1_000], 100));
 }
 
@@ -152,10 +152,10 @@ async fn a_chain_without_watched_contracts_asks_for_no_events() {
     let bench = Bench::with([Served::honest(100)], |options| options.contracts.clear()).await;
     let block = bench.block(50).await;
     assert_eq!(
-        bench.chain.observations_at(&block, Reader::First).await.unwrap(),
+        bench.chain.observations_at(&block, Witness::First).await.unwrap(),
         vec![]
     );
-    let (found, last) = bench.chain.observations_in(0, 50, Reader::First).await.unwrap();
+    let (found, last) = bench.chain.observations_in(0, 50, Witness::First).await.unwrap();
     assert_eq!((found, last), (vec![], 50));
     assert_eq!(bench.chain.start_block(), 0);
     assert!(bench.nodes[0].calls("eth_getLogs").is_empty());

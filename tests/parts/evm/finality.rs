@@ -3,7 +3,7 @@
 use super::{Bench, is_malformed, node::Served};
 use prs::{
     domain::network::Network,
-    ports::chain::{Chain, ChainError, Reader},
+    ports::chain::{Chain, ChainError, Witness},
 };
 
 #[tokio::test]
@@ -66,6 +66,6 @@ async fn a_chain_that_takes_back_what_was_final_stops_everything() {
     assert!(matches!(answer, Err(ChainError::Disagreement { .. })), "{answer:?}");
     bench.nodes[0].change(|served| served.blocks = 75);
     assert!(is_malformed(&bench.chain.head().await));
-    assert!(is_malformed(&bench.chain.block(80, Reader::First).await));
-    assert_eq!(bench.chain.block(101, Reader::First).await.unwrap(), None);
+    assert!(is_malformed(&bench.chain.block(80, Witness::First).await));
+    assert_eq!(bench.chain.block(101, Witness::First).await.unwrap(), None);
 }

@@ -17,7 +17,7 @@ use prs::{
         payment::{BlockRef, Observation},
     },
     ports::{
-        chain::{Chain, ChainError, Reader},
+        chain::{Chain, ChainError, Witness},
         clock::Clock,
     },
 };
@@ -99,7 +99,7 @@ impl Bench {
     }
 
     async fn block(&self, number: u64) -> BlockRef {
-        self.chain.block(number, Reader::First).await.unwrap().unwrap()
+        self.chain.block(number, Witness::First).await.unwrap().unwrap()
     }
 }
 

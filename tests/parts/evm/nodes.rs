@@ -10,7 +10,7 @@ use chrono::DateTime;
 use prs::{
     adapters::evm::{EvmChain, EvmChainOptions},
     domain::{address::Address, network::Network},
-    ports::chain::{Chain, ChainError, PayerLookup, Reader},
+    ports::chain::{Chain, ChainError, PayerLookup, Witness},
 };
 use std::{
     net::Ipv4Addr,
@@ -44,11 +44,11 @@ async fn a_node_that_fails_is_passed_over_for_every_question() {
         assert_eq!(head.number, 100, "{fault:?}");
         assert_eq!(bench.chain.finalized(&head).await.unwrap().number, 80, "{fault:?}");
         let block = bench.block(50).await;
-        let found = bench.chain.observations_at(&block, Reader::First).await.unwrap();
+        let found = bench.chain.observations_at(&block, Witness::First).await.unwrap();
         assert_eq!(units(&found), [1_000, 2_000], "{fault:?}");
-        let (found, last) = bench.chain.observations_in(0, 80, Reader::First).await.unwrap();
+        let (found, last) = bench.chain.observations_in(0, 80, Witness::First).await.unwrap();
         assert_eq!((units(&found), last), (vec![1_000, 2_000], 80), "{fault:?}");
-        let proof = bench.chain.proof(tx_hash(50, 1), Reader::First).await.unwrap();
+        let proof = bench.chain.proof(tx_hash(50, 1), Witness::First).await.unwrap();
         assert_eq!(units(&proof.unwrap().observations), [2_000], "{fault:?}");
         let payer = Address::Evm(PAYER);
         let standing = bench.chain.standing(payer, None, payer).await.unwrap();
@@ -161,14 +161,14 @@ async fn a_chain_that_stands_still_is_no_fault_of_its_nodes() {
 }
 
 #[tokio::test]
-async fn the_second_reader_asks_another_node() {
+async fn the_second_witness_asks_another_node() {
     let honest = Served::with_payments(100, &[(50, 0, 1_000)]);
     let bench = Bench::new([honest.clone(), honest]).await;
     let block = bench.block(50).await;
-    bench.chain.observations_at(&block, Reader::First).await.unwrap();
+    bench.chain.observations_at(&block, Witness::First).await.unwrap();
     assert_eq!(bench.nodes[1].calls("eth_getLogs").len(), 0);
-    bench.chain.observations_at(&block, Reader::Second).await.unwrap();
-    bench.chain.observations_in(40, 60, Reader::Second).await.unwrap();
+    bench.chain.observations_at(&block, Witness::Second).await.unwrap();
+    bench.chain.observations_in(40, 60, Witness::Second).await.unwrap();
     assert_eq!(bench.nodes[0].calls("eth_getLogs").len(), 1);
     assert_eq!(bench.nodes[1].calls("eth_getLogs").len(), 2);
 }
@@ -181,7 +181,7 @@ async fn a_block_time_that_cannot_be_read_is_an_error_and_never_another_time() {
         let lie = Lie::BlockTime(time_s);
         let alone = Bench::new([honest.lying(lie)]).await;
         assert!(is_malformed(&alone.chain.head().await), "{time_s}");
-        assert!(is_malformed(&alone.chain.block(50, Reader::First).await), "{time_s}");
+        assert!(is_malformed(&alone.chain.block(50, Witness::First).await), "{time_s}");
         let bench = Bench::new([honest.lying(lie), honest.clone()]).await;
         let expected = DateTime::from_timestamp(i64::try_from(GENESIS_S).unwrap() + 600, 0);
         assert_eq!(Some(bench.block(50).await.time), expected, "{time_s}");
