@@ -172,7 +172,7 @@ async fn health(ctx: Ctx, workers: Workers) -> Response {
     let is_database_up = matches!(database, Ok(Ok(())));
     let mut is_ready = is_database_up;
     let mut chains = serde_json::Map::new();
-    for (network, state) in workers.positions.all() {
+    for (network, state) in workers.chains.all() {
         let shown = match &state {
             ChainState::Following(at) => {
                 let lag = at.head.number.saturating_sub(at.seen);

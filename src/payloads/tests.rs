@@ -220,7 +220,7 @@ fn every_event(text: &str, json: &str) -> (Vec<Event>, Catalogue) {
         request: request.clone(),
         reason: "insufficient_funds".to_owned(),
         message: Some(text.repeat(200)),
-        attempt: 3,
+        execution: 3,
         recurring_payment: Some("rec_1".to_owned()),
         transaction: Some(transaction.clone()),
         at,

@@ -31,12 +31,12 @@ pub struct DeliveryRecord {
     /// When it left the queue.
     pub finished_at: Option<DateTime<Utc>>,
     /// Tries, the first one first.
-    pub attempts: Vec<AttemptRecord>,
+    pub tries: Vec<TryRecord>,
 }
 
 /// A recorded try.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AttemptRecord {
+pub struct TryRecord {
     /// Number, from 1.
     pub number: u32,
     /// What came of it.
@@ -127,7 +127,7 @@ pub async fn find_delivery(
         .all(conn)
         .await?;
     for row in tries {
-        found.delivery.attempts.push(AttemptRecord {
+        found.delivery.tries.push(TryRecord {
             number: columns::number("number", row.number)?,
             outcome: TryOutcome {
                 status: row.status.map(|status| columns::number("status", status)).transpose()?,
@@ -195,7 +195,7 @@ async fn with_kinds(
                     next_at: row.next_at,
                     is_test: row.is_test,
                     finished_at: row.finished_at,
-                    attempts: Vec::new(),
+                    tries: Vec::new(),
                 },
             })
         })

@@ -11,11 +11,11 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 /// What a running worker shows to the outside.
 #[derive(Clone, Default)]
 pub struct Workers {
-    /// Where each chain stands.
-    pub positions: watch_chains::Positions,
+    /// What is known of each chain.
+    pub chains: watch_chains::ChainStates,
 }
 
-/// Starts every worker; they end when `stop` is cancelled, after handing back what they hold.
+/// Starts every worker; they end when `stop` is cancelled, after releasing what they hold.
 pub fn start(
     ctx: &Ctx,
     options: deliver_webhooks::Options,
@@ -35,7 +35,7 @@ pub fn start(
             ctx.clone(),
             chain.clone(),
             poll,
-            workers.positions.clone(),
+            workers.chains.clone(),
             stop.clone(),
         ));
     }

@@ -23,7 +23,7 @@ const BACK_OFF_MAX: Duration = Duration::from_secs(30);
 /// Pause of each network.
 pub type Polls = HashMap<Network, Duration>;
 
-/// Where a chain stands, for the health page.
+/// What is known of a chain, for the health page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChainState {
     /// Followed.
@@ -34,25 +34,25 @@ pub enum ChainState {
     Failing,
 }
 
-/// Where each chain stands; a chain that was not looked at yet is missing.
+/// The state of each chain; a chain that was not looked at yet is missing.
 #[derive(Clone, Default)]
-pub struct Positions(Arc<RwLock<BTreeMap<Network, ChainState>>>);
+pub struct ChainStates(Arc<RwLock<BTreeMap<Network, ChainState>>>);
 
-impl Positions {
-    /// A copy of all positions.
+impl ChainStates {
+    /// A copy of all states.
     pub fn all(&self) -> BTreeMap<Network, ChainState> {
-        self.0.read().map(|positions| positions.clone()).unwrap_or_default()
+        self.0.read().map(|states| states.clone()).unwrap_or_default()
     }
 
     fn set(&self, network: Network, state: ChainState) {
-        if let Ok(mut positions) = self.0.write() {
-            positions.insert(network, state);
+        if let Ok(mut states) = self.0.write() {
+            states.insert(network, state);
         }
     }
 }
 
 /// Runs until `stop`.
-pub async fn run(ctx: Ctx, chain: Arc<dyn Chain>, poll: Duration, positions: Positions, stop: CancellationToken) {
+pub async fn run(ctx: Ctx, chain: Arc<dyn Chain>, poll: Duration, states: ChainStates, stop: CancellationToken) {
     let network = chain.network();
     let pace = Pace {
         base: poll,
@@ -69,7 +69,7 @@ pub async fn run(ctx: Ctx, chain: Arc<dyn Chain>, poll: Duration, positions: Pos
             Ok(Step::Halted(reason)) => (ChainState::Halted(reason), Ok(BACK_OFF_MAX)),
             Err(error) => (ChainState::Failing, Err(error)),
         };
-        positions.set(network, state);
+        states.set(network, state);
         pause
     };
     pace.keep(&stop, &format!("following {network}"), follow).await;

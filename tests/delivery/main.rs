@@ -40,7 +40,7 @@ fn resident_kib() -> u64 {
 }
 
 fn first_try_ms(delivery: &DeliveryRecord) -> i64 {
-    let outcome = &delivery.attempts[0].outcome;
+    let outcome = &delivery.tries[0].outcome;
     (outcome.ended_at - outcome.started_at).num_milliseconds()
 }
 
@@ -73,8 +73,8 @@ async fn every_bad_receiver_costs_one_try_of_five_seconds_at_most() {
         let delivery = service.delivery(&events[0], endpoint).await;
         let elapsed_ms = first_try_ms(&delivery);
         assert!(elapsed_ms <= 5_200, "{mode}: {elapsed_ms} ms");
-        assert_eq!(delivery.attempts[0].outcome.status, *status, "{mode}");
-        assert!(!delivery.attempts[0].outcome.is_success(), "{mode}");
+        assert_eq!(delivery.tries[0].outcome.status, *status, "{mode}");
+        assert!(!delivery.tries[0].outcome.is_success(), "{mode}");
     }
     // The receiver has processed what it then lost: the repetition is the same delivery, byte for byte.
     service.wait_for_tries(&events[0], &endpoints[5], 2, LONG).await;
@@ -343,7 +343,7 @@ async fn a_receiver_that_is_down_is_tried_after_0_1_6_and_21_seconds() {
         service.clock.jump(pause_ms - 1);
         tokio::time::sleep(A_MOMENT).await;
         assert_eq!(
-            service.delivery(&event, &endpoint).await.attempts.len(),
+            service.delivery(&event, &endpoint).await.tries.len(),
             tries,
             "not a millisecond early"
         );
@@ -354,12 +354,12 @@ async fn a_receiver_that_is_down_is_tried_after_0_1_6_and_21_seconds() {
     tokio::time::sleep(A_MOMENT).await;
     worker.stop().await;
     let delivery = service.delivery(&event, &endpoint).await;
-    assert_eq!((delivery.state, delivery.attempts.len()), (DeliveryState::Failed, 4));
-    let start = delivery.attempts[0].outcome.started_at;
+    assert_eq!((delivery.state, delivery.tries.len()), (DeliveryState::Failed, 4));
+    let start = delivery.tries[0].outcome.started_at;
     let tried_ms = delivery
-        .attempts
+        .tries
         .iter()
-        .map(|attempt| (attempt.outcome.started_at - start).num_milliseconds());
+        .map(|tried| (tried.outcome.started_at - start).num_milliseconds());
     assert_eq!(tried_ms.collect::<Vec<_>>(), [0, 1_000, 6_000, 21_000]);
 }
 
@@ -380,7 +380,7 @@ async fn a_clock_that_jumps_loses_no_try_and_delays_nothing_new() {
         service.publish(std::slice::from_ref(&good), 1).await;
         tokio::time::sleep(A_MOMENT).await;
         assert_eq!(service.count("state = 'delivered'").await, 1);
-        let tries = service.delivery(&event, &down).await.attempts.len();
+        let tries = service.delivery(&event, &down).await.tries.len();
         assert_eq!(tries, 1, "a jump makes no try early");
         for (tries, pause_ms) in [(2, 1_000), (3, 5_000), (4, 15_000)] {
             service.clock.jump(pause_ms);
@@ -388,7 +388,7 @@ async fn a_clock_that_jumps_loses_no_try_and_delays_nothing_new() {
         }
         worker.stop().await;
         let delivery = service.delivery(&event, &down).await;
-        assert_eq!((delivery.state, delivery.attempts.len()), (DeliveryState::Failed, 4));
+        assert_eq!((delivery.state, delivery.tries.len()), (DeliveryState::Failed, 4));
         let seen = receiver.seen();
         let failing = seen.iter().filter(|one| one.path == "/500");
         let counts: Vec<&str> = failing.map(|one| one.retry_count.as_str()).collect();
@@ -415,5 +415,5 @@ async fn a_lease_that_a_jump_ended_repeats_the_same_delivery_and_records_it_once
             .all(|one| one.retry_count == "0" && one.delivery == seen[0].delivery)
     );
     let delivery = service.delivery(&event, &endpoint).await;
-    assert_eq!((delivery.state, delivery.attempts.len()), (DeliveryState::Delivered, 1));
+    assert_eq!((delivery.state, delivery.tries.len()), (DeliveryState::Delivered, 1));
 }

@@ -211,7 +211,7 @@ impl Service {
     /// Waits until a delivery has so many recorded tries.
     pub async fn wait_for_tries(&self, event: &EventId, endpoint: &EndpointId, count: usize, within: Duration) {
         let end = Instant::now() + within;
-        while self.delivery(event, endpoint).await.attempts.len() < count {
+        while self.delivery(event, endpoint).await.tries.len() < count {
             assert!(Instant::now() < end, "{:?}", self.delivery(event, endpoint).await);
             tokio::time::sleep(Duration::from_millis(10)).await;
         }

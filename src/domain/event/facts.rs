@@ -103,7 +103,7 @@ pub struct PaymentFailed {
     /// The same in words, when the one who failed gave any.
     pub message: Option<String>,
     /// Number of the execution, from 1.
-    pub attempt: u32,
+    pub execution: u32,
     /// Recurring payment that was executed.
     pub recurring_payment: Option<String>,
     /// Transaction that failed, when there was one.

@@ -136,7 +136,7 @@ impl Event {
                 let observed = &facts.payment.observed;
                 format!("{kind}:{}:{}:{}", observed.network, observed.tx_hash, observed.ordinal)
             }
-            Self::PaymentFailed(facts) => format!("{kind}:{}:{}:{}", facts.request.id, facts.reason, facts.attempt),
+            Self::PaymentFailed(facts) => format!("{kind}:{}:{}:{}", facts.request.id, facts.reason, facts.execution),
             Self::PaymentRefunded(facts) => format!("{kind}:{}:{}", facts.request.id, facts.paid_tx_hash),
             Self::PaymentProcessing(facts) => {
                 format!(

@@ -30,7 +30,7 @@ const TOPICS_PER_LOOKUP: usize = 500;
 const PAYMENTS_PER_COMMIT: usize = 64;
 
 /// How often a commit is tried again when a request changed under it.
-const ATTEMPTS_MAX: usize = 3;
+const COMMITS_MAX: usize = 3;
 
 /// Why payments could not be made final.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ pub async fn run(ctx: &Ctx, chain: &dyn Chain, cursor: &mut Cursor, end: u64) ->
     while cursor.finalized.number < end {
         let from = cursor.finalized.number + 1;
         let (audited, read_to) = chain.observations_in(from, end, Witness::Second).await?;
-        for attempt in 1.. {
+        for round in 1.. {
             let stored = store::observations::in_range(ctx.db.reader(), chain.network(), from, read_to).await?;
             contradictions(&audited, &stored)?;
             let mut missed = missed(&audited, &stored);
@@ -101,7 +101,7 @@ pub async fn run(ctx: &Ctx, chain: &dyn Chain, cursor: &mut Cursor, end: u64) ->
                 ctx.due.notify_one();
                 break;
             }
-            if attempt == ATTEMPTS_MAX {
+            if round == COMMITS_MAX {
                 return Err(ConfirmError::Failed(FlowError::Unavailable(anyhow::anyhow!(
                     "requests kept changing while their payments were confirmed"
                 ))));

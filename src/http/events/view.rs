@@ -45,11 +45,11 @@ pub(super) fn delivery(found: &LoggedDelivery, receivers: &Receivers) -> Deliver
 }
 
 pub(super) fn detail(found: &LoggedDelivery, receivers: &Receivers) -> DeliveryDetail {
-    let tries = found.delivery.attempts.iter().map(|attempt| {
-        let outcome = &attempt.outcome;
+    let tries = found.delivery.tries.iter().map(|tried| {
+        let outcome = &tried.outcome;
         let duration_ms = (outcome.ended_at - outcome.started_at).num_milliseconds();
         DeliveryTry {
-            number: attempt.number,
+            number: tried.number,
             started_at: Instant(outcome.started_at),
             // A clock that was set back between the two is not worth a failure.
             duration_ms: u64::try_from(duration_ms).unwrap_or(0),

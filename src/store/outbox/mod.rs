@@ -195,12 +195,12 @@ pub async fn finish_batch(
         let is_held = |(delivery, ..): &&FinishedTry| {
             held.contains(&(delivery.id.as_str().to_owned(), delivery.lease_token.clone()))
         };
-        let attempts = tries.iter().filter(is_held).map(rows::attempt);
-        let attempts = attempts.collect::<Result<Vec<_>, StoreError>>()?;
-        if !attempts.is_empty() {
+        let made = tries.iter().filter(is_held).map(rows::try_row);
+        let made = made.collect::<Result<Vec<_>, StoreError>>()?;
+        if !made.is_empty() {
             match is_postgres {
-                true => postgres::add_attempts(conn, attempts).await?,
-                false => sqlite::add_attempts(conn, attempts).await?,
+                true => postgres::add_tries(conn, made).await?,
+                false => sqlite::add_tries(conn, made).await?,
             }
         }
         recorded.extend(held.into_iter().map(|(id, _)| DeliveryId(id)));

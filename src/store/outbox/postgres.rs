@@ -56,10 +56,10 @@ FROM jsonb_to_recordset($2) AS tried(id text, token text, at timestamptz) \
 WHERE deliveries.id = tried.id AND deliveries.lease_token = tried.token AND deliveries.state = 'queued' \
 RETURNING tried.id, tried.token";
 
-const ADD_ATTEMPTS: &str = "\
+const ADD_TRIES: &str = "\
 INSERT INTO delivery_attempts (id, delivery_id, number, started_at, ended_at, status, error, response) \
 SELECT id, delivery_id, number, started_at, ended_at, status, error, response FROM jsonb_to_recordset($1) \
-AS attempt(id text, delivery_id text, number int, started_at timestamptz, ended_at timestamptz, status int, \
+AS made(id text, delivery_id text, number int, started_at timestamptz, ended_at timestamptz, status int, \
   error text, response text)";
 
 fn statement(sql: &str, values: impl IntoIterator<Item = Value>) -> Statement {
@@ -145,26 +145,26 @@ pub(super) async fn finish(
 }
 
 /// Adds tries to the log.
-pub(super) async fn add_attempts(
+pub(super) async fn add_tries(
     conn: &impl ConnectionTrait,
-    attempts: Vec<entities::delivery_attempts::Model>,
+    made: Vec<entities::delivery_attempts::Model>,
 ) -> Result<(), StoreError> {
-    let rows: Vec<JsonValue> = attempts
+    let rows: Vec<JsonValue> = made
         .into_iter()
-        .map(|attempt| {
+        .map(|tried| {
             json!({
-                "id": attempt.id,
-                "delivery_id": attempt.delivery_id,
-                "number": attempt.number,
-                "started_at": time(attempt.started_at),
-                "ended_at": time(attempt.ended_at),
-                "status": attempt.status,
-                "error": attempt.error,
-                "response": attempt.response,
+                "id": tried.id,
+                "delivery_id": tried.delivery_id,
+                "number": tried.number,
+                "started_at": time(tried.started_at),
+                "ended_at": time(tried.ended_at),
+                "status": tried.status,
+                "error": tried.error,
+                "response": tried.response,
             })
         })
         .collect();
-    conn.execute_raw(statement(ADD_ATTEMPTS, [JsonValue::Array(rows).into()]))
+    conn.execute_raw(statement(ADD_TRIES, [JsonValue::Array(rows).into()]))
         .await?;
     Ok(())
 }

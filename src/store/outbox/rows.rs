@@ -53,7 +53,7 @@ impl Verdict {
 }
 
 /// The row of a try.
-pub(super) fn attempt((delivery, outcome, _, id): &FinishedTry) -> Result<delivery_attempts::Model, StoreError> {
+pub(super) fn try_row((delivery, outcome, _, id): &FinishedTry) -> Result<delivery_attempts::Model, StoreError> {
     Ok(delivery_attempts::Model {
         id: id.clone(),
         delivery_id: delivery.id.0.clone(),

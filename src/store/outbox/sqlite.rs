@@ -121,11 +121,11 @@ pub(super) async fn finish(
 }
 
 /// Adds tries to the log.
-pub(super) async fn add_attempts(
+pub(super) async fn add_tries(
     conn: &impl ConnectionTrait,
-    attempts: Vec<delivery_attempts::Model>,
+    made: Vec<delivery_attempts::Model>,
 ) -> Result<(), StoreError> {
-    delivery_attempts::Entity::insert_many(attempts.into_iter().map(delivery_attempts::ActiveModel::from))
+    delivery_attempts::Entity::insert_many(made.into_iter().map(delivery_attempts::ActiveModel::from))
         .exec_without_returning(conn)
         .await?;
     Ok(())

@@ -50,7 +50,7 @@ async fn a_deleted_endpoint_keeps_its_log(db: &Db) {
     let endpoint = with_endpoint(db, 1).await;
     let told = publish(db, 1, &[&endpoint]).await;
     let held = claim(db, 0, "one").await.remove(0);
-    finish(db, &[(held, outcome(200, 1), AfterTry::Delivered, "attempt".into())]).await;
+    finish(db, &[(held, outcome(200, 1), AfterTry::Delivered, "try".into())]).await;
     let waiting = publish(db, 2, &[&endpoint]).await;
     let delete = async |owner: &str| {
         store::endpoints::delete(db.writer(), &scope(owner), &endpoint.id)
@@ -69,7 +69,7 @@ async fn a_deleted_endpoint_keeps_its_log(db: &Db) {
     );
     let state = async |event| {
         let records = deliveries(db, event).await;
-        (records[0].state, records[0].attempts.len())
+        (records[0].state, records[0].tries.len())
     };
     assert_eq!(state(&told).await, (DeliveryState::Delivered, 1));
     assert_eq!(state(&waiting).await, (DeliveryState::Cancelled, 0));

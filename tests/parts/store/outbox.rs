@@ -89,16 +89,16 @@ async fn a_stale_holder_records_nothing(db: &Db) {
     // The lease has ended: another worker takes over, and the retry count is the same.
     let second = claim(db, 15, "second").await.remove(0);
     assert_eq!((&second.id, second.retry_count), (&first.id, 0));
-    let late = (first, outcome(200, 16), AfterTry::Delivered, "attempt-1".to_owned());
+    let late = (first, outcome(200, 16), AfterTry::Delivered, "try-1".to_owned());
     assert!(finish(db, &[late]).await.is_empty());
     let records = async || deliveries(db, &event).await;
     assert_eq!(records().await[0].state, DeliveryState::Queued);
-    assert!(records().await[0].attempts.is_empty());
+    assert!(records().await[0].tries.is_empty());
     let good = (
         second.clone(),
         outcome(204, 17),
         AfterTry::Delivered,
-        "attempt-2".to_owned(),
+        "try-2".to_owned(),
     );
     assert_eq!(
         finish(db, std::slice::from_ref(&good)).await,
@@ -111,8 +111,8 @@ async fn a_stale_holder_records_nothing(db: &Db) {
         (record.state, record.finished_at),
         (DeliveryState::Delivered, Some(at(17)))
     );
-    assert_eq!(record.attempts.len(), 1);
-    assert_eq!(record.attempts[0].outcome, outcome(204, 17));
+    assert_eq!(record.tries.len(), 1);
+    assert_eq!(record.tries[0].outcome, outcome(204, 17));
 }
 
 async fn retries_wait_and_end(db: &Db) {
@@ -128,7 +128,7 @@ async fn retries_wait_and_end(db: &Db) {
         .into_iter()
         .zip(verdicts)
         .enumerate()
-        .map(|(number, (delivery, after))| (delivery, outcome(500, 4), after, format!("attempt-{number}")))
+        .map(|(number, (delivery, after))| (delivery, outcome(500, 4), after, format!("try-{number}")))
         .collect();
     assert_eq!(finish(db, &tries).await.len(), 3);
     let records = deliveries(db, &event).await;
@@ -152,11 +152,11 @@ async fn retries_wait_and_end(db: &Db) {
         again[0].clone(),
         outcome(200, 10),
         AfterTry::Delivered,
-        "attempt-9".to_owned(),
+        "try-9".to_owned(),
     );
     finish(db, &[second]).await;
     let records = deliveries(db, &event).await;
-    let tried: Vec<_> = records[1].attempts.iter().map(|attempt| attempt.number).collect();
+    let tried: Vec<_> = records[1].tries.iter().map(|tried| tried.number).collect();
     assert_eq!(tried, [1, 2]);
 }
 
@@ -244,10 +244,6 @@ async fn the_next_due_time_is_known(db: &Db) {
     assert_eq!(next(3).await, Some(at(3)));
     let held = claim(db, 3, "one").await.remove(0);
     assert_eq!(next(3).await, Some(at(18)));
-    finish(
-        db,
-        &[(held, outcome(500, 4), AfterTry::RetryAt(at(5)), "attempt".into())],
-    )
-    .await;
+    finish(db, &[(held, outcome(500, 4), AfterTry::RetryAt(at(5)), "try".into())]).await;
     assert_eq!(next(3).await, Some(at(5)));
 }

@@ -22,7 +22,7 @@ const USER: &str = "prs";
 const POLL: Duration = Duration::from_millis(5);
 
 /// A port found free can be taken before the server has it; another one is tried then.
-const START_ATTEMPTS: usize = 3;
+const STARTS_MAX: usize = 3;
 
 /// What a cluster does for the case that the machine fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,10 +80,10 @@ impl Postgres {
         ]);
         command::capture(create.arg(server.cluster()))?;
         server.configure(durability)?;
-        for attempt in 1..=START_ATTEMPTS {
+        for start in 1..=STARTS_MAX {
             match server.listen() {
                 Ok(()) => return Ok(server),
-                Err(error) if attempt == START_ATTEMPTS => return Err(error),
+                Err(error) if start == STARTS_MAX => return Err(error),
                 Err(_) => {}
             }
         }
