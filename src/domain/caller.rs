@@ -77,7 +77,7 @@ pub enum Credential {
         /// Row of the session.
         id: SessionId,
         /// Who signed in.
-        holder: Holder,
+        person: Person,
     },
 }
 
@@ -94,7 +94,7 @@ impl Credential {
 
 /// Who signed in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Holder {
+pub enum Person {
     /// The owner of a wallet.
     Wallet(Address),
     /// The owner of an e-mail account.
@@ -131,7 +131,7 @@ impl PlatformCaller {
     pub fn wallet(&self) -> Option<&Address> {
         match &self.credential {
             Credential::Session {
-                holder: Holder::Wallet(wallet),
+                person: Person::Wallet(wallet),
                 ..
             } => Some(wallet),
             _ => None,

@@ -3,7 +3,7 @@
 
 use super::{
     address::Address,
-    caller::Holder,
+    caller::Person,
     ids::{AccountId, ChallengeId, PlatformId, SessionId},
     network::Family,
 };
@@ -149,7 +149,7 @@ pub struct Session {
     /// Tenant.
     pub platform: PlatformId,
     /// Who it is.
-    pub holder: Holder,
+    pub person: Person,
     /// Time of the sign-in.
     pub created_at: DateTime<Utc>,
     /// Last noted use.
@@ -160,16 +160,16 @@ pub struct Session {
 
 impl Session {
     /// A session that begins now.
-    pub fn new(id: SessionId, token_hash: String, platform: PlatformId, holder: Holder, now: DateTime<Utc>) -> Self {
-        let lifetime = match &holder {
-            Holder::Wallet(_) => WALLET_IDLE,
-            Holder::Account(_) => ACCOUNT_LIFETIME,
+    pub fn new(id: SessionId, token_hash: String, platform: PlatformId, person: Person, now: DateTime<Utc>) -> Self {
+        let lifetime = match &person {
+            Person::Wallet(_) => WALLET_IDLE,
+            Person::Account(_) => ACCOUNT_LIFETIME,
         };
         Self {
             id,
             token_hash,
             platform,
-            holder,
+            person,
             created_at: now,
             last_used_at: now,
             expires_at: now + lifetime,
@@ -183,9 +183,9 @@ impl Session {
 
     /// The end that a use at this moment gives it, when the use has to be noted.
     pub fn end_after_use(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        (now - self.last_used_at >= TOUCH_INTERVAL).then(|| match &self.holder {
-            Holder::Wallet(_) => now + WALLET_IDLE,
-            Holder::Account(_) => self.expires_at,
+        (now - self.last_used_at >= TOUCH_INTERVAL).then(|| match &self.person {
+            Person::Wallet(_) => now + WALLET_IDLE,
+            Person::Account(_) => self.expires_at,
         })
     }
 }
@@ -336,21 +336,21 @@ mod tests {
 
     #[test]
     fn wallet_sessions_slide_and_account_sessions_do_not() {
-        let begin = |holder| {
+        let begin = |person| {
             Session::new(
                 SessionId(String::new()),
                 String::new(),
                 PlatformId(String::new()),
-                holder,
+                person,
                 at(0),
             )
         };
-        let wallet = begin(Holder::Wallet(Address::Evm([1; 20].into())));
+        let wallet = begin(Person::Wallet(Address::Evm([1; 20].into())));
         assert!(wallet.is_active(at(899)));
         assert!(!wallet.is_active(at(900)));
         assert_eq!(wallet.end_after_use(at(59)), None);
         assert_eq!(wallet.end_after_use(at(60)), Some(at(960)));
-        let account = begin(Holder::Account(AccountId(String::new())));
+        let account = begin(Person::Account(AccountId(String::new())));
         assert_eq!(account.end_after_use(at(60)), Some(at(30 * 86_400)));
     }
 

@@ -2,7 +2,7 @@
 
 use super::{StoreError, columns};
 use crate::domain::{
-    caller::Holder,
+    caller::Person,
     ids::{AccountId, PlatformId, SessionId},
     session::Session,
 };
@@ -11,16 +11,16 @@ use entities::sessions::{ActiveModel, Column, Entity, Model};
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, sea_query::Expr};
 
 fn from_row(row: Model) -> Result<Session, StoreError> {
-    let holder = match (row.wallet, row.account_id) {
-        (Some(wallet), None) => Holder::Wallet(columns::address("wallet", &wallet)?),
-        (None, Some(account)) => Holder::Account(AccountId(account)),
-        _ => return Err(columns::broken("wallet", "not one holder")),
+    let person = match (row.wallet, row.account_id) {
+        (Some(wallet), None) => Person::Wallet(columns::address("wallet", &wallet)?),
+        (None, Some(account)) => Person::Account(AccountId(account)),
+        _ => return Err(columns::broken("wallet", "not one person")),
     };
     Ok(Session {
         id: SessionId(row.id),
         token_hash: row.token_hash,
         platform: PlatformId(row.platform_id),
-        holder,
+        person,
         created_at: row.created_at,
         last_used_at: row.last_used_at,
         expires_at: row.expires_at,
@@ -29,9 +29,9 @@ fn from_row(row: Model) -> Result<Session, StoreError> {
 
 /// Adds a session.
 pub async fn insert(conn: &impl ConnectionTrait, session: &Session) -> Result<(), StoreError> {
-    let (wallet, account_id) = match &session.holder {
-        Holder::Wallet(wallet) => (Some(wallet.canonical()), None),
-        Holder::Account(account) => (None, Some(account.0.clone())),
+    let (wallet, account_id) = match &session.person {
+        Person::Wallet(wallet) => (Some(wallet.canonical()), None),
+        Person::Account(account) => (None, Some(account.0.clone())),
     };
     let row = Model {
         id: session.id.0.clone(),

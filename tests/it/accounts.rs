@@ -4,7 +4,7 @@ use crate::{
     sessions::{caller, token},
     support::{Answer, TestApp},
 };
-use prs::domain::caller::{Credential, Holder};
+use prs::domain::caller::{Credential, Person};
 use serde_json::{Value, json};
 
 fn body(email: &str, password: &str) -> Value {
@@ -34,7 +34,7 @@ async fn an_account_owns_a_platform_and_stays_signed_in_for_thirty_days() {
     assert_eq!(owner.wallet(), None);
     assert_ne!(owner.platform, app.platform);
     let Credential::Session {
-        holder: Holder::Account(account),
+        person: Person::Account(account),
         ..
     } = &owner.credential
     else {

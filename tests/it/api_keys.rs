@@ -6,7 +6,7 @@ use crate::support::{
 };
 use prs::{
     domain::{
-        caller::Holder,
+        caller::Person,
         ids::{AccountId, KeyId, PlatformId, Secret},
         refusal::RefusalKind,
     },
@@ -23,7 +23,7 @@ async fn status(app: &TestApp, key: &Secret) -> u16 {
 }
 
 async fn issue(app: &TestApp, label: Option<&str>) -> NewKey {
-    let caller = session(&app.platform, Holder::Account(AccountId("account".to_owned())));
+    let caller = session(&app.platform, Person::Account(AccountId("account".to_owned())));
     match keys::issue(&app.ctx, &caller, label, Repeatable::unkeyed()).await {
         Ok(Answer::Fresh(new)) => new,
         other => panic!("{other:?}"),

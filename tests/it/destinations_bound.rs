@@ -6,7 +6,7 @@ use crate::support::{
 };
 use prs::{
     domain::{
-        caller::{Holder, PlatformCaller},
+        caller::{Person, PlatformCaller},
         client_id::{ClientId, ClientIdChange},
         destination::{AccessMode, Destination, DestinationPolicy, ScreeningProvider},
         ids::{AccountId, DestinationId, PlatformId},
@@ -189,10 +189,10 @@ async fn wrong_destinations_are_named() {
     }
     let tron = session(
         &app.platform,
-        Holder::Wallet(prs::domain::address::Address::parse("TJRabPrwbZy45sbavfcjinPJC18kjpRTv8").unwrap()),
+        Person::Wallet(prs::domain::address::Address::parse("TJRabPrwbZy45sbavfcjinPJC18kjpRTv8").unwrap()),
     );
     names(create(&app, &tron, &good()).await, "chainId");
-    let account = session(&app.platform, Holder::Account(AccountId("account".to_owned())));
+    let account = session(&app.platform, Person::Account(AccountId("account".to_owned())));
     assert_eq!(
         refusal(create(&app, &account, &good()).await).kind,
         RefusalKind::Forbidden
@@ -266,7 +266,7 @@ async fn a_client_id_is_bound_to_the_own_active_destination_only() {
         .await
         .expect("created");
     let client = bind(&app, &caller, &active.id).await.expect("bound");
-    let account = session(&app.platform, Holder::Account(AccountId("account".to_owned())));
+    let account = session(&app.platform, Person::Account(AccountId("account".to_owned())));
     let nothing = DestinationId("nothing".to_owned());
     for (caller, id) in [
         (&caller, &foreign.id),

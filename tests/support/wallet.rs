@@ -5,7 +5,7 @@ use alloy::primitives::{Address as EvmAddress, B256, U256, keccak256};
 use k256::ecdsa::SigningKey;
 use prs::domain::{
     address::Address,
-    caller::{Credential, Holder, PlatformCaller},
+    caller::{Credential, Person, PlatformCaller},
     ids::{PlatformId, SessionId},
 };
 use serde_json::Value;
@@ -36,17 +36,17 @@ impl TestWallet {
 
     /// The owner of the wallet, signed in on a platform.
     pub fn session(&self, platform: &PlatformId) -> PlatformCaller {
-        session(platform, Holder::Wallet(self.address()))
+        session(platform, Person::Wallet(self.address()))
     }
 }
 
 /// A person who signed in on a platform.
-pub fn session(platform: &PlatformId, holder: Holder) -> PlatformCaller {
+pub fn session(platform: &PlatformId, person: Person) -> PlatformCaller {
     PlatformCaller {
         platform: platform.clone(),
         credential: Credential::Session {
             id: SessionId("session".to_owned()),
-            holder,
+            person,
         },
     }
 }

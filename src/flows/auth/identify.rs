@@ -174,7 +174,7 @@ fn session_caller(session: Session) -> PlatformCaller {
         platform: session.platform,
         credential: Credential::Session {
             id: session.id,
-            holder: session.holder,
+            person: session.person,
         },
     }
 }

@@ -3,7 +3,7 @@
 use crate::{
     ctx::Ctx,
     domain::{
-        caller::Holder,
+        caller::Person,
         ids::Secret,
         refusal::{Refusal, RefusalKind},
         session::{Account, GuessLimit, normal_email},
@@ -35,8 +35,8 @@ pub async fn run(ctx: &Ctx, email: &str, password: Secret) -> FlowResult<(Accoun
     };
     ctx.people.guesses.forget(&email).await;
     let tx = ctx.db.begin("sign_account_in").await?;
-    let holder = Holder::Account(account.id.clone());
-    let signed_in = begin(ctx, &tx, account.platform.clone(), holder).await?;
+    let person = Person::Account(account.id.clone());
+    let signed_in = begin(ctx, &tx, account.platform.clone(), person).await?;
     tx.commit().await?;
     Ok((account, signed_in))
 }

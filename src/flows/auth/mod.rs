@@ -11,7 +11,7 @@ pub mod verify;
 use crate::{
     ctx::Ctx,
     domain::{
-        caller::Holder,
+        caller::Person,
         ids::{PlatformId, Secret, SessionId},
         refusal::{Refusal, RefusalKind},
         session::Session,
@@ -32,10 +32,10 @@ pub struct SignedIn {
 }
 
 /// Begins a session within a transaction. The token holds 256 random bits, so a plain hash of it is enough.
-async fn begin(ctx: &Ctx, tx: &Tx, platform: PlatformId, holder: Holder) -> FlowResult<SignedIn> {
+async fn begin(ctx: &Ctx, tx: &Tx, platform: PlatformId, person: Person) -> FlowResult<SignedIn> {
     let token = Secret::new(URL_SAFE_NO_PAD.encode(random::<32>(ctx.ids.as_ref())));
     let hash = identify::hash(token.reveal());
-    let session = Session::new(SessionId(ctx.ids.ulid()), hash, platform, holder, ctx.clock.now());
+    let session = Session::new(SessionId(ctx.ids.ulid()), hash, platform, person, ctx.clock.now());
     store::sessions::insert(tx, &session).await?;
     Ok(SignedIn { session, token })
 }

@@ -3,7 +3,7 @@
 use crate::{
     ctx::Ctx,
     domain::{
-        caller::Holder,
+        caller::Person,
         ids::{AccountId, PlatformId, Secret},
         refusal::Refusal,
         session::{Account, check_password, normal_email},
@@ -39,8 +39,8 @@ pub async fn run(ctx: &Ctx, email: &str, password: Secret) -> FlowResult<(Accoun
         return Err(taken().into());
     }
     add_platform(ctx, &tx, &account.platform, &account.email).await?;
-    let holder = Holder::Account(account.id.clone());
-    let signed_in = begin(ctx, &tx, account.platform.clone(), holder).await?;
+    let person = Person::Account(account.id.clone());
+    let signed_in = begin(ctx, &tx, account.platform.clone(), person).await?;
     tx.commit().await?;
     Ok((account, signed_in))
 }

@@ -4,7 +4,7 @@ use crate::{
     ctx::Ctx,
     domain::{
         address::Address,
-        caller::Holder,
+        caller::Person,
         ids::{ChallengeId, PlatformId},
         network::Family,
         refusal::Refusal,
@@ -50,7 +50,7 @@ pub async fn run(ctx: &Ctx, proof: &WalletProof) -> FlowResult<(Address, SignedI
         return Err(stale().into());
     }
     let platform = platform_of(ctx, &tx, &challenge.address).await?;
-    let signed_in = begin(ctx, &tx, platform, Holder::Wallet(challenge.address)).await?;
+    let signed_in = begin(ctx, &tx, platform, Person::Wallet(challenge.address)).await?;
     tx.commit().await?;
     Ok((challenge.address, signed_in))
 }

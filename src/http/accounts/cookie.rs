@@ -3,7 +3,7 @@
 use crate::{
     ctx::SessionRules,
     domain::{
-        caller::Holder,
+        caller::Person,
         session::{ACCOUNT_LIFETIME, Session},
     },
     flows::auth::SignedIn,
@@ -41,9 +41,9 @@ impl<R> WithCookie<R> {
 
 /// How long a browser keeps the cookie: a wallet session is over when the browser is closed.
 fn lifetime_s(session: &Session) -> Option<i64> {
-    match session.holder {
-        Holder::Wallet(_) => None,
-        Holder::Account(_) => Some(ACCOUNT_LIFETIME.num_seconds()),
+    match session.person {
+        Person::Wallet(_) => None,
+        Person::Account(_) => Some(ACCOUNT_LIFETIME.num_seconds()),
     }
 }
 
