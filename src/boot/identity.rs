@@ -33,7 +33,7 @@ const BELIEVED: Duration = Duration::from_secs(5);
 const REMEMBERED_MAX: u64 = 10_000;
 
 /// Longest wait for the list of origins: the credential behind it waits for the database as well, and a caller has to
-/// hear of a silent database within two seconds. Source: rules D.4.
+/// learn of a silent database within two seconds. Source: rules D.4.
 const ORIGINS_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// Looks credentials up.

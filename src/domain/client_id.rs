@@ -253,7 +253,7 @@ impl ClientId {
         })
     }
 
-    /// Decides whether the client ID may be used for this call; answers the page it was used from.
+    /// Decides whether the client ID may be used for this call; returns the page it was used from.
     ///
     /// Errors: 403 for a client ID that is not active or a page that is not listed, 401 for a missing `Origin`.
     /// The comparison is exact: scheme, host and port, never a suffix.

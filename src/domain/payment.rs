@@ -97,7 +97,7 @@ impl Observation {
         }
     }
 
-    /// Whether two sightings describe the same facts, wherever the transaction ended up.
+    /// Whether two observations describe the same facts, wherever the transaction ended up.
     pub fn same_facts(&self, other: &Self) -> bool {
         Self {
             log_index: 0,
@@ -145,7 +145,7 @@ pub struct TxProof {
     pub transfers: Vec<TokenTransfer>,
 }
 
-/// Why a sighting was not credited although its reference is known.
+/// Why an observation was not credited although its reference is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unproven {
     /// The transaction failed.

@@ -8,7 +8,7 @@ use sea_orm::{
     sea_query::{Expr, ExprTrait},
 };
 
-/// Moves the times of queued deliveries that lie after `from`, and not after `until`, by as much; answers how many rows.
+/// Moves the times of queued deliveries that lie after `from`, and not after `until`, by as much; returns the count.
 ///
 /// Source: rules D.8.
 pub async fn shift(
@@ -40,7 +40,7 @@ pub async fn shift(
     Ok(moved)
 }
 
-/// Ends the waiting of queued deliveries that would last beyond `limit`; answers how many rows.
+/// Ends the waiting of queued deliveries that would last beyond `limit`; returns how many rows.
 ///
 /// Source: rules D.8.
 pub async fn end_waits(

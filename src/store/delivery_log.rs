@@ -22,7 +22,7 @@ pub struct DeliveryRecord {
     pub endpoint: EndpointId,
     /// State.
     pub state: DeliveryState,
-    /// Number of repetitions that were scheduled.
+    /// Number of retries that were scheduled.
     pub retry_count: u32,
     /// Not before this time.
     pub next_at: DateTime<Utc>,

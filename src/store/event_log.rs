@@ -202,7 +202,7 @@ pub async fn newest_event(conn: &impl ConnectionTrait, scope: &Scope) -> Result<
     Ok(id.map(EventId))
 }
 
-/// Deletes events of before `cutoff` with their deliveries and tries, at most `limit`; answers how many. Needs a
+/// Deletes events of before `cutoff` with their deliveries and tries, at most `limit`; returns how many. Needs a
 /// transaction.
 ///
 /// An event stays while one of its deliveries waits, or was finished after `cutoff`.

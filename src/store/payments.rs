@@ -236,7 +236,7 @@ pub async fn insert_once(conn: &impl ConnectionTrait, payment: &SettledPayment<'
     Ok(!written.is_empty())
 }
 
-/// Records those payments whose events are not recorded yet, with two statements for a batch; answers their ids.
+/// Records those payments whose events are not recorded yet, with two statements for a batch; returns their ids.
 pub async fn insert_new(
     conn: &impl ConnectionTrait,
     payments: &[SettledPayment<'_>],

@@ -113,7 +113,7 @@ impl Browser {
         assert_eq!(value(call.json(&json!({ "url": url }))).await, Value::Null);
     }
 
-    /// Runs a script on the open page; it answers what its last expression resolves to.
+    /// Runs a script on the open page; returns what its last expression resolves to.
     async fn run(&self, service: &str, address: &str, script: &str) -> Value {
         let script = format!("{PRELUDE} (async () => {{ {script} }})().then(done, (error) => done(String(error)));");
         let call = self.client.post(format!("{}/execute/async", self.session));

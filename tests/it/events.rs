@@ -9,7 +9,7 @@ use prs::{
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// Tells an event about an object of the backend client ID, as settling a payment does; answers its id.
+/// Tells an event about an object of the backend client ID, as settling a payment does; returns its id.
 async fn tell(app: &TestApp, kind: &str, request_id: &str) -> String {
     let client = store::client_ids::find_by_client_id(app.ctx.db.reader(), &app.backend_client)
         .await

@@ -27,7 +27,7 @@ fn by<'a>(call: Call<'a>, orchestrator: &NewOrchestrator) -> Call<'a> {
     call.header("x-orchestrator-key", orchestrator.key.reveal())
 }
 
-/// Registers an endpoint; answers its id and secret.
+/// Registers an endpoint; returns its id and secret.
 async fn register(app: &TestApp, orchestrator: &NewOrchestrator, url: &str) -> (String, String) {
     let body = json!({ "url": url });
     let created = by(app.post(PATH), orchestrator).json(&body).send().await.expect(201);

@@ -275,7 +275,7 @@ impl Checker {
         own && header("webhook-signature").split(' ').any(|one| one == standard)
     }
 
-    /// Waits until so many more were checked; answers how many have failed in all.
+    /// Waits until so many more were checked; returns how many have failed in all.
     async fn more(&self, count: usize) -> usize {
         let wanted = self.checked.load(Ordering::SeqCst) + count;
         for _ in 0..2_000 {
@@ -294,7 +294,7 @@ impl Respond for Checker {
             self.failed.fetch_add(1, Ordering::SeqCst);
         }
         self.checked.fetch_add(1, Ordering::SeqCst);
-        // Slow enough that some are always on their way.
+        // Slow enough that some are always in flight.
         ResponseTemplate::new(200).set_delay(Duration::from_millis(20))
     }
 }

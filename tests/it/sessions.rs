@@ -89,7 +89,7 @@ pub fn token(answer: &crate::support::Answer) -> String {
     pair.strip_prefix("session_token=").expect("the session").to_owned()
 }
 
-/// Signs a person in and answers the token.
+/// Signs a person in and returns the token.
 pub async fn sign_in(app: &TestApp, person: &Person) -> String {
     let challenge = challenge(app, &person.address().to_string()).await;
     let signature = person.sign(challenge["message"].as_str().expect("text"));

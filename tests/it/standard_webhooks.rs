@@ -26,7 +26,7 @@ const FILES: [&str; 5] = [
     "verify.py",
 ];
 
-/// Runs a program; answers what it printed.
+/// Runs a program; returns what it printed.
 fn run(command: &mut Command) -> String {
     let output = command
         .output()
@@ -39,7 +39,7 @@ fn run(command: &mut Command) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// Installs the libraries unless they are there; answers their folder.
+/// Installs the libraries unless they are there; returns their folder.
 fn installed() -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("standard_webhooks");
     let stamp = folder.join("installed");

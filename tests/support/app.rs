@@ -412,7 +412,7 @@ impl TestApp {
         self.clock.advance(TimeDelta::milliseconds(milliseconds));
     }
 
-    /// Registers a webhook of the backend client ID; answers its id and secret.
+    /// Registers a webhook of the backend client ID; returns its id and secret.
     pub async fn register(&self, url: &str) -> (String, String) {
         let body = serde_json::json!({ "url": url });
         let created = self
@@ -426,7 +426,7 @@ impl TestApp {
         (text("id"), text("secret"))
     }
 
-    /// Sends a sample of an event to the endpoints of the backend client ID; answers what became of it.
+    /// Sends a sample of an event to the endpoints of the backend client ID; returns what became of it.
     pub async fn send_sample(&self, kind: &str) -> Value {
         let call = self.post("/v1/webhook/test").with_client();
         let body = serde_json::json!({ "eventType": kind });

@@ -37,7 +37,7 @@ impl TestApp {
         self.get(&path).with_client().send().await.expect(200)
     }
 
-    /// Pays with the calldata of the service; answers the receipt of the payment itself.
+    /// Pays with the calldata of the service; returns the receipt of the payment itself.
     pub async fn pay(&self, id: &str, query: &str) -> TxReceiptLite {
         let steps = transactions(&self.calldata(id, query).await);
         let receipts = self.devnet().pay(PAYER, &steps).await.expect("mined");

@@ -17,20 +17,20 @@ pub fn fau(amount: &str) -> Value {
 }
 
 impl TestApp {
-    /// Creates a request with the backend client ID and answers its id.
+    /// Creates a request with the backend client ID and returns its id.
     pub async fn create_request(&self, body: &Value) -> String {
         self.create_request_as(("x-client-id", &self.backend_client), body)
             .await
     }
 
-    /// Creates a request with a credential and answers its id.
+    /// Creates a request with a credential and returns its id.
     pub async fn create_request_as(&self, credential: (&str, &str), body: &Value) -> String {
         let call = self.post("/v2/request").header(credential.0, credential.1);
         let created = call.json(body).send().await.expect(201);
         created["requestId"].as_str().expect("an id").to_owned()
     }
 
-    /// Creates a request in the test token and pays it in full; answers its id. The payment is mined, not yet seen.
+    /// Creates a request in the test token and pays it in full; returns its id. The payment is mined, not yet seen.
     pub async fn paid_request(&self, amount: &str) -> String {
         let id = self.create_request(&fau(amount)).await;
         self.pay(&id, "").await;

@@ -4,7 +4,7 @@ use super::{TestApp, wallet::TestWallet};
 use alloy::primitives::eip191_hash_message;
 use serde_json::json;
 
-/// Signs in with a wallet and answers the session token.
+/// Signs in with a wallet and returns the session token.
 pub async fn sign_in(app: &TestApp, wallet: &TestWallet) -> String {
     let asked = json!({ "address": wallet.address().to_string() });
     let challenge = app

@@ -100,7 +100,7 @@ pub struct PaymentFailed {
     pub request: Request,
     /// Reason as a code, for example `insufficient_funds`, `failed`, `bounced`.
     pub reason: String,
-    /// The same in words, when the one who failed gave any.
+    /// The same as a sentence, when whoever failed gave one.
     pub message: Option<String>,
     /// Number of the execution, from 1.
     pub execution: u32,
@@ -301,7 +301,7 @@ pub struct PayerStep {
     pub orchestrator: Option<String>,
     /// When the browser says that it happened.
     pub occurred_at: DateTime<Utc>,
-    /// When the service heard of it.
+    /// When the service learned of it.
     pub received_at: DateTime<Utc>,
     /// What the browser told.
     pub properties: ForeignJson,

@@ -50,7 +50,7 @@ pub struct Origin {
 }
 
 impl Request {
-    /// Whether a sighting is a payment of this request: chain, proxy, reference, token and payee all match.
+    /// Whether an observation is a payment of this request: chain, proxy, reference, token and payee all match.
     ///
     /// A conversion must also name the invoice currency. Source: rules B.3; rules G.2 (3).
     pub fn matches(&self, observed: &Observation, catalogue: &Catalogue) -> bool {

@@ -62,7 +62,7 @@ impl From<ChainError> for ConfirmError {
     }
 }
 
-/// A sighting that belongs to a request, with the receipt that proves it.
+/// An observation that belongs to a request, with the receipt that proves it.
 struct Match {
     observed: Observation,
     request_row: usize,
@@ -249,7 +249,7 @@ async fn prove_matches(
 
 type Proven = (TxProof, ProvenTransfer);
 
-/// Asks a second node for the receipt, and the first as well when the second cannot confirm the sighting.
+/// Asks a second node for the receipt, and the first as well when the second cannot confirm the observation.
 async fn proven(
     ctx: &Ctx,
     chain: &dyn Chain,
@@ -269,7 +269,7 @@ async fn proven(
     if !matches!(second, Err(Unproven::Different)) {
         return Ok(second);
     }
-    // Either the sighting was invented, or the second node is the one that lies: a receipt decides only if both agree.
+    // Either the observation was invented, or the second node is the liar: a receipt decides only if both agree.
     match judge(chain.proof(observed.tx_hash, Witness::First).await?) {
         Err(reason) => Ok(Err(reason)),
         Ok(_) => Err(ConfirmError::Disagreement(format!(

@@ -7,7 +7,7 @@ use crate::{
     store,
 };
 
-/// Clears the reason; the worker goes on with its next look at the chain. Answers why it was halted.
+/// Clears the reason; the worker goes on with its next look at the chain. Returns why it was halted.
 ///
 /// Errors: a chain that was never followed, or that is not halted.
 pub async fn run(ctx: &Ctx, network: Network) -> FlowResult<String> {

@@ -156,7 +156,7 @@ async fn begin(ctx: &Ctx, chain: &dyn Chain) -> FlowResult<Cursor> {
 
 /// Walks back to the newest stored block that the chain still has, and forgets what came after it.
 ///
-/// Answers why the chain has to stop when that block lies below what was confirmed.
+/// Returns why the chain has to stop when that block lies below what was confirmed.
 async fn undo_reorganised(ctx: &Ctx, chain: &dyn Chain, cursor: &mut Cursor) -> FlowResult<Option<String>> {
     let network = chain.network();
     let window = store::cursors::window(ctx.db.reader(), network).await?;

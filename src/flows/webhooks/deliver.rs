@@ -124,7 +124,7 @@ pub async fn record(ctx: &Ctx, tried: &[Tried]) -> FlowResult<()> {
     Ok(())
 }
 
-/// Hands back what a stopping worker has claimed and not sent.
+/// Releases what a stopping worker has claimed and not sent.
 pub async fn release(ctx: &Ctx, lease_token: &str) -> FlowResult<()> {
     let tx = ctx.db.begin("release_deliveries").await?;
     store::outbox::release(&tx, lease_token).await?;

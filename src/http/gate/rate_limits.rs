@@ -72,7 +72,7 @@ struct Pair {
     address: Option<IpAddr>,
 }
 
-/// The machine's steady time in the words of the limiter.
+/// The machine's monotonic clock, as the limiter wants it.
 #[derive(Clone)]
 struct Steady(Arc<dyn Clock>);
 

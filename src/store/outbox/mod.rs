@@ -208,7 +208,7 @@ pub async fn finish_batch(
     Ok(recorded)
 }
 
-/// Hands back what is held under a token, so that it can be claimed at once; returns how many.
+/// Releases what is held under a token, so that it can be claimed at once; returns how many.
 pub async fn release(conn: &impl ConnectionTrait, lease_token: &str) -> Result<u64, StoreError> {
     let result = unleased(deliveries::Entity::update_many(), DeliveryState::Queued)
         .filter(is_queued())

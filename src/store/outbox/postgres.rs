@@ -1,4 +1,4 @@
-//! What the queue of deliveries does thousands of times a second, in the words of PostgreSQL.
+//! What the queue of deliveries does thousands of times a second, in the SQL of PostgreSQL.
 //!
 //! Each statement has one fixed text, so that it is parsed and planned once, and takes its rows as one JSON parameter;
 //! a text with two thousand placeholders costs the server more than the rows do. [`super::sqlite`] says the same for

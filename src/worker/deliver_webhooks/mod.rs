@@ -48,7 +48,7 @@ const QUICK: TimeDelta = TimeDelta::milliseconds(100);
 /// How long after its claim a delivery may still be sent: its try, and a second to record it, fit into the lease.
 const SEND_WITHIN: Duration = Duration::from_millis(LEASE_MS.unsigned_abs() - TRY_TIMEOUT_MS - 1_000);
 
-/// Runs until `stop`, then finishes what is in flight and hands back what was only claimed.
+/// Runs until `stop`, then finishes what is in flight and releases what was only claimed.
 ///
 /// Nothing here waits for the database alone: while a batch is claimed and another one recorded, sending goes on.
 pub async fn run(ctx: Ctx, options: Options, stop: CancellationToken) {
