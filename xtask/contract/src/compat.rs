@@ -3,7 +3,7 @@
 //! In a request, accepting less breaks; in a response, promising less or sending something new breaks. A change inside
 //! a component is reported once for each direction the component is used in.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde_json::Value;
@@ -78,7 +78,12 @@ pub fn compare(old: &Value, new: &Value) -> BTreeSet<Change> {
         for (class, what) in described(&walk, operation, other) {
             say(class, &name, what);
         }
-        for difference in walk.operation(operation, other) {
+        let differences = walk.operation(operation, other);
+        let (of_answers, others): (Vec<_>, Vec<_>) = differences.into_iter().partition(|one| status(one).is_some());
+        for (class, what) in answers(&of_answers) {
+            say(class, &name, what);
+        }
+        for difference in others {
             for (class, what) in changes(&difference) {
                 say(class, &difference.place.near, what);
             }
@@ -91,6 +96,52 @@ pub fn compare(old: &Value, new: &Value) -> BTreeSet<Change> {
         say(Class::Compatible, &operation.name(), "operation added".to_owned());
     }
     found
+}
+
+/// The status of the answer that differs as a whole, not in a member of its body.
+fn status(difference: &Difference) -> Option<&str> {
+    use Part::{Header, MediaType, Response};
+    let is_whole = matches!(
+        &difference.what,
+        What::Lost(Response(_) | Header(_) | MediaType(_))
+            | What::Gained(Response(_) | Header(_) | MediaType(_), _)
+            | What::Prose
+    );
+    let status = difference.place.path.strip_prefix("response ")?;
+    (is_whole && status.len() == 3).then_some(status)
+}
+
+/// What changed in the answers of an operation: the same change of several answers or headers is one line.
+fn answers(differences: &[Difference]) -> Vec<(Class, String)> {
+    let mut statuses: BTreeMap<_, BTreeSet<&str>> = BTreeMap::new();
+    for difference in differences {
+        for (class, text) in changes(difference) {
+            let (before, after) = text.split_once(&difference.place.path).unwrap_or((&text, ""));
+            let change = (class, before.to_owned(), after.to_owned());
+            statuses.entry(change).or_default().extend(status(difference));
+        }
+    }
+    let (mut found, mut headers) = (Vec::new(), BTreeMap::<_, BTreeSet<String>>::new());
+    for ((class, before, after), statuses) in statuses {
+        let answers = format!("{}{after}", listed("response", statuses));
+        match before
+            .strip_prefix("header ")
+            .and_then(|rest| rest.strip_suffix(" of "))
+        {
+            Some(name) => drop(headers.entry((class, answers)).or_default().insert(name.to_owned())),
+            None => found.push((class, format!("{before}{answers}"))),
+        }
+    }
+    let line = |((class, answers), names)| (class, format!("{} of {answers}", listed("header", names)));
+    found.extend(headers.into_iter().map(line));
+    found
+}
+
+/// `responses 200, 404`.
+fn listed<T: AsRef<str>>(word: &str, names: BTreeSet<T>) -> String {
+    let ending = if names.len() == 1 { "" } else { "s" };
+    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+    format!("{word}{ending} {}", names.join(", "))
 }
 
 /// Changes of an operation outside of its parameters and bodies.
@@ -417,6 +468,45 @@ more items in a response | breaking | = get/responses/200/content/application~1j
         let wrapped =
             r##"= Order/properties/state {"nullable": true, "allOf": [{"$ref": "#/components/schemas/State"}]}"##;
         assert!(compare(&edited(wrapped), &edited("= State/nullable true")).is_empty());
+    }
+
+    #[test]
+    fn the_same_change_of_several_answers_is_one_line() {
+        let edits = [
+            r##"= post/responses/404/headers {"a": {}, "b": {}}"##,
+            r##"= post/responses/201/headers {"location": {}, "a": {}, "b": {}}"##,
+            r##"= post/responses/201/description "New""##,
+            r##"= post/responses/404/description "Lost""##,
+        ];
+        let changes = compare(&base(), &edited(&edits.join(" & ")));
+        let printed: Vec<String> = changes.iter().map(ToString::to_string).collect();
+        let lines = [
+            "compatible POST /v2/orders: headers a, b of responses 201, 404 added",
+            "cosmetic   POST /v2/orders: text or example of responses 201, 404 changed",
+        ];
+        assert_eq!(printed, lines);
+    }
+
+    #[test]
+    fn a_number_that_became_whole_has_no_other_format() {
+        let number = r##"= Order/properties/total {"type": "number", "format": "double"}"##;
+        let whole = r##"= Order/properties/total {"type": "integer", "format": "int64"}"##;
+        let changes = compare(&edited(number), &edited(whole));
+        assert!(
+            changes.iter().all(|change| change.class == Class::Compatible),
+            "{changes:?}"
+        );
+        assert_eq!(changes.len(), 2);
+    }
+
+    #[test]
+    fn an_alternative_is_compared_with_its_namesake() {
+        // Now each is as the other one was.
+        let turned =
+            r##"= Bridge/properties {"fee": {"type": "string"}} & = Direct/properties {"hops": {"type": "integer"}}"##;
+        let changes = compare(&base(), &edited(turned));
+        let is_of = |name: &str| changes.iter().filter(|change| change.at.starts_with(name)).count();
+        assert_eq!((is_of("Bridge"), is_of("Direct")), (2, 2), "{changes:?}");
     }
 
     #[test]

@@ -317,6 +317,10 @@ fn constraints(schema: &Value) -> BTreeMap<&'static str, Value> {
         .iter()
         .filter_map(|keyword| schema.get(keyword).map(|value| (*keyword, value.clone())))
         .collect();
+    // Every number of JSON has it.
+    if found.get("format").is_some_and(|format| format == "double") {
+        found.remove("format");
+    }
     for (exclusive, inclusive) in [("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")] {
         if let Some(Value::Bool(set)) = found.get(exclusive).cloned() {
             found.remove(exclusive);

@@ -258,7 +258,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Gives every alternative of the older document the one of the newer that fits it best.
+    /// Gives every alternative of the older document the one of the newer with its name, or else the one that fits it
+    /// best.
     fn variants(&self, before: &[Variant], after: &[Variant], at: &Place, found: &mut Found) {
         let mut own = Found::new();
         let mut used = BTreeSet::new();
@@ -273,11 +274,8 @@ impl<'a> Walk<'a> {
                     .iter()
                     .filter(|difference| (self.counts)(difference))
                     .count();
-                (
-                    (count, used.contains(&candidate), old.name != new.name),
-                    candidate,
-                    differences,
-                )
+                let is_namesake = old.name.is_some() && old.name == new.name;
+                ((!is_namesake, count, used.contains(&candidate)), candidate, differences)
             };
             let best = after.iter().enumerate().map(fit).min_by_key(|(score, ..)| *score);
             let Some((_, candidate, differences)) = best else {
