@@ -85,7 +85,7 @@ impl Table {
             ("domain", _) => false,
             (_, "domain") => true,
             ("adapters" | "flows" | "worker" | "ctx" | "http", "ports") => true,
-            ("adapters" | "ctx" | "flows" | "http" | "worker", "settings") => true,
+            ("http", "settings") => true,
             ("ctx", "store") => second == Some("Db"),
             ("flows", "store") => true,
             ("flows" | "http" | "worker", "ctx") => true,
@@ -149,6 +149,9 @@ ctx.rs | use crate::store::Db; use crate::ports::clock::Clock; |
 ctx.rs | use crate::store::Tx; | ctx may not use crate::store::Tx
 http/contract/webhooks_document.rs | use crate::payloads::payments; |
 http/error.rs | use crate::payloads::payments; | http::error may not use crate::payloads::payments
+# of the layers below it, http alone sees the settings
+http/gate/rate_limits.rs | use crate::settings::RateLimitSettings; |
+flows/requests/create.rs | use crate::settings::Settings; | flows::requests::create may not use crate::settings::Settings
 # assembly sees everything, and nobody else sees adapters
 boot.rs | use crate::{adapters::evm, store, http}; |
 main.rs | use crate::{adapters::evm, store, http}; |
