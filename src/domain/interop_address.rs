@@ -18,7 +18,8 @@ const EIP155: [u8; 2] = [0, 0];
 const CHECKSUM_DIGITS: usize = 8;
 
 /// What a caller reads about a text that is no name of a destination.
-const FORM: &str = "must be a destination id: wallet@eip155:chainId#checksum:token, for example 0x6923831ACf5c327260D7ac7C9DfF5b1c3cB3C7D7@eip155:8453#89CDCBED:0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913, or network:wallet:token";
+const FORM: &str =
+    "must be the id of a payee destination: wallet@eip155:chainId#checksum:token, or network:wallet:token";
 
 /// A wallet on a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

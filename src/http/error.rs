@@ -34,6 +34,9 @@ const UNAVAILABLE: &str = "The service cannot answer at the moment; try again";
 /// Message of a call that came too soon.
 pub(in crate::http) const TOO_MANY: &str = "Too many requests";
 
+/// What such a caller can do.
+pub(in crate::http) const TOO_MANY_HINT: &str = "Wait for the seconds that Retry-After names, then go on more slowly";
+
 const LARGE_BODY: &str = "The body is too large";
 const SLOW_BODY: &str = "The body did not arrive in time";
 
@@ -428,16 +431,33 @@ impl Documented {
         }
     }
 
+    /// Whether it is sent for what a credential opens, before the operation itself can send it.
+    pub(in crate::http) fn is_about_credentials(&self) -> bool {
+        matches!(self.when, When::Secured)
+    }
+
+    /// Whether it is sent for how often somebody calls.
+    pub(in crate::http) fn is_about_haste(&self) -> bool {
+        self.message == TOO_MANY
+    }
+
     /// Whether the answer says in `Retry-After` how long to wait.
     pub(in crate::http) fn says_when(&self) -> bool {
         matches!(self.status, 429 | 503)
     }
 
-    /// The body that is sent, with the sentence or the wrong fields of an operation where it has its own.
-    pub(in crate::http) fn example(&self, sentence: Option<&str>, fields: Vec<FieldError>) -> Value {
+    /// The body that is sent, with the sentence or the wrong fields of an operation where it has its own, and what it
+    /// says to do.
+    pub(in crate::http) fn example(
+        &self,
+        sentence: Option<&str>,
+        fields: Vec<FieldError>,
+        hint: Option<String>,
+    ) -> Value {
         let status = StatusCode::from_u16(self.status).unwrap_or_default();
         let mut problem = Problem::new(status, sentence.unwrap_or(self.message));
         problem.fields = fields;
+        problem.hint = hint.map(Cow::Owned);
         problem.body(Some(CALL_ID)).to_json().unwrap_or_default()
     }
 }

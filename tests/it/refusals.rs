@@ -16,9 +16,27 @@ const ASKED: [(&str, u16, &str); 3] = [
     ("listConversionRoutes", 404, ""),
 ];
 
-/// The members of a refusal that do not change from call to call.
-fn facts(body: &Value) -> [&Value; 4] {
-    ["statusCode", "message", "error", "errors"].map(|name| &body[name])
+/// What does not change from call to call: which members a refusal has, and the values of all but its id and its hint.
+fn facts(body: &Value) -> (Vec<&String>, [&Value; 4]) {
+    let names = body.as_object().into_iter().flatten().map(|(name, _)| name);
+    let values = ["statusCode", "message", "error", "errors"].map(|name| &body[name]);
+    (names.collect(), values)
+}
+
+/// The examples of a documented answer.
+fn shown(response: &Value) -> Vec<&Value> {
+    let media = &response["content"]["application/json"];
+    let several = media["examples"].as_object().into_iter().flatten();
+    let several = several.map(|(_, example)| &example["value"]);
+    media.get("example").into_iter().chain(several).collect()
+}
+
+/// Whether one of the examples of a documented answer is what was sent.
+fn is_shown(response: &Value, answer: &Answer) -> bool {
+    let sent = answer.json();
+    shown(response)
+        .into_iter()
+        .any(|example| facts(example) == facts(&sent))
 }
 
 struct Stage {
@@ -103,6 +121,7 @@ async fn every_refusal_is_the_documented_one() {
                 continue;
             }
             let shown = &response["content"]["application/json"]["example"];
+            assert!(shown.is_object(), "{name} {status}");
             let (mut path, body) = match status {
                 400 => wrong_call(operation, shown),
                 _ => lost_call(operation),
@@ -135,14 +154,58 @@ async fn strangers_get_the_documented_answers() {
             .map(|scheme| (scheme, credentials[scheme.id()].as_str()));
         for (status, credential) in [("401", None), ("403", other)] {
             let answer = operation.send_to(&app, credential, &path, &operation.example).await;
-            let shown = &operation.responses[status]["content"]["application/json"]["example"];
-            if facts(&answer.json()) != facts(shown) {
+            let response = &operation.responses[status];
+            if !is_shown(response, &answer) {
                 surprises.push(format!(
-                    "{} {status}: shows {shown}, sends {}",
-                    operation.row.operation, answer.text
+                    "{} {status}: shows {:?}, sends {}",
+                    operation.row.operation,
+                    shown(response),
+                    answer.text
                 ));
             }
         }
     }
     assert!(surprises.is_empty(), "{}", surprises.join("\n"));
+}
+
+#[tokio::test]
+async fn a_person_without_a_wallet_gets_the_documented_answer() {
+    let app = TestApp::start().await;
+    let account = json!({ "email": "ada@example.com", "password": "correct horse battery" });
+    let answer = app.post("/v1/auth/register").json(&account).send().await;
+    let cookie = answer.header("set-cookie").expect("a session").to_owned();
+    let session = cookie.split(['=', ';']).nth(1).expect("a token");
+    let mut count = 0;
+    for operation in operations() {
+        let operation = &operation;
+        let response = &operation.responses["403"];
+        if operation.path != "/v1/payee-destination" && operation.row.operation != "deactivateOwnDestination" {
+            continue;
+        }
+        let credential = Some((Scheme::SessionBearer, session));
+        let answer = operation
+            .send_to(&app, credential, &operation.path, &operation.example)
+            .await;
+        assert!(
+            is_shown(response, &answer),
+            "{}: {}",
+            operation.row.operation,
+            answer.text
+        );
+        assert_eq!(shown(response).len(), 2, "and what other credentials get");
+        count += 1;
+    }
+    assert_eq!(count, 4);
+}
+
+#[tokio::test]
+async fn an_id_that_only_its_noun_refuses_gets_the_documented_answer() {
+    let app = TestApp::start().await;
+    let call = app.get("/v2/payee-destination/nothing").with_client();
+    let answer = call.send().await;
+    let operations = operations();
+    let mut named = operations.iter();
+    let read = named.find(|operation| operation.row.operation == "getPayeeDestination");
+    let response = &read.expect("documented").responses["400"];
+    assert!(is_shown(response, &answer), "{}", answer.text);
 }

@@ -10,8 +10,9 @@ use crate::{
     domain::refusal::FieldError,
     http::{
         contract::{examples::example_of, members::members_mut, parameters::IDEMPOTENCY_KEY, schemas::component_name},
-        error::{Documented, documented},
+        error::{Documented, TOO_MANY_HINT, documented},
         forms::{body, reply::REPLAYED_HEADER},
+        gate::{access, scheme::needs},
     },
 };
 use serde_json::{Map, Value, json};
@@ -100,6 +101,12 @@ pub(super) fn finish(
     let is_repeatable = parameters
         .into_iter()
         .any(|parameter| parameter["name"] == IDEMPOTENCY_KEY);
+    let row = operation["operationId"].as_str().and_then(access::row);
+    let accepted = row.map_or(&[][..], |row| row.any_of);
+    let hint = |failure: &Documented| match failure.is_about_credentials() {
+        true => Some(needs(accepted)),
+        false => failure.is_about_haste().then(|| TOO_MANY_HINT.to_owned()),
+    };
     for (status, response) in members_mut(operation, "responses") {
         let (field, words) = words.remove(status).unzip();
         let Some(failure) = status.parse().ok().and_then(documented) else {
@@ -114,16 +121,20 @@ pub(super) fn finish(
         match (failure.component, &words) {
             (Some(name), None) => {
                 shared.entry(name).or_insert_with(|| {
-                    fail(response, failure, None, Vec::new());
+                    fail(response, failure.example(None, Vec::new(), hint(failure)), failure);
                     response.clone()
                 });
                 *response = json!({ "$ref": format!("#/components/responses/{name}") });
             }
             (_, Some(sentence)) => {
                 let wrong = field.flatten().map(|field| FieldError::new(field, sentence));
-                fail(response, failure, Some(sentence), wrong.into_iter().collect());
+                let own = failure.example(Some(sentence), wrong.into_iter().collect(), None);
+                fail(response, own, failure);
+                if failure.is_about_credentials() && !accepted.is_empty() {
+                    fail_twice(response, failure.example(None, Vec::new(), hint(failure)));
+                }
             }
-            (None, None) => fail(response, failure, None, wrong),
+            (None, None) => fail(response, failure.example(None, wrong, None), failure),
         }
     }
 }
@@ -175,10 +186,19 @@ fn succeed(response: &mut Value, words: Option<String>, is_repeatable: bool, sch
     }
 }
 
-fn fail(response: &mut Value, failure: &Documented, sentence: Option<&str>, wrong: Vec<FieldError>) {
+fn fail(response: &mut Value, example: Value, failure: &Documented) {
     add_headers(response, failure.says_when().then_some("Retry-After"));
     if let Some(media) = answer_media(response) {
-        media["example"] = failure.example(sentence, wrong);
+        media["example"] = example;
+    }
+}
+
+/// Shows what a credential of another kind gets beside what the operation itself says.
+fn fail_twice(response: &mut Value, stranger: Value) {
+    if let Some(media) = answer_media(response).and_then(Value::as_object_mut) {
+        let own = media.remove("example");
+        let both = json!({ "operation": { "value": own }, "credential": { "value": stranger } });
+        media.insert("examples".to_owned(), both);
     }
 }
 

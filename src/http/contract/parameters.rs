@@ -49,6 +49,6 @@ pub(super) fn share(operation: &mut Value) -> Option<(String, Value)> {
 
 /// The examples that parameters refer to.
 pub(super) fn examples() -> Value {
-    // An empty text would not fit the form of most parameters; an address of nothing is not checked against it.
-    json!({ "LeftOut": { "summary": "Left out", "externalValue": "data:," } })
+    // It has no value: an empty text would not fit the form of most parameters, and generators fetch an address.
+    json!({ "LeftOut": { "summary": "Left out" } })
 }

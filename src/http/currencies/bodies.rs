@@ -41,24 +41,24 @@ text! {
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct Currency {
-    /// Id for `invoiceCurrency` and `paymentCurrency`. Example: `USDC-sepolia`
+    /// Id for `invoiceCurrency` and `paymentCurrency`. Example: `FAU-sepolia`
     pub id: CurrencyIdText,
-    /// Name for people. Example: `USD Coin`
+    /// Name for people. Example: `FAU`
     #[oai(validator(max_length = 100))]
     pub name: String,
-    /// Symbol
+    /// Symbol. Example: `FAU`
     pub symbol: SymbolText,
-    /// Fraction digits of an amount. Example: `6`
+    /// Fraction digits of an amount. Example: `18`
     #[oai(validator(minimum(value = "0"), maximum(value = "30")))]
     pub decimals: i32,
-    /// Contract of a token; native coins and fiat currencies have a pseudo address. Example: `0x1c7D4B196Cb0C7B01d743Fbc6116a902379C7238`
+    /// Contract of a token; native coins and fiat currencies have a pseudo address. Example: `0x370DE27fdb7D1Ff1e1BaA7D11c5820a324Cf623C`
     pub address: WalletText,
     /// Network ID; `fiat` for fiat currencies
     pub network: NetworkText,
     /// What kind of currency it is
     #[oai(rename = "type")]
     pub kind: CurrencyKind,
-    /// Hash that conversion contracts know it by; the address for tokens. Example: `0x1c7D4B196Cb0C7B01d743Fbc6116a902379C7238`
+    /// Hash that conversion contracts know it by; the address for tokens. Example: `0x370DE27fdb7D1Ff1e1BaA7D11c5820a324Cf623C`
     pub hash: WalletText,
     /// Chain ID; 0 for fiat currencies. Example: `11155111`
     #[oai(validator(minimum(value = "0"), maximum(value = "9007199254740991")))]

@@ -43,7 +43,7 @@ impl Currencies {
         _caller: Auth<KeyOrClient>,
         /// Only currencies of this network
         network: Query<Checked<NetworkText>>,
-        /// Only currencies with this symbol, in any case
+        /// Only currencies with this symbol, in any case. Example: `FAU`
         symbol: Query<Checked<SymbolText>>,
         /// `true` answers only the first match; needs `network` and `symbol`
         #[oai(name = "firstOnly")]

@@ -15,7 +15,7 @@ text! {
     DestinationIdText {
         pattern: r"^[^\s\x00-\x1f\x7f]{1,200}$",
         length_max: 200,
-        example: "0x6923831ACf5c327260D7ac7C9DfF5b1c3cB3C7D7@eip155:8453#89CDCBED:0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913",
+        example: "0x7eB023BFbAeE228de6DC5B92D0BeEB1eDb1Fd567@eip155:11155111#6B834D37:0x370DE27fdb7D1Ff1e1BaA7D11c5820a324Cf623C",
         hint: "must be the id of a payee destination: wallet@eip155:chainId#checksum:token, or network:wallet:token",
     }
     /// Signature of a wallet: 65 bytes.
@@ -29,15 +29,15 @@ text! {
     TokenText {
         pattern: "^(0x[a-fA-F0-9]{40}|T[1-9A-HJ-NP-Za-km-z]{33})$",
         length_max: 42,
-        example: "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913",
+        example: "0x370DE27fdb7D1Ff1e1BaA7D11c5820a324Cf623C",
         hint: "must be the contract address of a token: 0x and 40 hexadecimal digits, or a Tron address that begins with T",
     }
     /// Id of a chain, as digits.
     ChainIdText {
         pattern: "^[0-9]{1,16}$",
         length_max: 16,
-        example: "8453",
-        hint: "must be the id of a chain in digits, for example 8453",
+        example: "11155111",
+        hint: "must be the id of a chain in digits, for example 11155111",
     }
 }
 
@@ -123,14 +123,14 @@ pub struct PayeeDestination {
     pub wallet_address: WalletText,
     /// Contract of the token
     pub token_address: TokenText,
-    /// Chain. Example: `8453`
+    /// Chain. Example: `11155111`
     pub chain_id: u64,
     /// Policy, or null when none was ever set
     pub access_policy: OrNull<DestinationAccessPolicy>,
-    /// The wallet on its chain as bytes (ERC-7930). Example: `0x00010000022105146923831acf5c327260d7ac7c9dff5b1c3cb3c7d7`
+    /// The wallet on its chain as bytes (ERC-7930). Example: `0x0001000003aa36a7147eb023bfbaee228de6dc5b92d0beeb1edb1fd567`
     #[oai(validator(max_length = 80))]
     pub binary_interop_address: String,
-    /// The wallet on its chain as text (ERC-7828). Example: `0x6923831ACf5c327260D7ac7C9DfF5b1c3cB3C7D7@eip155:8453#89CDCBED`
+    /// The wallet on its chain as text (ERC-7828). Example: `0x7eB023BFbAeE228de6DC5B92D0BeEB1eDb1Fd567@eip155:11155111#6B834D37`
     #[oai(validator(max_length = 100))]
     pub human_readable_interop_address: String,
     /// Whether the owner of the wallet set it up. Example: `true`
@@ -180,7 +180,7 @@ pub struct TypedDataDomain {
     /// Version. Example: `1`
     #[oai(validator(max_length = 8))]
     pub version: String,
-    /// Chain of the destination. Example: `8453`
+    /// Chain of the destination. Example: `11155111`
     pub chain_id: u64,
 }
 
@@ -213,7 +213,7 @@ pub struct TypedDataMessage {
     pub action: DestinationAction,
     /// Contract of the token
     pub token: TokenText,
-    /// Chain. Example: `8453`
+    /// Chain. Example: `11155111`
     pub chain_id: u64,
     /// The nonce of this data. Example: `9a3f5c1e7b2d48609a3f5c1e7b2d4860`
     #[oai(validator(max_length = 64))]

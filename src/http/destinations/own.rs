@@ -37,7 +37,7 @@ use poem_openapi::{
 pub struct DestinationBody {
     /// Contract of a supported token: USDC, USDT, or FAU on sepolia
     pub token_address: TokenText,
-    /// Chain; it has to fit the wallet. Example: `8453`
+    /// Chain; it has to fit the wallet. Example: `11155111`
     pub chain_id: u64,
     /// Who may pay; without it the policy that there is stays
     pub access_policy: Option<DestinationAccessPolicy>,
@@ -47,7 +47,7 @@ impl Example for DestinationBody {
     /// It works as it stands on a service with Sepolia.
     fn example() -> Self {
         Self {
-            token_address: TokenText::written("0x370DE27fdb7D1Ff1e1BaA7D11c5820a324Cf623C"),
+            token_address: TokenText::example(),
             chain_id: 11_155_111,
             access_policy: None,
         }
@@ -82,7 +82,7 @@ pub struct PayoutDestination {
     pub wallet_address: WalletText,
     /// Contract of the token
     pub token_address: TokenText,
-    /// Chain. Example: `8453`
+    /// Chain. Example: `11155111`
     pub chain_id: u64,
     /// Whether the owner of the wallet set it up. Example: `true`
     pub claimed: bool,
@@ -112,6 +112,7 @@ impl OwnDestinations {
     /// replaces the one before, and client IDs that are bound to that one follow.
     ///
     /// 201: The destination, in use from now on
+    /// 403: Payee destinations belong to wallets: sign in with the wallet that is to be paid
     #[oai(path = "/payee-destination", method = "post", operation_id = "createOwnDestination")]
     async fn create(
         &self,
@@ -137,6 +138,7 @@ impl OwnDestinations {
     /// Replaces the destination that is in use; client IDs that are bound to it follow.
     ///
     /// 200: The destination, in use from now on
+    /// 403: Payee destinations belong to wallets: sign in with the wallet that is to be paid
     /// 404: Payee destination not found
     /// 409: The destination of this wallet is being changed at this moment; try again
     #[oai(path = "/payee-destination", method = "put", operation_id = "updateOwnDestination")]
@@ -155,6 +157,7 @@ impl OwnDestinations {
     /// The destination in use, or null.
     ///
     /// 200: The destination in use, or null when the wallet has none
+    /// 403: Payee destinations belong to wallets: sign in with the wallet that is to be paid
     #[oai(path = "/payee-destination", method = "get", operation_id = "getOwnDestination")]
     async fn active(
         &self,
@@ -221,6 +224,7 @@ impl OwnDestinations {
     /// Takes the destination of the wallet that signed in out of use; its row stays and can come back.
     ///
     /// 200: The destination is out of use
+    /// 403: Payee destinations belong to wallets: sign in with the wallet that is to be paid
     /// 404: Payee destination not found
     /// 409: The destination of this wallet is being changed at this moment; try again
     #[oai(

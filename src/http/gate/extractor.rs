@@ -16,7 +16,7 @@ use crate::{
             identify::{Identify, unauthorized},
             page::{call_origin, is_own_page, require_own_page},
             rate_limits::{Meter, Purpose},
-            scheme::{Policy, Scheme},
+            scheme::{Policy, Scheme, needs},
         },
     },
 };
@@ -215,11 +215,6 @@ fn missing(accepted: &[Scheme]) -> Problem {
 /// The refusal of a good credential that opens other operations. Source: rules P.1.4.
 fn misplaced(accepted: &[Scheme]) -> Problem {
     Problem::new(StatusCode::FORBIDDEN, "This credential does not open this operation").with_hint(needs(accepted))
-}
-
-fn needs(accepted: &[Scheme]) -> String {
-    let carriers: Vec<&str> = accepted.iter().map(|scheme| scheme.carrier()).collect();
-    format!("This operation needs {}", carriers.join(" or "))
 }
 
 #[cfg(test)]

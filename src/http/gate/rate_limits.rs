@@ -10,7 +10,7 @@ use crate::{
     http::{
         contract::routes::RouteTable,
         edge::{call_id::CallId, cors},
-        error::{Problem, TOO_MANY},
+        error::{Problem, TOO_MANY, TOO_MANY_HINT},
         gate::access,
     },
     ports::clock::Clock,
@@ -270,7 +270,7 @@ impl Meter {
 /// The refusal of a call that came too soon.
 pub fn too_many(retry_after_s: u64) -> Problem {
     Problem::new(StatusCode::TOO_MANY_REQUESTS, TOO_MANY)
-        .with_hint("Wait for the seconds that Retry-After names, then go on more slowly")
+        .with_hint(TOO_MANY_HINT)
         .with_retry_after(retry_after_s.max(1))
 }
 

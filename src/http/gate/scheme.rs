@@ -54,6 +54,12 @@ schemes! {
     Session Cookie(SESSION_COOKIE), "Session of a person who signed in with a wallet.";
 }
 
+/// What a caller reads whose credential does not open an operation.
+pub(in crate::http) fn needs(accepted: &[Scheme]) -> String {
+    let carriers: Vec<&str> = accepted.iter().map(|scheme| scheme.carrier()).collect();
+    format!("This operation needs {}", carriers.join(" or "))
+}
+
 impl Scheme {
     /// The header or cookie that carries it, in words of the documents.
     pub(super) const fn carrier(self) -> &'static str {
