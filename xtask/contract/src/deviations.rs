@@ -2,8 +2,6 @@
 //!
 //! A difference without a row fails, and so does a row without a difference: the list can neither hide nor rot.
 
-use std::collections::BTreeSet;
-
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
@@ -76,78 +74,43 @@ impl Deviations {
 
     /// Holds the list against what the comparison found.
     pub fn judge(&self, comparison: &Comparison) -> Verdict {
-        let mut verdict = Verdict::default();
-        let mut used = BTreeSet::new();
-        for finding in &comparison.findings {
-            let rows: Vec<usize> = (0..self.deviation.len())
-                .filter(|row| self.deviation[*row].covers(finding))
-                .collect();
-            if rows.is_empty() {
-                verdict.uncovered.push(finding.clone());
-            }
-            used.extend(rows);
+        let mut rows = Vec::new();
+        let mut refuse = |is_wrong: bool, row: &str, why: &str| rows.extend(is_wrong.then(|| format!("{row}: {why}")));
+        for row in &self.deviation {
+            let name = format!("deviation {}, {}", row.operation, row.pointer);
+            let is_used = comparison.findings.iter().any(|finding| row.covers(finding));
+            refuse(!is_used, &name, "no such difference, remove the row");
+            let is_explained = !is_blank(&row.reason) && !is_blank(&row.source);
+            refuse(!is_explained, &name, "reason and source are needed");
         }
-        for (row, deviation) in self.deviation.iter().enumerate() {
-            let place = format!("deviation {}, {}", deviation.operation, deviation.pointer);
-            if !used.contains(&row) {
-                verdict
-                    .rows
-                    .push(format!("{place}: no such difference, remove the row"));
-            }
-            if deviation.reason.trim().is_empty() || deviation.source.trim().is_empty() {
-                verdict.rows.push(format!("{place}: reason and source are needed"));
-            }
-        }
-        self.judge_operations(comparison, &mut verdict);
-        verdict
-    }
-
-    fn judge_operations(&self, comparison: &Comparison, verdict: &mut Verdict) {
-        let later: BTreeSet<&String> = self.not_yet.iter().map(|row| &row.operation).collect();
-        verdict.missing = comparison
-            .missing
-            .iter()
-            .filter(|name| !later.contains(name))
-            .cloned()
-            .collect();
         for row in &self.not_yet {
-            if comparison.present.contains(&row.operation) {
-                verdict.rows.push(format!(
-                    "not_yet {}: the operation exists, remove the row",
-                    row.operation
-                ));
-            } else if !comparison.missing.contains(&row.operation) {
-                verdict
-                    .rows
-                    .push(format!("not_yet {}: the contract has no such operation", row.operation));
-            }
-            if row.capability.trim().is_empty() {
-                verdict
-                    .rows
-                    .push(format!("not_yet {}: the capability is not named", row.operation));
-            }
+            let name = format!("not_yet {}", row.operation);
+            let is_built = comparison.present.contains(&row.operation);
+            let is_known = is_built || comparison.missing.contains(&row.operation);
+            refuse(is_built, &name, "the operation exists, remove the row");
+            refuse(!is_known, &name, "the contract has no such operation");
+            refuse(is_blank(&row.capability), &name, "the capability is not named");
         }
-        let listed: BTreeSet<&String> = self.extra.iter().map(|row| &row.operation).collect();
-        verdict.extra = comparison
-            .extra
-            .iter()
-            .filter(|name| !listed.contains(name))
-            .cloned()
-            .collect();
         for row in &self.extra {
-            if !comparison.extra.contains(&row.operation) {
-                verdict.rows.push(format!(
-                    "extra {}: no such operation beyond the contract",
-                    row.operation
-                ));
-            }
-            if row.reason.trim().is_empty() {
-                verdict
-                    .rows
-                    .push(format!("extra {}: the reason is missing", row.operation));
-            }
+            let name = format!("extra {}", row.operation);
+            let is_ours = comparison.extra.contains(&row.operation);
+            refuse(!is_ours, &name, "no such operation beyond the contract");
+            refuse(is_blank(&row.reason), &name, "the reason is missing");
+        }
+        let is_uncovered = |finding: &&Finding| !self.deviation.iter().any(|row| row.covers(finding));
+        let is_forgotten = |name: &&String| !self.not_yet.iter().any(|row| row.operation == **name);
+        let is_unlisted = |name: &&String| !self.extra.iter().any(|row| row.operation == **name);
+        Verdict {
+            uncovered: comparison.findings.iter().filter(is_uncovered).cloned().collect(),
+            missing: comparison.missing.iter().filter(is_forgotten).cloned().collect(),
+            extra: comparison.extra.iter().filter(is_unlisted).cloned().collect(),
+            rows,
         }
     }
+}
+
+fn is_blank(text: &str) -> bool {
+    text.trim().is_empty()
 }
 
 impl Deviation {
@@ -165,33 +128,24 @@ impl Deviation {
 ///
 /// Their reasons and sources are empty, and the check refuses empty ones: nobody can paste without thinking.
 pub fn missing_rows(verdict: &Verdict) -> Result<String> {
+    let deviation = |finding: &Finding| Deviation {
+        operation: finding.operation.clone(),
+        pointer: finding.text.clone(),
+        reason: String::new(),
+        source: String::new(),
+    };
+    let extra = |name: &String| Extra {
+        operation: name.clone(),
+        reason: String::new(),
+    };
+    let not_yet = |name: &String| NotYet {
+        operation: name.clone(),
+        capability: String::new(),
+    };
     let rows = Deviations {
-        deviation: verdict
-            .uncovered
-            .iter()
-            .map(|finding| Deviation {
-                operation: finding.operation.clone(),
-                pointer: finding.text.clone(),
-                reason: String::new(),
-                source: String::new(),
-            })
-            .collect(),
-        extra: verdict
-            .extra
-            .iter()
-            .map(|name| Extra {
-                operation: name.clone(),
-                reason: String::new(),
-            })
-            .collect(),
-        not_yet: verdict
-            .missing
-            .iter()
-            .map(|name| NotYet {
-                operation: name.clone(),
-                capability: String::new(),
-            })
-            .collect(),
+        deviation: verdict.uncovered.iter().map(deviation).collect(),
+        extra: verdict.extra.iter().map(extra).collect(),
+        not_yet: verdict.missing.iter().map(not_yet).collect(),
     };
     Ok(toml::to_string(&rows)?)
 }
@@ -199,6 +153,7 @@ pub fn missing_rows(verdict: &Verdict) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     fn finding(operation: &str, text: &str) -> Finding {
         Finding {

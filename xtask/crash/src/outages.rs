@@ -70,10 +70,7 @@ pub(crate) fn workers(plan: &Plan) -> Result<Row> {
             Ok((stage.machines.sink.count() >= before + total).then_some(()))
         })?;
         // The last tries are recorded before the next replay, which leaves alone what still waits.
-        wait_for("an empty queue", || {
-            let queued = stage.get("/v2/deliveries?state=queued&limit=1")?;
-            Ok(queued["deliveries"].as_array().is_some_and(Vec::is_empty).then_some(()))
-        })?;
+        drained(&stage)?;
     }
     thread::sleep(Duration::from_secs(1));
     let expected = total * (1 + usize::try_from(plan.quiet_replays)?);
@@ -103,10 +100,7 @@ pub(crate) fn workers(plan: &Plan) -> Result<Row> {
         repeats += stage.machines.sink.count() - before - total;
         twin.start()?;
         // A lease of the dead one may still run out for what had arrived; the next round must not count it.
-        wait_for("an empty queue", || {
-            let queued = stage.get("/v2/deliveries?state=queued&limit=1")?;
-            Ok(queued["deliveries"].as_array().is_some_and(Vec::is_empty).then_some(()))
-        })?;
+        drained(&stage)?;
     }
     row.check(longest <= TAKEN_OVER_MAX, || {
         format!("the dead worker's deliveries took {:.1} s", longest.as_secs_f64())
@@ -118,6 +112,14 @@ pub(crate) fn workers(plan: &Plan) -> Result<Row> {
         longest.as_secs_f64()
     ));
     Ok(row)
+}
+
+/// Waits until no delivery waits for a try.
+fn drained(stage: &Stage) -> Result<()> {
+    wait_for("an empty queue", || {
+        let queued = stage.get("/v2/deliveries?state=queued&limit=1")?;
+        Ok(queued["deliveries"].as_array().is_some_and(Vec::is_empty).then_some(()))
+    })
 }
 
 /// Deliveries that arrived with more than one body.

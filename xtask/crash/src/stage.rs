@@ -313,8 +313,7 @@ impl Stage {
 
     /// Reads, however often it takes.
     pub(crate) fn get(&self, path: &str) -> Result<Value> {
-        let answer = self.client.insist(path, &Call::Get)?;
-        answer.expect(200).with_context(|| path.to_owned())
+        read(&self.client, path)
     }
 
     /// Asks for all events again; returns how many deliveries were queued.
@@ -450,6 +449,11 @@ fn delivered(arrival: &Arrival, secret: &str) -> Delivered {
     }
 }
 
+fn read(client: &Client, path: &str) -> Result<Value> {
+    let answer = client.insist(path, &Call::Get)?;
+    answer.expect(200).with_context(|| path.to_owned())
+}
+
 /// Asks the service for everything that it acknowledged, and for how much it has.
 fn read_back(records: &mut Records, client: &Client) -> Result<()> {
     let mut found = HashMap::new();
@@ -461,10 +465,7 @@ fn read_back(records: &mut Records, client: &Client) -> Result<()> {
         }
         let is_paid = request.expect(200).with_context(|| path)?["hasBeenPaid"] == true;
         let path = format!("/v2/payments?requestId={request_id}");
-        let payments = client
-            .insist(&path, &Call::Get)?
-            .expect(200)
-            .with_context(|| path.clone())?;
+        let payments = read(client, &path)?;
         let payments = payments["payments"].as_array().with_context(|| path)?;
         let credits = payments.iter().map(credit).collect::<Result<_>>()?;
         found.insert(request_id.clone(), Found { is_paid, credits });
@@ -473,10 +474,7 @@ fn read_back(records: &mut Records, client: &Client) -> Result<()> {
     records.listed = 0;
     for round in records.rounds.0..=records.rounds.1 {
         let path = format!("/v2/request?walletAddress={}&limit=1", payee(round));
-        let page = client
-            .insist(&path, &Call::Get)?
-            .expect(200)
-            .with_context(|| path.clone())?;
+        let page = read(client, &path)?;
         let total = page.pointer("/pagination/total").and_then(Value::as_u64);
         records.listed += usize::try_from(total.with_context(|| path)?)?;
     }
