@@ -8,6 +8,7 @@ pub mod edge;
 pub mod error;
 pub mod forms;
 pub mod gate;
+mod operation;
 
 pub mod accounts;
 pub mod api_keys;
@@ -15,7 +16,6 @@ pub mod client_ids;
 pub mod currencies;
 pub mod destinations;
 pub mod events;
-pub mod orchestrators;
 pub mod payments;
 pub mod requests;
 pub mod wallets;

@@ -46,19 +46,23 @@ pub async fn list(ctx: &Ctx, caller: &PlatformCaller, filter: &DeliveryFilter) -
     })
 }
 
-/// Counts deliveries by endpoint and state. Errors: a span that ends before it begins, or is longer than the log (400).
+/// Counts deliveries by endpoint and state, those of the last day unless a span is given. Errors: a span that ends before
+/// it begins, or is longer than the log (400).
 pub async fn counts(
     ctx: &Ctx,
     caller: &PlatformCaller,
-    span: (DateTime<Utc>, DateTime<Utc>),
+    since: Option<DateTime<Utc>>,
+    until: Option<DateTime<Utc>>,
 ) -> FlowResult<Vec<DeliveryCount>> {
-    check_span(Some(span.0), Some(span.1))?;
+    let until = until.unwrap_or_else(|| ctx.clock.now());
+    let since = since.unwrap_or(until - TimeDelta::days(1));
+    check_span(Some(since), Some(until))?;
     let days = ctx.webhooks.retention_days;
-    if span.1 - span.0 > TimeDelta::days(i64::from(days)) {
+    if until - since > TimeDelta::days(i64::from(days)) {
         return Err(Refusal::field("since", format!("must be at most {days} days before until")).into());
     }
     let limit = receivers(ctx, caller).await?.limit(caller);
-    Ok(store::delivery_log::counts(ctx.db.reader(), &caller.platform, limit.as_deref(), span).await?)
+    Ok(store::delivery_log::counts(ctx.db.reader(), &caller.platform, limit.as_deref(), (since, until)).await?)
 }
 
 /// Reads one delivery with its tries. Errors: unknown (404).

@@ -1,27 +1,16 @@
 //! Signing in with e-mail and password, and signing out.
 
-pub mod cookie;
-
 use crate::{
-    ctx::Ctx,
     domain::{ids::Secret, session::Account},
     flows,
     http::{
-        accounts::cookie::WithCookie,
-        contract::tags::AuthTag,
-        error::{Fail, s},
-        forms::{
-            body::Body,
-            reply::{Created, Reply},
-            text::text,
-            wire::UlidText,
+        gate::{
+            cookie::WithCookie,
+            extractor::{SessionToken, SigningIn},
         },
-        gate::extractor::{SessionToken, SigningIn},
-        webhooks::Success,
+        operation::*,
     },
 };
-use poem::web::Data;
-use poem_openapi::{Object, OpenApi, payload::Json};
 
 text! {
     /// E-mail address. Whether mail reaches anybody there is not checked.
@@ -138,6 +127,6 @@ impl Accounts {
         if let Some(token) = &token.0 {
             flows::auth::logout::run(&ctx, token).await?;
         }
-        Ok(WithCookie::clear(Json(Success { success: true }), &ctx.people.sessions))
+        Ok(WithCookie::clear(Success::done(), &ctx.people.sessions))
     }
 }

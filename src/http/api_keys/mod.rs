@@ -1,31 +1,8 @@
 //! API keys of the platform of a person who signed in.
 
 use crate::{
-    ctx::Ctx,
-    domain::ids::KeyId,
     flows::keys::{self, Key, NewKey},
-    http::{
-        contract::tags::AuthTag,
-        error::{Fail, s},
-        forms::{
-            body::Body,
-            idempotency::{IdempotencyKey, answer_once, once, once_for},
-            null::OrNull,
-            reply::Created,
-            wire::{Instant, UlidText},
-        },
-        gate::{
-            access::{SessionOnly, op},
-            extractor::Auth,
-        },
-        webhooks::Success,
-    },
-};
-use poem::web::Data;
-use poem_openapi::{
-    Object, OpenApi,
-    param::{Header, Path},
-    payload::Json,
+    http::operation::*,
 };
 
 /// A new key.
@@ -152,16 +129,14 @@ impl ApiKeys {
         &self,
         ctx: Data<&Ctx>,
         caller: Auth<SessionOnly>,
-        /// Makes the call repeatable: the same key and body get the stored answer for 24 hours
-        #[oai(name = "Idempotency-Key")]
-        key: Header<Option<IdempotencyKey>>,
+        key: Keyed,
         body: Body<CreateApiKeyBody>,
     ) -> Result<Created<ApiKeyCreated>, Fail<{ s::BAD_REQUEST | s::CONFLICT }>> {
-        let once = once(key.0, op::createApiKey, &body.0);
-        Ok(answer_once(once, created, async |call| {
+        let once = key.once(op::createApiKey, &body.0);
+        answer_once(once, created, async |call| {
             keys::issue(&ctx, &caller, body.label.as_deref(), call).await
         })
-        .await?)
+        .await
     }
 
     /// Rotate an API key
@@ -177,18 +152,15 @@ impl ApiKeys {
         caller: Auth<SessionOnly>,
         /// Id of the key
         id: Path<UlidText>,
-        /// Makes the call repeatable: the same key and body get the stored answer for 24 hours
-        #[oai(name = "Idempotency-Key")]
-        key: Header<Option<IdempotencyKey>>,
+        key: Keyed,
         body: Body<RotateApiKeyBody>,
     ) -> Result<Created<ApiKeyCreated>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND | s::CONFLICT }>> {
-        let once = once_for(key.0, op::rotateApiKey, id.as_str(), &body.0);
-        let id = KeyId(id.as_str().to_owned());
+        let once = key.once_for(op::rotateApiKey, id.as_str(), &body.0);
         let overlap_s = body.overlap_seconds.unwrap_or(0);
-        Ok(answer_once(once, created, async |call| {
-            keys::replace(&ctx, &caller, &id, overlap_s, call).await
+        answer_once(once, created, async |call| {
+            keys::replace(&ctx, &caller, &id.id(), overlap_s, call).await
         })
-        .await?)
+        .await
     }
 
     /// Revoke an API key
@@ -205,7 +177,7 @@ impl ApiKeys {
         /// Id of the key
         id: Path<UlidText>,
     ) -> Result<Json<Success>, Fail<{ s::NOT_FOUND }>> {
-        keys::revoke(&ctx, &caller.platform, &KeyId(id.as_str().to_owned())).await?;
-        Ok(Json(Success { success: true }))
+        keys::revoke(&ctx, &caller.platform, &id.id()).await?;
+        Ok(Success::done())
     }
 }

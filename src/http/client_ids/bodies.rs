@@ -1,17 +1,7 @@
 //! Bodies of the operations on client IDs, for API keys and for people who signed in.
 
-use crate::{
-    domain::client_id,
-    http::forms::{
-        null::OrNull,
-        text::text,
-        wire::{Instant, PercentText, UlidText, WalletText},
-    },
-};
-use poem_openapi::{
-    Enum, Object,
-    types::{Example, MaybeUndefined},
-};
+use crate::{domain::client_id::ClientStatus, http::operation::*};
+use poem_openapi::types::MaybeUndefined;
 
 text! {
     /// Page that may use a client ID, as an origin. Which schemes and hosts are accepted is a rule of the domain.
@@ -107,16 +97,9 @@ impl Example for CreateOwnClientIdBody {
     }
 }
 
-/// State of a client ID: in use, switched off, gone for good
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
-#[oai(rename_all = "lowercase", remote = "client_id::ClientStatus")]
-pub enum ClientIdStatus {
-    /// In use
-    Active,
-    /// Switched off
-    Inactive,
-    /// Gone for good
-    Revoked,
+words! {
+    /// State of a client ID: in use, switched off, gone for good
+    ClientStatus as "ClientIdStatus";
 }
 
 /// Changes of the fee and of the stored facts of a client ID.
@@ -154,7 +137,7 @@ pub struct UpdateClientIdBody {
     #[oai(flatten)]
     pub terms: ClientIdTermsChange,
     /// State; revoked is for good
-    pub status: Option<ClientIdStatus>,
+    pub status: Option<ClientStatus>,
 }
 
 /// Changes of a client ID by a person who signed in: what is absent stays, what is null is unset.
@@ -174,7 +157,7 @@ pub struct UpdateOwnClientIdBody {
     #[oai(flatten)]
     pub terms: ClientIdTermsChange,
     /// State; revoked is for good
-    pub status: Option<ClientIdStatus>,
+    pub status: Option<ClientStatus>,
 }
 
 impl Example for UpdateOwnClientIdBody {
@@ -184,7 +167,7 @@ impl Example for UpdateOwnClientIdBody {
             allowed_domains: Some(vec![DomainText::written(DomainText::EXAMPLE)]),
             payee_destination_id: MaybeUndefined::Undefined,
             terms: ClientIdTermsChange::default(),
-            status: Some(ClientIdStatus::Active),
+            status: Some(ClientStatus::Active),
         }
     }
 }
@@ -204,7 +187,7 @@ pub struct ClientIdNames {
     #[oai(validator(max_items = 10))]
     pub allowed_domains: Vec<DomainText>,
     /// State
-    pub status: ClientIdStatus,
+    pub status: ClientStatus,
 }
 
 /// Fee and stored facts of a client ID.

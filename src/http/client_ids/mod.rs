@@ -1,34 +1,11 @@
 //! Client IDs, managed with an API key; [`own`] has the operations of people who signed in.
 
-pub mod bodies;
+mod bodies;
 pub mod own;
 pub mod view;
 
-use crate::{
-    ctx::Ctx,
-    domain::ids::ClientRowId,
-    flows,
-    http::{
-        contract::tags::PlatformTag,
-        error::{Fail, s},
-        forms::{
-            body::Body,
-            idempotency::{IdempotencyKey, answer_once, once},
-            reply::Created,
-        },
-        gate::{
-            access::{KeyOnly, op},
-            extractor::Auth,
-        },
-    },
-};
+use crate::{flows, http::operation::*};
 pub use bodies::*;
-use poem::web::Data;
-use poem_openapi::{
-    OpenApi,
-    param::{Header, Path},
-    payload::Json,
-};
 
 /// Client IDs.
 pub struct ClientIds;
@@ -46,17 +23,15 @@ impl ClientIds {
         &self,
         ctx: Data<&Ctx>,
         caller: Auth<KeyOnly>,
-        /// Makes the call repeatable: the same key and body get the stored answer for 24 hours
-        #[oai(name = "Idempotency-Key")]
-        key: Header<Option<IdempotencyKey>>,
+        key: Keyed,
         body: Body<CreateClientIdBody>,
     ) -> Result<Created<ClientIdCreated>, Fail<{ s::BAD_REQUEST | s::CONFLICT }>> {
-        let once = once(key.0, op::createClientId, &body.0);
+        let once = key.once(op::createClientId, &body.0);
         let input = body.0.read()?;
-        Ok(answer_once(once, view::created, async |call| {
+        answer_once(once, view::created, async |call| {
             flows::client_ids::create::run(&ctx, &caller, &input, call).await
         })
-        .await?)
+        .await
     }
 
     /// List client IDs
@@ -84,8 +59,7 @@ impl ClientIds {
         /// Row id of the client ID
         id: Path<ClientRowText>,
     ) -> Result<Json<ClientIdDetail>, Fail<{ s::NOT_FOUND }>> {
-        let row = ClientRowId(id.as_str().to_owned());
-        let client = flows::client_ids::read::run(&ctx, &caller, &row).await?;
+        let client = flows::client_ids::read::run(&ctx, &caller, &id.id()).await?;
         Ok(Json(view::detail(&client)))
     }
 
@@ -105,8 +79,7 @@ impl ClientIds {
         body: Body<UpdateClientIdBody>,
     ) -> Result<Json<ClientIdUpdated>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND }>> {
         let change = body.0.read()?;
-        let row = ClientRowId(id.as_str().to_owned());
-        let client = flows::client_ids::update::run(&ctx, &caller, &row, &change).await?;
+        let client = flows::client_ids::update::run(&ctx, &caller, &id.id(), &change).await?;
         Ok(Json(view::updated(&client)))
     }
 
@@ -124,8 +97,7 @@ impl ClientIds {
         /// Row id of the client ID
         id: Path<ClientRowText>,
     ) -> Result<Json<ClientIdRevoked>, Fail<{ s::NOT_FOUND }>> {
-        let row = ClientRowId(id.as_str().to_owned());
-        flows::client_ids::revoke::run(&ctx, &caller, &row).await?;
+        flows::client_ids::revoke::run(&ctx, &caller, &id.id()).await?;
         Ok(Json(ClientIdRevoked { success: true }))
     }
 }

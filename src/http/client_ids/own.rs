@@ -1,30 +1,7 @@
 //! Client IDs, managed by a person who signed in.
 
-use crate::{
-    ctx::Ctx,
-    domain::ids::ClientRowId,
-    flows,
-    http::{
-        client_ids::{bodies::*, view},
-        contract::tags::AuthTag,
-        error::{Fail, s},
-        forms::{
-            body::Body,
-            idempotency::{IdempotencyKey, answer_once, once},
-            reply::Created,
-        },
-        gate::{
-            access::{SessionOnly, op},
-            extractor::Auth,
-        },
-    },
-};
-use poem::web::Data;
-use poem_openapi::{
-    OpenApi,
-    param::{Header, Path},
-    payload::Json,
-};
+use super::{bodies::*, view};
+use crate::{flows, http::operation::*};
 
 /// Client IDs of the platform of a person who signed in.
 pub struct OwnClientIds;
@@ -41,17 +18,15 @@ impl OwnClientIds {
         &self,
         ctx: Data<&Ctx>,
         caller: Auth<SessionOnly>,
-        /// Makes the call repeatable: the same key and body get the stored answer for 24 hours
-        #[oai(name = "Idempotency-Key")]
-        key: Header<Option<IdempotencyKey>>,
+        key: Keyed,
         body: Body<CreateOwnClientIdBody>,
     ) -> Result<Created<OwnClientId>, Fail<{ s::BAD_REQUEST | s::CONFLICT }>> {
-        let once = once(key.0, op::createOwnClientId, &body.0);
+        let once = key.once(op::createOwnClientId, &body.0);
         let input = body.0.read()?;
-        Ok(answer_once(once, view::own, async |call| {
+        answer_once(once, view::own, async |call| {
             flows::client_ids::create::run(&ctx, &caller, &input, call).await
         })
-        .await?)
+        .await
     }
 
     /// List client IDs
@@ -79,8 +54,7 @@ impl OwnClientIds {
         /// Row id of the client ID
         id: Path<ClientRowText>,
     ) -> Result<Json<OwnClientId>, Fail<{ s::NOT_FOUND }>> {
-        let row = ClientRowId(id.as_str().to_owned());
-        let client = flows::client_ids::read::run(&ctx, &caller, &row).await?;
+        let client = flows::client_ids::read::run(&ctx, &caller, &id.id()).await?;
         Ok(Json(view::own(&client)))
     }
 
@@ -100,8 +74,7 @@ impl OwnClientIds {
         body: Body<UpdateOwnClientIdBody>,
     ) -> Result<Json<OwnClientId>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND }>> {
         let change = body.0.read()?;
-        let row = ClientRowId(id.as_str().to_owned());
-        let client = flows::client_ids::update::run(&ctx, &caller, &row, &change).await?;
+        let client = flows::client_ids::update::run(&ctx, &caller, &id.id(), &change).await?;
         Ok(Json(view::own(&client)))
     }
 
@@ -119,8 +92,7 @@ impl OwnClientIds {
         /// Row id of the client ID
         id: Path<ClientRowText>,
     ) -> Result<Json<ClientIdRevoked>, Fail<{ s::NOT_FOUND }>> {
-        let row = ClientRowId(id.as_str().to_owned());
-        flows::client_ids::revoke::run(&ctx, &caller, &row).await?;
+        flows::client_ids::revoke::run(&ctx, &caller, &id.id()).await?;
         Ok(Json(ClientIdRevoked { success: true }))
     }
 }

@@ -8,12 +8,9 @@ use crate::{
         client_id::{ClientId, ClientIdChange, NewClientId, normalise_domain},
         ids::DestinationId,
         network::Network,
-        refusal::{Checks, Refusal},
+        refusal::Refusal,
     },
-    http::forms::{
-        null::OrNull,
-        wire::{Instant, PercentText, UlidText, WalletText},
-    },
+    http::operation::*,
 };
 use poem_openapi::types::MaybeUndefined;
 
@@ -104,7 +101,7 @@ impl UpdateClientIdBody {
             operator_wallet: changed(terms.operator_wallet_address, |text| operator(&text, &mut checks)),
             default_pre_approval_expiry_s: changed(terms.default_pre_approval_expiry, Some),
             default_authorization_expiry_s: changed(terms.default_authorization_expiry, Some),
-            status: self.status.map(Into::into),
+            status: self.status,
         };
         checks.finish()?;
         Ok(change)
@@ -134,7 +131,7 @@ fn names(client: &ClientId) -> ClientIdNames {
         client_id: ClientIdText::written(&client.client_id),
         label: client.label.clone(),
         allowed_domains: client.allowed_domains.iter().map(DomainText::written).collect(),
-        status: client.status.into(),
+        status: client.status,
     }
 }
 

@@ -9,9 +9,9 @@
 use crate::{
     domain::refusal::FieldError,
     http::{
-        contract::{examples::example_of, members::members_mut, parameters::IDEMPOTENCY_KEY, schemas::component_name},
+        contract::{examples::example_of, members::members_mut, schemas::component_name},
         error::{Documented, TOO_MANY_HINT, documented},
-        forms::{body, reply::REPLAYED_HEADER},
+        forms::{body, idempotency::IDEMPOTENCY_KEY, reply::REPLAYED_HEADER},
         gate::{access, scheme::needs},
     },
 };

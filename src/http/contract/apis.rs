@@ -1,8 +1,7 @@
 //! All operations, document by document. They are without state: they find their handles in the request.
 
 use crate::http::{
-    accounts, api_keys, client_ids, currencies, destinations, events, orchestrators, payments, requests, wallets,
-    webhooks,
+    accounts, api_keys, client_ids, currencies, destinations, events, payments, requests, wallets, webhooks,
 };
 
 /// Operations of the platform document.
@@ -13,7 +12,7 @@ pub type PlatformApi = (
     client_ids::ClientIds,
     destinations::Destinations,
     events::Events,
-    orchestrators::Orchestrators,
+    webhooks::orchestrators::Orchestrators,
 );
 
 /// Operations of the authentication document.
@@ -35,7 +34,7 @@ pub fn platform() -> PlatformApi {
         client_ids::ClientIds,
         destinations::Destinations,
         events::Events,
-        orchestrators::Orchestrators,
+        webhooks::orchestrators::Orchestrators,
     )
 }
 

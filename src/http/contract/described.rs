@@ -1,17 +1,20 @@
 //! What the framework's own types can say of every operation, said once.
 
-use crate::http::error::{ErrorBody, implied};
+use crate::http::{
+    error::{ErrorBody, implied},
+    forms::idempotency::IDEMPOTENCY_KEY,
+};
 use indexmap::IndexMap;
 use poem::{endpoint::BoxEndpoint, http::Method};
 use poem_openapi::{
     OpenApi,
-    registry::{MetaApi, MetaOperation, MetaPath, Registry},
+    registry::{MetaApi, MetaOperation, MetaParamIn, MetaPath, Registry},
     types::Type,
 };
 use std::collections::HashMap;
 
 /// Wraps an API and completes its description: equal paths are merged, the statuses that every operation can answer
-/// with are added, media types are named without parameters.
+/// with are added, the one header that operations read has its name, media types are named without parameters.
 pub struct Described<T>(pub T);
 
 impl<T: OpenApi> OpenApi for Described<T> {
@@ -38,6 +41,12 @@ impl<T: OpenApi> OpenApi for Described<T> {
 }
 
 fn describe(operation: &mut MetaOperation) {
+    let mut headers = operation.params.iter_mut();
+    if let Some(key) = headers.find(|parameter| parameter.in_type == MetaParamIn::Header) {
+        key.name = IDEMPOTENCY_KEY.to_owned();
+        let about = "Makes the call repeatable: the same key and body get the stored answer for 24 hours";
+        key.description = Some(about.to_owned());
+    }
     let is_secured = !operation.security.is_empty();
     let has_body = operation.request.is_some();
     let has_input = has_body || !operation.params.is_empty();

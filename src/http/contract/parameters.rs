@@ -1,10 +1,10 @@
 //! Completes parameters.
 
-use crate::http::contract::{examples::example_of, schemas::take_example};
+use crate::http::{
+    contract::{examples::example_of, schemas::take_example},
+    forms::idempotency::IDEMPOTENCY_KEY,
+};
 use serde_json::{Value, json};
-
-/// Name of the header under which a call is answered once.
-pub(super) const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
 
 /// Completes a parameter.
 ///

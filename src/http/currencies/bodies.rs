@@ -1,15 +1,6 @@
 //! Bodies of currencies and routes.
 
-use crate::{
-    domain::currency::CurrencyKind,
-    http::forms::{
-        null::OrNull,
-        text::text,
-        wire::{CurrencyIdText, NetworkText, SymbolText, WalletText},
-        words::words,
-    },
-};
-use poem_openapi::Object;
+use crate::{domain::currency::CurrencyKind, http::operation::*};
 
 /// Networks of one filter.
 const NETWORKS_MAX: usize = 16;

@@ -3,24 +3,7 @@
 mod bodies;
 mod view;
 
-use crate::{
-    ctx::Ctx,
-    domain::{currency::CurrencyFilter, refusal::Checks},
-    flows,
-    http::{
-        contract::tags::PlatformTag,
-        error::{Fail, s},
-        forms::wire::{Checked, CurrencyIdText, NetworkText, SymbolText},
-        gate::{access::KeyOrClient, extractor::Auth},
-    },
-};
-use poem::web::Data;
-use poem_openapi::{
-    OpenApi,
-    param::{Path, Query},
-    payload::Json,
-};
-
+use crate::{domain::currency::CurrencyFilter, flows, http::operation::*};
 pub use bodies::*;
 
 /// Currencies.

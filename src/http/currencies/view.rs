@@ -4,10 +4,7 @@ use super::bodies::{ConversionRoutes, Currency};
 use crate::{
     domain::{currency, network::Network},
     flows::currencies::routes::Routes,
-    http::forms::{
-        null::OrNull,
-        wire::{CurrencyIdText, NetworkText, SymbolText, WalletText},
-    },
+    http::operation::*,
 };
 
 pub(super) fn currency(currency: currency::Currency) -> Currency {

@@ -1,14 +1,9 @@
 //! Bodies of the operations on payee destinations.
 
 use crate::{
-    domain::destination,
-    http::forms::{
-        null::OrNull,
-        text::text,
-        wire::{Instant, UlidText, WalletText},
-    },
+    domain::destination::{self, AccessMode, ScreeningProvider, SigningAction},
+    http::operation::*,
 };
-use poem_openapi::{Enum, Object, types::Example};
 
 text! {
     /// Id of a payee destination. Whether it names one is a rule of the domain.
@@ -41,24 +36,13 @@ text! {
     }
 }
 
-/// Which payers are screened
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
-#[oai(rename_all = "snake_case", remote = "destination::AccessMode")]
-pub enum DestinationAccessMode {
-    /// None
-    Off,
-    /// Every one, before it may pay
-    KytAllWallets,
-}
-
-/// Who screens payers
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
-#[oai(rename_all = "lowercase", remote = "destination::ScreeningProvider")]
-pub enum DestinationScreeningProvider {
-    /// Hypernative
-    Hypernative,
-    /// Merkle Science
-    Merklescience,
+words! {
+    /// Which payers are screened
+    AccessMode as "DestinationAccessMode";
+    /// Who screens payers
+    ScreeningProvider as "DestinationScreeningProvider";
+    /// What a wallet can agree to
+    SigningAction as "DestinationAction";
 }
 
 /// Who may pay to a destination, and what a payer sees of it.
@@ -66,10 +50,10 @@ pub enum DestinationScreeningProvider {
 #[oai(rename_all = "camelCase", example)]
 pub struct DestinationAccessPolicy {
     /// Which payers are screened
-    pub mode: DestinationAccessMode,
+    pub mode: AccessMode,
     /// Who screens them: required with `kyt_all_wallets`, absent or null with `off`
     #[oai(nullable)]
-    pub screening_provider: Option<DestinationScreeningProvider>,
+    pub screening_provider: Option<ScreeningProvider>,
     /// Whether the payee stays hidden until the payer is approved. Example: `false`
     #[oai(skip_serializing_if_is_none)]
     pub hide_until_approved: Option<bool>,
@@ -81,8 +65,8 @@ pub struct DestinationAccessPolicy {
 impl Example for DestinationAccessPolicy {
     fn example() -> Self {
         Self {
-            mode: DestinationAccessMode::KytAllWallets,
-            screening_provider: Some(DestinationScreeningProvider::Hypernative),
+            mode: AccessMode::KytAllWallets,
+            screening_provider: Some(ScreeningProvider::Hypernative),
             hide_until_approved: Some(false),
             hide_payee_address: Some(false),
         }
@@ -92,8 +76,8 @@ impl Example for DestinationAccessPolicy {
 impl From<destination::DestinationPolicy> for DestinationAccessPolicy {
     fn from(policy: destination::DestinationPolicy) -> Self {
         Self {
-            mode: policy.mode.into(),
-            screening_provider: policy.provider.map(Into::into),
+            mode: policy.mode,
+            screening_provider: policy.provider,
             hide_until_approved: Some(policy.hides_until_approved),
             hide_payee_address: Some(policy.hides_payee),
         }
@@ -103,8 +87,8 @@ impl From<destination::DestinationPolicy> for DestinationAccessPolicy {
 impl From<DestinationAccessPolicy> for destination::DestinationPolicy {
     fn from(policy: DestinationAccessPolicy) -> Self {
         Self {
-            mode: policy.mode.into(),
-            provider: policy.screening_provider.map(Into::into),
+            mode: policy.mode,
+            provider: policy.screening_provider,
             hides_until_approved: policy.hide_until_approved.unwrap_or(false),
             hides_payee: policy.hide_payee_address.unwrap_or(false),
         }
@@ -141,8 +125,9 @@ pub struct PayeeDestination {
     pub created_at: Instant,
 }
 
-impl From<&destination::Destination> for PayeeDestination {
-    fn from(destination: &destination::Destination) -> Self {
+impl PayeeDestination {
+    /// What callers see of a destination.
+    pub fn of(destination: &destination::Destination) -> Self {
         let key = &destination.key;
         Self {
             id: UlidText::written(destination.id.as_str()),
@@ -158,16 +143,6 @@ impl From<&destination::Destination> for PayeeDestination {
             created_at: Instant(destination.created_at),
         }
     }
-}
-
-/// What a wallet can agree to
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
-#[oai(rename_all = "lowercase", remote = "destination::SigningAction")]
-pub enum DestinationAction {
-    /// To be paid there
-    Add,
-    /// No longer to be paid there
-    Deactivate,
 }
 
 /// The EIP-712 domain.
@@ -210,7 +185,7 @@ pub struct TypedDataMessage {
     /// Wallet that is paid and signs
     pub wallet: WalletText,
     /// What it agrees to
-    pub action: DestinationAction,
+    pub action: SigningAction,
     /// Contract of the token
     pub token: TokenText,
     /// Chain. Example: `11155111`
@@ -265,7 +240,7 @@ impl From<destination::SigningData> for SigningData {
             primary_type: destination::PRIMARY_TYPE.to_owned(),
             message: TypedDataMessage {
                 wallet: WalletText::written(data.key.interop.wallet.to_string()),
-                action: data.action.into(),
+                action: data.action,
                 token: TokenText::written(data.key.token.to_string()),
                 chain_id,
                 nonce: data.nonce.clone(),
@@ -298,10 +273,10 @@ pub struct DestinationDeactivated {
 
 impl DestinationDeactivated {
     /// The one confirmation there is.
-    pub fn done() -> Self {
-        Self {
+    pub fn done() -> Json<Self> {
+        Json(Self {
             success: true,
             message: "Destination deactivated".to_owned(),
-        }
+        })
     }
 }

@@ -1,35 +1,14 @@
 //! Payee destinations, set up by the signature of the wallet that is paid.
 
-pub mod bodies;
+mod bodies;
 pub mod own;
 
 use crate::{
-    ctx::Ctx,
-    domain::{address::Address, destination, refusal::Checks},
+    domain::destination::SigningAction,
     flows::{self, destinations::sign::SigningInput},
-    http::{
-        contract::tags::PlatformTag,
-        error::{Fail, s},
-        forms::{
-            body::Body,
-            idempotency::{IdempotencyKey, answer_once, once},
-            null::OrNull,
-            reply::Created,
-            wire::{Needed, WalletText},
-        },
-        gate::{
-            access::{ClientOnly, op},
-            extractor::Auth,
-        },
-    },
+    http::operation::*,
 };
 pub use bodies::*;
-use poem::web::Data;
-use poem_openapi::{
-    OpenApi,
-    param::{Header, Path, Query},
-    payload::Json,
-};
 
 /// Payee destinations.
 pub struct Destinations;
@@ -55,7 +34,7 @@ impl Destinations {
         #[oai(name = "walletAddress")]
         wallet_address: Query<Needed<WalletText>>,
         /// What the wallet agrees to
-        action: Query<Needed<DestinationAction>>,
+        action: Query<Needed<SigningAction>>,
         /// Contract of the token
         #[oai(name = "tokenAddress")]
         token_address: Query<Needed<TokenText>>,
@@ -64,17 +43,14 @@ impl Destinations {
         chain_id: Query<Needed<ChainIdText>>,
     ) -> Result<Json<SigningData>, Fail<{ s::BAD_REQUEST }>> {
         let mut checks = Checks::new();
-        let wallet = wallet(wallet_address.0, &mut checks);
+        let wallet = wallet_address.0.read("walletAddress", &mut checks);
         let action = action.0.take("action", &mut checks);
         let token = token_address.0.take("tokenAddress", &mut checks);
         let chain_id = chain_id.0.take("chainId", &mut checks);
         let given = wallet.zip(action).zip(token.zip(chain_id));
         let ((wallet, action), (token, chain_id)) = checks.finish_with(given)?;
         let input = SigningInput {
-            action: match action {
-                DestinationAction::Add => destination::SigningAction::Add,
-                DestinationAction::Deactivate => destination::SigningAction::Deactivate,
-            },
+            action,
             token: token.into(),
             chain_id: chain_id.into(),
         };
@@ -93,19 +69,15 @@ impl Destinations {
         &self,
         ctx: Data<&Ctx>,
         caller: Auth<ClientOnly>,
-        /// Makes the call repeatable: the same key and body get the stored answer for 24 hours
-        #[oai(name = "Idempotency-Key")]
-        key: Header<Option<IdempotencyKey>>,
+        key: Keyed,
         body: Body<SignedDestinationBody>,
     ) -> Result<Created<PayeeDestination>, Fail<{ s::BAD_REQUEST | s::CONFLICT }>> {
-        let once = once(key.0, op::addPayeeDestination, &body.0);
+        let once = key.once(op::addPayeeDestination, &body.0);
         let signature = body.signature.as_str();
-        Ok(answer_once(
-            once,
-            |new: &destination::Destination| new.into(),
-            async |call| flows::destinations::sign::add(&ctx, &caller, &body.nonce, signature, call).await,
-        )
-        .await?)
+        answer_once(once, PayeeDestination::of, async |call| {
+            flows::destinations::sign::add(&ctx, &caller, &body.nonce, signature, call).await
+        })
+        .await
     }
 
     /// Get the payee destination of a wallet
@@ -127,10 +99,10 @@ impl Destinations {
         wallet_address: Query<Needed<WalletText>>,
     ) -> Result<Json<OrNull<PayeeDestination>>, Fail<{ s::BAD_REQUEST }>> {
         let mut checks = Checks::new();
-        let wallet = wallet(wallet_address.0, &mut checks);
+        let wallet = wallet_address.0.read("walletAddress", &mut checks);
         let wallet = checks.finish_with(wallet)?;
         let found = flows::destinations::read::active(&ctx, &caller, &wallet).await?;
-        Ok(Json(OrNull(found.as_ref().map(Into::into))))
+        Ok(Json(OrNull(found.as_ref().map(PayeeDestination::of))))
     }
 
     /// Read a payee destination
@@ -153,7 +125,7 @@ impl Destinations {
         destination_id: Path<DestinationIdText>,
     ) -> Result<Json<PayeeDestination>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND }>> {
         let found = flows::destinations::read::by_id(&ctx, &caller, destination_id.as_str()).await?;
-        Ok(Json((&found).into()))
+        Ok(Json(PayeeDestination::of(&found)))
     }
 
     /// Deactivate a payee destination
@@ -179,12 +151,6 @@ impl Destinations {
         let id = destination_id.as_str();
         let signature = body.signature.as_str();
         flows::destinations::sign::deactivate(&ctx, &caller, id, &body.nonce, signature).await?;
-        Ok(Json(DestinationDeactivated::done()))
+        Ok(DestinationDeactivated::done())
     }
-}
-
-/// Reads a wallet from the query.
-pub fn wallet(text: Needed<WalletText>, checks: &mut Checks) -> Option<Address> {
-    let text = text.take("walletAddress", checks)?;
-    checks.take("walletAddress", Address::parse(text.as_str()))
 }

@@ -1,34 +1,10 @@
 //! Payee destinations of the wallet that signed in.
 
+use super::bodies::*;
 use crate::{
-    ctx::Ctx,
-    domain::{destination, refusal::Checks},
+    domain::destination::Destination,
     flows::{self, destinations::NewDestination},
-    http::{
-        contract::tags::AuthTag,
-        destinations::{
-            DestinationAccessPolicy, DestinationDeactivated, DestinationIdText, PayeeDestination, TokenText, wallet,
-        },
-        error::{Fail, s},
-        forms::{
-            body::Body,
-            idempotency::{IdempotencyKey, answer_once, once},
-            null::OrNull,
-            reply::Created,
-            wire::{Needed, WalletText},
-        },
-        gate::{
-            access::{SessionOnly, op},
-            extractor::Auth,
-        },
-    },
-};
-use poem::web::Data;
-use poem_openapi::{
-    Object, OpenApi,
-    param::{Header, Query},
-    payload::Json,
-    types::Example,
+    http::operation::*,
 };
 
 /// Where to be paid.
@@ -88,8 +64,8 @@ pub struct PayoutDestination {
     pub claimed: bool,
 }
 
-impl From<destination::Destination> for PayoutDestination {
-    fn from(destination: destination::Destination) -> Self {
+impl From<Destination> for PayoutDestination {
+    fn from(destination: Destination) -> Self {
         let key = &destination.key;
         Self {
             destination_id: DestinationIdText::written(key.to_string()),
@@ -118,19 +94,15 @@ impl OwnDestinations {
         &self,
         ctx: Data<&Ctx>,
         caller: Auth<SessionOnly>,
-        /// Makes the call repeatable: the same key and body get the stored answer for 24 hours
-        #[oai(name = "Idempotency-Key")]
-        key: Header<Option<IdempotencyKey>>,
+        key: Keyed,
         body: Body<DestinationBody>,
     ) -> Result<Created<PayeeDestination>, Fail<{ s::BAD_REQUEST | s::CONFLICT }>> {
-        let once = once(key.0, op::createOwnDestination, &body.0);
+        let once = key.once(op::createOwnDestination, &body.0);
         let input = body.0.into();
-        Ok(answer_once(
-            once,
-            |new: &destination::Destination| new.into(),
-            async |call| flows::destinations::create::run(&ctx, &caller, &input, call).await,
-        )
-        .await?)
+        answer_once(once, PayeeDestination::of, async |call| {
+            flows::destinations::create::run(&ctx, &caller, &input, call).await
+        })
+        .await
     }
 
     /// Change where the wallet is paid
@@ -149,7 +121,7 @@ impl OwnDestinations {
         body: Body<DestinationBody>,
     ) -> Result<Json<PayeeDestination>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND | s::CONFLICT }>> {
         let changed = flows::destinations::update::run(&ctx, &caller, &body.0.into()).await?;
-        Ok(Json((&changed).into()))
+        Ok(Json(PayeeDestination::of(&changed)))
     }
 
     /// Get where the wallet is paid
@@ -165,7 +137,7 @@ impl OwnDestinations {
         caller: Auth<SessionOnly>,
     ) -> Result<Json<OrNull<PayeeDestination>>, Fail<0>> {
         let found = flows::destinations::read::own(&ctx, &caller).await?;
-        Ok(Json(OrNull(found.as_ref().map(Into::into))))
+        Ok(Json(OrNull(found.as_ref().map(PayeeDestination::of))))
     }
 
     /// Look up where a recipient is paid
@@ -187,7 +159,7 @@ impl OwnDestinations {
         wallet_address: Query<Needed<WalletText>>,
     ) -> Result<Json<OrNull<PayoutDestination>>, Fail<{ s::BAD_REQUEST }>> {
         let mut checks = Checks::new();
-        let recipient = wallet(wallet_address.0, &mut checks);
+        let recipient = wallet_address.0.read("walletAddress", &mut checks);
         let recipient = checks.finish_with(recipient)?;
         let found = flows::destinations::read::for_payout(&ctx, &caller, &recipient).await?;
         Ok(Json(OrNull(found.map(Into::into))))
@@ -216,7 +188,7 @@ impl OwnDestinations {
         let id = destination_id.0.take("destinationId", &mut checks);
         let id = checks.finish_with(id)?;
         let found = flows::destinations::read::by_id(&ctx, &caller, id.as_str()).await?;
-        Ok(Json((&found).into()))
+        Ok(Json(PayeeDestination::of(&found)))
     }
 
     /// Stop being paid at a destination
@@ -239,6 +211,6 @@ impl OwnDestinations {
         body: Body<DeactivateDestinationBody>,
     ) -> Result<Json<DestinationDeactivated>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND | s::CONFLICT }>> {
         flows::destinations::deactivate::run(&ctx, &caller, body.destination_id.as_str()).await?;
-        Ok(Json(DestinationDeactivated::done()))
+        Ok(DestinationDeactivated::done())
     }
 }

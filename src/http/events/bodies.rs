@@ -1,15 +1,6 @@
 //! Bodies of events, deliveries and tries.
 
-use crate::{
-    domain::webhook::DeliveryState,
-    http::forms::{
-        null::OrNull,
-        text::text,
-        wire::{Instant, IsoInstantText, RequestIdText, UlidText},
-        words::words,
-    },
-};
-use poem_openapi::{Object, types::Example};
+use crate::{domain::webhook::DeliveryState, http::operation::*};
 
 text! {
     /// Name of an event.
@@ -84,7 +75,7 @@ pub struct EventDetail {
     pub deliveries: Vec<Delivery>,
 }
 
-/// An event on its way to one endpoint.
+/// What one endpoint is sent of one event.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct Delivery {

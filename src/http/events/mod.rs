@@ -5,56 +5,16 @@ mod stream;
 mod view;
 
 use crate::{
-    ctx::Ctx,
-    domain::{
-        ids::{DeliveryId, EndpointId, EventId},
-        refusal::Checks,
-        webhook::DeliveryState,
-    },
+    domain::webhook::DeliveryState,
     flows::{
         self,
         events::{DeliveryFilter, EventFilter, replay::Span},
     },
-    http::{
-        contract::tags::PlatformTag,
-        edge::server::Stopping,
-        error::{Fail, s},
-        forms::{
-            body::Body,
-            null::OrNull,
-            reply::{Accepted, Reply},
-            wire::{Checked, IsoInstantText, LimitText, Reads, RequestIdText, UlidText},
-        },
-        gate::{access::KeyOrClient, extractor::Auth},
-    },
+    http::{edge::server::Stopping, forms::paging::page_limit, operation::*},
 };
-use chrono::TimeDelta;
-use poem::{Request, web::Data};
-use poem_openapi::{
-    OpenApi,
-    param::{Path, Query},
-    payload::Json,
-};
-
 pub use bodies::*;
+use poem::Request;
 pub use stream::Messages;
-
-/// Page size when none is asked for.
-const LIMIT_DEFAULT: u64 = 20;
-
-/// Largest page.
-const LIMIT_MAX: u64 = 100;
-
-fn page_limit(limit: Checked<LimitText>, checks: &mut Checks) -> u64 {
-    if !limit.is_given() {
-        return LIMIT_DEFAULT;
-    }
-    let asked = limit.take("limit", checks).map(|text| u64::from(text.number()));
-    if asked.is_some_and(|limit| !(1..=LIMIT_MAX).contains(&limit)) {
-        checks.fail("limit", format!("must be a whole number from 1 to {LIMIT_MAX}"));
-    }
-    asked.unwrap_or(LIMIT_DEFAULT)
-}
 
 /// The event log.
 pub struct Events;
@@ -96,7 +56,7 @@ impl Events {
             request_id: request_id.0.take("requestId", &mut checks).map(String::from),
             since: since.0.read("since", &mut checks),
             until: until.0.read("until", &mut checks),
-            before: cursor.0.take("cursor", &mut checks).map(|text| EventId(text.into())),
+            before: cursor.0.take("cursor", &mut checks).map(|text| text.id()),
             limit: page_limit(limit.0, &mut checks),
         };
         checks.finish()?;
@@ -132,14 +92,13 @@ impl Events {
         let resumed = header.and_then(|text| checks.take("Last-Event-ID", UlidText::parse(text)));
         let after = after.0.take("after", &mut checks).or(resumed);
         checks.finish()?;
-        let after = after.map(|text| EventId(text.into()));
         // Without a server around it, in a test, nothing stops.
         let stop = request.data::<Stopping>().map(|stopping| stopping.0.clone());
         Ok(stream::open(
             &ctx,
             &caller,
             kinds.unwrap_or_default(),
-            after,
+            after.map(|text| text.id()),
             stop.unwrap_or_default(),
         )
         .await?)
@@ -160,8 +119,7 @@ impl Events {
         #[oai(name = "eventId")]
         event_id: Path<UlidText>,
     ) -> Result<Json<EventDetail>, Fail<{ s::NOT_FOUND }>> {
-        let id = EventId(event_id.0.into());
-        let (event, deliveries, receivers) = flows::events::list::one(&ctx, &caller, &id).await?;
+        let (event, deliveries, receivers) = flows::events::list::one(&ctx, &caller, &event_id.id()).await?;
         Ok(Json(EventDetail {
             event: view::logged(event),
             deliveries: deliveries
@@ -176,7 +134,7 @@ impl Events {
     /// Queues the deliveries of the event again: the same bytes and the same `x-service-delivery`, marked with
     /// `x-service-replay: true`, with a new round of four tries.
     ///
-    /// 202: How many deliveries are on their way
+    /// 202: How many deliveries are queued
     /// 404: Event not found
     /// 409: The endpoint is switched off
     #[oai(path = "/events/:eventId/replay", method = "post", operation_id = "replayEvent")]
@@ -189,9 +147,8 @@ impl Events {
         event_id: Path<UlidText>,
         body: Body<ReplayEventBody>,
     ) -> Result<Accepted<ReplayResult>, Fail<{ s::NOT_FOUND | s::CONFLICT }>> {
-        let id = EventId(event_id.0.into());
-        let endpoint = body.0.endpoint_id.map(|text| EndpointId(text.into()));
-        let result = flows::events::replay::one(&ctx, &caller, &id, endpoint.as_ref()).await?;
+        let endpoint = body.endpoint_id.as_ref().map(UlidText::id);
+        let result = flows::events::replay::one(&ctx, &caller, &event_id.id(), endpoint.as_ref()).await?;
         Ok(view::queued(result))
     }
 
@@ -200,7 +157,7 @@ impl Events {
     /// Like the replay of one event, for all of them; for example after an outage of the receiver. Test events are left
     /// out.
     ///
-    /// 202: How many events and deliveries are on their way, and where to go on
+    /// 202: How many deliveries are queued, and where to go on
     /// 404: Webhook not found
     /// 409: The endpoint is switched off
     #[oai(path = "/events/replay", method = "post", operation_id = "replayEvents")]
@@ -217,9 +174,9 @@ impl Events {
         let span = Span {
             since: checks.finish_with(since)?,
             until,
-            endpoint: body.endpoint_id.map(|text| EndpointId(text.into())),
+            endpoint: body.endpoint_id.map(|text| text.id()),
             failed_only: body.failed_only.unwrap_or(false),
-            after: body.cursor.map(|text| EventId(text.into())),
+            after: body.cursor.map(|text| text.id()),
         };
         Ok(view::queued(flows::events::replay::span(&ctx, &caller, &span).await?))
     }
@@ -252,13 +209,11 @@ impl Events {
         limit: Query<Checked<LimitText>>,
     ) -> Result<Json<DeliveryList>, Fail<{ s::BAD_REQUEST }>> {
         let mut checks = Checks::new();
-        let event = event_id.0.take("eventId", &mut checks);
-        let endpoint = endpoint_id.0.take("endpointId", &mut checks);
         let filter = DeliveryFilter {
-            event: event.map(|text| EventId(text.into())),
-            endpoint: endpoint.map(|text| EndpointId(text.into())),
+            event: event_id.0.take("eventId", &mut checks).map(|text| text.id()),
+            endpoint: endpoint_id.0.take("endpointId", &mut checks).map(|text| text.id()),
             state: state.0.take("state", &mut checks),
-            before: cursor.0.take("cursor", &mut checks).map(|text| DeliveryId(text.into())),
+            before: cursor.0.take("cursor", &mut checks).map(|text| text.id()),
             limit: page_limit(limit.0, &mut checks),
         };
         checks.finish()?;
@@ -289,9 +244,7 @@ impl Events {
         let since = since.0.read("since", &mut checks);
         let until = until.0.read("until", &mut checks);
         checks.finish()?;
-        let until = until.unwrap_or_else(|| ctx.clock.now());
-        let span = (since.unwrap_or(until - TimeDelta::days(1)), until);
-        let counts = flows::events::deliveries::counts(&ctx, &caller, span).await?;
+        let counts = flows::events::deliveries::counts(&ctx, &caller, since, until).await?;
         Ok(Json(view::summary(counts)))
     }
 
@@ -310,8 +263,7 @@ impl Events {
         #[oai(name = "deliveryId")]
         delivery_id: Path<UlidText>,
     ) -> Result<Json<DeliveryDetail>, Fail<{ s::NOT_FOUND }>> {
-        let id = DeliveryId(delivery_id.0.into());
-        let (found, receivers) = flows::events::deliveries::one(&ctx, &caller, &id).await?;
+        let (found, receivers) = flows::events::deliveries::one(&ctx, &caller, &delivery_id.id()).await?;
         Ok(Json(view::detail(&found, &receivers)))
     }
 
@@ -336,8 +288,7 @@ impl Events {
         #[oai(name = "deliveryId")]
         delivery_id: Path<UlidText>,
     ) -> Result<Accepted<DeliveryDetail>, Fail<{ s::NOT_FOUND | s::CONFLICT }>> {
-        let id = DeliveryId(delivery_id.0.into());
-        let (found, receivers) = flows::events::deliveries::retry(&ctx, &caller, &id).await?;
+        let (found, receivers) = flows::events::deliveries::retry(&ctx, &caller, &delivery_id.id()).await?;
         Ok(Reply::new(view::detail(&found, &receivers)))
     }
 }

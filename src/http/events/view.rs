@@ -1,16 +1,10 @@
 //! Events, deliveries and tries as clients see them.
 
-use super::bodies::{
-    Delivery, DeliveryCount, DeliveryDetail, DeliverySummary, DeliveryTry, EventKindText, LoggedEvent, ReplayResult,
-};
+use super::bodies::*;
 use crate::{
     domain::{ids::EndpointId, webhook::DeliveryState},
     flows::events::{EventRecord, LoggedDelivery, Receivers, replay::Replayed},
-    http::forms::{
-        null::OrNull,
-        reply::{Accepted, Reply},
-        wire::{Instant, RequestIdText, UlidText},
-    },
+    http::operation::*,
 };
 
 pub(super) fn logged(event: EventRecord) -> LoggedEvent {

@@ -2,12 +2,18 @@
 
 use crate::{
     flows::{
-        FlowResult,
+        FlowError, FlowResult,
         idempotency::{Answer, Once, Repeatable},
     },
     http::forms::{reply::Reply, text::text},
 };
-use poem_openapi::types::ToJSON;
+use poem::{Request, RequestBody};
+use poem_openapi::{
+    ApiExtractor, ApiExtractorType, ExtractParamOptions,
+    param::Header,
+    registry::{MetaParamIn, MetaSchemaRef, Registry},
+    types::ToJSON,
+};
 use sha2::{Digest, Sha256};
 
 text! {
@@ -20,36 +26,73 @@ text! {
     }
 }
 
-/// What makes a call repeatable: its key and what it asks for.
-pub fn once<T: ToJSON>(key: Option<IdempotencyKey>, operation: &'static str, body: &T) -> Option<Once> {
-    keyed(key, operation, &body.to_json_string())
+type Given = Header<Option<IdempotencyKey>>;
+
+/// Name of the header.
+pub const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
+
+/// The header of a call that may be repeated; the documents name and describe it.
+#[derive(Debug)]
+pub struct Keyed(Option<IdempotencyKey>);
+
+impl Keyed {
+    /// What makes the call repeatable: its key and what it asks for.
+    pub fn once<T: ToJSON>(self, operation: &'static str, body: &T) -> Option<Once> {
+        self.of(operation, &body.to_json_string())
+    }
+
+    /// [`Self::once`] of an operation on one object: the same key for another object is another call.
+    pub fn once_for<T: ToJSON>(self, operation: &'static str, object: &str, body: &T) -> Option<Once> {
+        self.of(operation, &format!("{object} {}", body.to_json_string()))
+    }
+
+    fn of(self, operation: &'static str, asked: &str) -> Option<Once> {
+        self.0.map(|key| Once {
+            key: key.into(),
+            operation,
+            body_hash: hex::encode(Sha256::digest(asked)),
+        })
+    }
 }
 
-/// [`once`] of an operation on one object: the same key for another object is another call.
-pub fn once_for<T: ToJSON>(
-    key: Option<IdempotencyKey>,
-    operation: &'static str,
-    object: &str,
-    body: &T,
-) -> Option<Once> {
-    keyed(key, operation, &format!("{object} {}", body.to_json_string()))
-}
+impl<'a> ApiExtractor<'a> for Keyed {
+    const TYPES: &'static [ApiExtractorType] = Given::TYPES;
+    type ParamType = Option<IdempotencyKey>;
+    type ParamRawType = IdempotencyKey;
 
-fn keyed(key: Option<IdempotencyKey>, operation: &'static str, asked: &str) -> Option<Once> {
-    key.map(|key| Once {
-        key: key.as_str().to_owned(),
-        operation,
-        body_hash: hex::encode(Sha256::digest(asked)),
-    })
+    fn register(registry: &mut Registry) {
+        Given::register(registry);
+    }
+
+    fn param_in() -> Option<MetaParamIn> {
+        Given::param_in()
+    }
+
+    fn param_schema_ref() -> Option<MetaSchemaRef> {
+        Given::param_schema_ref()
+    }
+
+    fn param_raw_type(&self) -> Option<&IdempotencyKey> {
+        self.0.as_ref()
+    }
+
+    async fn from_request(
+        request: &'a Request,
+        body: &mut RequestBody,
+        mut options: ExtractParamOptions<Self::ParamType>,
+    ) -> poem::Result<Self> {
+        options.name = IDEMPOTENCY_KEY;
+        Ok(Self(Given::from_request(request, body, options).await?.0))
+    }
 }
 
 /// Runs a flow whose answer is given once: `view` makes the body of what it made, and a repeated call gets the stored
 /// body, byte for byte. Errors: those of the flow.
-pub async fn answer_once<const STATUS: u16, T: 'static, V: ToJSON + 'static>(
+pub async fn answer_once<const STATUS: u16, T: 'static, V: ToJSON + 'static, E: From<FlowError>>(
     once: Option<Once>,
     view: fn(&T) -> V,
     flow: impl AsyncFnOnce(Repeatable<T>) -> FlowResult<Answer<T>>,
-) -> FlowResult<Reply<STATUS, V>> {
+) -> Result<Reply<STATUS, V>, E> {
     let call = Repeatable::new(once, move |made: &T| view(made).to_json_string());
     Ok(match flow(call).await? {
         Answer::Fresh(made) => Reply::new(view(&made)),

@@ -5,6 +5,7 @@ pub mod idempotency;
 pub mod json;
 pub mod null;
 pub mod paging;
+pub mod payment;
 pub mod reply;
 pub mod text;
 pub mod wire;

@@ -41,23 +41,21 @@ impl Page {
     }
 }
 
-/// Reads `limit` and `offset`.
-pub fn limit_offset(limit: Checked<LimitText>, offset: Checked<OffsetText>, checks: &mut Checks) -> (u64, u64) {
-    let limit = if limit.is_given() {
-        limit.take("limit", checks).map(|text| u64::from(text.number()))
-    } else {
-        Some(LIMIT_DEFAULT)
-    };
-    if limit.is_some_and(|limit| !(1..=LIMIT_MAX).contains(&limit)) {
+/// Reads `limit`.
+pub fn page_limit(limit: Checked<LimitText>, checks: &mut Checks) -> u64 {
+    let asked = limit.take("limit", checks).map(|text| u64::from(text.number()));
+    if asked.is_some_and(|limit| !(1..=LIMIT_MAX).contains(&limit)) {
         checks.fail("limit", format!("must be a whole number from 1 to {LIMIT_MAX}"));
     }
-    let offset = if offset.is_given() {
-        offset.take("offset", checks).map(|text| u64::from(text.number()))
-    } else {
-        Some(0)
-    };
+    asked.unwrap_or(LIMIT_DEFAULT)
+}
+
+/// Reads `limit` and `offset`.
+pub fn limit_offset(limit: Checked<LimitText>, offset: Checked<OffsetText>, checks: &mut Checks) -> (u64, u64) {
+    let limit = page_limit(limit, checks);
+    let offset = offset.take("offset", checks).map(|text| u64::from(text.number()));
     if offset.is_some_and(|offset| offset > OFFSET_MAX) {
         checks.fail("offset", format!("must be a whole number from 0 to {OFFSET_MAX}"));
     }
-    (limit.unwrap_or(LIMIT_DEFAULT), offset.unwrap_or(0))
+    (limit, offset.unwrap_or(0))
 }

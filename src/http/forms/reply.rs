@@ -1,8 +1,9 @@
-//! Successful answers with another status than 200.
+//! Successful answers: other statuses than 200, stored bodies, and the confirmation of what has nothing to show.
 
 use poem::{IntoResponse, Response, http::StatusCode};
 use poem_openapi::{
-    ApiResponse,
+    ApiResponse, Object,
+    payload::Json,
     registry::{MetaMediaType, MetaResponse, MetaResponses, Registry},
     types::{ToJSON, Type},
 };
@@ -33,6 +34,20 @@ impl<const STATUS: u16, T> Reply<STATUS, T> {
         Self {
             body: Body::Stored(body),
         }
+    }
+}
+
+/// Confirmation.
+#[derive(Debug, Clone, Object)]
+pub struct Success {
+    /// Always true. Example: `true`
+    pub success: bool,
+}
+
+impl Success {
+    /// The one confirmation there is.
+    pub fn done() -> Json<Self> {
+        Json(Self { success: true })
     }
 }
 

@@ -51,6 +51,11 @@ macro_rules! text {
                 Self(Self::EXAMPLE.to_owned())
             }
 
+            /// The id of the domain that is written like this.
+            pub fn id<I: From<String>>(&self) -> I {
+                self.0.clone().into()
+            }
+
             /// The text.
             pub fn as_str(&self) -> &str {
                 &self.0

@@ -302,6 +302,14 @@ impl<T: ParseFromParameter> ParseFromParameter for Checked<T> {
 #[derive(Debug, Clone)]
 pub struct Needed<T>(Checked<T>);
 
+impl<T: Type + Reads> Needed<T> {
+    /// Reads the value that the text stands for, notes a wrong or missing one under the name of its field.
+    pub fn read(self, field: &str, checks: &mut Checks) -> Option<T::Value> {
+        let text = self.take(field, checks)?;
+        checks.take(field, text.value())
+    }
+}
+
 impl<T: Type> Needed<T> {
     /// Keeps a good value, notes a wrong or missing one under the name of its field.
     pub fn take(self, field: &str, checks: &mut Checks) -> Option<T> {

@@ -1,6 +1,7 @@
 //! Who may call: credentials, the operations that each opens, the rules for pages of browsers, and how often.
 
 pub mod access;
+pub mod cookie;
 pub mod extractor;
 pub mod identify;
 pub mod page;

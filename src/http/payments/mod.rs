@@ -1,30 +1,44 @@
 //! Payment search.
 
-mod bodies;
-mod view;
-
 use crate::{
-    ctx::Ctx,
-    domain::{payment::PaymentKind, refusal::Checks},
-    flows::{self, payments::search::PaymentSearch},
+    domain::{ledger::RequestStatus, payment::PaymentKind},
+    flows::{
+        self,
+        payments::{PaymentRecord, RequestSummary, search::PaymentSearch},
+    },
     http::{
-        contract::tags::PlatformTag,
-        error::{Fail, s},
         forms::{
             paging::{Page, limit_offset},
-            wire::{
-                Checked, CurrencyIdText, IsoInstantText, LimitText, MerchantReference, OffsetText, ReferenceText,
-                RequestIdText, TxHash, WalletText,
-            },
+            payment::{Payment, PaymentRequestSummary, payment},
         },
-        gate::{access::KeyOrClient, extractor::Auth},
+        operation::*,
     },
 };
-use poem::web::Data;
-use poem_openapi::{OpenApi, param::Query, payload::Json};
 
-pub use bodies::*;
-pub(in crate::http) use view::{Shown, payment};
+/// One page of payments, newest first.
+#[derive(Debug, Clone, Object)]
+pub struct PaymentSearchResult {
+    /// The payments
+    #[oai(validator(max_items = 100))]
+    pub payments: Vec<Payment>,
+    /// Where the page lies
+    pub pagination: Page,
+}
+
+/// A payment that a search found.
+fn found(ctx: &Ctx, record: &PaymentRecord, request: RequestSummary) -> Payment {
+    let summary = PaymentRequestSummary {
+        request_id: RequestIdText::written(request.request_id),
+        payment_reference: ReferenceText::written(request.reference),
+        has_been_paid: request.status == RequestStatus::Paid,
+        customer_info: OrNull(request.customer.map(Into::into)),
+        reference: OrNull(request.merchant_reference.map(MerchantReference::written)),
+    };
+    Payment {
+        request: Some(summary),
+        ..payment(ctx, record)
+    }
+}
 
 /// Payment search.
 pub struct Payments;
@@ -105,9 +119,9 @@ impl Payments {
         checks.finish()?;
         let page = flows::payments::search::run(&ctx, &caller, &search).await?;
         let pagination = Page::new(page.total, page.limit, page.offset, page.has_more);
-        let found = page.payments.into_iter();
-        let payments = found
-            .map(|(record, request)| view::found(&ctx, &record, request))
+        let payments = page.payments.into_iter();
+        let payments = payments
+            .map(|(record, request)| found(&ctx, &record, request))
             .collect();
         Ok(Json(PaymentSearchResult { payments, pagination }))
     }

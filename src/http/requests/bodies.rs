@@ -4,7 +4,7 @@ use crate::{
     domain::{
         currency::Catalogue,
         ledger::RequestStatus,
-        refusal::{Checks, Refusal},
+        refusal::Refusal,
         request::{
             plan::{NewRequest, PAYEE_MISSING, invoice_currency, payment_currency},
             terms::{Frequency, StartDate},
@@ -12,18 +12,13 @@ use crate::{
     },
     http::{
         forms::{
-            null::OrNull,
             paging::Page,
-            wire::{
-                AmountText, CurrencyIdText, Instant, MerchantReference, PercentText, Reads, ReferenceText,
-                RequestIdText, SymbolText, TxHash, WalletText,
-            },
-            words::words,
+            payment::{CustomerInfo, FeeType, Payment, PaymentRateSource},
         },
-        payments::{CustomerInfo, FeeType, Payment, PaymentRateSource},
+        operation::*,
     },
 };
-use poem_openapi::{Enum, Object, Union, types::Example};
+use poem_openapi::Union;
 
 words! {
     /// State of a request

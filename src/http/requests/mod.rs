@@ -4,32 +4,12 @@ mod bodies;
 mod view;
 
 use crate::{
-    ctx::Ctx,
-    domain::refusal::Checks,
     flows::{self, requests::pay::PayInput},
     http::{
-        contract::tags::PlatformTag,
-        error::{Fail, s},
-        forms::{
-            body::Body,
-            idempotency::{IdempotencyKey, answer_once, once},
-            paging::{Page, limit_offset},
-            reply::Created,
-            wire::{AmountText, Checked, LimitText, OffsetText, PercentText, RequestIdText, WalletText},
-        },
-        gate::{
-            access::{KeyClientOrSession, KeyOrClient, op},
-            extractor::Auth,
-        },
+        forms::paging::{Page, limit_offset},
+        operation::*,
     },
 };
-use poem::web::Data;
-use poem_openapi::{
-    OpenApi,
-    param::{Header, Path, Query},
-    payload::Json,
-};
-
 pub use bodies::*;
 
 /// Payment requests.
@@ -48,18 +28,16 @@ impl Requests {
         &self,
         ctx: Data<&Ctx>,
         caller: Auth<KeyOrClient>,
-        /// Makes the call repeatable: the same key and body get the stored answer for 24 hours
-        #[oai(name = "Idempotency-Key")]
-        key: Header<Option<IdempotencyKey>>,
+        key: Keyed,
         body: Body<CreateRequestBody>,
     ) -> Result<Created<RequestCreated>, Fail<{ s::BAD_REQUEST | s::CONFLICT }>> {
-        let once = once(key.0, op::createRequest, &body.0);
+        let once = key.once(op::createRequest, &body.0);
         let is_payee_needed = body.payee.is_none() && caller.client().is_none();
         let input = body.0.read(&ctx.catalogue, is_payee_needed)?;
-        Ok(answer_once(once, view::created, async |call| {
+        answer_once(once, view::created, async |call| {
             flows::requests::create::run(&ctx, &caller, input, call).await
         })
-        .await?)
+        .await
     }
 
     /// List requests

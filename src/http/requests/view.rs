@@ -1,25 +1,15 @@
 //! Requests as clients see them.
 
-use super::bodies::{
-    CalldataMetadata, ConversionBreakdown, ConvertedPayment, PaymentCalldata, PlatformFee, RateSource, Recurrence,
-    RequestCreated, RequestFee, RequestStatusView, RequestSummaryRow, Transaction,
-};
+use super::bodies::*;
 use crate::{
-    ctx::Ctx,
     domain::{
         calldata,
         request::{self, terms},
     },
     flows::{payments::PaymentRecord, requests::read::RequestDetail},
     http::{
-        forms::{
-            null::OrNull,
-            wire::{
-                AmountText, CurrencyIdText, Instant, MerchantReference, PercentText, ReferenceText, RequestIdText,
-                TxHash, WalletText,
-            },
-        },
-        payments::{FeeType, PaymentRateSource, Shown, payment},
+        forms::payment::{FeeType, PaymentRateSource, Shown, payment},
+        operation::*,
     },
 };
 

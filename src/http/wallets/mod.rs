@@ -1,24 +1,13 @@
 //! Signing in with a wallet.
 
 use crate::{
-    ctx::Ctx,
-    domain::{address::Address, ids::ChallengeId, network::Family, refusal::Refusal},
+    domain::{network::Family, refusal::Refusal},
     flows::{self, auth::verify::WalletProof},
     http::{
-        accounts::cookie::WithCookie,
-        contract::tags::AuthTag,
-        error::{Fail, s},
-        forms::{
-            body::Body,
-            reply::{Created, Reply},
-            text::text,
-            wire::{Instant, UlidText, WalletText},
-        },
-        gate::extractor::SigningIn,
+        gate::{cookie::WithCookie, extractor::SigningIn},
+        operation::*,
     },
 };
-use poem::web::Data;
-use poem_openapi::{Enum, Object, OpenApi, payload::Json};
 
 text! {
     /// Signature in hexadecimal digits. Contract wallets may need more than the 65 bytes of a key.
@@ -111,8 +100,8 @@ impl Wallets {
         ctx: Data<&Ctx>,
         body: Body<ChallengeBody>,
     ) -> Result<Created<ChallengeView>, Fail<{ s::BAD_REQUEST }>> {
-        let address = Address::parse(body.address.as_str());
-        let address = address.map_err(|error| Refusal::field("address", error.to_string()))?;
+        let address = body.address.value();
+        let address = address.map_err(|error| Refusal::field("address", error))?;
         let challenge = flows::auth::challenge::run(&ctx, address).await?;
         Ok(Reply::new(ChallengeView {
             challenge_id: UlidText::written(challenge.id.as_str()),
@@ -149,7 +138,7 @@ impl Wallets {
         let signature =
             hex::decode(body.signature.as_str()).map_err(|_| Refusal::field("signature", SignatureText::HINT))?;
         let proof = WalletProof {
-            challenge: ChallengeId(String::from(body.challenge_id)),
+            challenge: body.challenge_id.id(),
             nonce: body.nonce,
             message: body.message,
             signature,

@@ -5,13 +5,9 @@ use crate::{
         ids::Secret,
         webhook::{OVERLAP_S_DEFAULT, standard_form},
     },
-    flows::webhooks::{Endpoint, ShownEndpoint, create::NewEndpoint, rotate::Rotated},
-    http::forms::{
-        text::text,
-        wire::{Instant, UlidText},
-    },
+    flows::webhooks::{Endpoint, ShownEndpoint, create::NewEndpoint, rotate::Rotated, test},
+    http::operation::*,
 };
-use poem_openapi::{Object, types::Example};
 
 text! {
     /// Key of signatures: HMAC-SHA-256 is keyed with these characters.
@@ -127,13 +123,6 @@ pub struct WebhookList {
     pub webhooks: Vec<Webhook>,
 }
 
-/// Confirmation.
-#[derive(Debug, Clone, Object)]
-pub struct Success {
-    /// Always true. Example: `true`
-    pub success: bool,
-}
-
 /// A test delivery to ask for.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
@@ -177,19 +166,11 @@ pub struct SecretRotated {
     pub previous_valid_until: Instant,
 }
 
-impl From<&Rotated> for SecretRotated {
-    fn from(rotated: &Rotated) -> Self {
-        Self {
-            id: UlidText::written(rotated.id.as_str()),
-            secrets: (&rotated.secret).into(),
-            previous_valid_until: Instant(rotated.former_until),
-        }
+impl RotateSecretBody {
+    /// The asked overlap, or the usual one.
+    pub(super) fn overlap_s(&self) -> u32 {
+        self.overlap_seconds.unwrap_or(OVERLAP_S_DEFAULT)
     }
-}
-
-/// The asked overlap, or the usual one.
-pub(in crate::http) fn overlap_s(body: &RotateSecretBody) -> u32 {
-    body.overlap_seconds.unwrap_or(OVERLAP_S_DEFAULT)
 }
 
 /// What came of a test.
@@ -199,6 +180,15 @@ pub struct TestResult {
     pub sent: u32,
     /// Endpoints that did not. Example: `0`
     pub failed: u32,
+}
+
+impl From<test::TestResult> for TestResult {
+    fn from(result: test::TestResult) -> Self {
+        Self {
+            sent: result.sent,
+            failed: result.failed,
+        }
+    }
 }
 
 impl From<ShownEndpoint> for Webhook {
@@ -214,5 +204,13 @@ pub(super) fn created(new: &NewEndpoint) -> WebhookCreated {
     WebhookCreated {
         id: UlidText::written(new.endpoint.id.as_str()),
         secrets: (&new.secret).into(),
+    }
+}
+
+pub(super) fn rotated(rotated: &Rotated) -> SecretRotated {
+    SecretRotated {
+        id: UlidText::written(rotated.id.as_str()),
+        secrets: (&rotated.secret).into(),
+        previous_valid_until: Instant(rotated.former_until),
     }
 }

@@ -1,33 +1,10 @@
-//! Webhook endpoints of a platform and its client IDs.
+//! Webhook endpoints of a platform and its client IDs; [`orchestrators`] has those of orchestrators.
 
-pub mod bodies;
+mod bodies;
+pub mod orchestrators;
 
-use crate::{
-    ctx::Ctx,
-    domain::{event::CLIENT_KINDS, ids::EndpointId},
-    flows::{self, webhooks::rotate::Rotated},
-    http::{
-        contract::tags::AuthTag,
-        error::{Fail, s},
-        forms::{
-            body::Body,
-            idempotency::{IdempotencyKey, answer_once, once, once_for},
-            reply::{Answered, Created},
-            wire::UlidText,
-        },
-        gate::{
-            access::{KeyClientOrSession, op},
-            extractor::Auth,
-        },
-    },
-};
+use crate::{domain::event::CLIENT_KINDS, flows, http::operation::*};
 pub use bodies::*;
-use poem::web::Data;
-use poem_openapi::{
-    OpenApi,
-    param::{Header, Path},
-    payload::Json,
-};
 
 /// Webhook endpoints of a platform and its client IDs.
 pub struct Webhooks;
@@ -46,17 +23,15 @@ impl Webhooks {
         &self,
         ctx: Data<&Ctx>,
         caller: Auth<KeyClientOrSession>,
-        /// Makes the call repeatable: the same key and body get the stored answer for 24 hours
-        #[oai(name = "Idempotency-Key")]
-        key: Header<Option<IdempotencyKey>>,
+        key: Keyed,
         body: Body<CreateWebhookBody>,
     ) -> Result<Created<WebhookCreated>, Fail<{ s::BAD_REQUEST | s::CONFLICT }>> {
-        let once = once(key.0, op::createWebhook, &body.0);
+        let once = key.once(op::createWebhook, &body.0);
         let holder = flows::webhooks::holder(&ctx, &caller, body.client_id.as_deref()).await?;
-        Ok(answer_once(once, created, async |call| {
+        answer_once(once, created, async |call| {
             flows::webhooks::create::run(&ctx, &caller.0, holder, &body.url, call).await
         })
-        .await?)
+        .await
     }
 
     /// List endpoints
@@ -87,8 +62,11 @@ impl Webhooks {
         #[oai(name = "webhookId")]
         webhook_id: Path<UlidText>,
     ) -> Result<Json<Webhook>, Fail<{ s::NOT_FOUND }>> {
-        let id = EndpointId(webhook_id.as_str().to_owned());
-        Ok(Json(flows::webhooks::toggle::run(&ctx, &caller.0, &id).await?.into()))
+        Ok(Json(
+            flows::webhooks::toggle::run(&ctx, &caller.0, &webhook_id.id())
+                .await?
+                .into(),
+        ))
     }
 
     /// Delete an endpoint
@@ -106,9 +84,8 @@ impl Webhooks {
         #[oai(name = "webhookId")]
         webhook_id: Path<UlidText>,
     ) -> Result<Json<Success>, Fail<{ s::NOT_FOUND }>> {
-        let id = EndpointId(webhook_id.as_str().to_owned());
-        flows::webhooks::delete::run(&ctx, &caller.0, &id).await?;
-        Ok(Json(Success { success: true }))
+        flows::webhooks::delete::run(&ctx, &caller.0, &webhook_id.id()).await?;
+        Ok(Success::done())
     }
 
     /// Send a test delivery
@@ -126,10 +103,7 @@ impl Webhooks {
     ) -> Result<Json<TestResult>, Fail<{ s::BAD_REQUEST }>> {
         let holder = flows::webhooks::holder(&ctx, &caller, body.client_id.as_deref()).await?;
         let result = flows::webhooks::test::run(&ctx, holder, &CLIENT_KINDS, &body.event_type).await?;
-        Ok(Json(TestResult {
-            sent: result.sent,
-            failed: result.failed,
-        }))
+        Ok(Json(result.into()))
     }
 
     /// Rotate the secret of an endpoint
@@ -154,19 +128,13 @@ impl Webhooks {
         /// Id of the endpoint
         #[oai(name = "webhookId")]
         webhook_id: Path<UlidText>,
-        /// Makes the call repeatable: the same key and body get the stored answer for 24 hours
-        #[oai(name = "Idempotency-Key")]
-        key: Header<Option<IdempotencyKey>>,
+        key: Keyed,
         body: Body<RotateSecretBody>,
     ) -> Result<Answered<SecretRotated>, Fail<{ s::NOT_FOUND | s::CONFLICT }>> {
-        let id = EndpointId(webhook_id.as_str().to_owned());
-        let once = once_for(key.0, op::rotateWebhookSecret, id.as_str(), &body.0);
-        let overlap = overlap_s(&body);
-        Ok(answer_once(
-            once,
-            |rotated: &Rotated| rotated.into(),
-            async |call| flows::webhooks::rotate::run(&ctx, &caller.0, &id, overlap, call).await,
-        )
-        .await?)
+        let once = key.once_for(op::rotateWebhookSecret, webhook_id.as_str(), &body.0);
+        answer_once(once, rotated, async |call| {
+            flows::webhooks::rotate::run(&ctx, &caller.0, &webhook_id.id(), body.overlap_s(), call).await
+        })
+        .await
     }
 }

@@ -1,16 +1,17 @@
-//! Bodies of payments, and the customers and fees that requests show too.
+//! A payment as clients see it, alone or inside its request, with its customer and fees.
 
 use crate::{
-    domain::{payment::PaymentKind, request::terms},
-    http::forms::{
-        null::OrNull,
-        paging::Page,
-        wire::{
-            AmountText, Instant, MerchantReference, NetworkText, ReferenceText, RequestIdText, SymbolText, TxHash,
-            UlidText, WalletText,
+    ctx::Ctx,
+    domain::{
+        currency::Currency,
+        payment::PaymentKind,
+        request::{
+            progress::{Part, Scale},
+            terms,
         },
-        words::words,
     },
+    flows::payments::PaymentRecord,
+    http::forms::{null::OrNull, wire::*, words::words},
 };
 use poem_openapi::{Enum, Object, types::Email};
 
@@ -189,16 +190,6 @@ pub struct Payment {
     pub request: Option<PaymentRequestSummary>,
 }
 
-/// One page of payments, newest first.
-#[derive(Debug, Clone, Object)]
-pub struct PaymentSearchResult {
-    /// The payments
-    #[oai(validator(max_items = 100))]
-    pub payments: Vec<Payment>,
-    /// Where the page lies
-    pub pagination: Page,
-}
-
 impl From<CustomerInfo> for terms::CustomerInfo {
     fn from(info: CustomerInfo) -> Self {
         Self {
@@ -231,4 +222,95 @@ impl From<terms::CustomerInfo> for CustomerInfo {
             }),
         }
     }
+}
+
+/// A payment beside what the catalogue says about its currencies.
+pub(in crate::http) struct Shown<'a> {
+    record: &'a PaymentRecord,
+    scale: Scale,
+    payment_currency: Option<&'a Currency>,
+}
+
+impl<'a> Shown<'a> {
+    /// Looks the currencies of a payment up.
+    pub(in crate::http) fn new(ctx: &'a Ctx, record: &'a PaymentRecord) -> Self {
+        Self {
+            record,
+            scale: Scale::of(&ctx.catalogue, &record.invoice_currency, &record.payment_currency),
+            payment_currency: ctx.catalogue.find(&record.payment_currency),
+        }
+    }
+
+    /// How much of its request it settled.
+    pub(in crate::http) fn amount(&self) -> AmountText {
+        AmountText::written(self.scale.amount(self.record.credited))
+    }
+
+    /// Invoice units for one unit of the payment currency, as it was paid.
+    pub(in crate::http) fn rate(&self) -> Option<AmountText> {
+        let part = Part {
+            credited: self.record.credited,
+            units: self.record.units,
+        };
+        self.scale.rate(part).map(AmountText::written)
+    }
+
+    /// The fee that was paid with it.
+    pub(in crate::http) fn fee(&self) -> Option<AmountText> {
+        let fee = self.scale.fee(self.record.fee_units, self.record.fee_address);
+        fee.map(AmountText::written)
+    }
+
+    /// Symbol of the currency that was paid.
+    pub(in crate::http) fn symbol(&self) -> SymbolText {
+        let symbol = self.payment_currency.map(|currency| &currency.symbol);
+        SymbolText::written(symbol.unwrap_or(&self.record.payment_currency))
+    }
+}
+
+/// A payment inside its request.
+pub(in crate::http) fn payment(ctx: &Ctx, record: &PaymentRecord) -> Payment {
+    let shown = Shown::new(ctx, record);
+    let is_converted = record.invoice_currency != record.payment_currency;
+    let converted = is_converted.then(|| AmountText::written(shown.scale.paid(record.units)));
+    let rate = shown.rate().filter(|_| is_converted);
+    let network = NetworkText::written(record.network);
+    let tx_hash = Some(TxHash::written(record.tx_hash));
+    let invoice = ctx.catalogue.find(&record.invoice_currency);
+    Payment {
+        id: UlidText::written(&record.id),
+        amount: shown.amount(),
+        source_network: network.clone(),
+        destination_network: network,
+        source_tx_hash: OrNull(tx_hash.clone()),
+        destination_tx_hash: OrNull(tx_hash),
+        timestamp: Instant(record.paid_at),
+        kind: record.kind,
+        conversion_rate_source: OrNull(rate.clone()),
+        conversion_rate_destination: OrNull(rate),
+        converted_amount_source: OrNull(converted.clone()),
+        converted_amount_destination: OrNull(converted),
+        currency: SymbolText::written(invoice.map_or(&record.invoice_currency, |currency| &currency.symbol)),
+        payment_currency: shown.symbol(),
+        fees: OrNull(Some(fee(ctx, &shown).into_iter().collect())),
+        recurring_payment_id: OrNull(None),
+        rate_provider: OrNull(is_converted.then_some(PaymentRateSource::Chainlink)),
+        request: None,
+    }
+}
+
+fn fee(ctx: &Ctx, shown: &Shown<'_>) -> Option<Fee> {
+    let amount = shown.fee()?;
+    let is_dollar = shown.payment_currency.is_some_and(Currency::is_dollar);
+    Some(Fee {
+        kind: FeeType::Platform,
+        stage: FeeStage::Proxying,
+        provider: ctx.payments.processor_crypto.clone(),
+        amount_in_usd: is_dollar.then(|| amount.clone()),
+        amount,
+        currency: shown.symbol(),
+        receiver_address: shown.record.fee_address.map(WalletText::written),
+        network: NetworkText::written(shown.record.network),
+        rate_provider: "unknown".to_owned(),
+    })
 }

@@ -1,33 +1,13 @@
 //! Webhook endpoints of orchestrators.
 
+use super::bodies::*;
 use crate::{
-    ctx::Ctx,
-    domain::{event::ORCHESTRATOR_KINDS, ids::EndpointId},
+    domain::event::ORCHESTRATOR_KINDS,
     flows::{
         self,
-        webhooks::{Endpoint, create::NewEndpoint, rotate::Rotated},
+        webhooks::{Endpoint, create::NewEndpoint},
     },
-    http::{
-        contract::tags::PlatformTag,
-        error::{Fail, s},
-        forms::{
-            body::Body,
-            idempotency::{IdempotencyKey, answer_once, once, once_for},
-            reply::{Answered, Created},
-            wire::UlidText,
-        },
-        gate::{
-            access::{OrchestratorOnly, op},
-            extractor::Auth,
-        },
-        webhooks::{EndpointFacts, EndpointSecrets, RotateSecretBody, SecretRotated, TestResult, overlap_s},
-    },
-};
-use poem::web::Data;
-use poem_openapi::{
-    Enum, Object, OpenApi,
-    param::{Header, Path},
-    payload::Json,
+    http::operation::*,
 };
 
 /// A new endpoint of an orchestrator.
@@ -129,17 +109,15 @@ impl Orchestrators {
         &self,
         ctx: Data<&Ctx>,
         caller: Auth<OrchestratorOnly>,
-        /// Makes the call repeatable: the same key and body get the stored answer for 24 hours
-        #[oai(name = "Idempotency-Key")]
-        key: Header<Option<IdempotencyKey>>,
+        key: Keyed,
         body: Body<CreateOrchestratorWebhookBody>,
     ) -> Result<Created<OrchestratorWebhookCreated>, Fail<{ s::BAD_REQUEST | s::CONFLICT }>> {
-        let once = once(key.0, op::createOrchestratorWebhook, &body.0);
+        let once = key.once(op::createOrchestratorWebhook, &body.0);
         let holder = (&caller.0).into();
-        Ok(answer_once(once, created, async |call| {
+        answer_once(once, created, async |call| {
             flows::webhooks::create::run(&ctx, &caller.0, holder, &body.url, call).await
         })
-        .await?)
+        .await
     }
 
     /// List endpoints of an orchestrator
@@ -215,10 +193,7 @@ impl Orchestrators {
     ) -> Result<Json<TestResult>, Fail<{ s::BAD_REQUEST }>> {
         let (holder, kind) = ((&caller.0).into(), body.event_type.kind());
         let result = flows::webhooks::test::run(&ctx, holder, &ORCHESTRATOR_KINDS, kind).await?;
-        Ok(Json(TestResult {
-            sent: result.sent,
-            failed: result.failed,
-        }))
+        Ok(Json(result.into()))
     }
 
     /// Rotate the secret of an endpoint of an orchestrator
@@ -242,20 +217,14 @@ impl Orchestrators {
         caller: Auth<OrchestratorOnly>,
         /// Id of the endpoint
         id: Path<UlidText>,
-        /// Makes the call repeatable: the same key and body get the stored answer for 24 hours
-        #[oai(name = "Idempotency-Key")]
-        key: Header<Option<IdempotencyKey>>,
+        key: Keyed,
         body: Body<RotateSecretBody>,
     ) -> Result<Answered<SecretRotated>, Fail<{ s::NOT_FOUND | s::CONFLICT }>> {
-        let id = EndpointId(id.as_str().to_owned());
-        let once = once_for(key.0, op::rotateOrchestratorWebhookSecret, id.as_str(), &body.0);
-        let overlap = overlap_s(&body);
-        Ok(answer_once(
-            once,
-            |rotated: &Rotated| rotated.into(),
-            async |call| flows::webhooks::rotate::run(&ctx, &caller.0, &id, overlap, call).await,
-        )
-        .await?)
+        let once = key.once_for(op::rotateOrchestratorWebhookSecret, id.as_str(), &body.0);
+        answer_once(once, rotated, async |call| {
+            flows::webhooks::rotate::run(&ctx, &caller.0, &id.id(), body.overlap_s(), call).await
+        })
+        .await
     }
 }
 
@@ -265,8 +234,7 @@ async fn switch(
     id: &UlidText,
     is_active: bool,
 ) -> Result<Json<OrchestratorWebhookAnswer>, Fail<{ s::NOT_FOUND }>> {
-    let id = EndpointId(id.as_str().to_owned());
-    let shown = flows::webhooks::toggle::to(ctx, &caller.0, &id, is_active).await?;
+    let shown = flows::webhooks::toggle::to(ctx, &caller.0, &id.id(), is_active).await?;
     Ok(Json(OrchestratorWebhookAnswer {
         webhook: shown.endpoint.into(),
     }))

@@ -1,0 +1,27 @@
+//! What operations and their bodies are written with, in one import.
+
+pub(in crate::http) use crate::{
+    ctx::Ctx,
+    domain::refusal::Checks,
+    http::{
+        contract::tags::{AuthTag, PlatformTag},
+        error::{Fail, s},
+        forms::{
+            body::Body,
+            idempotency::{Keyed, answer_once},
+            null::OrNull,
+            reply::{Accepted, Answered, Created, Reply, Success},
+            text::text,
+            wire::*,
+            words::words,
+        },
+        gate::{access::*, extractor::Auth},
+    },
+};
+pub(in crate::http) use poem::web::Data;
+pub(in crate::http) use poem_openapi::{
+    Enum, Object, OpenApi,
+    param::{Path, Query},
+    payload::Json,
+    types::Example,
+};
