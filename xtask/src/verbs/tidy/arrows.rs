@@ -19,6 +19,9 @@ const LAYERS: [&str; 13] = [
 /// Modules that put everything together and therefore see everything.
 const ASSEMBLY: [&str; 5] = ["", "main", "boot", "settings", "cli"];
 
+/// Folders and files of `http` that nouns share; every other name there is a noun.
+const HTTP_SHARED: [&str; 6] = ["contract", "edge", "error", "forms", "gate", "operation"];
+
 /// What must be known about the service besides the file at hand.
 pub(crate) struct Table {
     modules: Modules,
@@ -78,7 +81,8 @@ impl Table {
         let Some(to) = path.first().map(String::as_str) else {
             return true;
         };
-        if ASSEMBLY.contains(&from) || from == to && from != "flows" || !LAYERS.contains(&to) {
+        let has_rooms = matches!(from, "flows" | "http");
+        if ASSEMBLY.contains(&from) || from == to && !has_rooms || !LAYERS.contains(&to) {
             return true;
         }
         match (from, to) {
@@ -91,6 +95,7 @@ impl Table {
             ("flows" | "http" | "worker", "ctx") => true,
             ("http" | "worker", "flows") => true,
             ("flows", "flows") => self.may_import_flow(module, path),
+            ("http", "http") => may_import_room(module, path),
             ("flows", "payloads") => module.len() == 1,
             ("http", "payloads") => module.get(1).is_some_and(|folder| folder == "contract"),
             _ => false,
@@ -104,6 +109,15 @@ impl Table {
         let identify = target == "auth" && path.get(2).is_some_and(|file| file == "identify");
         own || identify || matches!(target.as_str(), "idempotency" | "keys") || !self.flows.contains(target)
     }
+}
+
+/// Nouns share what is no noun; what publishes the operations knows every noun.
+fn may_import_room(module: &[String], path: &[String]) -> bool {
+    let Some(target) = path.get(1) else { return true };
+    let own = module
+        .get(1)
+        .is_none_or(|folder| folder == target || folder == "contract");
+    own || HTTP_SHARED.contains(&target.as_str())
 }
 
 fn may_use_crate(module: &[String], path: &[String]) -> bool {
@@ -152,6 +166,12 @@ http/error.rs | use crate::payloads::payments; | http::error may not use crate::
 # of the layers below it, http alone sees the settings
 http/gate/rate_limits.rs | use crate::settings::RateLimitSettings; |
 flows/requests/create.rs | use crate::settings::Settings; | flows::requests::create may not use crate::settings::Settings
+# a noun sees its own folder and what nouns share, the contract sees every noun
+http/requests/view.rs | use super::bodies::Recurrence; use crate::http::{forms::payment::Payment, operation::*}; |
+http/webhooks/mod.rs | use crate::http::orchestrators::Facts; | http::webhooks may not use crate::http::orchestrators::Facts
+http/wallets/mod.rs | fn f() { super::accounts::cookie() } | http::wallets may not use crate::http::accounts::cookie
+http/forms/payment.rs | use crate::http::payments::Payment; | http::forms::payment may not use crate::http::payments::Payment
+http/contract/apis.rs | use crate::http::{events, webhooks::orchestrators}; |
 # assembly sees everything, and nobody else sees adapters
 boot.rs | use crate::{adapters::evm, store, http}; |
 main.rs | use crate::{adapters::evm, store, http}; |
