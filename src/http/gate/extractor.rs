@@ -14,7 +14,7 @@ use crate::{
         error::Problem,
         gate::{
             identify::{Identify, unauthorized},
-            page::{call_origin, is_own_page, require_own_page},
+            page::{FOREIGN_COOKIE, call_origin, require_own_page},
             rate_limits::{Meter, Purpose},
             scheme::{Policy, Scheme, needs},
         },
@@ -64,7 +64,7 @@ impl<'a, P: Policy> ApiExtractor<'a> for Auth<P> {
     ) -> poem::Result<Self> {
         let shown = Shown::by(request, P::ANY_OF).await?;
         if shown.scheme == Scheme::Session && !request.method().is_safe() {
-            require_own_page(request, shown.identify.as_ref())?;
+            require_own_page(request, shown.identify.as_ref(), FOREIGN_COOKIE)?;
         }
         let caller = shown.caller().await?;
         if let Some(meter) = shown.meter {
@@ -174,13 +174,9 @@ impl<'a> FromRequest<'a> for SigningIn {
     async fn from_request(request: &'a Request, _body: &mut RequestBody) -> poem::Result<Self> {
         let is_browser = request.headers().contains_key(header::ORIGIN) || request.header("sec-fetch-site").is_some();
         if is_browser {
-            let identify = identify(request)?;
-            if !is_own_page(request, identify.as_ref()) {
-                let message = "Only pages of this service may sign people in: the Origin header must be listed in \
-                               http.session_origins";
-                return Err(Problem::new(StatusCode::FORBIDDEN, message).into());
-            }
-            require_own_page(request, identify.as_ref())?;
+            let foreign = "Only pages of this service may sign people in: the Origin header must be listed in \
+                           http.session_origins";
+            require_own_page(request, identify(request)?.as_ref(), foreign)?;
         }
         Ok(Self)
     }
@@ -197,7 +193,7 @@ impl<'a> FromRequest<'a> for SessionToken {
             .into_iter()
             .find_map(|scheme| scheme.read(request).map(|token| (scheme, token)));
         if matches!(shown, Some((Scheme::Session, _))) {
-            require_own_page(request, identify(request)?.as_ref())?;
+            require_own_page(request, identify(request)?.as_ref(), FOREIGN_COOKIE)?;
         }
         let token = shown.map(|(_, token)| token);
         Ok(Self(

@@ -19,16 +19,20 @@ pub fn call_origin(request: &Request) -> CallOrigin<'_> {
 }
 
 /// Whether the browser says that the call comes from a page that may use sessions.
-pub(super) fn is_own_page(request: &Request, identify: &dyn Identify) -> bool {
+fn is_own_page(request: &Request, identify: &dyn Identify) -> bool {
     let call = call_origin(request);
     call.is_same_origin || call.origin.is_some_and(|origin| identify.is_session_page(origin))
 }
 
-/// Refuses a call of a foreign page, and a body that a page could send without being asked for permission.
-pub(super) fn require_own_page(request: &Request, identify: &dyn Identify) -> Result<(), Problem> {
+/// What a foreign page reads whose call carries the cookie of a session.
+pub(super) const FOREIGN_COOKIE: &str = "A session cookie counts only in calls of pages of this service: send an Origin header that is listed in \
+     http.session_origins, or use the Authorization header";
+
+/// Refuses a call of a foreign page with the sentence `foreign`, and a body that a page could send without being asked
+/// for permission.
+pub(super) fn require_own_page(request: &Request, identify: &dyn Identify, foreign: &str) -> Result<(), Problem> {
     let message = if !is_own_page(request, identify) {
-        "A session cookie counts only in calls of pages of this service: send an Origin header that is listed in \
-         http.session_origins, or use the Authorization header"
+        foreign
     } else if has_body(request) && !is_json(request) {
         "A session cookie counts only in calls whose body is JSON: send the content-type application/json"
     } else {
