@@ -1,7 +1,7 @@
 //! What is due, what has arrived and what a payment changes, whatever it is that is paid.
 
 use super::wire_text::wire_text;
-use alloy::primitives::U256;
+use alloy::primitives::{B256, U256};
 
 /// Most partial events that one request raises, so that dust cannot flood a receiver.
 ///
@@ -53,7 +53,7 @@ pub struct Ledger {
     /// State.
     pub status: RequestStatus,
     /// Transaction of the payment that completed it.
-    pub tx_hash: Option<String>,
+    pub tx_hash: Option<B256>,
     /// Whether calldata was issued and the payment is awaited.
     pub is_listening: bool,
 }
@@ -90,7 +90,7 @@ impl Ledger {
     /// Adds a proven payment: the new totals and state, and what has to be told.
     ///
     /// A payment after completion is recorded and raises nothing. Source: rules S.1; interface §6.2.
-    pub fn settle(&self, credited: SettlementUnits, tx_hash: &str) -> (Self, Option<Settlement>) {
+    pub fn settle(&self, credited: SettlementUnits, tx_hash: B256) -> (Self, Option<Settlement>) {
         let after = Self {
             credited: self.credited.saturating_add(credited),
             payment_count: self.payment_count.saturating_add(1),
@@ -102,7 +102,7 @@ impl Ledger {
         if after.credited >= after.expected {
             let paid = Self {
                 status: RequestStatus::Paid,
-                tx_hash: Some(tx_hash.to_owned()),
+                tx_hash: Some(tx_hash),
                 is_listening: false,
                 ..after
             };
@@ -128,9 +128,9 @@ mod tests {
             let mut ledger = Ledger { is_listening: true, ..Ledger::new(U256::from(expected)) };
             let mut sum = 0;
             let mut completed_by = None;
-            for (index, units) in payments.iter().enumerate() {
+            for (index, units) in (0_u8..).zip(&payments) {
                 let was_paid = ledger.has_been_paid();
-                let (after, told) = ledger.settle(U256::from(*units), &index.to_string());
+                let (after, told) = ledger.settle(U256::from(*units), B256::repeat_byte(index));
                 sum += units;
                 let is_paid = sum >= expected;
                 prop_assert_eq!(after.credited, U256::from(sum));
@@ -144,7 +144,7 @@ mod tests {
                     (false, false) => Some(Settlement::Partial),
                 });
                 if is_paid && !was_paid {
-                    completed_by = Some(index.to_string());
+                    completed_by = Some(B256::repeat_byte(index));
                 }
                 prop_assert_eq!(&after.tx_hash, &completed_by);
                 ledger = after;
@@ -158,13 +158,13 @@ mod tests {
         let mut ledger = Ledger::new(U256::from(1_000));
         let mut told = 0;
         for _ in 0..PARTIAL_EVENTS_MAX + 50 {
-            let (after, settlement) = ledger.settle(U256::from(1), "0x01");
+            let (after, settlement) = ledger.settle(U256::from(1), B256::repeat_byte(1));
             told += u32::from(settlement == Some(Settlement::Partial));
             ledger = after;
         }
         assert_eq!(told, PARTIAL_EVENTS_MAX);
         assert_eq!(ledger.credited, U256::from(PARTIAL_EVENTS_MAX + 50));
-        let (paid, settlement) = ledger.settle(U256::from(1_000), "0x02");
+        let (paid, settlement) = ledger.settle(U256::from(1_000), B256::repeat_byte(2));
         assert_eq!(settlement, Some(Settlement::Confirmed), "{paid:?}");
     }
 }

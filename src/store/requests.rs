@@ -92,7 +92,7 @@ pub(super) fn customer_from_json(value: JsonValue) -> Result<CustomerInfo, Store
 
 fn recurrence_to_json(recurrence: &Recurrence) -> Result<JsonValue, StoreError> {
     let column = RecurrenceColumn {
-        start_date: recurrence.start_date.clone(),
+        start_date: recurrence.start_date.to_string(),
         frequency: recurrence.frequency.wire().to_owned(),
     };
     columns::to_json("recurrence", &column)
@@ -100,9 +100,11 @@ fn recurrence_to_json(recurrence: &Recurrence) -> Result<JsonValue, StoreError> 
 
 fn recurrence_from_json(value: JsonValue, is_stopped: bool) -> Result<Recurrence, StoreError> {
     let column: RecurrenceColumn = columns::from_json("recurrence", value)?;
+    // A row may hold a point in time; its text begins with the day.
+    let day = |text: &str| text.get(..10)?.parse().ok();
     Ok(Recurrence {
         frequency: columns::known("recurrence", &column.frequency, Frequency::from_wire)?,
-        start_date: column.start_date,
+        start_date: columns::known("recurrence", &column.start_date, day)?,
         is_stopped,
     })
 }
@@ -133,7 +135,7 @@ fn to_row(request: &Request) -> Result<Model, StoreError> {
         expected: ledger.expected.to_string(),
         credited: ledger.credited.to_string(),
         payment_count: columns::number("payment_count", ledger.payment_count)?,
-        tx_hash: ledger.tx_hash.clone(),
+        tx_hash: ledger.tx_hash.map(|hash| hash.to_string()),
         merchant_reference: terms.merchant_reference.clone(),
         customer: terms.customer.as_ref().map(customer_to_json).transpose()?,
         recurrence: terms.recurrence.as_ref().map(recurrence_to_json).transpose()?,
@@ -150,6 +152,7 @@ fn to_row(request: &Request) -> Result<Model, StoreError> {
 
 fn from_row(row: Model) -> Result<Request, StoreError> {
     let amount = |text: &str| Amount::parse(text).ok();
+    let tx_hash = row.tx_hash.map(|text| columns::hash("tx_hash", &text));
     let is_stopped = row.is_recurrence_stopped;
     let recurrence = row.recurrence.map(|value| recurrence_from_json(value, is_stopped));
     Ok(Request {
@@ -184,7 +187,7 @@ fn from_row(row: Model) -> Result<Request, StoreError> {
             credited: columns::units("credited", &row.credited)?,
             payment_count: columns::number("payment_count", row.payment_count)?,
             status: columns::known("status", &row.status, RequestStatus::from_wire)?,
-            tx_hash: row.tx_hash,
+            tx_hash: tx_hash.transpose()?,
             is_listening: row.is_listening,
         },
         created_at: row.created_at,
@@ -346,7 +349,7 @@ pub async fn advance(
         .col_expr(Column::Status, Expr::value(after.status.wire()))
         .col_expr(Column::Credited, Expr::value(after.credited.to_string()))
         .col_expr(Column::PaymentCount, Expr::value(count_after))
-        .col_expr(Column::TxHash, Expr::value(after.tx_hash.clone()))
+        .col_expr(Column::TxHash, Expr::value(after.tx_hash.map(|hash| hash.to_string())))
         .col_expr(Column::UpdatedAt, Expr::value(now));
     // Somebody may have begun to listen since the row was read: only a change made here is written.
     if after.is_listening != before.is_listening || after.has_been_paid() {

@@ -57,6 +57,11 @@ async fn a_wrong_value_is_named_with_its_field() {
         ),
         (
             "recurrence",
+            "recurrence.startDate",
+            json!({ "startDate": "2030-01-01T23:00:00-05:00", "frequency": "DAILY" }),
+        ),
+        (
+            "recurrence",
             "recurrence.frequency",
             json!({ "startDate": "2030-01-01", "frequency": "HOURLY" }),
         ),

@@ -2,7 +2,7 @@
 
 use super::{
     Origin, Request,
-    terms::{CustomerInfo, Frequency, Recurrence, StartDate, Terms},
+    terms::{CustomerInfo, Frequency, Recurrence, Terms},
 };
 use crate::domain::{
     address::Address,
@@ -17,7 +17,7 @@ use crate::domain::{
     refusal::{Checks, Refusal},
 };
 use alloy::primitives::keccak256;
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, NaiveDate, Utc};
 
 /// What is said when nothing names a payee.
 pub const PAYEE_MISSING: &str = "is required: the wallet address that is paid";
@@ -38,7 +38,7 @@ pub struct NewRequest {
     /// Currency of the payment.
     pub payment: PaymentCurrency,
     /// First day and period.
-    pub recurrence: Option<(StartDate, Frequency)>,
+    pub recurrence: Option<(NaiveDate, Frequency)>,
     /// Crypto-to-fiat.
     pub is_crypto_to_fiat: bool,
     /// Customer.
@@ -102,13 +102,13 @@ pub fn plan(
     let payer = input
         .payer
         .and_then(|payer| checks.take("payer", payer.usable_on(*network)));
-    let recurrence = input.recurrence.as_ref().map(|(start, frequency)| {
-        if start.day < fresh.now.date_naive() {
+    let recurrence = input.recurrence.map(|(start_date, frequency)| {
+        if start_date < fresh.now.date_naive() {
             checks.fail("recurrence.startDate", "must not be in the past");
         }
         Recurrence {
-            start_date: start.text.clone(),
-            frequency: *frequency,
+            start_date,
+            frequency,
             is_stopped: false,
         }
     });

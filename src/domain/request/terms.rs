@@ -8,7 +8,7 @@ use crate::domain::{
     payment::PaymentKind,
     wire_text::wire_text,
 };
-use chrono::{DateTime, NaiveDate, Utc};
+use chrono::{DateTime, NaiveDate};
 
 /// What a request asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,33 +78,23 @@ wire_text! {
     }
 }
 
-/// First due day of a repetition.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StartDate {
-    /// As the caller wrote it.
-    pub text: String,
-    /// The day, in UTC.
-    pub day: NaiveDate,
-}
-
-impl StartDate {
-    /// Reads a day, or a point in time of that day. Errors: the sentence for the caller.
-    pub fn parse(text: &str) -> Result<Self, &'static str> {
-        let day = NaiveDate::parse_from_str(text, "%Y-%m-%d")
-            .or_else(|_| DateTime::parse_from_rfc3339(text).map(|time| time.with_timezone(&Utc).date_naive()))
-            .map_err(|_| "must be a date, for example \"2030-01-01\"")?;
-        Ok(Self {
-            text: text.to_owned(),
-            day,
-        })
-    }
+/// Reads the first due day of a repetition: a day, or a point in time in UTC on that day.
+///
+/// The day of a time in another zone is another one here, so it is refused. Errors: the sentence for the caller.
+pub fn start_day(text: &str) -> Result<NaiveDate, &'static str> {
+    let utc = || {
+        let time = DateTime::parse_from_rfc3339(text).ok()?;
+        text.ends_with('Z').then(|| time.date_naive())
+    };
+    let day = NaiveDate::parse_from_str(text, "%Y-%m-%d").ok().or_else(utc);
+    day.ok_or("must be a day, for example \"2030-01-01\", or a time in UTC that ends in Z")
 }
 
 /// Repetition of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recurrence {
-    /// First due day as the caller wrote it.
-    pub start_date: String,
+    /// First due day, in UTC.
+    pub start_date: NaiveDate,
     /// Period.
     pub frequency: Frequency,
     /// Whether it repeats no more.

@@ -323,8 +323,7 @@ async fn commit(
             continue;
         }
         crate::fail_at("confirm_blocks", "credited");
-        let tx_hash = settled.observed.tx_hash.to_string();
-        let (ledger, told) = request.ledger.settle(settled.credited, &tx_hash);
+        let (ledger, told) = request.ledger.settle(settled.credited, settled.observed.tx_hash);
         if !store::requests::advance(&tx, request, &ledger, now).await? {
             return Ok(false);
         }

@@ -7,7 +7,7 @@ use crate::{
         refusal::Refusal,
         request::{
             plan::{NewRequest, PAYEE_MISSING, invoice_currency, payment_currency},
-            terms::{Frequency, StartDate},
+            terms::{Frequency, start_day},
         },
     },
     http::{
@@ -468,7 +468,7 @@ impl CreateRequestBody {
         }
         let payer = self.payer.and_then(|text| checks.take("payer", text.value()));
         let recurrence = self.recurrence.and_then(|recurrence| {
-            let start = checks.take("recurrence.startDate", StartDate::parse(&recurrence.start_date))?;
+            let start = checks.take("recurrence.startDate", start_day(&recurrence.start_date))?;
             Some((start, recurrence.frequency))
         });
         let ((amount, invoice), payment) = checks.finish_with(amount.zip(invoice).zip(payment))?;

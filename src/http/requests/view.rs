@@ -48,10 +48,7 @@ pub(super) fn detail(ctx: &Ctx, detail: RequestDetail) -> RequestStatusView {
         ..
     } = detail;
     let (terms, ledger) = (request.terms, request.ledger);
-    let completing = ledger.tx_hash.as_ref().and_then(|hash| {
-        let mut found = payments.iter();
-        found.find(|payment| payment.tx_hash.to_string() == *hash)
-    });
+    let completing = payments.iter().find(|payment| ledger.tx_hash == Some(payment.tx_hash));
     let (payer, payer_eoa) = completing.map_or((None, None), |payment| (payment.payer, payment.payer_eoa));
     let request_amount = AmountText::written(&terms.amount);
     RequestStatusView {
@@ -90,7 +87,7 @@ pub(super) fn detail(ctx: &Ctx, detail: RequestDetail) -> RequestStatusView {
 impl From<terms::Recurrence> for Recurrence {
     fn from(recurrence: terms::Recurrence) -> Self {
         Self {
-            start_date: recurrence.start_date,
+            start_date: recurrence.start_date.to_string(),
             frequency: recurrence.frequency,
         }
     }

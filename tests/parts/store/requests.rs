@@ -4,7 +4,7 @@ use super::{
     on_both,
     samples::{at, client_scope, hash, platform, request, scope, terms, wallet},
 };
-use alloy::primitives::U256;
+use alloy::primitives::{B256, U256};
 use chrono::TimeDelta;
 use prs::{
     domain::{
@@ -47,7 +47,7 @@ async fn a_request_survives_with_every_field(db: &Db) {
                 }),
             }),
             recurrence: Some(Recurrence {
-                start_date: "2030-01-01".into(),
+                start_date: "2030-01-01".parse().unwrap(),
                 frequency: Frequency::Monthly,
                 is_stopped: true,
             }),
@@ -61,7 +61,7 @@ async fn a_request_survives_with_every_field(db: &Db) {
             credited: U256::MAX - U256::from(1),
             payment_count: 3,
             status: RequestStatus::PartiallyPaid,
-            tx_hash: Some("0xabc".into()),
+            tx_hash: Some(B256::repeat_byte(0xab)),
             is_listening: true,
         },
         created_at: at(1) + TimeDelta::microseconds(123_456),
@@ -132,7 +132,7 @@ async fn a_taken_reference_is_a_named_conflict(db: &Db) {
 async fn another_tenant_and_another_client_see_nothing(db: &Db) {
     let mut mine = request("a", 1);
     mine.terms.recurrence = Some(Recurrence {
-        start_date: "2030-01-01".into(),
+        start_date: "2030-01-01".parse().unwrap(),
         frequency: Frequency::Daily,
         is_stopped: false,
     });
@@ -193,8 +193,8 @@ async fn requests_are_listed_newest_first_with_a_total(db: &Db) {
 async fn a_request_advances_only_from_the_expected_state(db: &Db) {
     let before = request("a", 1);
     store::requests::insert(db.writer(), &before).await.unwrap();
-    let (partly, _) = before.ledger.settle(U256::from(400), "0x01");
-    let (rival, _) = before.ledger.settle(U256::from(500), "0x02");
+    let (partly, _) = before.ledger.settle(U256::from(400), B256::repeat_byte(1));
+    let (rival, _) = before.ledger.settle(U256::from(500), B256::repeat_byte(2));
     assert!(
         store::requests::advance(db.writer(), &before, &partly, at(5))
             .await
@@ -209,7 +209,7 @@ async fn a_request_advances_only_from_the_expected_state(db: &Db) {
         ledger: partly,
         ..before.clone()
     };
-    let (paid, _) = partly.ledger.settle(U256::from(600), "0x03");
+    let (paid, _) = partly.ledger.settle(U256::from(600), B256::repeat_byte(3));
     assert!(
         store::requests::advance(db.writer(), &partly, &paid, at(6))
             .await
@@ -231,7 +231,7 @@ async fn listening_is_kept_by_partial_payments_and_ends_when_paid(db: &Db) {
             .unwrap()
             .unwrap()
     };
-    let (partly, _) = before.ledger.settle(U256::from(1), "0x01");
+    let (partly, _) = before.ledger.settle(U256::from(1), B256::repeat_byte(1));
     assert!(
         store::requests::advance(db.writer(), &before, &partly, at(5))
             .await
@@ -242,7 +242,7 @@ async fn listening_is_kept_by_partial_payments_and_ends_when_paid(db: &Db) {
         ledger: partly,
         ..before.clone()
     };
-    let (paid, _) = partly.ledger.settle(U256::from(999), "0x02");
+    let (paid, _) = partly.ledger.settle(U256::from(999), B256::repeat_byte(2));
     assert!(
         store::requests::advance(db.writer(), &partly, &paid, at(5))
             .await
