@@ -3,30 +3,10 @@
 use crate::http::{
     accounts, api_keys, client_ids, currencies, destinations, events, payments, requests, wallets, webhooks,
 };
-
-/// Operations of the platform document.
-pub type PlatformApi = (
-    currencies::Currencies,
-    requests::Requests,
-    payments::Payments,
-    client_ids::ClientIds,
-    destinations::Destinations,
-    events::Events,
-    webhooks::orchestrators::Orchestrators,
-);
-
-/// Operations of the authentication document.
-pub type AuthApi = (
-    wallets::Wallets,
-    accounts::Accounts,
-    client_ids::own::OwnClientIds,
-    destinations::own::OwnDestinations,
-    api_keys::ApiKeys,
-    webhooks::Webhooks,
-);
+use poem_openapi::OpenApi;
 
 /// Operations under `{base_url}/v2`.
-pub fn platform() -> PlatformApi {
+pub fn platform() -> impl OpenApi {
     (
         currencies::Currencies,
         requests::Requests,
@@ -39,7 +19,7 @@ pub fn platform() -> PlatformApi {
 }
 
 /// Operations under `{auth_url}/v1`.
-pub fn auth() -> AuthApi {
+pub fn auth() -> impl OpenApi {
     (
         wallets::Wallets,
         accounts::Accounts,
