@@ -42,7 +42,7 @@ pub struct SecurePaymentUserEvent {
     /// When it happened, by the clock of the browser.
     #[schemars(length(max = 24), extend("format" = "date-time", "examples" = [sample::TIME_OF_BROWSER]))]
     pub occurred_at: String,
-    /// When the service heard of it.
+    /// When the browser reported it to the service.
     #[schemars(length(max = 24), extend("format" = "date-time", "examples" = [sample::TIME]))]
     pub timestamp: String,
     /// What the browser told; unproven. A wallet appears only as wallet_address_hashed.

@@ -111,7 +111,7 @@ impl Webhooks {
     /// The new secret is in the answer, this once. For the time of the overlap every delivery is signed with both:
     /// `x-service-signature` stays with the old one, `x-service-signature-next` carries the new one, and
     /// `webhook-signature` carries both. Change the secret of the receiver at any moment of it. The answer comes when
-    /// nothing is on its way any more that was signed without the new secret.
+    /// no try is in flight any more that was signed without the new secret.
     ///
     /// 200: The new secret, which is shown only here, and the end of the old one
     /// 404: Webhook not found
