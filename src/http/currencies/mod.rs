@@ -25,21 +25,21 @@ impl Currencies {
         ctx: Data<&Ctx>,
         _caller: Auth<KeyOrClient>,
         /// Only currencies of this network
-        network: Query<Checked<NetworkText>>,
+        network: Checked<NetworkText>,
         /// Only currencies with this symbol, in any case. Example: `FAU`
-        symbol: Query<Checked<SymbolText>>,
+        symbol: Checked<SymbolText>,
         /// `true` answers only the first match; needs `network` and `symbol`
         #[oai(name = "firstOnly")]
-        first_only: Query<Checked<FirstOnlyText>>,
+        first_only: Checked<FirstOnlyText>,
         /// Only the currency with this id or alias
-        id: Query<Checked<CurrencyIdText>>,
+        id: Checked<CurrencyIdText>,
     ) -> Result<Json<Vec<Currency>>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND }>> {
         let mut checks = Checks::new();
-        let first_only = first_only.0.take("firstOnly", &mut checks);
+        let first_only = first_only.take(&mut checks);
         let filter = CurrencyFilter {
-            network: network.0.take("network", &mut checks).map(String::from),
-            symbol: symbol.0.take("symbol", &mut checks).map(String::from),
-            id: id.0.take("id", &mut checks).map(String::from),
+            network: network.take(&mut checks).map(String::from),
+            symbol: symbol.take(&mut checks).map(String::from),
+            id: id.take(&mut checks).map(String::from),
             first_only: first_only.is_some_and(|text| text.as_str() == "true"),
         };
         checks.finish().map_err(|refusal| refusal.led_by("firstOnly"))?;
@@ -67,13 +67,13 @@ impl Currencies {
         #[oai(name = "currencyId", validator(max_length = 64))]
         currency_id: Path<String>,
         /// Only payment currencies of this network
-        network: Query<Checked<NetworkText>>,
+        network: Checked<NetworkText>,
         /// Only payment currencies of these networks, separated by commas; wins over `network`
-        networks: Query<Checked<NetworksText>>,
+        networks: Checked<NetworksText>,
     ) -> Result<Json<ConversionRoutes>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND }>> {
         let mut checks = Checks::new();
-        let network = network.0.take("network", &mut checks);
-        let networks = networks.0.take("networks", &mut checks).map(|list| list.networks());
+        let network = network.take(&mut checks);
+        let networks = networks.take(&mut checks).map(|list| list.networks());
         checks.finish()?;
         let wanted = networks.as_deref().or(network.as_ref().map(std::slice::from_ref));
         let wanted: Option<Vec<String>> = wanted.map(|list| list.iter().map(ToString::to_string).collect());

@@ -32,21 +32,21 @@ impl Destinations {
         caller: Auth<ClientOnly>,
         /// Wallet that is to be paid
         #[oai(name = "walletAddress")]
-        wallet_address: Query<Needed<WalletText>>,
+        wallet_address: Needed<WalletText>,
         /// What the wallet agrees to
-        action: Query<Needed<SigningAction>>,
+        action: Needed<SigningAction>,
         /// Contract of the token
         #[oai(name = "tokenAddress")]
-        token_address: Query<Needed<TokenText>>,
+        token_address: Needed<TokenText>,
         /// Chain
         #[oai(name = "chainId")]
-        chain_id: Query<Needed<ChainIdText>>,
+        chain_id: Needed<ChainIdText>,
     ) -> Result<Json<SigningData>, Fail<{ s::BAD_REQUEST }>> {
         let mut checks = Checks::new();
-        let wallet = wallet_address.0.read("walletAddress", &mut checks);
-        let action = action.0.take("action", &mut checks);
-        let token = token_address.0.take("tokenAddress", &mut checks);
-        let chain_id = chain_id.0.take("chainId", &mut checks);
+        let wallet = wallet_address.read(&mut checks);
+        let action = action.take(&mut checks);
+        let token = token_address.take(&mut checks);
+        let chain_id = chain_id.take(&mut checks);
         let given = wallet.zip(action).zip(token.zip(chain_id));
         let ((wallet, action), (token, chain_id)) = checks.finish_with(given)?;
         let input = SigningInput {
@@ -96,10 +96,10 @@ impl Destinations {
         caller: Auth<ClientOnly>,
         /// Wallet that is paid
         #[oai(name = "walletAddress")]
-        wallet_address: Query<Needed<WalletText>>,
+        wallet_address: Needed<WalletText>,
     ) -> Result<Json<OrNull<PayeeDestination>>, Fail<{ s::BAD_REQUEST }>> {
         let mut checks = Checks::new();
-        let wallet = wallet_address.0.read("walletAddress", &mut checks);
+        let wallet = wallet_address.read(&mut checks);
         let wallet = checks.finish_with(wallet)?;
         let found = flows::destinations::read::active(&ctx, &caller, &wallet).await?;
         Ok(Json(OrNull(found.as_ref().map(PayeeDestination::of))))

@@ -156,10 +156,10 @@ impl OwnDestinations {
         caller: Auth<SessionOnly>,
         /// Wallet of the recipient
         #[oai(name = "walletAddress")]
-        wallet_address: Query<Needed<WalletText>>,
+        wallet_address: Needed<WalletText>,
     ) -> Result<Json<OrNull<PayoutDestination>>, Fail<{ s::BAD_REQUEST }>> {
         let mut checks = Checks::new();
-        let recipient = wallet_address.0.read("walletAddress", &mut checks);
+        let recipient = wallet_address.read(&mut checks);
         let recipient = checks.finish_with(recipient)?;
         let found = flows::destinations::read::for_payout(&ctx, &caller, &recipient).await?;
         Ok(Json(OrNull(found.map(Into::into))))
@@ -182,10 +182,10 @@ impl OwnDestinations {
         caller: Auth<SessionOnly>,
         /// Id of the destination
         #[oai(name = "destinationId")]
-        destination_id: Query<Needed<DestinationIdText>>,
+        destination_id: Needed<DestinationIdText>,
     ) -> Result<Json<PayeeDestination>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND }>> {
         let mut checks = Checks::new();
-        let id = destination_id.0.take("destinationId", &mut checks);
+        let id = destination_id.take(&mut checks);
         let id = checks.finish_with(id)?;
         let found = flows::destinations::read::by_id(&ctx, &caller, id.as_str()).await?;
         Ok(Json(PayeeDestination::of(&found)))

@@ -37,27 +37,27 @@ impl Events {
         ctx: Data<&Ctx>,
         caller: Auth<KeyOrClient>,
         /// Name of the event
-        event: Query<Checked<EventKindText>>,
+        event: Checked<EventKindText>,
         /// Id of the request
         #[oai(name = "requestId")]
-        request_id: Query<Checked<RequestIdText>>,
+        request_id: Checked<RequestIdText>,
         /// From this time on, inclusive; UTC ending in `Z`
-        since: Query<Checked<IsoInstantText>>,
+        since: Checked<IsoInstantText>,
         /// Up to this time, inclusive; UTC ending in `Z`
-        until: Query<Checked<IsoInstantText>>,
+        until: Checked<IsoInstantText>,
         /// `nextCursor` of the page before
-        cursor: Query<Checked<CursorText>>,
+        cursor: Checked<CursorText>,
         /// Page size, 1 to 100; 20 when absent
-        limit: Query<Checked<LimitText>>,
+        limit: Checked<LimitText>,
     ) -> Result<Json<EventList>, Fail<{ s::BAD_REQUEST }>> {
         let mut checks = Checks::new();
         let filter = EventFilter {
-            kind: event.0.take("event", &mut checks).map(String::from),
-            request_id: request_id.0.take("requestId", &mut checks).map(String::from),
-            since: since.0.read("since", &mut checks),
-            until: until.0.read("until", &mut checks),
-            before: cursor.0.take("cursor", &mut checks).map(|text| text.id()),
-            limit: page_limit(limit.0, &mut checks),
+            kind: event.take(&mut checks).map(String::from),
+            request_id: request_id.take(&mut checks).map(String::from),
+            since: since.read(&mut checks),
+            until: until.read(&mut checks),
+            before: cursor.take(&mut checks).map(|text| text.id()),
+            limit: page_limit(limit, &mut checks),
         };
         checks.finish()?;
         let page = flows::events::list::run(&ctx, &caller, &filter).await?;
@@ -81,16 +81,16 @@ impl Events {
         caller: Auth<KeyOrClient>,
         request: &Request,
         /// Names of events separated by commas; all when absent
-        events: Query<Checked<EventKindsText>>,
+        events: Checked<EventKindsText>,
         /// Id of the last event you have seen; the header `Last-Event-ID` does the same
-        after: Query<Checked<UlidText>>,
+        after: Checked<UlidText>,
     ) -> Result<Messages, Fail<{ s::BAD_REQUEST }>> {
         let mut checks = Checks::new();
-        let kinds = events.0.take("events", &mut checks);
+        let kinds = events.take(&mut checks);
         let kinds = kinds.map(|text| text.as_str().split(',').map(str::to_owned).collect());
         let header = request.header("last-event-id").filter(|text| !text.is_empty());
         let resumed = header.and_then(|text| checks.take("Last-Event-ID", UlidText::parse(text)));
-        let after = after.0.take("after", &mut checks).or(resumed);
+        let after = after.take(&mut checks).or(resumed);
         checks.finish()?;
         // Without a server around it, in a test, nothing stops.
         let stop = request.data::<Stopping>().map(|stopping| stopping.0.clone());
@@ -197,24 +197,24 @@ impl Events {
         caller: Auth<KeyOrClient>,
         /// Id of the event
         #[oai(name = "eventId")]
-        event_id: Query<Checked<UlidText>>,
+        event_id: Checked<UlidText>,
         /// Id of the endpoint
         #[oai(name = "endpointId")]
-        endpoint_id: Query<Checked<UlidText>>,
+        endpoint_id: Checked<UlidText>,
         /// State
-        state: Query<Checked<DeliveryState>>,
+        state: Checked<DeliveryState>,
         /// `nextCursor` of the page before
-        cursor: Query<Checked<CursorText>>,
+        cursor: Checked<CursorText>,
         /// Page size, 1 to 100; 20 when absent
-        limit: Query<Checked<LimitText>>,
+        limit: Checked<LimitText>,
     ) -> Result<Json<DeliveryList>, Fail<{ s::BAD_REQUEST }>> {
         let mut checks = Checks::new();
         let filter = DeliveryFilter {
-            event: event_id.0.take("eventId", &mut checks).map(|text| text.id()),
-            endpoint: endpoint_id.0.take("endpointId", &mut checks).map(|text| text.id()),
-            state: state.0.take("state", &mut checks),
-            before: cursor.0.take("cursor", &mut checks).map(|text| text.id()),
-            limit: page_limit(limit.0, &mut checks),
+            event: event_id.take(&mut checks).map(|text| text.id()),
+            endpoint: endpoint_id.take(&mut checks).map(|text| text.id()),
+            state: state.take(&mut checks),
+            before: cursor.take(&mut checks).map(|text| text.id()),
+            limit: page_limit(limit, &mut checks),
         };
         checks.finish()?;
         let page = flows::events::deliveries::list(&ctx, &caller, &filter).await?;
@@ -236,13 +236,13 @@ impl Events {
         ctx: Data<&Ctx>,
         caller: Auth<KeyOrClient>,
         /// From this time on, inclusive; UTC ending in `Z`; a day before `until` when absent
-        since: Query<Checked<IsoInstantText>>,
+        since: Checked<IsoInstantText>,
         /// Up to this time, inclusive; UTC ending in `Z`; now when absent
-        until: Query<Checked<IsoInstantText>>,
+        until: Checked<IsoInstantText>,
     ) -> Result<Json<DeliverySummary>, Fail<{ s::BAD_REQUEST }>> {
         let mut checks = Checks::new();
-        let since = since.0.read("since", &mut checks);
-        let until = until.0.read("until", &mut checks);
+        let since = since.read(&mut checks);
+        let until = until.read(&mut checks);
         checks.finish()?;
         let counts = flows::events::deliveries::counts(&ctx, &caller, since, until).await?;
         Ok(Json(view::summary(counts)))

@@ -43,7 +43,7 @@ impl Page {
 
 /// Reads `limit`.
 pub fn page_limit(limit: Checked<LimitText>, checks: &mut Checks) -> u64 {
-    let asked = limit.take("limit", checks).map(|text| u64::from(text.number()));
+    let asked = limit.take(checks).map(|text| u64::from(text.number()));
     if asked.is_some_and(|limit| !(1..=LIMIT_MAX).contains(&limit)) {
         checks.fail("limit", format!("must be a whole number from 1 to {LIMIT_MAX}"));
     }
@@ -53,7 +53,7 @@ pub fn page_limit(limit: Checked<LimitText>, checks: &mut Checks) -> u64 {
 /// Reads `limit` and `offset`.
 pub fn limit_offset(limit: Checked<LimitText>, offset: Checked<OffsetText>, checks: &mut Checks) -> (u64, u64) {
     let limit = page_limit(limit, checks);
-    let offset = offset.take("offset", checks).map(|text| u64::from(text.number()));
+    let offset = offset.take(checks).map(|text| u64::from(text.number()));
     if offset.is_some_and(|offset| offset > OFFSET_MAX) {
         checks.fail("offset", format!("must be a whole number from 0 to {OFFSET_MAX}"));
     }

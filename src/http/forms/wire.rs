@@ -16,8 +16,11 @@ use crate::{
 };
 use alloy::primitives::B256;
 use chrono::{DateTime, SecondsFormat, Utc};
+use poem::{Request, RequestBody};
 use poem_openapi::{
-    registry::{MetaSchema, MetaSchemaRef, Registry},
+    ApiExtractor, ApiExtractorType, ExtractParamOptions,
+    param::Query,
+    registry::{MetaParamIn, MetaSchema, MetaSchemaRef, Registry},
     types::{ParseError, ParseFromJSON, ParseFromParameter, ParseResult, ToJSON, Type},
 };
 use serde_json::Value;
@@ -226,143 +229,102 @@ pub trait Reads {
     fn value(&self) -> Result<Self::Value, String>;
 }
 
-/// A query parameter that never fails on its own, so that an operation can name every wrong parameter at once.
-///
-/// Documented as an optional `T`.
+/// A parameter of the query that never fails on its own, so that an operation can name every wrong parameter at once.
 #[derive(Debug, Clone)]
-pub struct Checked<T>(Result<Option<T>, String>);
-
-impl<T: Reads> Checked<T> {
-    /// Reads the value that the text stands for, notes a wrong text or value under the name of its field.
-    pub fn read(self, field: &str, checks: &mut Checks) -> Option<T::Value> {
-        let text = self.take(field, checks)?;
-        checks.take(field, text.value())
-    }
+pub struct Parameter<T, const IS_NEEDED: bool> {
+    name: &'static str,
+    given: Result<Option<T>, String>,
 }
+
+/// A parameter that may be left out.
+pub type Checked<T> = Parameter<T, false>;
+
+/// A parameter that must be there.
+pub type Needed<T> = Parameter<T, true>;
 
 impl<T> Checked<T> {
-    /// Keeps a good value, notes a wrong one under the name of its field.
-    pub fn take(self, field: &str, checks: &mut Checks) -> Option<T> {
-        checks.take(field, self.0).flatten()
-    }
-
     /// Whether the caller sent the parameter, right or wrong.
     pub fn is_given(&self) -> bool {
-        !matches!(self.0, Ok(None))
+        !matches!(self.given, Ok(None))
     }
 }
 
-impl<T: Type> Type for Checked<T> {
-    const IS_REQUIRED: bool = false;
-    type RawValueType = T::RawValueType;
-    type RawElementValueType = T::RawElementValueType;
-
-    fn name() -> Cow<'static, str> {
-        T::name()
+impl<T, const IS_NEEDED: bool> Parameter<T, IS_NEEDED> {
+    /// Keeps a good value, notes a wrong or missing one under the name of the parameter.
+    pub fn take(self, checks: &mut Checks) -> Option<T> {
+        checks.take(self.name, self.given).flatten()
     }
 
-    fn schema_ref() -> MetaSchemaRef {
-        T::schema_ref()
+    /// Reads the value that the text stands for, notes a wrong or missing one under the name of the parameter.
+    pub fn read(self, checks: &mut Checks) -> Option<T::Value>
+    where
+        T: Reads,
+    {
+        let name = self.name;
+        let text = self.take(checks)?;
+        checks.take(name, text.value())
     }
+
+    fn of(name: &'static str, texts: &[String]) -> Self
+    where
+        T: ParseFromParameter,
+    {
+        let given = match texts {
+            [] if IS_NEEDED => Err(missing::<T>()),
+            [] => Ok(None),
+            [text] => T::parse_from_parameter(text).map(Some).map_err(|error| {
+                accepted_values::<T>().unwrap_or_else(|| crate::http::error::plain(error.message()).to_owned())
+            }),
+            _ => Err("must be given only once".to_owned()),
+        };
+        Self { name, given }
+    }
+}
+
+impl<'a, T: ParseFromParameter, const IS_NEEDED: bool> ApiExtractor<'a> for Parameter<T, IS_NEEDED> {
+    const TYPES: &'static [ApiExtractorType] = &[ApiExtractorType::Parameter];
+    const PARAM_IS_REQUIRED: bool = IS_NEEDED;
+    type ParamType = T;
+    type ParamRawType = T::RawValueType;
 
     fn register(registry: &mut Registry) {
         T::register(registry);
     }
 
-    fn as_raw_value(&self) -> Option<&Self::RawValueType> {
-        self.0.as_ref().ok()?.as_ref()?.as_raw_value()
+    fn param_in() -> Option<MetaParamIn> {
+        Some(MetaParamIn::Query)
     }
 
-    fn raw_element_iter<'a>(&'a self) -> Box<dyn Iterator<Item = &'a Self::RawElementValueType> + 'a> {
-        match &self.0 {
-            Ok(Some(value)) => value.raw_element_iter(),
-            _ => Box::new(std::iter::empty()),
-        }
-    }
-}
-
-impl<T: ParseFromParameter> ParseFromParameter for Checked<T> {
-    fn parse_from_parameter(text: &str) -> ParseResult<Self> {
-        Ok(Self(T::parse_from_parameter(text).map(Some).map_err(|error| {
-            accepted_values::<T>().unwrap_or_else(|| crate::http::error::plain(error.message()).to_owned())
-        })))
+    fn param_schema_ref() -> Option<MetaSchemaRef> {
+        Some(T::schema_ref())
     }
 
-    fn parse_from_parameters<I: IntoIterator<Item = A>, A: AsRef<str>>(texts: I) -> ParseResult<Self> {
-        let mut texts = texts.into_iter();
-        match (texts.next(), texts.next()) {
-            (None, _) => Ok(Self(Ok(None))),
-            (Some(text), None) => Self::parse_from_parameter(text.as_ref()),
-            (Some(_), Some(_)) => Ok(Self(Err("must be given only once".to_owned()))),
-        }
+    fn param_raw_type(&self) -> Option<&T::RawValueType> {
+        self.given.as_ref().ok()?.as_ref()?.as_raw_value()
+    }
+
+    async fn from_request(
+        request: &'a Request,
+        body: &mut RequestBody,
+        options: ExtractParamOptions<T>,
+    ) -> poem::Result<Self> {
+        let name = options.name;
+        let options = ExtractParamOptions {
+            name,
+            ..ExtractParamOptions::default()
+        };
+        let texts = Query::<Vec<String>>::from_request(request, body, options).await?;
+        Ok(Self::of(name, &texts.0))
     }
 }
 
-/// A required query parameter that never fails on its own, so that an operation can name every wrong parameter at once.
-#[derive(Debug, Clone)]
-pub struct Needed<T>(Checked<T>);
-
-impl<T: Type + Reads> Needed<T> {
-    /// Reads the value that the text stands for, notes a wrong or missing one under the name of its field.
-    pub fn read(self, field: &str, checks: &mut Checks) -> Option<T::Value> {
-        let text = self.take(field, checks)?;
-        checks.take(field, text.value())
-    }
-}
-
-impl<T: Type> Needed<T> {
-    /// Keeps a good value, notes a wrong or missing one under the name of its field.
-    pub fn take(self, field: &str, checks: &mut Checks) -> Option<T> {
-        if !self.0.is_given() {
-            let right = accepted_values::<T>().or_else(|| match T::schema_ref() {
-                MetaSchemaRef::Inline(schema) => schema.title,
-                MetaSchemaRef::Reference(_) => None,
-            });
-            let right = right.map_or_else(String::new, |right| format!(": {right}"));
-            checks.fail(field, format!("is required{right}"));
-        }
-        self.0.take(field, checks)
-    }
-}
-
-impl<T: Type> Type for Needed<T> {
-    const IS_REQUIRED: bool = true;
-    type RawValueType = T::RawValueType;
-    type RawElementValueType = T::RawElementValueType;
-
-    fn name() -> Cow<'static, str> {
-        T::name()
-    }
-
-    fn schema_ref() -> MetaSchemaRef {
-        T::schema_ref()
-    }
-
-    fn register(registry: &mut Registry) {
-        T::register(registry);
-    }
-
-    fn as_raw_value(&self) -> Option<&Self::RawValueType> {
-        self.0.as_raw_value()
-    }
-
-    fn raw_element_iter<'a>(&'a self) -> Box<dyn Iterator<Item = &'a Self::RawElementValueType> + 'a> {
-        self.0.raw_element_iter()
-    }
-}
-
-impl<T: ParseFromParameter> ParseFromParameter for Needed<T> {
-    fn parse_from_parameter(text: &str) -> ParseResult<Self> {
-        Checked::parse_from_parameter(text)
-            .map(Self)
-            .map_err(ParseError::propagate)
-    }
-
-    fn parse_from_parameters<I: IntoIterator<Item = A>, A: AsRef<str>>(texts: I) -> ParseResult<Self> {
-        Checked::parse_from_parameters(texts)
-            .map(Self)
-            .map_err(ParseError::propagate)
-    }
+/// What is said of a parameter that is missing.
+fn missing<T: Type>() -> String {
+    let right = accepted_values::<T>().or_else(|| match T::schema_ref() {
+        MetaSchemaRef::Inline(schema) => schema.title,
+        MetaSchemaRef::Reference(_) => None,
+    });
+    right.map_or_else(|| "is required".to_owned(), |right| format!("is required: {right}"))
 }
 
 /// The sentence that lists the values of an enumeration; `None` for other types.
@@ -439,16 +401,17 @@ mod tests {
     #[test]
     fn checked_parameters_keep_what_was_wrong() {
         let mut checks = Checks::new();
-        let wrong = Checked::<TxHash>::parse_from_parameters(["0x12"]).unwrap();
+        let texts = |texts: &[&str]| texts.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let wrong = Checked::<TxHash>::of("txHash", &texts(&["0x12"]));
         assert!(wrong.is_given());
-        assert!(wrong.take("txHash", &mut checks).is_none());
-        let twice = Checked::<NetworkText>::parse_from_parameters(["base", "bsc"]).unwrap();
-        assert!(twice.take("network", &mut checks).is_none());
-        let missing = Needed::<TxHash>::parse_from_parameters(Vec::<String>::new()).unwrap();
-        assert!(missing.take("needed", &mut checks).is_none());
-        let absent = Checked::<LimitText>::parse_from_parameters(Vec::<String>::new()).unwrap();
+        assert!(wrong.take(&mut checks).is_none());
+        let twice = Checked::<NetworkText>::of("network", &texts(&["base", "bsc"]));
+        assert!(twice.take(&mut checks).is_none());
+        let missing = Needed::<TxHash>::of("needed", &[]);
+        assert!(missing.take(&mut checks).is_none());
+        let absent = Checked::<LimitText>::of("limit", &[]);
         assert!(!absent.is_given());
-        assert!(absent.take("limit", &mut checks).is_none());
+        assert!(absent.take(&mut checks).is_none());
         let refusal = checks.finish().unwrap_err();
         let fields: Vec<_> = refusal.fields.iter().map(|field| field.field.as_str()).collect();
         assert_eq!(fields, ["txHash", "network", "needed"]);

@@ -62,60 +62,54 @@ impl Payments {
         caller: Auth<KeyOrClient>,
         /// Source or destination transaction
         #[oai(name = "txHash")]
-        tx_hash: Query<Checked<TxHash>>,
+        tx_hash: Checked<TxHash>,
         /// Payer or payee
         #[oai(name = "walletAddress")]
-        wallet_address: Query<Checked<WalletText>>,
+        wallet_address: Checked<WalletText>,
         /// Reference that payments carry on chain
         #[oai(name = "paymentReference")]
-        payment_reference: Query<Checked<ReferenceText>>,
+        payment_reference: Checked<ReferenceText>,
         /// Id of the request
         #[oai(name = "requestId")]
-        request_id: Query<Checked<RequestIdText>>,
+        request_id: Checked<RequestIdText>,
         /// Your own reference
-        reference: Query<Checked<MerchantReference>>,
+        reference: Checked<MerchantReference>,
         /// Kind of the payment
         #[oai(name = "type")]
-        kind: Query<Checked<PaymentKind>>,
+        kind: Checked<PaymentKind>,
         /// Id or symbol of the invoice currency
         #[oai(name = "invoiceCurrency")]
-        invoice_currency: Query<Checked<CurrencyIdText>>,
+        invoice_currency: Checked<CurrencyIdText>,
         /// Id or symbol of the payment currency
         #[oai(name = "paymentCurrency")]
-        payment_currency: Query<Checked<CurrencyIdText>>,
+        payment_currency: Checked<CurrencyIdText>,
         /// From this time on, inclusive; UTC ending in `Z`
         #[oai(name = "fromDate")]
-        from_date: Query<Checked<IsoInstantText>>,
+        from_date: Checked<IsoInstantText>,
         /// Up to this time, inclusive; UTC ending in `Z`
         #[oai(name = "toDate")]
-        to_date: Query<Checked<IsoInstantText>>,
+        to_date: Checked<IsoInstantText>,
         /// Page size, 1 to 100; 20 when absent
-        limit: Query<Checked<LimitText>>,
+        limit: Checked<LimitText>,
         /// Rows before the page, 0 to 10000
-        offset: Query<Checked<OffsetText>>,
+        offset: Checked<OffsetText>,
     ) -> Result<Json<PaymentSearchResult>, Fail<{ s::BAD_REQUEST }>> {
         let mut checks = Checks::new();
         let mut search = PaymentSearch {
-            tx_hash: tx_hash.0.read("txHash", &mut checks),
-            wallet: wallet_address.0.read("walletAddress", &mut checks),
-            reference: payment_reference.0.read("paymentReference", &mut checks),
-            request_id: request_id.0.read("requestId", &mut checks),
-            merchant_reference: reference.0.take("reference", &mut checks).map(String::from),
-            kind: kind.0.take("type", &mut checks),
-            invoice_currency: invoice_currency
-                .0
-                .take("invoiceCurrency", &mut checks)
-                .map(String::from),
-            payment_currency: payment_currency
-                .0
-                .take("paymentCurrency", &mut checks)
-                .map(String::from),
-            from: from_date.0.read("fromDate", &mut checks),
-            to: to_date.0.read("toDate", &mut checks),
+            tx_hash: tx_hash.read(&mut checks),
+            wallet: wallet_address.read(&mut checks),
+            reference: payment_reference.read(&mut checks),
+            request_id: request_id.read(&mut checks),
+            merchant_reference: reference.take(&mut checks).map(String::from),
+            kind: kind.take(&mut checks),
+            invoice_currency: invoice_currency.take(&mut checks).map(String::from),
+            payment_currency: payment_currency.take(&mut checks).map(String::from),
+            from: from_date.read(&mut checks),
+            to: to_date.read(&mut checks),
             limit: 0,
             offset: 0,
         };
-        (search.limit, search.offset) = limit_offset(limit.0, offset.0, &mut checks);
+        (search.limit, search.offset) = limit_offset(limit, offset, &mut checks);
         checks.finish()?;
         let page = flows::payments::search::run(&ctx, &caller, &search).await?;
         let pagination = Page::new(page.total, page.limit, page.offset, page.has_more);

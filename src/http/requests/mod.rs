@@ -53,15 +53,15 @@ impl Requests {
         caller: Auth<KeyClientOrSession>,
         /// Only requests that pay this wallet
         #[oai(name = "walletAddress")]
-        wallet_address: Query<Checked<WalletText>>,
+        wallet_address: Checked<WalletText>,
         /// Page size, 1 to 100; 20 when absent
-        limit: Query<Checked<LimitText>>,
+        limit: Checked<LimitText>,
         /// Rows before the page, 0 to 10000
-        offset: Query<Checked<OffsetText>>,
+        offset: Checked<OffsetText>,
     ) -> Result<Json<RequestList>, Fail<{ s::BAD_REQUEST }>> {
         let mut checks = Checks::new();
-        let payee = wallet_address.0.read("walletAddress", &mut checks);
-        let (limit, offset) = limit_offset(limit.0, offset.0, &mut checks);
+        let payee = wallet_address.read(&mut checks);
+        let (limit, offset) = limit_offset(limit, offset, &mut checks);
         checks.finish()?;
         let page = flows::requests::list::run(&ctx, &caller, payee, limit, offset).await?;
         let pagination = Page::new(
@@ -144,13 +144,13 @@ impl Requests {
         #[oai(name = "requestId")]
         request_id: Path<RequestIdText>,
         /// Wallet that pays
-        wallet: Query<Checked<WalletText>>,
+        wallet: Checked<WalletText>,
         /// Source chain of a crosschain payment; needs `token`
-        chain: Query<Checked<SourceChain>>,
+        chain: Checked<SourceChain>,
         /// Source token of a crosschain payment; needs `chain`
-        token: Query<Checked<SourceToken>>,
+        token: Checked<SourceToken>,
         /// Part of the amount, in the invoice currency; never more than what is left
-        amount: Query<Checked<AmountText>>,
+        amount: Checked<AmountText>,
         /// Payer of an off-ramp payment. Example: `user-1042`
         #[oai(name = "clientUserId", validator(max_length = 255))]
         client_user_id: Query<Option<String>>,
@@ -159,30 +159,30 @@ impl Requests {
         payment_details_id: Query<Option<String>>,
         /// Fee on top of the amount, 0 to 100; needs `feeAddress`
         #[oai(name = "feePercentage")]
-        fee_percentage: Query<Checked<PercentText>>,
+        fee_percentage: Checked<PercentText>,
         /// Receiver of the fee; needs `feePercentage`
         #[oai(name = "feeAddress")]
-        fee_address: Query<Checked<WalletText>>,
+        fee_address: Checked<WalletText>,
     ) -> Result<Json<PayResponse>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND | s::BAD_GATEWAY }>> {
         let mut checks = Checks::new();
-        match (chain.0.is_given(), token.0.is_given()) {
+        match (chain.is_given(), token.is_given()) {
             (true, false) => checks.fail("token", "is required: chain and token go together"),
             (false, true) => checks.fail("chain", "is required: chain and token go together"),
             _ => {}
         }
-        match (fee_percentage.0.is_given(), fee_address.0.is_given()) {
+        match (fee_percentage.is_given(), fee_address.is_given()) {
             (true, false) => checks.fail("feeAddress", "is required when feePercentage is set"),
             (false, true) => checks.fail("feePercentage", "is required when feeAddress is set"),
             _ => {}
         }
-        let chain = chain.0.take("chain", &mut checks);
-        let token = token.0.take("token", &mut checks);
-        let percent = fee_percentage.0.read("feePercentage", &mut checks);
-        let receiver = fee_address.0.read("feeAddress", &mut checks);
+        let chain = chain.take(&mut checks);
+        let token = token.take(&mut checks);
+        let percent = fee_percentage.read(&mut checks);
+        let receiver = fee_address.read(&mut checks);
         let input = PayInput {
-            wallet: wallet.0.read("wallet", &mut checks),
+            wallet: wallet.read(&mut checks),
             is_crosschain: chain.is_some() && token.is_some(),
-            amount: amount.0.read("amount", &mut checks),
+            amount: amount.read(&mut checks),
             client_user_id: client_user_id.0,
             payment_details_id: payment_details_id.0,
             fee: percent.zip(receiver),
