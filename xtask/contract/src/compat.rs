@@ -9,7 +9,7 @@ use std::fmt;
 use serde_json::Value;
 
 use crate::document::{Document, Operation, members};
-use crate::walk::{Difference, Part, Side, Walk, What};
+use crate::walk::{Difference, Of, Part, Side, Walk, What};
 
 /// Constraints whose smaller number is the tighter one, and those whose larger number is.
 const UPPER_BOUNDS: [&str; 5] = ["maxLength", "maximum", "exclusiveMaximum", "maxItems", "maxProperties"];
@@ -105,7 +105,7 @@ fn status(difference: &Difference) -> Option<&str> {
         &difference.what,
         What::Lost(Response(_) | Header(_) | MediaType(_))
             | What::Gained(Response(_) | Header(_) | MediaType(_), _)
-            | What::Prose
+            | What::Prose(Of::Carrier)
     );
     let status = difference.place.path.strip_prefix("response ")?;
     (is_whole && status.len() == 3).then_some(status)
@@ -293,7 +293,8 @@ fn changes(difference: &Difference) -> Vec<(Class, String)> {
             let now = if *is_closed { "refused" } else { "allowed" };
             (either(*is_closed), format!("unknown properties are {now}"))
         }
-        What::Prose => (Class::Cosmetic, format!("text or example of {path} changed")),
+        What::Prose(Of::Schema) => (Class::Cosmetic, "text or example changed".to_owned()),
+        What::Prose(Of::Carrier) => (Class::Cosmetic, format!("text or example of {path} changed")),
         What::FewerVariants(..) | What::Constraint(_, None, None) => return Vec::new(),
     };
     vec![one]
@@ -497,6 +498,20 @@ more items in a response | breaking | = get/responses/200/content/application~1j
             "{changes:?}"
         );
         assert_eq!(changes.len(), 2);
+    }
+
+    #[test]
+    fn a_text_of_a_component_is_one_line_wherever_it_is_used() {
+        let changes = compare(
+            &base(),
+            &edited(r##"= State/description "New" & = Order/properties/id/example "1""##),
+        );
+        let printed: Vec<String> = changes.iter().map(ToString::to_string).collect();
+        let lines = ["Order (response).id", "State (response)"];
+        assert_eq!(
+            printed,
+            lines.map(|at| format!("cosmetic   {at}: text or example changed"))
+        );
     }
 
     #[test]

@@ -147,7 +147,7 @@ fn text(difference: &Difference) -> Option<String> {
             Some(format!("{at}: {keyword} contract={contract} ours={ours}"))
         }
         What::FewerVariants(contract, ours) => Some(format!("{at}: union has {ours} variants, contract {contract}")),
-        What::Constraint(..) | What::Default(..) | What::Closed(_) | What::Prose => None,
+        What::Constraint(..) | What::Default(..) | What::Closed(_) | What::Prose(_) => None,
     }
 }
 

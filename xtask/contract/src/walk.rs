@@ -71,6 +71,15 @@ pub(crate) enum Part {
     Variant(String, bool),
 }
 
+/// Whose text it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Of {
+    /// The schema that its place names.
+    Schema,
+    /// The parameter, body or answer around schemas.
+    Carrier,
+}
+
 /// How the newer document, or ours, differs from the older one, or the contract.
 #[derive(Debug, Clone)]
 pub(crate) enum What {
@@ -93,7 +102,7 @@ pub(crate) enum What {
     /// The number of alternatives, smaller than it was, where something was lost with them.
     FewerVariants(usize, usize),
     /// Text and examples.
-    Prose,
+    Prose(Of),
 }
 
 /// One difference.
@@ -174,7 +183,7 @@ impl<'a> Walk<'a> {
             if kind != "path" {
                 required(found, &at, Part::Parameter, parameter, other);
             }
-            prose(found, &at, parameter, other);
+            prose(found, &at, Of::Carrier, parameter, other);
             self.schema(&parameter["schema"], &other["schema"], &within(&at), found);
         }
         for ((kind, name), parameter) in &after {
@@ -209,7 +218,7 @@ impl<'a> Walk<'a> {
             for (_, name) in without.iter().filter(|(key, _)| !with.contains_key(*key)) {
                 say(found, &at, What::Gained(Part::Header(name.clone()), false));
             }
-            prose(found, &at, &before, &after);
+            prose(found, &at, Of::Carrier, &before, &after);
             self.content(&before, &after, &at, found);
         }
         for (status, _) in members(new).filter(|(status, _)| old.get(status).is_none()) {
@@ -225,7 +234,7 @@ impl<'a> Walk<'a> {
         for (name, media) in before.iter().filter(|(_, media)| media.get("schema").is_some()) {
             match after.get(name) {
                 Some(other) => {
-                    prose(found, at, media, other);
+                    prose(found, at, Of::Carrier, media, other);
                     self.schema(&media["schema"], &other["schema"], &within(at), found);
                 }
                 None => say(found, at, What::Lost(Part::MediaType(name.clone()))),
@@ -249,7 +258,7 @@ impl<'a> Walk<'a> {
         if old["default"] != new["default"] {
             say(found, at, What::Default(old["default"].clone(), new["default"].clone()));
         }
-        prose(found, at, &old, &new);
+        prose(found, at, Of::Schema, &old, &new);
         match (before.variants.as_slice(), after.variants.as_slice()) {
             ([], []) => {}
             ([], _) => say(found, at, What::Kind(None, Some(kinds(&after.variants)))),
@@ -401,9 +410,9 @@ fn required(found: &mut Found, at: &Place, part: Part, old: &Value, new: &Value)
     }
 }
 
-fn prose(found: &mut Found, at: &Place, old: &Value, new: &Value) {
+fn prose(found: &mut Found, at: &Place, of: Of, old: &Value, new: &Value) {
     let texts = ["description", "title", "example", "examples"];
     if texts.iter().any(|text| old[text] != new[text]) {
-        say(found, at, What::Prose);
+        say(found, at, What::Prose(of));
     }
 }
