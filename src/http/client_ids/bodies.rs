@@ -176,8 +176,8 @@ impl Example for UpdateOwnClientIdBody {
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct ClientIdNames {
-    /// Row id for the management operations
-    pub id: ClientRowText,
+    /// Row id for the management operations. Example: `01K9Z0T3G9R5M1N2P3Q4R5S6T7`
+    pub id: UlidText,
     /// The public text that calls carry in `x-client-id`
     pub client_id: ClientIdText,
     /// Name for people. Example: `Web shop`

@@ -127,7 +127,7 @@ impl UpdateOwnClientIdBody {
 
 fn names(client: &ClientId) -> ClientIdNames {
     ClientIdNames {
-        id: ClientRowText::written(client.row.as_str()),
+        id: UlidText::written(client.row.as_str()),
         client_id: ClientIdText::written(&client.client_id),
         label: client.label.clone(),
         allowed_domains: client.allowed_domains.iter().map(DomainText::written).collect(),
