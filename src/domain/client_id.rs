@@ -3,6 +3,7 @@
 use super::{
     address::Address,
     amount::Percent,
+    currency::Catalogue,
     ids::{ClientRowId, DestinationId, PlatformId},
     refusal::{Checks, Refusal},
     wire_text::wire_text,
@@ -124,20 +125,29 @@ impl NewClientId {
     /// Decides whether the client ID can be made.
     ///
     /// Errors: every wrong field at once. Source: rules P.3.2; rules P.4.2.
-    pub fn plan(&self, fresh: FreshClientId) -> Result<ClientId, Refusal> {
+    pub fn plan(&self, fresh: FreshClientId, catalogue: &Catalogue) -> Result<ClientId, Refusal> {
         let mut checks = Checks::new();
+        self.check(&mut checks);
+        check_receiver(self.fee_address, catalogue, &mut checks);
+        checks.finish()?;
+        Ok(self.made(fresh))
+    }
+
+    fn check(&self, checks: &mut Checks) {
         if self.label.trim().is_empty() || self.label.chars().count() > 100 {
             checks.fail("label", "must have 1 to 100 characters");
         }
-        self.check_domains(&mut checks);
+        self.check_domains(checks);
         if self.fee_percentage.is_some() && self.fee_address.is_none() {
             checks.fail("feeAddress", "is required when feePercentage is set");
         }
         if self.fee_address.is_some() && self.fee_percentage.is_none() {
             checks.fail("feePercentage", "is required when feeAddress is set");
         }
-        checks.finish()?;
-        Ok(ClientId {
+    }
+
+    fn made(&self, fresh: FreshClientId) -> ClientId {
+        ClientId {
             row: fresh.row,
             platform: fresh.platform,
             client_id: fresh.client_id,
@@ -153,7 +163,7 @@ impl NewClientId {
             created_at: fresh.now,
             updated_at: fresh.now,
             last_used_at: None,
-        })
+        }
     }
 
     fn check_domains(&self, checks: &mut Checks) {
@@ -171,6 +181,12 @@ impl NewClientId {
                 "must have at least 1 entry, for example https://shop.example.com",
             );
         }
+    }
+}
+
+fn check_receiver(address: Option<Address>, catalogue: &Catalogue, checks: &mut Checks) {
+    if let Some(address) = address {
+        checks.take("feeAddress", catalogue.receiver_anywhere(address));
     }
 }
 
@@ -211,11 +227,12 @@ pub struct CallOrigin<'a> {
 }
 
 impl ClientId {
-    /// The client ID after a change. The rules hold for the merged result.
+    /// The client ID after a change. The rules hold for the merged result; only a new receiver of the fee is looked up
+    /// in the catalogue, so that one that became a contract does not keep a client ID from being revoked.
     ///
     /// Errors: every wrong field at once; a revoked client ID stays revoked.
     /// Source: rules P.3.2; rules S.10.
-    pub fn changed(&self, change: &ClientIdChange, now: DateTime<Utc>) -> Result<Self, Refusal> {
+    pub fn changed(&self, change: &ClientIdChange, catalogue: &Catalogue, now: DateTime<Utc>) -> Result<Self, Refusal> {
         let status = change.status.unwrap_or(self.status);
         if self.status == ClientStatus::Revoked && status != ClientStatus::Revoked {
             return Err(Refusal::invalid("Cannot reactivate a revoked client ID"));
@@ -239,17 +256,21 @@ impl ClientId {
                 self.default_authorization_expiry_s
             }),
         };
-        let planned = merged.plan(FreshClientId {
+        let mut checks = Checks::new();
+        merged.check(&mut checks);
+        check_receiver(change.fee_address.flatten(), catalogue, &mut checks);
+        checks.finish()?;
+        let made = merged.made(FreshClientId {
             row: self.row.clone(),
             platform: self.platform.clone(),
             client_id: self.client_id.clone(),
             now,
-        })?;
+        });
         Ok(Self {
             status,
             created_at: self.created_at,
             last_used_at: self.last_used_at,
-            ..planned
+            ..made
         })
     }
 
@@ -335,12 +356,14 @@ mod tests {
             is_backend: true,
             ..NewClientId::default()
         };
-        let planned = backend.plan(FreshClientId {
+        let catalogue = Catalogue::default();
+        let fresh = FreshClientId {
             row: ClientRowId("row".into()),
             platform: PlatformId("platform".into()),
             client_id: "cli_1".into(),
             now: DateTime::UNIX_EPOCH,
-        });
+        };
+        let planned = backend.plan(fresh, &catalogue);
         let change = |status| ClientIdChange {
             label: Some("Renamed".into()),
             status,
@@ -349,15 +372,15 @@ mod tests {
         let now = DateTime::UNIX_EPOCH;
         let revoked = planned
             .unwrap()
-            .changed(&change(Some(ClientStatus::Revoked)), now)
+            .changed(&change(Some(ClientStatus::Revoked)), &catalogue, now)
             .unwrap();
         assert_eq!(
             (revoked.status, revoked.label.as_str()),
             (ClientStatus::Revoked, "Renamed")
         );
-        assert_eq!(revoked.changed(&change(None), now).unwrap(), revoked);
+        assert_eq!(revoked.changed(&change(None), &catalogue, now).unwrap(), revoked);
         for status in [ClientStatus::Active, ClientStatus::Inactive] {
-            let refusal = revoked.changed(&change(Some(status)), now).unwrap_err();
+            let refusal = revoked.changed(&change(Some(status)), &catalogue, now).unwrap_err();
             assert_eq!(refusal.message, "Cannot reactivate a revoked client ID");
         }
     }

@@ -246,7 +246,22 @@ impl Catalogue {
     /// Errors: the wrong family, and contracts of the protocol or tokens, where money would be lost.
     pub fn receiver(&self, address: Address, network: Network) -> Result<Address, String> {
         let address = address.usable_on(network).map_err(|error| error.to_string())?;
-        if self.is_contract(network, &address) {
+        self.receives_on(&[network], address)
+    }
+
+    /// The address, if it can receive money on every enabled network of its family.
+    ///
+    /// Errors: contracts of the protocol or tokens, where money would be lost.
+    pub fn receiver_anywhere(&self, address: Address) -> Result<Address, String> {
+        let networks: Vec<Network> = self
+            .enabled()
+            .filter(|network| network.family() == address.family())
+            .collect();
+        self.receives_on(&networks, address)
+    }
+
+    fn receives_on(&self, networks: &[Network], address: Address) -> Result<Address, String> {
+        if networks.iter().any(|network| self.is_contract(*network, &address)) {
             return Err(
                 "must be a wallet: this is the address of a token or payment contract, and money sent there is lost"
                     .to_owned(),

@@ -1,6 +1,9 @@
 //! Client IDs in their first form.
 
-use crate::support::TestApp;
+use crate::support::{
+    TestApp,
+    wallet::{fee_proxy, token},
+};
 use serde_json::{Value, json};
 
 #[tokio::test]
@@ -44,6 +47,7 @@ async fn wrong_client_ids_are_named() {
     let many: Vec<String> = (0..11)
         .map(|index| format!("https://shop-{index}.example.com"))
         .collect();
+    let (fau, proxy) = (token(&app, "FAU-sepolia"), fee_proxy(&app));
     for (change, field) in [
         (json!({ "label": "" }), "label"),
         (json!({ "label": "x".repeat(101) }), "label"),
@@ -67,6 +71,8 @@ async fn wrong_client_ids_are_named() {
             "feePercentage",
         ),
         (json!({ "feePercentage": "1", "feeAddress": "nobody" }), "feeAddress"),
+        (json!({ "feePercentage": "1", "feeAddress": fau }), "feeAddress"),
+        (json!({ "feePercentage": "1", "feeAddress": proxy }), "feeAddress"),
         (json!({ "defaultPreApprovalExpiry": 0 }), "defaultPreApprovalExpiry"),
     ] {
         let mut body = json!({ "label": "Shop", "allowedDomains": ["https://shop.example.com"] });

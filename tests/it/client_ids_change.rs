@@ -1,6 +1,9 @@
 //! Client IDs are read, changed and revoked.
 
-use crate::support::{Answer, TestApp};
+use crate::support::{
+    Answer, TestApp,
+    wallet::{fee_proxy, token},
+};
 use poem::http::Method;
 use serde_json::{Value, json};
 
@@ -88,6 +91,7 @@ async fn wrong_changes_are_named_and_change_nothing() {
     let many: Vec<String> = (0..11)
         .map(|index| format!("https://shop-{index}.example.com"))
         .collect();
+    let (fau, proxy) = (token(&app, "FAU-sepolia"), fee_proxy(&app));
     for (client, change, field) in [
         (&bare, json!({ "label": "" }), "label"),
         (&bare, json!({ "label": "x".repeat(101) }), "label"),
@@ -125,6 +129,12 @@ async fn wrong_changes_are_named_and_change_nothing() {
         (&with_fee, json!({ "feePercentage": null }), "feePercentage"),
         (&with_fee, json!({ "feePercentage": "1.234" }), "feePercentage"),
         (&with_fee, json!({ "feeAddress": "nobody" }), "feeAddress"),
+        (&with_fee, json!({ "feeAddress": fau }), "feeAddress"),
+        (
+            &bare,
+            json!({ "feePercentage": "1", "feeAddress": proxy }),
+            "feeAddress",
+        ),
         (
             &bare,
             json!({ "operatorWalletAddress": "TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t" }),

@@ -4,8 +4,13 @@ use crate::support::{
     TestApp,
     chain::{PAYER, transactions},
     requests::{PAYEE, fau, request},
+    wallet::token,
 };
 use alloy::primitives::U256;
+use prs::{
+    domain::{address::Address, client_id::ClientId},
+    store,
+};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -189,4 +194,38 @@ async fn the_fee_of_a_client_id_overrides_the_fee_of_the_call() {
         answer["metadata"]["platformFee"],
         json!({ "percentage": "3", "address": receiver })
     );
+}
+
+#[tokio::test]
+async fn a_fee_of_a_client_id_that_a_contract_would_swallow_is_refused_and_not_dropped() {
+    let app = TestApp::start().await;
+    let id = app.create_request(&fau("1")).await;
+    let body = json!({ "label": "Shop", "allowedDomains": ["https://shop.example.com"], "feePercentage": "3",
+                       "feeAddress": "0x90F79bf6EB2c4f870365E785982E1f101E93b906" });
+    let created = app.post("/v2/client-ids").with_key().json(&body).send().await;
+    let created = created.expect(201);
+    let client = created["clientId"].as_str().expect("text");
+    let stored = store::client_ids::find_by_client_id(app.ctx.db.reader(), client).await;
+    let since = ClientId {
+        fee_address: Some(Address::parse(&token(&app, "FAU-sepolia")).expect("an address")),
+        ..stored.expect("reads").expect("a client ID")
+    };
+    let tx = app.ctx.db.begin("test").await.expect("a transaction");
+    store::client_ids::update(&tx, &since).await.expect("stored");
+    tx.commit().await.expect("commits");
+    let call = app.get(&format!("/v2/request/{id}/pay")).header("x-client-id", client);
+    let refused = call.header("origin", "https://shop.example.com").send().await;
+    assert_eq!(
+        (refused.status, &refused.json()["message"]),
+        (
+            400,
+            &json!(
+                "feeAddress of the client ID must be a wallet: this is the address of a token or payment contract, \
+                 and money sent there is lost"
+            )
+        )
+    );
+    let path = format!("/v2/client-ids/{}", created["id"].as_str().expect("text"));
+    let revoked = app.call(poem::http::Method::DELETE, &path).with_key().send().await;
+    assert_eq!(revoked.status, 200, "{}", revoked.text);
 }

@@ -118,6 +118,11 @@ async fn wrong_input_of_a_session_is_named() {
     let destinations = "/v1/payee-destination";
     for (path, body, field) in [
         (client_ids, json!({ "label": "" }), "label"),
+        (
+            client_ids,
+            json!({ "label": "Shop", "feePercentage": "1", "feeAddress": fau }),
+            "feeAddress",
+        ),
         (client_ids, json!({ "label": "x".repeat(101) }), "label"),
         (
             client_ids,

@@ -6,7 +6,9 @@ use k256::ecdsa::SigningKey;
 use prs::domain::{
     address::Address,
     caller::{Credential, Person, PlatformCaller},
+    currency::ContractKind,
     ids::{PlatformId, SessionId},
+    network::Network,
 };
 use serde_json::Value;
 
@@ -93,4 +95,13 @@ pub fn typed_hash(data: &Value) -> B256 {
 /// The contract of a token of the catalogue.
 pub fn token(app: &TestApp, currency: &str) -> String {
     app.ctx.catalogue.find(currency).expect("known").address.clone()
+}
+
+/// The contract that tokens are paid through.
+pub fn fee_proxy(app: &TestApp) -> String {
+    let proxy = app
+        .ctx
+        .catalogue
+        .default_contract(Network::Sepolia, ContractKind::Erc20FeeProxy);
+    proxy.expect("known").to_string()
 }

@@ -32,12 +32,13 @@ pub async fn run(
     call: Repeatable<ClientId>,
 ) -> FlowResult<Answer<ClientId>> {
     idempotency::once(ctx, caller, call, Storage::Plain, async |keeper| {
-        let client = input.plan(FreshClientId {
+        let fresh = FreshClientId {
             row: ClientRowId(ctx.ids.ulid()),
             platform: caller.platform.clone(),
             client_id: public_text(ctx),
             now: ctx.clock.now(),
-        })?;
+        };
+        let client = input.plan(fresh, &ctx.catalogue)?;
         let tx = ctx.db.begin("create_client_id").await?;
         if let Some(destination) = &client.payee_destination {
             check_destination(&tx, caller, destination).await?;

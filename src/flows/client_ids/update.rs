@@ -27,7 +27,8 @@ pub async fn run(
 ) -> FlowResult<ClientId> {
     let tx = ctx.db.begin("update_client_id").await?;
     let stored = store::client_ids::lock(&tx, &caller.platform, row).await?;
-    let client = stored.ok_or_else(unknown)?.changed(change, ctx.clock.now())?;
+    let stored = stored.ok_or_else(unknown)?;
+    let client = stored.changed(change, &ctx.catalogue, ctx.clock.now())?;
     if let Some(Some(destination)) = &change.payee_destination {
         check_destination(&tx, caller, destination).await?;
     }

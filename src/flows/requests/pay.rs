@@ -150,6 +150,11 @@ fn decide(
     let units = part.unwrap_or(remaining).min(remaining);
     // A fee address of the other family cannot receive on this network.
     let client_fee = client_fee.filter(|(_, address)| address.family() == terms.network.family());
+    if let Some((_, address)) = client_fee {
+        // It was a wallet when it was stored, but the catalogue may know more since.
+        let receiver = ctx.catalogue.receiver(address, terms.network);
+        receiver.map_err(|message| Refusal::invalid(format!("feeAddress of the client ID {message}")))?;
+    }
     let fee = client_fee.or(fee).filter(|(percent, _)| percent.basis_points() > 0);
     Ok(Decided { wallet, units, fee })
 }
