@@ -75,6 +75,23 @@ impl<T> Keeper<'_, T> {
         self.call.once.is_some()
     }
 
+    /// The answer of an earlier call with the key, if there is one. Errors: that call had another body (409).
+    async fn stored(&self) -> FlowResult<Option<String>> {
+        let Some(once) = &self.call.once else {
+            return Ok(None);
+        };
+        let Some(response) = find(self.ctx, &self.holder, once).await? else {
+            return Ok(None);
+        };
+        Ok(Some(match self.storage {
+            Storage::Plain => response,
+            Storage::Sealed => {
+                let opened = self.ctx.sealer.open(&response, &once.key).map_err(Fault)?;
+                opened.reveal().to_owned()
+            }
+        }))
+    }
+
     /// Stores the answer, if the call carries a key, and commits. Errors: another call with the key is committing at
     /// this moment (409).
     pub async fn commit(&self, tx: Tx, made: &T) -> FlowResult<()> {
@@ -109,27 +126,23 @@ pub async fn once<T>(
     storage: Storage,
     work: impl AsyncFnOnce(&Keeper<'_, T>) -> FlowResult<T>,
 ) -> FlowResult<Answer<T>> {
-    let holder = holder.into();
-    if let Some(once) = &call.once
-        && let Some(response) = find(ctx, &holder, once).await?
-    {
-        return Ok(Answer::Replayed(match storage {
-            Storage::Plain => response,
-            Storage::Sealed => ctx
-                .sealer
-                .open(&response, &once.key)
-                .map_err(Fault)?
-                .reveal()
-                .to_owned(),
-        }));
-    }
     let keeper = Keeper {
         ctx,
-        holder,
+        holder: holder.into(),
         call,
         storage,
     };
-    Ok(Answer::Fresh(work(&keeper).await?))
+    if let Some(response) = keeper.stored().await? {
+        return Ok(Answer::Replayed(response));
+    }
+    match work(&keeper).await {
+        // The first call with the key may have committed since, and its own effect stands in the way of this one.
+        Err(FlowError::Refused(refusal)) => match keeper.stored().await? {
+            Some(response) => Ok(Answer::Replayed(response)),
+            None => Err(refusal.into()),
+        },
+        done => done.map(Answer::Fresh),
+    }
 }
 
 async fn find(ctx: &Ctx, holder: &Holder, once: &Once) -> FlowResult<Option<String>> {

@@ -1,7 +1,14 @@
 //! Calls that are answered once.
 
-use crate::support::{TestApp, requests::fau};
-use serde_json::json;
+use crate::support::{
+    Answer, TestApp,
+    requests::fau,
+    session::sign_in,
+    wallet::{TestWallet, token, typed_hash},
+};
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 #[tokio::test]
 async fn a_repeated_call_gets_the_stored_answer_and_makes_nothing() {
@@ -78,7 +85,7 @@ async fn calls_with_one_key_at_the_same_time_make_one_request() {
             .json(&body)
             .send()
     });
-    let answers = futures_util::future::join_all(calls).await;
+    let answers = join_all(calls).await;
     assert!(
         answers
             .iter()
@@ -93,6 +100,89 @@ async fn calls_with_one_key_at_the_same_time_make_one_request() {
     assert_eq!(created.len(), 1);
     let total = app.get("/v2/request").with_key().send().await.expect(200)["pagination"]["total"].clone();
     assert_eq!(total, 1);
+}
+
+/// Makes the call twenty times at once under one key: whoever is not first gets the answer of the first.
+async fn twenty_at_once(app: &TestApp, path: &str, credential: (&str, &str), body: &Value) -> Answer {
+    let calls = (0..20).map(|_| {
+        let call = app.post(path).header(credential.0, credential.1);
+        call.header("idempotency-key", "once").json(body).send()
+    });
+    let answers = join_all(calls).await;
+    for answer in &answers {
+        let is_in_flight = answer.text.contains("is being answered at this moment");
+        assert!(
+            answer.status < 300 || (answer.status == 409 && is_in_flight),
+            "{path} {}: {}",
+            answer.status,
+            answer.text
+        );
+    }
+    let made = answers.iter().filter(|answer| answer.status < 300);
+    let texts: BTreeSet<&str> = made.clone().map(|answer| answer.text.as_str()).collect();
+    assert_eq!(texts.len(), 1, "{path}: {texts:?}");
+    let fresh = made
+        .filter(|answer| answer.header("idempotency-replayed").is_none())
+        .count();
+    assert_eq!(fresh, 1, "{path}");
+    answers.into_iter().find(|answer| answer.status < 300).expect("one")
+}
+
+#[tokio::test]
+async fn what_happens_once_is_not_refused_to_the_calls_that_repeat_it_at_the_same_time() {
+    let app = TestApp::start().await;
+    let wallet = TestWallet::new(7);
+    let client = ("x-client-id", app.backend_client.as_str());
+
+    let query = format!(
+        "walletAddress={}&action=add&tokenAddress={}&chainId=11155111",
+        wallet.address(),
+        token(&app, "FAU-sepolia")
+    );
+    let data = app.get(&format!("/v2/payee-destination/signing-data?{query}"));
+    let data = data.with_client().send().await.expect(200);
+    let signed = json!({ "signature": wallet.sign(&typed_hash(&data)), "nonce": data["nonce"] });
+    let added = twenty_at_once(&app, "/v2/payee-destination", client, &signed).await;
+    assert_eq!(added.json()["active"], true);
+
+    let hook = json!({ "url": "https://shop.example.com/hooks" });
+    twenty_at_once(&app, "/v1/webhook", client, &hook).await;
+    let other = json!({ "url": "https://shop.example.com/others" });
+    let call = app.post("/v1/webhook").with_client().header("idempotency-key", "once");
+    let clash = call.json(&other).send().await.expect(409);
+    assert_eq!(
+        clash["message"],
+        "Idempotency-Key was used before with another body; use a new key"
+    );
+
+    let bearer = format!("Bearer {}", sign_in(&app, &wallet).await);
+    let made = app.post("/v1/api-keys").header("authorization", &bearer);
+    let made = made.json(&json!({ "label": "Shop" })).send().await.expect(201);
+    let path = format!("/v1/api-keys/{}/rotate", made["id"].as_str().expect("text"));
+    let now = json!({ "overlapSeconds": 0 });
+    let rotated = twenty_at_once(&app, &path, ("authorization", &bearer), &now).await;
+    assert_ne!(rotated.json()["apiKey"], made["apiKey"]);
+    let keys = app.get("/v1/api-keys").header("authorization", &bearer).send().await;
+    let keys = keys.expect(200)["apiKeys"].clone();
+    assert_eq!(keys.as_array().expect("a list").len(), 2, "one successor");
+}
+
+#[tokio::test]
+async fn calls_of_an_orchestrator_with_one_key_at_the_same_time_register_one_endpoint() {
+    let app = TestApp::start().await;
+    let created = prs::flows::orchestrators::create::run(&app.ctx, "Partner").await;
+    let key = created.expect("an orchestrator").key.reveal().to_owned();
+    let hook = json!({ "url": "https://partner.example.com/hooks" });
+    twenty_at_once(&app, "/v2/orchestrators/webhooks", ("x-orchestrator-key", &key), &hook).await;
+    let refused = app
+        .post("/v2/orchestrators/webhooks")
+        .header("x-orchestrator-key", &key);
+    let refused = refused.header("idempotency-key", "other").json(&hook).send().await;
+    assert_eq!(
+        refused.expect(409)["message"],
+        "This URL is already registered",
+        "another key is another call"
+    );
 }
 
 #[tokio::test]
