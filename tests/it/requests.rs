@@ -173,6 +173,30 @@ async fn a_list_is_paged_newest_first_and_limited_to_the_client_id() {
 }
 
 #[tokio::test]
+async fn a_start_date_is_written_in_one_way() {
+    let app = TestApp::start().await;
+    let mut input = fau("1");
+    for text in [
+        "  2030-01-01",
+        "\t2030-01-01",
+        "2030-01-01 ",
+        "2030-1-1",
+        "+12030-01-01",
+        "-2030-01-01",
+        "2030-02-30",
+        "2030-01-01 00:00:00Z",
+        "2030-01-01T25:00:00Z",
+        "2030-01-01T00:00:00",
+        "2030",
+    ] {
+        input["recurrence"] = json!({ "startDate": text, "frequency": "DAILY" });
+        let answer = app.post("/v2/request").with_key().json(&input).send().await;
+        assert_eq!(answer.status, 400, "{text:?}: {}", answer.text);
+        assert_eq!(answer.wrong_fields(), ["recurrence.startDate"], "{text:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_recurrence_is_stopped_and_resumed() {
     let app = TestApp::start().await;
     let mut input = fau("1.50");

@@ -87,7 +87,7 @@ pub fn start_day(text: &str) -> Result<NaiveDate, &'static str> {
         text.ends_with('Z').then(|| time.date_naive())
     };
     let day = NaiveDate::parse_from_str(text, "%Y-%m-%d").ok().or_else(utc);
-    day.ok_or("must be a day, for example \"2030-01-01\", or a time in UTC that ends in Z")
+    day.ok_or("must be a day, for example 2030-01-01, or a time in UTC that ends in Z")
 }
 
 /// Repetition of a request.

@@ -18,6 +18,7 @@ use crate::{
         operation::*,
     },
 };
+use chrono::NaiveDate;
 use poem_openapi::Union;
 
 words! {
@@ -27,13 +28,23 @@ words! {
     Frequency as "RecurrenceFrequency";
 }
 
+text! {
+    /// First due day of a repetition, in UTC.
+    StartDayText {
+        pattern: r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?Z)?$",
+        length_max: 32,
+        example: "2030-01-01",
+        hint: "must be a day, for example 2030-01-01, or a time in UTC that ends in Z",
+        reads: NaiveDate = start_day,
+    }
+}
+
 /// Repetition of a request.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct Recurrence {
-    /// First due day, today or later. Example: `2030-01-01`
-    #[oai(validator(max_length = 32))]
-    pub start_date: String,
+    /// First due day, today or later
+    pub start_date: StartDayText,
     /// Period
     pub frequency: Frequency,
 }
@@ -468,7 +479,7 @@ impl CreateRequestBody {
         }
         let payer = self.payer.and_then(|text| checks.take("payer", text.value()));
         let recurrence = self.recurrence.and_then(|recurrence| {
-            let start = checks.take("recurrence.startDate", start_day(&recurrence.start_date))?;
+            let start = checks.take("recurrence.startDate", recurrence.start_date.value())?;
             Some((start, recurrence.frequency))
         });
         let ((amount, invoice), payment) = checks.finish_with(amount.zip(invoice).zip(payment))?;

@@ -87,7 +87,7 @@ pub(super) fn detail(ctx: &Ctx, detail: RequestDetail) -> RequestStatusView {
 impl From<terms::Recurrence> for Recurrence {
     fn from(recurrence: terms::Recurrence) -> Self {
         Self {
-            start_date: recurrence.start_date.to_string(),
+            start_date: StartDayText::written(recurrence.start_date),
             frequency: recurrence.frequency,
         }
     }
