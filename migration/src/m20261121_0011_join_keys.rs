@@ -1,6 +1,6 @@
 //! Keys of platforms and of orchestrators: two tables of the same form become one.
 
-use sea_orm_migration::{prelude::*, schema::*};
+use sea_orm_migration::{prelude::*, schema::*, sea_orm::DbBackend};
 
 #[derive(DeriveMigrationName)]
 pub(crate) struct Migration;
@@ -40,6 +40,7 @@ impl MigrationTrait for Migration {
     }
 
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
+        lock(manager, &FORMER.map(|former| former.table)).await?;
         create(manager, "keys", "owner_id", "keys_owner_idx", Some("owner_kind")).await?;
         for Former { table, owner, kind, .. } in FORMER {
             let copy = format!(
@@ -51,6 +52,7 @@ impl MigrationTrait for Migration {
     }
 
     async fn down(&self, manager: &SchemaManager) -> Result<(), DbErr> {
+        lock(manager, &["keys"]).await?;
         for Former {
             table,
             owner,
@@ -66,6 +68,16 @@ impl MigrationTrait for Migration {
         }
         crate::tables::drop_tables(manager, &["keys"]).await
     }
+}
+
+/// Keeps others from tables until the end of the transaction: PostgreSQL copies what there is when the copy begins, and
+/// what is written meanwhile would go with the table. The writer of SQLite is alone anyhow.
+async fn lock(manager: &SchemaManager<'_>, tables: &[&str]) -> Result<(), DbErr> {
+    if manager.get_database_backend() == DbBackend::Postgres {
+        let lock = format!("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE", tables.join(", "));
+        manager.get_connection().execute_unprepared(&lock).await?;
+    }
+    Ok(())
 }
 
 async fn create(

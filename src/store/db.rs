@@ -5,7 +5,8 @@ use async_trait::async_trait;
 use migration::{MigrationStatus, Migrator, MigratorTrait};
 use sea_orm::{
     ConnectOptions, ConnectionTrait, Database, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, ExecResult,
-    QueryResult, RuntimeErr, SqliteTransactionMode, Statement, TransactionOptions, TransactionTrait,
+    IntoDatabaseExecutor, QueryResult, RuntimeErr, SqliteTransactionMode, Statement, TransactionOptions,
+    TransactionTrait,
     sqlx::{
         self,
         sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous},
@@ -31,6 +32,9 @@ const STATEMENT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Longest wait for the single writer of SQLite.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Longest wait for another process that migrates the same SQLite file.
+const MIGRATION_TIMEOUT: Duration = Duration::from_mins(10);
 
 /// Longest wait of background work for one statement or commit of PostgreSQL, a second more than the server gives a
 /// statement; afterwards the outcome of a commit is unknown.
@@ -209,20 +213,50 @@ impl Db {
         })
     }
 
-    /// Applies all pending migrations.
+    /// Applies all pending migrations. Another process that migrates is waited for.
     pub async fn migrate_up(&self) -> Result<(), StoreError> {
-        let connection = self.migrating().await?;
-        let result = Migrator::up(&connection, None).await;
-        self.end_migrating(connection).await?;
-        Ok(result?)
+        self.migrate(Direction::Up).await
     }
 
-    /// Undoes the newest `steps` migrations.
+    /// Undoes the newest `steps` migrations. Another process that migrates is waited for.
     pub async fn migrate_down(&self, steps: u32) -> Result<(), StoreError> {
-        let connection = self.migrating().await?;
-        let result = Migrator::down(&connection, Some(steps)).await;
-        self.end_migrating(connection).await?;
-        Ok(result?)
+        self.migrate(Direction::Down(steps)).await
+    }
+
+    /// Migrates on a connection of its own, without the deadlines of the others: rewriting a large table takes its time.
+    async fn migrate(&self, direction: Direction) -> Result<(), StoreError> {
+        let mut options = if self.is_postgres() {
+            ConnectOptions::new(&self.url)
+        } else {
+            sqlite_options(&self.url, Access::Migrate)
+        };
+        options
+            .max_connections(1)
+            .acquire_timeout(BUSY_TIMEOUT)
+            .set_application_name("prs migrate")
+            .record_stmt_in_spans(false);
+        let connection = Database::connect(options).await?;
+        let result = self.migrate_alone(&connection, direction).await;
+        connection.close().await?;
+        result
+    }
+
+    /// Migrates while no other process does: what is missing is looked up under the lock, which ends at the latest with
+    /// the connection.
+    async fn migrate_alone(&self, connection: &DatabaseConnection, direction: Direction) -> Result<(), StoreError> {
+        if self.is_postgres() {
+            let lock = format!("SELECT pg_advisory_lock({MIGRATION_LOCK})");
+            connection.execute_unprepared(&lock).await?;
+            return direction.run(connection).await;
+        }
+        // The lock of SQLite is a transaction, so that all migrations are applied or none.
+        let options = TransactionOptions {
+            sqlite_transaction_mode: Some(SqliteTransactionMode::Immediate),
+            ..Default::default()
+        };
+        let tx = connection.begin_with_options(options).await?;
+        direction.run(&tx).await?;
+        Ok(tx.commit().await?)
     }
 
     /// Every migration, oldest first. Changes nothing, not even in an empty database.
@@ -248,30 +282,22 @@ impl Db {
         // Both handles of PostgreSQL are one pool, and closing it twice does no harm.
         Ok(self.writer.live.close().await?)
     }
+}
 
-    /// A connection for migrations: on PostgreSQL without deadlines, since rewriting a large table takes its time, and
-    /// under a lock that other processes wait for.
-    async fn migrating(&self) -> Result<DatabaseConnection, StoreError> {
-        if !self.is_postgres() {
-            return Ok(self.writer.live.clone());
-        }
-        let mut options = ConnectOptions::new(&self.url);
-        options
-            .max_connections(1)
-            .acquire_timeout(BUSY_TIMEOUT)
-            .set_application_name("prs migrate")
-            .record_stmt_in_spans(false);
-        let connection = Database::connect(options).await?;
-        connection
-            .execute_unprepared(&format!("SELECT pg_advisory_lock({MIGRATION_LOCK})"))
-            .await?;
-        Ok(connection)
-    }
+/// Which way to migrate.
+#[derive(Debug, Clone, Copy)]
+enum Direction {
+    /// Apply all that are missing.
+    Up,
+    /// Undo this many.
+    Down(u32),
+}
 
-    async fn end_migrating(&self, connection: DatabaseConnection) -> Result<(), StoreError> {
-        if self.is_postgres() {
-            // The lock ends with its session.
-            connection.close().await?;
+impl Direction {
+    async fn run<'c>(self, connection: impl IntoDatabaseExecutor<'c>) -> Result<(), StoreError> {
+        match self {
+            Self::Up => Migrator::up(connection, None).await?,
+            Self::Down(steps) => Migrator::down(connection, Some(steps)).await?,
         }
         Ok(())
     }
@@ -360,13 +386,14 @@ async fn in_time<T>(
 enum Access {
     Read,
     Write,
+    Migrate,
 }
 
 fn sqlite_options(url: &str, access: Access) -> ConnectOptions {
     let mut options = ConnectOptions::new(url);
     let connections = match access {
         Access::Read => SQLITE_READERS_MAX,
-        Access::Write => 1,
+        Access::Write | Access::Migrate => 1,
     };
     options
         .max_connections(connections)
@@ -392,6 +419,7 @@ fn sqlite_options(url: &str, access: Access) -> ConnectOptions {
             match access {
                 Access::Read => file.pragma("query_only", "true"),
                 Access::Write => file.optimize_on_close(true, None),
+                Access::Migrate => file.busy_timeout(MIGRATION_TIMEOUT),
             }
         });
     options
