@@ -135,16 +135,16 @@ impl Things {
         _caller: Auth<KeyOrClient>,
         /// Transaction.
         #[oai(name = "txHash")]
-        tx_hash: Query<Checked<TxHash>>,
+        tx_hash: Checked<TxHash>,
         /// Urgency.
-        pace: Query<Checked<Pace>>,
+        pace: Checked<Pace>,
         /// Page size.
-        limit: Query<Checked<LimitText>>,
+        limit: Checked<LimitText>,
     ) -> Result<Json<Thing>, Fail<{ s::BAD_REQUEST }>> {
         let mut checks = Checks::new();
-        tx_hash.0.take("txHash", &mut checks);
-        pace.0.take("pace", &mut checks);
-        limit.0.take("limit", &mut checks);
+        tx_hash.take(&mut checks);
+        pace.take(&mut checks);
+        limit.take(&mut checks);
         checks.finish()?;
         Ok(Json(thing()))
     }
