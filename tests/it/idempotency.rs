@@ -2,12 +2,15 @@
 
 use crate::support::{
     Answer, TestApp,
-    requests::fau,
+    requests::{PAYEE, fau},
     session::sign_in,
     wallet::{TestWallet, token, typed_hash},
 };
 use futures_util::future::join_all;
+use prs::flows::orchestrators;
+use sea_orm::{ConnectionTrait, Statement};
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 
 #[tokio::test]
@@ -218,4 +221,83 @@ async fn keys_are_swept_when_their_day_is_over() {
     app.advance_ms(1);
     sweep().await;
     assert!(!is_kept().await);
+}
+
+/// The stored hash of the body that a call with this key had.
+async fn stored_hash(app: &TestApp, key: &str) -> String {
+    let reader = app.ctx.db.reader();
+    let statement = format!("SELECT body_hash FROM idempotency_keys WHERE key = '{key}'");
+    let statement = Statement::from_string(reader.get_database_backend(), statement);
+    let row = reader.query_one_raw(statement).await.expect("reads").expect("a key");
+    row.try_get("", "body_hash").expect("text")
+}
+
+fn sha256(text: &str) -> String {
+    hex::encode(Sha256::digest(text))
+}
+
+/// Answers are kept across upgrades, and a call that is repeated afterwards has to find its own.
+#[tokio::test]
+async fn hashes_of_bodies_are_those_of_earlier_versions() {
+    let app = TestApp::start().await;
+    let partner = orchestrators::create::run(&app.ctx, "Partner").await.expect("created");
+    let person = format!("Bearer {}", sign_in(&app, &TestWallet::new(7)).await);
+    let key = ("x-api-key", app.key.as_str());
+    let partner = ("x-orchestrator-key", partner.key.reveal());
+    let person = ("authorization", person.as_str());
+    let used = std::cell::Cell::new(0);
+    let call = async |credential: (&str, &str), path: &str, body: &str| {
+        used.set(used.get() + 1);
+        let name = format!("key-{}", used.get());
+        let call = app.post(path).header(credential.0, credential.1);
+        let answer = call.header("idempotency-key", &name).text(body).send().await;
+        assert!(answer.status < 300, "{path}: {}", answer.text);
+        (answer.json(), stored_hash(&app, &name).await)
+    };
+    let destination = format!(
+        r#"{{"tokenAddress":"{}","chainId":11155111}}"#,
+        token(&app, "FAU-sepolia")
+    );
+    let request = format!(
+        r#"{{"payee":"{PAYEE}","amount":"1","invoiceCurrency":"FAU-sepolia","paymentCurrency":"FAU-sepolia"}}"#
+    );
+    let creations = [
+        (key, "/v2/request", request.as_str()),
+        (
+            key,
+            "/v2/client-ids",
+            r#"{"label":"Shop","allowedDomains":["https://shop.example.com"]}"#,
+        ),
+        (person, "/v1/client-ids", r#"{"label":"Shop"}"#),
+        (person, "/v1/payee-destination", &destination),
+    ];
+    for (credential, path, body) in creations {
+        let (_, hash) = call(credential, path, body).await;
+        assert_eq!(hash, sha256(body), "{path}");
+    }
+    let hook = r#"{"url":"https://shop.example.com/hooks"}"#;
+    let rotation = r#"{"overlapSeconds":60}"#;
+    for (credential, path, rotate) in [
+        (key, "/v1/webhook", "rotate-secret"),
+        (partner, "/v2/orchestrators/webhooks", "rotate-secret"),
+        (person, "/v1/api-keys", "rotate"),
+    ] {
+        let body = if rotate == "rotate" {
+            r#"{"label":"Shop"}"#
+        } else {
+            hook
+        };
+        let (made, hash) = call(credential, path, body).await;
+        assert_eq!(hash, sha256(body), "{path}");
+        let id = ["/id", "/webhook/id"]
+            .iter()
+            .find_map(|place| made.pointer(place)?.as_str());
+        let id = id.expect("an id");
+        let (_, hash) = call(credential, &format!("{path}/{id}/{rotate}"), rotation).await;
+        let expected = match rotate {
+            "rotate" => format!("{}:{id}", sha256(rotation)),
+            _ => sha256(&format!("{id} {}", sha256(rotation))),
+        };
+        assert_eq!(hash, expected, "{path}");
+    }
 }

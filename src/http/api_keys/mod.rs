@@ -1,7 +1,10 @@
 //! API keys of the platform of a person who signed in.
 
 use crate::{
-    flows::keys::{self, Key, NewKey},
+    flows::{
+        idempotency::Once,
+        keys::{self, Key, NewKey},
+    },
     http::operation::*,
 };
 
@@ -155,7 +158,11 @@ impl ApiKeys {
         key: Keyed,
         body: Body<RotateApiKeyBody>,
     ) -> Result<Created<ApiKeyCreated>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND | s::CONFLICT }>> {
-        let once = key.once_for(op::rotateApiKey, id.as_str(), &body.0);
+        // `once_for` has another formula than the hashes of this operation that are stored.
+        let once = key.once(op::rotateApiKey, &body.0).map(|once| Once {
+            body_hash: format!("{}:{}", once.body_hash, id.as_str()),
+            ..once
+        });
         let overlap_s = body.overlap_seconds.unwrap_or(0);
         answer_once(once, created, async |call| {
             keys::replace(&ctx, &caller, &id.id(), overlap_s, call).await

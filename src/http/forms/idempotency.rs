@@ -37,22 +37,27 @@ pub struct Keyed(Option<IdempotencyKey>);
 
 impl Keyed {
     /// What makes the call repeatable: its key and what it asks for.
+    ///
+    /// Hashes are stored for a day: another formula would refuse the calls that are repeated across an upgrade.
     pub fn once<T: ToJSON>(self, operation: &'static str, body: &T) -> Option<Once> {
-        self.of(operation, &body.to_json_string())
+        self.0.map(|key| Once {
+            key: key.into(),
+            operation,
+            body_hash: hash(&body.to_json_string()),
+        })
     }
 
     /// [`Self::once`] of an operation on one object: the same key for another object is another call.
     pub fn once_for<T: ToJSON>(self, operation: &'static str, object: &str, body: &T) -> Option<Once> {
-        self.of(operation, &format!("{object} {}", body.to_json_string()))
-    }
-
-    fn of(self, operation: &'static str, asked: &str) -> Option<Once> {
-        self.0.map(|key| Once {
-            key: key.into(),
-            operation,
-            body_hash: hex::encode(Sha256::digest(asked)),
+        self.once(operation, body).map(|once| Once {
+            body_hash: hash(&format!("{object} {}", once.body_hash)),
+            ..once
         })
     }
+}
+
+fn hash(text: &str) -> String {
+    hex::encode(Sha256::digest(text))
 }
 
 impl<'a> ApiExtractor<'a> for Keyed {
