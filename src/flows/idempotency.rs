@@ -11,6 +11,9 @@ use chrono::TimeDelta;
 /// How long an answer is kept. Source: decisions D18.
 const KEPT: TimeDelta = TimeDelta::hours(24);
 
+/// Keys of one transaction of the sweep.
+const BATCH_KEYS: u64 = 500;
+
 /// What a caller who sent `Idempotency-Key` wants to be sure of.
 #[derive(Debug, Clone)]
 pub struct Once {
@@ -146,11 +149,13 @@ pub async fn once<T>(
 }
 
 async fn find(ctx: &Ctx, holder: &Holder, once: &Once) -> FlowResult<Option<String>> {
-    let Some(used) = store::idempotency::find(ctx.db.reader(), &key(holder, once)).await? else {
+    let key = key(holder, once);
+    let Some(used) = store::idempotency::find(ctx.db.reader(), &key).await? else {
         return Ok(None);
     };
-    if ctx.clock.now() - used.created_at > KEPT {
-        sweep(ctx).await?;
+    let cutoff = ctx.clock.now() - KEPT;
+    if used.created_at < cutoff {
+        store::idempotency::free(ctx.db.writer(), &key, cutoff).await?;
         return Ok(None);
     }
     match used.answer {
@@ -162,12 +167,12 @@ async fn find(ctx: &Ctx, holder: &Holder, once: &Once) -> FlowResult<Option<Stri
     }
 }
 
-/// Forgets every answer that was kept long enough.
-pub async fn sweep(ctx: &Ctx) -> FlowResult<()> {
-    let tx = ctx.db.begin("forget_idempotency_keys").await?;
-    store::idempotency::purge_older_than(&tx, ctx.clock.now() - KEPT).await?;
+/// Forgets one batch of the answers that were kept long enough; tells whether there may be more.
+pub async fn sweep(ctx: &Ctx) -> FlowResult<bool> {
+    let tx = ctx.db.begin("sweep_idempotency_keys").await?;
+    let gone = store::idempotency::forget(&tx, ctx.clock.now() - KEPT, BATCH_KEYS).await?;
     tx.commit().await?;
-    Ok(())
+    Ok(gone == BATCH_KEYS)
 }
 
 fn in_flight() -> FlowError {

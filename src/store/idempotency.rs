@@ -5,8 +5,8 @@ use crate::domain::ids::OwnerId;
 use chrono::{DateTime, Utc};
 use entities::idempotency_keys::{ActiveModel, Column, Entity, Model};
 use sea_orm::{
-    ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryTrait,
-    sea_query::{Expr, OnConflict},
+    ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QuerySelect, QueryTrait,
+    sea_query::{Expr, ExprTrait, OnConflict},
 };
 
 /// A key within its owner and operation.
@@ -129,9 +129,28 @@ pub async fn insert(
     Ok(())
 }
 
-/// Forgets keys that were used before a time; returns how many.
-pub async fn purge_older_than(conn: &impl ConnectionTrait, before: DateTime<Utc>) -> Result<u64, StoreError> {
+/// Frees a key that was used before a time, whoever else frees it too.
+pub async fn free(conn: &impl ConnectionTrait, key: &IdempotencyKey, before: DateTime<Utc>) -> Result<(), StoreError> {
+    Entity::delete_many()
+        .filter(named(key))
+        .filter(Column::CreatedAt.lt(before))
+        .exec(conn)
+        .await?;
+    Ok(())
+}
+
+/// Forgets keys that were used before a time, at most `limit`; returns how many.
+pub async fn forget(conn: &impl ConnectionTrait, before: DateTime<Utc>, limit: u64) -> Result<u64, StoreError> {
+    let keys = [Column::OwnerId, Column::Scope, Column::Key];
+    let batch = Entity::find()
+        .select_only()
+        .columns(keys)
+        .filter(Column::CreatedAt.lt(before))
+        .limit(limit)
+        .into_query();
+    // A key that was freed and taken again in the meantime is not old any more.
     let result = Entity::delete_many()
+        .filter(Expr::tuple(keys.map(Expr::col)).in_subquery(batch))
         .filter(Column::CreatedAt.lt(before))
         .exec(conn)
         .await?;

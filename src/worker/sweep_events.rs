@@ -25,7 +25,7 @@ pub async fn run(ctx: Ctx, stop: CancellationToken) {
     let pause = |has_more: bool| if has_more { BREATH } else { PAUSE };
     tokio::join!(
         PACE.keep(&stop, "removing old idempotency keys", || async {
-            idempotency::sweep(&ctx).await.map(|()| PAUSE)
+            idempotency::sweep(&ctx).await.map(pause)
         }),
         PACE.keep(&stop, "removing old events", || async {
             events::sweep::run(&ctx).await.map(pause)

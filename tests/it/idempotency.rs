@@ -223,6 +223,25 @@ async fn keys_are_swept_when_their_day_is_over() {
     assert!(!is_kept().await);
 }
 
+#[tokio::test]
+async fn an_expired_key_is_used_again_and_no_call_sweeps_the_others() {
+    let app = TestApp::start().await;
+    let call = async |key: &str| {
+        let call = app.post("/v2/request").with_key().header("idempotency-key", key);
+        call.json(&fau("1")).send().await.expect(201)
+    };
+    let (first, _) = (call("once").await, call("another").await);
+    app.advance_ms(24 * 3_600_000 + 1);
+    assert_ne!(call("once").await, first, "a day later the key makes another request");
+    let other = prs::store::idempotency::IdempotencyKey {
+        owner: (&app.platform).into(),
+        scope: "createRequest:platform".to_owned(),
+        key: "another".to_owned(),
+    };
+    let other = prs::store::idempotency::find(app.ctx.db.reader(), &other).await;
+    assert!(other.expect("reads").is_some());
+}
+
 /// The stored hash of the body that a call with this key had.
 async fn stored_hash(app: &TestApp, key: &str) -> String {
     let reader = app.ctx.db.reader();

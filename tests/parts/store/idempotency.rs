@@ -11,6 +11,7 @@ use prs::store::{
 
 on_both! {
     idempotency_keys_are_taken_once
+    old_keys_are_forgotten_in_batches
 }
 
 async fn idempotency_keys_are_taken_once(db: &Db) {
@@ -41,6 +42,34 @@ async fn idempotency_keys_are_taken_once(db: &Db) {
         matches!(refused, Err(StoreError::Conflict(store::IDEMPOTENCY_KEY))),
         "{refused:?}"
     );
-    assert_eq!(store::idempotency::purge_older_than(conn, at(5)).await.unwrap(), 1);
+    store::idempotency::free(conn, &key("a"), at(0)).await.unwrap();
+    assert!(store::idempotency::find(conn, &key("a")).await.unwrap().is_some());
+    store::idempotency::free(conn, &key("a"), at(1)).await.unwrap();
     assert_eq!(store::idempotency::find(conn, &key("a")).await.unwrap(), None);
+    assert!(store::idempotency::find(conn, &key("b")).await.unwrap().is_some());
+}
+
+async fn old_keys_are_forgotten_in_batches(db: &Db) {
+    let key = |number: i64| IdempotencyKey {
+        owner: (&platform("a")).into(),
+        scope: "key-1 createRequest".into(),
+        key: number.to_string(),
+    };
+    let answer = StoredAnswer {
+        status: 201,
+        response: "{}".into(),
+    };
+    let conn = db.writer();
+    for number in 0..8 {
+        store::idempotency::insert(conn, &key(number), "hash", &answer, at(number))
+            .await
+            .unwrap();
+    }
+    for gone in [3, 2, 0] {
+        assert_eq!(store::idempotency::forget(conn, at(5), 3).await.unwrap(), gone);
+    }
+    for number in 0..8 {
+        let kept = store::idempotency::find(conn, &key(number)).await.unwrap();
+        assert_eq!(kept.is_some(), number >= 5, "{number}");
+    }
 }
