@@ -9,8 +9,8 @@ use crate::{
     store::Db,
 };
 use std::{
-    collections::BTreeSet,
-    sync::{Arc, atomic::AtomicU64},
+    collections::{BTreeSet, HashSet},
+    sync::{Arc, Mutex, atomic::AtomicU64},
 };
 use tokio::sync::Notify;
 
@@ -39,6 +39,8 @@ pub struct Ctx {
     pub own_pages: Arc<OwnPages>,
     /// Counts the changes of credentials on this instance, so that none is believed longer than it is good.
     pub credential_changes: Arc<AtomicU64>,
+    /// Rows of the credentials whose use this instance is noting.
+    pub noting: Arc<Mutex<HashSet<String>>>,
     /// Told when deliveries may be due, so that the worker does not wait for its next tick.
     pub due: Arc<Notify>,
 }

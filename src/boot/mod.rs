@@ -111,6 +111,7 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
         payments: Arc::new(payments),
         own_pages: Arc::new(own_pages),
         credential_changes: Arc::default(),
+        noting: Arc::default(),
         due: Arc::new(Notify::new()),
     })
 }

@@ -476,3 +476,36 @@ async fn the_documented_examples_of_every_operation_work() {
 fn no_operation_is_documented_without_a_row() {
     assert_eq!(operations().len(), access::TABLE.len());
 }
+
+#[tokio::test]
+async fn reads_are_answered_while_somebody_else_writes() {
+    let app = TestApp::start().await;
+    let session = format!("Bearer {}", sign_in(&app, &TestWallet::new(7)).await);
+    let credentials = [
+        ("x-api-key", app.key.as_str()),
+        ("x-client-id", app.backend_client.as_str()),
+        ("authorization", session.as_str()),
+    ];
+    // The use of each is due to be noted.
+    app.advance_ms(61_000);
+    let writing = app.ctx.db.begin("somebody else").await.expect("begins");
+    let started = std::time::Instant::now();
+    for (name, value) in credentials {
+        let call = app.get("/v2/request?limit=1").header(name, value);
+        call.send().await.expect(200);
+    }
+    let took = started.elapsed();
+    assert!(took < std::time::Duration::from_secs(4), "{took:?}");
+    drop(writing);
+    let is_noted = async || {
+        let keys = prs::flows::keys::list(&app.ctx, &app.platform).await.expect("a list");
+        keys.iter().any(|key| key.last_used_at == Some(app.ctx.clock.now()))
+    };
+    for _ in 0..100 {
+        if is_noted().await {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    panic!("the use of the key is never noted");
+}

@@ -12,15 +12,21 @@ use crate::{
     },
     flows::{FlowError, FlowResult},
     ports::ids::random,
-    store::{self, keys::Key},
+    store::{self, StoreError, keys::Key},
 };
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use chrono::{DateTime, TimeDelta, Utc};
 use sha2::{Digest, Sha256};
-use std::sync::atomic::Ordering;
+use std::{
+    sync::{PoisonError, atomic::Ordering},
+    time::Duration,
+};
 
 /// How often `lastUsedAt` is written at most. Source: rules S.10.
 const TOUCH_INTERVAL: TimeDelta = TimeDelta::minutes(1);
+
+/// Longest wait of a call until its use is noted.
+const NOTE_WAIT: Duration = Duration::from_millis(250);
 
 /// Characters of a key that stay visible, to tell keys apart.
 const HINT_LENGTH: usize = 8;
@@ -109,9 +115,11 @@ pub async fn key(ctx: &Ctx, key: &str) -> FlowResult<KnownKey> {
     let found = store::keys::find_active_by_hash(ctx.db.reader(), &hash(key), now).await?;
     let found = found.ok_or_else(unauthorized)?;
     if is_touch_due(found.last_used_at, now) {
-        let tx = ctx.db.begin("touch_key").await?;
-        store::keys::touch(&tx, &found.id, now).await?;
-        tx.commit().await?;
+        let (db, id) = (ctx.db.clone(), found.id.clone());
+        note(ctx, found.id.as_str(), async move {
+            store::keys::touch(db.writer(), &id, now).await
+        })
+        .await;
     }
     Ok(KnownKey {
         id: found.id,
@@ -129,10 +137,13 @@ pub fn forget(ctx: &Ctx) {
 pub async fn client_id(ctx: &Ctx, text: &str) -> FlowResult<ClientId> {
     let found = store::client_ids::find_by_client_id(ctx.db.reader(), text).await?;
     let found = found.ok_or_else(unauthorized)?;
-    if is_touch_due(found.last_used_at, ctx.clock.now()) {
-        let tx = ctx.db.begin("touch_client_id").await?;
-        store::client_ids::touch(&tx, &found.row, ctx.clock.now()).await?;
-        tx.commit().await?;
+    let now = ctx.clock.now();
+    if is_touch_due(found.last_used_at, now) {
+        let (db, row) = (ctx.db.clone(), found.row.clone());
+        note(ctx, found.row.as_str(), async move {
+            store::client_ids::touch(db.writer(), &row, now).await
+        })
+        .await;
     }
     Ok(found)
 }
@@ -162,9 +173,11 @@ pub async fn session(ctx: &Ctx, token: &str) -> FlowResult<PlatformCaller> {
         .filter(|session| session.is_active(now))
         .ok_or_else(unauthorized)?;
     if let Some(expires_at) = session.end_after_use(now) {
-        let tx = ctx.db.begin("touch_session").await?;
-        store::sessions::touch(&tx, &session.id, now, expires_at).await?;
-        tx.commit().await?;
+        let (db, id) = (ctx.db.clone(), session.id.clone());
+        note(ctx, session.id.as_str(), async move {
+            store::sessions::touch(db.writer(), &id, now, expires_at).await
+        })
+        .await;
     }
     Ok(session_caller(session))
 }
@@ -183,6 +196,28 @@ fn session_caller(session: Session) -> PlatformCaller {
 pub async fn tier(ctx: &Ctx, caller: &PlatformCaller) -> FlowResult<Tier> {
     let found = store::rate_tiers::find(ctx.db.reader(), &caller.platform, caller.client()).await?;
     Ok(found.unwrap_or_default())
+}
+
+/// Notes the use of a credential, one note of each at a time.
+///
+/// No call fails for it or waits longer than [`NOTE_WAIT`]: while somebody else writes, reads are answered. A note that
+/// takes longer goes on by itself.
+async fn note(ctx: &Ctx, row: &str, touch: impl Future<Output = Result<(), StoreError>> + Send + 'static) {
+    let (noting, row) = (ctx.noting.clone(), row.to_owned());
+    let is_first = noting
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .insert(row.clone());
+    if !is_first {
+        return;
+    }
+    let noted = tokio::spawn(async move {
+        if let Err(error) = touch.await {
+            tracing::warn!(%error, "the use of a credential could not be noted");
+        }
+        noting.lock().unwrap_or_else(PoisonError::into_inner).remove(&row);
+    });
+    drop(tokio::time::timeout(NOTE_WAIT, noted).await);
 }
 
 /// Whether a use is to be noted: at most once a minute.
