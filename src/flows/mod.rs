@@ -34,13 +34,13 @@ pub struct Fault(#[from] pub anyhow::Error);
 #[derive(Debug, thiserror::Error)]
 pub enum FlowError {
     /// The caller can act.
-    #[error("refused: {0}")]
+    #[error(transparent)]
     Refused(#[from] Refusal),
     /// The database does not answer: try again later.
     #[error("the database does not answer: {0}")]
     Unavailable(anyhow::Error),
     /// Only the operator can act.
-    #[error("fault: {0}")]
+    #[error(transparent)]
     Faulted(#[from] Fault),
 }
 

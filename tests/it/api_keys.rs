@@ -166,3 +166,12 @@ async fn a_repeated_call_gets_the_same_key_and_makes_no_second_one() {
     let refused = keys::issue(&app.ctx, &caller, None, Repeatable::new(Some(other), render)).await;
     assert_eq!(kind(&refused.unwrap_err()), RefusalKind::Conflict);
 }
+
+#[tokio::test]
+async fn a_refusal_is_printed_once() {
+    let app = TestApp::start().await;
+    let unknown = KeyId("01K9Z0T3G9R5M1N2P3Q4R5S6T7".to_owned());
+    let refused = keys::revoke(&app.ctx, &app.platform, &unknown).await;
+    let printed = format!("{:#}", anyhow::Error::new(refused.unwrap_err()));
+    assert_eq!(printed, "API key not found");
+}
