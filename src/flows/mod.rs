@@ -39,6 +39,9 @@ pub enum FlowError {
     /// The database does not answer: try again later.
     #[error("the database does not answer: {0}")]
     Unavailable(anyhow::Error),
+    /// The disk of the database is full: the operator makes room, and calls that only read are answered meanwhile.
+    #[error("the disk of the database is full: {0}")]
+    Full(anyhow::Error),
     /// Only the operator can act.
     #[error(transparent)]
     Faulted(#[from] Fault),
@@ -51,6 +54,7 @@ impl From<StoreError> for FlowError {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Unavailable(source) => Self::Unavailable(source),
+            StoreError::Full(source) => Self::Full(source),
             other => Self::Faulted(Fault(anyhow::Error::new(other))),
         }
     }

@@ -237,6 +237,10 @@ impl From<FlowError> for Problem {
                 tracing::error!(error = format!("{source:#}"), "the database does not answer");
                 unavailable()
             }
+            FlowError::Full(source) => {
+                tracing::error!(error = format!("{source:#}"), "the disk of the database is full");
+                unavailable()
+            }
             FlowError::Faulted(fault) => {
                 tracing::error!(error = format!("{:#}", fault.0), "fault");
                 Self::internal()
@@ -645,6 +649,8 @@ mod tests {
         let away = Problem::from(FlowError::Unavailable(anyhow::anyhow!("10.0.0.7:5432")));
         assert_eq!(away.status.as_u16(), 503);
         assert!(!away.message.contains("10.0.0.7"));
+        let full = Problem::from(FlowError::Full(anyhow::anyhow!("/srv/prs.db")));
+        assert_eq!((full.status.as_u16(), full.message.as_str()), (503, UNAVAILABLE));
     }
 
     #[test]

@@ -94,6 +94,9 @@ pub enum StoreError {
     /// The database does not answer in time.
     #[error("database unavailable: {0}")]
     Unavailable(anyhow::Error),
+    /// The disk of the database has no room: it reads, and writes again once there is some.
+    #[error("the disk of the database is full: {0}")]
+    Full(anyhow::Error),
     /// A row or statement is not what this program expects.
     #[error("broken: {0}")]
     Broken(anyhow::Error),
@@ -107,7 +110,9 @@ impl From<DbErr> for StoreError {
                 None => Self::Broken(error.into()),
             };
         }
-        if is_unavailable(&error) {
+        if is_full(&error) {
+            Self::Full(error.into())
+        } else if is_unavailable(&error) {
             Self::Unavailable(error.into())
         } else {
             Self::Broken(error.into())
@@ -138,15 +143,23 @@ fn constraint(error: &DbErr, message: &str) -> Option<&'static str> {
         .map(|(known, _, _)| *known)
 }
 
+/// Whether a write found no room: `SQLITE_FULL`, `disk_full` of PostgreSQL.
+fn is_full(error: &DbErr) -> bool {
+    let code = driver_error(error)
+        .and_then(sqlx::Error::as_database_error)
+        .and_then(|refused| refused.code());
+    code.is_some_and(|code| code == "13" || code == "53100")
+}
+
 /// Whether the same call may succeed later without any change.
 fn is_unavailable(error: &DbErr) -> bool {
     match driver_error(error) {
         Some(sqlx::Error::Database(refused)) => {
             let code = refused.code().unwrap_or_default();
             if refused.try_downcast_ref::<sqlx::sqlite::SqliteError>().is_some() {
-                // The low byte of an extended code is the primary one: busy, locked, I/O error, full, cannot open.
+                // The low byte of an extended code is the primary one: busy, locked, I/O error, cannot open.
                 let primary = code.parse::<u32>().map(|code| code & 0xff);
-                matches!(primary, Ok(5 | 6 | 10 | 13 | 14))
+                matches!(primary, Ok(5 | 6 | 10 | 14))
             } else {
                 // Connection lost, resources exhausted, cancelled or shut down, lock not granted, serialisation.
                 ["08", "53", "57", "58"].iter().any(|class| code.starts_with(class))

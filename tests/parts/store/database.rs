@@ -157,6 +157,29 @@ async fn a_database_that_is_not_there_is_unavailable() {
 }
 
 #[tokio::test]
+async fn a_full_disk_is_told_from_a_database_that_does_not_answer() {
+    run(TestDatabase::sqlite(), async |db| {
+        // SQLite takes a file that has its largest size for a full disk; the smallest limit is the size that it has.
+        db.writer()
+            .execute_unprepared("PRAGMA max_page_count = 1")
+            .await
+            .unwrap();
+        let mut outcome = Ok(());
+        for number in 0..1_000 {
+            outcome = store::requests::insert(db.writer(), &request("a", number)).await;
+            if outcome.is_err() {
+                break;
+            }
+        }
+        assert!(matches!(outcome, Err(StoreError::Full(_))), "{outcome:?}");
+        store::requests::list(db.reader(), &scope("a"), None, 1, 0)
+            .await
+            .unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn readers_of_sqlite_cannot_write() {
     run(TestDatabase::sqlite(), async |db| {
         let refused = store::requests::insert(db.reader(), &request("a", 1)).await;
