@@ -1,6 +1,6 @@
 //! Repeats a step at its pace: again after the pause that it asks for, later and later after failures, until stopped.
 
-use crate::flows::FlowResult;
+use crate::{domain::network::Network, flows::FlowResult};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -14,13 +14,15 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Repeats `step`, which returns the pause that follows it, until `stop`; `what` names it in the log.
+    /// Repeats `step`, which returns the pause that follows it, until `stop`; `what`, of `network` if it is about one,
+    /// names it in the log.
     ///
     /// A step that runs when the stop comes is dropped in the middle, so it holds no state outside its transactions.
     pub(super) async fn keep<F: Future<Output = FlowResult<Duration>>>(
         self,
         stop: &CancellationToken,
         what: &str,
+        network: Option<Network>,
         step: impl Fn() -> F,
     ) {
         let mut failures = 0;
@@ -29,7 +31,8 @@ impl Pace {
                 let step = step().await;
                 let pause = self.pause_after(&step, &mut failures);
                 if let Err(error) = step {
-                    tracing::warn!(failures, %error, "{what} failed");
+                    let network = network.map(Network::id);
+                    tracing::warn!(failures, network, %error, "{what} failed");
                 }
                 tokio::time::sleep(pause).await;
             }
@@ -52,6 +55,7 @@ impl Pace {
 mod tests {
     use super::*;
     use crate::domain::refusal::Refusal;
+    use std::sync::{Arc, Mutex};
 
     /// Pauses in seconds after steps that fail or succeed.
     fn pauses_s(fails: &[bool]) -> Vec<u64> {
@@ -78,6 +82,54 @@ mod tests {
         assert_eq!(pauses_s(&[true, true, false, true, false, false]), [2, 4, 5, 2, 5, 5]);
     }
 
+    /// What a subscriber of the log was given.
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl std::io::Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn a_failure_is_logged_with_its_network() {
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let log = tracing_subscriber::fmt().json().with_writer(move || writer.clone());
+        let _log = tracing::subscriber::set_default(log.finish());
+        let pace = Pace {
+            base: Duration::from_hours(1),
+            longest: Duration::from_hours(1),
+        };
+        for network in [Some(Network::Sepolia), None] {
+            let stop = CancellationToken::new();
+            let kept = pace.keep(&stop, "the test", network, || async {
+                Err(Refusal::conflict("not now").into())
+            });
+            let stopped = async {
+                tokio::task::yield_now().await;
+                stop.cancel();
+            };
+            tokio::join!(kept, stopped);
+        }
+        let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+        let networks = text.lines().map(|line| {
+            let line: serde_json::Value = serde_json::from_str(line).unwrap();
+            assert_eq!(line["fields"]["message"], "the test failed", "{text}");
+            line["fields"]["network"].clone()
+        });
+        assert_eq!(
+            networks.collect::<Vec<_>>(),
+            ["sepolia".into(), serde_json::Value::Null]
+        );
+    }
+
     #[tokio::test]
     async fn a_stop_ends_a_pause_and_a_step_in_the_middle() {
         let hour = Duration::from_hours(1);
@@ -87,7 +139,7 @@ mod tests {
         };
         for step_takes in [Duration::ZERO, hour] {
             let stop = CancellationToken::new();
-            let kept = pace.keep(&stop, "the test", || async {
+            let kept = pace.keep(&stop, "the test", None, || async {
                 stop.cancel();
                 tokio::time::sleep(step_takes).await;
                 Ok(hour)

@@ -24,13 +24,13 @@ const PACE: Pace = Pace {
 pub async fn run(ctx: Ctx, stop: CancellationToken) {
     let pause = |has_more: bool| if has_more { BREATH } else { PAUSE };
     tokio::join!(
-        PACE.keep(&stop, "removing old idempotency keys", || async {
+        PACE.keep(&stop, "removing old idempotency keys", None, || async {
             idempotency::sweep(&ctx).await.map(pause)
         }),
-        PACE.keep(&stop, "removing old events", || async {
+        PACE.keep(&stop, "removing old events", None, || async {
             events::sweep::run(&ctx).await.map(pause)
         }),
-        PACE.keep(&stop, "removing old sessions", || async {
+        PACE.keep(&stop, "removing old sessions", None, || async {
             auth::sweep::run(&ctx).await.map(pause)
         }),
     );

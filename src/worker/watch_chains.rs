@@ -72,7 +72,7 @@ pub async fn run(ctx: Ctx, chain: Arc<dyn Chain>, poll: Duration, states: ChainS
         states.set(network, state);
         pause
     };
-    pace.keep(&stop, &format!("following {network}"), follow).await;
+    pace.keep(&stop, "following the chain", Some(network), follow).await;
 }
 
 fn gauge(network: Network, position: &Position) {
