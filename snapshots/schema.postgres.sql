@@ -108,7 +108,6 @@ column idempotency_keys.owner_id text not null
 column idempotency_keys.scope text not null
 column idempotency_keys.key text not null
 column idempotency_keys.body_hash text not null
-column idempotency_keys.status integer
 column idempotency_keys.response text
 column idempotency_keys.created_at timestamp with time zone not null
 constraint idempotency_keys.idempotency_keys_pkey PRIMARY KEY (owner_id, scope, key)

@@ -24,7 +24,7 @@ CREATE UNIQUE INDEX "events_deduplication_key" ON "events" ("deduplication_key")
 CREATE INDEX "events_kind_idx" ON "events" ("owner_id", "kind", "id");
 CREATE INDEX "events_platform_idx" ON "events" ("owner_id", "id");
 CREATE INDEX "events_request_idx" ON "events" ("request_id", "id");
-CREATE TABLE "idempotency_keys" ( "owner_id" text NOT NULL, "scope" text NOT NULL, "key" text NOT NULL, "body_hash" text NOT NULL, "status" integer NULL, "response" text NULL, "created_at" timestamp_with_timezone_text NOT NULL, CONSTRAINT "idempotency_keys_pkey" PRIMARY KEY ("owner_id", "scope", "key") );
+CREATE TABLE "idempotency_keys" ( "owner_id" text NOT NULL, "scope" text NOT NULL, "key" text NOT NULL, "body_hash" text NOT NULL, "response" text NULL, "created_at" timestamp_with_timezone_text NOT NULL, CONSTRAINT "idempotency_keys_pkey" PRIMARY KEY ("owner_id", "scope", "key") );
 CREATE INDEX "idempotency_keys_created_idx" ON "idempotency_keys" ("created_at");
 CREATE TABLE "keys" ( "id" text NOT NULL PRIMARY KEY, "owner_kind" text NOT NULL, "owner_id" text NOT NULL, "hash" text NOT NULL, "hint" text NOT NULL, "label" text NULL, "created_at" timestamp_with_timezone_text NOT NULL, "revoked_at" timestamp_with_timezone_text NULL, "last_used_at" timestamp_with_timezone_text NULL );
 CREATE UNIQUE INDEX "keys_hash_key" ON "keys" ("hash");

@@ -17,10 +17,8 @@ pub struct Model {
     pub key: String,
     /// Hash of the body.
     pub body_hash: String,
-    /// Status of the answer, none while it is in flight.
-    pub status: Option<i32>,
     /// Body of the answer.
-    pub response: Option<String>,
+    pub response: String,
     /// Time of the call.
     pub created_at: DateTimeUtc,
 }

@@ -107,10 +107,13 @@ impl<T> Keeper<'_, T> {
                     self.ctx.sealer.seal(&secret, &once.key).map_err(Fault)?
                 }
             };
-            let answer = store::idempotency::StoredAnswer { status: 201, response };
             let now = self.ctx.clock.now();
-            match store::idempotency::insert(&tx, &key(&self.holder, once), &once.body_hash, &answer, now).await {
-                Err(StoreError::Conflict(_)) => return Err(in_flight()),
+            match store::idempotency::insert(&tx, &key(&self.holder, once), &once.body_hash, &response, now).await {
+                Err(StoreError::Conflict(_)) => {
+                    let message = "A call with this Idempotency-Key is being answered at this moment; repeat it to get \
+                                   its answer";
+                    return Err(Refusal::conflict(message).into());
+                }
                 other => other?,
             }
         }
@@ -158,13 +161,10 @@ async fn find(ctx: &Ctx, holder: &Holder, once: &Once) -> FlowResult<Option<Stri
         store::idempotency::free(ctx.db.writer(), &key, cutoff).await?;
         return Ok(None);
     }
-    match used.answer {
-        _ if used.body_hash != once.body_hash => {
-            Err(Refusal::conflict("Idempotency-Key was used before with another body; use a new key").into())
-        }
-        Some(answer) => Ok(Some(answer.response)),
-        None => Err(in_flight()),
+    if used.body_hash != once.body_hash {
+        return Err(Refusal::conflict("Idempotency-Key was used before with another body; use a new key").into());
     }
+    Ok(Some(used.response))
 }
 
 /// Forgets one batch of the answers that were kept long enough; tells whether there may be more.
@@ -173,12 +173,6 @@ pub async fn sweep(ctx: &Ctx) -> FlowResult<bool> {
     let gone = store::idempotency::forget(&tx, ctx.clock.now() - KEPT, BATCH_KEYS).await?;
     tx.commit().await?;
     Ok(gone == BATCH_KEYS)
-}
-
-fn in_flight() -> FlowError {
-    FlowError::Refused(Refusal::conflict(
-        "A call with this Idempotency-Key is being answered at this moment; repeat it to get its answer",
-    ))
 }
 
 /// Keys of different client IDs and operations do not meet.

@@ -4,10 +4,7 @@ use super::{
     on_both,
     samples::{at, platform},
 };
-use prs::store::{
-    self, Db, StoreError,
-    idempotency::{IdempotencyKey, StoredAnswer},
-};
+use prs::store::{self, Db, StoreError, idempotency::IdempotencyKey};
 
 on_both! {
     idempotency_keys_are_taken_once
@@ -20,28 +17,23 @@ async fn idempotency_keys_are_taken_once(db: &Db) {
         scope: "key-1 createRequest".into(),
         key: "once".into(),
     };
-    let answer = StoredAnswer {
-        status: 201,
-        response: "{}".into(),
-    };
     let conn = db.writer();
     assert_eq!(store::idempotency::find(conn, &key("a")).await.unwrap(), None);
-    assert!(store::idempotency::begin(conn, &key("a"), "hash", at(0)).await.unwrap());
-    assert!(!store::idempotency::begin(conn, &key("a"), "hash", at(0)).await.unwrap());
-    let used = store::idempotency::find(conn, &key("a")).await.unwrap().unwrap();
-    assert_eq!((used.body_hash.as_str(), used.answer), ("hash", None));
-    assert!(store::idempotency::complete(conn, &key("a"), &answer).await.unwrap());
-    assert!(!store::idempotency::complete(conn, &key("a"), &answer).await.unwrap());
-    let used = store::idempotency::find(conn, &key("a")).await.unwrap().unwrap();
-    assert_eq!(used.answer.as_ref(), Some(&answer));
-    store::idempotency::insert(conn, &key("b"), "hash", &answer, at(10))
-        .await
-        .unwrap();
-    let refused = store::idempotency::insert(conn, &key("b"), "hash", &answer, at(10)).await;
+    for (owner, time) in [("a", at(0)), ("b", at(10))] {
+        store::idempotency::insert(conn, &key(owner), "hash", "{}", time)
+            .await
+            .unwrap();
+        let used = store::idempotency::find(conn, &key(owner)).await.unwrap().unwrap();
+        assert_eq!((used.body_hash.as_str(), used.response.as_str()), ("hash", "{}"));
+        assert_eq!(used.created_at, time);
+    }
+    let refused = store::idempotency::insert(conn, &key("b"), "other", "[]", at(10)).await;
     assert!(
         matches!(refused, Err(StoreError::Conflict(store::IDEMPOTENCY_KEY))),
         "{refused:?}"
     );
+    let kept = store::idempotency::find(conn, &key("b")).await.unwrap().unwrap();
+    assert_eq!((kept.body_hash.as_str(), kept.response.as_str()), ("hash", "{}"));
     store::idempotency::free(conn, &key("a"), at(0)).await.unwrap();
     assert!(store::idempotency::find(conn, &key("a")).await.unwrap().is_some());
     store::idempotency::free(conn, &key("a"), at(1)).await.unwrap();
@@ -55,13 +47,9 @@ async fn old_keys_are_forgotten_in_batches(db: &Db) {
         scope: "key-1 createRequest".into(),
         key: number.to_string(),
     };
-    let answer = StoredAnswer {
-        status: 201,
-        response: "{}".into(),
-    };
     let conn = db.writer();
     for number in 0..8 {
-        store::idempotency::insert(conn, &key(number), "hash", &answer, at(number))
+        store::idempotency::insert(conn, &key(number), "hash", "{}", at(number))
             .await
             .unwrap();
     }
