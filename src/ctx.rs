@@ -1,7 +1,7 @@
 //! Handles that a flow may use. Fields only, no logic, cheap to clone.
 
 use crate::{
-    domain::{currency::Catalogue, network::Network, webhook::UrlPolicy},
+    domain::{client_id::OwnPages, currency::Catalogue, network::Network, webhook::UrlPolicy},
     ports::{
         chain::Chains, clock::Clock, guesses::GuessCounter, ids::Ids, outbound::Outbound, passwords::Passwords,
         sealer::Sealer,
@@ -89,15 +89,6 @@ pub struct PaymentRules {
     pub processor_fiat: String,
     /// Spending limit of a conversion above the current rate, in basis points.
     pub conversion_slippage_basis_points: u16,
-}
-
-/// The service's own pages.
-#[derive(Debug)]
-pub struct OwnPages {
-    /// Origin that they call from.
-    pub origin: String,
-    /// Whether they may use client IDs without being listed.
-    pub are_trusted: bool,
 }
 
 /// Settings of sessions.

@@ -11,10 +11,7 @@ use crate::{
         FlowResult,
         auth::identify::{self, KnownKey},
     },
-    http::{
-        edge::cors::AllowedOrigins,
-        gate::identify::{self as gate, Identify},
-    },
+    http::{edge::cors::AllowedOrigins, gate::identify::Identify},
     store,
 };
 use async_trait::async_trait;
@@ -94,20 +91,14 @@ impl Identify for Identity {
         self.key(key).await?.platform_caller(self.ctx.clock.now())
     }
 
-    async fn client_id(&self, id: &str, call: gate::CallOrigin<'_>) -> FlowResult<PlatformCaller> {
-        let call = CallOrigin {
-            origin: call.origin,
-            is_same_origin: call.is_same_origin,
-            own: &self.ctx.own_pages.origin,
-            trusts_own: self.ctx.own_pages.are_trusted,
-        };
+    async fn client_id(&self, id: &str, call: CallOrigin<'_>) -> FlowResult<PlatformCaller> {
         let entry = (self.changes(), id.to_owned());
         if let Some(client) = self.clients.get(&entry).await {
-            return identify::client_caller(&client, &call);
+            return identify::client_caller(&self.ctx, &client, call);
         }
         let client = Arc::new(identify::client_id(&self.ctx, id).await?);
         self.clients.insert(entry, client.clone()).await;
-        identify::client_caller(&client, &call)
+        identify::client_caller(&self.ctx, &client, call)
     }
 
     async fn tier(&self, caller: &Caller) -> FlowResult<Tier> {

@@ -11,9 +11,9 @@ pub mod serve;
 
 use crate::{
     adapters,
-    ctx::{Ctx, OwnPages, Partners, PaymentRules, People, SessionRules, WebhookRules},
+    ctx::{Ctx, Partners, PaymentRules, People, SessionRules, WebhookRules},
     domain::{
-        client_id::normalise_domain,
+        client_id::{OwnPages, normalise_domain},
         currency::KnownContract,
         ids::Secret,
         network::{Family, Network},

@@ -214,16 +214,21 @@ pub fn normalise_domain(text: &str) -> Result<String, String> {
 }
 
 /// Where a call comes from, as the browser says.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallOrigin<'a> {
     /// The `Origin` header.
     pub origin: Option<&'a str>,
-    /// Whether the browser said that the call is from a page of the service itself.
+    /// Whether the browser said that the call is from a page of the service itself; it sends no `Origin` on such reads.
     pub is_same_origin: bool,
-    /// The service's own origin.
-    pub own: &'a str,
-    /// Whether the own origin is allowed without being listed: outside production.
-    pub trusts_own: bool,
+}
+
+/// The service's own pages.
+#[derive(Debug)]
+pub struct OwnPages {
+    /// Origin that they call from.
+    pub origin: String,
+    /// Whether they may use client IDs without being listed.
+    pub are_trusted: bool,
 }
 
 impl ClientId {
@@ -279,13 +284,16 @@ impl ClientId {
     /// Errors: 403 for a client ID that is not active or a page that is not listed, 401 for a missing `Origin`.
     /// The comparison is exact: scheme, host and port, never a suffix.
     /// Source: rules P.1.4; decisions D7; decisions D27; rules H.7.
-    pub fn admit(&self, call: &CallOrigin<'_>) -> Result<Option<String>, Refusal> {
+    pub fn admit(&self, call: CallOrigin<'_>, own: &OwnPages) -> Result<Option<String>, Refusal> {
         match self.status {
             ClientStatus::Active => {}
             ClientStatus::Inactive => return Err(Refusal::forbidden("Client ID is inactive")),
             ClientStatus::Revoked => return Err(Refusal::forbidden("Client ID has been revoked")),
         }
-        let Some(origin) = call.origin.or_else(|| call.is_same_origin.then_some(call.own)) else {
+        let Some(origin) = call
+            .origin
+            .or_else(|| call.is_same_origin.then_some(own.origin.as_str()))
+        else {
             return if self.allowed_domains.is_empty() {
                 Ok(None)
             } else {
@@ -299,8 +307,8 @@ impl ClientId {
         let listed = normal
             .as_ref()
             .is_some_and(|origin| self.allowed_domains.contains(origin));
-        let own = call.trusts_own && normal.as_deref() == normalise_origin(call.own).as_deref();
-        if listed || own {
+        let is_own = own.are_trusted && normal == normalise_origin(&own.origin);
+        if listed || is_own {
             Ok(normal)
         } else {
             Err(Refusal::forbidden(

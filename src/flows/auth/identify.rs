@@ -151,8 +151,8 @@ pub async fn client_id(ctx: &Ctx, text: &str) -> FlowResult<ClientId> {
 /// The caller that a client ID stands for, if it may be used from where the call comes.
 ///
 /// Errors: 403 for a client ID that is not active or a page that is not listed, 401 for a missing `Origin`.
-pub fn client_caller(client: &ClientId, call: &CallOrigin<'_>) -> FlowResult<PlatformCaller> {
-    let origin = client.admit(call)?;
+pub fn client_caller(ctx: &Ctx, client: &ClientId, call: CallOrigin<'_>) -> FlowResult<PlatformCaller> {
+    let origin = client.admit(call, &ctx.own_pages)?;
     Ok(PlatformCaller {
         platform: client.platform.clone(),
         credential: Credential::ClientId {

@@ -32,9 +32,7 @@ pub trait AllowedOrigins: Send + Sync + 'static {
     async fn contains(&self, origin: &str) -> bool;
 
     /// Whether pages of this origin may use sessions, so that their calls may carry cookies.
-    fn carries_sessions(&self, _origin: &str) -> bool {
-        false
-    }
+    fn carries_sessions(&self, origin: &str) -> bool;
 }
 
 /// Answers `OPTIONS` and adds the headers that let allowed pages read the answers.

@@ -219,12 +219,11 @@ mod tests {
     use crate::{
         domain::{
             caller::{Credential, OrchestratorCaller, PlatformCaller},
+            client_id::CallOrigin,
             ids::{ClientRowId, KeyId, OrchestratorId, PlatformId},
+            quota::Tier,
         },
-        http::gate::{
-            access::{ClientOnly, KeyOnly, KeyOrClient},
-            identify::CallOrigin,
-        },
+        http::gate::access::{ClientOnly, KeyOnly, KeyOrClient},
     };
     use async_trait::async_trait;
 
@@ -268,6 +267,14 @@ mod tests {
                 id: OrchestratorId(id.to_owned()),
                 key: KeyId(String::new()),
             })
+        }
+
+        fn is_session_page(&self, _origin: &str) -> bool {
+            false
+        }
+
+        async fn tier(&self, _caller: &Caller) -> FlowResult<Tier> {
+            Ok(Tier::default())
         }
     }
 

@@ -1,8 +1,8 @@
 //! Which page a call comes from, and what a page may do with a session that the browser adds by itself.
 
-use crate::http::{
-    error::Problem,
-    gate::identify::{CallOrigin, Identify},
+use crate::{
+    domain::client_id::CallOrigin,
+    http::{error::Problem, gate::identify::Identify},
 };
 use poem::{
     Request,
@@ -14,7 +14,6 @@ pub fn call_origin(request: &Request) -> CallOrigin<'_> {
     CallOrigin {
         origin: request.header(header::ORIGIN),
         is_same_origin: request.header("sec-fetch-site") == Some("same-origin"),
-        host: request.header(header::HOST),
     }
 }
 

@@ -21,8 +21,10 @@ use poem_openapi::{
 };
 use prs::{
     domain::{
-        caller::{Credential, PlatformCaller},
+        caller::{Caller, Credential, OrchestratorCaller, PlatformCaller},
+        client_id::CallOrigin,
         ids::{ClientRowId, KeyId, PlatformId},
+        quota::Tier,
         refusal::{Checks, Refusal, RefusalKind},
     },
     flows::{Fault, FlowError, FlowResult},
@@ -44,7 +46,7 @@ use prs::{
         gate::{
             access::{KeyOnly, KeyOrClient},
             extractor::Auth,
-            identify::{CallOrigin, Identify, unauthorized},
+            identify::{Identify, unauthorized},
         },
     },
     ports::ids::Ids,
@@ -174,7 +176,7 @@ impl Things {
                 sleep(Duration::from_millis(300)).await;
                 return Ok(Json(thing()));
             }
-            Some(_) => return Err(Problem::new(StatusCode::CONFLICT, "taken").with_code("taken").into()),
+            Some(_) => return Err(Problem::new(StatusCode::CONFLICT, "taken").into()),
         };
         Err(Refusal::new(kind, "refused").into())
     }
@@ -238,6 +240,22 @@ impl Identify for Directory {
             },
         })
     }
+
+    async fn session(&self, _token: &str) -> FlowResult<PlatformCaller> {
+        Err(unauthorized().into())
+    }
+
+    fn is_session_page(&self, _origin: &str) -> bool {
+        false
+    }
+
+    async fn orchestrator_key(&self, _key: &str) -> FlowResult<OrchestratorCaller> {
+        Err(unauthorized().into())
+    }
+
+    async fn tier(&self, _caller: &Caller) -> FlowResult<Tier> {
+        Ok(Tier::default())
+    }
 }
 
 struct Origins;
@@ -246,6 +264,10 @@ struct Origins;
 impl AllowedOrigins for Origins {
     async fn contains(&self, origin: &str) -> bool {
         origin == "https://shop.example"
+    }
+
+    fn carries_sessions(&self, _origin: &str) -> bool {
+        false
     }
 }
 
