@@ -258,7 +258,7 @@ mod tests {
                 hides_payee: false,
             };
             policy.check(&mut checks);
-            assert_eq!(checks.is_clean(), fits, "{mode:?} {provider:?}");
+            assert_eq!(checks.finish().is_ok(), fits, "{mode:?} {provider:?}");
         }
     }
 

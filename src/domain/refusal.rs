@@ -146,11 +146,6 @@ impl Checks {
         result.map_err(|error| self.fail(field, error.to_string())).ok()
     }
 
-    /// Whether everything held so far.
-    pub fn is_clean(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Ends the checks with the value that they were about. Errors: every wrong field.
     pub fn finish_with<T>(self, value: Option<T>) -> Result<T, Refusal> {
         self.finish()?;

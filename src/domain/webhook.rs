@@ -27,9 +27,6 @@ pub const RESPONSE_BYTES_MAX: usize = 16 * 1024;
 /// Source: rules A.5.
 pub const LEASE_MS: i64 = 15_000;
 
-/// Longest time for which a replaced secret stays good.
-pub const OVERLAP_S_MAX: u32 = 7 * 24 * 60 * 60;
-
 /// Time for which a replaced secret stays good when nobody says.
 pub const OVERLAP_S_DEFAULT: u32 = 24 * 60 * 60;
 

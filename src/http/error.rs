@@ -118,8 +118,6 @@ pub struct Problem {
     pub message: String,
     /// Every wrong field.
     pub fields: Vec<FieldError>,
-    /// Machine-readable name.
-    pub code: Option<&'static str>,
     /// What to do about it.
     pub hint: Option<Cow<'static, str>>,
     /// Seconds after which another try makes sense.
@@ -133,7 +131,6 @@ impl Problem {
             status,
             message: message.into(),
             fields: Vec::new(),
-            code: None,
             hint: None,
             retry_after_s: None,
         }
@@ -147,13 +144,6 @@ impl Problem {
     /// A failure that only the operator can act on; the cause belongs into the log, not here.
     pub fn internal() -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, INTERNAL)
-    }
-
-    /// Adds a machine-readable name.
-    #[must_use]
-    pub fn with_code(mut self, code: &'static str) -> Self {
-        self.code = Some(code);
-        self
     }
 
     /// Adds what to do about it.
@@ -180,7 +170,7 @@ impl Problem {
             message: self.message.clone(),
             error: self.status.canonical_reason().unwrap_or("Error").to_owned(),
             errors: (!self.fields.is_empty()).then(|| details.collect()),
-            code: self.code.map(str::to_owned),
+            code: None,
             hint: self.hint.as_deref().map(str::to_owned),
             request_id: request_id.map(str::to_owned),
         }

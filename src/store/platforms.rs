@@ -40,17 +40,6 @@ pub async fn insert(conn: &impl ConnectionTrait, platform: &Platform) -> Result<
     Ok(())
 }
 
-/// Finds the oldest tenant of a name; names are not unique.
-pub async fn find_by_name(conn: &impl ConnectionTrait, name: &str) -> Result<Option<Platform>, StoreError> {
-    let row = Entity::find()
-        .filter(Column::Name.eq(name))
-        .order_by_asc(Column::CreatedAt)
-        .order_by_asc(Column::Id)
-        .one(conn)
-        .await?;
-    Ok(row.map(Platform::from))
-}
-
 /// All tenants, oldest first.
 pub async fn list(conn: &impl ConnectionTrait) -> Result<Vec<Platform>, StoreError> {
     let rows = Entity::find()

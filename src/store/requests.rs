@@ -226,16 +226,6 @@ pub async fn find(conn: &impl ConnectionTrait, scope: &Scope, request_id: &str) 
     row.map(from_row).transpose()
 }
 
-/// Finds requests of any platform by their rows, in no particular order: for workers, which act for the service.
-pub async fn find_by_rows(conn: &impl ConnectionTrait, rows: &[RequestRowId]) -> Result<Vec<Request>, StoreError> {
-    let mut found = Vec::with_capacity(rows.len());
-    for rows in rows.chunks(columns::ROWS_MAX) {
-        let ids = rows.iter().map(RequestRowId::as_str);
-        found.extend(Entity::find().filter(Column::Id.is_in(ids)).all(conn).await?);
-    }
-    found.into_iter().map(from_row).collect()
-}
-
 /// Finds the requests of any platform whose payments would show one of these topics.
 pub async fn by_topics(
     conn: &impl ConnectionTrait,

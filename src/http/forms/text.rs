@@ -21,8 +21,6 @@ macro_rules! text {
         pub struct $name(String);
 
         impl $name {
-            /// Pattern of the form.
-            pub const PATTERN: &'static str = $pattern;
             /// What a caller reads when a value does not fit.
             pub const HINT: &'static str = $hint;
             /// A value that fits.

@@ -138,15 +138,6 @@ text! {
         example: "0",
         hint: "must be a whole number of digits only, for example 0",
     }
-    /// Absolute web address.
-    UrlText {
-        pattern: r"^https?://[^\s\x00-\x1f\x7f]{1,2040}$",
-        length_max: 2048,
-        format: "uri",
-        example: "https://shop.example.com/hooks",
-        hint: "must be an absolute URL of at most 2048 characters, for example https://shop.example.com/hooks",
-        holds: |text: &str| url::Url::parse(text).is_ok(),
-    }
 }
 
 impl LimitText {
@@ -371,8 +362,7 @@ mod tests {
             MerchantReference,
             IsoInstantText,
             LimitText,
-            OffsetText,
-            UrlText
+            OffsetText
         );
     }
 
@@ -388,7 +378,6 @@ mod tests {
         assert!(IsoInstantText::parse("2030-13-01T00:00:00Z").is_err());
         assert!(MerchantReference::parse(&"ü".repeat(256)).is_err());
         assert!(MerchantReference::parse(&"ü".repeat(255)).is_ok());
-        assert!(UrlText::parse("javascript:alert(1)").is_err());
         assert!(ReferenceText::parse("9a3f5c1e7b2d4860").is_ok());
     }
 

@@ -26,10 +26,6 @@ async fn keys_and_client_ids_are_found_by_their_credentials(db: &Db) {
         created_at: at(0),
     };
     store::platforms::insert(db.writer(), &tenant).await.unwrap();
-    assert_eq!(
-        store::platforms::find_by_name(db.reader(), "Shop").await.unwrap(),
-        Some(tenant.clone())
-    );
     assert_eq!(store::platforms::list(db.reader()).await.unwrap(), [tenant]);
     let (owner, other) = (Owner::from(&platform("a")), Owner::from(&platform("b")));
     let key = Key {

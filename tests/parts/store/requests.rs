@@ -72,10 +72,6 @@ async fn a_request_survives_with_every_field(db: &Db) {
         .await
         .unwrap();
     assert_eq!(found.as_ref(), Some(&full));
-    let by_rows = store::requests::find_by_rows(db.reader(), std::slice::from_ref(&full.row))
-        .await
-        .unwrap();
-    assert_eq!(by_rows, std::slice::from_ref(&full));
     let by_topic =
         store::requests::by_topics(db.reader(), full.terms.network, &[hash(1), full.reference.topic()]).await;
     assert_eq!(by_topic.unwrap(), std::slice::from_ref(&full));
