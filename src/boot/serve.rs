@@ -12,6 +12,7 @@ use crate::{
     http::{
         contract::{apis, described::Described, docs, routes::RouteTable},
         edge::{self, Edge, cors::AllowedOrigins, limits::Limits, observe, server},
+        error::probed,
         gate::{identify::Identify, rate_limits::RateLimits},
     },
     settings::Settings,
@@ -26,7 +27,6 @@ use poem::{
     Endpoint, EndpointExt, Response, Route,
     endpoint::{BoxEndpoint, make, make_sync},
     get,
-    http::StatusCode,
 };
 use poem_openapi::OpenApiService;
 use serde_json::{Value, json};
@@ -121,7 +121,7 @@ pub fn app(settings: &Settings, ctx: &Ctx, role: Role, workers: Workers) -> BoxE
     let routes = routes
         .at(
             "/health/live",
-            get(make_sync(|_| answer(StatusCode::OK, &json!({ "status": "ok" })))),
+            get(make_sync(|_| answer(true, &json!({ "status": "ok" })))),
         )
         .at(
             "/health/ready",
@@ -155,13 +155,13 @@ fn metrics_page() -> impl Endpoint<Output = Response> {
                 .content_type("text/plain; version=0.0.4; charset=utf-8")
                 .body(handle.render())
         }
-        None => StatusCode::SERVICE_UNAVAILABLE.into(),
+        None => probed(false).into(),
     })
 }
 
-fn answer(status: StatusCode, body: &Value) -> Response {
+fn answer(is_good: bool, body: &Value) -> Response {
     Response::builder()
-        .status(status)
+        .status(probed(is_good))
         .content_type("application/json")
         .body(body.to_string())
 }
@@ -187,14 +187,9 @@ async fn health(ctx: Ctx, workers: Workers) -> Response {
         };
         chains.insert(network.id().to_owned(), shown);
     }
-    let status = if is_ready {
-        StatusCode::OK
-    } else {
-        StatusCode::SERVICE_UNAVAILABLE
-    };
     let database = if is_database_up { "ok" } else { "unavailable" };
     answer(
-        status,
+        is_ready,
         &json!({ "status": if is_ready { "ready" } else { "not ready" }, "database": database, "chains": chains }),
     )
 }

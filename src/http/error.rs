@@ -1,4 +1,4 @@
-//! The one table from what can go wrong to the status and body that a caller sees.
+//! The one table from what can go wrong to the status and body that a caller sees, and every other status number.
 //!
 //! Every failure of the framework passes through [`render`] too, so that no answer of this service has another shape.
 //! Source: decisions D12.
@@ -6,7 +6,10 @@
 use crate::{
     domain::refusal::{FieldError, Refusal, RefusalKind},
     flows::FlowError,
-    http::{contract::routes::RouteTable, edge::call_id::CallId},
+    http::{
+        contract::routes::{ALLOW_READS, RouteTable},
+        edge::call_id::CallId,
+    },
 };
 use poem::{
     Response,
@@ -31,8 +34,11 @@ const INTERNAL: &str = "Internal server error";
 /// Message while the database does not answer or a handler takes too long.
 const UNAVAILABLE: &str = "The service cannot answer at the moment; try again";
 
+/// Message of a call without a credential that anybody knows.
+const UNAUTHORIZED: &str = "Unauthorized";
+
 /// Message of a call that came too soon.
-pub(in crate::http) const TOO_MANY: &str = "Too many requests";
+const TOO_MANY: &str = "Too many requests";
 
 /// What such a caller can do.
 pub(in crate::http) const TOO_MANY_HINT: &str = "Wait for the seconds that Retry-After names, then go on more slowly";
@@ -125,8 +131,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// A failure with a status and a sentence.
-    pub fn new(status: StatusCode, message: impl Into<String>) -> Self {
+    fn new(status: StatusCode, message: impl Into<String>) -> Self {
         Self {
             status,
             message: message.into(),
@@ -243,6 +248,30 @@ fn unavailable() -> Problem {
     Problem::new(StatusCode::SERVICE_UNAVAILABLE, UNAVAILABLE).with_retry_after(1)
 }
 
+/// Statuses of successes.
+pub mod done {
+    /// There is a body.
+    pub const OK: u16 = 200;
+    /// Something was made.
+    pub const CREATED: u16 = 201;
+    /// Something is going to be done.
+    pub const ACCEPTED: u16 = 202;
+}
+
+/// 204: a success that says all in its headers.
+pub(in crate::http) fn empty() -> Response {
+    StatusCode::NO_CONTENT.into()
+}
+
+/// 200 or 503, as probes of the operator read them.
+pub fn probed(is_good: bool) -> StatusCode {
+    if is_good {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    }
+}
+
 /// Bits for the statuses that an operation may answer with, besides those that every operation has.
 pub mod s {
     /// 400.
@@ -289,107 +318,42 @@ pub(in crate::http) struct Documented {
     message: &'static str,
 }
 
-const fn row(
-    status: u16,
-    (when, bit): (When, u16),
-    component: Option<&'static str>,
-    meaning: &'static str,
-    message: &'static str,
-) -> Documented {
-    Documented {
-        when,
-        bit,
-        status,
-        component,
-        meaning,
-        message,
-    }
+macro_rules! documented {
+    ($($status:literal $when:ident $(($bit:ident))? $($component:literal)?: $meaning:literal, $message:expr;)+) => {
+        /// Every documented status of a failure.
+        const DOCUMENTED: &[Documented] = &[$(Documented {
+            when: When::$when,
+            bit: 0 $(| s::$bit)?,
+            status: $status,
+            component: [$(Some($component),)? None][0],
+            meaning: $meaning,
+            message: $message,
+        },)+];
+    };
 }
 
-/// Every documented status of a failure.
-const DOCUMENTED: [Documented; 11] = [
-    row(
-        400,
-        (When::Input, s::BAD_REQUEST),
-        None,
-        "The input has to change; every wrong field is named.",
-        VALIDATION,
-    ),
-    row(
-        401,
-        (When::Secured, s::UNAUTHORIZED),
-        Some("Unauthorized"),
-        "The credential is missing, unknown, expired or revoked.",
-        "Unauthorized",
-    ),
-    row(
-        403,
-        (When::Secured, s::FORBIDDEN),
-        Some("Forbidden"),
-        "The credential is good but does not allow this.",
-        "This credential does not open this operation",
-    ),
-    row(
-        404,
-        (When::Declared, s::NOT_FOUND),
-        None,
-        "There is no such object for this caller.",
-        "Not found",
-    ),
-    row(
-        408,
-        (When::Body, 0),
-        Some("RequestTimeout"),
-        "The body did not arrive in time.",
-        SLOW_BODY,
-    ),
-    row(
-        409,
-        (When::Declared, s::CONFLICT),
-        Some("IdempotencyConflict"),
+documented! {
+    400 Input (BAD_REQUEST): "The input has to change; every wrong field is named.", VALIDATION;
+    401 Secured (UNAUTHORIZED) "Unauthorized": "The credential is missing, unknown, expired or revoked.", UNAUTHORIZED;
+    403 Secured (FORBIDDEN) "Forbidden": "The credential is good but does not allow this.",
+        "This credential does not open this operation";
+    404 Declared (NOT_FOUND): "There is no such object for this caller.", "Not found";
+    408 Body "RequestTimeout": "The body did not arrive in time.", SLOW_BODY;
+    409 Declared (CONFLICT) "IdempotencyConflict":
         "The key was used with another body, or its first call is still being answered.",
-        "Idempotency-Key was used before with another body; use a new key",
-    ),
-    row(
-        413,
-        (When::Body, 0),
-        Some("PayloadTooLarge"),
-        "The body is larger than the service accepts.",
-        LARGE_BODY,
-    ),
-    row(
-        429,
-        (When::Always, 0),
-        Some("TooManyRequests"),
-        "Too many calls; Retry-After tells when to try again.",
-        TOO_MANY,
-    ),
-    row(
-        500,
-        (When::Always, 0),
-        Some("InternalServerError"),
-        "Unexpected failure; the operator finds it in the log by the id of the call.",
-        INTERNAL,
-    ),
-    row(
-        502,
-        (When::Declared, s::BAD_GATEWAY),
-        Some("BadGateway"),
-        "A node that has to be asked does not answer.",
-        "No node of sepolia answers at the moment; try again",
-    ),
-    row(
-        503,
-        (When::Always, 0),
-        Some("ServiceUnavailable"),
-        "The service cannot answer at the moment; try again.",
-        UNAVAILABLE,
-    ),
-];
+        "Idempotency-Key was used before with another body; use a new key";
+    413 Body "PayloadTooLarge": "The body is larger than the service accepts.", LARGE_BODY;
+    429 Always "TooManyRequests": "Too many calls; Retry-After tells when to try again.", TOO_MANY;
+    500 Always "InternalServerError":
+        "Unexpected failure; the operator finds it in the log by the id of the call.", INTERNAL;
+    502 Declared (BAD_GATEWAY) "BadGateway": "A node that has to be asked does not answer.",
+        "No node of sepolia answers at the moment; try again";
+    503 Always "ServiceUnavailable": "The service cannot answer at the moment; try again.", UNAVAILABLE;
+}
 
-/// What a status of a failure means in the documents; `None` for a success.
-pub(in crate::http) fn documented(status: u16) -> Option<&'static Documented> {
-    DOCUMENTED.iter().find(|row| row.status == status)
+/// What a status of a failure, as documents write it, means; `None` for a success.
+pub(in crate::http) fn documented(status: &str) -> Option<&'static Documented> {
+    DOCUMENTED.iter().find(|row| row.status.to_string() == status)
 }
 
 /// The answers that an operation of this kind can give without saying so.
@@ -480,10 +444,10 @@ impl<const S: u16> From<FlowError> for Fail<S> {
 
 impl<const S: u16> From<Fail<S>> for poem::Error {
     fn from(fail: Fail<S>) -> Self {
-        let status = fail.0.status.as_u16();
+        let status = fail.0.status;
         let is_known = |row: &Documented| S & row.bit != 0 || !matches!(row.when, When::Declared | When::Input);
         debug_assert!(
-            documented(status).is_some_and(is_known),
+            documented(status.as_str()).is_some_and(is_known),
             "status {status} is not documented for this operation"
         );
         (*fail.0).into()
@@ -584,6 +548,18 @@ pub(in crate::http) fn too_slow() -> Problem {
     Problem::new(StatusCode::REQUEST_TIMEOUT, SLOW_BODY)
 }
 
+/// 401 of a call without a credential that anybody knows.
+pub fn unauthorized() -> Refusal {
+    Refusal::unauthenticated(UNAUTHORIZED)
+}
+
+/// 429.
+pub(in crate::http) fn too_many(retry_after_s: u64) -> Problem {
+    Problem::new(StatusCode::TOO_MANY_REQUESTS, TOO_MANY)
+        .with_hint(TOO_MANY_HINT)
+        .with_retry_after(retry_after_s.max(1))
+}
+
 /// 503 of a handler that did not end in time.
 pub(in crate::http) fn out_of_time() -> Problem {
     unavailable()
@@ -598,6 +574,14 @@ pub(in crate::http) fn panicked(panic: &(dyn std::any::Any + Send), call: &Call)
         .unwrap_or("no text");
     tracing::error!(panic = text, "a handler panicked");
     Problem::internal().respond(call.request_id.as_ref().map(CallId::as_str))
+}
+
+/// Adds to a refusal of the method which ones there are. The framework may have refused it without a [`Problem`].
+pub(in crate::http) fn name_methods(response: &mut Response, call: &Call, routes: &RouteTable) {
+    if response.status() == StatusCode::METHOD_NOT_ALLOWED {
+        let allow = routes.allow(&call.path).unwrap_or(ALLOW_READS);
+        response.headers_mut().insert(header::ALLOW, allow);
+    }
 }
 
 /// Drops the names of Rust types that the framework puts around a message.

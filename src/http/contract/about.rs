@@ -19,10 +19,8 @@ pub struct About {
 /// How the answer of one operation leads to another.
 #[derive(Debug, Clone, Copy)]
 pub struct Link {
-    /// operationId whose answer leads on.
+    /// operationId whose success leads on.
     pub from: &'static str,
-    /// Status of that answer.
-    pub status: &'static str,
     /// Name of the link.
     pub name: &'static str,
     /// operationId that it leads to.
@@ -39,28 +37,24 @@ pub const PLATFORM: About = About {
     links: &[
         Link {
             from: op::createRequest,
-            status: "201",
             name: "read",
             to: op::getRequest,
             parameters: &[("requestId", "$response.body#/requestId")],
         },
         Link {
             from: op::createRequest,
-            status: "201",
             name: "pay",
             to: op::getPaymentCalldata,
             parameters: &[("requestId", "$response.body#/requestId")],
         },
         Link {
             from: op::createOrchestratorWebhook,
-            status: "201",
             name: "deactivate",
             to: op::deactivateOrchestratorWebhook,
             parameters: &[("id", "$response.body#/webhook/id")],
         },
         Link {
             from: op::createOrchestratorWebhook,
-            status: "201",
             name: "rotate",
             to: op::rotateOrchestratorWebhookSecret,
             parameters: &[("id", "$response.body#/webhook/id")],
@@ -76,21 +70,18 @@ pub const AUTH: About = About {
     links: &[
         Link {
             from: op::createWebhook,
-            status: "201",
             name: "toggle",
             to: op::toggleWebhook,
             parameters: &[("webhookId", "$response.body#/id")],
         },
         Link {
             from: op::createWebhook,
-            status: "201",
             name: "delete",
             to: op::deleteWebhook,
             parameters: &[("webhookId", "$response.body#/id")],
         },
         Link {
             from: op::createWebhook,
-            status: "201",
             name: "rotate",
             to: op::rotateWebhookSecret,
             parameters: &[("webhookId", "$response.body#/id")],

@@ -109,7 +109,7 @@ pub(super) fn finish(
     };
     for (status, response) in members_mut(operation, "responses") {
         let (field, words) = words.remove(status).unzip();
-        let Some(failure) = status.parse().ok().and_then(documented) else {
+        let Some(failure) = documented(status) else {
             succeed(response, words, is_repeatable, schemas);
             continue;
         };

@@ -1,10 +1,8 @@
 //! Swagger UI over all documents, and the documents themselves. Assets are part of the binary; no page calls elsewhere.
 
+use crate::http::error::Problem;
 use poem::{
-    Endpoint, EndpointExt, Request, Response, Route,
-    endpoint::make_sync,
-    get,
-    http::{StatusCode, header},
+    Endpoint, Request, Response, Route, endpoint::make_sync, error::NotFoundError, get, http::header, web::Redirect,
 };
 use std::sync::Arc;
 use utoipa_swagger_ui::{Config, Url};
@@ -35,7 +33,7 @@ pub fn routes(app: Route, documents: Vec<Document>) -> Route {
         .doc_expansion("list")
         .validator_url("none");
     let config = Arc::new(config);
-    app.at("/docs", get(make_sync(|_| to_page())))
+    app.at("/docs", get(make_sync(|_| Redirect::permanent("/docs/"))))
         .at("/docs/", get(asset(config.clone())))
         .at("/docs/*path", get(asset(config)))
 }
@@ -50,28 +48,20 @@ fn served(text: String) -> impl Endpoint<Output = Response> {
     })
 }
 
-fn to_page() -> Response {
-    Response::builder()
-        .status(StatusCode::PERMANENT_REDIRECT)
-        .header(header::LOCATION, "/docs/")
-        .finish()
-}
-
-fn asset(config: Arc<Config<'static>>) -> impl Endpoint<Output = Response> {
+fn asset(config: Arc<Config<'static>>) -> impl Endpoint {
     make_sync(move |request: Request| {
         let path = request.raw_path_param("path").unwrap_or_default();
         match utoipa_swagger_ui::serve(path, config.clone()) {
-            Ok(Some(file)) => Response::builder()
+            Ok(Some(file)) => Ok(Response::builder()
                 .content_type(&file.content_type)
                 .header(header::CACHE_CONTROL, "no-cache")
                 .header(header::CONTENT_SECURITY_POLICY, PAGE_POLICY)
-                .body(file.bytes.into_owned()),
-            Ok(None) => StatusCode::NOT_FOUND.into(),
+                .body(file.bytes.into_owned())),
+            Ok(None) => Err(poem::Error::from(NotFoundError)),
             Err(error) => {
                 tracing::error!(%error, "an asset of the documentation could not be read");
-                StatusCode::INTERNAL_SERVER_ERROR.into()
+                Err(Problem::internal().into())
             }
         }
     })
-    .map_to_response()
 }

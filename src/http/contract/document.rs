@@ -1,12 +1,15 @@
 //! The documents as they are committed and served: the framework's print, completed part by part.
 
-use crate::http::contract::{
-    about::{self, AUTH, About, Link, PLATFORM},
-    answers, apis,
-    described::Described,
-    examples,
-    members::{list_mut, members_mut},
-    parameters, schemas,
+use crate::http::{
+    contract::{
+        about::{self, AUTH, About, Link, PLATFORM},
+        answers, apis,
+        described::Described,
+        examples,
+        members::{list_mut, members_mut},
+        parameters, schemas,
+    },
+    error::documented,
 };
 use poem_openapi::OpenApiService;
 use serde_json::{Map, Value, json};
@@ -159,8 +162,8 @@ fn add_links(document: &mut Value, links: &[Link]) {
     for operation in operations_mut(document) {
         let id = operation["operationId"].clone();
         for link in links.iter().filter(|link| id == link.from) {
-            let own = members_mut(operation, "responses").find(|(status, _)| *status == link.status);
-            if let Some((_, response)) = own {
+            let success = members_mut(operation, "responses").find(|(status, _)| documented(status).is_none());
+            if let Some((_, response)) = success {
                 let parameters: Map<String, Value> = link
                     .parameters
                     .iter()

@@ -3,11 +3,11 @@
 //! Cookies are allowed for the listed pages of dashboards alone: client IDs are sent as a header, and a page of a
 //! merchant has no business with the session of a dashboard. Source: rules H.12.
 
-use crate::http::contract::routes::RouteTable;
+use crate::http::{contract::routes::RouteTable, error};
 use async_trait::async_trait;
 use poem::{
-    Endpoint, EndpointExt, Request, Response,
-    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header},
+    Endpoint, EndpointExt, IntoResponse, Request, Response,
+    http::{HeaderMap, HeaderName, HeaderValue, Method, header},
 };
 use std::sync::Arc;
 
@@ -53,10 +53,7 @@ where
             let allow = routes.allow(request.uri().path());
             let mut response = match (is_preflight, request.method() == Method::OPTIONS, allow) {
                 (true, ..) => grant.preflight(),
-                (false, true, Some(allow)) => Response::builder()
-                    .status(StatusCode::NO_CONTENT)
-                    .header(header::ALLOW, allow)
-                    .finish(),
+                (false, true, Some(allow)) => error::empty().with_header(header::ALLOW, allow).into_response(),
                 _ => endpoint.get_response(request).await,
             };
             grant.apply(response.headers_mut());
@@ -89,7 +86,7 @@ impl Grant {
     }
 
     fn preflight(&self) -> Response {
-        let mut response = Response::builder().status(StatusCode::NO_CONTENT).finish();
+        let mut response = error::empty();
         if !matches!(self, Self::None) {
             let headers = response.headers_mut();
             headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, METHODS);

@@ -11,7 +11,7 @@ pub mod server;
 
 use crate::{
     http::{
-        contract::routes::{ALLOW_READS, RouteTable},
+        contract::routes::RouteTable,
         error::{self, Call},
         gate::rate_limits::{self, RateLimits},
     },
@@ -21,11 +21,7 @@ use call_id::CallId;
 use cors::AllowedOrigins;
 use futures_util::FutureExt;
 use limits::Limits;
-use poem::{
-    Endpoint, EndpointExt, IntoResponse, Response,
-    endpoint::BoxEndpoint,
-    http::{StatusCode, header},
-};
+use poem::{Endpoint, EndpointExt, IntoResponse, Response, endpoint::BoxEndpoint};
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
 /// What [`wrap`] needs from the rest of the service.
@@ -91,10 +87,7 @@ where
                 }
                 Err(panic) => error::panicked(panic.as_ref(), &call),
             };
-            if response.status() == StatusCode::METHOD_NOT_ALLOWED {
-                let allow = routes.allow(&call.path).unwrap_or(ALLOW_READS);
-                response.headers_mut().insert(header::ALLOW, allow);
-            }
+            error::name_methods(&mut response, &call, &routes);
             cors::harden(response.headers_mut());
             Ok(response.into_response())
         }

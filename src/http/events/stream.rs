@@ -12,7 +12,7 @@ use crate::{
         FlowResult,
         events::{EventRecord, follow::Follower},
     },
-    http::forms::wire::UlidText,
+    http::{error::done, forms::wire::UlidText},
 };
 use futures_util::{StreamExt, stream, stream::BoxStream};
 use poem::{IntoResponse, Response};
@@ -49,7 +49,7 @@ impl ApiResponse for Messages {
         MetaResponses {
             responses: vec![MetaResponse {
                 description: "Messages, one after the other; the schema shows one of them.",
-                status: Some(200),
+                status: Some(done::OK),
                 status_range: None,
                 content: vec![MetaMediaType {
                     content_type: "text/event-stream",

@@ -1,5 +1,6 @@
 //! Successful answers: other statuses than 200, stored bodies, and the confirmation of what has nothing to show.
 
+use crate::http::error::done;
 use poem::{IntoResponse, Response, http::StatusCode};
 use poem_openapi::{
     ApiResponse, Object,
@@ -51,14 +52,14 @@ impl Success {
     }
 }
 
-/// 200 with a body that may be a stored one.
-pub type Answered<T> = Reply<200, T>;
+/// A body that may be a stored one.
+pub type Answered<T> = Reply<{ done::OK }, T>;
 
-/// 201 with a body.
-pub type Created<T> = Reply<201, T>;
+/// The body of what was made.
+pub type Created<T> = Reply<{ done::CREATED }, T>;
 
-/// 202 with a body.
-pub type Accepted<T> = Reply<202, T>;
+/// The body of what is going to be done.
+pub type Accepted<T> = Reply<{ done::ACCEPTED }, T>;
 
 impl<const STATUS: u16, T: ToJSON> IntoResponse for Reply<STATUS, T> {
     fn into_response(self) -> Response {

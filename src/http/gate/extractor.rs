@@ -8,22 +8,23 @@
 //! them, and need no such proof. Source: rules P.1.4; rules C.1; decisions D27.
 
 use crate::{
-    domain::{caller::Caller, ids::Secret, refusal::RefusalKind},
+    domain::{
+        caller::Caller,
+        ids::Secret,
+        refusal::{Refusal, RefusalKind},
+    },
     flows::{FlowError, FlowResult},
     http::{
-        error::Problem,
+        error::{Problem, unauthorized},
         gate::{
-            identify::{Identify, unauthorized},
+            identify::Identify,
             page::{FOREIGN_COOKIE, call_origin, require_own_page},
             rate_limits::{Meter, Purpose},
             scheme::{Policy, Scheme, needs},
         },
     },
 };
-use poem::{
-    FromRequest, Request, RequestBody,
-    http::{StatusCode, header},
-};
+use poem::{FromRequest, Request, RequestBody, http::header};
 use poem_openapi::{ApiExtractor, ApiExtractorType, ExtractParamOptions, registry::Registry};
 use std::{ops::Deref, sync::Arc};
 
@@ -205,12 +206,12 @@ impl<'a> FromRequest<'a> for SessionToken {
 }
 
 fn missing(accepted: &[Scheme]) -> Problem {
-    Problem::new(StatusCode::UNAUTHORIZED, "Unauthorized").with_hint(needs(accepted))
+    Problem::from(unauthorized()).with_hint(needs(accepted))
 }
 
 /// The refusal of a good credential that opens other operations. Source: rules P.1.4.
 fn misplaced(accepted: &[Scheme]) -> Problem {
-    Problem::new(StatusCode::FORBIDDEN, "This credential does not open this operation").with_hint(needs(accepted))
+    Problem::from(Refusal::forbidden("This credential does not open this operation")).with_hint(needs(accepted))
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@ use crate::{
         caller::{Caller, OrchestratorCaller, PlatformCaller},
         client_id::CallOrigin,
         quota::Tier,
-        refusal::Refusal,
     },
     flows::FlowResult,
 };
@@ -31,9 +30,4 @@ pub trait Identify: Send + Sync + 'static {
 
     /// How often the caller may call.
     async fn tier(&self, caller: &Caller) -> FlowResult<Tier>;
-}
-
-/// The refusal of a credential that is missing, unknown or no longer good.
-pub fn unauthorized() -> Refusal {
-    Refusal::unauthenticated("Unauthorized")
 }

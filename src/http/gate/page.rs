@@ -1,13 +1,10 @@
 //! Which page a call comes from, and what a page may do with a session that the browser adds by itself.
 
 use crate::{
-    domain::client_id::CallOrigin,
+    domain::{client_id::CallOrigin, refusal::Refusal},
     http::{error::Problem, gate::identify::Identify},
 };
-use poem::{
-    Request,
-    http::{StatusCode, header},
-};
+use poem::{Request, http::header};
 
 /// Reads where a call comes from.
 pub fn call_origin(request: &Request) -> CallOrigin<'_> {
@@ -37,7 +34,7 @@ pub(super) fn require_own_page(request: &Request, identify: &dyn Identify, forei
     } else {
         return Ok(());
     };
-    Err(Problem::new(StatusCode::FORBIDDEN, message))
+    Err(Refusal::forbidden(message).into())
 }
 
 fn has_body(request: &Request) -> bool {

@@ -10,7 +10,7 @@ use crate::{
     http::{
         contract::routes::RouteTable,
         edge::{call_id::CallId, cors},
-        error::{Problem, TOO_MANY, TOO_MANY_HINT},
+        error::{Problem, too_many},
         gate::access,
     },
     ports::clock::Clock,
@@ -27,7 +27,7 @@ use ipnet::IpNet;
 use moka::sync::Cache;
 use poem::{
     Addr, Endpoint, EndpointExt, Request, Response,
-    http::{HeaderMap, HeaderName, HeaderValue, StatusCode},
+    http::{HeaderMap, HeaderName, HeaderValue},
 };
 use std::{
     net::{IpAddr, Ipv6Addr},
@@ -265,13 +265,6 @@ impl Meter {
         headers.insert(REMAINING, HeaderValue::from(reading.remaining));
         headers.insert(RESET, HeaderValue::from(reading.reset_s));
     }
-}
-
-/// The refusal of a call that came too soon.
-pub fn too_many(retry_after_s: u64) -> Problem {
-    Problem::new(StatusCode::TOO_MANY_REQUESTS, TOO_MANY)
-        .with_hint(TOO_MANY_HINT)
-        .with_retry_after(retry_after_s.max(1))
 }
 
 /// Gives every call its counter, counts the operations that anybody may call, and shows what was counted.

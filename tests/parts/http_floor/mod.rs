@@ -11,7 +11,6 @@ use poem::{
     EndpointExt, Response, Route,
     endpoint::{BoxEndpoint, make_sync},
     get,
-    http::StatusCode,
     test::TestClient,
 };
 use poem_openapi::{
@@ -37,7 +36,7 @@ use prs::{
             routes::RouteTable,
         },
         edge::{Edge, cors::AllowedOrigins, limits::Limits, wrap},
-        error::{Fail, Problem, s},
+        error::{Fail, Problem, s, unauthorized},
         forms::{
             body::Body,
             reply::Created,
@@ -46,7 +45,7 @@ use prs::{
         gate::{
             access::{KeyOnly, KeyOrClient},
             extractor::Auth,
-            identify::{Identify, unauthorized},
+            identify::Identify,
         },
     },
     ports::ids::Ids,
@@ -176,7 +175,7 @@ impl Things {
                 sleep(Duration::from_millis(300)).await;
                 return Ok(Json(thing()));
             }
-            Some(_) => return Err(Problem::new(StatusCode::CONFLICT, "taken").into()),
+            Some(_) => return Err(Problem::from(Refusal::conflict("taken")).into()),
         };
         Err(Refusal::new(kind, "refused").into())
     }

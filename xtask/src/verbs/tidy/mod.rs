@@ -32,6 +32,9 @@ const UNFINISHED_MARKS: [&str; 2] = [concat!("TO", "DO"), concat!("FIX", "ME")];
 /// Beginnings of paths that exist on one machine only.
 const MACHINE_PATHS: [&str; 2] = [concat!("/wo", "rk/"), concat!("/ro", "ot/")];
 
+/// The one file of the service that says which status an answer has.
+const STATUSES: &str = "src/http/error.rs";
+
 const SETTINGS: &str = "docs/settings.md";
 
 /// Checks everything and prints every violation.
@@ -110,6 +113,9 @@ fn file_violations(path: &Path, text: &str) -> Result<Vec<String>> {
         }
         let tokens: TokenStream = text.parse().map_err(|error| anyhow!("{shown}: {error}"))?;
         let mut named = Vec::new();
+        if path.starts_with("src") && !path.starts_with("src/adapters") && path != Path::new(STATUSES) {
+            status_violations(tokens.clone(), &mut named);
+        }
         token_violations(tokens, &mut named);
         found.extend(named.into_iter().map(|(line, what)| format!("{shown}:{line}: {what}")));
     }
@@ -174,6 +180,25 @@ fn token_violations(stream: TokenStream, found: &mut Vec<(usize, String)>) {
                 token_violations(group.stream(), found);
             }
             _ => {}
+        }
+    }
+}
+
+/// Statuses that are written down: `StatusCode::OK` and `Reply<201, T>`.
+fn status_violations(stream: TokenStream, found: &mut Vec<(usize, String)>) {
+    let tokens: Vec<TokenTree> = stream.into_iter().collect();
+    for (at, token) in tokens.iter().enumerate() {
+        if let TokenTree::Group(group) = token {
+            status_violations(group.stream(), found);
+        }
+        let text: String = tokens[at..].iter().take(4).map(ToString::to_string).collect();
+        let constant = text.strip_prefix("StatusCode::").and_then(|name| name.chars().nth(1));
+        let parameter = text.strip_prefix("Reply<").and_then(|number| number.chars().next());
+        if constant.is_some_and(|second| second.is_uppercase() || second == '_')
+            || parameter.is_some_and(|first| first.is_ascii_digit())
+        {
+            let line = token.span().start().line;
+            found.push((line, format!("statuses are written down in {STATUSES} alone")));
         }
     }
 }
@@ -299,6 +324,29 @@ mod tests {
             found("src/domain/amount.rs", "fn f() {}"),
             ["src/domain/amount.rs:1: a module opens with `//!`: what it holds"]
         );
+    }
+
+    #[test]
+    fn statuses_stand_in_one_file() {
+        let status = |path: &str, code: &str| found(path, &format!("//! X.\n{code}"));
+        for code in [
+            "fn f() { answer(StatusCode::NOT_FOUND) }",
+            "fn f() { poem::http::StatusCode::OK.into() }",
+            "type Made<T> = Reply<201, T>;",
+        ] {
+            assert_eq!(
+                status("src/http/gate/page.rs", code),
+                ["src/http/gate/page.rs:2: statuses are written down in src/http/error.rs alone"]
+            );
+            assert!(status(STATUSES, code).is_empty());
+            assert!(status("tests/it/access.rs", code).is_empty());
+        }
+        for code in [
+            "fn f(status: StatusCode) { StatusCode::from_u16(STATUS) }",
+            "type Made<T> = Reply<{ done::CREATED }, T>;",
+        ] {
+            assert!(status("src/http/forms/reply.rs", code).is_empty(), "{code}");
+        }
     }
 
     #[test]
