@@ -11,7 +11,7 @@ pub(in crate::http) use crate::{
             idempotency::{Keyed, answer_once},
             null::OrNull,
             reply::{Accepted, Answered, Created, Reply, Success},
-            text::text,
+            text::{Reads, text},
             wire::*,
             words::words,
         },

@@ -7,6 +7,7 @@ pub mod null;
 pub mod paging;
 pub mod payment;
 pub mod reply;
+pub mod shape;
 pub mod text;
 pub mod wire;
 pub mod words;

@@ -1,5 +1,14 @@
 //! The macro behind the wire types; operations declare forms of their own with it.
 
+/// A text form that stands for a value of the domain.
+pub trait Reads {
+    /// The value.
+    type Value;
+
+    /// Reads the value. Errors: what the domain says about a text of the right form, for example a wrong checksum.
+    fn value(&self) -> Result<Self::Value, String>;
+}
+
 /// Declares a text form: pattern, longest length, example and the hint for callers; `holds` is a check beyond the
 /// pattern, `reads` is the value of the domain that the text stands for.
 macro_rules! text {
@@ -60,7 +69,7 @@ macro_rules! text {
             }
         }
 
-        $(impl crate::http::forms::wire::Reads for $name {
+        $(impl crate::http::forms::text::Reads for $name {
             type Value = $value;
 
             fn value(&self) -> Result<$value, String> {
@@ -80,34 +89,16 @@ macro_rules! text {
             }
         }
 
-        impl poem_openapi::types::Type for $name {
-            const IS_REQUIRED: bool = true;
-            type RawValueType = Self;
-            type RawElementValueType = Self;
-
-            fn name() -> std::borrow::Cow<'static, str> {
-                stringify!($name).into()
-            }
-
-            fn schema_ref() -> poem_openapi::registry::MetaSchemaRef {
-                let mut schema = poem_openapi::registry::MetaSchema::new("string");
-                schema.title = Some($hint.to_owned());
-                schema.pattern = Some($pattern.to_owned());
-                $(schema.min_length = Some($length_min);)?
-                schema.max_length = Some($length_max);
-                schema.example = Some($example.into());
-                $(schema.format = Some($format);)?
-                poem_openapi::registry::MetaSchemaRef::Inline(Box::new(schema))
-            }
-
-            fn as_raw_value(&self) -> Option<&Self> {
-                Some(self)
-            }
-
-            fn raw_element_iter<'a>(&'a self) -> Box<dyn Iterator<Item = &'a Self> + 'a> {
-                Box::new(std::iter::once(self))
-            }
-        }
+        crate::http::forms::shape::shape! { $name, stringify!($name), {
+            let mut schema = poem_openapi::registry::MetaSchema::new("string");
+            schema.title = Some($hint.to_owned());
+            schema.pattern = Some($pattern.to_owned());
+            $(schema.min_length = Some($length_min);)?
+            schema.max_length = Some($length_max);
+            schema.example = Some($example.into());
+            $(schema.format = Some($format);)?
+            poem_openapi::registry::MetaSchemaRef::Inline(Box::new(schema))
+        } }
 
         impl poem_openapi::types::ParseFromJSON for $name {
             fn parse_from_json(value: Option<serde_json::Value>) -> poem_openapi::types::ParseResult<Self> {

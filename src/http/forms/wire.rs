@@ -12,7 +12,10 @@ use crate::{
         reference::PaymentReference,
         refusal::Checks,
     },
-    http::forms::text::text,
+    http::forms::{
+        shape::shape,
+        text::{Reads, text},
+    },
 };
 use alloy::primitives::B256;
 use chrono::{DateTime, SecondsFormat, Utc};
@@ -24,7 +27,7 @@ use poem_openapi::{
     types::{ParseError, ParseFromJSON, ParseFromParameter, ParseResult, ToJSON, Type},
 };
 use serde_json::Value;
-use std::{borrow::Cow, fmt};
+use std::fmt;
 
 text! {
     /// Hash of a transaction on an EVM network.
@@ -170,31 +173,13 @@ impl From<DateTime<Utc>> for Instant {
     }
 }
 
-impl Type for Instant {
-    const IS_REQUIRED: bool = true;
-    type RawValueType = Self;
-    type RawElementValueType = Self;
-
-    fn name() -> Cow<'static, str> {
-        "Instant".into()
-    }
-
-    fn schema_ref() -> MetaSchemaRef {
-        let mut schema = MetaSchema::new_with_format("string", "date-time");
-        schema.title = Some(IsoInstantText::HINT.to_owned());
-        schema.max_length = Some(35);
-        schema.example = Some(IsoInstantText::EXAMPLE.into());
-        MetaSchemaRef::Inline(Box::new(schema))
-    }
-
-    fn as_raw_value(&self) -> Option<&Self> {
-        Some(self)
-    }
-
-    fn raw_element_iter<'a>(&'a self) -> Box<dyn Iterator<Item = &'a Self> + 'a> {
-        Box::new(std::iter::once(self))
-    }
-}
+shape! { Instant, "Instant", {
+    let mut schema = MetaSchema::new_with_format("string", "date-time");
+    schema.title = Some(IsoInstantText::HINT.to_owned());
+    schema.max_length = Some(35);
+    schema.example = Some(IsoInstantText::EXAMPLE.into());
+    MetaSchemaRef::Inline(Box::new(schema))
+} }
 
 impl ParseFromJSON for Instant {
     fn parse_from_json(value: Option<Value>) -> ParseResult<Self> {
@@ -209,15 +194,6 @@ impl ToJSON for Instant {
     fn to_json(&self) -> Option<Value> {
         Some(self.to_string().into())
     }
-}
-
-/// A text form that stands for a value of the domain.
-pub trait Reads {
-    /// The value.
-    type Value;
-
-    /// Reads the value. Errors: what the domain says about a text of the right form, for example a wrong checksum.
-    fn value(&self) -> Result<Self::Value, String>;
 }
 
 /// A parameter of the query that never fails on its own, so that an operation can name every wrong parameter at once.

@@ -4,33 +4,14 @@
 /// its sentence in the document.
 macro_rules! words {
     ($(#[doc = $about:literal] $list:ty as $name:literal;)+) => {$(
-        impl poem_openapi::types::Type for $list {
-            const IS_REQUIRED: bool = true;
-            type RawValueType = Self;
-            type RawElementValueType = Self;
-
-            fn name() -> std::borrow::Cow<'static, str> {
-                $name.into()
-            }
-
-            fn schema_ref() -> poem_openapi::registry::MetaSchemaRef {
-                poem_openapi::registry::MetaSchemaRef::Reference($name.to_owned())
-            }
-
-            fn register(registry: &mut poem_openapi::registry::Registry) {
+        crate::http::forms::shape::shape! {
+            $list, $name, { poem_openapi::registry::MetaSchemaRef::Reference($name.to_owned()) },
+            |registry: &mut poem_openapi::registry::Registry| {
                 registry.create_schema::<Self, _>($name.to_owned(), |_| poem_openapi::registry::MetaSchema {
                     description: Some($about.trim_ascii()),
                     enum_items: Self::ALL.iter().map(|value| value.wire().into()).collect(),
                     ..poem_openapi::registry::MetaSchema::new("string")
                 });
-            }
-
-            fn as_raw_value(&self) -> Option<&Self> {
-                Some(self)
-            }
-
-            fn raw_element_iter<'a>(&'a self) -> Box<dyn Iterator<Item = &'a Self> + 'a> {
-                Box::new(std::iter::once(self))
             }
         }
 
