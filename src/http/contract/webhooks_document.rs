@@ -18,81 +18,37 @@ use utoipa::openapi::{
 /// The one tag of the document.
 const TAG: &str = "Webhooks";
 
-/// Headers of a delivery: name, description, whether it is always there, schema.
-fn headers() -> [(&'static str, &'static str, Required, Value); 9] {
-    let text = |pattern: &str, length_max: u64, example: &str| json!({ "type": "string", "pattern": pattern, "maxLength": length_max, "examples": [example] });
-    [
-        (
-            "x-service-signature",
-            "Lower-case hexadecimal HMAC-SHA-256 of the raw body, keyed with the secret as it was shown; during a rotation \
-             with the old one.",
-            Required::True,
-            text(
-                "^[0-9a-f]{64}$",
-                64,
-                "ef63a8d5eb6a8f60c11aae934731a9c13a5663c5a7f513ee82cc2832f692b440",
-            ),
-        ),
-        (
-            "x-service-signature-next",
-            "Only during a rotation: the same, keyed with the new secret; after several rotations one for each newer \
-             secret, separated by spaces, the newest first.",
-            Required::False,
-            text(
-                "^[0-9a-f]{64}( [0-9a-f]{64}){0,2}$",
-                194,
-                "4bfde9ae4a44b7d618d7bda85c343f8b5bb99a5eedf62aeeb3802312c50b514d",
-            ),
-        ),
-        (
-            "x-service-delivery",
-            "ULID of the delivery, the same on every try: deduplicate on it.",
-            Required::True,
-            text("^[0-7][0-9A-HJKMNP-TV-Z]{25}$", 26, "01JZX4T9QK3M7N8P2R5S6V0WYB"),
-        ),
-        (
-            "x-service-retry-count",
-            "Number of failed tries before this one, 0 to 3.",
-            Required::True,
-            text("^[0-3]$", 1, "0"),
-        ),
-        (
-            "x-service-test",
-            "Only on test deliveries, then `true`.",
-            Required::False,
-            json!({ "type": "string", "enum": ["true"], "examples": ["true"] }),
-        ),
-        (
-            "x-service-replay",
-            "Only when the delivery was asked for again, then `true`.",
-            Required::False,
-            json!({ "type": "string", "enum": ["true"], "examples": ["true"] }),
-        ),
-        (
-            "webhook-id",
-            "Standard Webhooks: the id of the delivery once more. The three headers of that name are sent unless \
-             `webhooks.standard_headers` is off.",
-            Required::False,
-            text("^[0-7][0-9A-HJKMNP-TV-Z]{25}$", 26, "01JZX4T9QK3M7N8P2R5S6V0WYB"),
-        ),
-        (
-            "webhook-timestamp",
-            "Standard Webhooks: time of this try in seconds since 1970.",
-            Required::False,
-            text("^[0-9]{10}$", 10, "1769860800"),
-        ),
-        (
-            "webhook-signature",
-            "Standard Webhooks: `v1,` and the base-64 HMAC-SHA-256 of id, timestamp and raw body, joined by full stops, \
-             under the same key. During a rotation one for each secret that is good, separated by spaces.",
-            Required::False,
-            text(
-                "^v1,[0-9A-Za-z+/]{43}=( v1,[0-9A-Za-z+/]{43}=){0,3}$",
-                191,
-                "v1,ziL2BDFUfiCwsnRPsKiSK5mq9/zLRsr0zFQErdjeL4g=",
-            ),
-        ),
-    ]
+macro_rules! headers {
+    ($($name:literal $required:ident $pattern:literal $length_max:literal $example:literal: $description:literal;)+) => {
+        /// Headers of a delivery: name, whether it is always there, pattern, longest length, example and description.
+        const HEADERS: [(&str, Required, &str, u64, &str, &str); [$($name),+].len()] =
+            [$(($name, Required::$required, $pattern, $length_max, $example, $description)),+];
+    };
+}
+
+headers! {
+    "x-service-signature" True "^[0-9a-f]{64}$" 64
+        "ef63a8d5eb6a8f60c11aae934731a9c13a5663c5a7f513ee82cc2832f692b440":
+        "Lower-case hexadecimal HMAC-SHA-256 of the raw body, keyed with the secret as it was shown; during a rotation \
+         with the old one.";
+    "x-service-signature-next" False "^[0-9a-f]{64}( [0-9a-f]{64}){0,2}$" 194
+        "4bfde9ae4a44b7d618d7bda85c343f8b5bb99a5eedf62aeeb3802312c50b514d":
+        "Only during a rotation: the same, keyed with the new secret; after several rotations one for each newer \
+         secret, separated by spaces, the newest first.";
+    "x-service-delivery" True "^[0-7][0-9A-HJKMNP-TV-Z]{25}$" 26 "01JZX4T9QK3M7N8P2R5S6V0WYB":
+        "ULID of the delivery, the same on every try: deduplicate on it.";
+    "x-service-retry-count" True "^[0-3]$" 1 "0": "Number of failed tries before this one, 0 to 3.";
+    "x-service-test" False "" 4 "true": "Only on test deliveries, then `true`.";
+    "x-service-replay" False "" 4 "true": "Only when the delivery was asked for again, then `true`.";
+    "webhook-id" False "^[0-7][0-9A-HJKMNP-TV-Z]{25}$" 26 "01JZX4T9QK3M7N8P2R5S6V0WYB":
+        "Standard Webhooks: the id of the delivery once more. The three headers of that name are sent unless \
+         `webhooks.standard_headers` is off.";
+    "webhook-timestamp" False "^[0-9]{10}$" 10 "1769860800":
+        "Standard Webhooks: time of this try in seconds since 1970.";
+    "webhook-signature" False "^v1,[0-9A-Za-z+/]{43}=( v1,[0-9A-Za-z+/]{43}=){0,3}$" 191
+        "v1,ziL2BDFUfiCwsnRPsKiSK5mq9/zLRsr0zFQErdjeL4g=":
+        "Standard Webhooks: `v1,` and the base-64 HMAC-SHA-256 of id, timestamp and raw body, joined by full stops, \
+         under the same key. During a rotation one for each secret that is good, separated by spaces.";
 }
 
 /// The document.
@@ -179,7 +135,7 @@ fn operation(kind: &Kind) -> Operation {
         .tag(TAG)
         .summary(Some(kind.summary))
         .description(Some(kind.description))
-        .parameters(Some(headers().map(|(name, text, required, schema)| parameter(name, text, required, &schema))))
+        .parameters(Some(parameters()))
         .request_body(Some(
             RequestBodyBuilder::new()
                 .description(Some("The event."))
@@ -195,14 +151,24 @@ fn operation(kind: &Kind) -> Operation {
         .build()
 }
 
-fn parameter(name: &str, description: &str, required: Required, schema: &Value) -> Parameter {
-    ParameterBuilder::new()
-        .name(name)
-        .parameter_in(ParameterIn::Header)
-        .required(required)
-        .description(Some(description))
-        .schema(Some(typed(schema)))
-        .build()
+fn parameters() -> impl Iterator<Item = Parameter> {
+    HEADERS
+        .into_iter()
+        .map(|(name, required, pattern, length_max, example, description)| {
+            let schema = if pattern.is_empty() {
+                json!({ "type": "string", "enum": [example], "examples": [example] })
+            } else {
+                json!({ "type": "string", "pattern": pattern, "maxLength": length_max, "examples": [example] })
+            };
+            let parameter = ParameterBuilder::new()
+                .name(name)
+                .parameter_in(ParameterIn::Header)
+                .required(required);
+            parameter
+                .description(Some(description))
+                .schema(Some(typed(&schema)))
+                .build()
+        })
 }
 
 /// Reads a schema into the model of the document.
