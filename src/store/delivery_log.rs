@@ -231,12 +231,13 @@ pub async fn counts(
     rows.into_iter().map(read).collect()
 }
 
-/// Queues finished deliveries again, due at once, for a new round of tries under the same identity; returns how
+/// Queues finished deliveries of a platform again, due at once, for a new round of tries under the same identity; returns how
 /// many.
 ///
 /// A delivery that waits or is being sent is left alone.
 pub async fn requeue(
     conn: &impl ConnectionTrait,
+    platform: &PlatformId,
     deliveries: &[DeliveryId],
     now: DateTime<Utc>,
 ) -> Result<u64, StoreError> {
@@ -250,6 +251,7 @@ pub async fn requeue(
             .col_expr(Delivery::LeaseToken, Expr::value(None::<String>))
             .col_expr(Delivery::FinishedAt, Expr::value(None::<DateTime<Utc>>))
             .col_expr(Delivery::IsReplay, Expr::value(true))
+            .filter(Delivery::OwnerId.eq(platform.as_str()))
             .filter(Delivery::State.ne(DeliveryState::Queued.wire()))
             .filter(Delivery::Id.is_in(ids.iter().map(DeliveryId::as_str)))
             .exec(conn)

@@ -86,7 +86,7 @@ pub async fn retry(ctx: &Ctx, caller: &PlatformCaller, id: &DeliveryId) -> FlowR
         return Err(Refusal::conflict("The endpoint is gone or switched off").into());
     }
     let tx = ctx.db.begin("retry_delivery").await?;
-    let queued = store::delivery_log::requeue(&tx, std::slice::from_ref(id), ctx.clock.now()).await?;
+    let queued = store::delivery_log::requeue(&tx, &caller.platform, std::slice::from_ref(id), ctx.clock.now()).await?;
     if queued == 0 {
         return Err(Refusal::conflict("The delivery waits for its next try already").into());
     }

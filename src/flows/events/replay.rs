@@ -170,7 +170,7 @@ async fn queue(
             endpoint,
         })
         .collect();
-    let queued = store::delivery_log::requeue(&tx, &again, now).await?;
+    let queued = store::delivery_log::requeue(&tx, &caller.platform, &again, now).await?;
     let written = store::delivery_log::insert_late(&tx, &caller.platform, &late, now).await?;
     tx.commit().await?;
     total.replayed += queued + written;
