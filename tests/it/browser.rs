@@ -1,7 +1,6 @@
 //! A real browser signs in from a page of another origin, under its rules of cookies and of calls across origins.
 //!
-//! The browser is driven through chromedriver. Where neither is installed, outside continuous integration, the test
-//! says so and proves nothing.
+//! The browser is driven through chromedriver; where neither is installed the test fails. `cargo xtask test` brings both.
 
 use crate::{sessions::Person, support::TestApp};
 use axum::{Router, extract::State, response::Html, routing::post};
@@ -59,22 +58,16 @@ struct Browser {
 }
 
 impl Browser {
-    /// Starts a browser; `None` where there is none to start.
-    async fn start() -> Option<Self> {
-        let mut driver = match Command::new("chromedriver")
+    /// Starts a browser.
+    async fn start() -> Self {
+        let driver = Command::new("chromedriver")
             .arg("--port=0")
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .kill_on_drop(true)
-            .spawn()
-        {
-            Ok(driver) => driver,
-            Err(error) if std::env::var_os("CI").is_none() => {
-                eprintln!("not run: chromedriver: {error}");
-                return None;
-            }
-            Err(error) => panic!("chromedriver: {error}"),
-        };
+            .spawn();
+        let mut driver =
+            driver.unwrap_or_else(|error| panic!("chromedriver: {error}; `cargo xtask test` says how to install it"));
         let mut lines = BufReader::new(driver.stdout.take().expect("piped")).lines();
         let port = loop {
             let line = lines.next_line().await.expect("readable").expect("chromedriver starts");
@@ -100,11 +93,11 @@ impl Browser {
         let base = format!("http://127.0.0.1:{port}/session");
         let begun = value(client.post(&base).json(&wanted)).await;
         let id = begun["sessionId"].as_str().unwrap_or_else(|| panic!("{begun}"));
-        Some(Self {
+        Self {
             client,
             session: format!("{base}/{id}"),
             _driver: driver,
-        })
+        }
     }
 
     /// Opens a page.
@@ -164,7 +157,7 @@ async fn a_browser_signs_in_on_a_listed_page_and_on_no_other() {
         ServerOptions::default(),
         stop.clone(),
     ));
-    let Some(browser) = Browser::start().await else { return };
+    let browser = Browser::start().await;
     let address = ada.address().to_string();
     let story = async {
         let run = |script: &'static str| browser.run(&service, &address, script);
