@@ -43,6 +43,9 @@ const TOO_MANY: &str = "Too many requests";
 /// What such a caller can do.
 pub(in crate::http) const TOO_MANY_HINT: &str = "Wait for the seconds that Retry-After names, then go on more slowly";
 
+/// Message of a body of another kind.
+const NOT_JSON: &str = "The content-type header must be application/json, with charset=utf-8 or without a charset";
+
 const LARGE_BODY: &str = "The body is too large";
 const SLOW_BODY: &str = "The body did not arrive in time";
 
@@ -343,6 +346,7 @@ documented! {
         "The key was used with another body, or its first call is still being answered.",
         "Idempotency-Key was used before with another body; use a new key";
     413 Body "PayloadTooLarge": "The body is larger than the service accepts.", LARGE_BODY;
+    415 Body "UnsupportedMediaType": "The body is not JSON in UTF-8, or it is compressed.", NOT_JSON;
     429 Always "TooManyRequests": "Too many calls; Retry-After tells when to try again.", TOO_MANY;
     500 Always "InternalServerError":
         "Unexpected failure; the operator finds it in the log by the id of the call.", INTERNAL;
@@ -491,7 +495,7 @@ pub(in crate::http) fn render(error: poem::Error, call: &Call, routes: &RouteTab
     } else if let Some(error) = error.downcast_ref::<ParseRequestPayloadError>() {
         Problem::bad_request(plain(&error.reason))
     } else if error.is::<ContentTypeError>() {
-        Problem::bad_request("The content-type header must be application/json")
+        not_accepted(NOT_JSON)
     } else if let Some(error) = error.downcast_ref::<ReadBodyError>() {
         unreadable(error)
     } else if status.is_server_error() {
@@ -541,6 +545,11 @@ fn unreadable(error: &ReadBodyError) -> Problem {
 /// 413.
 pub(in crate::http) fn too_large() -> Problem {
     Problem::new(StatusCode::PAYLOAD_TOO_LARGE, LARGE_BODY)
+}
+
+/// 415.
+pub(in crate::http) fn not_accepted(message: &str) -> Problem {
+    Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message)
 }
 
 /// 408.

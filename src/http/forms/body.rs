@@ -4,7 +4,7 @@
 use crate::{
     domain::refusal::{FieldError, Refusal},
     http::{
-        error::{Problem, plain},
+        error::{Problem, not_accepted, plain},
         forms::{
             json::{self, Flaw},
             wire::one_of,
@@ -15,7 +15,7 @@ use jsonschema::{
     ValidationError, Validator,
     error::{TypeKind, ValidationErrorKind as Kind},
 };
-use poem::{FromRequest, Request, RequestBody};
+use poem::{FromRequest, Request, RequestBody, http::header};
 use poem_openapi::{
     impl_apirequest_for_payload,
     payload::{ParsePayload, Payload},
@@ -49,9 +49,7 @@ impl<T: Type> Payload for Body<T> {
     const CONTENT_TYPE: &'static str = "application/json";
 
     fn check_content_type(content_type: &str) -> bool {
-        let essence = content_type.split(';').next().unwrap_or_default().trim();
-        let is_json_dialect = essence.starts_with("application/") && essence.ends_with("+json");
-        essence.eq_ignore_ascii_case("application/json") || is_json_dialect
+        is_json(content_type)
     }
 
     fn schema_ref() -> MetaSchemaRef {
@@ -67,9 +65,32 @@ impl<T: ParseFromJSON + 'static> ParsePayload for Body<T> {
     const IS_REQUIRED: bool = true;
 
     async fn from_request(request: &Request, body: &mut RequestBody) -> poem::Result<Self> {
+        let encodings = request.headers().get_all(header::CONTENT_ENCODING);
+        if !encodings
+            .iter()
+            .all(|encoding| encoding.as_bytes().eq_ignore_ascii_case(b"identity"))
+        {
+            return Err(not_accepted(
+                "The content-encoding header must be absent: send the body as it is, not compressed",
+            )
+            .into());
+        }
         let bytes = bytes::Bytes::from_request(request, body).await?;
         Ok(parse(&bytes).map(Self)?)
     }
+}
+
+/// Whether a content-type says that a body is JSON in UTF-8, the only kind that is read.
+pub(in crate::http) fn is_json(content_type: &str) -> bool {
+    let mut parts = content_type.split(';').map(str::trim);
+    let essence = parts.next().unwrap_or_default();
+    essence.eq_ignore_ascii_case("application/json")
+        && parts.all(|parameter| {
+            let charset = parameter
+                .split_once('=')
+                .filter(|(name, _)| name.eq_ignore_ascii_case("charset"));
+            charset.is_some_and(|(_, name)| name.trim_matches('"').eq_ignore_ascii_case("utf-8"))
+        })
 }
 
 impl_apirequest_for_payload!(Body<T>, T: ParseFromJSON + 'static);

@@ -2,7 +2,7 @@
 
 use crate::{
     domain::{client_id::CallOrigin, refusal::Refusal},
-    http::{error::Problem, gate::identify::Identify},
+    http::{error::Problem, forms::body::is_json, gate::identify::Identify},
 };
 use poem::{Request, http::header};
 
@@ -29,7 +29,7 @@ pub(super) const FOREIGN_COOKIE: &str = "A session cookie counts only in calls o
 pub(super) fn require_own_page(request: &Request, identify: &dyn Identify, foreign: &str) -> Result<(), Problem> {
     let message = if !is_own_page(request, identify) {
         foreign
-    } else if has_body(request) && !is_json(request) {
+    } else if has_body(request) && !request.content_type().is_some_and(is_json) {
         "A session cookie counts only in calls whose body is JSON: send the content-type application/json"
     } else {
         return Ok(());
@@ -42,10 +42,4 @@ fn has_body(request: &Request) -> bool {
         .header(header::CONTENT_LENGTH)
         .is_some_and(|length| length.trim() != "0");
     is_long || request.headers().contains_key(header::TRANSFER_ENCODING)
-}
-
-fn is_json(request: &Request) -> bool {
-    let kind = request.content_type().unwrap_or_default();
-    let essence = kind.split(';').next().unwrap_or_default().trim();
-    essence.eq_ignore_ascii_case("application/json")
 }

@@ -126,16 +126,63 @@ async fn hostile_bodies_are_refused_with_a_reason() {
 #[tokio::test]
 async fn a_body_of_another_kind_is_refused() {
     let app = app();
-    for kind in [Some("text/plain"), Some("application/xml"), None] {
-        let request = app.post("/v2/things").header("x-api-key", KEY).body("{}");
-        let request = match kind {
-            Some(kind) => request.content_type(kind),
-            None => request,
-        };
-        let (status, body) = error_of(request.send().await).await;
-        assert_eq!(status, 400);
-        assert_eq!(body["message"], "The content-type header must be application/json");
+    let posted = async |headers: &[(&str, &str)]| {
+        let mut call = app.post("/v2/things").header("x-api-key", KEY).body("{}");
+        for (name, value) in headers {
+            call = call.header(*name, *value);
+        }
+        error_of(call.send().await).await
+    };
+    let refused = [
+        "text/plain",
+        "application/xml",
+        "application/problem+json",
+        "application/json; charset=utf-16",
+        "application/json; charset",
+        "application/json; charset=utf-8; charset=utf-16",
+        "application/json; profile=x",
+    ];
+    let kinds = refused.map(|kind| vec![("content-type", kind)]);
+    for headers in kinds.into_iter().chain([Vec::new()]) {
+        let (status, body) = posted(&headers).await;
+        assert_eq!(
+            (status, &body["error"]),
+            (415, &json!("Unsupported Media Type")),
+            "{headers:?}"
+        );
+        let message = "The content-type header must be application/json, with charset=utf-8 or without a charset";
+        assert_eq!(body["message"], message);
     }
+    for kind in [
+        "application/json",
+        "Application/JSON;charset=UTF-8",
+        "application/json; charset=\"utf-8\"",
+    ] {
+        assert_eq!(
+            posted(&[("content-type", kind)]).await.1["message"],
+            "Validation failed"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_compressed_body_is_refused_and_not_read_as_json() {
+    let app = app();
+    let posted = async |encoding: &str| {
+        let call = app
+            .post("/v2/things")
+            .header("x-api-key", KEY)
+            .content_type("application/json");
+        let call = call.header("content-encoding", encoding).body("{}");
+        error_of(call.send().await).await
+    };
+    for encoding in ["gzip", "br", "identity, gzip"] {
+        let (status, body) = posted(encoding).await;
+        assert_eq!(status, 415, "{encoding}");
+        let message = "The content-encoding header must be absent: send the body as it is, not compressed";
+        assert_eq!(body["message"], message);
+    }
+    assert_eq!(posted("identity").await.1["message"], "Validation failed");
 }
 
 #[tokio::test]
