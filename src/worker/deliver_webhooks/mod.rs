@@ -13,9 +13,12 @@ use crate::{
         ids::EndpointId,
         webhook::{ClaimedDelivery, LEASE_MS, TRY_TIMEOUT_MS, Wanted},
     },
-    flows::webhooks::{
-        deliver::{self, Tried},
-        follow_clock,
+    flows::{
+        FlowError,
+        webhooks::{
+            deliver::{self, Tried},
+            follow_clock,
+        },
     },
 };
 use chrono::{DateTime, TimeDelta, Utc};
@@ -73,7 +76,7 @@ pub async fn run(ctx: Ctx, options: Options, stop: CancellationToken) {
             () = tokio::time::sleep(claims.nap()) => claims.is_hungry = true,
             Some(finished) = sending.tasks.join_next_with_id() => records.made.extend(sending.collect(finished)),
             Some(answer) = claims.asking.join_next() => claims.take(&ctx, answer, &mut sending.turns),
-            Some(written) = records.writing.join_next() => report(written),
+            Some(written) = records.writing.join_next() => records.made.extend(unrecorded(written)),
             () = stop.cancelled() => {}
         }
     }
@@ -259,7 +262,8 @@ async fn until_due(ctx: Ctx, busy: Vec<EndpointId>) -> Answer {
 #[derive(Default)]
 struct Records {
     made: Vec<Tried>,
-    writing: JoinSet<()>,
+    /// The batch that is being written; it returns its tries when the database was away.
+    writing: JoinSet<Vec<Tried>>,
 }
 
 impl Records {
@@ -271,27 +275,36 @@ impl Records {
         let batch: Vec<Tried> = self.made.drain(..self.made.len().min(RECORD_BATCH)).collect();
         let ctx = ctx.clone();
         self.writing.spawn(async move {
-            if let Err(error) = deliver::record(&ctx, &batch).await {
-                // The receivers may have the events already; after the lease they are sent again, under the same identity.
-                tracing::warn!(%error, count = batch.len(), "tries could not be recorded");
+            let Err(error) = deliver::record(&ctx, &batch).await else {
+                return Vec::new();
+            };
+            // The receivers may have the events already: what is not recorded before its lease ends is sent again, under
+            // the same identity.
+            tracing::warn!(%error, count = batch.len(), "tries could not be recorded");
+            if !matches!(error, FlowError::Unavailable(_)) {
+                return Vec::new();
             }
+            tokio::time::sleep(FAILURE_PAUSE).await;
+            batch
         });
     }
 
-    /// Writes all that is left.
+    /// Writes all that is left, each batch once: a stop does not wait for a database that is away.
     async fn finish(&mut self, ctx: &Ctx) {
         loop {
             self.start(ctx);
             match self.writing.join_next().await {
                 None => return,
-                Some(written) => report(written),
+                Some(written) => drop(unrecorded(written)),
             }
         }
     }
 }
 
-fn report(written: Result<(), JoinError>) {
-    if let Err(error) = written {
+/// What is to be recorded again.
+fn unrecorded(written: Result<Vec<Tried>, JoinError>) -> Vec<Tried> {
+    written.unwrap_or_else(|error| {
         tracing::error!(%error, "a batch of tries was not recorded");
-    }
+        Vec::new()
+    })
 }
