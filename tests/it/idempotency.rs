@@ -189,6 +189,30 @@ async fn calls_of_an_orchestrator_with_one_key_at_the_same_time_register_one_end
 }
 
 #[tokio::test]
+async fn a_key_that_cannot_be_read_or_comes_twice_makes_nothing() {
+    let app = TestApp::start().await;
+    let body = fau("1");
+    let call = || app.post("/v2/request").with_key().json(&body);
+    for wrong in [
+        call().raw_header("idempotency-key", b"order-\xff"),
+        call().raw_header("idempotency-key", "bestellung-ü".as_bytes()),
+        call()
+            .header("idempotency-key", "one")
+            .header("idempotency-key", "other"),
+        call().header("idempotency-key", "one").header("idempotency-key", "one"),
+        call()
+            .raw_header("idempotency-key", b"\xff")
+            .header("idempotency-key", "one"),
+    ] {
+        let answer = wrong.send().await;
+        assert_eq!(answer.status, 400, "{}", answer.text);
+        assert_eq!(answer.wrong_fields(), ["Idempotency-Key"], "{}", answer.text);
+    }
+    let total = app.get("/v2/request").with_key().send().await.expect(200)["pagination"]["total"].clone();
+    assert_eq!(total, 0);
+}
+
+#[tokio::test]
 async fn keys_are_swept_when_their_day_is_over() {
     let app = TestApp::start().await;
     let body = json!({ "url": "https://shop.example.com/hooks" });

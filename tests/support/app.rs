@@ -7,7 +7,11 @@ use super::{
 };
 use chrono::TimeDelta;
 use devnet::{Devnet, Options};
-use poem::{Endpoint, Request, Response, endpoint::BoxEndpoint, http::Method};
+use poem::{
+    Endpoint, Request, Response,
+    endpoint::BoxEndpoint,
+    http::{HeaderValue, Method},
+};
 use prs::{
     boot::{self, dev, role::Role},
     ctx::Ctx,
@@ -112,6 +116,13 @@ impl Answer {
 impl Call<'_> {
     /// Adds a header.
     pub fn header(mut self, name: &str, value: &str) -> Self {
+        self.request = self.request.header(name, value);
+        self
+    }
+
+    /// Adds a header whose value may be no text.
+    pub fn raw_header(mut self, name: &str, value: &[u8]) -> Self {
+        let value = HeaderValue::from_bytes(value).expect("a value of a header");
         self.request = self.request.header(name, value);
         self
     }

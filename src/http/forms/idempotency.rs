@@ -10,6 +10,7 @@ use crate::{
 use poem::{Request, RequestBody};
 use poem_openapi::{
     ApiExtractor, ApiExtractorType, ExtractParamOptions,
+    error::ParseParamError,
     param::Header,
     registry::{MetaParamIn, MetaSchemaRef, Registry},
     types::ToJSON,
@@ -81,13 +82,26 @@ impl<'a> ApiExtractor<'a> for Keyed {
         self.0.as_ref()
     }
 
+    /// Errors: a value that cannot be read, or more than one; passed over, they would let a call happen twice.
     async fn from_request(
         request: &'a Request,
-        body: &mut RequestBody,
-        mut options: ExtractParamOptions<Self::ParamType>,
+        _body: &mut RequestBody,
+        _options: ExtractParamOptions<Self::ParamType>,
     ) -> poem::Result<Self> {
-        options.name = IDEMPOTENCY_KEY;
-        Ok(Self(Given::from_request(request, body, options).await?.0))
+        let mut values = request.headers().get_all(IDEMPOTENCY_KEY).iter();
+        let key = match (values.next(), values.next()) {
+            (None, _) => Ok(None),
+            (Some(value), None) => {
+                let text = value.to_str().map_err(|_| IdempotencyKey::HINT);
+                text.and_then(IdempotencyKey::parse).map(Some)
+            }
+            (Some(_), Some(_)) => Err("must be given only once"),
+        };
+        let wrong = |reason: &str| ParseParamError {
+            name: IDEMPOTENCY_KEY,
+            reason: reason.to_owned(),
+        };
+        Ok(Self(key.map_err(wrong)?))
     }
 }
 
