@@ -13,6 +13,9 @@ use chrono::{DateTime, Utc};
 /// Most domains of a client ID. Source: rules P.1.6.
 const DOMAINS_MAX: usize = 10;
 
+/// Longest origin: no host has a longer name.
+const ORIGIN_LENGTH_MAX: usize = 255;
+
 wire_text! {
     /// State of a client ID. Source: rules S.10.
     pub enum ClientStatus {
@@ -198,15 +201,10 @@ pub fn normalise_domain(text: &str) -> Result<String, String> {
     let url = url::Url::parse(text).map_err(|_| RIGHT.to_owned())?;
     let loopback = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
     let scheme_fits = url.scheme() == "https" || (url.scheme() == "http" && loopback);
-    let bare = matches!(url.path(), "" | "/")
-        && url.query().is_none()
-        && url.fragment().is_none()
-        && url.username().is_empty()
-        && url.password().is_none();
     let host_fits = url
         .host_str()
         .is_some_and(|host| !host.is_empty() && !host.ends_with('.') && !host.contains('*'));
-    if scheme_fits && bare && host_fits && text.chars().count() <= 255 {
+    if scheme_fits && is_bare(&url) && host_fits && text.chars().count() <= ORIGIN_LENGTH_MAX {
         Ok(url.origin().ascii_serialization())
     } else {
         Err(RIGHT.to_owned())
@@ -300,10 +298,10 @@ impl ClientId {
                 Err(Refusal::unauthenticated("Origin header is required"))
             };
         };
-        if self.allowed_domains.is_empty() {
-            return Ok(Some(origin.to_owned()));
-        }
         let normal = normalise_origin(origin);
+        if self.allowed_domains.is_empty() {
+            return Ok(normal);
+        }
         let listed = normal
             .as_ref()
             .is_some_and(|origin| self.allowed_domains.contains(origin));
@@ -325,9 +323,17 @@ fn merge<T: Clone>(change: &Option<Option<T>>, stays: impl FnOnce() -> Option<T>
 /// An `Origin` header in the form in which domains are stored; `None` for `null` and anything that is no origin.
 pub fn normalise_origin(text: &str) -> Option<String> {
     let url = url::Url::parse(text).ok()?;
-    let bare = matches!(url.path(), "" | "/") && url.query().is_none() && url.fragment().is_none();
-    (bare && url.username().is_empty() && matches!(url.scheme(), "http" | "https"))
-        .then(|| url.origin().ascii_serialization())
+    let fits = is_bare(&url) && matches!(url.scheme(), "http" | "https") && text.len() <= ORIGIN_LENGTH_MAX;
+    fits.then(|| url.origin().ascii_serialization())
+}
+
+/// Whether an address says scheme, host and port alone.
+fn is_bare(url: &url::Url) -> bool {
+    matches!(url.path(), "" | "/")
+        && url.query().is_none()
+        && url.fragment().is_none()
+        && url.username().is_empty()
+        && url.password().is_none()
 }
 
 #[cfg(test)]
@@ -354,6 +360,25 @@ mod tests {
             ("shop.example.com", None),
         ] {
             assert_eq!(normalise_domain(text).ok().as_deref(), wanted, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_origin_of_a_call_is_an_origin_or_nothing() {
+        let long = format!("https://{}", "a".repeat(248));
+        for (text, wanted) in [
+            ("https://Shop.Example.com:443", Some("https://shop.example.com")),
+            ("http://shop.example.com:8080", Some("http://shop.example.com:8080")),
+            ("null", None),
+            ("", None),
+            ("<script>", None),
+            ("file://", None),
+            ("https://user@shop.example.com", None),
+            ("https://:secret@shop.example.com", None),
+            ("https://shop.example.com/path", None),
+            (long.as_str(), None),
+        ] {
+            assert_eq!(normalise_origin(text).as_deref(), wanted, "{text}");
         }
     }
 

@@ -144,3 +144,31 @@ async fn a_request_of_an_api_key_has_no_twin() {
     let bodies: Vec<Value> = receiver.received().await.iter().map(|one| one.json()).collect();
     assert_eq!(kinds(&bodies), ["payment.confirmed"]);
 }
+
+#[tokio::test]
+async fn only_an_origin_is_told_as_the_origin_of_a_payment() {
+    let app = on_chain_with_twins(true).await;
+    let receiver = Receiver::start().await;
+    app.register(&receiver.url()).await;
+    let long = format!("https://{}.example.com", "a".repeat(30_000));
+    for (origin, told) in [
+        ("<script>alert(1)</script>", json!(null)),
+        (long.as_str(), json!(null)),
+        ("https://:secret@shop.example.com", json!(null)),
+        ("https://shop.example.com/path", json!(null)),
+        ("https://Shop.example.com:443", json!("https://shop.example.com")),
+    ] {
+        let call = app.post("/v2/request").with_client().header("origin", origin);
+        let created = call.json(&fau("1")).send().await.expect(201);
+        app.pay(created["requestId"].as_str().expect("an id"), "").await;
+        app.settle().await;
+        let bodies: Vec<Value> = receiver.received().await.iter().map(|one| one.json()).collect();
+        let twin = bodies
+            .iter()
+            .find(|body| body["event"] == "payment.confirmed.client_id" && body["requestId"] == created["requestId"]);
+        let twin = twin.expect("told");
+        event_fits_its_schema(twin);
+        let start: String = origin.chars().take(40).collect();
+        assert_eq!(twin["origin"], told, "{start}");
+    }
+}
