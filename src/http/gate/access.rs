@@ -57,7 +57,8 @@ access! {
         createClientId listClientIds getClientId updateClientId revokeClientId
     }
 
-    /// The platform's servers, and pages or backends that act for it: they see what their client ID made.
+    /// The platform's servers, and pages or backends that act for it. Lists show a client ID what is its own; a request
+    /// that it names may be any of the platform.
     KeyOrClient: PlatformCaller [ApiKey, ClientId] {
         listCurrencies listConversionRoutes
         createRequest updateRequest getPaymentCalldata
@@ -72,7 +73,8 @@ access! {
         getPayeeDestination deactivatePayeeDestination
     }
 
-    /// The platform's servers, its people, and a client ID for what is its own.
+    /// The platform's servers, its people, and a client ID: webhooks and lists are its own, a request that it names may
+    /// be any of the platform.
     KeyClientOrSession: PlatformCaller [ApiKey, ClientId, SessionBearer, Session] {
         listRequests getRequest
         createWebhook listWebhooks toggleWebhook deleteWebhook testWebhooks rotateWebhookSecret
