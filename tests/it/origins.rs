@@ -96,3 +96,58 @@ async fn a_form_that_a_browser_posts_with_the_cookie_changes_nothing() {
     let keys = keys.send().await.expect(200);
     assert!(!keys.to_string().contains("Stolen"), "{keys}");
 }
+
+#[tokio::test]
+async fn a_credential_that_cannot_be_read_or_comes_twice_is_not_rescued_by_a_good_one() {
+    let app = TestApp::start().await;
+    let session = sign_in(&app, &TestWallet::new(7)).await;
+    let cookie = format!("session_token={session}");
+    let by_client = || app.get("/v2/request").with_client();
+    let by_cookie = || app.get("/v2/request").header("cookie", &cookie);
+    assert_eq!(by_client().send().await.status, 200);
+    assert_eq!(by_cookie().send().await.status, 200);
+    for call in [
+        by_client().raw_header("x-api-key", b"\xff"),
+        by_client()
+            .header("x-api-key", &app.key)
+            .header("x-api-key", "sk_other"),
+        by_client().header("x-client-id", "cli_other"),
+        by_cookie().raw_header("authorization", b"Bearer \xff"),
+        by_cookie()
+            .header("authorization", &format!("Bearer {session}"))
+            .header("authorization", "Bearer other"),
+        by_cookie().raw_header("x-client-id", b"cli_\xff"),
+        by_cookie().header("cookie", "session_token=other"),
+        app.get("/v2/request").raw_header("cookie", b"session_token=\xff"),
+    ] {
+        let answer = call.send().await;
+        assert_eq!(answer.status, 401, "{}", answer.text);
+    }
+    // What is no credential of this service stands in nobody's way.
+    let basic = by_cookie().header("authorization", "Basic dTpw");
+    assert_eq!(basic.send().await.status, 200);
+    let crumbs = app.get("/v2/request").raw_header("cookie", b"theme=\xff");
+    assert_eq!(crumbs.header("cookie", &cookie).send().await.status, 200);
+}
+
+#[tokio::test]
+async fn an_origin_that_cannot_be_read_or_comes_twice_is_no_listed_page() {
+    let app = TestApp::start().await;
+    let shop = client(&app, "https://example.com").await;
+    let call = || app.get("/v2/currencies").header("x-client-id", &shop);
+    for wrong in [
+        call().raw_header("origin", b"https://example.com\xff"),
+        call()
+            .header("origin", "https://example.com")
+            .header("origin", "https://evil.example"),
+        call()
+            .header("origin", "https://evil.example")
+            .header("origin", "https://example.com"),
+        call()
+            .raw_header("origin", b"\xff")
+            .header("sec-fetch-site", "same-origin"),
+    ] {
+        let answer = wrong.send().await;
+        assert_eq!(answer.status, 403, "{}", answer.text);
+    }
+}

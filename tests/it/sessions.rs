@@ -449,6 +449,33 @@ async fn a_foreign_page_signs_nobody_in() {
 }
 
 #[tokio::test]
+async fn a_foreign_page_signs_nobody_out() {
+    let app = TestApp::start().await;
+    let token = sign_in(&app, &Person::new(1, Family::Evm)).await;
+    for headers in [
+        ("origin", "https://evil.example"),
+        ("origin", "null"),
+        ("sec-fetch-site", "cross-site"),
+        ("sec-fetch-site", "same-site"),
+    ] {
+        // Lax cookies stay at home when a foreign page posts a form; the answer would still clear them.
+        let answer = app.post("/v1/auth/logout").header(headers.0, headers.1).send().await;
+        answer.expect(403);
+        assert_eq!(answer.header("set-cookie"), None, "{headers:?}");
+    }
+    assert_eq!(status_with_cookie(&app, &token).await, 200);
+    let own = app.post("/v1/auth/logout").header("origin", OWN).send().await;
+    own.expect(200);
+    assert!(own.header("set-cookie").expect("cleared").contains("Max-Age=0"));
+    let bearer = app
+        .post("/v1/auth/logout")
+        .header("authorization", &format!("Bearer {token}"))
+        .header("origin", "https://app.example");
+    bearer.send().await.expect(200);
+    assert_eq!(status_with_bearer(&app, &token).await, 401);
+}
+
+#[tokio::test]
 async fn session_pages_alone_may_send_cookies_across_origins() {
     let mut settings = prs::settings::Settings::default();
     settings.http.session_origins = vec!["https://dashboard.example.com".to_owned()];

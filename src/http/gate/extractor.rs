@@ -1,7 +1,8 @@
 //! Who calls: one extractor for every mode of authentication, and the policies that operations choose from.
 //!
 //! Precedence: orchestrator key, then API key or client ID, then session. The first credential that is present
-//! decides; a wrong key is not rescued by a good cookie. `Origin` is read, but never modelled as a parameter.
+//! decides; a wrong key, or one that cannot be read, is not rescued by a good cookie. `Origin` is read, but never
+//! modelled as a parameter.
 //!
 //! A browser sends the cookie of a session whoever asks it to. So a call that changes something counts with a cookie
 //! only when the browser says that the page is one of ours; other credentials have to be known to the page that sends
@@ -18,18 +19,15 @@ use crate::{
         error::{Problem, unauthorized},
         gate::{
             identify::Identify,
-            page::{FOREIGN_COOKIE, call_origin, require_own_page},
+            page::{FOREIGN_COOKIE, call_origin, is_browser, require_own_page},
             rate_limits::{Meter, Purpose},
-            scheme::{Policy, Scheme, needs},
+            scheme::{Policy, Scheme, Unusable, needs},
         },
     },
 };
-use poem::{FromRequest, Request, RequestBody, http::header};
+use poem::{FromRequest, Request, RequestBody};
 use poem_openapi::{ApiExtractor, ApiExtractorType, ExtractParamOptions, registry::Registry};
 use std::{ops::Deref, sync::Arc};
-
-/// Longest credential that is looked up at all.
-const CREDENTIAL_LENGTH_MAX: usize = 512;
 
 /// The caller of an operation under a policy. Make it the first argument, so that strangers learn nothing else.
 #[derive(Debug)]
@@ -88,7 +86,7 @@ struct Shown<'a> {
     identify: &'a Arc<dyn Identify>,
     meter: Option<&'a Arc<Meter>>,
     scheme: Scheme,
-    credential: String,
+    credential: Result<String, Unusable>,
 }
 
 impl<'a> Shown<'a> {
@@ -113,7 +111,7 @@ impl<'a> Shown<'a> {
     fn first(request: &'a Request, accepted: &[Scheme]) -> Result<Option<Self>, Problem> {
         let identify = identify(request)?;
         let mut accepted = accepted.iter();
-        let shown = accepted.find_map(|scheme| {
+        Ok(accepted.find_map(|scheme| {
             let credential = scheme.read(request)?;
             Some(Self {
                 request,
@@ -122,17 +120,14 @@ impl<'a> Shown<'a> {
                 scheme: *scheme,
                 credential,
             })
-        });
-        if let Some(shown) = &shown
-            && shown.credential.len() > CREDENTIAL_LENGTH_MAX
-        {
-            shown.judge(Err::<(), _>(unauthorized().into()))?;
-        }
-        Ok(shown)
+        }))
     }
 
     async fn caller(&self) -> Result<Caller, Problem> {
-        let (identify, credential) = (self.identify, &self.credential);
+        let identify = self.identify;
+        let Ok(credential) = &self.credential else {
+            return self.judge(Err(unauthorized().into()));
+        };
         let found = match self.scheme {
             Scheme::OrchestratorKey => identify.orchestrator_key(credential).await.map(Caller::Orchestrator),
             Scheme::ApiKey => identify.api_key(credential).await.map(Caller::Platform),
@@ -173,8 +168,7 @@ pub struct SigningIn;
 
 impl<'a> FromRequest<'a> for SigningIn {
     async fn from_request(request: &'a Request, _body: &mut RequestBody) -> poem::Result<Self> {
-        let is_browser = request.headers().contains_key(header::ORIGIN) || request.header("sec-fetch-site").is_some();
-        if is_browser {
+        if is_browser(request) {
             let foreign = "Only pages of this service may sign people in: the Origin header must be listed in \
                            http.session_origins";
             require_own_page(request, identify(request)?.as_ref(), foreign)?;
@@ -183,7 +177,8 @@ impl<'a> FromRequest<'a> for SigningIn {
     }
 }
 
-/// The token of the session that a call shows, whether or not there is such a session.
+/// The token of the session that a call ends, whether or not there is such a session. The answer clears the cookie, so
+/// of pages only our own may make such a call, with a cookie or without.
 #[derive(Debug)]
 pub struct SessionToken(pub Option<Secret>);
 
@@ -193,15 +188,20 @@ impl<'a> FromRequest<'a> for SessionToken {
         let shown = schemes
             .into_iter()
             .find_map(|scheme| scheme.read(request).map(|token| (scheme, token)));
-        if matches!(shown, Some((Scheme::Session, _))) {
-            require_own_page(request, identify(request)?.as_ref(), FOREIGN_COOKIE)?;
+        let foreign = match shown {
+            Some((Scheme::Session, _)) => Some(FOREIGN_COOKIE),
+            // A page has to be allowed to send this header.
+            Some(_) => None,
+            None => is_browser(request).then_some(
+                "Only pages of this service may sign people out: the Origin header must be listed in \
+                 http.session_origins",
+            ),
+        };
+        if let Some(foreign) = foreign {
+            require_own_page(request, identify(request)?.as_ref(), foreign)?;
         }
-        let token = shown.map(|(_, token)| token);
-        Ok(Self(
-            token
-                .filter(|token| token.len() <= CREDENTIAL_LENGTH_MAX)
-                .map(Secret::new),
-        ))
+        let token = shown.and_then(|(_, token)| token.ok());
+        Ok(Self(token.map(Secret::new)))
     }
 }
 
@@ -311,7 +311,7 @@ mod tests {
         assert_eq!(who::<KeyOnly>(&[("x-orchestrator-key", "orc_1")]).await, Err(403));
         assert_eq!(who::<KeyOrClient>(&[]).await, Err(401));
         assert_eq!(who::<KeyOrClient>(&[("x-api-key", " ")]).await, Err(401));
-        let long = "k".repeat(CREDENTIAL_LENGTH_MAX + 1);
+        let long = "k".repeat(513);
         assert_eq!(who::<KeyOnly>(&[("x-api-key", &long)]).await, Err(401));
     }
 

@@ -6,11 +6,29 @@ use crate::{
 };
 use poem::{Request, http::header};
 
+/// Header in which a browser says how the page and the service are related.
+const FETCH_SITE: &str = "sec-fetch-site";
+
+/// Whether a browser made the call for a page.
+pub(super) fn is_browser(request: &Request) -> bool {
+    let headers = request.headers();
+    headers.contains_key(header::ORIGIN) || headers.contains_key(FETCH_SITE)
+}
+
+/// A header that may be given once. What cannot be read, or is given twice, is an empty text: present, and no page.
+fn only<'a>(request: &'a Request, name: &str) -> Option<&'a str> {
+    let mut values = request.headers().get_all(name).iter();
+    match (values.next()?, values.next()) {
+        (value, None) => Some(value.to_str().unwrap_or_default()),
+        _ => Some(""),
+    }
+}
+
 /// Reads where a call comes from.
 pub fn call_origin(request: &Request) -> CallOrigin<'_> {
     CallOrigin {
-        origin: request.header(header::ORIGIN),
-        is_same_origin: request.header("sec-fetch-site") == Some("same-origin"),
+        origin: only(request, header::ORIGIN.as_str()),
+        is_same_origin: only(request, FETCH_SITE) == Some("same-origin"),
     }
 }
 

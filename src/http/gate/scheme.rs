@@ -1,11 +1,19 @@
 //! Ways to authenticate: one row for each, from which a call is read and the documents are written.
 
 use crate::domain::caller::Caller;
-use poem::{Request, http::header};
+use poem::{
+    Request,
+    http::{HeaderValue, header},
+};
 use poem_openapi::registry::MetaSecurityScheme;
 
 /// Name of the session cookie. Source: rules P.1.4.
 pub const SESSION_COOKIE: &str = "session_token";
+
+/// Longest credential that is looked up at all.
+const CREDENTIAL_LENGTH_MAX: usize = 512;
+
+const BEARER: &[u8] = b"bearer ";
 
 /// Where a call carries a credential.
 enum Carrier {
@@ -88,33 +96,43 @@ impl Scheme {
         }
     }
 
-    pub(super) fn read(self, request: &Request) -> Option<String> {
-        let found = match self.facts().0 {
-            Header(name) => request.header(name).map(|text| text.trim().to_owned()),
-            Bearer => request
-                .header(header::AUTHORIZATION)
-                .and_then(bearer)
-                .map(str::to_owned),
-            Cookie(name) => cookie(request, name),
+    /// What a call shows; nothing and an empty text are no credential.
+    pub(super) fn read(self, request: &Request) -> Option<Result<String, Unusable>> {
+        let values = |name: &str| request.headers().get_all(name).iter().map(HeaderValue::as_bytes);
+        let carrier = self.carrier();
+        let shown: Vec<&[u8]> = match self.facts().0 {
+            Header(_) => values(carrier).collect(),
+            Bearer => values(carrier).filter_map(bearer).collect(),
+            Cookie(name) => values(header::COOKIE.as_str())
+                .flat_map(|value| value.split(|byte| *byte == b';'))
+                .filter_map(|pair| cookie(pair, name))
+                .collect(),
         };
-        found.filter(|text| !text.is_empty())
+        let mut shown = shown
+            .into_iter()
+            .map(<[u8]>::trim_ascii)
+            .filter(|value| !value.is_empty());
+        let (first, further) = (shown.next()?, shown.next());
+        let text = std::str::from_utf8(first)
+            .ok()
+            .filter(|text| further.is_none() && text.len() <= CREDENTIAL_LENGTH_MAX);
+        Some(text.map(str::to_owned).ok_or(Unusable))
     }
 }
 
-fn bearer(value: &str) -> Option<&str> {
-    let (kind, token) = value.split_once(' ')?;
-    kind.eq_ignore_ascii_case("bearer").then(|| token.trim())
+/// A credential that was shown and that nobody can know: it is no text, too long, or one of several. To pass it over
+/// would let another credential decide.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Unusable;
+
+fn bearer(value: &[u8]) -> Option<&[u8]> {
+    let (kind, token) = value.split_at_checked(BEARER.len())?;
+    kind.eq_ignore_ascii_case(BEARER).then_some(token)
 }
 
-fn cookie(request: &Request, wanted: &str) -> Option<String> {
-    let headers = request.headers().get_all(header::COOKIE).iter();
-    let pairs = headers
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(';'));
-    pairs
-        .filter_map(|pair| pair.trim().split_once('='))
-        .find(|(name, _)| *name == wanted)
-        .map(|(_, value)| value.to_owned())
+fn cookie<'a>(pair: &'a [u8], wanted: &str) -> Option<&'a [u8]> {
+    let value = pair.trim_ascii().strip_prefix(wanted.as_bytes())?;
+    value.strip_prefix(b"=")
 }
 
 /// Which credentials an operation accepts, in the order of precedence.
