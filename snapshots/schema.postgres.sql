@@ -61,9 +61,11 @@ CREATE INDEX deliveries_created_idx ON public.deliveries USING btree (owner_id, 
 CREATE INDEX deliveries_due_idx ON public.deliveries USING btree (next_at) WHERE (state = 'queued'::text)
 CREATE INDEX deliveries_endpoint_idx ON public.deliveries USING btree (endpoint_id, id)
 CREATE UNIQUE INDEX deliveries_event_endpoint_key ON public.deliveries USING btree (event_id, endpoint_id)
+CREATE INDEX deliveries_owner_due_idx ON public.deliveries USING btree (owner_id, next_at) WHERE (state = 'queued'::text)
 CREATE UNIQUE INDEX deliveries_pkey ON public.deliveries USING btree (id)
 CREATE INDEX deliveries_platform_idx ON public.deliveries USING btree (owner_id, id)
 CREATE INDEX deliveries_queued_endpoint_idx ON public.deliveries USING btree (endpoint_id) WHERE (state = 'queued'::text)
+CREATE INDEX deliveries_state_idx ON public.deliveries USING btree (owner_id, state, id)
 storage deliveries fillfactor=70, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=1000
 column delivery_attempts.id text not null
 column delivery_attempts.delivery_id text not null

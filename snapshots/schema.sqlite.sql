@@ -11,8 +11,10 @@ CREATE INDEX "deliveries_created_idx" ON "deliveries" ("owner_id", "created_at",
 CREATE INDEX "deliveries_due_idx" ON "deliveries" ("next_at") WHERE state = 'queued';
 CREATE INDEX "deliveries_endpoint_idx" ON "deliveries" ("endpoint_id", "id");
 CREATE UNIQUE INDEX "deliveries_event_endpoint_key" ON "deliveries" ("event_id", "endpoint_id");
+CREATE INDEX "deliveries_owner_due_idx" ON "deliveries" ("owner_id", "next_at") WHERE state = 'queued';
 CREATE INDEX "deliveries_platform_idx" ON "deliveries" ("owner_id", "id");
 CREATE INDEX "deliveries_queued_endpoint_idx" ON "deliveries" ("endpoint_id") WHERE state = 'queued';
+CREATE INDEX "deliveries_state_idx" ON "deliveries" ("owner_id", "state", "id");
 CREATE TABLE "delivery_attempts" ( "id" text NOT NULL PRIMARY KEY, "delivery_id" text NOT NULL, "number" integer NOT NULL, "started_at" timestamp_with_timezone_text NOT NULL, "ended_at" timestamp_with_timezone_text NOT NULL, "status" integer NULL, "error" text NULL, "response" text NULL );
 CREATE INDEX "delivery_attempts_delivery_idx" ON "delivery_attempts" ("delivery_id");
 CREATE TABLE "destination_nonces" ( "nonce" text NOT NULL PRIMARY KEY, "platform_id" text NOT NULL, "client_row" text NOT NULL, "action" text NOT NULL, "wallet" text NOT NULL, "network" text NOT NULL, "token" text NOT NULL, "expires_at" timestamp_with_timezone_text NOT NULL, "used_at" timestamp_with_timezone_text NULL );

@@ -132,12 +132,24 @@ pub struct Wanted {
     pub share: u64,
     /// Endpoints that have enough and are left out, so that a slow one cannot hold up the others.
     pub busy: Vec<EndpointId>,
+    /// Owners that are left out because what they have at hand could take every place.
+    pub served: Vec<OwnerId>,
 }
 
 impl Wanted {
     /// When the claim ends; afterwards anybody may claim again what was not recorded.
     pub fn lease_until(&self) -> DateTime<Utc> {
         self.now + TimeDelta::milliseconds(LEASE_MS)
+    }
+
+    /// How many of the longest waiting are looked at, whoever they belong to. None while owners are left out, since what
+    /// waits for those would have to be read to be passed over.
+    pub fn oldest(&self) -> u64 {
+        if self.served.is_empty() {
+            self.limit.saturating_mul(2)
+        } else {
+            0
+        }
     }
 
     /// Whether more may be due than a claim brought: it is full, or an endpoint got all that it may have.

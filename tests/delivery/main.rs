@@ -223,6 +223,31 @@ async fn many_hanging_receivers_leave_places_for_the_others() {
     worker.kill().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn twenty_slow_receivers_of_one_owner_do_not_hold_up_another_owner() {
+    let greedy = Service::start().await;
+    let modest = greedy.neighbour().await;
+    let receiver = Receiver::start().await;
+    for endpoint in spread(&greedy, &receiver, "late", 20).await {
+        greedy.publish(&[endpoint], 200).await;
+    }
+    let worker = work(&greedy.ctx, USUAL);
+    receiver.wait_for(300, LONG).await;
+    let endpoint = modest.endpoint(&receiver.url("ok")).await;
+    let published = Instant::now();
+    modest.publish(&[endpoint], 15).await;
+    let own = || receiver.seen().into_iter().filter(|one| one.path == "/ok").count();
+    while own() < 15 && published.elapsed() < LONG {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let (waited_ms, left) = (published.elapsed().as_millis(), greedy.count("state = 'queued'").await);
+    worker.kill().await;
+    println!("15 deliveries beside 20 slow receivers: {waited_ms} ms, {left} of 4,000 left");
+    assert_eq!(own(), 15);
+    assert!(left > 1_000, "the backlog lasts longer: {left} are left");
+    assert!(waited_ms < 1_500, "{waited_ms} ms");
+}
+
 async fn spread(service: &Service, receiver: &Receiver, mode: &str, count: usize) -> Vec<EndpointId> {
     let mut endpoints = Vec::new();
     for number in 0..count {

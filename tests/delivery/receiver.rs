@@ -158,6 +158,7 @@ async fn answer(stream: &mut BufReader<TcpStream>, mode: &str) -> std::io::Resul
         _ => {
             match mode {
                 "slow" => tokio::time::sleep(Duration::from_secs(7)).await,
+                "late" => tokio::time::sleep(Duration::from_millis(400)).await,
                 "later" => tokio::time::sleep(Duration::from_millis(40)).await,
                 _ => {}
             }

@@ -104,7 +104,7 @@ pub struct Service {
     pub clock: Arc<JumpingClock>,
     settings: Settings,
     platform: PlatformId,
-    _database: TestDatabase,
+    _database: Arc<TestDatabase>,
 }
 
 impl Service {
@@ -122,7 +122,19 @@ impl Service {
             clock,
             settings,
             platform,
-            _database: database,
+            _database: Arc::new(database),
+        }
+    }
+
+    /// Another platform of the same service.
+    pub async fn neighbour(&self) -> Self {
+        let platform = flows::platforms::create::run(&self.ctx, "Neighbour").await;
+        Self {
+            ctx: self.ctx.clone(),
+            clock: self.clock.clone(),
+            settings: self.settings.clone(),
+            platform: platform.expect("a platform"),
+            _database: self._database.clone(),
         }
     }
 

@@ -393,6 +393,7 @@ impl TestApp {
             limit: 100,
             share: 100,
             busy: Vec::new(),
+            served: Vec::new(),
         };
         deliver::claim(&self.ctx, &wanted).await.expect("claims")
     }

@@ -134,8 +134,11 @@ pub async fn insert_deliveries(conn: &impl ConnectionTrait, deliveries: &[NewDel
 /// Claims deliveries that are due, the longest waiting first; owners take turns, and endpoints of one owner among them.
 ///
 /// They belong to the holder of the token until the lease ends; afterwards anybody may claim them again. Deliveries
-/// whose endpoint is inactive or gone are cancelled instead. Only the longest waiting are looked at, twice the limit,
-/// so that a claim costs the same whatever waits behind them.
+/// whose endpoint is inactive or gone are cancelled instead.
+///
+/// Two groups are looked at: the longest waiting of all, twice the limit, and the longest waiting of each owner, an equal
+/// part of the limit each. So a claim costs the same however much waits behind them, and an owner that comes late is
+/// among the next claim however much others have queued.
 pub async fn claim(conn: &impl ConnectionTrait, wanted: &Wanted) -> Result<Vec<ClaimedDelivery>, StoreError> {
     let (claimed, unsendable) = match conn.get_database_backend() {
         DbBackend::Postgres => postgres::claim(conn, wanted).await?,

@@ -4,7 +4,7 @@
 //! a text with two thousand placeholders costs the server more than the rows do. [`super::sqlite`] says the same for
 //! SQLite; the same tests hold for both.
 
-use super::rows::{FinishedTry, Verdict};
+use super::rows::{FinishedTry, OWNERS_MAX, Verdict, whole};
 use crate::{
     domain::{
         ids::{DeliveryId, EndpointId, EventId, OwnerId},
@@ -17,17 +17,34 @@ use sea_orm::{ConnectionTrait, DbBackend, JsonValue, Statement, Value};
 use serde_json::json;
 use std::collections::{BTreeMap, HashSet};
 
-/// Looks at the longest waiting rows and locks them where the index leads, lets owners and their endpoints take turns,
-/// leases what was chosen, and reads what sending needs. Each part runs once: as a plain subquery it may run again and
-/// lock more. The array keeps the update on the primary key, whatever the server believes of the size of the table.
+/// Looks at the longest waiting rows and at the first ones of each owner, locks them where the indexes lead, lets owners
+/// and their endpoints take turns, leases what was chosen, and reads what sending needs.
+///
+/// Owners are found one after the other, each by one step in the index of the queue, so that a backlog costs nothing.
+/// Each part runs once: as a plain subquery it may run again and lock more. The array keeps the update on the primary
+/// key, whatever the server believes of the size of the table.
 const CLAIM: &str = "\
-WITH oldest AS MATERIALIZED (\
+WITH RECURSIVE owners AS (\
+  (SELECT owner_id AS id FROM deliveries WHERE state = 'queued' ORDER BY owner_id, next_at LIMIT 1) \
+  UNION ALL \
+  SELECT (SELECT owner_id FROM deliveries WHERE state = 'queued' AND owner_id > owners.id \
+    ORDER BY owner_id, next_at LIMIT 1) FROM owners WHERE owners.id IS NOT NULL), \
+listed AS MATERIALIZED (SELECT id FROM owners WHERE id IS NOT NULL LIMIT $9), \
+oldest AS MATERIALIZED (\
   SELECT id, owner_id, endpoint_id, next_at FROM deliveries \
   WHERE state = 'queued' AND next_at <= $1 AND (lease_until IS NULL OR lease_until <= $1) \
     AND endpoint_id NOT IN (SELECT jsonb_array_elements_text($2)) \
   ORDER BY next_at LIMIT $3 FOR UPDATE SKIP LOCKED), \
+first AS MATERIALIZED (\
+  SELECT own.* FROM listed CROSS JOIN LATERAL (\
+    SELECT id, owner_id, endpoint_id, next_at FROM deliveries \
+    WHERE state = 'queued' AND owner_id = listed.id AND next_at <= $1 AND (lease_until IS NULL OR lease_until <= $1) \
+      AND endpoint_id NOT IN (SELECT jsonb_array_elements_text($2)) \
+    ORDER BY next_at LIMIT (SELECT greatest(1, $5 / greatest(1, count(*))) FROM listed) FOR UPDATE SKIP LOCKED) own \
+  WHERE listed.id NOT IN (SELECT jsonb_array_elements_text($8))), \
+due AS MATERIALIZED (SELECT * FROM oldest UNION SELECT * FROM first), \
 ranked AS MATERIALIZED (\
-  SELECT id, owner_id, next_at, row_number() OVER (PARTITION BY endpoint_id ORDER BY next_at) AS turn FROM oldest), \
+  SELECT id, owner_id, next_at, row_number() OVER (PARTITION BY endpoint_id ORDER BY next_at) AS turn FROM due), \
 fair AS MATERIALIZED (\
   SELECT id, next_at, row_number() OVER (PARTITION BY owner_id ORDER BY turn, next_at) AS owner_turn \
   FROM ranked WHERE turn <= $4), \
@@ -70,26 +87,25 @@ fn time(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::Nanos, true)
 }
 
-fn whole(number: u64) -> Value {
-    i64::try_from(number).unwrap_or(i64::MAX).into()
-}
-
 /// Claims a batch; the deliveries whose endpoint is inactive or gone stand apart, by their ids.
 pub(super) async fn claim(
     conn: &impl ConnectionTrait,
     wanted: &Wanted,
 ) -> Result<(Vec<ClaimedDelivery>, Vec<String>), StoreError> {
     let busy: Vec<&str> = wanted.busy.iter().map(EndpointId::as_str).collect();
+    let served: Vec<&str> = wanted.served.iter().map(OwnerId::as_str).collect();
     let claim = statement(
         CLAIM,
         [
             wanted.now.into(),
             json!(busy).into(),
-            whole(wanted.limit.saturating_mul(2)),
+            whole(wanted.oldest()),
             whole(wanted.share),
             whole(wanted.limit),
             wanted.lease_until().into(),
             wanted.lease_token.as_str().into(),
+            json!(served).into(),
+            whole(OWNERS_MAX),
         ],
     );
     let (mut claimed, mut unsendable) = (Vec::new(), Vec::new());

@@ -10,12 +10,20 @@ use crate::{
 use chrono::{DateTime, Utc};
 use entities::{deliveries, deliveries::Column, delivery_attempts, events, webhook_endpoints};
 use sea_orm::{
-    ColumnTrait, ConnectionTrait, EntityTrait, JsonValue, QueryFilter, QueryOrder, QuerySelect, UpdateMany,
+    ColumnTrait, ConnectionTrait, EntityTrait, JsonValue, QueryFilter, QueryOrder, QuerySelect, UpdateMany, Value,
     sea_query::{Expr, JoinType},
 };
 
 /// One finished try: the claimed delivery, what came of it, what follows, and a fresh id for the row of the try.
 pub type FinishedTry = (ClaimedDelivery, TryOutcome, AfterTry, String);
+
+/// Owners of whom a claim looks at the first ones that wait. Those beyond are claimed by age alone.
+pub(super) const OWNERS_MAX: u64 = 1_000;
+
+/// A number as a parameter.
+pub(super) fn whole(number: u64) -> Value {
+    i64::try_from(number).unwrap_or(i64::MAX).into()
+}
 
 /// The condition of the partial indexes. It is spelled out because a bound value would not match them.
 pub(super) fn is_queued() -> Expr {

@@ -1,10 +1,10 @@
 //! What the queue of deliveries does, in statements that SQLite understands. [`super::postgres`] says the same in the
 //! words of PostgreSQL; the same tests hold for both.
 
-use super::rows::{FinishedTry, Verdict, is_queued, load_claimed, unleased};
+use super::rows::{FinishedTry, OWNERS_MAX, Verdict, is_queued, load_claimed, unleased, whole};
 use crate::{
     domain::{
-        ids::{DeliveryId, EndpointId},
+        ids::{DeliveryId, EndpointId, OwnerId},
         webhook::{ClaimedDelivery, DeliveryState, Wanted},
     },
     store::StoreError,
@@ -12,79 +12,69 @@ use crate::{
 use chrono::{DateTime, Utc};
 use entities::{deliveries, deliveries::Column, delivery_attempts};
 use sea_orm::{
-    ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryTrait,
-    sea_query::{
-        CaseStatement, CommonTableExpression, Expr, ExprTrait, Order, Query, SelectStatement, UpdateStatement,
-        WindowStatement, WithClause,
-    },
+    ColumnTrait, ConnectionTrait, DbBackend, EntityTrait, QueryFilter, QueryTrait, Statement, Value,
+    sea_query::{CaseStatement, Expr, ExprTrait, UpdateStatement},
 };
+use serde_json::json;
 use std::collections::{BTreeMap, HashSet};
+
+/// Looks at the longest waiting rows and at the first ones of each owner, lets owners and their endpoints take turns, and
+/// leases what was chosen.
+///
+/// Owners are found one after the other, each by one step in the index of the queue, so that a backlog costs nothing.
+/// The index is named because nothing tells SQLite how much of the log is queued.
+const CLAIM: &str = "\
+WITH RECURSIVE owners(id) AS (\
+  SELECT (SELECT owner_id FROM deliveries INDEXED BY deliveries_owner_due_idx WHERE state = 'queued' \
+    ORDER BY owner_id LIMIT 1) \
+  UNION ALL \
+  SELECT (SELECT owner_id FROM deliveries INDEXED BY deliveries_owner_due_idx WHERE state = 'queued' \
+    AND owner_id > owners.id ORDER BY owner_id LIMIT 1) FROM owners WHERE owners.id IS NOT NULL \
+  LIMIT ?9), \
+listed AS MATERIALIZED (SELECT id FROM owners WHERE id IS NOT NULL), \
+oldest AS MATERIALIZED (\
+  SELECT id, owner_id, endpoint_id, next_at FROM deliveries INDEXED BY deliveries_due_idx \
+  WHERE state = 'queued' AND next_at <= ?1 AND (lease_until IS NULL OR lease_until <= ?1) \
+    AND endpoint_id NOT IN (SELECT value FROM json_each(?2)) \
+  ORDER BY next_at LIMIT ?3), \
+first AS MATERIALIZED (\
+  SELECT one.id, one.owner_id, one.endpoint_id, one.next_at FROM listed CROSS JOIN deliveries AS one \
+  WHERE listed.id NOT IN (SELECT value FROM json_each(?8)) AND one.id IN (\
+    SELECT own.id FROM deliveries AS own INDEXED BY deliveries_owner_due_idx \
+    WHERE own.state = 'queued' AND own.owner_id = listed.id AND own.next_at <= ?1 \
+      AND (own.lease_until IS NULL OR own.lease_until <= ?1) \
+      AND own.endpoint_id NOT IN (SELECT value FROM json_each(?2)) \
+    ORDER BY own.next_at LIMIT (SELECT max(1, ?5 / max(1, count(*))) FROM listed))), \
+due AS MATERIALIZED (SELECT * FROM oldest UNION SELECT * FROM first), \
+ranked AS MATERIALIZED (\
+  SELECT id, owner_id, next_at, row_number() OVER (PARTITION BY endpoint_id ORDER BY next_at) AS turn FROM due), \
+fair AS MATERIALIZED (\
+  SELECT id, next_at, row_number() OVER (PARTITION BY owner_id ORDER BY turn, next_at) AS owner_turn \
+  FROM ranked WHERE turn <= ?4), \
+chosen AS MATERIALIZED (SELECT id FROM fair ORDER BY owner_turn, next_at LIMIT ?5) \
+UPDATE deliveries SET lease_until = ?6, lease_token = ?7 WHERE id IN (SELECT id FROM chosen) RETURNING id";
 
 /// Claims a batch; the deliveries whose endpoint is inactive or gone stand apart, by their ids.
 pub(super) async fn claim(
     conn: &impl ConnectionTrait,
     wanted: &Wanted,
 ) -> Result<(Vec<ClaimedDelivery>, Vec<String>), StoreError> {
-    let mut oldest = Query::select()
-        .columns([Column::Id, Column::OwnerId, Column::EndpointId, Column::NextAt])
-        .from(deliveries::Entity)
-        .and_where(is_queued())
-        .and_where(Column::NextAt.lte(wanted.now))
-        .and_where(Column::LeaseUntil.is_null().or(Column::LeaseUntil.lte(wanted.now)))
-        .order_by(Column::NextAt, Order::Asc)
-        .limit(wanted.limit.saturating_mul(2))
-        .to_owned();
-    if !wanted.busy.is_empty() {
-        oldest.and_where(Column::EndpointId.is_not_in(wanted.busy.iter().map(EndpointId::as_str)));
-    }
-    let of_endpoint = WindowStatement::partition_by(Column::EndpointId)
-        .order_by(Column::NextAt, Order::Asc)
-        .to_owned();
-    let ranked = Query::select()
-        .columns([Column::Id, Column::OwnerId, Column::NextAt])
-        .expr_window_as(Expr::cust("ROW_NUMBER()"), of_endpoint, "turn")
-        .from("oldest")
-        .to_owned();
-    let of_owner = WindowStatement::partition_by(Column::OwnerId)
-        .order_by("turn", Order::Asc)
-        .order_by(Column::NextAt, Order::Asc)
-        .to_owned();
-    let fair = Query::select()
-        .columns([Column::Id, Column::NextAt])
-        .expr_window_as(Expr::cust("ROW_NUMBER()"), of_owner, "owner_turn")
-        .from("ranked")
-        .and_where(Expr::col("turn").lte(i64::try_from(wanted.share).unwrap_or(i64::MAX)))
-        .to_owned();
-    let chosen = Query::select()
-        .column(Column::Id)
-        .from("fair")
-        .order_by("owner_turn", Order::Asc)
-        .order_by(Column::NextAt, Order::Asc)
-        .limit(wanted.limit)
-        .to_owned();
-    let selection = |name: &'static str, query: SelectStatement| {
-        CommonTableExpression::new()
-            .table_name(name)
-            .query(query)
-            .materialized(true)
-            .to_owned()
-    };
-    let claim = Query::update()
-        .table(deliveries::Entity)
-        .value(Column::LeaseUntil, wanted.lease_until())
-        .value(Column::LeaseToken, wanted.lease_token.as_str())
-        .and_where(Column::Id.in_subquery(Query::select().column(Column::Id).from("chosen").to_owned()))
-        .returning_col(Column::Id)
-        .to_owned();
-    let statement = WithClause::new()
-        .cte(selection("oldest", oldest))
-        .cte(selection("ranked", ranked))
-        .cte(selection("fair", fair))
-        .cte(selection("chosen", chosen))
-        .to_owned()
-        .query(claim);
+    let busy: Vec<&str> = wanted.busy.iter().map(EndpointId::as_str).collect();
+    let served: Vec<&str> = wanted.served.iter().map(OwnerId::as_str).collect();
+    let values: [Value; 9] = [
+        wanted.now.into(),
+        json!(busy).to_string().into(),
+        whole(wanted.oldest()),
+        whole(wanted.share),
+        whole(wanted.limit),
+        wanted.lease_until().into(),
+        wanted.lease_token.as_str().into(),
+        json!(served).to_string().into(),
+        whole(OWNERS_MAX),
+    ];
+    let statement = Statement::from_sql_and_values(DbBackend::Sqlite, CLAIM, values);
     let mut ids: Vec<String> = Vec::new();
-    for row in conn.query_all(&statement).await? {
+    for row in conn.query_all_raw(statement).await? {
         ids.push(row.try_get("", "id")?);
     }
     if ids.is_empty() {

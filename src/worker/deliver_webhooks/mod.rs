@@ -191,7 +191,7 @@ impl Claims {
         let room = turns.room();
         // Small claims cost as much as large ones, so a busy worker waits a moment for a part of its places.
         let is_worth_it = room >= self.worth || self.begun.elapsed() >= GATHER_PAUSE;
-        if self.asking.is_empty() && self.is_hungry && room > 0 && is_worth_it {
+        if self.asking.is_empty() && self.is_hungry && turns.limit() > 0 && is_worth_it {
             let wanted = turns.wanted(now, ctx.ids.ulid());
             self.begun = Instant::now();
             self.is_hungry = false;

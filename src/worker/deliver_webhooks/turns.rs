@@ -18,12 +18,14 @@
 //!   endpoint waits for one turn of each other endpoint of its owner. One that has no place left takes no turn.
 //! - An endpoint that has enough is left out of the next claim, so that what waits for it takes no place that another
 //!   could use. As soon as it needs more, [`Turns::has_freed`] says so.
+//! - While what is at hand could take every place, the owners that have it are left out of the claim: it asks what
+//!   others wait for. So an owner that comes late is claimed with the next claim, not after what others have at hand.
 //!
 //! **What is not needed for correctness.** Nothing here is kept: a process that ends forgets it all, the leases end by
 //! themselves, and the deliveries are claimed again with the same identity and retry count. That a try is recorded once
 //! is the matter of the lease token, not of turns. How an endpoint behaved is a hint: it decides places and shares, and
 //! forgetting it costs speed. Turns are fair to what was claimed; what is claimed is the matter of `store::outbox`,
-//! where the longest waiting come first and owners take turns among them.
+//! where each owner has its part.
 
 use crate::domain::{
     ids::{EndpointId, OwnerId},
@@ -40,6 +42,9 @@ const SHARE_MULTIPLE: usize = 4;
 
 /// The same while every endpoint at work answers quickly: larger claims cost less for each delivery.
 const QUICK_SHARE_MULTIPLE: usize = 16;
+
+/// While there is no room, a claim for the owners that have nothing at hand asks for this part of the places.
+const LATECOMERS_DIVISOR: usize = 16;
 
 /// Endpoints whose manner is remembered at most.
 const REMEMBERED_MAX: usize = 10_000;
@@ -242,6 +247,16 @@ impl Turns {
         self.options.concurrency.saturating_sub(self.in_flight + sendable)
     }
 
+    /// Deliveries that the next claim asks for: as many as there is room for; without room, a few for those who have
+    /// nothing at hand.
+    pub(super) fn limit(&self) -> usize {
+        match self.room() {
+            0 if self.turns.is_empty() => 0,
+            0 => (self.options.concurrency / LATECOMERS_DIVISOR).max(1),
+            room => room,
+        }
+    }
+
     /// Whether an endpoint that was left out needs more by now, so that it could be part of the next claim.
     pub(super) fn has_freed(&self) -> bool {
         self.has_freed
@@ -255,15 +270,20 @@ impl Turns {
         busy
     }
 
-    /// What is wanted from a claim that begins at `now` under a fresh token: as much as there is room for.
+    /// What is wanted from a claim that begins at `now` under a fresh token.
     pub(super) fn wanted(&mut self, now: DateTime<Utc>, lease_token: String) -> Wanted {
         let is_quick = !self.quick.is_empty() && self.lanes.keys().all(|endpoint| self.quick.contains(endpoint));
         let multiple = if is_quick { QUICK_SHARE_MULTIPLE } else { SHARE_MULTIPLE };
         let wide = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+        let served = match self.room() {
+            0 => self.turns.keys().cloned().collect(),
+            _ => Vec::new(),
+        };
         Wanted {
             now,
             lease_token,
-            limit: wide(self.room()),
+            limit: wide(self.limit()),
+            served,
             share: wide(self.options.concurrency_per_endpoint.saturating_mul(multiple)),
             busy: self.leave_out(),
         }

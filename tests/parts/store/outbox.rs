@@ -22,6 +22,8 @@ on_both! {
     busy_endpoints_are_left_out
     a_claim_takes_a_share_of_each_endpoint_in_turns
     owners_take_turns_in_a_claim
+    a_claim_sees_an_owner_behind_the_backlog_of_another
+    an_owner_that_is_served_is_left_out
     the_next_due_time_is_known
 }
 
@@ -233,6 +235,46 @@ async fn owners_take_turns_in_a_claim(db: &Db) {
         (5, 2),
         "many endpoints do not outweigh an owner"
     );
+}
+
+async fn a_claim_sees_an_owner_behind_the_backlog_of_another(db: &Db) {
+    let greedy = with_endpoint(db, 1).await;
+    for event in 0..60 {
+        publish(db, event, &[&greedy]).await;
+    }
+    let late: Vec<Endpoint> = ["b", "c"]
+        .map(|owner| endpoint(owner, None, u32::from(owner.as_bytes()[0])))
+        .into();
+    for (number, endpoint) in (60..).zip(late.iter().cycle().take(6)) {
+        if number < 62 {
+            store::endpoints::insert(db.writer(), endpoint).await.unwrap();
+        }
+        publish(db, number, &[endpoint]).await;
+    }
+    let wanted = Wanted {
+        limit: 6,
+        ..wanted(0, "one")
+    };
+    let claimed = store::outbox::claim(db.writer(), &wanted).await.unwrap();
+    let mut owners: Vec<&str> = claimed.iter().map(|one| one.owner.as_str()).collect();
+    owners.sort_unstable();
+    let a_part_each = ["platform-a", "platform-b", "platform-c"].map(|owner| [owner; 2]);
+    assert_eq!(owners, a_part_each.concat());
+}
+
+async fn an_owner_that_is_served_is_left_out(db: &Db) {
+    let greedy = with_endpoint(db, 1).await;
+    let late = endpoint("b", None, 2);
+    store::endpoints::insert(db.writer(), &late).await.unwrap();
+    publish(db, 1, &[&greedy]).await;
+    publish(db, 2, &[&late]).await;
+    let wanted = Wanted {
+        served: vec![greedy.owner.clone()],
+        ..wanted(0, "one")
+    };
+    let claimed = store::outbox::claim(db.writer(), &wanted).await.unwrap();
+    let owners: Vec<_> = claimed.iter().map(|one| &one.owner).collect();
+    assert_eq!(owners, [&late.owner]);
 }
 
 async fn the_next_due_time_is_known(db: &Db) {

@@ -190,6 +190,7 @@ pub fn wanted(now: i64, token: &str) -> Wanted {
         limit: 50,
         share: 50,
         busy: Vec::new(),
+        served: Vec::new(),
     }
 }
 

@@ -237,10 +237,18 @@ impl World {
     fn begin_claim(&mut self) {
         let wanted = self.turns.wanted(DateTime::UNIX_EPOCH, "token".to_owned());
         let free = self.options.concurrency - self.in_flight.len();
-        assert!(
-            wanted.limit <= u64::try_from(free).unwrap(),
-            "more is claimed than there are places"
-        );
+        let at_hand: HashSet<OwnerId> = self.sendable().into_iter().map(|(owner, _)| owner).collect();
+        if wanted.served.is_empty() {
+            assert!(
+                wanted.limit <= u64::try_from(free).unwrap(),
+                "more is claimed than there are places"
+            );
+        } else {
+            let few = (self.options.concurrency / 16).max(1);
+            assert!(wanted.limit <= u64::try_from(few).unwrap(), "more than a few");
+            let served: HashSet<OwnerId> = wanted.served.iter().cloned().collect();
+            assert!(served.is_superset(&at_hand), "an owner with something at hand is asked");
+        }
         assert!(wanted.share >= u64::try_from(self.options.concurrency_per_endpoint).unwrap());
         for endpoint in (0..ENDPOINTS).map(endpoint_id) {
             let has_nothing = self.waiting.iter().all(|(one, _)| one.endpoint != endpoint);
@@ -445,6 +453,23 @@ fn a_claim_asks_for_what_fits_beside_what_is_claimed_already() {
     assert_eq!(turns.room(), 8);
     let wanted = turns.wanted(DateTime::UNIX_EPOCH, "token".to_owned());
     assert_eq!((wanted.limit, wanted.busy), (8, vec![endpoint("a1")]));
+}
+
+#[test]
+fn without_room_a_claim_asks_a_few_of_those_who_have_nothing_at_hand() {
+    let (mut turns, now) = with_waiting(options(32, 20), &[("a", "a1"); 40]);
+    let wanted = |turns: &mut Turns| turns.wanted(DateTime::UNIX_EPOCH, String::new());
+    assert_eq!(wanted(&mut turns).served, [], "twelve places are left");
+    add(&mut turns, &[("a", "a2"); 40], now + Duration::from_secs(1));
+    let few = wanted(&mut turns);
+    assert_eq!((few.limit, few.served), (2, vec![OwnerId("a".to_owned())]));
+    add(&mut turns, &[("b", "b1")], now + Duration::from_secs(1));
+    assert_eq!(wanted(&mut turns).served.len(), 2);
+    let begun = sent(&mut turns, now);
+    assert_eq!((begun.len(), begun[1].as_str()), (32, "b1"));
+    assert_eq!(wanted(&mut turns).limit, 2, "a waits, and could take the next place");
+    turns.done(&endpoint("b1"), Manner::Usual);
+    assert_eq!(wanted(&mut turns).limit, 2);
 }
 
 #[test]
