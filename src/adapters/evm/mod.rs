@@ -7,8 +7,11 @@
 
 mod breaker;
 mod decode;
+#[cfg_attr(not(test), expect(dead_code, reason = "the watcher does not settle by blocks yet"))]
+mod evidence;
 mod node;
 mod payer;
+mod receipts;
 mod signature_check;
 mod wallet;
 mod window;

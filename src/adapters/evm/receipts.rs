@@ -1,0 +1,235 @@
+//! Transactions and receipts as a node states them, and the bytes that the roots of a block are made of.
+
+use super::wire::RawLog;
+use crate::domain::network::Network;
+use alloy::{
+    consensus::{EthereumTxEnvelope, Transaction as _, TxEip4844, transaction::SignerRecoverable as _},
+    eips::Encodable2718 as _,
+    primitives::{Address, B256, Bloom, Bytes, TxKind, U64, U256},
+    rlp::{Encodable, Header as RlpHeader},
+};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// Types of Ethereum: legacy, access list, dynamic fee, blob and delegation.
+///
+/// Source: EIP-2718; EIP-2930; EIP-1559; EIP-4844; EIP-7702.
+const ETHEREUM_TYPES: std::ops::RangeInclusive<u8> = 0..=4;
+
+/// Type of a deposit of the OP stack. Source: ADR-0012.
+const DEPOSIT_TYPE: u8 = 0x7e;
+
+/// Why an answer proves nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Unproven {
+    /// The block holds a form whose bytes are not known here. Equal answers of distinct nodes may settle it.
+    #[error("{0}")]
+    Unknown(String),
+    /// The answer contradicts the header, or itself.
+    #[error("{0}")]
+    Untrue(String),
+}
+
+/// Where a transaction says it is, and what it says it does.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct StatedTransaction {
+    /// Hash.
+    pub(super) hash: B256,
+    /// Hash of its block.
+    pub(super) block_hash: Option<B256>,
+    /// Height of its block.
+    pub(super) block_number: Option<U64>,
+    /// Index in its block.
+    pub(super) transaction_index: Option<U64>,
+    /// Sender.
+    pub(super) from: Address,
+    /// Called contract.
+    pub(super) to: Option<Address>,
+    /// What the contract is called with.
+    pub(super) input: Bytes,
+    /// Type.
+    #[serde(rename = "type", default)]
+    pub(super) kind: U64,
+}
+
+/// A receipt, as far as it is under the root or places its events.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct StatedReceipt {
+    /// Transaction.
+    pub(super) transaction_hash: B256,
+    /// Index of the transaction in its block.
+    pub(super) transaction_index: U64,
+    /// Hash of the block.
+    pub(super) block_hash: B256,
+    /// Height of the block.
+    pub(super) block_number: U64,
+    /// Sender.
+    pub(super) from: Address,
+    /// Called contract.
+    pub(super) to: Option<Address>,
+    /// Type of the transaction.
+    #[serde(rename = "type", default)]
+    pub(super) kind: U64,
+    /// 1 for success.
+    pub(super) status: U64,
+    /// Gas of the block up to here.
+    pub(super) cumulative_gas_used: U64,
+    /// Which addresses and topics the events may have.
+    pub(super) logs_bloom: Bloom,
+    /// Events.
+    pub(super) logs: Vec<RawLog>,
+    /// Nonce of the sender of a deposit.
+    deposit_nonce: Option<U64>,
+    /// Present since the root covers the nonce of a deposit.
+    deposit_receipt_version: Option<U64>,
+}
+
+/// What a transaction is by its own bytes.
+#[derive(Debug)]
+pub(super) enum Form {
+    /// Signed by its sender.
+    Signed(Box<EthereumTxEnvelope<TxEip4844>>),
+    /// Put into the block by the protocol; the sender stands in it.
+    Deposit(Deposit),
+}
+
+/// A deposit of the OP stack, in the order of its encoding. Source: ADR-0012.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Deposit {
+    source_hash: B256,
+    from: Address,
+    #[serde(deserialize_with = "called")]
+    to: TxKind,
+    /// Absent and 0 have the same bytes.
+    mint: Option<U256>,
+    value: U256,
+    #[serde(rename = "gas")]
+    gas_limit: U64,
+    is_system_tx: Option<bool>,
+    input: Bytes,
+}
+
+fn called<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<TxKind, D::Error> {
+    Ok(Option::<Address>::deserialize(deserializer)?.map_or(TxKind::Create, TxKind::Call))
+}
+
+/// Reads a part of an answer. The parser's text may quote the answer, so only the name of what is wrong is passed on.
+pub(super) fn read<'a, T: Deserialize<'a>>(raw: &'a Value, what: &str) -> Result<T, Unproven> {
+    T::deserialize(raw).map_err(|error| {
+        let text = error.to_string();
+        let missing = text.strip_prefix("missing field").map(|field| format!(" lacks{field}"));
+        Unproven::Untrue(format!(
+            "{what}{}",
+            missing.unwrap_or_else(|| " is of the wrong form".to_owned())
+        ))
+    })
+}
+
+impl Form {
+    /// Reads the fields that the hash of a transaction is made of.
+    pub(super) fn of(raw: &Value, stated: &StatedTransaction, network: Network) -> Result<Self, Unproven> {
+        let what = || format!("transaction {}", stated.hash);
+        match (stated.kind.saturating_to::<u8>(), network) {
+            (kind, _) if ETHEREUM_TYPES.contains(&kind) => Ok(Self::Signed(Box::new(read(raw, &what())?))),
+            (DEPOSIT_TYPE, Network::Optimism | Network::Base) => Ok(Self::Deposit(read(raw, &what())?)),
+            (kind, _) => Err(Unproven::Unknown(format!(
+                "{} has type {kind:#04x}, which cannot be recomputed",
+                what()
+            ))),
+        }
+    }
+
+    /// The bytes under the transactions root; their hash is the hash of the transaction. Source: EIP-2718.
+    pub(super) fn encoded(&self) -> Vec<u8> {
+        match self {
+            Self::Signed(envelope) => envelope.encoded_2718(),
+            Self::Deposit(deposit) => {
+                let mut members = Vec::new();
+                deposit.source_hash.encode(&mut members);
+                deposit.from.encode(&mut members);
+                deposit.to.encode(&mut members);
+                deposit.mint.unwrap_or_default().encode(&mut members);
+                deposit.value.encode(&mut members);
+                deposit.gas_limit.encode(&mut members);
+                deposit.is_system_tx.unwrap_or_default().encode(&mut members);
+                deposit.input.encode(&mut members);
+                let mut bytes = vec![DEPOSIT_TYPE];
+                list(&members, &mut bytes);
+                bytes
+            }
+        }
+    }
+
+    /// Who sent it, by signature where there is one. Costs more than everything else here.
+    pub(super) fn sender(&self) -> Result<Address, Unproven> {
+        match self {
+            Self::Signed(envelope) => envelope
+                .recover_signer()
+                .map_err(|_| Unproven::Untrue("a transaction without a valid signature".to_owned())),
+            Self::Deposit(deposit) => Ok(deposit.from),
+        }
+    }
+
+    /// Called contract; `None` when one is created.
+    pub(super) fn to(&self) -> Option<Address> {
+        match self {
+            Self::Signed(envelope) => envelope.to(),
+            Self::Deposit(deposit) => deposit.to.to().copied(),
+        }
+    }
+}
+
+/// Puts the header of a list before its members.
+fn list(members: &[u8], out: &mut Vec<u8>) {
+    let header = RlpHeader {
+        list: true,
+        payload_length: members.len(),
+    };
+    header.encode(out);
+    out.extend_from_slice(members);
+}
+
+impl StatedReceipt {
+    /// Whether the transaction did what it was sent for.
+    pub(super) fn succeeded(&self) -> Result<bool, Unproven> {
+        match self.status.to::<u64>() {
+            0 => Ok(false),
+            1 => Ok(true),
+            status => Err(Unproven::Untrue(format!(
+                "the receipt of {} has status {status}",
+                self.transaction_hash
+            ))),
+        }
+    }
+
+    /// The bytes under the receipts root.
+    ///
+    /// Source: EIP-658; EIP-2718; ADR-0012 (deposits).
+    pub(super) fn encoded(&self) -> Vec<u8> {
+        let mut members = Vec::new();
+        (self.status == U64::ONE).encode(&mut members);
+        self.cumulative_gas_used.encode(&mut members);
+        self.logs_bloom.encode(&mut members);
+        let (mut logs, mut parts) = (Vec::new(), Vec::new());
+        for log in &self.logs {
+            parts.clear();
+            log.address.encode(&mut parts);
+            log.topics.encode(&mut parts);
+            log.data.encode(&mut parts);
+            list(&parts, &mut logs);
+        }
+        list(&logs, &mut members);
+        let kind: u8 = self.kind.saturating_to();
+        if let (DEPOSIT_TYPE, Some(nonce), Some(version)) = (kind, self.deposit_nonce, self.deposit_receipt_version) {
+            nonce.encode(&mut members);
+            version.encode(&mut members);
+        }
+        // A receipt of a legacy transaction has no byte for its type.
+        let mut bytes = if kind == 0 { Vec::new() } else { vec![kind] };
+        list(&members, &mut bytes);
+        bytes
+    }
+}
