@@ -9,10 +9,15 @@ use crate::domain::network::Network;
 use alloy::primitives::U64;
 use bytes::Bytes;
 use reqwest::{Client, Response, StatusCode, header::CONTENT_TYPE};
+use futures_util::future::join_all;
 use serde::{Serialize, de::DeserializeOwned};
-use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicBool, AtomicU64, Ordering},
+use serde_json::Value;
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
 };
 use tokio::time::{Instant, timeout_at};
 use url::Url;
@@ -44,6 +49,9 @@ const LIMIT_TEXTS: [&str; 9] = [
 
 /// Codes that some providers use for limits and others for other refusals. Source: rules G.6.
 const UNCLEAR_CODES: [i64; 3] = [-32_005, -32_602, -32_000];
+
+/// Code of a provider that is asked too often. Source: rules G.6.
+const RATE_LIMITED: i64 = -32_005;
 
 /// Code of a reverted call. Source: rules G.6.
 const REVERTED: i64 = 3;
@@ -159,6 +167,7 @@ pub(super) struct Node {
     keys: Vec<String>,
     client: Client,
     is_verified: AtomicBool,
+    refuses_batches: AtomicBool,
     calls: AtomicU64,
     breaker: Mutex<Breaker>,
     window: Mutex<Window>,
@@ -181,10 +190,16 @@ impl Node {
             url,
             client,
             is_verified: AtomicBool::new(false),
+            refuses_batches: AtomicBool::new(false),
             calls: AtomicU64::new(0),
             breaker: Mutex::default(),
             window: Mutex::default(),
         }
+    }
+
+    /// Whether the node has this address.
+    pub(super) fn is_at(&self, url: &Url) -> bool {
+        self.url == *url
     }
 
     /// Whether a call would be let through now.
@@ -330,20 +345,93 @@ impl Line {
         answer
     }
 
+    /// Makes several calls in one request; a node that does not take that is asked one by one.
+    pub(super) async fn batch(&self, calls: &[(&str, Value)]) -> Result<Vec<Result<Value, Failure>>, Failure> {
+        if let [(method, params)] = calls {
+            return Ok(vec![Ok(self.call(method, params).await?)]);
+        }
+        if !self.node.refuses_batches.load(Ordering::Relaxed) {
+            let answers = match timeout_at(self.deadline, self.batch_untimed(calls)).await {
+                Ok(answers) => answers,
+                Err(_) => Err(Failure::Slow),
+            };
+            let counted = |outcome| calls.iter().for_each(|_| self.node.count(outcome));
+            match answers {
+                Ok(Some(answers)) => {
+                    for answer in &answers {
+                        self.node.count(answer.as_ref().map_or_else(Failure::outcome, |_| "ok"));
+                    }
+                    return Ok(answers);
+                }
+                Ok(None) => self.node.refuses_batches.store(true, Ordering::Relaxed),
+                Err(failure) => {
+                    counted(failure.outcome());
+                    return Err(failure);
+                }
+            }
+        }
+        let answers = calls.iter().map(|(method, params)| self.call::<Value>(method, params));
+        Ok(join_all(answers).await)
+    }
+
+    /// `None` when the node answers with one refusal instead of an answer to each call.
+    async fn batch_untimed(&self, calls: &[(&str, Value)]) -> Result<Option<Vec<Result<Value, Failure>>>, Failure> {
+        let first = self.node.calls.fetch_add(calls.len() as u64, Ordering::Relaxed);
+        let batch: Vec<_> = (first..)
+            .zip(calls)
+            .map(|(id, (method, params))| Call {
+                jsonrpc: "2.0",
+                id,
+                method,
+                params,
+            })
+            .collect();
+        let (status, body) = self.post(&batch).await?;
+        let is_list = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
+        if !is_list {
+            return match self.refused_by_status(status, &body) {
+                Failure::Refused { code, .. } if code != RATE_LIMITED => Ok(None),
+                failure if status.is_success() => Err(match failure {
+                    Failure::Status(_) => Failure::Unreadable("one answer to several calls".to_owned()),
+                    failure => failure,
+                }),
+                failure => Err(failure),
+            };
+        }
+        let mut answers: HashMap<u64, Envelope<Value>> = parse::<Vec<Envelope<Value>>>(body)
+            .await?
+            .into_iter()
+            .filter_map(|answer| Some((answer.id?, answer)))
+            .collect();
+        let ordered = (first..).zip(calls).map(|(id, _)| {
+            let missing = || Failure::Unreadable("an answer is missing".to_owned());
+            self.opened(answers.remove(&id).ok_or_else(missing)?, id)
+        });
+        Ok(Some(ordered.collect()))
+    }
+
     async fn call_untimed<T: DeserializeOwned + Send + 'static>(
         &self,
         method: &str,
         params: impl Serialize,
     ) -> Result<T, Failure> {
-        let node = &self.node;
-        let id = node.calls.fetch_add(1, Ordering::Relaxed);
+        let id = self.node.calls.fetch_add(1, Ordering::Relaxed);
         let call = Call {
             jsonrpc: "2.0",
             id,
             method,
             params,
         };
-        let body = serde_json::to_vec(&call).map_err(|error| Failure::Unreadable(error.to_string()))?;
+        let (status, body) = self.post(&call).await?;
+        if !status.is_success() {
+            return Err(self.refused_by_status(status, &body));
+        }
+        self.opened(parse::<Envelope<T>>(body).await?, id)
+    }
+
+    async fn post(&self, call: &impl Serialize) -> Result<(StatusCode, Bytes), Failure> {
+        let node = &self.node;
+        let body = serde_json::to_vec(call).map_err(|error| Failure::Unreadable(error.to_string()))?;
         let request = node.client.post(node.url.clone());
         let response = request
             .header(CONTENT_TYPE, "application/json")
@@ -358,11 +446,10 @@ impl Line {
                 })
             })?;
         let status = response.status();
-        let body = read(response).await?;
-        if !status.is_success() {
-            return Err(self.refused_by_status(status, &body));
-        }
-        let envelope = parse::<Envelope<T>>(body).await?;
+        Ok((status, read(response).await?))
+    }
+
+    fn opened<T>(&self, envelope: Envelope<T>, id: u64) -> Result<T, Failure> {
         match (envelope.result, envelope.error) {
             (_, Some(refusal)) => Err(self.refused(&refusal)),
             (Some(_), None) if envelope.id != Some(id) => {
@@ -389,7 +476,7 @@ impl Line {
         match serde_json::from_slice::<Envelope<serde_json::Value>>(body) {
             Ok(Envelope {
                 error: Some(refusal), ..
-            }) if status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS => self.refused(&refusal),
+            }) if status != StatusCode::TOO_MANY_REQUESTS && !status.is_server_error() => self.refused(&refusal),
             _ => Failure::Status(status.as_u16()),
         }
     }
