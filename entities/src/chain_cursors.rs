@@ -19,6 +19,10 @@ pub struct Model {
     pub final_hash: String,
     /// Why the chain is halted, when it is.
     pub halted_reason: Option<String>,
+    /// How blocks count as final.
+    pub finality: Option<String>,
+    /// Whether the operator lets it go back below what was final.
+    pub may_rewind: bool,
     /// Last change.
     pub updated_at: DateTimeUtc,
 }

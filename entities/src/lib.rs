@@ -4,6 +4,7 @@
 //! column type keeps such a number on both databases; they are added up in Rust.
 
 pub mod accounts;
+pub mod chain_backlogs;
 pub mod chain_blocks;
 pub mod chain_cursors;
 pub mod client_ids;

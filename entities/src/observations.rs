@@ -1,4 +1,4 @@
-//! Payment events as the chain showed them, whoever they belong to.
+//! Payments of known requests that were seen on chain and are not final.
 
 use sea_orm::entity::prelude::*;
 
@@ -12,9 +12,9 @@ pub struct Model {
     /// Transaction, 64 hexadecimal digits.
     #[sea_orm(primary_key, auto_increment = false)]
     pub tx_hash: String,
-    /// Position among the payment events of the transaction.
+    /// Position among all events of the transaction.
     #[sea_orm(primary_key, auto_increment = false)]
-    pub ordinal: i32,
+    pub position: i32,
     /// Height of the block.
     pub block_number: i64,
     /// Hash of the block, 64 hexadecimal digits.
@@ -42,11 +42,7 @@ pub struct Model {
     /// Canonical hash of the invoice currency of a conversion.
     pub conversion_currency: Option<String>,
     /// Oldest rate that a conversion accepts.
-    pub max_rate_timespan_s: Option<i64>,
-    /// State.
-    pub state: String,
-    /// Whether the second reading found it and the first did not.
-    pub found_by_audit: bool,
+    pub max_rate_timespan_s: Option<String>,
     /// When it was first seen.
     pub seen_at: DateTimeUtc,
 }

@@ -21,8 +21,10 @@ pub struct Model {
     pub network: String,
     /// Transaction, 64 hexadecimal digits.
     pub tx_hash: String,
-    /// Position among the payment events of the transaction.
-    pub ordinal: i32,
+    /// Position among all events of the transaction.
+    pub position: i32,
+    /// Whether the position counts payments alone, as it did once; until the receipt is met again.
+    pub counts_payments: bool,
     /// Height of the block.
     pub block_number: i64,
     /// Hash of the block, 64 hexadecimal digits.

@@ -15,6 +15,7 @@ mod m20261121_0011_join_keys;
 mod m20261121_0012_index_deliveries;
 mod m20261122_0013_drop_answer_status;
 mod m20261122_0016_index_queue_and_log;
+mod m20261122_0013_know_payments_by_position;
 mod tables;
 
 /// Applies and undoes the migrations.
@@ -38,6 +39,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261121_0012_index_deliveries::Migration),
             Box::new(m20261122_0013_drop_answer_status::Migration),
             Box::new(m20261122_0016_index_queue_and_log::Migration),
+            Box::new(m20261122_0013_know_payments_by_position::Migration),
         ]
     }
 }

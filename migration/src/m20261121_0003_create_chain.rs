@@ -14,28 +14,34 @@ impl MigrationTrait for Migration {
     }
 
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        for table in [observations(), chain_cursors(), chain_blocks()] {
+        for table in [chain_cursors(), chain_blocks()] {
             manager.create_table(table).await?;
         }
-        let by = |name: &'static str, column: &'static str| {
-            Index::create()
-                .name(name)
-                .table("observations")
-                .col("network")
-                .col(column)
-                .to_owned()
-        };
-        manager
-            .create_index(by("observations_block_idx", "block_number"))
-            .await?;
-        manager
-            .create_index(by("observations_topic_idx", "reference_topic"))
-            .await
+        create_observations(manager).await
     }
 
     async fn down(&self, manager: &SchemaManager) -> Result<(), DbErr> {
         crate::tables::drop_tables(manager, &TABLES).await
     }
+}
+
+/// Also what a later migration goes back to.
+pub(crate) async fn create_observations(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
+    manager.create_table(observations()).await?;
+    let by = |name: &'static str, column: &'static str| {
+        Index::create()
+            .name(name)
+            .table("observations")
+            .col("network")
+            .col(column)
+            .to_owned()
+    };
+    manager
+        .create_index(by("observations_block_idx", "block_number"))
+        .await?;
+    manager
+        .create_index(by("observations_topic_idx", "reference_topic"))
+        .await
 }
 
 fn observations() -> TableCreateStatement {

@@ -63,9 +63,10 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
             rpc_urls,
             confirmations: chain.confirmations,
             start_block: chain.start_block,
+            agreement: chain.agreement,
+            agreement_fallback: chain.agreement_fallback_s.map(Duration::from_secs),
             contracts,
             call_timeout: Duration::from_millis(chain.call_timeout_ms),
-            clock: clock.clone(),
         };
         let chain = Arc::new(adapters::evm::EvmChain::new(options)?);
         chains.followed.insert(network, chain.clone());

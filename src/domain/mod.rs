@@ -13,6 +13,7 @@ pub mod ids;
 pub mod interop_address;
 pub mod ledger;
 pub mod network;
+pub mod oddity;
 pub mod payment;
 pub mod quota;
 pub mod rate;

@@ -18,6 +18,18 @@ wire_text! {
     }
 }
 
+wire_text! {
+    /// How a block counts as final on a network. Source: decisions D17.
+    pub enum Finality {
+        /// The nodes say so.
+        Tag = "tag",
+        /// It lies as deep as the network needs; for nodes that have never served the tag.
+        Depth = "depth",
+        /// It lies as deep as the settings say.
+        Setting = "setting",
+    }
+}
+
 /// A block, as far as the watcher needs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockRef {
@@ -33,16 +45,17 @@ pub struct BlockRef {
 
 /// One payment event of a proxy, decoded. Amounts are token units.
 ///
-/// Identity is (network, transaction, ordinal): the log index changes when a reorganisation includes the transaction
-/// again, the ordinal of the proxy event inside the transaction does not. Source: rules B.2 (7).
+/// Identity is (network, transaction, position): the log index changes when a reorganisation includes the transaction
+/// again, and a count of watched events changes with what is watched; the position among all events of the transaction
+/// does not. Source: ADR-0013.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Observation {
     /// Network.
     pub network: Network,
     /// Transaction.
     pub tx_hash: B256,
-    /// Position among the payment events of the transaction, from 0.
-    pub ordinal: u32,
+    /// Position among all events of the transaction, from 0.
+    pub position: u32,
     /// Height of the block.
     pub block_number: u64,
     /// Hash of the block.
@@ -76,8 +89,8 @@ pub struct ObservedConversion {
     pub invoice_fee_units: U256,
     /// Hash of the invoice currency.
     pub currency: Address,
-    /// Oldest rate that was accepted, in seconds; 0 means any.
-    pub max_rate_timespan_s: u64,
+    /// Oldest rate that was accepted, in seconds; 0 means any. The payer chooses it, and it may be any number.
+    pub max_rate_timespan_s: U256,
 }
 
 impl Observation {
@@ -94,17 +107,6 @@ impl Observation {
                 let share = product / U512::from(self.units);
                 U256::checked_from_limbs_slice(share.as_limbs()).unwrap_or(U256::MAX)
             }
-        }
-    }
-
-    /// Whether two observations describe the same facts, wherever the transaction ended up.
-    pub fn same_facts(&self, other: &Self) -> bool {
-        Self {
-            log_index: 0,
-            ..self.clone()
-        } == Self {
-            log_index: 0,
-            ..other.clone()
         }
     }
 }
@@ -139,10 +141,54 @@ pub struct TxProof {
     pub from: Address,
     /// Contract it called.
     pub to: Option<Address>,
-    /// Payment events in it, with their ordinals.
+    /// What it was called with.
+    pub input: Vec<u8>,
+    /// Payment events in it, with their positions.
     pub observations: Vec<Observation>,
     /// Token movements in it.
     pub transfers: Vec<TokenTransfer>,
+    /// Events of watched contracts in it that could not be read.
+    pub unreadable: Vec<Unreadable>,
+}
+
+/// An event of a watched contract that is not what the contract would ever emit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unreadable {
+    /// Position among all events of its transaction.
+    pub position: u32,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+/// A block with everything in it that concerns payments, proven.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SettledBlock {
+    /// The block.
+    pub block: BlockRef,
+    /// Its transactions that hold an event of a watched contract.
+    pub transactions: Vec<TxProof>,
+}
+
+impl SettledBlock {
+    /// A transaction of the block.
+    pub fn transaction(&self, tx_hash: &B256) -> Option<&TxProof> {
+        self.transactions.iter().find(|proof| proof.tx_hash == *tx_hash)
+    }
+}
+
+/// What a node says about an event of a watched contract. It tells where to look and proves nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Hint {
+    /// Height of the block.
+    pub block_number: u64,
+    /// Hash of the block.
+    pub block_hash: B256,
+    /// Transaction.
+    pub tx_hash: B256,
+    /// Index of the event in its block.
+    pub log_index: u64,
+    /// Topic of the reference; `None` when the event has no such topic.
+    pub reference_topic: Option<B256>,
 }
 
 /// Why an observation was not credited although its reference is known.
@@ -150,8 +196,6 @@ pub struct TxProof {
 pub enum Unproven {
     /// The transaction failed.
     Failed,
-    /// The receipt holds no such event, or another one.
-    Different,
     /// The token did not move to the payee.
     NothingMoved,
 }
@@ -167,7 +211,7 @@ pub struct ProvenTransfer {
     pub payer_eoa: Option<Address>,
 }
 
-/// Reads from a receipt what an event really moved and who paid.
+/// Reads from a proven transaction what one of its events really moved and who paid.
 ///
 /// A proxy logs what it was asked for, not what arrived: for tokens the credited units are those of the token's own
 /// movement into the payee just before the event, never more than the event says. `is_intermediary` names contracts
@@ -181,16 +225,12 @@ pub fn prove(
     if !proof.succeeded {
         return Err(Unproven::Failed);
     }
-    let confirmed = proof
-        .observations
-        .iter()
-        .find(|candidate| candidate.ordinal == observed.ordinal);
-    let Some(confirmed) = confirmed.filter(|candidate| candidate.same_facts(observed)) else {
-        return Err(Unproven::Different);
-    };
     let called_by_owner = proof.to.is_some_and(|to| to == observed.proxy || is_intermediary(&to));
     let sender = Some(proof.from);
     let Some(token) = observed.token else {
+        if observed.units.is_zero() {
+            return Err(Unproven::NothingMoved);
+        }
         let payer_eoa = if called_by_owner { sender } else { None };
         return Ok(ProvenTransfer {
             received_units: observed.units,
@@ -202,12 +242,12 @@ pub fn prove(
     let previous = proof
         .observations
         .iter()
-        .filter(|other| other.log_index < confirmed.log_index)
+        .filter(|other| other.log_index < observed.log_index)
         .map(|o| o.log_index)
         .max();
     let own = |transfer: &&TokenTransfer| {
         transfer.token == token
-            && transfer.log_index < confirmed.log_index
+            && transfer.log_index < observed.log_index
             && previous.is_none_or(|previous| transfer.log_index > previous)
     };
     let arrivals: Vec<&TokenTransfer> = proof
@@ -275,11 +315,11 @@ mod tests {
     const PAYER: u8 = 4;
     const BATCH: u8 = 5;
 
-    fn observed(ordinal: u32, log_index: u64) -> Observation {
+    fn observed(position: u32, log_index: u64) -> Observation {
         Observation {
             network: Network::Sepolia,
             tx_hash: B256::repeat_byte(1),
-            ordinal,
+            position,
             block_number: 7,
             block_hash: B256::repeat_byte(7),
             log_index,
@@ -312,8 +352,10 @@ mod tests {
             succeeded: true,
             from: address(PAYER),
             to: Some(address(PROXY)),
+            input: Vec::new(),
             observations,
             transfers,
+            unreadable: Vec::new(),
         }
     }
 
@@ -342,27 +384,16 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_or_invented_event_is_told_apart() {
-        let event = observed(0, 2);
-        let changed = Observation {
-            units: U256::from(999),
-            ..event.clone()
+    fn a_coin_payment_of_nothing_moved_nothing() {
+        let event = Observation {
+            token: None,
+            units: U256::ZERO,
+            ..observed(0, 2)
         };
-        let proof = proof(vec![event.clone()], vec![transfer(PAYER, PAYEE, 100, 1)]);
-        assert_eq!(prove(&changed, &proof, is_batch), Err(Unproven::Different));
         assert_eq!(
-            prove(
-                &Observation {
-                    ordinal: 1,
-                    ..event.clone()
-                },
-                &proof,
-                is_batch
-            ),
-            Err(Unproven::Different)
+            prove(&event, &proof(vec![event.clone()], vec![]), is_batch),
+            Err(Unproven::NothingMoved)
         );
-        let moved = Observation { log_index: 40, ..event };
-        assert!(prove(&moved, &proof, is_batch).is_ok(), "the log index may differ");
     }
 
     #[test]

@@ -104,7 +104,7 @@ fn received(invoice: &str, settlement: Settlement) -> (Event, Catalogue) {
     let observed = Observation {
         network: Network::Base,
         tx_hash: B256::repeat_byte(7),
-        ordinal: 0,
+        position: 0,
         block_number: 1,
         block_hash: B256::ZERO,
         log_index: 0,

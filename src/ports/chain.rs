@@ -6,7 +6,7 @@ use crate::domain::{
     address::Address,
     calldata::Standing,
     network::Network,
-    payment::{BlockRef, Observation, TxProof},
+    payment::{BlockRef, Finality, Hint, SettledBlock},
     session::WalletAnswer,
 };
 use alloy::primitives::{Address as EvmAddress, B256, U256};
@@ -45,39 +45,63 @@ pub enum ChainError {
     },
 }
 
-/// Which node is asked. What matters is asked of two, where there are two, and compared.
+/// Where a chain stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Witness {
-    /// The first healthy node in the order of the settings.
-    First,
-    /// Another one than [`Witness::First`] would use, when there are several.
-    Second,
+pub struct Tip {
+    /// Newest block of the node that is furthest.
+    pub head: BlockRef,
+    /// Newest block that enough distinct nodes call final.
+    pub finalized: BlockRef,
+    /// How it was found.
+    pub finality: Finality,
 }
 
-/// Reads a chain. Every answer is validated before it is returned. Source: rules B.2.
+/// Events of a range of final blocks, as the nodes tell them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told {
+    /// Where to look, with the positions in the settings of the nodes that said so.
+    pub hints: Vec<(Hint, Vec<usize>)>,
+    /// Last height that was read in full by every node that was asked.
+    pub read_to: u64,
+}
+
+/// A new block near the head, as one node tells it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewBlock {
+    /// The block.
+    pub block: BlockRef,
+    /// Events of watched contracts in it.
+    pub hints: Vec<Hint>,
+}
+
+/// Reads a chain. What is credited comes from [`Chain::settled`] alone; everything else tells where to look.
+///
+/// Source: ADR-0012.
 #[async_trait]
 pub trait Chain: Send + Sync + 'static {
     /// Network.
     fn network(&self) -> Network;
-    /// First block that matters.
-    fn start_block(&self) -> u64;
-    /// Newest block.
-    async fn head(&self) -> Result<BlockRef, ChainError>;
-    /// Newest block that counts as final: by the setting, the `finalized` tag or the depth of the network.
-    async fn finalized(&self, head: &BlockRef) -> Result<BlockRef, ChainError>;
-    /// Block at a height; `None` when the chain is shorter.
-    async fn block(&self, number: u64, witness: Witness) -> Result<Option<BlockRef>, ChainError>;
-    /// Payment events of one block, read by its hash, so that a reorganisation shows as an error.
-    async fn observations_at(&self, block: &BlockRef, witness: Witness) -> Result<Vec<Observation>, ChainError>;
-    /// Payment events from `from` on, at most to `to`: returns the last height that was read in full.
-    async fn observations_in(
-        &self,
-        from: u64,
-        to: u64,
-        witness: Witness,
-    ) -> Result<(Vec<Observation>, u64), ChainError>;
-    /// What the receipt of a transaction proves; `None` when it is in no block.
-    async fn proof(&self, tx_hash: B256, witness: Witness) -> Result<Option<TxProof>, ChainError>;
+    /// First block that matters, when the settings name one older than the first start.
+    fn start_block(&self) -> Option<u64>;
+    /// Where the chain stands. `known` is how blocks counted as final before: a network that ever served the tag
+    /// never falls back to a depth.
+    async fn tip(&self, known: Option<Finality>) -> Result<Tip, ChainError>;
+    /// Block at a height by the word of one node; `None` when its chain is shorter.
+    async fn block(&self, number: u64) -> Result<Option<BlockRef>, ChainError>;
+    /// Final block at a height on which enough distinct nodes agree.
+    async fn agreed(&self, number: u64) -> Result<BlockRef, ChainError>;
+    /// Blocks near the head by the word of one node; fewer than asked for when its chain is shorter.
+    async fn new_blocks(&self, from: u64, to: u64) -> Result<Vec<NewBlock>, ChainError>;
+    /// Events of final blocks from `from` on, at most to `to`, asked of as many distinct nodes as have to agree.
+    ///
+    /// `proves_absence`: a single node has to prove by the headers of the range that it left nothing out.
+    async fn told(&self, from: u64, to: u64, proves_absence: bool) -> Result<Told, ChainError>;
+    /// A final block, agreed and proven. `Malformed` when no node can prove its content against the agreed header.
+    async fn settled(&self, number: u64) -> Result<SettledBlock, ChainError>;
+    /// A block near the head, proven against its own header by one node.
+    async fn noted(&self, block: &BlockRef) -> Result<SettledBlock, ChainError>;
+    /// Height of the block that holds a transaction, by the word of any node.
+    async fn height_of(&self, tx_hash: B256) -> Result<Option<u64>, ChainError>;
 }
 
 /// Answers what calldata needs to know before somebody pays.

@@ -138,7 +138,13 @@ pub struct ChainSettings {
     pub rpc_urls: Vec<String>,
     /// Blocks after which a payment counts as final, the block itself included; absent, the node's `finalized` tag.
     pub confirmations: Option<u64>,
-    /// First block that is read; absent, the creation of the oldest payment contract.
+    /// Distinct nodes that have to agree on a final block before its payments count; absent, two where two or more
+    /// addresses are set. A node that is missing delays payments and never lowers it.
+    pub agreement: Option<usize>,
+    /// Seconds without agreement after which one node is believed alone; absent, never.
+    pub agreement_fallback_s: Option<u64>,
+    /// First block that is read, when it is older than the final block of the first start; it is filled in beside new
+    /// blocks.
     pub start_block: Option<u64>,
     /// Pause between two looks at the chain, in milliseconds.
     pub poll_ms: u64,
@@ -159,6 +165,8 @@ impl Default for ChainSettings {
         Self {
             rpc_urls: Vec::new(),
             confirmations: None,
+            agreement: None,
+            agreement_fallback_s: None,
             start_block: None,
             poll_ms: 2_000,
             call_timeout_ms: 2_000,

@@ -1,7 +1,10 @@
 //! How far each chain has been read, and the window of recent blocks that shows where a reorganisation began.
 
 use super::{StoreError, columns};
-use crate::domain::{network::Network, payment::BlockRef};
+use crate::domain::{
+    network::Network,
+    payment::{BlockRef, Finality},
+};
 use alloy::primitives::B256;
 use chrono::{DateTime, Utc};
 use entities::{chain_blocks, chain_cursors};
@@ -27,6 +30,10 @@ pub struct Cursor {
     pub finalized: Mark,
     /// Why the chain is halted until somebody looks, when it is.
     pub halted_reason: Option<String>,
+    /// How blocks count as final; `None` before the first final block.
+    pub finality: Option<Finality>,
+    /// Whether the operator lets the chain go back below what was final.
+    pub may_rewind: bool,
     /// Last change.
     pub updated_at: DateTime<Utc>,
 }
@@ -38,6 +45,8 @@ pub async fn load(conn: &impl ConnectionTrait, network: Network) -> Result<Optio
         .one(conn)
         .await?;
     let Some(row) = row else { return Ok(None) };
+    let finality = row.finality.as_deref();
+    let finality = finality.map(|text| columns::known("finality", text, Finality::from_wire));
     Ok(Some(Cursor {
         network: columns::network(&row.network)?,
         seen: Mark {
@@ -49,6 +58,8 @@ pub async fn load(conn: &impl ConnectionTrait, network: Network) -> Result<Optio
             hash: columns::hash("final_hash", &row.final_hash)?,
         },
         halted_reason: row.halted_reason,
+        finality: finality.transpose()?,
+        may_rewind: row.may_rewind,
         updated_at: row.updated_at,
     }))
 }
@@ -63,6 +74,8 @@ pub async fn save(conn: &impl ConnectionTrait, cursor: &Cursor) -> Result<(), St
         final_number: columns::number("final_number", cursor.finalized.number)?,
         final_hash: columns::hash_text(&cursor.finalized.hash),
         halted_reason: cursor.halted_reason.clone(),
+        finality: cursor.finality.map(|finality| finality.wire().to_owned()),
+        may_rewind: cursor.may_rewind,
         updated_at: cursor.updated_at,
     };
     let replaced = OnConflict::column(Column::Network)
@@ -72,6 +85,8 @@ pub async fn save(conn: &impl ConnectionTrait, cursor: &Cursor) -> Result<(), St
             Column::FinalNumber,
             Column::FinalHash,
             Column::HaltedReason,
+            Column::Finality,
+            Column::MayRewind,
             Column::UpdatedAt,
         ])
         .to_owned();

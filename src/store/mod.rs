@@ -4,6 +4,7 @@
 //! turned back into domain values on the way out, and a row that does not parse is an error, never a default.
 
 pub mod accounts;
+pub mod backlogs;
 pub mod challenges;
 pub mod client_ids;
 pub mod clock_jumps;
@@ -59,7 +60,7 @@ const CONSTRAINTS: [(&str, &[&str], &[&str]); 6] = [
     (
         PAYMENT_IDENTITY,
         &["payments_identity_key"],
-        &["payments.network, payments.tx_hash, payments.ordinal"],
+        &["payments.network, payments.tx_hash, payments.position, payments.counts_payments"],
     ),
     (EVENT_KEY, &["events_deduplication_key"], &["events.deduplication_key"]),
     (

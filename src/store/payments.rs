@@ -6,7 +6,7 @@ use crate::domain::{
     ids::{ClientRowId, PaymentId, PlatformId, RequestRowId},
     ledger::{RequestStatus, SettlementUnits},
     network::Network,
-    payment::{PaymentKind, Settled},
+    payment::{Observation, PaymentKind, Settled},
     reference::PaymentReference,
     request::{Request, terms::CustomerInfo},
 };
@@ -51,8 +51,10 @@ pub struct PaymentRecord {
     pub network: Network,
     /// Transaction.
     pub tx_hash: B256,
-    /// Position among the payment events of the transaction.
-    pub ordinal: u32,
+    /// Position among all events of the transaction.
+    pub position: u32,
+    /// Whether the position counts payments alone, as it did once.
+    pub counts_payments: bool,
     /// Height of the block.
     pub block_number: u64,
     /// Hash of the block.
@@ -161,7 +163,8 @@ fn to_row(payment: &SettledPayment<'_>) -> Result<payments::Model, StoreError> {
         request_id: request.id.0.clone(),
         network: observed.network.id().to_owned(),
         tx_hash: columns::hash_text(&observed.tx_hash),
-        ordinal: columns::number("ordinal", observed.ordinal)?,
+        position: columns::number("position", observed.position)?,
+        counts_payments: false,
         block_number: columns::number("block_number", observed.block_number)?,
         block_hash: columns::hash_text(&observed.block_hash),
         log_index: columns::number("log_index", observed.log_index)?,
@@ -194,7 +197,8 @@ fn from_row(row: payments::Model) -> Result<PaymentRecord, StoreError> {
         request_id: row.request_id,
         network: columns::network(&row.network)?,
         tx_hash: columns::hash("tx_hash", &row.tx_hash)?,
-        ordinal: columns::number("ordinal", row.ordinal)?,
+        position: columns::number("position", row.position)?,
+        counts_payments: row.counts_payments,
         block_number: columns::number("block_number", row.block_number)?,
         block_hash: columns::hash("block_hash", &row.block_hash)?,
         log_index: columns::number("log_index", row.log_index)?,
@@ -248,9 +252,14 @@ pub async fn insert_new(
             payments::Entity::insert_many(rows.iter().cloned().map(payments::ActiveModel::from)).into_query();
         insertion
             .on_conflict(
-                OnConflict::columns([Column::Network, Column::TxHash, Column::Ordinal])
-                    .do_nothing()
-                    .to_owned(),
+                OnConflict::columns([
+                    Column::Network,
+                    Column::TxHash,
+                    Column::Position,
+                    Column::CountsPayments,
+                ])
+                .do_nothing()
+                .to_owned(),
             )
             .returning_col(Column::Id);
         let mut new_ids = HashSet::new();
@@ -271,6 +280,63 @@ pub async fn insert_new(
         written.extend(new_ids.into_iter().map(PaymentId));
     }
     Ok(written)
+}
+
+/// Payments of a network in blocks from one height to another, both included, whoever they belong to: for the
+/// comparison with the chain.
+pub async fn in_blocks(
+    conn: &impl ConnectionTrait,
+    network: Network,
+    from: u64,
+    to: u64,
+) -> Result<Vec<PaymentRecord>, StoreError> {
+    let from: i64 = columns::number("block_number", from)?;
+    let to = i64::try_from(to).unwrap_or(i64::MAX);
+    let rows = payments::Entity::find()
+        .filter(Column::Network.eq(network.id()))
+        .filter(Column::BlockNumber.between(from, to))
+        .order_by_asc(Column::BlockNumber)
+        .order_by_asc(Column::LogIndex)
+        .all(conn)
+        .await?;
+    rows.into_iter().map(from_row).collect()
+}
+
+/// Payments of transactions whose position counts payments alone.
+pub async fn counted(
+    conn: &impl ConnectionTrait,
+    network: Network,
+    tx_hashes: &[B256],
+) -> Result<Vec<PaymentRecord>, StoreError> {
+    let mut found = Vec::new();
+    for tx_hashes in tx_hashes.chunks(columns::ROWS_MAX) {
+        let rows = payments::Entity::find()
+            .filter(Column::Network.eq(network.id()))
+            .filter(Column::TxHash.is_in(tx_hashes.iter().map(columns::hash_text)))
+            .filter(Column::CountsPayments.eq(true))
+            .order_by_asc(Column::Position)
+            .all(conn)
+            .await?;
+        found.extend(rows);
+    }
+    found.into_iter().map(from_row).collect()
+}
+
+/// Puts a payment where the receipt of its transaction shows it.
+pub async fn place(conn: &impl ConnectionTrait, id: &PaymentId, observed: &Observation) -> Result<(), StoreError> {
+    let position: i32 = columns::number("position", observed.position)?;
+    let block_number: i64 = columns::number("block_number", observed.block_number)?;
+    let log_index: i64 = columns::number("log_index", observed.log_index)?;
+    payments::Entity::update_many()
+        .col_expr(Column::Position, Expr::value(position))
+        .col_expr(Column::CountsPayments, Expr::value(false))
+        .col_expr(Column::BlockNumber, Expr::value(block_number))
+        .col_expr(Column::BlockHash, Expr::value(columns::hash_text(&observed.block_hash)))
+        .col_expr(Column::LogIndex, Expr::value(log_index))
+        .filter(Column::Id.eq(id.0.as_str()))
+        .exec(conn)
+        .await?;
+    Ok(())
 }
 
 /// One row for each distinct wallet of a payment.

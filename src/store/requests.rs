@@ -244,6 +244,25 @@ pub async fn by_topics(
     found.into_iter().map(from_row).collect()
 }
 
+/// Whether a payment is awaited on a network: a request that is not paid in full and not older than `since`.
+pub async fn is_awaited(
+    conn: &impl ConnectionTrait,
+    network: Network,
+    since: DateTime<Utc>,
+) -> Result<bool, StoreError> {
+    let open = [RequestStatus::Pending, RequestStatus::PartiallyPaid].map(RequestStatus::wire);
+    let found = Entity::find()
+        .select_only()
+        .column(Column::Id)
+        .filter(Column::Network.eq(network.id()))
+        .filter(Column::CreatedAt.gte(since))
+        .filter(Column::Status.is_in(open))
+        .into_tuple::<String>()
+        .one(conn)
+        .await?;
+    Ok(found.is_some())
+}
+
 /// One page of requests, newest first, and how many there are, counted up to [`TOTAL_MAX`].
 ///
 /// `payee` is a canonical address.

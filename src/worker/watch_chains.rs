@@ -20,6 +20,9 @@ pub const POLL_DEFAULT: Duration = Duration::from_secs(2);
 /// Longest pause after failures in a row.
 const BACK_OFF_MAX: Duration = Duration::from_secs(30);
 
+/// Pauses that one pause lasts while no payment is awaited.
+const IDLE_POLLS: u32 = 15;
+
 /// Pause of each network.
 pub type Polls = HashMap<Network, Duration>;
 
@@ -62,8 +65,7 @@ pub async fn run(ctx: Ctx, chain: Arc<dyn Chain>, poll: Duration, states: ChainS
         let (state, pause) = match watch::run(&ctx, chain.as_ref()).await {
             Ok(Step::At(position)) => {
                 gauge(network, &position);
-                let is_behind = position.moved && position.seen < position.head.number;
-                let pause = if is_behind { Duration::ZERO } else { poll };
+                let pause = pause(&position, poll);
                 (ChainState::Following(position), Ok(pause))
             }
             Ok(Step::Halted(reason)) => (ChainState::Halted(reason), Ok(BACK_OFF_MAX)),
@@ -73,6 +75,17 @@ pub async fn run(ctx: Ctx, chain: Arc<dyn Chain>, poll: Duration, states: ChainS
         pause
     };
     pace.keep(&stop, "following the chain", Some(network), follow).await;
+}
+
+/// None while a step brings the chain forward and there is more to do; longer while no payment is awaited.
+fn pause(position: &Position, poll: Duration) -> Duration {
+    let is_behind =
+        position.confirmed < position.finalized || (position.is_awaited && position.seen < position.head.number);
+    match position {
+        Position { moved: true, .. } if is_behind => Duration::ZERO,
+        Position { is_awaited: true, .. } => poll,
+        _ => poll * IDLE_POLLS,
+    }
 }
 
 fn gauge(network: Network, position: &Position) {

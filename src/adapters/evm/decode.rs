@@ -3,12 +3,12 @@
 //! Whatever a payer can put into an event is read without complaint; what no contract of the protocol would ever emit
 //! is an error and never a default. Source: rules G.2.
 
-use super::wire::RawLog;
+use super::{evidence::ProvenTx, wire::RawLog};
 use crate::domain::{
     address::Address,
     currency::{ContractKind, KnownContract},
     network::Network,
-    payment::{Observation, ObservedConversion, TokenTransfer},
+    payment::{BlockRef, Hint, Observation, ObservedConversion, TokenTransfer, TxProof, Unreadable},
 };
 use alloy::{
     primitives::{Address as EvmAddress, B256, Bloom, BloomInput, U256},
@@ -139,12 +139,6 @@ pub(super) struct Watched {
     pub(super) topics: Vec<B256>,
 }
 
-/// A payment event whose companion may still follow.
-struct Open {
-    observation: Observation,
-    awaits_companion: bool,
-}
-
 fn read<E: SolEvent>(log: &RawLog) -> Result<E, String> {
     let named = |what: &str| format!("an event {} with {what}", E::SIGNATURE);
     if Some(log.data.len()) != <E::DataTuple<'_> as SolType>::ENCODED_SIZE {
@@ -193,65 +187,114 @@ impl Watched {
         })
     }
 
-    /// Reads the payments of whole transactions. `logs` must be in order and hold every watched event of each
-    /// transaction; other events may be among them.
-    pub(super) fn observations(&self, logs: &[PlacedLog]) -> Result<Vec<Observation>, String> {
-        let mut found = Vec::new();
-        for transaction in logs.chunk_by(|one, other| one.tx_hash == other.tx_hash) {
-            self.observe_transaction(transaction, &mut found)?;
+    /// Where the payments are that these events speak of. What a conversion proxy adds about the invoice side follows
+    /// a payment of the same transaction and needs no mention of its own.
+    pub(super) fn hints(&self, logs: &[PlacedLog]) -> Vec<Hint> {
+        let payments = logs
+            .iter()
+            .filter(|placed| self.holds(&placed.log) && placed.log.topics.first() != Some(&COMPANION));
+        let hint = |placed: &PlacedLog| Hint {
+            block_number: placed.block_number,
+            block_hash: placed.block_hash,
+            tx_hash: placed.tx_hash,
+            log_index: placed.log_index,
+            reference_topic: placed.log.topics.get(1).copied(),
+        };
+        payments.map(hint).collect()
+    }
+
+    /// Whether events of watched contracts are among these.
+    pub(super) fn are_in(&self, logs: &[RawLog]) -> bool {
+        logs.iter().any(|log| self.holds(log))
+    }
+
+    /// Reads what a proven transaction did, as far as it concerns payments.
+    pub(super) fn read(&self, transaction: &ProvenTx, block: &BlockRef) -> TxProof {
+        let on = |bytes| Address::on(self.network, bytes);
+        let mut proof = TxProof {
+            tx_hash: transaction.tx_hash,
+            block_number: block.number,
+            block_hash: block.hash,
+            succeeded: transaction.succeeded,
+            from: on(transaction.from),
+            to: transaction.to.map(on),
+            input: transaction.input.to_vec(),
+            observations: Vec::new(),
+            transfers: Vec::new(),
+            unreadable: Vec::new(),
+        };
+        // Payments of conversion proxies, by their place in `observations`, whose companion may still follow.
+        let mut awaiting: Vec<usize> = Vec::new();
+        for (position, log) in (0_u32..).zip(&transaction.logs) {
+            let log_index = log.log_index.unwrap_or_default().to();
+            proof.transfers.extend(self.transfer(log, log_index));
+            if !self.holds(log) {
+                continue;
+            }
+            let read = if log.topics.first() == Some(&COMPANION) {
+                self.join_companion(log, &mut proof.observations, &mut awaiting)
+            } else {
+                self.payment(log).map(|read| {
+                    if self.has_companion(log) {
+                        awaiting.push(proof.observations.len());
+                    }
+                    proof.observations.push(Observation {
+                        tx_hash: transaction.tx_hash,
+                        position,
+                        block_number: block.number,
+                        block_hash: block.hash,
+                        log_index,
+                        ..read
+                    });
+                })
+            };
+            if let Err(reason) = read {
+                proof.unreadable.push(Unreadable { position, reason });
+            }
         }
-        Ok(found)
+        for alone in awaiting.into_iter().rev() {
+            let position = proof.observations.remove(alone).position;
+            let reason = "a payment of a conversion proxy without its conversion".to_owned();
+            proof.unreadable.push(Unreadable { position, reason });
+        }
+        proof
+    }
+
+    fn has_companion(&self, log: &RawLog) -> bool {
+        let topics = self.proxies.get(&log.address);
+        topics.is_some_and(|topics| topics.contains(&COMPANION))
     }
 
     /// A conversion proxy emits the payment and then what it says about the invoice; calls may nest, so the companion
     /// belongs to the last payment of the same proxy and reference that has none yet.
-    fn observe_transaction(&self, logs: &[PlacedLog], found: &mut Vec<Observation>) -> Result<(), String> {
-        let mut payments: Vec<Open> = Vec::new();
-        for placed in logs {
-            let Some(topics) = self.proxies.get(&placed.log.address) else {
-                continue;
-            };
-            let topic = placed.log.topics.first();
-            if !topic.is_some_and(|topic| topics.contains(topic)) {
-                continue;
-            }
-            if topic == Some(&COMPANION) {
-                let (reference_topic, conversion) = self.companion(&placed.log)?;
-                let proxy = Address::on(self.network, placed.log.address);
-                let payment = payments.iter_mut().rev().find(|open| {
-                    open.awaits_companion
-                        && open.observation.proxy == proxy
-                        && open.observation.reference_topic == reference_topic
-                });
-                let open = payment.ok_or("a conversion without its payment")?;
-                open.observation.conversion = Some(conversion);
-                open.awaits_companion = false;
-            } else {
-                let ordinal = u32::try_from(payments.len()).map_err(|_| "more payments than a block can hold")?;
-                payments.push(Open {
-                    observation: self.payment(placed, ordinal)?,
-                    awaits_companion: topics.contains(&COMPANION),
-                });
-            }
-        }
-        if payments.iter().any(|open| open.awaits_companion) {
-            return Err("a payment of a conversion proxy without its conversion".to_owned());
-        }
-        found.extend(payments.into_iter().map(|open| open.observation));
+    fn join_companion(
+        &self,
+        log: &RawLog,
+        payments: &mut [Observation],
+        awaiting: &mut Vec<usize>,
+    ) -> Result<(), String> {
+        let (reference_topic, conversion) = self.companion(log)?;
+        let proxy = Address::on(self.network, log.address);
+        let is_its_payment =
+            |place: &usize| payments[*place].proxy == proxy && payments[*place].reference_topic == reference_topic;
+        let found = awaiting.iter().rposition(is_its_payment);
+        let place = awaiting.remove(found.ok_or("a conversion without its payment")?);
+        payments[place].conversion = Some(conversion);
         Ok(())
     }
 
-    fn payment(&self, placed: &PlacedLog, ordinal: u32) -> Result<Observation, String> {
+    /// Reads a payment; its place in the chain is filled in by the caller.
+    fn payment(&self, log: &RawLog) -> Result<Observation, String> {
         let on = |bytes| Address::on(self.network, bytes);
         let observed =
             |reference_topic, token: Option<EvmAddress>, payee, units, fee_units, fee: EvmAddress| Observation {
                 network: self.network,
-                tx_hash: placed.tx_hash,
-                ordinal,
-                block_number: placed.block_number,
-                block_hash: placed.block_hash,
-                log_index: placed.log_index,
-                proxy: on(placed.log.address),
+                tx_hash: B256::ZERO,
+                position: 0,
+                block_number: 0,
+                block_hash: B256::ZERO,
+                log_index: 0,
+                proxy: on(log.address),
                 reference_topic,
                 token: token.map(on),
                 payee: on(payee),
@@ -260,7 +303,6 @@ impl Watched {
                 fee_address: (!fee.is_zero()).then(|| on(fee)),
                 conversion: None,
             };
-        let log = &placed.log;
         match log.topics.first().copied().unwrap_or_default() {
             TokenProxy::TransferWithReferenceAndFee::SIGNATURE_HASH => {
                 let event: TokenProxy::TransferWithReferenceAndFee = read(log)?;
@@ -316,28 +358,25 @@ impl Watched {
             invoice_units: event.amount,
             invoice_fee_units: event.feeAmount,
             currency: Address::on(self.network, event.currency),
-            // The payer chooses this number; anything beyond 64 bits means that every rate is fresh enough.
-            max_rate_timespan_s: event.maxRateTimespan.saturating_to(),
+            max_rate_timespan_s: event.maxRateTimespan,
         };
         Ok((event.paymentReference, conversion))
     }
 
-    /// Reads token movements. Any contract can emit something that looks like one, so other forms are passed over.
-    pub(super) fn transfers(&self, logs: &[PlacedLog]) -> Vec<TokenTransfer> {
+    /// Reads a token movement. Any contract can emit something that looks like one, so other forms are passed over.
+    fn transfer(&self, log: &RawLog, log_index: u64) -> Option<TokenTransfer> {
         let on = |bytes| Address::on(self.network, bytes);
-        logs.iter()
-            .filter(|placed| placed.log.topics.first() == Some(&Token::Transfer::SIGNATURE_HASH))
-            .filter_map(|placed| {
-                let event: Token::Transfer = read(&placed.log).ok()?;
-                Some(TokenTransfer {
-                    token: on(placed.log.address),
-                    from: on(event.from),
-                    to: on(event.to),
-                    units: event.value,
-                    log_index: placed.log_index,
-                })
-            })
-            .collect()
+        if log.topics.first() != Some(&Token::Transfer::SIGNATURE_HASH) {
+            return None;
+        }
+        let event: Token::Transfer = read(log).ok()?;
+        Some(TokenTransfer {
+            token: on(log.address),
+            from: on(event.from),
+            to: on(event.to),
+            units: event.value,
+            log_index,
+        })
     }
 }
 
@@ -353,7 +392,7 @@ pub(super) fn bloom_of(logs: &[RawLog]) -> Bloom {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloy::primitives::{U64, b256, keccak256};
+    use alloy::primitives::{Bytes, U64, b256, keccak256};
     use proptest::prelude::*;
 
     const FEE_PROXY: EvmAddress = EvmAddress::repeat_byte(1);
@@ -411,8 +450,40 @@ mod tests {
         }
     }
 
+    /// What the transactions of these events prove.
+    fn proofs(logs: Vec<RawLog>) -> Result<Vec<TxProof>, String> {
+        let block = BlockRef {
+            number: 9,
+            hash: B256::repeat_byte(7),
+            parent_hash: B256::repeat_byte(6),
+            time: chrono::DateTime::UNIX_EPOCH,
+        };
+        let placed = in_order(logs)?;
+        let transactions = placed.chunk_by(|one, other| one.tx_hash == other.tx_hash);
+        let read = transactions.map(|logs| {
+            let transaction = ProvenTx {
+                tx_hash: logs[0].tx_hash,
+                index: logs[0].tx_index,
+                succeeded: true,
+                from: EvmAddress::ZERO,
+                to: None,
+                input: Bytes::new(),
+                logs: logs.iter().map(|placed| placed.log.clone()).collect(),
+            };
+            watched().read(&transaction, &block)
+        });
+        Ok(read.collect())
+    }
+
     fn observe(logs: Vec<RawLog>) -> Result<Vec<Observation>, String> {
-        watched().observations(&in_order(logs)?)
+        let mut found = Vec::new();
+        for proof in proofs(logs)? {
+            if let Some(unreadable) = proof.unreadable.into_iter().next() {
+                return Err(unreadable.reason);
+            }
+            found.extend(proof.observations);
+        }
+        Ok(found)
     }
 
     #[test]
@@ -444,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn payments_of_a_transaction_are_counted_in_the_order_of_the_log() {
+    fn payments_are_known_by_their_position_among_all_events_of_their_transaction() {
         let found = observe(vec![
             placed(FEE_PROXY, 2, 11, &token_payment(3, 300)),
             placed(FEE_PROXY, 1, 4, &token_payment(2, 200)),
@@ -453,7 +524,7 @@ mod tests {
         .unwrap();
         let seen: Vec<_> = found
             .iter()
-            .map(|o| (o.tx_hash[0], o.ordinal, o.units.to::<u64>()))
+            .map(|o| (o.tx_hash[0], o.position, o.units.to::<u64>()))
             .collect();
         assert_eq!(seen, [(1, 0, 100), (1, 1, 200), (2, 0, 300)]);
         assert_eq!(found[0].fee_units, U256::from(5));
@@ -471,8 +542,8 @@ mod tests {
         assert_eq!(found.len(), 2);
         let converted = found[0].conversion.unwrap();
         assert_eq!(converted.invoice_units, U256::from(10_000));
-        assert_eq!(converted.max_rate_timespan_s, u64::MAX);
-        assert_eq!((found[1].ordinal, found[1].conversion), (1, None));
+        assert_eq!(converted.max_rate_timespan_s, U256::MAX);
+        assert_eq!((found[1].position, found[1].conversion), (2, None));
     }
 
     #[test]
@@ -502,6 +573,42 @@ mod tests {
             placed(TOKEN_CONVERSION, 2, 2, &conversion(1, 100)),
         ];
         assert!(observe(other_transaction).is_err());
+    }
+
+    #[test]
+    fn an_event_that_cannot_be_read_leaves_the_others_of_its_transaction_alone() {
+        let mut broken = placed(FEE_PROXY, 1, 5, &token_payment(1, 100));
+        broken.data = broken.data.slice(..broken.data.len() - 1);
+        let read = proofs(vec![
+            broken,
+            placed(FEE_PROXY, 1, 6, &token_payment(2, 200)),
+            placed(TOKEN_CONVERSION, 1, 7, &token_payment(3, 300)),
+            placed(TOKEN_CONVERSION, 1, 8, &token_payment(4, 400)),
+            placed(TOKEN_CONVERSION, 1, 9, &conversion(4, 40_000)),
+        ]);
+        let [proof] = &read.unwrap()[..] else {
+            panic!("one transaction")
+        };
+        let positions: Vec<_> = proof.observations.iter().map(|o| o.position).collect();
+        let unreadable: Vec<_> = proof.unreadable.iter().map(|event| event.position).collect();
+        assert_eq!((positions, unreadable), (vec![1, 3], vec![0, 2]));
+    }
+
+    #[test]
+    fn hints_name_every_payment_and_none_twice() {
+        let mut without_reference = placed(FEE_PROXY, 1, 4, &token_payment(2, 1));
+        without_reference.topics.truncate(1);
+        let logs = vec![
+            placed(TOKEN_CONVERSION, 1, 2, &token_payment(1, 100)),
+            placed(TOKEN_CONVERSION, 1, 3, &conversion(1, 10_000)),
+            without_reference,
+        ];
+        let hints = watched().hints(&in_order(logs).unwrap());
+        let seen: Vec<_> = hints
+            .iter()
+            .map(|hint| (hint.log_index, hint.reference_topic))
+            .collect();
+        assert_eq!(seen, [(2, Some(conversion(1, 1).paymentReference)), (4, None)]);
     }
 
     #[test]
@@ -569,8 +676,11 @@ mod tests {
         unique_token.data = Default::default();
         let mut dirty = placed(TOKEN_CONVERSION, 1, 3, &transfer);
         dirty.topics[1] = B256::repeat_byte(0xff);
-        let logs = in_order(vec![good, unique_token, dirty]).unwrap();
-        let moved = watched().transfers(&logs);
+        let payment = placed(FEE_PROXY, 1, 4, &token_payment(1, 100));
+        let moved = proofs(vec![good, unique_token, dirty, payment])
+            .unwrap()
+            .remove(0)
+            .transfers;
         assert_eq!(moved.len(), 1);
         assert_eq!(
             (moved[0].units, moved[0].to),
@@ -608,9 +718,9 @@ mod tests {
                 removed: false,
             }).collect::<Vec<_>>();
             let bloom = bloom_of(&logs);
+            let _ = proofs(logs.clone());
             if let Ok(logs) = in_order(logs) {
-                let _ = watched().observations(&logs);
-                let _ = watched().transfers(&logs);
+                let _ = watched().hints(&logs);
                 let _ = watched().misses(&bloom, &[]);
             }
         }

@@ -8,8 +8,8 @@ use super::{
 use crate::domain::network::Network;
 use alloy::primitives::U64;
 use bytes::Bytes;
-use reqwest::{Client, Response, StatusCode, header::CONTENT_TYPE};
 use futures_util::future::join_all;
+use reqwest::{Client, Response, StatusCode, header::CONTENT_TYPE};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::{

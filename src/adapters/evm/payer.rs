@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     domain::{address::Address, calldata::Standing},
-    ports::chain::{ChainError, PayerLookup, Witness},
+    ports::chain::{ChainError, PayerLookup},
 };
 use alloy::{
     primitives::{Address as EvmAddress, Bytes, U256},
@@ -65,7 +65,7 @@ impl PayerLookup for EvmChain {
                 gas_price,
             })
         };
-        self.ask(Witness::First, Patience::lookup(), question).await
+        self.ask(Patience::lookup(), question).await
     }
 
     async fn convert(&self, path: &[EvmAddress], units: U256) -> Result<U256, ChainError> {
@@ -80,6 +80,6 @@ impl PayerLookup for EvmChain {
             };
             call_contract(&line, rates, call).await.map(|rate| rate.result)
         };
-        self.ask(Witness::First, Patience::lookup(), question).await
+        self.ask(Patience::lookup(), question).await
     }
 }

@@ -3,7 +3,7 @@
 use super::{EvmChain, Patience, node::Line, signature_check::read};
 use crate::{
     domain::session::WalletAnswer,
-    ports::chain::{ChainError, WalletLookup, Witness},
+    ports::chain::{ChainError, WalletLookup},
 };
 use alloy::primitives::{Address, B256, Bytes};
 use async_trait::async_trait;
@@ -16,11 +16,11 @@ impl WalletLookup for EvmChain {
             let check = check.clone();
             async move { read(line.call::<Bytes>("eth_call", (check, "latest")).await) }
         };
-        let answer = self.ask(Witness::First, Patience::lookup(), question).await?;
+        let answer = self.ask(Patience::lookup(), question).await?;
         // One node that lies must not be enough to sign in as somebody else.
         if answer == WalletAnswer::Accepts && self.nodes.len() > 1 {
-            let second = self.ask(Witness::Second, Patience::lookup(), question).await?;
-            if second != answer {
+            let answers = self.ask_distinct(2, Patience::lookup(), &[], question).await;
+            if answers.given.len() < 2 || answers.given.iter().any(|(_, given)| *given != answer) {
                 return Err(ChainError::Disagreement {
                     network: self.network,
                     reason: format!("the wallet {wallet} accepts a signature on one of them alone"),

@@ -1,6 +1,6 @@
 //! What nodes answer, typed: only the fields that are used, so that fields of one network do not break another.
 
-use alloy::primitives::{Address, B256, Bloom, Bytes, U64};
+use alloy::primitives::{Address, B256, Bytes, U64};
 use serde::{Deserialize, Deserializer};
 
 /// A JSON-RPC answer. An absent `result` and a `null` one are different things.
@@ -35,22 +35,6 @@ pub(super) struct Refusal {
     pub(super) message: String,
 }
 
-/// Header of a block.
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Header {
-    /// Height.
-    pub(super) number: U64,
-    /// Hash.
-    pub(super) hash: B256,
-    /// Hash of the parent.
-    pub(super) parent_hash: B256,
-    /// Unix seconds.
-    pub(super) timestamp: U64,
-    /// Which addresses and topics the events of the block may have.
-    pub(super) logs_bloom: Bloom,
-}
-
 /// One event. Places are optional because nodes leave them out of events that are in no block.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -74,40 +58,4 @@ pub(super) struct RawLog {
     /// Whether a reorganisation took it back.
     #[serde(default)]
     pub(super) removed: bool,
-}
-
-/// Receipt of a transaction.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Receipt {
-    /// Transaction.
-    pub(super) transaction_hash: B256,
-    /// Hash of the block.
-    pub(super) block_hash: Option<B256>,
-    /// Height of the block.
-    pub(super) block_number: Option<U64>,
-    /// 1 for success.
-    pub(super) status: U64,
-    /// Sender.
-    pub(super) from: Address,
-    /// Called contract.
-    pub(super) to: Option<Address>,
-    /// Which addresses and topics the events may have.
-    pub(super) logs_bloom: Bloom,
-    /// Events.
-    pub(super) logs: Vec<RawLog>,
-}
-
-/// A transaction, as far as it must agree with its receipt.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Transaction {
-    /// Hash.
-    pub(super) hash: B256,
-    /// Hash of the block.
-    pub(super) block_hash: Option<B256>,
-    /// Sender.
-    pub(super) from: Address,
-    /// Called contract.
-    pub(super) to: Option<Address>,
 }

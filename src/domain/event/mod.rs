@@ -134,7 +134,11 @@ impl Event {
         match self {
             Self::PaymentReceived(facts) => {
                 let observed = &facts.payment.observed;
-                format!("{kind}:{}:{}:{}", observed.network, observed.tx_hash, observed.ordinal)
+                // Keys of before end in a bare number, which counted something else.
+                format!(
+                    "{kind}:{}:{}:@{}",
+                    observed.network, observed.tx_hash, observed.position
+                )
             }
             Self::PaymentFailed(facts) => format!("{kind}:{}:{}:{}", facts.request.id, facts.reason, facts.execution),
             Self::PaymentRefunded(facts) => format!("{kind}:{}:{}", facts.request.id, facts.paid_tx_hash),

@@ -1,4 +1,4 @@
-//! Makes payments final: reads the final blocks a second time, proves what matches a request by its receipt, credits
+//! Makes payments final: looks where the nodes tell of payments of known requests, takes what those blocks prove, credits
 //! it once, and writes the events and deliveries in the same commit.
 
 use crate::{
@@ -7,338 +7,343 @@ use crate::{
         address::Address,
         event::{Event, PaymentReceived},
         ids::PaymentId,
-        payment::{Observation, ProvenTransfer, Settled, TxProof, Unproven, prove},
+        oddity::{OddReason, Oddity},
+        payment::{Hint, Observation, Settled, SettledBlock, TxProof, prove},
         request::Request,
     },
     flows::{FlowError, FlowResult, publish},
-    ports::chain::{Chain, ChainError, Witness},
+    ports::chain::{Chain, ChainError, Told},
     store::{
-        self, StoreError,
+        self, Tx,
+        backlogs::{Backlog, BacklogReason},
         cursors::{Cursor, Mark},
-        observations::ObservationState,
         payments::SettledPayment,
     },
 };
 use alloy::primitives::B256;
-use chrono::{DateTime, Utc};
-use std::collections::{BTreeMap, HashMap, HashSet};
-
-/// Requests that are looked up with one statement.
-const TOPICS_PER_LOOKUP: usize = 500;
+use futures_util::{StreamExt, stream};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Payments that are confirmed with one commit, give or take those of its last block.
-const PAYMENTS_PER_COMMIT: usize = 64;
+const PAYMENTS_PER_COMMIT: usize = 256;
+
+/// Blocks that are proven at the same time.
+const PROOFS_IN_FLIGHT: usize = 16;
 
 /// How often a commit is tried again when a request changed under it.
 const COMMITS_MAX: usize = 3;
 
-/// Why payments could not be made final.
-#[derive(Debug)]
-pub enum ConfirmError {
-    /// Two sources contradict each other: the chain has to stop.
-    Disagreement(String),
-    /// Try again later.
-    Failed(FlowError),
+/// Which memory of the chain moves with a commit.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Progress<'a> {
+    /// The newest settled block, which is read up to.
+    Cursor(&'a Cursor),
+    /// A range that is filled in beside.
+    Backlog(&'a Backlog),
 }
 
-impl From<FlowError> for ConfirmError {
-    fn from(error: FlowError) -> Self {
-        Self::Failed(error)
-    }
-}
-
-impl From<StoreError> for ConfirmError {
-    fn from(error: StoreError) -> Self {
-        Self::Failed(error.into())
-    }
-}
-
-impl From<ChainError> for ConfirmError {
-    fn from(error: ChainError) -> Self {
-        match error {
-            ChainError::Disagreement { reason, .. } => Self::Disagreement(reason),
-            other => Self::Failed(other.into()),
-        }
-    }
-}
-
-/// An observation that belongs to a request, with the receipt that proves it.
+/// A payment of a known request, proven.
 struct Match {
-    observed: Observation,
+    settled: Settled,
     request_row: usize,
-    outcome: Result<Settled, Unproven>,
 }
 
-/// Confirms the blocks after the cursor up to `end`, in as many commits as the node's answers need.
-pub async fn run(ctx: &Ctx, chain: &dyn Chain, cursor: &mut Cursor, end: u64) -> Result<(), ConfirmError> {
-    while cursor.finalized.number < end {
-        let from = cursor.finalized.number + 1;
-        let (audited, read_to) = chain.observations_in(from, end, Witness::Second).await?;
-        for round in 1.. {
-            let stored = store::observations::in_range(ctx.db.reader(), chain.network(), from, read_to).await?;
-            contradictions(&audited, &stored)?;
-            let mut missed = missed(&audited, &stored);
-            let known = stored.into_iter().map(|(observed, _)| observed);
-            let mut candidates: Vec<Observation> = known.chain(missed.iter().cloned()).collect();
-            let requests = requests_of(ctx, chain, &candidates).await?;
-            // What does not fit into this commit is read again for the next one.
-            let confirm_to = last_block_of_commit(ctx, &candidates, &requests, read_to);
-            candidates.retain(|observed| observed.block_number <= confirm_to);
-            missed.retain(|observed| observed.block_number <= confirm_to);
-            let final_hash = agreed_hash(chain, confirm_to).await?;
-            let matches = prove_matches(ctx, chain, &candidates, &requests).await?;
-            let finalized = Mark {
-                number: confirm_to,
-                hash: final_hash,
-            };
-            let next = Cursor {
-                finalized,
-                updated_at: ctx.clock.now(),
-                ..cursor.clone()
-            };
-            if commit(ctx, &next, &missed, requests, matches).await? {
-                *cursor = next;
-                ctx.due.notify_one();
-                break;
-            }
-            if round == COMMITS_MAX {
-                return Err(ConfirmError::Failed(FlowError::Unavailable(anyhow::anyhow!(
-                    "requests kept changing while their payments were confirmed"
-                ))));
-            }
+/// What one commit settles.
+struct Gathered {
+    /// Last height that it settles.
+    read_to: u64,
+    requests: Vec<Request>,
+    matches: Vec<Match>,
+    /// Transactions that hold a payment of a known request.
+    proofs: Vec<TxProof>,
+    odd: Vec<Oddity>,
+    /// Blocks that no answer proves now: they are tried again beside the others.
+    unproven: Vec<u64>,
+}
+
+/// Settles final blocks from `from` on, at most to `to`, in one commit; returns the last height that was settled.
+pub(super) async fn run(
+    ctx: &Ctx,
+    chain: &dyn Chain,
+    (from, to): (u64, u64),
+    proves_absence: bool,
+    progress: Progress<'_>,
+) -> FlowResult<u64> {
+    let told = chain.told(from, to, proves_absence).await?;
+    for _ in 0..COMMITS_MAX {
+        let gathered = gather(ctx, chain, &told).await?;
+        let read_to = gathered.read_to;
+        let reached = match progress {
+            Progress::Cursor(_) => Some(chain.agreed(read_to).await?),
+            Progress::Backlog(_) => None,
+        };
+        let tx = ctx.db.begin("confirm_blocks").await?;
+        if !write(ctx, chain, &tx, gathered).await? {
+            continue;
         }
+        match (progress, reached) {
+            (Progress::Cursor(cursor), Some(block)) => {
+                let mark = Mark {
+                    number: block.number,
+                    hash: block.hash,
+                };
+                let next = Cursor {
+                    finalized: mark,
+                    seen: if cursor.seen.number < mark.number {
+                        mark
+                    } else {
+                        cursor.seen
+                    },
+                    updated_at: ctx.clock.now(),
+                    ..cursor.clone()
+                };
+                store::observations::delete_up_to(&tx, cursor.network, mark.number).await?;
+                store::cursors::push_blocks(&tx, cursor.network, &[block]).await?;
+                store::cursors::save(&tx, &next).await?;
+            }
+            (Progress::Backlog(backlog), _) => store::backlogs::advance(&tx, backlog, read_to).await?,
+            (Progress::Cursor(_), None) => {}
+        }
+        tx.commit().await?;
+        ctx.due.notify_one();
+        return Ok(read_to);
     }
-    Ok(())
+    Err(FlowError::Unavailable(anyhow::anyhow!(
+        "requests kept changing while their payments were confirmed"
+    )))
 }
 
-/// The last block whose payments go into one commit: whole blocks, until there are enough.
-///
-/// A commit that grows with the backlog would take longer than a service that keeps dying lives, and never end.
-fn last_block_of_commit(ctx: &Ctx, candidates: &[Observation], requests: &[Request], read_to: u64) -> u64 {
-    let mut by_topic: HashMap<B256, Vec<&Request>> = HashMap::new();
-    for request in requests {
-        by_topic.entry(request.reference.topic()).or_default().push(request);
-    }
-    let fits = |observed: &&Observation| {
-        let known = by_topic.get(&observed.reference_topic).into_iter().flatten();
-        known
-            .into_iter()
-            .any(|request| request.matches(observed, &ctx.catalogue))
+/// Finds the payments of known requests and what their blocks prove.
+async fn gather(ctx: &Ctx, chain: &dyn Chain, told: &Told) -> FlowResult<Gathered> {
+    let topics = told.hints.iter().filter_map(|(hint, _)| hint.reference_topic);
+    let mut requests = requests_of(ctx, chain, topics.collect()).await?;
+    let known: HashSet<B256> = requests.iter().map(|request| request.reference.topic()).collect();
+    // An event without a readable reference may be anybody's.
+    let concerns = |hint: &Hint| hint.reference_topic.is_none_or(|topic| known.contains(&topic));
+    let mut hints: Vec<&(Hint, Vec<usize>)> = told.hints.iter().filter(|(hint, _)| concerns(hint)).collect();
+    hints.sort_by_key(|(hint, _)| (hint.block_number, hint.log_index));
+    let read_to = match hints.get(PAYMENTS_PER_COMMIT - 1) {
+        Some((hint, _)) => hint.block_number,
+        None => told.read_to,
     };
-    let mut blocks: Vec<u64> = candidates
+    hints.retain(|(hint, _)| hint.block_number <= read_to);
+    let numbers: BTreeSet<u64> = hints.iter().map(|(hint, _)| hint.block_number).collect();
+    let (blocks, failed) = settled_blocks(chain, numbers).await?;
+    let mut odd: Vec<Oddity> = hints
         .iter()
-        .filter(fits)
-        .map(|observed| observed.block_number)
+        .filter_map(|(hint, tellers)| not_in_block(chain, hint, tellers, blocks.get(&hint.block_number)?))
         .collect();
-    blocks.sort_unstable();
-    blocks
-        .get(PAYMENTS_PER_COMMIT - 1)
-        .copied()
-        .unwrap_or(read_to)
-        .min(read_to)
-}
-
-/// The hash of a final block, on which two witnesses must agree.
-async fn agreed_hash(chain: &dyn Chain, number: u64) -> Result<B256, ConfirmError> {
-    let first = chain.block(number, Witness::First).await?;
-    let second = chain.block(number, Witness::Second).await?;
-    match (first, second) {
-        (Some(first), Some(second)) if first.hash == second.hash => Ok(first.hash),
-        (Some(_), Some(_)) => Err(ConfirmError::Disagreement(format!(
-            "nodes show different final blocks at height {number}"
-        ))),
-        _ => Err(ConfirmError::Failed(FlowError::from(ChainError::Malformed {
-            network: chain.network(),
-            reason: format!("final block {number} is missing"),
-        }))),
+    odd.extend(failed.iter().map(|(number, reason)| Oddity {
+        network: chain.network(),
+        block_number: *number,
+        tx_hash: None,
+        position: None,
+        reason: OddReason::Unprovable,
+        detail: reason.clone(),
+    }));
+    let unmentioned = blocks.values().flat_map(|block| &block.transactions);
+    let unmentioned = unmentioned.flat_map(|proof| proof.observations.iter().map(|observed| observed.reference_topic));
+    let unmentioned: HashSet<B256> = unmentioned.filter(|topic| !known.contains(topic)).collect();
+    requests.extend(requests_of(ctx, chain, unmentioned).await?);
+    let mut gathered = Gathered {
+        read_to,
+        requests,
+        matches: Vec::new(),
+        proofs: Vec::new(),
+        odd,
+        unproven: failed.into_iter().map(|(number, _)| number).collect(),
+    };
+    for block in blocks.into_values() {
+        judge(ctx, chain, block, &mut gathered);
     }
+    Ok(gathered)
 }
 
-/// Both readings may have gaps, but what both show of a final block must be the same.
-fn contradictions(audited: &[Observation], stored: &[(Observation, ObservationState)]) -> Result<(), ConfirmError> {
-    let key = |observed: &Observation| (observed.tx_hash, observed.ordinal);
-    let known: HashMap<(B256, u32), &Observation> =
-        stored.iter().map(|(observed, _)| (key(observed), observed)).collect();
-    match audited
-        .iter()
-        .find(|observed| known.get(&key(observed)).is_some_and(|known| known != observed))
-    {
-        Some(observed) => Err(ConfirmError::Disagreement(format!(
-            "nodes show different payment events in transaction {} of a final block",
-            observed.tx_hash
-        ))),
-        None => Ok(()),
+async fn requests_of(ctx: &Ctx, chain: &dyn Chain, topics: HashSet<B256>) -> FlowResult<Vec<Request>> {
+    if topics.is_empty() {
+        return Ok(Vec::new());
     }
-}
-
-/// What the second reading shows and the first did not.
-fn missed(audited: &[Observation], stored: &[(Observation, ObservationState)]) -> Vec<Observation> {
-    let known: HashSet<(B256, u32)> = stored
-        .iter()
-        .map(|(observed, _)| (observed.tx_hash, observed.ordinal))
-        .collect();
-    let missed: Vec<Observation> = audited
-        .iter()
-        .filter(|observed| !known.contains(&(observed.tx_hash, observed.ordinal)))
-        .cloned()
-        .collect();
-    if let Some(first) = missed.first() {
-        tracing::warn!(network = %first.network, count = missed.len(), "the second reading found payment events that the first had missed");
-        let count = u64::try_from(missed.len()).unwrap_or(u64::MAX);
-        metrics::counter!("prs_chain_audit_found_total", "network" => first.network.id()).increment(count);
-    }
-    missed
-}
-
-async fn requests_of(ctx: &Ctx, chain: &dyn Chain, candidates: &[Observation]) -> FlowResult<Vec<Request>> {
-    let topics: HashSet<B256> = candidates.iter().map(|observed| observed.reference_topic).collect();
     let topics: Vec<B256> = topics.into_iter().collect();
-    let mut requests = Vec::new();
-    for chunk in topics.chunks(TOPICS_PER_LOOKUP) {
-        requests.extend(store::requests::by_topics(ctx.db.reader(), chain.network(), chunk).await?);
-    }
-    Ok(requests)
+    Ok(store::requests::by_topics(ctx.db.reader(), chain.network(), &topics).await?)
 }
 
-async fn prove_matches(
-    ctx: &Ctx,
-    chain: &dyn Chain,
-    candidates: &[Observation],
-    requests: &[Request],
-) -> Result<Vec<Match>, ConfirmError> {
-    let mut by_topic: HashMap<B256, Vec<usize>> = HashMap::new();
-    for (index, request) in requests.iter().enumerate() {
-        by_topic.entry(request.reference.topic()).or_default().push(index);
-    }
-    let mut times: BTreeMap<u64, DateTime<Utc>> = BTreeMap::new();
-    let mut matches = Vec::new();
-    let mut ordered: Vec<&Observation> = candidates.iter().collect();
-    ordered.sort_by_key(|observed| (observed.block_number, observed.log_index));
-    for observed in ordered {
-        let fitting = by_topic.get(&observed.reference_topic).into_iter().flatten();
-        for index in fitting
-            .copied()
-            .filter(|index| requests[*index].matches(observed, &ctx.catalogue))
-        {
-            let outcome = match proven(ctx, chain, observed).await? {
-                Ok((proof, transfer)) => {
-                    let at = match times.get(&proof.block_number) {
-                        Some(time) => *time,
-                        None => block_time(chain, &proof).await?,
-                    };
-                    times.insert(proof.block_number, at);
-                    let credited = observed.credit(transfer.received_units);
-                    Ok(Settled {
-                        observed: observed.clone(),
-                        proven: transfer,
-                        credited,
-                        at,
-                    })
-                }
-                Err(reason) => Err(reason),
-            };
-            matches.push(Match {
-                observed: observed.clone(),
-                request_row: index,
-                outcome,
-            });
+/// The proven blocks, and why the others could not be proven although nodes answered.
+type Blocks = (BTreeMap<u64, SettledBlock>, Vec<(u64, String)>);
+
+async fn settled_blocks(chain: &dyn Chain, numbers: BTreeSet<u64>) -> FlowResult<Blocks> {
+    let mut answers = stream::iter(numbers)
+        .map(|number| async move { (number, chain.settled(number).await) })
+        .buffer_unordered(PROOFS_IN_FLIGHT);
+    let (mut blocks, mut failed) = (BTreeMap::new(), Vec::new());
+    while let Some((number, answer)) = answers.next().await {
+        match answer {
+            Ok(block) => drop(blocks.insert(number, block)),
+            Err(ChainError::Malformed { reason, .. }) => failed.push((number, reason)),
+            Err(error) => return Err(error.into()),
         }
     }
-    Ok(matches)
+    Ok((blocks, failed))
 }
 
-type Proven = (TxProof, ProvenTransfer);
+/// What a node told and the proven block does not hold.
+fn not_in_block(chain: &dyn Chain, hint: &Hint, tellers: &[usize], block: &SettledBlock) -> Option<Oddity> {
+    let proof = block.transaction(&hint.tx_hash);
+    let is_there = |observed: &Observation| {
+        observed.log_index == hint.log_index && Some(observed.reference_topic) == hint.reference_topic
+    };
+    let is_proven = proof.is_some_and(|proof| {
+        proof.observations.iter().any(is_there) || (hint.reference_topic.is_none() && !proof.unreadable.is_empty())
+    });
+    if is_proven && block.block.hash == hint.block_hash {
+        return None;
+    }
+    let nodes: Vec<String> = tellers.iter().map(|index| format!("node {}", index + 1)).collect();
+    Some(Oddity {
+        network: chain.network(),
+        block_number: hint.block_number,
+        tx_hash: Some(hint.tx_hash),
+        position: None,
+        reason: OddReason::NotInBlock,
+        detail: format!(
+            "{} told of an event at index {} of block {}, which the proven block does not hold",
+            nodes.join(" and "),
+            hint.log_index,
+            hint.block_hash
+        ),
+    })
+}
 
-/// Asks a second node for the receipt, and the first as well when the second cannot confirm the observation.
-async fn proven(
-    ctx: &Ctx,
-    chain: &dyn Chain,
-    observed: &Observation,
-) -> Result<Result<Proven, Unproven>, ConfirmError> {
+/// Takes from a proven block what concerns known requests.
+fn judge(ctx: &Ctx, chain: &dyn Chain, block: SettledBlock, gathered: &mut Gathered) {
+    let network = chain.network();
     let is_intermediary = |address: &Address| {
-        let contracts = ctx.catalogue.contracts(chain.network());
+        let contracts = ctx.catalogue.contracts(network);
         contracts
             .iter()
             .any(|contract| contract.address == *address && contract.kind.forwards_payments())
     };
-    let judge = |proof: Option<TxProof>| match proof {
-        Some(proof) => prove(observed, &proof, is_intermediary).map(|transfer| (proof, transfer)),
-        None => Err(Unproven::Different),
-    };
-    let second = judge(chain.proof(observed.tx_hash, Witness::Second).await?);
-    if !matches!(second, Err(Unproven::Different)) {
-        return Ok(second);
+    let mut by_topic: HashMap<B256, Vec<usize>> = HashMap::new();
+    for (row, request) in gathered.requests.iter().enumerate() {
+        by_topic.entry(request.reference.topic()).or_default().push(row);
     }
-    // Either the observation was invented, or the second node is the liar: a receipt decides only if both agree.
-    match judge(chain.proof(observed.tx_hash, Witness::First).await?) {
-        Err(reason) => Ok(Err(reason)),
-        Ok(_) => Err(ConfirmError::Disagreement(format!(
-            "nodes show different receipts of transaction {} in a final block",
-            observed.tx_hash
-        ))),
-    }
-}
-
-async fn block_time(chain: &dyn Chain, proof: &TxProof) -> FlowResult<DateTime<Utc>> {
-    let block = chain.block(proof.block_number, Witness::Second).await?;
-    let block = block
-        .filter(|block| block.hash == proof.block_hash)
-        .ok_or_else(|| ChainError::Malformed {
-            network: chain.network(),
-            reason: format!("block {} of a receipt is not part of the chain", proof.block_number),
-        })?;
-    Ok(block.time)
-}
-
-/// Writes everything in one transaction; `false` when a request changed meanwhile and nothing was written.
-async fn commit(
-    ctx: &Ctx,
-    next: &Cursor,
-    missed: &[Observation],
-    mut requests: Vec<Request>,
-    matches: Vec<Match>,
-) -> FlowResult<bool> {
-    let now = ctx.clock.now();
-    let tx = ctx.db.begin("confirm_blocks").await?;
-    store::observations::insert_many(&tx, missed, true, now).await?;
-    for found in matches {
-        let key = (found.observed.tx_hash, found.observed.ordinal);
-        let settled = match found.outcome {
-            Ok(settled) => settled,
-            Err(reason) => {
-                tracing::warn!(network = %next.network, tx_hash = %key.0, ?reason, "payment event was not credited");
-                metrics::counter!("prs_payments_unproven_total", "network" => next.network.id()).increment(1);
-                store::observations::set_state(&tx, next.network, &[key], ObservationState::Unproven).await?;
-                continue;
+    for proof in block.transactions {
+        gathered.odd.extend(proof.unreadable.iter().map(|event| Oddity {
+            network,
+            block_number: proof.block_number,
+            tx_hash: Some(proof.tx_hash),
+            position: Some(event.position),
+            reason: OddReason::Unreadable,
+            detail: event.reason.clone(),
+        }));
+        let mut is_ours = false;
+        for observed in &proof.observations {
+            let rows = by_topic.get(&observed.reference_topic).into_iter().flatten();
+            for row in rows.copied() {
+                if !gathered.requests[row].matches(observed, &ctx.catalogue) {
+                    continue;
+                }
+                is_ours = true;
+                match prove(observed, &proof, is_intermediary) {
+                    Ok(proven) => {
+                        let credited = observed.credit(proven.received_units);
+                        let settled = Settled {
+                            observed: observed.clone(),
+                            proven,
+                            credited,
+                            at: block.block.time,
+                        };
+                        gathered.matches.push(Match {
+                            settled,
+                            request_row: row,
+                        });
+                    }
+                    Err(why) => gathered.odd.push(Oddity {
+                        network,
+                        block_number: proof.block_number,
+                        tx_hash: Some(proof.tx_hash),
+                        position: Some(observed.position),
+                        reason: OddReason::NothingMoved,
+                        detail: format!(
+                            "a payment of request {} was not credited: {why:?}",
+                            gathered.requests[row].id
+                        ),
+                    }),
+                }
             }
-        };
-        let request = &requests[found.request_row];
+        }
+        if is_ours {
+            gathered.proofs.push(proof);
+        }
+    }
+}
+
+/// Writes what was gathered; `false` when a request changed meanwhile, so that nothing may be kept.
+async fn write(ctx: &Ctx, chain: &dyn Chain, tx: &Tx, gathered: Gathered) -> FlowResult<bool> {
+    let Gathered {
+        mut requests,
+        matches,
+        proofs,
+        odd,
+        unproven,
+        ..
+    } = gathered;
+    let now = ctx.clock.now();
+    let network = chain.network();
+    for number in unproven {
+        store::backlogs::push(tx, network, (number, number), BacklogReason::Unproven, now).await?;
+    }
+    for odd in odd {
+        tracing::warn!(%network, block = odd.block_number, tx_hash = ?odd.tx_hash, reason = odd.reason.wire(), odd.detail, "set aside");
+    }
+    place_counted(tx, chain, &proofs).await?;
+    for Match { settled, request_row } in matches {
+        let request = &requests[request_row];
         let payment = SettledPayment {
             id: PaymentId(ctx.ids.ulid()),
             request,
             settled: &settled,
             created_at: now,
         };
-        if !store::payments::insert_once(&tx, &payment).await? {
+        if !store::payments::insert_once(tx, &payment).await? {
             continue;
         }
         crate::fail_at("confirm_blocks", "credited");
         let (ledger, told) = request.ledger.settle(settled.credited, settled.observed.tx_hash);
-        if !store::requests::advance(&tx, request, &ledger, now).await? {
+        if !store::requests::advance(tx, request, &ledger, now).await? {
             return Ok(false);
         }
-        store::observations::set_state(&tx, next.network, &[key], ObservationState::Credited).await?;
-        requests[found.request_row].ledger = ledger;
+        requests[request_row].ledger = ledger;
         if let Some(settlement) = told {
-            let request = requests[found.request_row].clone();
+            let request = requests[request_row].clone();
             let event = Event::PaymentReceived(Box::new(PaymentReceived::new(settlement, request, settled)));
-            publish(ctx, &tx, &event).await?;
+            publish(ctx, tx, &event).await?;
             for twin in event.twins(ctx.webhooks.scoped_variants) {
-                publish(ctx, &tx, &twin).await?;
+                publish(ctx, tx, &twin).await?;
             }
         }
     }
-    store::cursors::save(&tx, next).await?;
-    tx.commit().await?;
     Ok(true)
+}
+
+/// Payments that were recorded when positions counted payments alone get the position that the receipt shows: in the
+/// order of their transaction, each to the event of the same reference, payee and amount.
+async fn place_counted(tx: &Tx, chain: &dyn Chain, proofs: &[TxProof]) -> FlowResult<()> {
+    let tx_hashes: Vec<B256> = proofs.iter().map(|proof| proof.tx_hash).collect();
+    let mut taken: HashSet<(B256, u32)> = HashSet::new();
+    for payment in store::payments::counted(tx, chain.network(), &tx_hashes).await? {
+        let same = |observed: &&Observation| {
+            observed.reference_topic == payment.reference.topic()
+                && observed.payee == payment.payee
+                && observed.units == payment.event_units
+        };
+        let of_transaction = proofs.iter().filter(|proof| proof.tx_hash == payment.tx_hash);
+        let place = of_transaction
+            .flat_map(|proof| &proof.observations)
+            .filter(same)
+            .find(|observed| taken.insert((observed.tx_hash, observed.position)));
+        if let Some(observed) = place {
+            store::payments::place(tx, &payment.id, observed).await?;
+        }
+    }
+    Ok(())
 }

@@ -1,7 +1,9 @@
 //! Payments: searching them, and bringing them in from the chains.
 
-pub mod confirm;
+mod backlog;
+mod confirm;
 pub mod resume;
+mod rewind;
 pub mod search;
 pub mod watch;
 

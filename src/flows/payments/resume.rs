@@ -7,7 +7,8 @@ use crate::{
     store,
 };
 
-/// Clears the reason; the worker goes on with its next look at the chain. Returns why it was halted.
+/// Clears the reason and forgets the notes near the head; the worker goes on with its next look at the chain, and may go
+/// back below what was final. Returns why it was halted.
 ///
 /// Errors: a chain that was never followed, or that is not halted.
 pub async fn run(ctx: &Ctx, network: Network) -> FlowResult<String> {
@@ -17,7 +18,11 @@ pub async fn run(ctx: &Ctx, network: Network) -> FlowResult<String> {
     let Some(reason) = cursor.halted_reason.take() else {
         return Err(Refusal::conflict(format!("{network} is not halted")).into());
     };
+    cursor.may_rewind = true;
+    cursor.seen = cursor.finalized;
     cursor.updated_at = ctx.clock.now();
+    store::observations::delete_above(&tx, network, cursor.finalized.number).await?;
+    store::cursors::delete_blocks_above(&tx, network, cursor.finalized.number).await?;
     store::cursors::save(&tx, &cursor).await?;
     tx.commit().await?;
     tracing::warn!(%network, reason, "a halted chain goes on");

@@ -1,54 +1,68 @@
-//! Follows a chain: reads new blocks, remembers what their payment events say, and undoes what a reorganisation drops.
+//! Follows a chain: settles what has become final, notes what is on its way, and undoes what a reorganisation drops.
 //!
 //! **Parties.** A chain grows at its head, may replace its newest blocks, and calls blocks final that it never
-//! replaces. The nodes that tell about it may be behind, fail, leave something out or lie; there is a first witness and,
-//! where the settings name a second node, a second one that does not ask the first. One worker follows a chain; when
-//! two do, they disturb but do not harm each other. [`super::confirm`] makes payments of what is final.
-//! [`super::resume`] is the operator.
+//! replaces. The nodes that tell about it may be behind, fail, leave something out or lie; a final block counts when as
+//! many distinct nodes agree on its header as the settings say, and its content counts as far as that header proves it.
+//! One worker follows a chain; when two do, they disturb but do not harm each other. [`super::confirm`] makes payments of
+//! what is final, [`super::backlog`] fills in ranges beside, [`super::rewind`] undoes what was final, [`super::resume`] is
+//! the operator.
 //!
-//! **A step** looks at the head and at what is final, walks back if the newest block that was read is no longer there,
-//! reads forward, and confirms what has become final. The cursor is the memory between steps: the newest block that was
-//! read, the newest one whose payments are confirmed, and why the chain was stopped, if it was.
+//! **A step** looks at the head and at what is final, settles the final blocks that are new, notes payments near the
+//! head while one is awaited, and fills in a part of what is behind. The cursor is the memory between steps: the newest
+//! block that was noted, the newest one that is settled, how blocks count as final, and why the chain was stopped, if it
+//! was.
 //!
 //! **What always holds.**
-//! - Nothing is told and nothing is credited before it is final. Up to there an observation is a note that may be
-//!   deleted.
-//! - The cursor moves in the transaction that stores what it passed: the observations of the blocks that were read, or
-//!   the credits, events and deliveries of those that were confirmed. A crash repeats a range and repeats nothing else.
-//! - Near the head blocks are read one by one, each by its hash, and each one is the child of the one before. Final
-//!   blocks may be read as a range, because they do not change.
-//! - Whatever is confirmed was read twice, the second time at finality by the second witness. What the first witness
-//!   missed is taken in. What contradicts the second witness stops the chain, and so does a final block that is gone:
-//!   guessing would cost money. A stopped chain goes on when the operator says so.
-//! - A payment is credited once: it is known by its network, its transaction and its place in it, and that is a unique
-//!   index.
+//! - Nothing is told and nothing is credited before it is final and proven. Up to there an observation is a note that
+//!   may be deleted.
+//! - Nothing is decided on absence. A node that is missing delays; what cannot be proven is tried again by itself while
+//!   everything else goes on; what a node told and the block denies is set aside.
+//! - The cursor moves in the transaction that stores what it passed: the notes of the blocks that were read, or the
+//!   credits, events and deliveries of those that were settled. A crash repeats a range and repeats nothing else.
+//! - A payment is credited once: it is known by its network, its transaction and its position among all events of the
+//!   transaction, and that is a unique index.
+//! - A chain stops only when enough nodes agree on headers that contradict what was final. It goes on when the operator
+//!   says so.
 //!
-//! **What is not needed for correctness.** The reading near the head: without it payments would still be found at
-//! finality, by the second reading, and only be seen later. The window of block hashes below what is final: it makes
-//! walking back short. The sizes of steps and commits, the pace of the steps, and the positions that the health page
-//! shows.
+//! **What is not needed for correctness.** The notes near the head: without them payments would only be seen later. The
+//! window of block hashes: it makes walking back short. The sizes of steps and commits, the pace of the steps, and the
+//! positions that the health page shows.
 
-use super::confirm::{self, ConfirmError};
+use super::{
+    backlog,
+    confirm::{self, Progress},
+    rewind,
+};
 use crate::{
     ctx::Ctx,
-    domain::payment::{BlockRef, Observation},
+    domain::{
+        payment::{BlockRef, Observation},
+        request::Request,
+    },
     flows::FlowResult,
-    ports::chain::{Chain, ChainError, Witness},
+    ports::chain::{Chain, NewBlock, Tip},
     store::{
         self,
+        backlogs::BacklogReason,
         cursors::{Cursor, Mark},
     },
 };
 use alloy::primitives::B256;
+use chrono::TimeDelta;
+use std::collections::HashSet;
 
 /// Blocks near the head that are read and committed together.
 const HEAD_BLOCKS_PER_STEP: u64 = 64;
 
 /// Final blocks that are read and committed together while catching up.
-const RANGE_BLOCKS_PER_STEP: u64 = 2_000;
+pub(super) const RANGE_BLOCKS_PER_STEP: u64 = 2_000;
 
-/// Block hashes that are kept below the final height. Source: rules B.2 (1).
-const WINDOW_BELOW_FINAL: u64 = 32;
+/// Block hashes that are kept below the final height: what a reorganisation may reach, and some more.
+/// Source: rules B.2 (1).
+const WINDOW_BELOW_FINAL: u64 = rewind::BLOCKS_MAX + 32;
+
+/// Days after which a request that nobody paid is no longer waited for: its payment would still be found, and later.
+const AWAITED_DAYS: i64 = 7;
 
 /// Where a chain stands after a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,10 +71,12 @@ pub struct Position {
     pub head: BlockRef,
     /// Newest final block of the chain.
     pub finalized: u64,
-    /// Newest block that was read.
+    /// Newest block whose payments are noted.
     pub seen: u64,
-    /// Newest block whose payments are confirmed.
+    /// Newest block whose payments are settled.
     pub confirmed: u64,
+    /// Whether a payment is awaited.
+    pub is_awaited: bool,
     /// Whether the step changed anything, so that another one may be worth it at once.
     pub moved: bool,
 }
@@ -74,203 +90,191 @@ pub enum Step {
     Halted(String),
 }
 
-/// Does one step on a chain: undo, read, confirm.
+/// Does one step on a chain.
 pub async fn run(ctx: &Ctx, chain: &dyn Chain) -> FlowResult<Step> {
     let network = chain.network();
-    let Some(mut cursor) = store::cursors::load(ctx.db.reader(), network).await? else {
-        let cursor = begin(ctx, chain).await?;
-        return Ok(Step::At(position(&cursor, chain.head().await?, 0, true)));
-    };
-    if let Some(reason) = &cursor.halted_reason {
-        return Ok(Step::Halted(reason.clone()));
+    let cursor = store::cursors::load(ctx.db.reader(), network).await?;
+    if let Some(reason) = cursor.as_ref().and_then(|cursor| cursor.halted_reason.clone()) {
+        return Ok(Step::Halted(reason));
     }
-    let head = chain.head().await?;
-    let finalized = match chain.finalized(&head).await {
-        Ok(block) => block.number,
-        Err(ChainError::Disagreement { reason, .. }) => return halt(ctx, cursor, reason).await,
-        Err(error) => return Err(error.into()),
+    let tip = chain.tip(cursor.as_ref().and_then(|cursor| cursor.finality)).await?;
+    let mut cursor = match cursor {
+        Some(cursor) => cursor,
+        None => begin(ctx, chain, &tip).await?,
     };
+    if cursor.finality != Some(tip.finality) {
+        tracing::info!(%network, finality = tip.finality.wire(), "blocks count as final by this");
+        cursor.finality = Some(tip.finality);
+    }
     let before = (cursor.seen.number, cursor.seen.hash, cursor.finalized.number);
-    let follows = head.number == cursor.seen.number && head.hash == cursor.seen.hash
-        || head.number == cursor.seen.number + 1 && head.parent_hash == cursor.seen.hash;
-    if !follows && let Some(reason) = undo_reorganised(ctx, chain, &mut cursor).await? {
-        return halt(ctx, cursor, reason).await;
+    let since = ctx.clock.now() - TimeDelta::days(AWAITED_DAYS);
+    let is_awaited = store::requests::is_awaited(ctx.db.reader(), network, since).await?;
+    if tip.finalized.number > cursor.finalized.number {
+        if chain.agreed(cursor.finalized.number).await?.hash != cursor.finalized.hash {
+            if let Some(reason) = rewind::run(ctx, chain, &mut cursor).await? {
+                return halt(ctx, cursor, reason).await;
+            }
+        }
+        let from = cursor.finalized.number + 1;
+        let to = tip.finalized.number.min(from + RANGE_BLOCKS_PER_STEP - 1);
+        confirm::run(ctx, chain, (from, to), is_awaited, Progress::Cursor(&cursor)).await?;
+        cursor = store::cursors::load(ctx.db.reader(), network).await?.unwrap_or(cursor);
     }
-    match read_forward(ctx, chain, &mut cursor, &head, finalized).await {
-        Ok(()) => {}
-        // The chain moved while it was read; the next step sees the new one.
-        Err(Interrupted::Reorganised) => return Ok(Step::At(position(&cursor, head, finalized, true))),
-        Err(Interrupted::Failed(error)) => return Err(error),
+    if is_awaited {
+        note_new(ctx, chain, &mut cursor, &tip.head).await?;
     }
-    let final_end = finalized.min(cursor.seen.number);
-    if final_end > cursor.finalized.number
-        && let Err(error) = confirm::run(ctx, chain, &mut cursor, final_end).await
-    {
-        return match error {
-            ConfirmError::Disagreement(reason) => halt(ctx, cursor, reason).await,
-            ConfirmError::Failed(error) => Err(error),
-        };
-    }
-    let moved = before != (cursor.seen.number, cursor.seen.hash, cursor.finalized.number);
-    Ok(Step::At(position(&cursor, head, finalized, moved)))
-}
-
-fn position(cursor: &Cursor, head: BlockRef, finalized: u64, moved: bool) -> Position {
-    Position {
-        head,
-        finalized,
+    let has_filled = backlog::run(ctx, chain, cursor.finalized.number, is_awaited).await?;
+    let after = (cursor.seen.number, cursor.seen.hash, cursor.finalized.number);
+    Ok(Step::At(Position {
+        head: tip.head,
+        finalized: tip.finalized.number,
         seen: cursor.seen.number,
         confirmed: cursor.finalized.number,
-        moved,
-    }
+        is_awaited,
+        moved: has_filled || before != after,
+    }))
 }
 
-/// Starts before the first block that matters; the genesis block holds no payments.
-async fn begin(ctx: &Ctx, chain: &dyn Chain) -> FlowResult<Cursor> {
-    let before = chain.start_block().max(1) - 1;
-    let block = chain
-        .block(before, Witness::First)
-        .await?
-        .ok_or_else(|| ChainError::Malformed {
-            network: chain.network(),
-            reason: format!("the chain ends before the start block {before}"),
-        })?;
+/// The first start is at the final block; an older start is filled in beside. Source: decisions D40.
+async fn begin(ctx: &Ctx, chain: &dyn Chain, tip: &Tip) -> FlowResult<Cursor> {
+    let network = chain.network();
+    let now = ctx.clock.now();
+    let mark = Mark {
+        number: tip.finalized.number,
+        hash: tip.finalized.hash,
+    };
     let cursor = Cursor {
-        network: chain.network(),
-        seen: Mark {
-            number: before,
-            hash: block.hash,
-        },
-        finalized: Mark {
-            number: before,
-            hash: block.hash,
-        },
+        network,
+        seen: mark,
+        finalized: mark,
         halted_reason: None,
-        updated_at: ctx.clock.now(),
+        finality: Some(tip.finality),
+        may_rewind: false,
+        updated_at: now,
     };
     let tx = ctx.db.begin("begin_chain").await?;
+    if let Some(start) = chain.start_block().filter(|start| *start <= mark.number) {
+        store::backlogs::push(&tx, network, (start, mark.number), BacklogReason::Start, now).await?;
+    }
+    store::cursors::push_blocks(&tx, network, &[tip.finalized]).await?;
     store::cursors::save(&tx, &cursor).await?;
     tx.commit().await?;
     Ok(cursor)
 }
 
-/// Walks back to the newest stored block that the chain still has, and forgets what came after it.
-///
-/// Returns why the chain has to stop when that block lies below what was confirmed.
-async fn undo_reorganised(ctx: &Ctx, chain: &dyn Chain, cursor: &mut Cursor) -> FlowResult<Option<String>> {
-    let network = chain.network();
-    let window = store::cursors::window(ctx.db.reader(), network).await?;
-    let mut known: Vec<(u64, B256)> = vec![(cursor.seen.number, cursor.seen.hash)];
-    known.extend(window.iter().map(|block| (block.number, block.hash)));
-    known.push((cursor.finalized.number, cursor.finalized.hash));
-    known.sort_by_key(|(number, _)| std::cmp::Reverse(*number));
-    known.dedup();
-    for (number, hash) in known.into_iter().filter(|(number, _)| *number <= cursor.seen.number) {
-        let on_chain = chain.block(number, Witness::First).await?;
-        if on_chain.is_some_and(|block| block.hash == hash) {
-            if number < cursor.seen.number {
-                forget_above(ctx, cursor, number, hash).await?;
-            }
-            return Ok(None);
-        }
-        if number <= cursor.finalized.number {
-            return Ok(Some(format!(
-                "block {number}, which was final, is no longer part of the chain"
-            )));
-        }
+/// Notes payments of known requests in blocks that are not final yet.
+async fn note_new(ctx: &Ctx, chain: &dyn Chain, cursor: &mut Cursor, head: &BlockRef) -> FlowResult<()> {
+    if cursor.seen.number < cursor.finalized.number {
+        cursor.seen = cursor.finalized;
     }
-    Ok(Some("no stored block is part of the chain any more".to_owned()))
-}
-
-async fn forget_above(ctx: &Ctx, cursor: &mut Cursor, number: u64, hash: B256) -> FlowResult<()> {
-    tracing::info!(network = %cursor.network, from = cursor.seen.number, to = number, "chain reorganised");
-    metrics::counter!("prs_chain_reorganisations_total", "network" => cursor.network.id()).increment(1);
-    cursor.seen.number = number;
-    cursor.seen.hash = hash;
-    let tx = ctx.db.begin("undo_blocks").await?;
-    store::observations::delete_above(&tx, cursor.network, number).await?;
-    store::cursors::delete_blocks_above(&tx, cursor.network, number).await?;
-    store::cursors::save(&tx, cursor).await?;
-    tx.commit().await?;
-    Ok(())
-}
-
-enum Interrupted {
-    Reorganised,
-    Failed(crate::flows::FlowError),
-}
-
-impl<E: Into<crate::flows::FlowError>> From<E> for Interrupted {
-    fn from(error: E) -> Self {
-        Self::Failed(error.into())
+    let from = cursor.seen.number + 1;
+    let to = head.number.min(cursor.seen.number + HEAD_BLOCKS_PER_STEP);
+    if head.number == cursor.seen.number && head.hash == cursor.seen.hash {
+        return Ok(());
     }
-}
-
-/// Reads final blocks by range and newer ones one by one, by their hash.
-async fn read_forward(
-    ctx: &Ctx,
-    chain: &dyn Chain,
-    cursor: &mut Cursor,
-    head: &BlockRef,
-    finalized: u64,
-) -> Result<(), Interrupted> {
-    let final_head = finalized.min(head.number);
-    if cursor.seen.number + HEAD_BLOCKS_PER_STEP < final_head {
-        let to = final_head.min(cursor.seen.number + RANGE_BLOCKS_PER_STEP);
-        let (observed, read_to) = chain
-            .observations_in(cursor.seen.number + 1, to, Witness::First)
-            .await?;
-        let last = chain
-            .block(read_to, Witness::First)
-            .await?
-            .ok_or(Interrupted::Reorganised)?;
-        return Ok(commit_read(ctx, cursor, &observed, &[last]).await?);
-    }
-    let mut blocks: Vec<BlockRef> = Vec::new();
-    let mut observed = Vec::new();
-    let mut parent = cursor.seen.hash;
-    let end = head.number.min(cursor.seen.number + HEAD_BLOCKS_PER_STEP);
-    for number in cursor.seen.number + 1..=end {
-        let block = if number == head.number {
-            Some(*head)
-        } else {
-            chain.block(number, Witness::First).await?
-        };
-        let block = block
-            .filter(|block| block.parent_hash == parent)
-            .ok_or(Interrupted::Reorganised)?;
-        observed.extend(chain.observations_at(&block, Witness::First).await?);
-        parent = block.hash;
-        blocks.push(block);
-    }
-    if blocks.is_empty() {
-        Ok(())
+    let blocks = if from > to {
+        Vec::new()
     } else {
-        Ok(commit_read(ctx, cursor, &observed, &blocks).await?)
+        chain.new_blocks(from, to).await?
+    };
+    if !follow_each_other(cursor.seen.hash, &blocks) {
+        return undo_reorganised(ctx, chain, cursor).await;
     }
-}
-
-async fn commit_read(ctx: &Ctx, cursor: &mut Cursor, observed: &[Observation], blocks: &[BlockRef]) -> FlowResult<()> {
-    let Some(last) = blocks.last() else { return Ok(()) };
-    cursor.seen.number = last.number;
-    cursor.seen.hash = last.hash;
+    let Some(last) = blocks.last().map(|new| new.block) else {
+        // The head was replaced without growing, or this node is behind.
+        return if head.number == cursor.seen.number {
+            undo_reorganised(ctx, chain, cursor).await
+        } else {
+            Ok(())
+        };
+    };
+    let observed = note_payments(ctx, chain, &blocks).await?;
+    let blocks: Vec<BlockRef> = blocks.into_iter().map(|new| new.block).collect();
+    cursor.seen = Mark {
+        number: last.number,
+        hash: last.hash,
+    };
     let now = ctx.clock.now();
     let tx = ctx.db.begin("read_blocks").await?;
-    store::observations::insert_many(&tx, observed, false, now).await?;
+    store::observations::note(&tx, &observed, now).await?;
     crate::fail_at("read_blocks", "inserted");
-    store::cursors::push_blocks(&tx, cursor.network, blocks).await?;
-    store::cursors::prune_below(
-        &tx,
-        cursor.network,
-        cursor.finalized.number.saturating_sub(WINDOW_BELOW_FINAL),
-    )
-    .await?;
+    store::cursors::push_blocks(&tx, cursor.network, &blocks).await?;
+    let oldest = cursor.finalized.number.saturating_sub(WINDOW_BELOW_FINAL);
+    store::cursors::prune_below(&tx, cursor.network, oldest).await?;
     store::cursors::save(&tx, cursor).await?;
     tx.commit().await?;
     Ok(())
 }
 
-/// Stops a chain: two sources contradict each other about settled facts, and guessing would cost money.
+fn follow_each_other(mut parent: B256, blocks: &[NewBlock]) -> bool {
+    blocks.iter().all(|new| {
+        let follows = new.block.parent_hash == parent;
+        parent = new.block.hash;
+        follows
+    })
+}
+
+async fn note_payments(ctx: &Ctx, chain: &dyn Chain, blocks: &[NewBlock]) -> FlowResult<Vec<Observation>> {
+    let hints = blocks.iter().flat_map(|new| &new.hints);
+    let topics: HashSet<B256> = hints.filter_map(|hint| hint.reference_topic).collect();
+    if topics.is_empty() {
+        return Ok(Vec::new());
+    }
+    let topics: Vec<B256> = topics.into_iter().collect();
+    let requests = store::requests::by_topics(ctx.db.reader(), chain.network(), &topics).await?;
+    let fits = |observed: &Observation| {
+        let is_paid = |request: &Request| request.matches(observed, &ctx.catalogue);
+        requests.iter().any(is_paid)
+    };
+    let known: HashSet<B256> = requests.iter().map(|request| request.reference.topic()).collect();
+    let mut noted = Vec::new();
+    for new in blocks {
+        let topics = new.hints.iter().filter_map(|hint| hint.reference_topic);
+        if topics.into_iter().any(|topic| known.contains(&topic)) {
+            let block = chain.noted(&new.block).await?;
+            let observed = block.transactions.into_iter().flat_map(|proof| proof.observations);
+            noted.extend(observed.filter(fits));
+        }
+    }
+    Ok(noted)
+}
+
+/// Walks back to the newest noted block that the chain still has, and forgets the notes of what came after it.
+async fn undo_reorganised(ctx: &Ctx, chain: &dyn Chain, cursor: &mut Cursor) -> FlowResult<()> {
+    let network = cursor.network;
+    let window = store::cursors::window(ctx.db.reader(), network).await?;
+    let noted = window
+        .iter()
+        .filter(|block| (cursor.finalized.number + 1..=cursor.seen.number).contains(&block.number));
+    let mut common = cursor.finalized;
+    for block in noted {
+        if chain
+            .block(block.number)
+            .await?
+            .is_some_and(|found| found.hash == block.hash)
+        {
+            common = Mark {
+                number: block.number,
+                hash: block.hash,
+            };
+            break;
+        }
+    }
+    if common.number == cursor.seen.number {
+        return Ok(());
+    }
+    tracing::info!(%network, from = cursor.seen.number, to = common.number, "chain reorganised");
+    metrics::counter!("prs_chain_reorganisations_total", "network" => network.id()).increment(1);
+    cursor.seen = common;
+    let tx = ctx.db.begin("undo_blocks").await?;
+    store::observations::delete_above(&tx, network, common.number).await?;
+    store::cursors::delete_blocks_above(&tx, network, common.number).await?;
+    store::cursors::save(&tx, cursor).await?;
+    tx.commit().await?;
+    Ok(())
+}
+
+/// Stops a chain: enough nodes agree on headers that contradict what was final, and guessing would cost money.
 async fn halt(ctx: &Ctx, cursor: Cursor, reason: String) -> FlowResult<Step> {
     let network = cursor.network;
     tracing::error!(%network, reason, "chain halted: its payments are not confirmed until the operator has looked at it");

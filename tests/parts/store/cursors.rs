@@ -6,7 +6,10 @@ use super::{
 };
 use chrono::{DateTime, TimeDelta};
 use prs::{
-    domain::{network::Network, payment::BlockRef},
+    domain::{
+        network::Network,
+        payment::{BlockRef, Finality},
+    },
     store::{
         self, Db,
         cursors::{Cursor, Mark},
@@ -31,11 +34,15 @@ async fn cursors_and_blocks_survive(db: &Db) {
             hash: hash(5),
         },
         halted_reason: None,
+        finality: None,
+        may_rewind: false,
         updated_at: at(1),
     };
     store::cursors::save(db.writer(), &cursor).await.unwrap();
     assert_eq!(load().await, Some(cursor.clone()));
     cursor.halted_reason = Some("nodes disagree".into());
+    cursor.finality = Some(Finality::Tag);
+    cursor.may_rewind = true;
     cursor.seen.number = 11;
     store::cursors::save(db.writer(), &cursor).await.unwrap();
     assert_eq!(load().await, Some(cursor));

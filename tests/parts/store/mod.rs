@@ -1,5 +1,6 @@
 //! The store on both databases, table by table.
 
+mod backlogs;
 mod cursors;
 mod database;
 mod endpoints;

@@ -48,7 +48,7 @@ async fn record(db: &Db, request: &Request, settled: &Settled) -> bool {
     let payment = SettledPayment {
         id: PaymentId(format!(
             "payment-{}-{}",
-            settled.observed.tx_hash, settled.observed.ordinal
+            settled.observed.tx_hash, settled.observed.position
         )),
         request,
         settled,
@@ -87,7 +87,7 @@ async fn a_payment_is_recorded_once(db: &Db) {
     };
     assert!(!store::payments::insert_once(db.writer(), &payment).await.unwrap());
     let mut sibling = first.clone();
-    sibling.observed.ordinal = 1;
+    sibling.observed.position = 1;
     assert!(record(db, &request, &sibling).await);
     let payments = store::payments::list_of_request(db.reader(), &request).await.unwrap();
     assert_eq!(payments.len(), 2);

@@ -107,7 +107,7 @@ pub fn observation(number: u64) -> Observation {
     Observation {
         network: Network::Sepolia,
         tx_hash: hash(number),
-        ordinal: 0,
+        position: 0,
         block_number: number,
         block_hash: hash(1_000_000 + number),
         log_index: 7,

@@ -1,0 +1,283 @@
+//! Events by range: where to look, as the nodes tell it.
+
+use super::{
+    EvmChain, Patience, block_ref,
+    decode::{PlacedLog, bloom_of, in_order},
+    evidence::ProvenHeader,
+    header_at,
+    node::{Failure, Line, Node},
+    read_header, window,
+    wire::RawLog,
+};
+use crate::{
+    domain::payment::Hint,
+    ports::chain::{ChainError, NewBlock, Told},
+};
+use alloy::primitives::{B256, U64};
+use futures_util::future::join;
+use serde_json::{Map, Value, json};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// Questions that one node is asked while it looks for a width that works.
+const NARROWINGS_MAX: usize = 14;
+
+/// Headers that are asked for in one request.
+const HEADERS_PER_BATCH: usize = 100;
+
+impl EvmChain {
+    fn filter(&self) -> Map<String, Value> {
+        let mut filter = Map::new();
+        filter.insert("address".to_owned(), json!(self.watched.addresses));
+        filter.insert("topics".to_owned(), json!([self.watched.topics]));
+        filter
+    }
+
+    fn filter_between(&self, from: u64, to: u64) -> Map<String, Value> {
+        let mut filter = self.filter();
+        filter.insert("fromBlock".to_owned(), json!(U64::from(from)));
+        filter.insert("toBlock".to_owned(), json!(U64::from(to)));
+        filter
+    }
+
+    /// Refuses an answer that holds anything that was not asked for, and reads the rest.
+    fn read_events(&self, logs: Vec<RawLog>, from: u64, to: u64) -> Result<Vec<PlacedLog>, Failure> {
+        if let Some(log) = logs.iter().find(|log| !self.watched.holds(log)) {
+            return Err(Failure::Untrue(format!(
+                "an event of {}, which was not asked for",
+                log.address
+            )));
+        }
+        let logs = in_order(logs).map_err(Failure::Untrue)?;
+        match logs.iter().find(|placed| !(from..=to).contains(&placed.block_number)) {
+            Some(placed) => Err(Failure::Untrue(format!(
+                "an event of block {} for blocks {from} to {to}",
+                placed.block_number
+            ))),
+            None => Ok(logs),
+        }
+    }
+
+    /// Reads a range as the nodes that have to agree tell it, all at the same time, and joins what they say.
+    pub(super) async fn read_told(&self, from: u64, to: u64, proves_absence: bool) -> Result<Told, ChainError> {
+        if self.watched.addresses.is_empty() || from > to {
+            let hints = Vec::new();
+            return Ok(Told { hints, read_to: to });
+        }
+        let wanted = self.agreement();
+        let nodes = self.order();
+        let mut others = nodes.iter();
+        let mut failures = Vec::new();
+        let mut told: Vec<(usize, Vec<PlacedLog>, u64)> = Vec::new();
+        while told.len() < wanted {
+            let asked: Vec<_> = others.by_ref().take(wanted - told.len()).collect();
+            if asked.is_empty() {
+                return Err(match told.len() {
+                    0 => self.sum_up(&failures),
+                    given => ChainError::Unavailable {
+                        network: self.network,
+                        reason: format!("{given} of {wanted} nodes that have to agree list the events of block {from}"),
+                    },
+                });
+            }
+            let reading = asked.iter().map(|node| self.window_of(node, from, to));
+            let answers = futures_util::future::join_all(reading).await;
+            for (node, answer) in asked.into_iter().zip(answers) {
+                match answer {
+                    Ok((logs, read_to)) => told.push((node.index, logs, read_to)),
+                    Err(failure) => failures.push((node.index, failure)),
+                }
+            }
+        }
+        let read_to = told.iter().map(|(_, _, read_to)| *read_to).min().unwrap_or(to);
+        if let ([(index, logs, _)], true) = (&told[..], proves_absence)
+            && let Some(node) = self.nodes.get(*index)
+        {
+            let complete = self.prove_complete(node, from, read_to, logs).await;
+            complete.map_err(|failure| self.sum_up(&[(node.index, failure)]))?;
+        }
+        let mut tellers: BTreeMap<(u64, u64, B256), (Hint, Vec<usize>)> = BTreeMap::new();
+        for (index, logs, _) in &told {
+            for hint in self
+                .watched
+                .hints(logs)
+                .into_iter()
+                .filter(|hint| hint.block_number <= read_to)
+            {
+                let place = (hint.block_number, hint.log_index, hint.tx_hash);
+                let (_, tellers) = tellers.entry(place).or_insert_with(|| (hint, Vec::new()));
+                tellers.push(*index);
+            }
+        }
+        let hints = tellers.into_values().collect();
+        Ok(Told { hints, read_to })
+    }
+
+    async fn events_between(&self, line: &Line, from: u64, to: u64) -> Result<Vec<PlacedLog>, Failure> {
+        // A node that lags answers with nothing for blocks that it does not know; the last block has to be there.
+        let (last, logs) = join(
+            header_at(line, to),
+            line.call::<Vec<RawLog>>("eth_getLogs", [self.filter_between(from, to)]),
+        )
+        .await;
+        let unknown = || Failure::Unknown(format!("block {to} is not known yet"));
+        let last = last?.ok_or_else(unknown)?;
+        let logs = self.read_events(logs?, from, to)?;
+        let is_other = |placed: &PlacedLog| placed.block_number == to && placed.block_hash != last.hash;
+        if logs.iter().any(is_other) {
+            return Err(Failure::Untrue(format!("block {to} under two hashes")));
+        }
+        Ok(logs)
+    }
+
+    /// Reads one window from a node, as wide as the node allows.
+    async fn window_of(&self, node: &Arc<Node>, from: u64, to: u64) -> Result<(Vec<PlacedLog>, u64), Failure> {
+        let mut last = Failure::Resting;
+        for _ in 0..NARROWINGS_MAX {
+            let width = node.width().min(to - from + 1);
+            let end = from + width - 1;
+            let deadline = self.deadline(Patience::Thorough, 1);
+            let answer = node
+                .ask(deadline, |line| async move {
+                    limited(&line, width, self.events_between(&line, from, end).await)
+                })
+                .await;
+            match answer {
+                Ok(Ok(found)) => {
+                    node.learn_answered(width);
+                    return Ok((found, end));
+                }
+                Ok(Err(too_wide)) => last = too_wide,
+                Err(failure) => return Err(failure),
+            }
+        }
+        Err(last)
+    }
+
+    /// Proves by the headers of a range, each the child of the one before and the last one agreed, that a node which is
+    /// believed alone has listed every payment event.
+    ///
+    /// Where the filter of a header speaks of more than was listed, the events of the whole block have to account for
+    /// every bit of it.
+    async fn prove_complete(&self, node: &Arc<Node>, from: u64, to: u64, logs: &[PlacedLog]) -> Result<(), Failure> {
+        let numbers: Vec<u64> = (from..=to).collect();
+        let mut parent: Option<B256> = None;
+        for numbers in numbers.chunks(HEADERS_PER_BATCH) {
+            let deadline = self.deadline(Patience::Thorough, 1);
+            let headers = node
+                .ask(deadline, |line| async move { headers(&line, numbers).await })
+                .await?;
+            for (number, header) in numbers.iter().zip(headers) {
+                let header = header.ok_or_else(|| Failure::Unknown(format!("block {number} is not known")))?;
+                if parent.is_some_and(|parent| parent != header.parent_hash) {
+                    return Err(Failure::Untrue(format!(
+                        "block {number} is no child of the block before"
+                    )));
+                }
+                parent = Some(header.hash);
+                let begin = logs.partition_point(|placed| placed.block_number < *number);
+                let end = logs.partition_point(|placed| placed.block_number <= *number);
+                let own = &logs[begin..end];
+                if own.iter().any(|placed| placed.block_hash != header.hash) {
+                    return Err(Failure::Untrue(format!("events of another block for block {number}")));
+                }
+                if self.watched.misses(&header.logs_bloom, own) {
+                    let deadline = self.deadline(Patience::Thorough, 1);
+                    let header = &header;
+                    node.ask(
+                        deadline,
+                        |line| async move { self.account_for(&line, header, own).await },
+                    )
+                    .await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The filter of a full block speaks of nearly everything, so suspicion alone must not condemn a node.
+    async fn account_for(&self, line: &Line, header: &ProvenHeader, listed: &[PlacedLog]) -> Result<(), Failure> {
+        let logs: Vec<RawLog> = line.call("eth_getLogs", [json!({ "blockHash": header.hash })]).await?;
+        let is_own = |log: &RawLog| log.block_hash == Some(header.hash);
+        let watched = logs.iter().filter(|log| self.watched.holds(log)).count();
+        let is_complete = bloom_of(&logs).contains(&header.logs_bloom) && watched == listed.len();
+        if !logs.iter().all(is_own) || !is_complete {
+            return Err(Failure::Untrue(format!(
+                "events of block {} are missing",
+                header.number
+            )));
+        }
+        Ok(())
+    }
+
+    /// Reads blocks near the head from one node, in one request.
+    pub(super) async fn read_new_blocks(&self, from: u64, to: u64) -> Result<Vec<NewBlock>, ChainError> {
+        let numbers: Vec<u64> = (from..=to).collect();
+        let question = |line: Line| {
+            let numbers = &numbers;
+            async move {
+                let mut found = Vec::new();
+                for header in headers(&line, numbers).await? {
+                    let Some(header) = header else { break };
+                    found.push(header);
+                }
+                let Some(last) = found.last() else {
+                    return Ok(Vec::new());
+                };
+                let is_silent = |header: &ProvenHeader| !self.watched.misses(&header.logs_bloom, &[]);
+                let logs = if self.watched.addresses.is_empty() || found.iter().all(is_silent) {
+                    Vec::new()
+                } else {
+                    let filter = self.filter_between(from, last.number);
+                    self.read_events(line.call("eth_getLogs", [filter]).await?, from, last.number)?
+                };
+                let hints = self.watched.hints(&logs);
+                let block = |header: &ProvenHeader| {
+                    let own = hints.iter().filter(|hint| hint.block_hash == header.hash);
+                    Ok(NewBlock {
+                        block: block_ref(header)?,
+                        hints: own.cloned().collect(),
+                    })
+                };
+                found.iter().map(block).collect()
+            }
+        };
+        self.ask(Patience::Thorough, question).await
+    }
+}
+
+/// The headers of heights; `None` for those that the node does not have.
+async fn headers(line: &Line, numbers: &[u64]) -> Result<Vec<Option<ProvenHeader>>, Failure> {
+    let calls: Vec<_> = numbers
+        .iter()
+        .map(|number| ("eth_getBlockByNumber", json!([U64::from(*number), false])))
+        .collect();
+    let answers = line.batch(&calls).await?;
+    let read = numbers.iter().zip(answers).map(|(number, answer)| {
+        let header = read_header(&answer?)?;
+        match header {
+            Some(header) if header.number != *number => {
+                Err(Failure::Untrue(format!("block {} for block {number}", header.number)))
+            }
+            header => Ok(header),
+        }
+    });
+    read.collect()
+}
+
+/// Takes a refusal of too wide a question out of the failures that speak against a node, and learns from it.
+///
+/// Slowness teaches too, but stays a failure: the node may as well be gone.
+fn limited<T>(line: &Line, width: u64, answer: Result<T, Failure>) -> Result<Result<T, Failure>, Failure> {
+    let failure = match answer {
+        Ok(answer) => return Ok(Ok(answer)),
+        Err(failure) => failure,
+    };
+    let Some(why) = failure.narrower() else {
+        return Err(failure);
+    };
+    line.node.learn_refused(width, why);
+    if width == 1 || why == window::Narrower::Slow {
+        return Err(failure);
+    }
+    Ok(Err(failure))
+}

@@ -1,0 +1,190 @@
+//! Blocks with everything in them that concerns payments, proven against their headers.
+
+use super::{
+    EvmChain, Patience, block_ref,
+    evidence::{self, Proof, ProvenHeader, ProvenTx},
+    node::{Failure, Line},
+    read_header,
+    receipts::Unproven,
+    wire::RawLog,
+};
+use crate::{
+    domain::payment::{BlockRef, SettledBlock},
+    ports::chain::ChainError,
+};
+use alloy::primitives::{B256, U64};
+use serde_json::{Value, json};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+/// Proven blocks that are kept for further attempts.
+const KEPT_BLOCKS: usize = 64;
+
+/// Receipts that are asked for in one request where a node does not list those of a block.
+const RECEIPTS_PER_BATCH: usize = 100;
+
+/// Blocks that were proven lately, so that an attempt that fails later does not ask for them again.
+#[derive(Default)]
+pub(super) struct Settled(Mutex<VecDeque<Arc<SettledBlock>>>);
+
+impl Settled {
+    fn find(&self, hash: &B256) -> Option<SettledBlock> {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = kept.iter().find(|settled| settled.block.hash == *hash);
+        found.map(|settled| settled.as_ref().clone())
+    }
+
+    fn keep(&self, settled: &SettledBlock) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() == KEPT_BLOCKS {
+            kept.pop_front();
+        }
+        kept.push_back(Arc::new(settled.clone()));
+    }
+}
+
+/// Transactions and receipts of a block as a node lists them.
+type Content = (Vec<Value>, Vec<Value>);
+
+impl EvmChain {
+    /// A final block: its header is agreed, its content proven by the roots in the header, or by equal answers of
+    /// distinct nodes on networks whose roots cannot be recomputed.
+    pub(super) async fn settle(&self, number: u64) -> Result<SettledBlock, ChainError> {
+        let header = self.agree(number, Vec::new()).await?;
+        if let Some(settled) = self.settled.find(&header.hash) {
+            return Ok(settled);
+        }
+        let by_roots = match evidence::proof_of(self.network) {
+            Proof::Roots => self.by_roots(&header).await?,
+            Proof::Agreement => None,
+        };
+        let transactions = match by_roots {
+            Some(transactions) => transactions,
+            None => self.by_agreement(&header).await?,
+        };
+        let settled = self.read_block(&header, &transactions)?;
+        self.settled.keep(&settled);
+        Ok(settled)
+    }
+
+    /// A block near the head by the word of one node: its header is known by its hash, its content proven against it.
+    pub(super) async fn note(&self, block: &BlockRef) -> Result<SettledBlock, ChainError> {
+        let question = |line: Line| async move {
+            let raw: Value = line.call("eth_getBlockByHash", (block.hash, true)).await?;
+            let header = read_header(&raw)?.filter(|header| header.hash == block.hash);
+            let header = header.ok_or_else(|| Failure::Unknown(format!("block {} is gone", block.number)))?;
+            let transactions = transactions_of(&raw)?;
+            let receipts = receipts(&line, &header, &transactions).await?;
+            let is_wanted = |logs: &[RawLog]| self.watched.are_in(logs);
+            let proven = match evidence::proof_of(self.network) {
+                Proof::Roots => evidence::settle_by_roots(&header, &transactions, &receipts, self.network, is_wanted),
+                Proof::Agreement => {
+                    evidence::settle_by_agreement(&header, &[(transactions, receipts)], self.network, is_wanted)
+                }
+            };
+            Ok((header, proven.map_err(untrue)?))
+        };
+        let (header, transactions) = self.ask(Patience::Thorough, question).await?;
+        self.read_block(&header, &transactions)
+    }
+
+    /// `None` when the block holds a form whose bytes are not known here.
+    async fn by_roots(&self, header: &ProvenHeader) -> Result<Option<Vec<ProvenTx>>, ChainError> {
+        let question = |line: Line| async move {
+            let (transactions, receipts) = content(&line, header).await?;
+            let is_wanted = |logs: &[RawLog]| self.watched.are_in(logs);
+            match evidence::settle_by_roots(header, &transactions, &receipts, self.network, is_wanted) {
+                Ok(transactions) => Ok(Some(transactions)),
+                Err(Unproven::Unknown(_)) => Ok(None),
+                Err(unproven) => Err(untrue(unproven)),
+            }
+        };
+        self.ask(Patience::Thorough, question).await
+    }
+
+    async fn by_agreement(&self, header: &ProvenHeader) -> Result<Vec<ProvenTx>, ChainError> {
+        let wanted = self.agreement();
+        let question = |line: Line| async move { content(&line, header).await };
+        let answers = self.ask_distinct(wanted, Patience::Thorough, &[], question).await;
+        if answers.given.len() < wanted {
+            return Err(match answers.given.len() {
+                0 => self.sum_up(&answers.failures),
+                given => ChainError::Unavailable {
+                    network: self.network,
+                    reason: format!(
+                        "{given} of {wanted} nodes that have to agree list block {}",
+                        header.number
+                    ),
+                },
+            });
+        }
+        let contents: Vec<Content> = answers.given.into_iter().map(|(_, content)| content).collect();
+        let is_wanted = |logs: &[RawLog]| self.watched.are_in(logs);
+        let proven = evidence::settle_by_agreement(header, &contents, self.network, is_wanted);
+        proven.map_err(|unproven| self.malformed(unproven.to_string()))
+    }
+
+    fn read_block(&self, header: &ProvenHeader, transactions: &[ProvenTx]) -> Result<SettledBlock, ChainError> {
+        let block = block_ref(header).map_err(|failure| self.malformed(failure.to_string()))?;
+        let read = transactions
+            .iter()
+            .map(|transaction| self.watched.read(transaction, &block));
+        let transactions = read.collect();
+        Ok(SettledBlock { block, transactions })
+    }
+}
+
+fn untrue(unproven: Unproven) -> Failure {
+    Failure::Untrue(unproven.to_string())
+}
+
+async fn content(line: &Line, header: &ProvenHeader) -> Result<Content, Failure> {
+    let raw: Value = line
+        .call("eth_getBlockByNumber", (U64::from(header.number), true))
+        .await?;
+    let found = read_header(&raw)?.ok_or_else(|| Failure::Unknown(format!("block {} is not known", header.number)))?;
+    if found.hash != header.hash {
+        return Err(Failure::Unknown(format!("block {} is another one here", header.number)));
+    }
+    let transactions = transactions_of(&raw)?;
+    let receipts = receipts(line, header, &transactions).await?;
+    Ok((transactions, receipts))
+}
+
+fn transactions_of(block: &Value) -> Result<Vec<Value>, Failure> {
+    let transactions = block["transactions"].as_array();
+    transactions
+        .cloned()
+        .ok_or_else(|| Failure::Unreadable("a block without its transactions".to_owned()))
+}
+
+/// The receipts of a block, in one call where the node has it, otherwise one for each transaction.
+async fn receipts(line: &Line, header: &ProvenHeader, transactions: &[Value]) -> Result<Vec<Value>, Failure> {
+    match line
+        .call::<Option<Vec<Value>>>("eth_getBlockReceipts", [U64::from(header.number)])
+        .await
+    {
+        Ok(Some(receipts)) => return Ok(receipts),
+        Ok(None) => {
+            return Err(Failure::Unknown(format!(
+                "receipts of block {} are not known",
+                header.number
+            )));
+        }
+        Err(Failure::Refused { .. }) => {}
+        Err(failure) => return Err(failure),
+    }
+    let mut receipts = Vec::new();
+    for transactions in transactions.chunks(RECEIPTS_PER_BATCH) {
+        let calls: Vec<_> = transactions
+            .iter()
+            .map(|transaction| ("eth_getTransactionReceipt", json!([transaction["hash"]])))
+            .collect();
+        for receipt in line.batch(&calls).await? {
+            receipts.push(receipt?);
+        }
+    }
+    Ok(receipts)
+}

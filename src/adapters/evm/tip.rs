@@ -1,0 +1,255 @@
+//! Where a chain stands: its head, and the newest block that enough distinct nodes call final.
+
+use super::{
+    EvmChain, Patience, block_ref,
+    evidence::ProvenHeader,
+    header_at, locked,
+    node::{Failure, Line, Node},
+    read_header, store,
+};
+use crate::{
+    domain::payment::{BlockRef, Finality},
+    ports::chain::{ChainError, Tip},
+};
+use serde_json::{Value, json};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+use tokio::time::{Instant, timeout};
+
+/// How far nodes may be apart, in time, before the slower one counts as behind.
+const BEHIND: Duration = Duration::from_secs(30);
+
+/// Least number of blocks that nodes may be apart.
+const BEHIND_BLOCKS_MIN: u64 = 5;
+
+/// How long the remaining nodes are waited for once enough have answered.
+const STRAGGLERS: Duration = Duration::from_millis(250);
+
+/// Texts by which nodes say that they know no `finalized` block.
+const NO_TAG_TEXTS: [&str; 5] = ["finalized", "tag", "unknown block", "invalid block", "hex string"];
+
+/// What one node says about the end of its chain.
+struct End {
+    head: ProvenHeader,
+    /// `None` when the node serves no such tag.
+    tagged: Option<ProvenHeader>,
+}
+
+/// The newest block that a node vouches for as final.
+struct Vouched {
+    index: usize,
+    number: u64,
+    /// The header, when it is known already.
+    header: Option<ProvenHeader>,
+}
+
+impl EvmChain {
+    /// Asks every node for the end of its chain.
+    ///
+    /// A block is final when enough distinct nodes say so: the lowest of their answers counts, so that a node that calls
+    /// blocks final too early does no harm as long as another one has to agree.
+    pub(super) async fn find_tip(&self, known: Option<Finality>) -> Result<Tip, ChainError> {
+        let (ends, failures) = self.ends().await;
+        let Some(head) = ends.iter().map(|(_, end)| &end.head).max_by_key(|head| head.number) else {
+            return Err(self.sum_up(&failures));
+        };
+        let head = block_ref(head).map_err(|failure| self.malformed(failure.to_string()))?;
+        self.mark_behind(&ends, head.number);
+        let finality = match (self.confirmations, known) {
+            (Some(_), _) => Finality::Setting,
+            (None, Some(Finality::Tag)) => Finality::Tag,
+            (None, _) if ends.iter().any(|(_, end)| end.tagged.is_some()) => Finality::Tag,
+            (None, _) => Finality::Depth,
+        };
+        let mut vouched: Vec<Vouched> = ends
+            .into_iter()
+            .filter_map(|(index, end)| self.vouched(index, end, finality))
+            .collect();
+        vouched.sort_by_key(|vouched| std::cmp::Reverse(vouched.number));
+        let wanted = self.agreement();
+        let Some(number) = vouched.get(wanted - 1).map(|vouched| vouched.number) else {
+            return Err(self.too_few(vouched.len(), &failures));
+        };
+        let finalized = match locked(&self.finalized) {
+            Some(before) if before.number >= number => before,
+            _ => self.agree_on_final(number, vouched).await?,
+        };
+        Ok(Tip {
+            head,
+            finalized,
+            finality,
+        })
+    }
+
+    async fn agree_on_final(&self, number: u64, vouched: Vec<Vouched>) -> Result<BlockRef, ChainError> {
+        let known = vouched.into_iter().filter_map(|vouched| {
+            let header = vouched.header.filter(|header| header.number == number)?;
+            Some((vouched.index, header))
+        });
+        let header = self.agree(number, known.collect()).await?;
+        let block = block_ref(&header).map_err(|failure| self.malformed(failure.to_string()))?;
+        store(&self.finalized, Some(block));
+        Ok(block)
+    }
+
+    /// What a node vouches for. One that serves no tag vouches by depth, as long as the network has not served the tag.
+    fn vouched(&self, index: usize, end: End, finality: Finality) -> Option<Vouched> {
+        let at_depth = |depth: u64| Vouched {
+            index,
+            number: end.head.number.saturating_sub(depth),
+            header: (depth == 0).then(|| end.head.clone()),
+        };
+        match (finality, end.tagged) {
+            (Finality::Setting, _) => Some(at_depth(self.confirmations.unwrap_or(1) - 1)),
+            (Finality::Depth, _) => Some(at_depth(self.network.finality_depth())),
+            (Finality::Tag, Some(header)) => Some(Vouched {
+                index,
+                number: header.number,
+                header: Some(header),
+            }),
+            (Finality::Tag, None) => None,
+        }
+    }
+
+    fn too_few(&self, answered: usize, failures: &[(usize, Failure)]) -> ChainError {
+        let wanted = self.agreement();
+        if answered == 0 && !failures.is_empty() {
+            return self.sum_up(failures);
+        }
+        ChainError::Unavailable {
+            network: self.network,
+            reason: format!("{answered} of {wanted} nodes that have to agree name a final block"),
+        }
+    }
+
+    /// The end of the chain of every node that answers; once enough have, the others are not waited for.
+    async fn ends(&self) -> (Vec<(usize, End)>, Vec<(usize, Failure)>) {
+        use futures_util::{StreamExt, stream::FuturesUnordered};
+        let ask = |node: Arc<Node>| async move {
+            let deadline = self.deadline(Patience::Thorough, 1);
+            let end = node.ask(deadline, |line| async move { self.end_of(&line).await });
+            (node.index, end.await)
+        };
+        let mut waiting: FuturesUnordered<_> = self.order().into_iter().map(ask).collect();
+        let (mut ends, mut failures) = (Vec::new(), Vec::new());
+        let mut give_up: Option<Instant> = None;
+        loop {
+            let next = match give_up {
+                None => waiting.next().await,
+                Some(until) => {
+                    let left = until.saturating_duration_since(Instant::now());
+                    timeout(left, waiting.next()).await.ok().flatten()
+                }
+            };
+            match next {
+                Some((index, Ok(end))) => ends.push((index, end)),
+                Some((index, Err(failure))) => failures.push((index, failure)),
+                None => break,
+            }
+            if give_up.is_none() && ends.len() >= self.agreement() {
+                give_up = Some(Instant::now() + STRAGGLERS);
+            }
+        }
+        (ends, failures)
+    }
+
+    async fn end_of(&self, line: &Line) -> Result<End, Failure> {
+        let wants_tag = self.confirmations.is_none();
+        let mut calls = vec![("eth_getBlockByNumber", json!(["latest", false]))];
+        if wants_tag {
+            calls.push(("eth_getBlockByNumber", json!(["finalized", false])));
+        }
+        let mut answers = line.batch(&calls).await?.into_iter();
+        let mut next = || answers.next().unwrap_or(Ok(Value::Null));
+        let head = read_header(&next()?)?.ok_or_else(|| Failure::Untrue("a chain without a head".to_owned()))?;
+        let tagged = if wants_tag { tagged(next())? } else { None };
+        if let Some(tagged) = &tagged
+            && tagged.number > 0
+            && tagged.number >= head.number
+        {
+            return Err(Failure::Untrue(format!(
+                "block {} is called final although the head is {}",
+                tagged.number, head.number
+            )));
+        }
+        Ok(End { head, tagged })
+    }
+
+    /// Nodes far below the head are asked last from now on.
+    fn mark_behind(&self, ends: &[(usize, End)], head: u64) {
+        let blocks = BEHIND.as_millis() / u128::from(self.network.block_time_ms());
+        let limit = u64::try_from(blocks).unwrap_or(u64::MAX).max(BEHIND_BLOCKS_MIN);
+        for (index, end) in ends {
+            let Some(node) = self.nodes.get(*index) else { continue };
+            let is_behind = head - end.head.number > limit;
+            if node.is_behind.swap(is_behind, Ordering::Relaxed) != is_behind {
+                tracing::warn!(network = %self.network, node = index + 1, is_behind, head = end.head.number, best = head, "a node changed its place in the order");
+            }
+        }
+    }
+
+    /// The header of a final height on which enough distinct nodes agree. `votes` are those that are known already.
+    pub(super) async fn agree(
+        &self,
+        number: u64,
+        mut votes: Vec<(usize, ProvenHeader)>,
+    ) -> Result<ProvenHeader, ChainError> {
+        let wanted = self.agreement();
+        let mut failures = Vec::new();
+        loop {
+            let mut by_hash: BTreeMap<_, usize> = BTreeMap::new();
+            for (_, header) in &votes {
+                *by_hash.entry(header.hash).or_default() += 1;
+            }
+            let most = by_hash.iter().max_by_key(|(_, count)| **count);
+            let agreed = most.filter(|(_, count)| **count >= wanted).map(|(hash, _)| *hash);
+            if by_hash.len() > 1 {
+                metrics::counter!("prs_chain_disagreements_total", "network" => self.network.id()).increment(1);
+                tracing::warn!(network = %self.network, number, "nodes show different final blocks");
+            }
+            if let Some(header) = agreed.and_then(|hash| votes.iter().find(|(_, header)| header.hash == hash)) {
+                store(&self.agreed_at, Instant::now());
+                return Ok(header.1.clone());
+            }
+            let missing = wanted - most.map_or(0, |(_, count)| *count);
+            let mut asked: Vec<usize> = votes.iter().map(|(index, _)| *index).collect();
+            asked.extend(failures.iter().map(|(index, _): &(usize, Failure)| *index));
+            let question = |line: Line| async move {
+                let header = header_at(&line, number).await?;
+                header.ok_or_else(|| Failure::Unknown(format!("block {number} is not known")))
+            };
+            let answers = self.ask_distinct(missing, Patience::Thorough, &asked, question).await;
+            let is_over = answers.given.is_empty();
+            failures.extend(answers.failures);
+            votes.extend(answers.given);
+            if is_over {
+                let reason = match by_hash.len() {
+                    0 => return Err(self.sum_up(&failures)),
+                    1 => format!(
+                        "{} of {wanted} nodes that have to agree know block {number}",
+                        votes.len()
+                    ),
+                    several => format!("nodes show {several} different blocks at final height {number}"),
+                };
+                let network = self.network;
+                return Err(ChainError::Unavailable { network, reason });
+            }
+        }
+    }
+}
+
+/// The `finalized` block; `None` when the node does not serve the tag.
+fn tagged(answer: Result<Value, Failure>) -> Result<Option<ProvenHeader>, Failure> {
+    match answer {
+        Err(Failure::Refused { message, .. }) if tells_of_tag(&message) => Ok(None),
+        answer => read_header(&answer?),
+    }
+}
+
+fn tells_of_tag(message: &str) -> bool {
+    let message = message.to_lowercase();
+    NO_TAG_TEXTS.iter().any(|text| message.contains(text))
+}

@@ -1,0 +1,55 @@
+//! Fills in ranges of final blocks beside new ones: an older start, a rescan, blocks that could not be proven at their
+//! turn. Each range goes on by itself; one that fails waits and holds up nothing.
+
+use super::{
+    confirm::{self, Progress},
+    watch::RANGE_BLOCKS_PER_STEP,
+};
+use crate::{
+    ctx::Ctx,
+    flows::{FlowError, FlowResult},
+    ports::chain::Chain,
+    store::{self, backlogs::Backlog},
+};
+use chrono::TimeDelta;
+use std::time::Instant;
+
+/// Ranges that a step goes on with.
+const RANGES_PER_STEP: u64 = 4;
+
+/// Longest pause before a range is tried again.
+const PAUSE_MAX_S: i64 = 300;
+
+/// Goes on with what is due up to the newest settled block; tells whether there was anything.
+pub(super) async fn run(ctx: &Ctx, chain: &dyn Chain, settled: u64, proves_absence: bool) -> FlowResult<bool> {
+    let network = chain.network();
+    let due = store::backlogs::due(ctx.db.reader(), network, ctx.clock.now(), RANGES_PER_STEP).await?;
+    let mut has_filled = false;
+    for backlog in due.iter().filter(|backlog| backlog.end <= settled) {
+        let end = backlog.end.min(backlog.next + RANGE_BLOCKS_PER_STEP - 1);
+        let begun = Instant::now();
+        let range = (backlog.next, end);
+        match confirm::run(ctx, chain, range, proves_absence, Progress::Backlog(backlog)).await {
+            Ok(read_to) => {
+                has_filled = true;
+                tell(backlog, read_to, begun);
+            }
+            Err(error) => postpone(ctx, backlog, &error).await?,
+        }
+    }
+    Ok(has_filled)
+}
+
+fn tell(backlog: &Backlog, read_to: u64, begun: Instant) {
+    let (read, left) = (read_to + 1 - backlog.next, backlog.end - read_to);
+    let took_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX).max(1);
+    let left_s = left.saturating_mul(took_ms) / read.max(1) / 1_000;
+    tracing::info!(network = %backlog.network, reason = backlog.reason.wire(), read_to, blocks_left = left, blocks_per_s = read.saturating_mul(1_000) / took_ms, left_s, "filled in");
+}
+
+async fn postpone(ctx: &Ctx, backlog: &Backlog, error: &FlowError) -> FlowResult<()> {
+    tracing::warn!(network = %backlog.network, reason = backlog.reason.wire(), from = backlog.next, failures = backlog.failures + 1, %error, "filling in failed");
+    let pause_s = (1_i64 << backlog.failures.min(10)).min(PAUSE_MAX_S);
+    let due_at = ctx.clock.now() + TimeDelta::seconds(pause_s);
+    Ok(store::backlogs::postpone(ctx.db.writer(), backlog, due_at).await?)
+}

@@ -1,0 +1,138 @@
+//! Ranges of final blocks that are filled in beside new blocks: an older start, a rescan, a block that could not be
+//! proven at its turn.
+
+use super::{StoreError, columns};
+use crate::domain::{network::Network, wire_text::wire_text};
+use chrono::{DateTime, Utc};
+use entities::chain_backlogs::{ActiveModel, Column, Entity, Model};
+use sea_orm::{
+    ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder,
+    sea_query::{Expr, ExprTrait, OnConflict},
+};
+
+wire_text! {
+    /// Why a range is read again, or late.
+    pub enum BacklogReason {
+        /// The network was first enabled with an older start.
+        Start = "start",
+        /// The operator asked for it.
+        Rescan = "rescan",
+        /// The block could not be proven when it was its turn.
+        Unproven = "unproven",
+        /// The operator settled what was set aside.
+        Quarantine = "quarantine",
+    }
+}
+
+/// A range that is filled in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Backlog {
+    /// Network.
+    pub network: Network,
+    /// Next block to read.
+    pub next: u64,
+    /// Last block.
+    pub end: u64,
+    /// Why.
+    pub reason: BacklogReason,
+    /// Failures in a row.
+    pub failures: u32,
+}
+
+/// Adds a range; one with the same end and reason is begun again, at the lower of both beginnings.
+pub async fn push(
+    conn: &impl ConnectionTrait,
+    network: Network,
+    (from, to): (u64, u64),
+    reason: BacklogReason,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    let row = Model {
+        network: network.id().to_owned(),
+        next_block: columns::number("next_block", from)?,
+        end_block: columns::number("end_block", to)?,
+        reason: reason.wire().to_owned(),
+        failures: 0,
+        due_at: now,
+        created_at: now,
+    };
+    let stored = Expr::col((Entity, Column::NextBlock));
+    let given = Expr::col(("excluded", Column::NextBlock));
+    let lower = Expr::case(stored.clone().lt(given.clone()), stored).finally(given);
+    let again = OnConflict::columns([Column::Network, Column::EndBlock, Column::Reason])
+        .value(Column::NextBlock, lower)
+        .value(Column::Failures, 0)
+        .value(Column::DueAt, now)
+        .to_owned();
+    Entity::insert(ActiveModel::from(row))
+        .on_conflict(again)
+        .exec_without_returning(conn)
+        .await?;
+    Ok(())
+}
+
+/// Ranges of a network that are due, the oldest first.
+pub async fn due(
+    conn: &impl ConnectionTrait,
+    network: Network,
+    now: DateTime<Utc>,
+    limit: u64,
+) -> Result<Vec<Backlog>, StoreError> {
+    use sea_orm::QuerySelect;
+    let rows = Entity::find()
+        .filter(Column::Network.eq(network.id()))
+        .filter(Column::DueAt.lte(now))
+        .order_by_asc(Column::DueAt)
+        .order_by_asc(Column::EndBlock)
+        .limit(limit)
+        .all(conn)
+        .await?;
+    rows.into_iter().map(from_row).collect()
+}
+
+fn from_row(row: Model) -> Result<Backlog, StoreError> {
+    Ok(Backlog {
+        network: columns::network(&row.network)?,
+        next: columns::number("next_block", row.next_block)?,
+        end: columns::number("end_block", row.end_block)?,
+        reason: columns::known("reason", &row.reason, BacklogReason::from_wire)?,
+        failures: columns::number("failures", row.failures)?,
+    })
+}
+
+/// Goes on after `read_to`; a range that is done is removed.
+pub async fn advance(conn: &impl ConnectionTrait, backlog: &Backlog, read_to: u64) -> Result<(), StoreError> {
+    let key = key(backlog)?;
+    if read_to >= backlog.end {
+        Entity::delete_many().filter(key).exec(conn).await?;
+        return Ok(());
+    }
+    let next: i64 = columns::number("next_block", read_to + 1)?;
+    Entity::update_many()
+        .col_expr(Column::NextBlock, Expr::value(next))
+        .col_expr(Column::Failures, Expr::value(0))
+        .filter(key)
+        .exec(conn)
+        .await?;
+    Ok(())
+}
+
+/// Counts a failure; the range is due again at `due_at`.
+pub async fn postpone(conn: &impl ConnectionTrait, backlog: &Backlog, due_at: DateTime<Utc>) -> Result<(), StoreError> {
+    let failures: i32 = columns::number("failures", backlog.failures.saturating_add(1))?;
+    Entity::update_many()
+        .col_expr(Column::Failures, Expr::value(failures))
+        .col_expr(Column::DueAt, Expr::value(due_at))
+        .filter(key(backlog)?)
+        .exec(conn)
+        .await?;
+    Ok(())
+}
+
+fn key(backlog: &Backlog) -> Result<sea_orm::Condition, StoreError> {
+    let end: i64 = columns::number("end_block", backlog.end)?;
+    Ok(sea_orm::Condition::all()
+        .add(Column::Network.eq(backlog.network.id()))
+        .add(Column::EndBlock.eq(end))
+        .add(Column::Reason.eq(backlog.reason.wire())))
+}

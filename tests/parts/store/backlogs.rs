@@ -1,0 +1,68 @@
+//! Ranges that are filled in beside new blocks.
+
+use super::{on_both, samples::at};
+use prs::{
+    domain::network::Network,
+    store::{
+        self, Db,
+        backlogs::{Backlog, BacklogReason},
+    },
+};
+
+on_both! {
+    a_range_goes_on_where_it_was_and_is_gone_when_it_is_done
+    a_range_that_fails_waits_and_holds_up_no_other
+}
+
+async fn push(db: &Db, range: (u64, u64), reason: BacklogReason) {
+    store::backlogs::push(db.writer(), Network::Base, range, reason, at(0))
+        .await
+        .unwrap();
+}
+
+async fn due(db: &Db, second: i64) -> Vec<Backlog> {
+    store::backlogs::due(db.reader(), Network::Base, at(second), 10)
+        .await
+        .unwrap()
+}
+
+async fn a_range_goes_on_where_it_was_and_is_gone_when_it_is_done(db: &Db) {
+    push(db, (100, 900), BacklogReason::Start).await;
+    let [backlog] = &due(db, 0).await[..] else {
+        panic!("one range")
+    };
+    assert_eq!((backlog.next, backlog.end, backlog.failures), (100, 900, 0));
+    store::backlogs::advance(db.writer(), backlog, 499).await.unwrap();
+    assert_eq!(due(db, 0).await[0].next, 500);
+    // Asked for again from further up, what is left is still done; from further down, all of it is done again.
+    push(db, (700, 900), BacklogReason::Start).await;
+    assert_eq!(due(db, 0).await[0].next, 500);
+    push(db, (50, 900), BacklogReason::Start).await;
+    let [backlog] = &due(db, 0).await[..] else {
+        panic!("one range")
+    };
+    assert_eq!(backlog.next, 50);
+    store::backlogs::advance(db.writer(), backlog, 900).await.unwrap();
+    assert_eq!(due(db, 0).await, []);
+}
+
+async fn a_range_that_fails_waits_and_holds_up_no_other(db: &Db) {
+    push(db, (7, 7), BacklogReason::Unproven).await;
+    push(db, (1, 9), BacklogReason::Rescan).await;
+    let both = due(db, 0).await;
+    assert_eq!(both.len(), 2);
+    let failing = both
+        .iter()
+        .find(|backlog| backlog.reason == BacklogReason::Unproven)
+        .unwrap();
+    store::backlogs::postpone(db.writer(), failing, at(30)).await.unwrap();
+    let now = due(db, 29).await;
+    assert_eq!(
+        now.iter().map(|backlog| backlog.reason).collect::<Vec<_>>(),
+        [BacklogReason::Rescan]
+    );
+    let later = due(db, 30).await;
+    assert_eq!(later.iter().map(|backlog| backlog.failures).sum::<u32>(), 1);
+    let elsewhere = store::backlogs::due(db.reader(), Network::Sepolia, at(30), 10).await;
+    assert_eq!(elsewhere.unwrap(), []);
+}
