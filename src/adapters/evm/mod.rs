@@ -16,6 +16,7 @@ mod node;
 mod payer;
 mod range;
 mod receipts;
+mod refusals;
 mod settle;
 mod signature_check;
 mod tip;

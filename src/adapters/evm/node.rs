@@ -2,6 +2,7 @@
 
 use super::{
     breaker::Breaker,
+    refusals,
     window::{Narrower, Window},
     wire::{Envelope, Refusal},
 };
@@ -34,27 +35,14 @@ const KEY_LENGTH_MIN: usize = 8;
 /// Longest text of a node that is passed on.
 const MESSAGE_LENGTH_MAX: usize = 200;
 
-/// Texts by which providers say that a question covers too much. Source: rules G.6.
-const LIMIT_TEXTS: [&str; 9] = [
-    "query returned more than",
-    "too many",
-    "block range",
-    "range limit",
-    "exceeds limit",
-    "exceed max",
-    "response size",
-    "too large",
-    "timeout",
-];
-
-/// Codes that some providers use for limits and others for other refusals. Source: rules G.6.
-const UNCLEAR_CODES: [i64; 3] = [-32_005, -32_602, -32_000];
-
 /// Code of a provider that is asked too often. Source: rules G.6.
 const RATE_LIMITED: i64 = -32_005;
 
 /// Code of a reverted call. Source: rules G.6.
 const REVERTED: i64 = 3;
+
+/// What is said of an answer that ended in its middle.
+const BROKEN_OFF: &str = "the answer broke off";
 
 /// Why one node gave no usable answer.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -137,19 +125,17 @@ impl Failure {
         matches!(self, Self::Slow | Self::Transport(_) | Self::Status(_))
     }
 
-    /// Whether a narrower question may be answered.
+    /// Whether a narrower question may be answered: yes, unless it is clear that its width is not what was refused.
+    ///
+    /// Source: rules G.6.
     pub(super) fn narrower(&self) -> Option<Narrower> {
         match self {
             Self::TooLarge | Self::Status(413) => Some(Narrower::Limit),
-            Self::Slow => Some(Narrower::Slow),
-            Self::Refused { code, message } => {
-                let message = message.to_lowercase();
-                if LIMIT_TEXTS.iter().any(|text| message.contains(text)) {
-                    Some(Narrower::Limit)
-                } else {
-                    UNCLEAR_CODES.contains(code).then_some(Narrower::Unclear)
-                }
-            }
+            Self::Slow | Self::Transport(BROKEN_OFF) | Self::Status(408 | 500..) => Some(Narrower::Slow),
+            // Who asks, where, or how often.
+            Self::Status(..=399 | 401..=407 | 410 | 429) => None,
+            Self::Status(_) => Some(Narrower::Unclear),
+            Self::Refused { code, message } => refusals::narrower(*code, &message.to_lowercase()),
             _ => None,
         }
     }
@@ -471,12 +457,17 @@ impl Line {
         }
     }
 
-    /// Some providers put refusals of the call behind a status; others only have the status.
+    /// Some providers put refusals of the call behind a status; others only have the status. A server that breaks down
+    /// says so in JSON too, which refuses nothing unless it names a limit.
     fn refused_by_status(&self, status: StatusCode, body: &Bytes) -> Failure {
+        let refuses = |refusal: &Refusal| {
+            status != StatusCode::TOO_MANY_REQUESTS
+                && (!status.is_server_error() || refusals::names_limit(&refusal.message.to_lowercase()))
+        };
         match serde_json::from_slice::<Envelope<serde_json::Value>>(body) {
             Ok(Envelope {
                 error: Some(refusal), ..
-            }) if status != StatusCode::TOO_MANY_REQUESTS && !status.is_server_error() => self.refused(&refusal),
+            }) if refuses(&refusal) => self.refused(&refusal),
             _ => Failure::Status(status.as_u16()),
         }
     }
@@ -487,7 +478,7 @@ async fn read(mut response: Response) -> Result<Bytes, Failure> {
     let mut body = Vec::new();
     loop {
         match response.chunk().await {
-            Err(_) => return Err(Failure::Transport("the answer broke off")),
+            Err(_) => return Err(Failure::Transport(BROKEN_OFF)),
             Ok(None) => return Ok(body.into()),
             Ok(Some(chunk)) if body.len() + chunk.len() > ANSWER_BYTES_MAX => return Err(Failure::TooLarge),
             Ok(Some(chunk)) => body.extend_from_slice(&chunk),
@@ -508,47 +499,4 @@ async fn parse<T: DeserializeOwned + Send + 'static>(body: Bytes) -> Result<T, F
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keys_of_the_url_do_not_survive_in_texts() {
-        let url: Url = "https://user:pass-word-1@rpc.example.com/v3/0123456789abcdef?apikey=fedcba9876543210"
-            .parse()
-            .unwrap();
-        crate::adapters::install_tls();
-        let node = Node::new(0, Network::Base, 8_453, url, Client::builder().build().unwrap());
-        let said = node.redact("bad key 0123456789abcdef / fedcba9876543210 / pass-word-1 at rpc.example.com");
-        assert_eq!(said, "bad key … / … / … at …");
-        assert_eq!(node.redact(&"x".repeat(1_000)).len(), MESSAGE_LENGTH_MAX);
-    }
-
-    #[test]
-    fn limits_of_providers_are_told_from_other_refusals() {
-        let refused = |code, message: &str| Failure::Refused {
-            code,
-            message: message.to_owned(),
-        };
-        for (failure, expected) in [
-            (
-                refused(-32_602, "query returned more than 10000 results"),
-                Some(Narrower::Limit),
-            ),
-            (
-                refused(-32_000, "exceed maximum block range: 5000"),
-                Some(Narrower::Limit),
-            ),
-            (
-                refused(-32_602, "range 20000 exceeds limit of 10000"),
-                Some(Narrower::Limit),
-            ),
-            (refused(-32_005, "rate limited"), Some(Narrower::Unclear)),
-            (refused(-32_601, "no such method"), None),
-            (Failure::Status(413), Some(Narrower::Limit)),
-            (Failure::Status(500), None),
-            (Failure::Slow, Some(Narrower::Slow)),
-        ] {
-            assert_eq!(failure.narrower(), expected, "{failure}");
-        }
-    }
-}
+mod tests;

@@ -14,9 +14,9 @@ const ANSWERS_UNTIL_RETRY: u32 = 64;
 pub(super) enum Narrower {
     /// The node named a limit.
     Limit,
-    /// The node refused with a code that may mean a limit and may mean too many calls.
+    /// The node refused for a reason that may be a limit and may be too many calls.
     Unclear,
-    /// The node took too long, which may pass.
+    /// The node took too long or broke down over it, which may pass.
     Slow,
 }
 

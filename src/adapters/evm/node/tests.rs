@@ -1,0 +1,224 @@
+//! What a node may say without its keys, and what its refusals teach.
+
+use super::*;
+
+#[test]
+fn keys_of_the_url_do_not_survive_in_texts() {
+    let url: Url = "https://user:pass-word-1@rpc.example.com/v3/0123456789abcdef?apikey=fedcba9876543210"
+        .parse()
+        .unwrap();
+    crate::adapters::install_tls();
+    let node = Node::new(0, Network::Base, 8_453, url, Client::builder().build().unwrap());
+    let said = node.redact("bad key 0123456789abcdef / fedcba9876543210 / pass-word-1 at rpc.example.com");
+    assert_eq!(said, "bad key … / … / … at …");
+    assert_eq!(node.redact(&"x".repeat(1_000)).len(), MESSAGE_LENGTH_MAX);
+}
+
+fn refused(code: i64, message: &str) -> Failure {
+    Failure::Refused {
+        code,
+        message: message.to_owned(),
+    }
+}
+
+#[test]
+fn limits_of_providers_are_told_from_other_refusals() {
+    for (failure, expected) in [
+        (
+            refused(-32_602, "query returned more than 10000 results"),
+            Some(Narrower::Limit),
+        ),
+        (
+            refused(-32_000, "exceed maximum block range: 5000"),
+            Some(Narrower::Limit),
+        ),
+        (
+            refused(-32_602, "range 20000 exceeds limit of 10000"),
+            Some(Narrower::Limit),
+        ),
+        (refused(-32_005, "rate limited"), Some(Narrower::Unclear)),
+        (
+            refused(-32_005, "Too many requests, retry later"),
+            Some(Narrower::Unclear),
+        ),
+        (
+            refused(-32_007, "50/second: requests per second reached"),
+            Some(Narrower::Unclear),
+        ),
+        (refused(-1, "something that nobody documents"), Some(Narrower::Unclear)),
+        (refused(429, "compute units exceeded"), None),
+        (refused(-32_601, "no such method"), None),
+        (
+            refused(-32_000, "the method eth_getLogs does not exist/is not available"),
+            None,
+        ),
+        (refused(-32_600, "Must be authenticated!"), None),
+        (refused(-32_000, "Unauthorized: you must use an API key"), None),
+        (Failure::Status(413), Some(Narrower::Limit)),
+        (Failure::TooLarge, Some(Narrower::Limit)),
+        (Failure::Status(400), Some(Narrower::Unclear)),
+        (Failure::Status(422), Some(Narrower::Unclear)),
+        (Failure::Status(401), None),
+        (Failure::Status(403), None),
+        (Failure::Status(404), None),
+        (Failure::Status(429), None),
+        (Failure::Status(302), None),
+        // The server broke down over the question, or breaks down anyway: narrower, and another node is asked.
+        (Failure::Status(500), Some(Narrower::Slow)),
+        (Failure::Status(504), Some(Narrower::Slow)),
+        (Failure::Status(524), Some(Narrower::Slow)),
+        (Failure::Transport(BROKEN_OFF), Some(Narrower::Slow)),
+        (Failure::Transport("no connection"), None),
+        (Failure::Slow, Some(Narrower::Slow)),
+        (Failure::Untrue("two hashes".to_owned()), None),
+        (Failure::Unknown("not there yet".to_owned()), None),
+    ] {
+        assert_eq!(failure.narrower(), expected, "{failure}");
+    }
+}
+
+/// What providers and node software answer to a range that is too wide: name, status, code, text.
+const REFUSALS: [(&str, u16, i64, &str); 30] = [
+    (
+        "Alchemy, free plan",
+        400,
+        -32_600,
+        "Under the Free tier plan, you can make eth_getLogs requests with up to a 10 block range. Based on your parameters, this block range should work: [0x10, 0x19].",
+    ),
+    (
+        "Alchemy, results",
+        400,
+        -32_602,
+        "Log response size exceeded. You can make eth_getLogs requests with up to a 2K block range and no limit on the response size.",
+    ),
+    (
+        "Infura, results",
+        200,
+        -32_005,
+        "query returned more than 10000 results. Try with this block range [0x16E360, 0x16E4F2].",
+    ),
+    ("Infura, range", 200, -32_602, "range 1000000 exceeds limit of 10000"),
+    ("QuickNode", 413, -32_614, "eth_getLogs is limited to a 10,000 range"),
+    (
+        "QuickNode, free plan",
+        413,
+        -32_615,
+        "eth_getLogs is limited to a 5 range",
+    ),
+    ("Ankr", 200, -32_600, "block range is too wide"),
+    (
+        "Ankr, premium",
+        200,
+        -32_602,
+        "maximum [from, to] blocks distance: 10000",
+    ),
+    (
+        "Chainstack",
+        400,
+        -32_602,
+        "Block range limit exceeded. See more details at https://docs.chainstack.com/docs/limits#evm-range-limits",
+    ),
+    (
+        "dRPC, free plan",
+        400,
+        35,
+        "ranges over 10000 blocks are not supported on freetier",
+    ),
+    (
+        "dRPC, time",
+        408,
+        30,
+        "Request timeout on the free tier, please upgrade your tier to the paid one",
+    ),
+    (
+        "Blast",
+        200,
+        -32_000,
+        "eth_getLogs is limited to a 10 block range, please use an API key",
+    ),
+    ("PublicNode", 403, -32_701, "exceed maximum block range: 50000"),
+    (
+        "PublicNode, wide filter",
+        200,
+        -32_701,
+        "Please specify an address in your request or, to remove restrictions, order a dedicated full node here",
+    ),
+    (
+        "LlamaRPC",
+        200,
+        -32_602,
+        "query exceeds max results 20000, retry with the range 19000000-19000100",
+    ),
+    ("1RPC", 400, -32_000, "eth_getLogs is limited to 0 - 10000 blocks range"),
+    (
+        "Cloudflare",
+        200,
+        -32_047,
+        "Invalid eth_getLogs request. 'fromBlock'-'toBlock' range too large. Max range: 800",
+    ),
+    ("Moralis", 400, -32_600, "exceeds maximum allowed block range"),
+    (
+        "GetBlock",
+        500,
+        -32_603,
+        "requested too many blocks, block range is limited to 2000",
+    ),
+    ("Tenderly", 400, -32_602, "invalid params"),
+    (
+        "Thirdweb",
+        400,
+        -32_602,
+        "Maximum allowed number of requested blocks is 1000",
+    ),
+    ("BlockPI", 200, -32_602, "eth_getLogs is limited to 1024 block range"),
+    ("bsc-dataseed", 200, -32_005, "limit exceeded"),
+    (
+        "polygon-rpc",
+        200,
+        -32_000,
+        "eth_getLogs block range too large, range: 99991, max: 3500",
+    ),
+    ("Base, public", 413, -32_600, "block range too large"),
+    ("Arbitrum, public", 200, -32_000, "query timeout exceeded"),
+    ("geth", 200, -32_003, "response too large"),
+    ("reth", 200, -32_602, "query exceeds max block range 100000"),
+    ("Erigon", 200, -32_000, "query block range exceeds server limit"),
+    ("Besu", 200, -32_005, "Requested range exceeds maximum RPC range limit"),
+];
+
+/// Questions after which a search for a width that works gives up.
+const SEARCH: usize = 14;
+
+#[test]
+fn each_refusal_of_a_range_narrows_it_down_to_one_block() {
+    crate::adapters::install_tls();
+    let url: Url = "https://rpc.example.com/0123456789abcdef".parse().unwrap();
+    for (provider, status, code, message) in REFUSALS {
+        let node = Node::new(0, Network::Base, 8_453, url.clone(), Client::builder().build().unwrap());
+        let line = Line {
+            node: Arc::new(node),
+            deadline: Instant::now(),
+        };
+        let body = serde_json::json!({ "jsonrpc": "2.0", "id": 0, "error": { "code": code, "message": message } });
+        let mut widths = vec![line.node.width()];
+        while line.node.width() > 1 {
+            let failure = if status == 200 {
+                line.refused(&Refusal {
+                    code,
+                    message: message.to_owned(),
+                })
+            } else {
+                line.refused_by_status(StatusCode::from_u16(status).unwrap(), &body.to_string().into())
+            };
+            let why = failure.narrower();
+            let asked = line.node.width();
+            line.node.learn_refused(
+                asked,
+                why.unwrap_or_else(|| panic!("{provider} stays at {asked}: {failure}")),
+            );
+            assert!(line.node.width() < asked, "{provider} stays at {asked}");
+            widths.push(line.node.width());
+        }
+        assert!(widths.len() <= SEARCH, "{provider}: {widths:?}");
+    }
+}
