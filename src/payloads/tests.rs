@@ -119,7 +119,7 @@ fn received(invoice: &str, settlement: Settlement) -> (Event, Catalogue) {
             invoice_units: credited,
             invoice_fee_units: U256::ZERO,
             currency: wallet,
-            max_rate_timespan_s: 0,
+            max_rate_timespan_s: U256::ZERO,
         }),
     };
     let payment = Settled {
