@@ -131,6 +131,17 @@ impl Shared {
         (step(before.unwrap_or(0)) >> 33) % 10 < 3
     }
 
+    async fn answer_all(&self, asked: &Value) -> Value {
+        let Some(calls) = asked.as_array() else {
+            return self.answer(asked).await;
+        };
+        let mut answers = Vec::new();
+        for call in calls {
+            answers.push(self.answer(call).await);
+        }
+        Value::Array(answers)
+    }
+
     async fn answer(&self, call: &Value) -> Value {
         let (lie, head_at_start) = *self.lie.lock().expect("unpoisoned");
         let method = call["method"].as_str().unwrap_or_default();
@@ -179,6 +190,13 @@ impl Shared {
             ("eth_getTransactionReceipt", Lie::SwapAmountEverywhere) => {
                 if let Some(logs) = result["logs"].as_array_mut() {
                     logs.iter_mut().for_each(swap_amount);
+                }
+            }
+            ("eth_getBlockReceipts", Lie::SwapAmountEverywhere) => {
+                for receipt in result.as_array_mut().into_iter().flatten() {
+                    if let Some(logs) = receipt["logs"].as_array_mut() {
+                        logs.iter_mut().for_each(swap_amount);
+                    }
                 }
             }
             ("eth_getBlockByNumber" | "eth_getBlockByHash", Lie::NullBlock) => *result = Value::Null,
@@ -251,7 +269,7 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>) {
         }
         let (status, body) = match lie {
             Lie::Status(status) => (status, json!({ "error": "x" }).to_string()),
-            _ => (200, shared.answer(&call).await.to_string()),
+            _ => (200, shared.answer_all(&call).await.to_string()),
         };
         let head = format!(
             "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",

@@ -53,8 +53,6 @@ struct Outcome {
     credited: usize,
     /// Why the chain stopped.
     halted: Option<String>,
-    /// Events that only the second reading found.
-    found_by_audit: usize,
     /// How long it took until everything was credited while the lie went on.
     settled_ms: Option<u128>,
     /// Answers that were changed.
@@ -66,6 +64,7 @@ struct Outcome {
 enum Place {
     First,
     Second,
+    FirstOfThree,
 }
 
 struct Run {
@@ -76,10 +75,13 @@ struct Run {
 
 async fn start(chain: &Arc<Devnet>, place: Place, confirmations: Option<u64>) -> Run {
     let liar = Liar::start(chain.rpc_url()).await;
-    let mut nodes = vec![liar.url.clone(), chain.rpc_url().to_owned()];
-    if place == Place::Second {
-        nodes.reverse();
-    }
+    // Addresses have to be distinct; honest nodes are one and the same here.
+    let honest = |name: &str| format!("{}/?{name}", chain.rpc_url().trim_end_matches('/'));
+    let nodes = match place {
+        Place::First => vec![liar.url.clone(), honest("a")],
+        Place::Second => vec![honest("a"), liar.url.clone()],
+        Place::FirstOfThree => vec![liar.url.clone(), honest("a"), honest("b")],
+    };
     let mut section = dev::chain_settings(chain, nodes);
     section.confirmations = confirmations;
     section.call_timeout_ms = 250;
@@ -197,7 +199,6 @@ impl Run {
         let outcome = Outcome {
             credited: self.credited(lie).await,
             halted,
-            found_by_audit: self.count("observations WHERE found_by_audit").await,
             settled_ms,
             lies,
         };
@@ -243,13 +244,9 @@ async fn everywhere(lies: &[Lie]) -> Vec<(Lie, Place, Reading, Outcome)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn events_that_a_node_leaves_out_are_found_by_the_second_reading() {
-    let outcomes = everywhere(&[Lie::DropLogs, Lie::EmptyLogs]).await;
-    for (lie, place, reading, outcome) in &outcomes {
-        assert!(
-            outcome.lies > 0 || *place == Place::Second,
-            "{lie:?} {reading:?}: nothing was left out"
-        );
+async fn events_that_a_node_leaves_out_are_told_by_the_other() {
+    for (lie, place, reading, outcome) in everywhere(&[Lie::DropLogs, Lie::EmptyLogs]).await {
+        assert!(outcome.lies > 0, "{lie:?} {place:?} {reading:?}: nothing was left out");
         assert_eq!(
             (outcome.credited, &outcome.halted),
             (PAYMENTS, &None),
@@ -259,45 +256,31 @@ async fn events_that_a_node_leaves_out_are_found_by_the_second_reading() {
             outcome.settled_ms.is_some(),
             "{lie:?} {place:?} {reading:?}: only after the lie ended"
         );
-        if (*place, *reading) == (Place::First, Reading::CatchingUp) {
-            assert!(outcome.found_by_audit > 0, "{lie:?}: the audit found nothing");
-        }
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn events_that_a_node_repeats_invents_or_forges_are_credited_right_or_stop_the_chain() {
+async fn events_that_a_node_repeats_invents_or_forges_are_credited_right_and_stop_nothing() {
     let lies = [
         Lie::DupLogs,
+        Lie::SwapAmount,
         Lie::SwapAmountEverywhere,
-        Lie::FakeLog,
+        Lie::WrongHash,
         Lie::InventedPayment,
+        Lie::FakeLog,
     ];
     for (lie, place, reading, outcome) in everywhere(&lies).await {
         assert!(outcome.lies > 0, "{lie:?} {place:?} {reading:?}: nothing was changed");
-        assert!(
-            outcome.credited == PAYMENTS || outcome.halted.is_some(),
-            "{lie:?} {place:?} {reading:?}: a payment is lost: {outcome:?}"
-        );
-    }
-}
-
-/// Both readings show the event and contradict each other: nobody can tell who lies, so the chain stops.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn events_that_their_receipts_deny_are_credited_right_or_stop_the_chain() {
-    for (lie, place, reading, outcome) in everywhere(&[Lie::WrongHash, Lie::SwapAmount]).await {
-        assert!(outcome.lies > 0, "{lie:?} {place:?} {reading:?}: nothing was changed");
-        assert!(
-            outcome.credited == PAYMENTS || outcome.halted.is_some(),
-            "{lie:?} {place:?} {reading:?}: {} credited, halted: {:?}",
-            outcome.credited,
-            outcome.halted
+        assert_eq!(
+            (outcome.credited, &outcome.halted),
+            (PAYMENTS, &None),
+            "{lie:?} {place:?} {reading:?}: {outcome:?}"
         );
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_that_fails_is_replaced_by_the_other_within_two_seconds() {
+async fn a_node_that_fails_is_replaced_by_another_within_two_seconds() {
     let chain = node().await;
     for lie in [
         Lie::RefusedWith200,
@@ -311,10 +294,20 @@ async fn a_node_that_fails_is_replaced_by_the_other_within_two_seconds() {
         Lie::Stale,
         Lie::Lag(40),
     ] {
-        let outcome = run(&chain, lie, Place::First, Reading::AtHead).await;
+        let outcome = run(&chain, lie, Place::FirstOfThree, Reading::AtHead).await;
         assert_eq!((outcome.credited, &outcome.halted), (PAYMENTS, &None), "{lie:?}");
         let settled_ms = outcome.settled_ms.unwrap_or(u128::MAX);
         assert!(settled_ms <= 3_000, "{lie:?}: {settled_ms} ms");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_node_of_two_that_fails_delays_and_loses_nothing() {
+    let chain = node().await;
+    for lie in [Lie::Status(500), Lie::NullBlock, Lie::Stale] {
+        let outcome = run(&chain, lie, Place::First, Reading::AtHead).await;
+        assert_eq!(outcome.settled_ms, None, "{lie:?}: one node was believed alone");
+        assert_eq!((outcome.credited, &outcome.halted), (PAYMENTS, &None), "{lie:?}");
     }
 }
 

@@ -1,21 +1,35 @@
 //! Which block is final.
 
-use super::{Bench, is_malformed, node::Served};
-use prs::{
-    domain::network::Network,
-    ports::chain::{Chain, ChainError, Witness},
+use super::{
+    Bench, is_malformed, is_unavailable,
+    node::{Lie, Served},
 };
+use prs::{
+    domain::{network::Network, payment::Finality},
+    ports::chain::Chain,
+};
+
+async fn finalized(bench: &Bench, known: Option<Finality>) -> (u64, Finality) {
+    let tip = bench.chain.tip(known).await.unwrap();
+    (tip.finalized.number, tip.finality)
+}
+
+fn without_tag(served: &Served) -> Served {
+    Served {
+        finalized: None,
+        ..served.lying(Lie::Nothing)
+    }
+}
 
 #[tokio::test]
 async fn a_final_block_at_or_above_the_head_is_refused() {
     for claimed in [100, 101] {
-        let mut lying = Served::honest(100);
-        lying.blocks = claimed;
+        let mut lying = Served::honest(101);
+        lying.blocks = 100;
         lying.finalized = Some(claimed);
         let bench = Bench::new([lying]).await;
         bench.nodes[0].change(|served| served.blocks = claimed);
-        let head = bench.block(100).await;
-        assert!(is_malformed(&bench.chain.finalized(&head).await), "{claimed}");
+        assert!(is_malformed(&bench.chain.tip(None).await), "{claimed}");
     }
 }
 
@@ -24,48 +38,74 @@ async fn the_lower_of_two_final_blocks_counts_and_it_never_falls() {
     let mut early = Served::honest(100);
     early.finalized = Some(98);
     let bench = Bench::new([early, Served::honest(100)]).await;
-    let head = bench.chain.head().await.unwrap();
-    assert_eq!(bench.chain.finalized(&head).await.unwrap().number, 80);
+    assert_eq!(finalized(&bench, None).await, (80, Finality::Tag));
     bench.nodes[1].change(|served| served.finalized = Some(70));
-    assert_eq!(bench.chain.finalized(&head).await.unwrap().number, 80);
+    assert_eq!(finalized(&bench, None).await, (80, Finality::Tag));
     bench.nodes[1].change(|served| served.finalized = Some(85));
-    assert_eq!(bench.chain.finalized(&head).await.unwrap().number, 85);
+    assert_eq!(finalized(&bench, None).await, (85, Finality::Tag));
 }
 
 #[tokio::test]
-async fn without_a_tag_the_depth_of_the_network_counts_and_the_setting_beats_both() {
-    let mut untagged = Served::honest(100);
-    untagged.finalized = None;
-    let bench = Bench::new([untagged.clone()]).await;
-    let head = bench.chain.head().await.unwrap();
+async fn two_of_three_nodes_make_a_block_final() {
+    let at = |block: u64| Served {
+        finalized: Some(block),
+        ..Served::honest(100)
+    };
+    let bench = Bench::new([at(98), at(60), at(85)]).await;
+    assert_eq!(finalized(&bench, None).await.0, 85);
+    bench.nodes[2].change(|served| served.lie = Lie::Status(500));
+    assert_eq!(finalized(&bench, None).await.0, 85, "what was final stays so");
+}
+
+#[tokio::test]
+async fn a_node_that_is_missing_delays_what_is_final() {
+    let bench = Bench::new([Served::honest(100), Served::honest(100).lying(Lie::Status(500))]).await;
+    assert!(is_unavailable(&bench.chain.tip(None).await));
+    bench.nodes[1].change(|served| served.lie = Lie::Nothing);
+    assert_eq!(finalized(&bench, None).await.0, 80);
+}
+
+#[tokio::test]
+async fn nodes_that_show_different_blocks_make_none_final() {
+    let forked = Served {
+        fork_from: 50,
+        ..Served::honest(100)
+    };
+    let bench = Bench::new([Served::honest(100), forked.lying(Lie::Nothing)]).await;
+    assert!(is_unavailable(&bench.chain.tip(None).await));
+    assert!(is_unavailable(&bench.chain.agreed(60).await));
+    assert_eq!(bench.chain.agreed(40).await.unwrap().number, 40);
+    let with_third = Bench::new([forked, Served::honest(100), Served::honest(100)]).await;
+    let honest = with_third.chain.agreed(60).await.unwrap();
     assert_eq!(
-        bench.chain.finalized(&head).await.unwrap().number,
-        100 - Network::Sepolia.finality_depth()
+        Some(honest),
+        Bench::new([Served::honest(100)]).await.chain.block(60).await.unwrap()
     );
+}
+
+#[tokio::test]
+async fn without_a_tag_the_depth_of_the_network_counts_until_the_tag_was_served() {
+    let depth = 100 - Network::Sepolia.finality_depth();
+    let bench = Bench::new([without_tag(&Served::honest(100))]).await;
+    for known in [None, Some(Finality::Depth)] {
+        assert_eq!(finalized(&bench, known).await, (depth, Finality::Depth));
+    }
+    assert!(is_unavailable(&bench.chain.tip(Some(Finality::Tag)).await));
+    bench.nodes[0].change(|served| served.finalized = Some(90));
+    assert_eq!(finalized(&bench, Some(Finality::Depth)).await, (90, Finality::Tag));
+}
+
+#[tokio::test]
+async fn the_setting_beats_tag_and_depth() {
     for (confirmations, expected) in [(0, 100), (1, 100), (2, 99), (12, 89), (1_000, 0)] {
         let bench = Bench::with([Served::honest(100)], |options| {
             options.confirmations = Some(confirmations)
         })
         .await;
-        let head = bench.chain.head().await.unwrap();
         assert_eq!(
-            bench.chain.finalized(&head).await.unwrap().number,
-            expected,
+            finalized(&bench, Some(Finality::Tag)).await,
+            (expected, Finality::Setting),
             "{confirmations}"
         );
     }
-}
-
-#[tokio::test]
-async fn a_chain_that_takes_back_what_was_final_stops_everything() {
-    let bench = Bench::new([Served::honest(100)]).await;
-    let head = bench.chain.head().await.unwrap();
-    bench.chain.finalized(&head).await.unwrap();
-    bench.nodes[0].change(|served| served.fork_from = 70);
-    let answer = bench.chain.finalized(&head).await;
-    assert!(matches!(answer, Err(ChainError::Disagreement { .. })), "{answer:?}");
-    bench.nodes[0].change(|served| served.blocks = 75);
-    assert!(is_malformed(&bench.chain.head().await));
-    assert!(is_malformed(&bench.chain.block(80, Witness::First).await));
-    assert_eq!(bench.chain.block(101, Witness::First).await.unwrap(), None);
 }

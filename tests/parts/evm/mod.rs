@@ -6,39 +6,23 @@ mod node;
 mod nodes;
 mod proofs;
 
-use chrono::{DateTime, Utc};
-use node::{CHAIN_ID, FEE_PROXY, FakeNode, GENESIS_S, RATES, Served};
+use alloy::primitives::B256;
+use node::{CHAIN_ID, FEE_PROXY, FakeNode, RATES, Served};
 use prs::{
     adapters::evm::{EvmChain, EvmChainOptions},
     domain::{
         address::Address,
         currency::{ContractKind, KnownContract},
         network::Network,
-        payment::{BlockRef, Observation},
+        payment::{BlockRef, SettledBlock},
     },
-    ports::{
-        chain::{Chain, ChainError, Witness},
-        clock::Clock,
-    },
+    ports::chain::{Chain, ChainError, Told},
 };
 use std::{
     sync::{Arc, Mutex},
     time::Duration,
 };
 use wiremock::{Mock, MockServer, matchers::any};
-
-/// Stands at the time of the newest block of the usual chain.
-struct FixedClock(DateTime<Utc>);
-
-impl Clock for FixedClock {
-    fn now(&self) -> DateTime<Utc> {
-        self.0
-    }
-
-    fn steady(&self) -> std::time::Duration {
-        std::time::Duration::ZERO
-    }
-}
 
 /// Nodes and the chain that reads them.
 struct Bench {
@@ -55,18 +39,14 @@ impl Bench {
     async fn with(served: impl IntoIterator<Item = Served>, adjust: impl FnOnce(&mut EvmChainOptions)) -> Self {
         let (mut nodes, mut servers) = (Vec::new(), Vec::new());
         for served in served {
+            // The chain is made before the first call, whose deadline is short.
+            served.block(0, false);
             let node = FakeNode(Arc::new(Mutex::new(served)));
             let server = MockServer::start().await;
             Mock::given(any()).respond_with(node.clone()).mount(&server).await;
             nodes.push(node);
             servers.push(server);
         }
-        let head = nodes
-            .iter()
-            .map(|node| node.0.lock().unwrap().blocks)
-            .max()
-            .unwrap_or(0);
-        let now_s = i64::try_from(GENESIS_S + head * 12).unwrap();
         let urls = servers
             .iter()
             .map(|server| format!("{}/v3/secret-key-0123456789", server.uri()));
@@ -88,7 +68,8 @@ impl Bench {
             })
             .to_vec(),
             call_timeout: Duration::from_millis(500),
-            clock: Arc::new(FixedClock(DateTime::from_timestamp(now_s, 0).unwrap())),
+            agreement: None,
+            agreement_fallback: None,
         };
         adjust(&mut options);
         Self {
@@ -99,14 +80,34 @@ impl Bench {
     }
 
     async fn block(&self, number: u64) -> BlockRef {
-        self.chain.block(number, Witness::First).await.unwrap().unwrap()
+        self.chain.block(number).await.unwrap().unwrap()
     }
 }
 
-fn units(found: &[Observation]) -> Vec<u64> {
-    found.iter().map(|observation| observation.units.to()).collect()
+/// Heights and topics of the payments that the nodes tell of.
+fn told(told: &Told) -> Vec<(u64, Option<B256>)> {
+    let hints = told.hints.iter();
+    hints
+        .map(|(hint, _)| (hint.block_number, hint.reference_topic))
+        .collect()
+}
+
+/// What [`told`] shows of payments of these units.
+fn payments(payments: &[(u64, u64)]) -> Vec<(u64, Option<B256>)> {
+    let told = payments.iter();
+    told.map(|(block, units)| (*block, Some(node::reference(*units))))
+        .collect()
+}
+
+fn units(block: &SettledBlock) -> Vec<u64> {
+    let observed = block.transactions.iter().flat_map(|proof| &proof.observations);
+    observed.map(|observation| observation.units.to()).collect()
 }
 
 fn is_malformed<T>(answer: &Result<T, ChainError>) -> bool {
     matches!(answer, Err(ChainError::Malformed { .. }))
+}
+
+fn is_unavailable<T>(answer: &Result<T, ChainError>) -> bool {
+    matches!(answer, Err(ChainError::Unavailable { .. }))
 }

@@ -1,13 +1,19 @@
 //! A node as a test wants it: honest, failing or lying.
 
 use alloy::{
-    primitives::{Address as EvmAddress, B256, Bloom, Bytes, U256, keccak256},
+    consensus::{
+        Eip658Value, Header, Receipt, ReceiptEnvelope, SignableTransaction, TxEnvelope, TxLegacy,
+        proofs::{calculate_receipt_root, calculate_transaction_root},
+        transaction::SignerRecoverable,
+    },
+    primitives::{Address as EvmAddress, B256, Bloom, Bytes, Log, Signature, TxKind, U64, U256, b256, keccak256},
     sol,
     sol_types::{SolEvent, SolValue},
 };
 use serde_json::{Value, json};
 use std::{
-    sync::{Arc, Mutex},
+    collections::BTreeMap,
+    sync::{Arc, Mutex, OnceLock},
     time::Duration,
 };
 use wiremock::{Request, Respond, ResponseTemplate};
@@ -32,8 +38,8 @@ pub const PAYEE: EvmAddress = EvmAddress::repeat_byte(0x0b);
 /// Time of block 0; blocks follow every twelve seconds.
 pub const GENESIS_S: u64 = 1_800_000_000;
 
-/// A payment of `units` in a transaction of its own.
-pub fn payment(block: u64, index: u64, units: u64) -> Vec<Value> {
+/// The events of a payment of `units`.
+pub fn payment(units: u64) -> Vec<Log> {
     let transfer = Transfer {
         from: PAYER,
         to: PAYEE,
@@ -43,41 +49,61 @@ pub fn payment(block: u64, index: u64, units: u64) -> Vec<Value> {
         tokenAddress: TOKEN,
         to: PAYEE,
         amount: U256::from(units),
-        paymentReference: keccak256(units.to_be_bytes()),
+        paymentReference: reference(units),
         feeAmount: U256::ZERO,
         feeAddress: EvmAddress::ZERO,
     };
-    vec![
-        log(TOKEN, &transfer, block, index, index * 2),
-        log(FEE_PROXY, &paid, block, index, index * 2 + 1),
-    ]
+    vec![log(TOKEN, &transfer), log(FEE_PROXY, &paid)]
 }
 
-pub fn log(address: EvmAddress, event: &impl SolEvent, block: u64, tx_index: u64, log_index: u64) -> Value {
-    let encoded = event.encode_log_data();
-    json!({
-        "address": address,
-        "topics": encoded.topics(),
-        "data": encoded.data,
-        "blockNumber": format!("0x{block:x}"),
-        "blockHash": hash(block, 0),
-        "transactionHash": tx_hash(block, tx_index),
-        "transactionIndex": format!("0x{tx_index:x}"),
-        "logIndex": format!("0x{log_index:x}"),
-        "removed": false,
-    })
+/// Topic of the payment of `units`.
+pub fn reference(units: u64) -> B256 {
+    keccak256(units.to_be_bytes())
 }
 
-pub fn hash(block: u64, fork: u64) -> B256 {
-    keccak256(format!("block {block} of {fork}"))
+pub fn log(address: EvmAddress, event: &impl SolEvent) -> Log {
+    Log {
+        address,
+        data: event.encode_log_data(),
+    }
+}
+
+/// A transaction to the proxy. Any numbers are the signature of somebody, and that somebody is the sender.
+fn transaction(block: u64, index: u64) -> TxEnvelope {
+    // The first coordinate of the base point of the curve.
+    let r = b256!("79be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798");
+    let unsigned = TxLegacy {
+        chain_id: Some(CHAIN_ID),
+        nonce: block * 1_000 + index,
+        gas_price: 7,
+        gas_limit: 130_000,
+        to: TxKind::Call(FEE_PROXY),
+        value: U256::ZERO,
+        input: Bytes::from_static(&[1, 2, 3]),
+    };
+    unsigned
+        .into_signed(Signature::new(r.into(), U256::from(1), false))
+        .into()
 }
 
 pub fn tx_hash(block: u64, index: u64) -> B256 {
-    keccak256(format!("transaction {index} of {block}"))
+    *transaction(block, index).tx_hash()
+}
+
+pub fn sender(block: u64, index: u64) -> EvmAddress {
+    transaction(block, index).recover_signer().unwrap()
 }
 
 pub fn number(value: &Value) -> u64 {
     u64::from_str_radix(value.as_str().unwrap().trim_start_matches("0x"), 16).unwrap()
+}
+
+/// A block as it is served.
+pub struct Sealed {
+    hash: B256,
+    header: Value,
+    transactions: Vec<Value>,
+    receipts: Vec<Value>,
 }
 
 /// What a node serves, and how it lies.
@@ -88,9 +114,11 @@ pub struct Served {
     pub finalized: Option<u64>,
     /// From this block on the hashes are others.
     pub fork_from: u64,
-    pub logs: Vec<Value>,
+    /// Transactions by block and index.
+    pub transactions: BTreeMap<(u64, u64), Vec<Log>>,
     pub lie: Lie,
     pub calls: Vec<Value>,
+    pub sealed: OnceLock<Arc<Vec<Sealed>>>,
 }
 
 impl Served {
@@ -100,81 +128,185 @@ impl Served {
             blocks,
             finalized: Some(blocks.saturating_sub(20)),
             fork_from: u64::MAX,
-            logs: Vec::new(),
+            transactions: BTreeMap::new(),
             lie: Lie::Nothing,
             calls: Vec::new(),
+            sealed: OnceLock::new(),
         }
     }
 
     pub fn with_payments(blocks: u64, payments: &[(u64, u64, u64)]) -> Self {
-        let logs = payments
+        let transactions = payments
             .iter()
-            .flat_map(|(block, index, units)| payment(*block, *index, *units));
+            .map(|(block, index, units)| ((*block, *index), payment(*units)));
         Self {
-            logs: logs.collect(),
+            transactions: transactions.collect(),
             ..Self::honest(blocks)
         }
     }
 
     pub fn lying(&self, lie: Lie) -> Self {
-        Self { lie, ..self.clone() }
-    }
-
-    pub fn hash(&self, block: u64) -> B256 {
-        hash(block, u64::from(block >= self.fork_from))
-    }
-
-    pub fn block(&self, block: u64) -> Value {
-        if block > self.blocks || self.lie == Lie::NullBlocks {
-            return Value::Null;
+        Self {
+            lie,
+            sealed: OnceLock::new(),
+            ..self.clone()
         }
+    }
+
+    fn sealed(&self) -> &[Sealed] {
+        self.sealed.get_or_init(|| Arc::new(self.seal()))
+    }
+
+    fn seal(&self) -> Vec<Sealed> {
+        let mut parent = B256::repeat_byte(1);
+        let mut chain = Vec::new();
+        for number in 0..=self.blocks {
+            let block = self.seal_block(number, parent);
+            parent = block.hash;
+            chain.push(block);
+        }
+        chain
+    }
+
+    fn seal_block(&self, number: u64, parent_hash: B256) -> Sealed {
+        let own: Vec<_> = self.transactions.range((number, 0)..=(number, u64::MAX)).collect();
+        let envelopes: Vec<TxEnvelope> = own
+            .iter()
+            .map(|((block, index), _)| transaction(*block, *index))
+            .collect();
+        let mut receipts = Vec::new();
         let mut bloom = Bloom::ZERO;
-        for log in self.logs.iter().filter(|log| number(&log["blockNumber"]) == block) {
-            let topics: Vec<B256> = serde_json::from_value(log["topics"].clone()).unwrap();
-            bloom.accrue_raw_log(serde_json::from_value(log["address"].clone()).unwrap(), &topics);
+        for (place, (_, logs)) in own.iter().enumerate() {
+            let receipt = Receipt {
+                status: Eip658Value::Eip658(true),
+                cumulative_gas_used: 100_000 * (place as u64 + 1),
+                logs: logs.to_vec(),
+            };
+            let receipt = receipt.with_bloom();
+            bloom.accrue_bloom(&receipt.logs_bloom);
+            receipts.push(ReceiptEnvelope::Legacy(receipt));
         }
+        let time_s = match self.lie {
+            Lie::BlockTime(time_s) => time_s,
+            _ => GENESIS_S + number * 12,
+        };
+        let header = Header {
+            number,
+            parent_hash,
+            timestamp: time_s,
+            logs_bloom: bloom,
+            receipts_root: calculate_receipt_root(&receipts),
+            transactions_root: calculate_transaction_root(&envelopes),
+            extra_data: Bytes::copy_from_slice(if number >= self.fork_from { b"fork" } else { b"" }),
+            ..Header::default()
+        };
+        let hash = header.hash_slow();
+        let place = |value: &mut Value, index: usize| {
+            value["blockHash"] = json!(hash);
+            value["blockNumber"] = json!(U64::from(number));
+            value["transactionIndex"] = json!(U64::from(index));
+        };
+        let mut log_index = 0_u64;
+        let (mut told_transactions, mut told_receipts) = (Vec::new(), Vec::new());
+        for (index, (envelope, receipt)) in envelopes.iter().zip(&receipts).enumerate() {
+            let mut told = serde_json::to_value(envelope).unwrap();
+            place(&mut told, index);
+            told["from"] = json!(envelope.recover_signer().unwrap());
+            told_transactions.push(told);
+            let logs: Vec<Value> = receipt
+                .logs()
+                .iter()
+                .map(|log| {
+                    let mut told = json!({
+                        "address": log.address, "topics": log.data.topics(), "data": log.data.data,
+                        "transactionHash": envelope.tx_hash(), "logIndex": U64::from(log_index), "removed": false,
+                    });
+                    log_index += 1;
+                    place(&mut told, index);
+                    told
+                })
+                .collect();
+            let mut told = json!({
+                "type": "0x0", "status": "0x1", "cumulativeGasUsed": U64::from(receipt.cumulative_gas_used()),
+                "gasUsed": "0x186a0", "logsBloom": receipt.logs_bloom(), "logs": logs,
+                "transactionHash": envelope.tx_hash(), "from": envelope.recover_signer().unwrap(), "to": FEE_PROXY,
+            });
+            place(&mut told, index);
+            told_receipts.push(told);
+        }
+        let mut told = serde_json::to_value(&header).unwrap();
+        told["hash"] = json!(hash);
+        Sealed {
+            hash,
+            header: told,
+            transactions: told_transactions,
+            receipts: told_receipts,
+        }
+    }
+
+    pub fn block(&self, block: u64, is_full: bool) -> Value {
         let said = if self.lie == Lie::WrongNumbers {
             block + 1
         } else {
             block
         };
-        let time_s = match self.lie {
-            Lie::BlockTime(time_s) => time_s,
-            _ => GENESIS_S + block * 12,
+        let found = usize::try_from(said).ok().and_then(|place| self.sealed().get(place));
+        let Some(sealed) = found.filter(|_| self.lie != Lie::NullBlocks) else {
+            return Value::Null;
         };
-        json!({
-            "number": format!("0x{said:x}"),
-            "hash": self.hash(block),
-            "parentHash": block.checked_sub(1).map_or(B256::repeat_byte(1), |parent| self.hash(parent)),
-            "timestamp": format!("0x{time_s:x}"),
-            "logsBloom": bloom,
-            "transactions": [],
-        })
+        let mut told = sealed.header.clone();
+        let hashes = || {
+            sealed
+                .transactions
+                .iter()
+                .map(|transaction| transaction["hash"].clone())
+                .collect()
+        };
+        told["transactions"] = Value::Array(if is_full { sealed.transactions.clone() } else { hashes() });
+        match self.lie {
+            Lie::HashOfAnotherBlock => told["hash"] = json!(B256::repeat_byte(0xab)),
+            Lie::NoBloom => told["logsBloom"] = json!(Bloom::ZERO),
+            _ => {}
+        }
+        told
+    }
+
+    fn logs_of(&self, block: &Sealed) -> Vec<Value> {
+        let logs = block.receipts.iter().filter_map(|receipt| receipt["logs"].as_array());
+        logs.flatten().cloned().collect()
     }
 
     pub fn logs(&self, filter: &Value) -> Result<Value, (i64, &'static str)> {
         if filter["address"].as_array().is_some_and(Vec::is_empty) {
             panic!("an empty list of addresses means every contract to some nodes");
         }
+        let in_list = |list: &Value, value: &Value| list.as_array().is_none_or(|list| list.contains(value));
         let wanted = |log: &Value| {
-            let in_list = |list: &Value, value: &Value| list.as_array().is_none_or(|list| list.contains(value));
-            let in_block = match &filter["blockHash"] {
-                Value::Null => {
-                    (number(&filter["fromBlock"])..=number(&filter["toBlock"])).contains(&number(&log["blockNumber"]))
-                }
-                hash => log["blockHash"] == *hash,
-            };
-            in_block && in_list(&filter["address"], &log["address"]) && in_list(&filter["topics"][0], &log["topics"][0])
+            in_list(&filter["address"], &log["address"]) && in_list(&filter["topics"][0], &log["topics"][0])
         };
-        if filter["blockHash"].is_null() {
-            let asked = number(&filter["toBlock"]) - number(&filter["fromBlock"]) + 1;
-            match self.lie {
-                Lie::LimitsBlocks(limit) if asked > limit => return Err((-32_602, "range limit exceeded")),
-                Lie::RefusesEveryRange => return Err((-32_602, "query returned more than 10000 results")),
-                _ => {}
+        let blocks: Vec<&Sealed> = match &filter["blockHash"] {
+            Value::Null => {
+                let (from, to) = (number(&filter["fromBlock"]), number(&filter["toBlock"]));
+                match self.lie {
+                    Lie::LimitsBlocks(limit) if to - from + 1 > limit => return Err((-32_602, "range limit exceeded")),
+                    Lie::RefusesEveryRange => return Err((-32_602, "query returned more than 10000 results")),
+                    _ => {}
+                }
+                let all = self.sealed();
+                let place = |block: u64| usize::try_from(block).unwrap().min(all.len());
+                all[place(from)..place(to + 1)].iter().collect()
             }
-        }
-        let mut logs: Vec<Value> = self.logs.iter().filter(|log| wanted(log)).cloned().collect();
+            hash => self
+                .sealed()
+                .iter()
+                .filter(|block| json!(block.hash) == *hash)
+                .collect(),
+        };
+        let mut logs: Vec<Value> = blocks
+            .into_iter()
+            .flat_map(|block| self.logs_of(block))
+            .filter(wanted)
+            .collect();
         match self.lie {
             Lie::EmptyLogs => logs.clear(),
             Lie::DropsHalfOfTheLogs => {
@@ -198,28 +330,42 @@ impl Served {
         Ok(json!(logs))
     }
 
-    pub fn receipt(&self, tx: &Value) -> Value {
-        let mut logs: Vec<Value> = self
-            .logs
-            .iter()
-            .filter(|log| log["transactionHash"] == *tx)
-            .cloned()
-            .collect();
-        let Some(first) = logs.first().cloned().filter(|_| self.lie != Lie::NullReceipts) else {
+    fn distort_receipt(&self, receipt: &mut Value) {
+        let logs = receipt["logs"].as_array_mut().unwrap();
+        match self.lie {
+            Lie::NullReceipts => *receipt = Value::Null,
+            Lie::DropsReceiptLogs => drop(logs.pop()),
+            Lie::OtherAmounts => {
+                for log in logs {
+                    let data = log["data"].as_str().unwrap().replace("3e8", "3e9");
+                    log["data"] = json!(data);
+                }
+            }
+            Lie::OtherSender => receipt["from"] = json!(PAYER),
+            _ => {}
+        }
+    }
+
+    pub fn receipts(&self, block: u64) -> Value {
+        let Some(sealed) = usize::try_from(block).ok().and_then(|place| self.sealed().get(place)) else {
             return Value::Null;
         };
-        let mut bloom = Bloom::ZERO;
-        for log in &logs {
-            let topics: Vec<B256> = serde_json::from_value(log["topics"].clone()).unwrap();
-            bloom.accrue_raw_log(serde_json::from_value(log["address"].clone()).unwrap(), &topics);
+        let mut receipts = sealed.receipts.clone();
+        receipts.iter_mut().for_each(|receipt| self.distort_receipt(receipt));
+        if self.lie == Lie::DropsReceipts {
+            receipts.pop();
         }
-        if self.lie == Lie::DropsReceiptLogs {
-            logs.pop();
-        }
-        json!({
-            "transactionHash": tx, "blockHash": first["blockHash"], "blockNumber": first["blockNumber"],
-            "status": "0x1", "from": PAYER, "to": FEE_PROXY, "logsBloom": bloom, "logs": logs,
-        })
+        json!(receipts)
+    }
+
+    pub fn receipt(&self, tx: &Value) -> Value {
+        let receipts = self.sealed().iter().flat_map(|block| &block.receipts);
+        let mut found = receipts.filter(|receipt| receipt["transactionHash"] == *tx);
+        let Some(mut receipt) = found.next().cloned() else {
+            return Value::Null;
+        };
+        self.distort_receipt(&mut receipt);
+        receipt
     }
 
     pub fn contract_call(&self, request: &Value) -> Result<Value, (i64, &'static str)> {
@@ -241,26 +387,27 @@ impl Served {
         }
         match method {
             "eth_chainId" => Ok(json!(format!("0x{:x}", self.chain_id))),
-            "eth_getBlockByNumber" => match params[0].as_str().unwrap() {
-                "latest" => Ok(self.block(self.blocks)),
-                "finalized" => match self.finalized {
-                    Some(block) => Ok(self.block(block)),
-                    None => Err((-32_000, "finalized block not found")),
-                },
-                text => Ok(self.block(number(&json!(text)))),
-            },
+            "eth_getBlockByNumber" => {
+                let is_full = params[1] == json!(true);
+                match params[0].as_str().unwrap() {
+                    "latest" => Ok(self.block(self.blocks, is_full)),
+                    "finalized" => match self.finalized {
+                        Some(block) => Ok(self.block(block, is_full)),
+                        None => Err((-32_000, "finalized block not found")),
+                    },
+                    text => Ok(self.block(number(&json!(text)), is_full)),
+                }
+            }
             "eth_getBlockByHash" => {
-                let found = (0..=self.blocks).find(|block| json!(self.hash(*block)) == params[0]);
-                Ok(found.map_or(Value::Null, |block| self.block(block)))
+                let found = (0..)
+                    .zip(self.sealed())
+                    .find(|(_, block)| json!(block.hash) == params[0]);
+                Ok(found.map_or(Value::Null, |(block, _)| self.block(block, params[1] == json!(true))))
             }
             "eth_getLogs" => self.logs(&params[0]),
+            "eth_getBlockReceipts" if self.lie == Lie::NoBlockReceipts => Err((-32_601, "no such method")),
+            "eth_getBlockReceipts" => Ok(self.receipts(number(&params[0]))),
             "eth_getTransactionReceipt" => Ok(self.receipt(&params[0])),
-            "eth_getTransactionByHash" => Ok(match self.receipt(&params[0]) {
-                Value::Null => Value::Null,
-                receipt => {
-                    json!({ "hash": params[0], "blockHash": receipt["blockHash"], "from": PAYER, "to": FEE_PROXY })
-                }
-            }),
             "eth_call" => self.contract_call(&params[0]),
             "eth_getBalance" => Ok(json!("0x64")),
             "eth_gasPrice" => Ok(json!("0x7")),
@@ -289,8 +436,15 @@ pub enum Lie {
     LimitsBlocks(u64),
     RefusesEveryRange,
     Reverts,
+    HashOfAnotherBlock,
+    NoBloom,
     NullReceipts,
+    DropsReceipts,
     DropsReceiptLogs,
+    OtherAmounts,
+    OtherSender,
+    NoBlockReceipts,
+    RefusesBatches,
 }
 
 /// A node whose behaviour can change while it runs.
@@ -299,7 +453,9 @@ pub struct FakeNode(pub Arc<Mutex<Served>>);
 
 impl FakeNode {
     pub fn change(&self, change: impl FnOnce(&mut Served)) {
-        change(&mut self.0.lock().unwrap());
+        let mut served = self.0.lock().unwrap();
+        change(&mut served);
+        served.sealed = OnceLock::new();
     }
 
     pub fn calls(&self, method: &str) -> Vec<Value> {
@@ -311,22 +467,32 @@ impl FakeNode {
 
 impl Respond for FakeNode {
     fn respond(&self, request: &Request) -> ResponseTemplate {
-        let call: Value = serde_json::from_slice(&request.body).unwrap();
+        let asked: Value = serde_json::from_slice(&request.body).unwrap();
         let mut served = self.0.lock().unwrap();
-        served.calls.push(call.clone());
+        let calls = match &asked {
+            Value::Array(calls) => calls.clone(),
+            call => vec![call.clone()],
+        };
+        served.calls.extend(calls.iter().cloned());
         match served.lie {
             Lie::Status(status) => return ResponseTemplate::new(status),
             Lie::Garbage => return ResponseTemplate::new(200).set_body_string("<html>welcome</html>"),
             Lie::Hangs => return ResponseTemplate::new(200).set_delay(Duration::from_secs(60)),
             _ => {}
         }
-        ResponseTemplate::new(200).set_body_json(
-            match served.answer(call["method"].as_str().unwrap(), &call["params"]) {
-                Ok(result) => json!({ "jsonrpc": "2.0", "id": call["id"], "result": result }),
-                Err((code, message)) => {
-                    json!({ "jsonrpc": "2.0", "id": call["id"], "error": { "code": code, "message": message } })
-                }
-            },
-        )
+        let refusal = |id: &Value, (code, message): (i64, &str)| json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": message } });
+        if asked.is_array() && served.lie == Lie::RefusesBatches {
+            let refused = refusal(&Value::Null, (-32_600, "batches are not served"));
+            return ResponseTemplate::new(200).set_body_json(refused);
+        }
+        let answer = |call: &Value| match served.answer(call["method"].as_str().unwrap(), &call["params"]) {
+            Ok(result) => json!({ "jsonrpc": "2.0", "id": call["id"], "result": result }),
+            Err(refused) => refusal(&call["id"], refused),
+        };
+        let answers: Vec<Value> = calls.iter().map(answer).collect();
+        ResponseTemplate::new(200).set_body_json(match asked {
+            Value::Array(_) => Value::Array(answers),
+            _ => answers.into_iter().next().unwrap(),
+        })
     }
 }

@@ -1,60 +1,101 @@
 //! Receipts, balances and rates.
 
 use super::{
-    Bench, is_malformed,
-    node::{FEE_PROXY, Lie, PAYEE, PAYER, Served, TOKEN, tx_hash},
+    Bench, is_malformed, is_unavailable,
+    node::{FEE_PROXY, Lie, PAYEE, PAYER, Served, TOKEN, sender, tx_hash},
     units,
 };
-use alloy::primitives::{B256, U256};
+use alloy::primitives::U256;
 use prs::{
     domain::address::Address,
-    ports::chain::{Chain, ChainError, PayerLookup, Witness},
+    ports::chain::{Chain, ChainError, PayerLookup},
 };
 
 #[tokio::test]
-async fn a_receipt_proves_the_payment_and_what_moved() {
-    let honest = Served::with_payments(100, &[(50, 0, 1_000)]);
-    let bench = Bench::new([honest]).await;
-    let proof = bench
-        .chain
-        .proof(tx_hash(50, 0), Witness::First)
-        .await
-        .unwrap()
-        .unwrap();
-    assert_eq!((proof.block_number, proof.succeeded), (50, true));
-    assert_eq!(
-        (proof.from, proof.to),
-        (Address::Evm(PAYER), Some(Address::Evm(FEE_PROXY)))
-    );
-    let block = bench.block(50).await;
-    let found = bench.chain.observations_at(&block, Witness::First).await.unwrap();
-    assert_eq!(proof.observations, found);
-    assert_eq!(proof.transfers.len(), 1);
-    assert_eq!(proof.transfers[0].to, Address::Evm(PAYEE));
-    assert_eq!(
-        bench.chain.proof(B256::repeat_byte(9), Witness::First).await.unwrap(),
-        None
-    );
-}
-
-#[tokio::test]
-async fn a_receipt_of_a_block_outside_the_chain_proves_nothing() {
-    let mut forked = Served::with_payments(100, &[(50, 0, 1_000)]);
-    forked.fork_from = 40;
-    let bench = Bench::new([forked]).await;
-    assert_eq!(bench.chain.proof(tx_hash(50, 0), Witness::First).await.unwrap(), None);
-}
-
-#[tokio::test]
-async fn a_receipt_without_its_events_comes_from_the_next_node() {
-    let honest = Served::with_payments(100, &[(50, 0, 1_000)]);
-    for lie in [Lie::NullReceipts, Lie::DropsReceiptLogs] {
-        let bench = Bench::new([honest.lying(lie), honest.clone()]).await;
-        let proof = bench.chain.proof(tx_hash(50, 0), Witness::First).await.unwrap();
-        assert_eq!(units(&proof.unwrap().observations), [1_000], "{lie:?}");
+async fn a_block_proves_its_payments_and_what_moved() {
+    let honest = Served::with_payments(100, &[(50, 0, 1_000), (50, 1, 2_000)]);
+    for lie in [Lie::Nothing, Lie::NoBlockReceipts, Lie::RefusesBatches] {
+        let bench = Bench::new([honest.lying(lie)]).await;
+        let settled = bench.chain.settled(50).await.unwrap();
+        assert_eq!(settled.block, bench.block(50).await, "{lie:?}");
+        let proof = settled.transaction(&tx_hash(50, 1)).unwrap();
+        assert_eq!((proof.block_number, proof.succeeded), (50, true), "{lie:?}");
+        assert_eq!(
+            (proof.from, proof.to, &proof.input[..]),
+            (
+                Address::Evm(sender(50, 1)),
+                Some(Address::Evm(FEE_PROXY)),
+                &[1, 2, 3][..]
+            ),
+            "{lie:?}"
+        );
+        let [observed] = &proof.observations[..] else {
+            panic!("one payment")
+        };
+        assert_eq!((observed.position, observed.log_index), (1, 3), "{lie:?}");
+        assert_eq!(proof.transfers.len(), 1, "{lie:?}");
+        assert_eq!(proof.transfers[0].to, Address::Evm(PAYEE), "{lie:?}");
+        assert_eq!(bench.chain.noted(&settled.block).await.unwrap(), settled, "{lie:?}");
     }
-    let alone = Bench::new([honest.lying(Lie::DropsReceiptLogs)]).await;
-    assert!(is_malformed(&alone.chain.proof(tx_hash(50, 0), Witness::First).await));
+}
+
+#[tokio::test]
+async fn what_does_not_follow_from_the_header_comes_from_the_next_node_or_not_at_all() {
+    let honest = Served::with_payments(100, &[(50, 0, 1_000), (50, 1, 2_000)]);
+    for lie in [
+        Lie::NullReceipts,
+        Lie::DropsReceipts,
+        Lie::DropsReceiptLogs,
+        Lie::OtherAmounts,
+        Lie::OtherSender,
+    ] {
+        for nodes in [[honest.lying(lie), honest.clone()], [honest.clone(), honest.lying(lie)]] {
+            let bench = Bench::new(nodes).await;
+            assert_eq!(
+                units(&bench.chain.settled(50).await.unwrap()),
+                [1_000, 2_000],
+                "{lie:?}"
+            );
+        }
+        let alone = Bench::new([honest.lying(lie)]).await;
+        assert!(is_malformed(&alone.chain.settled(50).await), "{lie:?}");
+        let block = alone.block(50).await;
+        assert!(alone.chain.noted(&block).await.is_err(), "{lie:?}");
+    }
+}
+
+/// A whole chain of its own, consistent down to every root.
+#[tokio::test]
+async fn one_node_of_two_cannot_forge_a_block() {
+    let honest = Served::with_payments(100, &[(50, 0, 1_000)]);
+    let forged = Served::with_payments(100, &[(50, 0, 9_000)]);
+    for nodes in [[honest.clone(), forged.clone()], [forged.clone(), honest.clone()]] {
+        let bench = Bench::new(nodes).await;
+        assert!(is_unavailable(&bench.chain.settled(50).await));
+    }
+    let bench = Bench::new([forged, honest.clone(), honest]).await;
+    assert_eq!(units(&bench.chain.settled(50).await.unwrap()), [1_000]);
+}
+
+#[tokio::test]
+async fn a_block_is_proven_once_for_every_payment_and_attempt() {
+    let bench = Bench::new([Served::with_payments(100, &[(50, 0, 1_000)])]).await;
+    for _ in 0..3 {
+        bench.chain.settled(50).await.unwrap();
+    }
+    assert_eq!(bench.nodes[0].calls("eth_getBlockReceipts").len(), 1);
+}
+
+#[tokio::test]
+async fn a_block_that_a_reorganisation_removed_is_an_error() {
+    let bench = Bench::new([Served::with_payments(100, &[(90, 0, 1_000)])]).await;
+    let block = bench.block(90).await;
+    bench.nodes[0].change(|served| {
+        served.fork_from = 90;
+        served.transactions.clear();
+    });
+    assert!(bench.chain.noted(&block).await.is_err());
+    assert_eq!(bench.chain.height_of(tx_hash(90, 0)).await.unwrap(), None);
 }
 
 #[tokio::test]
