@@ -156,8 +156,8 @@ impl EvmChain {
     /// Proves by the headers of a range, each the child of the one before and the last one agreed, that a node which is
     /// believed alone has listed every payment event.
     ///
-    /// Where the filter of a header speaks of more than was listed, the events of the whole block have to account for
-    /// every bit of it.
+    /// Where the filter of a header speaks of payments, the events of the whole block have to account for every bit of
+    /// it; the reference of a payment that is left out would show.
     async fn prove_complete(&self, node: &Arc<Node>, from: u64, to: u64, logs: &[PlacedLog]) -> Result<(), Failure> {
         let numbers: Vec<u64> = (from..=to).collect();
         let mut parent: Option<B256> = None;
@@ -180,7 +180,7 @@ impl EvmChain {
                 if own.iter().any(|placed| placed.block_hash != header.hash) {
                     return Err(Failure::Untrue(format!("events of another block for block {number}")));
                 }
-                if self.watched.misses(&header.logs_bloom, own) {
+                if self.watched.is_spoken_of(&header.logs_bloom) {
                     let deadline = self.deadline(Patience::Thorough, 1);
                     let header = &header;
                     node.ask(
@@ -198,9 +198,10 @@ impl EvmChain {
     async fn account_for(&self, line: &Line, header: &ProvenHeader, listed: &[PlacedLog]) -> Result<(), Failure> {
         let logs: Vec<RawLog> = line.call("eth_getLogs", [json!({ "blockHash": header.hash })]).await?;
         let is_own = |log: &RawLog| log.block_hash == Some(header.hash);
-        let watched = logs.iter().filter(|log| self.watched.holds(log)).count();
-        let is_complete = bloom_of(&logs).contains(&header.logs_bloom) && watched == listed.len();
-        if !logs.iter().all(is_own) || !is_complete {
+        let is_complete = logs.iter().all(is_own) && bloom_of(&logs).contains(&header.logs_bloom);
+        // Nodes number the events that a chain adds on its own as they like, so only the watched ones must be in order.
+        let watched = in_order(logs.into_iter().filter(|log| self.watched.holds(log)).collect());
+        if !is_complete || watched.map_err(Failure::Untrue)? != listed {
             return Err(Failure::Untrue(format!(
                 "events of block {} are missing",
                 header.number
@@ -223,7 +224,7 @@ impl EvmChain {
                 let Some(last) = found.last() else {
                     return Ok(Vec::new());
                 };
-                let is_silent = |header: &ProvenHeader| !self.watched.misses(&header.logs_bloom, &[]);
+                let is_silent = |header: &ProvenHeader| !self.watched.is_spoken_of(&header.logs_bloom);
                 let logs = if self.watched.addresses.is_empty() || found.iter().all(is_silent) {
                     Vec::new()
                 } else {

@@ -78,11 +78,16 @@ impl EvmChain {
             let transactions = transactions_of(&raw)?;
             let receipts = receipts(&line, &header, &transactions).await?;
             let is_wanted = |logs: &[RawLog]| self.watched.are_in(logs);
-            let proven = match evidence::proof_of(self.network) {
+            let by_roots = match evidence::proof_of(self.network) {
                 Proof::Roots => evidence::settle_by_roots(&header, &transactions, &receipts, self.network, is_wanted),
-                Proof::Agreement => {
+                Proof::Agreement => Err(Unproven::Unknown(String::new())),
+            };
+            let proven = match by_roots {
+                // What a single node says of a form that is not known here is enough for a note.
+                Err(Unproven::Unknown(_)) => {
                     evidence::settle_by_agreement(&header, &[(transactions, receipts)], self.network, is_wanted)
                 }
+                proven => proven,
             };
             Ok((header, proven.map_err(untrue)?))
         };
