@@ -1,0 +1,240 @@
+//! Which conversion path a transaction asked for, read from its input: the events of the proxies do not say it.
+
+use super::{
+    address::Address,
+    calldata::{Erc20ConversionProxy, EthConversionProxy},
+    currency::ContractKind,
+    payment::{Observation, TxProof},
+};
+use alloy::{
+    primitives::{Address as EvmAddress, B256, U256, keccak256},
+    sol_types::SolCall,
+};
+
+alloy::sol! {
+    struct Detail {
+        address recipient;
+        uint256 requestAmount;
+        address[] path;
+        bytes paymentReference;
+        uint256 feeAmount;
+        uint256 maxToSpend;
+        uint256 maxRateTimespan;
+    }
+    struct MetaDetail {
+        uint256 paymentNetworkId;
+        Detail[] requestDetails;
+    }
+    interface BatchConversionPayments {
+        function batchPayments(MetaDetail[] metaDetails, address[][] pathsToUSD, address feeAddress);
+        function batchMultiERC20ConversionPayments(Detail[] requestDetails, address[][] pathsToUSD, address feeAddress);
+        function batchNativeConversionPayments(Detail[] requestDetails, bool skipFeeUSDLimit, address feeAddress);
+    }
+}
+
+/// `paymentNetworkId` of token payments with conversion in a batch.
+const BATCH_TOKEN_CONVERSION: U256 = U256::ZERO;
+
+/// `paymentNetworkId` of coin payments with conversion in a batch.
+const BATCH_COIN_CONVERSION: U256 = U256::from_limbs([4, 0, 0, 0]);
+
+/// What a conversion proxy was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConversionCall {
+    /// Kind of the proxy.
+    pub kind: ContractKind,
+    /// Receiver.
+    pub payee: EvmAddress,
+    /// Invoice amount in 8-decimal fiat units.
+    pub invoice_units: U256,
+    /// Hashes from invoice to payment currency.
+    pub path: Vec<EvmAddress>,
+    /// Topic of the reference.
+    pub reference_topic: B256,
+    /// Invoice fee in the same units.
+    pub invoice_fee_units: U256,
+    /// Oldest accepted rate in seconds; 0 accepts any.
+    pub max_rate_timespan_s: U256,
+}
+
+/// Conversions that a transaction asked for, in their order.
+#[derive(Debug, Clone, Default)]
+pub struct ConversionCalls(Vec<ConversionCall>);
+
+impl ConversionCalls {
+    /// Reads the conversions of a transaction; none when it called anything but a conversion proxy or a batch.
+    pub fn read(proof: &TxProof, kind_of: impl Fn(&Address) -> Option<ContractKind>) -> Self {
+        let called = proof.to.as_ref().and_then(kind_of);
+        Self(
+            called
+                .and_then(|called| decode(called, &proof.input))
+                .unwrap_or_default(),
+        )
+    }
+
+    /// The conversion that an event of the transaction comes from.
+    ///
+    /// Events and calls with the same reference are paired in their order. `None` when they cannot be paired beyond
+    /// doubt: one of them is missing, or they differ in what both of them say.
+    pub fn of(
+        &self,
+        observed: &Observation,
+        proof: &TxProof,
+        kind_of: impl Fn(&Address) -> Option<ContractKind>,
+    ) -> Option<&ConversionCall> {
+        let kind = kind_of(&observed.proxy)?;
+        if proof.to.as_ref().and_then(&kind_of) == Some(kind) && proof.to != Some(observed.proxy) {
+            return None;
+        }
+        let is_sibling = |other: &&Observation| {
+            other.conversion.is_some()
+                && other.reference_topic == observed.reference_topic
+                && kind_of(&other.proxy) == Some(kind)
+        };
+        let siblings = proof.observations.iter().filter(is_sibling);
+        let earlier = siblings.clone().filter(|other| other.position < observed.position);
+        let asked = |call: &&ConversionCall| call.kind == kind && call.reference_topic == observed.reference_topic;
+        let calls = self.0.iter().filter(asked);
+        if siblings.count() != calls.clone().count() {
+            return None;
+        }
+        let call = calls.clone().nth(earlier.count())?;
+        let conversion = observed.conversion?;
+        let says_the_same = call.payee == observed.payee.bytes()
+            && call.invoice_units == conversion.invoice_units
+            && call.invoice_fee_units == conversion.invoice_fee_units
+            && call.max_rate_timespan_s == conversion.max_rate_timespan_s;
+        says_the_same.then_some(call)
+    }
+}
+
+/// Reads what a contract of the protocol was called with. `None` when it is no call that converts.
+pub fn decode(called: ContractKind, input: &[u8]) -> Option<Vec<ConversionCall>> {
+    use BatchConversionPayments as Batch;
+    const TOKEN: [u8; 4] = Erc20ConversionProxy::transferFromWithReferenceAndFeeCall::SELECTOR;
+    const COIN: [u8; 4] = EthConversionProxy::transferWithReferenceAndFeeCall::SELECTOR;
+    const MIXED: [u8; 4] = Batch::batchPaymentsCall::SELECTOR;
+    const TOKENS: [u8; 4] = Batch::batchMultiERC20ConversionPaymentsCall::SELECTOR;
+    const COINS: [u8; 4] = Batch::batchNativeConversionPaymentsCall::SELECTOR;
+    let (selector, arguments) = input.split_first_chunk::<4>()?;
+    let mut words = Words::new(arguments);
+    let (token, coin) = (ContractKind::Erc20ConversionProxy, ContractKind::EthConversionProxy);
+    match (called, *selector) {
+        (ContractKind::Erc20ConversionProxy, TOKEN) => Some(vec![words.call(token, 0, 7)?]),
+        (ContractKind::EthConversionProxy, COIN) => Some(vec![words.call(coin, 0, 6)?]),
+        (ContractKind::BatchConversionPayments, TOKENS) => words.details(token, 0, 0),
+        (ContractKind::BatchConversionPayments, COINS) => words.details(coin, 0, 0),
+        (ContractKind::BatchConversionPayments, MIXED) => {
+            let mut calls = Vec::new();
+            for group in words.elements(0, 0)? {
+                let id = words.number(group)?;
+                let kind = [(BATCH_TOKEN_CONVERSION, token), (BATCH_COIN_CONVERSION, coin)];
+                if let Some((_, kind)) = kind.into_iter().find(|(known, _)| *known == id) {
+                    calls.extend(words.details(kind, group, 1)?);
+                }
+            }
+            Some(calls)
+        }
+        _ => None,
+    }
+}
+
+/// Reads ABI words where they are needed, each at most once.
+///
+/// Offsets of the ABI may all point at the same words, so that a general decoder makes gigabytes of a small input.
+/// Here the number of words that are read is bounded by the length of the input, which honest calls never exceed.
+struct Words<'a> {
+    bytes: &'a [u8],
+    left: usize,
+}
+
+impl<'a> Words<'a> {
+    fn new(bytes: &'a [u8]) -> Self {
+        Self {
+            bytes,
+            left: bytes.len() / 32,
+        }
+    }
+
+    fn word(&mut self, at: usize) -> Option<[u8; 32]> {
+        self.left = self.left.checked_sub(1)?;
+        self.bytes.get(at..at.checked_add(32)?)?.try_into().ok()
+    }
+
+    fn number(&mut self, at: usize) -> Option<U256> {
+        self.word(at).map(U256::from_be_bytes)
+    }
+
+    fn size(&mut self, at: usize) -> Option<usize> {
+        self.number(at)?.try_into().ok()
+    }
+
+    fn address(&mut self, at: usize) -> Option<EvmAddress> {
+        let word = self.word(at)?;
+        word[..12]
+            .iter()
+            .all(|byte| *byte == 0)
+            .then(|| EvmAddress::from_slice(&word[12..]))
+    }
+
+    /// Where the value lies that the slot of a tuple points at.
+    fn pointed(&mut self, tuple: usize, slot: usize) -> Option<usize> {
+        let offset = self.size(slot_of(tuple, slot)?)?;
+        tuple.checked_add(offset)
+    }
+
+    /// Where the elements of an array of tuples lie.
+    fn elements(&mut self, tuple: usize, slot: usize) -> Option<Vec<usize>> {
+        let array = self.pointed(tuple, slot)?;
+        let (count, first) = (self.size(array)?, array.checked_add(32)?);
+        if count > self.left {
+            return None;
+        }
+        (0..count).map(|index| self.pointed(first, index)).collect()
+    }
+
+    fn details(&mut self, kind: ContractKind, tuple: usize, slot: usize) -> Option<Vec<ConversionCall>> {
+        let details = self.elements(tuple, slot)?;
+        details.into_iter().map(|detail| self.call(kind, detail, 6)).collect()
+    }
+
+    /// The arguments that both proxies and the details of a batch begin with, and the age bound, whose slot differs.
+    fn call(&mut self, kind: ContractKind, tuple: usize, timespan_slot: usize) -> Option<ConversionCall> {
+        let path = self.pointed(tuple, 2)?;
+        let reference = self.pointed(tuple, 3)?;
+        Some(ConversionCall {
+            kind,
+            payee: self.address(tuple)?,
+            invoice_units: self.number(slot_of(tuple, 1)?)?,
+            path: self.path(path)?,
+            reference_topic: self.topic(reference)?,
+            invoice_fee_units: self.number(slot_of(tuple, 4)?)?,
+            max_rate_timespan_s: self.number(slot_of(tuple, timespan_slot)?)?,
+        })
+    }
+
+    fn path(&mut self, at: usize) -> Option<Vec<EvmAddress>> {
+        let count = self.size(at)?;
+        if count > self.left {
+            return None;
+        }
+        (0..count)
+            .map(|index| self.address(slot_of(at.checked_add(32)?, index)?))
+            .collect()
+    }
+
+    fn topic(&mut self, at: usize) -> Option<B256> {
+        let length = self.size(at)?;
+        let first = at.checked_add(32)?;
+        let bytes = self.bytes.get(first..first.checked_add(length)?)?;
+        self.left = self.left.checked_sub(length.div_ceil(32))?;
+        Some(keccak256(bytes))
+    }
+}
+
+fn slot_of(tuple: usize, slot: usize) -> Option<usize> {
+    tuple.checked_add(slot.checked_mul(32)?)
+}
+
+#[cfg(test)]
+mod tests;
