@@ -1,7 +1,9 @@
 //! Handles that a flow may use. Fields only, no logic, cheap to clone.
 
 use crate::{
-    domain::{client_id::OwnPages, currency::Catalogue, network::Network, webhook::UrlPolicy},
+    domain::{
+        client_id::OwnPages, conversion::RateAges, currency::Catalogue, network::Network, webhook::UrlPolicy,
+    },
     ports::{
         chain::Chains, clock::Clock, guesses::GuessCounter, ids::Ids, outbound::Outbound, passwords::Passwords,
         sealer::Sealer,
@@ -89,6 +91,8 @@ pub struct PaymentRules {
     pub processor_fiat: String,
     /// Spending limit of a conversion above the current rate, in basis points.
     pub conversion_slippage_basis_points: u16,
+    /// How old the rates of a conversion may be.
+    pub rate_ages: RateAges,
 }
 
 /// Settings of sessions.

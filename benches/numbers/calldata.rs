@@ -48,7 +48,7 @@ pub(crate) fn measure() -> anyhow::Result<Row> {
     let fee = PlatformFee {
         percent,
         address: Address::Evm(EvmAddress::repeat_byte(0xfe)),
-        units: percent.of(units).map_err(|error| anyhow!("{error}"))?,
+        units: percent.of(units),
     };
     let mut plan = PaymentPlan {
         proxy: Address::Evm(EvmAddress::repeat_byte(0x37)),

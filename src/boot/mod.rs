@@ -88,6 +88,7 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
         processor_crypto: settings.brand.processor_crypto.clone(),
         processor_fiat: settings.brand.processor_fiat.clone(),
         conversion_slippage_basis_points: settings.conversion.slippage_basis_points,
+        rate_ages: settings.conversion.rate_ages(),
     };
     let own_pages = OwnPages {
         origin: origin_of(&settings.public_url()),

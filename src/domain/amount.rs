@@ -1,6 +1,6 @@
 //! Decimal amounts and token units. Nothing is ever rounded in silence and no float is involved.
 
-use alloy::primitives::U256;
+use alloy::primitives::{U256, U512};
 use std::fmt;
 
 /// Longest decimal text that is read: 77 integer digits, a point, 30 fraction digits.
@@ -136,12 +136,15 @@ impl Percent {
         self.0
     }
 
-    /// The part of `units` that this percentage is, rounded down.
-    ///
-    /// Errors: [`AmountError::TooLarge`] when the product leaves 256 bits.
-    pub fn of(self, units: U256) -> Result<U256, AmountError> {
-        let product = units.checked_mul(U256::from(self.0)).ok_or(AmountError::TooLarge)?;
-        Ok(product / U256::from(10_000))
+    /// The percentage of so many basis points; `None` above 100 %.
+    pub fn from_basis_points(points: u16) -> Option<Self> {
+        (points <= 10_000).then_some(Self(points))
+    }
+
+    /// The part of `units` that this percentage is, rounded down; never more than the whole.
+    pub fn of(self, units: U256) -> U256 {
+        let part = U512::from(units) * U512::from(self.0) / U512::from(10_000);
+        U256::checked_from_limbs_slice(part.as_limbs()).unwrap_or(units)
     }
 }
 
@@ -211,10 +214,13 @@ mod tests {
         }
 
         #[test]
-        fn a_fee_never_exceeds_its_base(units in any::<u128>(), points in 0u32..=10_000) {
+        fn a_fee_is_exact_up_to_the_largest_base(words in any::<[u64; 4]>(), points in 0u16..=10_000) {
+            let units = U256::from_limbs(words);
             let percent = Percent::parse(&format!("{}.{:02}", points / 100, points % 100)).unwrap();
-            let fee = percent.of(U256::from(units)).unwrap();
-            prop_assert!(fee <= U256::from(units));
+            prop_assert_eq!(Some(percent), Percent::from_basis_points(points));
+            let scaled = U512::from(percent.of(units)) * U512::from(10_000);
+            let exact = U512::from(units) * U512::from(points);
+            prop_assert!(scaled <= exact && exact - scaled < U512::from(10_000));
         }
     }
 }

@@ -219,7 +219,8 @@ pub fn assemble(plan: &PaymentPlan, standing: Option<&Standing>) -> Calldata {
     if let Some(token) = plan.token {
         let allowance = standing.map(|standing| standing.allowance);
         if allowance.is_none_or(|allowance| allowance < needed) {
-            if plan.resets_allowance && allowance.is_some_and(|allowance| !allowance.is_zero()) {
+            // An unknown allowance may be one that such a token refuses to change; without one, the reset changes nothing.
+            if plan.resets_allowance && allowance.is_none_or(|allowance| !allowance.is_zero()) {
                 steps.push(approval_step(token, plan.proxy, U256::ZERO));
             }
             approval_index = Some(steps.len());

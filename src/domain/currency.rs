@@ -349,6 +349,22 @@ impl Catalogue {
         payment.conversion_paths.get(&invoice.id).map(Vec::as_slice)
     }
 
+    /// Symbol of the currency that conversion contracts know by a hash.
+    pub fn symbol_by_hash(&self, hash: &str) -> Option<&str> {
+        let known = self
+            .currencies
+            .iter()
+            .find(|currency| currency.hash.eq_ignore_ascii_case(hash));
+        known.map(|currency| currency.symbol.as_str())
+    }
+
+    /// Whether a currency has this symbol, in any case.
+    pub fn knows_symbol(&self, symbol: &str) -> bool {
+        self.currencies
+            .iter()
+            .any(|currency| currency.symbol.eq_ignore_ascii_case(symbol))
+    }
+
     fn visible(&self) -> impl Iterator<Item = &Currency> + Clone {
         self.currencies
             .iter()

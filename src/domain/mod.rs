@@ -6,6 +6,7 @@ pub mod amount;
 pub mod calldata;
 pub mod caller;
 pub mod client_id;
+pub mod conversion;
 pub mod conversion_call;
 pub mod currency;
 pub mod destination;

@@ -1,6 +1,6 @@
 //! The catalogue file: currencies, aliases and contracts, with the overrides of the settings applied.
 
-use super::{ChainSettings, Settings};
+use super::{ChainSettings, Settings, USUAL_RATE_AGE};
 use crate::domain::{
     address::Address,
     currency::{Catalogue, ContractKind, Currency, CurrencyKind, KnownContract},
@@ -71,7 +71,13 @@ pub fn load(settings: &Settings) -> anyhow::Result<Catalogue> {
         override_contracts(network, chain, contracts.entry(network).or_default())?;
         override_tokens(network, chain, &mut currencies)?;
     }
-    Ok(Catalogue::new(currencies, contracts, enabled))
+    let catalogue = Catalogue::new(currencies, contracts, enabled);
+    for symbol in settings.conversion.max_rate_age_s.keys() {
+        if symbol != USUAL_RATE_AGE && !catalogue.knows_symbol(symbol) {
+            bail!("conversion.max_rate_age_s.{symbol}: neither `{USUAL_RATE_AGE}` nor the symbol of a known currency");
+        }
+    }
+    Ok(catalogue)
 }
 
 fn currency(row: CurrencyRow) -> anyhow::Result<Currency> {

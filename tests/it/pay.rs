@@ -6,9 +6,9 @@ use crate::support::{
     requests::{PAYEE, fau, request},
     wallet::token,
 };
-use alloy::primitives::U256;
+use alloy::{primitives::U256, sol_types::SolCall};
 use prs::{
-    domain::{address::Address, client_id::ClientId},
+    domain::{address::Address, calldata::Erc20FeeProxy, client_id::ClientId},
     store,
 };
 use serde_json::{Value, json};
@@ -228,4 +228,103 @@ async fn a_fee_of_a_client_id_that_a_contract_would_swallow_is_refused_and_not_d
     let path = format!("/v2/client-ids/{}", created["id"].as_str().expect("text"));
     let revoked = app.call(poem::http::Method::DELETE, &path).with_key().send().await;
     assert_eq!(revoked.status, 200, "{}", revoked.text);
+}
+
+#[tokio::test]
+async fn what_is_left_below_the_smallest_unit_can_still_be_paid() {
+    let app = TestApp::on_chain().await;
+    let id = app.create_request(&request("10", "USD", "USDT-sepolia")).await;
+    // Half a unit of the token stays due; the amount is the second argument.
+    let mut steps = transactions(&app.calldata(&id, "").await);
+    let payment = &mut steps.last_mut().expect("a payment").1;
+    let units = U256::from_be_slice(&payment[36..68]) - U256::from(50);
+    payment[36..68].copy_from_slice(&units.to_be_bytes::<32>());
+    app.devnet().pay(PAYER, &steps).await.expect("mined");
+    app.settle().await;
+    let part = app.read_request(&id).await;
+    assert_eq!(
+        (&part["status"], &part["paidAmount"]),
+        (&json!("partially_paid"), &json!("9.9999995"))
+    );
+    let payee = PAYEE.parse().expect("an address");
+    let token = app.devnet().tokens().usdt;
+    let before = app.devnet().balance_of(token, payee).await.expect("a balance");
+    app.pay(&id, "").await;
+    app.settle().await;
+    let full = app.read_request(&id).await;
+    assert_eq!(
+        (&full["status"], &full["excessAmount"]),
+        (&json!("paid"), &json!("0.00000052"))
+    );
+    assert_eq!(
+        app.devnet().balance_of(token, payee).await.expect("a balance") - before,
+        U256::ONE
+    );
+}
+
+#[tokio::test]
+async fn calldata_without_a_wallet_resets_an_allowance_that_the_token_refuses_to_change() {
+    let app = TestApp::on_chain().await;
+    let id = app
+        .create_request(&request("100", "USDT-sepolia", "USDT-sepolia"))
+        .await;
+    let path = format!("/v2/request/{id}/pay");
+    let answer = app.get(&path).with_client().send().await.expect(200);
+    assert_eq!(answer["metadata"]["stepsRequired"], 3);
+    assert_eq!(answer["metadata"]["approvalTransactionIndex"], 1);
+    let (token, proxy) = (app.devnet().tokens().usdt, app.devnet().contracts().erc20_fee_proxy);
+    for allowance in [0, 1] {
+        app.devnet()
+            .approve(PAYER, token, proxy, U256::ZERO)
+            .await
+            .expect("reset");
+        app.devnet()
+            .approve(PAYER, token, proxy, U256::from(allowance))
+            .await
+            .expect("approved");
+        let receipts = app.devnet().pay(PAYER, &transactions(&answer)).await.expect("mined");
+        assert!(
+            receipts.iter().all(|receipt| receipt.status),
+            "with an allowance of {allowance}"
+        );
+    }
+    app.settle().await;
+    assert_eq!(app.read_request(&id).await["status"], "paid");
+}
+
+#[tokio::test]
+async fn a_fee_of_the_largest_amounts_is_exact_or_refused() {
+    let app = TestApp::start().await;
+    // 2^255 units.
+    let half = "57896044618658097711785492504343953926634992332820282019728.792003956564819968";
+    let id = app.create_request(&fau(half)).await;
+    let fee = |percent: &str| {
+        format!("/v2/request/{id}/pay?feePercentage={percent}&feeAddress=0x90F79bf6EB2c4f870365E785982E1f101E93b906")
+    };
+    let answer = app.get(&fee("2.5")).with_client().send().await.expect(200);
+    let steps = transactions(&answer);
+    let call = Erc20FeeProxy::transferFromWithReferenceAndFeeCall::abi_decode(&steps.last().expect("a payment").1)
+        .expect("a payment");
+    assert_eq!(call.amount, U256::ONE << 255);
+    assert_eq!(call.feeAmount, (U256::ONE << 255) / U256::from(40));
+    let refused = app.get(&fee("100")).with_client().send().await;
+    refused.expect(400);
+    assert_eq!(refused.wrong_fields(), ["amount"]);
+}
+
+#[tokio::test]
+async fn an_amount_that_no_contract_can_convert_is_refused_at_creation() {
+    let app = TestApp::on_chain().await;
+    let largest = format!("1{}", "0".repeat(30));
+    let id = app.create_request(&request(&largest, "USD", "FAU-sepolia")).await;
+    let doubled = format!("&feePercentage=100&feeAddress={}", app.account(6));
+    assert_eq!(app.calldata(&id, &doubled).await["metadata"]["hasEnoughBalance"], false);
+    let refused = app
+        .post("/v2/request")
+        .with_key()
+        .json(&request(&format!("{largest}.01"), "USD", "FAU-sepolia"))
+        .send()
+        .await;
+    refused.expect(400);
+    assert_eq!(refused.wrong_fields(), ["amount"]);
 }

@@ -16,7 +16,7 @@ use crate::domain::{
     reference::PaymentReference,
     refusal::{Checks, Refusal},
 };
-use alloy::primitives::keccak256;
+use alloy::primitives::{U256, keccak256};
 use chrono::{DateTime, NaiveDate, Utc};
 
 /// What is said when nothing names a payee.
@@ -240,7 +240,17 @@ fn expected_units(amount: &Amount, invoice: &Currency) -> Result<SettlementUnits
         return amount.to_units(invoice.decimals);
     }
     amount.to_units(invoice.decimals)?;
-    amount.to_units(FIAT_CHAIN_DECIMALS)
+    let units = amount.to_units(FIAT_CHAIN_DECIMALS)?;
+    if units > converted_units_max() {
+        return Err(AmountError::TooLarge);
+    }
+    Ok(units)
+}
+
+/// Largest fiat amount that is converted: 10³⁰ with eight decimals. The contracts multiply it with a rate of up to 35
+/// digits and revert beyond 256 bits.
+fn converted_units_max() -> U256 {
+    U256::from(10).pow(U256::from(30 + u64::from(FIAT_CHAIN_DECIMALS)))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use crate::{
         amount::{Amount, Percent},
         calldata::{Calldata, Conversion, PaymentPlan, PlatformFee, assemble},
         caller::PlatformCaller,
+        conversion::RateBounds,
         currency::{ContractKind, Currency},
         network::{Family, Network},
         refusal::{Checks, Refusal},
@@ -19,6 +20,10 @@ use crate::{
 use alloy::primitives::U256;
 use anyhow::anyhow;
 use std::sync::Arc;
+
+/// Units of the payment currency up to which the amount without its fee may convert to nothing: a fee is at most as
+/// large as its amount, and each of the two is rounded down.
+const DUST_MAX: U256 = U256::from_limbs([3, 0, 0, 0]);
 
 /// What a caller asks for; every value holds for itself.
 #[derive(Debug, Clone, Default)]
@@ -39,8 +44,8 @@ pub struct PayInput {
 
 /// Plans the payment and looks the payer up.
 ///
-/// Without `wallet` a direct payment asks no node. Errors: wrong fields (400), an unknown request (404), no node
-/// that answers while one is needed (502). Source: interface §4.3; rules P.3.3; decisions D10.
+/// Without `wallet` a direct payment asks no node.  Errors: wrong fields (400), an unknown request (404), no node that answers while one is needed (502).
+/// Source: interface §4.3; rules P.3.3; decisions D10; decisions D38.
 pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str, input: &PayInput) -> FlowResult<Calldata> {
     let request = find(ctx, caller, request_id).await?;
     let fees = client_fee(ctx, caller).await?;
@@ -176,25 +181,29 @@ async fn plan(
     let proxy = ctx.catalogue.default_contract(terms.network, kind);
     let proxy =
         proxy.ok_or_else(|| Refusal::invalid(format!("{} has no contract for this kind of payment", terms.network)))?;
-    let too_large = || Refusal::field("amount", "is too large together with the fee");
-    let fee = match decided.fee {
-        Some((percent, address)) => {
-            let units = percent.of(decided.units).map_err(|_| too_large())?;
-            Some(PlatformFee {
-                percent,
-                address,
-                units,
-            })
-        }
-        None => None,
-    };
-    let total = decided
-        .units
-        .checked_add(fee.map_or(U256::ZERO, |fee| fee.units))
-        .ok_or_else(too_large)?;
+    let mut sum = Sum::of(decided.units, decided.fee)?;
     let conversion = if terms.is_converted() {
         let payers = payers.ok_or_else(|| not_enabled(terms.network))?;
-        Some(quote(ctx, currencies, total, payers.as_ref()).await?)
+        let rates = RateBounds::between(
+            &ctx.catalogue,
+            &ctx.payments.rate_ages,
+            currencies.invoice,
+            currencies.payment,
+        )
+        .ok_or_else(|| Refusal::invalid("There is no conversion route for these currencies any more"))?;
+        let mut converted = payers.convert(&rates.path, sum.total).await?;
+        if converted <= DUST_MAX {
+            let least = least_units(ctx, &rates, currencies.payment, payers.as_ref()).await?;
+            if sum.units < least {
+                sum = Sum::of(least, decided.fee)?;
+                converted = payers.convert(&rates.path, sum.total).await?;
+            }
+        }
+        Some(Conversion {
+            path: rates.path,
+            max_to_spend: with_margin(ctx, converted).ok_or_else(too_large)?,
+            max_rate_timespan_s: rates.max_age_s,
+        })
     } else {
         None
     };
@@ -203,39 +212,65 @@ async fn plan(
         token: terms.token,
         resets_allowance: currencies.payment.symbol.starts_with("USDT"),
         payee: terms.payee,
-        units: decided.units,
+        units: sum.units,
         reference: request.reference,
-        fee,
+        fee: sum.fee,
         conversion,
     })
 }
 
-/// Converts by the on-chain feeds and adds the margin for rates that move until the payment is mined.
-async fn quote(
-    ctx: &Ctx,
-    currencies: &Currencies<'_>,
+/// What is paid and the fee on top of it.
+struct Sum {
+    units: U256,
+    fee: Option<PlatformFee>,
     total: U256,
-    payers: &dyn PayerLookup,
-) -> FlowResult<Conversion> {
-    let path = ctx
-        .catalogue
-        .conversion_path(currencies.invoice, currencies.payment)
-        .ok_or_else(|| Refusal::invalid("There is no conversion route for these currencies any more"))?;
-    let path = path
-        .iter()
-        .map(|hash| {
-            hash.parse()
-                .map_err(|_| FlowError::Faulted(Fault(anyhow!("conversion path of {}", currencies.payment.id))))
+}
+
+impl Sum {
+    fn of(units: U256, fee: Option<(Percent, Address)>) -> Result<Self, Refusal> {
+        let fee = fee.map(|(percent, address)| PlatformFee {
+            percent,
+            address,
+            units: percent.of(units),
+        });
+        let total = units.checked_add(fee.map_or(U256::ZERO, |fee| fee.units));
+        Ok(Self {
+            units,
+            fee,
+            total: total.ok_or_else(too_large)?,
         })
-        .collect::<FlowResult<Vec<_>>>()?;
-    let converted = payers.convert(&path, total).await?;
-    let margin =
-        converted.saturating_mul(U256::from(ctx.payments.conversion_slippage_basis_points)) / U256::from(10_000);
-    Ok(Conversion {
-        path,
-        max_to_spend: converted.saturating_add(margin),
-        max_rate_timespan_s: 0,
-    })
+    }
+}
+
+fn too_large() -> Refusal {
+    Refusal::field("amount", "is too large together with the fee")
+}
+
+/// Adds the margin for rates that move until the payment is mined; `None` beyond 256 bits.
+fn with_margin(ctx: &Ctx, units: U256) -> Option<U256> {
+    let scaled = units.checked_mul(U256::from(ctx.payments.conversion_slippage_basis_points))?;
+    units.checked_add(scaled / U256::from(10_000))
+}
+
+/// Invoice units that convert to one unit of the payment currency, even when its price rises by the margin.
+///
+/// What is left of a request may be worth less than that; the contract would then move nothing, and nothing would ever
+/// settle the rest.
+async fn least_units(ctx: &Ctx, rates: &RateBounds, payment: &Currency, payers: &dyn PayerLookup) -> FlowResult<U256> {
+    // The contracts write rates with 18 digits.
+    let one = U256::from(10).pow(U256::from(18));
+    let rate = payers.convert(&rates.path, one).await?;
+    let least = one
+        .checked_add(rate)
+        .map(|sum| sum - U256::ONE)
+        .and_then(|sum| sum.checked_div(rate));
+    let least = least.and_then(|least| with_margin(ctx, least)?.checked_add(U256::ONE));
+    Ok(least.ok_or_else(|| {
+        Refusal::invalid(format!(
+            "What is left is worth less than the smallest unit of {}",
+            payment.symbol
+        ))
+    })?)
 }
 
 fn not_enabled(network: Network) -> Refusal {
