@@ -7,6 +7,15 @@ constraint accounts.accounts_pkey PRIMARY KEY (id)
 CREATE UNIQUE INDEX accounts_email_key ON public.accounts USING btree (email)
 CREATE UNIQUE INDEX accounts_pkey ON public.accounts USING btree (id)
 CREATE UNIQUE INDEX accounts_platform_key ON public.accounts USING btree (platform_id)
+column chain_backlogs.network text not null
+column chain_backlogs.next_block bigint not null
+column chain_backlogs.end_block bigint not null
+column chain_backlogs.reason text not null
+column chain_backlogs.failures integer not null
+column chain_backlogs.due_at timestamp with time zone not null
+column chain_backlogs.created_at timestamp with time zone not null
+constraint chain_backlogs.chain_backlogs_pkey PRIMARY KEY (network, end_block, reason)
+CREATE UNIQUE INDEX chain_backlogs_pkey ON public.chain_backlogs USING btree (network, end_block, reason)
 column chain_blocks.network text not null
 column chain_blocks.number bigint not null
 column chain_blocks.hash text not null
@@ -21,6 +30,8 @@ column chain_cursors.final_number bigint not null
 column chain_cursors.final_hash text not null
 column chain_cursors.halted_reason text
 column chain_cursors.updated_at timestamp with time zone not null
+column chain_cursors.finality text
+column chain_cursors.may_rewind boolean not null default false
 constraint chain_cursors.chain_cursors_pkey PRIMARY KEY (network)
 CREATE UNIQUE INDEX chain_cursors_pkey ON public.chain_cursors USING btree (network)
 column client_ids.id text not null
@@ -106,6 +117,16 @@ CREATE INDEX events_kind_idx ON public.events USING btree (owner_id, kind, id)
 CREATE UNIQUE INDEX events_pkey ON public.events USING btree (id)
 CREATE INDEX events_platform_idx ON public.events USING btree (owner_id, id)
 CREATE INDEX events_request_idx ON public.events USING btree (request_id, id)
+column handed_out.platform_id text not null
+column handed_out.request_row text not null
+column handed_out.content_hash text not null
+column handed_out.fee_basis_points integer
+column handed_out.fee_address text
+column handed_out.path text
+column handed_out.max_rate_age_s bigint
+column handed_out.handed_out_at timestamp with time zone not null
+constraint handed_out.handed_out_pkey PRIMARY KEY (platform_id, request_row, content_hash)
+CREATE UNIQUE INDEX handed_out_pkey ON public.handed_out USING btree (platform_id, request_row, content_hash)
 column idempotency_keys.owner_id text not null
 column idempotency_keys.scope text not null
 column idempotency_keys.key text not null
@@ -130,7 +151,7 @@ CREATE INDEX keys_owner_idx ON public.keys USING btree (owner_id)
 CREATE UNIQUE INDEX keys_pkey ON public.keys USING btree (id)
 column observations.network text not null
 column observations.tx_hash text not null
-column observations.ordinal integer not null
+column observations.position integer not null
 column observations.block_number bigint not null
 column observations.block_hash text not null
 column observations.log_index bigint not null
@@ -144,13 +165,11 @@ column observations.fee_address text
 column observations.invoice_units text
 column observations.invoice_fee_units text
 column observations.conversion_currency text
-column observations.max_rate_timespan_s bigint
-column observations.state text not null
-column observations.found_by_audit boolean not null
+column observations.max_rate_timespan_s text
 column observations.seen_at timestamp with time zone not null
-constraint observations.observations_pkey PRIMARY KEY (network, tx_hash, ordinal)
+constraint observations.observations_pkey PRIMARY KEY (network, tx_hash, "position")
 CREATE INDEX observations_block_idx ON public.observations USING btree (network, block_number)
-CREATE UNIQUE INDEX observations_pkey ON public.observations USING btree (network, tx_hash, ordinal)
+CREATE UNIQUE INDEX observations_pkey ON public.observations USING btree (network, tx_hash, "position")
 CREATE INDEX observations_topic_idx ON public.observations USING btree (network, reference_topic)
 column orchestrators.id text not null
 column orchestrators.name text not null
@@ -188,7 +207,7 @@ column payments.request_row text not null
 column payments.request_id text not null
 column payments.network text not null
 column payments.tx_hash text not null
-column payments.ordinal integer not null
+column payments.position integer not null
 column payments.block_number bigint not null
 column payments.block_hash text not null
 column payments.log_index bigint not null
@@ -209,9 +228,12 @@ column payments.merchant_reference text
 column payments.reference text not null
 column payments.paid_at timestamp with time zone not null
 column payments.created_at timestamp with time zone not null
+column payments.counts_payments boolean not null default false
+column payments.fee_shortfall text
 constraint payments.payments_pkey PRIMARY KEY (id)
 constraint payments.payments_request_fkey FOREIGN KEY (request_row) REFERENCES requests(id)
-CREATE UNIQUE INDEX payments_identity_key ON public.payments USING btree (network, tx_hash, ordinal)
+CREATE INDEX payments_block_idx ON public.payments USING btree (network, block_number)
+CREATE UNIQUE INDEX payments_identity_key ON public.payments USING btree (network, tx_hash, "position", counts_payments)
 CREATE INDEX payments_merchant_reference_idx ON public.payments USING btree (platform_id, merchant_reference) WHERE (merchant_reference IS NOT NULL)
 CREATE INDEX payments_paid_idx ON public.payments USING btree (platform_id, paid_at DESC, id DESC)
 CREATE UNIQUE INDEX payments_pkey ON public.payments USING btree (id)
@@ -263,6 +285,7 @@ column requests.paid_at timestamp with time zone
 constraint requests.requests_pkey PRIMARY KEY (id)
 CREATE INDEX requests_created_idx ON public.requests USING btree (platform_id, created_at DESC, id DESC)
 CREATE INDEX requests_merchant_reference_idx ON public.requests USING btree (platform_id, merchant_reference) WHERE (merchant_reference IS NOT NULL)
+CREATE INDEX requests_open_idx ON public.requests USING btree (network, created_at) WHERE (status = ANY (ARRAY['pending'::text, 'partially_paid'::text]))
 CREATE INDEX requests_payee_idx ON public.requests USING btree (platform_id, payee, created_at, id)
 CREATE UNIQUE INDEX requests_pkey ON public.requests USING btree (id)
 CREATE UNIQUE INDEX requests_reference_key ON public.requests USING btree (network, reference, payee)

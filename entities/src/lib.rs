@@ -12,6 +12,7 @@ pub mod deliveries;
 pub mod delivery_attempts;
 pub mod destination_nonces;
 pub mod events;
+pub mod handed_out;
 pub mod idempotency_keys;
 pub mod keys;
 pub mod observations;

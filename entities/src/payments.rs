@@ -51,6 +51,8 @@ pub struct Model {
     pub fee_address: Option<String>,
     /// Settlement units credited to the request.
     pub credited: String,
+    /// Settlement units by which its fee falls short of what was handed out.
+    pub fee_shortfall: Option<String>,
     /// Kind of the payment.
     pub kind: String,
     /// Currency id of the invoice.

@@ -11,6 +11,7 @@ pub mod conversion_call;
 pub mod currency;
 pub mod destination;
 pub mod event;
+pub mod handed_out;
 pub mod ids;
 pub mod interop_address;
 pub mod ledger;

@@ -14,6 +14,10 @@ wire_text! {
         Unprovable = "unprovable",
         /// The event names a known request, and the money did not move.
         NothingMoved = "nothing_moved",
+        /// It was converted along a path that was not handed out.
+        PathNotHandedOut = "path_not_handed_out",
+        /// It accepted older rates than was handed out.
+        RateAgeNotHandedOut = "rate_age_not_handed_out",
     }
 }
 

@@ -296,6 +296,8 @@ pub struct Settled {
     pub proven: ProvenTransfer,
     /// How much of the request it settles.
     pub credited: SettlementUnits,
+    /// How much is missing of the fee that was handed out, when anything is.
+    pub fee_shortfall: Option<SettlementUnits>,
     /// Time of its block.
     pub at: DateTime<Utc>,
 }

@@ -239,6 +239,10 @@ pub struct PaymentBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(max = 108), extend("examples" = ["0.5"]))]
     pub excess_amount: Option<String>,
+    /// What is missing of the fee that was handed out, in the invoice currency; the payee has the whole amount.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(max = 108), extend("examples" = ["0.25"]))]
+    pub fee_shortfall: Option<String>,
 }
 
 /// A fee of a payment.
@@ -363,6 +367,7 @@ pub(super) fn whole_sample(names: &Names) -> PaymentBody {
         converted_amount_destination: None,
         rate_provider: None,
         excess_amount: None,
+        fee_shortfall: None,
     }
 }
 

@@ -128,6 +128,7 @@ fn facts(received: &PaymentReceived, catalogue: &Catalogue, names: &Names) -> Pa
         converted_amount_destination: is_converted.then(|| format_units(proven.received_units, paid_decimals)),
         rate_provider: is_converted.then(|| "chainlink".to_owned()),
         excess_amount: ledger.excess().map(settled),
+        fee_shortfall: payment.fee_shortfall.map(settled),
     }
 }
 

@@ -130,6 +130,7 @@ fn received(invoice: &str, settlement: Settlement) -> (Event, Catalogue) {
             payer_eoa: None,
         },
         credited,
+        fee_shortfall: None,
         at: DateTime::from_timestamp_millis(1_900_000_000_123).unwrap(),
     };
     let event = Event::PaymentReceived(Box::new(PaymentReceived::new(settlement, request, payment)));

@@ -15,6 +15,7 @@ pub mod delivery_log;
 pub mod destinations;
 pub mod endpoints;
 pub mod event_log;
+pub mod handed_out;
 pub mod idempotency;
 pub mod keys;
 pub mod observations;

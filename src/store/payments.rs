@@ -81,6 +81,8 @@ pub struct PaymentRecord {
     pub fee_address: Option<Address>,
     /// How much of the request it settled.
     pub credited: SettlementUnits,
+    /// How much of the fee that was handed out is missing.
+    pub fee_shortfall: Option<SettlementUnits>,
     /// Kind.
     pub kind: PaymentKind,
     /// Currency id of the invoice.
@@ -178,6 +180,7 @@ fn to_row(payment: &SettledPayment<'_>) -> Result<payments::Model, StoreError> {
         fee_units: observed.fee_units.to_string(),
         fee_address: observed.fee_address.map(|address| address.canonical()),
         credited: settled.credited.to_string(),
+        fee_shortfall: settled.fee_shortfall.map(|missing| missing.to_string()),
         kind: request.terms.kind.wire().to_owned(),
         invoice_currency: request.terms.invoice_currency.clone(),
         payment_currency: request.terms.payment_currency.clone(),
@@ -189,6 +192,8 @@ fn to_row(payment: &SettledPayment<'_>) -> Result<payments::Model, StoreError> {
 }
 
 fn from_row(row: payments::Model) -> Result<PaymentRecord, StoreError> {
+    let shortfall = row.fee_shortfall.as_deref();
+    let shortfall = shortfall.map(|missing| columns::units("fee_shortfall", missing));
     Ok(PaymentRecord {
         id: PaymentId(row.id),
         platform: PlatformId(row.platform_id),
@@ -212,6 +217,7 @@ fn from_row(row: payments::Model) -> Result<PaymentRecord, StoreError> {
         fee_units: columns::units("fee_units", &row.fee_units)?,
         fee_address: columns::address_option("fee_address", row.fee_address.as_deref())?,
         credited: columns::units("credited", &row.credited)?,
+        fee_shortfall: shortfall.transpose()?,
         kind: columns::known("kind", &row.kind, PaymentKind::from_wire)?,
         invoice_currency: row.invoice_currency,
         payment_currency: row.payment_currency,
@@ -280,6 +286,19 @@ pub async fn insert_new(
         written.extend(new_ids.into_iter().map(PaymentId));
     }
     Ok(written)
+}
+
+/// Whether the payment of an event is recorded.
+pub async fn is_recorded(conn: &impl ConnectionTrait, observed: &Observation) -> Result<bool, StoreError> {
+    let position: i32 = columns::number("position", observed.position)?;
+    let row = payments::Entity::find()
+        .filter(Column::Network.eq(observed.network.id()))
+        .filter(Column::TxHash.eq(columns::hash_text(&observed.tx_hash)))
+        .filter(Column::Position.eq(position))
+        .filter(Column::CountsPayments.eq(false))
+        .one(conn)
+        .await?;
+    Ok(row.is_some())
 }
 
 /// Payments of a network in blocks from one height to another, both included, whoever they belong to: for the

@@ -24,6 +24,7 @@ mod destinations_bound;
 mod documents;
 mod events;
 mod events_kinds;
+mod handed_out;
 mod idempotency;
 mod orchestrators;
 mod origins;

@@ -110,6 +110,7 @@ class Payment:
     fees: list[Fee] | None
     recurringPaymentId: str | None
     rateProvider: str | None
+    feeShortfall: str = ""
     request: PaymentRequest | types.EllipsisType = ...
 
 

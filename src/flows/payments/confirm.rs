@@ -5,13 +5,16 @@ use crate::{
     ctx::Ctx,
     domain::{
         address::Address,
+        conversion_call::ConversionCalls,
+        currency::ContractKind,
         event::{Event, PaymentReceived},
+        handed_out::{Comparison, HandedOut, compare},
         ids::PaymentId,
         oddity::{OddReason, Oddity},
         payment::{Hint, Observation, Settled, SettledBlock, TxProof, prove},
         request::Request,
     },
-    flows::{FlowError, FlowResult, publish},
+    flows::{FlowError, FlowResult, payments::handed_out, publish},
     ports::chain::{Chain, ChainError, Told},
     store::{
         self, Tx,
@@ -46,6 +49,8 @@ pub(super) enum Progress<'a> {
 struct Match {
     settled: Settled,
     request_row: usize,
+    /// In what it departs from what was handed out, so that it is not credited unless the operator accepts it.
+    departure: Option<Oddity>,
 }
 
 /// What one commit settles.
@@ -53,6 +58,8 @@ struct Gathered {
     /// Last height that it settles.
     read_to: u64,
     requests: Vec<Request>,
+    /// What was handed out for each of them.
+    handed_out: Vec<Vec<HandedOut>>,
     matches: Vec<Match>,
     /// Transactions that hold a payment of a known request.
     proofs: Vec<TxProof>,
@@ -145,9 +152,11 @@ async fn gather(ctx: &Ctx, chain: &dyn Chain, told: &Told) -> FlowResult<Gathere
     let unmentioned = unmentioned.flat_map(|proof| proof.observations.iter().map(|observed| observed.reference_topic));
     let unmentioned: HashSet<B256> = unmentioned.filter(|topic| !known.contains(topic)).collect();
     requests.extend(requests_of(ctx, chain, unmentioned).await?);
+    let handed_out = handed_out::of(ctx, &requests).await?;
     let mut gathered = Gathered {
         read_to,
         requests,
+        handed_out,
         matches: Vec::new(),
         proofs: Vec::new(),
         odd,
@@ -216,12 +225,12 @@ fn not_in_block(chain: &dyn Chain, hint: &Hint, tellers: &[usize], block: &Settl
 /// Takes from a proven block what concerns known requests.
 fn judge(ctx: &Ctx, chain: &dyn Chain, block: SettledBlock, gathered: &mut Gathered) {
     let network = chain.network();
-    let is_intermediary = |address: &Address| {
+    let kind_of = |address: &Address| {
         let contracts = ctx.catalogue.contracts(network);
-        contracts
-            .iter()
-            .any(|contract| contract.address == *address && contract.kind.forwards_payments())
+        let known = contracts.iter().find(|contract| contract.address == *address);
+        known.map(|contract| contract.kind)
     };
+    let is_intermediary = |address: &Address| kind_of(address).is_some_and(ContractKind::forwards_payments);
     let mut by_topic: HashMap<B256, Vec<usize>> = HashMap::new();
     for (row, request) in gathered.requests.iter().enumerate() {
         by_topic.entry(request.reference.topic()).or_default().push(row);
@@ -236,6 +245,7 @@ fn judge(ctx: &Ctx, chain: &dyn Chain, block: SettledBlock, gathered: &mut Gathe
             detail: event.reason.clone(),
         }));
         let mut is_ours = false;
+        let calls = ConversionCalls::read(&proof, kind_of);
         for observed in &proof.observations {
             let rows = by_topic.get(&observed.reference_topic).into_iter().flatten();
             for row in rows.copied() {
@@ -245,16 +255,25 @@ fn judge(ctx: &Ctx, chain: &dyn Chain, block: SettledBlock, gathered: &mut Gathe
                 is_ours = true;
                 match prove(observed, &proof, is_intermediary) {
                     Ok(proven) => {
-                        let credited = observed.credit(proven.received_units);
+                        let call = calls.of(observed, &proof, kind_of);
+                        let (fee_shortfall, departure) = match compare(observed, call, &gathered.handed_out[row]) {
+                            Comparison::AsHandedOut => (None, None),
+                            Comparison::FeeShortfall { missing } => (Some(missing), None),
+                            Comparison::NotHandedOut(departure) => (None, Some(departure)),
+                        };
+                        let request = &gathered.requests[row];
+                        let departure = departure.map(|departure| handed_out::oddity(observed, request, &departure));
                         let settled = Settled {
                             observed: observed.clone(),
+                            credited: observed.credit(proven.received_units),
                             proven,
-                            credited,
+                            fee_shortfall,
                             at: block.block.time,
                         };
                         gathered.matches.push(Match {
                             settled,
                             request_row: row,
+                            departure,
                         });
                     }
                     Err(why) => gathered.odd.push(Oddity {
@@ -283,7 +302,7 @@ async fn write(ctx: &Ctx, chain: &dyn Chain, tx: &Tx, gathered: Gathered) -> Flo
         mut requests,
         matches,
         proofs,
-        odd,
+        mut odd,
         unproven,
         ..
     } = gathered;
@@ -292,11 +311,23 @@ async fn write(ctx: &Ctx, chain: &dyn Chain, tx: &Tx, gathered: Gathered) -> Flo
     for number in unproven {
         store::backlogs::push(tx, network, (number, number), BacklogReason::Unproven, now).await?;
     }
+    place_counted(tx, chain, &proofs).await?;
+    let mut credited = Vec::new();
+    for payment in matches {
+        match payment.departure {
+            // What was credited before it could be compared stays.
+            Some(departure) => {
+                if !store::payments::is_recorded(tx, &payment.settled.observed).await? {
+                    odd.push(departure);
+                }
+            }
+            None => credited.push((payment.settled, payment.request_row)),
+        }
+    }
     for odd in odd {
         tracing::warn!(%network, block = odd.block_number, tx_hash = ?odd.tx_hash, reason = odd.reason.wire(), odd.detail, "set aside");
     }
-    place_counted(tx, chain, &proofs).await?;
-    for Match { settled, request_row } in matches {
+    for (settled, request_row) in credited {
         let request = &requests[request_row];
         let payment = SettledPayment {
             id: PaymentId(ctx.ids.ulid()),
@@ -308,6 +339,9 @@ async fn write(ctx: &Ctx, chain: &dyn Chain, tx: &Tx, gathered: Gathered) -> Flo
             continue;
         }
         crate::fail_at("confirm_blocks", "credited");
+        if settled.fee_shortfall.is_some() {
+            metrics::counter!("prs_payment_fee_shortfalls_total", "network" => network.id()).increment(1);
+        }
         let (ledger, told) = request.ledger.settle(settled.credited, settled.observed.tx_hash);
         if !store::requests::advance(tx, request, &ledger, now).await? {
             return Ok(false);

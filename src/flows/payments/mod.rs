@@ -2,6 +2,7 @@
 
 mod backlog;
 mod confirm;
+mod handed_out;
 pub mod resume;
 mod rewind;
 pub mod search;

@@ -9,6 +9,7 @@ use crate::{
         caller::PlatformCaller,
         conversion::RateBounds,
         currency::{ContractKind, Currency},
+        handed_out::{HANDED_OUT_MAX, HandedOut},
         network::{Family, Network},
         refusal::{Checks, Refusal},
         request::Request,
@@ -44,7 +45,8 @@ pub struct PayInput {
 
 /// Plans the payment and looks the payer up.
 ///
-/// Without `wallet` a direct payment asks no node.  Errors: wrong fields (400), an unknown request (404), no node that answers while one is needed (502).
+/// Without `wallet` a direct payment asks no node. What is answered is kept before, so that a payment can be compared
+/// with it. Errors: wrong fields (400), an unknown request (404), no node that answers while one is needed (502).
 /// Source: interface §4.3; rules P.3.3; decisions D10; decisions D38.
 pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str, input: &PayInput) -> FlowResult<Calldata> {
     let request = find(ctx, caller, request_id).await?;
@@ -61,12 +63,35 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str, input: &P
         None => None,
     };
     let calldata = assemble(&plan, standing.as_ref());
-    if !request.ledger.is_listening {
+    let handed = HandedOut::of(&plan);
+    let is_new = is_new(ctx, &request, &handed).await?;
+    if is_new || !request.ledger.is_listening {
         let tx = ctx.db.begin("issue_calldata").await?;
-        store::requests::set_listening(&tx, &request.row).await?;
+        if is_new {
+            store::handed_out::keep(&tx, &request, &handed, ctx.clock.now()).await?;
+        }
+        if !request.ledger.is_listening {
+            store::requests::set_listening(&tx, &request.row).await?;
+        }
         tx.commit().await?;
     }
     Ok(calldata)
+}
+
+/// Whether something was not handed out before for this request. Errors: too much was (400).
+async fn is_new(ctx: &Ctx, request: &Request, handed: &HandedOut) -> FlowResult<bool> {
+    let mut kept = store::handed_out::of_requests(ctx.db.reader(), &[request]).await?;
+    let kept = kept.remove(&request.row).unwrap_or_default();
+    if kept.contains(handed) {
+        return Ok(false);
+    }
+    if kept.len() >= HANDED_OUT_MAX {
+        return Err(Refusal::invalid(format!(
+            "This request was asked for with {HANDED_OUT_MAX} different fees already; ask with one of them"
+        ))
+        .into());
+    }
+    Ok(true)
 }
 
 struct Currencies<'a> {

@@ -179,6 +179,8 @@ pub struct Payment {
     pub currency: SymbolText,
     /// Symbol of the payment currency
     pub payment_currency: SymbolText,
+    /// What is missing of the fee that was handed out, in the invoice currency; absent when nothing is. The payee has the whole amount. Example: `0.25`
+    pub fee_shortfall: Option<AmountText>,
     /// Fees that were paid with it
     #[oai(validator(max_items = 16))]
     pub fees: OrNull<Vec<Fee>>,
@@ -292,6 +294,9 @@ pub(in crate::http) fn payment(ctx: &Ctx, record: &PaymentRecord) -> Payment {
         converted_amount_destination: OrNull(converted),
         currency: SymbolText::written(invoice.map_or(&record.invoice_currency, |currency| &currency.symbol)),
         payment_currency: shown.symbol(),
+        fee_shortfall: record
+            .fee_shortfall
+            .map(|missing| AmountText::written(shown.scale.amount(missing))),
         fees: OrNull(Some(fee(ctx, &shown).into_iter().collect())),
         recurring_payment_id: OrNull(None),
         rate_provider: OrNull(is_converted.then_some(PaymentRateSource::Chainlink)),

@@ -88,7 +88,7 @@ bodies! {
         id: String, amount: String, source_network: String, destination_network: String, source_tx_hash: ?String,
         destination_tx_hash: ?String, timestamp: Time, r#type: String, conversion_rate_source: ?String,
         conversion_rate_destination: ?String, converted_amount_source: ?String, converted_amount_destination: ?String,
-        currency: String, payment_currency: String, fees: ?Vec<Fee>, recurring_payment_id: ?String,
+        currency: String, payment_currency: String, fee_shortfall: ~String, fees: ?Vec<Fee>, recurring_payment_id: ?String,
         rate_provider: ?String, request: ~PaymentRequest,
     }
     /// The request of a payment.

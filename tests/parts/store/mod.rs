@@ -4,6 +4,7 @@ mod backlogs;
 mod cursors;
 mod database;
 mod endpoints;
+mod handed_out;
 mod idempotency;
 mod observations;
 mod outbox;

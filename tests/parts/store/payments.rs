@@ -40,6 +40,7 @@ fn settled(number: u64, payer: u8) -> Settled {
             payer_eoa: Some(wallet(payer)),
         },
         credited: U256::from(100),
+        fee_shortfall: None,
         at: at(i64::try_from(number).unwrap()),
     }
 }

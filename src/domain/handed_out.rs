@@ -1,0 +1,317 @@
+//! What calldata was handed out for a request, and whether a payment keeps to it.
+
+use super::{
+    address::Address, amount::Percent, calldata::PaymentPlan, conversion::RateBounds, conversion_call::ConversionCall,
+    ledger::SettlementUnits, payment::Observation,
+};
+use alloy::primitives::{Address as EvmAddress, U256};
+
+/// Different answers that are handed out for one request; each further one is refused, so that the comparison of its
+/// payments stays small.
+pub const HANDED_OUT_MAX: usize = 100;
+
+/// What a payer could choose and was told: the terms of one answer of `/pay`. Calldata has no end on chain, so an
+/// answer counts as long as its request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HandedOut {
+    /// Fee on top of the amount and its receiver.
+    pub fee: Option<(Percent, Address)>,
+    /// Path and rate age of a conversion.
+    pub rates: Option<RateBounds>,
+}
+
+/// How a payment stands to what was handed out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Comparison {
+    /// It keeps to it.
+    AsHandedOut,
+    /// The payee has the money, and the fee is short.
+    FeeShortfall {
+        /// What is missing, in the units in which the request is settled.
+        missing: SettlementUnits,
+    },
+    /// Its conversion keeps to nothing that was handed out.
+    NotHandedOut(Departure),
+}
+
+/// In what a conversion departs from everything that was handed out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Departure {
+    /// The path cannot be read from the transaction.
+    UnknownPath,
+    /// The path is another one.
+    Path(Vec<EvmAddress>),
+    /// Rates of another age were accepted.
+    RateAge(U256),
+}
+
+impl HandedOut {
+    /// The terms of an answer.
+    pub fn of(plan: &PaymentPlan) -> Self {
+        Self {
+            fee: plan.fee.map(|fee| (fee.percent, fee.address)),
+            rates: plan.conversion.as_ref().map(|conversion| RateBounds {
+                path: conversion.path.clone(),
+                max_age_s: conversion.max_rate_timespan_s,
+            }),
+        }
+    }
+
+    /// What counts as handed out for a request of which nothing is kept: the path of the catalogue with the bound of
+    /// now, or with none, as it was handed out before answers were kept.
+    pub fn unkept(rates: Option<RateBounds>) -> Vec<Self> {
+        let unbounded = rates.clone().map(|rates| RateBounds { max_age_s: 0, ..rates });
+        [rates, unbounded]
+            .into_iter()
+            .map(|rates| Self { fee: None, rates })
+            .collect()
+    }
+
+    /// What is missing of the fee when so much was paid, and so much went to the receiver of a fee.
+    fn missing(&self, paid: U256, fee_units: U256, receiver: Option<Address>) -> U256 {
+        let Some((percent, address)) = self.fee else {
+            return U256::ZERO;
+        };
+        let arrived = if receiver == Some(address) {
+            fee_units
+        } else {
+            U256::ZERO
+        };
+        percent.of(paid).saturating_sub(arrived)
+    }
+}
+
+/// Compares a payment with what was handed out for its request; `call` is what its conversion asked for.
+///
+/// The path decides first, then the age of its rates, then the fee: of several answers the one that the payment comes
+/// nearest to. Source: decisions D38.
+pub fn compare(observed: &Observation, call: Option<&ConversionCall>, handed: &[HandedOut]) -> Comparison {
+    let mut kept: Vec<&HandedOut> = handed.iter().collect();
+    let (paid, fee_units) = match observed.conversion {
+        None => (observed.units, observed.fee_units),
+        Some(conversion) => {
+            let Some(call) = call else {
+                return Comparison::NotHandedOut(Departure::UnknownPath);
+            };
+            kept.retain(|one| one.rates.as_ref().is_some_and(|rates| rates.path == call.path));
+            if kept.is_empty() {
+                return Comparison::NotHandedOut(Departure::Path(call.path.clone()));
+            }
+            let age = conversion.max_rate_timespan_s;
+            kept.retain(|one| {
+                one.rates
+                    .as_ref()
+                    .is_some_and(|rates| U256::from(rates.max_age_s) == age)
+            });
+            if kept.is_empty() {
+                return Comparison::NotHandedOut(Departure::RateAge(age));
+            }
+            (conversion.invoice_units, conversion.invoice_fee_units)
+        }
+    };
+    let missing = kept
+        .iter()
+        .map(|one| one.missing(paid, fee_units, observed.fee_address))
+        .min()
+        .unwrap_or(U256::ZERO);
+    if missing.is_zero() {
+        Comparison::AsHandedOut
+    } else {
+        Comparison::FeeShortfall { missing }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{currency::ContractKind, network::Network, payment::ObservedConversion};
+    use alloy::primitives::B256;
+    use proptest::prelude::*;
+
+    fn address(last: u8) -> Address {
+        Address::Evm(EvmAddress::with_last_byte(last))
+    }
+
+    fn path(hashes: &[u8]) -> Vec<EvmAddress> {
+        hashes.iter().map(|hash| EvmAddress::with_last_byte(*hash)).collect()
+    }
+
+    fn fee(points: u16, receiver: u8) -> Option<(Percent, Address)> {
+        Some((Percent::from_basis_points(points).unwrap(), address(receiver)))
+    }
+
+    fn rates(hashes: &[u8], max_age_s: u64) -> Option<RateBounds> {
+        Some(RateBounds {
+            path: path(hashes),
+            max_age_s,
+        })
+    }
+
+    fn paid(units: u64, fee_units: u64, receiver: Option<u8>, conversion: Option<u64>) -> Observation {
+        Observation {
+            network: Network::Sepolia,
+            tx_hash: B256::ZERO,
+            position: 0,
+            block_number: 1,
+            block_hash: B256::ZERO,
+            log_index: 0,
+            proxy: address(1),
+            reference_topic: B256::ZERO,
+            token: None,
+            payee: address(2),
+            units: U256::from(units),
+            fee_units: U256::from(fee_units),
+            fee_address: receiver.map(address),
+            conversion: conversion.map(|max_rate_timespan_s| ObservedConversion {
+                invoice_units: U256::from(units),
+                invoice_fee_units: U256::from(fee_units),
+                currency: address(3),
+                max_rate_timespan_s: U256::from(max_rate_timespan_s),
+            }),
+        }
+    }
+
+    fn call(hashes: &[u8]) -> ConversionCall {
+        ConversionCall {
+            kind: ContractKind::EthConversionProxy,
+            payee: EvmAddress::ZERO,
+            invoice_units: U256::ZERO,
+            path: path(hashes),
+            reference_topic: B256::ZERO,
+            invoice_fee_units: U256::ZERO,
+            max_rate_timespan_s: U256::ZERO,
+        }
+    }
+
+    #[test]
+    fn a_fee_that_is_missing_smaller_or_somebody_elses_is_a_shortfall() {
+        let handed = [HandedOut {
+            fee: fee(250, 9),
+            rates: None,
+        }];
+        let short = |missing: u64| Comparison::FeeShortfall {
+            missing: U256::from(missing),
+        };
+        for (fee_units, receiver, expected) in [
+            (25, Some(9), Comparison::AsHandedOut),
+            (30, Some(9), Comparison::AsHandedOut),
+            (20, Some(9), short(5)),
+            (0, None, short(25)),
+            (25, Some(8), short(25)),
+            (25, None, short(25)),
+        ] {
+            assert_eq!(
+                compare(&paid(1_000, fee_units, receiver, None), None, &handed),
+                expected
+            );
+        }
+        assert_eq!(
+            compare(&paid(400, 10, Some(9), None), None, &handed),
+            Comparison::AsHandedOut,
+            "a part with its part of the fee"
+        );
+        let both = [
+            handed[0].clone(),
+            HandedOut {
+                fee: fee(100, 7),
+                rates: None,
+            },
+        ];
+        assert_eq!(
+            compare(&paid(1_000, 10, Some(7), None), None, &both),
+            Comparison::AsHandedOut
+        );
+        assert_eq!(compare(&paid(1_000, 0, None, None), None, &both), short(10));
+    }
+
+    #[test]
+    fn a_conversion_keeps_to_one_answer_in_path_age_and_fee() {
+        let handed = [
+            HandedOut {
+                fee: None,
+                rates: rates(&[1, 2], 90_000),
+            },
+            HandedOut {
+                fee: fee(100, 9),
+                rates: rates(&[1, 3], 60),
+            },
+        ];
+        let of = |hashes: &[u8], age| compare(&paid(1_000, 0, None, Some(age)), Some(&call(hashes)), &handed);
+        assert_eq!(of(&[1, 2], 90_000), Comparison::AsHandedOut);
+        assert_eq!(
+            of(&[1, 3], 60),
+            Comparison::FeeShortfall {
+                missing: U256::from(10)
+            }
+        );
+        assert_eq!(
+            of(&[1, 2], 60),
+            Comparison::NotHandedOut(Departure::RateAge(U256::from(60)))
+        );
+        assert_eq!(of(&[1, 2], 0), Comparison::NotHandedOut(Departure::RateAge(U256::ZERO)));
+        assert_eq!(
+            of(&[1, 4, 2], 90_000),
+            Comparison::NotHandedOut(Departure::Path(path(&[1, 4, 2])))
+        );
+        assert_eq!(
+            compare(&paid(1_000, 0, None, Some(60)), None, &handed),
+            Comparison::NotHandedOut(Departure::UnknownPath)
+        );
+    }
+
+    #[test]
+    fn a_request_of_which_nothing_is_kept_is_held_to_the_path_alone() {
+        let unkept = HandedOut::unkept(rates(&[1, 2], 90_000));
+        let of = |hashes: &[u8], age| compare(&paid(1_000, 0, None, Some(age)), Some(&call(hashes)), &unkept);
+        assert_eq!(of(&[1, 2], 0), Comparison::AsHandedOut);
+        assert_eq!(of(&[1, 2], 90_000), Comparison::AsHandedOut);
+        assert_eq!(
+            of(&[1, 2], 1),
+            Comparison::NotHandedOut(Departure::RateAge(U256::from(1)))
+        );
+        assert_eq!(
+            of(&[1, 4, 2], 0),
+            Comparison::NotHandedOut(Departure::Path(path(&[1, 4, 2])))
+        );
+        let direct = HandedOut::unkept(None);
+        assert_eq!(
+            compare(&paid(1_000, 0, None, None), None, &direct),
+            Comparison::AsHandedOut
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_number_of_a_payer_overflows_and_more_is_never_missing_than_was_asked(
+            units in any::<[u64; 4]>(),
+            fee_units in any::<[u64; 4]>(),
+            age in any::<[u64; 4]>(),
+            points in 0_u16..=10_000,
+            is_converted in any::<bool>(),
+            is_receiver in any::<bool>(),
+        ) {
+            let (units, fee_units) = (U256::from_limbs(units), U256::from_limbs(fee_units));
+            let mut observed = paid(0, 0, Some(if is_receiver { 9 } else { 8 }), None);
+            (observed.units, observed.fee_units) = (units, fee_units);
+            observed.conversion = is_converted.then_some(ObservedConversion {
+                invoice_units: units,
+                invoice_fee_units: fee_units,
+                currency: address(3),
+                max_rate_timespan_s: U256::from_limbs(age),
+            });
+            let handed = [HandedOut { fee: fee(points, 9), rates: rates(&[1], 90_000) }];
+            let asked = Percent::from_basis_points(points).unwrap().of(units);
+            match compare(&observed, Some(&call(&[1])), &handed) {
+                Comparison::AsHandedOut => prop_assert!(asked.is_zero() || (is_receiver && fee_units >= asked)),
+                Comparison::FeeShortfall { missing } => {
+                    let arrived = if is_receiver { fee_units } else { U256::ZERO };
+                    prop_assert_eq!(missing + arrived, asked);
+                }
+                Comparison::NotHandedOut(departure) => {
+                    prop_assert!(is_converted);
+                    prop_assert_eq!(departure, Departure::RateAge(U256::from_limbs(age)));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! What was handed out for requests.
+
+use super::{
+    on_both,
+    samples::{at, request, wallet},
+};
+use alloy::primitives::Address as EvmAddress;
+use prs::{
+    domain::{amount::Percent, conversion::RateBounds, handed_out::HandedOut},
+    store::{self, Db},
+};
+
+on_both! {
+    equal_answers_are_one_row_and_different_ones_are_kept_in_their_order
+    a_request_finds_what_was_handed_out_for_it_alone
+}
+
+fn answers() -> Vec<HandedOut> {
+    let rates = |hashes: &[u8], max_age_s| {
+        Some(RateBounds {
+            path: hashes.iter().map(|hash| EvmAddress::with_last_byte(*hash)).collect(),
+            max_age_s,
+        })
+    };
+    let fee = |points, receiver| Percent::from_basis_points(points).map(|percent| (percent, wallet(receiver)));
+    let bare = HandedOut { fee: None, rates: None };
+    vec![
+        bare.clone(),
+        HandedOut {
+            fee: fee(250, 7),
+            ..bare.clone()
+        },
+        HandedOut {
+            fee: fee(250, 8),
+            ..bare.clone()
+        },
+        HandedOut {
+            fee: fee(10_000, 7),
+            ..bare.clone()
+        },
+        HandedOut {
+            fee: None,
+            rates: rates(&[1, 2, 3], 0),
+        },
+        HandedOut {
+            fee: None,
+            rates: rates(&[1, 2, 3], 90_000),
+        },
+        HandedOut {
+            fee: fee(1, 7),
+            rates: rates(&[1, 3], 90_000),
+        },
+    ]
+}
+
+async fn equal_answers_are_one_row_and_different_ones_are_kept_in_their_order(db: &Db) {
+    let request = request("a", 1);
+    store::requests::insert(db.writer(), &request).await.unwrap();
+    for round in 0..2 {
+        for (index, handed) in (0..).zip(answers()) {
+            let now = at(100 * round + index);
+            store::handed_out::keep(db.writer(), &request, &handed, now)
+                .await
+                .unwrap();
+        }
+    }
+    let kept = store::handed_out::of_requests(db.reader(), &[&request]).await.unwrap();
+    assert_eq!(kept[&request.row], answers());
+}
+
+async fn a_request_finds_what_was_handed_out_for_it_alone(db: &Db) {
+    let requests = [request("a", 1), request("a", 2), request("b", 3)];
+    for request in &requests {
+        store::requests::insert(db.writer(), request).await.unwrap();
+    }
+    for (request, handed) in requests.iter().zip(answers()).skip(1) {
+        store::handed_out::keep(db.writer(), request, &handed, at(0))
+            .await
+            .unwrap();
+    }
+    let kept = store::handed_out::of_requests(db.reader(), &[&requests[0], &requests[1]])
+        .await
+        .unwrap();
+    assert_eq!(kept.len(), 1);
+    assert_eq!(kept[&requests[1].row], [answers()[1].clone()]);
+    let others = prs::domain::request::Request {
+        origin: requests[2].origin.clone(),
+        ..requests[1].clone()
+    };
+    assert!(
+        store::handed_out::of_requests(db.reader(), &[&others])
+            .await
+            .unwrap()
+            .is_empty()
+    );
+}
