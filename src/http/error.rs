@@ -346,7 +346,6 @@ documented! {
         "The key was used with another body, or its first call is still being answered.",
         "Idempotency-Key was used before with another body; use a new key";
     413 Body "PayloadTooLarge": "The body is larger than the service accepts.", LARGE_BODY;
-    415 Body "UnsupportedMediaType": "The body is not JSON in UTF-8, or it is compressed.", NOT_JSON;
     429 Always "TooManyRequests": "Too many calls; Retry-After tells when to try again.", TOO_MANY;
     500 Always "InternalServerError":
         "Unexpected failure; the operator finds it in the log by the id of the call.", INTERNAL;
@@ -495,7 +494,7 @@ pub(in crate::http) fn render(error: poem::Error, call: &Call, routes: &RouteTab
     } else if let Some(error) = error.downcast_ref::<ParseRequestPayloadError>() {
         Problem::bad_request(plain(&error.reason))
     } else if error.is::<ContentTypeError>() {
-        not_accepted(NOT_JSON)
+        Problem::bad_request(NOT_JSON)
     } else if let Some(error) = error.downcast_ref::<ReadBodyError>() {
         unreadable(error)
     } else if status.is_server_error() {
@@ -545,11 +544,6 @@ fn unreadable(error: &ReadBodyError) -> Problem {
 /// 413.
 pub(in crate::http) fn too_large() -> Problem {
     Problem::new(StatusCode::PAYLOAD_TOO_LARGE, LARGE_BODY)
-}
-
-/// 415.
-pub(in crate::http) fn not_accepted(message: &str) -> Problem {
-    Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message)
 }
 
 /// 408.

@@ -4,7 +4,7 @@
 use crate::{
     domain::refusal::{FieldError, Refusal},
     http::{
-        error::{Problem, not_accepted, plain},
+        error::{Problem, plain},
         forms::{
             json::{self, Flaw},
             wire::one_of,
@@ -70,7 +70,7 @@ impl<T: ParseFromJSON + 'static> ParsePayload for Body<T> {
             .iter()
             .all(|encoding| encoding.as_bytes().eq_ignore_ascii_case(b"identity"))
         {
-            return Err(not_accepted(
+            return Err(Problem::bad_request(
                 "The content-encoding header must be absent: send the body as it is, not compressed",
             )
             .into());
