@@ -165,6 +165,17 @@ pub enum ApiKeyVerb {
 /// Verbs of `prs admin chain`.
 #[derive(Debug, Subcommand)]
 pub enum ChainVerb {
+    /// Has settled blocks read again, beside new ones.
+    Rescan {
+        /// Network ID, such as `base`.
+        network: String,
+        /// First block.
+        #[arg(long)]
+        from: u64,
+        /// How the result is printed.
+        #[command(flatten)]
+        output: Output,
+    },
     /// Lets a halted chain go on, once its nodes have been looked at.
     Resume {
         /// Network ID, such as `base`.
@@ -267,6 +278,14 @@ pub async fn run(settings: &Settings, verb: AdminVerb) -> anyhow::Result<()> {
             let known = known.with_context(|| format!("{network}: accepted are {}", Network::ids_in_words()))?;
             let reason = flows::payments::resume::run(&ctx, known).await?;
             print(&output, &json!({ "network": known.id(), "wasHaltedBecause": reason }));
+        }
+        AdminVerb::Chain {
+            verb: ChainVerb::Rescan { network, from, output },
+        } => {
+            let known = Network::from_id(&network);
+            let known = known.with_context(|| format!("{network}: accepted are {}", Network::ids_in_words()))?;
+            let to = flows::payments::rescan::run(&ctx, known, from).await?;
+            print(&output, &json!({ "network": known.id(), "from": from, "to": to }));
         }
         AdminVerb::RateTier {
             verb:

@@ -327,12 +327,21 @@ pub async fn counted(
     network: Network,
     tx_hashes: &[B256],
 ) -> Result<Vec<PaymentRecord>, StoreError> {
+    let payments = of_transactions(conn, network, tx_hashes).await?;
+    Ok(payments.into_iter().filter(|payment| payment.counts_payments).collect())
+}
+
+/// Payments of transactions, in the order of their positions.
+pub async fn of_transactions(
+    conn: &impl ConnectionTrait,
+    network: Network,
+    tx_hashes: &[B256],
+) -> Result<Vec<PaymentRecord>, StoreError> {
     let mut found = Vec::new();
     for tx_hashes in tx_hashes.chunks(columns::ROWS_MAX) {
         let rows = payments::Entity::find()
             .filter(Column::Network.eq(network.id()))
             .filter(Column::TxHash.is_in(tx_hashes.iter().map(columns::hash_text)))
-            .filter(Column::CountsPayments.eq(true))
             .order_by_asc(Column::Position)
             .all(conn)
             .await?;
