@@ -1,9 +1,7 @@
 //! Handles that a flow may use. Fields only, no logic, cheap to clone.
 
 use crate::{
-    domain::{
-        client_id::OwnPages, conversion::RateAges, currency::Catalogue, network::Network, webhook::UrlPolicy,
-    },
+    domain::{client_id::OwnPages, conversion::RateAges, currency::Catalogue, network::Network, webhook::UrlPolicy},
     ports::{
         chain::Chains, clock::Clock, guesses::GuessCounter, ids::Ids, outbound::Outbound, passwords::Passwords,
         sealer::Sealer,

@@ -14,9 +14,9 @@ mod m20261121_0010_add_rate_tiers;
 mod m20261121_0011_join_keys;
 mod m20261121_0012_index_deliveries;
 mod m20261122_0013_drop_answer_status;
-mod m20261122_0016_index_queue_and_log;
 mod m20261122_0013_know_payments_by_position;
 mod m20261122_0014_keep_handed_out;
+mod m20261122_0016_index_queue_and_log;
 mod tables;
 
 /// Applies and undoes the migrations.

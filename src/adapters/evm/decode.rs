@@ -377,18 +377,10 @@ impl Watched {
     }
 }
 
-/// The bloom filter that events add up to.
-pub(super) fn bloom_of(logs: &[RawLog]) -> Bloom {
-    let mut bloom = Bloom::ZERO;
-    for log in logs {
-        bloom.accrue_raw_log(log.address, &log.topics);
-    }
-    bloom
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::adapters::evm::wire::bloom_of;
     use alloy::primitives::{Bytes, U64, b256, keccak256};
     use proptest::prelude::*;
 

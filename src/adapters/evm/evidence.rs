@@ -4,9 +4,8 @@
 //! by its two roots, or, where those cannot be recomputed, by the equal answers of distinct nodes. Source: ADR-0012.
 
 use super::{
-    decode::bloom_of,
     receipts::{Form, StatedReceipt, StatedTransaction, Unproven, read},
-    wire::RawLog,
+    wire::{RawLog, bloom_of},
 };
 use crate::domain::network::Network;
 use alloy::{

@@ -12,6 +12,7 @@
 mod breaker;
 mod decode;
 mod evidence;
+mod kept;
 mod node;
 mod payer;
 mod range;
@@ -27,8 +28,8 @@ mod wire;
 use self::{
     decode::Watched,
     evidence::ProvenHeader,
+    kept::Kept,
     node::{Failure, Line, Node},
-    settle::Settled,
     signature_check::SignatureCheck,
 };
 use super::install_tls;
@@ -102,7 +103,7 @@ pub struct EvmChain {
     agreed_at: Mutex<Instant>,
     /// The newest block that enough nodes called final.
     finalized: Mutex<Option<BlockRef>>,
-    settled: Settled,
+    kept: Kept,
 }
 
 /// How much time a question has.
@@ -197,7 +198,7 @@ impl EvmChain {
             call_timeout: options.call_timeout,
             agreed_at: Mutex::new(Instant::now()),
             finalized: Mutex::default(),
-            settled: Settled::default(),
+            kept: Kept::default(),
         })
     }
 

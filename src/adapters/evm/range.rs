@@ -2,12 +2,12 @@
 
 use super::{
     EvmChain, Patience, block_ref,
-    decode::{PlacedLog, bloom_of, in_order},
+    decode::{PlacedLog, in_order},
     evidence::ProvenHeader,
     header_at,
     node::{Failure, Line, Node},
     read_header, window,
-    wire::RawLog,
+    wire::{RawLog, bloom_of},
 };
 use crate::{
     domain::payment::Hint,

@@ -12,38 +12,11 @@ use crate::{
     domain::payment::{BlockRef, SettledBlock},
     ports::chain::ChainError,
 };
-use alloy::primitives::{B256, U64};
+use alloy::primitives::U64;
 use serde_json::{Value, json};
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex, PoisonError},
-};
-
-/// Proven blocks that are kept for further attempts.
-const KEPT_BLOCKS: usize = 64;
 
 /// Receipts that are asked for in one request where a node does not list those of a block.
 const RECEIPTS_PER_BATCH: usize = 100;
-
-/// Blocks that were proven lately, so that an attempt that fails later does not ask for them again.
-#[derive(Default)]
-pub(super) struct Settled(Mutex<VecDeque<Arc<SettledBlock>>>);
-
-impl Settled {
-    fn find(&self, hash: &B256) -> Option<SettledBlock> {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = kept.iter().find(|settled| settled.block.hash == *hash);
-        found.map(|settled| settled.as_ref().clone())
-    }
-
-    fn keep(&self, settled: &SettledBlock) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() == KEPT_BLOCKS {
-            kept.pop_front();
-        }
-        kept.push_back(Arc::new(settled.clone()));
-    }
-}
 
 /// Transactions and receipts of a block as a node lists them.
 type Content = (Vec<Value>, Vec<Value>);
@@ -53,7 +26,7 @@ impl EvmChain {
     /// distinct nodes on networks whose roots cannot be recomputed.
     pub(super) async fn settle(&self, number: u64) -> Result<SettledBlock, ChainError> {
         let header = self.agree(number, Vec::new()).await?;
-        if let Some(settled) = self.settled.find(&header.hash) {
+        if let Some(settled) = self.kept.find(&header.hash) {
             return Ok(settled);
         }
         let by_roots = match evidence::proof_of(self.network) {
@@ -65,7 +38,7 @@ impl EvmChain {
             None => self.by_agreement(&header).await?,
         };
         let settled = self.read_block(&header, &transactions)?;
-        self.settled.keep(&settled);
+        self.kept.keep(&settled);
         Ok(settled)
     }
 

@@ -1,6 +1,6 @@
 //! What nodes answer, typed: only the fields that are used, so that fields of one network do not break another.
 
-use alloy::primitives::{Address, B256, Bytes, U64};
+use alloy::primitives::{Address, B256, Bloom, Bytes, U64};
 use serde::{Deserialize, Deserializer};
 
 /// A JSON-RPC answer. An absent `result` and a `null` one are different things.
@@ -58,4 +58,13 @@ pub(super) struct RawLog {
     /// Whether a reorganisation took it back.
     #[serde(default)]
     pub(super) removed: bool,
+}
+
+/// The bloom filter that events add up to.
+pub(super) fn bloom_of(logs: &[RawLog]) -> Bloom {
+    let mut bloom = Bloom::ZERO;
+    for log in logs {
+        bloom.accrue_raw_log(log.address, &log.topics);
+    }
+    bloom
 }

@@ -1,10 +1,7 @@
 //! Fills in ranges of final blocks beside new ones: an older start, a rescan, blocks that could not be proven at their
 //! turn. Each range goes on by itself; one that fails waits and holds up nothing.
 
-use super::{
-    confirm::{self, Progress},
-    watch::RANGE_BLOCKS_PER_STEP,
-};
+use super::confirm::{self, Progress, RANGE_BLOCKS_PER_STEP};
 use crate::{
     ctx::Ctx,
     flows::{FlowError, FlowResult},

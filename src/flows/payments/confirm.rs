@@ -27,6 +27,9 @@ use alloy::primitives::B256;
 use futures_util::{StreamExt, stream};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+/// Final blocks that are read and committed together while catching up.
+pub(super) const RANGE_BLOCKS_PER_STEP: u64 = 2_000;
+
 /// Payments that are confirmed with one commit, give or take those of its last block.
 const PAYMENTS_PER_COMMIT: usize = 256;
 
@@ -246,7 +249,8 @@ fn judge(ctx: &Ctx, chain: &dyn Chain, block: SettledBlock, gathered: &mut Gathe
         }));
         let mut is_ours = false;
         let calls = ConversionCalls::read(&proof, kind_of);
-        for observed in &proof.observations {
+        // Anybody can emit events of nothing with a known reference; they are nobody's business.
+        for observed in proof.observations.iter().filter(|observed| !observed.units.is_zero()) {
             let rows = by_topic.get(&observed.reference_topic).into_iter().flatten();
             for row in rows.copied() {
                 if !gathered.requests[row].matches(observed, &ctx.catalogue) {

@@ -21,7 +21,7 @@ pub(super) const BLOCKS_MAX: u64 = 64;
 /// What became of a payment whose block left the chain.
 enum Fate {
     /// Its transaction is in another block that is final.
-    Moved(Observation),
+    Moved(Box<Observation>),
     /// It left the chain.
     Gone,
 }
@@ -93,7 +93,7 @@ async fn fate(chain: &dyn Chain, payment: &PaymentRecord, settled: u64) -> FlowR
     let block = chain.settled(height).await?;
     let proof = block.transaction(&payment.tx_hash);
     let found = proof.and_then(|proof| proof.observations.iter().find(|observed| is_same(observed, payment)));
-    Ok(found.map_or(Fate::Gone, |observed| Fate::Moved(observed.clone())))
+    Ok(found.map_or(Fate::Gone, |observed| Fate::Moved(Box::new(observed.clone()))))
 }
 
 fn is_same(observed: &Observation, payment: &PaymentRecord) -> bool {

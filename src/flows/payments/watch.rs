@@ -30,7 +30,7 @@
 
 use super::{
     backlog,
-    confirm::{self, Progress},
+    confirm::{self, Progress, RANGE_BLOCKS_PER_STEP},
     rewind,
 };
 use crate::{
@@ -53,9 +53,6 @@ use std::collections::HashSet;
 
 /// Blocks near the head that are read and committed together.
 const HEAD_BLOCKS_PER_STEP: u64 = 64;
-
-/// Final blocks that are read and committed together while catching up.
-pub(super) const RANGE_BLOCKS_PER_STEP: u64 = 2_000;
 
 /// Block hashes that are kept below the final height: what a reorganisation may reach, and some more.
 /// Source: rules B.2 (1).
@@ -110,10 +107,10 @@ pub async fn run(ctx: &Ctx, chain: &dyn Chain) -> FlowResult<Step> {
     let since = ctx.clock.now() - TimeDelta::days(AWAITED_DAYS);
     let is_awaited = store::requests::is_awaited(ctx.db.reader(), network, since).await?;
     if tip.finalized.number > cursor.finalized.number {
-        if chain.agreed(cursor.finalized.number).await?.hash != cursor.finalized.hash {
-            if let Some(reason) = rewind::run(ctx, chain, &mut cursor).await? {
-                return halt(ctx, cursor, reason).await;
-            }
+        if chain.agreed(cursor.finalized.number).await?.hash != cursor.finalized.hash
+            && let Some(reason) = rewind::run(ctx, chain, &mut cursor).await?
+        {
+            return halt(ctx, cursor, reason).await;
         }
         let from = cursor.finalized.number + 1;
         let to = tip.finalized.number.min(from + RANGE_BLOCKS_PER_STEP - 1);
