@@ -147,7 +147,8 @@ pub struct ChainSettings {
     /// First block that is read, when it is older than the final block of the first start; it is filled in beside new
     /// blocks.
     pub start_block: Option<u64>,
-    /// Pause between two looks at the chain, in milliseconds.
+    /// Shortest pause between two looks at the chain while a payment is awaited, in milliseconds; a slower chain is
+    /// looked at when its next block is due, and one on which nothing is awaited after thirty pauses.
     pub poll_ms: u64,
     /// Time that one call to a node may take, in milliseconds.
     pub call_timeout_ms: u64,

@@ -1,5 +1,6 @@
 //! Loops around one flow each: fixed pace, bounded batch, back-off, shutdown.
 
+pub mod chain_pace;
 pub mod deliver_webhooks;
 mod pace;
 pub mod sweep_events;

@@ -1,6 +1,6 @@
 //! Follows one chain at its pace, without a pause while it is behind.
 
-use super::pace::Pace;
+use super::{chain_pace::ChainPace, pace::Pace};
 use crate::{
     ctx::Ctx,
     domain::network::Network,
@@ -9,7 +9,7 @@ use crate::{
 };
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, RwLock},
+    sync::{Arc, Mutex, PoisonError, RwLock},
     time::Duration,
 };
 use tokio_util::sync::CancellationToken;
@@ -19,9 +19,6 @@ pub const POLL_DEFAULT: Duration = Duration::from_secs(2);
 
 /// Longest pause after failures in a row.
 const BACK_OFF_MAX: Duration = Duration::from_secs(30);
-
-/// Pauses that one pause lasts while no payment is awaited.
-const IDLE_POLLS: u32 = 15;
 
 /// Pause of each network.
 pub type Polls = HashMap<Network, Duration>;
@@ -61,11 +58,19 @@ pub async fn run(ctx: Ctx, chain: Arc<dyn Chain>, poll: Duration, states: ChainS
         base: poll,
         longest: BACK_OFF_MAX,
     };
+    let looks = Mutex::new(ChainPace::new(poll));
+    let looks = || looks.lock().unwrap_or_else(PoisonError::into_inner);
     let follow = || async {
+        // The database knows of a request before anybody can pay it.
+        let is_idle = looks().is_idle();
+        if is_idle && !watch::is_awaited(&ctx, network).await? {
+            return Ok(poll);
+        }
         let (state, pause) = match watch::run(&ctx, chain.as_ref()).await {
             Ok(Step::At(position)) => {
                 gauge(network, &position);
-                let pause = pause(&position, poll);
+                let pause = looks().pause(&position, ctx.clock.now());
+                let pause = if position.is_awaited { pause } else { pause.min(poll) };
                 (ChainState::Following(position), Ok(pause))
             }
             Ok(Step::Halted(reason)) => (ChainState::Halted(reason), Ok(BACK_OFF_MAX)),
@@ -75,17 +80,6 @@ pub async fn run(ctx: Ctx, chain: Arc<dyn Chain>, poll: Duration, states: ChainS
         pause
     };
     pace.keep(&stop, "following the chain", Some(network), follow).await;
-}
-
-/// None while a step brings the chain forward and there is more to do; longer while no payment is awaited.
-fn pause(position: &Position, poll: Duration) -> Duration {
-    let is_behind =
-        position.confirmed < position.finalized || (position.is_awaited && position.seen < position.head.number);
-    match position {
-        Position { moved: true, .. } if is_behind => Duration::ZERO,
-        Position { is_awaited: true, .. } => poll,
-        _ => poll * IDLE_POLLS,
-    }
 }
 
 fn gauge(network: Network, position: &Position) {

@@ -36,6 +36,7 @@ use super::{
 use crate::{
     ctx::Ctx,
     domain::{
+        network::Network,
         payment::{BlockRef, Observation},
         request::Request,
     },
@@ -104,8 +105,7 @@ pub async fn run(ctx: &Ctx, chain: &dyn Chain) -> FlowResult<Step> {
         cursor.finality = Some(tip.finality);
     }
     let before = (cursor.seen.number, cursor.seen.hash, cursor.finalized.number);
-    let since = ctx.clock.now() - TimeDelta::days(AWAITED_DAYS);
-    let is_awaited = store::requests::is_awaited(ctx.db.reader(), network, since).await?;
+    let is_awaited = is_awaited(ctx, network).await?;
     if tip.finalized.number > cursor.finalized.number {
         if chain.agreed(cursor.finalized.number).await?.hash != cursor.finalized.hash
             && let Some(reason) = rewind::run(ctx, chain, &mut cursor).await?
@@ -130,6 +130,12 @@ pub async fn run(ctx: &Ctx, chain: &dyn Chain) -> FlowResult<Step> {
         is_awaited,
         moved: has_filled || before != after,
     }))
+}
+
+/// Whether a payment is awaited on a network, so that it is worth looking near its head.
+pub async fn is_awaited(ctx: &Ctx, network: Network) -> FlowResult<bool> {
+    let since = ctx.clock.now() - TimeDelta::days(AWAITED_DAYS);
+    Ok(store::requests::is_awaited(ctx.db.reader(), network, since).await?)
 }
 
 /// The first start is at the final block; an older start is filled in beside. Source: decisions D40.
