@@ -48,7 +48,7 @@ pub enum ChainError {
 /// Where a chain stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tip {
-    /// Newest block of the node that is furthest.
+    /// Newest block, of the node that is furthest where several were asked.
     pub head: BlockRef,
     /// Newest block that enough distinct nodes call final.
     pub finalized: BlockRef,
@@ -63,6 +63,8 @@ pub struct Told {
     pub hints: Vec<(Hint, Vec<usize>)>,
     /// Last height that was read in full by every node that was asked.
     pub read_to: u64,
+    /// The block there, when as many nodes as have to agree showed it beside the events.
+    pub reached: Option<BlockRef>,
 }
 
 /// A new block near the head, as one node tells it.

@@ -48,7 +48,10 @@ use chrono::{DateTime, Datelike};
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use serde_json::{Value, json};
 use std::{
-    sync::{Arc, Mutex, PoisonError, atomic::Ordering},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
     time::Duration,
 };
 use tokio::time::Instant;
@@ -103,6 +106,8 @@ pub struct EvmChain {
     agreed_at: Mutex<Instant>,
     /// The newest block that enough nodes called final.
     finalized: Mutex<Option<BlockRef>>,
+    /// Looks through the first node alone since all were asked.
+    glances: AtomicU32,
     kept: Kept,
 }
 
@@ -198,6 +203,7 @@ impl EvmChain {
             call_timeout: options.call_timeout,
             agreed_at: Mutex::new(Instant::now()),
             finalized: Mutex::default(),
+            glances: AtomicU32::new(0),
             kept: Kept::default(),
         })
     }

@@ -10,7 +10,7 @@ use super::{
     wire::{RawLog, bloom_of},
 };
 use crate::{
-    domain::payment::Hint,
+    domain::payment::{BlockRef, Hint},
     ports::chain::{ChainError, NewBlock, Told},
 };
 use alloy::primitives::{B256, U64};
@@ -60,14 +60,17 @@ impl EvmChain {
     /// Reads a range as the nodes that have to agree tell it, all at the same time, and joins what they say.
     pub(super) async fn read_told(&self, from: u64, to: u64, proves_absence: bool) -> Result<Told, ChainError> {
         if self.watched.addresses.is_empty() || from > to {
-            let hints = Vec::new();
-            return Ok(Told { hints, read_to: to });
+            return Ok(Told {
+                hints: Vec::new(),
+                read_to: to,
+                reached: None,
+            });
         }
         let wanted = self.agreement();
         let nodes = self.order();
         let mut others = nodes.iter();
         let mut failures = Vec::new();
-        let mut told: Vec<(usize, Vec<PlacedLog>, u64)> = Vec::new();
+        let mut told: Vec<(usize, Vec<PlacedLog>, ProvenHeader)> = Vec::new();
         while told.len() < wanted {
             let asked: Vec<_> = others.by_ref().take(wanted - told.len()).collect();
             if asked.is_empty() {
@@ -83,12 +86,12 @@ impl EvmChain {
             let answers = futures_util::future::join_all(reading).await;
             for (node, answer) in asked.into_iter().zip(answers) {
                 match answer {
-                    Ok((logs, read_to)) => told.push((node.index, logs, read_to)),
+                    Ok((logs, last)) => told.push((node.index, logs, last)),
                     Err(failure) => failures.push((node.index, failure)),
                 }
             }
         }
-        let read_to = told.iter().map(|(_, _, read_to)| *read_to).min().unwrap_or(to);
+        let read_to = told.iter().map(|(_, _, last)| last.number).min().unwrap_or(to);
         if let ([(index, logs, _)], true) = (&told[..], proves_absence)
             && let Some(node) = self.nodes.get(*index)
         {
@@ -109,10 +112,15 @@ impl EvmChain {
             }
         }
         let hints = tellers.into_values().collect();
-        Ok(Told { hints, read_to })
+        Ok(Told {
+            hints,
+            read_to,
+            reached: reached(&told),
+        })
     }
 
-    async fn events_between(&self, line: &Line, from: u64, to: u64) -> Result<Vec<PlacedLog>, Failure> {
+    /// The events and the header of the last block.
+    async fn events_between(&self, line: &Line, from: u64, to: u64) -> Result<(Vec<PlacedLog>, ProvenHeader), Failure> {
         // A node that lags answers with nothing for blocks that it does not know; the last block has to be there.
         let (last, logs) = join(
             header_at(line, to),
@@ -126,11 +134,11 @@ impl EvmChain {
         if logs.iter().any(is_other) {
             return Err(Failure::Untrue(format!("block {to} under two hashes")));
         }
-        Ok(logs)
+        Ok((logs, last))
     }
 
     /// Reads one window from a node, as wide as the node allows.
-    async fn window_of(&self, node: &Arc<Node>, from: u64, to: u64) -> Result<(Vec<PlacedLog>, u64), Failure> {
+    async fn window_of(&self, node: &Arc<Node>, from: u64, to: u64) -> Result<(Vec<PlacedLog>, ProvenHeader), Failure> {
         let mut last = Failure::Resting;
         for _ in 0..NARROWINGS_MAX {
             let width = node.width().min(to - from + 1);
@@ -144,7 +152,7 @@ impl EvmChain {
             match answer {
                 Ok(Ok(found)) => {
                     node.learn_answered(width);
-                    return Ok((found, end));
+                    return Ok(found);
                 }
                 Ok(Err(too_wide)) => last = too_wide,
                 Err(failure) => return Err(failure),
@@ -244,6 +252,13 @@ impl EvmChain {
         };
         self.ask(Patience::Thorough, question).await
     }
+}
+
+/// The last block, when all who told of the events before it showed the same.
+fn reached(told: &[(usize, Vec<PlacedLog>, ProvenHeader)]) -> Option<BlockRef> {
+    let (_, _, last) = told.first()?;
+    let is_agreed = told.iter().all(|(_, _, other)| other.hash == last.hash);
+    is_agreed.then(|| block_ref(last).ok()).flatten()
 }
 
 /// The headers of heights; `None` for those that the node does not have.

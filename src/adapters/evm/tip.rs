@@ -31,11 +31,25 @@ const STRAGGLERS: Duration = Duration::from_millis(250);
 /// Texts by which nodes say that they know no `finalized` block.
 const NO_TAG_TEXTS: [&str; 5] = ["finalized", "tag", "unknown block", "invalid block", "hex string"];
 
+/// Looks through the first node alone before all are asked again.
+const GLANCES_MAX: u32 = 4;
+
 /// What one node says about the end of its chain.
+#[derive(Clone)]
 struct End {
     head: ProvenHeader,
     /// `None` when the node serves no such tag.
     tagged: Option<ProvenHeader>,
+}
+
+/// What a look through the first node alone told.
+enum Glance {
+    /// Nothing new is final.
+    Enough(Tip),
+    /// All have to be asked; this node was, already.
+    Asked(usize, Result<End, Failure>),
+    /// All have to be asked.
+    NobodyAsked,
 }
 
 /// The newest block that a node vouches for as final.
@@ -47,12 +61,18 @@ struct Vouched {
 }
 
 impl EvmChain {
-    /// Asks every node for the end of its chain.
+    /// Asks the first node for the end of its chain, and every other one when it calls a newer block final.
     ///
     /// A block is final when enough distinct nodes say so: the lowest of their answers counts, so that a node that calls
-    /// blocks final too early does no harm as long as another one has to agree.
+    /// blocks final too early does no harm as long as another one has to agree. One that stands still is found out
+    /// because every few looks all are asked.
     pub(super) async fn find_tip(&self, known: Option<Finality>) -> Result<Tip, ChainError> {
-        let (ends, failures) = self.ends().await;
+        let first = match self.glance(known).await {
+            Glance::Enough(tip) => return Ok(tip),
+            Glance::Asked(index, answer) => Some((index, answer)),
+            Glance::NobodyAsked => None,
+        };
+        let (ends, failures) = self.ends(first).await;
         let Some(head) = ends.iter().map(|(_, end)| &end.head).max_by_key(|head| head.number) else {
             return Err(self.sum_up(&failures));
         };
@@ -74,7 +94,10 @@ impl EvmChain {
             return Err(self.too_few(vouched.len(), &failures));
         };
         let finalized = match locked(&self.finalized) {
-            Some(before) if before.number >= number => before,
+            Some(before) if before.number >= number => {
+                store(&self.agreed_at, Instant::now());
+                before
+            }
             _ => self.agree_on_final(number, vouched).await?,
         };
         Ok(Tip {
@@ -82,6 +105,37 @@ impl EvmChain {
             finalized,
             finality,
         })
+    }
+
+    /// Looks through one node alone, which is enough as long as it calls nothing new final.
+    async fn glance(&self, known: Option<Finality>) -> Glance {
+        let nodes = self.order();
+        let (Some(node), Some(before), Some(finality)) = (nodes.first(), locked(&self.finalized), known) else {
+            return Glance::NobodyAsked;
+        };
+        let is_due = self.glances.fetch_add(1, Ordering::Relaxed) >= GLANCES_MAX;
+        // Where one node may be believed alone, the time without the others has to be known.
+        if is_due || nodes.len() == 1 || self.agreement_fallback.is_some() {
+            self.glances.store(0, Ordering::Relaxed);
+            return Glance::NobodyAsked;
+        }
+        let deadline = self.deadline(Patience::Thorough, 1);
+        let answer = node.ask(deadline, |line| async move { self.end_of(&line).await });
+        let answer = answer.await;
+        if let Ok(end) = &answer
+            && let Ok(head) = block_ref(&end.head)
+            && head.number >= before.number
+            && let Some(vouched) = self.vouched(node.index, end.clone(), finality)
+            && vouched.number <= before.number
+        {
+            return Glance::Enough(Tip {
+                head,
+                finalized: before,
+                finality,
+            });
+        }
+        self.glances.store(0, Ordering::Relaxed);
+        Glance::Asked(node.index, answer)
     }
 
     async fn agree_on_final(&self, number: u64, vouched: Vec<Vouched>) -> Result<BlockRef, ChainError> {
@@ -126,15 +180,23 @@ impl EvmChain {
     }
 
     /// The end of the chain of every node that answers; once enough have, the others are not waited for.
-    async fn ends(&self) -> (Vec<(usize, End)>, Vec<(usize, Failure)>) {
+    /// `first` was asked already.
+    async fn ends(&self, first: Option<(usize, Result<End, Failure>)>) -> (Vec<(usize, End)>, Vec<(usize, Failure)>) {
         use futures_util::{StreamExt, stream::FuturesUnordered};
         let ask = |node: Arc<Node>| async move {
             let deadline = self.deadline(Patience::Thorough, 1);
             let end = node.ask(deadline, |line| async move { self.end_of(&line).await });
             (node.index, end.await)
         };
-        let mut waiting: FuturesUnordered<_> = self.order().into_iter().map(ask).collect();
+        let asked = first.as_ref().map(|(index, _)| *index);
+        let others = self.order().into_iter().filter(|node| Some(node.index) != asked);
+        let mut waiting: FuturesUnordered<_> = others.map(ask).collect();
         let (mut ends, mut failures) = (Vec::new(), Vec::new());
+        match first {
+            Some((index, Ok(end))) => ends.push((index, end)),
+            Some((index, Err(failure))) => failures.push((index, failure)),
+            None => {}
+        }
         let mut give_up: Option<Instant> = None;
         loop {
             let next = match give_up {

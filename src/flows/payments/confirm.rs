@@ -84,7 +84,10 @@ pub(super) async fn run(
         let gathered = gather(ctx, chain, &told).await?;
         let read_to = gathered.read_to;
         let reached = match progress {
-            Progress::Cursor(_) => Some(chain.agreed(read_to).await?),
+            Progress::Cursor(_) => match told.reached.filter(|reached| reached.number == read_to) {
+                Some(reached) => Some(reached),
+                None => Some(chain.agreed(read_to).await?),
+            },
             Progress::Backlog(_) => None,
         };
         let tx = ctx.db.begin("confirm_blocks").await?;

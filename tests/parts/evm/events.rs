@@ -151,3 +151,17 @@ async fn a_chain_without_watched_contracts_asks_for_no_events() {
     assert_eq!((told(&found), found.read_to), (vec![], 50));
     assert!(bench.nodes[0].calls("eth_getLogs").is_empty());
 }
+
+#[tokio::test]
+async fn the_end_of_a_range_is_agreed_when_all_who_told_of_it_show_the_same_block() {
+    let honest = Served::with_payments(100, &[(50, 0, 1_000)]);
+    let two = Bench::new([honest.clone(), honest.clone()]).await;
+    let agreed = two.chain.agreed(80).await.unwrap();
+    assert_eq!(two.chain.told(0, 80, true).await.unwrap().reached, Some(agreed));
+    let forked = Served {
+        fork_from: 60,
+        ..honest.lying(Lie::Nothing)
+    };
+    let apart = Bench::new([honest, forked]).await;
+    assert_eq!(apart.chain.told(0, 80, true).await.unwrap().reached, None);
+}

@@ -109,3 +109,58 @@ async fn the_setting_beats_tag_and_depth() {
         );
     }
 }
+
+#[tokio::test]
+async fn the_other_nodes_are_asked_when_the_first_calls_a_newer_block_final_and_every_few_looks() {
+    let bench = Bench::new([Served::honest(100), Served::honest(100)]).await;
+    let mut known = None;
+    let mut look = async || {
+        let before = bench.nodes[1].calls("eth_getBlockByNumber").len();
+        let tip = bench.chain.tip(known).await.unwrap();
+        known = Some(tip.finality);
+        (
+            tip.finalized.number,
+            bench.nodes[1].calls("eth_getBlockByNumber").len() > before,
+        )
+    };
+    assert_eq!(look().await, (80, true));
+    for _ in 0..3 {
+        assert_eq!(look().await, (80, false));
+    }
+    bench.nodes[0].change(|served| served.finalized = Some(90));
+    assert_eq!(look().await, (80, true), "one node makes nothing final");
+    bench.nodes[1].change(|served| served.finalized = Some(90));
+    assert_eq!(look().await, (90, true));
+    let mut asked = 0;
+    for _ in 0..20 {
+        let (finalized, is_asked) = look().await;
+        assert_eq!(finalized, 90);
+        asked += usize::from(is_asked);
+    }
+    assert_eq!(asked, 4);
+}
+
+#[tokio::test]
+async fn a_first_node_that_stands_still_delays_what_is_final_by_a_few_looks() {
+    let bench = Bench::new([Served::honest(100), Served::honest(100), Served::honest(100)]).await;
+    finalized(&bench, None).await;
+    for node in &bench.nodes[1..] {
+        node.change(|served| served.finalized = Some(95));
+    }
+    let mut looks = 0;
+    while finalized(&bench, Some(Finality::Tag)).await.0 < 95 {
+        looks += 1;
+        assert!(looks < 5, "still at the old block after {looks} looks");
+    }
+}
+
+#[tokio::test]
+async fn a_first_node_that_fails_delays_nothing_where_enough_others_answer() {
+    let bench = Bench::new([Served::honest(100), Served::honest(100), Served::honest(100)]).await;
+    finalized(&bench, None).await;
+    bench.nodes[0].change(|served| served.lie = Lie::Status(500));
+    for node in &bench.nodes[1..] {
+        node.change(|served| served.finalized = Some(95));
+    }
+    assert_eq!(finalized(&bench, Some(Finality::Tag)).await, (95, Finality::Tag));
+}
