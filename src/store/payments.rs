@@ -238,15 +238,9 @@ fn summary(row: request_rows::Model) -> Result<RequestSummary, StoreError> {
     })
 }
 
-/// Records a payment unless its event is recorded already; tells whether it was written.
-///
-/// Credit a request only after this answered `true` in the same transaction.
-pub async fn insert_once(conn: &impl ConnectionTrait, payment: &SettledPayment<'_>) -> Result<bool, StoreError> {
-    let written = insert_new(conn, std::slice::from_ref(payment)).await?;
-    Ok(!written.is_empty())
-}
-
 /// Records those payments whose events are not recorded yet, with two statements for a batch; returns their ids.
+///
+/// Credit a request only for a payment whose id is returned, in the same transaction.
 pub async fn insert_new(
     conn: &impl ConnectionTrait,
     payments: &[SettledPayment<'_>],

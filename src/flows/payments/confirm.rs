@@ -334,17 +334,22 @@ async fn write(ctx: &Ctx, chain: &dyn Chain, tx: &Tx, gathered: Gathered) -> Flo
     for odd in odd {
         tracing::warn!(%network, block = odd.block_number, tx_hash = ?odd.tx_hash, reason = odd.reason.wire(), odd.detail, "set aside");
     }
-    for (settled, request_row) in credited {
-        let request = &requests[request_row];
-        let payment = SettledPayment {
+    let recorded: Vec<SettledPayment<'_>> = credited
+        .iter()
+        .map(|(settled, request_row)| SettledPayment {
             id: PaymentId(ctx.ids.ulid()),
-            request,
-            settled: &settled,
+            request: &requests[*request_row],
+            settled,
             created_at: now,
-        };
-        if !store::payments::insert_once(tx, &payment).await? {
+        })
+        .collect();
+    let written = store::payments::insert_new(tx, &recorded).await?;
+    let is_new: Vec<bool> = recorded.iter().map(|payment| written.contains(&payment.id)).collect();
+    for ((settled, request_row), is_new) in credited.into_iter().zip(is_new) {
+        if !is_new {
             continue;
         }
+        let request = &requests[request_row];
         crate::fail_at("confirm_blocks", "credited");
         if settled.fee_shortfall.is_some() {
             metrics::counter!("prs_payment_fee_shortfalls_total", "network" => network.id()).increment(1);

@@ -56,9 +56,9 @@ async fn record(db: &Db, request: &Request, settled: &Settled) -> bool {
         created_at: at(0),
     };
     let tx = db.begin("record").await.unwrap();
-    let is_new = store::payments::insert_once(&tx, &payment).await.unwrap();
+    let written = store::payments::insert_new(&tx, &[payment]).await.unwrap();
     tx.commit().await.unwrap();
-    is_new
+    !written.is_empty()
 }
 
 fn page(filter: PaymentFilter) -> PaymentFilter {
@@ -86,7 +86,12 @@ async fn a_payment_is_recorded_once(db: &Db) {
         settled: &again,
         created_at: at(9),
     };
-    assert!(!store::payments::insert_once(db.writer(), &payment).await.unwrap());
+    assert!(
+        store::payments::insert_new(db.writer(), &[payment])
+            .await
+            .unwrap()
+            .is_empty()
+    );
     let mut sibling = first.clone();
     sibling.observed.position = 1;
     assert!(record(db, &request, &sibling).await);
@@ -94,11 +99,22 @@ async fn a_payment_is_recorded_once(db: &Db) {
     assert_eq!(payments.len(), 2);
     assert_eq!((payments[0].log_index, payments[0].block_number), (7, 1));
     assert_eq!(payments[0].payer, Some(wallet(2)));
+    let mut next = first.clone();
+    next.observed.position = 2;
+    let named = |id: &str, settled| SettledPayment {
+        id: PaymentId(id.into()),
+        request: &request,
+        settled,
+        created_at: at(9),
+    };
+    let batch = [named("known", &first), named("new", &next), named("twice", &next)];
+    let written = store::payments::insert_new(db.writer(), &batch).await.unwrap();
+    assert_eq!(written, [PaymentId("new".into())].into());
     let filter = page(PaymentFilter {
         wallet: Some(wallet(2).canonical()),
         ..Default::default()
     });
-    assert_eq!(numbers(db, &scope("a"), filter).await, [1, 1]);
+    assert_eq!(numbers(db, &scope("a"), filter).await, [1, 1, 1]);
 }
 
 async fn the_largest_amounts_survive(db: &Db) {
@@ -134,7 +150,7 @@ async fn a_rolled_back_payment_leaves_nothing(db: &Db) {
         settled: &settled(1, 2),
         created_at: at(0),
     };
-    assert!(store::payments::insert_once(&tx, &payment).await.unwrap());
+    assert_eq!(store::payments::insert_new(&tx, &[payment]).await.unwrap().len(), 1);
     drop(tx);
     assert!(
         store::payments::list_of_request(db.reader(), &request)
