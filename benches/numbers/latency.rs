@@ -38,6 +38,8 @@ const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(30);
 /// Account that pays.
 const PAYER_INDEX: usize = 3;
 
+const PAYEE: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
+
 /// Who told us of a payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Teller {
@@ -125,14 +127,14 @@ async fn measure_in(folder: &std::path::Path, payments: usize) -> anyhow::Result
 }
 
 /// Somebody who asks for payments and, to keep this short, makes them too.
-struct Merchant {
+pub(crate) struct Merchant {
     client: reqwest::Client,
     base: String,
     client_id: String,
 }
 
 impl Merchant {
-    fn new(service: &Running, tenant: Tenant) -> anyhow::Result<Self> {
+    pub(crate) fn new(service: &Running, tenant: Tenant) -> anyhow::Result<Self> {
         Ok(Self {
             client: reqwest::Client::builder().no_proxy().build()?,
             base: format!("http://{}", service.address),
@@ -153,11 +155,10 @@ impl Merchant {
         self.call(request).await.map(drop)
     }
 
-    /// Creates a request, pays it with the calldata of the service, and returns when its receipt was seen.
-    async fn pay(&self, chain: &Devnet) -> anyhow::Result<(TxReceiptLite, Instant)> {
-        let payee = chain.accounts().get(PAYER_INDEX + 1).context("no payee")?.address;
+    /// Creates a request and returns its id.
+    pub(crate) async fn create(&self) -> anyhow::Result<String> {
         let body = json!({
-            "payee": payee.to_string(),
+            "payee": PAYEE,
             "amount": "0.001",
             "invoiceCurrency": "ETH-sepolia",
             "paymentCurrency": "ETH-sepolia",
@@ -165,7 +166,12 @@ impl Merchant {
         let created = self
             .call(self.client.post(format!("{}/v2/request", self.base)).json(&body))
             .await?;
-        let id = created["requestId"].as_str().context("no requestId")?;
+        Ok(created["requestId"].as_str().context("no requestId")?.to_owned())
+    }
+
+    /// Creates a request, pays it with the calldata of the service, and returns when its receipt was seen.
+    pub(crate) async fn pay(&self, chain: &Devnet) -> anyhow::Result<(TxReceiptLite, Instant)> {
+        let id = self.create().await?;
         let calldata = self
             .call(self.client.get(format!("{}/v2/request/{id}/pay", self.base)))
             .await?;

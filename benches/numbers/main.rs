@@ -14,6 +14,7 @@ mod latency;
 mod limits;
 mod load;
 mod report;
+mod rpc;
 mod service;
 
 use std::process::ExitCode;
@@ -64,6 +65,8 @@ enum Number {
     Idle,
     /// Delivery of events
     Events,
+    /// Calls to nodes in a day
+    Rpc,
     /// Calls with and without rate limits
     Limits,
 }
@@ -122,6 +125,7 @@ fn measure(name: Number, scale: f64) -> anyhow::Result<Vec<Row>> {
         Number::Latency => latency::measure(scale)?,
         Number::Idle => idle::measure(scale)?,
         Number::Events => events::measure(scale)?,
+        Number::Rpc => rpc::measure(scale)?,
         Number::Limits => vec![limits::measure(scale)?],
     })
 }

@@ -10,7 +10,7 @@ use xtask::machine::{command, packages, workspace};
 const ON_POSTGRES: [&str; 3] = ["create", "ingest", "events"];
 
 /// Numbers that are measured on a local chain.
-const ON_CHAIN: [&str; 2] = ["ingest", "latency"];
+const ON_CHAIN: [&str; 3] = ["ingest", "latency", "rpc"];
 
 /// How `cargo xtask bench` measures.
 #[derive(Debug, clap::Args)]

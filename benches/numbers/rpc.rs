@@ -1,0 +1,261 @@
+//! Calls to nodes in a day, for each network that is on by default with two nodes, while no request is open and with a
+//! payment a minute.
+//!
+//! A local chain stands behind two nodes that count. Time does not pass: blocks are mined and final by the rhythm of the
+//! network, and each pause that the worker would make is skipped.
+
+use std::path::Path;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use axum::{Json, Router, extract::State, http::StatusCode, routing::post};
+use chrono::{DateTime, TimeDelta, Utc};
+use devnet::{Devnet, Options};
+use prs::{
+    boot::{self, dev},
+    ctx::Ctx,
+    domain::network::Network,
+    flows::payments::watch::{self, Step},
+    worker::{chain_pace::ChainPace, watch_chains::POLL_DEFAULT},
+};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+use crate::latency::Merchant;
+use crate::report::{Goal, Row};
+use crate::scaled;
+use crate::service::{self, Running};
+
+/// Minutes of a chain's time that are counted; a day is that many times more.
+const MINUTES: usize = 30;
+
+const MINUTES_A_DAY: f64 = 1_440.0;
+
+/// Calls of one network in a day before, at two nodes: a sixth of the 3.2 million that were estimated for six networks
+/// from 3 to 5 calls to each node at each look, and a look every two seconds. It is the one baseline that does not run here.
+const CALLS_BEFORE: f64 = 3_200_000.0 / 6.0;
+
+/// Share of the calls of before that is allowed while no request is open.
+const GOAL_RATIO: f64 = 0.2;
+
+/// Time of the first block of a count.
+const EPOCH_S: i64 = 1_800_000_000;
+
+/// How a network goes.
+struct Rhythm {
+    /// Names of the two numbers.
+    idle: &'static str,
+    traffic: &'static str,
+    block_ms: u64,
+    /// Blocks from the head to the newest final one, at least.
+    final_lag: u64,
+    /// Blocks that become final together.
+    final_step: u64,
+}
+
+/// The networks that are on by default. Where blocks are final with those of Ethereum, they are so by epochs of 384 s.
+const RHYTHMS: [Rhythm; 6] = [
+    rhythm("mainnet, idle", "mainnet, traffic", 12_000, 64, 32),
+    rhythm("arbitrum-one, idle", "arbitrum-one, traffic", 250, 4_320, 1_536),
+    rhythm("optimism, idle", "optimism, traffic", 2_000, 600, 192),
+    rhythm("base, idle", "base, traffic", 2_000, 600, 192),
+    rhythm("matic, idle", "matic, traffic", 2_000, 4, 2),
+    rhythm("bsc, idle", "bsc, traffic", 450, 2, 1),
+];
+
+const fn rhythm(idle: &'static str, traffic: &'static str, block_ms: u64, final_lag: u64, final_step: u64) -> Rhythm {
+    Rhythm {
+        idle,
+        traffic,
+        block_ms,
+        final_lag,
+        final_step,
+    }
+}
+
+/// Counts on every network, idle and then with traffic.
+pub(crate) fn measure(scale: f64) -> anyhow::Result<Vec<Row>> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let minutes = scaled(MINUTES, scale);
+        let mut rows = Vec::new();
+        for rhythm in &RHYTHMS {
+            let folder = tempfile::tempdir()?;
+            let [idle, traffic] = count(rhythm, folder.path(), minutes).await?;
+            eprintln!(
+                "  {}: {idle:.0} calls, {}: {traffic:.0} calls",
+                rhythm.idle, rhythm.traffic
+            );
+            rows.push(row(rhythm.idle, idle, Goal::RatioAtMost(GOAL_RATIO)));
+            rows.push(row(rhythm.traffic, traffic, Goal::None));
+        }
+        Ok(rows)
+    })
+}
+
+fn row(name: &'static str, calls_a_day: f64, goal: Goal) -> Row {
+    Row {
+        name,
+        unit: "calls/day",
+        ours: vec![calls_a_day],
+        baseline_name: "estimate of before",
+        baseline: vec![CALLS_BEFORE],
+        goal,
+    }
+}
+
+async fn count(rhythm: &Rhythm, folder: &Path, minutes: usize) -> anyhow::Result<[f64; 2]> {
+    let chain = Devnet::start(Options::default()).await?;
+    let nodes = [Counting::start(&chain).await?, Counting::start(&chain).await?];
+    let urls = nodes.iter().map(|(url, _)| url.clone()).collect();
+    let nodes = nodes.map(|(_, node)| node);
+    let mut settings = service::settings(format!("sqlite:{}", folder.join("prs.db").display()))?;
+    let mut section = dev::chain_settings(&chain, urls);
+    section.confirmations = None;
+    section.start_block = None;
+    settings.chains.insert(Network::Sepolia.id().to_owned(), section);
+    let tenant = service::seed(&settings).await?;
+    let api = Running::serve(&settings, "api", folder)?;
+    let merchant = Merchant::new(&api, tenant)?;
+    let ctx = boot::context(&settings, boot::open_database(&settings).await?)?;
+    let mut followed = Followed {
+        rhythm,
+        chain: &chain,
+        nodes: &nodes,
+        begin: rhythm.final_lag + rhythm.final_step + chain.block_number().await?,
+        now: Duration::ZERO,
+        pace: ChainPace::new(POLL_DEFAULT),
+    };
+    let idle = followed.run(&ctx, None, minutes).await?;
+    merchant.create().await?;
+    let traffic = followed.run(&ctx, Some(&merchant), minutes).await?;
+    ctx.db.clone().close().await?;
+    Ok([idle, traffic])
+}
+
+/// A chain that is followed in its own time.
+struct Followed<'a> {
+    rhythm: &'a Rhythm,
+    chain: &'a Devnet,
+    nodes: &'a [Arc<Counting>; 2],
+    /// Height at the first moment.
+    begin: u64,
+    now: Duration,
+    pace: ChainPace,
+}
+
+impl Followed<'_> {
+    /// Follows the chain for some minutes, a payment in each of them; returns how many calls that makes in a day.
+    async fn run(&mut self, ctx: &Ctx, merchant: Option<&Merchant>, minutes: usize) -> anyhow::Result<f64> {
+        let chain = ctx.partners.chains.followed.get(&Network::Sepolia);
+        let chain = chain.context("the chain is not enabled")?;
+        // What is asked once at the beginning does not belong to a day.
+        self.come_to_now().await?;
+        while self.look(ctx, chain.as_ref()).await?.is_zero() {}
+        self.nodes
+            .iter()
+            .for_each(|node| node.calls.store(0, Ordering::Relaxed));
+        let begun = self.now;
+        for minute in 1..=u32::try_from(minutes)? {
+            if let Some(merchant) = merchant {
+                merchant.pay(self.chain).await?;
+            }
+            while self.now < begun + Duration::from_mins(1) * minute {
+                self.come_to_now().await?;
+                let pause = self.look(ctx, chain.as_ref()).await?;
+                self.now += pause;
+            }
+        }
+        let calls: u64 = self.nodes.iter().map(|node| node.calls.load(Ordering::Relaxed)).sum();
+        let spent_minutes = (self.now - begun).as_secs_f64() / 60.0;
+        Ok(calls as f64 * MINUTES_A_DAY / spent_minutes)
+    }
+
+    async fn come_to_now(&self) -> anyhow::Result<()> {
+        let blocks = u64::try_from(self.now.as_millis())? / self.rhythm.block_ms;
+        let height = self.chain.block_number().await?;
+        // A payment brings a block of its own, which is one of those that are due.
+        let missing = (self.begin + blocks).saturating_sub(height);
+        if missing > 0 {
+            self.chain.mine(missing).await?;
+        }
+        let step = self.rhythm.final_step;
+        let height = height + missing;
+        let last_final = (height - self.rhythm.final_lag) / step * step;
+        for node in self.nodes {
+            node.last_final.store(last_final, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// One step of the worker and the pause after it.
+    async fn look(&mut self, ctx: &Ctx, chain: &dyn prs::ports::chain::Chain) -> anyhow::Result<Duration> {
+        let mut position = match watch::run(ctx, chain).await? {
+            Step::At(position) => position,
+            Step::Halted(reason) => bail!("the chain is halted: {reason}"),
+        };
+        let age_ms = position.head.number.saturating_sub(self.begin) * self.rhythm.block_ms;
+        position.head.time = moment(Duration::from_millis(age_ms))?;
+        Ok(self.pace.pause(&position, moment(self.now)?))
+    }
+}
+
+fn moment(after: Duration) -> anyhow::Result<DateTime<Utc>> {
+    let epoch = DateTime::from_timestamp(EPOCH_S, 0).context("no such second")?;
+    Ok(epoch + TimeDelta::from_std(after)?)
+}
+
+/// A node that counts its calls and says which block is final.
+struct Counting {
+    upstream: String,
+    client: reqwest::Client,
+    calls: AtomicU64,
+    last_final: AtomicU64,
+}
+
+impl Counting {
+    async fn start(chain: &Devnet) -> anyhow::Result<(String, Arc<Self>)> {
+        let node = Arc::new(Self {
+            upstream: chain.rpc_url().to_owned(),
+            client: reqwest::Client::builder().no_proxy().build()?,
+            calls: AtomicU64::new(0),
+            last_final: AtomicU64::new(0),
+        });
+        let router = Router::new().route("/", post(relay)).with_state(Arc::clone(&node));
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let url = format!("http://{}", listener.local_addr()?);
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        Ok((url, node))
+    }
+
+    async fn answer(&self, mut asked: Value) -> anyhow::Result<Value> {
+        let count = asked.as_array().map_or(1, Vec::len);
+        self.calls.fetch_add(count as u64, Ordering::Relaxed);
+        let last_final = json!(format!("{:#x}", self.last_final.load(Ordering::Relaxed)));
+        let name_final = |call: &mut Value| {
+            if call["params"][0] == "finalized" {
+                call["params"][0] = last_final.clone();
+            }
+        };
+        match asked.as_array_mut() {
+            Some(calls) => calls.iter_mut().for_each(name_final),
+            None => name_final(&mut asked),
+        }
+        let answer = self.client.post(&self.upstream).json(&asked).send().await?;
+        ensure!(
+            answer.status().is_success(),
+            "the local node answered {}",
+            answer.status()
+        );
+        Ok(answer.json().await?)
+    }
+}
+
+async fn relay(State(node): State<Arc<Counting>>, Json(asked): Json<Value>) -> Result<Json<Value>, StatusCode> {
+    let answer = node.answer(asked).await;
+    answer.map(Json).map_err(|_| StatusCode::BAD_GATEWAY)
+}
