@@ -16,6 +16,7 @@ mod m20261121_0012_index_deliveries;
 mod m20261122_0013_drop_answer_status;
 mod m20261122_0013_know_payments_by_position;
 mod m20261122_0014_keep_handed_out;
+mod m20261122_0015_add_quarantine;
 mod m20261122_0016_index_queue_and_log;
 mod tables;
 
@@ -42,6 +43,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261122_0016_index_queue_and_log::Migration),
             Box::new(m20261122_0013_know_payments_by_position::Migration),
             Box::new(m20261122_0014_keep_handed_out::Migration),
+            Box::new(m20261122_0015_add_quarantine::Migration),
         ]
     }
 }

@@ -40,6 +40,8 @@ ulid_ids! {
     RequestRowId;
     /// A settled payment.
     PaymentId;
+    /// Something odd that was set aside.
+    QuarantineId;
     /// A webhook endpoint.
     EndpointId;
     /// An event.

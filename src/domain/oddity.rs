@@ -1,6 +1,11 @@
 //! What is odd about a payment: set aside by itself, seen by the operator, while everything else goes on.
 
-use super::{network::Network, wire_text::wire_text};
+use super::{
+    ids::{PlatformId, RequestRowId},
+    network::Network,
+    request::Request,
+    wire_text::wire_text,
+};
 use alloy::primitives::B256;
 
 wire_text! {
@@ -21,6 +26,85 @@ wire_text! {
     }
 }
 
+impl OddReason {
+    /// Whether the money has arrived and only its terms are odd, so that the operator may have it credited.
+    ///
+    /// Source: decisions D38.
+    pub const fn may_be_accepted(self) -> bool {
+        matches!(self, Self::PathNotHandedOut | Self::RateAgeNotHandedOut)
+    }
+}
+
+wire_text! {
+    /// What became of something that was set aside.
+    pub enum QuarantineState {
+        /// Nobody has decided.
+        Open = "open",
+        /// The operator has its block read again.
+        Retrying = "retrying",
+        /// The operator has it credited.
+        Accepted = "accepted",
+        /// The operator has it left alone.
+        Rejected = "rejected",
+        /// It was read again, and nothing was odd any more.
+        Settled = "settled",
+    }
+}
+
+wire_text! {
+    /// What the operator decides about something that was set aside.
+    pub enum Verdict {
+        /// Read its block again.
+        Retry = "retry",
+        /// Credit it as it is.
+        Accept = "accept",
+        /// Leave it alone.
+        Reject = "reject",
+    }
+}
+
+impl QuarantineState {
+    /// Whether somebody has to look at it.
+    pub const fn is_open(self) -> bool {
+        matches!(self, Self::Open | Self::Retrying)
+    }
+
+    /// The state after a verdict. What was accepted may be credited already, and what is settled needs no verdict.
+    ///
+    /// Errors: the sentence for the operator.
+    pub fn after(self, verdict: Verdict, reason: OddReason) -> Result<Self, &'static str> {
+        match (self, verdict) {
+            (Self::Settled, _) => Err("it is settled: nothing was odd when it was read again"),
+            (Self::Accepted, Verdict::Retry | Verdict::Reject) => Err("it was accepted and may be credited already"),
+            (_, Verdict::Accept) if !reason.may_be_accepted() => {
+                Err("nothing proves that its money arrived, so it cannot be credited; retry or reject it")
+            }
+            (_, Verdict::Retry) => Ok(Self::Retrying),
+            (_, Verdict::Accept) => Ok(Self::Accepted),
+            (_, Verdict::Reject) => Ok(Self::Rejected),
+        }
+    }
+}
+
+/// The request that something odd concerns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Concerned {
+    /// Tenant.
+    pub platform: PlatformId,
+    /// Row.
+    pub request: RequestRowId,
+}
+
+impl Concerned {
+    /// This request.
+    pub fn of(request: &Request) -> Self {
+        Self {
+            platform: request.origin.platform.clone(),
+            request: request.row.clone(),
+        }
+    }
+}
+
 /// Something odd, by the transaction that it concerns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Oddity {
@@ -36,4 +120,40 @@ pub struct Oddity {
     pub reason: OddReason,
     /// For the operator: what was seen, and which nodes said so.
     pub detail: String,
+    /// The request that it concerns, when it is known.
+    pub concerned: Option<Concerned>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_money_that_arrived_on_other_terms_may_be_accepted() {
+        for reason in OddReason::ALL {
+            let accepted = QuarantineState::Open.after(Verdict::Accept, reason);
+            assert_eq!(accepted.is_ok(), reason.may_be_accepted(), "{reason:?}");
+            assert_eq!(
+                QuarantineState::Open.after(Verdict::Retry, reason),
+                Ok(QuarantineState::Retrying)
+            );
+            assert_eq!(
+                QuarantineState::Open.after(Verdict::Reject, reason),
+                Ok(QuarantineState::Rejected)
+            );
+        }
+    }
+
+    #[test]
+    fn a_rejection_can_be_taken_back_and_an_acceptance_cannot() {
+        let reason = OddReason::PathNotHandedOut;
+        for verdict in Verdict::ALL {
+            assert!(QuarantineState::Rejected.after(verdict, reason).is_ok(), "{verdict:?}");
+            assert!(QuarantineState::Settled.after(verdict, reason).is_err(), "{verdict:?}");
+            assert_eq!(
+                QuarantineState::Accepted.after(verdict, reason).is_ok(),
+                verdict == Verdict::Accept
+            );
+        }
+    }
 }

@@ -23,6 +23,7 @@ pub mod orchestrators;
 pub mod outbox;
 pub mod payments;
 pub mod platforms;
+pub mod quarantine;
 pub mod rate_tiers;
 pub mod requests;
 mod schema;

@@ -9,8 +9,8 @@ use crate::{
         currency::ContractKind,
         event::{Event, PaymentReceived},
         handed_out::{Comparison, HandedOut, compare},
-        ids::PaymentId,
-        oddity::{OddReason, Oddity},
+        ids::{PaymentId, QuarantineId},
+        oddity::{Concerned, OddReason, Oddity},
         payment::{Hint, Observation, Settled, SettledBlock, TxProof, prove},
         request::Request,
     },
@@ -91,7 +91,7 @@ pub(super) async fn run(
             Progress::Backlog(_) => None,
         };
         let tx = ctx.db.begin("confirm_blocks").await?;
-        if !write(ctx, chain, &tx, gathered).await? {
+        if !write(ctx, chain, &tx, from, gathered).await? {
             continue;
         }
         match (progress, reached) {
@@ -153,6 +153,7 @@ async fn gather(ctx: &Ctx, chain: &dyn Chain, told: &Told) -> FlowResult<Gathere
         position: None,
         reason: OddReason::Unprovable,
         detail: reason.clone(),
+        concerned: None,
     }));
     let unmentioned = blocks.values().flat_map(|block| &block.transactions);
     let unmentioned = unmentioned.flat_map(|proof| proof.observations.iter().map(|observed| observed.reference_topic));
@@ -225,6 +226,7 @@ fn not_in_block(chain: &dyn Chain, hint: &Hint, tellers: &[usize], block: &Settl
             hint.log_index,
             hint.block_hash
         ),
+        concerned: None,
     })
 }
 
@@ -249,6 +251,7 @@ fn judge(ctx: &Ctx, chain: &dyn Chain, block: SettledBlock, gathered: &mut Gathe
             position: Some(event.position),
             reason: OddReason::Unreadable,
             detail: event.reason.clone(),
+            concerned: None,
         }));
         let mut is_ours = false;
         let calls = ConversionCalls::read(&proof, kind_of);
@@ -293,6 +296,7 @@ fn judge(ctx: &Ctx, chain: &dyn Chain, block: SettledBlock, gathered: &mut Gathe
                             "a payment of request {} was not credited: {why:?}",
                             gathered.requests[row].id
                         ),
+                        concerned: Some(Concerned::of(&gathered.requests[row])),
                     }),
                 }
             }
@@ -306,6 +310,7 @@ fn judge(ctx: &Ctx, chain: &dyn Chain, block: SettledBlock, gathered: &mut Gathe
 /// Writes what was gathered; `false` when a request changed meanwhile, so that nothing may be kept.
 async fn write(ctx: &Ctx, chain: &dyn Chain, tx: &Tx, gathered: Gathered) -> FlowResult<bool> {
     let Gathered {
+        read_to,
         mut requests,
         matches,
         proofs,
@@ -315,24 +320,29 @@ async fn write(ctx: &Ctx, chain: &dyn Chain, tx: &Tx, gathered: Gathered) -> Flo
     } = gathered;
     let now = ctx.clock.now();
     let network = chain.network();
+    store::quarantine::settle_blocks(tx, network, (from, read_to), &unproven, now).await?;
     for number in unproven {
         store::backlogs::push(tx, network, (number, number), BacklogReason::Unproven, now).await?;
     }
     place_counted(tx, chain, &proofs).await?;
     let mut credited = Vec::new();
+    let departed = matches.iter().filter(|payment| payment.departure.is_some());
+    let departed: Vec<B256> = departed.map(|payment| payment.settled.observed.tx_hash).collect();
+    let accepted = store::quarantine::accepted(tx, network, &departed).await?;
     for payment in matches {
+        let observed = &payment.settled.observed;
+        let is_accepted = accepted.contains(&(observed.tx_hash, observed.position));
         match payment.departure {
             // What was credited before it could be compared stays.
-            Some(departure) => {
-                if !store::payments::is_recorded(tx, &payment.settled.observed).await? {
-                    odd.push(departure);
-                }
+            Some(departure) if !is_accepted && !store::payments::is_recorded(tx, observed).await? => {
+                odd.push(departure);
             }
-            None => credited.push((payment.settled, payment.request_row)),
+            _ => credited.push((payment.settled, payment.request_row)),
         }
     }
     for odd in odd {
         tracing::warn!(%network, block = odd.block_number, tx_hash = ?odd.tx_hash, reason = odd.reason.wire(), odd.detail, "set aside");
+        store::quarantine::put(tx, &odd, QuarantineId(ctx.ids.ulid()), now).await?;
     }
     let recorded: Vec<SettledPayment<'_>> = credited
         .iter()

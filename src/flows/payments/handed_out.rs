@@ -5,7 +5,7 @@ use crate::{
     domain::{
         conversion::RateBounds,
         handed_out::{Departure, HandedOut},
-        oddity::{OddReason, Oddity},
+        oddity::{Concerned, OddReason, Oddity},
         payment::Observation,
         request::Request,
     },
@@ -55,5 +55,6 @@ pub(super) fn oddity(observed: &Observation, request: &Request, departure: &Depa
         position: Some(observed.position),
         reason,
         detail: format!("a conversion for request {} was not handed out: {what}", request.id),
+        concerned: Some(Concerned::of(request)),
     }
 }

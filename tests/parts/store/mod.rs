@@ -10,6 +10,7 @@ mod observations;
 mod outbox;
 mod owners;
 mod payments;
+mod quarantine;
 mod requests;
 mod samples;
 mod silence;

@@ -1,0 +1,188 @@
+//! What is odd is set aside, counted, decided and settled.
+
+use super::{
+    on_both,
+    samples::{at, hash, request},
+};
+use prs::{
+    domain::{
+        ids::QuarantineId,
+        network::Network,
+        oddity::{Concerned, OddReason, Oddity, QuarantineState},
+        request::Request,
+    },
+    store::{self, Db, quarantine::Quarantined},
+};
+use std::collections::BTreeMap;
+
+on_both! {
+    the_same_thing_has_one_row_that_counts
+    a_block_that_was_read_again_settles_what_nobody_decided
+    what_was_decided_stays_decided
+    a_verdict_on_an_old_state_changes_nothing
+    only_the_owner_of_a_request_sees_what_concerns_it
+    settled_rows_are_forgotten_and_decisions_are_not
+}
+
+fn odd(block_number: u64, position: Option<u32>, reason: OddReason) -> Oddity {
+    Oddity {
+        network: Network::Sepolia,
+        block_number,
+        tx_hash: position.map(|_| hash(block_number)),
+        position,
+        reason,
+        detail: "node 1 said so".into(),
+        concerned: None,
+    }
+}
+
+fn of(request: &Request, odd: Oddity) -> Oddity {
+    let concerned = Concerned {
+        platform: request.origin.platform.clone(),
+        request: request.row.clone(),
+    };
+    Oddity {
+        concerned: Some(concerned),
+        ..odd
+    }
+}
+
+async fn put(db: &Db, odd: &Oddity, id: &str, now: i64) {
+    store::quarantine::put(db.writer(), odd, QuarantineId(id.into()), at(now))
+        .await
+        .unwrap();
+}
+
+async fn all(db: &Db) -> Vec<Quarantined> {
+    store::quarantine::list(db.reader(), None, &[], 100).await.unwrap()
+}
+
+async fn get(db: &Db, id: &str) -> Quarantined {
+    let id = QuarantineId(id.into());
+    store::quarantine::get(db.reader(), &id).await.unwrap().unwrap()
+}
+
+async fn decide(db: &Db, id: &str, state: QuarantineState, now: i64) {
+    let before = get(db, id).await;
+    let changed = store::quarantine::set_state(db.writer(), &before, state, Some("looked at"), at(now)).await;
+    assert!(changed.unwrap());
+}
+
+async fn the_same_thing_has_one_row_that_counts(db: &Db) {
+    let event = odd(7, Some(3), OddReason::Unreadable);
+    let block = odd(7, None, OddReason::Unprovable);
+    put(db, &event, "a", 1).await;
+    put(db, &block, "b", 1).await;
+    put(db, &event, "c", 5).await;
+    put(db, &block, "d", 6).await;
+    put(db, &odd(7, Some(4), OddReason::Unreadable), "e", 6).await;
+    put(db, &odd(7, Some(3), OddReason::NothingMoved), "f", 6).await;
+    let rows = all(db).await;
+    let ids: Vec<&str> = rows.iter().map(|row| row.id.as_str()).collect();
+    assert_eq!(ids, ["f", "e", "b", "a"]);
+    let again = get(db, "a").await;
+    assert_eq!(again.oddity, event);
+    assert_eq!((again.attempts, again.first_seen, again.last_seen), (2, at(1), at(5)));
+    assert_eq!((get(db, "b").await.attempts, get(db, "e").await.attempts), (2, 1));
+    let waiting = store::quarantine::count_open(db.reader()).await.unwrap();
+    assert_eq!(waiting, BTreeMap::from([(Network::Sepolia, 4)]));
+    let elsewhere = store::quarantine::list(db.reader(), Some(Network::Base), &[], 100).await;
+    assert!(elsewhere.unwrap().is_empty());
+}
+
+async fn a_block_that_was_read_again_settles_what_nobody_decided(db: &Db) {
+    for (number, id) in [(6, "a"), (7, "b"), (8, "c"), (9, "d")] {
+        put(db, &odd(number, None, OddReason::Unprovable), id, 1).await;
+    }
+    let settle = store::quarantine::settle_blocks(db.writer(), Network::Sepolia, (7, 9), &[8], at(2));
+    assert_eq!(settle.await.unwrap(), 2);
+    let elsewhere = store::quarantine::settle_blocks(db.writer(), Network::Base, (0, 100), &[], at(2));
+    assert_eq!(elsewhere.await.unwrap(), 0);
+    let states: Vec<QuarantineState> = all(db).await.iter().map(|row| row.state).collect();
+    use QuarantineState::{Open, Settled};
+    assert_eq!(states, [Settled, Open, Settled, Open]);
+    assert_eq!(get(db, "b").await.settled_at, Some(at(2)));
+    // Odd again, it waits again.
+    put(db, &odd(7, None, OddReason::Unprovable), "e", 3).await;
+    let again = get(db, "b").await;
+    assert_eq!((again.state, again.settled_at, again.attempts), (Open, None, 2));
+}
+
+async fn what_was_decided_stays_decided(db: &Db) {
+    let event = |number| odd(number, Some(2), OddReason::PathNotHandedOut);
+    for (number, id) in [(1, "a"), (2, "b"), (3, "c")] {
+        put(db, &event(number), id, 1).await;
+    }
+    decide(db, "a", QuarantineState::Accepted, 2).await;
+    decide(db, "b", QuarantineState::Rejected, 2).await;
+    decide(db, "c", QuarantineState::Retrying, 2).await;
+    for number in 1..=3 {
+        put(db, &event(number), "again", 3).await;
+    }
+    let states = [get(db, "a").await, get(db, "b").await, get(db, "c").await].map(|row| (row.state, row.settled_at));
+    assert_eq!(
+        states,
+        [
+            (QuarantineState::Accepted, Some(at(2))),
+            (QuarantineState::Rejected, Some(at(2))),
+            (QuarantineState::Open, None),
+        ]
+    );
+    assert_eq!(get(db, "a").await.note.as_deref(), Some("looked at"));
+    let settled = store::quarantine::settle_blocks(db.writer(), Network::Sepolia, (1, 3), &[], at(4));
+    assert_eq!(settled.await.unwrap(), 1);
+    let places = store::quarantine::accepted(db.reader(), Network::Sepolia, &[hash(1), hash(2), hash(3)]).await;
+    assert_eq!(places.unwrap().into_iter().collect::<Vec<_>>(), [(hash(1), 2)]);
+    let elsewhere = store::quarantine::accepted(db.reader(), Network::Base, &[hash(1)]).await;
+    assert!(elsewhere.unwrap().is_empty());
+    assert!(store::quarantine::count_open(db.reader()).await.unwrap().is_empty());
+}
+
+async fn a_verdict_on_an_old_state_changes_nothing(db: &Db) {
+    put(db, &odd(1, Some(2), OddReason::PathNotHandedOut), "a", 1).await;
+    let old = get(db, "a").await;
+    decide(db, "a", QuarantineState::Accepted, 2).await;
+    let late = store::quarantine::set_state(db.writer(), &old, QuarantineState::Rejected, None, at(3)).await;
+    assert!(!late.unwrap());
+    assert_eq!(get(db, "a").await.state, QuarantineState::Accepted);
+}
+
+async fn only_the_owner_of_a_request_sees_what_concerns_it(db: &Db) {
+    let (mine, theirs) = (request("a", 1), request("b", 1));
+    put(db, &of(&mine, odd(1, Some(0), OddReason::NothingMoved)), "a", 1).await;
+    put(db, &of(&mine, odd(2, Some(0), OddReason::RateAgeNotHandedOut)), "b", 1).await;
+    put(db, &of(&mine, odd(3, Some(0), OddReason::PathNotHandedOut)), "c", 1).await;
+    put(db, &odd(4, Some(0), OddReason::Unreadable), "d", 1).await;
+    decide(db, "b", QuarantineState::Accepted, 2).await;
+    decide(db, "c", QuarantineState::Rejected, 2).await;
+    let shown = async |request: &Request| -> Vec<u64> {
+        let rows = store::quarantine::list_of_request(db.reader(), request).await.unwrap();
+        rows.iter().map(|row| row.oddity.block_number).collect()
+    };
+    assert_eq!(shown(&mine).await, [1, 3]);
+    assert!(shown(&theirs).await.is_empty());
+    let foreign = Request {
+        row: mine.row.clone(),
+        ..theirs
+    };
+    assert!(shown(&foreign).await.is_empty(), "the row alone is not enough");
+}
+
+async fn settled_rows_are_forgotten_and_decisions_are_not(db: &Db) {
+    let event = |number| odd(number, Some(2), OddReason::PathNotHandedOut);
+    for (number, id) in [(1, "a"), (2, "b"), (3, "c"), (4, "d"), (5, "e")] {
+        put(db, &event(number), id, 1).await;
+    }
+    decide(db, "a", QuarantineState::Accepted, 2).await;
+    decide(db, "b", QuarantineState::Rejected, 2).await;
+    let settle = async |number, now| {
+        let settled = store::quarantine::settle_blocks(db.writer(), Network::Sepolia, (number, number), &[], at(now));
+        assert_eq!(settled.await.unwrap(), 1);
+    };
+    settle(3, 10).await;
+    settle(4, 20).await;
+    let forget = async |limit| store::quarantine::forget(db.writer(), at(20), limit).await.unwrap();
+    assert_eq!((forget(5).await, forget(5).await), (1, 0));
+    let left: Vec<u64> = all(db).await.iter().map(|row| row.oddity.block_number).collect();
+    assert_eq!(left, [5, 4, 2, 1]);
+}
