@@ -2,12 +2,14 @@
 
 use crate::{
     boot::{context, open_database},
+    ctx::Ctx,
     domain::{
-        ids::{KeyId, OrchestratorId, Owner, PlatformId},
+        ids::{KeyId, OrchestratorId, Owner, PlatformId, QuarantineId},
         network::Network,
+        oddity::Verdict,
         quota::Tier,
     },
-    flows::{self, keys},
+    flows::{self, keys, payments::quarantine::Quarantined},
     settings::Settings,
 };
 use anyhow::Context;
@@ -34,6 +36,12 @@ pub enum AdminVerb {
         /// What to do.
         #[command(subcommand)]
         verb: ChainVerb,
+    },
+    /// What is odd about payments and was set aside.
+    Quarantine {
+        /// What to do.
+        #[command(subcommand)]
+        verb: QuarantineVerb,
     },
     /// How often a tenant may call.
     RateTier {
@@ -186,6 +194,50 @@ pub enum ChainVerb {
     },
 }
 
+/// Verbs of `prs admin quarantine`.
+#[derive(Debug, Subcommand)]
+pub enum QuarantineVerb {
+    /// Lists what waits for a decision, newest first; at most 1000.
+    List {
+        /// Only this network.
+        #[arg(long)]
+        network: Option<String>,
+        /// Also what is accepted, rejected or settled.
+        #[arg(long)]
+        all: bool,
+        /// How the result is printed.
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Shows one in full.
+    Show {
+        /// Its id, as `list` prints it.
+        id: String,
+        /// How the result is printed.
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Reads its block again: what is no longer odd is credited or forgotten by itself.
+    Retry(Decision),
+    /// Credits the payment as it is, once its block was read again.
+    Accept(Decision),
+    /// Leaves the payment alone for good.
+    Reject(Decision),
+}
+
+/// A decision about something that was set aside.
+#[derive(Debug, Args)]
+pub struct Decision {
+    /// Its id, as `list` prints it.
+    id: String,
+    /// Why, for those who look later.
+    #[arg(long)]
+    note: Option<String>,
+    /// How the result is printed.
+    #[command(flatten)]
+    output: Output,
+}
+
 /// Verbs of `prs admin rate-tier`.
 #[derive(Debug, Subcommand)]
 pub enum RateTierVerb {
@@ -274,19 +326,18 @@ pub async fn run(settings: &Settings, verb: AdminVerb) -> anyhow::Result<()> {
         AdminVerb::Chain {
             verb: ChainVerb::Resume { network, output },
         } => {
-            let known = Network::from_id(&network);
-            let known = known.with_context(|| format!("{network}: accepted are {}", Network::ids_in_words()))?;
+            let known = network_of(&network)?;
             let reason = flows::payments::resume::run(&ctx, known).await?;
             print(&output, &json!({ "network": known.id(), "wasHaltedBecause": reason }));
         }
         AdminVerb::Chain {
             verb: ChainVerb::Rescan { network, from, output },
         } => {
-            let known = Network::from_id(&network);
-            let known = known.with_context(|| format!("{network}: accepted are {}", Network::ids_in_words()))?;
+            let known = network_of(&network)?;
             let to = flows::payments::rescan::run(&ctx, known, from).await?;
             print(&output, &json!({ "network": known.id(), "from": from, "to": to }));
         }
+        AdminVerb::Quarantine { verb } => quarantine(&ctx, verb).await?,
         AdminVerb::RateTier {
             verb:
                 RateTierVerb::Set {
@@ -342,6 +393,50 @@ pub async fn run(settings: &Settings, verb: AdminVerb) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+async fn quarantine(ctx: &Ctx, verb: QuarantineVerb) -> anyhow::Result<()> {
+    let (verdict, decision) = match verb {
+        QuarantineVerb::List { network, all, output } => {
+            let network = network.as_deref().map(network_of).transpose()?;
+            for quarantined in flows::payments::quarantine::list(ctx, network, all).await? {
+                print_quarantined(&output, &quarantined);
+            }
+            return Ok(());
+        }
+        QuarantineVerb::Show { id, output } => {
+            let quarantined = flows::payments::quarantine::show(ctx, &QuarantineId(id)).await?;
+            print_quarantined(&output, &quarantined);
+            return Ok(());
+        }
+        QuarantineVerb::Retry(decision) => (Verdict::Retry, decision),
+        QuarantineVerb::Accept(decision) => (Verdict::Accept, decision),
+        QuarantineVerb::Reject(decision) => (Verdict::Reject, decision),
+    };
+    let id = QuarantineId(decision.id);
+    let after = flows::payments::quarantine::decide(ctx, &id, verdict, decision.note.as_deref()).await?;
+    print_quarantined(&decision.output, &after);
+    Ok(())
+}
+
+fn print_quarantined(output: &Output, quarantined: &Quarantined) {
+    let odd = &quarantined.oddity;
+    let shown = json!({
+        "id": quarantined.id.as_str(), "network": odd.network.id(), "blockNumber": odd.block_number,
+        "txHash": odd.tx_hash, "position": odd.position, "reason": odd.reason.wire(), "detail": odd.detail,
+        "platform": odd.concerned.as_ref().map(|concerned| concerned.platform.as_str()),
+        "requestRow": odd.concerned.as_ref().map(|concerned| concerned.request.as_str()),
+        "state": quarantined.state.wire(), "attempts": quarantined.attempts, "firstSeen": quarantined.first_seen,
+        "lastSeen": quarantined.last_seen, "settledAt": quarantined.settled_at, "note": quarantined.note,
+    });
+    print(output, &shown);
+    if !output.json {
+        println!();
+    }
+}
+
+fn network_of(id: &str) -> anyhow::Result<Network> {
+    Network::from_id(id).with_context(|| format!("{id}: accepted are {}", Network::ids_in_words()))
 }
 
 fn print(output: &Output, result: &Value) {

@@ -1,10 +1,10 @@
-//! Keeps the event log as long as the settings say, sessions as long as they last, and answers of repeatable calls for
-//! their day.
+//! Keeps the event log as long as the settings say, sessions as long as they last, answers of repeatable calls for their
+//! day, and what was set aside for a while after it was settled.
 
 use super::pace::Pace;
 use crate::{
     ctx::Ctx,
-    flows::{auth, events, idempotency},
+    flows::{auth, events, idempotency, payments},
 };
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -32,6 +32,9 @@ pub async fn run(ctx: Ctx, stop: CancellationToken) {
         }),
         PACE.keep(&stop, "removing old sessions", None, || async {
             auth::sweep::run(&ctx).await.map(pause)
+        }),
+        PACE.keep(&stop, "removing what was settled long ago", None, || async {
+            payments::quarantine::sweep(&ctx).await.map(pause)
         }),
     );
 }
