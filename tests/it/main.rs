@@ -32,6 +32,7 @@ mod pay;
 mod payments;
 mod platform_webhooks;
 mod rate_limits;
+mod quarantine;
 mod refusals;
 mod reorg;
 mod requests;

@@ -13,7 +13,7 @@ use crate::{
         },
     },
     flows::{FlowResult, requests::find},
-    store::{self, payments::PaymentRecord},
+    store::{self, payments::PaymentRecord, quarantine::Quarantined},
 };
 use alloy::primitives::U256;
 
@@ -24,6 +24,8 @@ pub struct RequestDetail {
     pub request: Request,
     /// Its final payments, oldest first.
     pub payments: Vec<PaymentRecord>,
+    /// Payments that were set aside instead of being credited, oldest first.
+    pub quarantined: Vec<Quarantined>,
     /// What was paid and what is left.
     pub progress: Progress,
     /// Invoice units for one unit of the payment currency now, while a converted request is not paid; `None` while no
@@ -42,6 +44,7 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str) -> FlowRe
     let detected_units = matching.fold(U256::ZERO, |sum, observed| {
         sum.saturating_add(observed.credit(observed.units))
     });
+    let quarantined = store::quarantine::list_of_request(ctx.db.reader(), &request).await?;
     let market_rate = market_rate(ctx, &request).await;
     let first = payments.first().map(|payment| Part {
         credited: payment.credited,
@@ -51,6 +54,7 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str) -> FlowRe
     Ok(RequestDetail {
         request,
         payments,
+        quarantined,
         progress,
         market_rate,
     })

@@ -4,6 +4,7 @@ use crate::{
     domain::{
         currency::Catalogue,
         ledger::RequestStatus,
+        oddity::{OddReason, QuarantineState},
         refusal::Refusal,
         request::{
             plan::{NewRequest, PAYEE_MISSING, invoice_currency, payment_currency},
@@ -26,6 +27,10 @@ words! {
     RequestStatus as "RequestStatus";
     /// How often a recurring request repeats: daily, weekly, monthly, yearly
     Frequency as "RecurrenceFrequency";
+    /// Why a payment was set aside
+    OddReason as "QuarantineReason";
+    /// What became of a payment that was set aside
+    QuarantineState as "QuarantineState";
 }
 
 text! {
@@ -237,12 +242,32 @@ pub struct RequestStatusView {
     pub excess_amount: Option<AmountText>,
     /// Seen on chain and not final yet; absent when nothing is
     pub detected_amount: Option<AmountText>,
+    /// Payments that were set aside until the operator of the service decides; absent when there are none. An addition of
+    /// this service
+    #[oai(validator(max_items = 100))]
+    pub quarantined_payments: Option<Vec<QuarantinedPayment>>,
     /// Account that the completing payment came from
     pub payer_address: OrNull<WalletText>,
     /// Externally owned account behind it, when it is known
     pub payer_eoa_address: OrNull<WalletText>,
     /// Time of creation
     pub created_at: Instant,
+}
+
+/// A payment of the request that was seen on chain and set aside instead of being credited.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct QuarantinedPayment {
+    /// Transaction that holds it
+    pub tx_hash: TxHash,
+    /// Position of its event among all events of the transaction; null while it is not proven. Example: `2`
+    pub position: OrNull<u32>,
+    /// Why it was set aside
+    pub reason: OddReason,
+    /// What became of it
+    pub state: QuarantineState,
+    /// When it was seen first
+    pub first_seen_at: Instant,
 }
 
 /// A request in a list.

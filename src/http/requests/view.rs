@@ -6,7 +6,10 @@ use crate::{
         calldata,
         request::{self, terms},
     },
-    flows::{payments::PaymentRecord, requests::read::RequestDetail},
+    flows::{
+        payments::{PaymentRecord, quarantine::Quarantined},
+        requests::read::RequestDetail,
+    },
     http::{
         forms::payment::{FeeType, PaymentRateSource, Shown, payment},
         operation::*,
@@ -44,6 +47,7 @@ pub(super) fn detail(ctx: &Ctx, detail: RequestDetail) -> RequestStatusView {
     let RequestDetail {
         request,
         payments,
+        quarantined,
         progress,
         ..
     } = detail;
@@ -77,11 +81,23 @@ pub(super) fn detail(ctx: &Ctx, detail: RequestDetail) -> RequestStatusView {
         paid_amount: AmountText::written(progress.paid),
         excess_amount: progress.excess.map(AmountText::written),
         detected_amount: progress.detected.map(AmountText::written),
+        quarantined_payments: (!quarantined.is_empty())
+            .then(|| quarantined.into_iter().filter_map(set_aside).collect()),
         payer_address: OrNull(payer.map(WalletText::written)),
         payer_eoa_address: OrNull(payer_eoa.map(WalletText::written)),
         tx_hash: OrNull(ledger.tx_hash.map(TxHash::written)),
         created_at: Instant(request.created_at),
     }
+}
+
+fn set_aside(quarantined: Quarantined) -> Option<QuarantinedPayment> {
+    Some(QuarantinedPayment {
+        tx_hash: TxHash::written(quarantined.oddity.tx_hash?),
+        position: OrNull(quarantined.oddity.position),
+        reason: quarantined.oddity.reason,
+        state: quarantined.state,
+        first_seen_at: Instant(quarantined.first_seen),
+    })
 }
 
 impl From<terms::Recurrence> for Recurrence {

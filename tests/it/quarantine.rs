@@ -1,0 +1,221 @@
+//! What is odd about a payment is set aside: its request shows it, the operator decides, and everything else goes on.
+
+use crate::support::{
+    TestApp,
+    chain::{PAYER, transactions},
+    receiver::Receiver,
+    requests::{fau, request},
+};
+use alloy::{
+    primitives::{B256, U256},
+    sol_types::SolCall,
+};
+use prs::{
+    domain::{
+        calldata::Erc20ConversionProxy,
+        ids::QuarantineId,
+        network::Network,
+        oddity::{Concerned, OddReason, Oddity, QuarantineState, Verdict},
+        refusal::RefusalKind,
+    },
+    flows::{FlowError, payments::quarantine},
+    store::{self, Scope},
+};
+use serde_json::json;
+
+/// Sets a payment of a request aside; returns the id of the row.
+async fn set_aside(app: &TestApp, request_id: &str, reason: OddReason) -> QuarantineId {
+    let scope = Scope {
+        platform: app.platform.clone(),
+        client: None,
+    };
+    let found = store::requests::find(app.ctx.db.reader(), &scope, request_id).await;
+    let request = found.expect("a store").expect("a request");
+    let odd = Oddity {
+        network: Network::Sepolia,
+        block_number: 7,
+        tx_hash: Some(B256::repeat_byte(7)),
+        position: Some(2),
+        reason,
+        detail: "seen by node 1".to_owned(),
+        concerned: Some(Concerned {
+            platform: request.origin.platform,
+            request: request.row,
+        }),
+    };
+    let id = QuarantineId(app.ctx.ids.ulid());
+    let put = store::quarantine::put(app.ctx.db.writer(), &odd, id.clone(), app.ctx.clock.now()).await;
+    put.expect("a row");
+    id
+}
+
+async fn due(app: &TestApp) -> Vec<(u64, u64)> {
+    let now = app.ctx.clock.now();
+    let due = store::backlogs::due(app.ctx.db.reader(), Network::Sepolia, now, 10).await;
+    due.expect("a store")
+        .iter()
+        .map(|range| (range.next, range.end))
+        .collect()
+}
+
+#[tokio::test]
+async fn a_request_shows_what_was_set_aside_to_its_owner_alone() {
+    let app = TestApp::start().await;
+    let id = app.create_request(&fau("5")).await;
+    let other = app.create_request(&fau("5")).await;
+    assert!(app.read_request(&id).await.get("quarantinedPayments").is_none());
+    set_aside(&app, &id, OddReason::PathNotHandedOut).await;
+    let read = app.read_request(&id).await;
+    let shown = json!([{
+        "txHash": B256::repeat_byte(7).to_string(), "position": 2, "reason": "path_not_handed_out", "state": "open",
+        "firstSeenAt": "2026-01-31T12:00:00.000Z",
+    }]);
+    assert_eq!(read["quarantinedPayments"], shown);
+    assert_eq!((&read["status"], &read["paidAmount"]), (&json!("pending"), &json!("0")));
+    assert!(app.read_request(&other).await.get("quarantinedPayments").is_none());
+    let (key, _) = app.other_tenant().await;
+    let foreign = app
+        .get(&format!("/v2/request/{id}"))
+        .header("x-api-key", &key)
+        .send()
+        .await;
+    assert_eq!(foreign.status, 404);
+}
+
+#[tokio::test]
+async fn an_accepted_payment_is_read_again_and_no_longer_shown() {
+    let app = TestApp::start().await;
+    let request = app.create_request(&fau("5")).await;
+    let id = set_aside(&app, &request, OddReason::RateAgeNotHandedOut).await;
+    assert_eq!(due(&app).await, []);
+    let accepted = quarantine::decide(&app.ctx, &id, Verdict::Accept, Some("the merchant agrees")).await;
+    let accepted = accepted.expect("accepted");
+    assert_eq!(accepted.state, QuarantineState::Accepted);
+    assert_eq!(accepted.note.as_deref(), Some("the merchant agrees"));
+    assert_eq!(due(&app).await, [(7, 7)]);
+    assert!(app.read_request(&request).await.get("quarantinedPayments").is_none());
+    let refused = quarantine::decide(&app.ctx, &id, Verdict::Reject, None).await;
+    assert!(
+        matches!(&refused, Err(FlowError::Refused(refusal)) if refusal.kind == RefusalKind::Conflict),
+        "{refused:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_rejected_payment_stays_visible_and_can_be_retried() {
+    let app = TestApp::start().await;
+    let request = app.create_request(&fau("5")).await;
+    let id = set_aside(&app, &request, OddReason::NothingMoved).await;
+    let unproven = quarantine::decide(&app.ctx, &id, Verdict::Accept, None).await;
+    unproven.expect_err("money that never arrived is never credited");
+    quarantine::decide(&app.ctx, &id, Verdict::Reject, None)
+        .await
+        .expect("rejected");
+    assert_eq!(due(&app).await, []);
+    let read = app.read_request(&request).await;
+    assert_eq!(read["quarantinedPayments"][0]["state"], "rejected");
+    assert!(
+        quarantine::list(&app.ctx, None, false)
+            .await
+            .expect("a list")
+            .is_empty()
+    );
+    assert_eq!(quarantine::list(&app.ctx, None, true).await.expect("a list").len(), 1);
+    quarantine::decide(&app.ctx, &id, Verdict::Retry, None)
+        .await
+        .expect("a retry");
+    assert_eq!(due(&app).await, [(7, 7)]);
+    let waiting = quarantine::list(&app.ctx, Some(Network::Sepolia), false)
+        .await
+        .expect("a list");
+    assert_eq!(waiting[0].state, QuarantineState::Retrying);
+    let unknown = quarantine::show(&app.ctx, &QuarantineId("nobody".to_owned())).await;
+    unknown.expect_err("no such row");
+}
+
+#[tokio::test]
+async fn a_payment_of_nothing_is_set_aside_and_others_are_credited() {
+    let app = TestApp::on_chain().await;
+    let coin = request("0.5", "ETH-sepolia-sepolia", "ETH-sepolia-sepolia");
+    let (empty, good) = (app.create_request(&coin).await, app.create_request(&coin).await);
+    let mut steps = transactions(&app.calldata(&empty, "").await);
+    for (_, _, value) in &mut steps {
+        *value = U256::ZERO;
+    }
+    app.devnet().pay(PAYER, &steps).await.expect("mined");
+    app.pay(&good, "").await;
+    app.settle().await;
+    assert_eq!(app.read_request(&good).await["status"], "paid");
+    let read = app.read_request(&empty).await;
+    assert_eq!(read["status"], "pending");
+    assert_eq!(read["quarantinedPayments"][0]["reason"], "nothing_moved");
+    let waiting = quarantine::list(&app.ctx, None, false).await.expect("a list");
+    assert_eq!(waiting.len(), 1);
+    let id = &waiting[0].id;
+    quarantine::decide(&app.ctx, id, Verdict::Retry, None)
+        .await
+        .expect("a retry");
+    app.settle().await;
+    let again = quarantine::show(&app.ctx, id).await.expect("a row");
+    assert_eq!(
+        (again.state, again.attempts),
+        (QuarantineState::Open, 2),
+        "it was read and is as odd as before"
+    );
+    assert_eq!(due(&app).await, []);
+    assert_eq!(
+        app.payments_of(&good).await.len(),
+        1,
+        "what was read again is not credited again"
+    );
+}
+
+#[tokio::test]
+async fn a_conversion_on_other_terms_is_credited_once_the_operator_accepts_it() {
+    let app = TestApp::on_chain().await;
+    let receiver = Receiver::start().await;
+    app.register(&receiver.url()).await;
+    let id = app.create_request(&request("10", "USD", "FAU-sepolia")).await;
+    let mut steps = transactions(&app.calldata(&id, "").await);
+    let payment = &mut steps.last_mut().expect("a payment").1;
+    let mut call =
+        Erc20ConversionProxy::transferFromWithReferenceAndFeeCall::abi_decode(payment).expect("a conversion");
+    call.maxRateTimespan = U256::from(1_000_000_000);
+    *payment = call.abi_encode();
+    app.devnet().pay(PAYER, &steps).await.expect("mined");
+    app.settle().await;
+    let read = app.read_request(&id).await;
+    assert_eq!(read["status"], "pending");
+    assert_eq!(read["quarantinedPayments"][0]["reason"], "rate_age_not_handed_out");
+    let waiting = quarantine::list(&app.ctx, None, false).await.expect("a list");
+    let row = &waiting[0].id;
+    quarantine::decide(&app.ctx, row, Verdict::Retry, None)
+        .await
+        .expect("a retry");
+    app.settle().await;
+    assert_eq!(
+        app.read_request(&id).await["status"],
+        "pending",
+        "a retry credits nothing that is odd"
+    );
+    quarantine::decide(&app.ctx, row, Verdict::Accept, None)
+        .await
+        .expect("accepted");
+    app.settle().await;
+    let read = app.read_request(&id).await;
+    assert_eq!(read["status"], "paid");
+    assert!(read.get("quarantinedPayments").is_none());
+    // The operator may say it twice.
+    quarantine::decide(&app.ctx, row, Verdict::Accept, None)
+        .await
+        .expect("accepted");
+    app.settle().await;
+    assert_eq!(app.payments_of(&id).await.len(), 1);
+    assert_eq!(receiver.received().await.len(), 1);
+    let after = quarantine::show(&app.ctx, row).await.expect("a row");
+    assert_eq!(after.state, QuarantineState::Accepted);
+    let open = store::quarantine::count_open(app.ctx.db.reader())
+        .await
+        .expect("a count");
+    assert!(open.is_empty());
+}
