@@ -34,6 +34,28 @@ column chain_cursors.finality text
 column chain_cursors.may_rewind boolean not null default false
 constraint chain_cursors.chain_cursors_pkey PRIMARY KEY (network)
 CREATE UNIQUE INDEX chain_cursors_pkey ON public.chain_cursors USING btree (network)
+column chain_quarantine.id text not null
+column chain_quarantine.network text not null
+column chain_quarantine.block_number bigint not null
+column chain_quarantine.tx_hash text
+column chain_quarantine.position integer
+column chain_quarantine.place text not null
+column chain_quarantine.reason text not null
+column chain_quarantine.detail text not null
+column chain_quarantine.platform_id text
+column chain_quarantine.request_row text
+column chain_quarantine.state text not null
+column chain_quarantine.attempts integer not null
+column chain_quarantine.first_seen timestamp with time zone not null
+column chain_quarantine.last_seen timestamp with time zone not null
+column chain_quarantine.settled_at timestamp with time zone
+column chain_quarantine.note text
+constraint chain_quarantine.chain_quarantine_pkey PRIMARY KEY (id)
+CREATE UNIQUE INDEX chain_quarantine_key ON public.chain_quarantine USING btree (network, block_number, reason, place)
+CREATE UNIQUE INDEX chain_quarantine_pkey ON public.chain_quarantine USING btree (id)
+CREATE INDEX chain_quarantine_request_idx ON public.chain_quarantine USING btree (platform_id, request_row)
+CREATE INDEX chain_quarantine_state_idx ON public.chain_quarantine USING btree (state, settled_at)
+CREATE INDEX chain_quarantine_tx_idx ON public.chain_quarantine USING btree (network, tx_hash)
 column client_ids.id text not null
 column client_ids.platform_id text not null
 column client_ids.client_id text not null
@@ -230,6 +252,9 @@ column payments.paid_at timestamp with time zone not null
 column payments.created_at timestamp with time zone not null
 column payments.counts_payments boolean not null default false
 column payments.fee_shortfall text
+column payments.reversed_at timestamp with time zone
+column payments.reversal_reason text
+column payments.reversals integer not null default 0
 constraint payments.payments_pkey PRIMARY KEY (id)
 constraint payments.payments_request_fkey FOREIGN KEY (request_row) REFERENCES requests(id)
 CREATE INDEX payments_block_idx ON public.payments USING btree (network, block_number)

@@ -76,6 +76,8 @@ pub struct WebhookRules {
     pub standard_headers: bool,
     /// Whether confirmed and partial payments are told to their client ID and secure payment a second time.
     pub scoped_variants: bool,
+    /// Whether owners are told when a credited payment left the chain.
+    pub reversals: bool,
     /// Days that events and finished deliveries are kept.
     pub retention_days: u32,
 }

@@ -1,4 +1,4 @@
-//! Settled payments: appended once, never changed.
+//! Settled payments: appended once; one that leaves the chain stays and is marked.
 
 use sea_orm::entity::prelude::*;
 
@@ -67,6 +67,12 @@ pub struct Model {
     pub paid_at: DateTimeUtc,
     /// When the payment was recorded.
     pub created_at: DateTimeUtc,
+    /// When it was reversed, while it is.
+    pub reversed_at: Option<DateTimeUtc>,
+    /// Why it is reversed, while it is.
+    pub reversal_reason: Option<String>,
+    /// How often it was reversed.
+    pub reversals: i32,
 }
 
 /// Joins from this table.

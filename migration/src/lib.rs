@@ -18,6 +18,7 @@ mod m20261122_0013_know_payments_by_position;
 mod m20261122_0014_keep_handed_out;
 mod m20261122_0015_add_quarantine;
 mod m20261122_0016_index_queue_and_log;
+mod m20261122_0016_mark_reversed_payments;
 mod tables;
 
 /// Applies and undoes the migrations.
@@ -44,6 +45,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261122_0013_know_payments_by_position::Migration),
             Box::new(m20261122_0014_keep_handed_out::Migration),
             Box::new(m20261122_0015_add_quarantine::Migration),
+            Box::new(m20261122_0016_mark_reversed_payments::Migration),
         ]
     }
 }

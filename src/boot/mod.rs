@@ -83,6 +83,7 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
         standard_headers: settings.webhooks.standard_headers,
         scoped_variants: settings.webhooks.scoped_variants,
         retention_days: settings.webhooks.retention_days,
+        reversals: settings.webhooks.reversals,
     };
     let payments = PaymentRules {
         processor_crypto: settings.brand.processor_crypto.clone(),

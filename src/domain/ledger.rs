@@ -115,6 +115,19 @@ impl Ledger {
         };
         (partly, told)
     }
+
+    /// The account after a payment left the chain, counted again from those that are left, the oldest first.
+    ///
+    /// A request that is no longer paid awaits its payment again. Source: decisions D37.
+    pub fn reverse(&self, remaining: impl IntoIterator<Item = (SettlementUnits, B256)>) -> Self {
+        let empty = Self {
+            is_listening: self.is_listening || self.has_been_paid(),
+            ..Self::new(self.expected)
+        };
+        remaining
+            .into_iter()
+            .fold(empty, |ledger, (credited, tx_hash)| ledger.settle(credited, tx_hash).0)
+    }
 }
 
 #[cfg(test)]
@@ -150,6 +163,35 @@ mod tests {
                 ledger = after;
             }
             prop_assert_eq!(ledger.payment_count as usize, payments.len());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn settling_and_reversing_leaves_everything_as_before(expected in 1_u64..300, payments in prop::collection::vec(1_u64..100, 0..12), last in 1_u64..400) {
+            let payments: Vec<_> = payments.iter().enumerate().map(|(index, units)| (U256::from(*units), B256::from(U256::from(index)))).collect();
+            let listening = Ledger { is_listening: true, ..Ledger::new(U256::from(expected)) };
+            let before = payments.iter().fold(listening, |ledger, (units, tx_hash)| ledger.settle(*units, *tx_hash).0);
+            let after = before.settle(U256::from(last), B256::repeat_byte(0xff)).0;
+            prop_assert_eq!(after.reverse(payments), before);
+        }
+
+        #[test]
+        fn whichever_payment_is_reversed_the_others_count(expected in 1_u64..300, payments in prop::collection::vec(1_u64..100, 1..12), gone in 0_usize..12) {
+            let mut payments: Vec<_> = payments.iter().enumerate().map(|(index, units)| (U256::from(*units), B256::from(U256::from(index)))).collect();
+            let all = payments.iter().fold(Ledger::new(U256::from(expected)), |ledger, (units, tx_hash)| ledger.settle(*units, *tx_hash).0);
+            payments.remove(gone % payments.len());
+            let left = payments.iter().fold(U256::ZERO, |sum, (units, _)| sum + *units);
+            let is_paid = left >= all.expected;
+            let after = all.reverse(payments.clone());
+            prop_assert_eq!((after.credited, after.payment_count as usize), (left, payments.len()));
+            prop_assert_eq!(after.status, match (is_paid, payments.is_empty()) {
+                (true, _) => RequestStatus::Paid,
+                (false, true) => RequestStatus::Pending,
+                (false, false) => RequestStatus::PartiallyPaid,
+            });
+            prop_assert_eq!(after.tx_hash.is_some(), is_paid);
+            prop_assert_eq!(after.is_listening, all.has_been_paid() && !is_paid);
         }
     }
 

@@ -200,6 +200,16 @@ pub enum Unproven {
     NothingMoved,
 }
 
+wire_text! {
+    /// Why a credited payment was taken back. Source: decisions D37.
+    pub enum ReversalReason {
+        /// A reorganisation dropped its block below what was final.
+        Reorganised = "reorganised",
+        /// The comparison with the chain did not find it.
+        NotOnChain = "not_on_chain",
+    }
+}
+
 /// What one proven event brought to its payee.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProvenTransfer {

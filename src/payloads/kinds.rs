@@ -6,7 +6,7 @@ use super::{
     payers::{self, ComplianceUpdatedBody, PaymentDetailUpdatedBody},
     payments::{
         self, PaymentConfirmed, PaymentConfirmedCheckout, PaymentConfirmedClientId, PaymentPartial,
-        PaymentPartialCheckout, PaymentPartialClientId,
+        PaymentPartialCheckout, PaymentPartialClientId, PaymentReversedBody,
     },
     progress::{self, PaymentFailedBody, PaymentProcessingBody, PaymentRefundedBody, RequestRecurringBody},
     received,
@@ -33,7 +33,7 @@ pub struct Kind {
 }
 
 /// Every kind, in the order of the document.
-pub const KINDS: [Kind; 16] = [
+pub const KINDS: [Kind; 17] = [
     Kind {
         name: "payment.confirmed",
         component: "PaymentConfirmed",
@@ -77,6 +77,14 @@ pub const KINDS: [Kind; 16] = [
         description: "The payment could not be completed and the payer has the money again. Do not deliver, or take back.",
         schema: PaymentRefundedBody::json_schema,
         sample: |names| render(&progress::refunded_sample(names)),
+    },
+    Kind {
+        name: "payment.reversed",
+        component: "PaymentReversed",
+        summary: "A credited payment left the chain",
+        description: "An addition of this service. A reorganisation dropped a payment that had been told as confirmed or partial, and the request was counted again without it: totalAmountPaid is what is left. Do not deliver, or take back. When the payment is included again, payment.confirmed or payment.partial follows once more. Only when the service is set to send reversals.",
+        schema: PaymentReversedBody::json_schema,
+        sample: |names| render(&payments::reversed_sample(names)),
     },
     Kind {
         name: "payment.processing",
@@ -206,6 +214,7 @@ pub fn body(event: &Event, catalogue: &Catalogue, names: &Names) -> String {
         Event::PaymentReceived(facts) => received::body(facts, catalogue, names),
         Event::PaymentFailed(facts) => render(&progress::failed(facts, names)),
         Event::PaymentRefunded(facts) => render(&progress::refunded(facts, catalogue, names)),
+        Event::PaymentReversed(facts) => render(&received::reversed(facts, catalogue, names)),
         Event::PaymentProcessing(facts) => render(&progress::processing(facts, names)),
         Event::RequestRecurring(facts) => render(&progress::recurring(facts, names)),
         Event::ComplianceUpdated(facts) => render(&payers::compliance(facts)),

@@ -1,7 +1,7 @@
 //! Bodies of the payment events.
 
 use super::{forms::Names, placeholders as sample};
-use crate::domain::{network::Network, request::terms::CustomerInfo};
+use crate::domain::{network::Network, payment::ReversalReason, request::terms::CustomerInfo};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -26,6 +26,27 @@ pub struct PaymentPartial {
     #[schemars(extend("enum" = ["payment.partial"], "examples" = ["payment.partial"]))]
     pub event: &'static str,
     /// Facts of the payment.
+    #[serde(flatten)]
+    pub payment: PaymentBody,
+    /// Who created the request.
+    #[serde(flatten)]
+    pub creator: Creator,
+}
+
+/// A payment that was told before has left the chain; its request was counted again without it.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PaymentReversedBody {
+    /// Name of the event.
+    #[schemars(extend("enum" = ["payment.reversed"], "examples" = ["payment.reversed"]))]
+    pub event: &'static str,
+    /// The payment, as a search of payments names it.
+    #[schemars(length(max = 26), extend("examples" = [sample::PAYMENT_ID]))]
+    pub payment_id: String,
+    /// Why it was taken back: the chain reorganised below what was final, or a comparison with the chain did not find it.
+    #[schemars(extend("enum" = ReversalReason::ALL.map(ReversalReason::wire), "examples" = ["reorganised"]))]
+    pub reason: &'static str,
+    /// Facts of the payment, as they were told before; the totals are those without it.
     #[serde(flatten)]
     pub payment: PaymentBody,
     /// Who created the request.
@@ -377,6 +398,20 @@ pub(super) fn part_sample(names: &Names) -> PaymentBody {
         amount: "40".to_owned(),
         total_amount_paid: "40".to_owned(),
         ..whole_sample(names)
+    }
+}
+
+/// A test delivery about a payment that left the chain.
+pub(super) fn reversed_sample(names: &Names) -> PaymentReversedBody {
+    PaymentReversedBody {
+        event: "payment.reversed",
+        payment_id: sample::PAYMENT_ID.to_owned(),
+        reason: ReversalReason::Reorganised.wire(),
+        payment: PaymentBody {
+            total_amount_paid: "0".to_owned(),
+            ..whole_sample(names)
+        },
+        creator: creator_sample(),
     }
 }
 

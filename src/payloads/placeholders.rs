@@ -8,6 +8,8 @@ pub(super) const ORIGINAL_REQUEST_ID: &str = "01b7c41d0e5f6a7283940a1b2c3d4e5f60
 pub(super) const REFERENCE: &str = "0x9a3f5c1e7b2d4860";
 /// Reference of the request that repeats.
 pub(super) const ORIGINAL_REFERENCE: &str = "0x1c2d3e4f5a6b7c8d";
+/// Payment.
+pub(super) const PAYMENT_ID: &str = "01JZX8D4EF5G6H7J8K9MNPQRST";
 /// Transaction.
 pub(super) const TX_HASH: &str = "0x8f4e1b2a7c6d5e9f0a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f6071";
 /// Payer.

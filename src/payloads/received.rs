@@ -5,14 +5,14 @@ use super::{
     payments::{
         CheckoutScope, ClientIdScope, Creator, EventCustomer, EventFee, EventRecurringPayment, PaymentBody,
         PaymentConfirmed, PaymentConfirmedCheckout, PaymentConfirmedClientId, PaymentPartial, PaymentPartialCheckout,
-        PaymentPartialClientId,
+        PaymentPartialClientId, PaymentReversedBody,
     },
     render::render,
 };
 use crate::domain::{
     amount::format_units,
     currency::{Catalogue, Currency},
-    event::{ChainTransaction, OffRampStatus, PaymentReceived, Variant},
+    event::{ChainTransaction, OffRampStatus, PaymentReceived, PaymentReversed, Variant},
     ledger::Settlement,
     rate::ratio,
 };
@@ -70,6 +70,26 @@ pub(super) fn body(received: &PaymentReceived, catalogue: &Catalogue, names: &Na
             payment,
             scope: checkout_scope(),
         }),
+    }
+}
+
+/// The body of a reversal: what was told of the payment, with the totals that are left.
+pub(super) fn reversed(reversed: &PaymentReversed, catalogue: &Catalogue, names: &Names) -> PaymentReversedBody {
+    let (request, payment) = (reversed.request.clone(), reversed.payment.clone());
+    let creator = Creator {
+        client_id: request.origin.client_id.clone(),
+        origin: request.origin.page.clone(),
+    };
+    PaymentReversedBody {
+        event: "payment.reversed",
+        payment_id: reversed.id.to_string(),
+        reason: reversed.reason.wire(),
+        payment: facts(
+            &PaymentReceived::new(Settlement::Partial, request, payment),
+            catalogue,
+            names,
+        ),
+        creator,
     }
 }
 

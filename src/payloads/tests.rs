@@ -14,12 +14,12 @@ use crate::domain::{
         AccessRejected, AgreementStatus, Audience, CLIENT_KINDS, ChainTransaction, ClientIdLinked, ComplianceUpdated,
         Event, ForeignJson, KycStatus, ORCHESTRATOR_KINDS, OffRampStatus, PayerStep, PayerStepKind,
         PaymentDetailStatus, PaymentDetailUpdated, PaymentFailed, PaymentProcessing, PaymentReceived, PaymentRefunded,
-        RequestRecurring, ScreeningCompleted, ScreeningStatus,
+        PaymentReversed, RequestRecurring, ScreeningCompleted, ScreeningStatus,
     },
-    ids::{ClientRowId, PlatformId, RequestId, RequestRowId},
+    ids::{ClientRowId, PaymentId, PlatformId, RequestId, RequestRowId},
     ledger::{Ledger, RequestStatus, Settlement},
     network::Network,
-    payment::{Observation, ObservedConversion, PaymentKind, ProvenTransfer, Settled},
+    payment::{Observation, ObservedConversion, PaymentKind, ProvenTransfer, ReversalReason, Settled},
     reference::PaymentReference,
     request::{
         Origin, Request,
@@ -200,6 +200,7 @@ fn every_event(text: &str, json: &str) -> (Vec<Event>, Catalogue) {
     let wallet = Address::parse("0xb07D2398d2004378cad234DA0EF14f1c94A530e4").unwrap();
     let tron = Address::parse("TJRabPrwbZy45sbavfcjinPJC18kjpRTv8").unwrap();
     let at = base.payment.at;
+    let payment = base.payment.clone();
     let platform = || PlatformId("platform".to_owned());
     let raw = || ForeignJson(json.to_owned());
     let transaction = ChainTransaction {
@@ -217,6 +218,13 @@ fn every_event(text: &str, json: &str) -> (Vec<Event>, Catalogue) {
         events.push(event);
         events.extend(twins);
     }
+    events.push(Event::PaymentReversed(Box::new(PaymentReversed {
+        request: request.clone(),
+        payment,
+        id: PaymentId("01JZX8D4EF5G6H7J8K9MNPQRST".to_owned()),
+        reason: ReversalReason::NotOnChain,
+        reversals: 1,
+    })));
     events.push(Event::PaymentFailed(Box::new(PaymentFailed {
         request: request.clone(),
         reason: "insufficient_funds".to_owned(),

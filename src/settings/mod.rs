@@ -210,6 +210,9 @@ pub struct WebhookSettings {
     pub scoped_variants: bool,
     /// Days that events and finished deliveries are kept, 1 to 3650.
     pub retention_days: u32,
+    /// Whether `payment.reversed` is sent when a credited payment left the chain. The request is counted again either
+    /// way.
+    pub reversals: bool,
 }
 
 impl Default for WebhookSettings {
@@ -223,6 +226,7 @@ impl Default for WebhookSettings {
             scoped_variants: false,
             retention_days: 30,
         }
+            reversals: true,
     }
 }
 

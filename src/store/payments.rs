@@ -1,4 +1,4 @@
-//! Settled payments: appended once, searched often, never changed.
+//! Settled payments: appended once, searched often; one that leaves the chain stays and is marked.
 
 use super::{Scope, StoreError, columns, requests};
 use crate::domain::{
@@ -6,7 +6,7 @@ use crate::domain::{
     ids::{ClientRowId, PaymentId, PlatformId, RequestRowId},
     ledger::{RequestStatus, SettlementUnits},
     network::Network,
-    payment::{Observation, PaymentKind, Settled},
+    payment::{Observation, PaymentKind, ReversalReason, Settled},
     reference::PaymentReference,
     request::{Request, terms::CustomerInfo},
 };
@@ -16,7 +16,7 @@ use entities::{
     payment_parties, payment_parties::Column as Party, payments, payments::Column, requests as request_rows,
 };
 use sea_orm::{
-    ColumnTrait, ConnectionTrait, EntityTrait, Order, QueryFilter, QueryOrder, QueryTrait,
+    ActiveModelTrait, ColumnTrait, ConnectionTrait, EntityTrait, Order, QueryFilter, QueryOrder, QueryTrait,
     sea_query::{Expr, ExprTrait, OnConflict, Query, SelectStatement},
 };
 use std::collections::{BTreeSet, HashSet};
@@ -97,6 +97,17 @@ pub struct PaymentRecord {
     pub paid_at: DateTime<Utc>,
     /// When it was recorded.
     pub created_at: DateTime<Utc>,
+    /// When and why it was taken back, while it is.
+    pub reversal: Option<Reversal>,
+}
+
+/// That a payment was taken back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reversal {
+    /// When.
+    pub at: DateTime<Utc>,
+    /// Why.
+    pub reason: ReversalReason,
 }
 
 /// What a search tells about the request of a payment.
@@ -188,12 +199,18 @@ fn to_row(payment: &SettledPayment<'_>) -> Result<payments::Model, StoreError> {
         reference: columns::reference_text(&request.reference),
         paid_at: settled.at,
         created_at: payment.created_at,
+        reversed_at: None,
+        reversal_reason: None,
+        reversals: 0,
     })
 }
 
 fn from_row(row: payments::Model) -> Result<PaymentRecord, StoreError> {
     let shortfall = row.fee_shortfall.as_deref();
     let shortfall = shortfall.map(|missing| columns::units("fee_shortfall", missing));
+    let reason = row.reversal_reason.as_deref();
+    let reason = reason.map(|text| columns::known("reversal_reason", text, ReversalReason::from_wire));
+    let reversal = row.reversed_at.zip(reason.transpose()?);
     Ok(PaymentRecord {
         id: PaymentId(row.id),
         platform: PlatformId(row.platform_id),
@@ -225,6 +242,7 @@ fn from_row(row: payments::Model) -> Result<PaymentRecord, StoreError> {
         reference: columns::reference(&row.reference)?,
         paid_at: row.paid_at,
         created_at: row.created_at,
+        reversal: reversal.map(|(at, reason)| Reversal { at, reason }),
     })
 }
 
@@ -361,6 +379,75 @@ pub async fn place(conn: &impl ConnectionTrait, id: &PaymentId, observed: &Obser
     Ok(())
 }
 
+/// Marks a payment as taken back; returns how often it was by now, or nothing when it is marked already.
+pub async fn reverse(
+    conn: &impl ConnectionTrait,
+    id: &PaymentId,
+    reason: ReversalReason,
+    now: DateTime<Utc>,
+) -> Result<Option<u32>, StoreError> {
+    let result = payments::Entity::update_many()
+        .col_expr(Column::ReversedAt, Expr::value(now))
+        .col_expr(Column::ReversalReason, Expr::value(reason.wire()))
+        .col_expr(Column::Reversals, Expr::col(Column::Reversals).add(1))
+        .filter(Column::Id.eq(id.as_str()))
+        .filter(Column::ReversedAt.is_null())
+        .exec(conn)
+        .await?;
+    if result.rows_affected == 0 {
+        return Ok(None);
+    }
+    let row = payments::Entity::find()
+        .filter(Column::Id.eq(id.as_str()))
+        .one(conn)
+        .await?;
+    row.map(|row| columns::number("reversals", row.reversals)).transpose()
+}
+
+/// Writes what the chain proves now of a payment that was taken back, and takes the mark away; returns how often it was
+/// taken back, or nothing when it is not. It keeps its id. Needs a transaction.
+///
+/// Credit a request again only after this returned a number in the same transaction.
+pub async fn reinstate(conn: &impl ConnectionTrait, payment: &SettledPayment<'_>) -> Result<Option<u32>, StoreError> {
+    let fresh = to_row(payment)?;
+    let stored = payments::Entity::find()
+        .filter(Column::Network.eq(fresh.network.as_str()))
+        .filter(Column::TxHash.eq(fresh.tx_hash.as_str()))
+        .filter(Column::Position.eq(fresh.position))
+        .filter(Column::CountsPayments.eq(false))
+        .filter(Column::ReversedAt.is_not_null())
+        .one(conn)
+        .await?;
+    let Some(stored) = stored else { return Ok(None) };
+    let again = payments::Model {
+        id: stored.id.clone(),
+        created_at: stored.created_at,
+        reversals: stored.reversals,
+        ..fresh
+    };
+    payment_parties::Entity::delete_many()
+        .filter(Party::PlatformId.eq(stored.platform_id.as_str()))
+        .filter(Party::Wallet.is_in(parties(&stored).map(|party| party.wallet)))
+        .filter(Party::PaidAt.eq(stored.paid_at))
+        .filter(Party::PaymentId.eq(stored.id.as_str()))
+        .exec(conn)
+        .await?;
+    let wallets = parties(&again).map(payment_parties::ActiveModel::from);
+    payment_parties::Entity::insert_many(wallets)
+        .exec_without_returning(conn)
+        .await?;
+    let result = payments::Entity::update_many()
+        .set(payments::ActiveModel::from(again).reset_all())
+        .filter(Column::Id.eq(stored.id.as_str()))
+        .filter(Column::ReversedAt.is_not_null())
+        .exec(conn)
+        .await?;
+    if result.rows_affected == 0 {
+        return Ok(None);
+    }
+    columns::number("reversals", stored.reversals).map(Some)
+}
+
 /// One row for each distinct wallet of a payment.
 fn parties(row: &payments::Model) -> impl Iterator<Item = payment_parties::Model> {
     let wallets: BTreeSet<String> = [Some(&row.payee), row.payer.as_ref(), row.payer_eoa.as_ref()]
@@ -376,11 +463,12 @@ fn parties(row: &payments::Model) -> impl Iterator<Item = payment_parties::Model
     })
 }
 
-/// Payments of a request, oldest first.
+/// Payments of a request that count, oldest first.
 pub async fn list_of_request(conn: &impl ConnectionTrait, request: &Request) -> Result<Vec<PaymentRecord>, StoreError> {
     let mut rows = payments::Entity::find()
         .filter(Column::PlatformId.eq(request.origin.platform.as_str()))
         .filter(Column::RequestId.eq(request.id.as_str()))
+        .filter(Column::ReversedAt.is_null())
         .all(conn)
         .await?;
     // Sorted here: asked for an order, SQLite would walk all payments of the platform by time.

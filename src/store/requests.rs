@@ -367,6 +367,9 @@ pub async fn advance(
     if after.has_been_paid() && !before.has_been_paid() {
         update = update.col_expr(Column::PaidAt, Expr::value(now));
     }
+    if before.has_been_paid() && !after.has_been_paid() {
+        update = update.col_expr(Column::PaidAt, Expr::value(None::<DateTime<Utc>>));
+    }
     let result = update
         .filter(Column::Id.eq(request.row.as_str()))
         .filter(Column::Status.eq(before.status.wire()))

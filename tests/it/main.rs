@@ -38,6 +38,7 @@ mod reorg;
 mod requests;
 mod restart;
 mod rotation;
+mod reversal;
 mod sessions;
 mod sessions_manage;
 mod standard_webhooks;

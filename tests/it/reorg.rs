@@ -8,9 +8,17 @@ use crate::support::{
 };
 use alloy::primitives::B256;
 use devnet::ReorgTransaction;
+use prs::flows::payments::{
+    resume,
+    watch::{self, Step},
+};
+use serde_json::json;
 
 /// Blocks after which a payment is final here.
 const CONFIRMATIONS: u64 = 6;
+
+/// More blocks than are undone without asking.
+const TOO_DEEP: u64 = 70;
 
 struct Paid {
     id: String,
@@ -144,42 +152,42 @@ async fn a_restart_after_a_dropped_payment_does_not_bring_it_back() {
 }
 
 #[tokio::test]
-async fn a_reorganisation_below_finality_stops_the_chain_and_deletes_nothing() {
+async fn a_reorganisation_too_deep_stops_the_chain_until_the_operator_lets_it_go_back() {
     let (app, receiver) = start().await;
     app.devnet().mine(CONFIRMATIONS).await.expect("mined");
+    app.settle().await;
     let paid = pay_and_see(&app).await;
     finish(&app).await;
+    app.devnet().mine(TOO_DEEP).await.expect("mined");
+    app.settle().await;
     assert_credited_once(&app, &receiver, &paid).await;
-    app.devnet().rollback(CONFIRMATIONS + 3).await.expect("rolled back");
-    app.devnet().mine(CONFIRMATIONS + 10).await.expect("mined");
-    let chain = app
-        .ctx
-        .partners
-        .chains
-        .followed
-        .values()
-        .next()
-        .expect("enabled")
-        .clone();
-    let step = prs::flows::payments::watch::run(&app.ctx, chain.as_ref())
+    app.devnet()
+        .rollback(TOO_DEEP + CONFIRMATIONS + 3)
         .await
-        .expect("a step");
-    assert!(matches!(step, prs::flows::payments::watch::Step::Halted(_)), "{step:?}");
-    assert_credited_once(&app, &receiver, &paid).await;
+        .expect("rolled back");
+    app.devnet().mine(TOO_DEEP + 2 * CONFIRMATIONS).await.expect("mined");
+    let chain = app.ctx.partners.chains.followed.values().next().expect("enabled");
+    for _ in 0..2 {
+        let step = watch::run(&app.ctx, chain.as_ref()).await.expect("a step");
+        assert!(matches!(step, Step::Halted(_)), "{step:?}");
+        app.deliver().await;
+        assert_credited_once(&app, &receiver, &paid).await;
+    }
 
     let network = chain.network();
-    let reason = prs::flows::payments::resume::run(&app.ctx, network)
-        .await
-        .expect("resumed");
+    let reason = resume::run(&app.ctx, network).await.expect("resumed");
     assert!(reason.contains("final"), "{reason}");
-    prs::flows::payments::resume::run(&app.ctx, network)
+    resume::run(&app.ctx, network)
         .await
         .expect_err("a chain that is not halted");
-    // The node still shows the other chain, so the service refuses to go on again.
-    let step = prs::flows::payments::watch::run(&app.ctx, chain.as_ref())
-        .await
-        .expect("a step");
-    assert!(matches!(step, prs::flows::payments::watch::Step::Halted(_)), "{step:?}");
+    app.settle().await;
+    let read = app.read_request(&paid.id).await;
+    assert_eq!((&read["status"], &read["paidAmount"]), (&json!("pending"), &json!("0")));
+    let payments = app.payments_of(&paid.id).await;
+    assert_eq!(payments.len(), 1, "nothing is deleted");
+    assert_eq!(payments[0]["reversal"]["reason"], "reorganised");
+    let told = receiver.received().await;
+    assert_eq!(told.last().expect("an event").json()["event"], "payment.reversed");
 }
 
 /// A payment of somebody else, ready to be mined first.

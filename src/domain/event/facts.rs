@@ -3,10 +3,10 @@
 use crate::domain::{
     address::Address,
     amount::Amount,
-    ids::{ClientRowId, PlatformId, RequestId},
+    ids::{ClientRowId, PaymentId, PlatformId, RequestId},
     ledger::Settlement,
     network::{Family, Network},
-    payment::Settled,
+    payment::{ReversalReason, Settled},
     request::Request,
     wire_text::wire_text,
 };
@@ -34,6 +34,8 @@ pub struct PaymentReceived {
     pub request: Request,
     /// The payment.
     pub payment: Settled,
+    /// How often the payment was reversed before: 0 for one that never left the chain.
+    pub reversals: u32,
     /// Token of the secure payment that the request was created through.
     pub secure_payment_token: Option<String>,
     /// Recurring payment that executed it.
@@ -50,6 +52,7 @@ impl PaymentReceived {
             settlement,
             request,
             payment,
+            reversals: 0,
             secure_payment_token: None,
             recurring_payment: None,
             off_ramp_status: None,
@@ -67,6 +70,21 @@ impl PaymentReceived {
             (Settlement::Partial, Variant::Checkout) => "payment.partial.checkout",
         }
     }
+}
+
+/// Facts of `payment.reversed`. Source: decisions D37.
+#[derive(Debug, Clone)]
+pub struct PaymentReversed {
+    /// The request without the payment.
+    pub request: Request,
+    /// The payment as it was settled.
+    pub payment: Settled,
+    /// Its id.
+    pub id: PaymentId,
+    /// Why it was taken back.
+    pub reason: ReversalReason,
+    /// How often it was reversed, this time included.
+    pub reversals: u32,
 }
 
 /// A transaction that an event points at.

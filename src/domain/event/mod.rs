@@ -5,8 +5,8 @@ mod facts;
 pub use facts::{
     AccessRejected, AgreementStatus, ChainTransaction, ClientIdLinked, ComplianceUpdated, ForeignJson, KycStatus,
     OffRampStatus, PayerStep, PayerStepKind, PaymentDetailStatus, PaymentDetailUpdated, PaymentFailed,
-    PaymentProcessing, PaymentReceived, PaymentRefunded, RequestRecurring, ScreeningCompleted, ScreeningStatus,
-    Variant,
+    PaymentProcessing, PaymentReceived, PaymentRefunded, PaymentReversed, RequestRecurring, ScreeningCompleted,
+    ScreeningStatus, Variant,
 };
 
 use super::{
@@ -45,6 +45,8 @@ pub enum Event {
     PaymentFailed(Box<PaymentFailed>),
     /// Money went back to the payer.
     PaymentRefunded(Box<PaymentRefunded>),
+    /// A credited payment left the chain.
+    PaymentReversed(Box<PaymentReversed>),
     /// A payout to a bank account moved on.
     PaymentProcessing(Box<PaymentProcessing>),
     /// A recurring request generated the next one.
@@ -70,6 +72,7 @@ impl Event {
             Self::PaymentReceived(received) => received.kind(),
             Self::PaymentFailed(_) => "payment.failed",
             Self::PaymentRefunded(_) => "payment.refunded",
+            Self::PaymentReversed(_) => "payment.reversed",
             Self::PaymentProcessing(_) => "payment.processing",
             Self::RequestRecurring(_) => "request.recurring",
             Self::ComplianceUpdated(_) => "compliance.updated",
@@ -91,6 +94,7 @@ impl Event {
             Self::PaymentReceived(facts) => of_request(&facts.request),
             Self::PaymentFailed(facts) => of_request(&facts.request),
             Self::PaymentRefunded(facts) => of_request(&facts.request),
+            Self::PaymentReversed(facts) => of_request(&facts.request),
             Self::PaymentProcessing(facts) => of_request(&facts.request),
             Self::RequestRecurring(facts) => of_request(&facts.request),
             Self::ComplianceUpdated(facts) => Audience::PlatformOnly {
@@ -120,7 +124,8 @@ impl Event {
     ///
     /// Each is the kind and what identifies the fact in its own world:
     ///
-    /// - a payment by its place on chain, each twin by its own kind;
+    /// - a payment by its place on chain, each twin by its own kind; one that is credited again after a reversal, and
+    ///   the reversal itself, also by how many there were;
     /// - a failure by request, reason and execution; a refund by the payment that it undoes;
     /// - a payout by its id and status, since a status is never reached twice; a generated request by its id;
     /// - a change of a payer or bank account by its version;
@@ -135,13 +140,18 @@ impl Event {
             Self::PaymentReceived(facts) => {
                 let observed = &facts.payment.observed;
                 // Keys of before end in a bare number, which counted something else.
-                format!(
+                let place = format!(
                     "{kind}:{}:{}:@{}",
                     observed.network, observed.tx_hash, observed.position
-                )
+                );
+                match facts.reversals {
+                    0 => place,
+                    reversals => format!("{place}:{reversals}"),
+                }
             }
             Self::PaymentFailed(facts) => format!("{kind}:{}:{}:{}", facts.request.id, facts.reason, facts.execution),
             Self::PaymentRefunded(facts) => format!("{kind}:{}:{}", facts.request.id, facts.paid_tx_hash),
+            Self::PaymentReversed(facts) => format!("{kind}:{}:{}", facts.id, facts.reversals),
             Self::PaymentProcessing(facts) => {
                 format!(
                     "{kind}:{}:{}:{}",
@@ -187,6 +197,7 @@ impl Event {
             Self::PaymentReceived(facts) => Some(facts.request.id.as_str()),
             Self::PaymentFailed(facts) => Some(facts.request.id.as_str()),
             Self::PaymentRefunded(facts) => Some(facts.request.id.as_str()),
+            Self::PaymentReversed(facts) => Some(facts.request.id.as_str()),
             Self::PaymentProcessing(facts) => Some(facts.request.id.as_str()),
             Self::RequestRecurring(facts) => Some(facts.request.id.as_str()),
             Self::PayerStep(facts) => facts.sole_request().map(RequestId::as_str),
@@ -230,11 +241,12 @@ impl Event {
 /// accepts them.
 ///
 /// Source: interface §6.2; rules W.2; rules W.4.
-pub const CLIENT_KINDS: [&str; 14] = [
+pub const CLIENT_KINDS: [&str; 15] = [
     "payment.confirmed",
     "payment.partial",
     "payment.failed",
     "payment.refunded",
+    "payment.reversed",
     "payment.processing",
     "request.recurring",
     "compliance.updated",

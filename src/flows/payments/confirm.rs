@@ -308,7 +308,7 @@ fn judge(ctx: &Ctx, chain: &dyn Chain, block: SettledBlock, gathered: &mut Gathe
 }
 
 /// Writes what was gathered; `false` when a request changed meanwhile, so that nothing may be kept.
-async fn write(ctx: &Ctx, chain: &dyn Chain, tx: &Tx, gathered: Gathered) -> FlowResult<bool> {
+async fn write(ctx: &Ctx, chain: &dyn Chain, tx: &Tx, from: u64, gathered: Gathered) -> FlowResult<bool> {
     let Gathered {
         read_to,
         mut requests,
@@ -354,11 +354,16 @@ async fn write(ctx: &Ctx, chain: &dyn Chain, tx: &Tx, gathered: Gathered) -> Flo
         })
         .collect();
     let written = store::payments::insert_new(tx, &recorded).await?;
-    let is_new: Vec<bool> = recorded.iter().map(|payment| written.contains(&payment.id)).collect();
-    for ((settled, request_row), is_new) in credited.into_iter().zip(is_new) {
-        if !is_new {
-            continue;
-        }
+    // How often each was reversed before; those that count already are left out.
+    let mut reversals = Vec::with_capacity(recorded.len());
+    for payment in &recorded {
+        reversals.push(match written.contains(&payment.id) {
+            true => Some(0),
+            false => store::payments::reinstate(tx, payment).await?,
+        });
+    }
+    for ((settled, request_row), reversals) in credited.into_iter().zip(reversals) {
+        let Some(reversals) = reversals else { continue };
         let request = &requests[request_row];
         crate::fail_at("confirm_blocks", "credited");
         if settled.fee_shortfall.is_some() {
@@ -371,7 +376,11 @@ async fn write(ctx: &Ctx, chain: &dyn Chain, tx: &Tx, gathered: Gathered) -> Flo
         requests[request_row].ledger = ledger;
         if let Some(settlement) = told {
             let request = requests[request_row].clone();
-            let event = Event::PaymentReceived(Box::new(PaymentReceived::new(settlement, request, settled)));
+            let received = PaymentReceived {
+                reversals,
+                ..PaymentReceived::new(settlement, request, settled)
+            };
+            let event = Event::PaymentReceived(Box::new(received));
             publish(ctx, tx, &event).await?;
             for twin in event.twins(ctx.webhooks.scoped_variants) {
                 publish(ctx, tx, &twin).await?;

@@ -6,6 +6,7 @@ mod handed_out;
 pub mod quarantine;
 pub mod rescan;
 pub mod resume;
+mod reverse;
 mod rewind;
 pub mod search;
 pub mod watch;

@@ -3,9 +3,10 @@
 //! Where the settings lower the confirmations, that is a risk that was taken: up to [`BLOCKS_MAX`] blocks are undone, and
 //! each payment in them is looked for where the chain has it now. What is beyond it waits for the operator.
 
+use super::reverse;
 use crate::{
     ctx::Ctx,
-    domain::payment::{Finality, Observation},
+    domain::payment::{Finality, Observation, ReversalReason},
     flows::FlowResult,
     ports::chain::Chain,
     store::{
@@ -72,7 +73,7 @@ pub(super) async fn run(ctx: &Ctx, chain: &dyn Chain, cursor: &mut Cursor) -> Fl
     for (fate, payment) in fates {
         match fate {
             Fate::Moved(observed) => store::payments::place(&tx, &payment.id, &observed).await?,
-            Fate::Gone => {}
+            Fate::Gone => reverse::run(ctx, &tx, &payment, ReversalReason::Reorganised, ctx.clock.now()).await?,
         }
     }
     store::observations::delete_above(&tx, network, common.number).await?;

@@ -4,7 +4,7 @@ use crate::{
     ctx::Ctx,
     domain::{
         currency::Currency,
-        payment::PaymentKind,
+        payment::{PaymentKind, ReversalReason},
         request::{
             progress::{Part, Scale},
             terms,
@@ -18,6 +18,8 @@ use poem_openapi::{Enum, Object, types::Email};
 words! {
     /// Kind of a payment
     PaymentKind as "PaymentType";
+    /// Why a payment was taken back
+    ReversalReason as "ReversalReason";
 }
 
 /// Postal address of a customer.
@@ -146,6 +148,16 @@ pub struct PaymentRequestSummary {
     pub reference: OrNull<MerchantReference>,
 }
 
+/// That a payment was taken back.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct Reversal {
+    /// When it was taken back
+    pub reversed_at: Instant,
+    /// Why
+    pub reason: ReversalReason,
+}
+
 /// A settled payment.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
@@ -188,6 +200,9 @@ pub struct Payment {
     pub recurring_payment_id: OrNull<UlidText>,
     /// Where the rate comes from; null when nothing was converted
     pub rate_provider: OrNull<PaymentRateSource>,
+    /// Only of a payment that left the chain after it was credited: it does not count any more. An addition of this
+    /// service
+    pub reversal: Option<Reversal>,
     /// The request that it settles; absent inside that request
     pub request: Option<PaymentRequestSummary>,
 }
@@ -300,6 +315,10 @@ pub(in crate::http) fn payment(ctx: &Ctx, record: &PaymentRecord) -> Payment {
         fees: OrNull(Some(fee(ctx, &shown).into_iter().collect())),
         recurring_payment_id: OrNull(None),
         rate_provider: OrNull(is_converted.then_some(PaymentRateSource::Chainlink)),
+        reversal: record.reversal.map(|reversal| Reversal {
+            reversed_at: Instant(reversal.at),
+            reason: reversal.reason,
+        }),
         request: None,
     }
 }

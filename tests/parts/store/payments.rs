@@ -9,12 +9,12 @@ use prs::{
     domain::{
         address::Address,
         ids::PaymentId,
-        payment::{PaymentKind, ProvenTransfer, Settled},
+        payment::{Observation, PaymentKind, ProvenTransfer, ReversalReason, Settled},
         request::{Request, terms::CustomerInfo},
     },
     store::{
         self, Db, Scope,
-        payments::{PaymentFilter, SettledPayment},
+        payments::{PaymentFilter, Reversal, SettledPayment},
     },
 };
 use sea_orm::ConnectionTrait;
@@ -24,6 +24,7 @@ on_both! {
     a_payment_is_recorded_once
     the_largest_amounts_survive
     a_rolled_back_payment_leaves_nothing
+    a_reversed_payment_stays_and_does_not_count_until_it_is_proven_again
     payments_are_found_by_every_key
     a_wallet_finds_what_it_paid_and_received
     pages_of_a_search_are_stable_and_complete
@@ -159,6 +160,75 @@ async fn a_rolled_back_payment_leaves_nothing(db: &Db) {
             .is_empty()
     );
     assert!(record(db, &request, &settled(1, 2)).await);
+}
+
+async fn a_reversed_payment_stays_and_does_not_count_until_it_is_proven_again(db: &Db) {
+    let request = request("a", 1);
+    store::requests::insert(db.writer(), &request).await.unwrap();
+    let (first, second) = (settled(1, 2), settled(2, 2));
+    assert!(record(db, &request, &first).await);
+    assert!(record(db, &request, &second).await);
+    let counted = async || store::payments::list_of_request(db.reader(), &request).await.unwrap();
+    let id = counted().await[0].id.clone();
+    let reverse = async |now| {
+        let reversed = store::payments::reverse(db.writer(), &id, ReversalReason::Reorganised, at(now)).await;
+        reversed.unwrap()
+    };
+    let again = SettledPayment {
+        id: PaymentId("another id".into()),
+        request: &request,
+        settled: &Settled {
+            observed: Observation {
+                block_number: 9,
+                log_index: 4,
+                ..first.observed.clone()
+            },
+            proven: ProvenTransfer {
+                payer: Some(wallet(4)),
+                ..first.proven.clone()
+            },
+            at: at(50),
+            ..first.clone()
+        },
+        created_at: at(60),
+    };
+    let reinstate = async || {
+        let tx = db.begin("reinstate").await.unwrap();
+        let reinstated = store::payments::reinstate(&tx, &again).await.unwrap();
+        tx.commit().await.unwrap();
+        reinstated
+    };
+    assert_eq!(reinstate().await, None, "it counts");
+    assert_eq!((reverse(30).await, reverse(31).await), (Some(1), None));
+    assert_eq!(counted().await.len(), 1);
+    let of_wallet = |number| {
+        page(PaymentFilter {
+            wallet: Some(wallet(number).canonical()),
+            ..Default::default()
+        })
+    };
+    let found = store::payments::search(db.reader(), &scope("a"), &of_wallet(2))
+        .await
+        .unwrap();
+    let marks: Vec<_> = found.rows.iter().map(|(payment, _)| payment.reversal).collect();
+    let mark = Reversal {
+        at: at(30),
+        reason: ReversalReason::Reorganised,
+    };
+    assert_eq!(marks, [None, Some(mark)], "newest first, and the mark is shown");
+    let repeated = store::payments::insert_new(db.writer(), std::slice::from_ref(&again)).await;
+    assert!(repeated.unwrap().is_empty());
+    assert_eq!((reinstate().await, reinstate().await), (Some(1), None));
+    let counted = counted().await;
+    assert_eq!(counted.len(), 2);
+    let back = counted.iter().find(|payment| payment.id == id).unwrap();
+    assert_eq!((back.block_number, back.log_index, back.paid_at), (9, 4, at(50)));
+    assert_eq!(
+        (back.payer, back.reversal, back.created_at),
+        (Some(wallet(4)), None, at(0))
+    );
+    assert_eq!(numbers(db, &scope("a"), of_wallet(4)).await, [9]);
+    assert_eq!(reverse(70).await, Some(2));
 }
 
 async fn payments_are_found_by_every_key(db: &Db) {
