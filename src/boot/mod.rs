@@ -4,6 +4,7 @@ pub mod admin;
 pub mod cli;
 pub mod dev;
 pub mod documents;
+pub mod health;
 pub mod identity;
 pub mod listen;
 pub mod role;
@@ -82,8 +83,8 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
         header_prefix: settings.webhooks.header_prefix.clone(),
         standard_headers: settings.webhooks.standard_headers,
         scoped_variants: settings.webhooks.scoped_variants,
-        retention_days: settings.webhooks.retention_days,
         reversals: settings.webhooks.reversals,
+        retention_days: settings.webhooks.retention_days,
     };
     let payments = PaymentRules {
         processor_crypto: settings.brand.processor_crypto.clone(),

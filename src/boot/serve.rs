@@ -4,6 +4,7 @@ use crate::{
     boot::{
         context,
         documents::{self, Document},
+        health::{self, Health},
         identity::Identity,
         open_database,
         role::Role,
@@ -11,38 +12,27 @@ use crate::{
     ctx::Ctx,
     http::{
         contract::{apis, described::Described, docs, routes::RouteTable},
-        edge::{self, Edge, cors::AllowedOrigins, limits::Limits, observe, server},
+        edge::{self, Edge, cors::AllowedOrigins, limits::Limits, server},
         error::probed,
         gate::{identify::Identify, rate_limits::RateLimits},
     },
     settings::Settings,
-    worker::{
-        self, Workers, deliver_webhooks,
-        watch_chains::{self, ChainState},
-    },
+    worker::{self, Workers, deliver_webhooks, watch_chains},
 };
 use anyhow::Context;
-use metrics_exporter_prometheus::PrometheusHandle;
 use poem::{
-    Endpoint, EndpointExt, Response, Route,
+    EndpointExt, Response, Route,
     endpoint::{BoxEndpoint, make, make_sync},
     get,
 };
 use poem_openapi::OpenApiService;
 use serde_json::{Value, json};
-use std::{
-    net::SocketAddr,
-    sync::{Arc, OnceLock},
-    time::Duration,
-};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-
-/// Blocks that a chain may be behind before the service counts as not ready.
-const LAG_BLOCKS_MAX: u64 = 500;
 
 /// Serves until the process is told to stop.
 pub async fn run(settings: &Settings, role: Role) -> anyhow::Result<()> {
@@ -117,17 +107,15 @@ pub fn app(settings: &Settings, ctx: &Ctx, role: Role, workers: Workers) -> BoxE
             .nest_no_strip("/v2", OpenApiService::new(Described(apis::platform()), "", ""))
             .nest_no_strip("/v1", OpenApiService::new(Described(apis::auth()), "", ""));
     }
-    let ready = ctx.clone();
+    let health = Health::new(settings, ctx, role, workers);
+    let ready = health.clone();
     let routes = routes
         .at(
             "/health/live",
             get(make_sync(|_| answer(true, &json!({ "status": "ok" })))),
         )
-        .at(
-            "/health/ready",
-            get(make(move |_| health(ready.clone(), workers.clone()))),
-        )
-        .at("/metrics", get(metrics_page()))
+        .at("/health/ready", get(make(move |_| readiness(ready.clone()))))
+        .at("/metrics", get(health::metrics_page(health)))
         .data(identify)
         .data(ctx.clone());
     let edge = Edge {
@@ -144,21 +132,6 @@ pub fn app(settings: &Settings, ctx: &Ctx, role: Role, workers: Workers) -> BoxE
     edge::wrap(routes, edge)
 }
 
-/// The recorder belongs to the process: a second service in it shows the same numbers.
-fn metrics_page() -> impl Endpoint<Output = Response> {
-    static RECORDER: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
-    let handle = RECORDER.get_or_init(|| observe::install_metrics().ok()).clone();
-    make_sync(move |_| match &handle {
-        Some(handle) => {
-            handle.run_upkeep();
-            Response::builder()
-                .content_type("text/plain; version=0.0.4; charset=utf-8")
-                .body(handle.render())
-        }
-        None => probed(false).into(),
-    })
-}
-
 fn answer(is_good: bool, body: &Value) -> Response {
     Response::builder()
         .status(probed(is_good))
@@ -166,32 +139,9 @@ fn answer(is_good: bool, body: &Value) -> Response {
         .body(body.to_string())
 }
 
-/// Whether the service can do its work: the database answers, and no chain is stopped or far behind.
-async fn health(ctx: Ctx, workers: Workers) -> Response {
-    let database = tokio::time::timeout(Duration::from_secs(2), ctx.db.ping()).await;
-    let is_database_up = matches!(database, Ok(Ok(())));
-    let mut is_ready = is_database_up;
-    let mut chains = serde_json::Map::new();
-    for (network, state) in workers.chains.all() {
-        let shown = match &state {
-            ChainState::Following(at) => {
-                let lag = at.head.number.saturating_sub(at.seen);
-                is_ready &= lag <= LAG_BLOCKS_MAX;
-                json!({ "state": "following", "head": at.head.number, "seen": at.seen, "confirmed": at.confirmed, "lagBlocks": lag })
-            }
-            ChainState::Failing => json!({ "state": "failing" }),
-            ChainState::Halted(reason) => {
-                is_ready = false;
-                json!({ "state": "halted", "reason": reason })
-            }
-        };
-        chains.insert(network.id().to_owned(), shown);
-    }
-    let database = if is_database_up { "ok" } else { "unavailable" };
-    answer(
-        is_ready,
-        &json!({ "status": if is_ready { "ready" } else { "not ready" }, "database": database, "chains": chains }),
-    )
+async fn readiness(health: Health) -> Response {
+    let report = health.look().await;
+    answer(report.is_ready, &report.body)
 }
 
 fn delivery_options(settings: &Settings) -> deliver_webhooks::Options {

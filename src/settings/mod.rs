@@ -46,6 +46,8 @@ pub struct Settings {
     pub conversion: ConversionSettings,
     /// How often credentials may call.
     pub rate_limits: RateLimitSettings,
+    /// What counts as healthy.
+    pub health: HealthSettings,
     /// Key material.
     pub secrets: SecretSettings,
 }
@@ -208,11 +210,11 @@ pub struct WebhookSettings {
     /// Whether a confirmed or partial payment raises further events besides the plain one: `….client_id` when a client
     /// ID created the request, `….checkout` when a secure payment did.
     pub scoped_variants: bool,
-    /// Days that events and finished deliveries are kept, 1 to 3650.
-    pub retention_days: u32,
     /// Whether `payment.reversed` is sent when a credited payment left the chain. The request is counted again either
     /// way.
     pub reversals: bool,
+    /// Days that events and finished deliveries are kept, 1 to 3650.
+    pub retention_days: u32,
 }
 
 impl Default for WebhookSettings {
@@ -224,9 +226,9 @@ impl Default for WebhookSettings {
             concurrency: 256,
             concurrency_per_endpoint: 16,
             scoped_variants: false,
+            reversals: true,
             retention_days: 30,
         }
-            reversals: true,
     }
 }
 
@@ -347,6 +349,21 @@ impl RateLimitSettings {
             address.or_else(|_| text.parse()).map_err(|_| text.clone())
         });
         networks.collect()
+    }
+}
+
+/// What counts as healthy.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct HealthSettings {
+    /// Seconds without a good answer of a chain after which a worker is not ready, and a process that also serves the
+    /// API degraded. Pauses between two looks do not count.
+    pub chain_stale_s: u64,
+}
+
+impl Default for HealthSettings {
+    fn default() -> Self {
+        Self { chain_stale_s: 120 }
     }
 }
 

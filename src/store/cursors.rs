@@ -8,7 +8,8 @@ use crate::domain::{
 use alloy::primitives::B256;
 use chrono::{DateTime, Utc};
 use entities::{chain_blocks, chain_cursors};
-use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, sea_query::OnConflict};
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, sea_query::OnConflict};
+use std::collections::BTreeMap;
 
 /// A block that has been reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +63,21 @@ pub async fn load(conn: &impl ConnectionTrait, network: Network) -> Result<Optio
         may_rewind: row.may_rewind,
         updated_at: row.updated_at,
     }))
+}
+
+/// Networks that are halted, and why.
+pub async fn halted(conn: &impl ConnectionTrait) -> Result<BTreeMap<Network, String>, StoreError> {
+    let rows: Vec<(String, String)> = chain_cursors::Entity::find()
+        .select_only()
+        .column(chain_cursors::Column::Network)
+        .column(chain_cursors::Column::HaltedReason)
+        .filter(chain_cursors::Column::HaltedReason.is_not_null())
+        .into_tuple()
+        .all(conn)
+        .await?;
+    rows.into_iter()
+        .map(|(network, reason)| Ok((columns::network(&network)?, reason)))
+        .collect()
 }
 
 /// Writes the progress on a chain. It belongs into the transaction of the facts that were found on the way.

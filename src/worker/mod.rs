@@ -1,6 +1,7 @@
 //! Loops around one flow each: fixed pace, bounded batch, back-off, shutdown.
 
 pub mod chain_pace;
+pub mod chain_states;
 pub mod deliver_webhooks;
 mod pace;
 pub mod sweep_events;
@@ -13,7 +14,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 #[derive(Clone, Default)]
 pub struct Workers {
     /// What is known of each chain.
-    pub chains: watch_chains::ChainStates,
+    pub chains: chain_states::ChainStates,
 }
 
 /// Starts every worker; they end when `stop` is cancelled, after releasing what they hold.

@@ -1,6 +1,10 @@
 //! Follows one chain at its pace, without a pause while it is behind.
 
-use super::{chain_pace::ChainPace, pace::Pace};
+use super::{
+    chain_pace::ChainPace,
+    chain_states::{ChainStates, Look},
+    pace::Pace,
+};
 use crate::{
     ctx::Ctx,
     domain::network::Network,
@@ -8,8 +12,8 @@ use crate::{
     ports::chain::Chain,
 };
 use std::{
-    collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 use tokio_util::sync::CancellationToken;
@@ -23,34 +27,6 @@ const BACK_OFF_MAX: Duration = Duration::from_secs(30);
 /// Pause of each network.
 pub type Polls = HashMap<Network, Duration>;
 
-/// What is known of a chain, for the health page.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ChainState {
-    /// Followed.
-    Following(Position),
-    /// Stopped until the operator has looked at it.
-    Halted(String),
-    /// The last look failed.
-    Failing,
-}
-
-/// The state of each chain; a chain that was not looked at yet is missing.
-#[derive(Clone, Default)]
-pub struct ChainStates(Arc<RwLock<BTreeMap<Network, ChainState>>>);
-
-impl ChainStates {
-    /// A copy of all states.
-    pub fn all(&self) -> BTreeMap<Network, ChainState> {
-        self.0.read().map(|states| states.clone()).unwrap_or_default()
-    }
-
-    fn set(&self, network: Network, state: ChainState) {
-        if let Ok(mut states) = self.0.write() {
-            states.insert(network, state);
-        }
-    }
-}
-
 /// Runs until `stop`.
 pub async fn run(ctx: Ctx, chain: Arc<dyn Chain>, poll: Duration, states: ChainStates, stop: CancellationToken) {
     let network = chain.network();
@@ -58,25 +34,28 @@ pub async fn run(ctx: Ctx, chain: Arc<dyn Chain>, poll: Duration, states: ChainS
         base: poll,
         longest: BACK_OFF_MAX,
     };
+    states.begin(network, ctx.clock.steady());
     let looks = Mutex::new(ChainPace::new(poll));
     let looks = || looks.lock().unwrap_or_else(PoisonError::into_inner);
     let follow = || async {
         // The database knows of a request before anybody can pay it.
         let is_idle = looks().is_idle();
         if is_idle && !watch::is_awaited(&ctx, network).await? {
+            states.leave_alone(network, ctx.clock.steady() + poll);
             return Ok(poll);
         }
-        let (state, pause) = match watch::run(&ctx, chain.as_ref()).await {
+        let (look, pause) = match watch::run(&ctx, chain.as_ref()).await {
             Ok(Step::At(position)) => {
                 gauge(network, &position);
                 let pause = looks().pause(&position, ctx.clock.now());
                 let pause = if position.is_awaited { pause } else { pause.min(poll) };
-                (ChainState::Following(position), Ok(pause))
+                (Look::Followed(position), Ok(pause))
             }
-            Ok(Step::Halted(reason)) => (ChainState::Halted(reason), Ok(BACK_OFF_MAX)),
-            Err(error) => (ChainState::Failing, Err(error)),
+            Ok(Step::Halted(reason)) => (Look::Halted(reason), Ok(BACK_OFF_MAX)),
+            Err(error) => (Look::Failed, Err(error)),
         };
-        states.set(network, state);
+        let until_next = pause.as_ref().copied().unwrap_or_default();
+        states.set(network, look, ctx.clock.now(), ctx.clock.steady() + until_next);
         pause
     };
     pace.keep(&stop, "following the chain", Some(network), follow).await;
@@ -95,6 +74,6 @@ fn gauge(network: Network, position: &Position) {
     blocks("prs_chain_confirmed", position.confirmed);
     blocks(
         "prs_chain_lag_blocks",
-        position.head.number.saturating_sub(position.seen),
+        position.finalized.saturating_sub(position.confirmed),
     );
 }

@@ -3,6 +3,7 @@
 mod backlog;
 mod confirm;
 mod handed_out;
+pub mod obstacles;
 pub mod quarantine;
 pub mod rescan;
 pub mod resume;

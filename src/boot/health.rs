@@ -1,0 +1,205 @@
+//! The health page and the gauges of the chains.
+
+use crate::{
+    boot::role::Role,
+    ctx::Ctx,
+    domain::network::Network,
+    flows::payments::obstacles::{self, Obstacles},
+    http::{edge::observe, error::probed},
+    settings::Settings,
+    worker::{
+        Workers,
+        chain_states::{ChainState, Look},
+    },
+};
+use metrics_exporter_prometheus::PrometheusHandle;
+use poem::{Endpoint, Response, endpoint::make};
+use serde_json::{Map, Value, json};
+use std::{sync::OnceLock, time::Duration};
+
+/// Final blocks that a chain may be behind before it counts as degraded.
+const LAG_BLOCKS_MAX: u64 = 500;
+
+/// Time that the database has for each question of the page.
+const DATABASE_DEADLINE: Duration = Duration::from_secs(2);
+
+/// Looks at what the service needs for its work.
+#[derive(Clone)]
+pub struct Health {
+    ctx: Ctx,
+    role: Role,
+    workers: Workers,
+    stale_after: Duration,
+}
+
+/// What the health page shows.
+#[derive(Debug, Clone)]
+pub struct Report {
+    /// Whether the service can do its work.
+    pub is_ready: bool,
+    /// The page.
+    pub body: Value,
+}
+
+/// How a chain is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Condition {
+    /// Nothing is wrong with it.
+    Good,
+    /// The operator has something to do.
+    Waiting,
+    /// It is not followed as it should be.
+    Degraded,
+}
+
+impl Health {
+    /// Of a process with this role and these workers.
+    pub fn new(settings: &Settings, ctx: &Ctx, role: Role, workers: Workers) -> Self {
+        Self {
+            ctx: ctx.clone(),
+            role,
+            workers,
+            stale_after: Duration::from_secs(settings.health.chain_stale_s),
+        }
+    }
+
+    /// Whether the database answers and every chain is followed. What only the operator can change, and for the API
+    /// everything about the chains, leaves the service ready and is shown as degraded.
+    pub async fn look(&self) -> Report {
+        let ping = tokio::time::timeout(DATABASE_DEADLINE, self.ctx.db.ping()).await;
+        let is_database_up = matches!(ping, Ok(Ok(())));
+        let obstacles = match is_database_up {
+            true => self.obstacles().await.unwrap_or_default(),
+            false => Obstacles::default(),
+        };
+        let mut conditions = Vec::new();
+        let mut chains = Map::new();
+        let states = self.workers.chains.all();
+        for network in self.ctx.partners.chains.followed.keys().copied() {
+            let (condition, shown) = self.chain(network, states.get(&network), &obstacles);
+            conditions.push(condition);
+            chains.insert(network.id().to_owned(), shown);
+        }
+        let is_held_up = self.role == Role::Worker && conditions.contains(&Condition::Degraded);
+        let is_ready = is_database_up && !is_held_up;
+        let status = match is_ready {
+            false => "not ready",
+            true if conditions.iter().all(|condition| *condition == Condition::Good) => "ready",
+            true => "degraded",
+        };
+        let database = if is_database_up { "ok" } else { "unavailable" };
+        Report {
+            is_ready,
+            body: json!({ "status": status, "database": database, "chains": chains }),
+        }
+    }
+
+    async fn obstacles(&self) -> Option<Obstacles> {
+        let found = tokio::time::timeout(DATABASE_DEADLINE, obstacles::run(&self.ctx)).await;
+        found.ok()?.ok()
+    }
+
+    fn is_stale(&self, state: &ChainState) -> bool {
+        state.missing_for(self.ctx.clock.steady()) > self.stale_after
+    }
+
+    fn is_degraded(&self, state: &ChainState) -> bool {
+        let is_behind =
+            matches!(&state.look, Look::Followed(at) if at.finalized.saturating_sub(at.confirmed) > LAG_BLOCKS_MAX);
+        is_behind || self.is_stale(state)
+    }
+
+    fn chain(&self, network: Network, state: Option<&ChainState>, obstacles: &Obstacles) -> (Condition, Value) {
+        let halted = obstacles.halted.get(&network);
+        let quarantined = obstacles.quarantined.get(&network).copied().unwrap_or(0);
+        let mut shown = match (halted, state.map(|state| &state.look)) {
+            (Some(reason), _) => json!({ "state": "halted", "reason": reason }),
+            (None, Some(Look::Followed(at))) => json!({
+                "state": "following", "head": at.head.number, "finalized": at.finalized, "seen": at.seen,
+                "confirmed": at.confirmed, "lagBlocks": at.finalized.saturating_sub(at.confirmed),
+            }),
+            (None, Some(Look::Halted(reason))) => json!({ "state": "halted", "reason": reason }),
+            (None, Some(Look::Failed)) => json!({ "state": "failing" }),
+            (None, Some(Look::None)) => json!({ "state": "beginning" }),
+            (None, None) => json!({ "state": "not followed by this process" }),
+        };
+        shown["quarantined"] = json!(quarantined);
+        if let Some(state) = state {
+            shown["lastOkAt"] = json!(state.last_ok);
+        }
+        let is_degraded = state.is_some_and(|state| self.is_degraded(state));
+        let mut next = Vec::new();
+        if shown["state"] == "halted" {
+            next.push(format!(
+                "compare the nodes of chains.{network}.rpc_urls, then: prs admin chain resume {network}"
+            ));
+        }
+        if quarantined > 0 {
+            next.push(format!("prs admin quarantine list --network {network}"));
+        }
+        if state.is_some_and(|state| self.is_stale(state)) {
+            next.push(format!(
+                "no good answer of a node: look at the log and at chains.{network}.rpc_urls"
+            ));
+        }
+        let condition = match (is_degraded, next.is_empty()) {
+            (true, _) => Condition::Degraded,
+            (false, false) => Condition::Waiting,
+            (false, true) => Condition::Good,
+        };
+        if !next.is_empty() {
+            shown["next"] = json!(next);
+        }
+        (condition, shown)
+    }
+
+    /// Brings the gauges up to date; each of them is there for every enabled network from the start.
+    async fn gauge(&self) {
+        let states = self.workers.chains.all();
+        let obstacles = self.obstacles().await;
+        for network in self.ctx.partners.chains.followed.keys().copied() {
+            let state = states.get(&network);
+            let is_degraded = state.is_some_and(|state| self.is_degraded(state));
+            set("prs_chain_degraded", network, u64::from(is_degraded));
+            let last_ok = state.and_then(|state| state.last_ok);
+            let last_ok_s = last_ok.map_or(0, |time| u64::try_from(time.timestamp()).unwrap_or(0));
+            set("prs_chain_last_ok_timestamp_seconds", network, last_ok_s);
+            if let Some(obstacles) = &obstacles {
+                set(
+                    "prs_chain_halted",
+                    network,
+                    u64::from(obstacles.halted.contains_key(&network)),
+                );
+                let quarantined = obstacles.quarantined.get(&network).copied().unwrap_or(0);
+                set("prs_chain_quarantined", network, quarantined);
+            }
+        }
+    }
+}
+
+fn set(name: &'static str, network: Network, value: u64) {
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "gauges are floats; seconds and counts stay far below 2^52"
+    )]
+    metrics::gauge!(name, "network" => network.id()).set(value as f64);
+}
+
+/// The recorder belongs to the process: a second service in it shows the same numbers.
+pub(super) fn metrics_page(health: Health) -> impl Endpoint<Output = Response> {
+    static RECORDER: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
+    let handle = RECORDER.get_or_init(|| observe::install_metrics().ok()).clone();
+    make(move |_| {
+        let (health, handle) = (health.clone(), handle.clone());
+        async move {
+            let Some(handle) = handle else {
+                return probed(false).into();
+            };
+            health.gauge().await;
+            handle.run_upkeep();
+            Response::builder()
+                .content_type("text/plain; version=0.0.4; charset=utf-8")
+                .body(handle.render())
+        }
+    })
+}

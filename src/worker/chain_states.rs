@@ -1,0 +1,88 @@
+//! What is known of the chains that this process follows, for the health page and the gauges.
+
+use crate::{domain::network::Network, flows::payments::watch::Position};
+use chrono::{DateTime, Utc};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, RwLock},
+    time::Duration,
+};
+
+/// How the last look at a chain ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Look {
+    /// There was none yet.
+    None,
+    /// The chain was followed.
+    Followed(Position),
+    /// The chain is stopped until the operator has looked at it.
+    Halted(String),
+    /// It failed.
+    Failed,
+}
+
+/// What is known of a chain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChainState {
+    /// How the last look ended.
+    pub look: Look,
+    /// When a look last ended well.
+    pub last_ok: Option<DateTime<Utc>>,
+    /// When the next one was to end well, on the clock that never jumps.
+    due: Duration,
+}
+
+impl ChainState {
+    /// How long a good answer is missing at `steady`; time in which the process was not going to ask does not count.
+    pub fn missing_for(&self, steady: Duration) -> Duration {
+        steady.saturating_sub(self.due)
+    }
+}
+
+/// The state of each chain that is followed, from the start of the process on.
+#[derive(Clone, Default)]
+pub struct ChainStates(Arc<RwLock<BTreeMap<Network, ChainState>>>);
+
+impl ChainStates {
+    /// A copy of all states.
+    pub fn all(&self) -> BTreeMap<Network, ChainState> {
+        self.0.read().map(|states| states.clone()).unwrap_or_default()
+    }
+
+    /// Begins to know of a chain.
+    pub(super) fn begin(&self, network: Network, steady: Duration) {
+        let state = ChainState {
+            look: Look::None,
+            last_ok: None,
+            due: steady,
+        };
+        if let Ok(mut states) = self.0.write() {
+            states.insert(network, state);
+        }
+    }
+
+    /// A look ended at `now`; the next one is to end well at `due`.
+    pub(super) fn set(&self, network: Network, look: Look, now: DateTime<Utc>, due: Duration) {
+        if let Ok(mut states) = self.0.write()
+            && let Some(state) = states.get_mut(&network)
+        {
+            if look != Look::Failed {
+                state.due = due;
+            }
+            if matches!(look, Look::Followed(_)) {
+                state.last_ok = Some(now);
+            }
+            state.look = look;
+        }
+    }
+
+    /// Nobody awaits anything of a chain that answered well: it is not asked before `due`.
+    pub(super) fn leave_alone(&self, network: Network, due: Duration) {
+        if let Ok(mut states) = self.0.write()
+            && let Some(state) = states.get_mut(&network)
+            && state.look != Look::Failed
+        {
+            state.due = state.due.max(due);
+        }
+    }
+}

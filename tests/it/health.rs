@@ -1,0 +1,168 @@
+//! The health page and the gauges tell when a chain is not followed, and what to do about it.
+
+use crate::support::TestApp;
+use alloy::primitives::B256;
+use chrono::TimeDelta;
+use prs::{
+    boot::{health::Health, role::Role},
+    domain::{
+        ids::QuarantineId,
+        network::Network,
+        oddity::{OddReason, Oddity},
+        payment::Finality,
+    },
+    settings::Settings,
+    store::{
+        self,
+        cursors::{Cursor, Mark},
+    },
+    worker::{self, Workers, chain_states::Look, deliver_webhooks},
+};
+use serde_json::{Value, json};
+use std::{collections::HashMap, time::Duration};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+/// Runs the workers of the application until its chain was looked at.
+async fn looked_at(app: &TestApp, stop: &CancellationToken) -> Workers {
+    let options = deliver_webhooks::Options {
+        concurrency: 1,
+        concurrency_per_endpoint: 1,
+    };
+    let polls = HashMap::from([(Network::Sepolia, Duration::from_millis(20))]);
+    let workers = worker::start(&app.ctx, options, polls, stop, &TaskTracker::new());
+    for _ in 0..500 {
+        let states = workers.chains.all();
+        if states.values().any(|state| state.look != Look::None) {
+            return workers;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("the chain is never looked at");
+}
+
+async fn page(app: &TestApp, role: Role, workers: &Workers) -> (bool, Value) {
+    let health = Health::new(&Settings::default(), &app.ctx, role, workers.clone());
+    let report = health.look().await;
+    (report.is_ready, report.body)
+}
+
+async fn halt(app: &TestApp) {
+    let mark = Mark {
+        number: 7,
+        hash: B256::repeat_byte(7),
+    };
+    let cursor = Cursor {
+        network: Network::Sepolia,
+        seen: mark,
+        finalized: mark,
+        halted_reason: Some("block 7, which was final, is gone".to_owned()),
+        finality: Some(Finality::Tag),
+        may_rewind: false,
+        updated_at: app.ctx.clock.now(),
+    };
+    store::cursors::save(app.ctx.db.writer(), &cursor)
+        .await
+        .expect("a cursor");
+}
+
+async fn set_aside(app: &TestApp) {
+    let odd = Oddity {
+        network: Network::Sepolia,
+        block_number: 7,
+        tx_hash: None,
+        position: None,
+        reason: OddReason::Unprovable,
+        detail: String::new(),
+        concerned: None,
+    };
+    let id = QuarantineId(app.ctx.ids.ulid());
+    let put = store::quarantine::put(app.ctx.db.writer(), &odd, id, app.ctx.clock.now()).await;
+    put.expect("a row");
+}
+
+#[tokio::test]
+async fn a_chain_that_fails_for_too_long_takes_a_worker_out_and_leaves_the_api() {
+    let app = TestApp::start().await;
+    let stop = CancellationToken::new();
+    let workers = looked_at(&app, &stop).await;
+    for role in [Role::All, Role::Worker] {
+        let (is_ready, body) = page(&app, role, &workers).await;
+        assert_eq!(
+            (is_ready, &body["status"]),
+            (true, &json!("ready")),
+            "a short failure is none"
+        );
+        assert_eq!(body["chains"]["sepolia"]["state"], "failing");
+    }
+    app.clock.advance(TimeDelta::seconds(121));
+    let (is_ready, body) = page(&app, Role::Worker, &workers).await;
+    assert_eq!((is_ready, &body["status"]), (false, &json!("not ready")));
+    let (is_ready, body) = page(&app, Role::All, &workers).await;
+    assert_eq!((is_ready, &body["status"]), (true, &json!("degraded")));
+    let chain = &body["chains"]["sepolia"];
+    assert_eq!(chain["lastOkAt"], json!(null));
+    let next = chain["next"][0].as_str().expect("a sentence");
+    assert!(next.contains("chains.sepolia.rpc_urls"), "{next}");
+    stop.cancel();
+}
+
+#[tokio::test]
+async fn a_chain_that_answers_is_ready_and_stale_once_it_stops() {
+    let app = TestApp::on_chain().await;
+    let stop = CancellationToken::new();
+    let workers = looked_at(&app, &stop).await;
+    let (is_ready, body) = page(&app, Role::Worker, &workers).await;
+    assert_eq!((is_ready, &body["status"]), (true, &json!("ready")), "{body}");
+    let chain = &body["chains"]["sepolia"];
+    assert_eq!(
+        (&chain["state"], &chain["lagBlocks"]),
+        (&json!("following"), &json!(0)),
+        "{body}"
+    );
+    assert!(chain["lastOkAt"].is_string(), "{body}");
+    stop.cancel();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    app.clock.advance(TimeDelta::seconds(200));
+    let (is_ready, _) = page(&app, Role::Worker, &workers).await;
+    assert!(!is_ready, "nobody follows the chain any more");
+}
+
+#[tokio::test]
+async fn what_waits_for_the_operator_is_degraded_in_every_role_and_says_what_to_type() {
+    let app = TestApp::start().await;
+    set_aside(&app).await;
+    for role in [Role::Api, Role::All, Role::Worker] {
+        let (is_ready, body) = page(&app, role, &Workers::default()).await;
+        assert_eq!((is_ready, &body["status"]), (true, &json!("degraded")), "{role:?}");
+        let chain = &body["chains"]["sepolia"];
+        assert_eq!(chain["quarantined"], 1);
+        assert_eq!(chain["next"], json!(["prs admin quarantine list --network sepolia"]));
+    }
+    halt(&app).await;
+    let (is_ready, body) = page(&app, Role::Api, &Workers::default()).await;
+    assert_eq!((is_ready, &body["status"]), (true, &json!("degraded")));
+    let chain = &body["chains"]["sepolia"];
+    assert_eq!(chain["state"], "halted");
+    let next = chain["next"][0].as_str().expect("a sentence");
+    assert!(next.ends_with("prs admin chain resume sepolia"), "{next}");
+}
+
+#[tokio::test]
+async fn the_gauges_of_an_enabled_network_are_there_from_the_start() {
+    let app = TestApp::start().await;
+    let value = async |name: &str| -> Option<String> {
+        let page = app.get("/metrics").send().await.text;
+        let line = format!("{name}{{network=\"sepolia\"}} ");
+        page.lines()
+            .find_map(|text| text.strip_prefix(&line))
+            .map(str::to_owned)
+    };
+    for name in ["last_ok_timestamp_seconds", "halted", "degraded", "quarantined"] {
+        let name = format!("prs_chain_{name}");
+        assert_eq!(value(&name).await.as_deref(), Some("0"), "{name}");
+    }
+    set_aside(&app).await;
+    halt(&app).await;
+    assert_eq!(value("prs_chain_quarantined").await.as_deref(), Some("1"));
+    assert_eq!(value("prs_chain_halted").await.as_deref(), Some("1"));
+}
