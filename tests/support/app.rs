@@ -299,6 +299,12 @@ impl TestApp {
 
     /// The same service after its process died and was started again: nothing but the database is left.
     pub async fn restarted(self) -> Self {
+        self.restarted_with(|_| {}).await
+    }
+
+    /// Like [`Self::restarted`], with other settings.
+    pub async fn restarted_with(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+        change(&mut self.settings);
         let seed = self.seed + 1;
         let (ctx, endpoint) = build(&self.settings, &self.clock, seed).await;
         Self {

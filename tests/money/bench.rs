@@ -1,0 +1,339 @@
+//! The service on the real local chain behind nodes that can be made to lie, and payments of many requests at once.
+
+use crate::{
+    proxy::Proxy,
+    support::{TestApp, requests::PAYEE},
+};
+use alloy::{
+    primitives::{B256, U256},
+    sol,
+    sol_types::SolCall,
+};
+use chrono::TimeDelta;
+use devnet::{Devnet, Options};
+use prs::{
+    adapters::clock::SystemClock,
+    boot::dev,
+    domain::network::Network,
+    flows::payments::{
+        PaymentRecord,
+        watch::{self, Step},
+    },
+    ports::{chain::Chain, clock::Clock},
+    settings::{ChainSettings, Settings},
+    store,
+};
+use serde_json::json;
+use std::{
+    collections::HashSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// Gas for a transaction with so many payments, above what it takes.
+const GAS_PER_PAYMENT: u64 = 60_000;
+const GAS_BASE: u64 = 500_000;
+
+/// Deadline of a call to a node here.
+const CALL_TIMEOUT_MS: u64 = 200;
+
+/// Steps without progress after which there is nothing left to follow.
+const STILL_STEPS: usize = 3;
+
+/// How long honest nodes are followed before that is given up, on a busy machine.
+const SETTLING_MAX: Duration = Duration::from_secs(20);
+
+/// How long nodes may rest after failures, and some more.
+const AFTER_FAILURES: Duration = Duration::from_secs(40);
+
+sol! {
+    struct RequestDetail {
+        address recipient;
+        uint256 requestAmount;
+        address[] path;
+        bytes paymentReference;
+        uint256 feeAmount;
+        uint256 maxToSpend;
+        uint256 maxRateTimespan;
+    }
+    struct MetaDetail {
+        uint256 paymentNetworkId;
+        RequestDetail[] requestDetails;
+    }
+    function batchPayments(MetaDetail[] metaDetails, address[][] pathsToUSD, address feeAddress);
+}
+
+/// Payments in one token by the batch contract.
+pub const TOKENS: u64 = 1;
+/// Payments in the native coin by the batch contract.
+pub const NATIVE: u64 = 3;
+
+/// A request that waits for its payment.
+#[derive(Debug, Clone)]
+pub struct Open {
+    /// Public id.
+    pub id: String,
+    /// Its payment reference.
+    pub reference: Vec<u8>,
+    /// What it asks for, in units.
+    pub units: U256,
+}
+
+/// What was paid, and in which transaction.
+#[derive(Debug, Clone)]
+pub struct Paid {
+    /// Transaction.
+    pub tx_hash: B256,
+    /// Block that held it at first.
+    pub block_number: u64,
+    /// Requests that it pays.
+    pub requests: Vec<Open>,
+}
+
+/// The service and its nodes.
+pub struct Bench {
+    /// The service.
+    pub app: TestApp,
+    /// Its nodes, best first.
+    pub nodes: Vec<Proxy>,
+    drawn: u64,
+}
+
+/// The local chain, with the batch contract allowed to spend the tokens of every account.
+pub async fn chain() -> Arc<Devnet> {
+    let chain = Devnet::start(Options::default()).await.expect("the local chain starts");
+    let batch = chain.contracts().batch_conversion_payments;
+    for index in 0..chain.accounts().len() {
+        let approved = chain.approve(index, chain.tokens().fau, batch, U256::MAX).await;
+        assert!(approved.expect("mined").status);
+    }
+    chain.mine(5).await.expect("mined");
+    Arc::new(chain)
+}
+
+impl Bench {
+    /// Starts the service on a database of its own, behind so many honest nodes.
+    pub async fn start(chain: &Arc<Devnet>, nodes: usize, adjust: impl FnOnce(&mut ChainSettings)) -> Self {
+        let mut proxies = Vec::new();
+        for _ in 0..nodes {
+            proxies.push(Proxy::start(chain.rpc_url()).await);
+        }
+        let mut section = dev::chain_settings(chain, proxies.iter().map(|proxy| proxy.url.clone()).collect());
+        section.confirmations = None;
+        section.start_block = None;
+        section.call_timeout_ms = CALL_TIMEOUT_MS;
+        adjust(&mut section);
+        let mut settings = Settings::default();
+        settings.chains.insert("sepolia".to_owned(), section);
+        let app = TestApp::with(settings, Some(chain.clone())).await;
+        // The blocks of the chain bear the time of the machine.
+        let now = app.ctx.clock.now();
+        app.clock.advance(SystemClock.now() - now + TimeDelta::seconds(90));
+        Self {
+            app,
+            nodes: proxies,
+            drawn: 0,
+        }
+    }
+
+    /// The same service in a new process on the same database.
+    pub async fn restarted(self) -> Self {
+        self.restarted_with(|_| {}).await
+    }
+
+    /// Like [`Self::restarted`], with other settings.
+    pub async fn restarted_with(self, change: impl FnOnce(&mut Settings)) -> Self {
+        let app = self.app.restarted_with(change).await;
+        Self { app, ..self }
+    }
+
+    /// Creates a request in the test token, whose amount no other one has.
+    pub async fn request(&mut self) -> Open {
+        self.drawn += 1;
+        let units = U256::from(self.drawn) * U256::from(10).pow(U256::from(16));
+        let amount = format!("{}.{:02}", self.drawn / 100, self.drawn % 100);
+        self.request_in("FAU-sepolia", &amount, units).await
+    }
+
+    /// Creates a request in a currency.
+    pub async fn request_in(&self, currency: &str, amount: &str, units: U256) -> Open {
+        let body =
+            json!({ "payee": PAYEE, "amount": amount, "invoiceCurrency": currency, "paymentCurrency": currency });
+        let created = self.app.post("/v2/request").with_client().json(&body).send().await;
+        let created = created.expect(201);
+        let text = |name: &str| created[name].as_str().expect("text").to_owned();
+        Open {
+            id: text("requestId"),
+            reference: hex::decode(text("paymentReference")).expect("hexadecimal"),
+            units,
+        }
+    }
+
+    /// Creates so many requests.
+    pub async fn requests(&mut self, count: usize) -> Vec<Open> {
+        let mut requests = Vec::new();
+        for _ in 0..count {
+            requests.push(self.request().await);
+        }
+        requests
+    }
+
+    /// Pays requests in the test token in one transaction, which is mined at once.
+    pub async fn pay(&self, from_index: usize, requests: Vec<Open>) -> Paid {
+        self.pay_groups(from_index, vec![(TOKENS, requests)]).await
+    }
+
+    /// Pays requests in one transaction, group by group.
+    pub async fn pay_groups(&self, from_index: usize, groups: Vec<(u64, Vec<Open>)>) -> Paid {
+        let chain = self.app.devnet();
+        let count: usize = groups.iter().map(|(_, requests)| requests.len()).sum();
+        let value: U256 = groups
+            .iter()
+            .filter(|(kind, _)| *kind == NATIVE)
+            .flat_map(|(_, requests)| requests)
+            .map(|open| open.units)
+            .sum();
+        let call = batch_call(chain, &groups);
+        let transaction = json!({
+            "from": chain.accounts()[from_index].address,
+            "to": chain.contracts().batch_conversion_payments,
+            "input": hex::encode_prefixed(call),
+            "value": value,
+            "gas": format!("{:#x}", GAS_BASE + GAS_PER_PAYMENT * u64::try_from(count).expect("64 bits")),
+        });
+        let tx_hash = chain
+            .rpc("eth_sendTransaction", json!([transaction]))
+            .await
+            .expect("sent");
+        let tx_hash: B256 = tx_hash.as_str().expect("text").parse().expect("a hash");
+        let receipt = chain.wait_for_receipt(tx_hash).await.expect("mined");
+        assert!(receipt.status, "the batch succeeds");
+        Paid {
+            tx_hash,
+            block_number: receipt.block_number,
+            requests: groups.into_iter().flat_map(|(_, requests)| requests).collect(),
+        }
+    }
+
+    /// The adapter that the service reads the chain with.
+    pub fn adapter(&self) -> Arc<dyn Chain> {
+        let followed = &self.app.ctx.partners.chains.followed;
+        followed.get(&Network::Sepolia).expect("enabled").clone()
+    }
+
+    /// One step of the service, whose clock moves on so that what waits is due again.
+    pub async fn step(&self) -> Result<Step, String> {
+        self.app.clock.advance(TimeDelta::seconds(2));
+        let step = watch::run(&self.app.ctx, self.adapter().as_ref()).await;
+        step.map_err(|error| format!("{error:?}"))
+    }
+
+    /// Follows until `is_done`, or until so many steps failed or changed nothing. Returns why the chain was halted.
+    pub async fn follow(&self, patience: usize, is_done: impl AsyncFn() -> bool) -> Option<String> {
+        let mut still = 0;
+        while still < patience {
+            match self.step().await {
+                Ok(Step::Halted(reason)) => return Some(reason),
+                Ok(Step::At(position)) if position.moved => {}
+                Ok(Step::At(_)) | Err(_) => still += 1,
+            }
+            if is_done().await {
+                break;
+            }
+        }
+        None
+    }
+
+    /// Follows until `is_done`, for as long as nodes may rest after their failures.
+    pub async fn follow_after_failures(&self, is_done: impl AsyncFn() -> bool) -> Option<String> {
+        let end = Instant::now() + AFTER_FAILURES;
+        loop {
+            let halted = self.follow(1, &is_done).await;
+            if halted.is_some() || is_done().await || Instant::now() > end {
+                return halted;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Follows until there is nothing more to read. Panics where the chain halts or stays out of reach.
+    pub async fn settle(&self) {
+        let end = Instant::now() + SETTLING_MAX;
+        let mut still = 0;
+        while still < STILL_STEPS {
+            match self.step().await {
+                Ok(Step::At(position)) if position.moved => still = 0,
+                Ok(Step::At(_)) => still += 1,
+                Ok(Step::Halted(reason)) => panic!("halted: {reason}"),
+                Err(error) if Instant::now() > end => panic!("the chain cannot be followed: {error}"),
+                Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+            }
+        }
+    }
+
+    /// Every payment that is credited.
+    pub async fn credited(&self) -> Vec<PaymentRecord> {
+        let reader = self.app.ctx.db.reader();
+        let payments = store::payments::in_blocks(reader, Network::Sepolia, 0, u64::MAX).await;
+        payments.expect("payments are read")
+    }
+
+    /// Whether each of the requests is credited.
+    pub async fn has_credited(&self, paid: &[Paid]) -> bool {
+        let credited: HashSet<String> = self
+            .credited()
+            .await
+            .into_iter()
+            .map(|payment| payment.request_id)
+            .collect();
+        let mut requests = paid.iter().flat_map(|paid| &paid.requests);
+        requests.all(|open| credited.contains(&open.id))
+    }
+
+    /// Asserts that exactly these payments are credited, each once, with its amount, where the chain has it.
+    pub async fn assert_credited(&self, paid: &[Paid]) {
+        let mut expected: Vec<_> = paid
+            .iter()
+            .flat_map(|paid| {
+                paid.requests
+                    .iter()
+                    .map(|open| (open.id.clone(), paid.tx_hash, open.units))
+            })
+            .collect();
+        let mut found: Vec<_> = self
+            .credited()
+            .await
+            .into_iter()
+            .map(|payment| (payment.request_id, payment.tx_hash, payment.credited))
+            .collect();
+        expected.sort();
+        found.sort();
+        assert_eq!(found, expected);
+        for open in paid.iter().flat_map(|paid| &paid.requests) {
+            assert_eq!(self.app.read_request(&open.id).await["status"], "paid");
+        }
+    }
+}
+
+fn batch_call(chain: &Devnet, groups: &[(u64, Vec<Open>)]) -> Vec<u8> {
+    let native = devnet::native_currency_hash(chain.chain_id());
+    let detail = |kind: u64, open: &Open| RequestDetail {
+        recipient: PAYEE.parse().expect("an address"),
+        requestAmount: open.units,
+        path: vec![if kind == NATIVE { native } else { chain.tokens().fau }],
+        paymentReference: open.reference.clone().into(),
+        feeAmount: U256::ZERO,
+        maxToSpend: U256::ZERO,
+        maxRateTimespan: U256::ZERO,
+    };
+    let groups = groups.iter().map(|(kind, requests)| MetaDetail {
+        paymentNetworkId: U256::from(*kind),
+        requestDetails: requests.iter().map(|open| detail(*kind, open)).collect(),
+    });
+    batchPaymentsCall {
+        metaDetails: groups.collect(),
+        pathsToUSD: Vec::new(),
+        feeAddress: chain.accounts()[6].address,
+    }
+    .abi_encode()
+}

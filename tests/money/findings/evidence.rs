@@ -1,0 +1,218 @@
+//! Lies that once forged, lost or held up payments.
+
+use crate::{
+    bench::{Bench, Paid, chain},
+    proxy::{Tamper, Told},
+    support::{
+        chain::{PAYER, transactions},
+        requests::request,
+    },
+};
+use alloy::primitives::U256;
+use devnet::Devnet;
+use serde_json::{Value, json};
+use std::{
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+/// A lie that is a function of call and result.
+struct Lie<F>(F);
+
+impl<F: Fn(&Value, Value) -> Told + Send + Sync + 'static> Tamper for Lie<F> {
+    fn tell(&self, call: &Value, result: Value) -> Told {
+        (self.0)(call, result)
+    }
+}
+
+/// Changes results of one method.
+fn in_method(method: &'static str, change: impl Fn(&mut Value) + Send + Sync + 'static) -> impl Tamper {
+    Lie(move |call: &Value, mut result: Value| {
+        if call["method"] == method {
+            change(&mut result);
+        }
+        Told::Result(result)
+    })
+}
+
+fn word(units: U256) -> String {
+    hex::encode(units.to_be_bytes::<32>())
+}
+
+async fn start(chain: &Arc<Devnet>, nodes: usize) -> Bench {
+    let bench = Bench::start(chain, nodes, |_| {}).await;
+    bench.settle().await;
+    bench
+}
+
+async fn pay(bench: &mut Bench) -> [Paid; 1] {
+    let requests = bench.requests(2).await;
+    [bench.pay(PAYER, requests).await]
+}
+
+/// Any number may stand where a conversion names the age of its rate.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rate_age_that_no_clock_counts_holds_up_no_other_payment() {
+    const AGE: std::ops::Range<usize> = 4 + 7 * 32..4 + 8 * 32;
+    let chain = chain().await;
+    let mut bench = start(&chain, 1).await;
+    for age in [U256::ONE << 63, U256::MAX] {
+        let id = bench.app.create_request(&request("12.34", "USD", "FAU-sepolia")).await;
+        let mut steps = transactions(&bench.app.calldata(&id, "").await);
+        let last = steps.len() - 1;
+        steps[last].1[AGE].copy_from_slice(&age.to_be_bytes::<32>());
+        let receipts = chain.pay(PAYER, &steps).await.expect("mined");
+        assert!(
+            receipts.iter().all(|receipt| receipt.status),
+            "the conversion proxy takes any age"
+        );
+        // Without a reference of ours, as anybody can send it.
+        let reference = steps[last].1.len() - 32;
+        steps[last].1[reference] ^= 0x55;
+        chain.pay(PAYER, &steps).await.expect("mined");
+        let paid = pay(&mut bench).await;
+        chain.mine(3).await.expect("mined");
+        bench.settle().await;
+        assert!(bench.has_credited(&paid).await, "{age}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_of_two_nodes_cannot_prove_its_own_lie() {
+    for liar in [0, 1] {
+        let chain = chain().await;
+        let mut bench = start(&chain, 2).await;
+        let paid = pay(&mut bench).await;
+        chain.mine(3).await.expect("mined");
+        let (honest, forged) = (paid[0].requests[0].units, U256::from(77) << 64);
+        let (honest, forged) = (word(honest), word(forged));
+        // Log, receipt and transaction alike.
+        bench.nodes[liar].tamper(Lie(move |_: &Value, result: Value| {
+            let text = result.to_string().replace(&honest, &forged);
+            Told::Result(serde_json::from_str(&text).expect("still JSON"))
+        }));
+        bench.follow(4, async || bench.has_credited(&paid).await).await;
+        assert!(bench.nodes[liar].changed() > 0, "node {liar} was not asked");
+        let units: Vec<U256> = paid[0].requests.iter().map(|open| open.units).collect();
+        for payment in bench.credited().await {
+            assert!(units.contains(&payment.credited), "node {liar}: {payment:?}");
+        }
+        bench.nodes[liar].end();
+        let bench = bench.restarted().await;
+        bench.settle().await;
+        bench.assert_credited(&paid).await;
+    }
+}
+
+/// The lie is met while the service follows, and once more after a halt, if there was one; then the node is honest.
+async fn assert_nothing_is_lost(blocks: u64, lie: impl Fn() -> Box<dyn Tamper>) {
+    let chain = chain().await;
+    let mut bench = start(&chain, 1).await;
+    let paid = pay(&mut bench).await;
+    chain.mine(blocks).await.expect("mined");
+    bench.nodes[0].tamper_with(lie().into());
+    let halted = bench.follow(6, async || bench.has_credited(&paid).await).await;
+    assert_eq!(halted, None);
+    assert!(bench.nodes[0].changed() > 0, "the lie was not met");
+    bench.nodes[0].end();
+    let bench = bench.restarted().await;
+    bench.settle().await;
+    bench.assert_credited(&paid).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn receipts_that_are_null_for_a_while_lose_nothing() {
+    let chain = chain().await;
+    let mut bench = start(&chain, 1).await;
+    let paid = pay(&mut bench).await;
+    chain.mine(3).await.expect("mined");
+    let until = Instant::now() + Duration::from_millis(1_500);
+    bench.nodes[0].tamper(Lie(move |call: &Value, result: Value| {
+        let method = call["method"].as_str().unwrap_or_default();
+        let is_null = method.contains("Receipt") && Instant::now() < until;
+        Told::Result(if is_null { Value::Null } else { result })
+    }));
+    assert!(bench.step().await.is_err() || !bench.has_credited(&paid).await);
+    assert!(bench.nodes[0].changed() > 0, "the lie was not met");
+    tokio::time::sleep_until(until.into()).await;
+    // Without a restart: whatever the process remembers of the null must not keep it.
+    let halted = bench
+        .follow_after_failures(async || bench.has_credited(&paid).await)
+        .await;
+    assert_eq!(halted, None);
+    bench.assert_credited(&paid).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_changed_amount_in_a_list_of_events_loses_nothing() {
+    const AMOUNT_END: usize = 2 + 3 * 64;
+    for blocks in [3, 70] {
+        assert_nothing_is_lost(blocks, || {
+            Box::new(in_method("eth_getLogs", |logs| {
+                let mut logs = logs.as_array_mut().into_iter().flatten();
+                // The movements of the token in the same list name their amount alone.
+                let is_payment = |log: &&mut Value| log["data"].as_str().is_some_and(|data| data.len() > AMOUNT_END);
+                if let Some(log) = logs.find(is_payment) {
+                    let data = log["data"].as_str().unwrap_or_default().to_owned();
+                    log["data"] = json!(format!("{}77{}", &data[..AMOUNT_END - 2], &data[AMOUNT_END..]));
+                }
+            }))
+        })
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wrong_block_hash_while_catching_up_loses_nothing() {
+    assert_nothing_is_lost(70, || {
+        Box::new(in_method("eth_getLogs", |logs| {
+            for log in logs.as_array_mut().into_iter().flatten() {
+                log["blockHash"] = json!(format!("0x{}", "ab".repeat(32)));
+            }
+        }))
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn empty_lists_of_events_while_far_behind_lose_nothing() {
+    assert_nothing_is_lost(90, || Box::new(in_method("eth_getLogs", |logs| *logs = json!([])))).await;
+}
+
+/// The texts are those of providers; the rest of them is in the table of the adapter.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn any_refusal_of_a_range_leaves_the_cursor_free_to_move() {
+    let refusals = [
+        (-32_602, "query returned more than 10000 results"),
+        (-32_000, "exceed maximum block range: 5000"),
+        (
+            -32_600,
+            "You can make eth_getLogs requests with up to a 10 block range.",
+        ),
+        (-32_000, "an error that nobody has seen before"),
+    ];
+    let chain = chain().await;
+    for (code, message) in refusals {
+        let mut bench = start(&chain, 1).await;
+        let paid = pay(&mut bench).await;
+        chain.mine(30).await.expect("mined");
+        let asked = Arc::new(Mutex::new(0));
+        let counted = asked.clone();
+        bench.nodes[0].tamper(Lie(move |call: &Value, result: Value| {
+            let bound = |name: &str| crate::proxy::number(&call["params"][0][name]);
+            match (bound("fromBlock"), bound("toBlock")) {
+                (Some(from), Some(to)) if to > from => {
+                    *counted.lock().expect("unpoisoned") += 1;
+                    Told::Error(code, message.to_owned())
+                }
+                _ => Told::Result(result),
+            }
+        }));
+        let halted = bench
+            .follow_after_failures(async || bench.has_credited(&paid).await)
+            .await;
+        assert_eq!(halted, None, "{message}");
+        assert!(*asked.lock().expect("unpoisoned") > 0, "{message}: nothing was refused");
+        bench.assert_credited(&paid).await;
+    }
+}
