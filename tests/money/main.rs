@@ -2,7 +2,7 @@
 //! nodes tell, chains take back and processes live through.
 //!
 //! `cargo xtask test money` runs it and lists what an attack on this way once found, each as a named test.
-//! The full matrices are ignored tests: `cargo nextest run --test money --run-ignored all`.
+//! The suite draws lies and reorganisations by a seed; `PRS_TEST_MONEY=all` runs all of them.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail with a panic")]
 #![allow(unreachable_pub, reason = "modules of one test binary")]
 
@@ -11,5 +11,7 @@
 mod support;
 
 mod bench;
+mod dice;
 mod findings;
+mod lies;
 mod proxy;

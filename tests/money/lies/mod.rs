@@ -1,0 +1,340 @@
+//! The matrix of lies: every field of every answer that the service reads × what is wrong with it × which node lies ×
+//! how the service comes upon it.
+//!
+//! The fields are found by walking answers of honest nodes, so that a field that appears with a new call appears here.
+//! No lie may credit anything wrong, lose a payment for good, or stop the chain. Source: ADR-0012; rules B.2.
+
+mod fields;
+mod forger;
+mod run;
+
+use crate::{
+    bench::{Bench, chain},
+    dice::Dice,
+    proxy::{Proxy, Tamper, Told},
+};
+use devnet::Devnet;
+use fields::{Path, Samples};
+use run::{Outcome, run};
+use serde_json::{Value, json};
+use std::{
+    collections::BTreeMap,
+    fmt::Display,
+    sync::{Arc, Mutex},
+};
+
+/// Cells that the suite draws for each place: three for every way of lying and reading.
+const DRAWN: usize = 3 * KINDS.len() * READINGS.len();
+
+/// Seed of the suite.
+const SEED: u64 = 20_261_122;
+
+/// What is wrong with a field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Null,
+    Absent,
+    Wrong,
+    Elsewhere,
+    Late,
+    Error,
+}
+
+const KINDS: [Kind; 6] = [
+    Kind::Null,
+    Kind::Absent,
+    Kind::Wrong,
+    Kind::Elsewhere,
+    Kind::Late,
+    Kind::Error,
+];
+
+impl Kind {
+    /// Lateness and refusals meet an answer as a whole.
+    fn is_of_whole(self) -> bool {
+        matches!(self, Self::Late | Self::Error)
+    }
+}
+
+/// Who lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    OneNode,
+    FirstOfTwo,
+    SecondOfTwo,
+    TwoOfThree,
+}
+
+impl Place {
+    fn nodes(self) -> usize {
+        match self {
+            Self::OneNode => 1,
+            Self::FirstOfTwo | Self::SecondOfTwo => 2,
+            Self::TwoOfThree => 3,
+        }
+    }
+
+    fn liars(self) -> &'static [usize] {
+        match self {
+            Self::OneNode | Self::FirstOfTwo => &[0],
+            Self::SecondOfTwo => &[1],
+            Self::TwoOfThree => &[0, 1],
+        }
+    }
+}
+
+/// How the service comes upon the lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Reading {
+    /// While it follows the head.
+    Head,
+    /// After an absence, by ranges.
+    CatchUp,
+    /// In a new process that finds notes of the one before.
+    AfterRestart,
+}
+
+const READINGS: [Reading; 3] = [Reading::Head, Reading::CatchUp, Reading::AfterRestart];
+
+/// How the nodes of a cell speak, besides the lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Dialect {
+    /// As the local node does.
+    Full,
+    /// Without the receipts of a block in one call, so that each receipt is asked for.
+    NoBlockReceipts,
+}
+
+/// One lie.
+#[derive(Debug, Clone)]
+struct Cell {
+    dialect: Dialect,
+    method: String,
+    path: Path,
+    kind: Kind,
+    reading: Reading,
+    /// Whether only answers about the blocks of the payments are changed.
+    is_narrow: bool,
+    seed: u64,
+}
+
+impl Display for Cell {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let scope = if self.is_narrow {
+            "of the paid blocks"
+        } else {
+            "of all blocks"
+        };
+        write!(
+            out,
+            "{} {} {:?} {scope}, {:?}, {:?}",
+            self.method, self.path, self.kind, self.reading, self.dialect
+        )
+    }
+}
+
+/// A method, told apart by what its answer holds.
+fn method_of(call: &Value) -> String {
+    let method = call["method"].as_str().unwrap_or_default();
+    match call["params"][1] == json!(true) {
+        true => format!("{method}(full)"),
+        false => method.to_owned(),
+    }
+}
+
+impl Dialect {
+    /// Asks for a method that no node has in the place of the one that is missing here.
+    fn speak(self, call: &mut Value) {
+        if self == Self::NoBlockReceipts && call["method"] == "eth_getBlockReceipts" {
+            call["method"] = json!("eth_getNothing");
+        }
+    }
+}
+
+/// Speaks a dialect, and remembers what it told.
+struct Listener {
+    dialect: Dialect,
+    samples: Arc<Mutex<Samples>>,
+}
+
+impl Tamper for Listener {
+    fn ask(&self, call: &mut Value) {
+        self.dialect.speak(call);
+    }
+
+    fn tell(&self, call: &Value, result: Value) -> Told {
+        let mut samples = self.samples.lock().expect("unpoisoned");
+        samples.add(&method_of(call), &result);
+        Told::Result(result)
+    }
+}
+
+/// Follows payments past honest nodes in every way, and keeps what they answered.
+async fn listen(chain: &Arc<Devnet>, dialect: Dialect) -> Samples {
+    let samples = Arc::new(Mutex::new(Samples::default()));
+    let mut bench = Bench::start(chain, 1, |_| {}).await;
+    bench.nodes[0].tamper(Listener {
+        dialect,
+        samples: samples.clone(),
+    });
+    bench.settle().await;
+    for blocks in [3, 70, 3] {
+        let requests = bench.requests(2).await;
+        bench.pay(2, requests).await;
+        let requests = bench.requests(1).await;
+        bench.pay(3, requests).await;
+        bench.settle().await;
+        chain.mine(blocks).await.expect("mined");
+        bench.settle().await;
+    }
+    let kept = std::mem::take(&mut *samples.lock().expect("unpoisoned"));
+    kept
+}
+
+/// Every lie that one dialect knows, with the honest answers.
+fn cells_of(dialect: Dialect, samples: &Samples, dice: &mut Dice) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for (method, path) in samples.fields() {
+        // The second dialect is the first one but for a method.
+        if dialect == Dialect::NoBlockReceipts && method != "eth_getTransactionReceipt" {
+            continue;
+        }
+        for kind in KINDS {
+            if kind.is_of_whole() && !path.is_whole() {
+                continue;
+            }
+            for reading in READINGS {
+                cells.push(Cell {
+                    dialect,
+                    method: method.clone(),
+                    path: path.clone(),
+                    kind,
+                    reading,
+                    is_narrow: dice.happens(50),
+                    seed: dice.roll(),
+                });
+            }
+        }
+    }
+    cells
+}
+
+/// The first so many cells, from every way of lying and reading in turn.
+fn in_turn(cells: Vec<Cell>, count: usize) -> Vec<Cell> {
+    let mut taken: BTreeMap<(Reading, Kind), usize> = BTreeMap::new();
+    let mut turns: Vec<(usize, Cell)> = Vec::new();
+    for cell in cells {
+        let turn = taken.entry((cell.reading, cell.kind)).or_default();
+        turns.push((*turn, cell));
+        *turn += 1;
+    }
+    turns.sort_by_key(|(turn, _)| *turn);
+    turns.into_iter().take(count).map(|(_, cell)| cell).collect()
+}
+
+async fn matrix(place: Place, drawn: Option<usize>) {
+    let chain = chain().await;
+    let mut dice = Dice::new(SEED);
+    let full = listen(&chain, Dialect::Full).await;
+    let bare = listen(&chain, Dialect::NoBlockReceipts).await;
+    let mut cells = cells_of(Dialect::Full, &full, &mut dice);
+    cells.extend(cells_of(Dialect::NoBlockReceipts, &bare, &mut dice));
+    let known = cells.len();
+    dice = Dice::new(SEED + u64::try_from(place.nodes()).expect("64 bits"));
+    dice.shuffle(&mut cells);
+    let cells = in_turn(cells, drawn.unwrap_or(known));
+    let samples = BTreeMap::from([
+        (Dialect::Full, Arc::new(full)),
+        (Dialect::NoBlockReceipts, Arc::new(bare)),
+    ]);
+    let mut bench = Bench::start(&chain, place.nodes(), |_| {}).await;
+    let unpaid = bench.request().await;
+    let mut outcomes = Vec::new();
+    for cell in &cells {
+        let (same, outcome) = run(bench, place, cell, &samples[&cell.dialect]).await;
+        bench = same;
+        if drawn.is_none() || outcome.is_bad() {
+            println!("{place:?} {cell}: {outcome:?}");
+        }
+        outcomes.push(outcome);
+    }
+    print_table(place, &cells, &outcomes, known);
+    let bad: Vec<String> = cells
+        .iter()
+        .zip(&outcomes)
+        .filter(|(_, outcome)| outcome.is_bad())
+        .map(|(cell, outcome)| format!("{cell}: {outcome:?}"))
+        .collect();
+    assert!(bad.is_empty(), "{} of {} cells: {bad:#?}", bad.len(), cells.len());
+    let credited = bench.credited().await;
+    assert!(
+        credited.iter().all(|payment| payment.request_id != unpaid.id),
+        "nobody paid it"
+    );
+    let met = outcomes.iter().filter(|outcome| outcome.changed > 0).count();
+    // A node behind an honest one is asked little.
+    assert!(met * 5 > outcomes.len(), "{met} of {} lies were met", outcomes.len());
+}
+
+fn print_table(place: Place, cells: &[Cell], outcomes: &[Outcome], known: usize) {
+    println!("{place:?}: {} of {known} cells", cells.len());
+    println!("  reading       lie         cells  met  credited meanwhile  after the lie  wrong  lost  halts");
+    for reading in READINGS {
+        for kind in KINDS {
+            let chosen: Vec<&Outcome> = cells
+                .iter()
+                .zip(outcomes)
+                .filter(|(cell, _)| (cell.reading, cell.kind) == (reading, kind))
+                .map(|(_, outcome)| outcome)
+                .collect();
+            let count = |is: fn(&Outcome) -> bool| chosen.iter().filter(|outcome| is(outcome)).count();
+            println!(
+                "  {:<12}  {:<9}  {:>6}  {:>3}  {:>18}  {:>13}  {:>5}  {:>4}  {:>5}",
+                format!("{reading:?}"),
+                format!("{kind:?}"),
+                chosen.len(),
+                count(|outcome| outcome.changed > 0),
+                count(|outcome| outcome.is_credited_meanwhile),
+                count(|outcome| !outcome.is_credited_meanwhile && outcome.lost == 0),
+                count(|outcome| outcome.wrong > 0),
+                count(|outcome| outcome.lost > 0),
+                count(|outcome| outcome.halted.is_some()),
+            );
+        }
+    }
+}
+
+/// Nodes that lie tell the truth again.
+fn end(nodes: &[Proxy], place: Place, dialect: Dialect) {
+    for (index, node) in nodes.iter().enumerate() {
+        if place.liars().contains(&index) || dialect != Dialect::Full {
+            node.end();
+        }
+    }
+}
+
+/// All cells where `PRS_TEST_MONEY=all` asks for them, which takes the better part of an hour for each place.
+fn drawn() -> Option<usize> {
+    let is_all = std::env::var("PRS_TEST_MONEY").is_ok_and(|text| text == "all");
+    (!is_all).then_some(DRAWN)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lies_of_the_only_node_credit_nothing_wrong_and_lose_nothing() {
+    matrix(Place::OneNode, drawn()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lies_of_the_first_of_two_nodes_credit_nothing_wrong_and_lose_nothing() {
+    matrix(Place::FirstOfTwo, drawn()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lies_of_the_second_of_two_nodes_credit_nothing_wrong_and_lose_nothing() {
+    matrix(Place::SecondOfTwo, drawn()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lies_of_two_of_three_nodes_alike_credit_nothing_wrong_and_lose_nothing() {
+    matrix(Place::TwoOfThree, drawn()).await;
+}

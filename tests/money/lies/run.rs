@@ -1,0 +1,234 @@
+//! One cell of the matrix: payments are made, the lie is told, and then the truth again.
+
+use super::{
+    Cell, Dialect, Kind, Place, Reading, end,
+    fields::{Path, Samples, change, wrong},
+    method_of,
+};
+use crate::{
+    bench::{Bench, Paid},
+    dice::Dice,
+    proxy::{Tamper, Told, number},
+};
+use serde_json::{Value, json};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex},
+};
+
+/// Steps that fail or change nothing for which a lie goes on.
+const PATIENCE_WITH_LIES: usize = 3;
+
+/// Cells out of a hundred whose process goes on after the lie; the others begin anew, with what is stored alone.
+const GOES_ON_PERCENT: usize = 15;
+
+/// What became of the payments of a cell.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Answers that were changed.
+    pub changed: usize,
+    /// Whether all were credited while the lie went on.
+    pub is_credited_meanwhile: bool,
+    /// Credits that are none: wrong amount, wrong transaction, twice, or of nobody.
+    pub wrong: usize,
+    /// Payments that were not credited once the lie had ended.
+    pub lost: usize,
+    /// Why the chain stopped.
+    pub halted: Option<String>,
+}
+
+impl Outcome {
+    /// Whether the lie did any lasting harm.
+    pub fn is_bad(&self) -> bool {
+        self.wrong > 0 || self.lost > 0 || self.halted.is_some()
+    }
+}
+
+/// Tells the lie of a cell.
+struct Liar {
+    cell: Cell,
+    samples: Arc<Samples>,
+    paid_blocks: BTreeSet<u64>,
+    dice: Mutex<Dice>,
+}
+
+impl Liar {
+    fn lie(&self, mut wrapped: Value, path: &Path) -> Value {
+        let mut dice = self.dice.lock().expect("unpoisoned").clone();
+        let others = match self.cell.kind {
+            Kind::Elsewhere => self.samples.elsewhere(&self.cell.method, &self.cell.path),
+            _ => Vec::new(),
+        };
+        change(&mut wrapped, path, &mut |value| match self.cell.kind {
+            Kind::Null => Some(Value::Null),
+            Kind::Absent => None,
+            Kind::Wrong => Some(wrong(&value, &mut dice)),
+            Kind::Elsewhere => {
+                let different: Vec<&Value> = others.iter().filter(|other| **other != value).collect();
+                let chosen = different.get(dice.below(different.len())).copied();
+                Some(chosen.cloned().unwrap_or(value))
+            }
+            Kind::Late | Kind::Error => Some(value),
+        });
+        wrapped
+    }
+
+    /// Elements of a list that concern the paid blocks are changed, and the others left alone.
+    fn lie_about_some(&self, elements: Vec<Value>, path: &Path) -> Value {
+        let mut told = Vec::new();
+        for element in elements {
+            if !self.concerns(&element) {
+                told.push(element);
+                continue;
+            }
+            let mut wrapped = self.lie(json!({ "result": element }), path);
+            told.extend(wrapped.as_object_mut().and_then(|members| members.remove("result")));
+        }
+        json!(told)
+    }
+
+    fn concerns(&self, answer: &Value) -> bool {
+        let height = ["number", "blockNumber"].iter().find_map(|name| number(&answer[*name]));
+        height.is_none_or(|height| self.paid_blocks.contains(&height))
+    }
+}
+
+impl Tamper for Liar {
+    fn ask(&self, call: &mut Value) {
+        self.cell.dialect.speak(call);
+    }
+
+    fn tell(&self, call: &Value, result: Value) -> Told {
+        if method_of(call) != self.cell.method {
+            return Told::Result(result);
+        }
+        let path = &self.cell.path;
+        if self.cell.is_narrow {
+            match (&result, path.of_element()) {
+                (Value::Array(elements), Some(path)) => {
+                    return Told::Result(self.lie_about_some(elements.clone(), &path));
+                }
+                (Value::Array(elements), None) if !elements.iter().any(|element| self.concerns(element)) => {
+                    return Told::Result(result);
+                }
+                (Value::Object(_), _) if !self.concerns(&result) => return Told::Result(result),
+                _ => {}
+            }
+        }
+        match self.cell.kind {
+            Kind::Late => return Told::Late,
+            Kind::Error => return Told::Error(-32_000, "internal error".to_owned()),
+            _ => {}
+        }
+        match self.lie(json!({ "result": result }), path).get_mut("result") {
+            Some(result) => Told::Result(result.take()),
+            None => Told::Absent,
+        }
+    }
+}
+
+/// Speaks the dialect of a cell and lies about nothing.
+struct Speaker(Dialect);
+
+impl Tamper for Speaker {
+    fn ask(&self, call: &mut Value) {
+        self.0.speak(call);
+    }
+}
+
+fn speak(bench: &Bench, place: Place, cell: &Cell, samples: &Arc<Samples>, paid: &[Paid]) {
+    let paid_blocks: BTreeSet<u64> = paid.iter().map(|paid| paid.block_number).collect();
+    for (index, node) in bench.nodes.iter().enumerate() {
+        if place.liars().contains(&index) {
+            // Each liar rolls the same dice, so that all of them tell the same.
+            node.tamper(Liar {
+                cell: cell.clone(),
+                samples: samples.clone(),
+                paid_blocks: paid_blocks.clone(),
+                dice: Mutex::new(Dice::new(cell.seed)),
+            });
+        } else {
+            node.tamper(Speaker(cell.dialect));
+        }
+    }
+}
+
+/// Runs a cell on the service as the one before left it.
+pub async fn run(mut bench: Bench, place: Place, cell: &Cell, samples: &Arc<Samples>) -> (Bench, Outcome) {
+    let mut dice = Dice::new(cell.seed);
+    let before = bench.credited().await.len();
+    let requests = bench.requests(2).await;
+    let first = bench.pay(2, requests).await;
+    let requests = bench.requests(1).await;
+    let paid = [first, bench.pay(3, requests).await];
+    let chain = bench.app.devnet();
+    match cell.reading {
+        Reading::Head => {
+            speak(&bench, place, cell, samples, &paid);
+            for _ in 0..2 {
+                drop(bench.step().await);
+            }
+            chain.mine(3).await.expect("mined");
+        }
+        Reading::CatchUp => {
+            chain.mine(70).await.expect("mined");
+            speak(&bench, place, cell, samples, &paid);
+        }
+        Reading::AfterRestart => {
+            drop(bench.step().await);
+            chain.mine(3).await.expect("mined");
+            bench = bench.restarted().await;
+            speak(&bench, place, cell, samples, &paid);
+        }
+    }
+    let mut halted = bench
+        .follow(PATIENCE_WITH_LIES, async || bench.has_credited(&paid).await)
+        .await;
+    let is_credited_meanwhile = bench.has_credited(&paid).await;
+    let liars = place.liars().iter().map(|index| &bench.nodes[*index]);
+    let changed = liars.map(crate::proxy::Proxy::changed).sum();
+    end(&bench.nodes, place, cell.dialect);
+    if !is_credited_meanwhile {
+        if !dice.happens(GOES_ON_PERCENT) {
+            bench = bench.restarted().await;
+        }
+        let after = bench
+            .follow_after_failures(async || bench.has_credited(&paid).await)
+            .await;
+        halted = halted.or(after);
+    }
+    let outcome = judge(&bench, &paid, before, changed, is_credited_meanwhile, halted).await;
+    (bench, outcome)
+}
+
+async fn judge(
+    bench: &Bench,
+    paid: &[Paid],
+    before: usize,
+    changed: usize,
+    is_credited_meanwhile: bool,
+    halted: Option<String>,
+) -> Outcome {
+    let credited = bench.credited().await;
+    let mut right = 0;
+    let mut lost = 0;
+    for paid in paid {
+        for open in &paid.requests {
+            let is_right = credited.iter().any(|payment| {
+                payment.request_id == open.id
+                    && payment.tx_hash == paid.tx_hash
+                    && payment.credited == open.units
+                    && payment.block_number == paid.block_number
+            });
+            right += usize::from(is_right);
+            lost += usize::from(!is_right);
+        }
+    }
+    Outcome {
+        changed,
+        is_credited_meanwhile,
+        wrong: credited.len() - before - right,
+        lost,
+        halted,
+    }
+}
