@@ -15,3 +15,4 @@ mod dice;
 mod findings;
 mod lies;
 mod proxy;
+mod schedules;
