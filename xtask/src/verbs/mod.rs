@@ -5,6 +5,7 @@ pub(crate) mod check;
 pub(crate) mod crash;
 pub(crate) mod deny;
 pub(crate) mod dev;
+mod findings;
 pub(crate) mod openapi;
 pub(crate) mod schema;
 pub(crate) mod test;

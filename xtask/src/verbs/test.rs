@@ -1,5 +1,7 @@
-//! `cargo xtask test`: every test once, and the integration suite once for each database.
+//! `cargo xtask test`: every test once, and the integration suite once for each database. `cargo xtask test money` also
+//! lists what was once found on the way of the money, with its tests.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
 
@@ -8,6 +10,8 @@ use anyhow::{Context, Result, anyhow};
 use xtask::machine::failure::Outcome;
 use xtask::machine::postgres::Postgres;
 use xtask::machine::{command, packages, workspace};
+
+use super::findings;
 
 /// The package whose integration suite runs once for each database.
 const SERVICE: &str = "payment-request-service";
@@ -21,14 +25,26 @@ enum Half {
     Integration,
 }
 
+/// The test binary of the way of the money; its name selects all of it.
+const MONEY: &str = "money";
+
 /// What a run of cargo did.
 struct Tally {
     passed: usize,
     succeeded: bool,
+    /// Every test that ran, by its path, and whether it passed.
+    tests: BTreeMap<String, bool>,
 }
 
 /// Runs all tests, or those whose path contains one of `names`.
 pub(crate) fn run(names: &[String]) -> Outcome {
+    let asked = names;
+    let is_money = names.iter().any(|name| name == MONEY);
+    let mut names = names.to_vec();
+    if is_money {
+        names.extend(findings::tests().map(str::to_owned));
+    }
+    let names = names.as_slice();
     if needs_browser()? {
         tolerate_outside_ci(
             "browser tests",
@@ -58,16 +74,21 @@ pub(crate) fn run(names: &[String]) -> Outcome {
     let mut succeeded = units.succeeded && sqlite.succeeded;
     println!("units: {} tests passed", units.passed);
     println!("sqlite: {} tests passed", sqlite.passed);
-    match on_postgres {
+    let mut runs = vec![("once", &units.tests), ("sqlite", &sqlite.tests)];
+    match &on_postgres {
         Some(tally) => {
             println!("postgres: {} tests passed", tally.passed);
             total += tally.passed;
             succeeded &= tally.succeeded;
+            runs.push(("postgres", &tally.tests));
         }
         None => println!("postgres: not run, PostgreSQL is missing"),
     }
+    if is_money {
+        succeeded &= findings::print(&runs);
+    }
     if !succeeded {
-        let again = std::iter::once("cargo xtask test").chain(names.iter().map(String::as_str));
+        let again = std::iter::once("cargo xtask test").chain(asked.iter().map(String::as_str));
         return Err(anyhow!(
             "tests failed; `{}` runs them again",
             again.collect::<Vec<_>>().join(" ")
@@ -75,7 +96,7 @@ pub(crate) fn run(names: &[String]) -> Outcome {
         .into());
     }
     if total == 0 {
-        return Err(anyhow!("no test has one of these in its path: {}", names.join(", ")).into());
+        return Err(anyhow!("no test has one of these in its path: {}", asked.join(", ")).into());
     }
     Ok(())
 }
@@ -112,11 +133,16 @@ fn tally(nextest: bool, half: Half, names: &[String], settings: &[(&str, &str)])
     let mut sum = Tally {
         passed: 0,
         succeeded: true,
+        tests: BTreeMap::new(),
     };
     for mut cargo in commands {
         cargo.envs(settings.iter().copied());
-        let succeeded = command::run_watched(&mut cargo, |line| sum.passed += passed_in(line).unwrap_or(0))
-            .with_context(|| format!("`{}`", command::shown(&cargo)))?;
+        let watch = |line: &str| {
+            sum.passed += passed_in(line).unwrap_or(0);
+            sum.tests.extend(ended_in(line));
+        };
+        let succeeded =
+            command::run_watched(&mut cargo, watch).with_context(|| format!("`{}`", command::shown(&cargo)))?;
         sum.succeeded &= succeeded;
     }
     Ok(sum)
@@ -127,7 +153,7 @@ fn nextest_command(half: Half, names: &[String], members: &[String]) -> Command 
     cargo.args(["nextest", "run", "--no-fail-fast", "--no-tests=pass"]);
     match half {
         Half::Units => cargo.arg("--workspace"),
-        Half::Integration => cargo.args(["--package", SERVICE, "--test", "it"]),
+        Half::Integration => cargo.args(["--package", SERVICE, "--test", "it", "--test", MONEY]),
     };
     cargo.args(["-E", &filter(half, names, members)]);
     cargo
@@ -135,17 +161,19 @@ fn nextest_command(half: Half, names: &[String], members: &[String]) -> Command 
 
 /// The filter expression of nextest for one half and the given names.
 fn filter(half: Half, names: &[String], members: &[String]) -> String {
+    let stored = format!("binary_id(={SERVICE}::it) | (binary_id(={SERVICE}::{MONEY}) & test(/^findings::/))");
     let half = match half {
-        Half::Units => format!("not binary_id(={SERVICE}::it)"),
-        Half::Integration => format!("binary_id(={SERVICE}::it)"),
+        Half::Units => format!("not ({stored})"),
+        Half::Integration => stored,
     };
     if names.is_empty() {
         return half;
     }
     // Nextest refuses a filter that names a package the workspace does not have.
-    let named = names.iter().map(|name| match members.contains(name) {
-        true => format!("test(~{name}) | package(={name})"),
-        false => format!("test(~{name})"),
+    let named = names.iter().map(|name| match name.as_str() {
+        MONEY => format!("test(~{name}) | binary_id(={SERVICE}::{MONEY})"),
+        _ if members.contains(name) => format!("test(~{name}) | package(={name})"),
+        _ => format!("test(~{name})"),
     });
     let named: Vec<String> = named.collect();
     format!("({half}) & ({})", named.join(" | "))
@@ -166,6 +194,13 @@ fn plain_commands(half: Half, names: &[String], members: &[String]) -> Vec<Comma
         .iter()
         .partition(|name| members.contains(name) && *name != SERVICE);
     let mut commands = Vec::new();
+    let is_money = names.iter().any(|name| name == MONEY);
+    let money = ["--package", SERVICE, "--test", MONEY];
+    match half {
+        Half::Units if is_money => commands.push(base(&money, &[])),
+        Half::Integration if is_money || names.is_empty() => commands.push(base(&money, &[&"findings::".to_owned()])),
+        _ => {}
+    }
     match half {
         Half::Units => {
             for package in &named_packages {
@@ -173,7 +208,9 @@ fn plain_commands(half: Half, names: &[String], members: &[String]) -> Vec<Comma
             }
             if names.is_empty() || !filters.is_empty() {
                 commands.push(base(&["--workspace", "--exclude", SERVICE], &filters));
-                let all_but_it = ["--lib", "--bins", "--test", "parts", "--test", "delivery"];
+                let all_but_it = [
+                    "--lib", "--bins", "--test", "parts", "--test", "delivery", "--test", MONEY,
+                ];
                 commands.push(base(
                     &[["--package", SERVICE].as_slice(), &all_but_it].concat(),
                     &filters,
@@ -186,6 +223,23 @@ fn plain_commands(half: Half, names: &[String], members: &[String]) -> Vec<Comma
         Half::Integration => {}
     }
     commands
+}
+
+/// The test that a line of nextest or of libtest tells the end of, and whether it passed.
+fn ended_in(line: &str) -> Option<(String, bool)> {
+    let line = line.trim();
+    let (path, passed) = match line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... ")) {
+        Some((path, end)) => (path, end == "ok"),
+        None => {
+            let passed = match line.split_whitespace().next()? {
+                "PASS" => true,
+                "FAIL" | "TIMEOUT" | "SIGABRT" => false,
+                _ => return None,
+            };
+            (line.rsplit(' ').next()?, passed)
+        }
+    };
+    Some((path.to_owned(), passed))
 }
 
 /// The number of passed tests in a summary line of nextest or of libtest.
@@ -220,15 +274,35 @@ mod tests {
     }
 
     #[test]
+    fn tests_are_known_by_their_path_for_both_runners() {
+        let ended = |line: &str| ended_in(line).expect("a test");
+        assert_eq!(
+            ended("        PASS [   0.010s] (3/7) payment-request-service::money findings::crowd::few"),
+            ("findings::crowd::few".to_owned(), true)
+        );
+        assert!(!ended("  FAIL [   0.010s] (3/7) payment-request-service::money findings::crowd::few").1);
+        assert_eq!(ended("test findings::crowd::few ... ok").0, "findings::crowd::few");
+        assert!(!ended("test findings::crowd::few ... FAILED").1);
+        assert_eq!(ended_in("   Compiling xtask v0.1.0"), None);
+    }
+
+    #[test]
     fn names_narrow_either_half() {
         let (names, members) = (["access".to_owned(), "devnet".to_owned()], ["devnet".to_owned()]);
         assert_eq!(
             filter(Half::Units, &names, &members),
-            "(not binary_id(=payment-request-service::it)) & (test(~access) | test(~devnet) | package(=devnet))"
+            "(not (binary_id(=payment-request-service::it) | (binary_id(=payment-request-service::money) & \
+             test(/^findings::/)))) & (test(~access) | test(~devnet) | package(=devnet))"
         );
         assert_eq!(
             filter(Half::Integration, &[], &members),
-            "binary_id(=payment-request-service::it)"
+            "binary_id(=payment-request-service::it) | (binary_id(=payment-request-service::money) & \
+             test(/^findings::/))"
+        );
+        let money = filter(Half::Units, &["money".to_owned()], &members);
+        assert!(
+            money.ends_with("& (test(~money) | binary_id(=payment-request-service::money))"),
+            "{money}"
         );
     }
 }
