@@ -82,6 +82,14 @@ pub(super) async fn run(
     let told = chain.told(from, to, proves_absence).await?;
     for _ in 0..COMMITS_MAX {
         let gathered = gather(ctx, chain, &told).await?;
+        if let (Progress::Backlog(backlog), Some(number)) = (progress, gathered.unproven.first())
+            && backlog.reason == BacklogReason::Unproven
+        {
+            // The range is this block alone: to go on would be to forget it.
+            return Err(FlowError::Unavailable(anyhow::anyhow!(
+                "block {number} still cannot be proven"
+            )));
+        }
         let read_to = gathered.read_to;
         let reached = match progress {
             Progress::Cursor(_) => match told.reached.filter(|reached| reached.number == read_to) {
