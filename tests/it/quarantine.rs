@@ -134,43 +134,6 @@ async fn a_rejected_payment_stays_visible_and_can_be_retried() {
 }
 
 #[tokio::test]
-async fn a_payment_of_nothing_is_set_aside_and_others_are_credited() {
-    let app = TestApp::on_chain().await;
-    let coin = request("0.5", "ETH-sepolia-sepolia", "ETH-sepolia-sepolia");
-    let (empty, good) = (app.create_request(&coin).await, app.create_request(&coin).await);
-    let mut steps = transactions(&app.calldata(&empty, "").await);
-    for (_, _, value) in &mut steps {
-        *value = U256::ZERO;
-    }
-    app.devnet().pay(PAYER, &steps).await.expect("mined");
-    app.pay(&good, "").await;
-    app.settle().await;
-    assert_eq!(app.read_request(&good).await["status"], "paid");
-    let read = app.read_request(&empty).await;
-    assert_eq!(read["status"], "pending");
-    assert_eq!(read["quarantinedPayments"][0]["reason"], "nothing_moved");
-    let waiting = quarantine::list(&app.ctx, None, false).await.expect("a list");
-    assert_eq!(waiting.len(), 1);
-    let id = &waiting[0].id;
-    quarantine::decide(&app.ctx, id, Verdict::Retry, None)
-        .await
-        .expect("a retry");
-    app.settle().await;
-    let again = quarantine::show(&app.ctx, id).await.expect("a row");
-    assert_eq!(
-        (again.state, again.attempts),
-        (QuarantineState::Open, 2),
-        "it was read and is as odd as before"
-    );
-    assert_eq!(due(&app).await, []);
-    assert_eq!(
-        app.payments_of(&good).await.len(),
-        1,
-        "what was read again is not credited again"
-    );
-}
-
-#[tokio::test]
 async fn a_conversion_on_other_terms_is_credited_once_the_operator_accepts_it() {
     let app = TestApp::on_chain().await;
     let receiver = Receiver::start().await;
@@ -183,7 +146,13 @@ async fn a_conversion_on_other_terms_is_credited_once_the_operator_accepts_it() 
     call.maxRateTimespan = U256::from(1_000_000_000);
     *payment = call.abi_encode();
     app.devnet().pay(PAYER, &steps).await.expect("mined");
+    let other = app.paid_request("5").await;
     app.settle().await;
+    assert_eq!(
+        app.read_request(&other).await["status"],
+        "paid",
+        "everything else goes on"
+    );
     let read = app.read_request(&id).await;
     assert_eq!(read["status"], "pending");
     assert_eq!(read["quarantinedPayments"][0]["reason"], "rate_age_not_handed_out");
@@ -198,6 +167,13 @@ async fn a_conversion_on_other_terms_is_credited_once_the_operator_accepts_it() 
         "pending",
         "a retry credits nothing that is odd"
     );
+    let again = quarantine::show(&app.ctx, row).await.expect("a row");
+    assert_eq!(
+        (again.state, again.attempts),
+        (QuarantineState::Open, 2),
+        "it is as odd as before"
+    );
+    assert_eq!(due(&app).await, []);
     quarantine::decide(&app.ctx, row, Verdict::Accept, None)
         .await
         .expect("accepted");
@@ -210,8 +186,14 @@ async fn a_conversion_on_other_terms_is_credited_once_the_operator_accepts_it() 
         .await
         .expect("accepted");
     app.settle().await;
-    assert_eq!(app.payments_of(&id).await.len(), 1);
-    assert_eq!(receiver.received().await.len(), 1);
+    for id in [&id, &other] {
+        assert_eq!(
+            app.payments_of(id).await.len(),
+            1,
+            "what is read again is not credited again"
+        );
+    }
+    assert_eq!(receiver.received().await.len(), 2);
     let after = quarantine::show(&app.ctx, row).await.expect("a row");
     assert_eq!(after.state, QuarantineState::Accepted);
     let open = store::quarantine::count_open(app.ctx.db.reader())
