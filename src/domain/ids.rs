@@ -1,6 +1,8 @@
 //! Identifiers and key material. Text forms are fixed by the contract; secrets do not print.
 
+use chrono::{DateTime, Utc};
 use std::fmt;
+use ulid::Ulid;
 
 macro_rules! ulid_ids {
     ($($(#[$doc:meta])* $name:ident;)+) => {$(
@@ -60,6 +62,15 @@ ulid_ids! {
     OwnerId;
     /// Row of a payee destination.
     DestinationId;
+}
+
+impl EventId {
+    /// The smallest id that can be drawn at a time.
+    pub fn first_at(time: DateTime<Utc>) -> Self {
+        // The time part has 48 bits and none for a sign.
+        let at_ms = u64::try_from(time.timestamp_millis()).unwrap_or(0).min((1 << 48) - 1);
+        Self(Ulid::from_parts(at_ms, 0).to_string())
+    }
 }
 
 impl From<&PlatformId> for OwnerId {

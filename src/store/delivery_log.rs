@@ -8,7 +8,7 @@ use crate::domain::{
 use chrono::{DateTime, Utc};
 use entities::{deliveries, deliveries::Column as Delivery, delivery_attempts, events, events::Column as Event};
 use sea_orm::{
-    ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
+    ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, Select,
     sea_query::{Expr, OnConflict},
 };
 use std::collections::HashMap;
@@ -84,6 +84,22 @@ pub struct LateDelivery {
     pub endpoint: EndpointId,
 }
 
+fn page(
+    platform: &PlatformId,
+    endpoints: Option<&[EndpointId]>,
+    filter: &DeliveryFilter,
+) -> Select<deliveries::Entity> {
+    let matches = seen_by(platform, endpoints)
+        .add_option(filter.event.as_ref().map(|id| Delivery::EventId.eq(id.as_str())))
+        .add_option(filter.endpoint.as_ref().map(|id| Delivery::EndpointId.eq(id.as_str())))
+        .add_option(filter.state.map(|state| Delivery::State.eq(state.wire())))
+        .add_option(filter.before.as_ref().map(|id| Delivery::Id.lt(id.as_str())));
+    deliveries::Entity::find()
+        .filter(matches)
+        .order_by_desc(Delivery::Id)
+        .limit(filter.limit)
+}
+
 /// Deliveries of the endpoints that a caller may see, the newest first; `None` sees all of the platform.
 pub async fn deliveries(
     conn: &impl ConnectionTrait,
@@ -91,17 +107,7 @@ pub async fn deliveries(
     endpoints: Option<&[EndpointId]>,
     filter: &DeliveryFilter,
 ) -> Result<Vec<LoggedDelivery>, StoreError> {
-    let matches = seen_by(platform, endpoints)
-        .add_option(filter.event.as_ref().map(|id| Delivery::EventId.eq(id.as_str())))
-        .add_option(filter.endpoint.as_ref().map(|id| Delivery::EndpointId.eq(id.as_str())))
-        .add_option(filter.state.map(|state| Delivery::State.eq(state.wire())))
-        .add_option(filter.before.as_ref().map(|id| Delivery::Id.lt(id.as_str())));
-    let rows = deliveries::Entity::find()
-        .filter(matches)
-        .order_by_desc(Delivery::Id)
-        .limit(filter.limit)
-        .all(conn)
-        .await?;
+    let rows = page(platform, endpoints, filter).all(conn).await?;
     with_kinds(conn, rows).await
 }
 
@@ -205,14 +211,12 @@ async fn with_kinds(
 /// How many deliveries of an endpoint are in a state.
 pub type DeliveryCount = (EndpointId, DeliveryState, u64);
 
-/// Counts the deliveries that were created in a span of time, both ends included.
-pub async fn counts(
-    conn: &impl ConnectionTrait,
+fn grouped(
     platform: &PlatformId,
     endpoints: Option<&[EndpointId]>,
     (since, until): (DateTime<Utc>, DateTime<Utc>),
-) -> Result<Vec<DeliveryCount>, StoreError> {
-    let rows: Vec<(String, String, i64)> = deliveries::Entity::find()
+) -> Select<deliveries::Entity> {
+    deliveries::Entity::find()
         .select_only()
         .columns([Delivery::EndpointId, Delivery::State])
         .column_as(Expr::cust("COUNT(*)"), "count")
@@ -221,9 +225,16 @@ pub async fn counts(
         .group_by(Delivery::State)
         .order_by_asc(Delivery::EndpointId)
         .order_by_asc(Delivery::State)
-        .into_tuple()
-        .all(conn)
-        .await?;
+}
+
+/// Counts the deliveries that were created in a span of time, both ends included.
+pub async fn counts(
+    conn: &impl ConnectionTrait,
+    platform: &PlatformId,
+    endpoints: Option<&[EndpointId]>,
+    span: (DateTime<Utc>, DateTime<Utc>),
+) -> Result<Vec<DeliveryCount>, StoreError> {
+    let rows: Vec<(String, String, i64)> = grouped(platform, endpoints, span).into_tuple().all(conn).await?;
     let read = |(endpoint, state, count): (String, String, i64)| {
         let state = columns::known("state", &state, DeliveryState::from_wire)?;
         Ok((EndpointId(endpoint), state, columns::number("count", count)?))
@@ -299,4 +310,32 @@ pub async fn insert_late(
             .await?;
     }
     Ok(written)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::plans;
+    use sea_orm::QueryTrait;
+
+    #[tokio::test]
+    async fn a_state_and_a_summary_of_sqlite_read_their_own_index() {
+        plans::with_database(async |db| {
+            let platform = PlatformId("platform".into());
+            let failed = DeliveryFilter {
+                state: Some(DeliveryState::Failed),
+                before: Some(DeliveryId("before".into())),
+                limit: 21,
+                ..DeliveryFilter::default()
+            };
+            let steps = plans::steps(db, &page(&platform, None, &failed).into_query()).await;
+            let wanted = "deliveries_state_idx (owner_id=? AND state=? AND id<?)";
+            assert!(steps.contains(wanted) && !steps.contains("B-TREE"), "{steps}");
+            let span = (DateTime::UNIX_EPOCH, DateTime::UNIX_EPOCH);
+            let steps = plans::steps(db, &grouped(&platform, None, span).into_query()).await;
+            let wanted = "COVERING INDEX deliveries_created_idx (owner_id=? AND created_at>? AND created_at<?)";
+            assert!(steps.contains(wanted), "{steps}");
+        })
+        .await;
+    }
 }

@@ -2,13 +2,16 @@
 
 use super::{Scope, StoreError};
 use crate::domain::ids::{ClientRowId, EventId};
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use entities::{client_ids, deliveries, deliveries::Column as Delivery, delivery_attempts, events};
 use events::Column as Event;
 use sea_orm::{
     ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, Select,
     sea_query::{Expr, ExprTrait, JoinType, Query},
 };
+
+/// How far the time in the id of an event may be from the time of its creation, which is read a moment before.
+const DRAWN_APART: TimeDelta = TimeDelta::minutes(1);
 
 /// How the deduplication keys of test events begin.
 const TEST_KEY: &str = "test:";
@@ -105,46 +108,87 @@ fn event_record(row: EventRow) -> EventRecord {
     }
 }
 
+/// Events of a span of time. The bounds of the id say nothing more: they lead to the part of the index that is meant.
+fn created(since: Option<DateTime<Utc>>, until: Option<DateTime<Utc>>) -> Condition {
+    let earliest = since.and_then(|since| since.checked_sub_signed(DRAWN_APART));
+    let latest = until.and_then(|until| until.checked_add_signed(DRAWN_APART));
+    Condition::all()
+        .add_option(since.map(|since| Event::CreatedAt.gte(since)))
+        .add_option(until.map(|until| Event::CreatedAt.lte(until)))
+        .add_option(earliest.map(|time| Event::Id.gte(EventId::first_at(time).as_str())))
+        .add_option(latest.map(|time| Event::Id.lt(EventId::first_at(time).as_str())))
+}
+
+fn page(scope: &Scope, filter: &EventFilter) -> Select<events::Entity> {
+    let matches = Condition::all()
+        .add_option(filter.kind.as_ref().map(|kind| Event::Kind.eq(kind)))
+        .add_option(filter.request_id.as_ref().map(|id| Event::RequestId.eq(id)))
+        .add(created(filter.since, filter.until))
+        .add_option(filter.before.as_ref().map(|id| Event::Id.lt(id.as_str())));
+    select_events(scope)
+        .filter(matches)
+        .order_by_desc(Event::Id)
+        .limit(filter.limit)
+}
+
 /// Events, the newest first.
 pub async fn events(
     conn: &impl ConnectionTrait,
     scope: &Scope,
     filter: &EventFilter,
 ) -> Result<Vec<EventRecord>, StoreError> {
-    let matches = Condition::all()
-        .add_option(filter.kind.as_ref().map(|kind| Event::Kind.eq(kind)))
-        .add_option(filter.request_id.as_ref().map(|id| Event::RequestId.eq(id)))
-        .add_option(filter.since.map(|since| Event::CreatedAt.gte(since)))
-        .add_option(filter.until.map(|until| Event::CreatedAt.lte(until)))
-        .add_option(filter.before.as_ref().map(|id| Event::Id.lt(id.as_str())));
-    let rows: Vec<EventRow> = select_events(scope)
-        .filter(matches)
-        .order_by_desc(Event::Id)
-        .limit(filter.limit)
-        .into_tuple()
-        .all(conn)
-        .await?;
+    let rows: Vec<EventRow> = page(scope, filter).into_tuple().all(conn).await?;
     Ok(rows.into_iter().map(event_record).collect())
 }
 
-/// Events after one, the oldest first; no kinds are all kinds.
-pub async fn events_after(
+fn ids(scope: &Scope, after: Option<&EventId>, kind: Option<&String>, limit: u64) -> Select<events::Entity> {
+    let matches = owned(scope)
+        .add_option(after.map(|after| Event::Id.gt(after.as_str())))
+        .add_option(kind.map(|kind| Event::Kind.eq(kind)));
+    events::Entity::find()
+        .select_only()
+        .column(Event::Id)
+        .filter(matches)
+        .order_by_asc(Event::Id)
+        .limit(limit)
+}
+
+/// Ids of the events after one, the oldest first; no kinds are all kinds. Bodies are not read: an index holds the ids of
+/// each kind in their order.
+pub async fn ids_after(
     conn: &impl ConnectionTrait,
     scope: &Scope,
     after: Option<&EventId>,
     kinds: &[String],
     limit: u64,
+) -> Result<Vec<EventId>, StoreError> {
+    let searches: Vec<Option<&String>> = match kinds {
+        [] => vec![None],
+        _ => kinds.iter().map(Some).collect(),
+    };
+    let mut found: Vec<String> = Vec::new();
+    for kind in searches {
+        let of_kind: Vec<String> = ids(scope, after, kind, limit).into_tuple().all(conn).await?;
+        found.extend(of_kind);
+    }
+    found.sort_unstable();
+    found.dedup();
+    found.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+    Ok(found.into_iter().map(EventId).collect())
+}
+
+/// Events by their ids, the oldest first.
+pub async fn events_by_id(
+    conn: &impl ConnectionTrait,
+    scope: &Scope,
+    ids: &[EventId],
 ) -> Result<Vec<EventRecord>, StoreError> {
-    let mut select = select_events(scope);
-    if let Some(after) = after {
-        select = select.filter(Event::Id.gt(after.as_str()));
+    if ids.is_empty() {
+        return Ok(Vec::new());
     }
-    if !kinds.is_empty() {
-        select = select.filter(Event::Kind.is_in(kinds));
-    }
-    let rows: Vec<EventRow> = select
+    let rows: Vec<EventRow> = select_events(scope)
+        .filter(Event::Id.is_in(ids.iter().map(EventId::as_str)))
         .order_by_asc(Event::Id)
-        .limit(limit)
         .into_tuple()
         .all(conn)
         .await?;
@@ -161,9 +205,8 @@ pub async fn replayable(
     limit: u64,
 ) -> Result<Vec<EventRecord>, StoreError> {
     let matches = Condition::all()
-        .add(Event::CreatedAt.gte(since))
+        .add(created(Some(since), until))
         .add(Event::DeduplicationKey.not_like(format!("{TEST_KEY}%")))
-        .add_option(until.map(|until| Event::CreatedAt.lte(until)))
         .add_option(after.map(|id| Event::Id.gt(id.as_str())));
     let rows: Vec<EventRow> = select_events(scope)
         .filter(matches)
@@ -189,12 +232,17 @@ pub async fn find_event(
     Ok(row.map(event_record))
 }
 
-/// The newest event of a scope.
-pub async fn newest_event(conn: &impl ConnectionTrait, scope: &Scope) -> Result<Option<EventId>, StoreError> {
+/// The newest event of a scope whose id was drawn before a time; `None` is any time.
+pub async fn newest_event(
+    conn: &impl ConnectionTrait,
+    scope: &Scope,
+    before: Option<DateTime<Utc>>,
+) -> Result<Option<EventId>, StoreError> {
+    let drawn = before.map(|time| Event::Id.lt(EventId::first_at(time).as_str()));
     let id: Option<String> = events::Entity::find()
         .select_only()
         .column(Event::Id)
-        .filter(owned(scope))
+        .filter(owned(scope).add_option(drawn))
         .order_by_desc(Event::Id)
         .into_tuple()
         .one(conn)
@@ -247,4 +295,53 @@ pub async fn forget(conn: &impl ConnectionTrait, cutoff: DateTime<Utc>, limit: u
         .exec(conn)
         .await?;
     Ok(gone.rows_affected)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{domain::ids::PlatformId, store::plans};
+    use sea_orm::QueryTrait;
+
+    fn scope() -> Scope {
+        Scope {
+            platform: PlatformId("platform".into()),
+            client: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn ids_that_are_followed_are_read_from_the_index_of_their_kind_in_sqlite() {
+        plans::with_database(async |db| {
+            let after = EventId("after".into());
+            let kind = "payment.confirmed".to_owned();
+            for (kind, wanted) in [
+                (None, "COVERING INDEX events_platform_idx (owner_id=? AND id>?)"),
+                (
+                    Some(&kind),
+                    "COVERING INDEX events_kind_idx (owner_id=? AND kind=? AND id>?)",
+                ),
+            ] {
+                let steps = plans::steps(db, &ids(&scope(), Some(&after), kind, 100).into_query()).await;
+                assert!(steps.contains(wanted) && !steps.contains("B-TREE"), "{steps}");
+            }
+        })
+        .await;
+    }
+
+    #[tokio::test]
+    async fn a_span_of_time_of_sqlite_is_a_part_of_the_index() {
+        plans::with_database(async |db| {
+            let span = EventFilter {
+                since: Some(DateTime::UNIX_EPOCH),
+                until: Some(DateTime::UNIX_EPOCH),
+                limit: 21,
+                ..EventFilter::default()
+            };
+            let steps = plans::steps(db, &page(&scope(), &span).into_query()).await;
+            let wanted = "events_platform_idx (owner_id=? AND id>? AND id<?)";
+            assert!(steps.contains(wanted) && !steps.contains("B-TREE"), "{steps}");
+        })
+        .await;
+    }
 }

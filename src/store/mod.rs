@@ -22,6 +22,8 @@ pub mod observations;
 pub mod orchestrators;
 pub mod outbox;
 pub mod payments;
+#[cfg(test)]
+mod plans;
 pub mod platforms;
 pub mod quarantine;
 pub mod rate_tiers;

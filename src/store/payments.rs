@@ -637,8 +637,7 @@ fn between(query: &mut SelectStatement, paid_at: &Expr, filter: &PaymentFilter) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::Db;
-    use sea_orm::DbBackend;
+    use crate::store::{Db, plans};
 
     /// Steps of SQLite's plan for the page of a search.
     async fn plan(db: &Db, filter: &PaymentFilter) -> String {
@@ -650,23 +649,15 @@ mod tests {
         for column in newest_first {
             page.order_by_expr(column, Order::Desc);
         }
-        let mut statement = DbBackend::Sqlite.build(page.limit(21));
-        statement.sql.insert_str(0, "EXPLAIN QUERY PLAN ");
-        let mut steps = String::new();
-        for row in db.reader().query_all_raw(statement).await.unwrap() {
-            steps.push_str(&row.try_get::<String>("", "detail").unwrap());
-            steps.push('\n');
-        }
-        steps
+        plans::steps(db, page.limit(21)).await
     }
 
     #[tokio::test]
     async fn every_search_of_sqlite_reads_its_own_index() {
-        let folder = std::env::temp_dir().join(format!("prs_plans_{}", std::process::id()));
-        let db = Db::connect(&format!("sqlite://{}", folder.join("prs.db").display()))
-            .await
-            .unwrap();
-        db.migrate_up().await.unwrap();
+        plans::with_database(every_search_reads_its_own_index).await;
+    }
+
+    async fn every_search_reads_its_own_index(db: &Db) {
         let dated = PaymentFilter {
             from: Some(DateTime::UNIX_EPOCH),
             to: Some(DateTime::UNIX_EPOCH),
@@ -711,11 +702,9 @@ mod tests {
                 "payments_paid_idx (platform_id=? AND paid_at>? AND paid_at<?)",
             ),
         ] {
-            let steps = plan(&db, &filter).await;
+            let steps = plan(db, &filter).await;
             assert!(steps.contains(wanted), "{wanted}:\n{steps}");
             assert!(!steps.contains("SCAN payment"), "{steps}");
         }
-        db.close().await.unwrap();
-        std::fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -570,16 +570,82 @@ async fn a_stream_resumes_after_an_event_and_shows_what_comes() {
     assert_eq!(wrong.wrong_fields(), ["after"]);
 }
 
-#[tokio::test]
-async fn a_follower_shows_an_event_that_was_committed_late() {
-    let app = TestApp::start().await;
-    let start = tell(&app, "payment.confirmed", "01start").await;
-    let caller = prs::domain::caller::PlatformCaller {
+/// A caller with a key that is not on file.
+fn platform_caller(app: &TestApp) -> prs::domain::caller::PlatformCaller {
+    prs::domain::caller::PlatformCaller {
         platform: app.platform.clone(),
         credential: prs::domain::caller::Credential::ApiKey {
             id: prs::domain::ids::KeyId(String::new()),
         },
+    }
+}
+
+/// Writes an event whose id was drawn before.
+async fn appear(app: &TestApp, id: &str, kind: &str) {
+    let event = store::outbox::NewEvent {
+        id: EventId(id.to_owned()),
+        owner: (&app.platform).into(),
+        client: None,
+        kind: kind.to_owned(),
+        deduplication_key: id.to_owned(),
+        request_id: None,
+        body: "{}".to_owned(),
+        now: app.ctx.clock.now(),
     };
+    store::outbox::insert_event(app.ctx.db.writer(), &event)
+        .await
+        .expect("writes");
+}
+
+#[tokio::test]
+async fn a_follower_of_rare_kinds_begins_where_common_ones_are_settled() {
+    let app = TestApp::start().await;
+    let start = tell(&app, "payment.confirmed", "01start").await;
+    let kinds = ["payment.partial", "payment.failed"].map(str::to_owned).to_vec();
+    let mut follower =
+        flows::events::follow::Follower::start(&app.ctx, &platform_caller(&app), kinds, Some(EventId(start)))
+            .await
+            .expect("starts");
+    let seen = async |follower: &mut flows::events::follow::Follower| -> Vec<String> {
+        let events = follower.look().await.expect("looks");
+        events.into_iter().map(|event| event.id.0).collect()
+    };
+    let mut rare = Vec::new();
+    for kind in ["payment.failed", "payment.partial", "payment.failed"] {
+        rare.push(tell(&app, kind, &format!("01rare{}", rare.len())).await);
+        app.clock.advance(chrono::TimeDelta::milliseconds(1));
+    }
+    assert_eq!(
+        seen(&mut follower).await,
+        rare,
+        "in the order of the log, whatever their kind"
+    );
+    let drawn = [app.ctx.ids.ulid(), app.ctx.ids.ulid()];
+    app.clock.advance(chrono::TimeDelta::milliseconds(1));
+    tell(&app, "payment.confirmed", "01common").await;
+    app.clock.advance(chrono::TimeDelta::milliseconds(9_900));
+    appear(&app, &drawn[0], "payment.failed").await;
+    assert_eq!(
+        seen(&mut follower).await,
+        [drawn[0].as_str()],
+        "ten seconds have not passed"
+    );
+    app.clock.advance(chrono::TimeDelta::milliseconds(101));
+    assert!(seen(&mut follower).await.is_empty());
+    appear(&app, &drawn[1], "payment.failed").await;
+    assert!(
+        seen(&mut follower).await.is_empty(),
+        "what lies below a settled event is not read again"
+    );
+    let new = tell(&app, "payment.failed", "01new").await;
+    assert_eq!(seen(&mut follower).await, [new]);
+}
+
+#[tokio::test]
+async fn a_follower_shows_an_event_that_was_committed_late() {
+    let app = TestApp::start().await;
+    let start = tell(&app, "payment.confirmed", "01start").await;
+    let caller = platform_caller(&app);
     let after = Some(EventId(start));
     let mut follower = flows::events::follow::Follower::start(&app.ctx, &caller, Vec::new(), after)
         .await
@@ -591,19 +657,7 @@ async fn a_follower_shows_an_event_that_was_committed_late() {
         seen.iter().map(|event| event.id.as_str()).collect::<Vec<_>>(),
         [later.as_str()]
     );
-    let event = store::outbox::NewEvent {
-        id: EventId(drawn_early.clone()),
-        owner: (&app.platform).into(),
-        client: None,
-        kind: "payment.confirmed".to_owned(),
-        deduplication_key: "late".to_owned(),
-        request_id: None,
-        body: "{}".to_owned(),
-        now: app.ctx.clock.now(),
-    };
-    store::outbox::insert_event(app.ctx.db.writer(), &event)
-        .await
-        .expect("writes");
+    appear(&app, &drawn_early, "payment.confirmed").await;
     let seen = follower.look().await.expect("looks");
     assert_eq!(
         seen.iter().map(|event| event.id.as_str()).collect::<Vec<_>>(),

@@ -454,7 +454,13 @@ impl TestApp {
 
 async fn build(settings: &Settings, clock: &Arc<FixedClock>, seed: u64) -> (Ctx, BoxEndpoint<'static, Response>) {
     let db = boot::open_database(settings).await.expect("the database opens");
-    let ctx = boot::context_with(settings, db, clock.clone(), Arc::new(SeededIds::new(seed))).expect("a context");
+    let ctx = boot::context_with(
+        settings,
+        db,
+        clock.clone(),
+        Arc::new(SeededIds::new(seed, clock.clone())),
+    )
+    .expect("a context");
     let endpoint = boot::serve::app(settings, &ctx, Role::Api, Workers::default());
     (ctx, endpoint)
 }

@@ -3,7 +3,10 @@
 use chrono::{DateTime, TimeDelta, Utc};
 use prs::ports::{clock::Clock, ids::Ids};
 use std::{
-    sync::atomic::{AtomicI64, AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicI64, AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -32,31 +35,36 @@ impl Clock for FixedClock {
     }
 }
 
-/// Identifiers counted up from a seed: the same test draws the same ones every time.
-pub struct SeededIds(AtomicU64);
+/// Identifiers dated by the clock and counted up from a seed: the same test draws the same ones every time.
+pub struct SeededIds {
+    drawn: AtomicU64,
+    clock: Arc<FixedClock>,
+}
 
 impl SeededIds {
     /// Starts at a seed, so that two applications on one database do not meet.
-    pub fn new(seed: u64) -> Self {
-        Self(AtomicU64::new(seed << 32))
+    pub fn new(seed: u64, clock: Arc<FixedClock>) -> Self {
+        Self {
+            drawn: AtomicU64::new(seed << 32),
+            clock,
+        }
     }
 
     fn next(&self) -> u64 {
-        self.0.fetch_add(1, Ordering::SeqCst)
+        self.drawn.fetch_add(1, Ordering::SeqCst)
     }
 }
 
 impl Ids for SeededIds {
     fn ulid(&self) -> String {
         const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
-        let number = self.next();
-        let mut tail: Vec<char> = (0..16)
-            .map(|position| {
-                char::from(ALPHABET[usize::try_from((u128::from(number) >> (5 * position)) & 31).expect("5 bits")])
-            })
-            .collect();
-        tail.reverse();
-        format!("01KG9ZT000{}", tail.into_iter().collect::<String>())
+        let drawn_ms = u128::try_from(self.clock.now().timestamp_millis()).expect("after 1970");
+        let bits = drawn_ms << 80 | u128::from(self.next());
+        let digit = |position: u32| usize::try_from((bits >> (5 * position)) & 31).expect("5 bits");
+        (0..26)
+            .rev()
+            .map(|position| char::from(ALPHABET[digit(position)]))
+            .collect()
     }
 
     fn fill(&self, buffer: &mut [u8]) {
