@@ -1,6 +1,6 @@
 //! Commands and what they print.
 
-use super::{admin, dev, documents, listen, role::Role, serve};
+use super::{admin, dev, documents, listen, reconcile, role::Role, serve};
 use crate::{
     adapters,
     settings::{Settings, markdown},
@@ -49,6 +49,8 @@ enum Command {
         #[command(subcommand)]
         what: Export,
     },
+    /// Compares the payments of a network with the chain; exit code 1 when they differ and were not mended.
+    Reconcile(reconcile::ReconcileArguments),
     /// Provisions tenants, orchestrators and keys.
     Admin {
         #[command(subcommand)]
@@ -142,6 +144,11 @@ fn execute(cli: Cli) -> anyhow::Result<()> {
         Command::Migrate { verb } => {
             let settings = Settings::load(config)?;
             runtime()?.block_on(migrate(&settings, verb))
+        }
+        Command::Reconcile(arguments) => {
+            start_logging();
+            let settings = Settings::load(config)?;
+            runtime()?.block_on(reconcile::run(&settings, &arguments))
         }
         Command::Admin { verb } => {
             let settings = Settings::load(config)?;

@@ -7,6 +7,7 @@ pub mod documents;
 pub mod health;
 pub mod identity;
 pub mod listen;
+mod reconcile;
 pub mod role;
 pub mod serve;
 

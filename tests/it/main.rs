@@ -34,6 +34,7 @@ mod payments;
 mod platform_webhooks;
 mod quarantine;
 mod rate_limits;
+mod reconcile;
 mod refusals;
 mod reorg;
 mod requests;

@@ -46,29 +46,31 @@ pub(super) enum Progress<'a> {
     Cursor(&'a Cursor),
     /// A range that is filled in beside.
     Backlog(&'a Backlog),
+    /// None: the range is settled already and mended.
+    Nothing,
 }
 
 /// A payment of a known request, proven.
-struct Match {
-    settled: Settled,
-    request_row: usize,
+pub(super) struct Match {
+    pub(super) settled: Settled,
+    pub(super) request_row: usize,
     /// In what it departs from what was handed out, so that it is not credited unless the operator accepts it.
-    departure: Option<Oddity>,
+    pub(super) departure: Option<Oddity>,
 }
 
 /// What one commit settles.
-struct Gathered {
+pub(super) struct Gathered {
     /// Last height that it settles.
-    read_to: u64,
-    requests: Vec<Request>,
+    pub(super) read_to: u64,
+    pub(super) requests: Vec<Request>,
     /// What was handed out for each of them.
     handed_out: Vec<Vec<HandedOut>>,
-    matches: Vec<Match>,
+    pub(super) matches: Vec<Match>,
     /// Transactions that hold a payment of a known request.
     proofs: Vec<TxProof>,
     odd: Vec<Oddity>,
     /// Blocks that no answer proves now: they are tried again beside the others.
-    unproven: Vec<u64>,
+    pub(super) unproven: Vec<u64>,
 }
 
 /// Settles final blocks from `from` on, at most to `to`, in one commit; returns the last height that was settled.
@@ -96,7 +98,7 @@ pub(super) async fn run(
                 Some(reached) => Some(reached),
                 None => Some(chain.agreed(read_to).await?),
             },
-            Progress::Backlog(_) => None,
+            Progress::Backlog(_) | Progress::Nothing => None,
         };
         let tx = ctx.db.begin("confirm_blocks").await?;
         if !write(ctx, chain, &tx, from, gathered).await? {
@@ -123,7 +125,7 @@ pub(super) async fn run(
                 store::cursors::save(&tx, &next).await?;
             }
             (Progress::Backlog(backlog), _) => store::backlogs::advance(&tx, backlog, read_to).await?,
-            (Progress::Cursor(_), None) => {}
+            (Progress::Cursor(_), None) | (Progress::Nothing, _) => {}
         }
         tx.commit().await?;
         ctx.due.notify_one();
@@ -135,7 +137,7 @@ pub(super) async fn run(
 }
 
 /// Finds the payments of known requests and what their blocks prove.
-async fn gather(ctx: &Ctx, chain: &dyn Chain, told: &Told) -> FlowResult<Gathered> {
+pub(super) async fn gather(ctx: &Ctx, chain: &dyn Chain, told: &Told) -> FlowResult<Gathered> {
     let topics = told.hints.iter().filter_map(|(hint, _)| hint.reference_topic);
     let mut requests = requests_of(ctx, chain, topics.collect()).await?;
     let known: HashSet<B256> = requests.iter().map(|request| request.reference.topic()).collect();
@@ -181,6 +183,34 @@ async fn gather(ctx: &Ctx, chain: &dyn Chain, told: &Told) -> FlowResult<Gathere
         judge(ctx, chain, block, &mut gathered);
     }
     Ok(gathered)
+}
+
+/// Adds what further blocks prove: those of payments that are recorded and that nobody told of.
+pub(super) async fn read_more(
+    ctx: &Ctx,
+    chain: &dyn Chain,
+    gathered: &mut Gathered,
+    mut numbers: BTreeSet<u64>,
+) -> FlowResult<()> {
+    for proof in &gathered.proofs {
+        numbers.remove(&proof.block_number);
+    }
+    let (blocks, failed) = settled_blocks(chain, numbers).await?;
+    gathered.unproven.extend(failed.into_iter().map(|(number, _)| number));
+    let proofs = blocks.values().flat_map(|block| &block.transactions);
+    let topics = proofs.flat_map(|proof| proof.observations.iter().map(|observed| observed.reference_topic));
+    let known: HashSet<B256> = gathered
+        .requests
+        .iter()
+        .map(|request| request.reference.topic())
+        .collect();
+    let unknown: HashSet<B256> = topics.filter(|topic| !known.contains(topic)).collect();
+    gathered.requests.extend(requests_of(ctx, chain, unknown).await?);
+    gathered.handed_out = handed_out::of(ctx, &gathered.requests).await?;
+    for block in blocks.into_values() {
+        judge(ctx, chain, block, gathered);
+    }
+    Ok(())
 }
 
 async fn requests_of(ctx: &Ctx, chain: &dyn Chain, topics: HashSet<B256>) -> FlowResult<Vec<Request>> {

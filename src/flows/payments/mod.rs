@@ -5,6 +5,7 @@ mod confirm;
 mod handed_out;
 pub mod obstacles;
 pub mod quarantine;
+pub mod reconcile;
 pub mod rescan;
 pub mod resume;
 mod reverse;

@@ -4,7 +4,9 @@ use crate::{
     ctx::Ctx,
     domain::{
         event::{Event, PaymentReversed},
+        ids::PlatformId,
         payment::{Observation, ProvenTransfer, ReversalReason, Settled},
+        request::Request,
     },
     flows::{FlowError, FlowResult, publish},
     store::{self, Scope, Tx, payments::PaymentRecord},
@@ -25,23 +27,9 @@ pub(super) async fn run(
     let Some(reversals) = store::payments::reverse(tx, &payment.id, reason, now).await? else {
         return Ok(());
     };
-    let owner = Scope {
-        platform: payment.platform.clone(),
-        client: None,
-    };
-    let Some(mut request) = store::requests::find(tx, &owner, &payment.request_id).await? else {
+    let Some(request) = recount(tx, &payment.platform, &payment.request_id, now).await? else {
         return Ok(());
     };
-    let remaining = store::payments::list_of_request(tx, &request).await?;
-    let remaining = remaining.iter().map(|left| (left.credited, left.tx_hash));
-    let ledger = request.ledger.reverse(remaining);
-    if !store::requests::advance(tx, &request, &ledger, now).await? {
-        return Err(FlowError::Unavailable(anyhow::anyhow!(
-            "request {} changed while a payment of it was reversed",
-            request.id
-        )));
-    }
-    request.ledger = ledger;
     tracing::warn!(network = %payment.network, tx_hash = %payment.tx_hash, request = %request.id, reason = reason.wire(), "payment reversed");
     metrics::counter!("prs_payments_reversed_total", "network" => payment.network.id()).increment(1);
     if ctx.webhooks.reversals {
@@ -55,6 +43,33 @@ pub(super) async fn run(
         publish(ctx, tx, &event).await?;
     }
     Ok(())
+}
+
+/// Counts a request again from the payments that are recorded and not reversed; returns it as it is then.
+pub(super) async fn recount(
+    tx: &Tx,
+    platform: &PlatformId,
+    request_id: &str,
+    now: DateTime<Utc>,
+) -> FlowResult<Option<Request>> {
+    let owner = Scope {
+        platform: platform.clone(),
+        client: None,
+    };
+    let Some(mut request) = store::requests::find(tx, &owner, request_id).await? else {
+        return Ok(None);
+    };
+    let remaining = store::payments::list_of_request(tx, &request).await?;
+    let remaining = remaining.iter().map(|left| (left.credited, left.tx_hash));
+    let ledger = request.ledger.reverse(remaining);
+    if !store::requests::advance(tx, &request, &ledger, now).await? {
+        return Err(FlowError::Unavailable(anyhow::anyhow!(
+            "request {} changed while its payments were counted again",
+            request.id
+        )));
+    }
+    request.ledger = ledger;
+    Ok(Some(request))
 }
 
 /// The payment as it was settled. What a conversion proxy said about the invoice side is not kept; how much it settled is.

@@ -1,0 +1,214 @@
+//! Compares the payments table with the chain, block by block, and mends it when asked: what is missing is credited, what
+//! the chain does not hold is reversed, what differs is reversed and credited as the chain shows it.
+
+use super::{
+    confirm::{self, Match, Progress, RANGE_BLOCKS_PER_STEP},
+    reverse,
+};
+use crate::{
+    ctx::Ctx,
+    domain::{
+        payment::{ReversalReason, Settled},
+        refusal::Refusal,
+        wire_text::wire_text,
+    },
+    flows::{FlowError, FlowResult},
+    ports::chain::Chain,
+    store::{self, payments::PaymentRecord},
+};
+use alloy::primitives::B256;
+use std::collections::{BTreeMap, BTreeSet};
+
+wire_text! {
+    /// How the payments table and the chain differ.
+    pub enum DifferenceKind {
+        /// The chain holds a payment of a known request that is not recorded.
+        Missing = "missing",
+        /// A recorded payment is not on the chain.
+        Gone = "gone",
+        /// A recorded payment is on the chain with other facts.
+        Different = "different",
+    }
+}
+
+/// One difference.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// How they differ.
+    pub kind: DifferenceKind,
+    /// Height of the block.
+    pub block_number: u64,
+    /// Transaction.
+    pub tx_hash: B256,
+    /// Position among all events of the transaction.
+    pub position: u32,
+    /// Public id of the request.
+    pub request_id: String,
+    /// What differs, in words.
+    pub detail: String,
+}
+
+/// What a comparison found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Payments that are the same on both sides.
+    pub same: usize,
+    /// Differences, in the order of the chain.
+    pub differences: Vec<Difference>,
+    /// Whether they were mended.
+    pub is_fixed: bool,
+}
+
+/// Compares blocks `from` to `to`, both included, which must be final; mends what differs when `fix` says so.
+///
+/// Errors: a network that was never followed, a range that is not final yet.
+pub async fn run(ctx: &Ctx, chain: &dyn Chain, (from, to): (u64, u64), fix: bool) -> FlowResult<Report> {
+    let network = chain.network();
+    let cursor = store::cursors::load(ctx.db.reader(), network).await?;
+    let cursor = cursor.ok_or_else(|| Refusal::not_found(format!("{network} has never been followed")))?;
+    let settled = cursor.finalized.number;
+    if from > to || to > settled {
+        let sentence = format!("--from and --to must name final blocks, up to {settled}, the lower one first");
+        return Err(Refusal::conflict(sentence).into());
+    }
+    let mut report = Report {
+        is_fixed: fix,
+        ..Report::default()
+    };
+    let mut next = from;
+    while next <= to {
+        let end = to.min(next + RANGE_BLOCKS_PER_STEP - 1);
+        next = compare(ctx, chain, (next, end), fix, &mut report).await? + 1;
+    }
+    Ok(report)
+}
+
+/// Compares one range; returns the last height that was compared.
+async fn compare(
+    ctx: &Ctx,
+    chain: &dyn Chain,
+    (from, to): (u64, u64),
+    fix: bool,
+    report: &mut Report,
+) -> FlowResult<u64> {
+    let network = chain.network();
+    let told = chain.told(from, to, true).await?;
+    let mut gathered = confirm::gather(ctx, chain, &told).await?;
+    let read_to = gathered.read_to;
+    let recorded = store::payments::in_blocks(ctx.db.reader(), network, from, read_to).await?;
+    let blocks: BTreeSet<u64> = recorded.iter().map(|payment| payment.block_number).collect();
+    confirm::read_more(ctx, chain, &mut gathered, blocks).await?;
+    if let Some(number) = gathered.unproven.first() {
+        return Err(FlowError::Unavailable(anyhow::anyhow!(
+            "no node proves block {number} of {network} at the moment; try again"
+        )));
+    }
+    let on_chain: BTreeMap<(B256, u32), &Match> = gathered
+        .matches
+        .iter()
+        .map(|found| (key(&found.settled), found))
+        .collect();
+    let tx_hashes: BTreeSet<B256> = on_chain.keys().map(|(tx_hash, _)| *tx_hash).collect();
+    let tx_hashes: Vec<B256> = tx_hashes.into_iter().collect();
+    // A payment that is recorded with another block would be missed by its height.
+    let elsewhere = store::payments::of_transactions(ctx.db.reader(), network, &tx_hashes).await?;
+    let is_elsewhere = |payment: &&PaymentRecord| !(from..=read_to).contains(&payment.block_number);
+    let credited = recorded.iter().chain(elsewhere.iter().filter(is_elsewhere));
+    let mut known: BTreeSet<(B256, u32)> = BTreeSet::new();
+    let mut wrong: Vec<&PaymentRecord> = Vec::new();
+    let mut found: Vec<Difference> = Vec::new();
+    for payment in credited.filter(|payment| payment.reversal.is_none()) {
+        // Positions of before count payments alone; the first contact with the receipt mends them.
+        if payment.counts_payments {
+            known.extend(on_chain.keys().filter(|(tx_hash, _)| *tx_hash == payment.tx_hash));
+            continue;
+        }
+        let key = (payment.tx_hash, payment.position);
+        let (kind, detail) = match on_chain.get(&key).map(|found| differs(&found.settled, payment)) {
+            Some(None) => {
+                known.insert(key);
+                report.same += 1;
+                continue;
+            }
+            Some(Some(detail)) => (DifferenceKind::Different, detail),
+            None => (DifferenceKind::Gone, "the chain holds no such payment".to_owned()),
+        };
+        known.insert(key);
+        wrong.push(payment);
+        found.push(Difference {
+            kind,
+            block_number: payment.block_number,
+            tx_hash: payment.tx_hash,
+            position: payment.position,
+            request_id: payment.request_id.clone(),
+            detail,
+        });
+    }
+    let is_missing = |(key, found): &(&(B256, u32), &&Match)| found.departure.is_none() && !known.contains(key);
+    for (key, missing) in on_chain.iter().filter(is_missing) {
+        let Settled { observed, proven, .. } = &missing.settled;
+        found.push(Difference {
+            kind: DifferenceKind::Missing,
+            block_number: observed.block_number,
+            tx_hash: key.0,
+            position: key.1,
+            request_id: gathered.requests[missing.request_row].id.to_string(),
+            detail: format!("{} units to {} are not recorded", proven.received_units, observed.payee),
+        });
+    }
+    found.sort_by_key(|difference| (difference.block_number, difference.tx_hash, difference.position));
+    if fix && !found.is_empty() {
+        let now = ctx.clock.now();
+        let tx = ctx.db.begin("reconcile").await?;
+        for payment in wrong {
+            reverse::run(ctx, &tx, payment, ReversalReason::NotOnChain, now).await?;
+        }
+        // A row that was lost left its credit in the request.
+        for (_, missing) in on_chain.iter().filter(is_missing) {
+            let request = &gathered.requests[missing.request_row];
+            reverse::recount(&tx, &request.origin.platform, request.id.as_str(), now).await?;
+        }
+        tx.commit().await?;
+        // What is missing now is credited like any other payment; a crash in between leaves it missing and no worse.
+        let mut next = from;
+        while next <= read_to {
+            next = confirm::run(ctx, chain, (next, read_to), true, Progress::Nothing).await? + 1;
+        }
+    }
+    report.differences.extend(found);
+    Ok(read_to)
+}
+
+fn key(settled: &Settled) -> (B256, u32) {
+    (settled.observed.tx_hash, settled.observed.position)
+}
+
+/// In which facts a recorded payment differs from what the chain proves.
+fn differs(settled: &Settled, payment: &PaymentRecord) -> Option<String> {
+    let observed = &settled.observed;
+    let facts = [
+        (
+            "block",
+            observed.block_hash == payment.block_hash && observed.block_number == payment.block_number,
+        ),
+        ("proxy", observed.proxy == payment.proxy),
+        ("token", observed.token == payment.token),
+        ("payee", observed.payee == payment.payee),
+        (
+            "units",
+            settled.proven.received_units == payment.units && observed.units == payment.event_units,
+        ),
+        (
+            "fee",
+            observed.fee_units == payment.fee_units && observed.fee_address == payment.fee_address,
+        ),
+        ("credit", settled.credited == payment.credited),
+        ("time", settled.at == payment.paid_at),
+    ];
+    let other: Vec<&str> = facts
+        .iter()
+        .filter(|(_, is_same)| !is_same)
+        .map(|(name, _)| *name)
+        .collect();
+    (!other.is_empty()).then(|| format!("recorded with another {}", other.join(", ")))
+}
