@@ -14,11 +14,11 @@ mod m20261121_0010_add_rate_tiers;
 mod m20261121_0011_join_keys;
 mod m20261121_0012_index_deliveries;
 mod m20261122_0013_drop_answer_status;
-mod m20261122_0013_know_payments_by_position;
-mod m20261122_0014_keep_handed_out;
-mod m20261122_0015_add_quarantine;
-mod m20261122_0016_index_queue_and_log;
-mod m20261122_0016_mark_reversed_payments;
+mod m20261122_0014_index_queue_and_log;
+mod m20261122_0015_know_payments_by_position;
+mod m20261122_0016_keep_handed_out;
+mod m20261122_0017_add_quarantine;
+mod m20261122_0018_mark_reversed_payments;
 mod tables;
 
 /// Applies and undoes the migrations.
@@ -41,11 +41,11 @@ impl MigratorTrait for Migrator {
             Box::new(m20261121_0011_join_keys::Migration),
             Box::new(m20261121_0012_index_deliveries::Migration),
             Box::new(m20261122_0013_drop_answer_status::Migration),
-            Box::new(m20261122_0016_index_queue_and_log::Migration),
-            Box::new(m20261122_0013_know_payments_by_position::Migration),
-            Box::new(m20261122_0014_keep_handed_out::Migration),
-            Box::new(m20261122_0015_add_quarantine::Migration),
-            Box::new(m20261122_0016_mark_reversed_payments::Migration),
+            Box::new(m20261122_0014_index_queue_and_log::Migration),
+            Box::new(m20261122_0015_know_payments_by_position::Migration),
+            Box::new(m20261122_0016_keep_handed_out::Migration),
+            Box::new(m20261122_0017_add_quarantine::Migration),
+            Box::new(m20261122_0018_mark_reversed_payments::Migration),
         ]
     }
 }
