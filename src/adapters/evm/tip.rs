@@ -47,7 +47,7 @@ enum Glance {
     /// Nothing new is final.
     Enough(Tip),
     /// All have to be asked; this node was, already.
-    Asked(usize, Result<End, Failure>),
+    Asked(usize, Box<Result<End, Failure>>),
     /// All have to be asked.
     NobodyAsked,
 }
@@ -69,7 +69,7 @@ impl EvmChain {
     pub(super) async fn find_tip(&self, known: Option<Finality>) -> Result<Tip, ChainError> {
         let first = match self.glance(known).await {
             Glance::Enough(tip) => return Ok(tip),
-            Glance::Asked(index, answer) => Some((index, answer)),
+            Glance::Asked(index, answer) => Some((index, *answer)),
             Glance::NobodyAsked => None,
         };
         let (ends, failures) = self.ends(first).await;
@@ -135,7 +135,7 @@ impl EvmChain {
             });
         }
         self.glances.store(0, Ordering::Relaxed);
-        Glance::Asked(node.index, answer)
+        Glance::Asked(node.index, Box::new(answer))
     }
 
     async fn agree_on_final(&self, number: u64, vouched: Vec<Vouched>) -> Result<BlockRef, ChainError> {

@@ -187,8 +187,7 @@ async fn listen(chain: &Arc<Devnet>, dialect: Dialect) -> Samples {
         chain.mine(blocks).await.expect("mined");
         bench.settle().await;
     }
-    let kept = std::mem::take(&mut *samples.lock().expect("unpoisoned"));
-    kept
+    std::mem::take(&mut *samples.lock().expect("unpoisoned"))
 }
 
 /// Every lie that one dialect knows, with the honest answers.
