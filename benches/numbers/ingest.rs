@@ -1,5 +1,5 @@
-//! Payment events from a chain into committed rows on PostgreSQL, against a bare loop that only reads them and a bare
-//! loop that only writes them.
+//! Payment events from a chain into credited payments on PostgreSQL, one event in ten that of a known request, against a
+//! bare loop that only reads the events and a bare loop that only writes the rows of those payments.
 
 use std::time::{Duration, Instant};
 
@@ -15,9 +15,18 @@ use prs::{
     adapters::clock::SystemClock,
     boot::{self, dev},
     ctx::Ctx,
-    domain::network::Network,
+    domain::{
+        amount::Amount,
+        ids::{PlatformId, RequestId, RequestRowId},
+        ledger::Ledger,
+        network::Network,
+        payment::PaymentKind,
+        reference::PaymentReference,
+        request::{Origin, Request, terms::Terms},
+    },
     flows::payments::watch::{self, Step},
     ports::clock::Clock,
+    store,
 };
 use serde_json::{Value, json};
 use sqlx::{Connection, PgConnection, Postgres, QueryBuilder};
@@ -51,6 +60,12 @@ const BLOCKS: usize = 10_000;
 /// Payments of each transaction.
 const PAYMENTS_PER_BLOCK: usize = 10;
 
+/// One event in so many pays a known request.
+const EVENTS_PER_MATCH: usize = 10;
+
+/// Units of each payment.
+const UNITS: u64 = 1_000;
+
 /// Blocks that are asked for with one call, and blocks that are committed together.
 const BLOCKS_PER_READ: u64 = 2_000;
 
@@ -65,6 +80,9 @@ const NATIVE_PAYMENTS: u64 = 3;
 
 /// Account that pays.
 const PAYER_INDEX: usize = 1;
+
+/// The coin of the local chain.
+const COIN: &str = "ETH-sepolia-sepolia";
 
 const PAYEE: Address = Address::repeat_byte(0xaa);
 const FEE_ADDRESS: Address = Address::repeat_byte(0xbb);
@@ -119,7 +137,7 @@ async fn fill(chain: &Devnet, blocks: usize) -> anyhow::Result<()> {
             reference += 1;
             payments.push(RequestDetail {
                 recipient: PAYEE,
-                requestAmount: U256::from(1_000),
+                requestAmount: U256::from(UNITS),
                 path: Vec::new(),
                 paymentReference: Bytes::copy_from_slice(&reference.to_be_bytes()),
                 feeAmount: U256::ZERO,
@@ -135,7 +153,7 @@ async fn fill(chain: &Devnet, blocks: usize) -> anyhow::Result<()> {
             pathsToUsd: Vec::new(),
             feeAddress: FEE_ADDRESS,
         };
-        let value = U256::from(1_000 * PAYMENTS_PER_BLOCK);
+        let value = U256::from(UNITS) * U256::from(PAYMENTS_PER_BLOCK);
         let hash = chain
             .send_without_waiting(PAYER_INDEX, batch, call.abi_encode(), value)
             .await?;
@@ -147,7 +165,7 @@ async fn fill(chain: &Devnet, blocks: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Follows the chain from its start to its head with the flow of the service, on an empty database.
+/// Follows the chain from its start to its head with the flow of the service, on a database that holds the requests.
 async fn follow(chain: &Devnet, events: usize) -> anyhow::Result<Duration> {
     let database = BenchDatabase::create().await?;
     let mut settings = service::settings(database.url.clone())?;
@@ -156,16 +174,54 @@ async fn follow(chain: &Devnet, events: usize) -> anyhow::Result<Duration> {
         dev::chain_settings(chain, vec![chain.rpc_url().to_owned()]),
     );
     let ctx = boot::context(&settings, boot::open_database(&settings).await?)?;
+    let matches = events / EVENTS_PER_MATCH;
+    for number in (EVENTS_PER_MATCH..=events).step_by(EVENTS_PER_MATCH) {
+        store::requests::insert(ctx.db.writer(), &request(u64::try_from(number)?)?).await?;
+    }
     let started = Instant::now();
     catch_up(&ctx).await?;
     let time = started.elapsed();
     ctx.db.clone().close().await?;
     ensure!(
-        rows_in(&database.url).await? == i64::try_from(events)?,
-        "the service did not store {events} payment events"
+        rows_in(&database.url).await? == i64::try_from(matches)?,
+        "the service did not credit {matches} payments"
     );
     database.remove().await?;
     Ok(time)
+}
+
+/// The request that the payment of this number pays in full.
+fn request(number: u64) -> anyhow::Result<Request> {
+    Ok(Request {
+        row: RequestRowId(format!("request-{number:08}")),
+        id: RequestId(format!("01{number:064x}")),
+        salt: "0011223344556677".to_owned(),
+        reference: PaymentReference(number.to_be_bytes()),
+        origin: Origin {
+            platform: PlatformId("platform".to_owned()),
+            client: None,
+            client_id: None,
+            page: None,
+        },
+        terms: Terms {
+            kind: PaymentKind::Direct,
+            network: Network::Sepolia,
+            payee: prs::domain::address::Address::Evm(PAYEE),
+            payer: None,
+            amount: Amount::parse("0.000000000000001").context("an amount")?,
+            invoice_currency: COIN.to_owned(),
+            payment_currency: COIN.to_owned(),
+            token: None,
+            merchant_reference: None,
+            customer: None,
+            recurrence: None,
+            original_request_id: None,
+            original_request_reference: None,
+            is_crypto_to_fiat: false,
+        },
+        ledger: Ledger::new(U256::from(UNITS)),
+        created_at: SystemClock.now(),
+    })
 }
 
 async fn catch_up(ctx: &Ctx) -> anyhow::Result<()> {
@@ -222,49 +278,59 @@ async fn read_bare(chain: &Devnet, mut from: u64, events: usize) -> anyhow::Resu
 
 /// One row, written out before the clock runs.
 struct ReadyRow {
+    id: String,
     tx_hash: String,
-    ordinal: i32,
+    position: i32,
     block_number: i64,
     block_hash: String,
-    reference_topic: String,
+    reference: String,
 }
 
-/// Writes as many rows as the chain has events into the same table.
+/// Writes the rows of as many payments as the chain has for known requests into the same table.
 async fn write_bare(chain: &Devnet, blocks: usize) -> anyhow::Result<Duration> {
     let database = BenchDatabase::create().await?;
     let settings = service::settings(database.url.clone())?;
     boot::open_database(&settings).await?.close().await?;
     let rows = ready_rows(blocks)?;
     let proxy = format!("{:#x}", chain.contracts().ethereum_fee_proxy);
-    let (payee, fee_address) = (format!("{PAYEE:#x}"), format!("{FEE_ADDRESS:#x}"));
+    let payee = format!("{PAYEE:#x}");
     let now: DateTime<Utc> = SystemClock.now();
     let mut connection = PgConnection::connect(&database.url).await?;
-    let rows_per_commit = usize::try_from(BLOCKS_PER_READ)? * PAYMENTS_PER_BLOCK;
     let started = Instant::now();
-    for committed in rows.chunks(rows_per_commit) {
+    for committed in rows.chunks(usize::try_from(BLOCKS_PER_READ)?) {
         let mut tx = connection.begin().await?;
         for inserted in committed.chunks(ROWS_PER_INSERT) {
             let mut insert = QueryBuilder::<Postgres>::new(
-                "INSERT INTO observations (network, tx_hash, ordinal, block_number, block_hash, log_index, proxy, \
-                 reference_topic, payee, units, fee_units, fee_address, state, found_by_audit, seen_at) ",
+                "INSERT INTO payments (id, platform_id, request_row, request_id, network, tx_hash, position, \
+                 counts_payments, block_number, block_hash, log_index, proxy, payee, units, event_units, fee_units, \
+                 credited, kind, invoice_currency, payment_currency, reference, paid_at, created_at, reversals) ",
             );
             insert.push_values(inserted, |mut values, row| {
                 values
+                    .push_bind(&row.id)
+                    .push_bind("platform")
+                    .push_bind(&row.id)
+                    .push_bind(&row.id)
                     .push_bind(Network::Sepolia.id())
                     .push_bind(&row.tx_hash)
-                    .push_bind(row.ordinal)
+                    .push_bind(row.position)
+                    .push_bind(false)
                     .push_bind(row.block_number)
                     .push_bind(&row.block_hash)
-                    .push_bind(i64::from(row.ordinal))
+                    .push_bind(i64::from(row.position))
                     .push_bind(&proxy)
-                    .push_bind(&row.reference_topic)
                     .push_bind(&payee)
                     .push_bind("1000")
+                    .push_bind("1000")
                     .push_bind("0")
-                    .push_bind(&fee_address)
-                    .push_bind("final")
-                    .push_bind(false)
-                    .push_bind(now);
+                    .push_bind("1000")
+                    .push_bind(PaymentKind::Direct.wire())
+                    .push_bind(COIN)
+                    .push_bind(COIN)
+                    .push_bind(&row.reference)
+                    .push_bind(now)
+                    .push_bind(now)
+                    .push_bind(0_i32);
             });
             insert.build().execute(&mut *tx).await?;
         }
@@ -285,25 +351,26 @@ fn ready_rows(blocks: usize) -> anyhow::Result<Vec<ReadyRow>> {
         let hash: B256 = keccak256(format!("{kind} {number}"));
         hash.to_string()
     };
-    let mut rows = Vec::with_capacity(blocks * PAYMENTS_PER_BLOCK);
-    for block in 0..blocks {
-        let (tx_hash, block_hash) = (hash("transaction", block), hash("block", block));
-        for ordinal in 0..PAYMENTS_PER_BLOCK {
-            rows.push(ReadyRow {
-                tx_hash: tx_hash.clone(),
-                ordinal: i32::try_from(ordinal)?,
-                block_number: i64::try_from(block)?,
-                block_hash: block_hash.clone(),
-                reference_topic: hash("reference", block * PAYMENTS_PER_BLOCK + ordinal),
-            });
-        }
-    }
-    Ok(rows)
+    let row = |number: usize| {
+        let block = (number - 1) / PAYMENTS_PER_BLOCK;
+        Ok(ReadyRow {
+            id: format!("payment-{number:08}"),
+            tx_hash: hash("transaction", block),
+            position: i32::try_from((number - 1) % PAYMENTS_PER_BLOCK)?,
+            block_number: i64::try_from(block)?,
+            block_hash: hash("block", block),
+            reference: format!("{number:016x}"),
+        })
+    };
+    (EVENTS_PER_MATCH..=blocks * PAYMENTS_PER_BLOCK)
+        .step_by(EVENTS_PER_MATCH)
+        .map(row)
+        .collect()
 }
 
 async fn rows_in(url: &str) -> anyhow::Result<i64> {
     let mut connection = PgConnection::connect(url).await?;
-    let count = sqlx::query_scalar("SELECT count(*) FROM observations")
+    let count = sqlx::query_scalar("SELECT count(*) FROM payments")
         .fetch_one(&mut connection)
         .await?;
     connection.close().await?;
