@@ -21,6 +21,7 @@ pub(super) struct Breaker {
     failures: u32,
     pause: Option<Duration>,
     open_until: Option<Instant>,
+    is_trying: bool,
 }
 
 impl Breaker {
@@ -34,6 +35,7 @@ impl Breaker {
         let is_available = self.is_available(now);
         if is_available && self.pause.is_some() {
             self.open_until = Some(now + TRIAL);
+            self.is_trying = true;
         }
         is_available
     }
@@ -43,8 +45,11 @@ impl Breaker {
         *self = Self::default();
     }
 
-    /// The node failed.
+    /// The node failed. Calls that were under way when the breaker opened tell nothing new.
     pub(super) fn fail(&mut self, now: Instant) {
+        if !self.is_trying && !self.is_available(now) {
+            return;
+        }
         self.failures = self.failures.saturating_add(1);
         if self.failures >= FAILURES_MAX {
             self.rest(now);
@@ -55,6 +60,7 @@ impl Breaker {
     pub(super) fn rest(&mut self, now: Instant) {
         let pause = self.pause.map_or(PAUSE_MIN, |pause| (pause * 2).min(PAUSE_MAX));
         self.pause = Some(pause);
+        self.is_trying = false;
         self.open_until = Some(now + pause);
     }
 }
@@ -83,6 +89,19 @@ mod tests {
         }
         assert!(breaker.admit(now));
         assert!(!open(now).admit(now));
+    }
+
+    #[test]
+    fn calls_that_fail_together_open_it_once() {
+        let now = Instant::now();
+        let mut breaker = open(now);
+        for _ in 0..16 {
+            breaker.fail(now);
+        }
+        assert!(
+            breaker.is_available(now + PAUSE_MIN),
+            "the first pause, not the longest"
+        );
     }
 
     #[test]

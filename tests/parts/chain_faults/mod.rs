@@ -92,6 +92,8 @@ async fn start(chain: &Arc<Devnet>, place: Place, confirmations: Option<u64>) ->
     // The blocks of the chain bear the time of the machine.
     let now = app.ctx.clock.now();
     app.clock.advance(SystemClock.now() - now + TimeDelta::seconds(90));
+    // The first start is at the final block; what is paid from here on is new.
+    app.follow().await;
     Run {
         app,
         liar,
