@@ -200,7 +200,6 @@ async fn note_new(ctx: &Ctx, chain: &dyn Chain, cursor: &mut Cursor, head: &Bloc
     let now = ctx.clock.now();
     let tx = ctx.db.begin("read_blocks").await?;
     store::observations::note(&tx, &observed, now).await?;
-    crate::fail_at("read_blocks", "inserted");
     store::cursors::push_blocks(&tx, cursor.network, &blocks).await?;
     let oldest = cursor.finalized.number.saturating_sub(WINDOW_BELOW_FINAL);
     store::cursors::prune_below(&tx, cursor.network, oldest).await?;
