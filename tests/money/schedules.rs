@@ -139,12 +139,11 @@ impl Schedule {
                 let status = self.bench.app.read_request(&open.id).await["status"].clone();
                 let context = format!("schedule {number}, request {}, {own:?}", open.id);
                 match (&receipt, self.credited.get(&open.id)) {
-                    (Some(receipt), before) => {
+                    (Some(receipt), _) => {
                         assert_eq!(own.len(), 1, "missing or twice: {context}");
                         let place = Some(own[0].block_hash);
-                        // What was final before it moved may stay where it was seen first.
-                        let is_there = place == receipt.block_hash || place == before.copied();
-                        assert!(is_there, "elsewhere: {context}, {receipt:?}");
+                        assert_eq!(place, receipt.block_hash, "elsewhere: {context}, {receipt:?}");
+                        assert_eq!(own[0].reversal, None, "on the chain, and reversed: {context}");
                         assert_eq!(
                             (own[0].credited, own[0].tx_hash),
                             (open.units, paid.tx_hash),
@@ -158,6 +157,8 @@ impl Schedule {
                     }
                     (None, Some(_)) => {
                         assert_eq!(own.len(), 1, "a credit is never silently taken away: {context}");
+                        assert!(own[0].reversal.is_some(), "left the chain, and not reversed: {context}");
+                        assert_eq!(status, "pending", "{context}");
                         self.tally.gone_after_credit += 1;
                     }
                 }
