@@ -5,12 +5,14 @@ use std::time::{Duration, Instant};
 
 use alloy::{
     primitives::{Address, B256, Bytes, U256, keccak256},
-    sol,
     sol_types::SolCall,
 };
 use anyhow::{Context, bail, ensure};
 use chrono::{DateTime, Utc};
-use devnet::{Devnet, Options};
+use devnet::{
+    Devnet, Options,
+    batch::{MetaDetail, RequestDetail, batchPaymentsCall},
+};
 use prs::{
     adapters::clock::SystemClock,
     boot::{self, dev},
@@ -34,25 +36,6 @@ use sqlx::{Connection, PgConnection, Postgres, QueryBuilder};
 use crate::database::BenchDatabase;
 use crate::report::{Goal, Row, median, rate_per_s};
 use crate::{REPEATS, scaled, service};
-
-sol! {
-    struct RequestDetail {
-        address recipient;
-        uint256 requestAmount;
-        address[] path;
-        bytes paymentReference;
-        uint256 feeAmount;
-        uint256 maxToSpend;
-        uint256 maxRateTimespan;
-    }
-    struct MetaDetail {
-        uint256 paymentNetworkId;
-        RequestDetail[] requestDetails;
-    }
-    interface BatchConversionPayments {
-        function batchPayments(MetaDetail[] details, address[][] pathsToUsd, address feeAddress) external payable;
-    }
-}
 
 /// Blocks of the chain, with one transaction each.
 const BLOCKS: usize = 10_000;
@@ -145,12 +128,12 @@ async fn fill(chain: &Devnet, blocks: usize) -> anyhow::Result<()> {
                 maxRateTimespan: U256::ZERO,
             });
         }
-        let call = BatchConversionPayments::batchPaymentsCall {
-            details: vec![MetaDetail {
+        let call = batchPaymentsCall {
+            metaDetails: vec![MetaDetail {
                 paymentNetworkId: U256::from(NATIVE_PAYMENTS),
                 requestDetails: payments,
             }],
-            pathsToUsd: Vec::new(),
+            pathsToUSD: Vec::new(),
             feeAddress: FEE_ADDRESS,
         };
         let value = U256::from(UNITS) * U256::from(PAYMENTS_PER_BLOCK);

@@ -10,6 +10,7 @@
 //! # }
 //! ```
 
+pub mod batch;
 mod bytecode;
 mod control;
 mod deployment;

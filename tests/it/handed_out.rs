@@ -10,7 +10,10 @@ use alloy::{
     primitives::{Address, U256},
     sol_types::SolCall,
 };
-use devnet::TxReceiptLite;
+use devnet::{
+    TxReceiptLite,
+    batch::{MetaDetail, RequestDetail, batchPaymentsCall},
+};
 use prs::{
     boot::dev,
     domain::calldata::{Erc20ConversionProxy, Erc20FeeProxy, EthConversionProxy, EthereumFeeProxy},
@@ -23,20 +26,6 @@ type Converted = Erc20ConversionProxy::transferFromWithReferenceAndFeeCall;
 type Direct = Erc20FeeProxy::transferFromWithReferenceAndFeeCall;
 
 alloy::sol! {
-    struct Detail {
-        address recipient;
-        uint256 requestAmount;
-        address[] path;
-        bytes paymentReference;
-        uint256 feeAmount;
-        uint256 maxToSpend;
-        uint256 maxRateTimespan;
-    }
-    struct MetaDetail {
-        uint256 paymentNetworkId;
-        Detail[] requestDetails;
-    }
-    function batchPayments(MetaDetail[] metaDetails, address[][] pathsToUSD, address feeAddress);
     function execute(address to, uint256 value, bytes data);
 }
 
@@ -228,11 +217,11 @@ async fn a_request_that_was_never_asked_for_is_held_to_the_path_of_its_currencie
 }
 
 /// A detail of a batch that asks for what was handed out.
-async fn detail(app: &TestApp, id: &str, ether: bool) -> Detail {
+async fn detail(app: &TestApp, id: &str, ether: bool) -> RequestDetail {
     let steps = steps(app, id, "").await;
     if ether {
         let call = EthConversionProxy::transferWithReferenceAndFeeCall::abi_decode(&steps[0].1).expect("a conversion");
-        return Detail {
+        return RequestDetail {
             recipient: call.to,
             requestAmount: call.requestAmount,
             path: call.path,
@@ -243,7 +232,7 @@ async fn detail(app: &TestApp, id: &str, ether: bool) -> Detail {
         };
     }
     let call = conversion(&steps);
-    Detail {
+    RequestDetail {
         recipient: call.to,
         requestAmount: call.requestAmount,
         path: call.path,

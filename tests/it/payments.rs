@@ -7,6 +7,7 @@ use crate::support::{
     requests::{PAYEE, fau, request},
 };
 use alloy::primitives::U256;
+use devnet::batch::{MetaDetail, RequestDetail, batchPaymentsCall};
 use prs::domain::webhook::sign;
 use serde_json::{Value, json};
 
@@ -274,20 +275,6 @@ fn smart_wallet_call(to: alloy::primitives::Address, data: Vec<u8>, value: U256)
 }
 
 alloy::sol! {
-    struct RequestDetail {
-        address recipient;
-        uint256 requestAmount;
-        address[] path;
-        bytes paymentReference;
-        uint256 feeAmount;
-        uint256 maxToSpend;
-        uint256 maxRateTimespan;
-    }
-    struct MetaDetail {
-        uint256 paymentNetworkId;
-        RequestDetail[] requestDetails;
-    }
-    function batchPayments(MetaDetail[] metaDetails, address[][] pathsToUSD, address feeAddress);
     function approve(address spender, uint256 amount);
 }
 

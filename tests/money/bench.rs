@@ -6,11 +6,13 @@ use crate::{
 };
 use alloy::{
     primitives::{B256, U256},
-    sol,
     sol_types::SolCall,
 };
 use chrono::TimeDelta;
-use devnet::{Devnet, Options};
+use devnet::{
+    Devnet, Options,
+    batch::{MetaDetail, RequestDetail, batchPaymentsCall},
+};
 use prs::{
     adapters::clock::SystemClock,
     boot::dev,
@@ -45,23 +47,6 @@ const SETTLING_MAX: Duration = Duration::from_secs(20);
 
 /// How long nodes may rest after failures, and some more.
 const AFTER_FAILURES: Duration = Duration::from_secs(40);
-
-sol! {
-    struct RequestDetail {
-        address recipient;
-        uint256 requestAmount;
-        address[] path;
-        bytes paymentReference;
-        uint256 feeAmount;
-        uint256 maxToSpend;
-        uint256 maxRateTimespan;
-    }
-    struct MetaDetail {
-        uint256 paymentNetworkId;
-        RequestDetail[] requestDetails;
-    }
-    function batchPayments(MetaDetail[] metaDetails, address[][] pathsToUSD, address feeAddress);
-}
 
 /// Payments in one token by the batch contract.
 pub const TOKENS: u64 = 1;
