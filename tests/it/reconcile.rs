@@ -1,12 +1,83 @@
 //! The payments table beside the chain: every difference is found, and mended when asked.
 
 use crate::support::{TestApp, receiver::Receiver, requests::fau};
-use prs::flows::payments::{
-    reconcile::{self, Difference, DifferenceKind, Report},
-    rescan,
+use alloy::primitives::B256;
+use async_trait::async_trait;
+use prs::{
+    domain::{
+        network::Network,
+        payment::{BlockRef, Finality, SettledBlock},
+    },
+    flows::payments::{
+        reconcile::{self, Difference, DifferenceKind, Report},
+        rescan,
+    },
+    ports::chain::{Chain, ChainError, NewBlock, Tip, Told},
 };
 use sea_orm::ConnectionTrait;
 use serde_json::json;
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+/// A chain whose nodes are gone after they have told of so many ranges.
+struct Leaving {
+    chain: Arc<dyn Chain>,
+    ranges_left: AtomicUsize,
+}
+
+#[async_trait]
+impl Chain for Leaving {
+    fn network(&self) -> Network {
+        self.chain.network()
+    }
+
+    fn start_block(&self) -> Option<u64> {
+        self.chain.start_block()
+    }
+
+    async fn tip(&self, known: Option<Finality>) -> Result<Tip, ChainError> {
+        self.chain.tip(known).await
+    }
+
+    async fn block(&self, number: u64) -> Result<Option<BlockRef>, ChainError> {
+        self.chain.block(number).await
+    }
+
+    async fn agreed(&self, number: u64) -> Result<BlockRef, ChainError> {
+        self.chain.agreed(number).await
+    }
+
+    async fn new_blocks(&self, from: u64, to: u64) -> Result<Vec<NewBlock>, ChainError> {
+        self.chain.new_blocks(from, to).await
+    }
+
+    async fn told(&self, from: u64, to: u64, proves_absence: bool) -> Result<Told, ChainError> {
+        let left = self
+            .ranges_left
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        if left.is_err() {
+            return Err(ChainError::Unavailable {
+                network: self.network(),
+                reason: "gone".to_owned(),
+            });
+        }
+        self.chain.told(from, to, proves_absence).await
+    }
+
+    async fn settled(&self, number: u64) -> Result<SettledBlock, ChainError> {
+        self.chain.settled(number).await
+    }
+
+    async fn noted(&self, block: &BlockRef) -> Result<SettledBlock, ChainError> {
+        self.chain.noted(block).await
+    }
+
+    async fn height_of(&self, tx_hash: B256) -> Result<Option<u64>, ChainError> {
+        self.chain.height_of(tx_hash).await
+    }
+}
 
 /// Three paid requests of 5 FAU each, settled.
 async fn start() -> (TestApp, Receiver, Vec<String>) {
@@ -94,6 +165,30 @@ async fn rows_that_are_gone_or_changed_are_found_and_mended() {
         ["payment.reversed", "payment.confirmed"],
         "what differed was taken back and told again"
     );
+}
+
+/// Wrong credits are taken back in one commit, right ones are given in the next; between them the process may end.
+#[tokio::test]
+async fn a_repair_that_ends_in_the_middle_is_finished_by_the_next_one() {
+    let (app, _, paid) = start().await;
+    let lie = "UPDATE payments SET units = '1', credited = '1'";
+    run_sql(&app, format!("{lie} WHERE request_id = '{}'", paid[1])).await;
+    let chain = app.ctx.partners.chains.followed.values().next().expect("enabled");
+    let end = app.follow().await.confirmed;
+    let leaving = Leaving {
+        chain: chain.clone(),
+        ranges_left: AtomicUsize::new(1),
+    };
+    let cut = reconcile::run(&app.ctx, &leaving, (0, end), true).await;
+    assert!(cut.is_err(), "{cut:?}");
+    let read = app.read_request(&paid[1]).await;
+    assert_eq!((&read["status"], &read["paidAmount"]), (&json!("pending"), &json!("0")));
+    assert_eq!(
+        kinds(&compare(&app, true).await),
+        [(DifferenceKind::Missing, paid[1].as_str())]
+    );
+    assert_eq!(compare(&app, false).await.differences, []);
+    assert_paid_once(&app, &paid).await;
 }
 
 #[tokio::test]
