@@ -5,6 +5,7 @@ use crate::{
     domain::{
         caller::{Credential, PlatformCaller},
         ids::{KeyId, PlatformId},
+        network::Network,
     },
     flows::{
         self,
@@ -13,6 +14,7 @@ use crate::{
         orchestrators::create::NewOrchestrator,
     },
     settings::{ChainSettings, Settings},
+    store,
 };
 use anyhow::{Context, bail};
 use clap::Args;
@@ -93,6 +95,8 @@ async fn serve_on(arguments: &DevArguments, chain: &Devnet, folder: &std::path::
         .insert("sepolia".to_owned(), chain_settings(chain, rpc_urls));
     settings.validate()?;
     let ctx = context(&settings, open_database(&settings).await?)?;
+    // The chain of an earlier run is gone with its process; a database that was kept has read another one.
+    store::cursors::forget(ctx.db.writer(), Network::Sepolia).await?;
     let seeded = seed(&ctx).await?;
     let base = settings.public_url();
     let line = json!({

@@ -7,7 +7,7 @@ use crate::domain::{
 };
 use alloy::primitives::B256;
 use chrono::{DateTime, Utc};
-use entities::{chain_blocks, chain_cursors};
+use entities::{chain_backlogs, chain_blocks, chain_cursors};
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, sea_query::OnConflict};
 use std::collections::BTreeMap;
 
@@ -110,6 +110,18 @@ pub async fn save(conn: &impl ConnectionTrait, cursor: &Cursor) -> Result<(), St
         .on_conflict(replaced)
         .exec_without_returning(conn)
         .await?;
+    Ok(())
+}
+
+/// Forgets how far a chain has been read and what was noted on the way; its payments stay. The next look begins anew.
+pub async fn forget(conn: &impl ConnectionTrait, network: Network) -> Result<(), StoreError> {
+    chain_cursors::Entity::delete_by_id(network.id()).exec(conn).await?;
+    chain_backlogs::Entity::delete_many()
+        .filter(chain_backlogs::Column::Network.eq(network.id()))
+        .exec(conn)
+        .await?;
+    super::observations::delete_above(conn, network, 0).await?;
+    delete_blocks(conn, network, chain_blocks::Column::Number.gte(0)).await?;
     Ok(())
 }
 

@@ -77,4 +77,8 @@ async fn cursors_and_blocks_survive(db: &Db) {
         2
     );
     assert_eq!(window().await, [block(4, 0), block(3, 0)]);
+    store::cursors::forget(db.writer(), Network::Sepolia).await.unwrap();
+    assert!(load().await.is_some(), "another network is left alone");
+    store::cursors::forget(db.writer(), Network::Base).await.unwrap();
+    assert_eq!((load().await, window().await), (None, Vec::new()));
 }
