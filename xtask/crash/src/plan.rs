@@ -51,7 +51,7 @@ impl Plan {
             seed,
             is_short,
             kills: kills.unwrap_or(either(4, 40)),
-            rounds_per_point: either(1, 3),
+            rounds_per_point: either(1, 4),
             worker_kills: either(1, 4),
             quiet_replays: either(1, 6),
             database_kills: either(2, 10),
