@@ -98,7 +98,7 @@ pub struct EvmChain {
     start_block: Option<u64>,
     agreement: usize,
     agreement_fallback: Option<Duration>,
-    watched: Watched,
+    watched: Arc<Watched>,
     rates: Option<EvmAddress>,
     signature_check: SignatureCheck,
     call_timeout: Duration,
@@ -109,6 +109,8 @@ pub struct EvmChain {
     /// Looks through the first node alone since all were asked.
     glances: AtomicU32,
     kept: Kept,
+    /// Held while a proof is computed.
+    proving: tokio::sync::Mutex<()>,
 }
 
 /// How much time a question has.
@@ -173,7 +175,7 @@ impl EvmChain {
             }
             nodes.push(Arc::new(Node::new(index, network, chain_id, url, client.clone())));
         }
-        let watched = Watched::new(network, &options.contracts);
+        let watched = Arc::new(Watched::new(network, &options.contracts));
         let agreement = options.agreement.unwrap_or_else(|| nodes.len().min(2));
         if !(1..=nodes.len()).contains(&agreement) {
             bail!(
@@ -205,6 +207,7 @@ impl EvmChain {
             finalized: Mutex::default(),
             glances: AtomicU32::new(0),
             kept: Kept::default(),
+            proving: tokio::sync::Mutex::default(),
         })
     }
 

@@ -2,6 +2,7 @@
 
 use super::{
     EvmChain, Patience, block_ref,
+    decode::Watched,
     evidence::{self, Proof, ProvenHeader, ProvenTx},
     node::{Failure, Line},
     read_header,
@@ -9,11 +10,15 @@ use super::{
     wire::RawLog,
 };
 use crate::{
-    domain::payment::{BlockRef, SettledBlock},
+    domain::{
+        network::Network,
+        payment::{BlockRef, SettledBlock},
+    },
     ports::chain::ChainError,
 };
 use alloy::primitives::U64;
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// Receipts that are asked for in one request where a node does not list those of a block.
 const RECEIPTS_PER_BATCH: usize = 100;
@@ -50,19 +55,22 @@ impl EvmChain {
             let header = header.ok_or_else(|| Failure::Unknown(format!("block {} is gone", block.number)))?;
             let transactions = transactions_of(&raw)?;
             let receipts = receipts(&line, &header, &transactions).await?;
-            let is_wanted = |logs: &[RawLog]| self.watched.are_in(logs);
-            let by_roots = match evidence::proof_of(self.network) {
-                Proof::Roots => evidence::settle_by_roots(&header, &transactions, &receipts, self.network, is_wanted),
-                Proof::Agreement => Err(Unproven::Unknown(String::new())),
+            let proof = move |watched: &Watched, network| {
+                let is_wanted = |logs: &[RawLog]| watched.are_in(logs);
+                let by_roots = match evidence::proof_of(network) {
+                    Proof::Roots => evidence::settle_by_roots(&header, &transactions, &receipts, network, is_wanted),
+                    Proof::Agreement => Err(Unproven::Unknown(String::new())),
+                };
+                let proven = match by_roots {
+                    // What a single node says of a form that is not known here is enough for a note.
+                    Err(Unproven::Unknown(_)) => {
+                        evidence::settle_by_agreement(&header, &[(transactions, receipts)], network, is_wanted)
+                    }
+                    proven => proven,
+                };
+                proven.map(|transactions| (header, transactions))
             };
-            let proven = match by_roots {
-                // What a single node says of a form that is not known here is enough for a note.
-                Err(Unproven::Unknown(_)) => {
-                    evidence::settle_by_agreement(&header, &[(transactions, receipts)], self.network, is_wanted)
-                }
-                proven => proven,
-            };
-            Ok((header, proven.map_err(untrue)?))
+            self.compute(proof).await?.map_err(untrue)
         };
         let (header, transactions) = self.ask(Patience::Thorough, question).await?;
         self.read_block(&header, &transactions)
@@ -72,8 +80,12 @@ impl EvmChain {
     async fn by_roots(&self, header: &ProvenHeader) -> Result<Option<Vec<ProvenTx>>, ChainError> {
         let question = |line: Line| async move {
             let (transactions, receipts) = content(&line, header).await?;
-            let is_wanted = |logs: &[RawLog]| self.watched.are_in(logs);
-            match evidence::settle_by_roots(header, &transactions, &receipts, self.network, is_wanted) {
+            let header = header.clone();
+            let proof = move |watched: &Watched, network| {
+                let is_wanted = |logs: &[RawLog]| watched.are_in(logs);
+                evidence::settle_by_roots(&header, &transactions, &receipts, network, is_wanted)
+            };
+            match self.compute(proof).await? {
                 Ok(transactions) => Ok(Some(transactions)),
                 Err(Unproven::Unknown(_)) => Ok(None),
                 Err(unproven) => Err(untrue(unproven)),
@@ -99,9 +111,26 @@ impl EvmChain {
             });
         }
         let contents: Vec<Content> = answers.given.into_iter().map(|(_, content)| content).collect();
-        let is_wanted = |logs: &[RawLog]| self.watched.are_in(logs);
-        let proven = evidence::settle_by_agreement(header, &contents, self.network, is_wanted);
+        let header = header.clone();
+        let proof = move |watched: &Watched, network| {
+            let is_wanted = |logs: &[RawLog]| watched.are_in(logs);
+            evidence::settle_by_agreement(&header, &contents, network, is_wanted)
+        };
+        let proven = self.compute(proof).await;
+        let proven = proven.map_err(|failure| self.malformed(failure.to_string()))?;
         proven.map_err(|unproven| self.malformed(unproven.to_string()))
+    }
+
+    /// Computes a proof: away from the threads that serve everything else, since hashes and senders take their time, and
+    /// one at a time, so that a backlog of blocks leaves the others a processor.
+    async fn compute<T: Send + 'static>(
+        &self,
+        proof: impl FnOnce(&Watched, Network) -> T + Send + 'static,
+    ) -> Result<T, Failure> {
+        let (watched, network) = (Arc::clone(&self.watched), self.network);
+        let _turn = self.proving.lock().await;
+        let computed = tokio::task::spawn_blocking(move || proof(&watched, network)).await;
+        computed.map_err(|_| Failure::Unreadable("the proof stopped".to_owned()))
     }
 
     fn read_block(&self, header: &ProvenHeader, transactions: &[ProvenTx]) -> Result<SettledBlock, ChainError> {
