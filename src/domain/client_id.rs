@@ -302,11 +302,12 @@ impl ClientId {
         if self.allowed_domains.is_empty() {
             return Ok(normal);
         }
-        let listed = normal
-            .as_ref()
-            .is_some_and(|origin| self.allowed_domains.contains(origin));
-        let is_own = own.are_trusted && normal == normalise_origin(&own.origin);
-        if listed || is_own {
+        // An origin that cannot be read is nobody's, also where the service's own is none.
+        let may_call = normal.as_ref().is_some_and(|origin| {
+            self.allowed_domains.contains(origin)
+                || (own.are_trusted && normalise_origin(&own.origin).as_ref() == Some(origin))
+        });
+        if may_call {
             Ok(normal)
         } else {
             Err(Refusal::forbidden(
@@ -380,6 +381,31 @@ mod tests {
         ] {
             assert_eq!(normalise_origin(text).as_deref(), wanted, "{text}");
         }
+    }
+
+    #[test]
+    fn an_origin_that_cannot_be_read_is_no_own_page() {
+        let listed = NewClientId {
+            label: "Shop".into(),
+            allowed_domains: vec!["https://example.com".into()],
+            ..NewClientId::default()
+        };
+        let fresh = FreshClientId {
+            row: ClientRowId("row".into()),
+            platform: PlatformId("platform".into()),
+            client_id: "cli_1".into(),
+            now: DateTime::UNIX_EPOCH,
+        };
+        let client = listed.plan(fresh, &Catalogue::default()).unwrap();
+        let call = CallOrigin {
+            origin: Some("null"),
+            is_same_origin: false,
+        };
+        let own = OwnPages {
+            origin: "unix:/run/prs.sock".into(),
+            are_trusted: true,
+        };
+        assert!(client.admit(call, &own).is_err());
     }
 
     #[test]
