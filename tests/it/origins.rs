@@ -149,5 +149,6 @@ async fn an_origin_that_cannot_be_read_or_comes_twice_is_no_listed_page() {
     ] {
         let answer = wrong.send().await;
         assert_eq!(answer.status, 403, "{}", answer.text);
+        assert_eq!(answer.header("access-control-allow-origin"), None);
     }
 }
