@@ -17,9 +17,12 @@ use chrono::{DateTime, Utc};
 use entities::requests::{ActiveModel, Column, Entity, Model};
 use sea_orm::{
     ColumnTrait, Condition, ConnectionTrait, EntityTrait, JsonValue, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
-    sea_query::{Expr, Query, SelectStatement},
+    sea_query::{Expr, ExprTrait, Func, IntoIden, Query, SelectStatement, TableRef, UpdateStatement, ValueTuple},
 };
 use serde::{Deserialize, Serialize};
+
+/// Name of the values of an update.
+const GIVEN: &str = "given";
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -296,7 +299,7 @@ pub async fn list(
 pub(super) fn known_total(rows: usize, limit: u64, offset: u64) -> Option<u64> {
     let rows = u64::try_from(rows).ok()?;
     let is_last = rows < limit && (rows > 0 || offset == 0);
-    is_last.then_some((offset + rows).min(TOTAL_MAX))
+    is_last.then_some(Ord::min(offset + rows, TOTAL_MAX))
 }
 
 /// Counts the rows of a query, at most [`TOTAL_MAX`], so that the cost does not grow with the table.
@@ -351,31 +354,73 @@ pub async fn advance(
     after: &Ledger,
     now: DateTime<Utc>,
 ) -> Result<bool, StoreError> {
+    advance_all(conn, &[(request, after)], now).await
+}
+
+/// Does what [`advance`] does for several requests with one statement for a batch. `false` means that at least one of
+/// them was changed, so that nothing of it may be committed.
+pub async fn advance_all(
+    conn: &impl ConnectionTrait,
+    changes: &[(&Request, &Ledger)],
+    now: DateTime<Utc>,
+) -> Result<bool, StoreError> {
+    for changes in changes.chunks(columns::ROWS_MAX) {
+        let rows = changes.iter().map(|(request, after)| changed(request, after));
+        let result = conn.execute(&advancement(rows.collect::<Result<_, _>>()?, now)).await?;
+        if usize::try_from(result.rows_affected()).ok() != Some(changes.len()) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// A row of [`advancement`].
+fn changed(request: &Request, after: &Ledger) -> Result<ValueTuple, StoreError> {
     let before = &request.ledger;
     let count_before: i32 = columns::number("payment_count", before.payment_count)?;
     let count_after: i32 = columns::number("payment_count", after.payment_count)?;
-    let mut update = Entity::update_many()
-        .col_expr(Column::Status, Expr::value(after.status.wire()))
-        .col_expr(Column::Credited, Expr::value(after.credited.to_string()))
-        .col_expr(Column::PaymentCount, Expr::value(count_after))
-        .col_expr(Column::TxHash, Expr::value(after.tx_hash.map(|hash| hash.to_string())))
-        .col_expr(Column::UpdatedAt, Expr::value(now));
     // Somebody may have begun to listen since the row was read: only a change made here is written.
-    if after.is_listening != before.is_listening || after.has_been_paid() {
-        update = update.col_expr(Column::IsListening, Expr::value(after.is_listening));
-    }
-    if after.has_been_paid() && !before.has_been_paid() {
-        update = update.col_expr(Column::PaidAt, Expr::value(now));
-    }
-    if before.has_been_paid() && !after.has_been_paid() {
-        update = update.col_expr(Column::PaidAt, Expr::value(None::<DateTime<Utc>>));
-    }
-    let result = update
-        .filter(Column::Id.eq(request.row.as_str()))
-        .filter(Column::Status.eq(before.status.wire()))
-        .filter(Column::Credited.eq(before.credited.to_string()))
-        .filter(Column::PaymentCount.eq(count_before))
-        .exec(conn)
-        .await?;
-    Ok(result.rows_affected == 1)
+    let is_listening =
+        (after.is_listening != before.is_listening || after.has_been_paid()).then_some(after.is_listening);
+    let becomes_paid = after.has_been_paid() && !before.has_been_paid();
+    let becomes_due = before.has_been_paid() && !after.has_been_paid();
+    Ok(ValueTuple::Many(vec![
+        request.row.as_str().into(),
+        before.status.wire().into(),
+        before.credited.to_string().into(),
+        count_before.into(),
+        after.status.wire().into(),
+        after.credited.to_string().into(),
+        count_after.into(),
+        after.tx_hash.map(|hash| hash.to_string()).into(),
+        is_listening.into(),
+        becomes_paid.into(),
+        becomes_due.into(),
+    ]))
+}
+
+/// One update of all rows that are given, each with its own values. Both databases call the columns of values `column1`,
+/// `column2` and so on.
+fn advancement(rows: Vec<ValueTuple>, now: DateTime<Utc>) -> UpdateStatement {
+    let given = |column: &'static str| Expr::col((GIVEN, column));
+    let stored = |column: Column| Expr::col((Entity, column));
+    let paid_at = Expr::case(given("column10").eq(true), Expr::value(now))
+        .case(given("column11").eq(true), Expr::value(None::<DateTime<Utc>>))
+        .finally(stored(Column::PaidAt));
+    let is_listening = Func::coalesce([given("column9"), stored(Column::IsListening)]);
+    Query::update()
+        .table(Entity)
+        .from(TableRef::ValuesList(rows, GIVEN.into_iden()))
+        .value(Column::Status, given("column5"))
+        .value(Column::Credited, given("column6"))
+        .value(Column::PaymentCount, given("column7"))
+        .value(Column::TxHash, given("column8"))
+        .value(Column::IsListening, Expr::from(is_listening))
+        .value(Column::PaidAt, paid_at)
+        .value(Column::UpdatedAt, now)
+        .and_where(stored(Column::Id).eq(given("column1")))
+        .and_where(stored(Column::Status).eq(given("column2")))
+        .and_where(stored(Column::Credited).eq(given("column3")))
+        .and_where(stored(Column::PaymentCount).eq(given("column4")))
+        .to_owned()
 }

@@ -28,6 +28,7 @@ on_both! {
     another_tenant_and_another_client_see_nothing
     requests_are_listed_newest_first_with_a_total
     a_request_advances_only_from_the_expected_state
+    requests_advance_together_or_not_at_all
     listening_is_kept_by_partial_payments_and_ends_when_paid
     a_row_that_does_not_parse_is_an_error
     times_are_compared_by_value
@@ -247,6 +248,49 @@ async fn listening_is_kept_by_partial_payments_and_ends_when_paid(db: &Db) {
     assert!(!load().await.ledger.is_listening);
     store::requests::set_listening(db.writer(), &before.row).await.unwrap();
     assert!(!load().await.ledger.is_listening);
+}
+
+async fn requests_advance_together_or_not_at_all(db: &Db) {
+    let requests = [request("a", 1), request("a", 2), request("a", 3)];
+    for request in &requests {
+        store::requests::insert(db.writer(), request).await.unwrap();
+    }
+    store::requests::set_listening(db.writer(), &requests[0].row)
+        .await
+        .unwrap();
+    let units = [400, 1_000, 0].map(U256::from);
+    let after = [0, 1, 2].map(|row: usize| {
+        let paid_by = B256::with_last_byte(7);
+        requests[row].ledger.settle(units[row], paid_by).0
+    });
+    let advance = async |rows: &[usize]| {
+        let changes: Vec<_> = rows.iter().map(|row| (&requests[*row], &after[*row])).collect();
+        let tx = db.begin("test").await.unwrap();
+        let is_written = store::requests::advance_all(&tx, &changes, at(5)).await.unwrap();
+        if is_written {
+            tx.commit().await.unwrap();
+        }
+        is_written
+    };
+    let stored = async |row: usize| {
+        let found = store::requests::find(db.reader(), &scope("a"), requests[row].id.as_str()).await;
+        found.unwrap().unwrap().ledger
+    };
+    assert!(advance(&[]).await);
+    assert!(advance(&[0, 1]).await);
+    let is_listening = true;
+    assert_eq!(
+        stored(0).await,
+        Ledger {
+            is_listening,
+            ..after[0].clone()
+        }
+    );
+    assert_eq!(stored(1).await, after[1]);
+    assert!(!advance(&[2, 1]).await, "the second one has moved on");
+    assert_eq!(stored(2).await, requests[2].ledger);
+    assert!(advance(&[2]).await);
+    assert_eq!(stored(2).await, after[2]);
 }
 
 async fn a_row_that_does_not_parse_is_an_error(db: &Db) {
