@@ -22,8 +22,9 @@ use crate::{
     },
     payloads,
     ports::chain::ChainError,
-    store::{self, StoreError, Tx},
+    store::{self, StoreError, Tx, endpoints::ActiveEndpoint},
 };
+use std::collections::BTreeSet;
 
 /// Only the operator can act on it; its text never reaches a client.
 #[derive(Debug, thiserror::Error)]
@@ -77,51 +78,75 @@ impl From<ChainError> for FlowError {
     }
 }
 
-/// Writes an event and its deliveries into the transaction that holds its cause.
-///
-/// The body is rendered here, once; what is signed and sent later are these bytes. An event that was already told is
-/// left alone. Source: ADR-0002; rules A.5; decisions D21.
+/// Writes an event and its deliveries into the transaction that holds its cause; see [`publish_all`].
 pub async fn publish(ctx: &Ctx, tx: &Tx, event: &Event) -> Result<(), StoreError> {
-    let (owner, client) = match event.audience() {
-        Audience::Platform { platform, client } => (OwnerId::from(&platform), client),
-        Audience::PlatformOnly { platform } => (OwnerId::from(&platform), None),
-        Audience::Orchestrator { orchestrator } => (OwnerId(orchestrator), None),
-    };
-    let now = ctx.clock.now();
-    let id = EventId(ctx.ids.ulid());
-    let is_new = store::outbox::insert_event(
-        tx,
-        &store::outbox::NewEvent {
-            id: id.clone(),
-            owner: owner.clone(),
-            client: client.clone(),
-            kind: event.kind().to_owned(),
-            deduplication_key: event.deduplication_key(),
-            request_id: event.request_id().map(str::to_owned),
-            body: payloads::body(event, &ctx.catalogue, &names(ctx)),
-            now,
-        },
-    )
-    .await?;
-    if !is_new {
+    publish_all(ctx, tx, std::slice::from_ref(event)).await
+}
+
+/// Writes events and their deliveries, in their order, into the transaction that holds their causes.
+///
+/// The bodies are rendered here, once; what is signed and sent later are these bytes. An event that was already told is
+/// left alone. Source: ADR-0002; rules A.5; decisions D21.
+pub async fn publish_all(ctx: &Ctx, tx: &Tx, events: &[Event]) -> Result<(), StoreError> {
+    let mut written: Vec<_> = events
+        .iter()
+        .zip(ulids_in_order(ctx, events.len()))
+        .map(|(event, id)| {
+            let (owner, client) = match event.audience() {
+                Audience::Platform { platform, client } => (OwnerId::from(&platform), client),
+                Audience::PlatformOnly { platform } => (OwnerId::from(&platform), None),
+                Audience::Orchestrator { orchestrator } => (OwnerId(orchestrator), None),
+            };
+            store::outbox::NewEvent {
+                id: EventId(id),
+                owner,
+                client,
+                kind: event.kind().to_owned(),
+                deduplication_key: event.deduplication_key(),
+                request_id: event.request_id().map(str::to_owned),
+                body: payloads::body(event, &ctx.catalogue, &names(ctx)),
+                now: ctx.clock.now(),
+            }
+        })
+        .collect();
+    let new_ids = store::outbox::insert_events(tx, &written).await?;
+    written.retain(|event| new_ids.contains(&event.id));
+    if written.is_empty() {
         return Ok(());
     }
     crate::fail_at("publish", "event_inserted");
-    let endpoints = store::endpoints::active_for(tx, owner.clone(), client.as_ref()).await?;
-    let deliveries: Vec<_> = endpoints
-        .into_iter()
-        .map(|endpoint| store::outbox::NewDelivery {
-            id: DeliveryId(ctx.ids.ulid()),
-            event: id.clone(),
-            endpoint,
-            owner: owner.clone(),
+    let owners: BTreeSet<&OwnerId> = written.iter().map(|event| &event.owner).collect();
+    let owners: Vec<OwnerId> = owners.into_iter().cloned().collect();
+    let endpoints = store::endpoints::active_of(tx, &owners).await?;
+    let pairs: Vec<_> = written
+        .iter()
+        .flat_map(|event| {
+            let hears = |endpoint: &&ActiveEndpoint| endpoint.hears(&event.owner, event.client.as_ref());
+            endpoints.iter().filter(hears).map(move |endpoint| (event, endpoint))
+        })
+        .collect();
+    let deliveries: Vec<_> = pairs
+        .iter()
+        .zip(ulids_in_order(ctx, pairs.len()))
+        .map(|((event, endpoint), id)| store::outbox::NewDelivery {
+            id: DeliveryId(id),
+            event: event.id.clone(),
+            endpoint: endpoint.id.clone(),
+            owner: event.owner.clone(),
             is_test: false,
-            now,
+            now: event.now,
         })
         .collect();
     store::outbox::insert_deliveries(tx, &deliveries).await?;
     crate::fail_at("publish", "deliveries_inserted");
     Ok(())
+}
+
+/// Fresh ids for what is written together: lists by id show it in the order in which it is given.
+fn ulids_in_order(ctx: &Ctx, count: usize) -> Vec<String> {
+    let mut ids: Vec<String> = (0..count).map(|_| ctx.ids.ulid()).collect();
+    ids.sort_unstable();
+    ids
 }
 
 fn names(ctx: &Ctx) -> payloads::Names {

@@ -216,24 +216,43 @@ pub async fn delete(
     Ok(result.rows_affected == 1)
 }
 
-/// Who receives an event about an object of this client ID: its active endpoints and those of the whole owner.
-pub async fn active_for(
-    conn: &impl ConnectionTrait,
-    owner: impl Into<OwnerId>,
-    client: Option<&ClientRowId>,
-) -> Result<Vec<EndpointId>, StoreError> {
-    let audience = Condition::any()
-        .add(Column::ClientRow.is_null())
-        .add_option(client.map(|client| Column::ClientRow.eq(client.as_str())));
-    let ids: Vec<String> = Entity::find()
-        .select_only()
-        .column(Column::Id)
-        .filter(Column::OwnerId.eq(owner.into().as_str()))
-        .filter(Column::IsActive.eq(true))
-        .filter(audience)
-        .order_by_asc(Column::Id)
-        .into_tuple()
-        .all(conn)
-        .await?;
-    Ok(ids.into_iter().map(EndpointId).collect())
+/// An active endpoint, and whose events it hears.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ActiveEndpoint {
+    /// Endpoint.
+    pub id: EndpointId,
+    /// Platform or orchestrator.
+    pub owner: OwnerId,
+    /// Client ID whose events alone it hears; `None` for all of its owner.
+    pub client: Option<ClientRowId>,
+}
+
+impl ActiveEndpoint {
+    /// Whether it hears an event of an owner that belongs to a client ID, or to none.
+    pub fn hears(&self, owner: &OwnerId, client: Option<&ClientRowId>) -> bool {
+        self.owner == *owner && (self.client.is_none() || self.client.as_ref() == client)
+    }
+}
+
+/// The active endpoints of some owners, in the order of their ids.
+pub async fn active_of(conn: &impl ConnectionTrait, owners: &[OwnerId]) -> Result<Vec<ActiveEndpoint>, StoreError> {
+    let mut found = Vec::new();
+    for owners in owners.chunks(columns::ROWS_MAX) {
+        let rows: Vec<(String, String, Option<String>)> = Entity::find()
+            .select_only()
+            .columns([Column::Id, Column::OwnerId, Column::ClientRow])
+            .filter(Column::OwnerId.is_in(owners.iter().map(OwnerId::as_str)))
+            .filter(Column::IsActive.eq(true))
+            .order_by_asc(Column::Id)
+            .into_tuple()
+            .all(conn)
+            .await?;
+        found.extend(rows);
+    }
+    let endpoint = |(id, owner, client): (String, String, Option<String>)| ActiveEndpoint {
+        id: EndpointId(id),
+        owner: OwnerId(owner),
+        client: client.map(ClientRowId),
+    };
+    Ok(found.into_iter().map(endpoint).collect())
 }

@@ -30,15 +30,16 @@ async fn tell(app: &TestApp, kind: &str, request_id: &str) -> String {
         now,
     };
     assert!(store::outbox::insert_event(&tx, &event).await.expect("writes"));
-    let endpoints = store::endpoints::active_for(&tx, &app.platform, Some(&client))
+    let endpoints = store::endpoints::active_of(&tx, std::slice::from_ref(&event.owner))
         .await
         .expect("reads");
     let deliveries: Vec<_> = endpoints
         .into_iter()
+        .filter(|endpoint| endpoint.hears(&event.owner, Some(&client)))
         .map(|endpoint| store::outbox::NewDelivery {
             id: DeliveryId(app.ctx.ids.ulid()),
             event: id.clone(),
-            endpoint,
+            endpoint: endpoint.id,
             owner: (&app.platform).into(),
             is_test: false,
             now,

@@ -8,7 +8,7 @@ use super::{
 };
 use prs::{
     domain::{
-        ids::{ClientRowId, EndpointId},
+        ids::{ClientRowId, EndpointId, OwnerId},
         webhook::{AfterTry, DeliveryState},
     },
     store::{self, Db, StoreError, endpoints::Endpoint},
@@ -123,10 +123,12 @@ async fn events_reach_the_endpoints_of_their_audience(db: &Db) {
     );
     let active = async |client: Option<&str>| {
         let client = client.map(|client| ClientRowId(client.into()));
-        let ids = store::endpoints::active_for(db.reader(), &platform("a"), client.as_ref())
-            .await
-            .unwrap();
-        ids.into_iter().map(|id| id.0).collect::<Vec<_>>()
+        let owners = [OwnerId::from(&platform("b")), OwnerId::from(&platform("a"))];
+        let found = store::endpoints::active_of(db.reader(), &owners).await.unwrap();
+        let heard = found
+            .into_iter()
+            .filter(|endpoint| endpoint.hears(&owners[1], client.as_ref()));
+        heard.map(|endpoint| endpoint.id.0).collect::<Vec<_>>()
     };
     assert_eq!(active(None).await, ["endpoint-1"]);
     assert_eq!(active(Some("client-1")).await, ["endpoint-1", "endpoint-2"]);

@@ -2,19 +2,20 @@
 
 use super::{
     on_both,
-    samples::{at, claim, deliveries, endpoint, finish, outcome, platform, publish, wanted, with_endpoint},
+    samples::{at, claim, deliveries, endpoint, finish, outcome, platform, publish, scope, wanted, with_endpoint},
 };
 use prs::{
     domain::{
         ids::{ClientRowId, EventId},
         webhook::{AfterTry, DeliveryState, Wanted},
     },
-    store::{self, Db, endpoints::Endpoint, outbox::NewEvent},
+    store::{self, Db, endpoints::Endpoint, event_log::EventFilter, outbox::NewEvent},
 };
 use std::collections::HashSet;
 
 on_both! {
     an_event_is_told_once
+    of_a_batch_only_new_facts_are_told
     four_workers_claim_each_delivery_once
     a_stale_holder_records_nothing
     retries_wait_and_end
@@ -44,6 +45,42 @@ async fn an_event_is_told_once(db: &Db) {
         ..event
     };
     assert!(!store::outbox::insert_event(db.writer(), &again).await.unwrap());
+}
+
+async fn of_a_batch_only_new_facts_are_told(db: &Db) {
+    let event = |id: &str, fact: &str| NewEvent {
+        id: EventId(id.into()),
+        owner: (&platform("a")).into(),
+        client: None,
+        kind: "payment.confirmed".into(),
+        deduplication_key: fact.into(),
+        request_id: None,
+        body: format!("{{\"id\":\"{id}\",\"text\":\"\\u0000 ' \\\" ü\"}}"),
+        now: at(0),
+    };
+    let ids = |ids: &[&str]| -> HashSet<EventId> { ids.iter().map(|id| EventId((*id).into())).collect() };
+    let first = [
+        event("event-1", "one"),
+        event("event-2", "two"),
+        event("event-3", "one"),
+    ];
+    let written = store::outbox::insert_events(db.writer(), &first).await.unwrap();
+    assert_eq!(written, ids(&["event-1", "event-2"]));
+    let second = [event("event-4", "two"), event("event-5", "three")];
+    let written = store::outbox::insert_events(db.writer(), &second).await.unwrap();
+    assert_eq!(written, ids(&["event-5"]));
+    let none = store::outbox::insert_events(db.writer(), &[]).await.unwrap();
+    assert!(none.is_empty());
+    let filter = EventFilter {
+        limit: 10,
+        ..EventFilter::default()
+    };
+    let stored = store::event_log::events(db.reader(), &scope("a"), &filter)
+        .await
+        .unwrap();
+    let stored: Vec<_> = stored.into_iter().rev().map(|event| (event.id, event.body)).collect();
+    let told = [&first[0], &first[1], &second[1]].map(|event| (event.id.clone(), event.body.clone()));
+    assert_eq!(stored, told);
 }
 
 async fn four_workers_claim_each_delivery_once(db: &Db) {
