@@ -10,17 +10,18 @@ use crate::{
         event::{Event, PaymentReceived},
         handed_out::{Comparison, HandedOut, compare},
         ids::{PaymentId, QuarantineId},
+        ledger::Ledger,
         oddity::{Concerned, OddReason, Oddity},
         payment::{Hint, Observation, Settled, SettledBlock, TxProof, prove},
         request::Request,
     },
-    flows::{FlowError, FlowResult, payments::handed_out, publish},
+    flows::{FlowError, FlowResult, payments::handed_out, publish_all},
     ports::chain::{Chain, ChainError, Told},
     store::{
         self, Tx,
         backlogs::{Backlog, BacklogReason},
         cursors::{Cursor, Mark},
-        payments::SettledPayment,
+        payments::{PaymentRecord, SettledPayment},
     },
 };
 use alloy::primitives::B256;
@@ -349,7 +350,7 @@ fn judge(ctx: &Ctx, chain: &dyn Chain, block: SettledBlock, gathered: &mut Gathe
 async fn write(ctx: &Ctx, chain: &dyn Chain, tx: &Tx, from: u64, gathered: Gathered) -> FlowResult<bool> {
     let Gathered {
         read_to,
-        mut requests,
+        requests,
         matches,
         proofs,
         mut odd,
@@ -391,41 +392,74 @@ async fn write(ctx: &Ctx, chain: &dyn Chain, tx: &Tx, from: u64, gathered: Gathe
             created_at: now,
         })
         .collect();
-    let written = store::payments::insert_new(tx, &recorded).await?;
-    // How often each was reversed before; those that count already are left out.
-    let mut reversals = Vec::with_capacity(recorded.len());
-    for payment in &recorded {
-        reversals.push(match written.contains(&payment.id) {
-            true => Some(0),
-            false => store::payments::reinstate(tx, payment).await?,
-        });
+    if recorded.is_empty() {
+        return Ok(true);
     }
+    let written = store::payments::insert_new(tx, &recorded).await?;
+    let reversals = reinstate(tx, chain, &recorded, &written).await?;
+    crate::fail_at("confirm_blocks", "recorded");
+    let mut ledgers: BTreeMap<usize, Ledger> = BTreeMap::new();
+    let mut events = Vec::new();
     for ((settled, request_row), reversals) in credited.into_iter().zip(reversals) {
         let Some(reversals) = reversals else { continue };
         let request = &requests[request_row];
-        crate::fail_at("confirm_blocks", "credited");
         if settled.fee_shortfall.is_some() {
             metrics::counter!("prs_payment_fee_shortfalls_total", "network" => network.id()).increment(1);
         }
-        let (ledger, told) = request.ledger.settle(settled.credited, settled.observed.tx_hash);
-        if !store::requests::advance(tx, request, &ledger, now).await? {
-            return Ok(false);
-        }
-        requests[request_row].ledger = ledger;
+        let before = ledgers.get(&request_row).unwrap_or(&request.ledger);
+        let (ledger, told) = before.settle(settled.credited, settled.observed.tx_hash);
         if let Some(settlement) = told {
-            let request = requests[request_row].clone();
+            let request = Request {
+                ledger: ledger.clone(),
+                ..request.clone()
+            };
             let received = PaymentReceived {
                 reversals,
                 ..PaymentReceived::new(settlement, request, settled)
             };
             let event = Event::PaymentReceived(Box::new(received));
-            publish(ctx, tx, &event).await?;
-            for twin in event.twins(ctx.webhooks.scoped_variants) {
-                publish(ctx, tx, &twin).await?;
-            }
+            let twins = event.twins(ctx.webhooks.scoped_variants);
+            events.push(event);
+            events.extend(twins);
         }
+        ledgers.insert(request_row, ledger);
     }
+    let changes: Vec<_> = ledgers.iter().map(|(row, ledger)| (&requests[*row], ledger)).collect();
+    if !store::requests::advance_all(tx, &changes, now).await? {
+        return Ok(false);
+    }
+    crate::fail_at("confirm_blocks", "credited");
+    publish_all(ctx, tx, &events).await?;
     Ok(true)
+}
+
+/// How often each payment was reversed before, in their order; those that count already stand as `None`.
+async fn reinstate(
+    tx: &Tx,
+    chain: &dyn Chain,
+    payments: &[SettledPayment<'_>],
+    written: &HashSet<PaymentId>,
+) -> FlowResult<Vec<Option<u32>>> {
+    let recorded_before = payments.iter().filter(|payment| !written.contains(&payment.id));
+    let tx_hashes: Vec<B256> = recorded_before
+        .map(|payment| payment.settled.observed.tx_hash)
+        .collect();
+    let stored = store::payments::of_transactions(tx, chain.network(), &tx_hashes).await?;
+    let is_reversed = |payment: &&PaymentRecord| payment.reversal.is_some();
+    let reversed = stored.iter().filter(is_reversed);
+    let reversed: HashSet<(B256, u32)> = reversed.map(|payment| (payment.tx_hash, payment.position)).collect();
+    let mut reversals = Vec::with_capacity(payments.len());
+    for payment in payments {
+        let observed = &payment.settled.observed;
+        reversals.push(if written.contains(&payment.id) {
+            Some(0)
+        } else if reversed.contains(&(observed.tx_hash, observed.position)) {
+            store::payments::reinstate(tx, payment).await?
+        } else {
+            None
+        });
+    }
+    Ok(reversals)
 }
 
 /// Payments that were recorded when positions counted payments alone get the position that the receipt shows: in the

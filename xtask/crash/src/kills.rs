@@ -31,12 +31,13 @@ const PASSES_MAX: u64 = 3;
 
 /// Where a process can end: the edges of each commit, and the steps inside and between them. The notes near the head are
 /// left out: nothing depends on them, and here every block is final at once.
-const POINTS: [&str; 18] = [
+const POINTS: [&str; 19] = [
     "create_request.begun",
     "create_request.inserted",
     "create_request.before_commit",
     "create_request.after_commit",
     "confirm_blocks.begun",
+    "confirm_blocks.recorded",
     "confirm_blocks.credited",
     "publish.event_inserted",
     "publish.deliveries_inserted",
