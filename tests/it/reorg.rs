@@ -12,6 +12,7 @@ use prs::flows::payments::{
     resume,
     watch::{self, Step},
 };
+use sea_orm::ConnectionTrait;
 use serde_json::json;
 
 /// Blocks after which a payment is final here.
@@ -188,6 +189,31 @@ async fn a_reorganisation_too_deep_stops_the_chain_until_the_operator_lets_it_go
     assert_eq!(payments[0]["reversal"]["reason"], "reorganised");
     let told = receiver.received().await;
     assert_eq!(told.last().expect("an event").json()["event"], "payment.reversed");
+}
+
+/// What halted the chain was a lie, so that nothing had to be undone.
+#[tokio::test]
+async fn the_permission_to_go_back_is_over_once_the_chain_has_gone_on() {
+    let (app, receiver) = start().await;
+    app.devnet().mine(CONFIRMATIONS).await.expect("mined");
+    app.settle().await;
+    let halt = "UPDATE chain_cursors SET halted_reason = 'the nodes lied'";
+    app.ctx.db.writer().execute_unprepared(halt).await.expect("halted");
+    let chain = app.ctx.partners.chains.followed.values().next().expect("enabled");
+    resume::run(&app.ctx, chain.network()).await.expect("resumed");
+    let paid = pay_and_see(&app).await;
+    finish(&app).await;
+    app.devnet().mine(TOO_DEEP).await.expect("mined");
+    app.settle().await;
+    app.devnet()
+        .rollback(TOO_DEEP + CONFIRMATIONS + 3)
+        .await
+        .expect("rolled back");
+    app.devnet().mine(TOO_DEEP + 2 * CONFIRMATIONS).await.expect("mined");
+    let step = watch::run(&app.ctx, chain.as_ref()).await.expect("a step");
+    assert!(matches!(step, Step::Halted(_)), "{step:?}");
+    app.deliver().await;
+    assert_credited_once(&app, &receiver, &paid).await;
 }
 
 /// A payment of somebody else, ready to be mined first.

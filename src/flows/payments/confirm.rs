@@ -118,6 +118,8 @@ pub(super) async fn run(
                     } else {
                         cursor.seen
                     },
+                    // The chain went on from what was final, so there is nothing to go back to.
+                    may_rewind: false,
                     updated_at: ctx.clock.now(),
                     ..cursor.clone()
                 };
