@@ -150,7 +150,8 @@ pub struct ChainSettings {
     /// blocks.
     pub start_block: Option<u64>,
     /// Shortest pause between two looks at the chain while a payment is awaited, in milliseconds; a slower chain is
-    /// looked at when its next block is due, and one on which nothing is awaited after thirty pauses.
+    /// looked at when its next block is due, and one on which nothing is awaited after thirty
+    /// pauses, or a minute where that is shorter.
     pub poll_ms: u64,
     /// Time that one call to a node may take, in milliseconds.
     pub call_timeout_ms: u64,

@@ -6,7 +6,10 @@ use crate::{
     ctx::Ctx,
     flows::{FlowError, FlowResult},
     ports::chain::Chain,
-    store::{self, backlogs::Backlog},
+    store::{
+        self,
+        backlogs::{Backlog, BacklogReason},
+    },
 };
 use chrono::TimeDelta;
 use std::time::Instant;
@@ -17,24 +20,37 @@ const RANGES_PER_STEP: u64 = 4;
 /// Longest pause before a range is tried again.
 const PAUSE_MAX_S: i64 = 300;
 
-/// Goes on with what is due up to the newest settled block; tells whether there was anything.
-pub(super) async fn run(ctx: &Ctx, chain: &dyn Chain, settled: u64, proves_absence: bool) -> FlowResult<bool> {
+/// Goes on with what is due up to the newest settled block; tells whether there was anything. `begun` is when the look at
+/// the chain began that this is the last part of: the next look follows at once, so it is what a range waits for.
+pub(super) async fn run(
+    ctx: &Ctx,
+    chain: &dyn Chain,
+    settled: u64,
+    is_awaited: bool,
+    begun: Instant,
+) -> FlowResult<bool> {
     let network = chain.network();
     let due = store::backlogs::due(ctx.db.reader(), network, ctx.clock.now(), RANGES_PER_STEP).await?;
-    let mut has_filled = false;
+    let mut filled = Vec::new();
     for backlog in due.iter().filter(|backlog| backlog.end <= settled) {
         let end = backlog.end.min(backlog.next + RANGE_BLOCKS_PER_STEP - 1);
-        let begun = Instant::now();
         let range = (backlog.next, end);
+        let proves_absence = match backlog.reason {
+            BacklogReason::Start => is_awaited,
+            // What was missed once is not left to the word of one node again.
+            BacklogReason::Rescan => true,
+            // Their block is read, whatever a list says.
+            BacklogReason::Unproven | BacklogReason::Quarantine => false,
+        };
         match confirm::run(ctx, chain, range, proves_absence, Progress::Backlog(backlog)).await {
-            Ok(read_to) => {
-                has_filled = true;
-                tell(backlog, read_to, begun);
-            }
+            Ok(read_to) => filled.push((backlog, read_to)),
             Err(error) => postpone(ctx, backlog, &error).await?,
         }
     }
-    Ok(has_filled)
+    for (backlog, read_to) in &filled {
+        tell(backlog, *read_to, begun);
+    }
+    Ok(!filled.is_empty())
 }
 
 fn tell(backlog: &Backlog, read_to: u64, begun: Instant) {

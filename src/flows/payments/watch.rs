@@ -50,7 +50,7 @@ use crate::{
 };
 use alloy::primitives::B256;
 use chrono::TimeDelta;
-use std::collections::HashSet;
+use std::{collections::HashSet, time::Instant};
 
 /// Blocks near the head that are read and committed together.
 const HEAD_BLOCKS_PER_STEP: u64 = 64;
@@ -75,6 +75,8 @@ pub struct Position {
     pub confirmed: u64,
     /// Whether a payment is awaited.
     pub is_awaited: bool,
+    /// Whether the step filled in a part of what is behind.
+    pub has_filled: bool,
     /// Whether the step changed anything, so that another one may be worth it at once.
     pub moved: bool,
 }
@@ -90,6 +92,7 @@ pub enum Step {
 
 /// Does one step on a chain.
 pub async fn run(ctx: &Ctx, chain: &dyn Chain) -> FlowResult<Step> {
+    let begun = Instant::now();
     let network = chain.network();
     let cursor = store::cursors::load(ctx.db.reader(), network).await?;
     if let Some(reason) = cursor.as_ref().and_then(|cursor| cursor.halted_reason.clone()) {
@@ -118,9 +121,14 @@ pub async fn run(ctx: &Ctx, chain: &dyn Chain) -> FlowResult<Step> {
         cursor = store::cursors::load(ctx.db.reader(), network).await?.unwrap_or(cursor);
     }
     if is_awaited {
-        note_new(ctx, chain, &mut cursor, &tip.head).await?;
+        let mut noted = cursor.clone();
+        match note_new(ctx, chain, &mut noted, &tip.head).await {
+            Ok(()) => cursor = noted,
+            // Everything but the notes goes on without the head.
+            Err(error) => tracing::warn!(%network, %error, "payments near the head cannot be noted"),
+        }
     }
-    let has_filled = backlog::run(ctx, chain, cursor.finalized.number, is_awaited).await?;
+    let has_filled = backlog::run(ctx, chain, cursor.finalized.number, is_awaited, begun).await?;
     let after = (cursor.seen.number, cursor.seen.hash, cursor.finalized.number);
     Ok(Step::At(Position {
         head: tip.head,
@@ -128,6 +136,7 @@ pub async fn run(ctx: &Ctx, chain: &dyn Chain) -> FlowResult<Step> {
         seen: cursor.seen.number,
         confirmed: cursor.finalized.number,
         is_awaited,
+        has_filled,
         moved: has_filled || before != after,
     }))
 }

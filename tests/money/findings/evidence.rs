@@ -9,7 +9,9 @@ use crate::{
     },
 };
 use alloy::primitives::U256;
+use chrono::TimeDelta;
 use devnet::Devnet;
+use prs::{domain::network::Network, flows::payments::rescan};
 use serde_json::{Value, json};
 use std::{
     sync::{Arc, Mutex},
@@ -177,6 +179,29 @@ async fn a_wrong_block_hash_while_catching_up_loses_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn empty_lists_of_events_while_far_behind_lose_nothing() {
     assert_nothing_is_lost(90, || Box::new(in_method("eth_getLogs", |logs| *logs = json!([])))).await;
+}
+
+/// A single node that leaves everything out, while nobody waits and again while the operator looks for what was missed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rescan_waits_until_the_only_node_accounts_for_every_block() {
+    let chain = chain().await;
+    let mut bench = start(&chain, 1).await;
+    let begin = chain.block_number().await.expect("a height") - 2;
+    let paid = pay(&mut bench).await;
+    chain.mine(5).await.expect("mined");
+    // Longer than a request is awaited.
+    bench.app.clock.advance(TimeDelta::days(8));
+    bench.nodes[0].tamper(in_method("eth_getLogs", |logs| *logs = json!([])));
+    bench.settle().await;
+    assert!(bench.credited().await.is_empty(), "nobody looks closely at idle");
+    let queued = rescan::run(&bench.app.ctx, Network::Sepolia, begin).await;
+    queued.expect("queued");
+    bench.follow(6, async || false).await;
+    bench.nodes[0].end();
+    bench
+        .follow_after_failures(async || bench.has_credited(&paid).await)
+        .await;
+    bench.assert_credited(&paid).await;
 }
 
 /// The texts are those of providers; the rest of them is in the table of the adapter.
