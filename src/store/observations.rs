@@ -8,8 +8,8 @@ use crate::domain::{
 use alloy::primitives::B256;
 use chrono::{DateTime, Utc};
 use entities::observations::{ActiveModel, Column, Entity, Model};
-use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, sea_query::OnConflict};
-use std::collections::HashMap;
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QuerySelect, sea_query::OnConflict};
+use std::collections::{BTreeSet, HashMap};
 
 fn to_row(observed: &Observation, now: DateTime<Utc>) -> Result<Model, StoreError> {
     let conversion = observed.conversion.as_ref();
@@ -138,6 +138,27 @@ async fn delete(
         .exec(conn)
         .await?;
     Ok(result.rows_affected)
+}
+
+/// Heights between these two, both included, of which there are notes.
+pub async fn heights(
+    conn: &impl ConnectionTrait,
+    network: Network,
+    (from, to): (u64, u64),
+) -> Result<BTreeSet<u64>, StoreError> {
+    let from: i64 = columns::number("block_number", from)?;
+    let to: i64 = columns::number("block_number", to)?;
+    let heights: Vec<i64> = Entity::find()
+        .select_only()
+        .column(Column::BlockNumber)
+        .distinct()
+        .filter(Column::Network.eq(network.id()))
+        .filter(Column::BlockNumber.between(from, to))
+        .into_tuple()
+        .all(conn)
+        .await?;
+    let heights = heights.into_iter();
+    heights.map(|height| columns::number("block_number", height)).collect()
 }
 
 /// Notes with a reference topic: money that is in flight.

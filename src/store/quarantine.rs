@@ -15,7 +15,7 @@ use sea_orm::{
     ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
     sea_query::{Expr, ExprTrait, OnConflict},
 };
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// Most characters of a detail or note that are kept.
 const TEXT_MAX: usize = 2_000;
@@ -227,6 +227,28 @@ fn is_open() -> Condition {
                 .map(QuarantineState::wire),
         ),
     )
+}
+
+/// Heights between these two, both included, with something that nobody has decided.
+pub async fn open_heights(
+    conn: &impl ConnectionTrait,
+    network: Network,
+    (from, to): (u64, u64),
+) -> Result<BTreeSet<u64>, StoreError> {
+    let from: i64 = columns::number("block_number", from)?;
+    let to: i64 = columns::number("block_number", to)?;
+    let heights: Vec<i64> = Entity::find()
+        .select_only()
+        .column(Column::BlockNumber)
+        .distinct()
+        .filter(Column::Network.eq(network.id()))
+        .filter(Column::BlockNumber.between(from, to))
+        .filter(is_open())
+        .into_tuple()
+        .all(conn)
+        .await?;
+    let heights = heights.into_iter();
+    heights.map(|height| columns::number("block_number", height)).collect()
 }
 
 /// Settles what nobody has decided in blocks that were read again, except in those that could not be judged this time.

@@ -9,6 +9,7 @@ mod secrets;
 #[path = "../support/mod.rs"]
 mod support;
 
+mod absence;
 mod access;
 mod accounts;
 mod api_keys;

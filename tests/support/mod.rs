@@ -1,6 +1,7 @@
 //! What the tests share: the application under test, a receiver of webhooks, a clock that stands still.
 
 pub mod app;
+pub mod bent;
 pub mod chain;
 pub mod clock;
 pub mod contract;

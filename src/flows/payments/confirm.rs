@@ -83,8 +83,9 @@ pub(super) async fn run(
     progress: Progress<'_>,
 ) -> FlowResult<u64> {
     let told = chain.told(from, to, proves_absence).await?;
+    let known = known_heights(ctx, chain, (from, told.read_to), progress).await?;
     for _ in 0..COMMITS_MAX {
-        let gathered = gather(ctx, chain, &told).await?;
+        let gathered = gather(ctx, chain, &told, &known).await?;
         if let (Progress::Backlog(backlog), Some(number)) = (progress, gathered.unproven.first())
             && backlog.reason == BacklogReason::Unproven
         {
@@ -139,8 +140,37 @@ pub(super) async fn run(
     )))
 }
 
-/// Finds the payments of known requests and what their blocks prove.
-pub(super) async fn gather(ctx: &Ctx, chain: &dyn Chain, told: &Told) -> FlowResult<Gathered> {
+/// Blocks of a range that are read whether a list names them or not: those of notes and of what was set aside, and the
+/// one that the range was queued for. Nothing is decided on the absence of what is known already.
+async fn known_heights(
+    ctx: &Ctx,
+    chain: &dyn Chain,
+    (from, to): (u64, u64),
+    progress: Progress<'_>,
+) -> FlowResult<BTreeSet<u64>> {
+    let network = chain.network();
+    let mut heights = store::quarantine::open_heights(ctx.db.reader(), network, (from, to)).await?;
+    match progress {
+        Progress::Cursor(_) => {
+            heights.extend(store::observations::heights(ctx.db.reader(), network, (from, to)).await?)
+        }
+        Progress::Backlog(backlog) => match backlog.reason {
+            BacklogReason::Unproven | BacklogReason::Quarantine => heights.extend(from..=to),
+            BacklogReason::Start | BacklogReason::Rescan => {}
+        },
+        Progress::Nothing => {}
+    }
+    Ok(heights)
+}
+
+/// Finds the payments of known requests and what their blocks prove: of those that a list names, and of
+/// `known_heights`.
+pub(super) async fn gather(
+    ctx: &Ctx,
+    chain: &dyn Chain,
+    told: &Told,
+    known_heights: &BTreeSet<u64>,
+) -> FlowResult<Gathered> {
     let topics = told.hints.iter().filter_map(|(hint, _)| hint.reference_topic);
     let mut requests = requests_of(ctx, chain, topics.collect()).await?;
     let known: HashSet<B256> = requests.iter().map(|request| request.reference.topic()).collect();
@@ -148,12 +178,13 @@ pub(super) async fn gather(ctx: &Ctx, chain: &dyn Chain, told: &Told) -> FlowRes
     let concerns = |hint: &Hint| hint.reference_topic.is_none_or(|topic| known.contains(&topic));
     let mut hints: Vec<&(Hint, Vec<usize>)> = told.hints.iter().filter(|(hint, _)| concerns(hint)).collect();
     hints.sort_by_key(|(hint, _)| (hint.block_number, hint.log_index));
-    let read_to = match hints.get(PAYMENTS_PER_COMMIT - 1) {
-        Some((hint, _)) => hint.block_number,
-        None => told.read_to,
-    };
+    let named: BTreeSet<u64> = hints.iter().map(|(hint, _)| hint.block_number).collect();
+    let mut heights: Vec<u64> = hints.iter().map(|(hint, _)| hint.block_number).collect();
+    heights.extend(known_heights.difference(&named));
+    heights.sort_unstable();
+    let read_to = heights.get(PAYMENTS_PER_COMMIT - 1).copied().unwrap_or(told.read_to);
     hints.retain(|(hint, _)| hint.block_number <= read_to);
-    let numbers: BTreeSet<u64> = hints.iter().map(|(hint, _)| hint.block_number).collect();
+    let numbers: BTreeSet<u64> = heights.into_iter().filter(|height| *height <= read_to).collect();
     let (blocks, failed) = settled_blocks(chain, numbers).await?;
     let mut odd: Vec<Oddity> = hints
         .iter()

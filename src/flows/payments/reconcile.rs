@@ -93,7 +93,7 @@ async fn compare(
 ) -> FlowResult<u64> {
     let network = chain.network();
     let told = chain.told(from, to, true).await?;
-    let mut gathered = confirm::gather(ctx, chain, &told).await?;
+    let mut gathered = confirm::gather(ctx, chain, &told, &BTreeSet::new()).await?;
     let read_to = gathered.read_to;
     let recorded = store::payments::in_blocks(ctx.db.reader(), network, from, read_to).await?;
     let blocks: BTreeSet<u64> = recorded.iter().map(|payment| payment.block_number).collect();

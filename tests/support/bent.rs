@@ -1,0 +1,90 @@
+//! A chain that withholds a part of what its nodes say.
+
+use alloy::primitives::B256;
+use async_trait::async_trait;
+use prs::{
+    domain::{
+        network::Network,
+        payment::{BlockRef, Finality, SettledBlock},
+    },
+    ports::chain::{Chain, ChainError, NewBlock, Tip, Told},
+};
+use std::sync::Arc;
+
+/// What is withheld.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Withheld {
+    /// Blocks near the head.
+    pub head: bool,
+    /// Every event of a list of final blocks.
+    pub events: bool,
+    /// The proof of each block.
+    pub proofs: bool,
+}
+
+/// A chain that withholds something.
+pub struct Bent {
+    /// The chain as it is.
+    pub chain: Arc<dyn Chain>,
+    /// What is withheld.
+    pub withheld: Withheld,
+}
+
+#[async_trait]
+impl Chain for Bent {
+    fn network(&self) -> Network {
+        self.chain.network()
+    }
+
+    fn start_block(&self) -> Option<u64> {
+        self.chain.start_block()
+    }
+
+    async fn tip(&self, known: Option<Finality>) -> Result<Tip, ChainError> {
+        self.chain.tip(known).await
+    }
+
+    async fn block(&self, number: u64) -> Result<Option<BlockRef>, ChainError> {
+        self.chain.block(number).await
+    }
+
+    async fn agreed(&self, number: u64) -> Result<BlockRef, ChainError> {
+        self.chain.agreed(number).await
+    }
+
+    async fn new_blocks(&self, from: u64, to: u64) -> Result<Vec<NewBlock>, ChainError> {
+        if self.withheld.head {
+            return Err(ChainError::Unavailable {
+                network: self.network(),
+                reason: "withheld".to_owned(),
+            });
+        }
+        self.chain.new_blocks(from, to).await
+    }
+
+    async fn told(&self, from: u64, to: u64, proves_absence: bool) -> Result<Told, ChainError> {
+        let mut told = self.chain.told(from, to, proves_absence).await?;
+        if self.withheld.events {
+            told.hints.clear();
+        }
+        Ok(told)
+    }
+
+    async fn settled(&self, number: u64) -> Result<SettledBlock, ChainError> {
+        if self.withheld.proofs {
+            return Err(ChainError::Malformed {
+                network: self.network(),
+                reason: "withheld".to_owned(),
+            });
+        }
+        self.chain.settled(number).await
+    }
+
+    async fn noted(&self, block: &BlockRef) -> Result<SettledBlock, ChainError> {
+        self.chain.noted(block).await
+    }
+
+    async fn height_of(&self, tx_hash: B256) -> Result<Option<u64>, ChainError> {
+        self.chain.height_of(tx_hash).await
+    }
+}
