@@ -65,7 +65,9 @@ impl From<ChainError> for FlowError {
     fn from(error: ChainError) -> Self {
         use crate::domain::refusal::RefusalKind::Upstream;
         let message = match &error {
-            ChainError::Unavailable { network, .. } => format!("No node of {network} answers at the moment; try again"),
+            ChainError::Unavailable { network, .. } | ChainError::Withheld { network, .. } => {
+                format!("No node of {network} answers at the moment; try again")
+            }
             ChainError::Malformed { network, .. } | ChainError::Disagreement { network, .. } => {
                 format!("The nodes of {network} do not give a usable answer at the moment; try again")
             }

@@ -24,6 +24,14 @@ pub enum ChainError {
         /// Last failure, without addresses of nodes.
         reason: String,
     },
+    /// Enough nodes agree on the header of a block, and none delivers its content.
+    #[error("no node of {network} delivered the content of a block: {reason}")]
+    Withheld {
+        /// Network.
+        network: Network,
+        /// Last failures, without addresses of nodes.
+        reason: String,
+    },
     /// Nodes answered, but with something that cannot be true.
     #[error("a node of {network} answered with something that cannot be true: {reason}")]
     Malformed {
@@ -98,7 +106,8 @@ pub trait Chain: Send + Sync + 'static {
     ///
     /// `proves_absence`: a single node has to prove by the headers of the range that it left nothing out.
     async fn told(&self, from: u64, to: u64, proves_absence: bool) -> Result<Told, ChainError>;
-    /// A final block, agreed and proven. `Malformed` when no node can prove its content against the agreed header.
+    /// A final block, agreed and proven. With an agreed header, `Withheld` when no node delivers its content, and
+    /// `Malformed` when none proves it, or none delivers it for the second time in a row.
     async fn settled(&self, number: u64) -> Result<SettledBlock, ChainError>;
     /// A block near the head, proven against its own header by one node.
     async fn noted(&self, block: &BlockRef) -> Result<SettledBlock, ChainError>;

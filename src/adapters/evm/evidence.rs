@@ -318,42 +318,12 @@ pub(super) fn settle_by_roots(
     Ok(settled)
 }
 
-/// Settles a block by the answers of distinct nodes, which must be equal in everything that counts. Each of `answers` is
-/// the transactions and the receipts of the whole block, from a node of its own; the caller counts the nodes.
-///
-/// What one answer can still show is checked: hashes and senders of the types that are known here, and that the events
-/// are those that the bloom filter of the header speaks of. Returns what [`settle_by_roots`] returns.
+/// Reads a block by the word of one node, checked as far as that goes without roots: hashes and senders of the types
+/// that are known here, and that the events are those that the bloom filter of the header speaks of. It counts where as
+/// many distinct nodes as have to agree say the same; the caller compares them. Returns what [`settle_by_roots`] returns.
 ///
 /// Source: ADR-0012.
-pub(super) fn settle_by_agreement(
-    header: &ProvenHeader,
-    answers: &[(Vec<Value>, Vec<Value>)],
-    network: Network,
-    is_wanted: impl Fn(&[RawLog]) -> bool,
-) -> Result<Vec<ProvenTx>, Unproven> {
-    let mut agreed: Option<Vec<ProvenTx>> = None;
-    for (transactions, receipts) in answers {
-        let stated = settle_alone(header, transactions, receipts, network, &is_wanted)?;
-        match &agreed {
-            None => agreed = Some(stated),
-            Some(first) if *first == stated => {}
-            Some(first) => {
-                let differs = first.iter().zip(&stated).find(|(one, other)| one != other);
-                let rest = || first.get(stated.len()).or_else(|| stated.get(first.len()));
-                let hash = differs.map(|(one, _)| one).or_else(rest).map(|differs| differs.tx_hash);
-                return untrue(format_args!(
-                    "nodes disagree about transaction {} of block {}",
-                    hash.unwrap_or_default(),
-                    header.number
-                ));
-            }
-        }
-    }
-    agreed.ok_or_else(|| Unproven::Untrue(format!("no node told about block {}", header.number)))
-}
-
-/// What one node states, checked as far as that goes without roots.
-fn settle_alone(
+pub(super) fn settle_by_word(
     header: &ProvenHeader,
     transactions: &[Value],
     receipts: &[Value],

@@ -65,6 +65,9 @@ pub const CALL_TIMEOUT: Duration = Duration::from_secs(2);
 /// Source: rules F.20 (the caller has its answer within two seconds).
 const LOOKUP_TIMEOUT: Duration = Duration::from_millis(1_800);
 
+/// Deadlines of one question that the content of a block may take.
+const CONTENT_SHARES: u32 = 5;
+
 /// Last year that the dates of answers (RFC 3339) can be written with.
 const YEAR_MAX: i32 = 9_999;
 
@@ -118,6 +121,8 @@ pub struct EvmChain {
 enum Patience {
     /// The full deadline for every node.
     Thorough,
+    /// [`CONTENT_SHARES`] of it: the content of a block may be many megabytes, and nobody waits for it.
+    Content,
     /// Somebody waits: all nodes together have until then.
     Until(Instant),
 }
@@ -234,6 +239,7 @@ impl EvmChain {
         let now = Instant::now();
         let share = match patience {
             Patience::Thorough => self.call_timeout,
+            Patience::Content => self.call_timeout * CONTENT_SHARES,
             Patience::Until(end) => {
                 let share = end.saturating_duration_since(now) / u32::try_from(nodes_left.max(1)).unwrap_or(u32::MAX);
                 share.min(self.call_timeout)

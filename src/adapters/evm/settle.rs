@@ -29,22 +29,36 @@ type Content = (Vec<Value>, Vec<Value>);
 impl EvmChain {
     /// A final block: its header is agreed, its content proven by the roots in the header, or by equal answers of
     /// distinct nodes on networks whose roots cannot be recomputed.
+    ///
+    /// With an agreed header, a content that fails concerns this block alone: it is withheld, and at the second failure
+    /// in a row nothing is to be hoped from asking again at once.
     pub(super) async fn settle(&self, number: u64) -> Result<SettledBlock, ChainError> {
         let header = self.agree(number, Vec::new()).await?;
         if let Some(settled) = self.kept.find(&header.hash) {
             return Ok(settled);
         }
-        let by_roots = match evidence::proof_of(self.network) {
-            Proof::Roots => self.by_roots(&header).await?,
-            Proof::Agreement => None,
-        };
-        let transactions = match by_roots {
-            Some(transactions) => transactions,
-            None => self.by_agreement(&header).await?,
-        };
-        let settled = self.read_block(&header, &transactions)?;
-        self.kept.keep(&settled);
-        Ok(settled)
+        let network = self.network;
+        match self.prove(&header).await {
+            Ok(transactions) => {
+                let settled = self.read_block(&header, &transactions)?;
+                self.kept.keep(&settled);
+                Ok(settled)
+            }
+            Err(ChainError::Unavailable { reason, .. }) => Err(match self.kept.has_failed_again(header.hash) {
+                true => ChainError::Malformed { network, reason },
+                false => ChainError::Withheld { network, reason },
+            }),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn prove(&self, header: &ProvenHeader) -> Result<Vec<ProvenTx>, ChainError> {
+        if evidence::proof_of(self.network) == Proof::Roots
+            && let Some(transactions) = self.by_roots(header).await?
+        {
+            return Ok(transactions);
+        }
+        self.by_agreement(header).await
     }
 
     /// A block near the head by the word of one node: its header is known by its hash, its content proven against it.
@@ -64,7 +78,7 @@ impl EvmChain {
                 let proven = match by_roots {
                     // What a single node says of a form that is not known here is enough for a note.
                     Err(Unproven::Unknown(_)) => {
-                        evidence::settle_by_agreement(&header, &[(transactions, receipts)], network, is_wanted)
+                        evidence::settle_by_word(&header, &transactions, &receipts, network, is_wanted)
                     }
                     proven => proven,
                 };
@@ -72,11 +86,11 @@ impl EvmChain {
             };
             self.compute(proof).await?.map_err(untrue)
         };
-        let (header, transactions) = self.ask(Patience::Thorough, question).await?;
+        let (header, transactions) = self.ask(Patience::Content, question).await?;
         self.read_block(&header, &transactions)
     }
 
-    /// `None` when the block holds a form whose bytes are not known here.
+    /// `None` when nodes say that the block holds a form whose bytes are not known here, and none proves it.
     async fn by_roots(&self, header: &ProvenHeader) -> Result<Option<Vec<ProvenTx>>, ChainError> {
         let question = |line: Line| async move {
             let (transactions, receipts) = content(&line, header).await?;
@@ -91,34 +105,21 @@ impl EvmChain {
                 Err(unproven) => Err(untrue(unproven)),
             }
         };
-        self.ask(Patience::Thorough, question).await
+        self.ask_for(Patience::Content, question).await
     }
 
     async fn by_agreement(&self, header: &ProvenHeader) -> Result<Vec<ProvenTx>, ChainError> {
-        let wanted = self.agreement();
-        let question = |line: Line| async move { content(&line, header).await };
-        let answers = self.ask_distinct(wanted, Patience::Thorough, &[], question).await;
-        if answers.given.len() < wanted {
-            return Err(match answers.given.len() {
-                0 => self.sum_up(&answers.failures),
-                given => ChainError::Unavailable {
-                    network: self.network,
-                    reason: format!(
-                        "{given} of {wanted} nodes that have to agree list block {}",
-                        header.number
-                    ),
-                },
-            });
-        }
-        let contents: Vec<Content> = answers.given.into_iter().map(|(_, content)| content).collect();
-        let header = header.clone();
-        let proof = move |watched: &Watched, network| {
-            let is_wanted = |logs: &[RawLog]| watched.are_in(logs);
-            evidence::settle_by_agreement(&header, &contents, network, is_wanted)
+        let question = |line: Line| async move {
+            let (transactions, receipts) = content(&line, header).await?;
+            let header = header.clone();
+            let proof = move |watched: &Watched, network| {
+                let is_wanted = |logs: &[RawLog]| watched.are_in(logs);
+                evidence::settle_by_word(&header, &transactions, &receipts, network, is_wanted)
+            };
+            self.compute(proof).await?.map_err(untrue)
         };
-        let proven = self.compute(proof).await;
-        let proven = proven.map_err(|failure| self.malformed(failure.to_string()))?;
-        proven.map_err(|unproven| self.malformed(unproven.to_string()))
+        let what = format!("content of block {}", header.number);
+        self.elect(&what, Vec::new(), Patience::Content, question).await
     }
 
     /// Computes a proof: away from the threads that serve everything else, since hashes and senders take their time, and
@@ -167,7 +168,8 @@ fn transactions_of(block: &Value) -> Result<Vec<Value>, Failure> {
         .ok_or_else(|| Failure::Unreadable("a block without its transactions".to_owned()))
 }
 
-/// The receipts of a block, in one call where the node has it, otherwise one for each transaction.
+/// The receipts of a block, in one call where the node has it and its answer is not too large, otherwise one for each
+/// transaction.
 async fn receipts(line: &Line, header: &ProvenHeader, transactions: &[Value]) -> Result<Vec<Value>, Failure> {
     match line
         .call::<Option<Vec<Value>>>("eth_getBlockReceipts", [U64::from(header.number)])
@@ -180,7 +182,7 @@ async fn receipts(line: &Line, header: &ProvenHeader, transactions: &[Value]) ->
                 header.number
             )));
         }
-        Err(Failure::Refused { .. }) => {}
+        Err(Failure::Refused { .. } | Failure::TooLarge) => {}
         Err(failure) => return Err(failure),
     }
     let mut receipts = Vec::new();

@@ -13,7 +13,6 @@ use crate::{
 };
 use serde_json::{Value, json};
 use std::{
-    collections::BTreeMap,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
@@ -257,46 +256,60 @@ impl EvmChain {
     pub(super) async fn agree(
         &self,
         number: u64,
-        mut votes: Vec<(usize, ProvenHeader)>,
+        votes: Vec<(usize, ProvenHeader)>,
     ) -> Result<ProvenHeader, ChainError> {
+        let question = |line: Line| async move {
+            let header = header_at(&line, number).await?;
+            header.ok_or_else(|| Failure::Unknown(format!("block {number} is not known")))
+        };
+        let what = format!("final block {number}");
+        let header = self.elect(&what, votes, Patience::Thorough, question).await?;
+        store(&self.agreed_at, Instant::now());
+        Ok(header)
+    }
+
+    /// What enough distinct nodes say alike; further ones are asked as long as too few do. `votes` are those that are
+    /// known already, with the positions of the nodes in the settings.
+    pub(super) async fn elect<T, F>(
+        &self,
+        what: &str,
+        mut votes: Vec<(usize, T)>,
+        patience: Patience,
+        question: impl Fn(Line) -> F,
+    ) -> Result<T, ChainError>
+    where
+        T: PartialEq,
+        F: Future<Output = Result<T, Failure>>,
+    {
+        let network = self.network;
         let wanted = self.agreement();
         let mut failures = Vec::new();
         loop {
-            let mut by_hash: BTreeMap<_, usize> = BTreeMap::new();
-            for (_, header) in &votes {
-                *by_hash.entry(header.hash).or_default() += 1;
+            let alike = |vote: &T| votes.iter().filter(|(_, other)| other == vote).count();
+            let counts: Vec<usize> = votes.iter().map(|(_, vote)| alike(vote)).collect();
+            let most = counts.iter().copied().max().unwrap_or(0);
+            let is_split = most < votes.len();
+            if is_split {
+                metrics::counter!("prs_chain_disagreements_total", "network" => network.id()).increment(1);
+                tracing::warn!(%network, what, "nodes disagree");
             }
-            let most = by_hash.iter().max_by_key(|(_, count)| **count);
-            let agreed = most.filter(|(_, count)| **count >= wanted).map(|(hash, _)| *hash);
-            if by_hash.len() > 1 {
-                metrics::counter!("prs_chain_disagreements_total", "network" => self.network.id()).increment(1);
-                tracing::warn!(network = %self.network, number, "nodes show different final blocks");
+            if most >= wanted
+                && let Some(winner) = counts.iter().position(|count| *count == most)
+            {
+                return Ok(votes.swap_remove(winner).1);
             }
-            if let Some(header) = agreed.and_then(|hash| votes.iter().find(|(_, header)| header.hash == hash)) {
-                store(&self.agreed_at, Instant::now());
-                return Ok(header.1.clone());
-            }
-            let missing = wanted - most.map_or(0, |(_, count)| *count);
             let mut asked: Vec<usize> = votes.iter().map(|(index, _)| *index).collect();
             asked.extend(failures.iter().map(|(index, _): &(usize, Failure)| *index));
-            let question = |line: Line| async move {
-                let header = header_at(&line, number).await?;
-                header.ok_or_else(|| Failure::Unknown(format!("block {number} is not known")))
-            };
-            let answers = self.ask_distinct(missing, Patience::Thorough, &asked, question).await;
+            let answers = self.ask_distinct(wanted - most, patience, &asked, &question).await;
             let is_over = answers.given.is_empty();
             failures.extend(answers.failures);
             votes.extend(answers.given);
             if is_over {
-                let reason = match by_hash.len() {
-                    0 => return Err(self.sum_up(&failures)),
-                    1 => format!(
-                        "{} of {wanted} nodes that have to agree know block {number}",
-                        votes.len()
-                    ),
-                    several => format!("nodes show {several} different blocks at final height {number}"),
+                let reason = match (votes.len(), is_split) {
+                    (0, _) => return Err(self.sum_up(&failures)),
+                    (_, true) => format!("nodes show {what} differently"),
+                    (given, false) => format!("{given} of {wanted} nodes that have to agree know the {what}"),
                 };
-                let network = self.network;
                 return Err(ChainError::Unavailable { network, reason });
             }
         }

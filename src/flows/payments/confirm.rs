@@ -262,14 +262,22 @@ async fn settled_blocks(chain: &dyn Chain, numbers: BTreeSet<u64>) -> FlowResult
     let mut answers = stream::iter(numbers)
         .map(|number| async move { (number, chain.settled(number).await) })
         .buffer_unordered(PROOFS_IN_FLIGHT);
-    let (mut blocks, mut failed) = (BTreeMap::new(), Vec::new());
+    let (mut blocks, mut failed, mut withheld) = (BTreeMap::new(), Vec::new(), Vec::new());
     while let Some((number, answer)) = answers.next().await {
         match answer {
             Ok(block) => drop(blocks.insert(number, block)),
             Err(ChainError::Malformed { reason, .. }) => failed.push((number, reason)),
+            Err(ChainError::Withheld { network, reason }) => withheld.push((number, network, reason)),
             Err(error) => return Err(error.into()),
         }
     }
+    // Where nodes deliver other blocks, they are not simply gone.
+    if blocks.is_empty()
+        && let Some((_, network, reason)) = withheld.pop()
+    {
+        return Err(ChainError::Withheld { network, reason }.into());
+    }
+    failed.extend(withheld.into_iter().map(|(number, _, reason)| (number, reason)));
     Ok((blocks, failed))
 }
 

@@ -181,6 +181,52 @@ async fn empty_lists_of_events_while_far_behind_lose_nothing() {
     assert_nothing_is_lost(90, || Box::new(in_method("eth_getLogs", |logs| *logs = json!([])))).await;
 }
 
+/// A block whose content no node delivers: the header is there, and its receipts are unknown, late or too many.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_block_that_no_node_delivers_holds_up_no_other_block() {
+    let lies: [fn(Value) -> Told; 4] = [
+        |_| Told::Result(Value::Null),
+        |_| Told::Late,
+        |_| Told::Absent,
+        |_| Told::Result(json!([{ "logs": "of another form" }])),
+    ];
+    let chain = chain().await;
+    for (number, lie) in lies.into_iter().enumerate() {
+        let mut bench = start(&chain, 2).await;
+        let before = pay(&mut bench).await;
+        let hidden = pay(&mut bench).await;
+        let after = pay(&mut bench).await;
+        chain.mine(3).await.expect("mined");
+        let height = json!(format!("{:#x}", hidden[0].block_number));
+        for (place, node) in bench.nodes.iter().enumerate() {
+            let height = height.clone();
+            node.tamper(Lie(move |call: &Value, result: Value| {
+                let is_content = call["method"] == "eth_getBlockReceipts" && call["params"][0] == height;
+                match (is_content, place) {
+                    (true, 0) => lie(result),
+                    (true, _) => Told::Result(Value::Null),
+                    _ => Told::Result(result),
+                }
+            }));
+        }
+        let others = [before[0].clone(), after[0].clone()];
+        let halted = bench
+            .follow_after_failures(async || bench.has_credited(&others).await)
+            .await;
+        assert_eq!(halted, None, "{number}");
+        assert!(bench.nodes[0].changed() > 0, "{number}: nothing was withheld");
+        bench.assert_credited(&others).await;
+        bench.nodes.iter().for_each(crate::proxy::Proxy::end);
+        let [before, after] = others;
+        let [hidden] = hidden;
+        let all = [before, hidden, after];
+        bench
+            .follow_after_failures(async || bench.has_credited(&all).await)
+            .await;
+        bench.assert_credited(&all).await;
+    }
+}
+
 /// A single node that leaves everything out, while nobody waits and again while the operator looks for what was missed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rescan_waits_until_the_only_node_accounts_for_every_block() {

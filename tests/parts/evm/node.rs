@@ -266,6 +266,10 @@ impl Served {
         match self.lie {
             Lie::HashOfAnotherBlock => told["hash"] = json!(B256::repeat_byte(0xab)),
             Lie::NoBloom => told["logsBloom"] = json!(Bloom::ZERO),
+            Lie::UnknownType if is_full => {
+                let transactions = told["transactions"].as_array_mut().unwrap();
+                transactions.iter_mut().for_each(|told| told["type"] = json!("0x7f"));
+            }
             _ => {}
         }
         told
@@ -335,10 +339,13 @@ impl Served {
         match self.lie {
             Lie::NullReceipts => *receipt = Value::Null,
             Lie::DropsReceiptLogs => drop(logs.pop()),
-            Lie::OtherAmounts => {
+            Lie::OtherAmounts | Lie::UnknownType => {
                 for log in logs {
                     let data = log["data"].as_str().unwrap().replace("3e8", "3e9");
                     log["data"] = json!(data);
+                }
+                if self.lie == Lie::UnknownType {
+                    receipt["type"] = json!("0x7f");
                 }
             }
             Lie::OtherSender => receipt["from"] = json!(PAYER),
@@ -443,6 +450,7 @@ pub enum Lie {
     DropsReceiptLogs,
     OtherAmounts,
     OtherSender,
+    UnknownType,
     NoBlockReceipts,
     RefusesBatches,
 }

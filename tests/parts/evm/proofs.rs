@@ -7,7 +7,8 @@ use super::{
 };
 use alloy::primitives::U256;
 use prs::{
-    domain::address::Address,
+    adapters::evm::EvmChainOptions,
+    domain::{address::Address, network::Network},
     ports::chain::{Chain, ChainError, PayerLookup},
 };
 
@@ -48,6 +49,7 @@ async fn what_does_not_follow_from_the_header_comes_from_the_next_node_or_not_at
         Lie::DropsReceiptLogs,
         Lie::OtherAmounts,
         Lie::OtherSender,
+        Lie::UnknownType,
     ] {
         for nodes in [[honest.lying(lie), honest.clone()], [honest.clone(), honest.lying(lie)]] {
             let bench = Bench::new(nodes).await;
@@ -57,10 +59,44 @@ async fn what_does_not_follow_from_the_header_comes_from_the_next_node_or_not_at
                 "{lie:?}"
             );
         }
+        if lie == Lie::UnknownType {
+            continue;
+        }
         let alone = Bench::new([honest.lying(lie)]).await;
         assert!(is_malformed(&alone.chain.settled(50).await), "{lie:?}");
         let block = alone.block(50).await;
         assert!(alone.chain.noted(&block).await.is_err(), "{lie:?}");
+    }
+}
+
+/// Where roots cannot be recomputed, as many nodes as have to agree must say the same.
+#[tokio::test]
+async fn a_liar_among_three_nodes_holds_up_no_block_that_needs_equal_answers() {
+    let arbitrum = |options: &mut EvmChainOptions| options.network = Network::ArbitrumOne;
+    let honest = Served::with_payments(100, &[(50, 0, 1_000), (50, 1, 2_000)]);
+    let lies = [
+        Lie::NullReceipts,
+        Lie::DropsReceipts,
+        Lie::DropsReceiptLogs,
+        Lie::OtherAmounts,
+        Lie::OtherSender,
+        Lie::Hangs,
+    ];
+    for lie in lies {
+        for place in 0..3 {
+            let mut nodes = [honest.clone(), honest.clone(), honest.clone()];
+            nodes[place] = honest.lying(lie);
+            let bench = Bench::with(nodes, arbitrum).await;
+            let settled = bench.chain.settled(50).await.unwrap();
+            assert_eq!(units(&settled), [1_000, 2_000], "{lie:?} at {place}");
+        }
+        let pair = Bench::with([honest.lying(lie), honest.clone()], arbitrum).await;
+        for _ in 0..2 {
+            assert!(
+                pair.chain.settled(50).await.is_err(),
+                "{lie:?}: one of two was believed"
+            );
+        }
     }
 }
 
