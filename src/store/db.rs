@@ -15,6 +15,7 @@ use sea_orm::{
 use std::{
     fmt,
     ops::Deref,
+    path::PathBuf,
     str::FromStr,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
@@ -172,6 +173,16 @@ impl Db {
         &self.writer
     }
 
+    /// The file of SQLite; `None` for PostgreSQL.
+    pub fn file(&self) -> Option<PathBuf> {
+        let options = SqliteConnectOptions::from_str(&self.url).ok()?;
+        (!self.is_postgres()).then(|| options.get_filename().to_owned())
+    }
+
+    pub(super) fn url(&self) -> &str {
+        &self.url
+    }
+
     /// Whether the database is PostgreSQL.
     pub fn is_postgres(&self) -> bool {
         self.writer.get_database_backend() == DbBackend::Postgres
@@ -269,6 +280,21 @@ impl Db {
                 is_applied: migration.status() == MigrationStatus::Applied,
             })
             .collect())
+    }
+
+    /// Whether every migration that this program knows is applied. A database may be ahead of it.
+    pub async fn is_schema_complete(&self) -> Result<bool, StoreError> {
+        let sql = "SELECT version FROM seaql_migrations";
+        let statement = Statement::from_string(self.reader.get_database_backend(), sql);
+        let rows = self.reader.query_all_raw(statement).await?;
+        let applied: Vec<String> = rows
+            .iter()
+            .map(|row| row.try_get("", "version"))
+            .collect::<Result<_, _>>()?;
+        let known = Migrator::migrations();
+        Ok(known
+            .iter()
+            .all(|migration| applied.iter().any(|version| version == migration.name())))
     }
 
     /// The schema as text, in an order that does not depend on how it came about.

@@ -25,6 +25,7 @@ pub mod payments;
 #[cfg(test)]
 mod plans;
 pub mod platforms;
+pub mod presence;
 pub mod quarantine;
 pub mod rate_tiers;
 pub mod requests;
