@@ -139,8 +139,7 @@ fn is_ready(address: SocketAddr, path: &str) -> bool {
 
 /// Settings of a service on a free port, with a database and a key of its own.
 pub(crate) fn settings(database_url: String) -> anyhow::Result<Settings> {
-    let mut settings = Settings::default();
-    settings.http.listen = free_address()?;
+    let mut settings = Settings::development(free_address()?);
     settings.database.url = database_url;
     settings.rate_limits.enabled = false;
     settings.secrets.master_key = Some("5e".repeat(32));

@@ -1,7 +1,7 @@
 //! Provisioning commands. Secrets are shown once.
 
 use crate::{
-    boot::{context, open_database},
+    boot::{context, open_existing},
     ctx::Ctx,
     domain::{
         ids::{KeyId, OrchestratorId, Owner, PlatformId, QuarantineId},
@@ -268,7 +268,7 @@ pub struct Output {
 
 /// Runs a verb.
 pub async fn run(settings: &Settings, verb: AdminVerb) -> anyhow::Result<()> {
-    let ctx = context(settings, open_database(settings).await?)?;
+    let ctx = context(settings, open_existing(settings).await?)?;
     match verb {
         AdminVerb::Platform {
             verb: PlatformVerb::Create { name, output },

@@ -1,19 +1,22 @@
 //! Commands and what they print.
 
-use super::{admin, dev, documents, listen, reconcile, role::Role, serve};
+use super::{admin, dev, documents, listen, log, reconcile, role::Role, serve};
 use crate::{
     adapters,
-    settings::{Settings, markdown},
-    store::Db,
+    settings::{LogSettings, Settings, markdown},
+    store::{
+        Db,
+        presence::{Intent, Presence},
+    },
 };
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::{Parser, Subcommand};
 use std::{
     fs,
+    io::{IsTerminal, Write},
     path::{Path, PathBuf},
     process::ExitCode,
 };
-use tracing_subscriber::EnvFilter;
 
 /// Creates payment requests, recognises their payments on chain, settles them and tells the merchant.
 #[derive(Debug, Parser)]
@@ -74,10 +77,13 @@ enum Command {
 enum MigrateVerb {
     /// Applies what is missing.
     Up,
-    /// Takes back the last changes.
+    /// Takes back the last changes, and what is stored in what they added; refuses while an instance serves.
     Down {
-        /// How many; all when absent.
-        count: Option<u32>,
+        /// How many.
+        count: u32,
+        /// Does not ask.
+        #[arg(long)]
+        yes: bool,
     },
     /// Lists the changes and whether they are applied.
     Status,
@@ -133,12 +139,12 @@ fn execute(cli: Cli) -> anyhow::Result<()> {
             role,
             print_config: false,
         } => {
-            start_logging();
             let settings = Settings::load(config)?;
+            let _guard = log::start(&settings.log)?;
             runtime()?.block_on(serve::run(&settings, role))
         }
         Command::Dev(arguments) => {
-            start_logging();
+            let _guard = log::start(&LogSettings::default())?;
             runtime()?.block_on(dev::run(&arguments))
         }
         Command::Migrate { verb } => {
@@ -146,8 +152,8 @@ fn execute(cli: Cli) -> anyhow::Result<()> {
             runtime()?.block_on(migrate(&settings, verb))
         }
         Command::Reconcile(arguments) => {
-            start_logging();
             let settings = Settings::load(config)?;
+            let _guard = log::start(&settings.log)?;
             runtime()?.block_on(reconcile::run(&settings, &arguments))
         }
         Command::Admin { verb } => {
@@ -166,17 +172,6 @@ fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
         .enable_all()
         .build()
         .context("runtime")
-}
-
-/// JSON lines on standard error; `RUST_LOG` chooses what is logged.
-fn start_logging() {
-    let filter =
-        EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,sqlx=warn,sea_orm_migration=warn"));
-    tracing_subscriber::fmt()
-        .json()
-        .with_writer(std::io::stderr)
-        .with_env_filter(filter)
-        .init();
 }
 
 fn export(what: &Export) -> anyhow::Result<()> {
@@ -207,7 +202,7 @@ async fn migrate(settings: &Settings, verb: MigrateVerb) -> anyhow::Result<()> {
     let db = Db::connect(&settings.database.url).await.context("database.url")?;
     match verb {
         MigrateVerb::Up => db.migrate_up().await?,
-        MigrateVerb::Down { count } => db.migrate_down(count.unwrap_or(u32::MAX)).await?,
+        MigrateVerb::Down { count, yes } => take_back(&db, count, yes).await?,
         MigrateVerb::Status => {
             for migration in db.migrate_status().await? {
                 println!(
@@ -220,4 +215,42 @@ async fn migrate(settings: &Settings, verb: MigrateVerb) -> anyhow::Result<()> {
         MigrateVerb::Dump => print!("{}", db.dump_schema().await?),
     }
     Ok(())
+}
+
+/// Takes the last changes back, when nobody serves and the operator means it.
+async fn take_back(db: &Db, count: u32, is_meant: bool) -> anyhow::Result<()> {
+    let applied = db.migrate_status().await?.into_iter().filter(|state| state.is_applied);
+    let names: Vec<String> = applied.map(|state| state.name).collect();
+    let kept = names.len().saturating_sub(usize::try_from(count)?);
+    let last = &names[kept..];
+    if last.is_empty() {
+        println!("nothing to take back");
+        return Ok(());
+    }
+    let Some(_alone) = Presence::announce(db, Intent::TakeBack).await? else {
+        bail!("an instance serves with this database; stop every one of them first");
+    };
+    if !is_meant {
+        ask(last)?;
+    }
+    Ok(db.migrate_down(count).await?)
+}
+
+/// Asks on the terminal. Errors: there is none, or the answer is not yes.
+fn ask(names: &[String]) -> anyhow::Result<()> {
+    if !std::io::stdin().is_terminal() {
+        bail!("this deletes stored data; add --yes where nobody can be asked");
+    }
+    println!("Takes back, with what is stored in what they added:");
+    for name in names {
+        println!("  {name}");
+    }
+    print!("Type yes to go on: ");
+    std::io::stdout().flush()?;
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer)?;
+    match answer.trim() {
+        "yes" => Ok(()),
+        _ => bail!("nothing was changed"),
+    }
 }

@@ -72,8 +72,7 @@ pub async fn run(arguments: &DevArguments) -> anyhow::Result<()> {
 }
 
 async fn serve_on(arguments: &DevArguments, chain: &Devnet, folder: &std::path::Path) -> anyhow::Result<()> {
-    let mut settings = Settings::default();
-    settings.http.listen = SocketAddr::from(([127, 0, 0, 1], port(arguments.port)?));
+    let mut settings = Settings::development(SocketAddr::from(([127, 0, 0, 1], port(arguments.port)?)));
     settings.http.insecure_cookies = true;
     settings.http.session_origins = SESSION_ORIGINS.map(str::to_owned).to_vec();
     settings.database.url = match std::env::var("PRS_DATABASE__URL") {

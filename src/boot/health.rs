@@ -1,17 +1,15 @@
 //! The health page and the gauges of the chains.
 
 use crate::{
-    boot::role::Role,
+    boot::{log, role::Role, serve::Process},
     ctx::Ctx,
     domain::network::Network,
     flows::payments::obstacles::{self, Obstacles},
     http::{edge::observe, error::probed},
     settings::Settings,
-    worker::{
-        Workers,
-        chain_states::{ChainState, Look},
-    },
+    worker::chain_states::{ChainState, Look},
 };
+use chrono::SecondsFormat;
 use metrics_exporter_prometheus::PrometheusHandle;
 use poem::{Endpoint, Response, endpoint::make};
 use serde_json::{Map, Value, json};
@@ -27,8 +25,7 @@ const DATABASE_DEADLINE: Duration = Duration::from_secs(2);
 #[derive(Clone)]
 pub struct Health {
     ctx: Ctx,
-    role: Role,
-    workers: Workers,
+    process: Process,
     stale_after: Duration,
 }
 
@@ -39,6 +36,13 @@ pub struct Report {
     pub is_ready: bool,
     /// The page.
     pub body: Value,
+}
+
+impl Report {
+    /// What strangers may see.
+    pub fn in_short(self) -> Value {
+        json!({ "status": self.body["status"] })
+    }
 }
 
 /// How a chain is.
@@ -53,45 +57,66 @@ enum Condition {
 }
 
 impl Health {
-    /// Of a process with this role and these workers.
-    pub fn new(settings: &Settings, ctx: &Ctx, role: Role, workers: Workers) -> Self {
+    /// Of a process.
+    pub fn new(settings: &Settings, ctx: &Ctx, process: &Process) -> Self {
         Self {
             ctx: ctx.clone(),
-            role,
-            workers,
+            process: process.clone(),
             stale_after: Duration::from_secs(settings.health.chain_stale_s),
         }
     }
 
-    /// Whether the database answers and every chain is followed. What only the operator can change, and for the API
-    /// everything about the chains, leaves the service ready and is shown as degraded.
+    /// Whether the database answers, its schema is as new as this program, and every chain is followed. What only the
+    /// operator can change, and for the API everything about the chains, leaves the service ready and is shown as
+    /// degraded. A process that was told to stop is not ready.
     pub async fn look(&self) -> Report {
-        let ping = tokio::time::timeout(DATABASE_DEADLINE, self.ctx.db.ping()).await;
-        let is_database_up = matches!(ping, Ok(Ok(())));
-        let obstacles = match is_database_up {
-            true => self.obstacles().await.unwrap_or_default(),
-            false => Obstacles::default(),
+        let schema = tokio::time::timeout(DATABASE_DEADLINE, self.ctx.db.is_schema_complete()).await;
+        let (is_database_up, is_schema_complete) = match schema {
+            Ok(Ok(is_complete)) => (true, is_complete),
+            // An answer that is an error comes from a database that answers, such as one without any table.
+            _ => (self.does_database_answer().await, false),
         };
+        let obstacles = match is_schema_complete {
+            true => self.obstacles().await,
+            false => None,
+        };
+        let is_known = obstacles.is_some();
+        let obstacles = obstacles.unwrap_or_default();
         let mut conditions = Vec::new();
         let mut chains = Map::new();
-        let states = self.workers.chains.all();
+        let states = self.process.workers.chains.all();
         for network in self.ctx.partners.chains.followed.keys().copied() {
-            let (condition, shown) = self.chain(network, states.get(&network), &obstacles);
+            let (condition, mut shown) = self.chain(network, states.get(&network), &obstacles);
+            if !is_known {
+                shown["quarantined"] = Value::Null;
+            }
             conditions.push(condition);
             chains.insert(network.id().to_owned(), shown);
         }
-        let is_held_up = self.role == Role::Worker && conditions.contains(&Condition::Degraded);
-        let is_ready = is_database_up && !is_held_up;
-        let status = match is_ready {
-            false => "not ready",
-            true if conditions.iter().all(|condition| *condition == Condition::Good) => "ready",
-            true => "degraded",
+        let is_held_up = self.process.role == Role::Worker && conditions.contains(&Condition::Degraded);
+        let is_leaving = self.process.shutdown.leaving.is_cancelled();
+        let is_ready = is_schema_complete && !is_held_up && !is_leaving;
+        let is_good = is_known && conditions.iter().all(|condition| *condition == Condition::Good);
+        let status = match (is_leaving, is_ready, is_good) {
+            (true, ..) => "stopping",
+            (_, false, _) => "not ready",
+            (_, true, true) => "ready",
+            (_, true, false) => "degraded",
         };
-        let database = if is_database_up { "ok" } else { "unavailable" };
+        let database = match (is_database_up, is_schema_complete) {
+            (false, _) => "unavailable",
+            (true, false) => "schema older than this program: prs migrate up",
+            (true, true) => "ok",
+        };
         Report {
             is_ready,
             body: json!({ "status": status, "database": database, "chains": chains }),
         }
+    }
+
+    async fn does_database_answer(&self) -> bool {
+        let ping = tokio::time::timeout(DATABASE_DEADLINE, self.ctx.db.ping()).await;
+        matches!(ping, Ok(Ok(())))
     }
 
     async fn obstacles(&self) -> Option<Obstacles> {
@@ -125,7 +150,11 @@ impl Health {
         };
         shown["quarantined"] = json!(quarantined);
         if let Some(state) = state {
-            shown["lastOkAt"] = json!(state.last_ok);
+            shown["lastOkAt"] = json!(
+                state
+                    .last_ok
+                    .map(|time| time.to_rfc3339_opts(SecondsFormat::Millis, true))
+            );
         }
         let is_degraded = state.is_some_and(|state| self.is_degraded(state));
         let mut next = Vec::new();
@@ -155,7 +184,8 @@ impl Health {
 
     /// Brings the gauges up to date; each of them is there for every enabled network from the start.
     async fn gauge(&self) {
-        let states = self.workers.chains.all();
+        metrics::counter!("prs_log_lines_dropped_total").absolute(log::dropped_lines());
+        let states = self.process.workers.chains.all();
         let obstacles = self.obstacles().await;
         for network in self.ctx.partners.chains.followed.keys().copied() {
             let state = states.get(&network);
@@ -185,10 +215,15 @@ fn set(name: &'static str, network: Network, value: u64) {
     metrics::gauge!(name, "network" => network.id()).set(value as f64);
 }
 
-/// The recorder belongs to the process: a second service in it shows the same numbers.
-pub(super) fn metrics_page(health: Health) -> impl Endpoint<Output = Response> {
+/// Begins to record what is measured. The recorder belongs to the process: a second service in it shows the same numbers.
+pub(super) fn install_recorder() -> Option<PrometheusHandle> {
     static RECORDER: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
-    let handle = RECORDER.get_or_init(|| observe::install_metrics().ok()).clone();
+    RECORDER.get_or_init(|| observe::install_metrics().ok()).clone()
+}
+
+/// Everything that is measured, in the text form of Prometheus.
+pub(super) fn metrics_page(health: Health) -> impl Endpoint<Output = Response> {
+    let handle = install_recorder();
     make(move |_| {
         let (health, handle) = (health.clone(), handle.clone());
         async move {

@@ -7,6 +7,7 @@ pub mod documents;
 pub mod health;
 pub mod identity;
 pub mod listen;
+mod log;
 mod reconcile;
 pub mod role;
 pub mod serve;
@@ -22,7 +23,7 @@ use crate::{
         webhook::UrlPolicy,
     },
     ports::{chain::Chains, clock::Clock, ids::Ids},
-    settings::{Settings, catalogue},
+    settings::{self, Settings, catalogue},
     store::Db,
 };
 use anyhow::{Context, bail};
@@ -35,6 +36,26 @@ pub async fn open_database(settings: &Settings) -> anyhow::Result<Db> {
     db.migrate_up()
         .await
         .context("the schema could not be brought up to date")?;
+    Ok(db.answering_within(Duration::from_millis(settings.database.answer_timeout_ms)))
+}
+
+/// Opens a database for a command, which neither makes it nor changes its schema.
+///
+/// Errors: there is none, or its schema is older than this program.
+pub async fn open_existing(settings: &Settings) -> anyhow::Result<Db> {
+    let url = &settings.database.url;
+    let shown = settings::without_password(url);
+    let file = url.strip_prefix("sqlite:").map(|path| path.trim_start_matches("//"));
+    let is_missing = file.is_some_and(|path| !PathBuf::from(path.split('?').next().unwrap_or_default()).exists());
+    if is_missing {
+        bail!("database.url: there is no database at {shown}; `prs serve` and `prs migrate up` make one");
+    }
+    let db = Db::connect(url).await.context("database.url")?;
+    if !db.is_schema_complete().await.unwrap_or(false) {
+        bail!(
+            "database.url: the schema at {shown} is older than this program; run `prs migrate up` or `prs serve` first"
+        );
+    }
     Ok(db.answering_within(Duration::from_millis(settings.database.answer_timeout_ms)))
 }
 

@@ -1,7 +1,7 @@
 //! `prs reconcile`: the payments table beside the chain.
 
 use crate::{
-    boot::{context, open_database},
+    boot::{context, open_existing},
     domain::network::Network,
     flows::payments::reconcile,
     settings::Settings,
@@ -35,7 +35,7 @@ pub(super) async fn run(settings: &Settings, arguments: &ReconcileArguments) -> 
     let network = &arguments.network;
     let known = Network::from_id(network);
     let known = known.with_context(|| format!("--network {network}: accepted are {}", Network::ids_in_words()))?;
-    let ctx = context(settings, open_database(settings).await?)?;
+    let ctx = context(settings, open_existing(settings).await?)?;
     let chain = ctx.partners.chains.followed.get(&known).cloned();
     let chain = chain.with_context(|| format!("--network {network}: the settings name no node of it"))?;
     let range = (arguments.from, arguments.to);

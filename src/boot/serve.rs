@@ -4,7 +4,7 @@ use crate::{
     boot::{
         context,
         documents::{self, Document},
-        health::{self, Health},
+        health::{self, Health, Report},
         identity::Identity,
         open_database,
         role::Role,
@@ -12,14 +12,20 @@ use crate::{
     ctx::Ctx,
     http::{
         contract::{apis, described::Described, docs, routes::RouteTable},
-        edge::{self, Edge, cors::AllowedOrigins, limits::Limits, server},
+        edge::{
+            self, Edge,
+            cors::AllowedOrigins,
+            limits::Limits,
+            server::{self, Shutdown},
+        },
         error::probed,
         gate::{identify::Identify, rate_limits::RateLimits},
     },
     settings::Settings,
+    store::presence::{Intent, Presence},
     worker::{self, Workers, deliver_webhooks, watch_chains},
 };
-use anyhow::Context;
+use anyhow::{Context, bail};
 use poem::{
     EndpointExt, Response, Route,
     endpoint::{BoxEndpoint, make, make_sync},
@@ -32,7 +38,10 @@ use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
 };
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::task::TaskTracker;
+
+/// Pause between two announcements of this process to the database.
+const ANNOUNCED_EVERY: Duration = Duration::from_secs(10);
 
 /// Serves until the process is told to stop.
 pub async fn run(settings: &Settings, role: Role) -> anyhow::Result<()> {
@@ -40,42 +49,135 @@ pub async fn run(settings: &Settings, role: Role) -> anyhow::Result<()> {
     run_with(settings, ctx, role, || {}).await
 }
 
+/// What a process does, and how far its stop is.
+#[derive(Clone)]
+pub struct Process {
+    /// Its part of the service.
+    pub role: Role,
+    /// The workers that run in it.
+    pub workers: Workers,
+    /// How it is told to stop.
+    pub shutdown: Shutdown,
+}
+
+impl Process {
+    /// One without workers.
+    pub fn new(role: Role) -> Self {
+        Self {
+            role,
+            workers: Workers::default(),
+            shutdown: Shutdown::default(),
+        }
+    }
+}
+
 /// Serves with handles that are already built; `ready` is called once connections are accepted.
 pub async fn run_with(settings: &Settings, ctx: Ctx, role: Role, ready: impl FnOnce()) -> anyhow::Result<()> {
-    let stop = CancellationToken::new();
+    let Some(presence) = Presence::announce(&ctx.db, Intent::Serve).await? else {
+        bail!("somebody takes the schema of the database back; start again when that is done");
+    };
+    let mut process = Process::new(role);
     let tasks = TaskTracker::new();
     let mut listeners = vec![bind(settings.http.listen).await.context("http.listen")?];
     if let Some(listen) = settings.http.auth_listen {
         listeners.push(bind(listen).await.context("http.auth_listen")?);
     }
-    let workers = if role == Role::Api {
-        Workers::default()
-    } else {
-        worker::start(&ctx, delivery_options(settings), polls(settings), &stop, &tasks)
+    let operator = match settings.http.metrics_listen == settings.http.listen {
+        true => None,
+        false => Some(
+            bind(settings.http.metrics_listen)
+                .await
+                .context("http.metrics_listen")?,
+        ),
     };
-    let app = app(settings, &ctx, role, workers);
-    let asked = stop.clone();
-    let mut signals = [signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?];
-    tokio::spawn(async move {
-        let [terminate, interrupt] = &mut signals;
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-        tracing::info!("stopping");
-        asked.cancel();
-    });
+    tell_start(settings, &ctx, role);
+    // Before anything counts: what is measured without a recorder is lost.
+    health::install_recorder();
+    if role != Role::Api {
+        let stop = &process.shutdown.stop;
+        process.workers = worker::start(&ctx, delivery_options(settings), polls(settings), stop, &tasks);
+    }
+    let health = Health::new(settings, &ctx, &process);
+    let app = app(settings, &ctx, &process);
+    stop_on_signals(process.shutdown.clone(), Duration::from_millis(settings.http.drain_ms))?;
+    let announcing = tokio::spawn(keep_announced(presence));
     // The sockets listen already; calls that come now wait for the loop that starts next.
     ready();
-    server::serve(listeners, app, server_options(settings), stop.clone()).await?;
-    stop.cancel();
+    let options = server_options(settings);
+    let served = server::serve(listeners, app, options.clone(), process.shutdown.clone());
+    match operator {
+        Some(listener) => {
+            let pages = operator_pages(Route::new(), &health);
+            let watched = server::serve(vec![listener], pages, options, process.shutdown.clone());
+            tokio::try_join!(served, watched)?;
+        }
+        None => served.await?,
+    }
+    process.shutdown.stop.cancel();
     tasks.close();
     // Sends in flight end within their own deadline; what is left is handed over by its lease.
     let waited = Duration::from_millis(settings.http.stop_timeout_ms);
     if tokio::time::timeout(waited, tasks.wait()).await.is_err() {
         tracing::warn!("workers did not end in time; their leases end by themselves");
     }
+    announcing.abort();
+    tracing::info!("stopped");
     Ok(())
+}
+
+/// Says what starts with which settings; addresses of nodes and databases stay out, because they hold keys.
+fn tell_start(settings: &Settings, ctx: &Ctx, role: Role) {
+    let networks: Vec<&str> = ctx
+        .partners
+        .chains
+        .followed
+        .keys()
+        .map(|network| network.id())
+        .collect();
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        role = ?role,
+        networks = networks.join(","),
+        database = if ctx.db.is_postgres() { "postgres" } else { "sqlite" },
+        production = settings.http.production,
+        "starting"
+    );
+}
+
+/// SIGTERM begins to leave and stops after the pause; a second signal, or Ctrl-C, stops at once.
+fn stop_on_signals(shutdown: Shutdown, drain: Duration) -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::spawn(async move {
+        let is_patient = tokio::select! {
+            _ = terminate.recv() => true,
+            _ = interrupt.recv() => false,
+        };
+        shutdown.leaving.cancel();
+        if is_patient && !drain.is_zero() {
+            tracing::info!(drain_ms = drain.as_millis(), "not ready any more, still answering");
+            tokio::select! {
+                () = tokio::time::sleep(drain) => {}
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+        }
+        tracing::info!("stopping");
+        shutdown.stop.cancel();
+    });
+    Ok(())
+}
+
+/// Announces this process again when the database was restarted and forgot it.
+async fn keep_announced(presence: Presence) {
+    loop {
+        tokio::time::sleep(ANNOUNCED_EVERY).await;
+        match presence.renew().await {
+            Ok(true) => {}
+            Ok(false) => tracing::warn!("somebody takes the schema of the database back while this process serves"),
+            Err(error) => tracing::debug!(%error, "this process could not be announced to the database"),
+        }
+    }
 }
 
 async fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
@@ -83,7 +185,7 @@ async fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
 }
 
 /// Everything that is served, wrapped in what holds for every call.
-pub fn app(settings: &Settings, ctx: &Ctx, role: Role, workers: Workers) -> BoxEndpoint<'static, Response> {
+pub fn app(settings: &Settings, ctx: &Ctx, process: &Process) -> BoxEndpoint<'static, Response> {
     let documents = [Document::V2, Document::Auth, Document::Webhooks].map(documents::text);
     let parsed: Vec<Value> = documents
         .iter()
@@ -101,23 +203,18 @@ pub fn app(settings: &Settings, ctx: &Ctx, role: Role, workers: Workers) -> BoxE
             ("Webhooks", "/openapi/webhooks.json", webhooks),
         ],
     );
-    if role != Role::Worker {
+    if process.role != Role::Worker {
         // Titles stand in the committed documents; these services only route.
         routes = routes
             .nest_no_strip("/v2", OpenApiService::new(Described(apis::platform()), "", ""))
             .nest_no_strip("/v1", OpenApiService::new(Described(apis::auth()), "", ""));
     }
-    let health = Health::new(settings, ctx, role, workers);
-    let ready = health.clone();
-    let routes = routes
-        .at(
-            "/health/live",
-            get(make_sync(|_| answer(true, &json!({ "status": "ok" })))),
-        )
-        .at("/health/ready", get(make(move |_| readiness(ready.clone()))))
-        .at("/metrics", get(health::metrics_page(health)))
-        .data(identify)
-        .data(ctx.clone());
+    let health = Health::new(settings, ctx, process);
+    let routes = match settings.http.metrics_listen == settings.http.listen {
+        true => operator_pages(routes, &health),
+        false => health_pages(routes, &health, Report::in_short),
+    };
+    let routes = routes.data(identify).data(ctx.clone());
     let edge = Edge {
         limits: Limits {
             body_bytes_max: settings.http.body_bytes_max,
@@ -139,9 +236,25 @@ fn answer(is_good: bool, body: &Value) -> Response {
         .body(body.to_string())
 }
 
-async fn readiness(health: Health) -> Response {
-    let report = health.look().await;
-    answer(report.is_ready, &report.body)
+/// What load balancers ask.
+fn health_pages(routes: Route, health: &Health, shown: fn(Report) -> Value) -> Route {
+    let health = health.clone();
+    let readiness = move |_| {
+        let health = health.clone();
+        async move {
+            let report = health.look().await;
+            answer(report.is_ready, &shown(report))
+        }
+    };
+    let live = make_sync(|_| answer(true, &json!({ "status": "ok" })));
+    routes
+        .at("/health/live", get(live))
+        .at("/health/ready", get(make(readiness)))
+}
+
+/// What the operator asks: the same with everything that is known, and the metrics.
+fn operator_pages(routes: Route, health: &Health) -> Route {
+    health_pages(routes, health, |report| report.body).at("/metrics", get(health::metrics_page(health.clone())))
 }
 
 fn delivery_options(settings: &Settings) -> deliver_webhooks::Options {
@@ -161,7 +274,10 @@ fn polls(settings: &Settings) -> watch_chains::Polls {
 fn server_options(settings: &Settings) -> server::ServerOptions {
     server::ServerOptions {
         connections_max: settings.http.connections_max,
+        connections_per_address_max: settings.http.connections_per_address_max,
+        proxies: settings.rate_limits.trusted_networks().unwrap_or_default(),
         head_deadline_ms: settings.http.header_timeout_ms,
+        write_deadline_ms: settings.http.write_timeout_ms,
         drain_deadline_ms: settings.http.stop_timeout_ms,
     }
 }

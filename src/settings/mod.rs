@@ -11,6 +11,7 @@ use crate::domain::{
 use anyhow::{Context, bail};
 use figment::{
     Figment,
+    error::Kind,
     providers::{Env, Format, Serialized, Toml},
 };
 use ipnet::IpNet;
@@ -48,6 +49,8 @@ pub struct Settings {
     pub rate_limits: RateLimitSettings,
     /// What counts as healthy.
     pub health: HealthSettings,
+    /// What is logged, and how.
+    pub log: LogSettings,
     /// Key material.
     pub secrets: SecretSettings,
 }
@@ -77,6 +80,9 @@ impl Default for DatabaseSettings {
 pub struct HttpSettings {
     /// Address and port that the service listens on.
     pub listen: SocketAddr,
+    /// Address and port of `/metrics` and of a `/health/ready` that shows the chains, for the operator alone; the same as
+    /// `http.listen`, they are served there.
+    pub metrics_listen: SocketAddr,
     /// Second address for the authentication service; absent, both share `http.listen`.
     pub auth_listen: Option<SocketAddr>,
     /// Address that clients reach the service at; absent, `http://` and `http.listen`.
@@ -95,18 +101,27 @@ pub struct HttpSettings {
     /// Networks on which contract wallets are asked for their signatures, by network ID; empty, every enabled EVM
     /// network. A wallet must accept on one of them, and none may be unreachable or refuse.
     pub wallet_networks: Vec<String>,
-    /// Production rules: webhooks only over https, client IDs only from their listed domains.
+    /// Production rules: webhooks only over https, client IDs only from their listed domains. Without them the service
+    /// listens on loopback addresses alone.
     pub production: bool,
     /// Largest request body in bytes.
     pub body_bytes_max: usize,
     /// Most connections at a time.
     pub connections_max: usize,
+    /// Most connections of one address at a time; an IPv6 network of 64 bits counts as one address. Those of
+    /// `rate_limits.trusted_proxies` are counted among all connections alone.
+    pub connections_per_address_max: usize,
     /// Time that a client has for its request headers, in milliseconds.
     pub header_timeout_ms: u64,
     /// Time that a client has for its request body, in milliseconds.
     pub body_timeout_ms: u64,
     /// Time that one answer may take, in milliseconds.
     pub answer_timeout_ms: u64,
+    /// Time in which a client has to take something of its answer, in milliseconds.
+    pub write_timeout_ms: u64,
+    /// Time between SIGTERM and the end of serving, in milliseconds: the service says that it is not ready and goes on
+    /// answering, so that a load balancer can notice. A second signal, or Ctrl-C, ends it.
+    pub drain_ms: u64,
     /// Time that in-flight answers have when the service stops, in milliseconds.
     pub stop_timeout_ms: u64,
 }
@@ -115,6 +130,7 @@ impl Default for HttpSettings {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 8080)),
+            metrics_listen: SocketAddr::from(([127, 0, 0, 1], 9464)),
             auth_listen: None,
             public_url: None,
             auth_url: None,
@@ -122,12 +138,15 @@ impl Default for HttpSettings {
             session_origins: Vec::new(),
             insecure_cookies: false,
             wallet_networks: Vec::new(),
-            production: false,
+            production: true,
             body_bytes_max: 64 * 1024,
             connections_max: 4_096,
+            connections_per_address_max: 256,
             header_timeout_ms: 10_000,
             body_timeout_ms: 10_000,
             answer_timeout_ms: 30_000,
+            write_timeout_ms: 20_000,
+            drain_ms: 5_000,
             stop_timeout_ms: 10_000,
         }
     }
@@ -368,6 +387,38 @@ impl Default for HealthSettings {
     }
 }
 
+/// What is logged to standard error, and how.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct LogSettings {
+    /// Form of a line: `auto` writes for people on a terminal and JSON elsewhere.
+    pub format: LogFormat,
+    /// Lowest level, `error`, `warn`, `info`, `debug` or `trace`; also by target, such as `info,prs::worker=debug`. The
+    /// variable `RUST_LOG` goes before it.
+    pub level: String,
+}
+
+impl Default for LogSettings {
+    fn default() -> Self {
+        Self {
+            format: LogFormat::Auto,
+            level: "info".to_owned(),
+        }
+    }
+}
+
+/// Form of a log line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people on a terminal, JSON elsewhere.
+    Auto,
+    /// One JSON object for each line.
+    Json,
+    /// For people.
+    Pretty,
+}
+
 /// Key material.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -378,6 +429,20 @@ pub struct SecretSettings {
 }
 
 impl Settings {
+    /// What `prs dev` begins with: everything on one loopback port, over plain http.
+    pub fn development(listen: SocketAddr) -> Self {
+        Self {
+            http: HttpSettings {
+                listen,
+                metrics_listen: listen,
+                production: false,
+                drain_ms: 0,
+                ..HttpSettings::default()
+            },
+            ..Self::default()
+        }
+    }
+
     /// Reads defaults, file and environment.
     ///
     /// Errors: a setting that does not parse or is unknown, with its name and what would be right.
@@ -396,7 +461,14 @@ impl Settings {
                 let key = key.as_str().to_lowercase().replace("__", ".");
                 key.replace("chains.arbitrum_one.", "chains.arbitrum-one.").into()
             });
-        let settings: Self = figment.merge(environment).extract().map_err(|error| explain(&error))?;
+        // A key of digits alone is a text too.
+        let digits = std::env::var("PRS_SECRETS__MASTER_KEY").ok();
+        let figment = figment.merge(environment);
+        let figment = match &digits {
+            Some(key) => figment.merge(("secrets.master_key", key)),
+            None => figment,
+        };
+        let settings: Self = figment.extract().map_err(|error| explain(&error))?;
         settings.validate()?;
         Ok(settings)
     }
@@ -440,6 +512,7 @@ impl Settings {
             }
         }
         self.validate_sessions()?;
+        self.validate_listeners()?;
         if self.conversion.slippage_basis_points > 5_000 {
             bail!("conversion.slippage_basis_points: must be at most 5000");
         }
@@ -460,6 +533,18 @@ impl Settings {
         }
         if !(1..=3_650).contains(&self.webhooks.retention_days) {
             bail!("webhooks.retention_days: must be a whole number from 1 to 3650");
+        }
+        Ok(())
+    }
+
+    fn validate_listeners(&self) -> anyhow::Result<()> {
+        let listeners = [Some(self.http.listen), self.http.auth_listen];
+        let is_open = listeners.iter().flatten().any(|address| !address.ip().is_loopback());
+        if !self.http.production && is_open {
+            bail!(
+                "http.production: false is for one machine; set http.listen and http.auth_listen to loopback addresses, \
+                 or http.production to true"
+            );
         }
         Ok(())
     }
@@ -524,13 +609,7 @@ impl Settings {
     pub fn shown(&self) -> anyhow::Result<String> {
         let mut shown = self.clone();
         shown.secrets.master_key = shown.secrets.master_key.map(|_| "(hidden)".to_owned());
-        if let Ok(mut url) = url::Url::parse(&shown.database.url)
-            && url.password().is_some()
-        {
-            // A URL that has a password has a host, so setting one cannot fail.
-            let _ = url.set_password(Some("hidden"));
-            shown.database.url = url.to_string();
-        }
+        shown.database.url = without_password(&shown.database.url);
         for chain in shown.chains.values_mut() {
             chain.api_key = chain.api_key.take().map(|_| "(hidden)".to_owned());
             // Addresses of node providers carry the key in their path.
@@ -544,6 +623,37 @@ impl Settings {
     }
 }
 
+/// The address of a database without its password, wherever in it that stands.
+pub fn without_password(address: &str) -> String {
+    let Ok(mut url) = url::Url::parse(address) else {
+        return address
+            .split_once("://")
+            .map_or("(unreadable)", |(scheme, _)| scheme)
+            .to_owned();
+    };
+    if url.password().is_some() {
+        // A URL that has a password has a host, so setting one cannot fail.
+        let _ = url.set_password(Some("hidden"));
+    }
+    if url.query_pairs().any(|(name, _)| is_secret_name(&name)) {
+        let pairs: Vec<(String, String)> = url.query_pairs().into_owned().collect();
+        let shown = pairs.iter().map(|(name, value)| match is_secret_name(name) {
+            true => (name.as_str(), "hidden"),
+            false => (name.as_str(), value.as_str()),
+        });
+        url.query_pairs_mut().clear().extend_pairs(shown);
+    }
+    url.to_string()
+}
+
+fn is_secret_name(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    ["pass", "key", "secret", "token"]
+        .iter()
+        .any(|part| name.contains(part))
+}
+
+/// What is wrong with which setting. The value of a secret one is not repeated.
 fn explain(error: &figment::Error) -> anyhow::Error {
     let lines: Vec<String> = error
         .clone()
@@ -555,10 +665,14 @@ fn explain(error: &figment::Error) -> anyhow::Error {
                 .as_ref()
                 .map(|metadata| format!(" ({})", metadata.name))
                 .unwrap_or_default();
-            if name.is_empty() {
-                format!("{}{place}", one.kind)
-            } else {
-                format!("{name}: {}{place}", one.kind)
+            let what = match &one.kind {
+                Kind::InvalidType(_, expected) if is_secret_name(&name) => format!("must be {expected}"),
+                Kind::InvalidValue(_, expected) if is_secret_name(&name) => format!("must be {expected}"),
+                kind => kind.to_string(),
+            };
+            match name.is_empty() {
+                true => format!("{what}{place}"),
+                false => format!("{name}: {what}{place}"),
             }
         })
         .collect();

@@ -22,6 +22,7 @@ use prs::{
     worker::deliver_webhooks::{self, Options},
 };
 use sea_orm::ConnectionTrait;
+use std::net::SocketAddr;
 use std::{
     sync::{
         Arc,
@@ -111,7 +112,7 @@ impl Service {
     /// The service on a database of its own.
     pub async fn start() -> Self {
         let database = TestDatabase::create().await;
-        let mut settings = Settings::default();
+        let mut settings = Settings::development(SocketAddr::from(([127, 0, 0, 1], 8080)));
         settings.database.url = database.url.clone();
         settings.secrets.master_key = Some("5e".repeat(32));
         let clock = Arc::new(JumpingClock::new());

@@ -6,11 +6,13 @@ use crate::{sessions::Person, support::TestApp};
 use axum::{Router, extract::State, response::Html, routing::post};
 use futures_util::FutureExt;
 use prs::{
-    boot::{role::Role, serve},
+    boot::{
+        role::Role,
+        serve::{self, Process},
+    },
     domain::network::Family,
-    http::edge::server::{self, ServerOptions},
+    http::edge::server::{self, ServerOptions, Shutdown},
     settings::Settings,
-    worker::Workers,
 };
 use serde_json::{Value, json};
 use std::{panic::AssertUnwindSafe, process::Stdio, sync::Arc};
@@ -19,7 +21,6 @@ use tokio::{
     net::TcpListener,
     process::{Child, Command},
 };
-use tokio_util::sync::CancellationToken;
 
 /// What every script can use: calls of the service, and a wallet whose owner sits in the test.
 const PRELUDE: &str = r#"
@@ -140,8 +141,9 @@ async fn a_browser_signs_in_on_a_listed_page_and_on_no_other() {
     let ada = Arc::new(Person::new(1, Family::Evm));
     let (listed, unlisted) = (page(ada.clone()).await, page(ada.clone()).await);
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-    let mut settings = Settings::default();
+    let mut settings = crate::support::app::settings();
     settings.http.listen = listener.local_addr().expect("an address");
+    settings.http.metrics_listen = settings.http.listen;
     settings.http.insecure_cookies = true;
     settings.http.session_origins = ["127.0.0.1", "localhost"]
         .map(|host| format!("http://{host}:{listed}"))
@@ -149,13 +151,13 @@ async fn a_browser_signs_in_on_a_listed_page_and_on_no_other() {
     settings.validate().expect("good settings");
     let service = settings.public_url();
     let app = TestApp::with(settings.clone(), None).await;
-    let served = serve::app(&settings, &app.ctx, Role::Api, Workers::default());
-    let stop = CancellationToken::new();
+    let served = serve::app(&settings, &app.ctx, &Process::new(Role::Api));
+    let shutdown = Shutdown::default();
     tokio::spawn(server::serve(
         vec![listener],
         served,
         ServerOptions::default(),
-        stop.clone(),
+        shutdown.clone(),
     ));
     let browser = Browser::start().await;
     let address = ada.address().to_string();
@@ -189,7 +191,7 @@ async fn a_browser_signs_in_on_a_listed_page_and_on_no_other() {
     // The browser is ended whatever happens, since its own processes outlive the driver.
     let told = AssertUnwindSafe(story).catch_unwind().await;
     browser.end().await;
-    stop.cancel();
+    shutdown.stop.cancel();
     if let Err(panic) = told {
         std::panic::resume_unwind(panic);
     }

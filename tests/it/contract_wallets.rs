@@ -135,7 +135,7 @@ async fn liar() -> String {
 #[tokio::test]
 async fn a_node_that_lies_signs_nobody_in_while_another_one_does_not() {
     let chain = Arc::new(Devnet::start(Options::default()).await.expect("the local chain starts"));
-    let mut settings = Settings::default();
+    let mut settings = crate::support::app::settings();
     let nodes = vec![liar().await, chain.rpc_url().to_owned()];
     settings
         .chains

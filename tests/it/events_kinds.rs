@@ -61,7 +61,7 @@ fn samples_stay_as_they_are() {
 /// The service on a chain of its own, with the twins switched on or off.
 async fn on_chain_with_twins(scoped_variants: bool) -> TestApp {
     let chain = Arc::new(Devnet::start(Options::default()).await.expect("the local chain starts"));
-    let mut settings = Settings::default();
+    let mut settings = crate::support::app::settings();
     let mut section = dev::chain_settings(&chain, vec![chain.rpc_url().to_owned()]);
     section.confirmations = Some(1);
     settings.chains.insert("sepolia".to_owned(), section);

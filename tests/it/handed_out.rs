@@ -323,7 +323,7 @@ async fn with_rate_ages(ages: &[(&str, u64)]) -> TestApp {
             .await
             .expect("the chain starts"),
     );
-    let mut settings = Settings::default();
+    let mut settings = crate::support::app::settings();
     let section = dev::chain_settings(&chain, vec![chain.rpc_url().to_owned()]);
     settings.chains.insert("sepolia".to_owned(), section);
     for (symbol, age) in ages {

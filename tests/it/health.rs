@@ -1,10 +1,10 @@
 //! The health page and the gauges tell when a chain is not followed, and what to do about it.
 
-use crate::support::TestApp;
+use crate::support::{TestApp, app::settings};
 use alloy::primitives::B256;
 use chrono::TimeDelta;
 use prs::{
-    boot::{health::Health, role::Role},
+    boot::{health::Health, role::Role, serve::Process},
     domain::{
         ids::QuarantineId,
         network::Network,
@@ -41,7 +41,11 @@ async fn looked_at(app: &TestApp, stop: &CancellationToken) -> Workers {
 }
 
 async fn page(app: &TestApp, role: Role, workers: &Workers) -> (bool, Value) {
-    let health = Health::new(&Settings::default(), &app.ctx, role, workers.clone());
+    let process = Process {
+        workers: workers.clone(),
+        ..Process::new(role)
+    };
+    let health = Health::new(&settings(), &app.ctx, &process);
     let report = health.look().await;
     (report.is_ready, report.body)
 }
@@ -165,4 +169,41 @@ async fn the_gauges_of_an_enabled_network_are_there_from_the_start() {
     halt(&app).await;
     assert_eq!(value("prs_chain_quarantined").await.as_deref(), Some("1"));
     assert_eq!(value("prs_chain_halted").await.as_deref(), Some("1"));
+}
+
+#[tokio::test]
+async fn a_process_that_leaves_or_lacks_its_schema_is_not_ready() {
+    let app = TestApp::start().await;
+    let process = Process::new(Role::Api);
+    let health = Health::new(&settings(), &app.ctx, &process);
+    assert!(health.look().await.is_ready);
+    app.ctx.db.migrate_down(1).await.expect("one step back");
+    let report = health.look().await;
+    assert!(!report.is_ready);
+    assert_eq!(
+        report.body["database"],
+        "schema older than this program: prs migrate up"
+    );
+    app.ctx.db.migrate_up().await.expect("forth again");
+    assert!(health.look().await.is_ready);
+    process.shutdown.leaving.cancel();
+    let report = health.look().await;
+    assert_eq!((report.is_ready, &report.body["status"]), (false, &json!("stopping")));
+}
+
+#[tokio::test]
+async fn strangers_see_whether_it_is_ready_and_nothing_of_the_chains() {
+    let mut separate = settings();
+    separate.http.metrics_listen = "127.0.0.1:9464".parse().expect("an address");
+    separate.chains.insert(
+        "sepolia".to_owned(),
+        prs::settings::ChainSettings {
+            rpc_urls: vec!["http://127.0.0.1:9".to_owned()],
+            ..Default::default()
+        },
+    );
+    let app = TestApp::with(separate, None).await;
+    let page = app.get("/health/ready").send().await;
+    assert_eq!((page.status, page.text.as_str()), (200, r#"{"status":"ready"}"#));
+    assert_eq!(app.get("/metrics").send().await.status, 404);
 }

@@ -33,6 +33,7 @@ mod origins;
 mod pay;
 mod payments;
 mod platform_webhooks;
+mod process;
 mod quarantine;
 mod rate_limits;
 mod reconcile;

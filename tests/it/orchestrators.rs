@@ -264,25 +264,31 @@ async fn what_waits_for_an_endpoint_that_is_switched_off_is_cancelled() {
 #[test]
 fn the_operator_makes_orchestrators_and_their_keys() {
     let folder = tempfile::tempdir().expect("a folder");
-    let admin = |arguments: &[&str]| {
-        let output = Command::new(env!("CARGO_BIN_EXE_prs"))
-            .arg("admin")
+    let prs = |arguments: &[&str]| {
+        Command::new(env!("CARGO_BIN_EXE_prs"))
             .args(arguments)
-            .arg("--json")
             .env(
                 "PRS_DATABASE__URL",
                 format!("sqlite:{}", folder.path().join("prs.db").display()),
             )
             .current_dir(folder.path())
             .output()
-            .expect("the program starts");
+            .expect("the program starts")
+    };
+    let admin = |arguments: &[&str]| {
+        let output = prs(&[&["admin"], arguments, &["--json"]].concat());
         let text = String::from_utf8(output.stdout).expect("UTF-8");
         output
             .status
             .success()
             .then(|| serde_json::from_str::<Value>(&text).expect("a line of JSON"))
     };
-    let made = admin(&["orchestrator", "create", "--name", "Partner"]).expect("made");
+    let create = ["orchestrator", "create", "--name", "Partner"];
+    let refused = prs(&[&["admin"], &create[..]].concat());
+    let sentence = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(sentence.contains("there is no database"), "{sentence}");
+    assert!(prs(&["migrate", "up"]).status.success());
+    let made = admin(&create).expect("made");
     let id = made["id"].as_str().expect("an id");
     assert!(made["orchestratorKey"].as_str().expect("a key").starts_with("orc_"));
     let further = admin(&["orchestrator-key", "create", "--orchestrator", id]).expect("made");

@@ -8,7 +8,7 @@ use prs::{
 };
 
 async fn limited() -> TestApp {
-    let mut settings = Settings::default();
+    let mut settings = crate::support::app::settings();
     settings.rate_limits.factor_outside_production = 1;
     TestApp::limited(settings, None).await
 }
@@ -117,7 +117,7 @@ async fn guessing_credentials_is_cut_off_and_good_ones_go_on() {
 
 #[tokio::test]
 async fn another_address_is_not_affected_and_only_trusted_proxies_name_one() {
-    let mut settings = Settings::default();
+    let mut settings = crate::support::app::settings();
     settings.rate_limits.factor_outside_production = 1;
     settings.rate_limits.trusted_proxies = vec!["127.0.0.9".to_owned()];
     let app = TestApp::limited(settings, None).await;

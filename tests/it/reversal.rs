@@ -20,7 +20,7 @@ struct Told {
 impl Told {
     async fn start(reversals: bool) -> Self {
         let chain = Arc::new(Devnet::start(Options::default()).await.expect("the local chain starts"));
-        let mut settings = Settings::default();
+        let mut settings = crate::support::app::settings();
         let mut section = dev::chain_settings(&chain, vec![chain.rpc_url().to_owned()]);
         section.confirmations = Some(CONFIRMATIONS);
         settings.chains.insert("sepolia".to_owned(), section);

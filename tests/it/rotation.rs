@@ -194,7 +194,7 @@ async fn a_repeated_rotation_shows_the_same_secret_and_rotates_once() {
 
 #[tokio::test]
 async fn the_standard_headers_can_be_switched_off() {
-    let mut settings = Settings::default();
+    let mut settings = crate::support::app::settings();
     settings.webhooks.standard_headers = false;
     let chain = ChainSettings {
         rpc_urls: vec!["http://127.0.0.1:9".to_owned()],

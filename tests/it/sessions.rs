@@ -196,7 +196,7 @@ async fn people_see_the_requests_of_their_platform_alone() {
 
 #[tokio::test]
 async fn only_the_wallet_itself_answers_its_challenge_in_time_and_to_the_letter() {
-    let app = TestApp::with(prs::settings::Settings::default(), None).await;
+    let app = TestApp::with(crate::support::app::settings(), None).await;
     for family in [Family::Evm, Family::Tron] {
         let (ada, eve) = (Person::new(1, family), Person::new(2, family));
         let other = match family {
@@ -372,7 +372,7 @@ async fn signing_out_ends_the_session_and_may_be_repeated() {
 
 #[tokio::test]
 async fn a_cookie_changes_nothing_for_a_foreign_page() {
-    let mut settings = prs::settings::Settings::default();
+    let mut settings = crate::support::app::settings();
     settings.http.session_origins = vec!["https://Dashboard.example.com/".to_owned()];
     let app = TestApp::with(settings, None).await;
     let token = sign_in(&app, &Person::new(1, Family::Evm)).await;
@@ -477,7 +477,7 @@ async fn a_foreign_page_signs_nobody_out() {
 
 #[tokio::test]
 async fn session_pages_alone_may_send_cookies_across_origins() {
-    let mut settings = prs::settings::Settings::default();
+    let mut settings = crate::support::app::settings();
     settings.http.session_origins = vec!["https://dashboard.example.com".to_owned()];
     let app = TestApp::with(settings, None).await;
     let preflight = |origin: &'static str| {

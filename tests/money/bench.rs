@@ -108,7 +108,7 @@ impl Bench {
         section.start_block = None;
         section.call_timeout_ms = CALL_TIMEOUT_MS;
         adjust(&mut section);
-        let mut settings = Settings::default();
+        let mut settings = crate::support::app::settings();
         settings.chains.insert("sepolia".to_owned(), section);
         let app = TestApp::with(settings, Some(chain.clone())).await;
         // The blocks of the chain bear the time of the machine.

@@ -13,7 +13,7 @@ use poem::{
     http::{HeaderValue, Method},
 };
 use prs::{
-    boot::{self, dev, role::Role},
+    boot::{self, dev, role::Role, serve::Process},
     ctx::Ctx,
     domain::{
         caller::{Credential, PlatformCaller},
@@ -28,14 +28,12 @@ use prs::{
         payments::watch::{self, Position, Step},
         webhooks::deliver,
     },
-    http::edge::server::{self, ServerOptions},
+    http::edge::server::{self, ServerOptions, Shutdown},
     settings::Settings,
-    worker::Workers,
 };
 use serde_json::Value;
 use std::{net::SocketAddr, sync::Arc};
 use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
 
 /// A page that the seeded client ID may be used from.
 pub const PAGE: &str = "http://localhost:3000";
@@ -225,10 +223,15 @@ impl OpenAnswer {
     }
 }
 
+/// Settings as those of `prs dev`; nothing listens unless a test binds it.
+pub fn settings() -> Settings {
+    Settings::development(SocketAddr::from(([127, 0, 0, 1], 8080)))
+}
+
 impl TestApp {
     /// The service without a chain that answers: the network is enabled, its node is down.
     pub async fn start() -> Self {
-        let mut settings = Settings::default();
+        let mut settings = settings();
         let chain = prs::settings::ChainSettings {
             rpc_urls: vec!["http://127.0.0.1:9".to_owned()],
             ..prs::settings::ChainSettings::default()
@@ -245,7 +248,7 @@ impl TestApp {
     /// The service on a chain of its own; a payment is final after so many blocks.
     pub async fn on_chain_with(confirmations: u64) -> Self {
         let chain = Arc::new(Devnet::start(Options::default()).await.expect("the local chain starts"));
-        let mut settings = Settings::default();
+        let mut settings = settings();
         let mut section = dev::chain_settings(&chain, vec![chain.rpc_url().to_owned()]);
         section.confirmations = Some(confirmations);
         settings.chains.insert("sepolia".to_owned(), section);
@@ -255,7 +258,7 @@ impl TestApp {
     /// Like [`Self::on_chain`], with another contract in the place of a token of the catalogue.
     pub async fn on_chain_with_token(symbol: &str, token: impl Fn(&Devnet) -> alloy::primitives::Address) -> Self {
         let chain = Arc::new(Devnet::start(Options::default()).await.expect("the local chain starts"));
-        let mut settings = Settings::default();
+        let mut settings = settings();
         let mut section = dev::chain_settings(&chain, vec![chain.rpc_url().to_owned()]);
         section.tokens.insert(symbol.to_owned(), token(&chain).to_string());
         settings.chains.insert("sepolia".to_owned(), section);
@@ -319,9 +322,9 @@ impl TestApp {
     pub async fn listen(&self) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("an address");
-        let app = boot::serve::app(&self.settings, &self.ctx, Role::Api, Workers::default());
-        let stop = CancellationToken::new();
-        tokio::spawn(server::serve(vec![listener], app, ServerOptions::default(), stop));
+        let app = boot::serve::app(&self.settings, &self.ctx, &Process::new(Role::Api));
+        let served = server::serve(vec![listener], app, ServerOptions::default(), Shutdown::default());
+        tokio::spawn(served);
         address
     }
 
@@ -461,7 +464,7 @@ async fn build(settings: &Settings, clock: &Arc<FixedClock>, seed: u64) -> (Ctx,
         Arc::new(SeededIds::new(seed, clock.clone())),
     )
     .expect("a context");
-    let endpoint = boot::serve::app(settings, &ctx, Role::Api, Workers::default());
+    let endpoint = boot::serve::app(settings, &ctx, &Process::new(Role::Api));
     (ctx, endpoint)
 }
 

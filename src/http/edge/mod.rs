@@ -7,6 +7,7 @@ pub mod call_id;
 pub mod cors;
 pub mod limits;
 pub mod observe;
+mod places;
 pub mod server;
 
 use crate::{

@@ -3,12 +3,14 @@
 //! HTTP/2 and TLS belong to the proxy in front. A loop that guesses the protocol from the first bytes would wait for
 //! them without a deadline. Source: rules C.4.
 
+use super::places::{Place, Places};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use ipnet::IpNet;
 use poem::{
     Addr, Endpoint, EndpointExt, IntoEndpoint, Response,
     endpoint::{DynEndpoint, ToDynEndpoint},
-    http::uri::Scheme,
+    http::{HeaderValue, header, uri::Scheme},
     web::{LocalAddr, RemoteAddr},
 };
 use std::{convert::Infallible, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
@@ -17,7 +19,12 @@ use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::{sleep, timeout},
 };
+use tokio_io_timeout::TimeoutStream;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+/// Time after the stop in which what was already sent is still read: connections in the queue of the kernel, and the next
+/// call of a connection that was idle.
+const LAST_CALLS: Duration = Duration::from_millis(250);
 
 /// Pause after a failed accept, which mostly means that the process is out of file descriptors.
 const ACCEPT_PAUSE_MS: u64 = 50;
@@ -26,12 +33,18 @@ const ACCEPT_PAUSE_MS: u64 = 50;
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 
 /// How the server treats connections.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct ServerOptions {
     /// Time in which the head of a request has to arrive; an idle connection is closed after it too.
     pub head_deadline_ms: u64,
     /// Open connections at a time; further ones wait in the queue of the kernel.
     pub connections_max: usize,
+    /// Open connections of one address at a time; further ones are closed at once.
+    pub connections_per_address_max: usize,
+    /// Proxies, whose connections are counted among all of them alone.
+    pub proxies: Vec<IpNet>,
+    /// Time in which a client has to take something of its answer before the connection is closed.
+    pub write_deadline_ms: u64,
     /// Time that calls in flight have to finish after the stop.
     pub drain_deadline_ms: u64,
 }
@@ -41,6 +54,9 @@ impl Default for ServerOptions {
         Self {
             head_deadline_ms: 10_000,
             connections_max: 4_096,
+            connections_per_address_max: 256,
+            proxies: Vec::new(),
+            write_deadline_ms: 20_000,
             drain_deadline_ms: 10_000,
         }
     }
@@ -50,23 +66,41 @@ impl Default for ServerOptions {
 #[derive(Debug, Clone)]
 pub struct Stopping(pub CancellationToken);
 
-/// Serves until `shutdown` is cancelled: then accepts nothing more, lets calls in flight finish and returns.
+/// The two steps of a stop. Between them whoever sends calls here has time to notice, and nothing is refused.
+#[derive(Debug, Clone, Default)]
+pub struct Shutdown {
+    /// Cancelled first: the service says that it is not ready, and each connection is closed after its next answer.
+    pub leaving: CancellationToken,
+    /// Cancelled last: nothing more is accepted, and what was sent is finished.
+    pub stop: CancellationToken,
+}
+
+impl Shutdown {
+    fn is_begun(&self) -> bool {
+        self.leaving.is_cancelled() || self.stop.is_cancelled()
+    }
+}
+
+/// Serves until the shutdown stops it: then accepts nothing more, lets calls in flight finish and returns.
 ///
 /// Errors: a listener whose address cannot be read.
 pub async fn serve<E>(
     listeners: Vec<TcpListener>,
     endpoint: E,
     options: ServerOptions,
-    shutdown: CancellationToken,
+    shutdown: Shutdown,
 ) -> io::Result<()>
 where
     E: IntoEndpoint,
     E::Endpoint: 'static,
 {
+    let drain_deadline = Duration::from_millis(options.drain_deadline_ms);
+    let places = Places::new(options.connections_per_address_max, options.proxies.clone());
     let server = Arc::new(Server {
         endpoint: Box::new(ToDynEndpoint(endpoint.into_endpoint().map_to_response())),
-        options,
         connections: Arc::new(Semaphore::new(options.connections_max)),
+        places: Arc::new(places),
+        options,
         shutdown,
         abort: CancellationToken::new(),
         tasks: TaskTracker::new(),
@@ -76,10 +110,9 @@ where
         tracing::info!(%address, "listening");
         server.tasks.spawn(server.clone().accept(listener, address));
     }
-    server.shutdown.cancelled().await;
+    server.shutdown.stop.cancelled().await;
     server.tasks.close();
-    let drained = timeout(Duration::from_millis(options.drain_deadline_ms), server.tasks.wait()).await;
-    if drained.is_err() {
+    if timeout(drain_deadline, server.tasks.wait()).await.is_err() {
         tracing::warn!(
             connections = server.tasks.len(),
             "calls in flight did not finish in time"
@@ -94,35 +127,49 @@ struct Server {
     endpoint: Box<dyn DynEndpoint<Output = Response>>,
     options: ServerOptions,
     connections: Arc<Semaphore>,
-    shutdown: CancellationToken,
+    places: Arc<Places>,
+    shutdown: Shutdown,
     abort: CancellationToken,
     tasks: TaskTracker,
 }
 
 impl Server {
     async fn accept(self: Arc<Self>, listener: TcpListener, local: SocketAddr) {
-        loop {
-            let Some((permit, accepted)) = self.shutdown.run_until_cancelled(self.next(&listener)).await else {
-                return;
-            };
-            match accepted {
-                Ok((stream, remote)) => {
-                    let connection = self.clone().connection(stream, local, remote, permit);
+        let stop = &self.shutdown.stop;
+        while let Some(next) = stop.run_until_cancelled(self.next(&listener)).await {
+            self.clone().admit(next, local).await;
+        }
+        // The kernel completed connections before anybody could know of the stop.
+        let last_calls = async {
+            loop {
+                let next = self.next(&listener).await;
+                self.clone().admit(next, local).await;
+            }
+        };
+        let ended = self.abort.run_until_cancelled(timeout(LAST_CALLS, last_calls)).await;
+        drop(ended);
+    }
+
+    async fn admit(self: Arc<Self>, (permit, accepted): Accepted, local: SocketAddr) {
+        match accepted {
+            Ok((stream, remote)) => {
+                if let Some(place) = self.places.take(remote.ip()) {
+                    let connection = self.clone().connection(stream, local, remote, (permit, place));
                     self.tasks.spawn(connection);
+                } else {
+                    metrics::counter!("prs_http_connections_refused_total").increment(1);
+                    tracing::debug!(%remote, "the address has too many connections");
                 }
-                Err(error) => {
-                    tracing::warn!(%error, "accept failed");
-                    sleep(Duration::from_millis(ACCEPT_PAUSE_MS)).await;
-                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, "accept failed");
+                sleep(Duration::from_millis(ACCEPT_PAUSE_MS)).await;
             }
         }
     }
 
     /// Waits for a free place first, so that nothing is accepted that cannot be served.
-    async fn next(
-        &self,
-        listener: &TcpListener,
-    ) -> (Option<OwnedSemaphorePermit>, io::Result<(TcpStream, SocketAddr)>) {
+    async fn next(&self, listener: &TcpListener) -> Accepted {
         // The semaphore is never closed, so there is always a permit.
         let permit = self.connections.clone().acquire_owned().await.ok();
         (permit, listener.accept().await)
@@ -133,19 +180,26 @@ impl Server {
         stream: TcpStream,
         local: SocketAddr,
         remote: SocketAddr,
-        permit: Option<OwnedSemaphorePermit>,
+        place: (Option<OwnedSemaphorePermit>, Place),
     ) {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "TCP_NODELAY could not be set");
         }
+        let mut stream = TimeoutStream::new(stream);
+        stream.set_write_timeout(Some(Duration::from_millis(self.options.write_deadline_ms)));
         let service = service_fn(|mut request: hyper::Request<Incoming>| {
             let server = self.clone();
-            request.extensions_mut().insert(Stopping(self.shutdown.clone()));
+            request.extensions_mut().insert(Stopping(self.shutdown.stop.clone()));
             async move {
                 let local = LocalAddr(Addr::socket(local));
                 let remote = RemoteAddr(Addr::socket(remote));
                 let request = (request, local, remote, Scheme::HTTP).into();
-                Ok::<hyper::Response<_>, Infallible>(server.endpoint.get_response(request).await.into())
+                let mut response = server.endpoint.get_response(request).await;
+                if server.shutdown.is_begun() {
+                    let headers = response.headers_mut();
+                    headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+                }
+                Ok::<hyper::Response<_>, Infallible>(response.into())
             }
         });
         let mut builder = http1::Builder::new();
@@ -153,20 +207,28 @@ impl Server {
             .timer(TokioTimer::new())
             .header_read_timeout(Duration::from_millis(self.options.head_deadline_ms))
             .max_buf_size(HEAD_BYTES_MAX);
-        let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+        let mut connection = pin!(builder.serve_connection(TokioIo::new(Box::pin(stream)), service));
+        let last_calls = async {
+            self.shutdown.stop.cancelled().await;
+            sleep(LAST_CALLS).await;
+        };
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,
-            () = self.shutdown.cancelled() => {
+            () = last_calls => {
                 connection.as_mut().graceful_shutdown();
                 tokio::select! {
                     ended = connection.as_mut() => ended,
                     () = self.abort.cancelled() => Ok(()),
                 }
             }
+            () = self.abort.cancelled() => Ok(()),
         };
         if let Err(error) = ended {
             tracing::debug!(%error, "connection ended early");
         }
-        drop(permit);
+        drop(place);
     }
 }
+
+/// A connection, and its place among all of them.
+type Accepted = (Option<OwnedSemaphorePermit>, io::Result<(TcpStream, SocketAddr)>);

@@ -86,7 +86,7 @@ async fn start(chain: &Arc<Devnet>, place: Place, confirmations: Option<u64>) ->
     section.confirmations = confirmations;
     section.call_timeout_ms = 250;
     section.start_block = Some(chain.block_number().await.expect("a height") + 1);
-    let mut settings = Settings::default();
+    let mut settings = crate::support::app::settings();
     settings.chains.insert("sepolia".to_owned(), section);
     let app = TestApp::with(settings, Some(chain.clone())).await;
     // The blocks of the chain bear the time of the machine.

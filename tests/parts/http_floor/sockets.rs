@@ -4,28 +4,31 @@ use super::{ID, KEY, app_with, error_of};
 use poem::test::TestClient;
 use prs::http::edge::{
     limits::Limits,
-    server::{ServerOptions, serve},
+    server::{ServerOptions, Shutdown, serve},
 };
 use std::{net::SocketAddr, time::Duration};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpSocket, TcpStream},
     time::{Instant as Moment, sleep, timeout},
 };
-use tokio_util::sync::CancellationToken;
 
 struct Running {
     address: SocketAddr,
-    stop: CancellationToken,
+    shutdown: Shutdown,
     task: tokio::task::JoinHandle<std::io::Result<()>>,
 }
 
 async fn run(limits: Limits, options: ServerOptions) -> Running {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let stop = CancellationToken::new();
-    let task = tokio::spawn(serve(vec![listener], app_with(limits), options, stop.clone()));
-    Running { address, stop, task }
+    let shutdown = Shutdown::default();
+    let task = tokio::spawn(serve(vec![listener], app_with(limits), options, shutdown.clone()));
+    Running {
+        address,
+        shutdown,
+        task,
+    }
 }
 
 async fn send(address: SocketAddr, head: &str, body: &[u8]) -> String {
@@ -169,7 +172,7 @@ async fn a_stop_lets_calls_in_flight_finish() {
     let address = server.address;
     let call = tokio::spawn(async move { send(address, &head, b"").await });
     sleep(Duration::from_millis(100)).await;
-    server.stop.cancel();
+    server.shutdown.stop.cancel();
     let answer = timeout(Duration::from_secs(5), call).await.unwrap().unwrap();
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     timeout(Duration::from_secs(5), server.task)
@@ -192,7 +195,7 @@ async fn a_stop_does_not_wait_for_ever() {
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     stream.write_all(head.as_bytes()).await.unwrap();
     sleep(Duration::from_millis(50)).await;
-    server.stop.cancel();
+    server.shutdown.stop.cancel();
     let started = Moment::now();
     timeout(Duration::from_secs(5), server.task)
         .await
@@ -216,4 +219,98 @@ async fn calls_without_a_path_do_not_reach_the_router() {
             .unwrap();
         assert!(answer.starts_with("HTTP/1.1 4"), "{answer}");
     }
+}
+
+#[tokio::test]
+async fn one_address_takes_only_its_own_connections() {
+    let options = ServerOptions {
+        connections_per_address_max: 2,
+        ..ServerOptions::default()
+    };
+    let server = run(Limits::default(), options).await;
+    let head = "GET /health/live HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+    let greedy = (
+        TcpStream::connect(server.address).await.unwrap(),
+        TcpStream::connect(server.address).await.unwrap(),
+    );
+    sleep(Duration::from_millis(100)).await;
+    let mut further = TcpStream::connect(server.address).await.unwrap();
+    let mut nothing = [0; 1];
+    let closed = timeout(Duration::from_secs(2), further.read(&mut nothing)).await;
+    assert!(matches!(closed, Ok(Ok(0) | Err(_))), "closed at once: {closed:?}");
+    let mut neighbour = from_address("127.0.0.2", server.address).await;
+    neighbour.write_all(head.as_bytes()).await.unwrap();
+    assert!(rest(&mut neighbour).await.starts_with("HTTP/1.1 200"));
+    drop(greedy);
+    sleep(Duration::from_millis(100)).await;
+    let answer = send(server.address, head, b"").await;
+    assert!(
+        answer.starts_with("HTTP/1.1 200"),
+        "its places are free again: {answer}"
+    );
+}
+
+async fn from_address(address: &str, to: SocketAddr) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind(SocketAddr::new(address.parse().unwrap(), 0)).unwrap();
+    socket.connect(to).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_client_that_never_reads_is_cut_off() {
+    let options = ServerOptions {
+        connections_max: 1,
+        write_deadline_ms: 300,
+        ..ServerOptions::default()
+    };
+    let server = run(Limits::default(), options).await;
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4_096).unwrap();
+    let mut deaf = socket.connect(server.address).await.unwrap();
+    // Calls in a row whose answers nobody reads fill every buffer on the way.
+    let call = "GET /openapi/v2.json HTTP/1.1\r\nhost: a\r\n\r\n";
+    let filling = async { while deaf.write_all(call.repeat(64).as_bytes()).await.is_ok() {} };
+    let begun = Moment::now();
+    timeout(Duration::from_secs(10), filling).await.expect("it is cut off");
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    let head = "GET /health/live HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+    let answer = timeout(Duration::from_secs(5), send(server.address, head, b"")).await;
+    assert!(answer.expect("its place is free").starts_with("HTTP/1.1 200"));
+}
+
+#[tokio::test]
+async fn who_leaves_answers_and_closes_and_a_stop_answers_what_was_sent() {
+    let server = run(Limits::default(), ServerOptions::default()).await;
+    server.shutdown.leaving.cancel();
+    let head = "GET /health/live HTTP/1.1\r\nhost: a\r\n\r\n";
+    let answer = send(server.address, head, b"").await;
+    assert!(
+        answer.starts_with("HTTP/1.1 200") && answer.contains("connection: close"),
+        "{answer}"
+    );
+    let mut sent = Vec::new();
+    for _ in 0..60 {
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        stream.write_all(head.as_bytes()).await.unwrap();
+        sent.push(stream);
+    }
+    server.shutdown.stop.cancel();
+    for mut stream in sent {
+        let answer = rest(&mut stream).await;
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_was_idle_at_the_stop_has_its_next_call_answered() {
+    let server = run(Limits::default(), ServerOptions::default()).await;
+    let head = "GET /health/live HTTP/1.1\r\nhost: a\r\n\r\n";
+    let mut kept = TcpStream::connect(server.address).await.unwrap();
+    kept.write_all(head.as_bytes()).await.unwrap();
+    let mut buffer = [0; 4_096];
+    assert!(kept.read(&mut buffer).await.unwrap() > 0);
+    server.shutdown.stop.cancel();
+    sleep(Duration::from_millis(50)).await;
+    kept.write_all(head.as_bytes()).await.unwrap();
+    assert!(rest(&mut kept).await.starts_with("HTTP/1.1 200"));
 }

@@ -67,7 +67,7 @@ impl Service {
         let listen = format!("127.0.0.1:{port}");
         let settings = json!({
             "database": {"url": with.database_url},
-            "http": {"listen": listen},
+            "http": {"listen": listen, "metrics_listen": listen, "production": false, "drain_ms": 0},
             "secrets": {"master_key": "5a".repeat(32)},
             "chains": {"sepolia": {
                 "rpc_urls": [with.chain.rpc_url()],
@@ -105,8 +105,9 @@ impl Service {
         self.environment.push((name, value));
     }
 
-    /// Runs a provisioning command and returns what it prints.
+    /// Runs a provisioning command, on a schema that is complete, and returns what it prints.
     pub(crate) fn provision(&self, arguments: &[&str]) -> Result<Value> {
+        command::run(self.command().args(["migrate", "up"]))?;
         let mut command = self.command();
         command.arg("admin").args(arguments).arg("--json");
         Ok(serde_json::from_slice(&command::capture(&mut command)?)?)

@@ -85,7 +85,7 @@ fn round_trip(prs: &Path, folder: &Path, url: &str) -> Result<String> {
     };
     migrate(&["up"])?;
     let first = migrate(&["dump"])?;
-    migrate(&["down", ALL_STEPS])?;
+    migrate(&["down", ALL_STEPS, "--yes"])?;
     let left = left_over(&migrate(&["dump"])?);
     if !left.is_empty() {
         bail!("`prs migrate down` leaves behind: {}", left.join("; "));

@@ -1,0 +1,167 @@
+//! The program as a process: what it refuses at its start, how it ends, and that its log never stops it.
+
+use std::{
+    io::{Read, Write},
+    net::{TcpListener, TcpStream},
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+const HEAD: &str = "GET /v2/currencies HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+
+/// `prs` with a database in the folder and two free ports, the second of them for the operator.
+fn prs(folder: &Path, ports: (u16, u16)) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_prs"));
+    command
+        .current_dir(folder)
+        .env("PRS_HTTP__LISTEN", format!("127.0.0.1:{}", ports.0))
+        .env("PRS_HTTP__METRICS_LISTEN", format!("127.0.0.1:{}", ports.1))
+        .env("PRS_HTTP__DRAIN_MS", "1500")
+        .stdout(Stdio::null());
+    command
+}
+
+fn serve(folder: &Path, ports: (u16, u16)) -> Command {
+    let mut command = prs(folder, ports);
+    command.arg("serve");
+    command
+}
+
+fn free_ports() -> (u16, u16) {
+    let listeners = [0, 1].map(|_| TcpListener::bind("127.0.0.1:0").expect("a free port"));
+    let [first, second] = listeners.map(|listener| listener.local_addr().expect("an address").port());
+    (first, second)
+}
+
+/// The answer to a call, or what stood in its way.
+fn call(port: u16, head: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    stream.write_all(head.as_bytes())?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+fn ready(port: u16) -> u16 {
+    let head = "GET /health/ready HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+    let answer = call(port, head).unwrap_or_default();
+    answer.get(9..12).and_then(|status| status.parse().ok()).unwrap_or(0)
+}
+
+fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "never {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn terminate(child: &Child) {
+    let sent = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
+    assert!(sent.expect("kill runs").success());
+}
+
+#[test]
+fn a_log_that_nobody_reads_stops_neither_calls_nor_the_stop() {
+    let (folder, ports) = (tempfile::tempdir().expect("a folder"), free_ports());
+    let mut child = serve(folder.path(), ports)
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    drop(child.stderr.take());
+    wait_until("ready", || ready(ports.0) == 200);
+    for _ in 0..20 {
+        let answer = call(ports.0, HEAD).expect("an answer");
+        assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
+    }
+    terminate(&child);
+    wait_until("ended", || child.try_wait().expect("a state").is_some());
+    assert!(child.wait().expect("a state").success());
+}
+
+#[test]
+fn a_stop_is_seen_by_load_balancers_before_anything_is_refused() {
+    let (folder, ports) = (tempfile::tempdir().expect("a folder"), free_ports());
+    let mut child = serve(folder.path(), ports)
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    wait_until("ready", || ready(ports.0) == 200);
+    terminate(&child);
+    wait_until("seen as leaving", || ready(ports.0) == 503);
+    for _ in 0..10 {
+        let answer = call(ports.0, HEAD).expect("an answer while it leaves");
+        assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
+    }
+    wait_until("ended", || child.try_wait().expect("a state").is_some());
+    assert!(child.wait().expect("a state").success());
+}
+
+#[test]
+fn the_schema_is_taken_back_only_on_purpose_and_while_nobody_serves() {
+    let (folder, ports) = (tempfile::tempdir().expect("a folder"), free_ports());
+    let run = |arguments: &[&str]| {
+        let output = prs(folder.path(), ports).args(arguments).stdin(Stdio::null()).output();
+        let output = output.expect("it runs");
+        (
+            output.status.success(),
+            String::from_utf8_lossy(&output.stderr).into_owned(),
+        )
+    };
+    let mut child = serve(folder.path(), ports)
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    wait_until("ready", || ready(ports.0) == 200);
+    let (is_done, sentence) = run(&["migrate", "down", "1", "--yes"]);
+    assert!(!is_done && sentence.contains("an instance serves"), "{sentence}");
+    child.kill().expect("it can be killed");
+    child.wait().expect("a state");
+    assert!(!run(&["migrate", "down"]).0, "how many has to be said");
+    let (is_done, sentence) = run(&["migrate", "down", "1"]);
+    assert!(!is_done && sentence.contains("--yes"), "{sentence}");
+    let (is_done, sentence) = run(&["migrate", "down", "1", "--yes"]);
+    assert!(is_done, "{sentence}");
+    let (is_done, sentence) = run(&["admin", "quarantine", "list"]);
+    assert!(!is_done && sentence.contains("prs migrate up"), "{sentence}");
+}
+
+#[test]
+fn without_settings_it_is_in_production() {
+    let (folder, ports) = (tempfile::tempdir().expect("a folder"), free_ports());
+    let shown = |name: &str, value: &str| {
+        let mut command = prs(folder.path(), ports);
+        let output = command
+            .args(["serve", "--print-config"])
+            .env(name, value)
+            .stdout(Stdio::piped())
+            .output();
+        let output = output.expect("it runs");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        (text, String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (text, _) = shown("PRS_LOG__LEVEL", "info");
+    assert!(text.contains("production = true"), "{text}");
+    let mut open = prs(folder.path(), ports);
+    let output = open
+        .args(["serve", "--print-config"])
+        .env("PRS_HTTP__PRODUCTION", "false")
+        .env("PRS_HTTP__LISTEN", "0.0.0.0:8080")
+        .output();
+    let sentence = String::from_utf8_lossy(&output.expect("it runs").stderr).into_owned();
+    assert!(
+        sentence.contains("http.production: false is for one machine"),
+        "{sentence}"
+    );
+    let digits = "1".repeat(64);
+    let (text, sentence) = shown("PRS_SECRETS__MASTER_KEY", &digits);
+    assert!(
+        text.contains("(hidden)") && !text.contains(&digits),
+        "{text} {sentence}"
+    );
+    let url = "postgres://prs@db/prs?password=geheim&sslmode=require";
+    let (text, _) = shown("PRS_DATABASE__URL", url);
+    assert!(text.contains("sslmode=require") && !text.contains("geheim"), "{text}");
+}
