@@ -147,6 +147,8 @@ column handed_out.fee_address text
 column handed_out.path text
 column handed_out.max_rate_age_s bigint
 column handed_out.handed_out_at timestamp with time zone not null
+column handed_out.client_row text not null default ''::text
+column handed_out.is_binding boolean not null default false
 constraint handed_out.handed_out_pkey PRIMARY KEY (platform_id, request_row, content_hash)
 CREATE UNIQUE INDEX handed_out_pkey ON public.handed_out USING btree (platform_id, request_row, content_hash)
 column idempotency_keys.owner_id text not null
@@ -307,6 +309,7 @@ column requests.is_listening boolean not null
 column requests.created_at timestamp with time zone not null
 column requests.updated_at timestamp with time zone not null
 column requests.paid_at timestamp with time zone
+column requests.has_unkept_answers boolean not null default true
 constraint requests.requests_pkey PRIMARY KEY (id)
 CREATE INDEX requests_created_idx ON public.requests USING btree (platform_id, created_at DESC, id DESC)
 CREATE INDEX requests_merchant_reference_idx ON public.requests USING btree (platform_id, merchant_reference) WHERE (merchant_reference IS NOT NULL)

@@ -204,6 +204,7 @@ fn request(number: u64) -> anyhow::Result<Request> {
         },
         ledger: Ledger::new(U256::from(UNITS)),
         created_at: SystemClock.now(),
+        has_unkept_answers: false,
     })
 }
 

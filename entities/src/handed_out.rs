@@ -12,7 +12,7 @@ pub struct Model {
     /// Row of the request.
     #[sea_orm(primary_key, auto_increment = false)]
     pub request_row: String,
-    /// Hash of the columns from the fee to the age, 64 hexadecimal digits.
+    /// Hash of who asked and of the columns from the fee to the age, 64 hexadecimal digits.
     #[sea_orm(primary_key, auto_increment = false)]
     pub content_hash: String,
     /// Rate of the fee in basis points, none without a fee.
@@ -25,6 +25,10 @@ pub struct Model {
     pub max_rate_age_s: Option<i64>,
     /// When it was first handed out.
     pub handed_out_at: DateTimeUtc,
+    /// Row of the client ID whose answer binds; empty where a key or session asked, and where nothing binds.
+    pub client_row: String,
+    /// Whether payments are held to its fee.
+    pub is_binding: bool,
 }
 
 /// Joins from this table.

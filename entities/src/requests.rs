@@ -75,6 +75,8 @@ pub struct Model {
     pub updated_at: DateTimeUtc,
     /// When the expected total was recorded as arrived.
     pub paid_at: Option<DateTimeUtc>,
+    /// Whether calldata may have been handed out for it before that was kept.
+    pub has_unkept_answers: bool,
 }
 
 /// Joins from this table.

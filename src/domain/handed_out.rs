@@ -6,9 +6,9 @@ use super::{
 };
 use alloy::primitives::{Address as EvmAddress, U256};
 
-/// Different answers that are handed out for one request; each further one is refused, so that the comparison of its
-/// payments stays small.
-pub const HANDED_OUT_MAX: usize = 100;
+/// Different fees that a credential may have handed out for one request; each further one is refused, so that the
+/// comparison of its payments stays small.
+pub const NAMED_FEES_MAX: u64 = 100;
 
 /// What a payer could choose and was told: the terms of one answer of `/pay`. Calldata has no end on chain, so an
 /// answer counts as long as its request.
@@ -18,6 +18,9 @@ pub struct HandedOut {
     pub fee: Option<(Percent, Address)>,
     /// Path and rate age of a conversion.
     pub rates: Option<RateBounds>,
+    /// Whether payments are held to the fee, also to none. What a public credential names binds nobody: whoever pays, or
+    /// anybody else, could have named it.
+    pub is_binding: bool,
 }
 
 /// How a payment stands to what was handed out.
@@ -46,10 +49,12 @@ pub enum Departure {
 }
 
 impl HandedOut {
-    /// The terms of an answer.
-    pub fn of(plan: &PaymentPlan) -> Self {
+    /// The terms of an answer. A fee that does not bind is left out, so that public calls have one row together.
+    pub fn of(plan: &PaymentPlan, is_binding: bool) -> Self {
+        let fee = plan.fee.filter(|_| is_binding);
         Self {
-            fee: plan.fee.map(|fee| (fee.percent, fee.address)),
+            is_binding,
+            fee: fee.map(|fee| (fee.percent, fee.address)),
             rates: plan.conversion.as_ref().map(|conversion| RateBounds {
                 path: conversion.path.clone(),
                 max_age_s: conversion.max_rate_timespan_s,
@@ -63,7 +68,11 @@ impl HandedOut {
         let unbounded = rates.clone().map(|rates| RateBounds { max_age_s: 0, ..rates });
         [rates, unbounded]
             .into_iter()
-            .map(|rates| Self { fee: None, rates })
+            .map(|rates| Self {
+                fee: None,
+                rates,
+                is_binding: true,
+            })
             .collect()
     }
 
@@ -83,8 +92,9 @@ impl HandedOut {
 
 /// Compares a payment with what was handed out for its request; `call` is what its conversion asked for.
 ///
-/// The path decides first, then the age of its rates, then the fee: of several answers the one that the payment comes
-/// nearest to. Source: decisions D38.
+/// The path decides first, then the age of its rates, then the fee: of several binding answers the one that the payment
+/// comes nearest to, be it one of other rates when none of these rates binds. Source: decisions D38; decisions D32 (a
+/// public credential is no proof of who asked).
 pub fn compare(observed: &Observation, call: Option<&ConversionCall>, handed: &[HandedOut]) -> Comparison {
     let mut kept: Vec<&HandedOut> = handed.iter().collect();
     let (paid, fee_units) = match observed.conversion {
@@ -109,8 +119,11 @@ pub fn compare(observed: &Observation, call: Option<&ConversionCall>, handed: &[
             (conversion.invoice_units, conversion.invoice_fee_units)
         }
     };
-    let missing = kept
-        .iter()
+    if !kept.iter().any(|one| one.is_binding) {
+        kept = handed.iter().collect();
+    }
+    let binding = kept.iter().filter(|one| one.is_binding);
+    let missing = binding
         .map(|one| one.missing(paid, fee_units, observed.fee_address))
         .min()
         .unwrap_or(U256::ZERO);
@@ -188,6 +201,7 @@ mod tests {
         let handed = [HandedOut {
             fee: fee(250, 9),
             rates: None,
+            is_binding: true,
         }];
         let short = |missing: u64| Comparison::FeeShortfall {
             missing: U256::from(missing),
@@ -215,6 +229,7 @@ mod tests {
             HandedOut {
                 fee: fee(100, 7),
                 rates: None,
+                is_binding: true,
             },
         ];
         assert_eq!(
@@ -230,10 +245,12 @@ mod tests {
             HandedOut {
                 fee: None,
                 rates: rates(&[1, 2], 90_000),
+                is_binding: true,
             },
             HandedOut {
                 fee: fee(100, 9),
                 rates: rates(&[1, 3], 60),
+                is_binding: true,
             },
         ];
         let of = |hashes: &[u8], age| compare(&paid(1_000, 0, None, Some(age)), Some(&call(hashes)), &handed);
@@ -256,6 +273,29 @@ mod tests {
         assert_eq!(
             compare(&paid(1_000, 0, None, Some(60)), None, &handed),
             Comparison::NotHandedOut(Departure::UnknownPath)
+        );
+    }
+
+    #[test]
+    fn an_answer_that_does_not_bind_counts_for_its_rates_alone() {
+        let answer = |fee, max_age_s, is_binding| HandedOut {
+            fee,
+            rates: rates(&[1, 2], max_age_s),
+            is_binding,
+        };
+        let of = |age, handed: &[HandedOut]| compare(&paid(1_000, 0, None, Some(age)), Some(&call(&[1, 2])), handed);
+        let short = Comparison::FeeShortfall {
+            missing: U256::from(25),
+        };
+        let bare = answer(None, 60, false);
+        assert_eq!(of(60, std::slice::from_ref(&bare)), Comparison::AsHandedOut);
+        let asked = answer(fee(250, 9), 60, true);
+        assert_eq!(of(60, &[bare.clone(), asked]), short);
+        let of_other_rates = answer(fee(250, 9), 30, true);
+        assert_eq!(of(60, &[bare.clone(), of_other_rates]), short);
+        assert_eq!(
+            of(60, &[bare, answer(fee(10_000, 9), 60, false)]),
+            Comparison::AsHandedOut
         );
     }
 
@@ -299,7 +339,7 @@ mod tests {
                 currency: address(3),
                 max_rate_timespan_s: U256::from_limbs(age),
             });
-            let handed = [HandedOut { fee: fee(points, 9), rates: rates(&[1], 90_000) }];
+            let handed = [HandedOut { fee: fee(points, 9), rates: rates(&[1], 90_000), is_binding: true }];
             let asked = Percent::from_basis_points(points).unwrap().of(units);
             match compare(&observed, Some(&call(&[1])), &handed) {
                 Comparison::AsHandedOut => prop_assert!(asked.is_zero() || (is_receiver && fee_units >= asked)),

@@ -100,6 +100,7 @@ fn received(invoice: &str, settlement: Settlement) -> (Event, Catalogue) {
             ..Ledger::new(if is_fiat { credited } else { U256::from(100_500_000_u64) })
         },
         created_at: DateTime::UNIX_EPOCH,
+        has_unkept_answers: false,
     };
     let observed = Observation {
         network: Network::Base,

@@ -2,15 +2,31 @@
 
 use super::{StoreError, columns};
 use crate::domain::{
-    amount::Percent, conversion::RateBounds, handed_out::HandedOut, ids::RequestRowId, request::Request,
+    amount::Percent,
+    conversion::RateBounds,
+    handed_out::HandedOut,
+    ids::{ClientRowId, RequestRowId},
+    request::Request,
 };
 use alloy::primitives::keccak256;
 use chrono::{DateTime, Utc};
 use entities::handed_out::{ActiveModel, Column, Entity, Model};
-use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, sea_query::OnConflict};
+use sea_orm::{
+    ColumnTrait, Condition, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder,
+    sea_query::OnConflict,
+};
 use std::collections::{BTreeSet, HashMap};
 
-fn to_row(request: &Request, handed: &HandedOut, now: DateTime<Utc>) -> Result<Model, StoreError> {
+/// Who an answer was given to: a client ID, or whoever acts for the whole platform.
+type Asker<'a> = Option<&'a ClientRowId>;
+
+/// The asker as a column; an answer that binds nobody is the same whoever asked.
+fn asker_text(asker: Asker<'_>, handed: &HandedOut) -> String {
+    let asker = asker.filter(|_| handed.is_binding);
+    asker.map(|client| client.0.clone()).unwrap_or_default()
+}
+
+fn to_row(request: &Request, asker: Asker<'_>, handed: &HandedOut, now: DateTime<Utc>) -> Result<Model, StoreError> {
     let path = |rates: &RateBounds| {
         let hashes: Vec<String> = rates.path.iter().map(hex::encode_prefixed).collect();
         hashes.join(",")
@@ -25,12 +41,16 @@ fn to_row(request: &Request, handed: &HandedOut, now: DateTime<Utc>) -> Result<M
         path: handed.rates.as_ref().map(path),
         max_rate_age_s: handed.rates.as_ref().map(age).transpose()?,
         handed_out_at: now,
+        client_row: asker_text(asker, handed),
+        is_binding: handed.is_binding,
     };
     let content = [
         row.fee_basis_points.map(|points| points.to_string()),
         row.fee_address.clone(),
         row.path.clone(),
         row.max_rate_age_s.map(|age| age.to_string()),
+        Some(row.client_row.clone()),
+        Some(row.is_binding.to_string()),
     ];
     let content = content.map(|column| column.unwrap_or_default()).join("|");
     row.content_hash = columns::hash_text(&keccak256(content));
@@ -64,20 +84,53 @@ fn from_row(row: &Model) -> Result<HandedOut, StoreError> {
     Ok(HandedOut {
         fee: percent.zip(address),
         rates,
+        is_binding: row.is_binding,
     })
+}
+
+fn of_request(request: &Request) -> Condition {
+    Condition::all()
+        .add(Column::PlatformId.eq(request.origin.platform.as_str()))
+        .add(Column::RequestRow.eq(request.row.as_str()))
+}
+
+/// Whether an equal answer to the same asker is kept.
+pub async fn is_kept(
+    conn: &impl ConnectionTrait,
+    request: &Request,
+    asker: Asker<'_>,
+    handed: &HandedOut,
+    now: DateTime<Utc>,
+) -> Result<bool, StoreError> {
+    let hash = to_row(request, asker, handed, now)?.content_hash;
+    let found = Entity::find()
+        .filter(of_request(request))
+        .filter(Column::ContentHash.eq(hash));
+    Ok(found.one(conn).await?.is_some())
+}
+
+/// How many different fees bind a request because this asker had them handed out.
+pub async fn count_fees(conn: &impl ConnectionTrait, request: &Request, asker: Asker<'_>) -> Result<u64, StoreError> {
+    let fees = Entity::find()
+        .filter(of_request(request))
+        .filter(Column::ClientRow.eq(asker.map_or("", ClientRowId::as_str)))
+        .filter(Column::IsBinding.eq(true))
+        .filter(Column::FeeBasisPoints.is_not_null());
+    Ok(fees.count(conn).await?)
 }
 
 /// Keeps what was handed out for a request; an equal answer is kept already.
 pub async fn keep(
     conn: &impl ConnectionTrait,
     request: &Request,
+    asker: Asker<'_>,
     handed: &HandedOut,
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
     let conflict = OnConflict::columns([Column::PlatformId, Column::RequestRow, Column::ContentHash])
         .do_nothing()
         .to_owned();
-    Entity::insert(ActiveModel::from(to_row(request, handed, now)?))
+    Entity::insert(ActiveModel::from(to_row(request, asker, handed, now)?))
         .on_conflict(conflict)
         .exec_without_returning(conn)
         .await?;

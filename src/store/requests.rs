@@ -150,6 +150,7 @@ fn to_row(request: &Request) -> Result<Model, StoreError> {
         created_at: request.created_at,
         updated_at: request.created_at,
         paid_at: None,
+        has_unkept_answers: request.has_unkept_answers,
     })
 }
 
@@ -194,6 +195,7 @@ fn from_row(row: Model) -> Result<Request, StoreError> {
             is_listening: row.is_listening,
         },
         created_at: row.created_at,
+        has_unkept_answers: row.has_unkept_answers,
     })
 }
 
@@ -314,6 +316,20 @@ pub(super) async fn count(conn: &impl ConnectionTrait, mut matching: SelectState
         None => 0,
     };
     columns::number("total", total)
+}
+
+/// Keeps others from changing a request until the transaction ends.
+pub async fn lock(conn: &impl ConnectionTrait, request: &Request) -> Result<(), StoreError> {
+    Entity::find()
+        .select_only()
+        .column(Column::Id)
+        .filter(Column::PlatformId.eq(request.origin.platform.as_str()))
+        .filter(Column::Id.eq(request.row.as_str()))
+        .lock_exclusive()
+        .into_tuple::<String>()
+        .one(conn)
+        .await?;
+    Ok(())
 }
 
 /// Notes that calldata was issued and the payment is awaited; a paid request awaits nothing.

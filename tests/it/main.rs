@@ -49,3 +49,4 @@ mod standard_webhooks;
 mod strict_clients;
 mod vectors;
 mod webhooks;
+mod who_asked;

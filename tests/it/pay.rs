@@ -328,20 +328,3 @@ async fn an_amount_that_no_contract_can_convert_is_refused_at_creation() {
     refused.expect(400);
     assert_eq!(refused.wrong_fields(), ["amount"]);
 }
-
-#[tokio::test]
-async fn a_request_is_handed_out_with_a_bounded_number_of_fees() {
-    let app = TestApp::start().await;
-    let id = app.create_request(&fau("1")).await;
-    let path = |hundredths: u32| {
-        format!(
-            "/v2/request/{id}/pay?feePercentage=1.{hundredths:02}&feeAddress=0x90F79bf6EB2c4f870365E785982E1f101E93b906"
-        )
-    };
-    for hundredths in 0..100 {
-        app.get(&path(hundredths)).with_key().send().await.expect(200);
-    }
-    let bare = format!("/v2/request/{id}/pay");
-    assert!(app.get(&bare).with_key().send().await.expect(400)["message"].is_string());
-    app.get(&path(7)).with_key().send().await.expect(200);
-}

@@ -34,6 +34,8 @@ pub struct Request {
     pub ledger: Ledger,
     /// Time of creation.
     pub created_at: DateTime<Utc>,
+    /// Whether calldata may have been handed out for it before that was kept.
+    pub has_unkept_answers: bool,
 }
 
 /// Who created a request, and from where.

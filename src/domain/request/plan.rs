@@ -163,6 +163,7 @@ pub fn plan(
         },
         ledger: Ledger::new(expected),
         created_at: fresh.now,
+        has_unkept_answers: false,
     })
 }
 

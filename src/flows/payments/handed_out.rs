@@ -13,11 +13,18 @@ use crate::{
     store,
 };
 
-/// What was handed out for each request, in the order of the requests.
+/// What was handed out for each request, in the order of the requests. Calldata that may be out from before answers were
+/// kept stays good beside everything that is kept.
 pub(super) async fn of(ctx: &Ctx, requests: &[Request]) -> FlowResult<Vec<Vec<HandedOut>>> {
     let wanted: Vec<&Request> = requests.iter().collect();
     let mut kept = store::handed_out::of_requests(ctx.db.reader(), &wanted).await?;
-    let of_request = |request: &Request| kept.remove(&request.row).unwrap_or_else(|| unkept(ctx, request));
+    let of_request = |request: &Request| {
+        let mut handed = kept.remove(&request.row).unwrap_or_default();
+        if handed.is_empty() || request.has_unkept_answers {
+            handed.extend(unkept(ctx, request));
+        }
+        handed
+    };
     Ok(requests.iter().map(of_request).collect())
 }
 

@@ -6,20 +6,22 @@ use crate::{
         address::Address,
         amount::{Amount, Percent},
         calldata::{Calldata, Conversion, PaymentPlan, PlatformFee, assemble},
-        caller::PlatformCaller,
+        caller::{Credential, PlatformCaller},
+        client_id::ClientId,
         conversion::RateBounds,
         currency::{ContractKind, Currency},
-        handed_out::{HANDED_OUT_MAX, HandedOut},
+        handed_out::{HandedOut, NAMED_FEES_MAX},
         network::{Family, Network},
         refusal::{Checks, Refusal},
         request::Request,
     },
     flows::{Fault, FlowError, FlowResult, requests::find},
     ports::chain::PayerLookup,
-    store,
+    store::{self, Tx},
 };
 use alloy::primitives::U256;
 use anyhow::anyhow;
+use chrono::{DateTime, Utc};
 use std::sync::Arc;
 
 /// Units of the payment currency up to which the amount without its fee may convert to nothing: a fee is at most as
@@ -50,9 +52,9 @@ pub struct PayInput {
 /// Source: interface §4.3; rules P.3.3; decisions D10; decisions D38.
 pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str, input: &PayInput) -> FlowResult<Calldata> {
     let request = find(ctx, caller, request_id).await?;
-    let fees = client_fee(ctx, caller).await?;
+    let client = client(ctx, caller).await?;
     let currencies = currencies(ctx, &request)?;
-    let decided = decide(ctx, &request, &currencies, input, fees)?;
+    let decided = decide(ctx, &request, &currencies, input, client.as_ref().and_then(own_fee))?;
     let payers = ctx.partners.chains.payers.get(&request.terms.network);
     let plan = plan(ctx, &request, &currencies, &decided, payers).await?;
     let standing = match decided.wallet {
@@ -63,12 +65,20 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str, input: &P
         None => None,
     };
     let calldata = assemble(&plan, standing.as_ref());
-    let handed = HandedOut::of(&plan);
-    let is_new = is_new(ctx, &request, &handed).await?;
+    let is_secret = match &caller.credential {
+        Credential::ClientId { .. } => client.is_some_and(|client| client.allowed_domains.is_empty()),
+        Credential::ApiKey { .. } | Credential::Session { .. } => true,
+    };
+    let handed = HandedOut::of(&plan, is_secret || decided.is_own_fee);
+    let (asker, now) = (caller.client(), ctx.clock.now());
+    let is_new = !store::handed_out::is_kept(ctx.db.reader(), &request, asker, &handed, now).await?;
     if is_new || !request.ledger.is_listening {
         let tx = ctx.db.begin("issue_calldata").await?;
         if is_new {
-            store::handed_out::keep(&tx, &request, &handed, ctx.clock.now()).await?;
+            if handed.is_binding && handed.fee.is_some() && !decided.is_own_fee {
+                check_fees(&tx, &request, caller, &handed, now).await?;
+            }
+            store::handed_out::keep(&tx, &request, asker, &handed, now).await?;
         }
         if !request.ledger.is_listening {
             store::requests::set_listening(&tx, &request.row).await?;
@@ -78,20 +88,26 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str, input: &P
     Ok(calldata)
 }
 
-/// Whether something was not handed out before for this request. Errors: too much was (400).
-async fn is_new(ctx: &Ctx, request: &Request, handed: &HandedOut) -> FlowResult<bool> {
-    let mut kept = store::handed_out::of_requests(ctx.db.reader(), &[request]).await?;
-    let kept = kept.remove(&request.row).unwrap_or_default();
-    if kept.contains(handed) {
-        return Ok(false);
+/// Checks that the credential of the call may name one more fee for this request; calls at the same time wait for each
+/// other. Errors: it named too many (400).
+async fn check_fees(
+    tx: &Tx,
+    request: &Request,
+    caller: &PlatformCaller,
+    handed: &HandedOut,
+    now: DateTime<Utc>,
+) -> FlowResult<()> {
+    store::requests::lock(tx, request).await?;
+    let asker = caller.client();
+    let is_full = store::handed_out::count_fees(tx, request, asker).await? >= NAMED_FEES_MAX;
+    if is_full && !store::handed_out::is_kept(tx, request, asker, handed, now).await? {
+        let sentence = format!(
+            "This credential asked for this request with {NAMED_FEES_MAX} different fees already; ask with one of \
+             them, or without a fee"
+        );
+        return Err(Refusal::invalid(sentence).into());
     }
-    if kept.len() >= HANDED_OUT_MAX {
-        return Err(Refusal::invalid(format!(
-            "This request was asked for with {HANDED_OUT_MAX} different fees already; ask with one of them"
-        ))
-        .into());
-    }
-    Ok(true)
+    Ok(())
 }
 
 struct Currencies<'a> {
@@ -104,6 +120,8 @@ struct Decided {
     wallet: Option<Address>,
     units: U256,
     fee: Option<(Percent, Address)>,
+    /// Whether the fee is the one that is set on the client ID of the call.
+    is_own_fee: bool,
 }
 
 fn currencies<'a>(ctx: &'a Ctx, request: &Request) -> FlowResult<Currencies<'a>> {
@@ -118,16 +136,20 @@ fn currencies<'a>(ctx: &'a Ctx, request: &Request) -> FlowResult<Currencies<'a>>
     })
 }
 
-/// The fee that is set on the client ID of the call: other than `0` it overrides the fee of the call.
-///
-/// Source: rules P.7.1.
-async fn client_fee(ctx: &Ctx, caller: &PlatformCaller) -> FlowResult<Option<(Percent, Address)>> {
-    let crate::domain::caller::Credential::ClientId { client_id, .. } = &caller.credential else {
+/// The client ID of the call.
+async fn client(ctx: &Ctx, caller: &PlatformCaller) -> FlowResult<Option<ClientId>> {
+    let Some(row) = caller.client() else {
         return Ok(None);
     };
-    let client = store::client_ids::find_by_client_id(ctx.db.reader(), client_id).await?;
-    let fee = client.and_then(|client| client.fee_percentage.zip(client.fee_address));
-    Ok(fee.filter(|(percent, _)| percent.basis_points() > 0))
+    Ok(store::client_ids::find(ctx.db.reader(), &caller.platform, row).await?)
+}
+
+/// The fee that is set on a client ID: other than `0` it overrides the fee of the call.
+///
+/// Source: rules P.7.1.
+fn own_fee(client: &ClientId) -> Option<(Percent, Address)> {
+    let fee = client.fee_percentage.zip(client.fee_address);
+    fee.filter(|(percent, _)| percent.basis_points() > 0)
 }
 
 fn decide(
@@ -186,7 +208,12 @@ fn decide(
         receiver.map_err(|message| Refusal::invalid(format!("feeAddress of the client ID {message}")))?;
     }
     let fee = client_fee.or(fee).filter(|(percent, _)| percent.basis_points() > 0);
-    Ok(Decided { wallet, units, fee })
+    Ok(Decided {
+        wallet,
+        units,
+        fee,
+        is_own_fee: client_fee.is_some(),
+    })
 }
 
 async fn plan(

@@ -6,13 +6,14 @@ use super::{
 };
 use alloy::primitives::Address as EvmAddress;
 use prs::{
-    domain::{amount::Percent, conversion::RateBounds, handed_out::HandedOut},
+    domain::{amount::Percent, conversion::RateBounds, handed_out::HandedOut, ids::ClientRowId},
     store::{self, Db},
 };
 
 on_both! {
     equal_answers_are_one_row_and_different_ones_are_kept_in_their_order
     a_request_finds_what_was_handed_out_for_it_alone
+    fees_are_counted_for_each_asker_and_what_binds_nobody_is_one_row
 }
 
 fn answers() -> Vec<HandedOut> {
@@ -23,7 +24,11 @@ fn answers() -> Vec<HandedOut> {
         })
     };
     let fee = |points, receiver| Percent::from_basis_points(points).map(|percent| (percent, wallet(receiver)));
-    let bare = HandedOut { fee: None, rates: None };
+    let bare = HandedOut {
+        fee: None,
+        rates: None,
+        is_binding: true,
+    };
     vec![
         bare.clone(),
         HandedOut {
@@ -39,16 +44,17 @@ fn answers() -> Vec<HandedOut> {
             ..bare.clone()
         },
         HandedOut {
-            fee: None,
             rates: rates(&[1, 2, 3], 0),
+            ..bare.clone()
         },
         HandedOut {
-            fee: None,
             rates: rates(&[1, 2, 3], 90_000),
+            ..bare.clone()
         },
         HandedOut {
             fee: fee(1, 7),
             rates: rates(&[1, 3], 90_000),
+            ..bare.clone()
         },
     ]
 }
@@ -59,7 +65,7 @@ async fn equal_answers_are_one_row_and_different_ones_are_kept_in_their_order(db
     for round in 0..2 {
         for (index, handed) in (0..).zip(answers()) {
             let now = at(100 * round + index);
-            store::handed_out::keep(db.writer(), &request, &handed, now)
+            store::handed_out::keep(db.writer(), &request, None, &handed, now)
                 .await
                 .unwrap();
         }
@@ -74,7 +80,7 @@ async fn a_request_finds_what_was_handed_out_for_it_alone(db: &Db) {
         store::requests::insert(db.writer(), request).await.unwrap();
     }
     for (request, handed) in requests.iter().zip(answers()).skip(1) {
-        store::handed_out::keep(db.writer(), request, &handed, at(0))
+        store::handed_out::keep(db.writer(), request, None, &handed, at(0))
             .await
             .unwrap();
     }
@@ -93,4 +99,47 @@ async fn a_request_finds_what_was_handed_out_for_it_alone(db: &Db) {
             .unwrap()
             .is_empty()
     );
+}
+
+async fn fees_are_counted_for_each_asker_and_what_binds_nobody_is_one_row(db: &Db) {
+    let (request, other) = (request("a", 1), request("a", 2));
+    for request in [&request, &other] {
+        store::requests::insert(db.writer(), request).await.unwrap();
+    }
+    let clients = [ClientRowId("one".into()), ClientRowId("two".into())];
+    let askers = [None, Some(&clients[0]), Some(&clients[1])];
+    for (asker, fees) in askers.into_iter().zip([4, 2, 0]) {
+        let named = answers().into_iter().filter(|handed| handed.fee.is_some());
+        for handed in named.take(fees) {
+            store::handed_out::keep(db.writer(), &request, asker, &handed, at(0))
+                .await
+                .unwrap();
+        }
+        let open = HandedOut {
+            is_binding: false,
+            ..answers()[0].clone()
+        };
+        for handed in [answers()[0].clone(), open] {
+            store::handed_out::keep(db.writer(), &request, asker, &handed, at(0))
+                .await
+                .unwrap();
+        }
+        let count = async |request| {
+            store::handed_out::count_fees(db.reader(), request, asker)
+                .await
+                .unwrap()
+        };
+        assert_eq!(count(&request).await, fees as u64);
+        assert_eq!(count(&other).await, 0);
+        let is_kept = async |index: usize| {
+            let handed = &answers()[index];
+            store::handed_out::is_kept(db.reader(), &request, asker, handed, at(9))
+                .await
+                .unwrap()
+        };
+        assert_eq!((is_kept(0).await, is_kept(1).await), (true, fees > 0));
+    }
+    let kept = store::handed_out::of_requests(db.reader(), &[&request]).await.unwrap();
+    let of_nobody = kept[&request.row].iter().filter(|handed| !handed.is_binding);
+    assert_eq!((kept[&request.row].len(), of_nobody.count()), (4 + 2 + 3 + 1, 1));
 }

@@ -68,6 +68,7 @@ pub fn request(owner: &str, number: u64) -> Request {
         terms: terms(number),
         ledger: Ledger::new(U256::from(1_000)),
         created_at: at(i64::try_from(number).unwrap()),
+        has_unkept_answers: false,
     }
 }
 

@@ -1,0 +1,209 @@
+//! Anybody can call with a public client ID: what it names is answered, and binds and refuses nobody else.
+
+use crate::support::{
+    TestApp,
+    app::{Answer, PAGE},
+    chain::{PAYER, transactions},
+    requests::{fau, request},
+};
+use alloy::{
+    primitives::{Address, U256},
+    sol_types::SolCall,
+};
+use futures_util::future::join_all;
+use prs::domain::calldata::{Erc20ConversionProxy, Erc20FeeProxy};
+use sea_orm::ConnectionTrait;
+use serde_json::{Value, json};
+
+type Converted = Erc20ConversionProxy::transferFromWithReferenceAndFeeCall;
+type Direct = Erc20FeeProxy::transferFromWithReferenceAndFeeCall;
+
+const STRANGER: &str = "0x90F79bf6EB2c4f870365E785982E1f101E93b906";
+
+/// Who asks for calldata.
+#[derive(Debug, Clone, Copy)]
+enum Asker {
+    Key,
+    Backend,
+    Public,
+}
+
+async fn ask(app: &TestApp, asker: Asker, id: &str, query: &str) -> Answer {
+    let call = app.get(&format!("/v2/request/{id}/pay?{query}"));
+    let call = match asker {
+        Asker::Key => call.with_key(),
+        Asker::Backend => call.with_client(),
+        Asker::Public => call.header("x-client-id", &app.page_client).header("origin", PAGE),
+    };
+    call.send().await
+}
+
+fn fee(hundredths: u32) -> String {
+    format!("feePercentage=1.{hundredths:02}&feeAddress={STRANGER}")
+}
+
+/// Pays what was answered, after a change of its last step.
+async fn pay<C: SolCall>(app: &TestApp, answer: Answer, change: impl FnOnce(&mut C)) {
+    let mut steps = transactions(&answer.expect(200));
+    let payment = &mut steps.last_mut().expect("a payment").1;
+    let mut call = C::abi_decode(payment).expect("the expected call");
+    change(&mut call);
+    *payment = call.abi_encode();
+    let receipts = app.devnet().pay(PAYER, &steps).await.expect("mined");
+    assert!(receipts.iter().all(|receipt| receipt.status), "the chain takes it");
+    app.settle().await;
+}
+
+fn strip_fee(call: &mut Direct) {
+    call.feeAmount = U256::ZERO;
+    call.feeAddress = Address::ZERO;
+}
+
+async fn shortfall(app: &TestApp, id: &str) -> Value {
+    let read = app.read_request(id).await;
+    assert_eq!(read["status"], "paid", "{read}");
+    read["payments"][0].get("feeShortfall").cloned().unwrap_or(json!(null))
+}
+
+/// Makes a request one of before answers were kept.
+async fn age(app: &TestApp, id: &str) {
+    let sql = format!("UPDATE requests SET has_unkept_answers = true WHERE request_id = '{id}'");
+    let result = app.ctx.db.writer().execute_unprepared(&sql).await;
+    assert_eq!(result.expect("a statement").rows_affected(), 1);
+}
+
+#[tokio::test]
+async fn fees_that_a_public_client_id_names_refuse_nobody() {
+    let app = TestApp::start().await;
+    let id = app.create_request(&fau("1")).await;
+    for hundredths in 0..100 {
+        ask(&app, Asker::Public, &id, &fee(hundredths)).await.expect(200);
+    }
+    for asker in [Asker::Key, Asker::Backend, Asker::Public] {
+        ask(&app, asker, &id, "").await.expect(200);
+        let own = format!("feePercentage=2.5&feeAddress={STRANGER}");
+        let answer = ask(&app, asker, &id, &own).await.expect(200);
+        assert_eq!(answer["metadata"]["platformFee"]["percentage"], "2.5", "{asker:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_credential_that_used_up_its_fees_stops_itself_alone() {
+    let app = TestApp::start().await;
+    let id = app.create_request(&fau("1")).await;
+    for hundredths in 0..100 {
+        ask(&app, Asker::Backend, &id, &fee(hundredths)).await.expect(200);
+    }
+    let further = format!("feePercentage=3&feeAddress={STRANGER}");
+    let refused = ask(&app, Asker::Backend, &id, &further).await.expect(400);
+    let sentence = "This credential asked for this request with 100 different fees already; ask with one of them, or \
+                    without a fee";
+    assert_eq!(refused["message"], sentence);
+    ask(&app, Asker::Backend, &id, &fee(7)).await.expect(200);
+    ask(&app, Asker::Backend, &id, "").await.expect(200);
+    for asker in [Asker::Key, Asker::Public] {
+        ask(&app, asker, &id, &further).await.expect(200);
+    }
+    let path = format!("/v2/client-ids/{}", client_row(&app, &app.backend_client).await);
+    let own = json!({ "feePercentage": "4", "feeAddress": STRANGER });
+    let changed = app
+        .call(poem::http::Method::PUT, &path)
+        .with_key()
+        .json(&own)
+        .send()
+        .await;
+    changed.expect(200);
+    let answer = ask(&app, Asker::Backend, &id, "").await.expect(200);
+    assert_eq!(answer["metadata"]["platformFee"]["percentage"], "4");
+}
+
+async fn client_row(app: &TestApp, client_id: &str) -> String {
+    let listed = app.get("/v2/client-ids").with_key().send().await.expect(200);
+    let listed = listed
+        .as_array()
+        .or_else(|| listed["clientIds"].as_array())
+        .expect("a list");
+    let found = listed.iter().find(|client| client["clientId"] == client_id);
+    found.expect("the client ID")["id"].as_str().expect("text").to_owned()
+}
+
+#[tokio::test]
+async fn the_bound_on_fees_holds_for_calls_at_the_same_time() {
+    let app = TestApp::start().await;
+    let id = app.create_request(&fau("1")).await;
+    for hundredths in 0..90 {
+        ask(&app, Asker::Key, &id, &fee(hundredths)).await.expect(200);
+    }
+    let queries: Vec<String> = (0..40)
+        .map(|hundredths| format!("feePercentage=2.{hundredths:02}&feeAddress={STRANGER}"))
+        .collect();
+    let answers = join_all(queries.iter().map(|query| ask(&app, Asker::Key, &id, query))).await;
+    let statuses = |wanted: u16| answers.iter().filter(|answer| answer.status == wanted).count();
+    assert_eq!((statuses(200), statuses(400)), (10, 30));
+}
+
+#[tokio::test]
+async fn a_fee_that_a_public_client_id_named_is_no_shortfall() {
+    let app = TestApp::on_chain().await;
+    let id = app.create_request(&fau("2")).await;
+    let query = format!("feePercentage=100&feeAddress={STRANGER}");
+    let answer = ask(&app, Asker::Public, &id, &query).await;
+    pay::<Direct>(&app, answer, strip_fee).await;
+    assert_eq!(shortfall(&app, &id).await, json!(null));
+}
+
+#[tokio::test]
+async fn a_payer_cannot_ask_a_shortfall_away() {
+    let app = TestApp::on_chain().await;
+    let receiver = app.account(6);
+    for (asker, expected) in [(Asker::Public, json!("0.05")), (Asker::Backend, json!(null))] {
+        let id = app.create_request(&fau("2")).await;
+        let query = format!("feePercentage=2.5&feeAddress={receiver}");
+        ask(&app, Asker::Key, &id, &query).await.expect(200);
+        let bare = ask(&app, asker, &id, "").await;
+        pay::<Direct>(&app, bare, |_| {}).await;
+        assert_eq!(shortfall(&app, &id).await, expected, "{asker:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_fee_of_a_public_client_id_binds_whoever_asks_with_it() {
+    let app = TestApp::on_chain().await;
+    let body = json!({ "label": "Shop", "allowedDomains": ["https://shop.example.com"], "feePercentage": "3",
+                       "feeAddress": app.account(6) });
+    let client = app
+        .post("/v2/client-ids")
+        .with_key()
+        .json(&body)
+        .send()
+        .await
+        .expect(201);
+    let client = client["clientId"].as_str().expect("text");
+    let id = app.create_request(&fau("2")).await;
+    let path = format!("/v2/request/{id}/pay");
+    let call = app.get(&path).header("x-client-id", client);
+    let answer = call.header("origin", "https://shop.example.com").send().await;
+    ask(&app, Asker::Public, &id, "").await.expect(200);
+    pay::<Direct>(&app, answer, strip_fee).await;
+    assert_eq!(shortfall(&app, &id).await, json!("0.06"));
+}
+
+#[tokio::test]
+async fn calldata_of_before_answers_were_kept_stays_good_whoever_asks_since() {
+    let app = TestApp::on_chain().await;
+    let id = app.create_request(&request("10", "USD", "FAU-sepolia")).await;
+    age(&app, &id).await;
+    let answer = ask(&app, Asker::Public, &id, "").await;
+    pay::<Converted>(&app, answer, |call| call.maxRateTimespan = U256::ZERO).await;
+    assert_eq!(shortfall(&app, &id).await, json!(null));
+    let id = app.create_request(&fau("2")).await;
+    age(&app, &id).await;
+    let query = format!("feePercentage=2.5&feeAddress={}", app.account(6));
+    let answer = ask(&app, Asker::Key, &id, &query).await;
+    pay::<Direct>(&app, answer, strip_fee).await;
+    assert_eq!(
+        shortfall(&app, &id).await,
+        json!(null),
+        "it was asked for without a fee, as far as is known"
+    );
+}
