@@ -109,6 +109,8 @@ pub trait Chain: Send + Sync + 'static {
     /// A final block, agreed and proven. With an agreed header, `Withheld` when no node delivers its content, and
     /// `Malformed` when none proves it, or none delivers it for the second time in a row.
     async fn settled(&self, number: u64) -> Result<SettledBlock, ChainError>;
+    /// What [`Chain::settled`] returns for each of several heights, in their order.
+    async fn settled_all(&self, numbers: &[u64]) -> Vec<(u64, Result<SettledBlock, ChainError>)>;
     /// A block near the head, proven against its own header by one node.
     async fn noted(&self, block: &BlockRef) -> Result<SettledBlock, ChainError>;
     /// Height of the block that holds a transaction, by the word of any node.

@@ -21,6 +21,7 @@ mod refusals;
 mod settle;
 mod signature_check;
 mod tip;
+mod together;
 mod wallet;
 mod window;
 mod wire;
@@ -31,6 +32,7 @@ use self::{
     kept::Kept,
     node::{Failure, Line, Node},
     signature_check::SignatureCheck,
+    together::Together,
 };
 use super::install_tls;
 use crate::{
@@ -112,6 +114,7 @@ pub struct EvmChain {
     /// Looks through the first node alone since all were asked.
     glances: AtomicU32,
     kept: Kept,
+    together: Mutex<Together>,
     /// Held while a proof is computed.
     proving: tokio::sync::Mutex<()>,
 }
@@ -212,6 +215,7 @@ impl EvmChain {
             finalized: Mutex::default(),
             glances: AtomicU32::new(0),
             kept: Kept::default(),
+            together: Mutex::default(),
             proving: tokio::sync::Mutex::default(),
         })
     }
@@ -424,6 +428,10 @@ impl Chain for EvmChain {
 
     async fn settled(&self, number: u64) -> Result<SettledBlock, ChainError> {
         self.settle(number).await
+    }
+
+    async fn settled_all(&self, numbers: &[u64]) -> Vec<(u64, Result<SettledBlock, ChainError>)> {
+        self.settle_all(numbers).await
     }
 
     async fn noted(&self, block: &BlockRef) -> Result<SettledBlock, ChainError> {

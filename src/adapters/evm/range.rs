@@ -262,7 +262,7 @@ fn reached(told: &[(usize, Vec<PlacedLog>, ProvenHeader)]) -> Option<BlockRef> {
 }
 
 /// The headers of heights; `None` for those that the node does not have.
-async fn headers(line: &Line, numbers: &[u64]) -> Result<Vec<Option<ProvenHeader>>, Failure> {
+pub(super) async fn headers(line: &Line, numbers: &[u64]) -> Result<Vec<Option<ProvenHeader>>, Failure> {
     let calls: Vec<_> = numbers
         .iter()
         .map(|number| ("eth_getBlockByNumber", json!([U64::from(*number), false])))

@@ -94,6 +94,7 @@ impl EvmChain {
     async fn by_roots(&self, header: &ProvenHeader) -> Result<Option<Vec<ProvenTx>>, ChainError> {
         let question = |line: Line| async move {
             let (transactions, receipts) = content(&line, header).await?;
+            self.learn_transactions(transactions.len());
             let header = header.clone();
             let proof = move |watched: &Watched, network| {
                 let is_wanted = |logs: &[RawLog]| watched.are_in(logs);
@@ -124,7 +125,7 @@ impl EvmChain {
 
     /// Computes a proof: away from the threads that serve everything else, since hashes and senders take their time, and
     /// one at a time, so that a backlog of blocks leaves the others a processor.
-    async fn compute<T: Send + 'static>(
+    pub(super) async fn compute<T: Send + 'static>(
         &self,
         proof: impl FnOnce(&Watched, Network) -> T + Send + 'static,
     ) -> Result<T, Failure> {
@@ -134,7 +135,11 @@ impl EvmChain {
         computed.map_err(|_| Failure::Unreadable("the proof stopped".to_owned()))
     }
 
-    fn read_block(&self, header: &ProvenHeader, transactions: &[ProvenTx]) -> Result<SettledBlock, ChainError> {
+    pub(super) fn read_block(
+        &self,
+        header: &ProvenHeader,
+        transactions: &[ProvenTx],
+    ) -> Result<SettledBlock, ChainError> {
         let block = block_ref(header).map_err(|failure| self.malformed(failure.to_string()))?;
         let read = transactions
             .iter()

@@ -1,0 +1,177 @@
+//! Many blocks at once: several of them with one question to each node, as many as hold a limited number of transactions
+//! together.
+//!
+//! This is speed alone: a block that is not settled this way is settled by itself, which is also where nodes are replaced
+//! and lies are told apart.
+
+use super::{
+    EvmChain, Patience, evidence,
+    evidence::{Proof, ProvenHeader},
+    locked,
+    node::{Failure, Line},
+    range::headers,
+    read_header, store,
+};
+use crate::{domain::payment::SettledBlock, ports::chain::ChainError};
+use alloy::primitives::U64;
+use futures_util::{StreamExt, future::join, stream};
+use serde_json::{Value, json};
+use std::{collections::BTreeMap, time::Duration};
+use tokio::time::Instant;
+
+/// Questions that are in flight at the same time.
+const IN_FLIGHT: usize = 16;
+
+/// Most blocks of one question.
+const BLOCKS_MAX: usize = 16;
+
+/// Transactions that the blocks of one question hold together, by the blocks that were seen last.
+const TRANSACTIONS_MAX: usize = 200;
+
+/// How long blocks are asked for one by one after a node did not answer for several.
+const APART: Duration = Duration::from_secs(60);
+
+/// How many blocks one question may be about.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Together {
+    /// Of the blocks that were seen last, on average; `None` before the first one.
+    transactions_per_block: Option<usize>,
+    apart_until: Option<Instant>,
+}
+
+impl Together {
+    fn blocks(self) -> usize {
+        let is_apart = self.apart_until.is_some_and(|until| Instant::now() < until);
+        match self.transactions_per_block {
+            Some(transactions) if !is_apart => (TRANSACTIONS_MAX / transactions.max(1)).clamp(1, BLOCKS_MAX),
+            _ => 1,
+        }
+    }
+}
+
+/// A block as a node states it: its header, its transactions and its receipts.
+type StatedBlock = (ProvenHeader, Vec<Value>, Vec<Value>);
+
+impl EvmChain {
+    /// Settles final blocks, each as [`EvmChain::settle`] does.
+    pub(super) async fn settle_all(&self, numbers: &[u64]) -> Vec<(u64, Result<SettledBlock, ChainError>)> {
+        let blocks = locked(&self.together).blocks();
+        let groups: Vec<_> = numbers
+            .chunks(blocks)
+            .map(|numbers| self.settle_group(numbers))
+            .collect();
+        let answers = stream::iter(groups).buffered(IN_FLIGHT);
+        answers.collect::<Vec<_>>().await.into_iter().flatten().collect()
+    }
+
+    async fn settle_group(&self, numbers: &[u64]) -> Vec<(u64, Result<SettledBlock, ChainError>)> {
+        let mut settled = BTreeMap::new();
+        if numbers.len() > 1 {
+            settled = self.settle_together(numbers).await.unwrap_or_else(|failure| {
+                tracing::debug!(network = %self.network, %failure, "blocks are asked for one by one");
+                self.learn(|together| together.apart_until = Some(Instant::now() + APART));
+                BTreeMap::new()
+            });
+        }
+        let mut answers = Vec::with_capacity(numbers.len());
+        for number in numbers {
+            let answer = match settled.remove(number) {
+                Some(block) => Ok(block),
+                None => self.settle(*number).await,
+            };
+            answers.push((*number, answer));
+        }
+        answers
+    }
+
+    /// What one node states of the blocks, as far as it is proven and enough nodes agree on the headers.
+    async fn settle_together(&self, numbers: &[u64]) -> Result<BTreeMap<u64, SettledBlock>, Failure> {
+        if evidence::proof_of(self.network) != Proof::Roots {
+            return Ok(BTreeMap::new());
+        }
+        let node = self.order().into_iter().next().ok_or(Failure::Resting)?;
+        let deadline = self.deadline(Patience::Thorough, 1);
+        let (stated, others) = join(
+            node.ask(deadline, |line| async move { stated(&line, numbers).await }),
+            self.ask_distinct(
+                self.agreement() - 1,
+                Patience::Thorough,
+                &[node.index],
+                |line| async move { headers(&line, numbers).await },
+            ),
+        )
+        .await;
+        let mut agreed = Vec::new();
+        for (place, stated) in stated?.into_iter().enumerate() {
+            let shown_by = |(index, shown): &(usize, Vec<Option<ProvenHeader>>)| {
+                let header = shown.get(place)?.clone()?;
+                Some((*index, header))
+            };
+            let mut votes = vec![(node.index, stated.0.clone())];
+            votes.extend(others.given.iter().filter_map(shown_by));
+            match self.agree(stated.0.number, votes).await {
+                Ok(header) if header.hash == stated.0.hash => agreed.push(stated),
+                _ => {}
+            }
+        }
+        let transactions: usize = agreed.iter().map(|(_, transactions, _)| transactions.len()).sum();
+        if !agreed.is_empty() {
+            self.learn_transactions(transactions.div_ceil(agreed.len()));
+        }
+        let proof = move |watched: &super::Watched, network| {
+            let proofs = agreed.into_iter().map(|(header, transactions, receipts)| {
+                let is_wanted = |logs: &[super::wire::RawLog]| watched.are_in(logs);
+                let proven = evidence::settle_by_roots(&header, &transactions, &receipts, network, is_wanted);
+                (header, proven)
+            });
+            proofs.collect::<Vec<_>>()
+        };
+        let mut settled = BTreeMap::new();
+        for (header, proven) in self.compute(proof).await? {
+            if let Ok(transactions) = proven
+                && let Ok(block) = self.read_block(&header, &transactions)
+            {
+                settled.insert(header.number, block);
+            }
+        }
+        Ok(settled)
+    }
+
+    /// Learns how many transactions the blocks of the network hold.
+    pub(super) fn learn_transactions(&self, per_block: usize) {
+        self.learn(|together| together.transactions_per_block = Some(per_block));
+    }
+
+    fn learn(&self, change: impl FnOnce(&mut Together)) {
+        let mut together = locked(&self.together);
+        change(&mut together);
+        store(&self.together, together);
+    }
+}
+
+/// Blocks in full, with one question.
+async fn stated(line: &Line, numbers: &[u64]) -> Result<Vec<StatedBlock>, Failure> {
+    let calls: Vec<_> = numbers
+        .iter()
+        .flat_map(|number| {
+            let number = U64::from(*number);
+            [
+                ("eth_getBlockByNumber", json!([number, true])),
+                ("eth_getBlockReceipts", json!([number])),
+            ]
+        })
+        .collect();
+    let mut answers = line.batch(&calls).await?.into_iter();
+    let mut blocks = Vec::with_capacity(numbers.len());
+    for number in numbers {
+        let mut next = || answers.next().unwrap_or(Ok(Value::Null));
+        let (mut block, receipts) = (next()?, next()?);
+        let header = read_header(&block)?.filter(|header| header.number == *number);
+        let header = header.ok_or_else(|| Failure::Unknown(format!("block {number} is not known")))?;
+        let (Value::Array(transactions), Value::Array(receipts)) = (block["transactions"].take(), receipts) else {
+            return Err(Failure::Unknown(format!("block {number} is not known in full")));
+        };
+        blocks.push((header, transactions, receipts));
+    }
+    Ok(blocks)
+}
