@@ -100,21 +100,23 @@ fn from_row(row: Model) -> Result<Backlog, StoreError> {
     })
 }
 
-/// Goes on after `read_to`; a range that is done is removed.
-pub async fn advance(conn: &impl ConnectionTrait, backlog: &Backlog, read_to: u64) -> Result<(), StoreError> {
-    let key = key(backlog)?;
-    if read_to >= backlog.end {
-        Entity::delete_many().filter(key).exec(conn).await?;
-        return Ok(());
-    }
-    let next: i64 = columns::number("next_block", read_to + 1)?;
-    Entity::update_many()
-        .col_expr(Column::NextBlock, Expr::value(next))
-        .col_expr(Column::Failures, Expr::value(0))
-        .filter(key)
-        .exec(conn)
-        .await?;
-    Ok(())
+/// Goes on after `read_to`; a range that is done is removed. Tells whether it did: a range that was begun again or
+/// moved on since it was read stays as it is.
+pub async fn advance(conn: &impl ConnectionTrait, backlog: &Backlog, read_to: u64) -> Result<bool, StoreError> {
+    let from: i64 = columns::number("next_block", backlog.next)?;
+    let unchanged = key(backlog)?.add(Column::NextBlock.eq(from));
+    let rows_affected = if read_to >= backlog.end {
+        let deletion = Entity::delete_many().filter(unchanged);
+        deletion.exec(conn).await?.rows_affected
+    } else {
+        let next: i64 = columns::number("next_block", read_to + 1)?;
+        let update = Entity::update_many()
+            .col_expr(Column::NextBlock, Expr::value(next))
+            .col_expr(Column::Failures, Expr::value(0))
+            .filter(unchanged);
+        update.exec(conn).await?.rows_affected
+    };
+    Ok(rows_affected == 1)
 }
 
 /// Counts a failure; the range is due again at `due_at`.

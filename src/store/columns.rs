@@ -8,11 +8,32 @@ use crate::domain::{
 };
 use alloy::primitives::{Address as EvmAddress, B256, U256};
 use chrono::{DateTime, Utc};
-use sea_orm::JsonValue;
+use sea_orm::{
+    ColumnTrait, ConnectionTrait, DbBackend, JsonValue,
+    sea_query::{Expr, Func, Query},
+};
 use serde::{Serialize, de::DeserializeOwned};
 
 /// Rows of one statement: well below the parameter limits of both databases for the widest table.
 pub(super) const ROWS_MAX: usize = 500;
+
+/// Whether a column holds one of many texts. They are one parameter, so that the statement has one text however many they
+/// are, and the database is asked once.
+pub(super) fn is_among(
+    conn: &impl ConnectionTrait,
+    column: impl ColumnTrait,
+    texts: impl IntoIterator<Item = String>,
+) -> Expr {
+    let list = JsonValue::from_iter(texts);
+    let mut listed = Query::select();
+    match conn.get_database_backend() {
+        DbBackend::Postgres => listed.expr(Func::cust("jsonb_array_elements_text").arg(list)),
+        _ => listed
+            .column("value")
+            .from_function(Func::cust("json_each").arg(list.to_string()), "listed"),
+    };
+    column.in_subquery(listed)
+}
 
 /// Reports a column that holds what this program would not write.
 pub(super) fn broken(column: &str, value: &str) -> StoreError {

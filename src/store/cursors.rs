@@ -8,7 +8,10 @@ use crate::domain::{
 use alloy::primitives::B256;
 use chrono::{DateTime, Utc};
 use entities::{chain_backlogs, chain_blocks, chain_cursors};
-use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, sea_query::OnConflict};
+use sea_orm::{
+    ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
+    sea_query::{Expr, OnConflict},
+};
 use std::collections::BTreeMap;
 
 /// A block that has been reached.
@@ -111,6 +114,30 @@ pub async fn save(conn: &impl ConnectionTrait, cursor: &Cursor) -> Result<(), St
         .exec_without_returning(conn)
         .await?;
     Ok(())
+}
+
+/// Moves the progress on a chain on from a settled block. Tells whether it did: a chain that was halted, or whose newest
+/// settled block is another one by now, stays as it is. It belongs into the transaction of what was settled.
+pub async fn advance(conn: &impl ConnectionTrait, from: &Mark, to: &Cursor) -> Result<bool, StoreError> {
+    use chain_cursors::Column;
+    let number = |column: &str, number: u64| columns::number::<_, i64>(column, number);
+    let result = chain_cursors::Entity::update_many()
+        .col_expr(Column::SeenNumber, Expr::value(number("seen_number", to.seen.number)?))
+        .col_expr(Column::SeenHash, Expr::value(columns::hash_text(&to.seen.hash)))
+        .col_expr(
+            Column::FinalNumber,
+            Expr::value(number("final_number", to.finalized.number)?),
+        )
+        .col_expr(Column::FinalHash, Expr::value(columns::hash_text(&to.finalized.hash)))
+        .col_expr(Column::Finality, Expr::value(to.finality.map(Finality::wire)))
+        .col_expr(Column::UpdatedAt, Expr::value(to.updated_at))
+        .filter(Column::Network.eq(to.network.id()))
+        .filter(Column::FinalNumber.eq(number("final_number", from.number)?))
+        .filter(Column::FinalHash.eq(columns::hash_text(&from.hash)))
+        .filter(Column::HaltedReason.is_null())
+        .exec(conn)
+        .await?;
+    Ok(result.rows_affected == 1)
 }
 
 /// Forgets how far a chain has been read and what was noted on the way; its payments stay. The next look begins anew.

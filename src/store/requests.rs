@@ -17,9 +17,11 @@ use chrono::{DateTime, Utc};
 use entities::requests::{ActiveModel, Column, Entity, Model};
 use sea_orm::{
     ColumnTrait, Condition, ConnectionTrait, EntityTrait, JsonValue, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
+    Select,
     sea_query::{Expr, ExprTrait, Func, IntoIden, Query, SelectStatement, TableRef, UpdateStatement, ValueTuple},
 };
 use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
 
 /// Name of the values of an update.
 const GIVEN: &str = "given";
@@ -231,22 +233,41 @@ pub async fn find(conn: &impl ConnectionTrait, scope: &Scope, request_id: &str) 
     row.map(from_row).transpose()
 }
 
-/// Finds the requests of any platform whose payments would show one of these topics.
+/// Finds the requests of any platform whose payments would show one of these topics, with one statement.
 pub async fn by_topics(
     conn: &impl ConnectionTrait,
     network: Network,
-    topics: &[B256],
+    topics: &HashSet<B256>,
 ) -> Result<Vec<Request>, StoreError> {
-    let mut found = Vec::new();
-    for topics in topics.chunks(columns::ROWS_MAX) {
-        let rows = Entity::find()
-            .filter(Column::Network.eq(network.id()))
-            .filter(Column::ReferenceTopic.is_in(topics.iter().map(columns::hash_text)))
-            .all(conn)
-            .await?;
-        found.extend(rows);
+    if topics.is_empty() {
+        return Ok(Vec::new());
     }
-    found.into_iter().map(from_row).collect()
+    let rows = with_topics(conn, network, topics).all(conn).await?;
+    rows.into_iter().map(from_row).collect()
+}
+
+/// Those topics that payments of requests of any platform would show, with one statement.
+pub async fn known_topics(
+    conn: &impl ConnectionTrait,
+    network: Network,
+    topics: &HashSet<B256>,
+) -> Result<HashSet<B256>, StoreError> {
+    if topics.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let matching = with_topics(conn, network, topics)
+        .select_only()
+        .column(Column::ReferenceTopic);
+    let known: Vec<String> = matching.into_tuple().all(conn).await?;
+    let topic = |text: &String| columns::hash("reference_topic", text);
+    known.iter().map(topic).collect()
+}
+
+fn with_topics(conn: &impl ConnectionTrait, network: Network, topics: &HashSet<B256>) -> Select<Entity> {
+    let topics = topics.iter().map(columns::hash_text);
+    Entity::find()
+        .filter(Column::Network.eq(network.id()))
+        .filter(columns::is_among(conn, Column::ReferenceTopic, topics))
 }
 
 /// Whether a payment is awaited on a network: a request that is not paid in full and not older than `since`.

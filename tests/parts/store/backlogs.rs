@@ -32,7 +32,7 @@ async fn a_range_goes_on_where_it_was_and_is_gone_when_it_is_done(db: &Db) {
         panic!("one range")
     };
     assert_eq!((backlog.next, backlog.end, backlog.failures), (100, 900, 0));
-    store::backlogs::advance(db.writer(), backlog, 499).await.unwrap();
+    assert!(store::backlogs::advance(db.writer(), backlog, 499).await.unwrap());
     assert_eq!(due(db, 0).await[0].next, 500);
     // Asked for again from further up, what is left is still done; from further down, all of it is done again.
     push(db, (700, 900), BacklogReason::Start).await;
@@ -42,7 +42,16 @@ async fn a_range_goes_on_where_it_was_and_is_gone_when_it_is_done(db: &Db) {
         panic!("one range")
     };
     assert_eq!(backlog.next, 50);
-    store::backlogs::advance(db.writer(), backlog, 900).await.unwrap();
+    let moved_on = Backlog {
+        next: 500,
+        ..backlog.clone()
+    };
+    for read_to in [600, 900] {
+        let is_moved = store::backlogs::advance(db.writer(), &moved_on, read_to).await.unwrap();
+        assert!(!is_moved, "it was begun again since it was read");
+    }
+    assert_eq!(due(db, 0).await, std::slice::from_ref(backlog));
+    assert!(store::backlogs::advance(db.writer(), backlog, 900).await.unwrap());
     assert_eq!(due(db, 0).await, []);
 }
 

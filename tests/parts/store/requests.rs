@@ -2,7 +2,7 @@
 
 use super::{
     on_both,
-    samples::{at, client_scope, hash, platform, request, scope, terms, wallet},
+    samples::{at, client_scope, platform, request, scope, terms, wallet},
 };
 use alloy::primitives::{B256, U256};
 use chrono::TimeDelta;
@@ -20,6 +20,7 @@ use prs::{
     store::{self, Db, StoreError},
 };
 use sea_orm::ConnectionTrait;
+use std::collections::HashSet;
 
 on_both! {
     a_request_survives_with_every_field
@@ -73,11 +74,23 @@ async fn a_request_survives_with_every_field(db: &Db) {
         .await
         .unwrap();
     assert_eq!(found.as_ref(), Some(&full));
-    let by_topic =
-        store::requests::by_topics(db.reader(), full.terms.network, &[hash(1), full.reference.topic()]).await;
-    assert_eq!(by_topic.unwrap(), std::slice::from_ref(&full));
-    let elsewhere = store::requests::by_topics(db.reader(), Network::Base, &[full.reference.topic()]).await;
-    assert!(elsewhere.unwrap().is_empty());
+    // More than any limit of parameters.
+    let mut topics: HashSet<B256> = (0..70_000_u64).map(|number| B256::from(U256::from(number))).collect();
+    let network = full.terms.network;
+    let by_topics = async |network: Network, topics: &HashSet<B256>| {
+        let found = store::requests::by_topics(db.reader(), network, topics).await.unwrap();
+        let known = store::requests::known_topics(db.reader(), network, topics)
+            .await
+            .unwrap();
+        let of_found: HashSet<B256> = found.iter().map(|found| found.reference.topic()).collect();
+        assert_eq!(known, of_found);
+        found
+    };
+    assert_eq!(by_topics(network, &HashSet::new()).await, []);
+    assert_eq!(by_topics(network, &topics).await, []);
+    topics.insert(full.reference.topic());
+    assert_eq!(by_topics(network, &topics).await, std::slice::from_ref(&full));
+    assert_eq!(by_topics(Network::Base, &topics).await, []);
 }
 
 async fn a_request_without_optional_fields_survives(db: &Db) {
