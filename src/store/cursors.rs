@@ -130,6 +130,7 @@ pub async fn advance(conn: &impl ConnectionTrait, from: &Mark, to: &Cursor) -> R
         )
         .col_expr(Column::FinalHash, Expr::value(columns::hash_text(&to.finalized.hash)))
         .col_expr(Column::Finality, Expr::value(to.finality.map(Finality::wire)))
+        .col_expr(Column::MayRewind, Expr::value(to.may_rewind))
         .col_expr(Column::UpdatedAt, Expr::value(to.updated_at))
         .filter(Column::Network.eq(to.network.id()))
         .filter(Column::FinalNumber.eq(number("final_number", from.number)?))

@@ -12,6 +12,7 @@ mod support;
 mod absence;
 mod access;
 mod accounts;
+mod ahead;
 mod api_keys;
 mod bad_input;
 mod browser;

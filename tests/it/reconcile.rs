@@ -70,6 +70,10 @@ impl Chain for Leaving {
         self.chain.settled(number).await
     }
 
+    async fn settled_all(&self, numbers: &[u64]) -> Vec<(u64, Result<SettledBlock, ChainError>)> {
+        self.chain.settled_all(numbers).await
+    }
+
     async fn noted(&self, block: &BlockRef) -> Result<SettledBlock, ChainError> {
         self.chain.noted(block).await
     }

@@ -1,7 +1,7 @@
 //! Fills in ranges of final blocks beside new ones: an older start, a rescan, blocks that could not be proven at their
 //! turn. Each range goes on by itself; one that fails waits and holds up nothing.
 
-use super::confirm::{self, Progress, RANGE_BLOCKS_PER_STEP};
+use super::confirm::{self, CATCHING_UP, Progress};
 use crate::{
     ctx::Ctx,
     flows::{FlowError, FlowResult},
@@ -31,10 +31,9 @@ pub(super) async fn run(
 ) -> FlowResult<bool> {
     let network = chain.network();
     let due = store::backlogs::due(ctx.db.reader(), network, ctx.clock.now(), RANGES_PER_STEP).await?;
-    let mut filled = Vec::new();
+    let (mut filled, mut is_overtaken) = (Vec::new(), false);
     for backlog in due.iter().filter(|backlog| backlog.end <= settled) {
-        let end = backlog.end.min(backlog.next + RANGE_BLOCKS_PER_STEP - 1);
-        let range = (backlog.next, end);
+        let range = (backlog.next, backlog.end);
         let proves_absence = match backlog.reason {
             BacklogReason::Start => is_awaited,
             // What was missed once is not left to the word of one node again.
@@ -42,15 +41,18 @@ pub(super) async fn run(
             // Their block is read, whatever a list says.
             BacklogReason::Unproven | BacklogReason::Quarantine => false,
         };
-        match confirm::run(ctx, chain, range, proves_absence, Progress::Backlog(backlog)).await {
-            Ok(read_to) => filled.push((backlog, read_to)),
+        let (progress, until) = (Progress::Backlog(backlog.clone()), begun + CATCHING_UP);
+        match confirm::run(ctx, chain, range, proves_absence, progress, Some(until)).await {
+            Ok(Some(read_to)) => filled.push((backlog, read_to)),
+            // Somebody else has changed the range: the next look shows how it is now.
+            Ok(None) => is_overtaken = true,
             Err(error) => postpone(ctx, backlog, &error).await?,
         }
     }
     for (backlog, read_to) in &filled {
         tell(backlog, *read_to, begun);
     }
-    Ok(!filled.is_empty())
+    Ok(is_overtaken || !filled.is_empty())
 }
 
 fn tell(backlog: &Backlog, read_to: u64, begun: Instant) {

@@ -1,7 +1,9 @@
 //! Payments: searching them, and bringing them in from the chains.
 
+mod ahead;
 mod backlog;
 mod confirm;
+mod gather;
 mod handed_out;
 pub mod obstacles;
 pub mod quarantine;

@@ -2,7 +2,9 @@
 //! the chain does not hold is reversed, what differs is reversed and credited as the chain shows it.
 
 use super::{
-    confirm::{self, Match, Progress, RANGE_BLOCKS_PER_STEP},
+    ahead::{Ahead, Known, Part},
+    confirm::{self, Progress},
+    gather::{self, Match},
     reverse,
 };
 use crate::{
@@ -75,29 +77,21 @@ pub async fn run(ctx: &Ctx, chain: &dyn Chain, (from, to): (u64, u64), fix: bool
         is_fixed: fix,
         ..Report::default()
     };
-    let mut next = from;
-    while next <= to {
-        let end = to.min(next + RANGE_BLOCKS_PER_STEP - 1);
-        next = compare(ctx, chain, (next, end), fix, &mut report).await? + 1;
+    let mut ahead = Ahead::new(ctx, chain, (from, to), true, Known::Nothing);
+    while let Some(part) = ahead.next().await? {
+        compare(ctx, chain, &part, fix, &mut report).await?;
     }
     Ok(report)
 }
 
-/// Compares one range; returns the last height that was compared.
-async fn compare(
-    ctx: &Ctx,
-    chain: &dyn Chain,
-    (from, to): (u64, u64),
-    fix: bool,
-    report: &mut Report,
-) -> FlowResult<u64> {
+/// Compares the blocks of one part.
+async fn compare(ctx: &Ctx, chain: &dyn Chain, part: &Part, fix: bool, report: &mut Report) -> FlowResult<()> {
     let network = chain.network();
-    let told = chain.told(from, to, true).await?;
-    let mut gathered = confirm::gather(ctx, chain, &told, &BTreeSet::new()).await?;
-    let read_to = gathered.read_to;
+    let (from, read_to) = (part.from, part.read_to);
+    let mut gathered = gather::gather(ctx, chain, part).await?;
     let recorded = store::payments::in_blocks(ctx.db.reader(), network, from, read_to).await?;
     let blocks: BTreeSet<u64> = recorded.iter().map(|payment| payment.block_number).collect();
-    confirm::read_more(ctx, chain, &mut gathered, blocks).await?;
+    gather::read_more(ctx, chain, &mut gathered, blocks).await?;
     if let Some(number) = gathered.unproven.first() {
         return Err(FlowError::Unavailable(anyhow::anyhow!(
             "no node proves block {number} of {network} at the moment; try again"
@@ -170,13 +164,15 @@ async fn compare(
         }
         tx.commit().await?;
         // What is missing now is credited like any other payment; a crash in between leaves it missing and no worse.
-        let mut next = from;
-        while next <= read_to {
-            next = confirm::run(ctx, chain, (next, read_to), true, Progress::Nothing).await? + 1;
+        let mended = confirm::run(ctx, chain, (from, read_to), true, Progress::Nothing, None).await?;
+        if mended != Some(read_to) {
+            return Err(FlowError::Unavailable(anyhow::anyhow!(
+                "blocks {from} to {read_to} of {network} were not read to their end; try again"
+            )));
         }
     }
     report.differences.extend(found);
-    Ok(read_to)
+    Ok(())
 }
 
 fn key(settled: &Settled) -> (B256, u32) {

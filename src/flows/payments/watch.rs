@@ -30,7 +30,7 @@
 
 use super::{
     backlog,
-    confirm::{self, Progress, RANGE_BLOCKS_PER_STEP},
+    confirm::{self, CATCHING_UP, Progress},
     rewind,
 };
 use crate::{
@@ -115,9 +115,9 @@ pub async fn run(ctx: &Ctx, chain: &dyn Chain) -> FlowResult<Step> {
         {
             return halt(ctx, cursor, reason).await;
         }
-        let from = cursor.finalized.number + 1;
-        let to = tip.finalized.number.min(from + RANGE_BLOCKS_PER_STEP - 1);
-        confirm::run(ctx, chain, (from, to), is_awaited, Progress::Cursor(&cursor)).await?;
+        let range = (cursor.finalized.number + 1, tip.finalized.number);
+        let progress = Progress::Cursor(cursor.clone());
+        confirm::run(ctx, chain, range, is_awaited, progress, Some(begun + CATCHING_UP)).await?;
         cursor = store::cursors::load(ctx.db.reader(), network).await?.unwrap_or(cursor);
     }
     if is_awaited {
@@ -228,10 +228,6 @@ fn follow_each_other(mut parent: B256, blocks: &[NewBlock]) -> bool {
 async fn note_payments(ctx: &Ctx, chain: &dyn Chain, blocks: &[NewBlock]) -> FlowResult<Vec<Observation>> {
     let hints = blocks.iter().flat_map(|new| &new.hints);
     let topics: HashSet<B256> = hints.filter_map(|hint| hint.reference_topic).collect();
-    if topics.is_empty() {
-        return Ok(Vec::new());
-    }
-    let topics: Vec<B256> = topics.into_iter().collect();
     let requests = store::requests::by_topics(ctx.db.reader(), chain.network(), &topics).await?;
     let fits = |observed: &Observation| {
         let is_paid = |request: &Request| request.matches(observed, &ctx.catalogue);

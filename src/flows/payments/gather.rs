@@ -1,0 +1,221 @@
+//! Finds the payments of known requests in blocks that were proven, and what is odd about them.
+
+use super::{
+    ahead::{Part, settled_blocks},
+    handed_out,
+};
+use crate::{
+    ctx::Ctx,
+    domain::{
+        address::Address,
+        conversion_call::ConversionCalls,
+        currency::ContractKind,
+        handed_out::{Comparison, HandedOut, compare},
+        oddity::{Concerned, OddReason, Oddity},
+        payment::{Hint, Observation, Settled, SettledBlock, TxProof, prove},
+        request::Request,
+    },
+    flows::FlowResult,
+    ports::chain::Chain,
+    store,
+};
+use alloy::primitives::B256;
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+/// A payment of a known request, proven.
+pub(super) struct Match {
+    pub(super) settled: Settled,
+    pub(super) request_row: usize,
+    /// In what it departs from what was handed out, so that it is not credited unless the operator accepts it.
+    pub(super) departure: Option<Oddity>,
+}
+
+/// What one commit settles.
+pub(super) struct Gathered {
+    /// Last height that it settles.
+    pub(super) read_to: u64,
+    pub(super) requests: Vec<Request>,
+    /// What was handed out for each of them.
+    handed_out: Vec<Vec<HandedOut>>,
+    pub(super) matches: Vec<Match>,
+    /// Transactions that hold a payment of a known request.
+    pub(super) proofs: Vec<TxProof>,
+    pub(super) odd: Vec<Oddity>,
+    /// Blocks that no answer proves now: they are tried again beside the others.
+    pub(super) unproven: Vec<u64>,
+}
+
+/// Finds the payments of known requests in what was read, with one search for the requests.
+pub(super) async fn gather(ctx: &Ctx, chain: &dyn Chain, part: &Part) -> FlowResult<Gathered> {
+    let mut odd: Vec<Oddity> = part
+        .hints
+        .iter()
+        .filter_map(|(hint, tellers)| not_in_block(chain, hint, tellers, part.blocks.get(&hint.block_number)?))
+        .collect();
+    odd.extend(part.failed.iter().map(|(number, reason)| Oddity {
+        network: chain.network(),
+        block_number: *number,
+        tx_hash: None,
+        position: None,
+        reason: OddReason::Unprovable,
+        detail: reason.clone(),
+        concerned: None,
+    }));
+    let requests = requests_of(ctx, chain, topics_in(part.blocks.values())).await?;
+    let handed_out = handed_out::of(ctx, &requests).await?;
+    let mut gathered = Gathered {
+        read_to: part.read_to,
+        requests,
+        handed_out,
+        matches: Vec::new(),
+        proofs: Vec::new(),
+        odd,
+        unproven: part.failed.iter().map(|(number, _)| *number).collect(),
+    };
+    judge(ctx, chain, part.blocks.values(), &mut gathered);
+    Ok(gathered)
+}
+
+/// References of everything that blocks hold, also of what no node told of.
+fn topics_in<'a>(blocks: impl Iterator<Item = &'a SettledBlock>) -> HashSet<B256> {
+    let proofs = blocks.flat_map(|block| &block.transactions);
+    proofs
+        .flat_map(|proof| proof.observations.iter().map(|observed| observed.reference_topic))
+        .collect()
+}
+
+/// Adds what further blocks prove: those of payments that are recorded and that nobody told of.
+pub(super) async fn read_more(
+    ctx: &Ctx,
+    chain: &dyn Chain,
+    gathered: &mut Gathered,
+    mut numbers: BTreeSet<u64>,
+) -> FlowResult<()> {
+    for proof in &gathered.proofs {
+        numbers.remove(&proof.block_number);
+    }
+    let (blocks, failed) = settled_blocks(chain, numbers).await?;
+    gathered.unproven.extend(failed.into_iter().map(|(number, _)| number));
+    let known: HashSet<B256> = gathered
+        .requests
+        .iter()
+        .map(|request| request.reference.topic())
+        .collect();
+    let mut unknown = topics_in(blocks.values());
+    unknown.retain(|topic| !known.contains(topic));
+    gathered.requests.extend(requests_of(ctx, chain, unknown).await?);
+    gathered.handed_out = handed_out::of(ctx, &gathered.requests).await?;
+    judge(ctx, chain, blocks.values(), gathered);
+    Ok(())
+}
+
+async fn requests_of(ctx: &Ctx, chain: &dyn Chain, topics: HashSet<B256>) -> FlowResult<Vec<Request>> {
+    Ok(store::requests::by_topics(ctx.db.reader(), chain.network(), &topics).await?)
+}
+
+/// What a node told and the proven block does not hold.
+fn not_in_block(chain: &dyn Chain, hint: &Hint, tellers: &[usize], block: &SettledBlock) -> Option<Oddity> {
+    let proof = block.transaction(&hint.tx_hash);
+    let is_there = |observed: &Observation| {
+        observed.log_index == hint.log_index && Some(observed.reference_topic) == hint.reference_topic
+    };
+    let is_proven = proof.is_some_and(|proof| {
+        proof.observations.iter().any(is_there) || (hint.reference_topic.is_none() && !proof.unreadable.is_empty())
+    });
+    if is_proven && block.block.hash == hint.block_hash {
+        return None;
+    }
+    let nodes: Vec<String> = tellers.iter().map(|index| format!("node {}", index + 1)).collect();
+    Some(Oddity {
+        network: chain.network(),
+        block_number: hint.block_number,
+        tx_hash: Some(hint.tx_hash),
+        position: None,
+        reason: OddReason::NotInBlock,
+        detail: format!(
+            "{} told of an event at index {} of block {}, which the proven block does not hold",
+            nodes.join(" and "),
+            hint.log_index,
+            hint.block_hash
+        ),
+        concerned: None,
+    })
+}
+
+/// Takes from proven blocks what concerns known requests.
+fn judge<'a>(ctx: &Ctx, chain: &dyn Chain, blocks: impl Iterator<Item = &'a SettledBlock>, gathered: &mut Gathered) {
+    let network = chain.network();
+    let kind_of = |address: &Address| {
+        let contracts = ctx.catalogue.contracts(network);
+        let known = contracts.iter().find(|contract| contract.address == *address);
+        known.map(|contract| contract.kind)
+    };
+    let is_intermediary = |address: &Address| kind_of(address).is_some_and(ContractKind::forwards_payments);
+    let mut by_topic: HashMap<B256, Vec<usize>> = HashMap::new();
+    for (row, request) in gathered.requests.iter().enumerate() {
+        by_topic.entry(request.reference.topic()).or_default().push(row);
+    }
+    let proofs = blocks.flat_map(|block| block.transactions.iter().map(|proof| (block.block.time, proof)));
+    for (paid_at, proof) in proofs {
+        gathered.odd.extend(proof.unreadable.iter().map(|event| Oddity {
+            network,
+            block_number: proof.block_number,
+            tx_hash: Some(proof.tx_hash),
+            position: Some(event.position),
+            reason: OddReason::Unreadable,
+            detail: event.reason.clone(),
+            concerned: None,
+        }));
+        let mut is_ours = false;
+        let calls = ConversionCalls::read(proof, kind_of);
+        // Anybody can emit events of nothing with a known reference; they are nobody's business.
+        for observed in proof.observations.iter().filter(|observed| !observed.units.is_zero()) {
+            let rows = by_topic.get(&observed.reference_topic).into_iter().flatten();
+            for row in rows.copied() {
+                if !gathered.requests[row].matches(observed, &ctx.catalogue) {
+                    continue;
+                }
+                is_ours = true;
+                match prove(observed, proof, is_intermediary) {
+                    Ok(proven) => {
+                        let call = calls.of(observed, proof, kind_of);
+                        let (fee_shortfall, departure) = match compare(observed, call, &gathered.handed_out[row]) {
+                            Comparison::AsHandedOut => (None, None),
+                            Comparison::FeeShortfall { missing } => (Some(missing), None),
+                            Comparison::NotHandedOut(departure) => (None, Some(departure)),
+                        };
+                        let request = &gathered.requests[row];
+                        let departure = departure.map(|departure| handed_out::oddity(observed, request, &departure));
+                        let settled = Settled {
+                            observed: observed.clone(),
+                            credited: observed.credit(proven.received_units),
+                            proven,
+                            fee_shortfall,
+                            at: paid_at,
+                        };
+                        gathered.matches.push(Match {
+                            settled,
+                            request_row: row,
+                            departure,
+                        });
+                    }
+                    Err(why) => gathered.odd.push(Oddity {
+                        network,
+                        block_number: proof.block_number,
+                        tx_hash: Some(proof.tx_hash),
+                        position: Some(observed.position),
+                        reason: OddReason::NothingMoved,
+                        detail: format!(
+                            "a payment of request {} was not credited: {why:?}",
+                            gathered.requests[row].id
+                        ),
+                        concerned: Some(Concerned::of(&gathered.requests[row])),
+                    }),
+                }
+            }
+        }
+        if is_ours {
+            gathered.proofs.push(proof.clone());
+        }
+    }
+}
