@@ -1,12 +1,15 @@
-//! Empty PostgreSQL databases on the server that `cargo xtask bench` started.
+//! Empty PostgreSQL databases on the servers that `cargo xtask bench` started.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 
-/// Names the server and its maintenance database.
+/// Names the server that does not wait for the disk, and its maintenance database.
 const SERVER: &str = "PRS_BENCH_POSTGRES_URL";
+
+/// Names the server that does.
+const DURABLE_SERVER: &str = "PRS_BENCH_DURABLE_POSTGRES_URL";
 
 static CREATED: AtomicUsize = AtomicUsize::new(0);
 
@@ -22,11 +25,32 @@ pub(crate) struct BenchDatabase {
 impl BenchDatabase {
     /// Creates one; it is empty, without a schema.
     pub(crate) async fn create() -> anyhow::Result<Self> {
+        Self::create_on(SERVER).await
+    }
+
+    /// Creates one that keeps what it confirmed when the machine fails: with `fsync`, `synchronous_commit` and
+    /// `full_page_writes`.
+    pub(crate) async fn create_durable() -> anyhow::Result<Self> {
+        let database = Self::create_on(DURABLE_SERVER).await?;
+        let mut connection = PgConnection::connect(&database.url).await?;
+        for setting in ["fsync", "synchronous_commit", "full_page_writes"] {
+            let value: String = sqlx::query_scalar("SELECT current_setting($1)")
+                .bind(setting)
+                .fetch_one(&mut connection)
+                .await?;
+            ensure!(value == "on", "{setting} is {value}");
+        }
+        connection.close().await?;
+        Ok(database)
+    }
+
+    async fn create_on(server: &str) -> anyhow::Result<Self> {
+        let variable = server;
         let server =
-            std::env::var(SERVER).with_context(|| format!("{SERVER} names no server; run `cargo xtask bench`"))?;
+            std::env::var(variable).with_context(|| format!("{variable} names no server; run `cargo xtask bench`"))?;
         let (root, _) = server
             .rsplit_once('/')
-            .with_context(|| format!("{SERVER} names no database"))?;
+            .with_context(|| format!("{variable} names no database"))?;
         let name = format!(
             "prs_bench_{}_{}",
             std::process::id(),

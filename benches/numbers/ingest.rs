@@ -1,4 +1,4 @@
-//! Payment events from a chain into credited payments on PostgreSQL, one event in ten that of a known request, against a
+//! Payment events from a chain into credited payments on a durable PostgreSQL, one event in ten that of a known request, against a
 //! bare loop that only reads the events and a bare loop that only writes the rows of those payments.
 
 use std::time::{Duration, Instant};
@@ -78,7 +78,7 @@ pub(crate) fn measure(scale: f64) -> anyhow::Result<Row> {
         let blocks = scaled(BLOCKS, scale);
         let deployed = chain.block_number().await?;
         let started = Instant::now();
-        fill(&chain, blocks).await?;
+        fill(&chain, blocks, PAYMENTS_PER_BLOCK).await?;
         let events = blocks * PAYMENTS_PER_BLOCK;
         eprintln!(
             "  filled {blocks} blocks with {events} payment events in {:.0} s, not counted",
@@ -108,15 +108,15 @@ pub(crate) fn measure(scale: f64) -> anyhow::Result<Row> {
     })
 }
 
-/// Mines one batch of payments for each block, every payment with a reference of its own.
-async fn fill(chain: &Devnet, blocks: usize) -> anyhow::Result<()> {
+/// Mines one batch of payments for each block, every payment with a reference of its own: its number, from 1 on.
+pub(crate) async fn fill(chain: &Devnet, blocks: usize, payments_per_block: usize) -> anyhow::Result<()> {
     let batch = chain.contracts().batch_conversion_payments;
     chain.set_automine(false).await?;
     let mut reference: u64 = 0;
     let mut last = None;
     for _ in 0..blocks {
-        let mut payments = Vec::with_capacity(PAYMENTS_PER_BLOCK);
-        for _ in 0..PAYMENTS_PER_BLOCK {
+        let mut payments = Vec::with_capacity(payments_per_block);
+        for _ in 0..payments_per_block {
             reference += 1;
             payments.push(RequestDetail {
                 recipient: PAYEE,
@@ -136,7 +136,7 @@ async fn fill(chain: &Devnet, blocks: usize) -> anyhow::Result<()> {
             pathsToUSD: Vec::new(),
             feeAddress: FEE_ADDRESS,
         };
-        let value = U256::from(UNITS) * U256::from(PAYMENTS_PER_BLOCK);
+        let value = U256::from(UNITS) * U256::from(payments_per_block);
         let hash = chain
             .send_without_waiting(PAYER_INDEX, batch, call.abi_encode(), value)
             .await?;
@@ -150,7 +150,7 @@ async fn fill(chain: &Devnet, blocks: usize) -> anyhow::Result<()> {
 
 /// Follows the chain from its start to its head with the flow of the service, on a database that holds the requests.
 async fn follow(chain: &Devnet, events: usize) -> anyhow::Result<Duration> {
-    let database = BenchDatabase::create().await?;
+    let database = BenchDatabase::create_durable().await?;
     let mut settings = service::settings(database.url.clone())?;
     settings.chains.insert(
         Network::Sepolia.id().to_owned(),
@@ -174,7 +174,7 @@ async fn follow(chain: &Devnet, events: usize) -> anyhow::Result<Duration> {
 }
 
 /// The request that the payment of this number pays in full.
-fn request(number: u64) -> anyhow::Result<Request> {
+pub(crate) fn request(number: u64) -> anyhow::Result<Request> {
     Ok(Request {
         row: RequestRowId(format!("request-{number:08}")),
         id: RequestId(format!("01{number:064x}")),
@@ -208,7 +208,8 @@ fn request(number: u64) -> anyhow::Result<Request> {
     })
 }
 
-async fn catch_up(ctx: &Ctx) -> anyhow::Result<()> {
+/// Follows the chain until nothing is left to do.
+pub(crate) async fn catch_up(ctx: &Ctx) -> anyhow::Result<()> {
     let chain = ctx
         .partners
         .chains
@@ -272,7 +273,7 @@ struct ReadyRow {
 
 /// Writes the rows of as many payments as the chain has for known requests into the same table.
 async fn write_bare(chain: &Devnet, blocks: usize) -> anyhow::Result<Duration> {
-    let database = BenchDatabase::create().await?;
+    let database = BenchDatabase::create_durable().await?;
     let settings = service::settings(database.url.clone())?;
     boot::open_database(&settings).await?.close().await?;
     let rows = ready_rows(blocks)?;

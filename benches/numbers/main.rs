@@ -3,7 +3,9 @@
 //! `cargo xtask bench` starts what they need and runs them; docs/performance.md says what each one means. Nothing here
 //! is a test: a missed goal is printed and the run still succeeds.
 
+mod backlog;
 mod bare;
+mod burst;
 mod calldata;
 mod create;
 mod database;
@@ -61,6 +63,10 @@ enum Number {
     Ingest,
     /// From the mined receipt to the arrival of the webhook
     Latency,
+    /// A thousand payments confirmed through nodes that are far away
+    Burst,
+    /// Memory while a long backlog is filled in
+    Backlog,
     /// Start and memory of the service with nothing to do
     Idle,
     /// Delivery of events
@@ -123,6 +129,8 @@ fn measure(name: Number, scale: f64) -> anyhow::Result<Vec<Row>> {
         Number::Calldata => vec![calldata::measure()?],
         Number::Ingest => vec![ingest::measure(scale)?],
         Number::Latency => latency::measure(scale)?,
+        Number::Burst => vec![burst::measure(scale)?],
+        Number::Backlog => backlog::measure(scale)?,
         Number::Idle => idle::measure(scale)?,
         Number::Events => events::measure(scale)?,
         Number::Rpc => rpc::measure(scale)?,

@@ -7,10 +7,13 @@ use xtask::machine::postgres::Postgres;
 use xtask::machine::{command, packages, workspace};
 
 /// Numbers that are measured on PostgreSQL.
-const ON_POSTGRES: [&str; 3] = ["create", "ingest", "events"];
+const ON_POSTGRES: [&str; 2] = ["create", "events"];
+
+/// Numbers that are measured on a PostgreSQL that waits for the disk.
+const ON_DURABLE_POSTGRES: [&str; 1] = ["ingest"];
 
 /// Numbers that are measured on a local chain.
-const ON_CHAIN: [&str; 3] = ["ingest", "latency", "rpc"];
+const ON_CHAIN: [&str; 4] = ["ingest", "latency", "burst", "rpc"];
 
 /// How `cargo xtask bench` measures.
 #[derive(Debug, clap::Args)]
@@ -24,17 +27,18 @@ pub(crate) struct Options {
 
 /// Measures and prints. A missed goal is part of the result, not a failure.
 pub(crate) fn run(options: &Options) -> Outcome {
-    let postgres = if needs(&options.names, &ON_POSTGRES) {
-        Some(Postgres::start()?)
-    } else {
-        None
-    };
+    let postgres = needs(&options.names, &ON_POSTGRES).then(Postgres::start).transpose()?;
+    let durable = needs(&options.names, &ON_DURABLE_POSTGRES);
+    let durable = durable.then(Postgres::start_durable).transpose()?;
     if needs(&options.names, &ON_CHAIN) {
         packages::ensure_chain_node()?;
     }
     let mut bench = cargo_bench(options);
     if let Some(server) = &postgres {
         bench.env("PRS_BENCH_POSTGRES_URL", server.url());
+    }
+    if let Some(server) = &durable {
+        bench.env("PRS_BENCH_DURABLE_POSTGRES_URL", server.url());
     }
     Ok(command::run(&mut bench)?)
 }
@@ -73,6 +77,7 @@ mod tests {
         assert!(needs(&names(&["idle", "create"]), &ON_POSTGRES));
         assert!(!needs(&names(&["idle", "create"]), &ON_CHAIN));
         assert!(!needs(&names(&["calldata"]), &ON_POSTGRES));
+        assert!(needs(&names(&["ingest"]), &ON_DURABLE_POSTGRES) && !needs(&names(&["ingest"]), &ON_POSTGRES));
     }
 
     #[test]
