@@ -80,6 +80,14 @@ impl Chain for Bent {
         self.chain.settled(number).await
     }
 
+    async fn settled_all(&self, numbers: &[u64]) -> Vec<(u64, Result<SettledBlock, ChainError>)> {
+        let mut answers = Vec::new();
+        for number in numbers {
+            answers.push((*number, self.settled(*number).await));
+        }
+        answers
+    }
+
     async fn noted(&self, block: &BlockRef) -> Result<SettledBlock, ChainError> {
         self.chain.noted(block).await
     }

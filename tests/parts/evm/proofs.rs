@@ -2,13 +2,13 @@
 
 use super::{
     Bench, is_malformed, is_unavailable,
-    node::{FEE_PROXY, Lie, PAYEE, PAYER, Served, TOKEN, sender, tx_hash},
+    node::{FEE_PROXY, Lie, PAYEE, PAYER, Served, TOKEN, payment, sender, tx_hash},
     units,
 };
 use alloy::primitives::U256;
 use prs::{
     adapters::evm::EvmChainOptions,
-    domain::{address::Address, network::Network},
+    domain::{address::Address, network::Network, payment::SettledBlock},
     ports::chain::{Chain, ChainError, PayerLookup},
 };
 
@@ -154,4 +154,84 @@ async fn balances_and_rates_are_read_and_refusals_of_the_chain_are_final() {
     let refused = bench.chain.convert(&[PAYER, TOKEN], U256::from(5)).await;
     assert!(matches!(refused, Err(ChainError::Reverted(reason)) if reason.contains("No aggregator")));
     assert_eq!(bench.nodes[1].calls("eth_call").len(), 0);
+}
+
+/// Blocks 49 to 54, of which three hold payments.
+const SEVERAL: [u64; 6] = [49, 50, 51, 52, 53, 54];
+
+fn with_several() -> Served {
+    Served::with_payments(100, &[(50, 0, 1_000), (50, 1, 2_000), (51, 0, 3_000), (54, 0, 4_000)])
+}
+
+/// Units of the payments of several blocks, settled together.
+async fn together(bench: &Bench) -> Vec<(u64, Result<Vec<u64>, ChainError>)> {
+    // How much the blocks hold is learned from the first one.
+    let _ = bench.chain.settled(50).await;
+    let answers = bench.chain.settled_all(&SEVERAL).await;
+    let read = |(number, answer): (u64, Result<SettledBlock, ChainError>)| (number, answer.map(|block| units(&block)));
+    answers.into_iter().map(read).collect()
+}
+
+#[tokio::test]
+async fn several_blocks_are_proven_as_each_of_them_is() {
+    let expected: [&[u64]; 6] = [&[], &[1_000, 2_000], &[3_000], &[], &[], &[4_000]];
+    for lie in [
+        Lie::Nothing,
+        Lie::Status(503),
+        Lie::Hangs,
+        Lie::NullBlocks,
+        Lie::WrongNumbers,
+        Lie::HashOfAnotherBlock,
+        Lie::NullReceipts,
+        Lie::DropsReceipts,
+        Lie::DropsReceiptLogs,
+        Lie::OtherAmounts,
+        Lie::OtherSender,
+        Lie::NoBlockReceipts,
+        Lie::RefusesBatches,
+    ] {
+        let (honest, lying) = (with_several(), with_several().lying(lie));
+        for nodes in [
+            [lying.clone(), honest.clone(), honest.clone()],
+            [honest.clone(), lying, honest],
+        ] {
+            let bench = Bench::new(nodes).await;
+            let found = together(&bench).await;
+            let found: Vec<(u64, Vec<u64>)> = found
+                .into_iter()
+                .map(|(number, units)| (number, units.unwrap_or_else(|error| panic!("{lie:?}: {error}"))))
+                .collect();
+            let expected = SEVERAL.into_iter().zip(expected.map(<[u64]>::to_vec));
+            assert_eq!(found, expected.collect::<Vec<_>>(), "{lie:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn one_node_of_two_cannot_forge_one_of_several_blocks() {
+    let honest = with_several();
+    let mut forged = with_several();
+    forged.transactions.insert((51, 0), payment(9_000));
+    for nodes in [[honest.clone(), forged.clone()], [forged.clone(), honest.clone()]] {
+        for (number, found) in together(&Bench::new(nodes).await).await {
+            match number {
+                ..51 => assert!(found.is_ok(), "{number}: {found:?}"),
+                _ => assert!(is_unavailable(&found), "{number}: {found:?}"),
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn each_of_several_blocks_is_asked_for_once() {
+    let bench = Bench::new([with_several(), with_several()]).await;
+    bench.chain.settled(50).await.unwrap();
+    let calls = |node: usize, method: &str| bench.nodes[node].calls(method).len();
+    let count = || [0, 1].map(|node| [calls(node, "eth_getBlockByNumber"), calls(node, "eth_getBlockReceipts")]);
+    let before = count();
+    let settled = bench.chain.settled_all(&SEVERAL).await;
+    assert!(settled.iter().all(|(_, answer)| answer.is_ok()));
+    let after = count();
+    let asked = [0, 1].map(|node| [0, 1].map(|method| after[node][method] - before[node][method]));
+    assert_eq!(asked, [[SEVERAL.len(), SEVERAL.len()], [SEVERAL.len(), 0]]);
 }
