@@ -17,6 +17,7 @@ mod node;
 mod payer;
 mod range;
 mod receipts;
+mod redaction;
 mod refusals;
 mod settle;
 mod signature_check;
@@ -181,7 +182,10 @@ impl EvmChain {
                     index + 1
                 );
             }
-            nodes.push(Arc::new(Node::new(index, network, chain_id, url, client.clone())));
+            let node = Node::new(index, network, chain_id, url, client.clone());
+            nodes.push(Arc::new(
+                node.with_context(|| format!("node {} of {network}", index + 1))?,
+            ));
         }
         let watched = Arc::new(Watched::new(network, &options.contracts));
         let agreement = options.agreement.unwrap_or_else(|| nodes.len().min(2));

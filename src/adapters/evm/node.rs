@@ -2,6 +2,7 @@
 
 use super::{
     breaker::Breaker,
+    redaction::Redaction,
     refusals,
     window::{Narrower, Window},
     wire::{Envelope, Refusal},
@@ -28,12 +29,6 @@ const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Answers from this size on are parsed away from the threads that serve everything else.
 const PARSE_APART_BYTES: usize = 256 * 1024;
-
-/// Parts of a URL from this length on count as keys and are cut out of what a node says.
-const KEY_LENGTH_MIN: usize = 8;
-
-/// Longest text of a node that is passed on.
-const MESSAGE_LENGTH_MAX: usize = 200;
 
 /// Code of a provider that is asked too often. Source: rules G.6.
 const RATE_LIMITED: i64 = -32_005;
@@ -150,7 +145,7 @@ pub(super) struct Node {
     network: Network,
     chain_id: u64,
     url: Url,
-    keys: Vec<String>,
+    redaction: Redaction,
     client: Client,
     is_verified: AtomicBool,
     refuses_batches: AtomicBool,
@@ -165,14 +160,20 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Node {
-    /// Sets up a node; nothing is sent.
-    pub(super) fn new(index: usize, network: Network, chain_id: u64, url: Url, client: Client) -> Self {
-        Self {
+    /// Sets up a node; nothing is sent. Errors: its URL is too long to be cut out of texts.
+    pub(super) fn new(
+        index: usize,
+        network: Network,
+        chain_id: u64,
+        url: Url,
+        client: Client,
+    ) -> Result<Self, regex::Error> {
+        Ok(Self {
             index,
             is_behind: AtomicBool::new(false),
             network,
             chain_id,
-            keys: keys(&url),
+            redaction: Redaction::of(&url)?,
             url,
             client,
             is_verified: AtomicBool::new(false),
@@ -180,7 +181,7 @@ impl Node {
             calls: AtomicU64::new(0),
             breaker: Mutex::default(),
             window: Mutex::default(),
-        }
+        })
     }
 
     /// Whether the node has this address.
@@ -272,31 +273,6 @@ impl Node {
     pub(super) fn learn_refused(&self, asked: u64, why: Narrower) {
         lock(&self.window).refused(asked, why);
     }
-
-    /// Cuts keys out of what the node says about itself, and everything beyond a sensible length.
-    fn redact(&self, text: &str) -> String {
-        let mut text = text.to_owned();
-        for key in &self.keys {
-            text = text.replace(key, "…");
-        }
-        text.chars()
-            .filter(|letter| !letter.is_control())
-            .take(MESSAGE_LENGTH_MAX)
-            .collect()
-    }
-}
-
-/// The parts of a URL that may be keys.
-fn keys(url: &Url) -> Vec<String> {
-    let path = url.path_segments().into_iter().flatten().map(str::to_owned);
-    let query = url.query_pairs().map(|(_, value)| value.into_owned());
-    let user = [url.username(), url.password().unwrap_or_default()].map(str::to_owned);
-    let host = url.host_str().map(str::to_owned);
-    path.chain(query)
-        .chain(user)
-        .chain(host)
-        .filter(|part| part.len() >= KEY_LENGTH_MIN)
-        .collect()
 }
 
 /// A node for the time of one question.
@@ -447,7 +423,7 @@ impl Line {
     }
 
     fn refused(&self, refusal: &Refusal) -> Failure {
-        let message = self.node.redact(&refusal.message);
+        let message = self.node.redaction.redact(&refusal.message);
         if refusal.code == REVERTED || message.to_lowercase().contains("revert") {
             return Failure::Reverted(message);
         }

@@ -1,18 +1,6 @@
-//! What a node may say without its keys, and what its refusals teach.
+//! What the refusals of a node teach.
 
 use super::*;
-
-#[test]
-fn keys_of_the_url_do_not_survive_in_texts() {
-    let url: Url = "https://user:pass-word-1@rpc.example.com/v3/0123456789abcdef?apikey=fedcba9876543210"
-        .parse()
-        .unwrap();
-    crate::adapters::install_tls();
-    let node = Node::new(0, Network::Base, 8_453, url, Client::builder().build().unwrap());
-    let said = node.redact("bad key 0123456789abcdef / fedcba9876543210 / pass-word-1 at rpc.example.com");
-    assert_eq!(said, "bad key … / … / … at …");
-    assert_eq!(node.redact(&"x".repeat(1_000)).len(), MESSAGE_LENGTH_MAX);
-}
 
 fn refused(code: i64, message: &str) -> Failure {
     Failure::Refused {
@@ -194,7 +182,7 @@ fn each_refusal_of_a_range_narrows_it_down_to_one_block() {
     crate::adapters::install_tls();
     let url: Url = "https://rpc.example.com/0123456789abcdef".parse().unwrap();
     for (provider, status, code, message) in REFUSALS {
-        let node = Node::new(0, Network::Base, 8_453, url.clone(), Client::builder().build().unwrap());
+        let node = Node::new(0, Network::Base, 8_453, url.clone(), Client::builder().build().unwrap()).unwrap();
         let line = Line {
             node: Arc::new(node),
             deadline: Instant::now(),
@@ -203,12 +191,19 @@ fn each_refusal_of_a_range_narrows_it_down_to_one_block() {
         let mut widths = vec![line.node.width()];
         while line.node.width() > 1 {
             let failure = if status == 200 {
-                line.refused(&Refusal {
-                    code,
-                    message: message.to_owned(),
-                })
+                line.refused(
+                    "eth_getLogs",
+                    &Refusal {
+                        code,
+                        message: message.to_owned(),
+                    },
+                )
             } else {
-                line.refused_by_status(StatusCode::from_u16(status).unwrap(), &body.to_string().into())
+                line.refused_by_status(
+                    "eth_getLogs",
+                    StatusCode::from_u16(status).unwrap(),
+                    &body.to_string().into(),
+                )
             };
             let why = failure.narrower();
             let asked = line.node.width();
