@@ -36,6 +36,9 @@ const RATE_LIMITED: i64 = -32_005;
 /// Code of a reverted call. Source: rules G.6.
 const REVERTED: i64 = 3;
 
+/// The only method that runs a contract, which alone can revert.
+const CONTRACT_CALL: &str = "eth_call";
+
 /// What is said of an answer that ended in its middle.
 const BROKEN_OFF: &str = "the answer broke off";
 
@@ -351,7 +354,8 @@ impl Line {
         let (status, body) = self.post(&batch).await?;
         let is_list = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
         if !is_list {
-            return match self.refused_by_status(status, &body) {
+            let first = calls.first().map_or("", |(method, _)| method);
+            return match self.refused_by_status(first, status, &body) {
                 Failure::Refused { code, .. } if code != RATE_LIMITED => Ok(None),
                 failure if status.is_success() => Err(match failure {
                     Failure::Status(_) => Failure::Unreadable("one answer to several calls".to_owned()),
@@ -365,9 +369,9 @@ impl Line {
             .into_iter()
             .filter_map(|answer| Some((answer.id?, answer)))
             .collect();
-        let ordered = (first..).zip(calls).map(|(id, _)| {
+        let ordered = (first..).zip(calls).map(|(id, (method, _))| {
             let missing = || Failure::Unreadable("an answer is missing".to_owned());
-            self.opened(answers.remove(&id).ok_or_else(missing)?, id)
+            self.opened(method, answers.remove(&id).ok_or_else(missing)?, id)
         });
         Ok(Some(ordered.collect()))
     }
@@ -386,9 +390,9 @@ impl Line {
         };
         let (status, body) = self.post(&call).await?;
         if !status.is_success() {
-            return Err(self.refused_by_status(status, &body));
+            return Err(self.refused_by_status(method, status, &body));
         }
-        self.opened(parse::<Envelope<T>>(body).await?, id)
+        self.opened(method, parse::<Envelope<T>>(body).await?, id)
     }
 
     async fn post(&self, call: &impl Serialize) -> Result<(StatusCode, Bytes), Failure> {
@@ -411,9 +415,9 @@ impl Line {
         Ok((status, read(response).await?))
     }
 
-    fn opened<T>(&self, envelope: Envelope<T>, id: u64) -> Result<T, Failure> {
+    fn opened<T>(&self, method: &str, envelope: Envelope<T>, id: u64) -> Result<T, Failure> {
         match (envelope.result, envelope.error) {
-            (_, Some(refusal)) => Err(self.refused(&refusal)),
+            (_, Some(refusal)) => Err(self.refused(method, &refusal)),
             (Some(_), None) if envelope.id != Some(id) => {
                 Err(Failure::Unreadable("the answer belongs to another call".to_owned()))
             }
@@ -422,9 +426,11 @@ impl Line {
         }
     }
 
-    fn refused(&self, refusal: &Refusal) -> Failure {
+    /// Only the call of a contract can revert, so that no node can pass off its word about a block as the chain's.
+    fn refused(&self, method: &str, refusal: &Refusal) -> Failure {
         let message = self.node.redaction.redact(&refusal.message);
-        if refusal.code == REVERTED || message.to_lowercase().contains("revert") {
+        let is_reverted = refusal.code == REVERTED || message.to_lowercase().contains("revert");
+        if method == CONTRACT_CALL && is_reverted {
             return Failure::Reverted(message);
         }
         Failure::Refused {
@@ -435,7 +441,7 @@ impl Line {
 
     /// Some providers put refusals of the call behind a status; others only have the status. A server that breaks down
     /// says so in JSON too, which refuses nothing unless it names a limit.
-    fn refused_by_status(&self, status: StatusCode, body: &Bytes) -> Failure {
+    fn refused_by_status(&self, method: &str, status: StatusCode, body: &Bytes) -> Failure {
         let refuses = |refusal: &Refusal| {
             status != StatusCode::TOO_MANY_REQUESTS
                 && (!status.is_server_error() || refusals::names_limit(&refusal.message.to_lowercase()))
@@ -443,7 +449,7 @@ impl Line {
         match serde_json::from_slice::<Envelope<serde_json::Value>>(body) {
             Ok(Envelope {
                 error: Some(refusal), ..
-            }) if refuses(&refusal) => self.refused(&refusal),
+            }) if refuses(&refusal) => self.refused(method, &refusal),
             _ => Failure::Status(status.as_u16()),
         }
     }

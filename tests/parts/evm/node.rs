@@ -396,6 +396,9 @@ impl Served {
             "eth_chainId" => Ok(json!(format!("0x{:x}", self.chain_id))),
             "eth_getBlockByNumber" => {
                 let is_full = params[1] == json!(true);
+                if is_full && self.lie == Lie::RevertsBlocks {
+                    return Err((3, "execution reverted"));
+                }
                 match params[0].as_str().unwrap() {
                     "latest" => Ok(self.block(self.blocks, is_full)),
                     "finalized" => match self.finalized {
@@ -443,6 +446,7 @@ pub enum Lie {
     LimitsBlocks(u64),
     RefusesEveryRange,
     Reverts,
+    RevertsBlocks,
     HashOfAnotherBlock,
     NoBloom,
     NullReceipts,

@@ -102,6 +102,16 @@ async fn a_liar_among_three_nodes_holds_up_no_block_that_needs_equal_answers() {
 
 /// A whole chain of its own, consistent down to every root.
 #[tokio::test]
+async fn a_node_that_calls_a_block_reverted_is_passed_over() {
+    let honest = Served::with_payments(100, &[(50, 0, 1_000)]);
+    let bad = honest.lying(Lie::RevertsBlocks);
+    for nodes in [vec![bad.clone(), honest.clone()], vec![bad, honest.clone(), honest]] {
+        let bench = Bench::new(nodes).await;
+        assert_eq!(units(&bench.chain.settled(50).await.unwrap()), [1_000]);
+    }
+}
+
+#[tokio::test]
 async fn one_node_of_two_cannot_forge_a_block() {
     let honest = Served::with_payments(100, &[(50, 0, 1_000)]);
     let forged = Served::with_payments(100, &[(50, 0, 9_000)]);
