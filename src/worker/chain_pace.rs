@@ -1,5 +1,5 @@
 //! When a chain is looked at again: at once while it is behind, when its next block is due while a payment is awaited,
-//! and seldom while none is. What is filled in beside new blocks waits for nothing.
+//! and seldom while none is.
 
 use crate::{domain::payment::BlockRef, flows::payments::watch::Position};
 use chrono::{DateTime, Utc};
@@ -9,9 +9,9 @@ use tokio::time::Instant;
 /// Pauses that one pause lasts while no payment is awaited.
 const IDLE_POLLS: u32 = 30;
 
-/// Longest pause of a chain on which no payment is awaited, unless one pause is longer: what tells that a chain has no
-/// good answer must not have to know its pause.
-const IDLE_MAX: Duration = Duration::from_mins(1);
+/// Longest pause, unless the one of the settings is longer: what tells that a chain has no good answer must not have to
+/// know its pause.
+const PAUSE_MAX: Duration = Duration::from_mins(1);
 
 /// Most pauses that the next block is waited for. A chain whose blocks come when they like has none that is due.
 const DUE_POLLS_MAX: u32 = 6;
@@ -56,11 +56,11 @@ impl ChainPace {
     fn pause_after(&self, position: &Position, now: DateTime<Utc>) -> Duration {
         let is_behind =
             position.confirmed < position.finalized || (position.is_awaited && position.seen < position.head.number);
-        if position.has_filled || (position.moved && is_behind) {
+        if position.moved && is_behind {
             return Duration::ZERO;
         }
         if !position.is_awaited {
-            return self.poll.saturating_mul(IDLE_POLLS).min(IDLE_MAX).max(self.poll);
+            return self.polls(IDLE_POLLS);
         }
         let age = now.signed_duration_since(position.head.time).to_std();
         let until_due = self.block_time.map(|block_time| match age {
@@ -70,7 +70,12 @@ impl ChainPace {
         });
         until_due
             .unwrap_or_default()
-            .clamp(self.poll, self.poll * DUE_POLLS_MAX)
+            .clamp(self.poll, self.polls(DUE_POLLS_MAX))
+    }
+
+    /// So many pauses, as far as they are not too long together.
+    fn polls(&self, count: u32) -> Duration {
+        self.poll.saturating_mul(count).min(PAUSE_MAX).max(self.poll)
     }
 
     fn measure(&mut self, head: BlockRef) {
@@ -112,7 +117,6 @@ mod tests {
             seen: number,
             confirmed: number - 64,
             is_awaited: true,
-            has_filled: false,
             moved: false,
         }
     }
@@ -193,21 +197,6 @@ mod tests {
     }
 
     #[test]
-    fn what_is_filled_in_does_not_wait_for_the_next_look() {
-        let mut pace = seen_every(12);
-        for is_awaited in [true, false] {
-            let filling = Position {
-                is_awaited,
-                has_filled: true,
-                moved: true,
-                ..followed(1_000, at(0))
-            };
-            assert_eq!(pace.pause(&filling, at(0)), Duration::ZERO);
-            assert!(!pace.is_idle());
-        }
-    }
-
-    #[test]
     fn a_chain_on_which_nothing_is_awaited_is_looked_at_every_minute_or_as_often_as_its_pause_says() {
         for (poll_s, expected_s) in [(1, 30), (2, 60), (10, 60), (60, 60), (90, 90)] {
             let mut pace = ChainPace::new(Duration::from_secs(poll_s));
@@ -216,6 +205,16 @@ mod tests {
                 ..followed(1_000, at(0))
             };
             assert_eq!(pace.pause(&idle, at(0)).as_secs(), expected_s, "{poll_s}");
+        }
+    }
+
+    #[test]
+    fn the_next_block_of_a_slow_chain_is_waited_for_a_minute_at_most() {
+        for (poll_s, longest_s) in [(2, 12), (10, 60), (45, 60), (90, 90)] {
+            let mut pace = seen_every(3_600);
+            pace.poll = Duration::from_secs(poll_s);
+            let pause = pace.pause(&followed(1_000, at(0)), at(0));
+            assert_eq!(pause.as_secs(), longest_s, "{poll_s}");
         }
     }
 

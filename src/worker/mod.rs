@@ -3,6 +3,7 @@
 pub mod chain_pace;
 pub mod chain_states;
 pub mod deliver_webhooks;
+pub mod fill_in_chains;
 mod pace;
 pub mod sweep_events;
 pub mod watch_chains;
@@ -40,6 +41,7 @@ pub fn start(
             workers.chains.clone(),
             stop.clone(),
         ));
+        tasks.spawn(fill_in_chains::run(ctx.clone(), chain.clone(), poll, stop.clone()));
     }
     tasks.spawn(deliver_webhooks::run(ctx.clone(), options, stop.clone()));
     tasks.spawn(sweep_events::run(ctx.clone(), stop.clone()));

@@ -4,7 +4,7 @@
 use crate::support::{
     TestApp,
     bent::{Bent, Withheld},
-    chain::{PAYER, transactions},
+    chain::{PAYER, step, transactions},
     requests::{fau, request},
 };
 use alloy::{primitives::U256, sol_types::SolCall};
@@ -17,7 +17,7 @@ use prs::{
     flows::payments::{
         quarantine::{self, Quarantined},
         rescan,
-        watch::{self, Position, Step},
+        watch::{Position, Step},
     },
 };
 use sea_orm::ConnectionTrait;
@@ -35,7 +35,7 @@ async fn follow_without(app: &TestApp, withheld: Withheld) -> Position {
     let mut reached = None;
     for _ in 0..STEPS {
         app.clock.advance(TimeDelta::minutes(6));
-        match watch::run(&app.ctx, &bent).await {
+        match step(&app.ctx, &bent).await {
             Ok(Step::At(position)) => reached = Some(position),
             step => panic!("{step:?}"),
         }

@@ -2,7 +2,7 @@
 
 use crate::{
     proxy::Proxy,
-    support::{TestApp, requests::PAYEE},
+    support::{TestApp, chain::step, requests::PAYEE},
 };
 use alloy::{
     primitives::{B256, U256},
@@ -17,10 +17,7 @@ use prs::{
     adapters::clock::SystemClock,
     boot::dev,
     domain::network::Network,
-    flows::payments::{
-        PaymentRecord,
-        watch::{self, Step},
-    },
+    flows::payments::{PaymentRecord, watch::Step},
     ports::{chain::Chain, clock::Clock},
     settings::{ChainSettings, Settings},
     store,
@@ -209,7 +206,7 @@ impl Bench {
     /// One step of the service, whose clock moves on so that what waits is due again.
     pub async fn step(&self) -> Result<Step, String> {
         self.app.clock.advance(TimeDelta::seconds(2));
-        let step = watch::run(&self.app.ctx, self.adapter().as_ref()).await;
+        let step = step(&self.app.ctx, self.adapter().as_ref()).await;
         step.map_err(|error| format!("{error:?}"))
     }
 

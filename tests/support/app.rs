@@ -1,6 +1,7 @@
 //! The application under test.
 
 use super::{
+    chain::step,
     clock::{FixedClock, SeededIds},
     contract,
     database::TestDatabase,
@@ -25,7 +26,7 @@ use prs::{
         self,
         client_ids::create::NewClientId,
         idempotency::{Answer as Once, Repeatable},
-        payments::watch::{self, Position, Step},
+        payments::watch::{Position, Step},
         webhooks::deliver,
     },
     http::edge::server::{self, ServerOptions, Shutdown},
@@ -384,7 +385,7 @@ impl TestApp {
             .expect("enabled")
             .clone();
         for _ in 0..200 {
-            match watch::run(&self.ctx, chain.as_ref()).await {
+            match step(&self.ctx, chain.as_ref()).await {
                 Ok(Step::At(position)) if !position.moved => return position,
                 Ok(Step::At(_)) => {}
                 Ok(Step::Halted(reason)) => panic!("halted: {reason}"),

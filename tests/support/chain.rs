@@ -3,10 +3,34 @@
 use super::TestApp;
 use alloy::primitives::{Address, B256, U256};
 use devnet::TxReceiptLite;
+use prs::{
+    ctx::Ctx,
+    flows::{
+        FlowResult,
+        payments::{
+            backlog::{self, Rates},
+            watch::{self, Position, Step},
+        },
+    },
+    ports::chain::Chain,
+};
 use serde_json::Value;
 
 /// Account that pays in the tests.
 pub const PAYER: usize = 3;
+
+/// One look at a chain, and one at what is filled in beside it.
+pub async fn step(ctx: &Ctx, chain: &dyn Chain) -> FlowResult<Step> {
+    let step = watch::run(ctx, chain).await?;
+    let has_filled = backlog::run(ctx, chain, &Rates::default()).await?;
+    Ok(match step {
+        Step::At(position) => Step::At(Position {
+            moved: position.moved || has_filled,
+            ..position
+        }),
+        halted @ Step::Halted(_) => halted,
+    })
+}
 
 /// Transactions of a `/pay` answer.
 pub fn transactions(calldata: &Value) -> Vec<(Address, Vec<u8>, U256)> {

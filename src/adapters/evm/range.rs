@@ -14,7 +14,7 @@ use crate::{
     ports::chain::{ChainError, NewBlock, Told},
 };
 use alloy::primitives::{B256, U64};
-use futures_util::future::join;
+use futures_util::{StreamExt, TryStreamExt, future::join, stream};
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -23,6 +23,9 @@ const NARROWINGS_MAX: usize = 14;
 
 /// Headers that are asked for in one request.
 const HEADERS_PER_BATCH: usize = 100;
+
+/// Blocks whose events are accounted for at the same time.
+const BLOCKS_IN_FLIGHT: usize = 16;
 
 impl EvmChain {
     fn filter(&self) -> Map<String, Value> {
@@ -174,6 +177,7 @@ impl EvmChain {
             let headers = node
                 .ask(deadline, |line| async move { headers(&line, numbers).await })
                 .await?;
+            let mut spoken_of = Vec::new();
             for (number, header) in numbers.iter().zip(headers) {
                 let header = header.ok_or_else(|| Failure::Unknown(format!("block {number} is not known")))?;
                 if parent.is_some_and(|parent| parent != header.parent_hash) {
@@ -189,15 +193,19 @@ impl EvmChain {
                     return Err(Failure::Untrue(format!("events of another block for block {number}")));
                 }
                 if self.watched.is_spoken_of(&header.logs_bloom) {
-                    let deadline = self.deadline(Patience::Thorough, 1);
-                    let header = &header;
-                    node.ask(
-                        deadline,
-                        |line| async move { self.account_for(&line, header, own).await },
-                    )
-                    .await?;
+                    spoken_of.push((header, begin..end));
                 }
             }
+            let accounts = stream::iter(spoken_of).map(|(header, own)| async move {
+                let deadline = self.deadline(Patience::Thorough, 1);
+                let (header, own) = (&header, &logs[own]);
+                node.ask(
+                    deadline,
+                    |line| async move { self.account_for(&line, header, own).await },
+                )
+                .await
+            });
+            accounts.buffer_unordered(BLOCKS_IN_FLIGHT).try_collect::<()>().await?;
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Payments: searching them, and bringing them in from the chains.
 
 mod ahead;
-mod backlog;
+pub mod backlog;
 mod confirm;
 mod gather;
 mod handed_out;

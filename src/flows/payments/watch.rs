@@ -4,11 +4,12 @@
 //! replaces. The nodes that tell about it may be behind, fail, leave something out or lie; a final block counts when as
 //! many distinct nodes agree on its header as the settings say, and its content counts as far as that header proves it.
 //! One worker follows a chain; when two do, they disturb but do not harm each other. [`super::confirm`] makes payments of
-//! what is final, [`super::backlog`] fills in ranges beside, [`super::rewind`] undoes what was final, [`super::resume`] is
+//! what is final, [`super::backlog`] fills in ranges beside and
+//! is waited for by nothing here, [`super::rewind`] undoes what was final, [`super::resume`] is
 //! the operator.
 //!
-//! **A step** looks at the head and at what is final, settles the final blocks that are new, notes payments near the
-//! head while one is awaited, and fills in a part of what is behind. The cursor is the memory between steps: the newest
+//! **A step** looks at the head and at what is final, settles the final blocks that are new, and notes payments near the
+//! head while one is awaited. The cursor is the memory between steps: the newest
 //! block that was noted, the newest one that is settled, how blocks count as final, and why the chain was stopped, if it
 //! was.
 //!
@@ -29,7 +30,6 @@
 //! positions that the health page shows.
 
 use super::{
-    backlog,
     confirm::{self, CATCHING_UP, Progress},
     rewind,
 };
@@ -75,8 +75,6 @@ pub struct Position {
     pub confirmed: u64,
     /// Whether a payment is awaited.
     pub is_awaited: bool,
-    /// Whether the step filled in a part of what is behind.
-    pub has_filled: bool,
     /// Whether the step changed anything, so that another one may be worth it at once.
     pub moved: bool,
 }
@@ -128,7 +126,6 @@ pub async fn run(ctx: &Ctx, chain: &dyn Chain) -> FlowResult<Step> {
             Err(error) => tracing::warn!(%network, %error, "payments near the head cannot be noted"),
         }
     }
-    let has_filled = backlog::run(ctx, chain, cursor.finalized.number, is_awaited, begun).await?;
     let after = (cursor.seen.number, cursor.seen.hash, cursor.finalized.number);
     Ok(Step::At(Position {
         head: tip.head,
@@ -136,8 +133,7 @@ pub async fn run(ctx: &Ctx, chain: &dyn Chain) -> FlowResult<Step> {
         seen: cursor.seen.number,
         confirmed: cursor.finalized.number,
         is_awaited,
-        has_filled,
-        moved: has_filled || before != after,
+        moved: before != after,
     }))
 }
 

@@ -1,8 +1,18 @@
-//! Many payments in one transaction.
+//! Many payments in one transaction, and many that are read again.
 
 use crate::bench::{Bench, chain};
-use prs::{flows::payments::watch::Step, settings::ChainSettings};
+use prs::{
+    domain::network::Network,
+    flows::payments::{
+        rescan,
+        watch::{self, Step},
+    },
+    settings::ChainSettings,
+    store,
+    worker::fill_in_chains,
+};
 use std::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
 
 /// Payments in the transaction.
 const PAYMENTS: usize = 1_000;
@@ -39,4 +49,59 @@ async fn a_thousand_payments_in_one_transaction_are_confirmed_by_few_calls() {
     assert!(bench.has_credited(&paid).await, "each to its own request");
     assert!(took <= WITHIN, "{took:?}");
     assert!(calls.len() <= CALLS_MAX, "{} calls: {calls:?}", calls.len());
+}
+
+/// Blocks with a payment that are read again; on a single node each is accounted for in a call of its own.
+const READ_AGAIN: usize = 12;
+
+/// Calls for a list of events while one payment is settled.
+const LISTS_MAX: usize = 3;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_payment_waits_for_nothing_that_is_filled_in_and_that_waits_for_no_look() {
+    let chain = chain().await;
+    let mut bench = Bench::start(&chain, 1, |section| section.confirmations = Some(1)).await;
+    bench.settle().await;
+    let begin = chain.block_number().await.expect("a height") - 1;
+    let mut paid = Vec::new();
+    for _ in 0..READ_AGAIN {
+        let requests = bench.requests(1).await;
+        paid.push(bench.pay(2, requests).await);
+    }
+    // More blocks than a node is asked for at once.
+    chain.mine(2_100).await.expect("mined");
+    bench.settle().await;
+    let queued = rescan::run(&bench.app.ctx, Network::Sepolia, begin).await;
+    queued.expect("queued");
+    let requests = bench.requests(1).await;
+    paid.push(bench.pay(3, requests).await);
+    bench.nodes[0].end();
+    let step = watch::run(&bench.app.ctx, bench.adapter().as_ref()).await;
+    assert!(matches!(step, Ok(Step::At(_))), "{step:?}");
+    bench.assert_credited(&paid).await;
+    let lists = bench.nodes[0]
+        .calls()
+        .iter()
+        .filter(|call| *call == "eth_getLogs")
+        .count();
+    assert!(lists <= LISTS_MAX, "{lists} lists of events");
+
+    let is_filled = async || {
+        let reader = bench.app.ctx.db.reader();
+        let due = store::backlogs::due(reader, Network::Sepolia, bench.app.ctx.clock.now(), 1).await;
+        due.expect("read").is_empty()
+    };
+    assert!(!is_filled().await, "a look at the chain fills in nothing");
+    let stop = CancellationToken::new();
+    let pause = Duration::from_hours(1);
+    let filling = fill_in_chains::run(bench.app.ctx.clone(), bench.adapter(), pause, stop.clone());
+    let filling = tokio::spawn(filling);
+    let end = Instant::now() + Duration::from_secs(20);
+    while !is_filled().await {
+        assert!(Instant::now() < end, "a pause lies between two parts of a range");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    stop.cancel();
+    filling.await.expect("stopped");
+    bench.assert_credited(&paid).await;
 }

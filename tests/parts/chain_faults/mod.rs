@@ -7,19 +7,15 @@ mod liar;
 
 use crate::support::{
     TestApp,
-    chain::{PAYER, transactions},
+    chain::{PAYER, step, transactions},
     requests::fau,
 };
 use chrono::TimeDelta;
 use devnet::Devnet;
 use liar::{Liar, Lie};
 use prs::{
-    adapters::clock::SystemClock,
-    boot::dev,
-    domain::network::Network,
-    flows::payments::watch::{self, Step},
+    adapters::clock::SystemClock, boot::dev, domain::network::Network, flows::payments::watch::Step,
     ports::clock::Clock,
-    settings::Settings,
 };
 use sea_orm::ConnectionTrait;
 use serde_json::{Value, json};
@@ -133,7 +129,7 @@ impl Run {
         let end = Instant::now() + within;
         let mut still_steps = 0;
         while Instant::now() < end && still_steps < STILL_STEPS {
-            match watch::run(&self.app.ctx, chain.as_ref()).await {
+            match step(&self.app.ctx, chain.as_ref()).await {
                 Ok(Step::Halted(reason)) => return Some(reason),
                 Ok(Step::At(position)) if position.moved => {
                     still_steps = 0;

@@ -7,6 +7,7 @@ use super::{
 };
 use alloy::primitives::{Address as EvmAddress, B256, U256};
 use prs::ports::chain::Chain;
+use std::time::{Duration, Instant};
 
 #[tokio::test]
 async fn what_one_node_leaves_out_the_other_tells() {
@@ -58,6 +59,23 @@ async fn a_node_alone_has_to_account_for_every_block_that_speaks_of_payments() {
     let alone = Bench::new([honest]).await;
     let found = alone.chain.told(0, 80, true).await.unwrap();
     assert_eq!(told(&found), payments(&[(50, 1_000), (50, 2_000)]));
+}
+
+#[tokio::test]
+async fn a_slow_node_alone_accounts_for_many_blocks_at_a_time() {
+    const LATE_MS: u64 = 100;
+    let paid: Vec<_> = (1..=64).map(|block| (block, 0, 1_000 + block)).collect();
+    let alone = Bench::new([Served::with_payments(100, &paid).lying(Lie::Late(LATE_MS))]).await;
+    let started = Instant::now();
+    let found = alone.chain.told(1, 80, true).await.unwrap();
+    let took = started.elapsed();
+    assert_eq!(found.hints.len(), 64);
+    assert_eq!(
+        alone.nodes[0].calls("eth_getLogs").len(),
+        65,
+        "the range, and each block that speaks of payments"
+    );
+    assert!(took < Duration::from_millis(LATE_MS * 64 / 2), "{took:?}");
 }
 
 #[tokio::test]

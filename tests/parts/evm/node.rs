@@ -433,6 +433,8 @@ pub enum Lie {
     RefusesWithStatus200,
     Garbage,
     Hangs,
+    /// Each answer takes so many milliseconds.
+    Late(u64),
     EmptyLogs,
     DropsHalfOfTheLogs,
     DuplicatesLogs,
@@ -502,7 +504,12 @@ impl Respond for FakeNode {
             Err(refused) => refusal(&call["id"], refused),
         };
         let answers: Vec<Value> = calls.iter().map(answer).collect();
-        ResponseTemplate::new(200).set_body_json(match asked {
+        let delay = match served.lie {
+            Lie::Late(delay_ms) => Duration::from_millis(delay_ms),
+            _ => Duration::ZERO,
+        };
+        let template = ResponseTemplate::new(200).set_delay(delay);
+        template.set_body_json(match asked {
             Value::Array(_) => Value::Array(answers),
             _ => answers.into_iter().next().unwrap(),
         })

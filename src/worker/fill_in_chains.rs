@@ -1,0 +1,28 @@
+//! Fills in ranges of one chain beside its new blocks: without a pause while one is behind, whatever is awaited.
+
+use super::pace::Pace;
+use crate::{
+    ctx::Ctx,
+    flows::payments::backlog::{self, Rates},
+    ports::chain::Chain,
+};
+use std::{sync::Arc, time::Duration};
+use tokio_util::sync::CancellationToken;
+
+/// Longest pause after failures in a row.
+const BACK_OFF_MAX: Duration = Duration::from_secs(30);
+
+/// Runs until `stop`.
+pub async fn run(ctx: Ctx, chain: Arc<dyn Chain>, poll: Duration, stop: CancellationToken) {
+    let network = chain.network();
+    let pace = Pace {
+        base: poll,
+        longest: BACK_OFF_MAX,
+    };
+    let rates = Rates::default();
+    let fill = || async {
+        let has_filled = backlog::run(&ctx, chain.as_ref(), &rates).await?;
+        Ok(if has_filled { Duration::ZERO } else { poll })
+    };
+    pace.keep(&stop, "filling in", Some(network), fill).await;
+}
