@@ -3,7 +3,9 @@ column accounts.platform_id text not null
 column accounts.email text not null
 column accounts.password_hash text not null
 column accounts.created_at timestamp with time zone not null
+column accounts.email_hash text
 constraint accounts.accounts_pkey PRIMARY KEY (id)
+CREATE UNIQUE INDEX accounts_email_hash_key ON public.accounts USING btree (email_hash)
 CREATE UNIQUE INDEX accounts_email_key ON public.accounts USING btree (email)
 CREATE UNIQUE INDEX accounts_pkey ON public.accounts USING btree (id)
 CREATE UNIQUE INDEX accounts_platform_key ON public.accounts USING btree (platform_id)
@@ -160,6 +162,11 @@ column idempotency_keys.created_at timestamp with time zone not null
 constraint idempotency_keys.idempotency_keys_pkey PRIMARY KEY (owner_id, scope, key)
 CREATE INDEX idempotency_keys_created_idx ON public.idempotency_keys USING btree (created_at)
 CREATE UNIQUE INDEX idempotency_keys_pkey ON public.idempotency_keys USING btree (owner_id, scope, key)
+column key_material.name text not null
+column key_material.sealed text not null
+column key_material.created_at timestamp with time zone not null
+constraint key_material.key_material_pkey PRIMARY KEY (name)
+CREATE UNIQUE INDEX key_material_pkey ON public.key_material USING btree (name)
 column keys.id text not null
 column keys.owner_kind text not null
 column keys.owner_id text not null

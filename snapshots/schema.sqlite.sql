@@ -1,4 +1,5 @@
-CREATE TABLE "accounts" ( "id" text NOT NULL PRIMARY KEY, "platform_id" text NOT NULL, "email" text NOT NULL, "password_hash" text NOT NULL, "created_at" timestamp_with_timezone_text NOT NULL );
+CREATE TABLE "accounts" ( "id" text NOT NULL PRIMARY KEY, "platform_id" text NOT NULL, "email" text NOT NULL, "password_hash" text NOT NULL, "created_at" timestamp_with_timezone_text NOT NULL , "email_hash" text NULL);
+CREATE UNIQUE INDEX "accounts_email_hash_key" ON "accounts" ("email_hash");
 CREATE UNIQUE INDEX "accounts_email_key" ON "accounts" ("email");
 CREATE UNIQUE INDEX "accounts_platform_key" ON "accounts" ("platform_id");
 CREATE TABLE "chain_backlogs" ( "network" text NOT NULL, "next_block" integer NOT NULL, "end_block" integer NOT NULL, "reason" text NOT NULL, "failures" integer NOT NULL, "due_at" timestamp_with_timezone_text NOT NULL, "created_at" timestamp_with_timezone_text NOT NULL, CONSTRAINT "chain_backlogs_pkey" PRIMARY KEY ("network", "end_block", "reason") );
@@ -35,6 +36,7 @@ CREATE INDEX "events_request_idx" ON "events" ("request_id", "id");
 CREATE TABLE "handed_out" ( "platform_id" text NOT NULL, "request_row" text NOT NULL, "content_hash" text NOT NULL, "fee_basis_points" integer NULL, "fee_address" text NULL, "path" text NULL, "max_rate_age_s" integer NULL, "handed_out_at" timestamp_with_timezone_text NOT NULL, "client_row" text NOT NULL DEFAULT '', "is_binding" boolean NOT NULL DEFAULT FALSE, CONSTRAINT "handed_out_pkey" PRIMARY KEY ("platform_id", "request_row", "content_hash") );
 CREATE TABLE "idempotency_keys" ( "owner_id" text NOT NULL, "scope" text NOT NULL, "key" text NOT NULL, "body_hash" text NOT NULL, "response" text NULL, "created_at" timestamp_with_timezone_text NOT NULL, CONSTRAINT "idempotency_keys_pkey" PRIMARY KEY ("owner_id", "scope", "key") );
 CREATE INDEX "idempotency_keys_created_idx" ON "idempotency_keys" ("created_at");
+CREATE TABLE "key_material" ( "name" text NOT NULL PRIMARY KEY, "sealed" text NOT NULL, "created_at" timestamp_with_timezone_text NOT NULL );
 CREATE TABLE "keys" ( "id" text NOT NULL PRIMARY KEY, "owner_kind" text NOT NULL, "owner_id" text NOT NULL, "hash" text NOT NULL, "hint" text NOT NULL, "label" text NULL, "created_at" timestamp_with_timezone_text NOT NULL, "revoked_at" timestamp_with_timezone_text NULL, "last_used_at" timestamp_with_timezone_text NULL );
 CREATE UNIQUE INDEX "keys_hash_key" ON "keys" ("hash");
 CREATE INDEX "keys_owner_idx" ON "keys" ("owner_id");

@@ -20,6 +20,7 @@ mod m20261122_0016_keep_handed_out;
 mod m20261122_0017_add_quarantine;
 mod m20261122_0018_mark_reversed_payments;
 mod m20261122_0019_keep_who_asked;
+mod m20261122_0020_seal_personal_details;
 mod tables;
 
 /// Applies and undoes the migrations.
@@ -48,6 +49,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261122_0017_add_quarantine::Migration),
             Box::new(m20261122_0018_mark_reversed_payments::Migration),
             Box::new(m20261122_0019_keep_who_asked::Migration),
+            Box::new(m20261122_0020_seal_personal_details::Migration),
         ]
     }
 }

@@ -1,0 +1,22 @@
+//! What the keys of sealed values are checked with, and the key of look-ups.
+
+use sea_orm::entity::prelude::*;
+
+/// A row.
+#[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
+#[sea_orm(table_name = "key_material")]
+pub struct Model {
+    /// What it is.
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub name: String,
+    /// Sealed value.
+    pub sealed: String,
+    /// Time of creation.
+    pub created_at: DateTimeUtc,
+}
+
+/// Joins from this table.
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}
