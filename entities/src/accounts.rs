@@ -11,8 +11,10 @@ pub struct Model {
     pub id: String,
     /// The platform of this account.
     pub platform_id: String,
-    /// E-mail address in lower case.
+    /// Sealed e-mail address.
     pub email: String,
+    /// Keyed hash of the address in lower case; none in rows that are not sealed yet.
+    pub email_hash: Option<String>,
     /// Argon2id hash in its usual text form.
     pub password_hash: String,
     /// Time of the registration.

@@ -1,76 +1,230 @@
-//! Encryption at rest with XChaCha20-Poly1305.
+//! Encryption at rest with XChaCha20-Poly1305: each value under a key of its own, which a master key wraps.
+//!
+//! Source: ADR-0014.
 
 use crate::{
     domain::ids::Secret,
     ports::{
         ids::{Ids, random},
-        sealer::Sealer,
+        sealer::{FORM, FORMER_FORM, Place, Sealer},
     },
 };
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use base64::{Engine, engine::general_purpose::STANDARD_NO_PAD};
 use chacha20poly1305::{
     KeyInit, XChaCha20Poly1305, XNonce,
     aead::{Aead, Payload},
 };
+use hmac::{Hmac, Mac};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
-/// Marks the form of a sealed text, so that a later one can stand beside it.
-const FORM: &str = "v1:";
-
 const NONCE_LENGTH: usize = 24;
 
-/// Seals with a key derived from the master key; every value has a nonce of its own.
-pub struct XChaChaSealer {
-    cipher: XChaCha20Poly1305,
-    ids: Arc<dyn Ids>,
+/// A wrapped data key: 32 bytes and their tag.
+const WRAPPED_LENGTH: usize = 48;
+
+/// Characters of the id of a master key.
+const ID_LENGTH: usize = 12;
+
+/// A data key seals one value once, so that its nonce need not differ from that of other keys.
+const ONLY_NONCE: [u8; NONCE_LENGTH] = [0; NONCE_LENGTH];
+
+const CANNOT_OPEN: &str = "a sealed value does not open: another row or damage";
+
+/// A key that wraps the keys of values.
+struct MasterKey {
+    /// Follows from the key, so that no two keys share one and nobody has to keep a list.
+    id: String,
+    wrapping: XChaCha20Poly1305,
+    /// Sealed the values of the former form by itself.
+    former: XChaCha20Poly1305,
 }
 
-impl XChaChaSealer {
-    /// Takes the master key as the settings hold it.
-    pub fn new(master_key: &Secret, ids: Arc<dyn Ids>) -> Self {
-        let key = Sha256::digest(master_key.reveal());
+impl MasterKey {
+    fn new(text: &Secret) -> Self {
+        let key: [u8; 32] = Sha256::digest(text.reveal()).into();
+        let mut id = hex::encode(keyed_hash(&key, b"id of a master key"));
+        id.truncate(ID_LENGTH);
         Self {
-            cipher: XChaCha20Poly1305::new(&key),
-            ids,
+            id,
+            wrapping: XChaCha20Poly1305::new(&keyed_hash(&key, b"wraps data keys").into()),
+            former: XChaCha20Poly1305::new(&key.into()),
         }
     }
 }
 
-impl Sealer for XChaChaSealer {
-    fn seal(&self, secret: &Secret, associated: &str) -> anyhow::Result<String> {
-        let nonce: [u8; NONCE_LENGTH] = random(self.ids.as_ref());
-        let payload = Payload {
-            msg: secret.reveal().as_bytes(),
-            aad: associated.as_bytes(),
+/// The master keys of this instance.
+pub struct MasterKeys {
+    /// The first one seals.
+    current: MasterKey,
+    /// The others open.
+    former: Vec<MasterKey>,
+    ids: Arc<dyn Ids>,
+}
+
+impl MasterKeys {
+    /// Takes master keys as the settings hold them.
+    pub fn new(current: &Secret, former: &[Secret], ids: Arc<dyn Ids>) -> Self {
+        Self {
+            current: MasterKey::new(current),
+            former: former.iter().map(MasterKey::new).collect(),
+            ids,
+        }
+    }
+
+    /// Their ids, the current one first.
+    pub fn known(&self) -> Vec<&str> {
+        self.all().map(|key| key.id.as_str()).collect()
+    }
+
+    fn all(&self) -> impl Iterator<Item = &MasterKey> {
+        std::iter::once(&self.current).chain(&self.former)
+    }
+
+    /// Seals under the current key.
+    pub fn seal(&self, secret: &Secret, place: Place<'_>) -> anyhow::Result<String> {
+        let data_key: [u8; 32] = random(self.ids.as_ref());
+        let cipher = XChaCha20Poly1305::new(&data_key.into());
+        let value = encrypt(&cipher, &ONLY_NONCE, secret.reveal().as_bytes(), &associated(place))?;
+        self.write(&data_key, &value)
+    }
+
+    /// Opens what one of the keys sealed.
+    pub fn open(&self, sealed: &str, place: Place<'_>) -> anyhow::Result<Secret> {
+        let opened = match sealed.strip_prefix(FORMER_FORM) {
+            Some(text) => self.open_former(text, place)?,
+            None => {
+                let (data_key, value) = self.unwrap_key(sealed)?;
+                let cipher = XChaCha20Poly1305::new(&data_key.into());
+                decrypt(&cipher, &ONLY_NONCE, &value, &associated(place))?
+            }
         };
-        let sealed = self
-            .cipher
-            .encrypt(&XNonce::from(nonce), payload)
-            .map_err(|_| anyhow!("sealing failed"))?;
-        Ok(format!(
-            "{FORM}{}",
-            STANDARD_NO_PAD.encode([nonce.as_slice(), &sealed].concat())
+        Ok(Secret::new(
+            String::from_utf8(opened).context("a damaged sealed value")?,
         ))
     }
 
-    fn open(&self, sealed: &str, associated: &str) -> anyhow::Result<Secret> {
-        let text = sealed.strip_prefix(FORM).context("unknown form of a sealed value")?;
-        let bytes = STANDARD_NO_PAD.decode(text).context("damaged sealed value")?;
-        let (nonce, sealed) = bytes
-            .split_first_chunk::<NONCE_LENGTH>()
-            .context("damaged sealed value")?;
-        let payload = Payload {
-            msg: sealed,
-            aad: associated.as_bytes(),
-        };
-        let opened = self
-            .cipher
-            .decrypt(&XNonce::from(*nonce), payload)
-            .map_err(|_| anyhow!("a sealed value does not open: another master key, another row or damage"))?;
-        Ok(Secret::new(String::from_utf8(opened).context("damaged sealed value")?))
+    /// Wraps the data key of a value again; a value of the former form gets one.
+    fn renew(&self, sealed: &str, place: Place<'_>) -> anyhow::Result<String> {
+        if sealed.starts_with(FORMER_FORM) {
+            return self.seal(&self.open(sealed, place)?, place);
+        }
+        let (data_key, value) = self.unwrap_key(sealed)?;
+        self.write(&data_key, &value)
     }
+
+    fn write(&self, data_key: &[u8; 32], value: &[u8]) -> anyhow::Result<String> {
+        let nonce: [u8; NONCE_LENGTH] = random(self.ids.as_ref());
+        let wrapped = encrypt(&self.current.wrapping, &nonce, data_key, &[])?;
+        let bytes = [nonce.as_slice(), &wrapped, value].concat();
+        Ok(format!("{FORM}{}:{}", self.current.id, STANDARD_NO_PAD.encode(bytes)))
+    }
+
+    /// The data key of a value, and the value under it.
+    fn unwrap_key(&self, sealed: &str) -> anyhow::Result<([u8; 32], Vec<u8>)> {
+        let text = sealed.strip_prefix(FORM).context("an unknown form of a sealed value")?;
+        let (id, text) = text.split_once(':').context("a damaged sealed value")?;
+        let Some(master) = self.all().find(|key| key.id == id) else {
+            bail!("a value is sealed under the master key {id}, which is not among secrets.master_keys");
+        };
+        let bytes = STANDARD_NO_PAD.decode(text).context("a damaged sealed value")?;
+        let (nonce, rest) = bytes
+            .split_first_chunk::<NONCE_LENGTH>()
+            .context("a damaged sealed value")?;
+        let (wrapped, value) = rest
+            .split_first_chunk::<WRAPPED_LENGTH>()
+            .context("a damaged sealed value")?;
+        let data_key = decrypt(&master.wrapping, nonce, wrapped, &[])?;
+        let data_key = data_key.try_into().map_err(|_| anyhow!(CANNOT_OPEN))?;
+        Ok((data_key, value.to_vec()))
+    }
+
+    /// The former form names no key and was bound to the row alone.
+    fn open_former(&self, text: &str, place: Place<'_>) -> anyhow::Result<Vec<u8>> {
+        let bytes = STANDARD_NO_PAD.decode(text).context("a damaged sealed value")?;
+        let (nonce, value) = bytes
+            .split_first_chunk::<NONCE_LENGTH>()
+            .context("a damaged sealed value")?;
+        self.all()
+            .find_map(|key| decrypt(&key.former, nonce, value, place.row.as_bytes()).ok())
+            .context("a sealed value does not open: another master key, another row or damage")
+    }
+}
+
+/// Seals with the master keys, and finds with a key that they protect and that never changes.
+pub struct EnvelopeSealer {
+    keys: MasterKeys,
+    lookup_key: Secret,
+}
+
+impl EnvelopeSealer {
+    /// Takes the keys and what the database keeps as the key of look-ups.
+    pub fn new(keys: MasterKeys, lookup_key: Secret) -> Self {
+        Self { keys, lookup_key }
+    }
+}
+
+impl Sealer for EnvelopeSealer {
+    fn seal(&self, secret: &Secret, place: Place<'_>) -> anyhow::Result<String> {
+        self.keys.seal(secret, place)
+    }
+
+    fn open(&self, sealed: &str, place: Place<'_>) -> anyhow::Result<Secret> {
+        self.keys.open(sealed, place)
+    }
+
+    fn renew(&self, sealed: &str, place: Place<'_>) -> anyhow::Result<String> {
+        self.keys.renew(sealed, place)
+    }
+
+    fn lookup(&self, text: &str) -> String {
+        hex::encode(keyed_hash(self.lookup_key.reveal().as_bytes(), text.as_bytes()))
+    }
+
+    fn current_key(&self) -> &str {
+        &self.keys.current.id
+    }
+}
+
+/// Column and owner hold no line break, so that no two places are written alike.
+fn associated(place: Place<'_>) -> Vec<u8> {
+    format!("{}\n{}\n{}", place.column, place.owner, place.row).into_bytes()
+}
+
+#[expect(clippy::expect_used, reason = "HMAC takes keys of any length")]
+fn keyed_hash(key: &[u8], text: &[u8]) -> [u8; 32] {
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("any key length");
+    mac.update(text);
+    mac.finalize().into_bytes().into()
+}
+
+fn encrypt(
+    cipher: &XChaCha20Poly1305,
+    nonce: &[u8; NONCE_LENGTH],
+    text: &[u8],
+    associated: &[u8],
+) -> anyhow::Result<Vec<u8>> {
+    let payload = Payload {
+        msg: text,
+        aad: associated,
+    };
+    let sealed = cipher.encrypt(&XNonce::from(*nonce), payload);
+    sealed.map_err(|_| anyhow!("sealing failed"))
+}
+
+fn decrypt(
+    cipher: &XChaCha20Poly1305,
+    nonce: &[u8; NONCE_LENGTH],
+    sealed: &[u8],
+    associated: &[u8],
+) -> anyhow::Result<Vec<u8>> {
+    let payload = Payload {
+        msg: sealed,
+        aad: associated,
+    };
+    let opened = cipher.decrypt(&XNonce::from(*nonce), payload);
+    opened.map_err(|_| anyhow!(CANNOT_OPEN))
 }
 
 #[cfg(test)]
@@ -78,22 +232,74 @@ mod tests {
     use super::*;
     use crate::adapters::{clock::SystemClock, ids::SystemIds};
 
-    fn sealer(key: &str) -> XChaChaSealer {
-        XChaChaSealer::new(&Secret::new(key), Arc::new(SystemIds::new(Arc::new(SystemClock))))
+    const PLACE: Place<'static> = Place {
+        column: "table.column",
+        owner: "tenant",
+        row: "row-1",
+    };
+
+    fn sealer(keys: &[&str]) -> EnvelopeSealer {
+        let secrets: Vec<Secret> = keys.iter().copied().map(Secret::new).collect();
+        let ids = Arc::new(SystemIds::new(Arc::new(SystemClock)));
+        EnvelopeSealer::new(MasterKeys::new(&secrets[0], &secrets[1..], ids), Secret::new("look"))
     }
 
     #[test]
-    fn a_value_opens_with_its_key_and_row_only() {
-        let sealed = sealer("a").seal(&Secret::new("top"), "row-1").unwrap();
-        assert_eq!(sealer("a").open(&sealed, "row-1").unwrap().reveal(), "top");
-        assert!(sealer("b").open(&sealed, "row-1").is_err());
-        assert!(sealer("a").open(&sealed, "row-2").is_err());
-        assert!(sealer("a").open(&sealed[..sealed.len() - 2], "row-1").is_err());
+    fn a_value_opens_with_its_key_in_its_place_only() {
+        let sealed = sealer(&["a"]).seal(&Secret::new("top"), PLACE).unwrap();
+        assert!(sealed.starts_with(&format!("{FORM}{}:", sealer(&["a"]).current_key())));
         assert!(!sealed.contains("top"));
-        assert_ne!(
-            sealed,
-            sealer("a").seal(&Secret::new("top"), "row-1").unwrap(),
-            "a nonce of its own each time"
+        assert_eq!(sealer(&["a"]).open(&sealed, PLACE).unwrap().reveal(), "top");
+        assert_eq!(sealer(&["b", "a"]).open(&sealed, PLACE).unwrap().reveal(), "top");
+        let unknown = sealer(&["b"]).open(&sealed, PLACE).unwrap_err().to_string();
+        assert!(unknown.contains(sealer(&["a"]).current_key()), "{unknown}");
+        for place in [
+            Place {
+                column: "table.other",
+                ..PLACE
+            },
+            Place {
+                owner: "another",
+                ..PLACE
+            },
+            Place { row: "row-2", ..PLACE },
+        ] {
+            assert!(sealer(&["a"]).open(&sealed, place).is_err(), "{place:?}");
+        }
+        assert!(sealer(&["a"]).open(&sealed[..sealed.len() - 2], PLACE).is_err());
+        let again = sealer(&["a"]).seal(&Secret::new("top"), PLACE).unwrap();
+        assert_ne!(sealed, again, "a key of its own each time");
+    }
+
+    #[test]
+    fn a_renewed_value_opens_with_the_new_key_alone() {
+        let sealed = sealer(&["a"]).seal(&Secret::new("top"), PLACE).unwrap();
+        let renewed = sealer(&["b", "a"]).renew(&sealed, PLACE).unwrap();
+        assert_eq!(sealer(&["b"]).open(&renewed, PLACE).unwrap().reveal(), "top");
+        assert!(sealer(&["a"]).open(&renewed, PLACE).is_err());
+        assert!(sealer(&["b"]).renew(&sealed, PLACE).is_err());
+    }
+
+    #[test]
+    fn a_value_of_the_former_form_opens_and_is_renewed() {
+        // Sealed for this row under "a" by the version before.
+        let keys = MasterKey::new(&Secret::new("a"));
+        let value = encrypt(&keys.former, &[7; NONCE_LENGTH], b"top", b"row-1").unwrap();
+        let sealed = format!(
+            "{FORMER_FORM}{}",
+            STANDARD_NO_PAD.encode([[7; NONCE_LENGTH].as_slice(), &value].concat())
         );
+        assert_eq!(sealer(&["b", "a"]).open(&sealed, PLACE).unwrap().reveal(), "top");
+        assert!(sealer(&["b"]).open(&sealed, PLACE).is_err());
+        let renewed = sealer(&["b", "a"]).renew(&sealed, PLACE).unwrap();
+        assert_eq!(sealer(&["b"]).open(&renewed, PLACE).unwrap().reveal(), "top");
+    }
+
+    #[test]
+    fn look_ups_are_the_same_under_every_master_key() {
+        let one = sealer(&["a"]).lookup("ada@example.com");
+        assert_eq!(one, sealer(&["b"]).lookup("ada@example.com"));
+        assert_ne!(one, sealer(&["a"]).lookup("bob@example.com"));
+        assert_eq!(one.len(), 64);
     }
 }

@@ -13,7 +13,7 @@ use crate::{
         idempotency::{Answer, Repeatable},
         orchestrators::create::NewOrchestrator,
     },
-    settings::{ChainSettings, Settings},
+    settings::{ChainSettings, Settings, Synchronous},
     store,
 };
 use anyhow::{Context, bail};
@@ -82,6 +82,7 @@ async fn serve_on(arguments: &DevArguments, chain: &Devnet, folder: &std::path::
     if !settings.database.url.starts_with("sqlite:") {
         settings.secrets.master_key = Some(std::env::var("PRS_SECRETS__MASTER_KEY").unwrap_or_else(|_| "0".repeat(64)));
     }
+    settings.database.synchronous = Synchronous::Normal;
     // Limits would get in the way of trying things out.
     settings.rate_limits.enabled = std::env::var("PRS_RATE_LIMITS__ENABLED").is_ok_and(|text| text == "true");
     let rpc_urls = if arguments.rpc_url.is_empty() {

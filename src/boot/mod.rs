@@ -8,6 +8,7 @@ pub mod health;
 pub mod identity;
 pub mod listen;
 mod log;
+mod master_keys;
 mod reconcile;
 pub mod role;
 pub mod serve;
@@ -18,30 +19,29 @@ use crate::{
     domain::{
         client_id::{OwnPages, normalise_domain},
         currency::KnownContract,
-        ids::Secret,
         network::{Family, Network},
         webhook::UrlPolicy,
     },
     ports::{chain::Chains, clock::Clock, ids::Ids},
-    settings::{self, Settings, catalogue},
-    store::Db,
+    settings::{self, Settings, Synchronous, catalogue},
+    store::{Db, Durability},
 };
 use anyhow::{Context, bail};
-use std::{fs, io::Write, os::unix::fs::OpenOptionsExt, path::PathBuf, sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 use tokio::sync::Notify;
 
-/// Opens the database and brings its schema up to date.
+/// Opens the database, brings its schema up to date, and checks that the master keys are those of its values.
 pub async fn open_database(settings: &Settings) -> anyhow::Result<Db> {
-    let db = Db::connect(&settings.database.url).await.context("database.url")?;
+    let db = connect(settings).await?;
     db.migrate_up()
         .await
         .context("the schema could not be brought up to date")?;
-    Ok(db.answering_within(Duration::from_millis(settings.database.answer_timeout_ms)))
+    with_master_keys(settings, &db).await
 }
 
 /// Opens a database for a command, which neither makes it nor changes its schema.
 ///
-/// Errors: there is none, or its schema is older than this program.
+/// Errors: there is none, its schema is older than this program, or its values are sealed under other master keys.
 pub async fn open_existing(settings: &Settings) -> anyhow::Result<Db> {
     let url = &settings.database.url;
     let shown = settings::without_password(url);
@@ -50,12 +50,27 @@ pub async fn open_existing(settings: &Settings) -> anyhow::Result<Db> {
     if is_missing {
         bail!("database.url: there is no database at {shown}; `prs serve` and `prs migrate up` make one");
     }
-    let db = Db::connect(url).await.context("database.url")?;
+    let db = connect(settings).await?;
     if !db.is_schema_complete().await.unwrap_or(false) {
         bail!(
             "database.url: the schema at {shown} is older than this program; run `prs migrate up` or `prs serve` first"
         );
     }
+    with_master_keys(settings, &db).await
+}
+
+async fn connect(settings: &Settings) -> anyhow::Result<Db> {
+    let durability = match settings.database.synchronous {
+        Synchronous::Full => Durability::Full,
+        Synchronous::Normal => Durability::Process,
+    };
+    let db = Db::connect_with(&settings.database.url, durability).await;
+    db.context("database.url")
+}
+
+/// Sealing what is clear may take longer than an answer.
+async fn with_master_keys(settings: &Settings, db: &Db) -> anyhow::Result<Db> {
+    let db = master_keys::seal(settings, db.patient()).await?;
     Ok(db.answering_within(Duration::from_millis(settings.database.answer_timeout_ms)))
 }
 
@@ -99,7 +114,7 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
     let url_policy = UrlPolicy {
         allow_loopback: settings.allow_loopback(),
     };
-    let sealer = adapters::sealer::XChaChaSealer::new(&master_key(settings, ids.as_ref())?, ids.clone());
+    let sealer = db.sealer().context("the database was opened without master keys")?;
     let webhooks = WebhookRules {
         url_policy,
         header_prefix: settings.webhooks.header_prefix.clone(),
@@ -131,7 +146,7 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
         },
         clock,
         ids,
-        sealer: Arc::new(sealer),
+        sealer,
         catalogue: Arc::new(catalogue),
         webhooks: Arc::new(webhooks),
         payments: Arc::new(payments),
@@ -170,41 +185,4 @@ fn origin_of(address: &str) -> String {
     url::Url::parse(address)
         .map(|url| url.origin().ascii_serialization())
         .unwrap_or_default()
-}
-
-/// The master key of the settings, or the one kept beside an embedded database.
-fn master_key(settings: &Settings, ids: &dyn Ids) -> anyhow::Result<Secret> {
-    if let Some(key) = &settings.secrets.master_key {
-        if key.len() != 64 || !key.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            bail!(
-                "secrets.master_key: must be 64 hexadecimal digits, for example the output of `openssl rand -hex 32`"
-            );
-        }
-        return Ok(Secret::new(key.clone()));
-    }
-    let Some(path) = settings.database.url.strip_prefix("sqlite:") else {
-        bail!("secrets.master_key: is required with PostgreSQL: 64 hexadecimal digits, the same on every instance");
-    };
-    let path = PathBuf::from(path.trim_start_matches("//").split('?').next().unwrap_or_default()).with_extension("key");
-    if let Ok(key) = fs::read_to_string(&path) {
-        return Ok(Secret::new(key.trim().to_owned()));
-    }
-    let mut bytes = [0; 32];
-    ids.fill(&mut bytes);
-    let key = hex::encode(bytes);
-    let mut file = fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&path)
-        .with_context(|| {
-            format!(
-                "secrets.master_key is not set and {} could not be written",
-                path.display()
-            )
-        })?;
-    writeln!(file, "{key}")?;
-    file.sync_all()?;
-    tracing::info!(path = %path.display(), "made a master key beside the database; keep it with your backups");
-    Ok(Secret::new(key))
 }

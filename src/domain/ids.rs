@@ -64,6 +64,13 @@ ulid_ids! {
     DestinationId;
 }
 
+impl AccountId {
+    /// Name of the platform that belongs to the account: it tells nothing about the person.
+    pub fn platform_name(&self) -> String {
+        format!("Account {self}")
+    }
+}
+
 impl EventId {
     /// The smallest id that can be drawn at a time.
     pub fn first_at(time: DateTime<Utc>) -> Self {

@@ -106,7 +106,7 @@ pub struct ClaimedDelivery {
     pub secret_sealed: String,
     /// Secrets of before that may still be in use, the oldest first.
     pub former_secrets: Vec<FormerSecret>,
-    /// The bytes that are signed and sent.
+    /// The bytes that are signed and sent, sealed when they hold personal details.
     pub body: String,
     /// Number of failed tries before this one, 0 to 3.
     pub retry_count: u32,

@@ -4,6 +4,7 @@ use crate::{
     ctx::Ctx,
     domain::{ids::Secret, refusal::Refusal},
     flows::{Fault, FlowError, FlowResult},
+    ports::sealer::Place,
     store::{self, Holder, StoreError, Tx, idempotency::IdempotencyKey},
 };
 use chrono::TimeDelta;
@@ -89,7 +90,10 @@ impl<T> Keeper<'_, T> {
         Ok(Some(match self.storage {
             Storage::Plain => response,
             Storage::Sealed => {
-                let opened = self.ctx.sealer.open(&response, &once.key).map_err(Fault)?;
+                let key = key(&self.holder, once);
+                let owner = owner_and_scope(&key);
+                let place = place(&owner, &key);
+                let opened = self.ctx.sealer.open(&response, place).map_err(Fault)?;
                 opened.reveal().to_owned()
             }
         }))
@@ -103,8 +107,10 @@ impl<T> Keeper<'_, T> {
             let response = match self.storage {
                 Storage::Plain => response,
                 Storage::Sealed => {
-                    let secret = Secret::new(response);
-                    self.ctx.sealer.seal(&secret, &once.key).map_err(Fault)?
+                    let (secret, key) = (Secret::new(response), key(&self.holder, once));
+                    let owner = owner_and_scope(&key);
+                    let place = place(&owner, &key);
+                    self.ctx.sealer.seal(&secret, place).map_err(Fault)?
                 }
             };
             let now = self.ctx.clock.now();
@@ -173,6 +179,20 @@ pub async fn sweep(ctx: &Ctx) -> FlowResult<bool> {
     let gone = store::idempotency::forget(&tx, ctx.clock.now() - KEPT, BATCH_KEYS).await?;
     tx.commit().await?;
     Ok(gone == BATCH_KEYS)
+}
+
+/// Whose answer it is, and to what.
+fn owner_and_scope(key: &IdempotencyKey) -> String {
+    format!("{} {}", key.owner, key.scope)
+}
+
+/// Where a sealed answer stands.
+fn place<'a>(owner: &'a str, key: &'a IdempotencyKey) -> Place<'a> {
+    Place {
+        column: "idempotency_keys.response",
+        owner,
+        row: &key.key,
+    }
 }
 
 /// Keys of different client IDs and operations do not meet.

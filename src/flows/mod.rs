@@ -1,5 +1,6 @@
 //! One file for each operation: gather, decide, commit. No HTTP, no SQL text, no vendor words.
 
+pub mod at_rest;
 pub mod auth;
 pub mod client_ids;
 pub mod currencies;
@@ -107,6 +108,7 @@ pub async fn publish_all(ctx: &Ctx, tx: &Tx, events: &[Event]) -> Result<(), Sto
                 deduplication_key: event.deduplication_key(),
                 request_id: event.request_id().map(str::to_owned),
                 body: payloads::body(event, &ctx.catalogue, &names(ctx)),
+                is_personal: event.is_personal(),
                 now: ctx.clock.now(),
             }
         })

@@ -1,11 +1,39 @@
-//! Encryption of secrets at rest.
+//! Encryption of secrets and personal details at rest.
 
 use crate::domain::ids::Secret;
 
-/// Seals secrets before they are stored. The associated text ties a sealed value to its row.
+/// How every text of today's form begins; the id of its master key and a colon follow.
+pub const FORM: &str = "v2:";
+
+/// How texts of the form of before begin, which names no key.
+pub const FORMER_FORM: &str = "v1:";
+
+/// Whether a text is sealed. No address, JSON object or hexadecimal number begins like one that is.
+pub fn is_sealed(text: &str) -> bool {
+    text.starts_with(FORM) || text.starts_with(FORMER_FORM)
+}
+
+/// Where a sealed value stands. It opens nowhere else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place<'a> {
+    /// Table and column, with a dot between them.
+    pub column: &'static str,
+    /// Whose row it is.
+    pub owner: &'a str,
+    /// Which row of theirs.
+    pub row: &'a str,
+}
+
+/// Seals values before they are stored.
 pub trait Sealer: Send + Sync + 'static {
-    /// Seals; the result is printable text.
-    fn seal(&self, secret: &Secret, associated: &str) -> anyhow::Result<String>;
-    /// Opens. Errors: a wrong key, another row, damaged text.
-    fn open(&self, sealed: &str, associated: &str) -> anyhow::Result<Secret>;
+    /// Seals; the result is printable text that names the master key.
+    fn seal(&self, secret: &Secret, place: Place<'_>) -> anyhow::Result<String>;
+    /// Opens. Errors: a master key that is not known, another place, damaged text.
+    fn open(&self, sealed: &str, place: Place<'_>) -> anyhow::Result<Secret>;
+    /// The same value under the current master key. Errors: like [`Self::open`].
+    fn renew(&self, sealed: &str, place: Place<'_>) -> anyhow::Result<String>;
+    /// The keyed hash of a text, by which its row is found: 64 hexadecimal digits. A rotation leaves it as it is.
+    fn lookup(&self, text: &str) -> String;
+    /// Id of the master key that seals now.
+    fn current_key(&self) -> &str;
 }

@@ -63,6 +63,20 @@ pub struct DatabaseSettings {
     pub url: String,
     /// Time that a call waits for one answer of PostgreSQL before it is told to come back later, in milliseconds.
     pub answer_timeout_ms: u64,
+    /// What a commit of SQLite survives: `full`, a power cut; `normal`, the end of the process, but a power cut may take
+    /// the last commits back. `prs dev` uses `normal`. PostgreSQL has its own `synchronous_commit`.
+    pub synchronous: Synchronous,
+}
+
+/// When SQLite waits for the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Synchronous {
+    /// Before every commit is acknowledged.
+    #[default]
+    Full,
+    /// Now and then.
+    Normal,
 }
 
 impl Default for DatabaseSettings {
@@ -70,6 +84,7 @@ impl Default for DatabaseSettings {
         Self {
             url: "sqlite:./data/prs.db".to_owned(),
             answer_timeout_ms: 1_200,
+            synchronous: Synchronous::Full,
         }
     }
 }
@@ -423,9 +438,13 @@ pub enum LogFormat {
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SecretSettings {
-    /// Key that encrypts webhook secrets: 64 hexadecimal digits. With SQLite, one is made beside the database when
-    /// it is absent; PostgreSQL needs it.
+    /// The master key, where there is one: 64 hexadecimal digits. With SQLite, one is made beside the database when no
+    /// other is set; PostgreSQL needs one. Beside `master_keys` it opens what it sealed before.
     pub master_key: Option<String>,
+    /// Master keys of customer details, e-mail addresses and webhook secrets. The first one seals, all of them open;
+    /// `prs admin keys rotate` brings everything under the first one. An entry is 64 hexadecimal digits, or `command:`
+    /// and what a shell runs at the start to print them.
+    pub master_keys: Vec<String>,
 }
 
 impl Settings {
@@ -610,6 +629,9 @@ impl Settings {
         let mut shown = self.clone();
         shown.secrets.master_key = shown.secrets.master_key.map(|_| "(hidden)".to_owned());
         shown.database.url = without_password(&shown.database.url);
+        for entry in &mut shown.secrets.master_keys {
+            "(hidden)".clone_into(entry);
+        }
         for chain in shown.chains.values_mut() {
             chain.api_key = chain.api_key.take().map(|_| "(hidden)".to_owned());
             // Addresses of node providers carry the key in their path.

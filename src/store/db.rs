@@ -1,6 +1,11 @@
 //! Connections, transactions and migrations of both databases.
 
-use super::{StoreError, schema};
+use super::{
+    StoreError, schema,
+    sealed::Sealing,
+    sqlite_files::{self, Durability},
+};
+use crate::ports::sealer::Sealer;
 use async_trait::async_trait;
 use migration::{MigrationStatus, Migrator, MigratorTrait};
 use sea_orm::{
@@ -61,6 +66,7 @@ const MIGRATION_LOCK: i64 = 0x7072_735f_6d69_6772;
 #[derive(Clone)]
 pub struct Db {
     url: String,
+    durability: Durability,
     reader: Connection,
     writer: Connection,
     suspicion: Arc<Suspicion>,
@@ -90,8 +96,13 @@ impl Db {
     /// SQLite gets one writing connection and a pool of reading ones, because several writers would only wait for each
     /// other; PostgreSQL has one pool for both.
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
+        Self::connect_with(url, Durability::Full).await
+    }
+
+    /// Like [`Self::connect`], with another durability of SQLite; that of PostgreSQL is a matter of its server.
+    pub async fn connect_with(url: &str, durability: Durability) -> Result<Self, StoreError> {
         if url.starts_with("sqlite:") {
-            Self::connect_sqlite(url).await
+            Self::connect_sqlite(url, durability).await
         } else if url.starts_with("postgres:") || url.starts_with("postgresql:") {
             let suspicion = Arc::new(Suspicion::default());
             let live = Database::connect(postgres_options(url, suspicion.clone())).await?;
@@ -101,9 +112,11 @@ impl Db {
                     limit: ANSWER_TIMEOUT,
                     suspicion: suspicion.clone(),
                 }),
+                sealer: None,
             };
             Ok(Self {
                 url: url.to_owned(),
+                durability,
                 reader: pool.clone(),
                 writer: pool,
                 suspicion,
@@ -115,24 +128,20 @@ impl Db {
         }
     }
 
-    async fn connect_sqlite(url: &str) -> Result<Self, StoreError> {
-        let file = SqliteConnectOptions::from_str(url).map_err(|error| StoreError::Broken(error.into()))?;
-        let path = file.get_filename();
-        if url.contains(":memory:") || url.contains("mode=memory") || path.as_os_str().is_empty() {
-            return Err(StoreError::Broken(anyhow::anyhow!(
-                "a SQLite database must be a file, because readers and the writer have connections of their own"
-            )));
-        }
-        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            std::fs::create_dir_all(folder).map_err(|error| StoreError::Unavailable(error.into()))?;
-        }
+    async fn connect_sqlite(url: &str, durability: Durability) -> Result<Self, StoreError> {
+        sqlite_files::prepare(url)?;
         // The writer comes first: it creates the file and switches it to write-ahead logging.
-        let writer = Database::connect(sqlite_options(url, Access::Write)).await?;
-        let reader = Database::connect(sqlite_options(url, Access::Read)).await?;
+        let writer = Database::connect(sqlite_options(url, Access::Write, durability)).await?;
+        let reader = Database::connect(sqlite_options(url, Access::Read, durability)).await?;
         // SQLite is a file of this machine: it has a deadline for its lock, and no network that could be silent.
-        let unlimited = |live| Connection { live, deadline: None };
+        let unlimited = |live| Connection {
+            live,
+            deadline: None,
+            sealer: None,
+        };
         Ok(Self {
             url: url.to_owned(),
+            durability,
             reader: unlimited(reader),
             writer: unlimited(writer),
             suspicion: Arc::default(),
@@ -148,9 +157,11 @@ impl Db {
                 limit,
                 suspicion: self.suspicion.clone(),
             }),
+            sealer: connection.sealer.clone(),
         };
         Self {
             url: self.url.clone(),
+            durability: self.durability,
             reader: limited(&self.reader),
             writer: limited(&self.writer),
             suspicion: self.suspicion.clone(),
@@ -161,6 +172,19 @@ impl Db {
     #[must_use]
     pub fn patient(&self) -> Self {
         self.answering_within(PATIENCE)
+    }
+
+    /// The same database with the keys that its personal columns are sealed with.
+    #[must_use]
+    pub fn sealed_with(mut self, sealer: &Arc<dyn Sealer>) -> Self {
+        self.reader.sealer = Some(sealer.clone());
+        self.writer.sealer = Some(sealer.clone());
+        self
+    }
+
+    /// The keys that its personal columns are sealed with.
+    pub fn sealer(&self) -> Option<Arc<dyn Sealer>> {
+        self.reader.sealer.clone()
     }
 
     /// Connection for reads outside a transaction.
@@ -207,6 +231,7 @@ impl Db {
             name,
             started,
             deadline: self.writer.deadline.clone(),
+            sealer: self.writer.sealer.clone(),
         })
     }
 
@@ -239,7 +264,7 @@ impl Db {
         let mut options = if self.is_postgres() {
             ConnectOptions::new(&self.url)
         } else {
-            sqlite_options(&self.url, Access::Migrate)
+            sqlite_options(&self.url, Access::Migrate, self.durability)
         };
         options
             .max_connections(1)
@@ -268,6 +293,17 @@ impl Db {
         let tx = connection.begin_with_options(options).await?;
         direction.run(&tx).await?;
         Ok(tx.commit().await?)
+    }
+
+    /// Empties the write-ahead log of SQLite, which keeps what rows held before; tells whether nobody was in the way.
+    pub async fn checkpoint(&self) -> Result<bool, StoreError> {
+        if self.is_postgres() {
+            return Ok(true);
+        }
+        let statement = Statement::from_string(DbBackend::Sqlite, "PRAGMA wal_checkpoint(TRUNCATE)");
+        let row = self.writer.live.query_one_raw(statement).await?;
+        let busy: i32 = row.map_or(Ok(0), |row| row.try_get_by_index(0))?;
+        Ok(busy == 0)
     }
 
     /// Every migration, oldest first. Changes nothing, not even in an empty database.
@@ -330,11 +366,19 @@ impl Direction {
 }
 
 /// A way to the database that does not wait for ever.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Connection {
     live: DatabaseConnection,
     /// `None` on SQLite.
     deadline: Option<Deadline>,
+    /// `None` before the master keys are known.
+    sealer: Option<Arc<dyn Sealer>>,
+}
+
+impl Sealing for Connection {
+    fn sealer(&self) -> Option<&dyn Sealer> {
+        self.sealer.as_deref()
+    }
 }
 
 #[async_trait]
@@ -415,7 +459,7 @@ enum Access {
     Migrate,
 }
 
-fn sqlite_options(url: &str, access: Access) -> ConnectOptions {
+fn sqlite_options(url: &str, access: Access, durability: Durability) -> ConnectOptions {
     let mut options = ConnectOptions::new(url);
     let connections = match access {
         Access::Read => SQLITE_READERS_MAX,
@@ -432,15 +476,19 @@ fn sqlite_options(url: &str, access: Access) -> ConnectOptions {
         .sqlx_logging_level(log::LevelFilter::Trace)
         .record_stmt_in_spans(false)
         .map_sqlx_sqlite_opts(move |file| {
-            // Normal synchronisation survives the death of the process; what a power cut could take back are the last
-            // commits, never the integrity of the file.
+            let synchronous = match durability {
+                Durability::Full => SqliteSynchronous::Full,
+                Durability::Process => SqliteSynchronous::Normal,
+            };
             let file = file
                 .create_if_missing(true)
                 .journal_mode(SqliteJournalMode::Wal)
-                .synchronous(SqliteSynchronous::Normal)
+                .synchronous(synchronous)
                 .busy_timeout(BUSY_TIMEOUT)
                 .foreign_keys(true)
                 .pragma("temp_store", "memory")
+                // What is overwritten or deleted leaves no trace in the file: rows that are sealed afterwards were clear.
+                .pragma("secure_delete", "true")
                 .pragma("mmap_size", "134217728");
             match access {
                 Access::Read => file.pragma("query_only", "true"),
@@ -491,12 +539,18 @@ fn postgres_options(url: &str, suspicion: Arc<Suspicion>) -> ConnectOptions {
 }
 
 /// A writing transaction. Dropped without [`Tx::commit`], it leaves no trace.
-#[derive(Debug)]
 pub struct Tx {
     live: DatabaseTransaction,
     name: &'static str,
     started: Instant,
     deadline: Option<Deadline>,
+    sealer: Option<Arc<dyn Sealer>>,
+}
+
+impl Sealing for Tx {
+    fn sealer(&self) -> Option<&dyn Sealer> {
+        self.sealer.as_deref()
+    }
 }
 
 impl Tx {

@@ -1,9 +1,12 @@
 //! The log of deliveries: reading it, and queueing again what it holds.
 
-use super::{StoreError, columns};
-use crate::domain::{
-    ids::{DeliveryId, EndpointId, EventId, PlatformId},
-    webhook::{DeliveryState, TryOutcome},
+use super::{Sealing, StoreError, columns, sealed};
+use crate::{
+    domain::{
+        ids::{DeliveryId, EndpointId, EventId, PlatformId},
+        webhook::{DeliveryState, TryOutcome},
+    },
+    ports::sealer::Place,
 };
 use chrono::{DateTime, Utc};
 use entities::{deliveries, deliveries::Column as Delivery, delivery_attempts, events, events::Column as Event};
@@ -84,6 +87,15 @@ pub struct LateDelivery {
     pub endpoint: EndpointId,
 }
 
+/// Where the answer to a try stands.
+pub(super) fn response_place<'a>(owner: &'a str, attempt: &'a str) -> Place<'a> {
+    Place {
+        column: "delivery_attempts.response",
+        owner,
+        row: attempt,
+    }
+}
+
 fn page(
     platform: &PlatformId,
     endpoints: Option<&[EndpointId]>,
@@ -113,7 +125,7 @@ pub async fn deliveries(
 
 /// Finds a delivery, with its tries in the order in which they were made.
 pub async fn find_delivery(
-    conn: &impl ConnectionTrait,
+    conn: &impl Sealing,
     platform: &PlatformId,
     endpoints: Option<&[EndpointId]>,
     id: &DeliveryId,
@@ -133,12 +145,14 @@ pub async fn find_delivery(
         .all(conn)
         .await?;
     for row in tries {
+        let place = response_place(platform.as_str(), &row.id);
+        let response = row.response.map(|text| sealed::open(conn, text, place));
         found.delivery.tries.push(TryRecord {
             number: columns::number("number", row.number)?,
             outcome: TryOutcome {
                 status: row.status.map(|status| columns::number("status", status)).transpose()?,
                 error: row.error,
-                response: row.response,
+                response: response.transpose()?,
                 started_at: row.started_at,
                 ended_at: row.ended_at,
             },

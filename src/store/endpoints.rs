@@ -166,6 +166,21 @@ pub async fn find(
     row.map(from_row).transpose()
 }
 
+/// Finds an endpoint and keeps others from changing it until the transaction ends.
+pub async fn find_to_change(
+    conn: &impl ConnectionTrait,
+    holder: impl Into<Holder>,
+    id: &EndpointId,
+) -> Result<Option<Endpoint>, StoreError> {
+    let row = Entity::find()
+        .filter(owned(&holder.into()))
+        .filter(Column::Id.eq(id.as_str()))
+        .lock_exclusive()
+        .one(conn)
+        .await?;
+    row.map(from_row).transpose()
+}
+
 /// Gives an endpoint another secret; tells whether `replaced`, its sealed secret, was still the one in use.
 pub async fn replace_secret(
     conn: &impl ConnectionTrait,

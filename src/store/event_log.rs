@@ -1,7 +1,10 @@
 //! The log of events: reading it, and forgetting what is old together with its deliveries.
 
-use super::{Scope, StoreError};
-use crate::domain::ids::{ClientRowId, EventId};
+use super::{Scope, Sealing, StoreError, sealed};
+use crate::{
+    domain::ids::{ClientRowId, EventId},
+    ports::sealer::Place,
+};
 use chrono::{DateTime, TimeDelta, Utc};
 use entities::{client_ids, deliveries, deliveries::Column as Delivery, delivery_attempts, events};
 use events::Column as Event;
@@ -94,9 +97,19 @@ fn select_events(scope: &Scope) -> Select<events::Entity> {
         .filter(owned(scope))
 }
 
-fn event_record(row: EventRow) -> EventRecord {
+/// Where the body of an event stands.
+pub fn body_place<'a>(owner: &'a str, event: &'a str) -> Place<'a> {
+    Place {
+        column: "events.body",
+        owner,
+        row: event,
+    }
+}
+
+fn event_record(conn: &impl Sealing, scope: &Scope, row: EventRow) -> Result<EventRecord, StoreError> {
     let (id, client, client_id, kind, request_id, body, deduplication_key, created_at) = row;
-    EventRecord {
+    let body = sealed::open(conn, body, body_place(scope.platform.as_str(), &id))?;
+    Ok(EventRecord {
         id: EventId(id),
         client: client.map(ClientRowId),
         client_id,
@@ -105,7 +118,7 @@ fn event_record(row: EventRow) -> EventRecord {
         body,
         is_test: deduplication_key.starts_with(TEST_KEY),
         created_at,
-    }
+    })
 }
 
 /// Events of a span of time. The bounds of the id say nothing more: they lead to the part of the index that is meant.
@@ -132,13 +145,9 @@ fn page(scope: &Scope, filter: &EventFilter) -> Select<events::Entity> {
 }
 
 /// Events, the newest first.
-pub async fn events(
-    conn: &impl ConnectionTrait,
-    scope: &Scope,
-    filter: &EventFilter,
-) -> Result<Vec<EventRecord>, StoreError> {
+pub async fn events(conn: &impl Sealing, scope: &Scope, filter: &EventFilter) -> Result<Vec<EventRecord>, StoreError> {
     let rows: Vec<EventRow> = page(scope, filter).into_tuple().all(conn).await?;
-    Ok(rows.into_iter().map(event_record).collect())
+    rows.into_iter().map(|row| event_record(conn, scope, row)).collect()
 }
 
 fn ids(scope: &Scope, after: Option<&EventId>, kind: Option<&String>, limit: u64) -> Select<events::Entity> {
@@ -178,11 +187,7 @@ pub async fn ids_after(
 }
 
 /// Events by their ids, the oldest first.
-pub async fn events_by_id(
-    conn: &impl ConnectionTrait,
-    scope: &Scope,
-    ids: &[EventId],
-) -> Result<Vec<EventRecord>, StoreError> {
+pub async fn events_by_id(conn: &impl Sealing, scope: &Scope, ids: &[EventId]) -> Result<Vec<EventRecord>, StoreError> {
     if ids.is_empty() {
         return Ok(Vec::new());
     }
@@ -192,12 +197,12 @@ pub async fn events_by_id(
         .into_tuple()
         .all(conn)
         .await?;
-    Ok(rows.into_iter().map(event_record).collect())
+    rows.into_iter().map(|row| event_record(conn, scope, row)).collect()
 }
 
 /// Events of a span of time that may be told again, the oldest first; the samples of tests are not among them.
 pub async fn replayable(
-    conn: &impl ConnectionTrait,
+    conn: &impl Sealing,
     scope: &Scope,
     since: DateTime<Utc>,
     until: Option<DateTime<Utc>>,
@@ -215,21 +220,17 @@ pub async fn replayable(
         .into_tuple()
         .all(conn)
         .await?;
-    Ok(rows.into_iter().map(event_record).collect())
+    rows.into_iter().map(|row| event_record(conn, scope, row)).collect()
 }
 
 /// Finds an event.
-pub async fn find_event(
-    conn: &impl ConnectionTrait,
-    scope: &Scope,
-    id: &EventId,
-) -> Result<Option<EventRecord>, StoreError> {
+pub async fn find_event(conn: &impl Sealing, scope: &Scope, id: &EventId) -> Result<Option<EventRecord>, StoreError> {
     let row: Option<EventRow> = select_events(scope)
         .filter(Event::Id.eq(id.as_str()))
         .into_tuple()
         .one(conn)
         .await?;
-    Ok(row.map(event_record))
+    row.map(|row| event_record(conn, scope, row)).transpose()
 }
 
 /// The newest event of a scope whose id was drawn before a time; `None` is any time.

@@ -17,6 +17,7 @@ pub mod endpoints;
 pub mod event_log;
 pub mod handed_out;
 pub mod idempotency;
+pub mod key_material;
 pub mod keys;
 pub mod observations;
 pub mod orchestrators;
@@ -30,7 +31,10 @@ pub mod quarantine;
 pub mod rate_tiers;
 pub mod requests;
 mod schema;
+mod sealed;
+pub mod sealed_rows;
 pub mod sessions;
+mod sqlite_files;
 
 use crate::domain::{
     caller::{OrchestratorCaller, PlatformCaller},
@@ -38,6 +42,8 @@ use crate::domain::{
 };
 pub use db::{Db, MigrationState, Tx};
 use sea_orm::{DbErr, RuntimeErr, SqlErr, sqlx};
+pub use sealed::Sealing;
+pub use sqlite_files::Durability;
 
 /// Another request of the network has the same reference and payee: draw a new salt.
 pub const REQUEST_REFERENCE: &str = "requests_reference_key";

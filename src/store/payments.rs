@@ -1,6 +1,6 @@
 //! Settled payments: appended once, searched often; one that leaves the chain stays and is marked.
 
-use super::{Scope, StoreError, columns, requests};
+use super::{Scope, Sealing, StoreError, columns, requests};
 use crate::domain::{
     address::Address,
     ids::{ClientRowId, PaymentId, PlatformId, RequestRowId},
@@ -246,13 +246,17 @@ fn from_row(row: payments::Model) -> Result<PaymentRecord, StoreError> {
     })
 }
 
-fn summary(row: request_rows::Model) -> Result<RequestSummary, StoreError> {
+fn summary(conn: &impl Sealing, row: request_rows::Model) -> Result<RequestSummary, StoreError> {
+    let place = requests::customer_place(&row.platform_id, &row.id);
+    let customer = row
+        .customer
+        .map(|value| requests::customer_from_json(conn, place, value));
     Ok(RequestSummary {
         request_id: row.request_id,
         reference: columns::reference(&row.reference)?,
         status: columns::known("status", &row.status, RequestStatus::from_wire)?,
         merchant_reference: row.merchant_reference,
-        customer: row.customer.map(requests::customer_from_json).transpose()?,
+        customer: customer.transpose()?,
     })
 }
 
@@ -481,11 +485,7 @@ pub async fn list_of_request(conn: &impl ConnectionTrait, request: &Request) -> 
 /// The page is found by ids alone, in the order of an index, and only its rows are loaded. A wallet is looked up among
 /// the parties, never as payer-or-payee, whose cost grows with every payment of a busy wallet.
 /// Source: rules E.2; rules E.5.
-pub async fn search(
-    conn: &impl ConnectionTrait,
-    scope: &Scope,
-    filter: &PaymentFilter,
-) -> Result<PaymentPage, StoreError> {
+pub async fn search(conn: &impl Sealing, scope: &Scope, filter: &PaymentFilter) -> Result<PaymentPage, StoreError> {
     let (matching, newest_first) = matching(scope, filter);
     let mut page = matching.clone();
     for column in newest_first {
@@ -510,7 +510,7 @@ pub async fn search(
         .into_iter()
         .map(|(payment, request)| {
             let request = request.ok_or_else(|| columns::broken("request_row", &payment.request_row))?;
-            Ok((from_row(payment)?, summary(request)?))
+            Ok((from_row(payment)?, summary(conn, request)?))
         })
         .collect::<Result<_, StoreError>>()?;
     Ok(PaymentPage { rows, total, has_more })

@@ -1,16 +1,19 @@
 //! Payment requests.
 
-use super::{Scope, StoreError, TOTAL_MAX, columns};
-use crate::domain::{
-    amount::Amount,
-    ids::{ClientRowId, PlatformId, RequestId, RequestRowId},
-    ledger::{Ledger, RequestStatus},
-    network::Network,
-    payment::PaymentKind,
-    request::{
-        Origin, Request,
-        terms::{CustomerAddress, CustomerInfo, Frequency, Recurrence, Terms},
+use super::{Scope, Sealing, StoreError, TOTAL_MAX, columns, sealed};
+use crate::{
+    domain::{
+        amount::Amount,
+        ids::{ClientRowId, PlatformId, RequestId, RequestRowId},
+        ledger::{Ledger, RequestStatus},
+        network::Network,
+        payment::PaymentKind,
+        request::{
+            Origin, Request,
+            terms::{CustomerAddress, CustomerInfo, Frequency, Recurrence, Terms},
+        },
     },
+    ports::sealer::Place,
 };
 use alloy::primitives::B256;
 use chrono::{DateTime, Utc};
@@ -61,7 +64,17 @@ struct RecurrenceColumn {
     frequency: String,
 }
 
-fn customer_to_json(customer: &CustomerInfo) -> Result<JsonValue, StoreError> {
+/// Where the customer of a request stands.
+pub(super) fn customer_place<'a>(platform: &'a str, row: &'a str) -> Place<'a> {
+    Place {
+        column: "requests.customer",
+        owner: platform,
+        row,
+    }
+}
+
+/// Writes the customer column: the sealed text of a JSON object, as a JSON text.
+fn customer_to_json(conn: &impl Sealing, place: Place<'_>, customer: &CustomerInfo) -> Result<JsonValue, StoreError> {
     let address = customer.address.clone().map(|address| CustomerAddressColumn {
         street: address.street,
         city: address.city,
@@ -75,12 +88,24 @@ fn customer_to_json(customer: &CustomerInfo) -> Result<JsonValue, StoreError> {
         email: customer.email.clone(),
         address,
     };
-    columns::to_json("customer", &column)
+    let clear = columns::to_json("customer", &column)?.to_string();
+    sealed::seal(conn, clear, place).map(JsonValue::String)
 }
 
-/// Reads the customer column.
-pub(super) fn customer_from_json(value: JsonValue) -> Result<CustomerInfo, StoreError> {
-    let column: CustomerColumn = columns::from_json("customer", value)?;
+/// Reads the customer column. Rows of before hold the object itself.
+pub(super) fn customer_from_json(
+    conn: &impl Sealing,
+    place: Place<'_>,
+    value: JsonValue,
+) -> Result<CustomerInfo, StoreError> {
+    let clear = match value {
+        JsonValue::String(text) => {
+            let opened = sealed::open(conn, text, place)?;
+            serde_json::from_str(&opened).map_err(|_| columns::broken("customer", "no JSON"))?
+        }
+        object => object,
+    };
+    let column: CustomerColumn = columns::from_json("customer", clear)?;
     Ok(CustomerInfo {
         first_name: column.first_name,
         last_name: column.last_name,
@@ -114,10 +139,13 @@ fn recurrence_from_json(value: JsonValue, is_stopped: bool) -> Result<Recurrence
     })
 }
 
-fn to_row(request: &Request) -> Result<Model, StoreError> {
+fn to_row(conn: &impl Sealing, request: &Request) -> Result<Model, StoreError> {
     let Request {
         origin, terms, ledger, ..
     } = request;
+    let place = customer_place(origin.platform.as_str(), request.row.as_str());
+    let customer = terms.customer.as_ref();
+    let customer = customer.map(|customer| customer_to_json(conn, place, customer));
     Ok(Model {
         id: request.row.0.clone(),
         platform_id: origin.platform.0.clone(),
@@ -142,7 +170,7 @@ fn to_row(request: &Request) -> Result<Model, StoreError> {
         payment_count: columns::number("payment_count", ledger.payment_count)?,
         tx_hash: ledger.tx_hash.map(|hash| hash.to_string()),
         merchant_reference: terms.merchant_reference.clone(),
-        customer: terms.customer.as_ref().map(customer_to_json).transpose()?,
+        customer: customer.transpose()?,
         recurrence: terms.recurrence.as_ref().map(recurrence_to_json).transpose()?,
         is_recurrence_stopped: terms.is_recurrence_stopped(),
         original_request_id: terms.original_request_id.clone(),
@@ -156,7 +184,10 @@ fn to_row(request: &Request) -> Result<Model, StoreError> {
     })
 }
 
-fn from_row(row: Model) -> Result<Request, StoreError> {
+fn from_row(conn: &impl Sealing, row: Model) -> Result<Request, StoreError> {
+    let place = customer_place(&row.platform_id, &row.id);
+    let customer = row.customer.map(|value| customer_from_json(conn, place, value));
+    let customer = customer.transpose()?;
     let amount = |text: &str| Amount::parse(text).ok();
     let tx_hash = row.tx_hash.map(|text| columns::hash("tx_hash", &text));
     let is_stopped = row.is_recurrence_stopped;
@@ -182,7 +213,7 @@ fn from_row(row: Model) -> Result<Request, StoreError> {
             payment_currency: row.payment_currency,
             token: columns::address_option("token", row.token.as_deref())?,
             merchant_reference: row.merchant_reference,
-            customer: row.customer.map(customer_from_json).transpose()?,
+            customer,
             recurrence: recurrence.transpose()?,
             original_request_id: row.original_request_id,
             original_request_reference: row.original_request_reference,
@@ -216,26 +247,26 @@ fn owned(scope: &Scope) -> Condition {
 /// Adds a request with one statement, so that it may go to the writer without a transaction.
 ///
 /// Errors: [`StoreError::Conflict`] with [`super::REQUEST_REFERENCE`] when the reference is taken.
-pub async fn insert(conn: &impl ConnectionTrait, request: &Request) -> Result<(), StoreError> {
-    Entity::insert(ActiveModel::from(to_row(request)?))
+pub async fn insert(conn: &impl Sealing, request: &Request) -> Result<(), StoreError> {
+    Entity::insert(ActiveModel::from(to_row(conn, request)?))
         .exec_without_returning(conn)
         .await?;
     Ok(())
 }
 
 /// Finds a request by its public id.
-pub async fn find(conn: &impl ConnectionTrait, scope: &Scope, request_id: &str) -> Result<Option<Request>, StoreError> {
+pub async fn find(conn: &impl Sealing, scope: &Scope, request_id: &str) -> Result<Option<Request>, StoreError> {
     let row = Entity::find()
         .filter(owned(scope))
         .filter(Column::RequestId.eq(request_id))
         .one(conn)
         .await?;
-    row.map(from_row).transpose()
+    row.map(|row| from_row(conn, row)).transpose()
 }
 
 /// Finds the requests of any platform whose payments would show one of these topics, with one statement.
 pub async fn by_topics(
-    conn: &impl ConnectionTrait,
+    conn: &impl Sealing,
     network: Network,
     topics: &HashSet<B256>,
 ) -> Result<Vec<Request>, StoreError> {
@@ -243,7 +274,7 @@ pub async fn by_topics(
         return Ok(Vec::new());
     }
     let rows = with_topics(conn, network, topics).all(conn).await?;
-    rows.into_iter().map(from_row).collect()
+    rows.into_iter().map(|row| from_row(conn, row)).collect()
 }
 
 /// Those topics that payments of requests of any platform would show, with one statement.
@@ -293,7 +324,7 @@ pub async fn is_awaited(
 ///
 /// `payee` is a canonical address.
 pub async fn list(
-    conn: &impl ConnectionTrait,
+    conn: &impl Sealing,
     scope: &Scope,
     payee: Option<&str>,
     limit: u64,
@@ -314,7 +345,10 @@ pub async fn list(
         Some(total) => total,
         None => count(conn, matching.select_only().column(Column::Id).into_query()).await?,
     };
-    let requests = rows.into_iter().map(from_row).collect::<Result<_, _>>()?;
+    let requests = rows
+        .into_iter()
+        .map(|row| from_row(conn, row))
+        .collect::<Result<_, _>>()?;
     Ok((requests, total))
 }
 

@@ -5,6 +5,7 @@ pub mod chain_states;
 pub mod deliver_webhooks;
 pub mod fill_in_chains;
 mod pace;
+mod seal_rows;
 pub mod sweep_events;
 pub mod watch_chains;
 
@@ -45,5 +46,6 @@ pub fn start(
     }
     tasks.spawn(deliver_webhooks::run(ctx.clone(), options, stop.clone()));
     tasks.spawn(sweep_events::run(ctx.clone(), stop.clone()));
+    tasks.spawn(seal_rows::run(ctx.clone(), stop.clone()));
     workers
 }

@@ -11,7 +11,7 @@ use prs::{
         webhook::DeliveryState,
     },
     flows,
-    ports::clock::Clock,
+    ports::{clock::Clock, sealer::Place},
     settings::Settings,
     store::{
         self,
@@ -155,12 +155,17 @@ impl Service {
     pub async fn endpoint(&self, url: &str) -> EndpointId {
         let id = EndpointId(self.ctx.ids.ulid());
         let secret = Secret::new(SECRET.to_owned());
+        let place = Place {
+            column: "webhook_endpoints.secret",
+            owner: self.platform.as_str(),
+            row: id.as_str(),
+        };
         let endpoint = Endpoint {
             id: id.clone(),
             owner: (&self.platform).into(),
             client: None,
             url: url.to_owned(),
-            secret_sealed: self.ctx.sealer.seal(&secret, id.as_str()).expect("sealed"),
+            secret_sealed: self.ctx.sealer.seal(&secret, place).expect("sealed"),
             former_secrets: Vec::new(),
             is_active: true,
             created_at: self.ctx.clock.now(),
@@ -187,6 +192,7 @@ impl Service {
                 deduplication_key: id.to_string(),
                 request_id: None,
                 body: format!("{{\"event\":\"payment.confirmed\",\"id\":\"{id}\"}}"),
+                is_personal: false,
                 now,
             };
             store::outbox::insert_event(&tx, &event).await.expect("written");

@@ -27,6 +27,7 @@ async fn tell(app: &TestApp, kind: &str, request_id: &str) -> String {
         deduplication_key: format!("{kind}:{id}"),
         request_id: Some(request_id.to_owned()),
         body: format!("{{\"event\":\"{kind}\",\"requestId\":\"{request_id}\",\"n\":\"{id}\"}}"),
+        is_personal: false,
         now,
     };
     assert!(store::outbox::insert_event(&tx, &event).await.expect("writes"));
@@ -500,7 +501,7 @@ async fn the_sweeper_forgets_what_is_old_but_never_what_waits() {
         .into_iter()
         .filter(|one| one.event.as_str() == replayed)
     {
-        let tried = flows::webhooks::deliver::send(&app.ctx, delivery).await;
+        let tried = flows::webhooks::deliver::send(&app.ctx, delivery).await.expect("sent");
         flows::webhooks::deliver::record(&app.ctx, &[tried])
             .await
             .expect("records");
@@ -591,6 +592,7 @@ async fn appear(app: &TestApp, id: &str, kind: &str) {
         deduplication_key: id.to_owned(),
         request_id: None,
         body: "{}".to_owned(),
+        is_personal: false,
         now: app.ctx.clock.now(),
     };
     store::outbox::insert_event(app.ctx.db.writer(), &event)

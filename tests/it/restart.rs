@@ -82,7 +82,7 @@ async fn a_stale_worker_cannot_overwrite_what_a_newer_one_recorded() {
     app.deliver().await;
     assert_eq!(receiver.received().await.len(), 1, "the newer worker delivered");
     receiver.answer(500);
-    let late = deliver::send(&app.ctx, stale).await;
+    let late = deliver::send(&app.ctx, stale).await.expect("sent");
     deliver::record(&app.ctx, &[late]).await.expect("records nothing");
     app.advance_ms(60_000);
     app.deliver().await;

@@ -7,6 +7,7 @@ use prs::{
         ids::{DeliveryId, EndpointId, EventId, OwnerId},
         webhook::{sign, sign_standard},
     },
+    ports::sealer::Place,
     settings::{ChainSettings, Settings},
     store::{self, Scope, outbox},
     worker::deliver_webhooks::{self, Options},
@@ -178,14 +179,12 @@ async fn a_repeated_rotation_shows_the_same_secret_and_rotates_once() {
     let kept = store::endpoints::find(app.ctx.db.reader(), &scope, &EndpointId(id)).await;
     let kept = kept.expect("reads").expect("there");
     assert_eq!(kept.former_secrets.len(), 1, "rotated once");
-    let open = |sealed: &str| {
-        app.ctx
-            .sealer
-            .open(sealed, kept.id.as_str())
-            .expect("opens")
-            .reveal()
-            .to_owned()
+    let place = Place {
+        column: "webhook_endpoints.secret",
+        owner: app.platform.as_str(),
+        row: kept.id.as_str(),
     };
+    let open = |sealed: &str| app.ctx.sealer.open(sealed, place).expect("opens").reveal().to_owned();
     assert_eq!(open(&kept.secret_sealed), text(&first["secret"]));
     assert_eq!(open(&kept.former_secrets[0].sealed), old);
     let stored = format!("{} {}", kept.secret_sealed, kept.former_secrets[0].sealed);
@@ -314,6 +313,7 @@ async fn publish(ctx: &Ctx, owner: &OwnerId, endpoint: &EndpointId, count: usize
             deduplication_key: id.to_string(),
             request_id: None,
             body: format!("{{\"event\":\"payment.confirmed\",\"n\":\"{id}\"}}"),
+            is_personal: false,
             now,
         };
         assert!(outbox::insert_event(&tx, &event).await.expect("writes"));

@@ -30,7 +30,8 @@ use prs::{
         webhooks::deliver,
     },
     http::edge::server::{self, ServerOptions, Shutdown},
-    settings::Settings,
+    settings::{Settings, Synchronous},
+    store::Db,
 };
 use serde_json::Value;
 use std::{net::SocketAddr, sync::Arc};
@@ -277,6 +278,7 @@ impl TestApp {
         prs::adapters::install_tls();
         let database = Arc::new(TestDatabase::create().await);
         settings.database.url = database.url.clone();
+        settings.database.synchronous = Synchronous::Normal;
         settings.secrets.master_key = Some("5e".repeat(32));
         let clock = Arc::new(FixedClock::new());
         let (ctx, endpoint) = build(&settings, &clock, 1).await;
@@ -317,6 +319,39 @@ impl TestApp {
             seed,
             ..self
         }
+    }
+
+    /// Opens its database with other settings, as a process that starts would.
+    pub async fn reopened(&self, change: impl FnOnce(&mut Settings)) -> anyhow::Result<Db> {
+        let mut settings = self.settings.clone();
+        change(&mut settings);
+        boot::open_database(&settings).await
+    }
+
+    /// Another instance on the same database, with other settings.
+    pub async fn beside(&self, change: impl FnOnce(&mut Settings)) -> Self {
+        let mut settings = self.settings.clone();
+        change(&mut settings);
+        let seed = self.seed + 1;
+        let (ctx, endpoint) = build(&settings, &self.clock, seed).await;
+        Self {
+            ctx,
+            clock: self.clock.clone(),
+            chain: self.chain.clone(),
+            platform: self.platform.clone(),
+            key: self.key.clone(),
+            page_client: self.page_client.clone(),
+            backend_client: self.backend_client.clone(),
+            endpoint,
+            settings,
+            database: self.database.clone(),
+            seed,
+        }
+    }
+
+    /// What the files or rows of the database hold.
+    pub fn stored(&self) -> Vec<u8> {
+        self.database.stored()
     }
 
     /// Serves the same state on a socket of its own, with counts and memories of its own, until the test ends.
@@ -417,7 +452,7 @@ impl TestApp {
             }
             let mut tried = Vec::new();
             for delivery in claimed {
-                tried.push(deliver::send(&self.ctx, delivery).await);
+                tried.extend(deliver::send(&self.ctx, delivery).await);
             }
             deliver::record(&self.ctx, &tried).await.expect("records");
         }

@@ -60,6 +60,14 @@ impl TestDatabase {
         Self::at(format!("{root}/{name}"), Place::Server { url: server, name })
     }
 
+    /// What its files or rows hold.
+    pub fn stored(&self) -> Vec<u8> {
+        match &self.place {
+            Place::Folder(folder) => secrets::dump_files(&folder.join("deeper")),
+            Place::Server { .. } => on_server(&self.url, secrets::dump_rows),
+        }
+    }
+
     fn at(url: String, place: Place) -> Self {
         secrets::listen();
         Self {
@@ -79,11 +87,7 @@ impl Drop for TestDatabase {
     fn drop(&mut self) {
         // A test that fails already has something else to say.
         if !std::thread::panicking() && self.issued.count() > 0 {
-            let stored = match &self.place {
-                Place::Folder(folder) => secrets::dump_files(&folder.join("deeper")),
-                Place::Server { .. } => on_server(&self.url, secrets::dump_rows),
-            };
-            let leaks = self.issued.leaks(&stored);
+            let leaks = self.issued.leaks(&self.stored());
             assert!(leaks.is_empty(), "{leaks:?}");
         }
         match &self.place {

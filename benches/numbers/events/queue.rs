@@ -8,7 +8,7 @@ use prs::{
     ctx::Ctx,
     domain::ids::{PlatformId, Secret},
     payloads::{self, Names},
-    ports::clock::Clock,
+    ports::{clock::Clock, sealer::Place},
 };
 use sqlx::{Connection, PgConnection, Postgres, QueryBuilder};
 
@@ -47,7 +47,12 @@ impl Queue {
     /// Registers an endpoint; returns its id.
     pub(crate) async fn endpoint(&mut self, url: &str) -> anyhow::Result<String> {
         let id = self.ctx.ids.ulid();
-        let sealed = self.ctx.sealer.seal(&Secret::new(SECRET), &id)?;
+        let place = Place {
+            column: "webhook_endpoints.secret",
+            owner: self.platform.as_str(),
+            row: &id,
+        };
+        let sealed = self.ctx.sealer.seal(&Secret::new(SECRET), place)?;
         sqlx::query(
             "INSERT INTO webhook_endpoints (id, owner_id, url, secret_sealed, is_active, created_at) \
              VALUES ($1, $2, $3, $4, true, $5)",

@@ -38,7 +38,7 @@ pub async fn run(ctx: &Ctx, email: &str, password: Secret) -> FlowResult<(Accoun
     if !store::accounts::insert(&tx, &account).await? {
         return Err(taken().into());
     }
-    add_platform(ctx, &tx, &account.platform, &account.email).await?;
+    add_platform(ctx, &tx, &account.platform, &account.id.platform_name()).await?;
     let person = Person::Account(account.id.clone());
     let signed_in = begin(ctx, &tx, account.platform.clone(), person).await?;
     tx.commit().await?;

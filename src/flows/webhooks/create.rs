@@ -9,7 +9,7 @@ use crate::{
     flows::{
         FlowResult,
         idempotency::{self, Answer, Repeatable, Storage},
-        webhooks::{Endpoint, Holder},
+        webhooks::{Endpoint, Holder, secret_place},
     },
     ports::ids::random,
     store::{self, StoreError},
@@ -60,7 +60,7 @@ pub async fn run(
         };
         let secret_sealed = ctx
             .sealer
-            .seal(&secret, endpoint.id.as_str())
+            .seal(&secret, secret_place(&endpoint.owner, &endpoint.id))
             .map_err(crate::flows::Fault)?;
         let created = NewEndpoint {
             endpoint: Endpoint {

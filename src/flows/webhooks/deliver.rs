@@ -6,8 +6,8 @@ use crate::{
         ids::EndpointId,
         webhook::{AfterTry, ClaimedDelivery, Signing, TryOutcome, Wanted, after_try},
     },
-    flows::FlowResult,
-    ports::outbound::OutboundPost,
+    flows::{FlowResult, webhooks::secret_place},
+    ports::{outbound::OutboundPost, sealer::is_sealed},
     store,
 };
 use chrono::{DateTime, Utc};
@@ -34,22 +34,19 @@ pub async fn claim(ctx: &Ctx, wanted: &Wanted) -> FlowResult<Vec<ClaimedDelivery
     Ok(claimed)
 }
 
-/// Sends one claimed delivery.
-pub async fn send(ctx: &Ctx, delivery: ClaimedDelivery) -> Tried {
+/// Sends one claimed delivery; `None` when this instance cannot open its secret or body.
+///
+/// That is no try: the lease ends by itself, and an instance with the right master keys sends it. Source: ADR-0014.
+pub async fn send(ctx: &Ctx, delivery: ClaimedDelivery) -> Option<Tried> {
     crate::fail_at("send", "before");
     let outcome = match post(ctx, &delivery) {
         Ok(post) => ctx.partners.outbound.post(post).await,
         Err(error) => {
-            tracing::error!(delivery = %delivery.id, error = format!("{error:#}"), "delivery cannot be signed");
-            let now = ctx.clock.now();
-            let error = Some("the secret of the endpoint cannot be opened".to_owned());
-            TryOutcome {
-                status: None,
-                error,
-                response: None,
-                started_at: now,
-                ended_at: now,
-            }
+            tracing::error!(
+                delivery = %delivery.id, error = format!("{error:#}"),
+                "a delivery cannot be opened; it stays queued, and its lease ends by itself"
+            );
+            return None;
         }
     };
     crate::fail_at("send", "after");
@@ -62,11 +59,11 @@ pub async fn send(ctx: &Ctx, delivery: ClaimedDelivery) -> Tried {
     }
     let result = if outcome.is_success() { "delivered" } else { "failed" };
     metrics::counter!("prs_webhook_tries_total", "result" => result).increment(1);
-    Tried {
+    Some(Tried {
         delivery,
         outcome,
         after,
-    }
+    })
 }
 
 /// Signs a delivery with every secret that is good now, and writes its headers. Source: interface §6.1 (3, 4).
@@ -74,9 +71,17 @@ fn post(ctx: &Ctx, delivery: &ClaimedDelivery) -> anyhow::Result<OutboundPost> {
     let now = ctx.clock.now();
     let former = delivery.former_secrets.iter().filter(|secret| secret.until > now);
     let sealed = former.map(|secret| &secret.sealed).chain([&delivery.secret_sealed]);
+    let place = secret_place(&delivery.owner, &delivery.endpoint);
     let secrets = sealed
-        .map(|sealed| ctx.sealer.open(sealed, delivery.endpoint.as_str()))
+        .map(|sealed| ctx.sealer.open(sealed, place))
         .collect::<Result<Vec<_>, _>>()?;
+    let body = match is_sealed(&delivery.body) {
+        true => {
+            let place = store::event_log::body_place(delivery.owner.as_str(), delivery.event.as_str());
+            ctx.sealer.open(&delivery.body, place)?.reveal().to_owned()
+        }
+        false => delivery.body.clone(),
+    };
     let prefix = &ctx.webhooks.header_prefix;
     let signing = Signing {
         prefix,
@@ -84,7 +89,7 @@ fn post(ctx: &Ctx, delivery: &ClaimedDelivery) -> anyhow::Result<OutboundPost> {
         secrets: &secrets,
         id: delivery.id.as_str(),
         now,
-        body: delivery.body.as_bytes(),
+        body: body.as_bytes(),
     };
     let mut headers = signing.headers();
     headers.push((format!("{prefix}-delivery"), delivery.id.to_string()));
@@ -98,7 +103,7 @@ fn post(ctx: &Ctx, delivery: &ClaimedDelivery) -> anyhow::Result<OutboundPost> {
     Ok(OutboundPost {
         url: delivery.url.clone(),
         headers,
-        body: delivery.body.clone(),
+        body,
     })
 }
 

@@ -14,9 +14,11 @@ use crate::{
     domain::{
         caller::{Credential, PlatformCaller},
         client_id::ClientStatus,
+        ids::{EndpointId, OwnerId},
         refusal::Refusal,
     },
     flows::FlowResult,
+    ports::sealer::Place,
     store,
 };
 
@@ -29,6 +31,15 @@ pub struct ShownEndpoint {
     pub endpoint: Endpoint,
     /// Public text of the client ID that it belongs to.
     pub client_id: Option<String>,
+}
+
+/// Where the secret of an endpoint stands.
+fn secret_place<'a>(owner: &'a OwnerId, endpoint: &'a EndpointId) -> Place<'a> {
+    Place {
+        column: "webhook_endpoints.secret",
+        owner: owner.as_str(),
+        row: endpoint.as_str(),
+    }
 }
 
 /// Whose endpoints a call is about: those of the client ID that it names or was made with, else those of the platform.

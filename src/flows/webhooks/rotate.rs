@@ -10,7 +10,7 @@ use crate::{
     flows::{
         FlowResult,
         idempotency::{self, Answer, Repeatable, Storage},
-        webhooks::{Holder, create, unknown},
+        webhooks::{Holder, create, secret_place, unknown},
     },
     store,
 };
@@ -55,7 +55,10 @@ pub async fn run(
     let holder = holder.into();
     idempotency::once(ctx, &holder, call, Storage::Sealed, async |keeper| {
         let secret = create::draw_secret(ctx);
-        let secret_sealed = ctx.sealer.seal(&secret, id.as_str()).map_err(crate::flows::Fault)?;
+        let secret_sealed = ctx
+            .sealer
+            .seal(&secret, secret_place(&holder.owner, id))
+            .map_err(crate::flows::Fault)?;
         let now = ctx.clock.now();
         let rotated = Rotated {
             id: id.clone(),
@@ -63,7 +66,9 @@ pub async fn run(
             former_until: now + TimeDelta::seconds(i64::from(overlap_s)),
         };
         let tx = ctx.db.begin("rotate_webhook_secret").await?;
-        let endpoint = store::endpoints::find(&tx, &holder, id).await?.ok_or_else(unknown)?;
+        let endpoint = store::endpoints::find_to_change(&tx, &holder, id)
+            .await?
+            .ok_or_else(unknown)?;
         let replaced = endpoint.secret_sealed;
         let former = retire(&endpoint.former_secrets, replaced.clone(), now, rotated.former_until);
         let former = former.map_err(|TooManySecrets| {

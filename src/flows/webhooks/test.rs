@@ -55,6 +55,8 @@ pub async fn run(ctx: &Ctx, holder: Holder, kinds: &[&str], event_type: &str) ->
             deduplication_key: format!("test:{event}"),
             request_id: None,
             body,
+            // Samples look like what they stand for.
+            is_personal: true,
             now,
         },
     )
@@ -74,7 +76,9 @@ pub async fn run(ctx: &Ctx, holder: Holder, kinds: &[&str], event_type: &str) ->
     let lease_until = now + TimeDelta::milliseconds(crate::domain::webhook::LEASE_MS);
     let claimed = store::outbox::claim_event(&tx, &event, lease_until, &lease_token).await?;
     tx.commit().await?;
-    let mut tried = join_all(claimed.into_iter().map(|delivery| deliver::send(ctx, delivery))).await;
+    let claims = claimed.len();
+    let sent = join_all(claimed.into_iter().map(|delivery| deliver::send(ctx, delivery))).await;
+    let mut tried: Vec<_> = sent.into_iter().flatten().collect();
     for one in &mut tried {
         if !one.outcome.is_success() {
             one.after = crate::domain::webhook::AfterTry::Exhausted;
@@ -85,6 +89,6 @@ pub async fn run(ctx: &Ctx, holder: Holder, kinds: &[&str], event_type: &str) ->
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     Ok(TestResult {
         sent: count(sent),
-        failed: count(tried.len() - sent),
+        failed: count(claims - sent),
     })
 }

@@ -29,7 +29,7 @@ mod postgres;
 mod rows;
 mod sqlite;
 
-use super::{StoreError, columns};
+use super::{Sealing, StoreError, columns, event_log, sealed};
 use crate::domain::{
     ids::{ClientRowId, DeliveryId, EndpointId, EventId, OwnerId},
     webhook::{ClaimedDelivery, DeliveryState, Wanted},
@@ -62,6 +62,8 @@ pub struct NewEvent {
     pub request_id: Option<String>,
     /// The bytes that are signed and sent.
     pub body: String,
+    /// Whether it holds personal details, so that it is kept sealed.
+    pub is_personal: bool,
     /// Now.
     pub now: DateTime<Utc>,
 }
@@ -84,26 +86,32 @@ pub struct NewDelivery {
 }
 
 /// Writes an event unless the same fact has been told; returns whether it was written.
-pub async fn insert_event(conn: &impl ConnectionTrait, event: &NewEvent) -> Result<bool, StoreError> {
+pub async fn insert_event(conn: &impl Sealing, event: &NewEvent) -> Result<bool, StoreError> {
     Ok(!insert_events(conn, std::slice::from_ref(event)).await?.is_empty())
 }
 
 /// Writes those events whose facts have not been told, with one statement for a batch; returns their ids.
-pub async fn insert_events(conn: &impl ConnectionTrait, events: &[NewEvent]) -> Result<HashSet<EventId>, StoreError> {
+pub async fn insert_events(conn: &impl Sealing, events: &[NewEvent]) -> Result<HashSet<EventId>, StoreError> {
     let mut written = HashSet::new();
     for events in events.chunks(columns::ROWS_MAX) {
         let rows = events.iter().map(|event| {
-            events::ActiveModel::from(events::Model {
+            let place = event_log::body_place(event.owner.as_str(), event.id.as_str());
+            let body = match event.is_personal {
+                true => sealed::seal(conn, event.body.clone(), place)?,
+                false => event.body.clone(),
+            };
+            Ok(events::ActiveModel::from(events::Model {
                 id: event.id.0.clone(),
                 owner_id: event.owner.0.clone(),
                 client_row: event.client.as_ref().map(|client| client.0.clone()),
                 kind: event.kind.clone(),
                 deduplication_key: event.deduplication_key.clone(),
                 request_id: event.request_id.clone(),
-                body: event.body.clone(),
+                body,
                 created_at: event.now,
-            })
+            }))
         });
+        let rows = rows.collect::<Result<Vec<_>, StoreError>>()?;
         let mut insertion = events::Entity::insert_many(rows).into_query();
         insertion
             .on_conflict(
@@ -199,10 +207,7 @@ pub async fn claim_event(
 ///
 /// A delivery that is no longer held under the token it was claimed with is left alone: its lease has ended and
 /// somebody else tries it, or it was cancelled.
-pub async fn finish_batch(
-    conn: &impl ConnectionTrait,
-    tries: &[FinishedTry],
-) -> Result<HashSet<DeliveryId>, StoreError> {
+pub async fn finish_batch(conn: &impl Sealing, tries: &[FinishedTry]) -> Result<HashSet<DeliveryId>, StoreError> {
     let is_postgres = conn.get_database_backend() == DbBackend::Postgres;
     let mut recorded = HashSet::new();
     for tries in tries.chunks(columns::ROWS_MAX) {
@@ -213,7 +218,7 @@ pub async fn finish_batch(
         let is_held = |(delivery, ..): &&FinishedTry| {
             held.contains(&(delivery.id.as_str().to_owned(), delivery.lease_token.clone()))
         };
-        let made = tries.iter().filter(is_held).map(rows::try_row);
+        let made = tries.iter().filter(is_held).map(|tried| rows::try_row(conn, tried));
         let made = made.collect::<Result<Vec<_>, StoreError>>()?;
         if !made.is_empty() {
             match is_postgres {

@@ -5,7 +5,8 @@ use crate::{
         ids::{DeliveryId, EndpointId, EventId, OwnerId},
         webhook::{AfterTry, ClaimedDelivery, DeliveryState, TryOutcome},
     },
-    store::{StoreError, columns, endpoints},
+    ports::sealer::is_sealed,
+    store::{Sealing, StoreError, columns, delivery_log, endpoints, sealed},
 };
 use chrono::{DateTime, Utc};
 use entities::{deliveries, deliveries::Column, delivery_attempts, events, webhook_endpoints};
@@ -60,8 +61,18 @@ impl Verdict {
     }
 }
 
-/// The row of a try.
-pub(super) fn try_row((delivery, outcome, _, id): &FinishedTry) -> Result<delivery_attempts::Model, StoreError> {
+/// The row of a try. What a receiver said about a sealed body may repeat it, so it is sealed too.
+pub(super) fn try_row(
+    conn: &impl Sealing,
+    (delivery, outcome, _, id): &FinishedTry,
+) -> Result<delivery_attempts::Model, StoreError> {
+    let response = match outcome.response.clone() {
+        Some(text) if is_sealed(&delivery.body) => {
+            let place = delivery_log::response_place(delivery.owner.as_str(), id);
+            Some(sealed::seal(conn, text, place)?)
+        }
+        other => other,
+    };
     Ok(delivery_attempts::Model {
         id: id.clone(),
         delivery_id: delivery.id.0.clone(),
@@ -70,7 +81,7 @@ pub(super) fn try_row((delivery, outcome, _, id): &FinishedTry) -> Result<delive
         ended_at: outcome.ended_at,
         status: outcome.status.map(i32::from),
         error: outcome.error.clone(),
-        response: outcome.response.clone(),
+        response,
     })
 }
 

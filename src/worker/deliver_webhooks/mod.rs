@@ -94,12 +94,12 @@ pub async fn run(ctx: Ctx, options: Options, stop: CancellationToken) {
 }
 
 /// A finished task.
-type Finished = Result<(Id, Tried), JoinError>;
+type Finished = Result<(Id, Option<Tried>), JoinError>;
 
 /// What is being sent, and to whom: a task that ends without a result gives its place back all the same.
 struct Sending {
     turns: Turns,
-    tasks: JoinSet<Tried>,
+    tasks: JoinSet<Option<Tried>>,
     endpoints: HashMap<Id, EndpointId>,
 }
 
@@ -128,12 +128,15 @@ impl Sending {
         let mut next = Some(first);
         while let Some(finished) = next {
             let id = finished.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
-            let manner = finished.as_ref().map_or(Manner::Silent, |(_, tried)| manner(tried));
+            let manner = match &finished {
+                Ok((_, Some(tried))) => manner(tried),
+                _ => Manner::Silent,
+            };
             if let Some(endpoint) = self.endpoints.remove(&id) {
                 self.turns.done(&endpoint, manner);
             }
             match finished {
-                Ok((_, tried)) => made.push(tried),
+                Ok((_, tried)) => made.extend(tried),
                 Err(error) => {
                     tracing::error!(%error, "a delivery task ended without a result; its lease ends by itself")
                 }

@@ -16,11 +16,24 @@ mod samples;
 mod silence;
 
 use crate::support::database::TestDatabase;
-use prs::store::Db;
+use prs::{
+    adapters::{
+        clock::SystemClock,
+        ids::SystemIds,
+        sealer::{EnvelopeSealer, MasterKeys},
+    },
+    domain::ids::Secret,
+    ports::sealer::Sealer,
+    store::Db,
+};
+use std::sync::Arc;
 
 /// Runs a test on a migrated database.
 pub async fn run(database: TestDatabase, test: impl AsyncFnOnce(&Db)) {
-    let db = Db::connect(&database.url).await.unwrap();
+    let ids = Arc::new(SystemIds::new(Arc::new(SystemClock)));
+    let keys = MasterKeys::new(&Secret::new("master"), &[], ids);
+    let sealer: Arc<dyn Sealer> = Arc::new(EnvelopeSealer::new(keys, Secret::new("look-ups")));
+    let db = Db::connect(&database.url).await.unwrap().sealed_with(&sealer);
     db.migrate_up().await.unwrap();
     test(&db).await;
     db.close().await.unwrap();

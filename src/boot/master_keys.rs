@@ -1,0 +1,205 @@
+//! Where master keys come from, and the check at the start that they are those of the database. Source: ADR-0014.
+
+use crate::{
+    adapters::{
+        clock::SystemClock,
+        ids::SystemIds,
+        sealer::{EnvelopeSealer, MasterKeys},
+    },
+    domain::ids::Secret,
+    flows::at_rest::{check_name, checked_key, material_place},
+    ports::{
+        clock::Clock,
+        ids::{Ids, random},
+        sealer::{Place, Sealer},
+    },
+    settings::Settings,
+    store::{
+        self, Db,
+        key_material::Material,
+        sealed_rows::{SEALED_COLUMNS, Wanted},
+    },
+};
+use anyhow::{Context, bail, ensure};
+use std::{
+    collections::HashMap,
+    fs,
+    io::Write,
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+use tokio::process::Command;
+
+/// How an entry begins that is run rather than read.
+const COMMAND: &str = "command:";
+
+/// Name of the key of look-ups, which is drawn once and never changes.
+const LOOKUP: &str = "lookup";
+
+/// Accounts of one transaction.
+const BATCH_ACCOUNTS: u64 = 500;
+
+/// Gives the database its keys, once they are known to be the right ones.
+///
+/// Errors: no key, one that is not 64 hexadecimal digits, a database whose values are sealed under another one.
+pub(super) async fn seal(settings: &Settings, db: Db) -> anyhow::Result<Db> {
+    let ids: Arc<dyn Ids> = Arc::new(SystemIds::new(Arc::new(SystemClock)));
+    let texts = texts(settings, ids.as_ref()).await?;
+    let (current, former) = texts.split_first().context("secrets.master_keys: is empty")?;
+    let keys = MasterKeys::new(current, former, ids.clone());
+    let lookup_key = check(&db, &keys, ids.as_ref()).await?;
+    let sealer: Arc<dyn Sealer> = Arc::new(EnvelopeSealer::new(keys, lookup_key));
+    let db = db.sealed_with(&sealer);
+    // People are found by the hash of their address from the first call on.
+    loop {
+        let tx = db.begin("seal_accounts").await?;
+        let sealed = store::accounts::seal_clear(&tx, BATCH_ACCOUNTS).await?;
+        tx.commit().await?;
+        if sealed < BATCH_ACCOUNTS {
+            return Ok(db);
+        }
+    }
+}
+
+/// Compares the keys with what the database keeps of them; returns the key of look-ups.
+async fn check(db: &Db, keys: &MasterKeys, ids: &dyn Ids) -> anyhow::Result<Secret> {
+    let now = SystemClock.now();
+    if by_name(db).await?.is_empty() {
+        check_former_form(db, keys).await?;
+        let drawn = Secret::new(hex::encode(random::<32>(ids)));
+        // Of several that start at once, one is first, and the others have to know its key.
+        store::key_material::insert(db.writer(), material(keys, LOOKUP, &drawn)?, now).await?;
+    }
+    let kept = by_name(db).await?;
+    let known = keys.known();
+    let used: Vec<&str> = kept.keys().filter_map(|name| checked_key(name)).collect();
+    let missing: Vec<&str> = used.into_iter().filter(|id| !known.contains(id)).collect();
+    ensure!(
+        missing.is_empty(),
+        "secrets.master_keys: values of this database are sealed under the master key {}, and the settings hold {}; add \
+         the missing one behind the first entry, or find out why this instance has another one",
+        missing.join(", "),
+        known.join(", ")
+    );
+    for (name, sealed) in &kept {
+        keys.open(sealed, material_place(name))
+            .with_context(|| format!("secrets.master_keys: not the keys of this database, {name} does not open"))?;
+    }
+    let current = check_name(known.first().copied().unwrap_or_default());
+    if !kept.contains_key(&current) {
+        let id = Secret::new(current.as_str());
+        store::key_material::insert(db.writer(), material(keys, &current, &id)?, now).await?;
+    }
+    let lookup = kept.get(LOOKUP).context("the database has lost its key of look-ups")?;
+    keys.open(lookup, material_place(LOOKUP))
+}
+
+async fn by_name(db: &Db) -> anyhow::Result<HashMap<String, String>> {
+    let kept = store::key_material::all(db.writer()).await?;
+    Ok(kept
+        .into_iter()
+        .map(|material| (material.name, material.sealed))
+        .collect())
+}
+
+fn material(keys: &MasterKeys, name: &str, value: &Secret) -> anyhow::Result<Material> {
+    Ok(Material {
+        name: name.to_owned(),
+        sealed: keys.seal(value, material_place(name))?,
+    })
+}
+
+/// A database of the version before has no key material, but its endpoints have secrets: one of them tells.
+async fn check_former_form(db: &Db, keys: &MasterKeys) -> anyhow::Result<()> {
+    for column in SEALED_COLUMNS
+        .iter()
+        .filter(|column| column.name == "webhook_endpoints.secret")
+    {
+        let (rows, _) = store::sealed_rows::stale(db.reader(), column, &Wanted::Sealed, &[], 1).await?;
+        for row in rows {
+            let place = Place {
+                column: column.name,
+                owner: &row.owner,
+                row: row.row(),
+            };
+            keys.open(&row.value, place)
+                .context("secrets.master_key: not the key that the webhook secrets of this database are sealed with")?;
+        }
+    }
+    Ok(())
+}
+
+/// The master keys of the settings, the current one first, or the one kept beside an embedded database.
+async fn texts(settings: &Settings, ids: &dyn Ids) -> anyhow::Result<Vec<Secret>> {
+    let mut texts = Vec::new();
+    for (index, entry) in settings.secrets.master_keys.iter().enumerate() {
+        let name = format!("secrets.master_keys[{index}]");
+        let text = match entry.strip_prefix(COMMAND) {
+            Some(command) => run(&name, command.trim()).await?,
+            None => entry.clone(),
+        };
+        texts.push(key(&name, text)?);
+    }
+    if let Some(text) = &settings.secrets.master_key {
+        texts.push(key("secrets.master_key", text.clone())?);
+    }
+    match (key_file(settings), texts.is_empty()) {
+        (Some(file), is_needed) if is_needed || file.exists() => texts.push(read_or_make(&file, ids)?),
+        (None, true) => {
+            bail!("secrets.master_keys: PostgreSQL needs one: 64 hexadecimal digits, the same on every instance")
+        }
+        _ => {}
+    }
+    Ok(texts)
+}
+
+/// Neither the text nor what a command printed is repeated: it may be most of a key.
+fn key(name: &str, text: String) -> anyhow::Result<Secret> {
+    ensure!(
+        text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit()),
+        "{name}: must be 64 hexadecimal digits, for example the output of `openssl rand -hex 32`, or `command:` and what \
+         prints them"
+    );
+    Ok(Secret::new(text))
+}
+
+async fn run(name: &str, command: &str) -> anyhow::Result<String> {
+    let output = Command::new("sh")
+        .args(["-c", command])
+        .stderr(std::process::Stdio::inherit())
+        .output()
+        .await
+        .with_context(|| format!("{name}: the command cannot be run"))?;
+    ensure!(
+        output.status.success(),
+        "{name}: the command failed with {}",
+        output.status
+    );
+    let text = String::from_utf8(output.stdout).map_err(|_| anyhow::anyhow!("{name}: the command printed no text"))?;
+    Ok(text.trim().to_owned())
+}
+
+/// Where the key of an embedded database is.
+fn key_file(settings: &Settings) -> Option<PathBuf> {
+    let path = settings.database.url.strip_prefix("sqlite:")?;
+    let path = path.trim_start_matches("//").split('?').next().unwrap_or_default();
+    Some(PathBuf::from(path).with_extension("key"))
+}
+
+fn read_or_make(path: &Path, ids: &dyn Ids) -> anyhow::Result<Secret> {
+    if let Ok(text) = fs::read_to_string(path) {
+        return Ok(Secret::new(text.trim()));
+    }
+    let text = hex::encode(random::<32>(ids));
+    let file = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path);
+    let mut file = file.with_context(|| format!("no master key is set and {} could not be written", path.display()))?;
+    writeln!(file, "{text}")?;
+    file.sync_all()?;
+    tracing::info!(path = %path.display(), "made a master key beside the database; keep it with your backups");
+    Ok(Secret::new(text))
+}
