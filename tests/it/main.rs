@@ -14,6 +14,7 @@ mod access;
 mod accounts;
 mod ahead;
 mod api_keys;
+mod at_rest;
 mod bad_input;
 mod browser;
 mod client_ids;

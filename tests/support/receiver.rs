@@ -35,6 +35,15 @@ pub struct Receiver {
 
 struct Answers(Arc<Mutex<u16>>);
 
+/// Says what it was told.
+struct Echo;
+
+impl Respond for Echo {
+    fn respond(&self, request: &Request) -> ResponseTemplate {
+        ResponseTemplate::new(200).set_body_bytes(request.body.clone())
+    }
+}
+
 impl Respond for Answers {
     fn respond(&self, _: &Request) -> ResponseTemplate {
         ResponseTemplate::new(*self.0.lock().expect("unpoisoned")).set_body_string("ok")
@@ -51,6 +60,16 @@ impl Receiver {
             .mount(&server)
             .await;
         Self { server, status }
+    }
+
+    /// Starts one that answers 200 with the body that it got.
+    pub async fn echoing() -> Self {
+        let server = MockServer::start().await;
+        Mock::given(any()).respond_with(Echo).mount(&server).await;
+        Self {
+            server,
+            status: Arc::new(Mutex::new(200)),
+        }
     }
 
     /// Answers this status from now on.

@@ -1,4 +1,5 @@
-//! No issued secret may be found in the database or in a log: whatever a test was given is looked for when it ends.
+//! No issued secret and no personal detail may be found in the database or in a log: whatever a test gave or was given is
+//! looked for when it ends.
 
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, PgConnection};
@@ -15,8 +16,11 @@ static LOG: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 /// Beginnings of texts that are secret wherever they stand.
 const SECRET_PREFIXES: [&str; 3] = ["sk_", "orc_", "whsec_"];
 
-/// Members of bodies that hold secrets.
-const SECRET_MEMBERS: [&str; 3] = ["secret", "password", "apiKey"];
+/// Members of bodies that hold secrets or say who somebody is.
+const SECRET_MEMBERS: [&str; 4] = ["secret", "password", "apiKey", "email"];
+
+/// Members all of whose texts are personal.
+const PERSONAL_MEMBERS: [&str; 1] = ["customerInfo"];
 
 /// Shorter texts could be part of anything.
 const SECRET_LENGTH_MIN: usize = 8;
@@ -49,7 +53,7 @@ impl<'a> MakeWriter<'a> for Memory {
 pub fn listen() {
     static BEGUN: Once = Once::new();
     BEGUN.call_once(|| {
-        let filter = EnvFilter::new("debug,prs=trace");
+        let filter = EnvFilter::new("trace");
         let logger = tracing_subscriber::fmt().with_env_filter(filter).with_writer(Memory);
         logger.with_ansi(false).init();
     });
@@ -91,10 +95,20 @@ impl Issued {
                 for (name, member) in members {
                     match member {
                         Value::String(text) if SECRET_MEMBERS.contains(&name.as_str()) => self.add(text),
+                        person if PERSONAL_MEMBERS.contains(&name.as_str()) => self.add_texts(person),
                         _ => self.add_from(member),
                     }
                 }
             }
+            _ => {}
+        }
+    }
+
+    fn add_texts(&self, value: &Value) {
+        match value {
+            Value::String(text) => self.add(text),
+            Value::Array(items) => items.iter().for_each(|item| self.add_texts(item)),
+            Value::Object(members) => members.values().for_each(|member| self.add_texts(member)),
             _ => {}
         }
     }

@@ -1,0 +1,334 @@
+//! Secrets and personal details at rest: sealed, found all the same, and brought under another master key while calls are
+//! answered. What a test says about persons is looked for in files, rows and log when it ends.
+
+use crate::support::{TestApp, receiver::Receiver, requests::fau};
+use prs::{ctx::Ctx, flows::at_rest, settings::Settings, store};
+use sea_orm::{ConnectionTrait, Statement, Value};
+use serde_json::{Value as Json, json};
+use std::{
+    cell::Cell,
+    os::unix::fs::PermissionsExt,
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+const OLD: &str = "5e";
+const NEW: &str = "a1";
+
+fn keys(pairs: &[&str]) -> Vec<String> {
+    pairs.iter().map(|pair| pair.repeat(32)).collect()
+}
+
+fn use_keys(settings: &mut Settings, pairs: &[&str]) {
+    settings.secrets.master_key = None;
+    settings.secrets.master_keys = keys(pairs);
+}
+
+fn person(number: usize) -> Json {
+    json!({
+        "firstName": format!("Canary-first-{number}"), "lastName": format!("Canary-last-{number}"),
+        "email": format!("canary-{number}@example.com"),
+        "address": {
+            "street": format!("Canary street {number}"), "city": format!("Canary city {number}"),
+            "state": format!("Canary state {number}"), "postalCode": format!("Canary-{number}"),
+            "country": "IS",
+        },
+    })
+}
+
+fn asked(number: usize) -> Json {
+    let mut body = fau("1");
+    body["customerInfo"] = person(number);
+    body
+}
+
+/// Values that are not under the current master key.
+async fn left(ctx: &Ctx) -> u64 {
+    let (mut walk, mut left) = (at_rest::Walk::to_count(ctx), 0);
+    while let Some(batch) = at_rest::step(ctx, &mut walk).await.expect("walks") {
+        left += batch.stale;
+    }
+    left
+}
+
+/// Seals what is clear, as the worker does in the background.
+async fn seal_rows(ctx: &Ctx) {
+    let mut walk = at_rest::Walk::to_seal();
+    while at_rest::step(ctx, &mut walk).await.expect("walks").is_some() {}
+    assert!(at_rest::conclude(ctx).await.expect("concludes"));
+    assert!(at_rest::is_all_sealed(ctx).await.expect("reads"));
+}
+
+fn holds(stored: &[u8], text: &str) -> bool {
+    stored.windows(text.len()).any(|window| window == text.as_bytes())
+}
+
+async fn account(app: &TestApp, verb: &str, email: &str) -> u16 {
+    let body = json!({ "email": email, "password": "correct horse" });
+    let call = app.post(&format!("/v1/auth/{verb}")).json(&body);
+    call.send().await.status
+}
+
+#[tokio::test]
+async fn what_is_said_about_persons_is_sealed_and_reaches_its_owner() {
+    let app = TestApp::on_chain().await;
+    let receiver = Receiver::echoing().await;
+    app.register(&receiver.url()).await;
+    let id = app.create_request(&asked(1)).await;
+    app.pay(&id, "").await;
+    app.settle().await;
+    assert_eq!(receiver.received().await[0].json()["customerInfo"], person(1));
+    let found = app.get(&format!("/v2/payments?requestId={id}")).with_key().send().await;
+    assert_eq!(found.expect(200)["payments"][0]["request"]["customerInfo"], person(1));
+    let events = app.get("/v2/events").with_key().send().await.expect(200);
+    let event = &events["events"][0];
+    assert!(event.to_string().contains("Canary street 1"), "{event}");
+    let deliveries = app.get("/v2/deliveries").with_key().send().await.expect(200);
+    let delivery = deliveries["deliveries"][0]["id"].as_str().expect("an id");
+    let delivery = app.get(&format!("/v2/deliveries/{delivery}")).with_key().send().await;
+    assert!(
+        delivery.expect(200).to_string().contains("Canary street 1"),
+        "the echo of the receiver"
+    );
+    app.send_sample("payment.confirmed").await;
+    assert_eq!(account(&app, "register", "Canary.Account@Example.com").await, 201);
+    assert_eq!(account(&app, "login", "canary.account@example.com").await, 200);
+    assert_eq!(account(&app, "register", "canary.account@example.com").await, 409);
+    let stored = app.stored();
+    for text in ["Canary", "canary"] {
+        assert!(!holds(&stored, text), "{text} is stored clear");
+    }
+    assert!(holds(&stored, "v2:"), "and something is sealed");
+}
+
+#[tokio::test]
+async fn a_rotation_under_load_fails_no_call_and_leaves_no_row() {
+    let app = TestApp::on_chain().await;
+    let receiver = Receiver::start().await;
+    let (endpoint, _) = app.register(&receiver.url()).await;
+    let mut ids = Vec::new();
+    for number in 0..60 {
+        ids.push(app.create_request(&asked(number % 3)).await);
+    }
+    app.pay(&ids[0], "").await;
+    app.settle().await;
+    assert_eq!(account(&app, "register", "canary.account@example.com").await, 201);
+    let path = format!("/v1/webhook/{endpoint}/rotate-secret");
+    let rotate = app
+        .post(&path)
+        .with_client()
+        .header("idempotency-key", "rotated-before");
+    let rotated = rotate.json(&json!({})).send().await.expect(200);
+    let app = app.restarted_with(|settings| use_keys(settings, &[NEW, OLD])).await;
+    assert!(left(&app.ctx).await > 60);
+
+    let is_over = AtomicBool::new(false);
+    let calls = Cell::new(0_u32);
+    let load = async |lane: usize| {
+        let mut is_first = true;
+        while !is_over.load(Ordering::SeqCst) || is_first {
+            is_first = false;
+            let id = app.create_request(&asked(lane)).await;
+            app.read_request(&id).await;
+            let listed = app.get("/v2/request?limit=20").with_key().send().await;
+            assert_eq!(listed.status, 200, "{}", listed.text);
+            let payments = app.get("/v2/payments?type=direct").with_key().send().await;
+            assert_eq!(payments.status, 200, "{}", payments.text);
+            assert_eq!(account(&app, "login", "canary.account@example.com").await, 200);
+            calls.set(calls.get() + 5);
+        }
+    };
+    let rotation = async {
+        let rotation = at_rest::rotate(&app.ctx, |_, _| {}).await.expect("rotates");
+        is_over.store(true, Ordering::SeqCst);
+        rotation
+    };
+    let (rotation, ..) = tokio::join!(rotation, load(1), load(2), load(3));
+    assert_eq!(rotation.left, 0);
+    assert!(rotation.replaced > 60, "{rotation:?}");
+    assert_eq!(rotation.retired.len(), 1, "{rotation:?}");
+    assert!(calls.get() >= 15, "{} calls", calls.get());
+    assert_eq!(left(&app.ctx).await, 0);
+    println!(
+        "{} values under the new master key, {} calls beside it",
+        rotation.replaced,
+        calls.get()
+    );
+
+    // The old key is not needed any more, and not enough.
+    let refused = app.reopened(|settings| use_keys(settings, &[OLD])).await;
+    let sentence = format!("{:#}", refused.err().expect("refused"));
+    assert!(sentence.contains("secrets.master_keys"), "{sentence}");
+    let app = app.restarted_with(|settings| use_keys(settings, &[NEW])).await;
+    let again = app
+        .post(&path)
+        .with_client()
+        .header("idempotency-key", "rotated-before");
+    assert_eq!(
+        again.json(&json!({})).send().await.expect(200),
+        rotated,
+        "the stored answer"
+    );
+    assert_eq!(account(&app, "login", "canary.account@example.com").await, 200);
+    let events = app.get("/v2/events").with_key().send().await.expect(200);
+    let body = events["events"][0]["body"].as_str().expect("text");
+    let body: Json = serde_json::from_str(body).expect("JSON");
+    assert_eq!(body["customerInfo"], person(0));
+    app.pay(&ids[1], "").await;
+    app.settle().await;
+    assert_eq!(
+        receiver.received().await.last().expect("one").json()["customerInfo"],
+        person(1)
+    );
+}
+
+#[tokio::test]
+async fn a_start_with_a_wrong_master_key_is_refused_with_a_sentence() {
+    let app = TestApp::start().await;
+    for wrong in [&[NEW][..], &[NEW, "b2"]] {
+        let refused = app.reopened(|settings| use_keys(settings, wrong)).await;
+        let sentence = format!("{:#}", refused.err().expect("refused"));
+        assert!(sentence.contains("sealed under the master key"), "{sentence}");
+        assert!(!sentence.contains(&NEW.repeat(4)), "no key is repeated: {sentence}");
+    }
+    for wrong in ["not a key", "command:exit 3", "command:echo not a key"] {
+        let refused = app
+            .reopened(|settings| settings.secrets.master_keys = vec![wrong.to_owned()])
+            .await;
+        let sentence = format!("{:#}", refused.err().expect("refused"));
+        assert!(sentence.starts_with("secrets.master_keys[0]: "), "{sentence}");
+    }
+    let command = format!("command:printf {}", OLD.repeat(32));
+    app.reopened(|settings| {
+        settings.secrets.master_key = None;
+        settings.secrets.master_keys = vec![command];
+    })
+    .await
+    .expect("a command prints the key");
+}
+
+#[tokio::test]
+async fn an_instance_without_the_key_of_a_delivery_uses_up_no_try() {
+    let app = TestApp::on_chain().await;
+    let receiver = Receiver::start().await;
+    app.register(&receiver.url()).await;
+    let id = app.create_request(&asked(1)).await;
+    app.pay(&id, "").await;
+    app.follow().await;
+    // Somebody rotates while this instance still knows the old key alone.
+    let rotated = app.beside(|settings| use_keys(settings, &[NEW, OLD])).await;
+    assert_eq!(at_rest::rotate(&rotated.ctx, |_, _| {}).await.expect("rotates").left, 0);
+    for _ in 0..6 {
+        app.deliver().await;
+        app.advance_ms(15_001);
+    }
+    assert_eq!(receiver.received().await.len(), 0);
+    rotated.deliver().await;
+    let received = receiver.received().await;
+    assert_eq!(received.len(), 1);
+    assert_eq!(received[0].header("x-service-retry-count"), Some("0"));
+}
+
+#[tokio::test]
+async fn rows_of_before_are_read_and_sealed_in_the_background() {
+    let app = TestApp::on_chain().await;
+    app.register("http://127.0.0.1:9/hook").await;
+    let id = app.create_request(&asked(1)).await;
+    app.pay(&id, "").await;
+    app.follow().await;
+    assert_eq!(account(&app, "register", "canary.account@example.com").await, 201);
+    make_clear(&app, &id).await;
+    assert!(holds(&app.stored(), "Canary street 1"), "a row of before");
+
+    let app = app.restarted().await;
+    assert_eq!(account(&app, "login", "canary.account@example.com").await, 200);
+    assert_eq!(account(&app, "register", "canary.account@example.com").await, 409);
+    let payments = || async {
+        let found = app.get("/v2/payments?type=direct").with_key().send().await.expect(200);
+        let events = app.get("/v2/events").with_key().send().await.expect(200);
+        (
+            found["payments"][0]["request"]["customerInfo"].clone(),
+            events["events"][0].clone(),
+        )
+    };
+    let before = payments().await;
+    assert_eq!(before.0, person(1));
+    seal_rows(&app.ctx).await;
+    assert_eq!(payments().await, before);
+    let stored = app.stored();
+    for text in ["Canary", "canary"] {
+        assert!(!holds(&stored, text), "{text} is still stored clear");
+    }
+}
+
+/// Writes what a version before this one would have written.
+async fn make_clear(app: &TestApp, id: &str) {
+    let db = app.ctx.db.writer();
+    let scope = store::Scope {
+        platform: app.platform.clone(),
+        client: None,
+    };
+    let filter = store::event_log::EventFilter {
+        limit: 10,
+        ..store::event_log::EventFilter::default()
+    };
+    let events = store::event_log::events(db, &scope, &filter).await.expect("reads");
+    let customer = json!({
+        "first_name": "Canary-first-1", "last_name": "Canary-last-1", "email": "canary-1@example.com",
+        "address": {
+            "street": "Canary street 1", "city": "Canary city 1", "state": "Canary state 1",
+            "postal_code": "Canary-1", "country": "IS",
+        },
+    });
+    // Values are bound, because the text of a statement may be logged.
+    let write = async |sql: &str, values: Vec<Value>| {
+        let statement = Statement::from_sql_and_values(db.get_database_backend(), sql, values);
+        db.execute_raw(statement).await.expect("written");
+    };
+    let email = Value::from("canary.account@example.com");
+    let of_request = "UPDATE requests SET customer = $1 WHERE request_id = $2";
+    write(of_request, vec![customer.into(), id.into()]).await;
+    let of_platform = "UPDATE platforms SET name = $1 WHERE id = (SELECT platform_id FROM accounts)";
+    write(of_platform, vec![email.clone()]).await;
+    write("UPDATE accounts SET email = $1, email_hash = NULL", vec![email]).await;
+    for event in events {
+        let of_event = "UPDATE events SET body = $1 WHERE id = $2";
+        write(of_event, vec![event.body.into(), event.id.as_str().into()]).await;
+    }
+    write("DELETE FROM key_material WHERE name = 'all-sealed'", Vec::new()).await;
+}
+
+#[tokio::test]
+async fn the_files_of_sqlite_belong_to_their_user_alone() {
+    let database = crate::support::database::TestDatabase::sqlite();
+    let path = database.url.strip_prefix("sqlite:").expect("a file");
+    let path = std::path::Path::new(path);
+    let mode = |path: &std::path::Path| std::fs::metadata(path).expect("there").permissions().mode() & 0o777;
+    let folder = path.parent().expect("a folder");
+    for round in ["made", "found open to others"] {
+        let db = store::Db::connect(&database.url).await.expect("opens");
+        db.migrate_up().await.expect("migrates");
+        assert_eq!(mode(folder), 0o700, "{round}");
+        for file in std::fs::read_dir(folder).expect("a folder") {
+            let file = file.expect("a file").path();
+            assert_eq!(mode(&file), 0o600, "{} {round}", file.display());
+        }
+        db.close().await.expect("closes");
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o644)).expect("allowed");
+    }
+}
+
+#[tokio::test]
+async fn a_commit_of_sqlite_waits_for_the_disk_unless_it_is_told_otherwise() {
+    let database = crate::support::database::TestDatabase::sqlite();
+    for (durability, wanted) in [(store::Durability::Full, 2), (store::Durability::Process, 1)] {
+        let db = store::Db::connect_with(&database.url, durability).await.expect("opens");
+        let pragma = sea_orm::Statement::from_string(sea_orm::DbBackend::Sqlite, "PRAGMA synchronous");
+        let row = db.writer().query_one_raw(pragma).await.expect("asks").expect("a row");
+        assert_eq!(row.try_get_by_index::<i32>(0).expect("a number"), wanted);
+        db.close().await.expect("closes");
+    }
+    assert_eq!(
+        Settings::default().database.synchronous,
+        prs::settings::Synchronous::Full
+    );
+}
