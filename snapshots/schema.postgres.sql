@@ -263,7 +263,7 @@ column payments.counts_payments boolean not null default false
 column payments.fee_shortfall text
 column payments.reversed_at timestamp with time zone
 column payments.reversal_reason text
-column payments.reversals integer not null default 0
+column payments.is_told boolean not null default false
 constraint payments.payments_pkey PRIMARY KEY (id)
 constraint payments.payments_request_fkey FOREIGN KEY (request_row) REFERENCES requests(id)
 CREATE INDEX payments_block_idx ON public.payments USING btree (network, block_number)
@@ -317,6 +317,8 @@ column requests.created_at timestamp with time zone not null
 column requests.updated_at timestamp with time zone not null
 column requests.paid_at timestamp with time zone
 column requests.has_unkept_answers boolean not null default true
+column requests.is_told_paid boolean not null default false
+column requests.reversals integer not null default 0
 constraint requests.requests_pkey PRIMARY KEY (id)
 CREATE INDEX requests_created_idx ON public.requests USING btree (platform_id, created_at DESC, id DESC)
 CREATE INDEX requests_merchant_reference_idx ON public.requests USING btree (platform_id, merchant_reference) WHERE (merchant_reference IS NOT NULL)

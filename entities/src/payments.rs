@@ -71,8 +71,8 @@ pub struct Model {
     pub reversed_at: Option<DateTimeUtc>,
     /// Why it is reversed, while it is.
     pub reversal_reason: Option<String>,
-    /// How often it was reversed.
-    pub reversals: i32,
+    /// Whether it was told, and that was not taken back.
+    pub is_told: bool,
 }
 
 /// Joins from this table.

@@ -69,6 +69,10 @@ pub struct Model {
     pub is_crypto_to_fiat: bool,
     /// Whether calldata was issued.
     pub is_listening: bool,
+    /// Whether it was told as confirmed, and that was not taken back.
+    pub is_told_paid: bool,
+    /// How often something was taken back.
+    pub reversals: i32,
     /// Time of creation.
     pub created_at: DateTimeUtc,
     /// Last change.

@@ -56,6 +56,32 @@ pub struct Ledger {
     pub tx_hash: Option<B256>,
     /// Whether calldata was issued and the payment is awaited.
     pub is_listening: bool,
+    /// Whether the request was told as confirmed, and that was not taken back.
+    pub is_told_paid: bool,
+    /// How often something was taken back: what is told again after it is another fact.
+    pub reversals: u32,
+}
+
+/// A proven payment as the ledger counts it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Credit {
+    /// How much it settles.
+    pub units: SettlementUnits,
+    /// Its transaction.
+    pub tx_hash: B256,
+    /// Whether it was told before, and that was not taken back.
+    pub is_told: bool,
+}
+
+/// What follows when a payment left the chain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reversed {
+    /// The account without it.
+    pub ledger: Ledger,
+    /// Whether it is taken back from those who were told.
+    pub is_told: bool,
+    /// What is told after that: which of the remaining payments, as what, and the account with it.
+    pub then: Vec<(usize, Settlement, Ledger)>,
 }
 
 impl Ledger {
@@ -68,6 +94,8 @@ impl Ledger {
             status: RequestStatus::Pending,
             tx_hash: None,
             is_listening: false,
+            is_told_paid: false,
+            reversals: 0,
         }
     }
 
@@ -89,10 +117,11 @@ impl Ledger {
 
     /// Adds a proven payment: the new totals and state, and what has to be told.
     ///
-    /// A payment after completion is recorded and raises nothing. Source: rules S.1; interface §6.2.
-    pub fn settle(&self, credited: SettlementUnits, tx_hash: B256) -> (Self, Option<Settlement>) {
+    /// A payment after completion is recorded and raises nothing, and what was told and not taken back is not told again.
+    /// Source: rules S.1; interface §6.2; decisions D37.
+    pub fn settle(&self, payment: Credit) -> (Self, Option<Settlement>) {
         let after = Self {
-            credited: self.credited.saturating_add(credited),
+            credited: self.credited.saturating_add(payment.units),
             payment_count: self.payment_count.saturating_add(1),
             ..self.clone()
         };
@@ -102,13 +131,15 @@ impl Ledger {
         if after.credited >= after.expected {
             let paid = Self {
                 status: RequestStatus::Paid,
-                tx_hash: Some(tx_hash),
+                tx_hash: Some(payment.tx_hash),
                 is_listening: false,
+                is_told_paid: true,
                 ..after
             };
-            return (paid, Some(Settlement::Confirmed));
+            return (paid, (!self.is_told_paid).then_some(Settlement::Confirmed));
         }
-        let told = (after.payment_count <= PARTIAL_EVENTS_MAX).then_some(Settlement::Partial);
+        let is_due = !payment.is_told && after.payment_count <= PARTIAL_EVENTS_MAX;
+        let told = is_due.then_some(Settlement::Partial);
         let partly = Self {
             status: RequestStatus::PartiallyPaid,
             ..after
@@ -116,17 +147,61 @@ impl Ledger {
         (partly, told)
     }
 
-    /// The account after a payment left the chain, counted again from those that are left, the oldest first.
+    /// The account counted again from the payments that are left, the oldest first, without a word to anybody.
     ///
     /// A request that is no longer paid awaits its payment again. Source: decisions D37.
-    pub fn reverse(&self, remaining: impl IntoIterator<Item = (SettlementUnits, B256)>) -> Self {
-        let empty = Self {
-            is_listening: self.is_listening || self.has_been_paid(),
-            ..Self::new(self.expected)
+    pub fn recount(&self, remaining: &[Credit]) -> Self {
+        let counted = remaining
+            .iter()
+            .fold(self.emptied(), |ledger, payment| ledger.settle(*payment).0);
+        Self {
+            is_told_paid: self.is_told_paid,
+            ..counted
+        }
+    }
+
+    /// The account after a payment left the chain, counted again from those that are left, the oldest first, and what
+    /// has to be told.
+    ///
+    /// It is taken back when it was told, or when a request that was told as confirmed is no longer paid without it; not
+    /// at all when `tells_reversals` is off. Taking back anything takes the confirmation back too: when the others still
+    /// pay the request, the one that completes it now is confirmed anew. Source: decisions D37.
+    pub fn reverse(&self, was_told: bool, remaining: &[Credit], tells_reversals: bool) -> Reversed {
+        let counted = self.recount(remaining);
+        let is_undone = self.is_told_paid && !counted.has_been_paid();
+        if !tells_reversals || !(was_told || is_undone) {
+            return Reversed {
+                ledger: counted,
+                is_told: false,
+                then: Vec::new(),
+            };
+        }
+        let mut ledger = Self {
+            is_told_paid: false,
+            reversals: self.reversals.saturating_add(1),
+            ..self.emptied()
         };
-        remaining
-            .into_iter()
-            .fold(empty, |ledger, (credited, tx_hash)| ledger.settle(credited, tx_hash).0)
+        let mut then = Vec::new();
+        for (index, payment) in remaining.iter().enumerate() {
+            let (after, told) = ledger.settle(*payment);
+            then.extend(told.map(|settlement| (index, settlement, after.clone())));
+            ledger = after;
+        }
+        Reversed {
+            ledger,
+            is_told: true,
+            then,
+        }
+    }
+
+    /// The account before any payment, to count them again.
+    fn emptied(&self) -> Self {
+        Self {
+            is_listening: self.is_listening || self.has_been_paid(),
+            is_told_paid: self.is_told_paid,
+            reversals: self.reversals,
+            ..Self::new(self.expected)
+        }
     }
 }
 
@@ -134,6 +209,101 @@ impl Ledger {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    fn credit(units: u64, number: usize) -> Credit {
+        Credit {
+            units: U256::from(units),
+            tx_hash: B256::from(U256::from(number)),
+            is_told: false,
+        }
+    }
+
+    fn credits(payments: &[u64]) -> Vec<Credit> {
+        let numbered = payments.iter().enumerate();
+        numbered.map(|(number, units)| credit(*units, number)).collect()
+    }
+
+    /// Whoever believes each event: how many payments stand as told, and whether the request is confirmed.
+    #[derive(Default)]
+    struct Listener {
+        told: BTreeMap<usize, Settlement>,
+        is_confirmed: bool,
+    }
+
+    impl Listener {
+        fn hear(&mut self, payment: usize, settlement: Settlement) {
+            if settlement == Settlement::Confirmed {
+                assert!(!self.is_confirmed, "a confirmation that stands is not repeated");
+                self.is_confirmed = true;
+            } else {
+                assert!(!self.told.contains_key(&payment), "a part that stands is not repeated");
+            }
+            self.told.insert(payment, settlement);
+        }
+    }
+
+    proptest! {
+        /// Payments arrive, leave and return in any order; nobody is ever left with a wrong belief.
+        #[test]
+        fn what_was_told_is_taken_back_once_and_told_again_once(
+            expected in 1_u64..30,
+            payments in prop::collection::vec(1_u64..12, 1..8),
+            moves in prop::collection::vec(0_usize..8, 1..60),
+            tells_reversals in any::<bool>(),
+        ) {
+            let mut ledger = Ledger::new(U256::from(expected));
+            let mut listener = Listener::default();
+            let mut is_told = vec![false; payments.len()];
+            let mut present: Vec<usize> = Vec::new();
+            let of = |number: usize, is_told: &[bool]| Credit { is_told: is_told[number], ..credit(payments[number], number) };
+            for number in moves.into_iter().filter(|number| *number < payments.len()) {
+                if let Some(place) = present.iter().position(|one| *one == number) {
+                    present.remove(place);
+                    let left: Vec<Credit> = present.iter().map(|one| of(*one, &is_told)).collect();
+                    let reversed = ledger.reverse(is_told[number], &left, tells_reversals);
+                    if reversed.is_told {
+                        prop_assert!(tells_reversals);
+                        prop_assert!(is_told[number] || listener.is_confirmed, "what was never told is not taken back");
+                        prop_assert_eq!(reversed.ledger.reversals, ledger.reversals + 1);
+                        is_told[number] = false;
+                        listener.told.remove(&number);
+                        listener.is_confirmed = false;
+                    } else {
+                        prop_assert!(!tells_reversals || !is_told[number], "what was told is taken back");
+                        prop_assert_eq!(reversed.ledger.reversals, ledger.reversals);
+                    }
+                    for (index, settlement, _) in &reversed.then {
+                        is_told[present[*index]] = true;
+                        listener.hear(present[*index], *settlement);
+                    }
+                    ledger = reversed.ledger;
+                } else {
+                    let (after, told) = ledger.settle(of(number, &is_told));
+                    if let Some(settlement) = told {
+                        listener.hear(number, settlement);
+                        is_told[number] = true;
+                    }
+                    present.push(number);
+                    ledger = after;
+                }
+                let sum: u64 = present.iter().map(|one| payments[*one]).sum();
+                prop_assert_eq!(ledger.credited, U256::from(sum));
+                prop_assert_eq!(ledger.has_been_paid(), sum >= expected);
+                prop_assert_eq!(ledger.is_told_paid, listener.is_confirmed);
+                if tells_reversals {
+                    prop_assert_eq!(listener.is_confirmed, ledger.has_been_paid(), "who hears everything knows");
+                } else {
+                    prop_assert!(listener.is_confirmed || !ledger.has_been_paid());
+                }
+                if tells_reversals && !ledger.has_been_paid() {
+                    for one in &present {
+                        prop_assert!(is_told[*one], "each part is told");
+                    }
+                }
+            }
+        }
+    }
 
     proptest! {
         #[test]
@@ -143,7 +313,7 @@ mod tests {
             let mut completed_by = None;
             for (index, units) in (0_u8..).zip(&payments) {
                 let was_paid = ledger.has_been_paid();
-                let (after, told) = ledger.settle(U256::from(*units), B256::repeat_byte(index));
+                let (after, told) = ledger.settle(credit(*units, usize::from(index)));
                 sum += units;
                 let is_paid = sum >= expected;
                 prop_assert_eq!(after.credited, U256::from(sum));
@@ -157,7 +327,7 @@ mod tests {
                     (false, false) => Some(Settlement::Partial),
                 });
                 if is_paid && !was_paid {
-                    completed_by = Some(B256::repeat_byte(index));
+                    completed_by = Some(B256::from(U256::from(index)));
                 }
                 prop_assert_eq!(&after.tx_hash, &completed_by);
                 ledger = after;
@@ -169,21 +339,21 @@ mod tests {
     proptest! {
         #[test]
         fn settling_and_reversing_leaves_everything_as_before(expected in 1_u64..300, payments in prop::collection::vec(1_u64..100, 0..12), last in 1_u64..400) {
-            let payments: Vec<_> = payments.iter().enumerate().map(|(index, units)| (U256::from(*units), B256::from(U256::from(index)))).collect();
+            let payments = credits(&payments);
             let listening = Ledger { is_listening: true, ..Ledger::new(U256::from(expected)) };
-            let before = payments.iter().fold(listening, |ledger, (units, tx_hash)| ledger.settle(*units, *tx_hash).0);
-            let after = before.settle(U256::from(last), B256::repeat_byte(0xff)).0;
-            prop_assert_eq!(after.reverse(payments), before);
+            let before = payments.iter().fold(listening, |ledger, payment| ledger.settle(*payment).0);
+            let after = before.settle(credit(last, 99)).0;
+            prop_assert_eq!(after.recount(&payments), Ledger { is_told_paid: after.is_told_paid, ..before });
         }
 
         #[test]
         fn whichever_payment_is_reversed_the_others_count(expected in 1_u64..300, payments in prop::collection::vec(1_u64..100, 1..12), gone in 0_usize..12) {
-            let mut payments: Vec<_> = payments.iter().enumerate().map(|(index, units)| (U256::from(*units), B256::from(U256::from(index)))).collect();
-            let all = payments.iter().fold(Ledger::new(U256::from(expected)), |ledger, (units, tx_hash)| ledger.settle(*units, *tx_hash).0);
+            let mut payments = credits(&payments);
+            let all = payments.iter().fold(Ledger::new(U256::from(expected)), |ledger, payment| ledger.settle(*payment).0);
             payments.remove(gone % payments.len());
-            let left = payments.iter().fold(U256::ZERO, |sum, (units, _)| sum + *units);
+            let left = payments.iter().fold(U256::ZERO, |sum, payment| sum + payment.units);
             let is_paid = left >= all.expected;
-            let after = all.reverse(payments.clone());
+            let after = all.reverse(true, &payments, true).ledger;
             prop_assert_eq!((after.credited, after.payment_count as usize), (left, payments.len()));
             prop_assert_eq!(after.status, match (is_paid, payments.is_empty()) {
                 (true, _) => RequestStatus::Paid,
@@ -200,13 +370,13 @@ mod tests {
         let mut ledger = Ledger::new(U256::from(1_000));
         let mut told = 0;
         for _ in 0..PARTIAL_EVENTS_MAX + 50 {
-            let (after, settlement) = ledger.settle(U256::from(1), B256::repeat_byte(1));
+            let (after, settlement) = ledger.settle(credit(1, 1));
             told += u32::from(settlement == Some(Settlement::Partial));
             ledger = after;
         }
         assert_eq!(told, PARTIAL_EVENTS_MAX);
         assert_eq!(ledger.credited, U256::from(PARTIAL_EVENTS_MAX + 50));
-        let (paid, settlement) = ledger.settle(U256::from(1_000), B256::repeat_byte(2));
+        let (paid, settlement) = ledger.settle(credit(1_000, 2));
         assert_eq!(settlement, Some(Settlement::Confirmed), "{paid:?}");
     }
 }

@@ -82,7 +82,7 @@ pub const KINDS: [Kind; 17] = [
         name: "payment.reversed",
         component: "PaymentReversed",
         summary: "A credited payment left the chain",
-        description: "An addition of this service. A reorganisation dropped a payment that had been told as confirmed or partial, and the request was counted again without it: totalAmountPaid is what is left. Do not deliver, or take back. When the payment is included again, payment.confirmed or payment.partial follows once more. Only when the service is set to send reversals.",
+        description: "An addition of this service. A payment that counted left the chain, and the request was counted again without it: totalAmountPaid is what is left. Do not deliver, or take back. It is sent once for a payment that had been told as confirmed or partial, and once for one that had not when a confirmed request is no longer paid without it; never for a surplus that was never told. It takes back an earlier payment.confirmed of the request in any case: while other payments still cover the expected amount, payment.confirmed of the one that completes it now follows. When the payment is included again, payment.confirmed or payment.partial follows once more, unless the request is confirmed by then: what arrives beyond the expected amount raises nothing. Only when the service is set to send reversals.",
         schema: PaymentReversedBody::json_schema,
         sample: |names| render(&payments::reversed_sample(names)),
     },

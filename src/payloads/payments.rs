@@ -33,7 +33,7 @@ pub struct PaymentPartial {
     pub creator: Creator,
 }
 
-/// A payment that was told before has left the chain; its request was counted again without it.
+/// A payment that counted has left the chain; its request was counted again without it.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PaymentReversedBody {
@@ -46,7 +46,7 @@ pub struct PaymentReversedBody {
     /// Why it was taken back: the chain reorganised below what was final, or a comparison with the chain did not find it.
     #[schemars(extend("enum" = ReversalReason::ALL.map(ReversalReason::wire), "examples" = ["reorganised"]))]
     pub reason: &'static str,
-    /// Facts of the payment, as they were told before; the totals are those without it.
+    /// Facts of the payment; the totals are those without it.
     #[serde(flatten)]
     pub payment: PaymentBody,
     /// Who created the request.

@@ -224,7 +224,6 @@ fn every_event(text: &str, json: &str) -> (Vec<Event>, Catalogue) {
         payment,
         id: PaymentId("01JZX8D4EF5G6H7J8K9MNPQRST".to_owned()),
         reason: ReversalReason::NotOnChain,
-        reversals: 1,
     })));
     events.push(Event::PaymentFailed(Box::new(PaymentFailed {
         request: request.clone(),

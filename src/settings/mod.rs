@@ -246,7 +246,8 @@ pub struct WebhookSettings {
     /// ID created the request, `….checkout` when a secure payment did.
     pub scoped_variants: bool,
     /// Whether `payment.reversed` is sent when a credited payment left the chain. The request is counted again either
-    /// way.
+    /// way. Without it nothing that was told is taken back, so nothing is told twice: a payment that returns raises an
+    /// event only when it completes a request that was never told as confirmed.
     pub reversals: bool,
     /// Days that events and finished deliveries are kept, 1 to 3650.
     pub retention_days: u32,

@@ -99,6 +99,8 @@ pub struct PaymentRecord {
     pub created_at: DateTime<Utc>,
     /// When and why it was taken back, while it is.
     pub reversal: Option<Reversal>,
+    /// Whether it was told as confirmed or partial, and that was not taken back.
+    pub is_told: bool,
 }
 
 /// That a payment was taken back.
@@ -201,7 +203,7 @@ fn to_row(payment: &SettledPayment<'_>) -> Result<payments::Model, StoreError> {
         created_at: payment.created_at,
         reversed_at: None,
         reversal_reason: None,
-        reversals: 0,
+        is_told: false,
     })
 }
 
@@ -243,6 +245,7 @@ fn from_row(row: payments::Model) -> Result<PaymentRecord, StoreError> {
         paid_at: row.paid_at,
         created_at: row.created_at,
         reversal: reversal.map(|(at, reason)| Reversal { at, reason }),
+        is_told: row.is_told,
     })
 }
 
@@ -383,17 +386,16 @@ pub async fn place(conn: &impl ConnectionTrait, id: &PaymentId, observed: &Obser
     Ok(())
 }
 
-/// Marks a payment as taken back; returns how often it was by now, or nothing when it is marked already.
+/// Marks a payment as taken back; returns it as it is then, or nothing when it is marked already.
 pub async fn reverse(
     conn: &impl ConnectionTrait,
     id: &PaymentId,
     reason: ReversalReason,
     now: DateTime<Utc>,
-) -> Result<Option<u32>, StoreError> {
+) -> Result<Option<PaymentRecord>, StoreError> {
     let result = payments::Entity::update_many()
         .col_expr(Column::ReversedAt, Expr::value(now))
         .col_expr(Column::ReversalReason, Expr::value(reason.wire()))
-        .col_expr(Column::Reversals, Expr::col(Column::Reversals).add(1))
         .filter(Column::Id.eq(id.as_str()))
         .filter(Column::ReversedAt.is_null())
         .exec(conn)
@@ -405,14 +407,29 @@ pub async fn reverse(
         .filter(Column::Id.eq(id.as_str()))
         .one(conn)
         .await?;
-    row.map(|row| columns::number("reversals", row.reversals)).transpose()
+    row.map(from_row).transpose()
 }
 
-/// Writes what the chain proves now of a payment that was taken back, and takes the mark away; returns how often it was
-/// taken back, or nothing when it is not. It keeps its id. Needs a transaction.
+/// Notes whether payments were told, or that what was told of them was taken back.
+pub async fn set_told(conn: &impl ConnectionTrait, ids: &[PaymentId], is_told: bool) -> Result<(), StoreError> {
+    for ids in ids.chunks(columns::ROWS_MAX) {
+        payments::Entity::update_many()
+            .col_expr(Column::IsTold, Expr::value(is_told))
+            .filter(Column::Id.is_in(ids.iter().map(PaymentId::as_str)))
+            .exec(conn)
+            .await?;
+    }
+    Ok(())
+}
+
+/// Writes what the chain proves now of a payment that was taken back, and takes the mark away; returns the payment, or
+/// nothing when it is not marked. It keeps its id, and what was told of it. Needs a transaction.
 ///
-/// Credit a request again only after this returned a number in the same transaction.
-pub async fn reinstate(conn: &impl ConnectionTrait, payment: &SettledPayment<'_>) -> Result<Option<u32>, StoreError> {
+/// Credit a request again only after this returned the payment in the same transaction.
+pub async fn reinstate(
+    conn: &impl ConnectionTrait,
+    payment: &SettledPayment<'_>,
+) -> Result<Option<PaymentRecord>, StoreError> {
     let fresh = to_row(payment)?;
     let stored = payments::Entity::find()
         .filter(Column::Network.eq(fresh.network.as_str()))
@@ -426,7 +443,7 @@ pub async fn reinstate(conn: &impl ConnectionTrait, payment: &SettledPayment<'_>
     let again = payments::Model {
         id: stored.id.clone(),
         created_at: stored.created_at,
-        reversals: stored.reversals,
+        is_told: stored.is_told,
         ..fresh
     };
     payment_parties::Entity::delete_many()
@@ -441,7 +458,7 @@ pub async fn reinstate(conn: &impl ConnectionTrait, payment: &SettledPayment<'_>
         .exec_without_returning(conn)
         .await?;
     let result = payments::Entity::update_many()
-        .set(payments::ActiveModel::from(again).reset_all())
+        .set(payments::ActiveModel::from(again.clone()).reset_all())
         .filter(Column::Id.eq(stored.id.as_str()))
         .filter(Column::ReversedAt.is_not_null())
         .exec(conn)
@@ -449,7 +466,7 @@ pub async fn reinstate(conn: &impl ConnectionTrait, payment: &SettledPayment<'_>
     if result.rows_affected == 0 {
         return Ok(None);
     }
-    columns::number("reversals", stored.reversals).map(Some)
+    from_row(again).map(Some)
 }
 
 /// One row for each distinct wallet of a payment.

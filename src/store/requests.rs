@@ -177,6 +177,8 @@ fn to_row(conn: &impl Sealing, request: &Request) -> Result<Model, StoreError> {
         original_request_reference: terms.original_request_reference.clone(),
         is_crypto_to_fiat: terms.is_crypto_to_fiat,
         is_listening: ledger.is_listening,
+        is_told_paid: ledger.is_told_paid,
+        reversals: columns::number("reversals", ledger.reversals)?,
         created_at: request.created_at,
         updated_at: request.created_at,
         paid_at: None,
@@ -226,6 +228,8 @@ fn from_row(conn: &impl Sealing, row: Model) -> Result<Request, StoreError> {
             status: columns::known("status", &row.status, RequestStatus::from_wire)?,
             tx_hash: tx_hash.transpose()?,
             is_listening: row.is_listening,
+            is_told_paid: row.is_told_paid,
+            reversals: columns::number("reversals", row.reversals)?,
         },
         created_at: row.created_at,
         has_unkept_answers: row.has_unkept_answers,
@@ -450,6 +454,8 @@ fn changed(request: &Request, after: &Ledger) -> Result<ValueTuple, StoreError> 
     let before = &request.ledger;
     let count_before: i32 = columns::number("payment_count", before.payment_count)?;
     let count_after: i32 = columns::number("payment_count", after.payment_count)?;
+    let reversals_before: i32 = columns::number("reversals", before.reversals)?;
+    let reversals_after: i32 = columns::number("reversals", after.reversals)?;
     // Somebody may have begun to listen since the row was read: only a change made here is written.
     let is_listening =
         (after.is_listening != before.is_listening || after.has_been_paid()).then_some(after.is_listening);
@@ -467,6 +473,9 @@ fn changed(request: &Request, after: &Ledger) -> Result<ValueTuple, StoreError> 
         is_listening.into(),
         becomes_paid.into(),
         becomes_due.into(),
+        after.is_told_paid.into(),
+        reversals_before.into(),
+        reversals_after.into(),
     ]))
 }
 
@@ -488,10 +497,13 @@ fn advancement(rows: Vec<ValueTuple>, now: DateTime<Utc>) -> UpdateStatement {
         .value(Column::TxHash, given("column8"))
         .value(Column::IsListening, Expr::from(is_listening))
         .value(Column::PaidAt, paid_at)
+        .value(Column::IsToldPaid, given("column12"))
+        .value(Column::Reversals, given("column14"))
         .value(Column::UpdatedAt, now)
         .and_where(stored(Column::Id).eq(given("column1")))
         .and_where(stored(Column::Status).eq(given("column2")))
         .and_where(stored(Column::Credited).eq(given("column3")))
         .and_where(stored(Column::PaymentCount).eq(given("column4")))
+        .and_where(stored(Column::Reversals).eq(given("column13")))
         .to_owned()
 }

@@ -11,7 +11,7 @@ use alloy::{
     sol_types::SolCall,
 };
 use devnet::{
-    TxReceiptLite,
+    ReorgTransaction, TxReceiptLite,
     batch::{MetaDetail, RequestDetail, batchPaymentsCall},
 };
 use prs::{
@@ -175,6 +175,47 @@ async fn a_payer_who_strips_the_fee_is_credited_and_the_shortfall_is_told() {
             "absent when nothing is missing"
         );
     }
+}
+
+#[tokio::test]
+async fn a_shortfall_is_counted_once_when_its_payment_leaves_and_returns() {
+    let confirmations = 3;
+    let app = TestApp::on_chain_with(confirmations).await;
+    app.follow().await;
+    let mine = async |blocks: u64| {
+        for _ in 0..blocks {
+            app.devnet().mine(1).await.expect("mined");
+            app.follow().await;
+        }
+    };
+    mine(confirmations).await;
+    let id = app.create_request(&fau("2")).await;
+    let query = format!("&feePercentage=2.5&feeAddress={}", app.account(6));
+    let paid = pay_changed::<Direct>(&app, &id, &query, |call| {
+        call.feeAmount = U256::ZERO;
+        call.feeAddress = Address::ZERO;
+    })
+    .await;
+    let raw = app.devnet().raw_transaction(paid.tx_hash).await.expect("a transaction");
+    let counted = async || -> Option<String> {
+        let page = app.get("/metrics").send().await.text;
+        let counter = "prs_payment_fee_shortfalls_total{network=\"sepolia\"} ";
+        page.lines()
+            .find_map(|line| line.strip_prefix(counter))
+            .map(str::to_owned)
+    };
+    mine(confirmations).await;
+    assert_eq!(counted().await.as_deref(), Some("1"));
+    app.devnet().reorg(confirmations + 1).await.expect("reorganised");
+    let _ = app.devnet().drop_transaction(paid.tx_hash).await;
+    mine(2).await;
+    assert_eq!(app.read_request(&id).await["paidAmount"], "0");
+    let again = vec![(ReorgTransaction::Raw(raw), 0)];
+    app.devnet().reorg_with(1, again).await.expect("included again");
+    mine(confirmations + 1).await;
+    assert_eq!(app.payments_of(&id).await[0]["feeShortfall"], "0.05");
+    assert_eq!(app.read_request(&id).await["paidAmount"], "2");
+    assert_eq!(counted().await.as_deref(), Some("1"));
 }
 
 #[tokio::test]

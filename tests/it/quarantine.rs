@@ -201,3 +201,25 @@ async fn a_conversion_on_other_terms_is_credited_once_the_operator_accepts_it() 
         .expect("a count");
     assert!(open.is_empty());
 }
+
+#[tokio::test]
+async fn a_verdict_that_is_repeated_keeps_the_first_one() {
+    let app = TestApp::start().await;
+    let request = app.create_request(&fau("5")).await;
+    for (reason, verdict) in [
+        (OddReason::PathNotHandedOut, Verdict::Accept),
+        (OddReason::NothingMoved, Verdict::Reject),
+    ] {
+        let id = set_aside(&app, &request, reason).await;
+        let first = quarantine::decide(&app.ctx, &id, verdict, Some("first"))
+            .await
+            .expect("decided");
+        let waiting = due(&app).await;
+        app.advance_ms(5_000);
+        let second = quarantine::decide(&app.ctx, &id, verdict, Some("second"))
+            .await
+            .expect("decided");
+        assert_eq!(second, first, "{verdict:?}");
+        assert_eq!(due(&app).await, waiting, "{verdict:?}");
+    }
+}

@@ -197,7 +197,8 @@ async fn a_repair_that_ends_in_the_middle_is_finished_by_the_next_one() {
 
 #[tokio::test]
 async fn a_payment_that_the_chain_does_not_hold_is_reversed() {
-    let (app, _, paid) = start().await;
+    let (app, receiver, paid) = start().await;
+    let before = receiver.received().await.len();
     let invented = format!(
         "UPDATE payments SET tx_hash = '{}' WHERE request_id = '{}'",
         "ab".repeat(32),
@@ -215,6 +216,17 @@ async fn a_payment_that_the_chain_does_not_hold_is_reversed() {
     assert_eq!(compare(&app, false).await.differences, []);
     let read = app.read_request(&paid[2]).await;
     assert_eq!((&read["status"], &read["paidAmount"]), (&json!("paid"), &json!("5")));
+    app.deliver().await;
+    let events: Vec<_> = receiver.received().await[before..]
+        .iter()
+        .map(|one| one.json())
+        .map(|event| (event["event"].clone(), event["totalAmountPaid"].clone()))
+        .collect();
+    let expected = [
+        (json!("payment.reversed"), json!("0")),
+        (json!("payment.confirmed"), json!("5")),
+    ];
+    assert_eq!(events, expected, "the last event says what the request says");
 }
 
 #[tokio::test]

@@ -2,15 +2,33 @@
 
 use crate::{
     documents::event_fits_its_schema,
-    support::{TestApp, receiver::Receiver, requests::fau},
+    support::{
+        TestApp,
+        chain::{PAYER, transactions},
+        receiver::Receiver,
+        requests::fau,
+    },
 };
+use alloy::primitives::{Address, B256, U256};
 use devnet::{Devnet, Options, ReorgTransaction};
-use prs::{boot::dev, settings::Settings};
+use prs::{adapters::ids::SystemIds, boot::dev};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// Blocks after which a payment counts as final, by a setting that takes the risk.
 const CONFIRMATIONS: u64 = 3;
+
+/// An account that pays beside the usual one.
+const SECOND_PAYER: usize = 4;
+
+/// A call of a proxy that pays.
+type Payment = (Address, Vec<u8>, U256);
+
+/// A payment that was sent.
+struct Sent {
+    tx_hash: B256,
+    raw: Vec<u8>,
+}
 
 struct Told {
     app: TestApp,
@@ -42,6 +60,57 @@ impl Told {
 
     async fn events(&self) -> Vec<Value> {
         self.receiver.received().await.iter().map(|one| one.json()).collect()
+    }
+
+    /// The call that pays a request, or so much of it; the usual account has approved before.
+    async fn payment(&self, id: &str, query: &str) -> Payment {
+        let calldata = self.app.calldata(id, query).await;
+        transactions(&calldata).pop().expect("a payment")
+    }
+
+    /// Lets the second account pay through the proxy of a call.
+    async fn fund_second(&self, payment: &Payment) {
+        let devnet = self.app.devnet();
+        let (fau, plenty) = (devnet.tokens().fau, U256::from(10).pow(U256::from(21)));
+        let account = devnet.accounts()[SECOND_PAYER].address;
+        devnet.mint(fau, account, plenty).await.expect("mined");
+        devnet
+            .approve(SECOND_PAYER, fau, payment.0, plenty)
+            .await
+            .expect("mined");
+    }
+
+    async fn pay(&self, account: usize, payment: &Payment) -> Sent {
+        let devnet = self.app.devnet();
+        let receipts = devnet.pay(account, std::slice::from_ref(payment)).await.expect("mined");
+        let tx_hash = receipts[0].tx_hash;
+        assert!(receipts[0].status, "the chain takes it");
+        let raw = devnet.raw_transaction(tx_hash).await.expect("a transaction");
+        Sent { tx_hash, raw }
+    }
+
+    /// Undoes so many blocks; what is kept is in the first one that takes their place, and what is gone is dropped.
+    async fn undo(&self, depth: u64, kept: &[&Sent], gone: &[&Sent]) {
+        let kept = kept.iter().map(|sent| (ReorgTransaction::Raw(sent.raw.clone()), 0));
+        let devnet = self.app.devnet();
+        devnet.reorg_with(depth, kept.collect()).await.expect("reorganised");
+        for sent in gone {
+            let _ = devnet.drop_transaction(sent.tx_hash).await;
+        }
+        self.mine(2).await;
+    }
+
+    /// Includes transactions again and waits until they are final.
+    async fn include(&self, back: &[&Sent]) {
+        let back = back.iter().map(|sent| (ReorgTransaction::Raw(sent.raw.clone()), 0));
+        self.app.devnet().reorg_with(1, back.collect()).await.expect("included");
+        self.mine(CONFIRMATIONS + 1).await;
+    }
+
+    /// Status and paid amount of a request.
+    async fn standing(&self, id: &str) -> (Value, Value) {
+        let read = self.app.read_request(id).await;
+        (read["status"].clone(), read["paidAmount"].clone())
     }
 
     async fn kinds(&self) -> Vec<String> {
@@ -161,4 +230,168 @@ async fn without_the_event_the_request_is_counted_again_all_the_same() {
     told.mine(2).await;
     assert_eq!(app.read_request(&id).await["status"], "pending");
     assert_eq!(told.kinds().await, ["payment.confirmed"]);
+}
+
+#[tokio::test]
+async fn a_surplus_that_was_never_told_is_not_taken_back() {
+    let told = Told::start(true).await;
+    told.mine(CONFIRMATIONS).await;
+    let id = told.app.create_request(&fau("5")).await;
+    let payment = told.payment(&id, "").await;
+    told.app.pay(&id, "").await;
+    told.mine(CONFIRMATIONS).await;
+    let surplus = told.pay(PAYER, &payment).await;
+    told.mine(CONFIRMATIONS).await;
+    assert_eq!(told.standing(&id).await, (json!("paid"), json!("10")));
+    told.undo(CONFIRMATIONS + 1, &[], &[&surplus]).await;
+    assert_eq!(told.standing(&id).await, (json!("paid"), json!("5")));
+    told.include(&[&surplus]).await;
+    assert_eq!(told.standing(&id).await, (json!("paid"), json!("10")));
+    assert_eq!(told.kinds().await, ["payment.confirmed"]);
+}
+
+#[tokio::test]
+async fn while_a_surplus_covers_what_left_the_request_is_confirmed_anew() {
+    let told = Told::start(true).await;
+    told.mine(CONFIRMATIONS).await;
+    let id = told.app.create_request(&fau("5")).await;
+    let payment = told.payment(&id, "").await;
+    told.app.pay(&told.app.create_request(&fau("1")).await, "").await;
+    told.fund_second(&payment).await;
+    told.mine(CONFIRMATIONS).await;
+    let before = told.events().await.len();
+    let first = told.pay(PAYER, &payment).await;
+    let surplus = told.pay(SECOND_PAYER, &payment).await;
+    told.mine(CONFIRMATIONS).await;
+    let depth = CONFIRMATIONS + 2;
+    told.undo(depth, &[&surplus], &[&first]).await;
+    assert_eq!(told.standing(&id).await, (json!("paid"), json!("5")));
+    let events = &told.events().await[before..];
+    let facts = |event: &Value| ["event", "txHash", "totalAmountPaid"].map(|member| event[member].clone());
+    let (first_hash, surplus_hash) = (json!(first.tx_hash.to_string()), json!(surplus.tx_hash.to_string()));
+    let expected = [
+        [json!("payment.confirmed"), first_hash.clone(), json!("5")],
+        [json!("payment.reversed"), first_hash, json!("5")],
+        [json!("payment.confirmed"), surplus_hash.clone(), json!("5")],
+    ];
+    assert_eq!(events.iter().map(facts).collect::<Vec<_>>(), expected);
+    told.include(&[&first]).await;
+    assert_eq!(told.standing(&id).await, (json!("paid"), json!("10")));
+    assert_eq!(told.events().await.len(), before + 3, "it is the surplus now");
+    let depth = 2 * CONFIRMATIONS + 8;
+    told.undo(depth, &[&first], &[&surplus]).await;
+    assert_eq!(told.standing(&id).await, (json!("paid"), json!("5")));
+    let kinds = told.kinds().await;
+    assert_eq!(kinds[before + 3..], ["payment.reversed", "payment.confirmed"]);
+}
+
+#[tokio::test]
+async fn what_left_together_is_taken_back_once_and_told_again_once() {
+    let told = Told::start(true).await;
+    told.mine(CONFIRMATIONS).await;
+    let id = told.app.create_request(&fau("5")).await;
+    let payment = told.payment(&id, "").await;
+    told.app.pay(&told.app.create_request(&fau("1")).await, "").await;
+    told.mine(CONFIRMATIONS).await;
+    let before = told.events().await.len();
+    let first = told.pay(PAYER, &payment).await;
+    let surplus = told.pay(PAYER, &payment).await;
+    told.mine(CONFIRMATIONS).await;
+    told.undo(CONFIRMATIONS + 2, &[], &[&first, &surplus]).await;
+    assert_eq!(told.standing(&id).await, (json!("pending"), json!("0")));
+    let kinds = async || told.kinds().await[before..].to_vec();
+    assert_eq!(kinds().await, ["payment.confirmed", "payment.reversed"]);
+    assert_eq!(told.events().await.pop().expect("an event")["totalAmountPaid"], "0");
+    told.include(&[&first, &surplus]).await;
+    assert_eq!(told.standing(&id).await, (json!("paid"), json!("10")));
+    let expected = ["payment.confirmed", "payment.reversed", "payment.confirmed"];
+    assert_eq!(kinds().await, expected);
+}
+
+#[tokio::test]
+async fn events_of_one_commit_sort_by_the_id_of_their_delivery() {
+    let mut told = Told::start(true).await;
+    // Those of the other tests stand in the order in which they are drawn; in the world, those of a millisecond do not.
+    told.app.ctx.ids = Arc::new(SystemIds::new(told.app.ctx.clock.clone()));
+    told.mine(CONFIRMATIONS).await;
+    let id = told.app.create_request(&fau("10")).await;
+    let payment = told.payment(&id, "&amount=1").await;
+    told.app.pay(&told.app.create_request(&fau("1")).await, "").await;
+    told.mine(CONFIRMATIONS).await;
+    let mut parts = Vec::new();
+    for _ in 0..5 {
+        parts.push(told.pay(PAYER, &payment).await);
+    }
+    told.mine(CONFIRMATIONS).await;
+    assert_eq!(told.standing(&id).await, (json!("partially_paid"), json!("5")));
+    let before = told.events().await.len();
+    let gone: Vec<&Sent> = parts.iter().collect();
+    told.undo(CONFIRMATIONS + 5, &[], &gone).await;
+    let mut received = told.receiver.received().await.split_off(before);
+    for header in ["x-service-delivery", "webhook-id"] {
+        received.sort_by_key(|one| one.header(header).expect("an id").to_owned());
+        let totals: Vec<Value> = received
+            .iter()
+            .map(|one| one.json()["totalAmountPaid"].clone())
+            .collect();
+        assert_eq!(totals, ["4", "3", "2", "1", "0"], "{header}");
+    }
+    let listed = told
+        .app
+        .get("/v2/events?event=payment.reversed")
+        .with_key()
+        .send()
+        .await
+        .expect(200);
+    let ids: Vec<&Value> = listed["events"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|event| &event["id"])
+        .collect();
+    assert_eq!(ids.len(), 5);
+}
+
+#[tokio::test]
+async fn without_reversals_nothing_is_told_twice() {
+    let told = Told::start(false).await;
+    told.mine(CONFIRMATIONS).await;
+    let id = told.app.create_request(&fau("5")).await;
+    let payment = told.payment(&id, "").await;
+    told.app.pay(&told.app.create_request(&fau("1")).await, "").await;
+    told.mine(CONFIRMATIONS).await;
+    let before = told.events().await.len();
+    let paid = told.pay(PAYER, &payment).await;
+    told.mine(CONFIRMATIONS).await;
+    for depth in [CONFIRMATIONS + 1, CONFIRMATIONS + 2] {
+        told.undo(depth, &[], &[&paid]).await;
+        assert_eq!(told.standing(&id).await, (json!("pending"), json!("0")));
+        told.include(&[&paid]).await;
+        assert_eq!(told.standing(&id).await, (json!("paid"), json!("5")));
+    }
+    assert_eq!(told.kinds().await[before..], ["payment.confirmed"]);
+}
+
+#[tokio::test]
+async fn without_reversals_a_part_that_returns_as_the_last_one_completes_the_request() {
+    let told = Told::start(false).await;
+    told.mine(CONFIRMATIONS).await;
+    let id = told.app.create_request(&fau("5")).await;
+    let (two, three) = (
+        told.payment(&id, "&amount=2").await,
+        told.payment(&id, "&amount=3").await,
+    );
+    told.app.pay(&told.app.create_request(&fau("1")).await, "").await;
+    told.fund_second(&two).await;
+    told.mine(CONFIRMATIONS).await;
+    let before = told.events().await.len();
+    let part = told.pay(PAYER, &two).await;
+    told.mine(CONFIRMATIONS).await;
+    told.undo(CONFIRMATIONS + 1, &[], &[&part]).await;
+    told.pay(SECOND_PAYER, &three).await;
+    told.mine(CONFIRMATIONS).await;
+    told.include(&[&part]).await;
+    assert_eq!(told.standing(&id).await, (json!("paid"), json!("5")));
+    let expected = ["payment.partial", "payment.partial", "payment.confirmed"];
+    assert_eq!(told.kinds().await[before..], expected);
 }

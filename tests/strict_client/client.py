@@ -92,6 +92,12 @@ class Fee:
 
 
 @dataclass
+class Reversal:
+    reversedAt: str
+    reason: str
+
+
+@dataclass
 class Payment:
     id: str
     amount: str
@@ -111,6 +117,7 @@ class Payment:
     recurringPaymentId: str | None
     rateProvider: str | None
     feeShortfall: str = ""
+    reversal: Reversal | types.EllipsisType = ...
     request: PaymentRequest | types.EllipsisType = ...
 
 
@@ -149,6 +156,15 @@ class Breakdown:
 
 
 @dataclass
+class QuarantinedPayment:
+    txHash: str
+    position: int | None
+    reason: str
+    state: str
+    firstSeenAt: str
+
+
+@dataclass
 class Request:
     hasBeenPaid: bool
     paymentReference: str
@@ -176,6 +192,7 @@ class Request:
     rateSource: str = ""
     excessAmount: str = ""
     detectedAmount: str = ""
+    quarantinedPayments: list[QuarantinedPayment] | types.EllipsisType = ...
     originalRequestId: str = ""
     originalRequestPaymentReference: str = ""
 
@@ -194,6 +211,12 @@ class Step:
 
 
 @dataclass
+class PlatformFee:
+    percentage: str
+    address: str
+
+
+@dataclass
 class StepFacts:
     stepsRequired: int
     needsApproval: bool
@@ -201,6 +224,7 @@ class StepFacts:
     paymentTransactionIndex: int
     hasEnoughBalance: bool
     hasEnoughGas: bool
+    platformFee: PlatformFee | types.EllipsisType = ...
 
 
 @dataclass
@@ -369,7 +393,9 @@ expect(listed.pagination, Page(1, 20, 0, False))
 expect(listed.requests[0].txHash, None)
 expect(call(Request, "GET", path).status, "pending")
 
-call(Payable, "GET", f"{path}/pay?wallet={WALLET}")
+fee = f"feePercentage=2.5&feeAddress={WALLET}"
+payable = call(Payable, "GET", f"{path}/pay?wallet={WALLET}&{fee}")
+expect(payable.metadata.platformFee, PlatformFee("2.5", WALLET))
 print("pay", text, flush=True)
 expect(sys.stdin.readline(), "paid\n")
 
@@ -377,13 +403,22 @@ paid = call(Request, "GET", path)
 expect((paid.status, paid.hasBeenPaid, len(paid.payments)), ("paid", True, 1))
 found = call(Search, "GET", f"/v2/payments?requestId={created.requestId}")
 expect((found.pagination.total, found.payments[0].sourceTxHash), (1, paid.txHash))
+expect((found.payments[0].reversal, paid.quarantinedPayments), (..., ...))
+
+print("undo", paid.txHash, flush=True)
+expect(sys.stdin.readline(), "undone\n")
+undone = call(Request, "GET", path)
+expect((undone.status, undone.hasBeenPaid, undone.payments), ("pending", False, []))
+expect([(one.position, one.reason, one.state) for one in undone.quarantinedPayments], [(2, "nothing_moved", "open")])
+found = call(Search, "GET", f"/v2/payments?requestId={created.requestId}")
+expect([one.reversal.reason for one in found.payments], ["reorganised"])
 
 events = call(Events, "GET", "/v2/events")
-expect(len(events.events), 2)
+expect(len(events.events), 3)
 for event in events.events:
     expect(call(EventDetail, "GET", f"/v2/events/{event.id}").event, event)
 deliveries = call(Deliveries, "GET", "/v2/deliveries")
-expect(len(deliveries.deliveries), 2)
+expect(len(deliveries.deliveries), 3)
 for delivery in deliveries.deliveries:
     detail = call(DeliveryDetail, "GET", f"/v2/deliveries/{delivery.id}")
     expect([(one.number, one.status) for one in detail.tries], [(1, 200)])

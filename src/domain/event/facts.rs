@@ -34,8 +34,6 @@ pub struct PaymentReceived {
     pub request: Request,
     /// The payment.
     pub payment: Settled,
-    /// How often the payment was reversed before: 0 for one that never left the chain.
-    pub reversals: u32,
     /// Token of the secure payment that the request was created through.
     pub secure_payment_token: Option<String>,
     /// Recurring payment that executed it.
@@ -52,7 +50,6 @@ impl PaymentReceived {
             settlement,
             request,
             payment,
-            reversals: 0,
             secure_payment_token: None,
             recurring_payment: None,
             off_ramp_status: None,
@@ -83,8 +80,6 @@ pub struct PaymentReversed {
     pub id: PaymentId,
     /// Why it was taken back.
     pub reason: ReversalReason,
-    /// How often it was reversed, this time included.
-    pub reversals: u32,
 }
 
 /// A transaction that an event points at.

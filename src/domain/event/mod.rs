@@ -140,8 +140,8 @@ impl Event {
     ///
     /// Each is the kind and what identifies the fact in its own world:
     ///
-    /// - a payment by its place on chain, each twin by its own kind; one that is credited again after a reversal, and
-    ///   the reversal itself, also by how many there were;
+    /// - a payment by its place on chain, each twin by its own kind, and a reversal by its payment; both also by how
+    ///   often something of the request was taken back until then;
     /// - a failure by request, reason and execution; a refund by the payment that it undoes;
     /// - a payout by its id and status, since a status is never reached twice; a generated request by its id;
     /// - a change of a payer or bank account by its version;
@@ -160,14 +160,14 @@ impl Event {
                     "{kind}:{}:{}:@{}",
                     observed.network, observed.tx_hash, observed.position
                 );
-                match facts.reversals {
+                match facts.request.ledger.reversals {
                     0 => place,
                     reversals => format!("{place}:{reversals}"),
                 }
             }
             Self::PaymentFailed(facts) => format!("{kind}:{}:{}:{}", facts.request.id, facts.reason, facts.execution),
             Self::PaymentRefunded(facts) => format!("{kind}:{}:{}", facts.request.id, facts.paid_tx_hash),
-            Self::PaymentReversed(facts) => format!("{kind}:{}:{}", facts.id, facts.reversals),
+            Self::PaymentReversed(facts) => format!("{kind}:{}:{}", facts.id, facts.request.ledger.reversals),
             Self::PaymentProcessing(facts) => {
                 format!(
                     "{kind}:{}:{}:{}",

@@ -10,7 +10,7 @@ use crate::{
     domain::{
         event::{Event, PaymentReceived},
         ids::{PaymentId, QuarantineId},
-        ledger::Ledger,
+        ledger::{Credit, Ledger},
         payment::{BlockRef, Observation, TxProof},
         request::Request,
     },
@@ -113,14 +113,18 @@ async fn settle(ctx: &Ctx, chain: &dyn Chain, part: &Part, progress: &mut Progre
     for _ in 0..COMMITS_MAX {
         let gathered = gather(ctx, chain, part).await?;
         let tx = ctx.db.begin("confirm_blocks").await?;
-        if !write(ctx, chain, &tx, part.from, gathered).await? {
+        let Some(shortfalls) = write(ctx, chain, &tx, part.from, gathered).await? else {
             continue;
-        }
+        };
         let Some(moved) = advance(ctx, &tx, progress, part.read_to, reached).await? else {
             return Ok(false);
         };
         tx.commit().await?;
         *progress = moved;
+        if shortfalls > 0 {
+            let network = chain.network().id();
+            metrics::counter!("prs_payment_fee_shortfalls_total", "network" => network).increment(shortfalls);
+        }
         ctx.due.notify_one();
         return Ok(true);
     }
@@ -173,8 +177,9 @@ async fn advance(
     }
 }
 
-/// Writes what was gathered; `false` when a request changed meanwhile, so that nothing may be kept.
-async fn write(ctx: &Ctx, chain: &dyn Chain, tx: &Tx, from: u64, gathered: Gathered) -> FlowResult<bool> {
+/// Writes what was gathered; returns how many new payments fall short of a fee, or nothing when a request changed
+/// meanwhile, so that nothing may be kept.
+async fn write(ctx: &Ctx, chain: &dyn Chain, tx: &Tx, from: u64, gathered: Gathered) -> FlowResult<Option<u64>> {
     let Gathered {
         read_to,
         requests,
@@ -220,31 +225,32 @@ async fn write(ctx: &Ctx, chain: &dyn Chain, tx: &Tx, from: u64, gathered: Gathe
         })
         .collect();
     if recorded.is_empty() {
-        return Ok(true);
+        return Ok(Some(0));
     }
     let written = store::payments::insert_new(tx, &recorded).await?;
-    let reversals = reinstate(tx, chain, &recorded, &written).await?;
+    let counted = reinstate(tx, chain, &recorded, &written).await?;
     crate::fail_at("confirm_blocks", "recorded");
     let mut ledgers: BTreeMap<usize, Ledger> = BTreeMap::new();
-    let mut events = Vec::new();
-    for ((settled, request_row), reversals) in credited.into_iter().zip(reversals) {
-        let Some(reversals) = reversals else { continue };
+    let (mut events, mut told_ids, mut shortfalls) = (Vec::new(), Vec::new(), 0);
+    for ((settled, request_row), counted) in credited.into_iter().zip(counted) {
+        let Some(counted) = counted else { continue };
         let request = &requests[request_row];
-        if settled.fee_shortfall.is_some() {
-            metrics::counter!("prs_payment_fee_shortfalls_total", "network" => network.id()).increment(1);
+        if counted.is_new && settled.fee_shortfall.is_some() {
+            shortfalls += 1;
         }
         let before = ledgers.get(&request_row).unwrap_or(&request.ledger);
-        let (ledger, told) = before.settle(settled.credited, settled.observed.tx_hash);
+        let (ledger, told) = before.settle(Credit {
+            units: settled.credited,
+            tx_hash: settled.observed.tx_hash,
+            is_told: counted.is_told,
+        });
         if let Some(settlement) = told {
+            told_ids.push(counted.id);
             let request = Request {
                 ledger: ledger.clone(),
                 ..request.clone()
             };
-            let received = PaymentReceived {
-                reversals,
-                ..PaymentReceived::new(settlement, request, settled)
-            };
-            let event = Event::PaymentReceived(Box::new(received));
+            let event = Event::PaymentReceived(Box::new(PaymentReceived::new(settlement, request, settled)));
             let twins = event.twins(ctx.webhooks.scoped_variants);
             events.push(event);
             events.extend(twins);
@@ -253,20 +259,31 @@ async fn write(ctx: &Ctx, chain: &dyn Chain, tx: &Tx, from: u64, gathered: Gathe
     }
     let changes: Vec<_> = ledgers.iter().map(|(row, ledger)| (&requests[*row], ledger)).collect();
     if !store::requests::advance_all(tx, &changes, now).await? {
-        return Ok(false);
+        return Ok(None);
     }
+    store::payments::set_told(tx, &told_ids, true).await?;
     crate::fail_at("confirm_blocks", "credited");
     publish_all(ctx, tx, &events).await?;
-    Ok(true)
+    Ok(Some(shortfalls))
 }
 
-/// How often each payment was reversed before, in their order; those that count already stand as `None`.
+/// A payment that counts from now on.
+struct Counted {
+    id: PaymentId,
+    /// Whether it never counted before.
+    is_new: bool,
+    /// Whether it was told before, and that was not taken back.
+    is_told: bool,
+}
+
+/// The payments that count from now on, in their order, those that came back too; those that count already stand as
+/// `None`.
 async fn reinstate(
     tx: &Tx,
     chain: &dyn Chain,
     payments: &[SettledPayment<'_>],
     written: &HashSet<PaymentId>,
-) -> FlowResult<Vec<Option<u32>>> {
+) -> FlowResult<Vec<Option<Counted>>> {
     let recorded_before = payments.iter().filter(|payment| !written.contains(&payment.id));
     let tx_hashes: Vec<B256> = recorded_before
         .map(|payment| payment.settled.observed.tx_hash)
@@ -275,18 +292,27 @@ async fn reinstate(
     let is_reversed = |payment: &&PaymentRecord| payment.reversal.is_some();
     let reversed = stored.iter().filter(is_reversed);
     let reversed: HashSet<(B256, u32)> = reversed.map(|payment| (payment.tx_hash, payment.position)).collect();
-    let mut reversals = Vec::with_capacity(payments.len());
+    let mut counted = Vec::with_capacity(payments.len());
     for payment in payments {
         let observed = &payment.settled.observed;
-        reversals.push(if written.contains(&payment.id) {
-            Some(0)
+        counted.push(if written.contains(&payment.id) {
+            Some(Counted {
+                id: payment.id.clone(),
+                is_new: true,
+                is_told: false,
+            })
         } else if reversed.contains(&(observed.tx_hash, observed.position)) {
-            store::payments::reinstate(tx, payment).await?
+            let back = store::payments::reinstate(tx, payment).await?;
+            back.map(|back| Counted {
+                id: back.id,
+                is_new: false,
+                is_told: back.is_told,
+            })
         } else {
             None
         });
     }
-    Ok(reversals)
+    Ok(counted)
 }
 
 /// Payments that were recorded when positions counted payments alone get the position that the receipt shows: in the

@@ -38,7 +38,8 @@ pub async fn show(ctx: &Ctx, id: &QuarantineId) -> FlowResult<Quarantined> {
 }
 
 /// Decides about something that was set aside. A retry and an acceptance have its block read again beside new ones;
-/// the worker that follows the network does it with its next look. Returns the row after it.
+/// the worker that follows the network does it with its next look. Returns the row after it; a decision that is
+/// repeated leaves time and note of the first one.
 ///
 /// Errors: there is none with this id; its state or reason does not allow the verdict.
 pub async fn decide(ctx: &Ctx, id: &QuarantineId, verdict: Verdict, note: Option<&str>) -> FlowResult<Quarantined> {
@@ -49,6 +50,9 @@ pub async fn decide(ctx: &Ctx, id: &QuarantineId, verdict: Verdict, note: Option
     let after = before
         .after(verdict, odd.reason)
         .map_err(|why| Refusal::conflict(format!("{id} is {}: {why}", before.wire())))?;
+    if after == before && !after.is_open() {
+        return Ok(quarantined);
+    }
     if !store::quarantine::set_state(&tx, &quarantined, after, note, now).await? {
         return Err(Refusal::conflict(format!("{id} changed at this moment; look at it again")).into());
     }

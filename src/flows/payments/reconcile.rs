@@ -154,9 +154,7 @@ async fn compare(ctx: &Ctx, chain: &dyn Chain, part: &Part, fix: bool, report: &
     if fix && !found.is_empty() {
         let now = ctx.clock.now();
         let tx = ctx.db.begin("reconcile").await?;
-        for payment in wrong {
-            reverse::run(ctx, &tx, payment, ReversalReason::NotOnChain, now).await?;
-        }
+        reverse::run(ctx, &tx, &wrong, ReversalReason::NotOnChain, now).await?;
         // A row that was lost left its credit in the request.
         for (_, missing) in on_chain.iter().filter(is_missing) {
             let request = &gathered.requests[missing.request_row];

@@ -1,75 +1,135 @@
-//! Takes back the credit of a payment that left the chain: marks it, counts its request again, tells its owner.
+//! Takes back the credit of payments that left the chain: marks them, counts their requests again, and tells those who
+//! were told of them.
 
 use crate::{
     ctx::Ctx,
     domain::{
-        event::{Event, PaymentReversed},
+        event::{Event, PaymentReceived, PaymentReversed},
         ids::PlatformId,
+        ledger::{Credit, Ledger},
         payment::{Observation, ProvenTransfer, ReversalReason, Settled},
         request::Request,
     },
-    flows::{FlowError, FlowResult, publish},
+    flows::{FlowError, FlowResult, publish_all},
     store::{self, Scope, Tx, payments::PaymentRecord},
 };
 use chrono::{DateTime, Utc};
+use std::cmp::Reverse;
 
-/// Reverses a payment in the given transaction; one that is reversed already stays as it is. When the chain proves it
-/// again, it is credited again.
+/// Reverses payments in the given transaction, the newest first; those that are reversed already stay as they are. When
+/// the chain proves one again, it is credited again.
 ///
-/// Source: decisions D37.
+/// All events of it are written together, so that their ids stand in their order. Source: decisions D37.
 pub(super) async fn run(
+    ctx: &Ctx,
+    tx: &Tx,
+    payments: &[&PaymentRecord],
+    reason: ReversalReason,
+    now: DateTime<Utc>,
+) -> FlowResult<()> {
+    let mut newest_first = payments.to_vec();
+    newest_first.sort_by_key(|payment| Reverse((payment.block_number, payment.log_index)));
+    let mut events = Vec::new();
+    for payment in newest_first {
+        events.extend(one(ctx, tx, payment, reason, now).await?);
+    }
+    publish_all(ctx, tx, &events).await?;
+    Ok(())
+}
+
+/// Reverses one payment; returns what has to be told.
+async fn one(
     ctx: &Ctx,
     tx: &Tx,
     payment: &PaymentRecord,
     reason: ReversalReason,
     now: DateTime<Utc>,
-) -> FlowResult<()> {
-    let Some(reversals) = store::payments::reverse(tx, &payment.id, reason, now).await? else {
-        return Ok(());
+) -> FlowResult<Vec<Event>> {
+    let Some(payment) = store::payments::reverse(tx, &payment.id, reason, now).await? else {
+        return Ok(Vec::new());
     };
-    let Some(request) = recount(tx, &payment.platform, &payment.request_id, now).await? else {
-        return Ok(());
+    let Some((request, remaining)) = counted(tx, &payment.platform, &payment.request_id).await? else {
+        return Ok(Vec::new());
     };
     tracing::warn!(network = %payment.network, tx_hash = %payment.tx_hash, request = %request.id, reason = reason.wire(), "payment reversed");
     metrics::counter!("prs_payments_reversed_total", "network" => payment.network.id()).increment(1);
-    if ctx.webhooks.reversals {
-        let event = Event::PaymentReversed(Box::new(PaymentReversed {
-            request,
-            payment: settled(payment),
-            id: payment.id.clone(),
-            reason,
-            reversals,
-        }));
-        publish(ctx, tx, &event).await?;
+    let reversed = request
+        .ledger
+        .reverse(payment.is_told, &credits(&remaining), ctx.webhooks.reversals);
+    advance(tx, &request, &reversed.ledger, now).await?;
+    if !reversed.is_told {
+        return Ok(Vec::new());
     }
-    Ok(())
+    let with = |ledger: Ledger| Request {
+        ledger,
+        ..request.clone()
+    };
+    let mut events = vec![Event::PaymentReversed(Box::new(PaymentReversed {
+        request: with(reversed.ledger),
+        payment: settled(&payment),
+        id: payment.id.clone(),
+        reason,
+    }))];
+    let mut told_ids = Vec::new();
+    for (index, settlement, ledger) in reversed.then {
+        let left = &remaining[index];
+        let received = PaymentReceived::new(settlement, with(ledger), settled(left));
+        let event = Event::PaymentReceived(Box::new(received));
+        let twins = event.twins(ctx.webhooks.scoped_variants);
+        events.push(event);
+        events.extend(twins);
+        told_ids.push(left.id.clone());
+    }
+    store::payments::set_told(tx, &[payment.id], false).await?;
+    store::payments::set_told(tx, &told_ids, true).await?;
+    Ok(events)
 }
 
-/// Counts a request again from the payments that are recorded and not reversed; returns it as it is then.
-pub(super) async fn recount(
+/// Counts a request again from the payments that are recorded and not reversed, without a word to anybody.
+pub(super) async fn recount(tx: &Tx, platform: &PlatformId, request_id: &str, now: DateTime<Utc>) -> FlowResult<()> {
+    let Some((request, remaining)) = counted(tx, platform, request_id).await? else {
+        return Ok(());
+    };
+    let ledger = request.ledger.recount(&credits(&remaining));
+    advance(tx, &request, &ledger, now).await
+}
+
+/// A request and its payments that count, the oldest first.
+async fn counted(
     tx: &Tx,
     platform: &PlatformId,
     request_id: &str,
-    now: DateTime<Utc>,
-) -> FlowResult<Option<Request>> {
+) -> FlowResult<Option<(Request, Vec<PaymentRecord>)>> {
     let owner = Scope {
         platform: platform.clone(),
         client: None,
     };
-    let Some(mut request) = store::requests::find(tx, &owner, request_id).await? else {
+    let Some(request) = store::requests::find(tx, &owner, request_id).await? else {
         return Ok(None);
     };
-    let remaining = store::payments::list_of_request(tx, &request).await?;
-    let remaining = remaining.iter().map(|left| (left.credited, left.tx_hash));
-    let ledger = request.ledger.reverse(remaining);
-    if !store::requests::advance(tx, &request, &ledger, now).await? {
+    let payments = store::payments::list_of_request(tx, &request).await?;
+    Ok(Some((request, payments)))
+}
+
+fn credits(payments: &[PaymentRecord]) -> Vec<Credit> {
+    payments
+        .iter()
+        .map(|payment| Credit {
+            units: payment.credited,
+            tx_hash: payment.tx_hash,
+            is_told: payment.is_told,
+        })
+        .collect()
+}
+
+async fn advance(tx: &Tx, request: &Request, ledger: &Ledger, now: DateTime<Utc>) -> FlowResult<()> {
+    if !store::requests::advance(tx, request, ledger, now).await? {
         return Err(FlowError::Unavailable(anyhow::anyhow!(
             "request {} changed while its payments were counted again",
             request.id
         )));
     }
-    request.ledger = ledger;
-    Ok(Some(request))
+    Ok(())
 }
 
 /// The payment as it was settled. What a conversion proxy said about the invoice side is not kept; how much it settled is.

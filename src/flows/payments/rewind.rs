@@ -70,12 +70,14 @@ pub(super) async fn run(ctx: &Ctx, chain: &dyn Chain, cursor: &mut Cursor) -> Fl
     cursor.seen = cursor.finalized;
     cursor.may_rewind = false;
     let tx = ctx.db.begin("rewind_chain").await?;
-    for (fate, payment) in fates {
+    let mut gone = Vec::new();
+    for (fate, payment) in &fates {
         match fate {
-            Fate::Moved(observed) => store::payments::place(&tx, &payment.id, &observed).await?,
-            Fate::Gone => reverse::run(ctx, &tx, &payment, ReversalReason::Reorganised, ctx.clock.now()).await?,
+            Fate::Moved(observed) => store::payments::place(&tx, &payment.id, observed).await?,
+            Fate::Gone => gone.push(payment),
         }
     }
+    reverse::run(ctx, &tx, &gone, ReversalReason::Reorganised, ctx.clock.now()).await?;
     store::observations::delete_above(&tx, network, common.number).await?;
     store::cursors::delete_blocks_above(&tx, network, common.number).await?;
     store::cursors::save(&tx, cursor).await?;

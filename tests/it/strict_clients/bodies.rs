@@ -1,7 +1,6 @@
 //! The answers as the strict client in Rust knows them.
 
 use serde::{Deserialize, Deserializer};
-use std::collections::BTreeMap;
 
 /// A member that may be null and is always there: without a deserializer of its own, serde takes a missing one as null.
 fn or_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
@@ -61,9 +60,11 @@ bodies! {
         customer_info: ?Customer, reference: ?String, amount_in_usd: ?String, conversion_rate: ?String,
         rate_source: ~String, conversion_breakdown: ?Breakdown, fees: ?Vec<RequestFee>, payee: String,
         request_amount: String, invoice_currency: String, payment_currency: String, paid_amount: String,
-        excess_amount: ~String, detected_amount: ~String, payer_address: ?String, payer_eoa_address: ?String,
+        excess_amount: ~String, detected_amount: ~String, quarantined_payments: ~Vec<QuarantinedPayment>, payer_address: ?String, payer_eoa_address: ?String,
         created_at: Time,
     }
+    /// A payment that was set aside.
+    QuarantinedPayment { tx_hash: String, position: ?u32, reason: String, state: String, first_seen_at: Time, }
     /// A schedule.
     Recurrence { start_date: String, frequency: String, }
     /// A customer.
@@ -89,8 +90,10 @@ bodies! {
         destination_tx_hash: ?String, timestamp: Time, r#type: String, conversion_rate_source: ?String,
         conversion_rate_destination: ?String, converted_amount_source: ?String, converted_amount_destination: ?String,
         currency: String, payment_currency: String, fee_shortfall: ~String, fees: ?Vec<Fee>, recurring_payment_id: ?String,
-        rate_provider: ?String, request: ~PaymentRequest,
+        rate_provider: ?String, request: ~PaymentRequest, reversal: ~Reversal,
     }
+    /// That a payment was taken back.
+    Reversal { reversed_at: Time, reason: String, }
     /// The request of a payment.
     PaymentRequest {
         request_id: String, payment_reference: String, has_been_paid: bool, customer_info: ?Customer,
@@ -106,8 +109,10 @@ bodies! {
     StepFacts {
         steps_required: usize, needs_approval: bool, approval_transaction_index: ?usize,
         payment_transaction_index: usize, has_enough_balance: bool, has_enough_gas: bool,
-        platform_fee: ~BTreeMap<String, String>,
+        platform_fee: ~PlatformFee,
     }
+    /// A fee on top of the amount.
+    PlatformFee { percentage: String, address: String, }
     /// A page of events.
     EventPage { events: Vec<Event>, next_cursor: ?String, }
     /// An event.

@@ -11,11 +11,20 @@ use crate::support::{
     receiver::Receiver,
     requests::fau,
 };
+use alloy::primitives::B256;
 use bodies::{
     Created, DeliveryDetail, DeliveryPage, EventDetail, EventPage, Hook, HookCreated, Hooks, Page, Payable,
     RequestView, Requests, Search, Tested,
 };
 use poem::http::Method;
+use prs::{
+    domain::{
+        ids::QuarantineId,
+        network::Network,
+        oddity::{Concerned, OddReason, Oddity},
+    },
+    store::{self, Scope},
+};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::process::Stdio;
@@ -39,9 +48,57 @@ fn order() -> Value {
     order
 }
 
+/// Blocks after which a payment counts as final, few enough for the chain to take it back.
+const CONFIRMATIONS: u64 = 3;
+
+async fn mine(app: &TestApp, blocks: u64) {
+    for _ in 0..blocks {
+        app.devnet().mine(1).await.expect("mined");
+        app.follow().await;
+    }
+    app.deliver().await;
+}
+
+/// A service that knows the blocks of its chain one by one.
+async fn start() -> TestApp {
+    let app = TestApp::on_chain_with(CONFIRMATIONS).await;
+    mine(&app, CONFIRMATIONS).await;
+    app
+}
+
+async fn pay(app: &TestApp, calldata: &Value) {
+    let steps = transactions(calldata);
+    app.devnet().pay(PAYER, &steps).await.expect("mined");
+    mine(app, CONFIRMATIONS).await;
+}
+
+/// Takes the payment of a request back, and sets another one aside.
+async fn undo(app: &TestApp, id: &str, tx_hash: B256) {
+    app.devnet().reorg(CONFIRMATIONS + 1).await.expect("reorganised");
+    let _ = app.devnet().drop_transaction(tx_hash).await;
+    mine(app, 2).await;
+    let scope = Scope {
+        platform: app.platform.clone(),
+        client: None,
+    };
+    let found = store::requests::find(app.ctx.db.reader(), &scope, id).await;
+    let odd = Oddity {
+        network: Network::Sepolia,
+        block_number: 1,
+        tx_hash: Some(tx_hash),
+        position: Some(2),
+        reason: OddReason::NothingMoved,
+        detail: "seen by node 1".to_owned(),
+        concerned: Some(Concerned::of(&found.expect("a store").expect("a request"))),
+    };
+    let row = QuarantineId(app.ctx.ids.ulid());
+    let put = store::quarantine::put(app.ctx.db.writer(), &odd, row, app.ctx.clock.now()).await;
+    put.expect("a row");
+}
+
 #[tokio::test]
 async fn a_strict_client_in_rust_reads_every_answer() {
-    let app = TestApp::on_chain().await;
+    let app = start().await;
     let receiver = Receiver::start().await;
     let get = async |path: &str| app.get(path).with_key().send().await;
 
@@ -73,14 +130,20 @@ async fn a_strict_client_in_rust_reads_every_answer() {
     );
     assert_eq!(before.payment_reference, created.payment_reference);
 
-    let answer = get(&format!("{path}/pay?wallet={}", app.account(PAYER))).await;
+    let wallet = app.account(PAYER);
+    let fee = format!("feePercentage=2.5&feeAddress={wallet}");
+    let answer = get(&format!("{path}/pay?wallet={wallet}&{fee}")).await;
     let payable: Payable = read(&answer, 200);
+    let fee = payable
+        .metadata
+        .platform_fee
+        .as_ref()
+        .expect("the fee that was asked for");
+    assert_eq!((fee.percentage.as_str(), &fee.address), ("2.5", &wallet));
     assert_eq!(payable.metadata.steps_required, payable.transactions.len());
     assert_eq!(payable.metadata.approval_transaction_index, Some(0));
     assert_eq!(payable.metadata.payment_transaction_index, 1);
-    let steps = transactions(&answer.json());
-    app.devnet().pay(PAYER, &steps).await.expect("mined");
-    app.settle().await;
+    pay(&app, &answer.json()).await;
 
     let after: RequestView = read(&get(&path).await, 200);
     assert_eq!(
@@ -100,17 +163,31 @@ async fn a_strict_client_in_rust_reads_every_answer() {
         ),
         (&after.tx_hash, &None)
     );
+    assert_eq!(
+        (&found.payments[0].reversal, &after.quarantined_payments),
+        (&None, &None)
+    );
     let again: Payable = read(&get(&format!("/v2/request/{}/pay", second(&app).await)).await, 200);
     assert!(again.metadata.needs_approval);
 
+    let paid = after.tx_hash.as_deref().expect("paid").parse().expect("a hash");
+    undo(&app, &id, paid).await;
+    let undone: RequestView = read(&get(&path).await, 200);
+    assert_eq!((undone.status.as_str(), undone.payments.len()), ("pending", 0));
+    let aside = &undone.quarantined_payments.expect("one")[0];
+    assert_eq!((aside.position, aside.reason.as_str()), (Some(2), "nothing_moved"));
+    let found: Search = read(&get(&format!("/v2/payments?requestId={id}")).await, 200);
+    let reversal = found.payments[0].reversal.as_ref().expect("taken back");
+    assert_eq!(reversal.reason, "reorganised");
+
     let events: EventPage = read(&get("/v2/events").await, 200);
-    assert_eq!((events.events.len(), events.next_cursor), (2, None));
+    assert_eq!((events.events.len(), events.next_cursor), (3, None));
     for event in &events.events {
         let detail: EventDetail = read(&get(&format!("/v2/events/{}", event.id)).await, 200);
         assert_eq!((&detail.event, detail.deliveries.len()), (event, 1));
     }
     let deliveries: DeliveryPage = read(&get("/v2/deliveries").await, 200);
-    assert_eq!((deliveries.deliveries.len(), deliveries.next_cursor), (2, None));
+    assert_eq!((deliveries.deliveries.len(), deliveries.next_cursor), (3, None));
     for delivery in &deliveries.deliveries {
         let detail: DeliveryDetail = read(&get(&format!("/v2/deliveries/{}", delivery.id)).await, 200);
         assert_eq!((&detail.delivery, detail.tries.len()), (delivery, 1));
@@ -130,10 +207,10 @@ async fn second(app: &TestApp) -> String {
 }
 
 /// The client prints `pay` and the calldata that it was given once it wants to see a payment, and is told when there is
-/// one.
+/// one; then `undo` and the transaction, once it wants to see it gone.
 #[tokio::test]
 async fn a_strict_client_in_python_reads_every_answer() {
-    let app = TestApp::on_chain().await;
+    let app = start().await;
     let receiver = Receiver::start().await;
     let service = format!("http://{}", app.listen().await);
     let program = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/strict_client/client.py");
@@ -154,10 +231,14 @@ async fn a_strict_client_in_python_reads_every_answer() {
     while let Some(line) = lines.next_line().await.expect("readable") {
         match line.split_once(' ').expect("a word and what it is about") {
             ("pay", calldata) => {
-                let steps = transactions(&serde_json::from_str(calldata).expect("JSON"));
-                app.devnet().pay(PAYER, &steps).await.expect("mined");
-                app.settle().await;
+                pay(&app, &serde_json::from_str(calldata).expect("JSON")).await;
                 told.write_all(b"paid\n").await.expect("written");
+            }
+            ("undo", tx_hash) => {
+                let payments = app.payments_in(tx_hash.parse().expect("a hash")).await;
+                let id = payments[0]["request"]["requestId"].as_str().expect("text").to_owned();
+                undo(&app, &id, tx_hash.parse().expect("a hash")).await;
+                told.write_all(b"undone\n").await.expect("written");
             }
             ("read", answers) => count = Some(answers.parse::<u32>().expect("a number")),
             other => panic!("{other:?}"),
@@ -168,5 +249,5 @@ async fn a_strict_client_in_python_reads_every_answer() {
         "see what it says on stderr"
     );
     assert!(count.is_some_and(|count| count >= 15), "{count:?} answers");
-    assert_eq!(receiver.received().await.len(), 2);
+    assert_eq!(receiver.received().await.len(), 3);
 }

@@ -9,7 +9,7 @@ use chrono::TimeDelta;
 use prs::{
     domain::{
         address::Address,
-        ledger::{Ledger, RequestStatus},
+        ledger::{Credit, Ledger, RequestStatus},
         network::Network,
         reference::PaymentReference,
         request::{
@@ -65,6 +65,8 @@ async fn a_request_survives_with_every_field(db: &Db) {
             status: RequestStatus::PartiallyPaid,
             tx_hash: Some(B256::repeat_byte(0xab)),
             is_listening: true,
+            is_told_paid: true,
+            reversals: 7,
         },
         created_at: at(1) + TimeDelta::microseconds(123_456),
         ..request("a", 1)
@@ -200,11 +202,20 @@ async fn requests_are_listed_newest_first_with_a_total(db: &Db) {
     );
 }
 
+/// A payment of so many units that was not told yet.
+fn credit(units: u64, number: u8) -> Credit {
+    Credit {
+        units: U256::from(units),
+        tx_hash: B256::repeat_byte(number),
+        is_told: false,
+    }
+}
+
 async fn a_request_advances_only_from_the_expected_state(db: &Db) {
     let before = request("a", 1);
     store::requests::insert(db.writer(), &before).await.unwrap();
-    let (partly, _) = before.ledger.settle(U256::from(400), B256::repeat_byte(1));
-    let (rival, _) = before.ledger.settle(U256::from(500), B256::repeat_byte(2));
+    let (partly, _) = before.ledger.settle(credit(400, 1));
+    let (rival, _) = before.ledger.settle(credit(500, 2));
     assert!(
         store::requests::advance(db.writer(), &before, &partly, at(5))
             .await
@@ -219,7 +230,7 @@ async fn a_request_advances_only_from_the_expected_state(db: &Db) {
         ledger: partly,
         ..before.clone()
     };
-    let (paid, _) = partly.ledger.settle(U256::from(600), B256::repeat_byte(3));
+    let (paid, _) = partly.ledger.settle(credit(600, 3));
     assert!(
         store::requests::advance(db.writer(), &partly, &paid, at(6))
             .await
@@ -241,7 +252,7 @@ async fn listening_is_kept_by_partial_payments_and_ends_when_paid(db: &Db) {
             .unwrap()
             .unwrap()
     };
-    let (partly, _) = before.ledger.settle(U256::from(1), B256::repeat_byte(1));
+    let (partly, _) = before.ledger.settle(credit(1, 1));
     assert!(
         store::requests::advance(db.writer(), &before, &partly, at(5))
             .await
@@ -252,7 +263,7 @@ async fn listening_is_kept_by_partial_payments_and_ends_when_paid(db: &Db) {
         ledger: partly,
         ..before.clone()
     };
-    let (paid, _) = partly.ledger.settle(U256::from(999), B256::repeat_byte(2));
+    let (paid, _) = partly.ledger.settle(credit(999, 2));
     assert!(
         store::requests::advance(db.writer(), &partly, &paid, at(5))
             .await
@@ -271,11 +282,8 @@ async fn requests_advance_together_or_not_at_all(db: &Db) {
     store::requests::set_listening(db.writer(), &requests[0].row)
         .await
         .unwrap();
-    let units = [400, 1_000, 0].map(U256::from);
-    let after = [0, 1, 2].map(|row: usize| {
-        let paid_by = B256::with_last_byte(7);
-        requests[row].ledger.settle(units[row], paid_by).0
-    });
+    let units = [400, 1_000, 0];
+    let after = [0, 1, 2].map(|row: usize| requests[row].ledger.settle(credit(units[row], 7)).0);
     let advance = async |rows: &[usize]| {
         let changes: Vec<_> = rows.iter().map(|row| (&requests[*row], &after[*row])).collect();
         let tx = db.begin("test").await.unwrap();
