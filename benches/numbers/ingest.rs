@@ -288,7 +288,7 @@ async fn write_bare(chain: &Devnet, blocks: usize) -> anyhow::Result<Duration> {
             let mut insert = QueryBuilder::<Postgres>::new(
                 "INSERT INTO payments (id, platform_id, request_row, request_id, network, tx_hash, position, \
                  counts_payments, block_number, block_hash, log_index, proxy, payee, units, event_units, fee_units, \
-                 credited, kind, invoice_currency, payment_currency, reference, paid_at, created_at, reversals) ",
+                 credited, kind, invoice_currency, payment_currency, reference, paid_at, created_at, is_told) ",
             );
             insert.push_values(inserted, |mut values, row| {
                 values
@@ -315,7 +315,7 @@ async fn write_bare(chain: &Devnet, blocks: usize) -> anyhow::Result<Duration> {
                     .push_bind(&row.reference)
                     .push_bind(now)
                     .push_bind(now)
-                    .push_bind(0_i32);
+                    .push_bind(false);
             });
             insert.build().execute(&mut *tx).await?;
         }
