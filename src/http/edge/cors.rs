@@ -127,9 +127,15 @@ impl Grant {
 
 /// Headers that every answer carries unless it says otherwise.
 pub(in crate::http) fn harden(headers: &mut HeaderMap) {
-    const FIXED: [(HeaderName, HeaderValue); 2] = [
+    const FIXED: [(HeaderName, HeaderValue); 4] = [
         (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
         (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+        (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+        // Browsers heed it over https alone, so a loopback address stays reachable over http.
+        (
+            header::STRICT_TRANSPORT_SECURITY,
+            HeaderValue::from_static("max-age=31536000"),
+        ),
     ];
     for (name, value) in FIXED {
         headers.entry(name).or_insert(value);
