@@ -202,6 +202,7 @@ pub fn app(settings: &Settings, ctx: &Ctx, process: &Process) -> BoxEndpoint<'st
             ("Auth API v1", "/openapi/auth.json", auth),
             ("Webhooks", "/openapi/webhooks.json", webhooks),
         ],
+        !settings.http.production,
     );
     if process.role != Role::Worker {
         // Titles stand in the committed documents; these services only route.

@@ -14,8 +14,9 @@ pub type Document = (&'static str, &'static str, String);
 const PAGE_POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
                            object-src 'none'; base-uri 'self'; frame-ancestors 'none'";
 
-/// Adds `/docs/` and the documents, which are served byte for byte as they were given.
-pub fn routes(app: Route, documents: Vec<Document>) -> Route {
+/// Adds `/docs/` and the documents, which are served byte for byte as they were given. A browser keeps the keys that are
+/// typed into the page only where `keeps_keys` says so.
+pub fn routes(app: Route, documents: Vec<Document>, keeps_keys: bool) -> Route {
     let urls: Vec<Url<'static>> = documents
         .iter()
         .enumerate()
@@ -26,7 +27,7 @@ pub fn routes(app: Route, documents: Vec<Document>) -> Route {
         .fold(app, |app, (_, path, text)| app.at(path, get(served(text))));
     let config = Config::new(urls)
         .deep_linking(true)
-        .persist_authorization(true)
+        .persist_authorization(keeps_keys)
         .try_it_out_enabled(true)
         .display_request_duration(true)
         .filter(true)

@@ -301,7 +301,7 @@ fn app_with(limits: Limits) -> BoxEndpoint<'static, Response> {
         ("Auth API v1", "/openapi/auth.json", "{}\n".to_owned()),
         ("Webhooks", "/openapi/webhooks.json", "{}\n".to_owned()),
     ];
-    let routes = docs::routes(routes, documents).data(identify);
+    let routes = docs::routes(routes, documents, true).data(identify);
     wrap(
         routes,
         Edge {
