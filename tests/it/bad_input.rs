@@ -375,3 +375,47 @@ async fn unknown_routes_and_methods_have_the_same_body() {
     assert!(allow.contains("GET") && allow.contains("POST"), "{allow}");
     assert!(method.header("x-request-id").is_some());
 }
+
+#[tokio::test]
+async fn texts_that_others_read_are_one_line_that_reads_as_it_is_written() {
+    let app = TestApp::start().await;
+    let request = |more: Value| {
+        let mut body = fau("1");
+        body.as_object_mut()
+            .expect("an object")
+            .extend(more.as_object().cloned().expect("an object"));
+        app.post("/v2/request").with_key().json(&body)
+    };
+    for mark in [
+        "\n",
+        "\r",
+        "\u{1b}[2J",
+        "\u{85}",
+        "\u{9b}2J",
+        "\u{2028}",
+        "\u{202e}",
+        "\u{2066}",
+        "\u{200f}",
+    ] {
+        let text = format!("Web{mark} shop");
+        for (field, more) in [
+            ("reference", json!({ "reference": text })),
+            (
+                "customerInfo.firstName",
+                json!({ "customerInfo": { "firstName": text } }),
+            ),
+            (
+                "customerInfo.address.street",
+                json!({ "customerInfo": { "address": { "street": text } } }),
+            ),
+        ] {
+            names(&request(more).send().await, field);
+        }
+        let body = json!({ "label": text, "allowedDomains": ["https://example.com"] });
+        names(&app.post("/v2/client-ids").with_key().json(&body).send().await, "label");
+    }
+    for fine in ["Zoë & Søn GmbH", "مثال", "👩\u{200d}👧 shop"] {
+        let answer = request(json!({ "reference": fine })).send().await;
+        assert_eq!(answer.status, 201, "{fine}: {}", answer.text);
+    }
+}

@@ -12,9 +12,8 @@ use crate::{
 #[derive(Debug, Clone, Object)]
 #[oai(skip_serializing_if_is_none)]
 pub struct CreateApiKeyBody {
-    /// Name for people. Example: `Shop server`
-    #[oai(validator(min_length = 1, max_length = 100))]
-    pub label: Option<String>,
+    /// Name for people
+    pub label: Option<NameText>,
 }
 
 /// How a key is replaced.
@@ -32,9 +31,8 @@ pub struct RotateApiKeyBody {
 pub struct ApiKeyFacts {
     /// Id of the key
     pub id: UlidText,
-    /// Name for people, or null. Example: `Shop server`
-    #[oai(validator(max_length = 100))]
-    pub label: OrNull<String>,
+    /// Name for people, or null
+    pub label: OrNull<NameText>,
     /// First characters of the key. Example: `sk_kX2mV`
     #[oai(validator(max_length = 16))]
     pub hint: String,
@@ -46,7 +44,7 @@ impl From<&Key> for ApiKeyFacts {
     fn from(key: &Key) -> Self {
         Self {
             id: UlidText::written(key.id.as_str()),
-            label: OrNull(key.label.clone()),
+            label: OrNull(key.label.as_deref().map(NameText::written)),
             hint: key.hint.clone(),
             created_at: Instant(key.created_at),
         }
@@ -137,7 +135,7 @@ impl ApiKeys {
     ) -> Result<Created<ApiKeyCreated>, Fail<{ s::BAD_REQUEST | s::CONFLICT }>> {
         let once = key.once(op::createApiKey, &body.0);
         answer_once(once, created, async |call| {
-            keys::issue(&ctx, &caller, body.label.as_deref(), call).await
+            keys::issue(&ctx, &caller, body.label.as_ref().map(NameText::as_str), call).await
         })
         .await
     }

@@ -32,9 +32,8 @@ text! {
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
 pub struct CreateClientIdBody {
-    /// Name for people. Example: `Web shop`
-    #[oai(validator(min_length = 1, max_length = 100))]
-    pub label: String,
+    /// Name for people
+    pub label: NameText,
     /// Pages that may use it: https origins without path, or http for localhost. Stored as origins. Example: `["https://shop.example.com"]`
     #[oai(validator(min_items = 1, max_items = 10))]
     pub allowed_domains: Vec<DomainText>,
@@ -56,9 +55,8 @@ pub struct CreateClientIdBody {
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
 pub struct CreateOwnClientIdBody {
-    /// Name for people. Example: `Web shop`
-    #[oai(validator(min_length = 1, max_length = 100))]
-    pub label: String,
+    /// Name for people
+    pub label: NameText,
     /// Pages that may use it; none for a backend client ID, which works without `Origin`. Example: `["https://shop.example.com"]`
     #[oai(validator(max_items = 10))]
     pub allowed_domains: Option<Vec<DomainText>>,
@@ -85,7 +83,7 @@ pub struct CreateOwnClientIdBody {
 impl Example for CreateOwnClientIdBody {
     fn example() -> Self {
         Self {
-            label: "Web shop".to_owned(),
+            label: NameText::example(),
             allowed_domains: Some(vec![DomainText::written(DomainText::EXAMPLE)]),
             fee_percentage: None,
             fee_address: None,
@@ -127,9 +125,8 @@ pub struct ClientIdTermsChange {
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
 pub struct UpdateClientIdBody {
-    /// Name for people. Example: `Web shop`
-    #[oai(validator(min_length = 1, max_length = 100))]
-    pub label: Option<String>,
+    /// Name for people
+    pub label: Option<NameText>,
     /// Pages that may use it; the list replaces the one before. Example: `["https://shop.example.com"]`
     #[oai(validator(min_items = 1, max_items = 10))]
     pub allowed_domains: Option<Vec<DomainText>>,
@@ -144,9 +141,8 @@ pub struct UpdateClientIdBody {
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
 pub struct UpdateOwnClientIdBody {
-    /// Name for people. Example: `Web shop`
-    #[oai(validator(min_length = 1, max_length = 100))]
-    pub label: Option<String>,
+    /// Name for people
+    pub label: Option<NameText>,
     /// Pages that may use it; the list replaces the one before, an empty one makes it a backend client ID. Example: `["https://shop.example.com"]`
     #[oai(validator(max_items = 10))]
     pub allowed_domains: Option<Vec<DomainText>>,
@@ -163,7 +159,7 @@ pub struct UpdateOwnClientIdBody {
 impl Example for UpdateOwnClientIdBody {
     fn example() -> Self {
         Self {
-            label: Some("Web shop".to_owned()),
+            label: Some(NameText::example()),
             allowed_domains: Some(vec![DomainText::written(DomainText::EXAMPLE)]),
             payee_destination_id: MaybeUndefined::Undefined,
             terms: ClientIdTermsChange::default(),
@@ -180,9 +176,8 @@ pub struct ClientIdNames {
     pub id: UlidText,
     /// The public text that calls carry in `x-client-id`
     pub client_id: ClientIdText,
-    /// Name for people. Example: `Web shop`
-    #[oai(validator(max_length = 100))]
-    pub label: String,
+    /// Name for people
+    pub label: NameText,
     /// Pages that may use it, as origins; empty for a backend client ID. Example: `["https://shop.example.com"]`
     #[oai(validator(max_items = 10))]
     pub allowed_domains: Vec<DomainText>,

@@ -39,7 +39,7 @@ impl CreateClientIdBody {
     pub fn read(self) -> Result<NewClientId, Refusal> {
         let mut checks = Checks::new();
         let new = NewClientId {
-            label: self.label,
+            label: self.label.into(),
             allowed_domains: domains(&self.allowed_domains, &mut checks),
             is_backend: false,
             fee_percentage: self.fee_percentage.and_then(|text| fee(&text, &mut checks)),
@@ -92,7 +92,7 @@ impl UpdateClientIdBody {
         let mut checks = Checks::new();
         let terms = self.terms;
         let change = ClientIdChange {
-            label: self.label,
+            label: self.label.map(String::from),
             allowed_domains: self.allowed_domains.map(|texts| domains(&texts, &mut checks)),
             is_backend: false,
             fee_percentage: changed(terms.fee_percentage, |text| fee(&text, &mut checks)),
@@ -129,7 +129,7 @@ fn names(client: &ClientId) -> ClientIdNames {
     ClientIdNames {
         id: UlidText::written(client.row.as_str()),
         client_id: ClientIdText::written(&client.client_id),
-        label: client.label.clone(),
+        label: NameText::written(&client.label),
         allowed_domains: client.allowed_domains.iter().map(DomainText::written).collect(),
         status: client.status,
     }

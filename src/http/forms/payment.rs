@@ -11,7 +11,7 @@ use crate::{
         },
     },
     flows::payments::PaymentRecord,
-    http::forms::{null::OrNull, wire::*, words::words},
+    http::forms::{null::OrNull, text::text, wire::*, words::words},
 };
 use poem_openapi::{Enum, Object, types::Email};
 
@@ -22,25 +22,53 @@ words! {
     ReversalReason as "ReversalReason";
 }
 
+text! {
+    /// Street and number.
+    StreetText {
+        pattern: LINE,
+        length_max: 255,
+        example: "1 Main Street",
+        hint: "must be one line of at most 255 characters, without control characters and marks of the writing direction",
+    }
+    /// City, state or region.
+    PlaceText {
+        pattern: LINE,
+        length_max: 100,
+        example: "London",
+        hint: "must be one line of at most 100 characters, without control characters and marks of the writing direction",
+    }
+    /// Postal code.
+    PostalCodeText {
+        pattern: LINE,
+        length_max: 20,
+        example: "SW1A 1AA",
+        hint: "must be one line of at most 20 characters, without control characters and marks of the writing direction",
+    }
+    /// Country, two letters.
+    CountryText {
+        pattern: LINE,
+        length_min: 2,
+        length_max: 2,
+        example: "GB",
+        hint: "must be the two letters of a country, for example GB",
+        holds: |text: &str| text.chars().count() == 2,
+    }
+}
+
 /// Postal address of a customer.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
 pub struct CustomerAddress {
-    /// Street and number. Example: `1 Main Street`
-    #[oai(validator(max_length = 255))]
-    pub street: Option<String>,
-    /// City. Example: `London`
-    #[oai(validator(max_length = 100))]
-    pub city: Option<String>,
-    /// State or region. Example: `Greater London`
-    #[oai(validator(max_length = 100))]
-    pub state: Option<String>,
-    /// Postal code. Example: `SW1A 1AA`
-    #[oai(validator(max_length = 20))]
-    pub postal_code: Option<String>,
-    /// Country, two letters. Example: `GB`
-    #[oai(validator(min_length = 2, max_length = 2))]
-    pub country: Option<String>,
+    /// Street and number.
+    pub street: Option<StreetText>,
+    /// City.
+    pub city: Option<PlaceText>,
+    /// State or region.
+    pub state: Option<PlaceText>,
+    /// Postal code.
+    pub postal_code: Option<PostalCodeText>,
+    /// Country, two letters.
+    pub country: Option<CountryText>,
 }
 
 /// Who the customer is, for receipts.
@@ -48,11 +76,9 @@ pub struct CustomerAddress {
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
 pub struct CustomerInfo {
     /// Given name. Example: `Ada`
-    #[oai(validator(min_length = 1, max_length = 100))]
-    pub first_name: Option<String>,
+    pub first_name: Option<NameText>,
     /// Family name. Example: `Lovelace`
-    #[oai(validator(min_length = 1, max_length = 100))]
-    pub last_name: Option<String>,
+    pub last_name: Option<NameText>,
     /// E-mail address. Example: `ada@example.com`
     #[oai(validator(max_length = 255))]
     pub email: Option<Email>,
@@ -210,15 +236,15 @@ pub struct Payment {
 impl From<CustomerInfo> for terms::CustomerInfo {
     fn from(info: CustomerInfo) -> Self {
         Self {
-            first_name: info.first_name,
-            last_name: info.last_name,
+            first_name: info.first_name.map(String::from),
+            last_name: info.last_name.map(String::from),
             email: info.email.map(|email| email.0),
             address: info.address.map(|address| terms::CustomerAddress {
-                street: address.street,
-                city: address.city,
-                state: address.state,
-                postal_code: address.postal_code,
-                country: address.country,
+                street: address.street.map(String::from),
+                city: address.city.map(String::from),
+                state: address.state.map(String::from),
+                postal_code: address.postal_code.map(String::from),
+                country: address.country.map(String::from),
             }),
         }
     }
@@ -227,15 +253,15 @@ impl From<CustomerInfo> for terms::CustomerInfo {
 impl From<terms::CustomerInfo> for CustomerInfo {
     fn from(info: terms::CustomerInfo) -> Self {
         Self {
-            first_name: info.first_name,
-            last_name: info.last_name,
+            first_name: info.first_name.map(NameText::written),
+            last_name: info.last_name.map(NameText::written),
             email: info.email.map(Email),
             address: info.address.map(|address| CustomerAddress {
-                street: address.street,
-                city: address.city,
-                state: address.state,
-                postal_code: address.postal_code,
-                country: address.country,
+                street: address.street.map(StreetText::written),
+                city: address.city.map(PlaceText::written),
+                state: address.state.map(PlaceText::written),
+                postal_code: address.postal_code.map(PostalCodeText::written),
+                country: address.country.map(CountryText::written),
             }),
         }
     }

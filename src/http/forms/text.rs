@@ -15,7 +15,7 @@ macro_rules! text {
     ($(
         $(#[$doc:meta])*
         $name:ident {
-            pattern: $pattern:literal,
+            pattern: $pattern:expr,
             $(length_min: $length_min:literal,)?
             length_max: $length_max:literal,
             $(format: $format:literal,)?
@@ -43,6 +43,7 @@ macro_rules! text {
                     std::sync::LazyLock::new(|| regex::Regex::new($pattern).expect("pattern of a text form"));
                 let fits = text.len() <= 4 * $length_max
                     && text.chars().count() <= $length_max
+                    $(&& text.chars().count() >= $length_min)?
                     && FORM.is_match(text)
                     $(&& ($holds)(text))?;
                 if fits { Ok(Self(text.to_owned())) } else { Err(Self::HINT) }

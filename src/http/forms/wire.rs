@@ -29,6 +29,10 @@ use poem_openapi::{
 use serde_json::Value;
 use std::fmt;
 
+/// One line of text that reads as it is written: without control characters, line breaks, and marks that turn the
+/// direction of writing around, which would show people something else than what is stored.
+pub const LINE: &str = r"^[^\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]*$";
+
 text! {
     /// Hash of a transaction on an EVM network.
     TxHash {
@@ -94,11 +98,19 @@ text! {
     }
     /// Reference that a merchant chose.
     MerchantReference {
-        pattern: r"^[^\x00-\x1f\x7f]{1,255}$",
+        pattern: LINE,
         length_min: 1,
         length_max: 255,
         example: "order-1042",
-        hint: "must be a text of 1 to 255 characters without control characters",
+        hint: "must be one line of 1 to 255 characters, without control characters and marks of the writing direction",
+    }
+    /// Name for people.
+    NameText {
+        pattern: LINE,
+        length_min: 1,
+        length_max: 100,
+        example: "Web shop",
+        hint: "must be one line of 1 to 100 characters, without control characters and marks of the writing direction",
     }
     /// Symbol of a currency.
     SymbolText {

@@ -44,6 +44,25 @@ text! {
     }
 }
 
+text! {
+    /// Id of a request of whatever system.
+    OriginalIdText {
+        pattern: LINE,
+        length_min: 1,
+        length_max: 255,
+        example: "0112fe71c1b7e1f3b7b1d8a4f6f0c6d7e9b2a5c8d1e4f7a0b3c6d9e2f5a8b1c4d7",
+        hint: "must be one line of 1 to 255 characters, without control characters and marks of the writing direction",
+    }
+    /// Payment reference of a request of whatever system.
+    OriginalReferenceText {
+        pattern: LINE,
+        length_min: 1,
+        length_max: 255,
+        example: "0xb3581f0b0f74cc61",
+        hint: "must be one line of 1 to 255 characters, without control characters and marks of the writing direction",
+    }
+}
+
 /// Repetition of a request.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
@@ -76,12 +95,10 @@ pub struct CreateRequestBody {
     pub customer_info: Option<CustomerInfo>,
     /// Your own reference, found again by payment search
     pub reference: Option<MerchantReference>,
-    /// Request that this one was generated from. Example: `0112fe71c1b7e1f3b7b1d8a4f6f0c6d7e9b2a5c8d1e4f7a0b3c6d9e2f5a8b1c4d7`
-    #[oai(validator(min_length = 1, max_length = 255))]
-    pub original_request_id: Option<String>,
-    /// Reference of that request. Example: `0xb3581f0b0f74cc61`
-    #[oai(validator(min_length = 1, max_length = 255))]
-    pub original_request_payment_reference: Option<String>,
+    /// Request that this one was generated from
+    pub original_request_id: Option<OriginalIdText>,
+    /// Reference of that request
+    pub original_request_payment_reference: Option<OriginalReferenceText>,
 }
 
 impl Example for CreateRequestBody {
@@ -519,8 +536,8 @@ impl CreateRequestBody {
             is_crypto_to_fiat: self.is_crypto_to_fiat_available.unwrap_or(false),
             customer: self.customer_info.map(Into::into),
             merchant_reference: self.reference.map(String::from),
-            original_request_id: self.original_request_id,
-            original_request_reference: self.original_request_payment_reference,
+            original_request_id: self.original_request_id.map(String::from),
+            original_request_reference: self.original_request_payment_reference.map(String::from),
         })
     }
 }
