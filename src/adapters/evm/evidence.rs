@@ -4,7 +4,7 @@
 //! by its two roots, or, where those cannot be recomputed, by the equal answers of distinct nodes. Source: ADR-0012.
 
 use super::{
-    receipts::{Form, StatedReceipt, StatedTransaction, Unproven, read},
+    receipts::{Form, RawReceipt, RawTransaction, StatedReceipt, StatedTransaction, Unproven, read},
     wire::{RawLog, bloom_of},
 };
 use crate::domain::network::Network;
@@ -13,7 +13,7 @@ use alloy::{
     primitives::{Address, B256, Bloom, Bytes, Keccak256, U64, keccak256},
 };
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::value::RawValue;
 use std::fmt;
 
 /// What Polygon hashes, with height and hash of the block, to name the transaction that nodes add to a block although
@@ -97,7 +97,7 @@ fn untrue<T>(reason: impl fmt::Display) -> Result<T, Unproven> {
 /// without full transactions.
 ///
 /// A header with fields that are not known here has another hash and is refused.
-pub(super) fn header(raw: &Value) -> Result<ProvenHeader, Unproven> {
+pub(super) fn header(raw: &RawValue) -> Result<ProvenHeader, Unproven> {
     let StatedHash { hash } = read(raw, "a block")?;
     let fields: Header = read(raw, "the header of a block")?;
     let recomputed = fields.hash_slow();
@@ -120,27 +120,23 @@ pub(super) fn header(raw: &Value) -> Result<ProvenHeader, Unproven> {
 
 /// Transactions and receipts of a block as one node states them, in pairs that agree with each other and the header.
 struct Stated<'a> {
-    pairs: Vec<(&'a Value, StatedTransaction, StatedReceipt)>,
+    pairs: Vec<(&'a RawValue, StatedTransaction, StatedReceipt)>,
 }
 
 impl<'a> Stated<'a> {
     fn read(
         header: &ProvenHeader,
-        transactions: &'a [Value],
-        receipts: &[Value],
+        transactions: &'a [RawTransaction],
+        receipts: &[RawReceipt],
         network: Network,
     ) -> Result<Self, Unproven> {
         let added = (network == Network::Matic).then(|| added_hash(header));
-        let is_added = |raw: &&Value, member: &str| {
-            let hash = raw.get(member).and_then(Value::as_str);
-            added.is_some() && hash.and_then(|hash| hash.parse().ok()) == added
-        };
         let transactions = match transactions.split_last() {
-            Some((last, before)) if is_added(&last, "hash") => before,
+            Some((last, before)) if Some(last.hash) == added => before,
             _ => transactions,
         };
         let receipts = match receipts.split_last() {
-            Some((last, before)) if is_added(&last, "transactionHash") => before,
+            Some((last, before)) if Some(last.tx_hash) == added => before,
             _ => receipts,
         };
         if transactions.len() != receipts.len() {
@@ -153,9 +149,9 @@ impl<'a> Stated<'a> {
         }
         let mut pairs = Vec::with_capacity(transactions.len());
         let mut log_index = 0;
-        for (index, (raw, receipt)) in (0..).zip(transactions.iter().zip(receipts)) {
+        for (index, (RawTransaction { raw, .. }, receipt)) in (0..).zip(transactions.iter().zip(receipts)) {
             let transaction: StatedTransaction = read(raw, "a transaction")?;
-            let mut receipt: StatedReceipt = read(receipt, "a receipt")?;
+            let mut receipt: StatedReceipt = read(&receipt.raw, "a receipt")?;
             let place = Place {
                 header,
                 tx_hash: transaction.hash,
@@ -166,7 +162,7 @@ impl<'a> Stated<'a> {
                 place.put(log, log_index)?;
                 log_index += 1;
             }
-            pairs.push((raw, transaction, receipt));
+            pairs.push((raw.as_ref(), transaction, receipt));
         }
         Ok(Self { pairs })
     }
@@ -281,8 +277,8 @@ fn check_form(form: &Form, bytes: &[u8], stated: &StatedTransaction) -> Result<(
 /// Source: ADR-0012.
 pub(super) fn settle_by_roots(
     header: &ProvenHeader,
-    transactions: &[Value],
-    receipts: &[Value],
+    transactions: &[RawTransaction],
+    receipts: &[RawReceipt],
     network: Network,
     is_wanted: impl Fn(&[RawLog]) -> bool,
 ) -> Result<Vec<ProvenTx>, Unproven> {
@@ -325,8 +321,8 @@ pub(super) fn settle_by_roots(
 /// Source: ADR-0012.
 pub(super) fn settle_by_word(
     header: &ProvenHeader,
-    transactions: &[Value],
-    receipts: &[Value],
+    transactions: &[RawTransaction],
+    receipts: &[RawReceipt],
     network: Network,
     is_wanted: impl Fn(&[RawLog]) -> bool,
 ) -> Result<Vec<ProvenTx>, Unproven> {

@@ -9,6 +9,7 @@
 //! left alone for a while. Questions that need agreement go to distinct nodes at the same time; a node that is missing
 //! delays the answer and never lowers how many have to agree. Source: ADR-0012; rules B.2.
 
+mod answers;
 mod breaker;
 mod decode;
 mod evidence;
@@ -34,6 +35,7 @@ use self::{
     node::{Failure, Line, Node},
     signature_check::SignatureCheck,
     together::Together,
+    wire::StatedHeight,
 };
 use super::install_tls;
 use crate::{
@@ -49,7 +51,7 @@ use anyhow::{Context, bail};
 use async_trait::async_trait;
 use chrono::{DateTime, Datelike};
 use futures_util::{StreamExt, stream::FuturesUnordered};
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 use std::{
     sync::{
         Arc, Mutex, PoisonError,
@@ -357,15 +359,14 @@ impl EvmChain {
 
 /// The header of a height or of the tag of a block, proven to follow from its fields.
 async fn header(line: &Line, which: Value) -> Result<Option<ProvenHeader>, Failure> {
-    let raw: Value = line.call("eth_getBlockByNumber", (which, false)).await?;
-    read_header(&raw)
+    read_header(line.call("eth_getBlockByNumber", (which, false)).await?)
 }
 
-fn read_header(raw: &Value) -> Result<Option<ProvenHeader>, Failure> {
-    if raw.is_null() {
+fn read_header(raw: Option<Box<RawValue>>) -> Result<Option<ProvenHeader>, Failure> {
+    let Some(raw) = raw else {
         return Ok(None);
-    }
-    let header = evidence::header(raw).map_err(|unproven| Failure::Untrue(unproven.to_string()));
+    };
+    let header = evidence::header(&raw).map_err(|unproven| Failure::Untrue(unproven.to_string()));
     header.map(Some)
 }
 
@@ -444,9 +445,8 @@ impl Chain for EvmChain {
 
     async fn height_of(&self, tx_hash: B256) -> Result<Option<u64>, ChainError> {
         let question = |line: Line| async move {
-            let receipt: Value = line.call("eth_getTransactionReceipt", [tx_hash]).await?;
-            let height = serde_json::from_value::<Option<U64>>(receipt["blockNumber"].clone());
-            let height = height.map_err(|_| Failure::Unreadable("the height of a receipt".to_owned()))?;
+            let receipt: Option<StatedHeight> = line.call("eth_getTransactionReceipt", [tx_hash]).await?;
+            let height = receipt.and_then(|receipt| receipt.block_number);
             Ok(height.map(|height| height.to()))
         };
         self.ask_for(Patience::Thorough, question).await

@@ -1,6 +1,7 @@
 //! One node: its calls, its deadline, its health. Its URL may hold a key, so it never appears in a text.
 
 use super::{
+    answers::{self, Place, Share},
     breaker::Breaker,
     redaction::Redaction,
     refusals,
@@ -12,7 +13,10 @@ use alloy::primitives::U64;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use reqwest::{Client, Response, StatusCode, header::CONTENT_TYPE};
-use serde::{Serialize, de::DeserializeOwned};
+use serde::{
+    Serialize,
+    de::{DeserializeOwned, IgnoredAny},
+};
 use serde_json::Value;
 use std::{
     collections::HashMap,
@@ -23,9 +27,6 @@ use std::{
 };
 use tokio::time::{Instant, timeout_at};
 use url::Url;
-
-/// Largest answer. A full window of payment events takes 16 MB.
-const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Answers from this size on are parsed away from the threads that serve everything else.
 const PARSE_APART_BYTES: usize = 256 * 1024;
@@ -155,6 +156,7 @@ pub(super) struct Node {
     calls: AtomicU64,
     breaker: Mutex<Breaker>,
     window: Mutex<Window>,
+    share: Share,
 }
 
 /// Locks; a panic elsewhere leaves nothing half-done in these small states.
@@ -184,6 +186,7 @@ impl Node {
             calls: AtomicU64::new(0),
             breaker: Mutex::default(),
             window: Mutex::default(),
+            share: Share::default(),
         })
     }
 
@@ -311,7 +314,10 @@ impl Line {
     }
 
     /// Makes several calls in one request; a node that does not take that is asked one by one.
-    pub(super) async fn batch(&self, calls: &[(&str, Value)]) -> Result<Vec<Result<Value, Failure>>, Failure> {
+    pub(super) async fn batch<T: DeserializeOwned + Send + 'static>(
+        &self,
+        calls: &[(&str, Value)],
+    ) -> Result<Vec<Result<T, Failure>>, Failure> {
         if let [(method, params)] = calls {
             return Ok(vec![Ok(self.call(method, params).await?)]);
         }
@@ -335,12 +341,15 @@ impl Line {
                 }
             }
         }
-        let answers = calls.iter().map(|(method, params)| self.call::<Value>(method, params));
+        let answers = calls.iter().map(|(method, params)| self.call::<T>(method, params));
         Ok(join_all(answers).await)
     }
 
     /// `None` when the node answers with one refusal instead of an answer to each call.
-    async fn batch_untimed(&self, calls: &[(&str, Value)]) -> Result<Option<Vec<Result<Value, Failure>>>, Failure> {
+    async fn batch_untimed<T: DeserializeOwned + Send + 'static>(
+        &self,
+        calls: &[(&str, Value)],
+    ) -> Result<Option<Vec<Result<T, Failure>>>, Failure> {
         let first = self.node.calls.fetch_add(calls.len() as u64, Ordering::Relaxed);
         let batch: Vec<_> = (first..)
             .zip(calls)
@@ -351,7 +360,7 @@ impl Line {
                 params,
             })
             .collect();
-        let (status, body) = self.post(&batch).await?;
+        let (status, body, place) = self.post(&batch, answers::bytes_max_of_all(calls)).await?;
         let is_list = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
         if !is_list {
             let first = calls.first().map_or("", |(method, _)| method);
@@ -364,7 +373,7 @@ impl Line {
                 failure => Err(failure),
             };
         }
-        let mut answers: HashMap<u64, Envelope<Value>> = parse::<Vec<Envelope<Value>>>(body)
+        let mut answers: HashMap<u64, Envelope<T>> = parse::<Vec<Envelope<T>>>(body, place)
             .await?
             .into_iter()
             .filter_map(|answer| Some((answer.id?, answer)))
@@ -382,20 +391,22 @@ impl Line {
         params: impl Serialize,
     ) -> Result<T, Failure> {
         let id = self.node.calls.fetch_add(1, Ordering::Relaxed);
+        let params = serde_json::to_value(params).map_err(|error| Failure::Unreadable(error.to_string()))?;
+        let bytes_max = answers::bytes_max(method, &params);
         let call = Call {
             jsonrpc: "2.0",
             id,
             method,
             params,
         };
-        let (status, body) = self.post(&call).await?;
+        let (status, body, place) = self.post(&call, bytes_max).await?;
         if !status.is_success() {
             return Err(self.refused_by_status(method, status, &body));
         }
-        self.opened(method, parse::<Envelope<T>>(body).await?, id)
+        self.opened(method, parse::<Envelope<T>>(body, place).await?, id)
     }
 
-    async fn post(&self, call: &impl Serialize) -> Result<(StatusCode, Bytes), Failure> {
+    async fn post(&self, call: &impl Serialize, bytes_max: usize) -> Result<(StatusCode, Bytes, Place), Failure> {
         let node = &self.node;
         let body = serde_json::to_vec(call).map_err(|error| Failure::Unreadable(error.to_string()))?;
         let request = node.client.post(node.url.clone());
@@ -412,7 +423,25 @@ impl Line {
                 })
             })?;
         let status = response.status();
-        Ok((status, read(response).await?))
+        let (body, place) = self.read(response, bytes_max).await?;
+        Ok((status, body, place))
+    }
+
+    /// Reads a body up to the cap.
+    async fn read(&self, mut response: Response, bytes_max: usize) -> Result<(Bytes, Place), Failure> {
+        let mut place = Place::default();
+        let mut body = Vec::new();
+        loop {
+            match response.chunk().await {
+                Err(_) => return Err(Failure::Transport(BROKEN_OFF)),
+                Ok(None) => return Ok((body.into(), place)),
+                Ok(Some(chunk)) if body.len() + chunk.len() > bytes_max => return Err(Failure::TooLarge),
+                Ok(Some(chunk)) => {
+                    place.grow(&self.node.share, body.len() + chunk.len()).await;
+                    body.extend_from_slice(&chunk);
+                }
+            }
+        }
     }
 
     fn opened<T>(&self, method: &str, envelope: Envelope<T>, id: u64) -> Result<T, Failure> {
@@ -446,7 +475,7 @@ impl Line {
             status != StatusCode::TOO_MANY_REQUESTS
                 && (!status.is_server_error() || refusals::names_limit(&refusal.message.to_lowercase()))
         };
-        match serde_json::from_slice::<Envelope<serde_json::Value>>(body) {
+        match serde_json::from_slice::<Envelope<IgnoredAny>>(body) {
             Ok(Envelope {
                 error: Some(refusal), ..
             }) if refuses(&refusal) => self.refused(method, &refusal),
@@ -455,24 +484,17 @@ impl Line {
     }
 }
 
-/// Reads a body up to the cap.
-async fn read(mut response: Response) -> Result<Bytes, Failure> {
-    let mut body = Vec::new();
-    loop {
-        match response.chunk().await {
-            Err(_) => return Err(Failure::Transport(BROKEN_OFF)),
-            Ok(None) => return Ok(body.into()),
-            Ok(Some(chunk)) if body.len() + chunk.len() > ANSWER_BYTES_MAX => return Err(Failure::TooLarge),
-            Ok(Some(chunk)) => body.extend_from_slice(&chunk),
-        }
-    }
-}
-
-async fn parse<T: DeserializeOwned + Send + 'static>(body: Bytes) -> Result<T, Failure> {
+/// Parses an answer, whose place is kept until that is over, also when nobody waits for it any more.
+async fn parse<T: DeserializeOwned + Send + 'static>(body: Bytes, place: Place) -> Result<T, Failure> {
     let parsed = if body.len() < PARSE_APART_BYTES {
         serde_json::from_slice(&body)
     } else {
-        tokio::task::spawn_blocking(move || serde_json::from_slice(&body))
+        let parse = move || {
+            let parsed = serde_json::from_slice(&body);
+            drop((body, place));
+            parsed
+        };
+        tokio::task::spawn_blocking(parse)
             .await
             .map_err(|_| Failure::Unreadable("the parser stopped".to_owned()))?
     };

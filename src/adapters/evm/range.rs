@@ -15,7 +15,7 @@ use crate::{
 };
 use alloy::primitives::{B256, U64};
 use futures_util::{StreamExt, TryStreamExt, future::join, stream};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value, json, value::RawValue};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// Questions that one node is asked while it looks for a width that works.
@@ -275,9 +275,9 @@ pub(super) async fn headers(line: &Line, numbers: &[u64]) -> Result<Vec<Option<P
         .iter()
         .map(|number| ("eth_getBlockByNumber", json!([U64::from(*number), false])))
         .collect();
-    let answers = line.batch(&calls).await?;
+    let answers = line.batch::<Option<Box<RawValue>>>(&calls).await?;
     let read = numbers.iter().zip(answers).map(|(number, answer)| {
-        let header = read_header(&answer?)?;
+        let header = read_header(answer?)?;
         match header {
             Some(header) if header.number != *number => {
                 Err(Failure::Untrue(format!("block {} for block {number}", header.number)))

@@ -8,8 +8,8 @@ use alloy::{
     primitives::{Address, B256, Bloom, Bytes, TxKind, U64, U256},
     rlp::{Encodable, Header as RlpHeader},
 };
-use serde::Deserialize;
-use serde_json::Value;
+use serde::{Deserialize, Deserializer, de::Error as _};
+use serde_json::value::RawValue;
 
 /// Types of Ethereum: legacy, access list, dynamic fee, blob and delegation.
 ///
@@ -51,6 +51,67 @@ pub(super) struct StatedTransaction {
     /// Type.
     #[serde(rename = "type", default)]
     pub(super) kind: U64,
+}
+
+/// A transaction as a node tells it, read up to its hash: what else it has to have depends on its type.
+#[derive(Debug)]
+pub(super) struct RawTransaction {
+    /// Its text.
+    pub(super) raw: Box<RawValue>,
+    /// Its hash.
+    pub(super) hash: B256,
+}
+
+/// A receipt as a node tells it, read up to the hash of its transaction.
+#[derive(Debug)]
+pub(super) struct RawReceipt {
+    /// Its text.
+    pub(super) raw: Box<RawValue>,
+    /// Hash of the transaction.
+    pub(super) tx_hash: B256,
+}
+
+/// Characters of a transaction for each of its values, at least. Texts are longer than that on average; a reader of
+/// many small values takes far more memory than they are long.
+const CHARACTERS_PER_VALUE_MIN: usize = 16;
+
+/// Values that a transaction may have beside those: more than any type has members.
+const ORDINARY_VALUES: usize = 64;
+
+impl<'de> Deserialize<'de> for RawTransaction {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct StatedHash {
+            hash: B256,
+        }
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        let values = raw
+            .get()
+            .bytes()
+            .filter(|byte| matches!(byte, b',' | b'[' | b'{'))
+            .count();
+        if values > ORDINARY_VALUES + raw.get().len() / CHARACTERS_PER_VALUE_MIN {
+            return Err(D::Error::custom("a transaction of too many values"));
+        }
+        let StatedHash { hash } = serde_json::from_str(raw.get()).map_err(D::Error::custom)?;
+        Ok(Self { raw, hash })
+    }
+}
+
+impl<'de> Deserialize<'de> for RawReceipt {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct StatedHash {
+            transaction_hash: B256,
+        }
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        let stated: StatedHash = serde_json::from_str(raw.get()).map_err(D::Error::custom)?;
+        Ok(Self {
+            raw,
+            tx_hash: stated.transaction_hash,
+        })
+    }
 }
 
 /// A receipt, as far as it is under the root or places its events.
@@ -117,9 +178,10 @@ fn called<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<TxKind, D
 }
 
 /// Reads a part of an answer. The parser's text may quote the answer, so only the name of what is wrong is passed on.
-pub(super) fn read<'a, T: Deserialize<'a>>(raw: &'a Value, what: &str) -> Result<T, Unproven> {
-    T::deserialize(raw).map_err(|error| {
+pub(super) fn read<'a, T: Deserialize<'a>>(raw: &'a RawValue, what: &str) -> Result<T, Unproven> {
+    serde_json::from_str(raw.get()).map_err(|error| {
         let text = error.to_string();
+        let text = text.split_once(" at line").map_or(text.as_str(), |(text, _)| text);
         let missing = text.strip_prefix("missing field").map(|field| format!(" lacks{field}"));
         Unproven::Untrue(format!(
             "{what}{}",
@@ -130,7 +192,7 @@ pub(super) fn read<'a, T: Deserialize<'a>>(raw: &'a Value, what: &str) -> Result
 
 impl Form {
     /// Reads the fields that the hash of a transaction is made of.
-    pub(super) fn of(raw: &Value, stated: &StatedTransaction, network: Network) -> Result<Self, Unproven> {
+    pub(super) fn of(raw: &RawValue, stated: &StatedTransaction, network: Network) -> Result<Self, Unproven> {
         let what = || format!("transaction {}", stated.hash);
         match (stated.kind.saturating_to::<u8>(), network) {
             (kind, _) if ETHEREUM_TYPES.contains(&kind) => Ok(Self::Signed(Box::new(read(raw, &what())?))),

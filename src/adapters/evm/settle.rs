@@ -6,7 +6,7 @@ use super::{
     evidence::{self, Proof, ProvenHeader, ProvenTx},
     node::{Failure, Line},
     read_header,
-    receipts::Unproven,
+    receipts::{RawReceipt, RawTransaction, Unproven, read},
     wire::RawLog,
 };
 use crate::{
@@ -17,14 +17,15 @@ use crate::{
     ports::chain::ChainError,
 };
 use alloy::primitives::U64;
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde_json::{json, value::RawValue};
 use std::sync::Arc;
 
 /// Receipts that are asked for in one request where a node does not list those of a block.
 const RECEIPTS_PER_BATCH: usize = 100;
 
 /// Transactions and receipts of a block as a node lists them.
-type Content = (Vec<Value>, Vec<Value>);
+type Content = (Vec<RawTransaction>, Vec<RawReceipt>);
 
 impl EvmChain {
     /// A final block: its header is agreed, its content proven by the roots in the header, or by equal answers of
@@ -64,10 +65,11 @@ impl EvmChain {
     /// A block near the head by the word of one node: its header is known by its hash, its content proven against it.
     pub(super) async fn note(&self, block: &BlockRef) -> Result<SettledBlock, ChainError> {
         let question = |line: Line| async move {
-            let raw: Value = line.call("eth_getBlockByHash", (block.hash, true)).await?;
-            let header = read_header(&raw)?.filter(|header| header.hash == block.hash);
+            let raw = line.call("eth_getBlockByHash", (block.hash, true)).await?;
+            let (header, transactions) = with_transactions(raw)?.unzip();
+            let header = header.filter(|header| header.hash == block.hash);
             let header = header.ok_or_else(|| Failure::Unknown(format!("block {} is gone", block.number)))?;
-            let transactions = transactions_of(&raw)?;
+            let transactions = transactions.unwrap_or_default();
             let receipts = receipts(&line, &header, &transactions).await?;
             let proof = move |watched: &Watched, network| {
                 let is_wanted = |logs: &[RawLog]| watched.are_in(logs);
@@ -149,35 +151,50 @@ impl EvmChain {
     }
 }
 
-fn untrue(unproven: Unproven) -> Failure {
+pub(super) fn untrue(unproven: Unproven) -> Failure {
     Failure::Untrue(unproven.to_string())
 }
 
 async fn content(line: &Line, header: &ProvenHeader) -> Result<Content, Failure> {
-    let raw: Value = line
+    let raw = line
         .call("eth_getBlockByNumber", (U64::from(header.number), true))
         .await?;
-    let found = read_header(&raw)?.ok_or_else(|| Failure::Unknown(format!("block {} is not known", header.number)))?;
+    let found = with_transactions(raw)?;
+    let (found, transactions) =
+        found.ok_or_else(|| Failure::Unknown(format!("block {} is not known", header.number)))?;
     if found.hash != header.hash {
         return Err(Failure::Unknown(format!("block {} is another one here", header.number)));
     }
-    let transactions = transactions_of(&raw)?;
     let receipts = receipts(line, header, &transactions).await?;
     Ok((transactions, receipts))
 }
 
-fn transactions_of(block: &Value) -> Result<Vec<Value>, Failure> {
-    let transactions = block["transactions"].as_array();
-    transactions
-        .cloned()
-        .ok_or_else(|| Failure::Unreadable("a block without its transactions".to_owned()))
+#[derive(Deserialize)]
+struct StatedTransactions {
+    transactions: Vec<RawTransaction>,
+}
+
+/// A block with its transactions; `None` when the node does not have it.
+pub(super) fn with_transactions(
+    raw: Option<Box<RawValue>>,
+) -> Result<Option<(ProvenHeader, Vec<RawTransaction>)>, Failure> {
+    let Some(raw) = raw else {
+        return Ok(None);
+    };
+    let StatedTransactions { transactions } = read(&raw, "a block with its transactions").map_err(untrue)?;
+    let header = read_header(Some(raw))?;
+    Ok(header.map(|header| (header, transactions)))
 }
 
 /// The receipts of a block, in one call where the node has it and its answer is not too large, otherwise one for each
 /// transaction.
-async fn receipts(line: &Line, header: &ProvenHeader, transactions: &[Value]) -> Result<Vec<Value>, Failure> {
+async fn receipts(
+    line: &Line,
+    header: &ProvenHeader,
+    transactions: &[RawTransaction],
+) -> Result<Vec<RawReceipt>, Failure> {
     match line
-        .call::<Option<Vec<Value>>>("eth_getBlockReceipts", [U64::from(header.number)])
+        .call::<Option<Vec<RawReceipt>>>("eth_getBlockReceipts", [U64::from(header.number)])
         .await
     {
         Ok(Some(receipts)) => return Ok(receipts),
@@ -194,7 +211,7 @@ async fn receipts(line: &Line, header: &ProvenHeader, transactions: &[Value]) ->
     for transactions in transactions.chunks(RECEIPTS_PER_BATCH) {
         let calls: Vec<_> = transactions
             .iter()
-            .map(|transaction| ("eth_getTransactionReceipt", json!([transaction["hash"]])))
+            .map(|transaction| ("eth_getTransactionReceipt", json!([transaction.hash])))
             .collect();
         for receipt in line.batch(&calls).await? {
             receipts.push(receipt?);

@@ -11,7 +11,7 @@ use crate::{
     domain::payment::{BlockRef, Finality},
     ports::chain::{ChainError, Tip},
 };
-use serde_json::{Value, json};
+use serde_json::{json, value::RawValue};
 use std::{
     sync::{Arc, atomic::Ordering},
     time::Duration,
@@ -223,9 +223,9 @@ impl EvmChain {
         if wants_tag {
             calls.push(("eth_getBlockByNumber", json!(["finalized", false])));
         }
-        let mut answers = line.batch(&calls).await?.into_iter();
-        let mut next = || answers.next().unwrap_or(Ok(Value::Null));
-        let head = read_header(&next()?)?.ok_or_else(|| Failure::Untrue("a chain without a head".to_owned()))?;
+        let mut answers = line.batch::<Option<Box<RawValue>>>(&calls).await?.into_iter();
+        let mut next = || answers.next().unwrap_or(Ok(None));
+        let head = read_header(next()?)?.ok_or_else(|| Failure::Untrue("a chain without a head".to_owned()))?;
         let tagged = if wants_tag { tagged(next())? } else { None };
         if let Some(tagged) = &tagged
             && tagged.number > 0
@@ -317,10 +317,10 @@ impl EvmChain {
 }
 
 /// The `finalized` block; `None` when the node does not serve the tag.
-fn tagged(answer: Result<Value, Failure>) -> Result<Option<ProvenHeader>, Failure> {
+fn tagged(answer: Result<Option<Box<RawValue>>, Failure>) -> Result<Option<ProvenHeader>, Failure> {
     match answer {
         Err(Failure::Refused { message, .. }) if tells_of_tag(&message) => Ok(None),
-        answer => read_header(&answer?),
+        answer => read_header(answer?),
     }
 }
 

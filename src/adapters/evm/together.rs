@@ -10,12 +10,14 @@ use super::{
     locked,
     node::{Failure, Line},
     range::headers,
-    read_header, store,
+    receipts::{RawReceipt, RawTransaction, read},
+    settle::{untrue, with_transactions},
+    store,
 };
 use crate::{domain::payment::SettledBlock, ports::chain::ChainError};
 use alloy::primitives::U64;
 use futures_util::{StreamExt, future::join, stream};
-use serde_json::{Value, json};
+use serde_json::{json, value::RawValue};
 use std::{collections::BTreeMap, time::Duration};
 use tokio::time::Instant;
 
@@ -50,7 +52,7 @@ impl Together {
 }
 
 /// A block as a node states it: its header, its transactions and its receipts.
-type StatedBlock = (ProvenHeader, Vec<Value>, Vec<Value>);
+type StatedBlock = (ProvenHeader, Vec<RawTransaction>, Vec<RawReceipt>);
 
 impl EvmChain {
     /// Settles final blocks, each as [`EvmChain::settle`] does.
@@ -161,16 +163,16 @@ async fn stated(line: &Line, numbers: &[u64]) -> Result<Vec<StatedBlock>, Failur
             ]
         })
         .collect();
-    let mut answers = line.batch(&calls).await?.into_iter();
+    let mut answers = line.batch::<Option<Box<RawValue>>>(&calls).await?.into_iter();
     let mut blocks = Vec::with_capacity(numbers.len());
     for number in numbers {
-        let mut next = || answers.next().unwrap_or(Ok(Value::Null));
-        let (mut block, receipts) = (next()?, next()?);
-        let header = read_header(&block)?.filter(|header| header.number == *number);
-        let header = header.ok_or_else(|| Failure::Unknown(format!("block {number} is not known")))?;
-        let (Value::Array(transactions), Value::Array(receipts)) = (block["transactions"].take(), receipts) else {
+        let mut next = || answers.next().unwrap_or(Ok(None));
+        let (block, receipts) = (with_transactions(next()?)?, next()?);
+        let block = block.filter(|(header, _)| header.number == *number);
+        let (Some((header, transactions)), Some(receipts)) = (block, receipts) else {
             return Err(Failure::Unknown(format!("block {number} is not known in full")));
         };
+        let receipts = read(&receipts, "a list of receipts").map_err(untrue)?;
         blocks.push((header, transactions, receipts));
     }
     Ok(blocks)

@@ -435,6 +435,8 @@ pub enum Lie {
     Hangs,
     /// Each answer takes so many milliseconds.
     Late(u64),
+    /// Blocks and receipts are so many bytes of tiny objects.
+    Structure(usize),
     EmptyLogs,
     DropsHalfOfTheLogs,
     DuplicatesLogs,
@@ -504,6 +506,18 @@ impl Respond for FakeNode {
             Err(refused) => refusal(&call["id"], refused),
         };
         let answers: Vec<Value> = calls.iter().map(answer).collect();
+        let is_block = |call: &Value| {
+            let method = call["method"].as_str().unwrap();
+            method == "eth_getBlockReceipts" || (method == "eth_getBlockByNumber" && call["params"][1] == json!(true))
+        };
+        if let Lie::Structure(bytes) = served.lie
+            && is_block(&asked)
+        {
+            const OBJECT: &str = r#"{"":0},"#;
+            let objects = OBJECT.repeat(bytes / OBJECT.len());
+            let body = format!(r#"{{"jsonrpc":"2.0","id":{},"result":[{objects}0]}}"#, asked["id"]);
+            return ResponseTemplate::new(200).set_body_raw(body, "application/json");
+        }
         let delay = match served.lie {
             Lie::Late(delay_ms) => Duration::from_millis(delay_ms),
             _ => Duration::ZERO,

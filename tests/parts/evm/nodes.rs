@@ -66,6 +66,31 @@ async fn a_node_that_fails_is_passed_over_for_every_question() {
     }
 }
 
+/// Most memory that this process has held so far. Where the system does not tell, 0.
+fn peak_mib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let peak = peak.and_then(|peak| peak.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok());
+    peak.unwrap_or_default() / 1_024
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_of_nothing_but_structure_takes_no_memory_beyond_its_size() {
+    const BYTES: usize = 24 * 1_024 * 1_024;
+    let honest = Served::with_payments(100, &[(50, 0, 1_000)]);
+    let bad = honest.lying(Lie::Structure(BYTES));
+    let bench = Bench::with([bad, honest.clone(), honest], |options| {
+        options.call_timeout = Duration::from_secs(20);
+    })
+    .await;
+    let before = peak_mib();
+    assert_eq!(units(&bench.chain.settled(50).await.unwrap()), [1_000]);
+    assert!(!bench.nodes[0].calls("eth_getBlockByNumber").is_empty());
+    let took = peak_mib() - before;
+    // The test's own node holds the answer a few times.
+    assert!(took < 300, "{took} MiB");
+}
+
 #[tokio::test]
 async fn an_answer_that_breaks_off_is_a_failure_of_the_node() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
