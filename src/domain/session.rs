@@ -5,7 +5,7 @@ use super::{
     address::Address,
     caller::Person,
     ids::{AccountId, ChallengeId, PlatformId, SessionId},
-    network::Family,
+    network::{Family, Network},
 };
 use alloy::primitives::{B256, Signature, eip191_hash_message, keccak256};
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
@@ -56,7 +56,7 @@ pub struct Challenge {
 impl Challenge {
     /// Writes the question. `domain` and `uri` name the service that asks.
     ///
-    /// Source: rules P.4.1 (the layout of EIP-4361 without chain ID).
+    /// Source: EIP-4361; decisions D41; rules P.4.1.
     pub fn new(
         id: ChallengeId,
         address: Address,
@@ -65,15 +65,17 @@ impl Challenge {
         now: DateTime<Utc>,
     ) -> Self {
         let expires_at = now + CHALLENGE_LIFETIME;
-        let account = match address.family() {
-            Family::Evm => "Ethereum",
-            Family::Tron => "Tron",
+        // The chain is the one that the family is named after; the session itself is bound to none.
+        let (account, network) = match address.family() {
+            Family::Evm => ("Ethereum", Network::Mainnet),
+            Family::Tron => ("Tron", Network::Tron),
         };
         let time = |at: DateTime<Utc>| at.to_rfc3339_opts(SecondsFormat::Millis, true);
         let message = format!(
             "{domain} wants you to sign in with your {account} account:\n{address}\n\n\
+        let chain_id = network.chain_id();
              Sign in to the payment service.\n\n\
-             URI: {uri}\nVersion: 1\nNonce: {nonce}\nIssued At: {}\nExpiration Time: {}",
+             URI: {uri}\nVersion: 1\nChain ID: {chain_id}\nNonce: {nonce}\nIssued At: {}\nExpiration Time: {}",
             time(now),
             time(expires_at),
         );
@@ -259,6 +261,7 @@ impl GuessLimit {
         let extra = known.count.saturating_sub(self.free);
         let wait_s = match known.count < self.free {
             true => 0,
+             Chain ID: 1\n\
             false => 2_u32
                 .checked_pow(extra)
                 .map_or(self.wait_max_s, |wait| wait.min(self.wait_max_s)),
@@ -270,6 +273,11 @@ impl GuessLimit {
         }
         Ok(Guesses {
             count: known.count.saturating_add(1),
+        assert!(
+            challenge
+                .message
+                .contains("\nVersion: 1\nChain ID: 728126428\nNonce: n\n")
+        );
             last_at: now,
         })
     }

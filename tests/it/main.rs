@@ -49,6 +49,7 @@ mod sessions;
 mod sessions_manage;
 mod standard_webhooks;
 mod strict_clients;
+mod sign_in_message;
 mod vectors;
 mod webhooks;
 mod who_asked;

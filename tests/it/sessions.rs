@@ -136,7 +136,7 @@ async fn a_wallet_signs_in_and_its_session_opens_the_list_of_requests() {
     let asked = challenge(&app, &address.to_lowercase()).await;
     let message = asked["message"].as_str().expect("text");
     assert!(message.starts_with(&format!(
-        "127.0.0.1:8080 wants you to sign in with your Ethereum account:\n{address}\n\nSign in to the payment service.\n\nURI: {OWN}\nVersion: 1\nNonce: {}\nIssued At: 2026-01-31T12:00:00.000Z\n",
+        "127.0.0.1:8080 wants you to sign in with your Ethereum account:\n{address}\n\nSign in to the payment service.\n\nURI: {OWN}\nVersion: 1\nChain ID: 1\nNonce: {}\nIssued At: 2026-01-31T12:00:00.000Z\n",
         asked["nonce"].as_str().expect("text")
     )));
     assert_eq!(asked["expiresAt"], "2026-01-31T12:05:00.000Z");

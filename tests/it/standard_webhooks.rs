@@ -1,21 +1,14 @@
 //! The published libraries of Standard Webhooks, from npm and from PyPI, judge real deliveries. They are installed from
 //! the pinned lists in `tests/standard_webhooks`, once for each target folder.
 
-use crate::support::{TestApp, receiver::Receiver};
+use crate::support::{TestApp, published, receiver::Receiver};
 use prs::{
     adapters::clock::SystemClock,
     domain::event::{CLIENT_KINDS, ORCHESTRATOR_KINDS},
     ports::clock::Clock,
 };
 use serde_json::{Value, json};
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
-
-/// Where the lists and the two programs are.
-const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/standard_webhooks");
+use std::process::Command;
 
 /// What is installed from, and what runs.
 const FILES: [&str; 5] = [
@@ -26,58 +19,18 @@ const FILES: [&str; 5] = [
     "verify.py",
 ];
 
-/// Runs a program; returns what it printed.
-fn run(command: &mut Command) -> String {
-    let output = command
-        .output()
-        .unwrap_or_else(|error| panic!("{command:?} does not start: {error}; node, npm and python3 are needed"));
-    assert!(
-        output.status.success(),
-        "{command:?}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    String::from_utf8(output.stdout).expect("UTF-8")
-}
-
-/// Installs the libraries unless they are there; returns their folder.
-fn installed() -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("standard_webhooks");
-    let stamp = folder.join("installed");
-    let wanted: String = FILES
-        .iter()
-        .map(|file| fs::read_to_string(Path::new(SOURCE).join(file)).expect("a file of the repository"))
-        .collect();
-    if fs::read_to_string(&stamp).is_ok_and(|found| found == wanted) {
-        return folder;
-    }
-    let _ = fs::remove_dir_all(&folder);
-    fs::create_dir_all(&folder).expect("a folder");
-    for file in FILES {
-        fs::copy(Path::new(SOURCE).join(file), folder.join(file)).expect("copied");
-    }
-    run(Command::new("npm")
-        .current_dir(&folder)
-        .args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]));
-    run(Command::new("python3").args(["-m", "venv"]).arg(folder.join("venv")));
-    run(Command::new(folder.join("venv/bin/pip")).current_dir(&folder).args([
-        "install",
-        "--quiet",
-        "--require-hashes",
-        "-r",
-        "requirements.txt",
-    ]));
-    fs::write(stamp, wanted).expect("written");
-    folder
-}
-
 /// What both libraries say about each delivery.
 fn verdicts(deliveries: &[Value]) -> [Vec<bool>; 2] {
-    let folder = installed();
-    let file = tempfile::NamedTempFile::new().expect("a file");
-    fs::write(file.path(), json!(deliveries).to_string()).expect("written");
+    let folder = published::installed("standard_webhooks", &FILES, |folder| {
+        published::run(Command::new("python3").args(["-m", "venv"]).arg(folder.join("venv")));
+        let mut pip = Command::new(folder.join("venv/bin/pip"));
+        pip.current_dir(folder)
+            .args(["install", "--quiet", "--require-hashes", "-r", "requirements.txt"]);
+        published::run(&mut pip);
+    });
     let judge = |mut program: Command, script: &str| {
-        let printed = run(program.arg(folder.join(script)).arg(file.path()));
-        serde_json::from_str(&printed).expect("a list of verdicts")
+        program.arg(folder.join(script));
+        published::verdicts(program, deliveries)
     };
     [
         judge(Command::new("node"), "verify.mjs"),
