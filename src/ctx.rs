@@ -11,6 +11,7 @@ use crate::{
 use std::{
     collections::{BTreeSet, HashSet},
     sync::{Arc, Mutex, atomic::AtomicU64},
+use chrono::TimeDelta;
 };
 use tokio::sync::Notify;
 
@@ -109,3 +110,5 @@ pub struct SessionRules {
     /// Networks on which contract wallets are asked; empty for all that are enabled.
     pub wallet_networks: BTreeSet<Network>,
 }
+    /// How long the session of a wallet lasts at most, however often it is used.
+    pub wallet_absolute: TimeDelta,

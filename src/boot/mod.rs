@@ -27,6 +27,7 @@ use crate::{
     store::{Db, Durability},
 };
 use anyhow::{Context, bail};
+use chrono::TimeDelta;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 use tokio::sync::Notify;
 
@@ -174,6 +175,7 @@ fn session_rules(settings: &Settings) -> SessionRules {
         is_cookie_secure: !settings.http.insecure_cookies,
         wallet_networks: settings
             .http
+        wallet_absolute: TimeDelta::seconds(i64::from(settings.wallet_session.absolute_s)),
             .wallet_networks
             .iter()
             .filter_map(|id| Network::from_id(id))

@@ -161,10 +161,17 @@ pub struct Session {
 }
 
 impl Session {
-    /// A session that begins now.
-    pub fn new(id: SessionId, token_hash: String, platform: PlatformId, person: Person, now: DateTime<Utc>) -> Self {
+    /// A session that begins now. `wallet_absolute` is how long one of a wallet lasts at most.
+    pub fn new(
+        id: SessionId,
+        token_hash: String,
+        platform: PlatformId,
+        person: Person,
+        wallet_absolute: TimeDelta,
+        now: DateTime<Utc>,
+    ) -> Self {
         let lifetime = match &person {
-            Person::Wallet(_) => WALLET_IDLE,
+            Person::Wallet(_) => WALLET_IDLE.min(wallet_absolute),
             Person::Account(_) => ACCOUNT_LIFETIME,
         };
         Self {
@@ -178,15 +185,19 @@ impl Session {
         }
     }
 
-    /// Whether it still counts.
-    pub fn is_active(&self, now: DateTime<Utc>) -> bool {
-        now < self.expires_at
+    /// Whether it still counts. A largest age that was lowered counts for sessions that began before, too.
+    pub fn is_active(&self, wallet_absolute: TimeDelta, now: DateTime<Utc>) -> bool {
+        let is_within = match &self.person {
+            Person::Wallet(_) => now < self.created_at + wallet_absolute,
+            Person::Account(_) => true,
+        };
+        is_within && now < self.expires_at
     }
 
     /// The end that a use at this moment gives it, when the use has to be noted.
-    pub fn end_after_use(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+    pub fn end_after_use(&self, wallet_absolute: TimeDelta, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
         (now - self.last_used_at >= TOUCH_INTERVAL).then(|| match &self.person {
-            Person::Wallet(_) => now + WALLET_IDLE,
+            Person::Wallet(_) => (now + WALLET_IDLE).min(self.created_at + wallet_absolute),
             Person::Account(_) => self.expires_at,
         })
     }
@@ -301,6 +312,7 @@ mod tests {
             challenge.message,
             "auth.example.com wants you to sign in with your Ethereum account:\n\
              0xa3c311EB2df8E1387e3942c997723DAab9138E81\n\
+                absolute,
              \n\
              Sign in to the payment service.\n\
              \n\
@@ -343,7 +355,8 @@ mod tests {
     }
 
     #[test]
-    fn wallet_sessions_slide_and_account_sessions_do_not() {
+    fn wallet_sessions_slide_up_to_their_absolute_end_and_account_sessions_do_not() {
+        let absolute = TimeDelta::seconds(1_000);
         let begin = |person| {
             Session::new(
                 SessionId(String::new()),
@@ -354,12 +367,15 @@ mod tests {
             )
         };
         let wallet = begin(Person::Wallet(Address::Evm([1; 20].into())));
-        assert!(wallet.is_active(at(899)));
-        assert!(!wallet.is_active(at(900)));
-        assert_eq!(wallet.end_after_use(at(59)), None);
-        assert_eq!(wallet.end_after_use(at(60)), Some(at(960)));
+        assert!(wallet.is_active(absolute, at(899)));
+        assert!(!wallet.is_active(absolute, at(900)));
+        assert!(!wallet.is_active(TimeDelta::seconds(500), at(500)));
+        assert_eq!(wallet.end_after_use(absolute, at(59)), None);
+        assert_eq!(wallet.end_after_use(absolute, at(60)), Some(at(960)));
+        assert_eq!(wallet.end_after_use(absolute, at(101)), Some(at(1_000)));
         let account = begin(Person::Account(AccountId(String::new())));
-        assert_eq!(account.end_after_use(at(60)), Some(at(30 * 86_400)));
+        assert_eq!(account.end_after_use(absolute, at(60)), Some(at(30 * 86_400)));
+        assert!(account.is_active(absolute, at(30 * 86_400 - 1)));
     }
 
     #[test]

@@ -50,6 +50,8 @@ pub struct Settings {
     /// What counts as healthy.
     pub health: HealthSettings,
     /// What is logged, and how.
+    /// Sessions of wallets.
+    pub wallet_session: WalletSessionSettings,
     pub log: LogSettings,
     /// Key material.
     pub secrets: SecretSettings,
@@ -424,6 +426,20 @@ impl Default for LogSettings {
 }
 
 /// Form of a log line.
+/// Sessions of wallets.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct WalletSessionSettings {
+    /// Seconds after which the session of a wallet ends however often it is used, 60 to 2592000.
+    pub absolute_s: u32,
+}
+
+impl Default for WalletSessionSettings {
+    fn default() -> Self {
+        Self { absolute_s: 86_400 }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
@@ -609,6 +625,9 @@ impl Settings {
             (Some(url), _) => url.clone(),
             (None, Some(listen)) => format!("http://{listen}"),
             (None, None) => self.public_url(),
+        if !(60..=2_592_000).contains(&self.wallet_session.absolute_s) {
+            bail!("wallet_session.absolute_s: must be a whole number from 60 to 2592000");
+        }
         }
     }
 

@@ -340,6 +340,37 @@ async fn a_wallet_session_ends_fifteen_minutes_after_its_last_use() {
 }
 
 #[tokio::test]
+#[tokio::test]
+async fn a_wallet_session_ends_a_day_after_it_began_however_often_it_is_used() {
+    let app = TestApp::start().await;
+    let token = sign_in(&app, &Person::new(1, Family::Evm)).await;
+    let ten_minutes = 600_000;
+    for _ in 1..24 * 6 {
+        app.advance_ms(ten_minutes);
+        assert_eq!(status_with_cookie(&app, &token).await, 200);
+    }
+    app.advance_ms(ten_minutes - 1);
+    assert_eq!(status_with_cookie(&app, &token).await, 200);
+    app.advance_ms(1);
+    assert_eq!(status_with_cookie(&app, &token).await, 401);
+}
+
+#[tokio::test]
+async fn an_absolute_end_that_was_lowered_counts_for_sessions_that_began_before() {
+    let app = TestApp::start().await;
+    let token = sign_in(&app, &Person::new(1, Family::Evm)).await;
+    let app = app
+        .restarted_with(|settings| settings.wallet_session.absolute_s = 60)
+        .await;
+    app.advance_ms(59_999);
+    assert_eq!(status_with_cookie(&app, &token).await, 200);
+    app.advance_ms(1);
+    assert_eq!(status_with_cookie(&app, &token).await, 401);
+    let short = sign_in(&app, &Person::new(1, Family::Evm)).await;
+    app.advance_ms(60_000);
+    assert_eq!(status_with_cookie(&app, &short).await, 401);
+}
+
 async fn signing_out_ends_the_session_and_may_be_repeated() {
     let app = TestApp::start().await;
     let token = sign_in(&app, &Person::new(1, Family::Evm)).await;

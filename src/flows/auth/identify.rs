@@ -169,10 +169,11 @@ pub fn client_caller(ctx: &Ctx, client: &ClientId, call: CallOrigin<'_>) -> Flow
 pub async fn session(ctx: &Ctx, token: &str) -> FlowResult<PlatformCaller> {
     let found = store::sessions::find_by_hash(ctx.db.reader(), &hash(token)).await?;
     let now = ctx.clock.now();
+    let absolute = ctx.people.sessions.wallet_absolute;
     let session = found
-        .filter(|session| session.is_active(now))
+        .filter(|session| session.is_active(absolute, now))
         .ok_or_else(unauthorized)?;
-    if let Some(expires_at) = session.end_after_use(now) {
+    if let Some(expires_at) = session.end_after_use(absolute, now) {
         let (db, id) = (ctx.db.clone(), session.id.clone());
         note(ctx, session.id.as_str(), async move {
             store::sessions::touch(db.writer(), &id, now, expires_at).await

@@ -35,7 +35,9 @@ pub struct SignedIn {
 async fn begin(ctx: &Ctx, tx: &Tx, platform: PlatformId, person: Person) -> FlowResult<SignedIn> {
     let token = Secret::new(URL_SAFE_NO_PAD.encode(random::<32>(ctx.ids.as_ref())));
     let hash = identify::hash(token.reveal());
-    let session = Session::new(SessionId(ctx.ids.ulid()), hash, platform, person, ctx.clock.now());
+    let absolute = ctx.people.sessions.wallet_absolute;
+    let id = SessionId(ctx.ids.ulid());
+    let session = Session::new(id, hash, platform, person, absolute, ctx.clock.now());
     store::sessions::insert(tx, &session).await?;
     Ok(SignedIn { session, token })
 }

@@ -76,7 +76,7 @@ pub struct WalletSession {
     pub address: WalletText,
     /// Family of the wallet
     pub wallet_type: WalletType,
-    /// When the session ends unless it is used; every use moves it on
+    /// When the session ends unless it is used; every use moves it on, up to a day after the sign-in
     pub expires_at: Instant,
 }
 
