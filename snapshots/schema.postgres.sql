@@ -162,6 +162,19 @@ column idempotency_keys.created_at timestamp with time zone not null
 constraint idempotency_keys.idempotency_keys_pkey PRIMARY KEY (owner_id, scope, key)
 CREATE INDEX idempotency_keys_created_idx ON public.idempotency_keys USING btree (created_at)
 CREATE UNIQUE INDEX idempotency_keys_pkey ON public.idempotency_keys USING btree (owner_id, scope, key)
+column invites.id text not null
+column invites.code_hash text
+column invites.email_hash text
+column invites.wallet text
+column invites.created_at timestamp with time zone not null
+column invites.expires_at timestamp with time zone not null
+column invites.used_at timestamp with time zone
+column invites.platform_id text
+constraint invites.invites_pkey PRIMARY KEY (id)
+CREATE UNIQUE INDEX invites_code_key ON public.invites USING btree (code_hash)
+CREATE INDEX invites_expires_idx ON public.invites USING btree (expires_at)
+CREATE UNIQUE INDEX invites_pkey ON public.invites USING btree (id)
+CREATE INDEX invites_wallet_idx ON public.invites USING btree (wallet)
 column key_material.name text not null
 column key_material.sealed text not null
 column key_material.created_at timestamp with time zone not null

@@ -1,7 +1,10 @@
 //! Handles that a flow may use. Fields only, no logic, cheap to clone.
 
 use crate::{
-    domain::{client_id::OwnPages, conversion::RateAges, currency::Catalogue, network::Network, webhook::UrlPolicy},
+    domain::{
+        client_id::OwnPages, conversion::RateAges, currency::Catalogue, network::Network, registration::Registration,
+        webhook::UrlPolicy,
+    },
     ports::{
         chain::Chains, clock::Clock, guesses::GuessCounter, ids::Ids, outbound::Outbound, passwords::Passwords,
         sealer::Sealer,
@@ -64,6 +67,8 @@ pub struct People {
     pub guesses: Arc<dyn GuessCounter>,
     /// Settings of sessions.
     pub sessions: Arc<SessionRules>,
+    /// Who may open an account.
+    pub registration: Registration,
 }
 
 /// Settings of webhooks.

@@ -15,6 +15,7 @@ pub mod destination_nonces;
 pub mod events;
 pub mod handed_out;
 pub mod idempotency_keys;
+pub mod invites;
 pub mod key_material;
 pub mod keys;
 pub mod observations;

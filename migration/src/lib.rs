@@ -22,6 +22,7 @@ mod m20261122_0018_mark_reversed_payments;
 mod m20261122_0019_keep_who_asked;
 mod m20261122_0020_seal_personal_details;
 mod m20261122_0021_know_what_was_told;
+mod m20261122_0022_add_invites;
 mod tables;
 
 /// Applies and undoes the migrations.
@@ -52,6 +53,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261122_0019_keep_who_asked::Migration),
             Box::new(m20261122_0020_seal_personal_details::Migration),
             Box::new(m20261122_0021_know_what_was_told::Migration),
+            Box::new(m20261122_0022_add_invites::Migration),
         ]
     }
 }

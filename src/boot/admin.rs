@@ -4,15 +4,19 @@ use crate::{
     boot::{context, open_existing},
     ctx::Ctx,
     domain::{
+        address::Address,
         ids::{KeyId, OrchestratorId, Owner, PlatformId, QuarantineId},
         network::Network,
         oddity::Verdict,
         quota::Tier,
+        registration::Invitee,
+        session::normal_email,
     },
     flows::{self, keys, payments::quarantine::Quarantined},
+    http::accounts::EmailText,
     settings::Settings,
 };
-use anyhow::{Context, ensure};
+use anyhow::{Context, anyhow, ensure};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
@@ -30,6 +34,12 @@ pub enum AdminVerb {
         /// What to do.
         #[command(subcommand)]
         verb: ApiKeyVerb,
+    },
+    /// Invites to open an account.
+    Invite {
+        /// What to do.
+        #[command(subcommand)]
+        verb: InviteVerb,
     },
     /// Master keys of sealed values.
     Keys {
@@ -170,6 +180,23 @@ pub enum ApiKeyVerb {
         /// Tenant.
         #[arg(long)]
         platform: String,
+        /// How the result is printed.
+        #[command(flatten)]
+        output: Output,
+    },
+}
+
+/// Verbs of `prs admin invite`.
+#[derive(Debug, Subcommand)]
+pub enum InviteVerb {
+    /// Makes an invite for one account, good for 7 days; its code is shown this once.
+    Create {
+        /// Only for this e-mail address.
+        #[arg(long, conflicts_with = "wallet")]
+        email: Option<String>,
+        /// Only for this wallet, which then signs in without a code.
+        #[arg(long)]
+        wallet: Option<String>,
         /// How the result is printed.
         #[command(flatten)]
         output: Output,
@@ -358,6 +385,27 @@ pub async fn run(settings: &Settings, verb: AdminVerb) -> anyhow::Result<()> {
         AdminVerb::Keys {
             verb: KeysVerb::Rotate { output },
         } => rotate_master_key(&ctx, &output).await?,
+        AdminVerb::Invite {
+            verb: InviteVerb::Create { email, wallet, output },
+        } => {
+            let invitee = match (&email, &wallet) {
+                (Some(email), _) => {
+                    let email = EmailText::parse(email).map_err(|hint| anyhow!("--email: {hint}"))?;
+                    Invitee::Email(normal_email(email.as_str()))
+                }
+                (None, Some(wallet)) => {
+                    let wallet = Address::parse(wallet).map_err(|error| anyhow!("--wallet: {error}"))?;
+                    Invitee::Wallet(wallet)
+                }
+                (None, None) => Invitee::Anybody,
+            };
+            let new = flows::auth::invite::create(&ctx, &invitee).await?;
+            let shown = json!({
+                "id": new.invite.id.as_str(), "invite": new.code.as_ref().map(|code| code.reveal()),
+                "email": email, "wallet": wallet, "expiresAt": new.invite.expires_at,
+            });
+            print(&output, &shown);
+        }
         AdminVerb::Quarantine { verb } => quarantine(&ctx, verb).await?,
         AdminVerb::RateTier {
             verb:

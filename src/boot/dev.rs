@@ -74,6 +74,10 @@ pub async fn run(arguments: &DevArguments) -> anyhow::Result<()> {
 async fn serve_on(arguments: &DevArguments, chain: &Devnet, folder: &std::path::Path) -> anyhow::Result<()> {
     let mut settings = Settings::development(SocketAddr::from(([127, 0, 0, 1], port(arguments.port)?)));
     settings.http.insecure_cookies = true;
+    if let Ok(text) = std::env::var("PRS_ACCOUNTS__REGISTRATION") {
+        settings.accounts.registration =
+            serde_json::from_value(text.into()).context("accounts.registration: must be open, invited or off")?;
+    }
     settings.http.session_origins = SESSION_ORIGINS.map(str::to_owned).to_vec();
     settings.database.url = match std::env::var("PRS_DATABASE__URL") {
         Ok(url) => url,

@@ -145,6 +145,7 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
             guesses: Arc::new(adapters::guesses::MemoryGuesses::new()),
             sessions: Arc::new(session_rules(settings)),
         },
+            registration: settings.accounts.registration.into(),
         clock,
         ids,
         sealer,

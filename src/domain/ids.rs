@@ -54,6 +54,8 @@ ulid_ids! {
     ChallengeId;
     /// A session of a person.
     SessionId;
+    /// Permission to open an account.
+    InviteId;
     /// An account that signs in with e-mail and password.
     AccountId;
     /// A partner that builds on several platforms.

@@ -23,6 +23,7 @@ pub mod rate;
 pub mod reference;
 pub mod refusal;
 pub mod request;
+pub mod registration;
 pub mod session;
 pub mod webhook;
 pub(crate) mod wire_text;

@@ -7,6 +7,7 @@ use crate::domain::{
     client_id::normalise_domain,
     conversion::RateAges,
     network::{Family, Network},
+    registration,
 };
 use anyhow::{Context, bail};
 use figment::{
@@ -231,6 +232,39 @@ impl ChainSettings {
 
 /// Delivery of events.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+/// Who may open an account.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct AccountSettings {
+    /// Who may register with an e-mail address, and sign in with a wallet that never did: `open` for anybody, `invited`
+    /// for those who were sent an invite (`prs admin invite create`), `off` for nobody. Accounts and wallets that are
+    /// there sign in either way. `prs dev` begins with `open`.
+    pub registration: Registration,
+}
+
+/// Who may open an account.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Registration {
+    /// Anybody.
+    Open,
+    /// Who has an invite.
+    #[default]
+    Invited,
+    /// Nobody.
+    Off,
+}
+
+impl From<Registration> for registration::Registration {
+    fn from(setting: Registration) -> Self {
+        match setting {
+            Registration::Open => Self::Open,
+            Registration::Invited => Self::Invited,
+            Registration::Off => Self::Off,
+        }
+    }
+}
+
 #[serde(deny_unknown_fields, default)]
 pub struct WebhookSettings {
     /// Prefix of the webhook headers.
@@ -477,6 +511,9 @@ impl Settings {
             },
             ..Self::default()
         }
+            accounts: AccountSettings {
+                registration: Registration::Open,
+            },
     }
 
     /// Reads defaults, file and environment.

@@ -19,6 +19,7 @@ pub mod handed_out;
 pub mod idempotency;
 pub mod key_material;
 pub mod keys;
+pub mod invites;
 pub mod observations;
 pub mod orchestrators;
 pub mod outbox;

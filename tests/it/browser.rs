@@ -12,7 +12,6 @@ use prs::{
     },
     domain::network::Family,
     http::edge::server::{self, ServerOptions, Shutdown},
-    settings::Settings,
 };
 use serde_json::{Value, json};
 use std::{panic::AssertUnwindSafe, process::Stdio, sync::Arc};
@@ -28,10 +27,10 @@ const PRELUDE: &str = r#"
     const done = arguments[arguments.length - 1];
     window.ethereum = {
         request: async ({ method, params }) => {
+            if (method !== 'personal_sign') throw new Error(method);
             // Wallets sign what is EIP-4361 for the account that is asked, and warn of everything else.
             const layout = /^[^ \n]+ wants you to sign in with your Ethereum account:\n(0x[0-9a-fA-F]{40})\n\n[^\n]+\n\nURI: [^\n]+\nVersion: 1\nChain ID: [1-9][0-9]*\nNonce: [a-zA-Z0-9]{8,}\nIssued At: [^\n]+Z\nExpiration Time: [^\n]+Z$/;
             if (layout.exec(params[0])?.[1] !== address) throw new Error('not a sign-in message');
-            if (method !== 'personal_sign') throw new Error(method);
             return (await fetch('/sign', { method: 'POST', body: params[0] })).text();
         },
     };

@@ -41,6 +41,7 @@ mod rate_limits;
 mod reconcile;
 mod refusals;
 mod reorg;
+mod registration;
 mod requests;
 mod restart;
 mod reversal;

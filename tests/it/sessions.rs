@@ -104,7 +104,8 @@ pub async fn caller(app: &TestApp, token: &str) -> PlatformCaller {
     identify::session(&app.ctx, token).await.expect("a session")
 }
 
-async fn count(app: &TestApp, table: &str) -> i64 {
+/// Rows of a table.
+pub async fn count(app: &TestApp, table: &str) -> i64 {
     let reader = app.ctx.db.reader();
     let statement = Statement::from_string(
         sea_orm::ConnectionTrait::get_database_backend(reader),

@@ -3,6 +3,7 @@
 pub mod challenge;
 pub mod identify;
 pub mod login;
+pub mod invite;
 pub mod logout;
 pub mod register;
 pub mod sweep;

@@ -10,7 +10,7 @@ use crate::{
     },
     flows::{
         FlowResult,
-        auth::{SignedIn, add_platform, begin},
+        auth::{SignedIn, add_platform, begin, invite},
     },
     ports::ids::random,
     store,
@@ -18,11 +18,13 @@ use crate::{
 
 /// Opens an account with its platform and signs it in.
 ///
-/// Errors: 400 for the length of the password, 409 for an address that has an account.
+/// Errors: 400 for the length of the password, 403 for somebody who may open none, 409 for an address that has an account.
 /// Source: interface §4.10; rules P.4.1.
-pub async fn run(ctx: &Ctx, email: &str, password: Secret) -> FlowResult<(Account, SignedIn)> {
+pub async fn run(ctx: &Ctx, email: &str, password: Secret, code: Option<Secret>) -> FlowResult<(Account, SignedIn)> {
     check_password(password.reveal()).map_err(|sentence| Refusal::field("password", sentence))?;
     let email = normal_email(email);
+    // Before anything else is said, and before the costly hash.
+    let claim = invite::of_email(ctx, &email, code.as_ref()).await?;
     if store::accounts::find_by_email(ctx.db.reader(), &email).await?.is_some() {
         return Err(taken().into());
     }
@@ -37,6 +39,9 @@ pub async fn run(ctx: &Ctx, email: &str, password: Secret) -> FlowResult<(Accoun
     let tx = ctx.db.begin("open_account").await?;
     if !store::accounts::insert(&tx, &account).await? {
         return Err(taken().into());
+    }
+    if let Some(claim) = &claim {
+        invite::take(ctx, &tx, claim, &account.platform).await?;
     }
     add_platform(ctx, &tx, &account.platform, &account.id.platform_name()).await?;
     let person = Person::Account(account.id.clone());

@@ -1,4 +1,4 @@
-//! Forgets challenges and sessions that are over.
+//! Forgets challenges, sessions and invites that are over.
 
 use crate::{ctx::Ctx, flows::FlowResult, store};
 
@@ -11,6 +11,7 @@ pub async fn run(ctx: &Ctx) -> FlowResult<bool> {
     let tx = ctx.db.begin("sweep_sessions").await?;
     let challenges = store::challenges::forget(&tx, now, BATCH_ROWS).await?;
     let sessions = store::sessions::forget(&tx, now, BATCH_ROWS).await?;
+    let invites = store::invites::forget(&tx, now, BATCH_ROWS).await?;
     tx.commit().await?;
-    Ok(challenges == BATCH_ROWS || sessions == BATCH_ROWS)
+    Ok([challenges, sessions, invites].contains(&BATCH_ROWS))
 }

@@ -5,14 +5,14 @@ use crate::{
     domain::{
         address::Address,
         caller::Person,
-        ids::{ChallengeId, PlatformId},
+        ids::{ChallengeId, PlatformId, Secret},
         network::Family,
         refusal::Refusal,
         session::{self, Challenge},
     },
     flows::{
         FlowResult,
-        auth::{SignedIn, add_platform, begin},
+        auth::{SignedIn, add_platform, begin, invite},
     },
     ports::chain::ChainError,
     store::{self, Tx},
@@ -29,6 +29,8 @@ pub struct WalletProof {
     /// The text that was signed.
     pub message: String,
     /// The signature.
+    /// Code of an invite, for a wallet that never signed in.
+    pub invite: Option<Secret>,
     pub signature: Vec<u8>,
 }
 
@@ -49,7 +51,7 @@ pub async fn run(ctx: &Ctx, proof: &WalletProof) -> FlowResult<(Address, SignedI
     if !store::challenges::take(&tx, &challenge.id, ctx.clock.now()).await? {
         return Err(stale().into());
     }
-    let platform = platform_of(ctx, &tx, &challenge.address).await?;
+    let platform = platform_of(ctx, &tx, &challenge.address, proof.invite.as_ref()).await?;
     let signed_in = begin(ctx, &tx, platform, Person::Wallet(challenge.address)).await?;
     tx.commit().await?;
     Ok((challenge.address, signed_in))
@@ -79,7 +81,7 @@ async fn is_signed(ctx: &Ctx, challenge: &Challenge, signature: &[u8]) -> Result
 }
 
 /// The platform of the wallet, which is made with its first session.
-async fn platform_of(ctx: &Ctx, tx: &Tx, wallet: &Address) -> FlowResult<PlatformId> {
+async fn platform_of(ctx: &Ctx, tx: &Tx, wallet: &Address, code: Option<&Secret>) -> FlowResult<PlatformId> {
     if let Some(platform) = store::accounts::platform_of_wallet(tx, wallet).await? {
         return Ok(platform);
     }
@@ -91,4 +93,5 @@ async fn platform_of(ctx: &Ctx, tx: &Tx, wallet: &Address) -> FlowResult<Platfor
     // Another sign-in of the same wallet was faster; its commit is visible by now.
     let winner = store::accounts::platform_of_wallet(tx, wallet).await?;
     Ok(winner.ok_or_else(|| crate::flows::Fault(anyhow::anyhow!("a wallet is bound and has no platform")))?)
+        invite::admit_wallet(ctx, tx, wallet, code, &platform).await?;
 }

@@ -31,6 +31,8 @@ pub struct RegisterBody {
     /// Password of 8 to 100 characters. Example: `correct horse battery staple`
     #[oai(validator(min_length = 8, max_length = 100))]
     pub password: String,
+    /// Invite of the operator, where accounts are opened with one
+    pub invite: Option<InviteText>,
 }
 
 /// Who signs in. Not printable, for the password in it.
@@ -70,7 +72,8 @@ pub struct Accounts;
 impl Accounts {
     /// Open an account
     ///
-    /// Opens an account with a platform of its own and signs it in. The session lasts 30 days.
+    /// Opens an account with a platform of its own and signs it in. The session lasts 30 days. Who may open one is a
+    /// setting of the operator, `accounts.registration`: anybody, who has an invite, or nobody; others get 403.
     ///
     /// 201: The new account; its session is in the cookie
     /// 403: A session cookie counts only in calls of pages of this service: send an Origin header that is listed in http.session_origins, or use the Authorization header
@@ -82,8 +85,14 @@ impl Accounts {
         _page: SigningIn,
         body: Body<RegisterBody>,
     ) -> Result<WithCookie<Created<AccountView>>, Fail<{ s::BAD_REQUEST | s::FORBIDDEN | s::CONFLICT }>> {
-        let RegisterBody { email, password } = body.0;
-        let (account, signed_in) = flows::auth::register::run(&ctx, email.as_str(), Secret::new(password)).await?;
+        let RegisterBody {
+            email,
+            password,
+            invite,
+        } = body.0;
+        let invite = invite.map(|invite| Secret::new(invite.as_str()));
+        let registered = flows::auth::register::run(&ctx, email.as_str(), Secret::new(password), invite);
+        let (account, signed_in) = registered.await?;
         Ok(WithCookie::set(
             Reply::new(account.into()),
             &signed_in,

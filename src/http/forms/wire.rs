@@ -50,6 +50,13 @@ text! {
         hint: "must be a wallet address: 0x and 40 hexadecimal digits, or a Tron address that begins with T",
         reads: Address = Address::parse,
     }
+    /// Code of an invite.
+    InviteText {
+        pattern: "^inv_[A-Za-z0-9_-]{43}$",
+        length_max: 47,
+        example: "inv_Zk3mV0sQy1xW8uT5rP2nL9jH6fD4bA7cE0gI3kM5oQ8",
+        hint: "must be an invite: inv_ and 43 letters, digits, dashes or underscores",
+    }
     /// Decimal number in human units.
     AmountText {
         pattern: r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$",

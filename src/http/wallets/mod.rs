@@ -1,7 +1,7 @@
 //! Signing in with a wallet.
 
 use crate::{
-    domain::{network::Family, refusal::Refusal},
+    domain::{ids::Secret, network::Family, refusal::Refusal},
     flows::{self, auth::verify::WalletProof},
     http::{
         gate::{cookie::WithCookie, extractor::SigningIn},
@@ -56,6 +56,8 @@ pub struct VerifyBody {
     pub message: String,
     /// What the wallet answered: `personal_sign` of EVM wallets, ERC-1271 or ERC-6492 of contract wallets, `signMessageV2` of Tron wallets
     pub signature: SignatureText,
+    /// Invite of the operator, for a wallet that never signed in where accounts are opened with one
+    pub invite: Option<InviteText>,
 }
 
 /// Family of a wallet
@@ -113,9 +115,10 @@ impl Wallets {
 
     /// Sign in with the signed message
     ///
-    /// A challenge serves once. The session is in the cookie; it ends 15 minutes after its last use. The first sign-in
-    /// of a wallet creates its platform. A contract wallet is asked on the enabled networks; while one of them cannot
-    /// be asked, the answer is 502.
+    /// A challenge serves once. The session is in the cookie; it ends 15 minutes after its last use, and a day after
+    /// the sign-in at the latest. The first sign-in of a wallet creates its platform, where `accounts.registration`
+    /// lets it: 403 without an invite of the operator where one is needed. A contract wallet is asked on the enabled
+    /// networks, at most three times for a challenge; while one of them cannot be asked, the answer is 502.
     ///
     /// 200: Who signed in; the session is in the cookie
     /// 401: The challenge is unknown, expired, used or has other words; ask for a new one
@@ -142,6 +145,7 @@ impl Wallets {
             nonce: body.nonce,
             message: body.message,
             signature,
+            invite: body.invite.map(|invite| Secret::new(invite.as_str())),
         };
         let (address, signed_in) = flows::auth::verify::run(&ctx, &proof).await?;
         let view = WalletSession {

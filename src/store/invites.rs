@@ -1,0 +1,88 @@
+//! Permissions to open one account. Nobody owns them before they are used: whoever shows what they are known by may.
+
+use super::StoreError;
+use crate::domain::{
+    ids::PlatformId,
+    registration::{Claim, Invite},
+};
+use chrono::{DateTime, Utc};
+use entities::invites::{ActiveModel, Column, Entity, Model};
+use sea_orm::{
+    ColumnTrait, Condition, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
+    sea_query::Expr,
+};
+
+/// Keeps an invite.
+pub async fn insert(conn: &impl ConnectionTrait, invite: &Invite) -> Result<(), StoreError> {
+    let (code_hash, email_hash, wallet) = match &invite.claim {
+        Claim::Code { hash, email_hash } => (Some(hash.clone()), email_hash.clone(), None),
+        Claim::Wallet(wallet) => (None, None, Some(wallet.canonical())),
+    };
+    let row = Model {
+        id: invite.id.0.clone(),
+        code_hash,
+        email_hash,
+        wallet,
+        created_at: invite.created_at,
+        expires_at: invite.expires_at,
+        used_at: None,
+        platform_id: None,
+    };
+    Entity::insert(ActiveModel::from(row))
+        .exec_without_returning(conn)
+        .await?;
+    Ok(())
+}
+
+/// Invites that can still be used and that fit what a newcomer shows.
+fn fitting(claim: &Claim, now: DateTime<Utc>) -> Condition {
+    let fits = match claim {
+        Claim::Wallet(wallet) => Condition::all().add(Column::Wallet.eq(wallet.canonical())),
+        Claim::Code { hash, email_hash } => {
+            let email = Condition::any().add(Column::EmailHash.is_null());
+            let email = email.add_option(email_hash.as_ref().map(|hash| Column::EmailHash.eq(hash)));
+            Condition::all().add(Column::CodeHash.eq(hash)).add(email)
+        }
+    };
+    fits.add(Column::UsedAt.is_null()).add(Column::ExpiresAt.gt(now))
+}
+
+/// Whether there is an invite that fits.
+pub async fn is_good(conn: &impl ConnectionTrait, claim: &Claim, now: DateTime<Utc>) -> Result<bool, StoreError> {
+    Ok(Entity::find().filter(fitting(claim, now)).count(conn).await? > 0)
+}
+
+/// Uses up what fits, for a platform that it opens; tells whether there was any. Of any number of concurrent calls with
+/// one code one alone gets true.
+pub async fn take(
+    conn: &impl ConnectionTrait,
+    claim: &Claim,
+    platform: &PlatformId,
+    now: DateTime<Utc>,
+) -> Result<bool, StoreError> {
+    let result = Entity::update_many()
+        .col_expr(Column::UsedAt, Expr::value(now))
+        .col_expr(Column::PlatformId, Expr::value(platform.as_str()))
+        .filter(fitting(claim, now))
+        .exec(conn)
+        .await?;
+    Ok(result.rows_affected > 0)
+}
+
+/// Deletes invites that are too old to be used, at most `limit`; returns how many.
+pub async fn forget(conn: &impl ConnectionTrait, now: DateTime<Utc>, limit: u64) -> Result<u64, StoreError> {
+    let ids: Vec<String> = Entity::find()
+        .select_only()
+        .column(Column::Id)
+        .filter(Column::ExpiresAt.lte(now))
+        .order_by_asc(Column::ExpiresAt)
+        .limit(limit)
+        .into_tuple()
+        .all(conn)
+        .await?;
+    if ids.is_empty() {
+        return Ok(0);
+    }
+    let result = Entity::delete_many().filter(Column::Id.is_in(ids)).exec(conn).await?;
+    Ok(result.rows_affected)
+}
