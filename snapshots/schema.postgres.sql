@@ -367,6 +367,7 @@ column wallets.address text not null
 column wallets.platform_id text not null
 column wallets.created_at timestamp with time zone not null
 constraint wallets.wallets_pkey PRIMARY KEY (address)
+column wallet_challenges.checks integer not null default 0
 CREATE UNIQUE INDEX wallets_pkey ON public.wallets USING btree (address)
 CREATE UNIQUE INDEX wallets_platform_key ON public.wallets USING btree (platform_id)
 column webhook_endpoints.id text not null

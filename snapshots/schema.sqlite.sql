@@ -74,7 +74,7 @@ CREATE INDEX "requests_topic_idx" ON "requests" ("network", "reference_topic");
 CREATE TABLE "sessions" ( "id" text NOT NULL PRIMARY KEY, "token_hash" text NOT NULL, "platform_id" text NOT NULL, "wallet" text NULL, "account_id" text NULL, "created_at" timestamp_with_timezone_text NOT NULL, "last_used_at" timestamp_with_timezone_text NOT NULL, "expires_at" timestamp_with_timezone_text NOT NULL );
 CREATE INDEX "sessions_expires_idx" ON "sessions" ("expires_at");
 CREATE UNIQUE INDEX "sessions_token_key" ON "sessions" ("token_hash");
-CREATE TABLE "wallet_challenges" ( "id" text NOT NULL PRIMARY KEY, "address" text NOT NULL, "nonce" text NOT NULL, "message" text NOT NULL, "created_at" timestamp_with_timezone_text NOT NULL, "expires_at" timestamp_with_timezone_text NOT NULL, "used_at" timestamp_with_timezone_text NULL );
+CREATE TABLE "wallet_challenges" ( "id" text NOT NULL PRIMARY KEY, "address" text NOT NULL, "nonce" text NOT NULL, "message" text NOT NULL, "created_at" timestamp_with_timezone_text NOT NULL, "expires_at" timestamp_with_timezone_text NOT NULL, "used_at" timestamp_with_timezone_text NULL , "checks" integer NOT NULL DEFAULT 0);
 CREATE INDEX "wallet_challenges_expires_idx" ON "wallet_challenges" ("expires_at");
 CREATE TABLE "wallets" ( "address" text NOT NULL PRIMARY KEY, "platform_id" text NOT NULL, "created_at" timestamp_with_timezone_text NOT NULL );
 CREATE UNIQUE INDEX "wallets_platform_key" ON "wallets" ("platform_id");

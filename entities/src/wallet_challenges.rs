@@ -21,6 +21,8 @@ pub struct Model {
     pub expires_at: DateTimeUtc,
     /// Time of the sign-in that it served; none while it can be used.
     pub used_at: Option<DateTimeUtc>,
+    /// How often a contract wallet was asked about a signature of it.
+    pub checks: i32,
 }
 
 /// Joins from this table.

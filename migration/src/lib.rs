@@ -23,6 +23,7 @@ mod m20261122_0019_keep_who_asked;
 mod m20261122_0020_seal_personal_details;
 mod m20261122_0021_know_what_was_told;
 mod m20261122_0022_add_invites;
+mod m20261122_0023_count_wallet_checks;
 mod tables;
 
 /// Applies and undoes the migrations.
@@ -54,6 +55,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261122_0020_seal_personal_details::Migration),
             Box::new(m20261122_0021_know_what_was_told::Migration),
             Box::new(m20261122_0022_add_invites::Migration),
+            Box::new(m20261122_0023_count_wallet_checks::Migration),
         ]
     }
 }

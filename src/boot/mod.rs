@@ -107,10 +107,11 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
             contracts,
             call_timeout: Duration::from_millis(chain.call_timeout_ms),
         };
+        let wallets = adapters::evm::ContractWallets::new(options.clone())?;
         let chain = Arc::new(adapters::evm::EvmChain::new(options)?);
         chains.followed.insert(network, chain.clone());
-        chains.payers.insert(network, chain.clone());
-        chains.wallets.insert(network, chain);
+        chains.payers.insert(network, chain);
+        chains.wallets.insert(network, Arc::new(wallets));
     }
     let url_policy = UrlPolicy {
         allow_loopback: settings.allow_loopback(),
@@ -144,8 +145,8 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
             passwords: Arc::new(adapters::passwords::Argon2Passwords::new()?),
             guesses: Arc::new(adapters::guesses::MemoryGuesses::new()),
             sessions: Arc::new(session_rules(settings)),
-        },
             registration: settings.accounts.registration.into(),
+        },
         clock,
         ids,
         sealer,
@@ -174,9 +175,9 @@ fn session_rules(settings: &Settings) -> SessionRules {
             .collect(),
         uri,
         is_cookie_secure: !settings.http.insecure_cookies,
+        wallet_absolute: TimeDelta::seconds(i64::from(settings.wallet_session.absolute_s)),
         wallet_networks: settings
             .http
-        wallet_absolute: TimeDelta::seconds(i64::from(settings.wallet_session.absolute_s)),
             .wallet_networks
             .iter()
             .filter_map(|id| Network::from_id(id))

@@ -13,6 +13,9 @@ use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 /// How long a challenge can be answered. Source: interface §4.10; interface §8.
 pub const CHALLENGE_LIFETIME: TimeDelta = TimeDelta::minutes(5);
 
+/// How often contract wallets are asked about the answers to one challenge.
+pub const WALLET_CHECKS_MAX: i32 = 3;
+
 /// How long a wallet session lasts without a call. Source: interface §5; interface §8.
 pub const WALLET_IDLE: TimeDelta = TimeDelta::minutes(15);
 

@@ -64,10 +64,14 @@ impl From<StoreError> for FlowError {
 
 impl From<ChainError> for FlowError {
     fn from(error: ChainError) -> Self {
-        use crate::domain::refusal::RefusalKind::Upstream;
+        use crate::domain::refusal::RefusalKind::{TooMany, Upstream};
         let message = match &error {
             ChainError::Unavailable { network, .. } | ChainError::Withheld { network, .. } => {
                 format!("No node of {network} answers at the moment; try again")
+            }
+            ChainError::Busy { network } => {
+                let message = format!("Too many wallets are asked on {network} at this moment; try again");
+                return Self::Refused(Refusal::new(TooMany, message).after(1));
             }
             ChainError::Malformed { network, .. } | ChainError::Disagreement { network, .. } => {
                 format!("The nodes of {network} do not give a usable answer at the moment; try again")

@@ -32,6 +32,12 @@ pub enum ChainError {
         /// Last failures, without addresses of nodes.
         reason: String,
     },
+    /// Too many such questions are in flight.
+    #[error("too many questions are put to {network} at the same time")]
+    Busy {
+        /// Network.
+        network: Network,
+    },
     /// Nodes answered, but with something that cannot be true.
     #[error("a node of {network} answered with something that cannot be true: {reason}")]
     Malformed {

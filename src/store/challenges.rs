@@ -4,7 +4,10 @@ use super::{StoreError, columns};
 use crate::domain::{ids::ChallengeId, session::Challenge};
 use chrono::{DateTime, Utc};
 use entities::wallet_challenges::{ActiveModel, Column, Entity, Model};
-use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, sea_query::Expr};
+use sea_orm::{
+    ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
+    sea_query::{Expr, ExprTrait},
+};
 
 /// Keeps a question.
 pub async fn insert(conn: &impl ConnectionTrait, challenge: &Challenge) -> Result<(), StoreError> {
@@ -16,6 +19,7 @@ pub async fn insert(conn: &impl ConnectionTrait, challenge: &Challenge) -> Resul
         created_at: challenge.created_at,
         expires_at: challenge.expires_at,
         used_at: challenge.used_at,
+        checks: 0,
     };
     Entity::insert(ActiveModel::from(row))
         .exec_without_returning(conn)
@@ -46,6 +50,17 @@ pub async fn take(conn: &impl ConnectionTrait, id: &ChallengeId, now: DateTime<U
         .filter(Column::Id.eq(id.as_str()))
         .filter(Column::UsedAt.is_null())
         .filter(Column::ExpiresAt.gt(now))
+        .exec(conn)
+        .await?;
+    Ok(result.rows_affected == 1)
+}
+
+/// Counts that a contract wallet is asked about a question; tells whether it may be, which is so `checks_max` times.
+pub async fn count_check(conn: &impl ConnectionTrait, id: &ChallengeId, checks_max: i32) -> Result<bool, StoreError> {
+    let result = Entity::update_many()
+        .col_expr(Column::Checks, Expr::col(Column::Checks).add(1))
+        .filter(Column::Id.eq(id.as_str()))
+        .filter(Column::Checks.lt(checks_max))
         .exec(conn)
         .await?;
     Ok(result.rows_affected == 1)

@@ -2,7 +2,7 @@
 
 use crate::{
     sessions::{Person, answered, challenge, token},
-    support::{Answer, TestApp},
+    support::{Answer, TestApp, chain::PAYER, requests::fau},
 };
 use alloy::{
     primitives::{Address as EvmAddress, B256, Bytes, address, keccak256},
@@ -13,10 +13,9 @@ use devnet::{Devnet, Options, SMART_WALLET_OWNER_INDEX};
 use prs::{
     boot::dev,
     domain::{address::Address, network::Family, session::message_hash},
-    settings::Settings,
 };
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 use tokio::net::TcpListener;
 
 /// The factory that the local node brings along: salt and creation code in, wallet out.
@@ -115,6 +114,90 @@ async fn damaged_wrappings_are_refused() {
         let answer = sign_in(&app, wallet, SMART_WALLET_OWNER_INDEX, |_| damage.clone()).await;
         answer.expect(401);
     }
+}
+
+/// A contract that takes all the time and gas it is given: it raises numbers of 1,024 bits to a power, for ever.
+async fn bomb(app: &TestApp) -> EvmAddress {
+    let code = "60806000526020602052608060405260001960605260001960805260001960a05260001960c05260001960e0526000196101\
+                00526000196101205260001961014052600219610160525b6080610200610180600060055afa50604956";
+    let address = EvmAddress::repeat_byte(0xb0);
+    let set = app.devnet().rpc("anvil_setCode", json!([address, format!("0x{code}")]));
+    set.await.expect("placed");
+    address
+}
+
+#[tokio::test]
+async fn a_bomb_wallet_leaves_the_calls_and_payments_of_another_tenant_alone() {
+    let app = TestApp::on_chain().await;
+    let (key, _) = app.other_tenant().await;
+    let id = app.create_request_as(("x-api-key", &key), &fau("1")).await;
+    let own = app.create_request(&fau("1")).await;
+    let bomb = bomb(&app).await;
+    let attack = async {
+        let guesses = (0..24).map(|_| sign_in(&app, bomb, STRANGER, |signature| signature));
+        futures_util::future::join_all(guesses).await
+    };
+    let pay = format!("/v2/request/{id}/pay?wallet={}", app.account(PAYER));
+    let modest = async {
+        let mut statuses = Vec::new();
+        for _ in 0..55 {
+            statuses.push(app.get(&pay).header("x-api-key", &key).send().await.status);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        statuses
+    };
+    let (attacked, statuses) = tokio::join!(attack, modest);
+    assert_eq!(
+        statuses.iter().filter(|status| **status != 200).count(),
+        0,
+        "{statuses:?}"
+    );
+    for answer in attacked {
+        assert!(matches!(answer.status, 401 | 429), "{} {}", answer.status, answer.text);
+    }
+    app.pay(&own, "").await;
+    app.follow().await;
+    assert_eq!(app.payments_of(&own).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_wallet_that_dies_while_it_is_created_is_refused_and_nobody_else() {
+    let app = TestApp::on_chain().await;
+    let bomb = bomb(&app).await;
+    let (wallet, _) = planned(&app, STRANGER);
+    for _ in 0..5 {
+        let answer = sign_in(&app, wallet, STRANGER, |signature| wrapped(bomb, &[], signature)).await;
+        answer.expect(401);
+    }
+    let honest = app.devnet().contracts().smart_wallet;
+    sign_in(&app, honest, SMART_WALLET_OWNER_INDEX, |signature| signature)
+        .await
+        .expect(200);
+}
+
+#[tokio::test]
+async fn a_challenge_has_contract_wallets_asked_three_times_and_takes_the_key_even_then() {
+    let app = TestApp::on_chain().await;
+    let account = app.devnet().accounts()[2].address;
+    let asked = challenge(&app, &account.to_string()).await;
+    let message = asked["message"].as_str().expect("text");
+    let answer = async |index: usize| {
+        let body = answered(&asked, &person(&app, index).sign(message));
+        app.post("/v1/auth/wallet/verify").json(&body).send().await
+    };
+    for _ in 0..3 {
+        let refused = answer(STRANGER).await.expect(401);
+        assert_eq!(
+            refused["message"],
+            "The signature does not belong to the address of the challenge"
+        );
+    }
+    let refused = answer(STRANGER).await.expect(401);
+    assert_eq!(
+        refused["message"],
+        "This challenge had too many wrong answers; ask for a new one"
+    );
+    answer(2).await.expect(200);
 }
 
 /// A node that says of every signature that its wallet accepts it.

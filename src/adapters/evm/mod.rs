@@ -28,12 +28,12 @@ mod wallet;
 mod window;
 mod wire;
 
+pub use self::wallet::ContractWallets;
 use self::{
     decode::Watched,
     evidence::ProvenHeader,
     kept::Kept,
     node::{Failure, Line, Node},
-    signature_check::SignatureCheck,
     together::Together,
     wire::StatedHeight,
 };
@@ -77,6 +77,7 @@ const CONTENT_SHARES: u32 = 5;
 const YEAR_MAX: i32 = 9_999;
 
 /// What an [`EvmChain`] needs to know.
+#[derive(Clone)]
 pub struct EvmChainOptions {
     /// Network whose payments are read.
     pub network: Network,
@@ -108,7 +109,6 @@ pub struct EvmChain {
     agreement_fallback: Option<Duration>,
     watched: Arc<Watched>,
     rates: Option<EvmAddress>,
-    signature_check: SignatureCheck,
     call_timeout: Duration,
     /// When enough nodes agreed last.
     agreed_at: Mutex<Instant>,
@@ -157,6 +157,15 @@ struct Answers<T> {
 impl EvmChain {
     /// Checks the options and sets up the nodes. Nothing is sent before the first question.
     pub fn new(options: EvmChainOptions) -> anyhow::Result<Self> {
+        let chain = Self::set_up(options)?;
+        if chain.agreement == 1 {
+            let network = chain.network;
+            tracing::warn!(%network, "one node is believed alone; name a second one to have them checked");
+        }
+        Ok(chain)
+    }
+
+    fn set_up(options: EvmChainOptions) -> anyhow::Result<Self> {
         let EvmChainOptions { network, chain_id, .. } = options;
         if network.family() != Family::Evm {
             bail!("{network} is not an EVM network");
@@ -197,9 +206,6 @@ impl EvmChain {
                 nodes.len()
             );
         }
-        if agreement == 1 {
-            tracing::warn!(%network, "one node is believed alone; name a second one to have them checked");
-        }
         let mut rates: Vec<&KnownContract> = options
             .contracts
             .iter()
@@ -215,7 +221,6 @@ impl EvmChain {
             agreement_fallback: options.agreement_fallback,
             watched,
             rates: rates.first().map(|contract| contract.address.bytes()),
-            signature_check: SignatureCheck::load()?,
             call_timeout: options.call_timeout,
             agreed_at: Mutex::new(Instant::now()),
             finalized: Mutex::default(),

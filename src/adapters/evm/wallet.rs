@@ -1,28 +1,66 @@
 //! Contract wallets: whether one accepts a signature (ERC-1271), deployed or not (ERC-6492).
+//!
+//! Strangers choose which contract is asked. So the question has a bound of gas, few are asked at a time, and they go
+//! over lines of their own: what a wallet makes slow or breaks never rests a line that payments need.
 
-use super::{EvmChain, Patience, node::Line, signature_check::read};
+use super::{
+    EvmChain, EvmChainOptions, LOOKUP_TIMEOUT, Patience,
+    node::Line,
+    signature_check::{SignatureCheck, read},
+};
 use crate::{
     domain::session::WalletAnswer,
     ports::chain::{ChainError, WalletLookup},
 };
 use alloy::primitives::{Address, B256, Bytes};
 use async_trait::async_trait;
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, timeout_at},
+};
+
+/// Wallets of one network that are asked at the same time.
+const PLACES: usize = 4;
+
+/// The contract wallets of a network.
+pub struct ContractWallets {
+    lines: EvmChain,
+    check: SignatureCheck,
+    places: Semaphore,
+}
+
+impl ContractWallets {
+    /// Checks the options and sets up lines to the nodes, apart from those of the chain itself.
+    pub fn new(options: EvmChainOptions) -> anyhow::Result<Self> {
+        Ok(Self {
+            lines: EvmChain::set_up(options)?,
+            check: SignatureCheck::load()?,
+            places: Semaphore::new(PLACES),
+        })
+    }
+}
 
 #[async_trait]
-impl WalletLookup for EvmChain {
+impl WalletLookup for ContractWallets {
     async fn check_signature(&self, wallet: Address, hash: B256, signature: &[u8]) -> Result<WalletAnswer, ChainError> {
-        let check = self.signature_check.call(wallet, hash, signature);
+        let (lines, network) = (&self.lines, self.lines.network);
+        let end = Instant::now() + LOOKUP_TIMEOUT;
+        let place = timeout_at(end, self.places.acquire()).await;
+        let Ok(Ok(_place)) = place else {
+            return Err(ChainError::Busy { network });
+        };
+        let check = self.check.call(wallet, hash, signature);
         let question = |line: Line| {
             let check = check.clone();
             async move { read(line.call::<Bytes>("eth_call", (check, "latest")).await) }
         };
-        let answer = self.ask(Patience::lookup(), question).await?;
+        let answer = lines.ask(Patience::Until(end), question).await?;
         // One node that lies must not be enough to sign in as somebody else.
-        if answer == WalletAnswer::Accepts && self.nodes.len() > 1 {
-            let answers = self.ask_distinct(2, Patience::lookup(), &[], question).await;
+        if answer == WalletAnswer::Accepts && lines.nodes.len() > 1 {
+            let answers = lines.ask_distinct(2, Patience::lookup(), &[], question).await;
             if answers.given.len() < 2 || answers.given.iter().any(|(_, given)| *given != answer) {
                 return Err(ChainError::Disagreement {
-                    network: self.network,
+                    network,
                     reason: format!("the wallet {wallet} accepts a signature on one of them alone"),
                 });
             }

@@ -8,13 +8,12 @@ use crate::{
         ids::{ChallengeId, PlatformId, Secret},
         network::Family,
         refusal::Refusal,
-        session::{self, Challenge},
+        session::{self, Challenge, WALLET_CHECKS_MAX},
     },
     flows::{
         FlowResult,
         auth::{SignedIn, add_platform, begin, invite},
     },
-    ports::chain::ChainError,
     store::{self, Tx},
 };
 use futures_util::future::try_join_all;
@@ -29,15 +28,16 @@ pub struct WalletProof {
     /// The text that was signed.
     pub message: String,
     /// The signature.
+    pub signature: Vec<u8>,
     /// Code of an invite, for a wallet that never signed in.
     pub invite: Option<Secret>,
-    pub signature: Vec<u8>,
 }
 
 /// Signs in. The first time, the wallet gets its platform.
 ///
-/// Errors: 401 for a challenge that is unknown, used, too old or of other words, and for a signature that is not the
-/// wallet's; 502 when a contract wallet cannot be asked. Source: rules P.4.1; rules C.2; ERC-1271; ERC-6492.
+/// Errors: 401 for a challenge that is unknown, used, too old or of other words, for a signature that is not the
+/// wallet's, and after three questions to contract wallets; 403 for a wallet that never signed in and may not; 429 while
+/// too many contract wallets are asked; 502 when one cannot be asked. Source: rules P.4.1; rules C.2; ERC-1271; ERC-6492.
 pub async fn run(ctx: &Ctx, proof: &WalletProof) -> FlowResult<(Address, SignedIn)> {
     let found = store::challenges::find(ctx.db.reader(), &proof.challenge).await?;
     let now = ctx.clock.now();
@@ -62,7 +62,7 @@ fn stale() -> Refusal {
 }
 
 /// Asks the key first, then, for the addresses that may be contracts, every network on which one counts.
-async fn is_signed(ctx: &Ctx, challenge: &Challenge, signature: &[u8]) -> Result<bool, ChainError> {
+async fn is_signed(ctx: &Ctx, challenge: &Challenge, signature: &[u8]) -> FlowResult<bool> {
     let address = &challenge.address;
     if session::is_signed_by_key(address, &challenge.message, signature) {
         return Ok(true);
@@ -74,6 +74,12 @@ async fn is_signed(ctx: &Ctx, challenge: &Challenge, signature: &[u8]) -> Result
     let named = &ctx.people.sessions.wallet_networks;
     let wallets = ctx.partners.chains.wallets.iter();
     let asked = wallets.filter(|(network, _)| named.is_empty() || named.contains(network));
+    // Counted before it is asked, so that many answers at once are not all among the first.
+    let tx = ctx.db.begin("count_wallet_check").await?;
+    if !store::challenges::count_check(&tx, &challenge.id, WALLET_CHECKS_MAX).await? {
+        return Err(Refusal::unauthenticated("This challenge had too many wrong answers; ask for a new one").into());
+    }
+    tx.commit().await?;
     let questions = asked.map(|(_, wallets)| wallets.check_signature(address.bytes(), hash, signature));
     // A network that cannot be asked may be the one that refuses, so it is never passed over.
     let answers = try_join_all(questions).await?;
@@ -87,11 +93,11 @@ async fn platform_of(ctx: &Ctx, tx: &Tx, wallet: &Address, code: Option<&Secret>
     }
     let platform = PlatformId(ctx.ids.ulid());
     if store::accounts::bind_wallet(tx, wallet, &platform, ctx.clock.now()).await? {
+        invite::admit_wallet(ctx, tx, wallet, code, &platform).await?;
         add_platform(ctx, tx, &platform, &wallet.to_string()).await?;
         return Ok(platform);
     }
     // Another sign-in of the same wallet was faster; its commit is visible by now.
     let winner = store::accounts::platform_of_wallet(tx, wallet).await?;
     Ok(winner.ok_or_else(|| crate::flows::Fault(anyhow::anyhow!("a wallet is bound and has no platform")))?)
-        invite::admit_wallet(ctx, tx, wallet, code, &platform).await?;
 }
