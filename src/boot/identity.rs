@@ -83,6 +83,16 @@ impl Identity {
         self.keys.insert(entry, known.clone()).await;
         Ok(known)
     }
+
+    async fn client(&self, id: &str) -> FlowResult<Arc<ClientId>> {
+        let entry = (self.changes(), id.to_owned());
+        if let Some(client) = self.clients.get(&entry).await {
+            return Ok(client);
+        }
+        let client = Arc::new(identify::client_id(&self.ctx, id).await?);
+        self.clients.insert(entry, client.clone()).await;
+        Ok(client)
+    }
 }
 
 #[async_trait]
@@ -92,13 +102,11 @@ impl Identify for Identity {
     }
 
     async fn client_id(&self, id: &str, call: CallOrigin<'_>) -> FlowResult<PlatformCaller> {
-        let entry = (self.changes(), id.to_owned());
-        if let Some(client) = self.clients.get(&entry).await {
-            return identify::client_caller(&self.ctx, &client, call);
-        }
-        let client = Arc::new(identify::client_id(&self.ctx, id).await?);
-        self.clients.insert(entry, client.clone()).await;
-        identify::client_caller(&self.ctx, &client, call)
+        identify::client_caller(&self.ctx, self.client(id).await?.as_ref(), call)
+    }
+
+    async fn require_client_id(&self, id: &str) -> FlowResult<()> {
+        Ok(self.client(id).await?.require_active()?)
     }
 
     async fn tier(&self, caller: &Caller) -> FlowResult<Tier> {

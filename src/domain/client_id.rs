@@ -277,17 +277,22 @@ impl ClientId {
         })
     }
 
+    /// Errors: 403 for a client ID that is not active.
+    pub fn require_active(&self) -> Result<(), Refusal> {
+        match self.status {
+            ClientStatus::Active => Ok(()),
+            ClientStatus::Inactive => Err(Refusal::forbidden("Client ID is inactive")),
+            ClientStatus::Revoked => Err(Refusal::forbidden("Client ID has been revoked")),
+        }
+    }
+
     /// Decides whether the client ID may be used for this call; returns the page it was used from.
     ///
     /// Errors: 403 for a client ID that is not active or a page that is not listed, 401 for a missing `Origin`.
     /// The comparison is exact: scheme, host and port, never a suffix.
     /// Source: rules P.1.4; decisions D7; decisions D27; rules H.7.
     pub fn admit(&self, call: CallOrigin<'_>, own: &OwnPages) -> Result<Option<String>, Refusal> {
-        match self.status {
-            ClientStatus::Active => {}
-            ClientStatus::Inactive => return Err(Refusal::forbidden("Client ID is inactive")),
-            ClientStatus::Revoked => return Err(Refusal::forbidden("Client ID has been revoked")),
-        }
+        self.require_active()?;
         let Some(origin) = call
             .origin
             .or_else(|| call.is_same_origin.then_some(own.origin.as_str()))

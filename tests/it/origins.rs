@@ -131,6 +131,50 @@ async fn a_credential_that_cannot_be_read_or_comes_twice_is_not_rescued_by_a_goo
 }
 
 #[tokio::test]
+async fn a_wrong_credential_beside_a_good_one_is_401_wherever_it_stands() {
+    let app = TestApp::start().await;
+    let session = sign_in(&app, &TestWallet::new(7)).await;
+    let (cookie, bearer) = (format!("session_token={session}"), format!("Bearer {session}"));
+    let wrong = [
+        ("x-api-key", "sk_unknown"),
+        ("x-client-id", "cli_unknown"),
+        ("x-orchestrator-key", "orc_unknown"),
+        ("authorization", "Bearer unknown"),
+    ];
+    let good = [
+        ("/v1/api-keys", "cookie", &cookie),
+        ("/v1/api-keys", "authorization", &bearer),
+        ("/v2/request", "cookie", &cookie),
+        ("/v2/client-ids", "x-api-key", &app.key),
+        ("/v2/currencies", "x-api-key", &app.key),
+        ("/v2/currencies", "x-client-id", &app.backend_client),
+    ];
+    for (path, name, value) in good {
+        let call = || app.get(path).header(name, value);
+        assert_eq!(call().send().await.status, 200, "{path} with {name}");
+        for (other, credential) in wrong.into_iter().filter(|(other, _)| *other != name) {
+            let answer = call().header(other, credential).send().await;
+            assert_eq!(answer.status, 401, "{path} with {name} beside {other}");
+        }
+    }
+    // A good one that decides nothing is in nobody's way, wherever it may be used from; and browsers add old cookies
+    // by themselves.
+    let beside = app
+        .get("/v1/api-keys")
+        .header("cookie", &cookie)
+        .header("x-api-key", &app.key);
+    assert_eq!(beside.send().await.status, 200);
+    let page = app.page_client.clone();
+    let beside = app.get("/v2/currencies").with_key().header("x-client-id", &page);
+    assert_eq!(beside.send().await.status, 200);
+    let crumbs = app
+        .get("/v2/currencies")
+        .with_key()
+        .header("cookie", "session_token=old");
+    assert_eq!(crumbs.send().await.status, 200);
+}
+
+#[tokio::test]
 async fn an_origin_that_cannot_be_read_or_comes_twice_is_no_listed_page() {
     let app = TestApp::start().await;
     let shop = client(&app, "https://example.com").await;

@@ -1,11 +1,12 @@
 //! How often a credential may call.
 
-use crate::support::{Answer, TestApp};
+use crate::support::{Answer, TestApp, app::PAGE, session::sign_in, wallet::TestWallet};
 use prs::{
     domain::{ids::PlatformId, quota::Tier},
     flows,
     settings::Settings,
 };
+use serde_json::json;
 
 async fn limited() -> TestApp {
     let mut settings = crate::support::app::settings();
@@ -113,6 +114,46 @@ async fn guessing_credentials_is_cut_off_and_good_ones_go_on() {
         .await;
     assert_eq!(by_client.status, 429);
     assert_eq!(list(&app, &app.key).await.status, 200);
+}
+
+#[tokio::test]
+async fn calls_refused_with_403_are_metered_like_others() {
+    let app = limited().await;
+    let (_, key) = tenant(&app, Some(Tier::Basic)).await;
+    let session = sign_in(&app, &TestWallet::new(7)).await;
+    // A good credential in the wrong place counts against its own quota.
+    let misplaced = || app.get("/v1/api-keys").header("x-api-key", &key).send();
+    for left in (0..20).rev() {
+        let answer = misplaced().await;
+        assert_eq!(answer.status, 403);
+        assert_eq!(
+            (
+                number(&answer, "ratelimit-limit"),
+                number(&answer, "ratelimit-remaining")
+            ),
+            (120, left)
+        );
+    }
+    assert_eq!(misplaced().await.status, 429);
+    assert_eq!(list(&app, &key).await.status, 429, "one quota for both");
+    // What is good elsewhere counts like guessing: nobody knows whose page it is.
+    for call in 0..10 {
+        let foreign = match call % 2 {
+            0 => app.get("/v2/currencies").header("x-client-id", &app.page_client),
+            _ => app
+                .post("/v1/api-keys")
+                .header("cookie", &format!("session_token={session}"))
+                .json(&json!({})),
+        };
+        let answer = foreign.header("origin", "https://evil.example").send().await;
+        assert_eq!(answer.status, 403, "{call}");
+        assert_eq!(number(&answer, "ratelimit-limit"), 60);
+    }
+    let foreign = app.get("/v2/currencies").header("x-client-id", &app.page_client);
+    let foreign = foreign.header("origin", "https://evil.example").send().await;
+    assert_eq!(foreign.status, 429);
+    let own = app.get("/v2/currencies").header("x-client-id", &app.page_client);
+    assert_eq!(own.header("origin", PAGE).send().await.status, 200);
 }
 
 #[tokio::test]

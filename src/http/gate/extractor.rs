@@ -1,8 +1,9 @@
 //! Who calls: one extractor for every mode of authentication, and the policies that operations choose from.
 //!
-//! Precedence: orchestrator key, then API key or client ID, then session. The first credential that is present
-//! decides; a wrong key, or one that cannot be read, is not rescued by a good cookie. `Origin` is read, but never
-//! modelled as a parameter.
+//! Precedence: orchestrator key, then API key or client ID, then session. The first credential that an operation
+//! accepts decides, and no credential makes up for another one that is wrong: whatever a call shows in a header has to
+//! be good, also where another header or a cookie would do. A cookie alone is passed over beside them, because browsers
+//! add it by themselves. `Origin` is read, but never modelled as a parameter.
 //!
 //! A browser sends the cookie of a session whoever asks it to. So a call that changes something counts with a cookie
 //! only when the browser says that the page is one of ours; other credentials have to be known to the page that sends
@@ -63,18 +64,12 @@ impl<'a, P: Policy> ApiExtractor<'a> for Auth<P> {
     ) -> poem::Result<Self> {
         let shown = Shown::by(request, P::ANY_OF).await?;
         if shown.scheme == Scheme::Session && !request.method().is_safe() {
-            require_own_page(request, shown.identify.as_ref(), FOREIGN_COOKIE)?;
+            let page = require_own_page(request, shown.identify.as_ref(), FOREIGN_COOKIE);
+            page.map_err(|problem| shown.counted(problem))?;
         }
         let caller = shown.caller().await?;
-        if let Some(meter) = shown.meter {
-            let tier = shown.identify.tier(&caller).await.map_err(Problem::from)?;
-            let purpose = if P::IS_MANAGEMENT {
-                Purpose::Management(tier)
-            } else {
-                Purpose::Work(tier)
-            };
-            meter.admit(purpose, caller.credential_row())?;
-        }
+        shown.require_others().await?;
+        shown.admit(&caller, P::IS_MANAGEMENT).await?;
         let caller = P::Caller::try_from(caller).map_err(|_| misplaced(P::ANY_OF))?;
         Ok(Self(caller))
     }
@@ -104,7 +99,9 @@ impl<'a> Shown<'a> {
             return Err(missing(accepted));
         };
         // A stranger learns only that nobody knows the credential.
-        other.caller().await?;
+        let caller = other.caller().await?;
+        other.require_others().await?;
+        other.admit(&caller, false).await?;
         Err(misplaced(accepted))
     }
 
@@ -122,6 +119,40 @@ impl<'a> Shown<'a> {
             })
         }))
     }
+    /// Looks at what the call shows in further headers. Errors: one of them is wrong.
+    async fn require_others(&self) -> Result<(), Problem> {
+        for scheme in Scheme::ALL {
+            if *scheme == self.scheme || *scheme == Scheme::Session {
+                continue;
+            }
+            let found = match scheme.read(self.request) {
+                None => continue,
+                Some(Err(_)) => Err(unauthorized().into()),
+                Some(Ok(credential)) => match scheme {
+                    Scheme::OrchestratorKey => self.identify.orchestrator_key(&credential).await.map(drop),
+                    Scheme::ApiKey => self.identify.api_key(&credential).await.map(drop),
+                    // Where it may be used from is asked only of the one that decides.
+                    Scheme::ClientId => self.identify.require_client_id(&credential).await,
+                    Scheme::SessionBearer | Scheme::Session => self.identify.session(&credential).await.map(drop),
+                },
+            };
+            self.judge(found)?;
+        }
+        Ok(())
+    }
+
+    /// Counts the call of a caller. Errors: 429.
+    async fn admit(&self, caller: &Caller, is_management: bool) -> Result<(), Problem> {
+        let Some(meter) = self.meter else { return Ok(()) };
+        let tier = self.identify.tier(caller).await.map_err(Problem::from)?;
+        let purpose = if is_management {
+            Purpose::Management(tier)
+        } else {
+            Purpose::Work(tier)
+        };
+        meter.admit(purpose, caller.credential_row())
+    }
+
 
     async fn caller(&self) -> Result<Caller, Problem> {
         let identify = self.identify;
@@ -140,17 +171,21 @@ impl<'a> Shown<'a> {
         self.judge(found)
     }
 
-    /// What a lookup found. Guessing is counted: whoever shows too many unknown credentials gets 429 instead of 401.
+    /// What a lookup found. Guessing is counted: whoever shows too many credentials that are unknown, or good only
+    /// elsewhere, gets 429 instead of 401 or 403.
     fn judge<T>(&self, found: FlowResult<T>) -> Result<T, Problem> {
         found.map_err(|error| {
-            let is_unknown =
-                matches!(&error, FlowError::Refused(refusal) if refusal.kind == RefusalKind::Unauthenticated);
-            let counted = self.meter.filter(|_| is_unknown);
-            match counted.map(|meter| meter.admit(Purpose::Unknown, "")) {
-                Some(Err(problem)) => problem,
-                _ => error.into(),
-            }
+            let is_refused = matches!(&error, FlowError::Refused(refusal)
+                if matches!(refusal.kind, RefusalKind::Unauthenticated | RefusalKind::Forbidden));
+            let problem = Problem::from(error);
+            if is_refused { self.counted(problem) } else { problem }
         })
+
+    /// The refusal of a call that nobody is charged for but its address; 429 when that has had too many.
+    fn counted(&self, problem: Problem) -> Problem {
+        let counted = self.meter.map(|meter| meter.admit(Purpose::Unknown, ""));
+        counted.and_then(Result::err).unwrap_or(problem)
+    }
     }
 }
 
@@ -213,6 +248,13 @@ fn missing(accepted: &[Scheme]) -> Problem {
 fn misplaced(accepted: &[Scheme]) -> Problem {
     Problem::from(Refusal::forbidden("This credential does not open this operation")).with_hint(needs(accepted))
 }
+        async fn require_client_id(&self, id: &str) -> FlowResult<()> {
+            if id == "cli_unknown" {
+                return Err(unauthorized().into());
+            }
+            Ok(())
+        }
+
 
 #[cfg(test)]
 mod tests {
@@ -269,6 +311,21 @@ mod tests {
                 key: KeyId(String::new()),
             })
         }
+
+    #[tokio::test]
+    async fn a_wrong_credential_is_never_rescued_by_another() {
+        let unknown = ("x-client-id", "cli_unknown");
+        assert_eq!(who::<KeyOrClient>(&[("x-api-key", "k1"), unknown]).await, Err(401));
+        assert_eq!(
+            who::<Sessions>(&[("cookie", "session_token=t1"), unknown]).await,
+            Err(401)
+        );
+        let orchestrator = ("x-orchestrator-key", "unknown");
+        assert_eq!(who::<KeyOnly>(&[("x-api-key", "k1"), orchestrator]).await, Err(401));
+        assert_eq!(who::<ClientOnly>(&[("x-api-key", "k1"), orchestrator]).await, Err(401));
+        let cookie = ("cookie", "session_token=t1; session_token=t2");
+        assert_eq!(who::<KeyOnly>(&[("x-api-key", "k1"), cookie]).await.unwrap(), "key k1");
+    }
 
         fn is_session_page(&self, _origin: &str) -> bool {
             false

@@ -19,6 +19,9 @@ pub trait Identify: Send + Sync + 'static {
     /// The platform of a client ID, when it may be used from there.
     async fn client_id(&self, id: &str, call: CallOrigin<'_>) -> FlowResult<PlatformCaller>;
 
+    /// Whether a client ID is good, wherever the call comes from: another credential decides.
+    async fn require_client_id(&self, id: &str) -> FlowResult<()>;
+
     /// The owner of a session.
     async fn session(&self, token: &str) -> FlowResult<PlatformCaller>;
 

@@ -242,6 +242,10 @@ impl Identify for Directory {
 
     async fn session(&self, _token: &str) -> FlowResult<PlatformCaller> {
         Err(unauthorized().into())
+    async fn require_client_id(&self, _id: &str) -> FlowResult<()> {
+        Ok(())
+    }
+
     }
 
     fn is_session_page(&self, _origin: &str) -> bool {
