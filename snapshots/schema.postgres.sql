@@ -193,6 +193,13 @@ constraint keys.keys_pkey PRIMARY KEY (id)
 CREATE UNIQUE INDEX keys_hash_key ON public.keys USING btree (hash)
 CREATE INDEX keys_owner_idx ON public.keys USING btree (owner_id)
 CREATE UNIQUE INDEX keys_pkey ON public.keys USING btree (id)
+column known_devices.hash text not null
+column known_devices.account_id text not null
+column known_devices.last_used_at timestamp with time zone not null
+constraint known_devices.known_devices_pkey PRIMARY KEY (hash)
+CREATE INDEX known_devices_account_idx ON public.known_devices USING btree (account_id, last_used_at)
+CREATE UNIQUE INDEX known_devices_pkey ON public.known_devices USING btree (hash)
+CREATE INDEX known_devices_used_idx ON public.known_devices USING btree (last_used_at)
 column observations.network text not null
 column observations.tx_hash text not null
 column observations.position integer not null
@@ -360,6 +367,7 @@ column wallet_challenges.message text not null
 column wallet_challenges.created_at timestamp with time zone not null
 column wallet_challenges.expires_at timestamp with time zone not null
 column wallet_challenges.used_at timestamp with time zone
+column wallet_challenges.checks integer not null default 0
 constraint wallet_challenges.wallet_challenges_pkey PRIMARY KEY (id)
 CREATE INDEX wallet_challenges_expires_idx ON public.wallet_challenges USING btree (expires_at)
 CREATE UNIQUE INDEX wallet_challenges_pkey ON public.wallet_challenges USING btree (id)
@@ -367,7 +375,6 @@ column wallets.address text not null
 column wallets.platform_id text not null
 column wallets.created_at timestamp with time zone not null
 constraint wallets.wallets_pkey PRIMARY KEY (address)
-column wallet_challenges.checks integer not null default 0
 CREATE UNIQUE INDEX wallets_pkey ON public.wallets USING btree (address)
 CREATE UNIQUE INDEX wallets_platform_key ON public.wallets USING btree (platform_id)
 column webhook_endpoints.id text not null

@@ -44,6 +44,9 @@ CREATE TABLE "key_material" ( "name" text NOT NULL PRIMARY KEY, "sealed" text NO
 CREATE TABLE "keys" ( "id" text NOT NULL PRIMARY KEY, "owner_kind" text NOT NULL, "owner_id" text NOT NULL, "hash" text NOT NULL, "hint" text NOT NULL, "label" text NULL, "created_at" timestamp_with_timezone_text NOT NULL, "revoked_at" timestamp_with_timezone_text NULL, "last_used_at" timestamp_with_timezone_text NULL );
 CREATE UNIQUE INDEX "keys_hash_key" ON "keys" ("hash");
 CREATE INDEX "keys_owner_idx" ON "keys" ("owner_id");
+CREATE TABLE "known_devices" ( "hash" text NOT NULL PRIMARY KEY, "account_id" text NOT NULL, "last_used_at" timestamp_with_timezone_text NOT NULL );
+CREATE INDEX "known_devices_account_idx" ON "known_devices" ("account_id", "last_used_at");
+CREATE INDEX "known_devices_used_idx" ON "known_devices" ("last_used_at");
 CREATE TABLE "observations" ( "network" text NOT NULL, "tx_hash" text NOT NULL, "position" integer NOT NULL, "block_number" integer NOT NULL, "block_hash" text NOT NULL, "log_index" integer NOT NULL, "proxy" text NOT NULL, "reference_topic" text NOT NULL, "token" text NULL, "payee" text NOT NULL, "units" text NOT NULL, "fee_units" text NOT NULL, "fee_address" text NULL, "invoice_units" text NULL, "invoice_fee_units" text NULL, "conversion_currency" text NULL, "max_rate_timespan_s" text NULL, "seen_at" timestamp_with_timezone_text NOT NULL, CONSTRAINT "observations_pkey" PRIMARY KEY ("network", "tx_hash", "position") );
 CREATE INDEX "observations_block_idx" ON "observations" ("network", "block_number");
 CREATE INDEX "observations_topic_idx" ON "observations" ("network", "reference_topic");

@@ -11,10 +11,10 @@ use crate::{
     },
     store::Db,
 };
+use chrono::TimeDelta;
 use std::{
     collections::{BTreeSet, HashSet},
     sync::{Arc, Mutex, atomic::AtomicU64},
-use chrono::TimeDelta;
 };
 use tokio::sync::Notify;
 
@@ -112,8 +112,8 @@ pub struct SessionRules {
     pub pages: BTreeSet<String>,
     /// Whether cookies are sent over https alone.
     pub is_cookie_secure: bool,
+    /// How long the session of a wallet lasts at most, however often it is used.
+    pub wallet_absolute: TimeDelta,
     /// Networks on which contract wallets are asked; empty for all that are enabled.
     pub wallet_networks: BTreeSet<Network>,
 }
-    /// How long the session of a wallet lasts at most, however often it is used.
-    pub wallet_absolute: TimeDelta,

@@ -18,6 +18,7 @@ pub mod idempotency_keys;
 pub mod invites;
 pub mod key_material;
 pub mod keys;
+pub mod known_devices;
 pub mod observations;
 pub mod orchestrators;
 pub mod payee_destinations;

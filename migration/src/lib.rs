@@ -24,6 +24,7 @@ mod m20261122_0020_seal_personal_details;
 mod m20261122_0021_know_what_was_told;
 mod m20261122_0022_add_invites;
 mod m20261122_0023_count_wallet_checks;
+mod m20261122_0024_know_devices;
 mod tables;
 
 /// Applies and undoes the migrations.
@@ -56,6 +57,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261122_0021_know_what_was_told::Migration),
             Box::new(m20261122_0022_add_invites::Migration),
             Box::new(m20261122_0023_count_wallet_checks::Migration),
+            Box::new(m20261122_0024_know_devices::Migration),
         ]
     }
 }

@@ -1,7 +1,7 @@
 //! Guesses at passwords, kept in memory: bounded, forgotten by a restart, counted by each instance for itself.
 
 use crate::{
-    domain::session::{GuessLimit, Guesses},
+    domain::guesses::{GuessLimit, Guesses},
     ports::guesses::GuessCounter,
 };
 use async_trait::async_trait;

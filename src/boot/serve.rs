@@ -19,7 +19,7 @@ use crate::{
             server::{self, Shutdown},
         },
         error::probed,
-        gate::{identify::Identify, rate_limits::RateLimits},
+        gate::{address::Addresses, identify::Identify, rate_limits::RateLimits},
     },
     settings::Settings,
     store::presence::{Intent, Presence},
@@ -225,6 +225,7 @@ pub fn app(settings: &Settings, ctx: &Ctx, process: &Process) -> BoxEndpoint<'st
         ids: ctx.ids.clone(),
         routes: RouteTable::from_documents(&parsed),
         origins,
+        addresses: Addresses::new(&settings.rate_limits),
         rates: RateLimits::new(&settings.rate_limits, settings.http.production, ctx.clock.clone()),
     };
     edge::wrap(routes, edge)

@@ -1,5 +1,5 @@
-//! Signing in: the message that a wallet signs, what counts as its signature, how long sessions last, what passwords
-//! and e-mail addresses look like, and how guessing is slowed down.
+//! Signing in: the message that a wallet signs, what counts as its signature, how long sessions last, and what passwords
+//! and e-mail addresses look like.
 
 use super::{
     address::Address,
@@ -73,10 +73,10 @@ impl Challenge {
             Family::Evm => ("Ethereum", Network::Mainnet),
             Family::Tron => ("Tron", Network::Tron),
         };
+        let chain_id = network.chain_id();
         let time = |at: DateTime<Utc>| at.to_rfc3339_opts(SecondsFormat::Millis, true);
         let message = format!(
             "{domain} wants you to sign in with your {account} account:\n{address}\n\n\
-        let chain_id = network.chain_id();
              Sign in to the payment service.\n\n\
              URI: {uri}\nVersion: 1\nChain ID: {chain_id}\nNonce: {nonce}\nIssued At: {}\nExpiration Time: {}",
             time(now),
@@ -238,65 +238,6 @@ pub fn check_password(password: &str) -> Result<(), String> {
     }
 }
 
-/// Guesses at the password of one account that were counted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Guesses {
-    /// How many without a success.
-    pub count: u32,
-    /// The last one.
-    pub last_at: DateTime<Utc>,
-}
-
-/// How fast somebody may guess.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GuessLimit {
-    /// Guesses without any wait.
-    pub free: u32,
-    /// Longest wait between two guesses, in seconds.
-    pub wait_max_s: u32,
-}
-
-impl GuessLimit {
-    /// For one account: an attacker cannot keep its owner out for longer than a minute at a time.
-    pub const ACCOUNT: Self = Self {
-        free: 5,
-        wait_max_s: 60,
-    };
-
-    /// Time after which guesses are forgotten.
-    pub const FORGOTTEN: TimeDelta = TimeDelta::minutes(15);
-
-    /// Counts a guess, or returns the seconds to wait before one counts: each further one waits twice as long.
-    pub fn admit(self, guesses: Option<Guesses>, now: DateTime<Utc>) -> Result<Guesses, u32> {
-        let known = guesses.filter(|guesses| now - guesses.last_at < Self::FORGOTTEN);
-        let Some(known) = known else {
-            return Ok(Guesses { count: 1, last_at: now });
-        };
-        let extra = known.count.saturating_sub(self.free);
-        let wait_s = match known.count < self.free {
-            true => 0,
-             Chain ID: 1\n\
-            false => 2_u32
-                .checked_pow(extra)
-                .map_or(self.wait_max_s, |wait| wait.min(self.wait_max_s)),
-        };
-        let left = known.last_at + TimeDelta::seconds(i64::from(wait_s)) - now;
-        if left > TimeDelta::zero() {
-            let whole = u32::try_from((left.num_milliseconds() + 999) / 1_000).unwrap_or(self.wait_max_s);
-            return Err(whole.max(1));
-        }
-        Ok(Guesses {
-            count: known.count.saturating_add(1),
-        assert!(
-            challenge
-                .message
-                .contains("\nVersion: 1\nChain ID: 728126428\nNonce: n\n")
-        );
-            last_at: now,
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -315,12 +256,12 @@ mod tests {
             challenge.message,
             "auth.example.com wants you to sign in with your Ethereum account:\n\
              0xa3c311EB2df8E1387e3942c997723DAab9138E81\n\
-                absolute,
              \n\
              Sign in to the payment service.\n\
              \n\
              URI: https://auth.example.com\n\
              Version: 1\n\
+             Chain ID: 1\n\
              Nonce: 0123456789ab\n\
              Issued At: 2027-01-15T08:00:00.000Z\n\
              Expiration Time: 2027-01-15T08:05:00.000Z"
@@ -331,6 +272,11 @@ mod tests {
             challenge
                 .message
                 .contains("with your Tron account:\nTQu6q2b9ctdY7tJH3EEX68ys3ywRvrbEz1\n")
+        );
+        assert!(
+            challenge
+                .message
+                .contains("\nVersion: 1\nChain ID: 728126428\nNonce: n\n")
         );
     }
 
@@ -366,6 +312,7 @@ mod tests {
                 String::new(),
                 PlatformId(String::new()),
                 person,
+                absolute,
                 at(0),
             )
         };
@@ -387,22 +334,5 @@ mod tests {
         assert!(check_password(&"ü".repeat(8)).is_ok());
         assert!(check_password(&"ü".repeat(100)).is_ok());
         assert!(check_password(&"ü".repeat(101)).is_err());
-    }
-
-    #[test]
-    fn guessing_gets_slower_up_to_a_limit_and_is_forgotten() {
-        let limit = GuessLimit { free: 2, wait_max_s: 8 };
-        let mut guesses = None;
-        for _ in 0..2 {
-            guesses = Some(limit.admit(guesses, at(0)).unwrap());
-        }
-        assert_eq!(limit.admit(guesses, at(0)), Err(1));
-        let mut now = 0;
-        for wait in [1, 2, 4, 8, 8] {
-            assert_eq!(limit.admit(guesses, at(now)), Err(wait));
-            now += i64::from(wait);
-            guesses = Some(limit.admit(guesses, at(now)).unwrap());
-        }
-        assert_eq!(limit.admit(guesses, at(now + 900)).unwrap().count, 1);
     }
 }

@@ -1,6 +1,6 @@
 //! Memory of guesses at passwords.
 
-use crate::domain::session::{GuessLimit, Guesses};
+use crate::domain::guesses::{GuessLimit, Guesses};
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 

@@ -40,6 +40,8 @@ pub struct Settings {
     pub http: HttpSettings,
     /// One section for each enabled network, by network ID.
     pub chains: BTreeMap<String, ChainSettings>,
+    /// Who may open an account.
+    pub accounts: AccountSettings,
     /// Delivery of events.
     pub webhooks: WebhookSettings,
     /// Names that appear in events.
@@ -48,11 +50,11 @@ pub struct Settings {
     pub conversion: ConversionSettings,
     /// How often credentials may call.
     pub rate_limits: RateLimitSettings,
+    /// Sessions of wallets.
+    pub wallet_session: WalletSessionSettings,
     /// What counts as healthy.
     pub health: HealthSettings,
     /// What is logged, and how.
-    /// Sessions of wallets.
-    pub wallet_session: WalletSessionSettings,
     pub log: LogSettings,
     /// Key material.
     pub secrets: SecretSettings,
@@ -230,8 +232,6 @@ impl ChainSettings {
     }
 }
 
-/// Delivery of events.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 /// Who may open an account.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -265,6 +265,8 @@ impl From<Registration> for registration::Registration {
     }
 }
 
+/// Delivery of events.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct WebhookSettings {
     /// Prefix of the webhook headers.
@@ -424,6 +426,20 @@ impl RateLimitSettings {
     }
 }
 
+/// Sessions of wallets.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct WalletSessionSettings {
+    /// Seconds after which the session of a wallet ends however often it is used, 60 to 2592000.
+    pub absolute_s: u32,
+}
+
+impl Default for WalletSessionSettings {
+    fn default() -> Self {
+        Self { absolute_s: 86_400 }
+    }
+}
+
 /// What counts as healthy.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -460,20 +476,6 @@ impl Default for LogSettings {
 }
 
 /// Form of a log line.
-/// Sessions of wallets.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct WalletSessionSettings {
-    /// Seconds after which the session of a wallet ends however often it is used, 60 to 2592000.
-    pub absolute_s: u32,
-}
-
-impl Default for WalletSessionSettings {
-    fn default() -> Self {
-        Self { absolute_s: 86_400 }
-    }
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
@@ -499,7 +501,7 @@ pub struct SecretSettings {
 }
 
 impl Settings {
-    /// What `prs dev` begins with: everything on one loopback port, over plain http.
+    /// What `prs dev` begins with: everything on one loopback port, over plain http, and open to everybody.
     pub fn development(listen: SocketAddr) -> Self {
         Self {
             http: HttpSettings {
@@ -509,11 +511,11 @@ impl Settings {
                 drain_ms: 0,
                 ..HttpSettings::default()
             },
-            ..Self::default()
-        }
             accounts: AccountSettings {
                 registration: Registration::Open,
             },
+            ..Self::default()
+        }
     }
 
     /// Reads defaults, file and environment.
@@ -623,6 +625,9 @@ impl Settings {
     }
 
     fn validate_sessions(&self) -> anyhow::Result<()> {
+        if !(60..=2_592_000).contains(&self.wallet_session.absolute_s) {
+            bail!("wallet_session.absolute_s: must be a whole number from 60 to 2592000");
+        }
         for origin in &self.http.session_origins {
             if let Err(sentence) = normalise_domain(origin) {
                 bail!("http.session_origins: every entry {sentence}");
@@ -662,9 +667,6 @@ impl Settings {
             (Some(url), _) => url.clone(),
             (None, Some(listen)) => format!("http://{listen}"),
             (None, None) => self.public_url(),
-        if !(60..=2_592_000).contains(&self.wallet_session.absolute_s) {
-            bail!("wallet_session.absolute_s: must be a whole number from 60 to 2592000");
-        }
         }
     }
 

@@ -341,7 +341,6 @@ async fn a_wallet_session_ends_fifteen_minutes_after_its_last_use() {
 }
 
 #[tokio::test]
-#[tokio::test]
 async fn a_wallet_session_ends_a_day_after_it_began_however_often_it_is_used() {
     let app = TestApp::start().await;
     let token = sign_in(&app, &Person::new(1, Family::Evm)).await;
@@ -372,6 +371,7 @@ async fn an_absolute_end_that_was_lowered_counts_for_sessions_that_began_before(
     assert_eq!(status_with_cookie(&app, &short).await, 401);
 }
 
+#[tokio::test]
 async fn signing_out_ends_the_session_and_may_be_repeated() {
     let app = TestApp::start().await;
     let token = sign_in(&app, &Person::new(1, Family::Evm)).await;

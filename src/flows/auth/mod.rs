@@ -1,9 +1,10 @@
 //! Who calls, and how people sign in and out.
 
 pub mod challenge;
+mod devices;
 pub mod identify;
-pub mod login;
 pub mod invite;
+pub mod login;
 pub mod logout;
 pub mod register;
 pub mod sweep;
@@ -30,6 +31,8 @@ pub struct SignedIn {
     pub session: Session,
     /// What the caller shows from now on.
     pub token: Secret,
+    /// Marker that a browser keeps, so that it is known the next time.
+    pub device: Option<Secret>,
 }
 
 /// Begins a session within a transaction. The token holds 256 random bits, so a plain hash of it is enough.
@@ -40,7 +43,11 @@ async fn begin(ctx: &Ctx, tx: &Tx, platform: PlatformId, person: Person) -> Flow
     let id = SessionId(ctx.ids.ulid());
     let session = Session::new(id, hash, platform, person, absolute, ctx.clock.now());
     store::sessions::insert(tx, &session).await?;
-    Ok(SignedIn { session, token })
+    Ok(SignedIn {
+        session,
+        token,
+        device: None,
+    })
 }
 
 /// Adds the platform that a wallet or an account owns, within a transaction.

@@ -4,13 +4,14 @@ use crate::{
     ctx::Ctx,
     domain::{
         caller::Person,
+        guesses::Visitor,
         ids::{AccountId, PlatformId, Secret},
         refusal::Refusal,
         session::{Account, check_password, normal_email},
     },
     flows::{
         FlowResult,
-        auth::{SignedIn, add_platform, begin, invite},
+        auth::{SignedIn, add_platform, begin, devices, invite},
     },
     ports::ids::random,
     store,
@@ -20,7 +21,13 @@ use crate::{
 ///
 /// Errors: 400 for the length of the password, 403 for somebody who may open none, 409 for an address that has an account.
 /// Source: interface §4.10; rules P.4.1.
-pub async fn run(ctx: &Ctx, email: &str, password: Secret, code: Option<Secret>) -> FlowResult<(Account, SignedIn)> {
+pub async fn run(
+    ctx: &Ctx,
+    email: &str,
+    password: Secret,
+    code: Option<Secret>,
+    visitor: &Visitor,
+) -> FlowResult<(Account, SignedIn)> {
     check_password(password.reveal()).map_err(|sentence| Refusal::field("password", sentence))?;
     let email = normal_email(email);
     // Before anything else is said, and before the costly hash.
@@ -45,7 +52,8 @@ pub async fn run(ctx: &Ctx, email: &str, password: Secret, code: Option<Secret>)
     }
     add_platform(ctx, &tx, &account.platform, &account.id.platform_name()).await?;
     let person = Person::Account(account.id.clone());
-    let signed_in = begin(ctx, &tx, account.platform.clone(), person).await?;
+    let mut signed_in = begin(ctx, &tx, account.platform.clone(), person).await?;
+    signed_in.device = devices::note(ctx, &tx, &account.id, visitor, None).await?;
     tx.commit().await?;
     Ok((account, signed_in))
 }

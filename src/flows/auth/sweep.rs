@@ -1,6 +1,6 @@
-//! Forgets challenges, sessions and invites that are over.
+//! Forgets challenges, sessions, invites and devices that are over.
 
-use crate::{ctx::Ctx, flows::FlowResult, store};
+use crate::{ctx::Ctx, domain::guesses::DEVICE_LIFETIME, flows::FlowResult, store};
 
 /// Rows of one transaction.
 const BATCH_ROWS: u64 = 500;
@@ -12,6 +12,7 @@ pub async fn run(ctx: &Ctx) -> FlowResult<bool> {
     let challenges = store::challenges::forget(&tx, now, BATCH_ROWS).await?;
     let sessions = store::sessions::forget(&tx, now, BATCH_ROWS).await?;
     let invites = store::invites::forget(&tx, now, BATCH_ROWS).await?;
+    let devices = store::devices::forget(&tx, now - DEVICE_LIFETIME, BATCH_ROWS).await?;
     tx.commit().await?;
-    Ok([challenges, sessions, invites].contains(&BATCH_ROWS))
+    Ok([challenges, sessions, invites, devices].contains(&BATCH_ROWS))
 }

@@ -6,7 +6,7 @@ use crate::{
     http::{
         gate::{
             cookie::WithCookie,
-            extractor::{SessionToken, SigningIn},
+            signing::{SessionToken, SigningIn},
         },
         operation::*,
     },
@@ -82,7 +82,7 @@ impl Accounts {
     async fn register(
         &self,
         ctx: Data<&Ctx>,
-        _page: SigningIn,
+        from: SigningIn,
         body: Body<RegisterBody>,
     ) -> Result<WithCookie<Created<AccountView>>, Fail<{ s::BAD_REQUEST | s::FORBIDDEN | s::CONFLICT }>> {
         let RegisterBody {
@@ -91,7 +91,7 @@ impl Accounts {
             invite,
         } = body.0;
         let invite = invite.map(|invite| Secret::new(invite.as_str()));
-        let registered = flows::auth::register::run(&ctx, email.as_str(), Secret::new(password), invite);
+        let registered = flows::auth::register::run(&ctx, email.as_str(), Secret::new(password), invite, &from.0);
         let (account, signed_in) = registered.await?;
         Ok(WithCookie::set(
             Reply::new(account.into()),
@@ -102,8 +102,9 @@ impl Accounts {
 
     /// Sign in with e-mail and password
     ///
-    /// The session lasts 30 days. After a few wrong tries for one account the next ones have to wait;
-    /// `Retry-After` says how long.
+    /// The session lasts 30 days. After a few wrong tries for one account from one address the next ones have to wait;
+    /// `Retry-After` says how long. A browser that signed in before shows that with the cookie `device_token`, another
+    /// client with its address: tries from elsewhere do not keep it waiting.
     ///
     /// 200: Who signed in; the session is in the cookie
     /// 401: The e-mail address or the password is wrong
@@ -112,11 +113,12 @@ impl Accounts {
     async fn log_in(
         &self,
         ctx: Data<&Ctx>,
-        _page: SigningIn,
+        from: SigningIn,
         body: Body<LoginBody>,
     ) -> Result<WithCookie<Json<AccountView>>, Fail<{ s::BAD_REQUEST | s::UNAUTHORIZED | s::FORBIDDEN }>> {
         let LoginBody { email, password } = body.0;
-        let (account, signed_in) = flows::auth::login::run(&ctx, email.as_str(), Secret::new(password)).await?;
+        let (account, signed_in) =
+            flows::auth::login::run(&ctx, email.as_str(), Secret::new(password), &from.0).await?;
         Ok(WithCookie::set(Json(account.into()), &signed_in, &ctx.people.sessions))
     }
 

@@ -14,7 +14,10 @@ use crate::{
     http::{
         contract::routes::RouteTable,
         error::{self, Call},
-        gate::rate_limits::{self, RateLimits},
+        gate::{
+            address::{self, Addresses},
+            rate_limits::{self, RateLimits},
+        },
     },
     ports::ids::Ids,
 };
@@ -36,6 +39,8 @@ pub struct Edge {
     pub routes: RouteTable,
     /// Pages of browsers that may call.
     pub origins: Arc<dyn AllowedOrigins>,
+    /// Where calls come from.
+    pub addresses: Arc<Addresses>,
     /// How often credentials may call; absent, as often as they like.
     pub rates: Option<Arc<RateLimits>>,
 }
@@ -48,7 +53,8 @@ where
     let limited = limits::limited(routes, edge.limits);
     let rendered = rendered(limited, edge.routes.clone());
     let metered = rate_limits::metered(rendered, edge.rates, edge.routes.clone());
-    let open = cors::cors(metered, edge.origins, edge.routes.clone());
+    let addressed = address::addressed(metered, edge.addresses);
+    let open = cors::cors(addressed, edge.origins, edge.routes.clone());
     observe::observed(open, edge.ids, edge.routes).boxed()
 }
 

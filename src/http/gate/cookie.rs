@@ -1,13 +1,14 @@
-//! The cookie that carries a session. Source: interface §5; rules P.1.4.
+//! The cookies of people: one carries a session, the other says that a browser has signed in before. Source: interface §5; rules P.1.4.
 
 use crate::{
     ctx::SessionRules,
     domain::{
         caller::Person,
+        guesses::DEVICE_LIFETIME,
         session::{ACCOUNT_LIFETIME, Session},
     },
     flows::auth::SignedIn,
-    http::gate::scheme::SESSION_COOKIE,
+    http::gate::scheme::{DEVICE_COOKIE, SESSION_COOKIE},
 };
 use poem::{
     IntoResponse, Response,
@@ -18,24 +19,34 @@ use poem_openapi::{
     registry::{MetaHeader, MetaResponses, MetaSchema, MetaSchemaRef, Registry},
 };
 
-/// An answer that sets or clears the cookie.
+/// An answer that sets or clears cookies.
 #[derive(Debug)]
 pub struct WithCookie<R> {
     answer: R,
-    cookie: String,
+    cookies: Vec<String>,
 }
 
 impl<R> WithCookie<R> {
-    /// Sets the cookie to the token of a session that begins.
+    /// Sets the cookie to the token of a session that begins, and marks a browser that is new.
     pub fn set(answer: R, signed_in: &SignedIn, rules: &SessionRules) -> Self {
-        let cookie = cookie(signed_in.token.reveal(), lifetime_s(&signed_in.session), rules);
-        Self { answer, cookie }
+        let token = signed_in.token.reveal();
+        let session = cookie(SESSION_COOKIE, token, lifetime_s(&signed_in.session), rules);
+        let device = signed_in.device.as_ref().map(|marker| {
+            let lifetime_s = Some(DEVICE_LIFETIME.num_seconds());
+            cookie(DEVICE_COOKIE, marker.reveal(), lifetime_s, rules)
+        });
+        Self {
+            answer,
+            cookies: std::iter::once(session).chain(device).collect(),
+        }
     }
 
-    /// Clears the cookie.
+    /// Clears the cookie of the session. The browser stays known: its owner may be kept waiting the next time.
     pub fn clear(answer: R, rules: &SessionRules) -> Self {
-        let cookie = cookie("", Some(0), rules);
-        Self { answer, cookie }
+        Self {
+            answer,
+            cookies: vec![cookie(SESSION_COOKIE, "", Some(0), rules)],
+        }
     }
 }
 
@@ -47,24 +58,26 @@ fn lifetime_s(session: &Session) -> Option<i64> {
     }
 }
 
-fn cookie(token: &str, lifetime_s: Option<i64>, rules: &SessionRules) -> String {
+fn cookie(name: &str, token: &str, lifetime_s: Option<i64>, rules: &SessionRules) -> String {
     let secure = if rules.is_cookie_secure { " Secure;" } else { "" };
     let lifetime = lifetime_s
         .map(|seconds| format!("; Max-Age={seconds}"))
         .unwrap_or_default();
-    format!("{SESSION_COOKIE}={token}; HttpOnly;{secure} SameSite=Lax; Path=/{lifetime}")
+    format!("{name}={token}; HttpOnly;{secure} SameSite=Lax; Path=/{lifetime}")
 }
 
 impl<R: IntoResponse> IntoResponse for WithCookie<R> {
     fn into_response(self) -> Response {
         let mut response = self.answer.into_response();
-        match HeaderValue::from_str(&self.cookie) {
-            Ok(mut value) => {
-                value.set_sensitive(true);
-                response.headers_mut().append(header::SET_COOKIE, value);
+        for cookie in self.cookies {
+            match HeaderValue::from_str(&cookie) {
+                Ok(mut value) => {
+                    value.set_sensitive(true);
+                    response.headers_mut().append(header::SET_COOKIE, value);
+                }
+                // Tokens are made of letters that every header may hold.
+                Err(error) => tracing::error!(%error, "a cookie could not be written"),
             }
-            // Tokens are made of letters that every header may hold.
-            Err(error) => tracing::error!(%error, "a session cookie could not be written"),
         }
         response
     }

@@ -12,7 +12,6 @@
 use crate::{
     domain::{
         caller::Caller,
-        ids::Secret,
         refusal::{Refusal, RefusalKind},
     },
     flows::{FlowError, FlowResult},
@@ -20,13 +19,13 @@ use crate::{
         error::{Problem, unauthorized},
         gate::{
             identify::Identify,
-            page::{FOREIGN_COOKIE, call_origin, is_browser, require_own_page},
+            page::{FOREIGN_COOKIE, call_origin, require_own_page},
             rate_limits::{Meter, Purpose},
             scheme::{Policy, Scheme, Unusable, needs},
         },
     },
 };
-use poem::{FromRequest, Request, RequestBody};
+use poem::{Request, RequestBody};
 use poem_openapi::{ApiExtractor, ApiExtractorType, ExtractParamOptions, registry::Registry};
 use std::{ops::Deref, sync::Arc};
 
@@ -119,6 +118,7 @@ impl<'a> Shown<'a> {
             })
         }))
     }
+
     /// Looks at what the call shows in further headers. Errors: one of them is wrong.
     async fn require_others(&self) -> Result<(), Problem> {
         for scheme in Scheme::ALL {
@@ -153,7 +153,6 @@ impl<'a> Shown<'a> {
         meter.admit(purpose, caller.credential_row())
     }
 
-
     async fn caller(&self) -> Result<Caller, Problem> {
         let identify = self.identify;
         let Ok(credential) = &self.credential else {
@@ -180,64 +179,20 @@ impl<'a> Shown<'a> {
             let problem = Problem::from(error);
             if is_refused { self.counted(problem) } else { problem }
         })
+    }
 
     /// The refusal of a call that nobody is charged for but its address; 429 when that has had too many.
     fn counted(&self, problem: Problem) -> Problem {
         let counted = self.meter.map(|meter| meter.admit(Purpose::Unknown, ""));
         counted.and_then(Result::err).unwrap_or(problem)
     }
-    }
 }
 
-fn identify(request: &Request) -> Result<&Arc<dyn Identify>, Problem> {
+pub(super) fn identify(request: &Request) -> Result<&Arc<dyn Identify>, Problem> {
     request.data::<Arc<dyn Identify>>().ok_or_else(|| {
         tracing::error!("the routes carry nobody who can identify callers");
         Problem::internal()
     })
-}
-
-/// A call that begins a session: any program may make it, but of pages only our own, so that no foreign page signs
-/// somebody in whom they do not expect to be.
-#[derive(Debug)]
-pub struct SigningIn;
-
-impl<'a> FromRequest<'a> for SigningIn {
-    async fn from_request(request: &'a Request, _body: &mut RequestBody) -> poem::Result<Self> {
-        if is_browser(request) {
-            let foreign = "Only pages of this service may sign people in: the Origin header must be listed in \
-                           http.session_origins";
-            require_own_page(request, identify(request)?.as_ref(), foreign)?;
-        }
-        Ok(Self)
-    }
-}
-
-/// The token of the session that a call ends, whether or not there is such a session. The answer clears the cookie, so
-/// of pages only our own may make such a call, with a cookie or without.
-#[derive(Debug)]
-pub struct SessionToken(pub Option<Secret>);
-
-impl<'a> FromRequest<'a> for SessionToken {
-    async fn from_request(request: &'a Request, _body: &mut RequestBody) -> poem::Result<Self> {
-        let schemes = [Scheme::SessionBearer, Scheme::Session];
-        let shown = schemes
-            .into_iter()
-            .find_map(|scheme| scheme.read(request).map(|token| (scheme, token)));
-        let foreign = match shown {
-            Some((Scheme::Session, _)) => Some(FOREIGN_COOKIE),
-            // A page has to be allowed to send this header.
-            Some(_) => None,
-            None => is_browser(request).then_some(
-                "Only pages of this service may sign people out: the Origin header must be listed in \
-                 http.session_origins",
-            ),
-        };
-        if let Some(foreign) = foreign {
-            require_own_page(request, identify(request)?.as_ref(), foreign)?;
-        }
-        let token = shown.and_then(|(_, token)| token.ok());
-        Ok(Self(token.map(Secret::new)))
-    }
 }
 
 fn missing(accepted: &[Scheme]) -> Problem {
@@ -248,13 +203,6 @@ fn missing(accepted: &[Scheme]) -> Problem {
 fn misplaced(accepted: &[Scheme]) -> Problem {
     Problem::from(Refusal::forbidden("This credential does not open this operation")).with_hint(needs(accepted))
 }
-        async fn require_client_id(&self, id: &str) -> FlowResult<()> {
-            if id == "cli_unknown" {
-                return Err(unauthorized().into());
-            }
-            Ok(())
-        }
-
 
 #[cfg(test)]
 mod tests {
@@ -300,6 +248,13 @@ mod tests {
             })
         }
 
+        async fn require_client_id(&self, id: &str) -> FlowResult<()> {
+            if id == "cli_unknown" {
+                return Err(unauthorized().into());
+            }
+            Ok(())
+        }
+
         async fn session(&self, token: &str) -> FlowResult<PlatformCaller> {
             named(&format!("session {token}"))
         }
@@ -311,21 +266,6 @@ mod tests {
                 key: KeyId(String::new()),
             })
         }
-
-    #[tokio::test]
-    async fn a_wrong_credential_is_never_rescued_by_another() {
-        let unknown = ("x-client-id", "cli_unknown");
-        assert_eq!(who::<KeyOrClient>(&[("x-api-key", "k1"), unknown]).await, Err(401));
-        assert_eq!(
-            who::<Sessions>(&[("cookie", "session_token=t1"), unknown]).await,
-            Err(401)
-        );
-        let orchestrator = ("x-orchestrator-key", "unknown");
-        assert_eq!(who::<KeyOnly>(&[("x-api-key", "k1"), orchestrator]).await, Err(401));
-        assert_eq!(who::<ClientOnly>(&[("x-api-key", "k1"), orchestrator]).await, Err(401));
-        let cookie = ("cookie", "session_token=t1; session_token=t2");
-        assert_eq!(who::<KeyOnly>(&[("x-api-key", "k1"), cookie]).await.unwrap(), "key k1");
-    }
 
         fn is_session_page(&self, _origin: &str) -> bool {
             false
@@ -370,6 +310,21 @@ mod tests {
         assert_eq!(who::<KeyOrClient>(&[("x-api-key", " ")]).await, Err(401));
         let long = "k".repeat(513);
         assert_eq!(who::<KeyOnly>(&[("x-api-key", &long)]).await, Err(401));
+    }
+
+    #[tokio::test]
+    async fn a_wrong_credential_is_never_rescued_by_another() {
+        let unknown = ("x-client-id", "cli_unknown");
+        assert_eq!(who::<KeyOrClient>(&[("x-api-key", "k1"), unknown]).await, Err(401));
+        assert_eq!(
+            who::<Sessions>(&[("cookie", "session_token=t1"), unknown]).await,
+            Err(401)
+        );
+        let orchestrator = ("x-orchestrator-key", "unknown");
+        assert_eq!(who::<KeyOnly>(&[("x-api-key", "k1"), orchestrator]).await, Err(401));
+        assert_eq!(who::<ClientOnly>(&[("x-api-key", "k1"), orchestrator]).await, Err(401));
+        let cookie = ("cookie", "session_token=t1; session_token=t2");
+        assert_eq!(who::<KeyOnly>(&[("x-api-key", "k1"), cookie]).await.unwrap(), "key k1");
     }
 
     #[tokio::test]

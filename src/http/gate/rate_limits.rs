@@ -11,7 +11,7 @@ use crate::{
         contract::routes::RouteTable,
         edge::{call_id::CallId, cors},
         error::{Problem, too_many},
-        gate::access,
+        gate::{access, address::CallerAddress},
     },
     ports::clock::Clock,
     settings::RateLimitSettings,
@@ -23,14 +23,13 @@ use governor::{
     nanos::Nanos,
     state::{InMemoryState, NotKeyed},
 };
-use ipnet::IpNet;
 use moka::sync::Cache;
 use poem::{
-    Addr, Endpoint, EndpointExt, Request, Response,
+    Endpoint, EndpointExt, Response,
     http::{HeaderMap, HeaderName, HeaderValue},
 };
 use std::{
-    net::{IpAddr, Ipv6Addr},
+    net::IpAddr,
     num::NonZeroU32,
     sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Duration,
@@ -102,7 +101,6 @@ struct Reading {
 pub struct RateLimits {
     settings: RateLimitSettings,
     factor: u32,
-    trusted: Vec<IpNet>,
     clock: Arc<dyn Clock>,
     counts: Cache<Pair, Arc<Count>>,
 }
@@ -119,8 +117,6 @@ impl RateLimits {
             Arc::new(Self {
                 settings: settings.clone(),
                 factor,
-                // The settings were validated when they were read.
-                trusted: settings.trusted_networks().unwrap_or_default(),
                 clock,
                 counts: Cache::builder()
                     .max_capacity(PAIRS_MAX)
@@ -190,46 +186,6 @@ impl RateLimits {
             }
         }
     }
-
-    /// The address that a call comes from: that of the connection, or what a trusted proxy says in front of it.
-    fn address(&self, request: &Request) -> Option<IpAddr> {
-        let Addr::SocketAddr(peer) = &request.remote_addr().0 else {
-            return None;
-        };
-        let mut address = peer.ip();
-        let forwarded = request
-            .headers()
-            .get_all("x-forwarded-for")
-            .iter()
-            .filter_map(|value| value.to_str().ok())
-            .flat_map(|value| value.split(','))
-            .map(str::trim);
-        // The nearest proxy wrote the last entry; further ones count only as far as the chain is trusted.
-        for said in forwarded.collect::<Vec<_>>().into_iter().rev() {
-            if !self.trusts(address) {
-                break;
-            }
-            let Ok(said) = said.parse() else { break };
-            address = said;
-        }
-        Some(network_of(address))
-    }
-
-    fn trusts(&self, address: IpAddr) -> bool {
-        let address = address.to_canonical();
-        self.trusted.iter().any(|network| network.contains(&address))
-    }
-}
-
-/// One customer owns a whole /64 of IPv6, so its addresses count as one.
-fn network_of(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => {
-            let kept = address.to_bits() >> 64 << 64;
-            IpAddr::V6(Ipv6Addr::from_bits(kept))
-        }
-        short => short,
-    }
 }
 
 fn whole_seconds(time: Duration) -> u64 {
@@ -283,7 +239,7 @@ where
                 return Ok(endpoint.get_response(request).await);
             };
             let meter = Arc::new(Meter {
-                address: limits.address(&request),
+                address: request.data::<CallerAddress>().and_then(|address| address.0),
                 limits,
                 reading: OnceLock::new(),
             });

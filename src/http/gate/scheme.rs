@@ -10,6 +10,9 @@ use poem_openapi::registry::MetaSecurityScheme;
 /// Name of the session cookie. Source: rules P.1.4.
 pub const SESSION_COOKIE: &str = "session_token";
 
+/// Name of the cookie that marks a browser that has signed in before.
+pub(super) const DEVICE_COOKIE: &str = "device_token";
+
 /// Longest credential that is looked up at all.
 const CREDENTIAL_LENGTH_MAX: usize = 512;
 
@@ -103,10 +106,7 @@ impl Scheme {
         let shown: Vec<&[u8]> = match self.facts().0 {
             Header(_) => values(carrier).collect(),
             Bearer => values(carrier).filter_map(bearer).collect(),
-            Cookie(name) => values(header::COOKIE.as_str())
-                .flat_map(|value| value.split(|byte| *byte == b';'))
-                .filter_map(|pair| cookie(pair, name))
-                .collect(),
+            Cookie(name) => cookies(request, name).collect(),
         };
         let mut shown = shown
             .into_iter()
@@ -124,6 +124,17 @@ impl Scheme {
 /// would let another credential decide.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Unusable;
+
+/// The values of a cookie, of which a good call shows one.
+pub(super) fn cookies<'a>(request: &'a Request, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
+    let values = request
+        .headers()
+        .get_all(header::COOKIE)
+        .iter()
+        .map(HeaderValue::as_bytes);
+    let pairs = values.flat_map(|value| value.split(|byte| *byte == b';'));
+    pairs.filter_map(move |pair| cookie(pair, name))
+}
 
 fn bearer(value: &[u8]) -> Option<&[u8]> {
     let (kind, token) = value.split_at_checked(BEARER.len())?;

@@ -4,7 +4,7 @@ use crate::{
     domain::{ids::Secret, network::Family, refusal::Refusal},
     flows::{self, auth::verify::WalletProof},
     http::{
-        gate::{cookie::WithCookie, extractor::SigningIn},
+        gate::{cookie::WithCookie, signing::SigningIn},
         operation::*,
     },
 };

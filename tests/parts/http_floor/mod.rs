@@ -44,11 +44,13 @@ use prs::{
         },
         gate::{
             access::{KeyOnly, KeyOrClient},
+            address::Addresses,
             extractor::Auth,
             identify::Identify,
         },
     },
     ports::ids::Ids,
+    settings::RateLimitSettings,
 };
 use serde_json::Value;
 use std::{sync::Arc, time::Duration};
@@ -240,12 +242,12 @@ impl Identify for Directory {
         })
     }
 
-    async fn session(&self, _token: &str) -> FlowResult<PlatformCaller> {
-        Err(unauthorized().into())
     async fn require_client_id(&self, _id: &str) -> FlowResult<()> {
         Ok(())
     }
 
+    async fn session(&self, _token: &str) -> FlowResult<PlatformCaller> {
+        Err(unauthorized().into())
     }
 
     fn is_session_page(&self, _origin: &str) -> bool {
@@ -313,6 +315,7 @@ fn app_with(limits: Limits) -> BoxEndpoint<'static, Response> {
             ids: Arc::new(FixedIds),
             routes: RouteTable::from_documents([&document]),
             origins: Arc::new(Origins),
+            addresses: Addresses::new(&RateLimitSettings::default()),
             rates: None,
         },
     )
