@@ -12,10 +12,12 @@ use alloy::{
 };
 use anyhow::ensure;
 use axum::{Json, Router, extract::State, routing::post};
-use chrono::{TimeDelta, Utc};
+use chrono::TimeDelta;
 use prs::{
+    adapters::clock::SystemClock,
     boot,
     domain::network::Network,
+    ports::clock::Clock,
     settings::{ChainSettings, Settings},
     store,
 };
@@ -99,7 +101,7 @@ async fn fill_in(blocks: u64) -> anyhow::Result<(f64, Duration)> {
     let started = Instant::now();
     let running = Running::serve(&settings, "worker", folder.path())?;
     let db = boot::open_database(&settings).await?;
-    let far = Utc::now() + TimeDelta::days(1);
+    let far = SystemClock.now() + TimeDelta::days(1);
     let mut peak = idle;
     loop {
         tokio::time::sleep(LOOK).await;

@@ -28,7 +28,7 @@ use prs::{
     },
     flows::payments::watch::{self, Step},
     ports::clock::Clock,
-    store,
+    store::{self, Db},
 };
 use serde_json::{Value, json};
 use sqlx::{Connection, PgConnection, Postgres, QueryBuilder};
@@ -158,9 +158,7 @@ async fn follow(chain: &Devnet, events: usize) -> anyhow::Result<Duration> {
     );
     let ctx = boot::context(&settings, boot::open_database(&settings).await?)?;
     let matches = events / EVENTS_PER_MATCH;
-    for number in (EVENTS_PER_MATCH..=events).step_by(EVENTS_PER_MATCH) {
-        store::requests::insert(ctx.db.writer(), &request(u64::try_from(number)?)?).await?;
-    }
+    insert_requests(&ctx.db, events).await?;
     let started = Instant::now();
     catch_up(&ctx).await?;
     let time = started.elapsed();
@@ -171,6 +169,14 @@ async fn follow(chain: &Devnet, events: usize) -> anyhow::Result<Duration> {
     );
     database.remove().await?;
     Ok(time)
+}
+
+/// Inserts the requests that some of the events pay.
+async fn insert_requests(db: &Db, events: usize) -> anyhow::Result<()> {
+    for number in (EVENTS_PER_MATCH..=events).step_by(EVENTS_PER_MATCH) {
+        store::requests::insert(db.writer(), &request(u64::try_from(number)?)?).await?;
+    }
+    Ok(())
 }
 
 /// The request that the payment of this number pays in full.
@@ -202,9 +208,9 @@ pub(crate) fn request(number: u64) -> anyhow::Result<Request> {
             original_request_reference: None,
             is_crypto_to_fiat: false,
         },
+        has_unkept_answers: false,
         ledger: Ledger::new(U256::from(UNITS)),
         created_at: SystemClock.now(),
-        has_unkept_answers: false,
     })
 }
 
@@ -264,6 +270,7 @@ async fn read_bare(chain: &Devnet, mut from: u64, events: usize) -> anyhow::Resu
 /// One row, written out before the clock runs.
 struct ReadyRow {
     id: String,
+    request_row: String,
     tx_hash: String,
     position: i32,
     block_number: i64,
@@ -275,7 +282,9 @@ struct ReadyRow {
 async fn write_bare(chain: &Devnet, blocks: usize) -> anyhow::Result<Duration> {
     let database = BenchDatabase::create_durable().await?;
     let settings = service::settings(database.url.clone())?;
-    boot::open_database(&settings).await?.close().await?;
+    let db = boot::open_database(&settings).await?;
+    insert_requests(&db, blocks * PAYMENTS_PER_BLOCK).await?;
+    db.close().await?;
     let rows = ready_rows(blocks)?;
     let proxy = format!("{:#x}", chain.contracts().ethereum_fee_proxy);
     let payee = format!("{PAYEE:#x}");
@@ -294,8 +303,8 @@ async fn write_bare(chain: &Devnet, blocks: usize) -> anyhow::Result<Duration> {
                 values
                     .push_bind(&row.id)
                     .push_bind("platform")
-                    .push_bind(&row.id)
-                    .push_bind(&row.id)
+                    .push_bind(&row.request_row)
+                    .push_bind(&row.request_row)
                     .push_bind(Network::Sepolia.id())
                     .push_bind(&row.tx_hash)
                     .push_bind(row.position)
@@ -340,6 +349,7 @@ fn ready_rows(blocks: usize) -> anyhow::Result<Vec<ReadyRow>> {
         let block = (number - 1) / PAYMENTS_PER_BLOCK;
         Ok(ReadyRow {
             id: format!("payment-{number:08}"),
+            request_row: format!("request-{number:08}"),
             tx_hash: hash("transaction", block),
             position: i32::try_from((number - 1) % PAYMENTS_PER_BLOCK)?,
             block_number: i64::try_from(block)?,
