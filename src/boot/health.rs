@@ -1,7 +1,7 @@
 //! The health page and the gauges of the chains.
 
 use crate::{
-    boot::{log, role::Role, serve::Process},
+    boot::{log, process::Process, role::Role},
     ctx::Ctx,
     domain::network::Network,
     flows::payments::obstacles::{self, Obstacles},

@@ -9,6 +9,7 @@ pub mod identity;
 pub mod listen;
 mod log;
 mod master_keys;
+pub mod process;
 mod reconcile;
 pub mod role;
 pub mod serve;

@@ -7,6 +7,7 @@ use crate::{
         health::{self, Health, Report},
         identity::Identity,
         open_database,
+        process::Process,
         role::Role,
     },
     ctx::Ctx,
@@ -23,7 +24,7 @@ use crate::{
     },
     settings::Settings,
     store::presence::{Intent, Presence},
-    worker::{self, Workers, deliver_webhooks, watch_chains},
+    worker::{self, deliver_webhooks, watch_chains},
 };
 use anyhow::{Context, bail};
 use poem::{
@@ -47,28 +48,6 @@ const ANNOUNCED_EVERY: Duration = Duration::from_secs(10);
 pub async fn run(settings: &Settings, role: Role) -> anyhow::Result<()> {
     let ctx = context(settings, open_database(settings).await?)?;
     run_with(settings, ctx, role, || {}).await
-}
-
-/// What a process does, and how far its stop is.
-#[derive(Clone)]
-pub struct Process {
-    /// Its part of the service.
-    pub role: Role,
-    /// The workers that run in it.
-    pub workers: Workers,
-    /// How it is told to stop.
-    pub shutdown: Shutdown,
-}
-
-impl Process {
-    /// One without workers.
-    pub fn new(role: Role) -> Self {
-        Self {
-            role,
-            workers: Workers::default(),
-            shutdown: Shutdown::default(),
-        }
-    }
 }
 
 /// Serves with handles that are already built; `ready` is called once connections are accepted.

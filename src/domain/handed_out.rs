@@ -93,8 +93,8 @@ impl HandedOut {
 /// Compares a payment with what was handed out for its request; `call` is what its conversion asked for.
 ///
 /// The path decides first, then the age of its rates, then the fee: of several binding answers the one that the payment
-/// comes nearest to, be it one of other rates when none of these rates binds. Source: decisions D38; decisions D32 (a
-/// public credential is no proof of who asked).
+/// comes nearest to, be it one of other rates when none of these rates binds. A public credential is no proof of who
+/// asked. Source: decisions D38; decisions D32.
 pub fn compare(observed: &Observation, call: Option<&ConversionCall>, handed: &[HandedOut]) -> Comparison {
     let mut kept: Vec<&HandedOut> = handed.iter().collect();
     let (paid, fee_units) = match observed.conversion {

@@ -165,7 +165,7 @@ fn renewed(sealer: &dyn Sealer, column: &SealedColumn, row: &StaleRow) -> anyhow
         true => sealer.renew(text, place),
         false => sealer.seal(&Secret::new(text), place),
     };
-    let value = match column.form {
+    match column.form {
         Form::Text => renew(&row.value),
         Form::Json => {
             let value: Value = serde_json::from_str(&row.value).context("no JSON")?;
@@ -173,8 +173,7 @@ fn renewed(sealer: &dyn Sealer, column: &SealedColumn, row: &StaleRow) -> anyhow
             renew(&text).map(|text| Value::String(text).to_string())
         }
         Form::JsonArray => renew_members(&row.value, renew),
-    };
-    value
+    }
 }
 
 /// Renews the sealed texts among the members of the objects of an array.

@@ -6,10 +6,7 @@ use crate::{sessions::Person, support::TestApp};
 use axum::{Router, extract::State, response::Html, routing::post};
 use futures_util::FutureExt;
 use prs::{
-    boot::{
-        role::Role,
-        serve::{self, Process},
-    },
+    boot::{process::Process, role::Role, serve},
     domain::network::Family,
     http::edge::server::{self, ServerOptions, Shutdown},
 };

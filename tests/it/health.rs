@@ -4,7 +4,7 @@ use crate::support::{TestApp, app::settings};
 use alloy::primitives::B256;
 use chrono::TimeDelta;
 use prs::{
-    boot::{health::Health, role::Role, serve::Process},
+    boot::{health::Health, process::Process, role::Role},
     domain::{
         ids::QuarantineId,
         network::Network,

@@ -14,7 +14,7 @@ use poem::{
     http::{HeaderValue, Method},
 };
 use prs::{
-    boot::{self, dev, role::Role, serve::Process},
+    boot::{self, dev, process::Process, role::Role},
     ctx::Ctx,
     domain::{
         caller::{Credential, PlatformCaller},

@@ -21,6 +21,7 @@ mod receipts;
 mod redaction;
 mod refusals;
 mod settle;
+mod share;
 mod signature_check;
 mod tip;
 mod together;
@@ -34,7 +35,7 @@ use self::{
     evidence::ProvenHeader,
     kept::Kept,
     node::{Failure, Line, Node},
-    together::Together,
+    share::Together,
     wire::StatedHeight,
 };
 use super::install_tls;

@@ -12,6 +12,7 @@ use super::{
     range::headers,
     receipts::{RawReceipt, RawTransaction, read},
     settle::{untrue, with_transactions},
+    share::Together,
     store,
 };
 use crate::{domain::payment::SettledBlock, ports::chain::ChainError};
@@ -24,32 +25,8 @@ use tokio::time::Instant;
 /// Questions that are in flight at the same time.
 const IN_FLIGHT: usize = 16;
 
-/// Most blocks of one question.
-const BLOCKS_MAX: usize = 16;
-
-/// Transactions that the blocks of one question hold together, by the blocks that were seen last.
-const TRANSACTIONS_MAX: usize = 200;
-
 /// How long blocks are asked for one by one after a node did not answer for several.
 const APART: Duration = Duration::from_secs(60);
-
-/// How many blocks one question may be about.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Together {
-    /// Of the blocks that were seen last, on average; `None` before the first one.
-    transactions_per_block: Option<usize>,
-    apart_until: Option<Instant>,
-}
-
-impl Together {
-    fn blocks(self) -> usize {
-        let is_apart = self.apart_until.is_some_and(|until| Instant::now() < until);
-        match self.transactions_per_block {
-            Some(transactions) if !is_apart => (TRANSACTIONS_MAX / transactions.max(1)).clamp(1, BLOCKS_MAX),
-            _ => 1,
-        }
-    }
-}
 
 /// A block as a node states it: its header, its transactions and its receipts.
 type StatedBlock = (ProvenHeader, Vec<RawTransaction>, Vec<RawReceipt>);

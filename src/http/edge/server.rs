@@ -146,8 +146,11 @@ impl Server {
                 self.clone().admit(next, local).await;
             }
         };
-        let ended = self.abort.run_until_cancelled(timeout(LAST_CALLS, last_calls)).await;
-        drop(ended);
+        tokio::select! {
+            () = last_calls => {}
+            () = sleep(LAST_CALLS) => {}
+            () = self.abort.cancelled() => {}
+        }
     }
 
     async fn admit(self: Arc<Self>, (permit, accepted): Accepted, local: SocketAddr) {

@@ -1,0 +1,25 @@
+//! What this process is: its part of the service, its workers, and how far its stop is.
+
+use crate::{boot::role::Role, http::edge::server::Shutdown, worker::Workers};
+
+/// What a process does, and how far its stop is.
+#[derive(Clone)]
+pub struct Process {
+    /// Its part of the service.
+    pub role: Role,
+    /// The workers that run in it.
+    pub workers: Workers,
+    /// How it is told to stop.
+    pub shutdown: Shutdown,
+}
+
+impl Process {
+    /// One without workers.
+    pub fn new(role: Role) -> Self {
+        Self {
+            role,
+            workers: Workers::default(),
+            shutdown: Shutdown::default(),
+        }
+    }
+}
