@@ -102,6 +102,8 @@ pub trait Chain: Send + Sync + 'static {
     /// Where the chain stands. `known` is how blocks counted as final before: a network that ever served the tag
     /// never falls back to a depth.
     async fn tip(&self, known: Option<Finality>) -> Result<Tip, ChainError>;
+    /// Forgets the newest block that was called final, which else never falls: the operator found out that nodes lied.
+    fn forget_final(&self);
     /// Block at a height by the word of one node; `None` when its chain is shorter.
     async fn block(&self, number: u64) -> Result<Option<BlockRef>, ChainError>;
     /// Final block at a height on which enough distinct nodes agree.

@@ -21,6 +21,7 @@ use prs::{
     },
 };
 use sea_orm::ConnectionTrait;
+use std::sync::Mutex;
 
 /// More steps than anything here takes.
 const STEPS: usize = 8;
@@ -31,6 +32,7 @@ async fn follow_without(app: &TestApp, withheld: Withheld) -> Position {
     let bent = Bent {
         chain: chain.clone(),
         withheld,
+        before_list: Mutex::default(),
     };
     let mut reached = None;
     for _ in 0..STEPS {

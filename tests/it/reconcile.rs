@@ -41,6 +41,10 @@ impl Chain for Leaving {
         self.chain.tip(known).await
     }
 
+    fn forget_final(&self) {
+        self.chain.forget_final();
+    }
+
     async fn block(&self, number: u64) -> Result<Option<BlockRef>, ChainError> {
         self.chain.block(number).await
     }

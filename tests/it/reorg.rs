@@ -2,6 +2,7 @@
 
 use crate::support::{
     TestApp,
+    bent::{Bent, Withheld},
     chain::{PAYER, transactions},
     receiver::Receiver,
     requests::{fau, request},
@@ -14,6 +15,7 @@ use prs::flows::payments::{
 };
 use sea_orm::ConnectionTrait;
 use serde_json::json;
+use std::sync::Mutex;
 
 /// Blocks after which a payment is final here.
 const CONFIRMATIONS: u64 = 6;
@@ -189,6 +191,58 @@ async fn a_reorganisation_too_deep_stops_the_chain_until_the_operator_lets_it_go
     assert_eq!(payments[0]["reversal"]["reason"], "reorganised");
     let told = receiver.received().await;
     assert_eq!(told.last().expect("an event").json()["event"], "payment.reversed");
+}
+
+/// The cursor was found on the chain; then the chain is another one, which the rest of the step reads.
+#[tokio::test]
+async fn a_reorganisation_between_the_look_at_the_cursor_and_the_reading_is_found_out() {
+    let app = TestApp::on_chain_with(2).await;
+    let receiver = Receiver::start().await;
+    app.register(&receiver.url()).await;
+    app.devnet().mine(3).await.expect("mined");
+    app.follow().await;
+    let left = pay_and_see(&app).await;
+    app.devnet().mine(1).await.expect("mined");
+    app.settle().await;
+    assert_credited_once(&app, &receiver, &left).await;
+    app.devnet().mine(3).await.expect("mined");
+    let devnet = app.chain.clone().expect("a chain");
+    let dropped = left.tx_hash;
+    let chain = app.ctx.partners.chains.followed.values().next().expect("enabled");
+    let bent = Bent {
+        chain: chain.clone(),
+        withheld: Withheld::default(),
+        before_list: Mutex::new(Some(Box::pin(async move {
+            devnet.reorg(5).await.expect("reorganised");
+            let _ = devnet.drop_transaction(dropped).await;
+        }))),
+    };
+    // Whether this step gives up or goes on, what it read does not stay.
+    drop(watch::run(&app.ctx, &bent).await);
+    app.devnet().mine(2).await.expect("mined");
+    app.settle().await;
+    let read = app.read_request(&left.id).await;
+    assert_eq!((&read["status"], &read["paidAmount"]), (&json!("pending"), &json!("0")));
+    let payments = app.payments_of(&left.id).await;
+    assert_eq!(payments[0]["reversal"]["reason"], "reorganised");
+}
+
+#[tokio::test]
+async fn notes_of_blocks_that_no_node_has_any_more_are_forgotten_though_the_chain_is_shorter() {
+    // One chain that lost more than nodes are behind by, and one that grew again otherwise.
+    for (lost, grown) in [(TOO_DEEP + 1, 0), (6, 3)] {
+        let app = TestApp::on_chain_with(200).await;
+        app.follow().await;
+        let paid = pay_and_see(&app).await;
+        app.devnet().mine(lost - 1).await.expect("mined");
+        app.follow().await;
+        app.devnet().rollback(lost).await.expect("rolled back");
+        forget(&app, &paid).await;
+        app.devnet().mine(grown).await.expect("mined");
+        app.follow().await;
+        let read = app.read_request(&paid.id).await;
+        assert!(read.get("detectedAmount").is_none(), "{lost} {grown}: {read}");
+    }
 }
 
 /// What halted the chain was a lie, so that nothing had to be undone.

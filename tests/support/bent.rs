@@ -9,7 +9,13 @@ use prs::{
     },
     ports::chain::{Chain, ChainError, NewBlock, Tip, Told},
 };
-use std::sync::Arc;
+use std::{
+    pin::Pin,
+    sync::{Arc, Mutex},
+};
+
+/// What happens at some moment.
+pub type Happening = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// What is withheld.
 #[derive(Debug, Clone, Copy, Default)]
@@ -28,6 +34,8 @@ pub struct Bent {
     pub chain: Arc<dyn Chain>,
     /// What is withheld.
     pub withheld: Withheld,
+    /// What happens before the first list of events is asked for.
+    pub before_list: Mutex<Option<Happening>>,
 }
 
 #[async_trait]
@@ -42,6 +50,10 @@ impl Chain for Bent {
 
     async fn tip(&self, known: Option<Finality>) -> Result<Tip, ChainError> {
         self.chain.tip(known).await
+    }
+
+    fn forget_final(&self) {
+        self.chain.forget_final();
     }
 
     async fn block(&self, number: u64) -> Result<Option<BlockRef>, ChainError> {
@@ -63,6 +75,10 @@ impl Chain for Bent {
     }
 
     async fn told(&self, from: u64, to: u64, proves_absence: bool) -> Result<Told, ChainError> {
+        let happening = self.before_list.lock().expect("unpoisoned").take();
+        if let Some(happening) = happening {
+            happening.await;
+        }
         let mut told = self.chain.told(from, to, proves_absence).await?;
         if self.withheld.events {
             told.hints.clear();

@@ -416,6 +416,10 @@ impl Chain for EvmChain {
         self.find_tip(known).await
     }
 
+    fn forget_final(&self) {
+        store(&self.finalized, None);
+    }
+
     async fn block(&self, number: u64) -> Result<Option<BlockRef>, ChainError> {
         let question = |line: Line| async move {
             let header = header_at(&line, number).await?;

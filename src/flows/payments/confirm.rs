@@ -11,11 +11,11 @@ use crate::{
         event::{Event, PaymentReceived},
         ids::{PaymentId, QuarantineId},
         ledger::{Credit, Ledger},
-        payment::{BlockRef, Observation, TxProof},
+        payment::{BlockRef, Finality, Observation, TxProof},
         request::Request,
     },
     flows::{FlowError, FlowResult, publish_all},
-    ports::chain::Chain,
+    ports::chain::{Chain, ChainError},
     store::{
         self, Tx,
         backlogs::{Backlog, BacklogReason},
@@ -39,8 +39,9 @@ pub(super) const CATCHING_UP: Duration = Duration::from_secs(2);
 /// Which memory of the chain moves with a commit.
 #[derive(Debug, Clone)]
 pub(super) enum Progress {
-    /// The newest settled block, which is read up to.
-    Cursor(Cursor),
+    /// The newest settled block, which is read up to; and the newest final one, which was seen before the cursor was found
+    /// to be still on the chain.
+    Cursor(Cursor, BlockRef),
     /// A range that is filled in beside.
     Backlog(Backlog),
     /// None: the range is settled already and mended.
@@ -60,7 +61,7 @@ pub(super) async fn run(
     until: Option<Instant>,
 ) -> FlowResult<Option<u64>> {
     let known = match &progress {
-        Progress::Cursor(_) => Known::Noted,
+        Progress::Cursor(..) => Known::Noted,
         Progress::Backlog(backlog) => match backlog.reason {
             BacklogReason::Unproven | BacklogReason::Quarantine => Known::Every,
             BacklogReason::Start | BacklogReason::Rescan => Known::SetAside,
@@ -100,15 +101,15 @@ async fn settle(ctx: &Ctx, chain: &dyn Chain, part: &Part, progress: &mut Progre
         )));
     }
     // What was final may have changed while the range before this one was written.
-    if let Progress::Cursor(cursor) = &*progress
+    if let Progress::Cursor(cursor, _) = &*progress
         && part.is_later_range
         && chain.agreed(cursor.finalized.number).await?.hash != cursor.finalized.hash
     {
         return Ok(false);
     }
-    let reached = match (&*progress, part.reached) {
-        (Progress::Cursor(_), None) => Some(chain.agreed(part.read_to).await?),
-        (_, reached) => reached,
+    let reached = match &*progress {
+        Progress::Cursor(cursor, tip) => Some(reached(chain, part, cursor, *tip).await?),
+        Progress::Backlog(_) | Progress::Nothing => None,
     };
     for _ in 0..COMMITS_MAX {
         let gathered = gather(ctx, chain, part).await?;
@@ -133,6 +134,33 @@ async fn settle(ctx: &Ctx, chain: &dyn Chain, part: &Part, progress: &mut Progre
     )))
 }
 
+/// The block that the cursor moves to. A chain whose final blocks may be replaced must not have been reorganised between
+/// the look at the cursor and the reading: the end that was seen before both is still there, or is where the cursor moves
+/// to, so that the next look finds out.
+async fn reached(chain: &dyn Chain, part: &Part, cursor: &Cursor, tip: BlockRef) -> FlowResult<BlockRef> {
+    let reorganised = || {
+        chain.forget_final();
+        ChainError::Unavailable {
+            network: chain.network(),
+            reason: "the chain was reorganised while it was read".to_owned(),
+        }
+    };
+    if part.read_to == tip.number {
+        return match part.reached {
+            Some(shown) if shown.hash != tip.hash => Err(reorganised().into()),
+            _ => Ok(tip),
+        };
+    }
+    let reached = match part.reached {
+        Some(shown) => shown,
+        None => chain.agreed(part.read_to).await?,
+    };
+    if cursor.finality != Some(Finality::Tag) && chain.agreed(tip.number).await?.hash != tip.hash {
+        return Err(reorganised().into());
+    }
+    Ok(reached)
+}
+
 /// Moves the memory of the chain; `None` when it is no longer where it was read.
 async fn advance(
     ctx: &Ctx,
@@ -142,7 +170,7 @@ async fn advance(
     reached: Option<BlockRef>,
 ) -> FlowResult<Option<Progress>> {
     match (progress, reached) {
-        (Progress::Cursor(cursor), Some(block)) => {
+        (Progress::Cursor(cursor, tip), Some(block)) => {
             let mark = Mark {
                 number: block.number,
                 hash: block.hash,
@@ -162,7 +190,7 @@ async fn advance(
             store::observations::delete_up_to(tx, cursor.network, mark.number).await?;
             store::cursors::push_blocks(tx, cursor.network, &[block]).await?;
             let is_moved = store::cursors::advance(tx, &cursor.finalized, &next).await?;
-            Ok(is_moved.then_some(Progress::Cursor(next)))
+            Ok(is_moved.then_some(Progress::Cursor(next, *tip)))
         }
         (Progress::Backlog(backlog), _) => {
             let is_moved = store::backlogs::advance(tx, backlog, read_to).await?;
@@ -173,7 +201,7 @@ async fn advance(
             };
             Ok(is_moved.then_some(Progress::Backlog(next)))
         }
-        (Progress::Cursor(_), None) | (Progress::Nothing, _) => Ok(Some(progress.clone())),
+        (Progress::Cursor(..), None) | (Progress::Nothing, _) => Ok(Some(progress.clone())),
     }
 }
 

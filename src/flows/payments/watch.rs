@@ -96,6 +96,9 @@ pub async fn run(ctx: &Ctx, chain: &dyn Chain) -> FlowResult<Step> {
     if let Some(reason) = cursor.as_ref().and_then(|cursor| cursor.halted_reason.clone()) {
         return Ok(Step::Halted(reason));
     }
+    if cursor.as_ref().is_some_and(|cursor| cursor.may_rewind) {
+        chain.forget_final();
+    }
     let tip = chain.tip(cursor.as_ref().and_then(|cursor| cursor.finality)).await?;
     let mut cursor = match cursor {
         Some(cursor) => cursor,
@@ -114,7 +117,7 @@ pub async fn run(ctx: &Ctx, chain: &dyn Chain) -> FlowResult<Step> {
             return halt(ctx, cursor, reason).await;
         }
         let range = (cursor.finalized.number + 1, tip.finalized.number);
-        let progress = Progress::Cursor(cursor.clone());
+        let progress = Progress::Cursor(cursor.clone(), tip.finalized);
         confirm::run(ctx, chain, range, is_awaited, progress, Some(begun + CATCHING_UP)).await?;
         cursor = store::cursors::load(ctx.db.reader(), network).await?.unwrap_or(cursor);
     }
@@ -180,18 +183,25 @@ async fn note_new(ctx: &Ctx, chain: &dyn Chain, cursor: &mut Cursor, head: &Bloc
     if head.number == cursor.seen.number && head.hash == cursor.seen.hash {
         return Ok(());
     }
+    if head.number < cursor.seen.number {
+        return match has_left(ctx, chain, cursor, head).await? {
+            true => undo_reorganised(ctx, chain, cursor, head.number).await,
+            // This node is behind.
+            false => Ok(()),
+        };
+    }
     let blocks = if from > to {
         Vec::new()
     } else {
         chain.new_blocks(from, to).await?
     };
     if !follow_each_other(cursor.seen.hash, &blocks) {
-        return undo_reorganised(ctx, chain, cursor).await;
+        return undo_reorganised(ctx, chain, cursor, head.number).await;
     }
     let Some(last) = blocks.last().map(|new| new.block) else {
         // The head was replaced without growing, or this node is behind.
         return if head.number == cursor.seen.number {
-            undo_reorganised(ctx, chain, cursor).await
+            undo_reorganised(ctx, chain, cursor, head.number).await
         } else {
             Ok(())
         };
@@ -242,13 +252,29 @@ async fn note_payments(ctx: &Ctx, chain: &dyn Chain, blocks: &[NewBlock]) -> Flo
     Ok(noted)
 }
 
-/// Walks back to the newest noted block that the chain still has, and forgets the notes of what came after it.
-async fn undo_reorganised(ctx: &Ctx, chain: &dyn Chain, cursor: &mut Cursor) -> FlowResult<()> {
+/// Whether blocks that were noted above the head are no longer part of the chain: the block of that height is another one,
+/// or they are more than a node is behind by and none knows the newest.
+async fn has_left(ctx: &Ctx, chain: &dyn Chain, cursor: &Cursor, head: &BlockRef) -> FlowResult<bool> {
+    let window = store::cursors::window(ctx.db.reader(), cursor.network).await?;
+    let noted = window.iter().find(|block| block.number == head.number);
+    if noted.is_some_and(|noted| noted.hash != head.hash) {
+        return Ok(true);
+    }
+    if cursor.seen.number - head.number <= HEAD_BLOCKS_PER_STEP {
+        return Ok(false);
+    }
+    let newest = chain.block(cursor.seen.number).await?;
+    Ok(newest.is_none_or(|newest| newest.hash != cursor.seen.hash))
+}
+
+/// Walks back to the newest noted block, at most as high as the head, that the chain still has, and forgets the notes of
+/// what came after it.
+async fn undo_reorganised(ctx: &Ctx, chain: &dyn Chain, cursor: &mut Cursor, head: u64) -> FlowResult<()> {
     let network = cursor.network;
     let window = store::cursors::window(ctx.db.reader(), network).await?;
     let noted = window
         .iter()
-        .filter(|block| (cursor.finalized.number + 1..=cursor.seen.number).contains(&block.number));
+        .filter(|block| (cursor.finalized.number + 1..=cursor.seen.number.min(head)).contains(&block.number));
     let mut common = cursor.finalized;
     for block in noted {
         if chain

@@ -46,6 +46,16 @@ async fn the_lower_of_two_final_blocks_counts_and_it_never_falls() {
 }
 
 #[tokio::test]
+async fn a_final_block_that_nodes_take_back_is_forgotten_when_the_operator_says_so() {
+    let bench = Bench::new([Served::honest(100)]).await;
+    assert_eq!(finalized(&bench, None).await.0, 80);
+    bench.nodes[0].change(|served| served.finalized = Some(70));
+    assert_eq!(finalized(&bench, None).await.0, 80);
+    bench.chain.forget_final();
+    assert_eq!(finalized(&bench, None).await.0, 70);
+}
+
+#[tokio::test]
 async fn two_of_three_nodes_make_a_block_final() {
     let at = |block: u64| Served {
         finalized: Some(block),
