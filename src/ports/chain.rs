@@ -11,7 +11,10 @@ use crate::domain::{
 };
 use alloy::primitives::{Address as EvmAddress, B256, U256};
 use async_trait::async_trait;
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// Why the chain could not be asked.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -75,6 +78,8 @@ pub struct Tip {
 pub struct Told {
     /// Where to look, with the positions in the settings of the nodes that said so.
     pub hints: Vec<(Hint, Vec<usize>)>,
+    /// Blocks whose events a node does not list because they are too many: whatever is in them is not among `hints`.
+    pub unlisted: BTreeSet<u64>,
     /// Last height that was read in full by every node that was asked.
     pub read_to: u64,
     /// The block there, when as many nodes as have to agree showed it beside the events.

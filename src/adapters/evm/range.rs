@@ -16,7 +16,10 @@ use crate::{
 use alloy::primitives::{B256, U64};
 use futures_util::{StreamExt, TryStreamExt, future::join, stream};
 use serde_json::{Map, Value, json, value::RawValue};
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// Questions that one node is asked while it looks for a width that works.
 const NARROWINGS_MAX: usize = 14;
@@ -26,6 +29,15 @@ const HEADERS_PER_BATCH: usize = 100;
 
 /// Blocks whose events are accounted for at the same time.
 const BLOCKS_IN_FLIGHT: usize = 16;
+
+/// The events of a window as one node lists them.
+struct Listed {
+    logs: Vec<PlacedLog>,
+    /// Header of the last block.
+    last: ProvenHeader,
+    /// Whether the node lists no events of it, which is the only block, although it has it.
+    is_refused: bool,
+}
 
 impl EvmChain {
     fn filter(&self) -> Map<String, Value> {
@@ -65,6 +77,7 @@ impl EvmChain {
         if self.watched.addresses.is_empty() || from > to {
             return Ok(Told {
                 hints: Vec::new(),
+                unlisted: BTreeSet::new(),
                 read_to: to,
                 reached: None,
             });
@@ -73,9 +86,14 @@ impl EvmChain {
         let nodes = self.order();
         let mut others = nodes.iter();
         let mut failures = Vec::new();
-        let mut told: Vec<(usize, Vec<PlacedLog>, ProvenHeader)> = Vec::new();
+        let mut told: Vec<(usize, Listed)> = Vec::new();
+        let mut refused: Vec<(usize, Listed)> = Vec::new();
         while told.len() < wanted {
             let asked: Vec<_> = others.by_ref().take(wanted - told.len()).collect();
+            if asked.is_empty() && told.len() + refused.len() >= wanted {
+                told.append(&mut refused);
+                break;
+            }
             if asked.is_empty() {
                 return Err(match told.len() {
                     0 => self.sum_up(&failures),
@@ -89,23 +107,33 @@ impl EvmChain {
             let answers = futures_util::future::join_all(reading).await;
             for (node, answer) in asked.into_iter().zip(answers) {
                 match answer {
-                    Ok((logs, last)) => told.push((node.index, logs, last)),
+                    Ok(listed) if listed.is_refused => refused.push((node.index, listed)),
+                    Ok(listed) => told.push((node.index, listed)),
                     Err(failure) => failures.push((node.index, failure)),
                 }
             }
         }
-        let read_to = told.iter().map(|(_, _, last)| last.number).min().unwrap_or(to);
-        if let ([(index, logs, _)], true) = (&told[..], proves_absence)
+        let read_to = told.iter().map(|(_, listed)| listed.last.number).min().unwrap_or(to);
+        let mut unlisted: BTreeSet<u64> = told
+            .iter()
+            .filter(|(_, listed)| listed.is_refused)
+            .map(|(_, listed)| listed.last.number)
+            .collect();
+        if let ([(index, listed)], true) = (&told[..], proves_absence)
+            && !listed.is_refused
             && let Some(node) = self.nodes.get(*index)
         {
-            let complete = self.prove_complete(node, from, read_to, logs).await;
-            complete.map_err(|failure| self.sum_up(&[(node.index, failure)]))?;
+            let complete = self.prove_complete(node, from, listed).await;
+            unlisted.extend(complete.map_err(|failure| self.sum_up(&[(node.index, failure)]))?);
+        }
+        for number in &unlisted {
+            tracing::warn!(network = %self.network, number, "no node lists the events of this block, so that all of it is read");
         }
         let mut tellers: BTreeMap<(u64, u64, B256), (Hint, Vec<usize>)> = BTreeMap::new();
-        for (index, logs, _) in &told {
+        for (index, listed) in &told {
             for hint in self
                 .watched
-                .hints(logs)
+                .hints(&listed.logs)
                 .into_iter()
                 .filter(|hint| hint.block_number <= read_to)
             {
@@ -117,13 +145,14 @@ impl EvmChain {
         let hints = tellers.into_values().collect();
         Ok(Told {
             hints,
+            unlisted,
             read_to,
             reached: reached(&told),
         })
     }
 
     /// The events and the header of the last block.
-    async fn events_between(&self, line: &Line, from: u64, to: u64) -> Result<(Vec<PlacedLog>, ProvenHeader), Failure> {
+    async fn events_between(&self, line: &Line, from: u64, to: u64) -> Result<Listed, Failure> {
         // A node that lags answers with nothing for blocks that it does not know; the last block has to be there.
         let (last, logs) = join(
             header_at(line, to),
@@ -137,11 +166,16 @@ impl EvmChain {
         if logs.iter().any(is_other) {
             return Err(Failure::Untrue(format!("block {to} under two hashes")));
         }
-        Ok((logs, last))
+        Ok(Listed {
+            logs,
+            last,
+            is_refused: false,
+        })
     }
 
-    /// Reads one window from a node, as wide as the node allows.
-    async fn window_of(&self, node: &Arc<Node>, from: u64, to: u64) -> Result<(Vec<PlacedLog>, ProvenHeader), Failure> {
+    /// Reads one window from a node, as wide as the node allows. A block may hold more events than a node lists at all;
+    /// that it has the block is enough to read it as a whole.
+    async fn window_of(&self, node: &Arc<Node>, from: u64, to: u64) -> Result<Listed, Failure> {
         let mut last = Failure::Resting;
         for _ in 0..NARROWINGS_MAX {
             let width = node.width().min(to - from + 1);
@@ -157,6 +191,15 @@ impl EvmChain {
                     node.learn_answered(width);
                     return Ok(found);
                 }
+                Ok(Err(too_wide)) if width == 1 => {
+                    let deadline = self.deadline(Patience::Thorough, 1);
+                    let header = node.ask(deadline, |line| async move { header_at(&line, end).await });
+                    return Ok(Listed {
+                        logs: Vec::new(),
+                        last: header.await?.ok_or(too_wide)?,
+                        is_refused: true,
+                    });
+                }
                 Ok(Err(too_wide)) => last = too_wide,
                 Err(failure) => return Err(failure),
             }
@@ -164,13 +207,15 @@ impl EvmChain {
         Err(last)
     }
 
-    /// Proves by the headers of a range, each the child of the one before and the last one agreed, that a node which is
-    /// believed alone has listed every payment event.
+    /// Proves by the headers of a range, each the child of the one before, that a node which is believed alone has listed
+    /// every payment event. Returns the blocks of which it lists no events.
     ///
     /// Where the filter of a header speaks of payments, the events of the whole block have to account for every bit of
     /// it; the reference of a payment that is left out would show.
-    async fn prove_complete(&self, node: &Arc<Node>, from: u64, to: u64, logs: &[PlacedLog]) -> Result<(), Failure> {
-        let numbers: Vec<u64> = (from..=to).collect();
+    async fn prove_complete(&self, node: &Arc<Node>, from: u64, listed: &Listed) -> Result<Vec<u64>, Failure> {
+        let Listed { logs, last, .. } = listed;
+        let numbers: Vec<u64> = (from..=last.number).collect();
+        let mut unlisted = Vec::new();
         let mut parent: Option<B256> = None;
         for numbers in numbers.chunks(HEADERS_PER_BATCH) {
             let deadline = self.deadline(Patience::Thorough, 1);
@@ -199,20 +244,27 @@ impl EvmChain {
             let accounts = stream::iter(spoken_of).map(|(header, own)| async move {
                 let deadline = self.deadline(Patience::Thorough, 1);
                 let (header, own) = (&header, &logs[own]);
-                node.ask(
-                    deadline,
-                    |line| async move { self.account_for(&line, header, own).await },
-                )
-                .await
+                let question = |line: Line| async move { self.account_for(&line, header, own).await };
+                let is_listed = node.ask(deadline, question).await?;
+                Ok((!is_listed).then_some(header.number))
             });
-            accounts.buffer_unordered(BLOCKS_IN_FLIGHT).try_collect::<()>().await?;
+            let accounts: Vec<Option<u64>> = accounts.buffer_unordered(BLOCKS_IN_FLIGHT).try_collect().await?;
+            unlisted.extend(accounts.into_iter().flatten());
         }
-        Ok(())
+        if parent.is_some_and(|end| end != last.hash) {
+            return Err(Failure::Untrue(format!("block {} under two hashes", last.number)));
+        }
+        Ok(unlisted)
     }
 
-    /// The filter of a full block speaks of nearly everything, so suspicion alone must not condemn a node.
-    async fn account_for(&self, line: &Line, header: &ProvenHeader, listed: &[PlacedLog]) -> Result<(), Failure> {
-        let logs: Vec<RawLog> = line.call("eth_getLogs", [json!({ "blockHash": header.hash })]).await?;
+    /// The filter of a full block speaks of nearly everything, so suspicion alone must not condemn a node. `false` when
+    /// the node does not list the events of the block.
+    async fn account_for(&self, line: &Line, header: &ProvenHeader, listed: &[PlacedLog]) -> Result<bool, Failure> {
+        let answer = line.call("eth_getLogs", [json!({ "blockHash": header.hash })]).await;
+        let logs: Vec<RawLog> = match answer {
+            Err(failure) if failure.narrower().is_some() => return Ok(false),
+            answer => answer?,
+        };
         let is_own = |log: &RawLog| log.block_hash == Some(header.hash);
         let is_complete = logs.iter().all(is_own) && bloom_of(&logs).contains(&header.logs_bloom);
         // Nodes number the events that a chain adds on its own as they like, so only the watched ones must be in order.
@@ -223,7 +275,7 @@ impl EvmChain {
                 header.number
             )));
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Reads blocks near the head from one node, in one request.
@@ -263,9 +315,9 @@ impl EvmChain {
 }
 
 /// The last block, when all who told of the events before it showed the same.
-fn reached(told: &[(usize, Vec<PlacedLog>, ProvenHeader)]) -> Option<BlockRef> {
-    let (_, _, last) = told.first()?;
-    let is_agreed = told.iter().all(|(_, _, other)| other.hash == last.hash);
+fn reached(told: &[(usize, Listed)]) -> Option<BlockRef> {
+    let last = &told.first()?.1.last;
+    let is_agreed = told.iter().all(|(_, other)| other.last.hash == last.hash);
     is_agreed.then(|| block_ref(last).ok()).flatten()
 }
 
@@ -290,7 +342,7 @@ pub(super) async fn headers(line: &Line, numbers: &[u64]) -> Result<Vec<Option<P
 
 /// Takes a refusal of too wide a question out of the failures that speak against a node, and learns from it.
 ///
-/// Slowness teaches too, but stays a failure: the node may as well be gone.
+/// Slowness teaches too, but stays a failure down to one block: the node may as well be gone.
 fn limited<T>(line: &Line, width: u64, answer: Result<T, Failure>) -> Result<Result<T, Failure>, Failure> {
     let failure = match answer {
         Ok(answer) => return Ok(Ok(answer)),
@@ -300,7 +352,7 @@ fn limited<T>(line: &Line, width: u64, answer: Result<T, Failure>) -> Result<Res
         return Err(failure);
     };
     line.node.learn_refused(width, why);
-    if width == 1 || why == window::Narrower::Slow {
+    if width > 1 && why == window::Narrower::Slow {
         return Err(failure);
     }
     Ok(Err(failure))

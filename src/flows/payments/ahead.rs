@@ -27,7 +27,7 @@ pub(super) struct Part {
     pub(super) read_to: u64,
     /// Events with the reference of a known request or without a readable one, in the order of the chain.
     pub(super) hints: Vec<(Hint, Vec<usize>)>,
-    /// The blocks of those events and those that are known already, as far as they were proven.
+    /// The blocks of those events, those that no node lists and those that are known already, as far as they were proven.
     pub(super) blocks: BTreeMap<u64, SettledBlock>,
     /// Why the others could not be proven although nodes answered.
     pub(super) failed: Vec<(u64, String)>,
@@ -145,7 +145,9 @@ impl<'a> Ahead<'a> {
         hints.shrink_to_fit();
         let mut heights: Vec<u64> = hints.iter().map(|(hint, _)| hint.block_number).collect();
         let named: BTreeSet<u64> = heights.iter().copied().collect();
-        heights.extend(self.known_heights(told.read_to).await?.difference(&named));
+        let mut unnamed = self.known_heights(told.read_to).await?;
+        unnamed.extend(told.unlisted);
+        heights.extend(unnamed.difference(&named));
         heights.sort_unstable();
         Ok(Listed {
             hints,

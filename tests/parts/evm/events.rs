@@ -7,7 +7,10 @@ use super::{
 };
 use alloy::primitives::{Address as EvmAddress, B256, U256};
 use prs::ports::chain::Chain;
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
 
 #[tokio::test]
 async fn what_one_node_leaves_out_the_other_tells() {
@@ -35,11 +38,19 @@ async fn a_node_that_is_missing_delays_and_two_of_three_are_enough() {
         Lie::RefusesEveryRange,
     ] {
         let two = Bench::new([honest.lying(lie), honest.clone()]).await;
-        assert!(is_unavailable(&two.chain.told(0, 80, true).await), "{lie:?}");
+        match lie {
+            // It has the blocks, so each is read as a whole.
+            Lie::RefusesEveryRange => {
+                let found = two.chain.told(50, 80, true).await.unwrap();
+                assert_eq!((found.read_to, found.unlisted), (50, BTreeSet::from([50])));
+            }
+            _ => assert!(is_unavailable(&two.chain.told(0, 80, true).await), "{lie:?}"),
+        }
         let three = Bench::new([honest.lying(lie), honest.clone(), honest.clone()]).await;
         let found = three.chain.told(0, 80, true).await.unwrap();
         assert_eq!(told(&found), payments(&[(50, 1_000)]), "{lie:?}");
         assert_eq!(found.hints[0].1, [1, 2], "{lie:?}");
+        assert!(found.unlisted.is_empty(), "{lie:?}");
     }
 }
 
