@@ -26,7 +26,7 @@ use prs::{
 };
 use serde_json::json;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{
         Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -147,6 +147,8 @@ impl Chain for Scripted {
         })
     }
 
+    fn forget_final(&self) {}
+
     async fn block(&self, number: u64) -> Result<Option<BlockRef>, ChainError> {
         Ok(Some(self.at(number)))
     }
@@ -185,6 +187,7 @@ impl Chain for Scripted {
         };
         Ok(Told {
             hints: observed.map(|observed| (hint(observed), vec![0])).collect(),
+            unlisted: BTreeSet::new(),
             read_to: to,
             reached: Some(self.at(to)),
         })

@@ -20,7 +20,10 @@ use crate::{
     store,
 };
 use alloy::primitives::B256;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+/// Events that are named where nodes told of more.
+const SAMPLES: usize = 3;
 
 /// A payment of a known request, proven.
 pub(super) struct Match {
@@ -47,10 +50,16 @@ pub(super) struct Gathered {
 
 /// Finds the payments of known requests in what was read, with one search for the requests.
 pub(super) async fn gather(ctx: &Ctx, chain: &dyn Chain, part: &Part) -> FlowResult<Gathered> {
-    let mut odd: Vec<Oddity> = part
-        .hints
-        .iter()
-        .filter_map(|(hint, tellers)| not_in_block(chain, hint, tellers, part.blocks.get(&hint.block_number)?))
+    let mut denied: BTreeMap<u64, Vec<&(Hint, Vec<usize>)>> = BTreeMap::new();
+    for told in &part.hints {
+        let block = part.blocks.get(&told.0.block_number);
+        if block.is_some_and(|block| !is_in_block(&told.0, block)) {
+            denied.entry(told.0.block_number).or_default().push(told);
+        }
+    }
+    let mut odd: Vec<Oddity> = denied
+        .into_iter()
+        .map(|(number, hints)| not_in_block(chain, number, &hints))
         .collect();
     odd.extend(part.failed.iter().map(|(number, reason)| Oddity {
         network: chain.network(),
@@ -113,8 +122,8 @@ async fn requests_of(ctx: &Ctx, chain: &dyn Chain, topics: HashSet<B256>) -> Flo
     Ok(store::requests::by_topics(ctx.db.reader(), chain.network(), &topics).await?)
 }
 
-/// What a node told and the proven block does not hold.
-fn not_in_block(chain: &dyn Chain, hint: &Hint, tellers: &[usize], block: &SettledBlock) -> Option<Oddity> {
+/// Whether the proven block holds what a node told.
+fn is_in_block(hint: &Hint, block: &SettledBlock) -> bool {
     let proof = block.transaction(&hint.tx_hash);
     let is_there = |observed: &Observation| {
         observed.log_index == hint.log_index && Some(observed.reference_topic) == hint.reference_topic
@@ -122,24 +131,32 @@ fn not_in_block(chain: &dyn Chain, hint: &Hint, tellers: &[usize], block: &Settl
     let is_proven = proof.is_some_and(|proof| {
         proof.observations.iter().any(is_there) || (hint.reference_topic.is_none() && !proof.unreadable.is_empty())
     });
-    if is_proven && block.block.hash == hint.block_hash {
-        return None;
-    }
+    is_proven && block.block.hash == hint.block_hash
+}
+
+/// What nodes told of a proven block that does not hold it: one thing, however much they told.
+fn not_in_block(chain: &dyn Chain, number: u64, hints: &[&(Hint, Vec<usize>)]) -> Oddity {
+    let tellers: BTreeSet<usize> = hints.iter().flat_map(|(_, tellers)| tellers).copied().collect();
     let nodes: Vec<String> = tellers.iter().map(|index| format!("node {}", index + 1)).collect();
-    Some(Oddity {
+    let samples: Vec<String> = hints
+        .iter()
+        .take(SAMPLES)
+        .map(|(hint, _)| format!("index {} in transaction {}", hint.log_index, hint.tx_hash))
+        .collect();
+    Oddity {
         network: chain.network(),
-        block_number: hint.block_number,
-        tx_hash: Some(hint.tx_hash),
+        block_number: number,
+        tx_hash: None,
         position: None,
         reason: OddReason::NotInBlock,
         detail: format!(
-            "{} told of an event at index {} of block {}, which the proven block does not hold",
+            "{} told of {} events which the proven block does not hold, among them {}",
             nodes.join(" and "),
-            hint.log_index,
-            hint.block_hash
+            hints.len(),
+            samples.join(", ")
         ),
         concerned: None,
-    })
+    }
 }
 
 /// Takes from proven blocks what concerns known requests.

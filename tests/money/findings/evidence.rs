@@ -11,7 +11,10 @@ use crate::{
 use alloy::primitives::U256;
 use chrono::TimeDelta;
 use devnet::Devnet;
-use prs::{domain::network::Network, flows::payments::rescan};
+use prs::{
+    domain::network::Network,
+    flows::payments::{quarantine, rescan},
+};
 use serde_json::{Value, json};
 use std::{
     sync::{Arc, Mutex},
@@ -248,6 +251,76 @@ async fn a_rescan_waits_until_the_only_node_accounts_for_every_block() {
         .follow_after_failures(async || bench.has_credited(&paid).await)
         .await;
     bench.assert_credited(&paid).await;
+}
+
+/// A block with more events than the nodes list at all, which anybody can make.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_block_whose_events_no_node_lists_is_read_as_a_whole() {
+    let chain = chain().await;
+    for nodes in [1, 2] {
+        let mut bench = start(&chain, nodes).await;
+        let full = pay(&mut bench).await;
+        let after = pay(&mut bench).await;
+        chain.mine(3).await.expect("mined");
+        let height = full[0].block_number;
+        for node in &bench.nodes {
+            node.tamper(Lie(move |call: &Value, result: Value| {
+                let filter = &call["params"][0];
+                let bound = |name: &str| crate::proxy::number(&filter[name]);
+                let is_in_range = match (bound("fromBlock"), bound("toBlock")) {
+                    (Some(from), Some(to)) => (from..=to).contains(&height),
+                    _ => {
+                        call["method"] == "eth_getLogs"
+                            && result.as_array().is_some_and(|logs| {
+                                logs.iter()
+                                    .any(|log| crate::proxy::number(&log["blockNumber"]) == Some(height))
+                            })
+                    }
+                };
+                match is_in_range {
+                    true => Told::Error(-32_602, "query returned more than 10000 results".to_owned()),
+                    false => Told::Result(result),
+                }
+            }));
+        }
+        let [full] = full;
+        let [after] = after;
+        let all = [full, after];
+        let halted = bench
+            .follow_after_failures(async || bench.has_credited(&all).await)
+            .await;
+        assert_eq!(halted, None, "{nodes}");
+        assert!(bench.nodes[0].changed() > 0, "{nodes}: nothing was refused");
+        bench.assert_credited(&all).await;
+    }
+}
+
+/// Events that never happened, of transactions that do not exist.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_invents_events_fills_one_row_for_each_block() {
+    const INVENTED: usize = 2_000;
+    let chain = chain().await;
+    let mut bench = start(&chain, 2).await;
+    let paid = pay(&mut bench).await;
+    chain.mine(3).await.expect("mined");
+    bench.nodes[1].tamper(in_method("eth_getLogs", |logs| {
+        let Some(logs) = logs.as_array_mut() else { return };
+        let Some(sample) = logs.last().cloned() else { return };
+        for number in 0..INVENTED {
+            let mut invented = sample.clone();
+            invented["transactionHash"] = json!(format!("{:#066x}", 0xabcd_0000 + number));
+            invented["transactionIndex"] = json!(format!("{:#x}", 1_000 + number));
+            invented["logIndex"] = json!(format!("{:#x}", 10_000 + number));
+            logs.push(invented);
+        }
+    }));
+    bench.follow(6, async || bench.has_credited(&paid).await).await;
+    assert!(bench.nodes[1].changed() > 0, "nothing was invented");
+    bench.assert_credited(&paid).await;
+    let rows = quarantine::list(&bench.app.ctx, None, true).await.expect("a list");
+    assert_eq!(rows.len(), 1, "one block was lied about");
+    let detail = &rows[0].oddity.detail;
+    assert!(detail.contains("node 2") && detail.contains("2000 events"), "{detail}");
 }
 
 /// The texts are those of providers; the rest of them is in the table of the adapter.
