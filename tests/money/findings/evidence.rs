@@ -298,7 +298,7 @@ async fn a_block_whose_events_no_node_lists_is_read_as_a_whole() {
 /// Events that never happened, of transactions that do not exist.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_invents_events_fills_one_row_for_each_block() {
-    const INVENTED: usize = 2_000;
+    const INVENTED: usize = 300;
     let chain = chain().await;
     let mut bench = start(&chain, 2).await;
     let paid = pay(&mut bench).await;
@@ -320,7 +320,7 @@ async fn a_node_that_invents_events_fills_one_row_for_each_block() {
     let rows = quarantine::list(&bench.app.ctx, None, true).await.expect("a list");
     assert_eq!(rows.len(), 1, "one block was lied about");
     let detail = &rows[0].oddity.detail;
-    assert!(detail.contains("node 2") && detail.contains("2000 events"), "{detail}");
+    assert!(detail.contains("node 2") && detail.contains("300 events"), "{detail}");
 }
 
 /// The texts are those of providers; the rest of them is in the table of the adapter.
