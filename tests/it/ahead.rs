@@ -2,6 +2,7 @@
 
 use crate::support::{
     TestApp,
+    chain::step,
     receiver::Receiver,
     requests::{PAYEE, request},
 };
@@ -243,7 +244,7 @@ async fn requested(app: &TestApp, amount: &str) -> (String, PaymentReference) {
 
 async fn follow(app: &TestApp, chain: &Scripted) {
     for _ in 0..20 {
-        match watch::run(&app.ctx, chain).await.expect("a step") {
+        match step(&app.ctx, chain).await.expect("a step") {
             Step::At(position) if !position.moved => return,
             Step::At(_) => {}
             Step::Halted(reason) => panic!("halted: {reason}"),
