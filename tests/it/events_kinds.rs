@@ -9,7 +9,6 @@ use prs::{
     boot::dev,
     domain::event::{CLIENT_KINDS, ORCHESTRATOR_KINDS},
     payloads::{KINDS, Names, sample},
-    settings::Settings,
 };
 use serde_json::{Value, json};
 use std::sync::Arc;

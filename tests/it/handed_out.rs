@@ -17,7 +17,6 @@ use devnet::{
 use prs::{
     boot::dev,
     domain::calldata::{Erc20ConversionProxy, Erc20FeeProxy, EthConversionProxy, EthereumFeeProxy},
-    settings::Settings,
 };
 use serde_json::{Value, json};
 use std::sync::Arc;

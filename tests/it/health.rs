@@ -11,7 +11,6 @@ use prs::{
         oddity::{OddReason, Oddity},
         payment::Finality,
     },
-    settings::Settings,
     store::{
         self,
         cursors::{Cursor, Mark},

@@ -4,7 +4,6 @@ use crate::support::{Answer, TestApp, app::PAGE, session::sign_in, wallet::TestW
 use prs::{
     domain::{ids::PlatformId, quota::Tier},
     flows,
-    settings::Settings,
 };
 use serde_json::json;
 

@@ -8,7 +8,7 @@ use prs::{
         webhook::{sign, sign_standard},
     },
     ports::sealer::Place,
-    settings::{ChainSettings, Settings},
+    settings::ChainSettings,
     store::{self, Scope, outbox},
     worker::deliver_webhooks::{self, Options},
 };
