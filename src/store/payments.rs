@@ -340,16 +340,6 @@ pub async fn in_blocks(
     rows.into_iter().map(from_row).collect()
 }
 
-/// Payments of transactions whose position counts payments alone.
-pub async fn counted(
-    conn: &impl ConnectionTrait,
-    network: Network,
-    tx_hashes: &[B256],
-) -> Result<Vec<PaymentRecord>, StoreError> {
-    let payments = of_transactions(conn, network, tx_hashes).await?;
-    Ok(payments.into_iter().filter(|payment| payment.counts_payments).collect())
-}
-
 /// Payments of transactions, in the order of their positions.
 pub async fn of_transactions(
     conn: &impl ConnectionTrait,

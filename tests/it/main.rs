@@ -21,6 +21,7 @@ mod client_ids;
 mod client_ids_change;
 mod clock_jumps;
 mod contract_wallets;
+mod counted_payments;
 mod currencies;
 mod destinations;
 mod destinations_bound;

@@ -3,6 +3,7 @@
 
 use super::{
     ahead::{Ahead, Known, Part},
+    facts,
     gather::{Gathered, gather},
 };
 use crate::{
@@ -344,21 +345,17 @@ async fn reinstate(
 }
 
 /// Payments that were recorded when positions counted payments alone get the position that the receipt shows: in the
-/// order of their transaction, each to the event of the same reference, payee and amount.
+/// order of their transaction, each to an event of its own that no other row records.
 async fn place_counted(tx: &Tx, chain: &dyn Chain, proofs: &[TxProof]) -> FlowResult<()> {
     let tx_hashes: Vec<B256> = proofs.iter().map(|proof| proof.tx_hash).collect();
-    let mut taken: HashSet<(B256, u32)> = HashSet::new();
-    for payment in store::payments::counted(tx, chain.network(), &tx_hashes).await? {
-        let same = |observed: &&Observation| {
-            observed.reference_topic == payment.reference.topic()
-                && observed.payee == payment.payee
-                && observed.units == payment.event_units
-        };
-        let of_transaction = proofs.iter().filter(|proof| proof.tx_hash == payment.tx_hash);
-        let place = of_transaction
-            .flat_map(|proof| &proof.observations)
-            .filter(same)
-            .find(|observed| taken.insert((observed.tx_hash, observed.position)));
+    let recorded = store::payments::of_transactions(tx, chain.network(), &tx_hashes).await?;
+    let (counted, placed): (Vec<_>, Vec<_>) = recorded.into_iter().partition(|payment| payment.counts_payments);
+    let placed = placed.iter().map(|payment| (payment.tx_hash, payment.position));
+    let mut taken: HashSet<(B256, u32)> = placed.collect();
+    for payment in counted {
+        let mut observations = proofs.iter().flat_map(|proof| &proof.observations);
+        let place = observations
+            .find(|observed| facts::is_of(&payment, observed) && taken.insert((observed.tx_hash, observed.position)));
         if let Some(observed) = place {
             store::payments::place(tx, &payment.id, observed).await?;
         }

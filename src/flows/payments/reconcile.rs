@@ -4,6 +4,7 @@
 use super::{
     ahead::{Ahead, Known, Part},
     confirm::{self, Progress},
+    facts,
     gather::{self, Match},
     reverse,
 };
@@ -107,27 +108,35 @@ async fn compare(ctx: &Ctx, chain: &dyn Chain, part: &Part, fix: bool, report: &
     // A payment that is recorded with another block would be missed by its height.
     let elsewhere = store::payments::of_transactions(ctx.db.reader(), network, &tx_hashes).await?;
     let is_elsewhere = |payment: &&PaymentRecord| !(from..=read_to).contains(&payment.block_number);
-    let credited = recorded.iter().chain(elsewhere.iter().filter(is_elsewhere));
+    let mut credited: Vec<&PaymentRecord> = recorded.iter().chain(elsewhere.iter().filter(is_elsewhere)).collect();
+    credited.retain(|payment| payment.reversal.is_none());
+    // A row whose place is not known yet takes none that another row has.
+    credited.sort_by_key(|payment| payment.counts_payments);
     let mut known: BTreeSet<(B256, u32)> = BTreeSet::new();
     let mut wrong: Vec<&PaymentRecord> = Vec::new();
     let mut found: Vec<Difference> = Vec::new();
-    for payment in credited.filter(|payment| payment.reversal.is_none()) {
-        // Positions of before count payments alone; the first contact with the receipt mends them.
-        if payment.counts_payments {
-            known.extend(on_chain.keys().filter(|(tx_hash, _)| *tx_hash == payment.tx_hash));
-            continue;
-        }
-        let key = (payment.tx_hash, payment.position);
-        let (kind, detail) = match on_chain.get(&key).map(|found| differs(&found.settled, payment)) {
-            Some(None) => {
-                known.insert(key);
+    for payment in credited {
+        let found_on_chain = match payment.counts_payments {
+            false => on_chain.get_key_value(&(payment.tx_hash, payment.position)),
+            true => on_chain
+                .iter()
+                .find(|(key, found)| !known.contains(key) && facts::is_of(payment, &found.settled.observed)),
+        };
+        let differences = found_on_chain.map(|(key, found)| {
+            known.insert(*key);
+            facts::differences(payment, &found.settled)
+        });
+        let (kind, detail) = match differences {
+            Some(differences) if differences.is_empty() => {
                 report.same += 1;
                 continue;
             }
-            Some(Some(detail)) => (DifferenceKind::Different, detail),
+            Some(differences) => (
+                DifferenceKind::Different,
+                format!("recorded with another {}", differences.join(", ")),
+            ),
             None => (DifferenceKind::Gone, "the chain holds no such payment".to_owned()),
         };
-        known.insert(key);
         wrong.push(payment);
         found.push(Difference {
             kind,
@@ -175,34 +184,4 @@ async fn compare(ctx: &Ctx, chain: &dyn Chain, part: &Part, fix: bool, report: &
 
 fn key(settled: &Settled) -> (B256, u32) {
     (settled.observed.tx_hash, settled.observed.position)
-}
-
-/// In which facts a recorded payment differs from what the chain proves.
-fn differs(settled: &Settled, payment: &PaymentRecord) -> Option<String> {
-    let observed = &settled.observed;
-    let facts = [
-        (
-            "block",
-            observed.block_hash == payment.block_hash && observed.block_number == payment.block_number,
-        ),
-        ("proxy", observed.proxy == payment.proxy),
-        ("token", observed.token == payment.token),
-        ("payee", observed.payee == payment.payee),
-        (
-            "units",
-            settled.proven.received_units == payment.units && observed.units == payment.event_units,
-        ),
-        (
-            "fee",
-            observed.fee_units == payment.fee_units && observed.fee_address == payment.fee_address,
-        ),
-        ("credit", settled.credited == payment.credited),
-        ("time", settled.at == payment.paid_at),
-    ];
-    let other: Vec<&str> = facts
-        .iter()
-        .filter(|(_, is_same)| !is_same)
-        .map(|(name, _)| *name)
-        .collect();
-    (!other.is_empty()).then(|| format!("recorded with another {}", other.join(", ")))
 }
