@@ -116,13 +116,21 @@ enum Export {
     },
 }
 
+/// Of `prs reconcile`, whose 1 says that there are differences.
+const COULD_NOT_COMPARE: u8 = 2;
+
 /// Runs a command; errors go to standard error with their causes.
 pub fn run(cli: Cli) -> ExitCode {
+    let compares = matches!(cli.command, Command::Reconcile(_));
     match execute(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("prs: {error:#}");
-            ExitCode::FAILURE
+            if compares && !error.is::<reconcile::Unmended>() {
+                ExitCode::from(COULD_NOT_COMPARE)
+            } else {
+                ExitCode::FAILURE
+            }
         }
     }
 }

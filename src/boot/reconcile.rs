@@ -3,12 +3,12 @@
 use crate::{
     boot::{context, open_existing},
     domain::network::Network,
-    flows::payments::reconcile,
+    flows::payments::reconcile::{self, Difference, Report},
     settings::Settings,
 };
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// What is compared.
 #[derive(Debug, Args)]
@@ -30,7 +30,13 @@ pub(super) struct ReconcileArguments {
     json: bool,
 }
 
-/// Compares and prints every difference. Errors: differences that were not mended.
+/// Differences that were found and not mended.
+#[derive(Debug, thiserror::Error)]
+#[error("{0} differences; `--fix` mends them")]
+pub(super) struct Unmended(usize);
+
+/// Compares, and prints every difference when it is found or mended. Errors: [`Unmended`]; that it could not be compared,
+/// after what was printed.
 pub(super) async fn run(settings: &Settings, arguments: &ReconcileArguments) -> anyhow::Result<()> {
     let network = &arguments.network;
     let known = Network::from_id(network);
@@ -39,37 +45,60 @@ pub(super) async fn run(settings: &Settings, arguments: &ReconcileArguments) -> 
     let chain = ctx.partners.chains.followed.get(&known).cloned();
     let chain = chain.with_context(|| format!("--network {network}: the settings name no node of it"))?;
     let range = (arguments.from, arguments.to);
-    let report = reconcile::run(&ctx, chain.as_ref(), range, arguments.fix).await?;
-    for difference in &report.differences {
+    let mut told = 0_usize;
+    let mut tell = |difference: &Difference| {
+        told += 1;
         if arguments.json {
-            let shown = json!({
-                "kind": difference.kind.wire(), "blockNumber": difference.block_number, "txHash": difference.tx_hash,
-                "position": difference.position, "requestId": difference.request_id, "detail": difference.detail,
-            });
-            println!("{shown}");
+            println!("{}", as_json(difference));
         } else {
-            println!(
-                "{} block {} transaction {} position {} request {}: {}",
-                difference.kind.wire(),
-                difference.block_number,
-                difference.tx_hash,
-                difference.position,
-                difference.request_id,
-                difference.detail
-            );
+            println!("{}", in_words(difference));
         }
-    }
-    let (same, count, is_fixed) = (report.same, report.differences.len(), report.is_fixed);
+    };
+    let report = reconcile::run(&ctx, chain.as_ref(), range, arguments.fix, &mut tell).await;
+    let Report { same, differences } =
+        report.with_context(|| format!("the comparison ended early, after {told} differences"))?;
     if arguments.json {
-        println!("{}", json!({ "same": same, "differences": count, "isFixed": is_fixed }));
-    } else {
         println!(
-            "{same} payments are the same, {count} differ{}",
-            if is_fixed && count > 0 { " and were mended" } else { "" }
+            "{}",
+            json!({ "same": same, "differences": differences, "isFixed": arguments.fix })
         );
+    } else {
+        let mended = if arguments.fix && differences > 0 {
+            " and were mended"
+        } else {
+            ""
+        };
+        println!("{same} payments are the same, {differences} differences{mended}");
     }
-    if count > 0 && !is_fixed {
-        bail!("{count} differences; `--fix` mends them");
+    if differences > 0 && !arguments.fix {
+        return Err(Unmended(differences).into());
     }
     Ok(())
+}
+
+fn as_json(difference: &Difference) -> Value {
+    json!({
+        "kind": difference.kind.wire(),
+        "blockNumber": difference.place.map(|place| place.block_number),
+        "txHash": difference.place.map(|place| place.tx_hash),
+        "position": difference.place.map(|place| place.position),
+        "requestId": difference.request_id,
+        "detail": difference.detail,
+    })
+}
+
+fn in_words(difference: &Difference) -> String {
+    let place = difference.place.map(|place| {
+        format!(
+            " block {} transaction {} position {}",
+            place.block_number, place.tx_hash, place.position
+        )
+    });
+    format!(
+        "{}{} request {}: {}",
+        difference.kind.wire(),
+        place.unwrap_or_default(),
+        difference.request_id,
+        difference.detail
+    )
 }

@@ -16,7 +16,8 @@ use entities::{
     payment_parties, payment_parties::Column as Party, payments, payments::Column, requests as request_rows,
 };
 use sea_orm::{
-    ActiveModelTrait, ColumnTrait, ConnectionTrait, EntityTrait, Order, QueryFilter, QueryOrder, QueryTrait,
+    ActiveModelTrait, ColumnTrait, ConnectionTrait, EntityTrait, Order, QueryFilter, QueryOrder, QuerySelect,
+    QueryTrait,
     sea_query::{Expr, ExprTrait, OnConflict, Query, SelectStatement},
 };
 use std::collections::{BTreeSet, HashSet};
@@ -420,13 +421,29 @@ pub async fn reinstate(
     conn: &impl ConnectionTrait,
     payment: &SettledPayment<'_>,
 ) -> Result<Option<PaymentRecord>, StoreError> {
+    overwrite(conn, payment, Column::ReversedAt.is_not_null()).await
+}
+
+/// Writes what the chain proves now of a payment that counts: the same money, somewhere else. It keeps its id, and what
+/// was told of it. Needs a transaction.
+pub async fn relocate(conn: &impl ConnectionTrait, payment: &SettledPayment<'_>) -> Result<(), StoreError> {
+    overwrite(conn, payment, Column::ReversedAt.is_null()).await?;
+    Ok(())
+}
+
+/// Replaces the facts of the row in this state, and its parties; returns it as it is then.
+async fn overwrite(
+    conn: &impl ConnectionTrait,
+    payment: &SettledPayment<'_>,
+    state: Expr,
+) -> Result<Option<PaymentRecord>, StoreError> {
     let fresh = to_row(payment)?;
     let stored = payments::Entity::find()
         .filter(Column::Network.eq(fresh.network.as_str()))
         .filter(Column::TxHash.eq(fresh.tx_hash.as_str()))
         .filter(Column::Position.eq(fresh.position))
         .filter(Column::CountsPayments.eq(false))
-        .filter(Column::ReversedAt.is_not_null())
+        .filter(state.clone())
         .one(conn)
         .await?;
     let Some(stored) = stored else { return Ok(None) };
@@ -450,7 +467,7 @@ pub async fn reinstate(
     let result = payments::Entity::update_many()
         .set(payments::ActiveModel::from(again.clone()).reset_all())
         .filter(Column::Id.eq(stored.id.as_str()))
-        .filter(Column::ReversedAt.is_not_null())
+        .filter(state)
         .exec(conn)
         .await?;
     if result.rows_affected == 0 {

@@ -17,7 +17,10 @@ use crate::{
 };
 use alloy::primitives::B256;
 use chrono::{DateTime, Utc};
-use entities::requests::{ActiveModel, Column, Entity, Model};
+use entities::{
+    payments,
+    requests::{ActiveModel, Column, Entity, Model},
+};
 use sea_orm::{
     ColumnTrait, Condition, ConnectionTrait, EntityTrait, JsonValue, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
     Select,
@@ -303,6 +306,30 @@ fn with_topics(conn: &impl ConnectionTrait, network: Network, topics: &HashSet<B
     Entity::find()
         .filter(Column::Network.eq(network.id()))
         .filter(columns::is_among(conn, Column::ReferenceTopic, topics))
+}
+
+/// Requests of a network, of any platform, whose account says that something was paid while no payment of theirs counts.
+pub async fn accounts_of_nothing(conn: &impl ConnectionTrait, network: Network) -> Result<Vec<Request>, StoreError> {
+    let payment = |column: payments::Column| Expr::col((payments::Entity, column));
+    let counts = Query::select()
+        .expr(Expr::val(1))
+        .from(payments::Entity)
+        .and_where(payment(payments::Column::PlatformId).eq(Expr::col((Entity, Column::PlatformId))))
+        .and_where(payment(payments::Column::RequestId).eq(Expr::col((Entity, Column::RequestId))))
+        .and_where(payment(payments::Column::ReversedAt).is_null())
+        .to_owned();
+    let rows = Entity::find()
+        .filter(Column::Network.eq(network.id()))
+        .filter(
+            Condition::any()
+                .add(Column::Status.ne(RequestStatus::Pending.wire()))
+                .add(Column::PaymentCount.ne(0))
+                .add(Column::Credited.ne("0")),
+        )
+        .filter(Expr::exists(counts).not())
+        .all(conn)
+        .await?;
+    rows.into_iter().map(from_row).collect()
 }
 
 /// Whether a payment is awaited on a network: a request that is not paid in full and not older than `since`.

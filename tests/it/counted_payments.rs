@@ -32,8 +32,11 @@ async fn read_again(app: &TestApp) {
 async fn compare(app: &TestApp, fix: bool) -> Vec<Difference> {
     let chain = app.ctx.partners.chains.followed.values().next().expect("enabled");
     let end = app.follow().await.confirmed;
-    let report = reconcile::run(&app.ctx, chain.as_ref(), (0, end), fix).await;
-    report.expect("compared").differences
+    let mut differences = Vec::new();
+    let mut tell = |found: &Difference| differences.push(found.clone());
+    let report = reconcile::run(&app.ctx, chain.as_ref(), (0, end), fix, &mut tell).await;
+    report.expect("compared");
+    differences
 }
 
 /// Pays so many units of each token for one request, in one transaction and in this order.

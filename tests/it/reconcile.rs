@@ -1,7 +1,6 @@
 //! The payments table beside the chain: every difference is found, and mended when asked.
 
 use crate::support::{TestApp, receiver::Receiver, requests::fau};
-use alloy::primitives::B256;
 use async_trait::async_trait;
 use prs::{
     domain::{
@@ -9,7 +8,7 @@ use prs::{
         payment::{BlockRef, Finality, SettledBlock},
     },
     flows::payments::{
-        reconcile::{self, Difference, DifferenceKind, Report},
+        reconcile::{self, Difference, DifferenceKind},
         rescan,
     },
     ports::chain::{Chain, ChainError, NewBlock, Tip, Told},
@@ -81,10 +80,6 @@ impl Chain for Leaving {
     async fn noted(&self, block: &BlockRef) -> Result<SettledBlock, ChainError> {
         self.chain.noted(block).await
     }
-
-    async fn height_of(&self, tx_hash: B256) -> Result<Option<u64>, ChainError> {
-        self.chain.height_of(tx_hash).await
-    }
 }
 
 /// Three paid requests of 5 FAU each, settled.
@@ -102,19 +97,32 @@ async fn start() -> (TestApp, Receiver, Vec<String>) {
     (app, receiver, paid)
 }
 
-async fn compare(app: &TestApp, fix: bool) -> Report {
+/// What a comparison said, and what it told of on the way.
+#[derive(Debug)]
+struct Compared {
+    same: usize,
+    differences: Vec<Difference>,
+}
+
+async fn compare(app: &TestApp, fix: bool) -> Compared {
     let chain = app.ctx.partners.chains.followed.values().next().expect("enabled");
     let end = app.follow().await.confirmed;
-    reconcile::run(&app.ctx, chain.as_ref(), (0, end), fix)
-        .await
-        .expect("compared")
+    let mut differences = Vec::new();
+    let mut tell = |found: &Difference| differences.push(found.clone());
+    let report = reconcile::run(&app.ctx, chain.as_ref(), (0, end), fix, &mut tell).await;
+    let report = report.expect("compared");
+    assert_eq!(report.differences, differences.len());
+    Compared {
+        same: report.same,
+        differences,
+    }
 }
 
 async fn run_sql(app: &TestApp, sql: String) {
     app.ctx.db.writer().execute_unprepared(&sql).await.expect("a statement");
 }
 
-fn kinds(report: &Report) -> Vec<(DifferenceKind, &str)> {
+fn kinds(report: &Compared) -> Vec<(DifferenceKind, &str)> {
     let differences = report.differences.iter();
     differences
         .map(|difference: &Difference| (difference.kind, difference.request_id.as_str()))
@@ -187,7 +195,7 @@ async fn a_repair_that_ends_in_the_middle_is_finished_by_the_next_one() {
         chain: chain.clone(),
         ranges_left: AtomicUsize::new(1),
     };
-    let cut = reconcile::run(&app.ctx, &leaving, (0, end), true).await;
+    let cut = reconcile::run(&app.ctx, &leaving, (0, end), true, &mut |_| {}).await;
     assert!(cut.is_err(), "{cut:?}");
     let read = app.read_request(&paid[1]).await;
     assert_eq!((&read["status"], &read["paidAmount"]), (&json!("pending"), &json!("0")));
@@ -238,7 +246,7 @@ async fn a_range_that_is_not_settled_is_refused() {
     let (app, _, _) = start().await;
     let chain = app.ctx.partners.chains.followed.values().next().expect("enabled");
     for range in [(0, 1_000_000), (5, 4)] {
-        let refused = reconcile::run(&app.ctx, chain.as_ref(), range, false).await;
+        let refused = reconcile::run(&app.ctx, chain.as_ref(), range, false, &mut |_| {}).await;
         assert!(refused.is_err(), "{range:?}");
     }
 }
@@ -262,4 +270,113 @@ async fn blocks_that_are_read_again_credit_what_is_missing_and_nothing_twice() {
     rescan::run(&app.ctx, network, to + 1_000)
         .await
         .expect_err("a block that is not settled");
+}
+
+/// A version before kept the time of a block that a reorganisation had dropped.
+#[tokio::test]
+async fn a_time_that_is_wrong_is_mended_without_a_reversal() {
+    let (app, receiver, paid) = start().await;
+    let time = app.payments_of(&paid[0]).await[0]["timestamp"].clone();
+    let told = receiver.received().await.len();
+    for table in ["payments", "payment_parties"] {
+        let payment = format!("SELECT id FROM payments WHERE request_id = '{}'", paid[0]);
+        let key = if table == "payments" { "id" } else { "payment_id" };
+        run_sql(
+            &app,
+            format!("UPDATE {table} SET paid_at = '2026-01-01 00:00:00+00:00' WHERE {key} IN ({payment})"),
+        )
+        .await;
+    }
+    let report = compare(&app, true).await;
+    assert_eq!(kinds(&report), [(DifferenceKind::Different, paid[0].as_str())]);
+    assert_eq!(compare(&app, false).await.differences, []);
+    let payments = app.payments_of(&paid[0]).await;
+    assert_eq!((payments.len(), &payments[0]["timestamp"]), (1, &time));
+    assert!(payments[0].get("reversal").is_none());
+    app.deliver().await;
+    assert_eq!(
+        receiver.received().await.len(),
+        told,
+        "no money moved, so nothing is told"
+    );
+    assert_paid_once(&app, &paid).await;
+}
+
+#[tokio::test]
+async fn a_payment_under_another_request_is_found_and_put_back() {
+    let (app, _, paid) = start().await;
+    let other = app.create_request(&fau("5")).await;
+    let row = format!("(SELECT id FROM requests WHERE request_id = '{other}')");
+    run_sql(
+        &app,
+        format!(
+            "UPDATE payments SET request_row = {row}, request_id = '{other}' WHERE request_id = '{}'",
+            paid[0]
+        ),
+    )
+    .await;
+    let stolen = "SET status = 'paid', credited = '5000000000000000000', payment_count = 1";
+    run_sql(&app, format!("UPDATE requests {stolen} WHERE request_id = '{other}'")).await;
+    let report = compare(&app, true).await;
+    assert!(
+        report.differences.iter().any(|found| found.detail.contains("request")),
+        "{report:?}"
+    );
+    assert_eq!(compare(&app, false).await.differences, []);
+    assert_paid_once(&app, &paid).await;
+    let read = app.read_request(&other).await;
+    assert_eq!((&read["status"], &read["paidAmount"]), (&json!("pending"), &json!("0")));
+    assert!(app.payments_of(&other).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_state_that_its_payments_do_not_make_is_found_and_mended() {
+    let (app, _, paid) = start().await;
+    let unpaid = app.create_request(&fau("5")).await;
+    let forged = "UPDATE requests SET status = 'paid' WHERE request_id";
+    run_sql(&app, format!("{forged} = '{unpaid}'")).await;
+    let lost = "UPDATE requests SET status = 'pending', credited = '0', payment_count = 0 WHERE request_id";
+    run_sql(&app, format!("{lost} = '{}'", paid[1])).await;
+    let report = compare(&app, false).await;
+    let mut found: Vec<&str> = kinds(&report).into_iter().map(|(_, id)| id).collect();
+    found.sort_unstable();
+    let mut expected = [unpaid.as_str(), paid[1].as_str()];
+    expected.sort_unstable();
+    assert_eq!(found, expected, "{report:?}");
+    compare(&app, true).await;
+    assert_eq!(compare(&app, false).await.differences, []);
+    assert_paid_once(&app, &paid).await;
+    let read = app.read_request(&unpaid).await;
+    assert_eq!((&read["status"], &read["paidAmount"]), (&json!("pending"), &json!("0")));
+}
+
+#[tokio::test]
+async fn a_row_that_was_deleted_is_credited_once_by_a_rescan() {
+    let (app, _, paid) = start().await;
+    let of = format!("(SELECT id FROM payments WHERE request_id = '{}')", paid[0]);
+    run_sql(&app, format!("DELETE FROM payment_parties WHERE payment_id IN {of}")).await;
+    run_sql(&app, format!("DELETE FROM payments WHERE request_id = '{}'", paid[0])).await;
+    rescan::run(&app.ctx, Network::Sepolia, 0).await.expect("queued");
+    app.settle().await;
+    assert_paid_once(&app, &paid).await;
+    assert_eq!(compare(&app, false).await.differences, []);
+}
+
+#[tokio::test]
+async fn what_was_found_is_told_also_when_the_rest_cannot_be_read() {
+    let (app, _, paid) = start().await;
+    let lie = "UPDATE payments SET units = '1', credited = '1'";
+    run_sql(&app, format!("{lie} WHERE request_id = '{}'", paid[0])).await;
+    app.devnet().mine(2_100).await.expect("mined");
+    let chain = app.ctx.partners.chains.followed.values().next().expect("enabled");
+    let end = app.follow().await.confirmed;
+    let leaving = Leaving {
+        chain: chain.clone(),
+        ranges_left: AtomicUsize::new(1),
+    };
+    let mut told = Vec::new();
+    let mut tell = |found: &Difference| told.push(found.request_id.clone());
+    let cut = reconcile::run(&app.ctx, &leaving, (0, end), false, &mut tell).await;
+    assert!(cut.is_err(), "{cut:?}");
+    assert_eq!(told, [paid[0].clone()]);
 }

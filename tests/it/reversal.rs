@@ -11,7 +11,11 @@ use crate::{
 };
 use alloy::primitives::{Address, B256, U256};
 use devnet::{Devnet, Options, ReorgTransaction};
-use prs::{adapters::ids::SystemIds, boot::dev};
+use prs::{
+    adapters::ids::SystemIds,
+    boot::dev,
+    flows::payments::reconcile::{self, Difference},
+};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -394,4 +398,48 @@ async fn without_reversals_a_part_that_returns_as_the_last_one_completes_the_req
     assert_eq!(told.standing(&id).await, (json!("paid"), json!("5")));
     let expected = ["payment.partial", "payment.partial", "payment.confirmed"];
     assert_eq!(told.kinds().await[before..], expected);
+}
+
+#[tokio::test]
+async fn a_payment_that_moved_shows_where_and_when_it_is_now() {
+    let told = Told::start(true).await;
+    let app = &told.app;
+    told.mine(CONFIRMATIONS).await;
+    let id = app.create_request(&fau("5")).await;
+    let receipt = app.pay(&id, "").await;
+    let raw = app
+        .devnet()
+        .raw_transaction(receipt.tx_hash)
+        .await
+        .expect("a transaction");
+    told.mine(CONFIRMATIONS).await;
+    let before = app.payments_of(&id).await[0].clone();
+    app.devnet().rollback(CONFIRMATIONS + 1).await.expect("rolled back");
+    app.devnet().increase_time(600).await.expect("a later block");
+    // The node may have put it back into its pool.
+    let raw = json!([hex::encode_prefixed(raw)]);
+    let _ = app.devnet().rpc("eth_sendRawTransaction", raw).await;
+    told.mine(CONFIRMATIONS + 1).await;
+    let moved = app
+        .devnet()
+        .receipt(receipt.tx_hash)
+        .await
+        .expect("an answer")
+        .expect("a receipt");
+    let block = moved.block_number.expect("mined");
+    let block = app.devnet().block(block).await.expect("an answer").expect("a block");
+    let after = app.payments_of(&id).await;
+    assert_eq!((after.len(), &after[0]["id"]), (1, &before["id"]), "the same payment");
+    let shown = chrono::DateTime::parse_from_rfc3339(after[0]["timestamp"].as_str().expect("text")).expect("a time");
+    assert_eq!(u64::try_from(shown.timestamp()).expect("after 1970"), block.timestamp);
+    assert_ne!(after[0]["timestamp"], before["timestamp"]);
+    let chain = app.ctx.partners.chains.followed.values().next().expect("enabled");
+    let end = app.follow().await.confirmed;
+    let mut differences = Vec::new();
+    let mut tell = |found: &Difference| differences.push(found.clone());
+    let report = reconcile::run(&app.ctx, chain.as_ref(), (0, end), false, &mut tell).await;
+    assert_eq!(report.expect("compared").same, 1);
+    assert_eq!(differences, []);
+    assert_eq!(told.kinds().await, ["payment.confirmed"], "the money never left");
+    assert_eq!(app.read_request(&id).await["paidAmount"], "5");
 }

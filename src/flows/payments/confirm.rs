@@ -5,6 +5,7 @@ use super::{
     ahead::{Ahead, Known, Part},
     facts,
     gather::{Gathered, gather},
+    reverse,
 };
 use crate::{
     ctx::Ctx,
@@ -259,7 +260,16 @@ async fn write(ctx: &Ctx, chain: &dyn Chain, tx: &Tx, from: u64, gathered: Gathe
     let written = store::payments::insert_new(tx, &recorded).await?;
     let counted = reinstate(tx, chain, &recorded, &written).await?;
     crate::fail_at("confirm_blocks", "recorded");
+    let credits = credited.iter().zip(&counted).filter(|(_, counted)| counted.is_some());
+    let mut fresh: BTreeMap<usize, HashSet<(B256, u32)>> = BTreeMap::new();
+    for ((settled, request_row), _) in credits {
+        let place = (settled.observed.tx_hash, settled.observed.position);
+        fresh.entry(*request_row).or_default().insert(place);
+    }
     let mut ledgers: BTreeMap<usize, Ledger> = BTreeMap::new();
+    for (request_row, fresh) in fresh {
+        ledgers.insert(request_row, before(tx, &requests[request_row], &fresh).await?);
+    }
     let (mut events, mut told_ids, mut shortfalls) = (Vec::new(), Vec::new(), 0);
     for ((settled, request_row), counted) in credited.into_iter().zip(counted) {
         let Some(counted) = counted else { continue };
@@ -267,7 +277,9 @@ async fn write(ctx: &Ctx, chain: &dyn Chain, tx: &Tx, from: u64, gathered: Gathe
         if counted.is_new && settled.fee_shortfall.is_some() {
             shortfalls += 1;
         }
-        let before = ledgers.get(&request_row).unwrap_or(&request.ledger);
+        let Some(before) = ledgers.get(&request_row) else {
+            continue;
+        };
         let (ledger, told) = before.settle(Credit {
             units: settled.credited,
             tx_hash: settled.observed.tx_hash,
@@ -296,6 +308,17 @@ async fn write(ctx: &Ctx, chain: &dyn Chain, tx: &Tx, from: u64, gathered: Gathe
     Ok(Some(shortfalls))
 }
 
+/// The account of a request without what is credited just now, which is recorded already. A payment whose row was lost
+/// left its credit behind: what counts is what is recorded.
+async fn before(tx: &Tx, request: &Request, fresh: &HashSet<(B256, u32)>) -> FlowResult<Ledger> {
+    if request.ledger.payment_count == 0 {
+        return Ok(request.ledger.clone());
+    }
+    let mut recorded = store::payments::list_of_request(tx, request).await?;
+    recorded.retain(|payment| !fresh.contains(&(payment.tx_hash, payment.position)));
+    Ok(reverse::recounted(request, &recorded))
+}
+
 /// A payment that counts from now on.
 struct Counted {
     id: PaymentId,
@@ -306,7 +329,7 @@ struct Counted {
 }
 
 /// The payments that count from now on, in their order, those that came back too; those that count already stand as
-/// `None`.
+/// `None`, and are put where they are now.
 async fn reinstate(
     tx: &Tx,
     chain: &dyn Chain,
@@ -318,27 +341,34 @@ async fn reinstate(
         .map(|payment| payment.settled.observed.tx_hash)
         .collect();
     let stored = store::payments::of_transactions(tx, chain.network(), &tx_hashes).await?;
-    let is_reversed = |payment: &&PaymentRecord| payment.reversal.is_some();
-    let reversed = stored.iter().filter(is_reversed);
-    let reversed: HashSet<(B256, u32)> = reversed.map(|payment| (payment.tx_hash, payment.position)).collect();
+    let placed = stored.iter().filter(|payment| !payment.counts_payments);
+    let stored: HashMap<(B256, u32), &PaymentRecord> = placed
+        .map(|payment| ((payment.tx_hash, payment.position), payment))
+        .collect();
     let mut counted = Vec::with_capacity(payments.len());
     for payment in payments {
         let observed = &payment.settled.observed;
-        counted.push(if written.contains(&payment.id) {
-            Some(Counted {
+        counted.push(match stored.get(&(observed.tx_hash, observed.position)) {
+            _ if written.contains(&payment.id) => Some(Counted {
                 id: payment.id.clone(),
                 is_new: true,
                 is_told: false,
-            })
-        } else if reversed.contains(&(observed.tx_hash, observed.position)) {
-            let back = store::payments::reinstate(tx, payment).await?;
-            back.map(|back| Counted {
-                id: back.id,
-                is_new: false,
-                is_told: back.is_told,
-            })
-        } else {
-            None
+            }),
+            Some(stored) if stored.reversal.is_some() => {
+                let back = store::payments::reinstate(tx, payment).await?;
+                back.map(|back| Counted {
+                    id: back.id,
+                    is_new: false,
+                    is_told: back.is_told,
+                })
+            }
+            Some(stored) => {
+                if facts::has_moved(&facts::differences(stored, payment.settled, payment.request)) {
+                    store::payments::relocate(tx, payment).await?;
+                }
+                None
+            }
+            None => None,
         });
     }
     Ok(counted)

@@ -1,5 +1,7 @@
-//! Compares the payments table with the chain, block by block, and mends it when asked: what is missing is credited, what
-//! the chain does not hold is reversed, what differs is reversed and credited as the chain shows it.
+//! Compares what is recorded with the chain, block by block, and mends it when asked: what is missing is credited, what
+//! the chain does not hold is reversed, what differs is reversed and credited as the chain shows it. Where only the place
+//! or the time differs no money moved, so that nothing is told. A request whose account is not that of its payments is
+//! counted again.
 
 use super::{
     ahead::{Ahead, Known, Part},
@@ -13,11 +15,12 @@ use crate::{
     domain::{
         payment::{ReversalReason, Settled},
         refusal::Refusal,
+        request::Request,
         wire_text::wire_text,
     },
     flows::{FlowError, FlowResult},
     ports::chain::Chain,
-    store::{self, payments::PaymentRecord},
+    store::{self, Scope, payments::PaymentRecord},
 };
 use alloy::primitives::B256;
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,7 +34,20 @@ wire_text! {
         Gone = "gone",
         /// A recorded payment is on the chain with other facts.
         Different = "different",
+        /// The state or the amounts of a request are not what its recorded payments make them.
+        Miscounted = "miscounted",
     }
+}
+
+/// Where an event stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// Height of the block.
+    pub block_number: u64,
+    /// Transaction.
+    pub tx_hash: B256,
+    /// Position among all events of the transaction.
+    pub position: u32,
 }
 
 /// One difference.
@@ -39,12 +55,8 @@ wire_text! {
 pub struct Difference {
     /// How they differ.
     pub kind: DifferenceKind,
-    /// Height of the block.
-    pub block_number: u64,
-    /// Transaction.
-    pub tx_hash: B256,
-    /// Position among all events of the transaction.
-    pub position: u32,
+    /// The payment; `None` when it is about a request alone.
+    pub place: Option<Place>,
     /// Public id of the request.
     pub request_id: String,
     /// What differs, in words.
@@ -52,20 +64,28 @@ pub struct Difference {
 }
 
 /// What a comparison found.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Report {
     /// Payments that are the same on both sides.
     pub same: usize,
-    /// Differences, in the order of the chain.
-    pub differences: Vec<Difference>,
-    /// Whether they were mended.
-    pub is_fixed: bool,
+    /// Differences.
+    pub differences: usize,
 }
+
+/// Who hears of each difference: when it was found, or when it was mended. What comes after it may still fail.
+pub type Tell<'a> = &'a mut (dyn FnMut(&Difference) + Send);
 
 /// Compares blocks `from` to `to`, both included, which must be final; mends what differs when `fix` says so.
 ///
-/// Errors: a network that was never followed, a range that is not final yet.
-pub async fn run(ctx: &Ctx, chain: &dyn Chain, (from, to): (u64, u64), fix: bool) -> FlowResult<Report> {
+/// Errors: a network that was never followed, a range that is not final yet; a block that nobody proves now, after what
+/// was told of before it.
+pub async fn run(
+    ctx: &Ctx,
+    chain: &dyn Chain,
+    (from, to): (u64, u64),
+    fix: bool,
+    tell: Tell<'_>,
+) -> FlowResult<Report> {
     let network = chain.network();
     let cursor = store::cursors::load(ctx.db.reader(), network).await?;
     let cursor = cursor.ok_or_else(|| Refusal::not_found(format!("{network} has never been followed")))?;
@@ -74,19 +94,38 @@ pub async fn run(ctx: &Ctx, chain: &dyn Chain, (from, to): (u64, u64), fix: bool
         let sentence = format!("--from and --to must name final blocks, up to {settled}, the lower one first");
         return Err(Refusal::conflict(sentence).into());
     }
-    let mut report = Report {
-        is_fixed: fix,
-        ..Report::default()
-    };
+    let mend = fix.then_some(ReversalReason::NotOnChain);
+    let mut report = Report::default();
+    let mut named = BTreeSet::new();
     let mut ahead = Ahead::new(ctx, chain, (from, to), true, Known::Nothing);
     while let Some(part) = ahead.next().await? {
-        compare(ctx, chain, &part, fix, &mut report).await?;
+        let mut tell = |found: &Difference| {
+            named.insert(found.request_id.clone());
+            tell(found);
+        };
+        compare(ctx, chain, &part, mend, &mut report, &mut tell).await?;
+    }
+    // Nothing in any block leads to a request that has an account and no payment.
+    for request in store::requests::accounts_of_nothing(ctx.db.reader(), network).await? {
+        if !named.contains(request.id.as_str())
+            && let Some(found) = recount(ctx, &request, fix).await?
+        {
+            report.differences += 1;
+            tell(&found);
+        }
     }
     Ok(report)
 }
 
-/// Compares the blocks of one part.
-async fn compare(ctx: &Ctx, chain: &dyn Chain, part: &Part, fix: bool, report: &mut Report) -> FlowResult<()> {
+/// Compares the blocks of one part, and mends what differs when there is a reason for which to reverse.
+async fn compare(
+    ctx: &Ctx,
+    chain: &dyn Chain,
+    part: &Part,
+    mend: Option<ReversalReason>,
+    report: &mut Report,
+    tell: Tell<'_>,
+) -> FlowResult<()> {
     let network = chain.network();
     let (from, read_to) = (part.from, part.read_to);
     let mut gathered = gather::gather(ctx, chain, part).await?;
@@ -105,6 +144,7 @@ async fn compare(ctx: &Ctx, chain: &dyn Chain, part: &Part, fix: bool, report: &
         .collect();
     let tx_hashes: BTreeSet<B256> = on_chain.keys().map(|(tx_hash, _)| *tx_hash).collect();
     let tx_hashes: Vec<B256> = tx_hashes.into_iter().collect();
+    let accepted = store::quarantine::accepted(ctx.db.reader(), network, &tx_hashes).await?;
     // A payment that is recorded with another block would be missed by its height.
     let elsewhere = store::payments::of_transactions(ctx.db.reader(), network, &tx_hashes).await?;
     let is_elsewhere = |payment: &&PaymentRecord| !(from..=read_to).contains(&payment.block_number);
@@ -124,51 +164,61 @@ async fn compare(ctx: &Ctx, chain: &dyn Chain, part: &Part, fix: bool, report: &
         };
         let differences = found_on_chain.map(|(key, found)| {
             known.insert(*key);
-            facts::differences(payment, &found.settled)
+            facts::differences(payment, &found.settled, &gathered.requests[found.request_row])
         });
+        // The same money elsewhere is put there when it is read again; everything else is taken back first.
+        let is_wrong = differences
+            .as_deref()
+            .is_none_or(|differences| !facts::has_moved(differences));
         let (kind, detail) = match differences {
             Some(differences) if differences.is_empty() => {
                 report.same += 1;
                 continue;
             }
-            Some(differences) => (
-                DifferenceKind::Different,
-                format!("recorded with another {}", differences.join(", ")),
-            ),
+            Some(differences) => {
+                let names: Vec<&str> = differences.iter().map(|fact| fact.name).collect();
+                let detail = format!("recorded with another {}", names.join(", "));
+                (DifferenceKind::Different, detail)
+            }
             None => (DifferenceKind::Gone, "the chain holds no such payment".to_owned()),
         };
-        wrong.push(payment);
+        if is_wrong {
+            wrong.push(payment);
+        }
         found.push(Difference {
             kind,
-            block_number: payment.block_number,
-            tx_hash: payment.tx_hash,
-            position: payment.position,
+            place: Some(Place {
+                block_number: payment.block_number,
+                tx_hash: payment.tx_hash,
+                position: payment.position,
+            }),
             request_id: payment.request_id.clone(),
             detail,
         });
     }
-    let is_missing = |(key, found): &(&(B256, u32), &&Match)| found.departure.is_none() && !known.contains(key);
+    let is_missing = |(key, found): &(&(B256, u32), &&Match)| {
+        (found.departure.is_none() || accepted.contains(*key)) && !known.contains(key)
+    };
     for (key, missing) in on_chain.iter().filter(is_missing) {
         let Settled { observed, proven, .. } = &missing.settled;
         found.push(Difference {
             kind: DifferenceKind::Missing,
-            block_number: observed.block_number,
-            tx_hash: key.0,
-            position: key.1,
+            place: Some(Place {
+                block_number: observed.block_number,
+                tx_hash: key.0,
+                position: key.1,
+            }),
             request_id: gathered.requests[missing.request_row].id.to_string(),
             detail: format!("{} units to {} are not recorded", proven.received_units, observed.payee),
         });
     }
-    found.sort_by_key(|difference| (difference.block_number, difference.tx_hash, difference.position));
-    if fix && !found.is_empty() {
+    found.sort_by_key(|difference| difference.place);
+    if let Some(reason) = mend
+        && !found.is_empty()
+    {
         let now = ctx.clock.now();
         let tx = ctx.db.begin("reconcile").await?;
-        reverse::run(ctx, &tx, &wrong, ReversalReason::NotOnChain, now).await?;
-        // A row that was lost left its credit in the request.
-        for (_, missing) in on_chain.iter().filter(is_missing) {
-            let request = &gathered.requests[missing.request_row];
-            reverse::recount(&tx, &request.origin.platform, request.id.as_str(), now).await?;
-        }
+        reverse::run(ctx, &tx, &wrong, reason, now).await?;
         tx.commit().await?;
         // What is missing now is credited like any other payment; a crash in between leaves it missing and no worse.
         let mended = confirm::run(ctx, chain, (from, read_to), true, Progress::Nothing, None).await?;
@@ -178,8 +228,60 @@ async fn compare(ctx: &Ctx, chain: &dyn Chain, part: &Part, fix: bool, report: &
             )));
         }
     }
-    report.differences.extend(found);
+    let rows: BTreeSet<usize> = on_chain.values().map(|found| found.request_row).collect();
+    for row in rows {
+        let request = &gathered.requests[row];
+        // A payment that differs makes its request differ, and both are mended together.
+        if found
+            .iter()
+            .all(|difference| difference.request_id != request.id.as_str())
+        {
+            found.extend(recount(ctx, request, mend.is_some()).await?);
+        }
+    }
+    report.differences += found.len();
+    found.iter().for_each(tell);
     Ok(())
+}
+
+/// Compares the account of a request with its recorded payments, and counts it again when `fix` says so.
+async fn recount(ctx: &Ctx, request: &Request, fix: bool) -> FlowResult<Option<Difference>> {
+    let recorded = store::payments::list_of_request(ctx.db.reader(), request).await?;
+    if reverse::recounted(request, &recorded) == request.ledger {
+        return Ok(None);
+    }
+    // Read again in one transaction: a payment may have been credited meanwhile.
+    let tx = ctx.db.begin("recount_request").await?;
+    let scope = Scope {
+        platform: request.origin.platform.clone(),
+        client: None,
+    };
+    let Some(request) = store::requests::find(&tx, &scope, request.id.as_str()).await? else {
+        return Ok(None);
+    };
+    let counted = reverse::recounted(&request, &store::payments::list_of_request(&tx, &request).await?);
+    if counted == request.ledger {
+        return Ok(None);
+    }
+    let detail = format!(
+        "is {} with {} units of {} payments, and its payments make it {} with {} of {}",
+        request.ledger.status.wire(),
+        request.ledger.credited,
+        request.ledger.payment_count,
+        counted.status.wire(),
+        counted.credited,
+        counted.payment_count
+    );
+    if fix {
+        reverse::recount(&tx, &scope.platform, request.id.as_str(), ctx.clock.now()).await?;
+        tx.commit().await?;
+    }
+    Ok(Some(Difference {
+        kind: DifferenceKind::Miscounted,
+        place: None,
+        request_id: request.id.to_string(),
+        detail,
+    }))
 }
 
 fn key(settled: &Settled) -> (B256, u32) {

@@ -132,6 +132,18 @@ async fn advance(tx: &Tx, request: &Request, ledger: &Ledger, now: DateTime<Utc>
     Ok(())
 }
 
+/// The account of a request as these payments make it, the oldest first. One that they make as it is stays as it is: the
+/// order in which old payments completed it is not kept.
+pub(super) fn recounted(request: &Request, payments: &[PaymentRecord]) -> Ledger {
+    let recounted = request.ledger.recount(&credits(payments));
+    let sums = |ledger: &Ledger| (ledger.credited, ledger.payment_count, ledger.status);
+    if sums(&recounted) == sums(&request.ledger) {
+        request.ledger.clone()
+    } else {
+        recounted
+    }
+}
+
 /// The payment as it was settled. What a conversion proxy said about the invoice side is not kept; how much it settled is.
 fn settled(payment: &PaymentRecord) -> Settled {
     Settled {
