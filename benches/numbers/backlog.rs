@@ -107,7 +107,7 @@ async fn fill_in(blocks: u64) -> anyhow::Result<(f64, Duration)> {
         tokio::time::sleep(LOOK).await;
         peak = peak.max(running.resident_bytes()?);
         let has_begun = store::cursors::load(db.reader(), Network::Sepolia).await?.is_some();
-        let left = store::backlogs::due(db.reader(), Network::Sepolia, far, 1).await?;
+        let left = store::backlogs::due(db.reader(), Network::Sepolia, u32::MAX.into(), far, 1).await?;
         if has_begun && left.is_empty() {
             break;
         }

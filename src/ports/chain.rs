@@ -126,8 +126,6 @@ pub trait Chain: Send + Sync + 'static {
     async fn settled_all(&self, numbers: &[u64]) -> Vec<(u64, Result<SettledBlock, ChainError>)>;
     /// A block near the head, proven against its own header by one node.
     async fn noted(&self, block: &BlockRef) -> Result<SettledBlock, ChainError>;
-    /// Height of the block that holds a transaction, by the word of any node.
-    async fn height_of(&self, tx_hash: B256) -> Result<Option<u64>, ChainError>;
 }
 
 /// Answers what calldata needs to know before somebody pays.

@@ -21,8 +21,13 @@ wire_text! {
         Unproven = "unproven",
         /// The operator settled what was set aside.
         Quarantine = "quarantine",
+        /// What was final there left the chain: once it is settled again, it is compared with what is recorded.
+        Rewound = "rewound",
     }
 }
+
+/// When a new range is due: its turn must not wait for the clock of the machine that queued it.
+const AT_ONCE: DateTime<Utc> = DateTime::UNIX_EPOCH;
 
 /// A range that is filled in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,7 +58,7 @@ pub async fn push(
         end_block: columns::number("end_block", to)?,
         reason: reason.wire().to_owned(),
         failures: 0,
-        due_at: now,
+        due_at: AT_ONCE,
         created_at: now,
     };
     let stored = Expr::col((Entity, Column::NextBlock));
@@ -62,7 +67,7 @@ pub async fn push(
     let again = OnConflict::columns([Column::Network, Column::EndBlock, Column::Reason])
         .value(Column::NextBlock, lower)
         .value(Column::Failures, 0)
-        .value(Column::DueAt, now)
+        .value(Column::DueAt, AT_ONCE)
         .to_owned();
     Entity::insert(ActiveModel::from(row))
         .on_conflict(again)
@@ -71,16 +76,19 @@ pub async fn push(
     Ok(())
 }
 
-/// Ranges of a network that are due, the oldest first.
+/// Ranges of a network up to the newest settled block that are due, those that have waited longest first.
 pub async fn due(
     conn: &impl ConnectionTrait,
     network: Network,
+    settled: u64,
     now: DateTime<Utc>,
     limit: u64,
 ) -> Result<Vec<Backlog>, StoreError> {
     use sea_orm::QuerySelect;
+    let settled: i64 = columns::number("end_block", settled)?;
     let rows = Entity::find()
         .filter(Column::Network.eq(network.id()))
+        .filter(Column::EndBlock.lte(settled))
         .filter(Column::DueAt.lte(now))
         .order_by_asc(Column::DueAt)
         .order_by_asc(Column::EndBlock)
@@ -101,8 +109,13 @@ fn from_row(row: Model) -> Result<Backlog, StoreError> {
 }
 
 /// Goes on after `read_to`; a range that is done is removed. Tells whether it did: a range that was begun again or
-/// moved on since it was read stays as it is.
-pub async fn advance(conn: &impl ConnectionTrait, backlog: &Backlog, read_to: u64) -> Result<bool, StoreError> {
+/// moved on since it was read stays as it is. It takes turns with the others: those that have waited longer go first.
+pub async fn advance(
+    conn: &impl ConnectionTrait,
+    backlog: &Backlog,
+    read_to: u64,
+    now: DateTime<Utc>,
+) -> Result<bool, StoreError> {
     let from: i64 = columns::number("next_block", backlog.next)?;
     let unchanged = key(backlog)?.add(Column::NextBlock.eq(from));
     let rows_affected = if read_to >= backlog.end {
@@ -113,19 +126,21 @@ pub async fn advance(conn: &impl ConnectionTrait, backlog: &Backlog, read_to: u6
         let update = Entity::update_many()
             .col_expr(Column::NextBlock, Expr::value(next))
             .col_expr(Column::Failures, Expr::value(0))
+            .col_expr(Column::DueAt, Expr::value(now))
             .filter(unchanged);
         update.exec(conn).await?.rows_affected
     };
     Ok(rows_affected == 1)
 }
 
-/// Counts a failure; the range is due again at `due_at`.
+/// Counts a failure; the range is due again at `due_at`. One that was begun again since it was read stays as it is.
 pub async fn postpone(conn: &impl ConnectionTrait, backlog: &Backlog, due_at: DateTime<Utc>) -> Result<(), StoreError> {
     let failures: i32 = columns::number("failures", backlog.failures.saturating_add(1))?;
+    let next: i64 = columns::number("next_block", backlog.next)?;
     Entity::update_many()
         .col_expr(Column::Failures, Expr::value(failures))
         .col_expr(Column::DueAt, Expr::value(due_at))
-        .filter(key(backlog)?)
+        .filter(key(backlog)?.add(Column::NextBlock.eq(next)))
         .exec(conn)
         .await?;
     Ok(())

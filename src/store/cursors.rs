@@ -209,10 +209,30 @@ pub async fn delete_blocks_above(
     delete_blocks(conn, network, chain_blocks::Column::Number.gt(number)).await
 }
 
-/// Removes the blocks below a height, which no reorganisation can reach any more; returns how many.
-pub async fn prune_below(conn: &impl ConnectionTrait, network: Network, number: u64) -> Result<u64, StoreError> {
-    let number: i64 = columns::number("number", number)?;
-    delete_blocks(conn, network, chain_blocks::Column::Number.lt(number)).await
+/// Removes the blocks of the window below the newest `kept` that are settled, up to and including `settled`.
+pub async fn prune_blocks(
+    conn: &impl ConnectionTrait,
+    network: Network,
+    settled: u64,
+    kept: u64,
+) -> Result<(), StoreError> {
+    use chain_blocks::Column;
+    let settled: i64 = columns::number("number", settled)?;
+    let newest_gone: Option<i64> = chain_blocks::Entity::find()
+        .select_only()
+        .column(Column::Number)
+        .filter(Column::Network.eq(network.id()))
+        .filter(Column::Number.lte(settled))
+        .order_by_desc(Column::Number)
+        .offset(kept)
+        .limit(1)
+        .into_tuple()
+        .one(conn)
+        .await?;
+    if let Some(newest_gone) = newest_gone {
+        delete_blocks(conn, network, Column::Number.lte(newest_gone)).await?;
+    }
+    Ok(())
 }
 
 async fn delete_blocks(

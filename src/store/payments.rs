@@ -341,6 +341,38 @@ pub async fn in_blocks(
     rows.into_iter().map(from_row).collect()
 }
 
+/// Heights and hashes of blocks with payments that count, from one height to another, both included, the newest first.
+pub async fn blocks(
+    conn: &impl ConnectionTrait,
+    network: Network,
+    (from, to): (u64, u64),
+    limit: u64,
+) -> Result<Vec<(u64, B256)>, StoreError> {
+    let from: i64 = columns::number("block_number", from)?;
+    let to: i64 = columns::number("block_number", to)?;
+    let rows: Vec<(i64, String)> = payments::Entity::find()
+        .select_only()
+        .column(Column::BlockNumber)
+        .column(Column::BlockHash)
+        .distinct()
+        .filter(Column::Network.eq(network.id()))
+        .filter(Column::BlockNumber.between(from, to))
+        .filter(Column::ReversedAt.is_null())
+        .order_by_desc(Column::BlockNumber)
+        .order_by_asc(Column::BlockHash)
+        .limit(limit)
+        .into_tuple()
+        .all(conn)
+        .await?;
+    let block = |(number, hash): (i64, String)| {
+        Ok((
+            columns::number("block_number", number)?,
+            columns::hash("block_hash", &hash)?,
+        ))
+    };
+    rows.into_iter().map(block).collect()
+}
+
 /// Payments of transactions, in the order of their positions.
 pub async fn of_transactions(
     conn: &impl ConnectionTrait,

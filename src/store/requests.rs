@@ -309,7 +309,7 @@ fn with_topics(conn: &impl ConnectionTrait, network: Network, topics: &HashSet<B
 }
 
 /// Requests of a network, of any platform, whose account says that something was paid while no payment of theirs counts.
-pub async fn accounts_of_nothing(conn: &impl ConnectionTrait, network: Network) -> Result<Vec<Request>, StoreError> {
+pub async fn accounts_of_nothing(conn: &impl Sealing, network: Network) -> Result<Vec<Request>, StoreError> {
     let payment = |column: payments::Column| Expr::col((payments::Entity, column));
     let counts = Query::select()
         .expr(Expr::val(1))
@@ -329,7 +329,7 @@ pub async fn accounts_of_nothing(conn: &impl ConnectionTrait, network: Network) 
         .filter(Expr::exists(counts).not())
         .all(conn)
         .await?;
-    rows.into_iter().map(from_row).collect()
+    rows.into_iter().map(|row| from_row(conn, row)).collect()
 }
 
 /// Whether a payment is awaited on a network: a request that is not paid in full and not older than `since`.

@@ -228,10 +228,6 @@ impl Chain for Scripted {
     async fn noted(&self, block: &BlockRef) -> Result<SettledBlock, ChainError> {
         self.settled(block.number).await
     }
-
-    async fn height_of(&self, _: B256) -> Result<Option<u64>, ChainError> {
-        Ok(None)
-    }
 }
 
 /// A request in the coin of the network, with its reference.

@@ -51,7 +51,7 @@ async fn set_aside(app: &TestApp, request_id: &str, reason: OddReason) -> Quaran
 
 async fn due(app: &TestApp) -> Vec<(u64, u64)> {
     let now = app.ctx.clock.now();
-    let due = store::backlogs::due(app.ctx.db.reader(), Network::Sepolia, now, 10).await;
+    let due = store::backlogs::due(app.ctx.db.reader(), Network::Sepolia, u32::MAX.into(), now, 10).await;
     due.expect("a store")
         .iter()
         .map(|range| (range.next, range.end))

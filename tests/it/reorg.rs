@@ -9,9 +9,13 @@ use crate::support::{
 };
 use alloy::primitives::B256;
 use devnet::ReorgTransaction;
-use prs::flows::payments::{
-    resume,
-    watch::{self, Step},
+use prs::{
+    domain::network::Network,
+    flows::payments::{
+        reconcile, resume,
+        watch::{self, Step},
+    },
+    store,
 };
 use sea_orm::ConnectionTrait;
 use serde_json::json;
@@ -268,6 +272,143 @@ async fn the_permission_to_go_back_is_over_once_the_chain_has_gone_on() {
     assert!(matches!(step, Step::Halted(_)), "{step:?}");
     app.deliver().await;
     assert_credited_once(&app, &receiver, &paid).await;
+}
+
+/// Between two looks at a network where nothing is awaited, hundreds of blocks pass.
+#[tokio::test]
+async fn a_short_reorganisation_is_undone_without_asking_where_few_looks_were_taken() {
+    let (app, receiver) = start().await;
+    app.settle().await;
+    let paid = pay_and_see(&app).await;
+    finish(&app).await;
+    assert_credited_once(&app, &receiver, &paid).await;
+    for _ in 0..2 {
+        app.devnet().mine(3 * TOO_DEEP).await.expect("mined");
+        app.settle().await;
+    }
+    let other = vec![(noise(&app).await, 0)];
+    let depth = CONFIRMATIONS + 2;
+    app.devnet().reorg_with(depth, other).await.expect("reorganised");
+    app.devnet().mine(3).await.expect("mined");
+    app.settle().await;
+    assert_credited_once(&app, &receiver, &paid).await;
+    // What is paid on the new branch counts like before.
+    let next = app.paid_request("5").await;
+    finish(&app).await;
+    assert_eq!(app.read_request(&next).await["status"], "paid");
+}
+
+#[tokio::test]
+async fn the_operator_who_lets_a_chain_go_back_undoes_every_payment_that_left_it() {
+    let (app, receiver) = start().await;
+    let kept = pay_and_see(&app).await;
+    app.devnet().mine(TOO_DEEP).await.expect("mined");
+    app.settle().await;
+    let left = pay_and_see(&app).await;
+    app.devnet().mine(2 * TOO_DEEP).await.expect("mined");
+    app.settle().await;
+    assert_credited_once(&app, &receiver, &left).await;
+    // As where the memory of block hashes reaches less deep than the payments.
+    let window = "DELETE FROM chain_blocks";
+    app.ctx
+        .db
+        .writer()
+        .execute_unprepared(window)
+        .await
+        .expect("a statement");
+    app.devnet().rollback(2 * TOO_DEEP + 1).await.expect("rolled back");
+    forget(&app, &left).await;
+    app.devnet().mine(3 * TOO_DEEP).await.expect("mined");
+    let chain = app.ctx.partners.chains.followed.values().next().expect("enabled");
+    let step = watch::run(&app.ctx, chain.as_ref()).await.expect("a step");
+    assert!(matches!(step, Step::Halted(_)), "{step:?}");
+    assert_credited_once(&app, &receiver, &left).await;
+    resume::run(&app.ctx, chain.network()).await.expect("resumed");
+    app.settle().await;
+    assert_credited_once(&app, &receiver, &kept).await;
+    let read = app.read_request(&left.id).await;
+    assert_eq!((&read["status"], &read["paidAmount"]), (&json!("pending"), &json!("0")));
+    assert_eq!(app.payments_of(&left.id).await[0]["reversal"]["reason"], "reorganised");
+}
+
+#[tokio::test]
+async fn the_memory_of_block_hashes_stays_short_where_nothing_is_awaited() {
+    let (app, _) = start().await;
+    app.settle().await;
+    for _ in 0..150 {
+        app.devnet().mine(1).await.expect("mined");
+        app.follow().await;
+    }
+    let window = store::cursors::window(app.ctx.db.reader(), Network::Sepolia).await;
+    let count = window.expect("a window").len();
+    assert!((90..=110).contains(&count), "{count} hashes");
+}
+
+/// Show 5: a reorganisation below finality, then the comparison with the chain.
+#[tokio::test]
+async fn after_a_reorganisation_below_finality_a_comparison_makes_the_tables_equal_the_chain() {
+    let (app, receiver) = start().await;
+    app.devnet().mine(CONFIRMATIONS).await.expect("mined");
+    app.settle().await;
+    let (stays, moves, leaves) = (
+        pay_and_see(&app).await,
+        pay_and_see(&app).await,
+        pay_and_see(&app).await,
+    );
+    let raw = app
+        .devnet()
+        .raw_transaction(moves.tx_hash)
+        .await
+        .expect("a transaction");
+    app.devnet().mine(TOO_DEEP + CONFIRMATIONS).await.expect("mined");
+    app.settle().await;
+    for paid in [&stays, &moves, &leaves] {
+        assert_credited_once(&app, &receiver, paid).await;
+    }
+    let first = app
+        .devnet()
+        .receipt(moves.tx_hash)
+        .await
+        .expect("an answer")
+        .expect("a receipt");
+    let head = app.devnet().block_number().await.expect("a height");
+    let depth = head - first.block_number.expect("mined") + 1;
+    // Another proxy payment goes first, so that the log index of ours changes; its own first step is in its block.
+    let transactions = vec![(noise(&app).await, 1), (ReorgTransaction::Raw(raw), 1)];
+    app.devnet().reorg_with(depth, transactions).await.expect("reorganised");
+    forget(&app, &leaves).await;
+    app.devnet().mine(1).await.expect("mined");
+    let chain = app.ctx.partners.chains.followed.values().next().expect("enabled");
+    let step = watch::run(&app.ctx, chain.as_ref()).await.expect("a step");
+    assert!(
+        matches!(step, Step::Halted(_)),
+        "too deep to be undone without asking: {step:?}"
+    );
+
+    let cursor = store::cursors::load(app.ctx.db.reader(), chain.network()).await;
+    let settled = cursor.expect("an answer").expect("a cursor").finalized.number;
+    let compare = async |to, fix| {
+        let report = reconcile::run(&app.ctx, chain.as_ref(), (0, to), fix, &mut |_| {}).await;
+        report.expect("compared").differences
+    };
+    assert!(compare(settled, true).await > 0);
+    assert_eq!(compare(settled, false).await, 0);
+    for paid in [&stays, &moves] {
+        let read = app.read_request(&paid.id).await;
+        assert_eq!((&read["status"], &read["paidAmount"]), (&json!("paid"), &json!("5")));
+        assert_eq!(app.payments_of(&paid.id).await.len(), 1);
+    }
+    let read = app.read_request(&leaves.id).await;
+    assert_eq!((&read["status"], &read["paidAmount"]), (&json!("pending"), &json!("0")));
+    let payments = app.payments_of(&leaves.id).await;
+    assert_eq!(payments.len(), 1, "nothing is deleted");
+    assert!(payments[0].get("reversal").is_some());
+    // The operator lets the chain go on: nothing more changes.
+    resume::run(&app.ctx, chain.network()).await.expect("resumed");
+    app.settle().await;
+    let end = app.follow().await.confirmed;
+    assert_eq!(compare(end, false).await, 0);
+    assert_eq!(app.read_request(&leaves.id).await["status"], "pending");
 }
 
 /// A payment of somebody else, ready to be mined first.

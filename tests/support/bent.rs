@@ -1,6 +1,5 @@
 //! A chain that withholds a part of what its nodes say.
 
-use alloy::primitives::B256;
 use async_trait::async_trait;
 use prs::{
     domain::{
@@ -106,9 +105,5 @@ impl Chain for Bent {
 
     async fn noted(&self, block: &BlockRef) -> Result<SettledBlock, ChainError> {
         self.chain.noted(block).await
-    }
-
-    async fn height_of(&self, tx_hash: B256) -> Result<Option<u64>, ChainError> {
-        self.chain.height_of(tx_hash).await
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! **What is believed.** Of final blocks, a header whose hash follows from its fields and on which as many distinct
 //! nodes agree as the settings say; and of its content, what its roots prove ([`evidence`]). What one node says alone
-//! ([`Chain::told`], [`Chain::new_blocks`], [`Chain::height_of`]) tells where to look and is never credited.
+//! ([`Chain::told`], [`Chain::new_blocks`]) tells where to look and is never credited.
 //!
 //! **Who is asked.** Single questions go to one node after the other until one gives an answer that holds: a node that
 //! fails, refuses, serves another chain or says something that cannot be true is passed over and, after a few times,
@@ -36,7 +36,6 @@ use self::{
     kept::Kept,
     node::{Failure, Line, Node},
     share::Together,
-    wire::StatedHeight,
 };
 use super::install_tls;
 use crate::{
@@ -47,7 +46,7 @@ use crate::{
     },
     ports::chain::{Chain, ChainError, NewBlock, Tip, Told},
 };
-use alloy::primitives::{Address as EvmAddress, B256, U64};
+use alloy::primitives::{Address as EvmAddress, U64};
 use anyhow::{Context, bail};
 use async_trait::async_trait;
 use chrono::{DateTime, Datelike};
@@ -451,14 +450,5 @@ impl Chain for EvmChain {
 
     async fn noted(&self, block: &BlockRef) -> Result<SettledBlock, ChainError> {
         self.note(block).await
-    }
-
-    async fn height_of(&self, tx_hash: B256) -> Result<Option<u64>, ChainError> {
-        let question = |line: Line| async move {
-            let receipt: Option<StatedHeight> = line.call("eth_getTransactionReceipt", [tx_hash]).await?;
-            let height = receipt.and_then(|receipt| receipt.block_number);
-            Ok(height.map(|height| height.to()))
-        };
-        self.ask_for(Patience::Thorough, question).await
     }
 }

@@ -35,14 +35,6 @@ pub(super) struct Refusal {
     pub(super) message: String,
 }
 
-/// Where a transaction is, by its receipt.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct StatedHeight {
-    /// Height of its block.
-    pub(super) block_number: Option<U64>,
-}
-
 /// One event. Places are optional because nodes leave them out of events that are in no block.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]

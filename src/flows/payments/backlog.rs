@@ -3,7 +3,7 @@
 
 use super::{
     confirm::{self, CATCHING_UP, Progress},
-    watch,
+    reconcile, watch,
 };
 use crate::{
     ctx::Ctx,
@@ -87,28 +87,33 @@ impl Rates {
 /// halted or was never followed has nothing.
 pub async fn run(ctx: &Ctx, chain: &dyn Chain, rates: &Rates) -> FlowResult<bool> {
     let network = chain.network();
-    let due = store::backlogs::due(ctx.db.reader(), network, ctx.clock.now(), RANGES_PER_STEP).await?;
-    if due.is_empty() {
-        return Ok(false);
-    }
     let cursor = store::cursors::load(ctx.db.reader(), network).await?;
     let Some(cursor) = cursor.filter(|cursor| cursor.halted_reason.is_none()) else {
         return Ok(false);
     };
+    let (settled, now) = (cursor.finalized.number, ctx.clock.now());
+    let due = store::backlogs::due(ctx.db.reader(), network, settled, now, RANGES_PER_STEP).await?;
+    if due.is_empty() {
+        return Ok(false);
+    }
     let is_awaited = watch::is_awaited(ctx, network).await?;
     let mut has_filled = false;
-    for backlog in due.iter().filter(|backlog| backlog.end <= cursor.finalized.number) {
+    for backlog in &due {
         rates.begin(backlog, Instant::now());
         let range = (backlog.next, backlog.end);
         let proves_absence = match backlog.reason {
             BacklogReason::Start => is_awaited,
             // What was missed once is not left to the word of one node again.
-            BacklogReason::Rescan => true,
+            BacklogReason::Rescan | BacklogReason::Rewound => true,
             // Their block is read, whatever a list says.
             BacklogReason::Unproven | BacklogReason::Quarantine => false,
         };
         let (progress, until) = (Progress::Backlog(backlog.clone()), Instant::now() + CATCHING_UP);
-        match confirm::run(ctx, chain, range, proves_absence, progress, Some(until)).await {
+        let done = match backlog.reason {
+            BacklogReason::Rewound => compare(ctx, chain, backlog).await,
+            _ => confirm::run(ctx, chain, range, proves_absence, progress, Some(until)).await,
+        };
+        match done {
             Ok(Some(read_to)) => {
                 has_filled = true;
                 tell(backlog, read_to, &rates.advance(backlog, read_to, Instant::now()));
@@ -119,6 +124,13 @@ pub async fn run(ctx: &Ctx, chain: &dyn Chain, rates: &Rates) -> FlowResult<bool
         }
     }
     Ok(has_filled)
+}
+
+/// A crash before the range goes on has it compared again, which changes nothing.
+async fn compare(ctx: &Ctx, chain: &dyn Chain, backlog: &Backlog) -> FlowResult<Option<u64>> {
+    let read_to = reconcile::after_rewind(ctx, chain, (backlog.next, backlog.end)).await?;
+    let is_moved = store::backlogs::advance(ctx.db.writer(), backlog, read_to, ctx.clock.now()).await?;
+    Ok(is_moved.then_some(read_to))
 }
 
 fn tell(backlog: &Backlog, read_to: u64, pace: &Pace) {

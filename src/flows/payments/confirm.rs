@@ -5,7 +5,7 @@ use super::{
     ahead::{Ahead, Known, Part},
     facts,
     gather::{Gathered, gather},
-    reverse,
+    reverse, rewind,
 };
 use crate::{
     ctx::Ctx,
@@ -28,9 +28,13 @@ use crate::{
 use alloy::primitives::B256;
 use futures_util::future::join;
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     time::{Duration, Instant},
 };
+
+/// Settled blocks whose hashes are kept to find out where a reorganisation began: as many as are undone without asking,
+/// and some more. Source: rules B.2 (1).
+const HASHES_KEPT: u64 = rewind::BLOCKS_MAX + 32;
 
 /// How often a commit is tried again when a request changed under it.
 const COMMITS_MAX: usize = 3;
@@ -66,7 +70,7 @@ pub(super) async fn run(
         Progress::Cursor(..) => Known::Noted,
         Progress::Backlog(backlog) => match backlog.reason {
             BacklogReason::Unproven | BacklogReason::Quarantine => Known::Every,
-            BacklogReason::Start | BacklogReason::Rescan => Known::SetAside,
+            BacklogReason::Start | BacklogReason::Rescan | BacklogReason::Rewound => Known::SetAside,
         },
         Progress::Nothing => Known::SetAside,
     };
@@ -191,11 +195,12 @@ async fn advance(
             };
             store::observations::delete_up_to(tx, cursor.network, mark.number).await?;
             store::cursors::push_blocks(tx, cursor.network, &[block]).await?;
+            store::cursors::prune_blocks(tx, cursor.network, mark.number, HASHES_KEPT).await?;
             let is_moved = store::cursors::advance(tx, &cursor.finalized, &next).await?;
             Ok(is_moved.then_some(Progress::Cursor(next, *tip)))
         }
         (Progress::Backlog(backlog), _) => {
-            let is_moved = store::backlogs::advance(tx, backlog, read_to).await?;
+            let is_moved = store::backlogs::advance(tx, backlog, read_to, ctx.clock.now()).await?;
             let next = Backlog {
                 next: read_to + 1,
                 failures: 0,

@@ -117,6 +117,19 @@ pub async fn run(
     Ok(report)
 }
 
+/// Compares the first part of blocks that were settled again after others had been final there, and mends what differs;
+/// returns the last height that was compared.
+pub(super) async fn after_rewind(ctx: &Ctx, chain: &dyn Chain, (from, to): (u64, u64)) -> FlowResult<u64> {
+    let network = chain.network();
+    let mut tell = |found: &Difference| tracing::warn!(%network, kind = found.kind.wire(), place = ?found.place, request = found.request_id, found.detail, "mended after a reorganisation");
+    let reason = Some(ReversalReason::Reorganised);
+    let Some(part) = Ahead::new(ctx, chain, (from, to), true, Known::Nothing).next().await? else {
+        return Ok(to);
+    };
+    compare(ctx, chain, &part, reason, &mut Report::default(), &mut tell).await?;
+    Ok(part.read_to)
+}
+
 /// Compares the blocks of one part, and mends what differs when there is a reason for which to reverse.
 async fn compare(
     ctx: &Ctx,

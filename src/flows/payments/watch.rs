@@ -55,10 +55,6 @@ use std::{collections::HashSet, time::Instant};
 /// Blocks near the head that are read and committed together.
 const HEAD_BLOCKS_PER_STEP: u64 = 64;
 
-/// Block hashes that are kept below the final height: what a reorganisation may reach, and some more.
-/// Source: rules B.2 (1).
-const WINDOW_BELOW_FINAL: u64 = rewind::BLOCKS_MAX + 32;
-
 /// Days after which a request that nobody paid is no longer waited for: its payment would still be found, and later.
 const AWAITED_DAYS: i64 = 7;
 
@@ -216,8 +212,6 @@ async fn note_new(ctx: &Ctx, chain: &dyn Chain, cursor: &mut Cursor, head: &Bloc
     let tx = ctx.db.begin("read_blocks").await?;
     store::observations::note(&tx, &observed, now).await?;
     store::cursors::push_blocks(&tx, cursor.network, &blocks).await?;
-    let oldest = cursor.finalized.number.saturating_sub(WINDOW_BELOW_FINAL);
-    store::cursors::prune_below(&tx, cursor.network, oldest).await?;
     store::cursors::save(&tx, cursor).await?;
     tx.commit().await?;
     Ok(())

@@ -2,7 +2,7 @@
 
 use super::{
     Bench, is_malformed,
-    node::{CHAIN_ID, GENESIS_S, Lie, PAYER, Served, TOKEN, tx_hash},
+    node::{CHAIN_ID, GENESIS_S, Lie, PAYER, Served, TOKEN},
     payments, told, units,
 };
 use alloy::primitives::U256;
@@ -55,11 +55,6 @@ async fn a_node_that_fails_is_passed_over_for_every_question() {
         );
         let settled = bench.chain.settled(50).await.unwrap();
         assert_eq!(units(&settled), [1_000, 2_000], "{fault:?}");
-        assert_eq!(
-            bench.chain.height_of(tx_hash(50, 1)).await.unwrap(),
-            Some(50),
-            "{fault:?}"
-        );
         let payer = Address::Evm(PAYER);
         let standing = bench.chain.standing(payer, None, payer).await.unwrap();
         assert_eq!(standing.native_balance, U256::from(100), "{fault:?}");

@@ -70,12 +70,14 @@ async fn cursors_and_blocks_survive(db: &Db) {
             .unwrap(),
         2
     );
-    assert_eq!(
-        store::cursors::prune_below(db.writer(), Network::Base, 3)
-            .await
-            .unwrap(),
-        2
-    );
+    // Of what is settled two are kept, however far apart they are; what is not settled yet is left alone.
+    store::cursors::prune_blocks(db.writer(), Network::Base, 3, 2)
+        .await
+        .unwrap();
+    assert_eq!(window().await, [block(4, 0), block(3, 0), block(2, 0)]);
+    store::cursors::prune_blocks(db.writer(), Network::Base, 4, 2)
+        .await
+        .unwrap();
     assert_eq!(window().await, [block(4, 0), block(3, 0)]);
     store::cursors::forget(db.writer(), Network::Sepolia).await.unwrap();
     assert!(load().await.is_some(), "another network is left alone");
