@@ -13,7 +13,7 @@ use crate::{
         event::{Event, PaymentReceived},
         ids::{PaymentId, QuarantineId},
         ledger::{Credit, Ledger},
-        payment::{BlockRef, Finality, Observation, TxProof},
+        payment::{BlockRef, Finality, TxProof},
         request::Request,
     },
     flows::{FlowError, FlowResult, publish_all},

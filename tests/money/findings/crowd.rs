@@ -57,6 +57,9 @@ const READ_AGAIN: usize = 12;
 /// Calls for a list of events while one payment is settled.
 const LISTS_MAX: usize = 3;
 
+/// Above every block of the local chain.
+const EVERY_BLOCK: u64 = 1_000_000;
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_new_payment_waits_for_nothing_that_is_filled_in_and_that_waits_for_no_look() {
     let chain = chain().await;
@@ -88,7 +91,7 @@ async fn a_new_payment_waits_for_nothing_that_is_filled_in_and_that_waits_for_no
 
     let is_filled = async || {
         let reader = bench.app.ctx.db.reader();
-        let due = store::backlogs::due(reader, Network::Sepolia, bench.app.ctx.clock.now(), 1).await;
+        let due = store::backlogs::due(reader, Network::Sepolia, EVERY_BLOCK, bench.app.ctx.clock.now(), 1).await;
         due.expect("read").is_empty()
     };
     assert!(!is_filled().await, "a look at the chain fills in nothing");
