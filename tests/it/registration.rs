@@ -131,9 +131,8 @@ async fn an_invite_for_somebody_is_for_nobody_else() {
 #[test]
 fn the_operator_makes_invites_and_their_code_is_not_kept() {
     let folder = tempfile::tempdir().expect("a folder");
-    let create = |arguments: &[&str]| {
-        let output = Command::new(env!("CARGO_BIN_EXE_prs"))
-            .args(["admin", "invite", "create", "--json"])
+    let prs = |arguments: &[&str]| {
+        Command::new(env!("CARGO_BIN_EXE_prs"))
             .args(arguments)
             .env(
                 "PRS_DATABASE__URL",
@@ -141,11 +140,15 @@ fn the_operator_makes_invites_and_their_code_is_not_kept() {
             )
             .current_dir(folder.path())
             .output()
-            .expect("the program starts");
+            .expect("the program starts")
+    };
+    let create = |arguments: &[&str]| {
+        let output = prs(&[&["admin", "invite", "create", "--json"], arguments].concat());
         let text = String::from_utf8(output.stdout).expect("UTF-8");
         let is_made = output.status.success();
         is_made.then(|| serde_json::from_str::<Value>(&text).expect("a line of JSON"))
     };
+    assert!(prs(&["migrate", "up"]).status.success());
     let wallet = Person::new(1, Family::Evm).address().to_string();
     let for_anybody = create(&[]).expect("made");
     let for_email = create(&["--email", "ada@example.com"]).expect("made");
