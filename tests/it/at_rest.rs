@@ -156,7 +156,7 @@ async fn a_rotation_under_load_fails_no_call_and_leaves_no_row() {
 
     // The old key is not needed any more, and not enough.
     let refused = app.reopened(|settings| use_keys(settings, &[OLD])).await;
-    let sentence = format!("{:#}", refused.err().expect("refused"));
+    let sentence = format!("{:#}", refused.expect_err("refused"));
     assert!(sentence.contains("secrets.master_keys"), "{sentence}");
     let app = app.restarted_with(|settings| use_keys(settings, &[NEW])).await;
     let again = app
@@ -186,7 +186,7 @@ async fn a_start_with_a_wrong_master_key_is_refused_with_a_sentence() {
     let app = TestApp::start().await;
     for wrong in [&[NEW][..], &[NEW, "b2"]] {
         let refused = app.reopened(|settings| use_keys(settings, wrong)).await;
-        let sentence = format!("{:#}", refused.err().expect("refused"));
+        let sentence = format!("{:#}", refused.expect_err("refused"));
         assert!(sentence.contains("sealed under the master key"), "{sentence}");
         assert!(!sentence.contains(&NEW.repeat(4)), "no key is repeated: {sentence}");
     }
@@ -194,7 +194,7 @@ async fn a_start_with_a_wrong_master_key_is_refused_with_a_sentence() {
         let refused = app
             .reopened(|settings| settings.secrets.master_keys = vec![wrong.to_owned()])
             .await;
-        let sentence = format!("{:#}", refused.err().expect("refused"));
+        let sentence = format!("{:#}", refused.expect_err("refused"));
         assert!(sentence.starts_with("secrets.master_keys[0]: "), "{sentence}");
     }
     let command = format!("command:printf {}", OLD.repeat(32));
