@@ -5,7 +5,7 @@ use crate::domain::{ids::ChallengeId, session::Challenge};
 use chrono::{DateTime, Utc};
 use entities::wallet_challenges::{ActiveModel, Column, Entity, Model};
 use sea_orm::{
-    ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
+    ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter,
     sea_query::{Expr, ExprTrait},
 };
 
@@ -68,18 +68,6 @@ pub async fn count_check(conn: &impl ConnectionTrait, id: &ChallengeId, checks_m
 
 /// Deletes questions that are too old to be answered, at most `limit`; returns how many.
 pub async fn forget(conn: &impl ConnectionTrait, now: DateTime<Utc>, limit: u64) -> Result<u64, StoreError> {
-    let ids: Vec<String> = Entity::find()
-        .select_only()
-        .column(Column::Id)
-        .filter(Column::ExpiresAt.lte(now))
-        .order_by_asc(Column::ExpiresAt)
-        .limit(limit)
-        .into_tuple()
-        .all(conn)
-        .await?;
-    if ids.is_empty() {
-        return Ok(0);
-    }
-    let result = Entity::delete_many().filter(Column::Id.is_in(ids)).exec(conn).await?;
-    Ok(result.rows_affected)
+    let over = Condition::all().add(Column::ExpiresAt.lte(now));
+    columns::delete_oldest::<Entity>(conn, (Column::Id, Column::ExpiresAt), over, limit).await
 }

@@ -9,13 +9,37 @@ use crate::domain::{
 use alloy::primitives::{Address as EvmAddress, B256, U256};
 use chrono::{DateTime, Utc};
 use sea_orm::{
-    ColumnTrait, ConnectionTrait, DbBackend, JsonValue,
+    ColumnTrait, Condition, ConnectionTrait, DbBackend, EntityTrait, JsonValue, QueryFilter, QueryOrder, QuerySelect,
+    QueryTrait,
     sea_query::{Expr, Func, Query},
 };
 use serde::{Serialize, de::DeserializeOwned};
 
 /// Rows of one statement: well below the parameter limits of both databases for the widest table.
 pub(super) const ROWS_MAX: usize = 500;
+
+/// Deletes the oldest rows for which a condition holds, at most `limit`; returns how many. One for which it does not hold
+/// any more when it is its turn stays.
+pub(super) async fn delete_oldest<E: EntityTrait>(
+    conn: &impl ConnectionTrait,
+    (key, age): (E::Column, E::Column),
+    condition: Condition,
+    limit: u64,
+) -> Result<u64, StoreError> {
+    let oldest = E::find()
+        .select_only()
+        .column(key)
+        .filter(condition.clone())
+        .order_by_asc(age)
+        .limit(limit)
+        .into_query();
+    let result = E::delete_many()
+        .filter(key.in_subquery(oldest))
+        .filter(condition)
+        .exec(conn)
+        .await?;
+    Ok(result.rows_affected)
+}
 
 /// Whether a column holds one of many texts. They are one parameter, so that the statement has one text however many they
 /// are, and the database is asked once.

@@ -1,10 +1,12 @@
 //! Devices from which people have signed in.
 
-use super::StoreError;
+use super::{StoreError, columns};
 use crate::domain::{guesses::Device, ids::AccountId};
 use chrono::{DateTime, Utc};
 use entities::known_devices::{ActiveModel, Column, Entity, Model};
-use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, sea_query::OnConflict};
+use sea_orm::{
+    ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, sea_query::OnConflict,
+};
 
 /// Finds those of an account among some hashes that signed in after a time, in no order.
 pub async fn find(
@@ -69,23 +71,7 @@ pub async fn trim(conn: &impl ConnectionTrait, account: &AccountId, keep: u64) -
 
 /// Deletes those that did not sign in after a time, at most `limit`; returns how many.
 pub async fn forget(conn: &impl ConnectionTrait, until: DateTime<Utc>, limit: u64) -> Result<u64, StoreError> {
-    let hashes: Vec<String> = Entity::find()
-        .select_only()
-        .column(Column::Hash)
-        .filter(Column::LastUsedAt.lte(until))
-        .order_by_asc(Column::LastUsedAt)
-        .limit(limit)
-        .into_tuple()
-        .all(conn)
-        .await?;
-    if hashes.is_empty() {
-        return Ok(0);
-    }
     // One that signed in in the meantime is known again.
-    let result = Entity::delete_many()
-        .filter(Column::Hash.is_in(hashes))
-        .filter(Column::LastUsedAt.lte(until))
-        .exec(conn)
-        .await?;
-    Ok(result.rows_affected)
+    let over = Condition::all().add(Column::LastUsedAt.lte(until));
+    columns::delete_oldest::<Entity>(conn, (Column::Hash, Column::LastUsedAt), over, limit).await
 }

@@ -1,16 +1,13 @@
 //! Permissions to open one account. Nobody owns them before they are used: whoever shows what they are known by may.
 
-use super::StoreError;
+use super::{StoreError, columns};
 use crate::domain::{
     ids::PlatformId,
     registration::{Claim, Invite},
 };
 use chrono::{DateTime, Utc};
 use entities::invites::{ActiveModel, Column, Entity, Model};
-use sea_orm::{
-    ColumnTrait, Condition, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
-    sea_query::Expr,
-};
+use sea_orm::{ColumnTrait, Condition, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter, sea_query::Expr};
 
 /// Keeps an invite.
 pub async fn insert(conn: &impl ConnectionTrait, invite: &Invite) -> Result<(), StoreError> {
@@ -71,18 +68,6 @@ pub async fn take(
 
 /// Deletes invites that are too old to be used, at most `limit`; returns how many.
 pub async fn forget(conn: &impl ConnectionTrait, now: DateTime<Utc>, limit: u64) -> Result<u64, StoreError> {
-    let ids: Vec<String> = Entity::find()
-        .select_only()
-        .column(Column::Id)
-        .filter(Column::ExpiresAt.lte(now))
-        .order_by_asc(Column::ExpiresAt)
-        .limit(limit)
-        .into_tuple()
-        .all(conn)
-        .await?;
-    if ids.is_empty() {
-        return Ok(0);
-    }
-    let result = Entity::delete_many().filter(Column::Id.is_in(ids)).exec(conn).await?;
-    Ok(result.rows_affected)
+    let over = Condition::all().add(Column::ExpiresAt.lte(now));
+    columns::delete_oldest::<Entity>(conn, (Column::Id, Column::ExpiresAt), over, limit).await
 }

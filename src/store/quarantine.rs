@@ -301,24 +301,8 @@ pub async fn accepted(
 /// Deletes what was settled before `cutoff`, at most `limit`; returns how many. What the operator decided is kept: it
 /// holds when the block is read again.
 pub async fn forget(conn: &impl ConnectionTrait, cutoff: DateTime<Utc>, limit: u64) -> Result<u64, StoreError> {
-    let ids: Vec<String> = Entity::find()
-        .select_only()
-        .column(Column::Id)
-        .filter(Column::State.eq(QuarantineState::Settled.wire()))
-        .filter(Column::SettledAt.lt(cutoff))
-        .order_by_asc(Column::SettledAt)
-        .limit(limit)
-        .into_tuple()
-        .all(conn)
-        .await?;
-    if ids.is_empty() {
-        return Ok(0);
-    }
-    // One that was seen again in the meantime is not settled any more.
-    let result = Entity::delete_many()
-        .filter(Column::Id.is_in(ids))
-        .filter(Column::State.eq(QuarantineState::Settled.wire()))
-        .exec(conn)
-        .await?;
-    Ok(result.rows_affected)
+    let over = Condition::all()
+        .add(Column::State.eq(QuarantineState::Settled.wire()))
+        .add(Column::SettledAt.lt(cutoff));
+    columns::delete_oldest::<Entity>(conn, (Column::Id, Column::SettledAt), over, limit).await
 }

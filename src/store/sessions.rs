@@ -8,7 +8,7 @@ use crate::domain::{
 };
 use chrono::{DateTime, Utc};
 use entities::sessions::{ActiveModel, Column, Entity, Model};
-use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, sea_query::Expr};
+use sea_orm::{ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, sea_query::Expr};
 
 fn from_row(row: Model) -> Result<Session, StoreError> {
     let person = match (row.wallet, row.account_id) {
@@ -84,23 +84,7 @@ pub async fn delete_by_hash(conn: &impl ConnectionTrait, hash: &str) -> Result<b
 
 /// Deletes sessions that are over, at most `limit`; returns how many.
 pub async fn forget(conn: &impl ConnectionTrait, now: DateTime<Utc>, limit: u64) -> Result<u64, StoreError> {
-    let ids: Vec<String> = Entity::find()
-        .select_only()
-        .column(Column::Id)
-        .filter(Column::ExpiresAt.lte(now))
-        .order_by_asc(Column::ExpiresAt)
-        .limit(limit)
-        .into_tuple()
-        .all(conn)
-        .await?;
-    if ids.is_empty() {
-        return Ok(0);
-    }
     // One that was used in the meantime is not over any more.
-    let result = Entity::delete_many()
-        .filter(Column::Id.is_in(ids))
-        .filter(Column::ExpiresAt.lte(now))
-        .exec(conn)
-        .await?;
-    Ok(result.rows_affected)
+    let over = Condition::all().add(Column::ExpiresAt.lte(now));
+    columns::delete_oldest::<Entity>(conn, (Column::Id, Column::ExpiresAt), over, limit).await
 }

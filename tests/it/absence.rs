@@ -21,7 +21,6 @@ use prs::{
     },
 };
 use sea_orm::ConnectionTrait;
-use std::sync::Mutex;
 
 /// More steps than anything here takes.
 const STEPS: usize = 8;
@@ -30,9 +29,8 @@ const STEPS: usize = 8;
 async fn follow_without(app: &TestApp, withheld: Withheld) -> Position {
     let chain = app.ctx.partners.chains.followed.values().next().expect("enabled");
     let bent = Bent {
-        chain: chain.clone(),
         withheld,
-        before_list: Mutex::default(),
+        ..Bent::of(chain)
     };
     let mut reached = None;
     for _ in 0..STEPS {

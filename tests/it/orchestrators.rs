@@ -1,6 +1,6 @@
 //! Orchestrators: their keys, their endpoints, and what they are told.
 
-use crate::support::{TestApp, app::Call, receiver::Receiver};
+use crate::support::{TestApp, app::Call, program::prs, receiver::Receiver};
 use poem::http::Method;
 use prs::{
     domain::{
@@ -13,7 +13,6 @@ use prs::{
     store,
 };
 use serde_json::{Value, json};
-use std::process::Command;
 
 const PATH: &str = "/v2/orchestrators/webhooks";
 
@@ -264,17 +263,7 @@ async fn what_waits_for_an_endpoint_that_is_switched_off_is_cancelled() {
 #[test]
 fn the_operator_makes_orchestrators_and_their_keys() {
     let folder = tempfile::tempdir().expect("a folder");
-    let prs = |arguments: &[&str]| {
-        Command::new(env!("CARGO_BIN_EXE_prs"))
-            .args(arguments)
-            .env(
-                "PRS_DATABASE__URL",
-                format!("sqlite:{}", folder.path().join("prs.db").display()),
-            )
-            .current_dir(folder.path())
-            .output()
-            .expect("the program starts")
-    };
+    let prs = |arguments: &[&str]| prs(folder.path()).args(arguments).output().expect("the program starts");
     let admin = |arguments: &[&str]| {
         let output = prs(&[&["admin"], arguments, &["--json"]].concat());
         let text = String::from_utf8(output.stdout).expect("UTF-8");

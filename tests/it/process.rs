@@ -1,5 +1,6 @@
 //! The program as a process: what it refuses at its start, how it ends, and that its log never stops it.
 
+use crate::support::program;
 use std::{
     io::{Read, Write},
     net::{TcpListener, TcpStream},
@@ -12,9 +13,8 @@ const HEAD: &str = "GET /v2/currencies HTTP/1.1\r\nhost: a\r\nconnection: close\
 
 /// `prs` with a database in the folder and two free ports, the second of them for the operator.
 fn prs(folder: &Path, ports: (u16, u16)) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_prs"));
+    let mut command = program::prs(folder);
     command
-        .current_dir(folder)
         .env("PRS_HTTP__LISTEN", format!("127.0.0.1:{}", ports.0))
         .env("PRS_HTTP__METRICS_LISTEN", format!("127.0.0.1:{}", ports.1))
         .env("PRS_HTTP__DRAIN_MS", "1500")

@@ -1,86 +1,16 @@
 //! The payments table beside the chain: every difference is found, and mended when asked.
 
-use crate::support::{TestApp, receiver::Receiver, requests::fau};
-use async_trait::async_trait;
+use crate::support::{TestApp, bent::Bent, receiver::Receiver, requests::fau};
 use prs::{
-    domain::{
-        network::Network,
-        payment::{BlockRef, Finality, SettledBlock},
-    },
+    domain::network::Network,
     flows::payments::{
         reconcile::{self, Difference, DifferenceKind},
         rescan,
     },
-    ports::chain::{Chain, ChainError, NewBlock, Tip, Told},
 };
 use sea_orm::ConnectionTrait;
 use serde_json::json;
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
-};
-
-/// A chain whose nodes are gone after they have told of so many ranges.
-struct Leaving {
-    chain: Arc<dyn Chain>,
-    ranges_left: AtomicUsize,
-}
-
-#[async_trait]
-impl Chain for Leaving {
-    fn network(&self) -> Network {
-        self.chain.network()
-    }
-
-    fn start_block(&self) -> Option<u64> {
-        self.chain.start_block()
-    }
-
-    async fn tip(&self, known: Option<Finality>) -> Result<Tip, ChainError> {
-        self.chain.tip(known).await
-    }
-
-    fn forget_final(&self) {
-        self.chain.forget_final();
-    }
-
-    async fn block(&self, number: u64) -> Result<Option<BlockRef>, ChainError> {
-        self.chain.block(number).await
-    }
-
-    async fn agreed(&self, number: u64) -> Result<BlockRef, ChainError> {
-        self.chain.agreed(number).await
-    }
-
-    async fn new_blocks(&self, from: u64, to: u64) -> Result<Vec<NewBlock>, ChainError> {
-        self.chain.new_blocks(from, to).await
-    }
-
-    async fn told(&self, from: u64, to: u64, proves_absence: bool) -> Result<Told, ChainError> {
-        let left = self
-            .ranges_left
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
-        if left.is_err() {
-            return Err(ChainError::Unavailable {
-                network: self.network(),
-                reason: "gone".to_owned(),
-            });
-        }
-        self.chain.told(from, to, proves_absence).await
-    }
-
-    async fn settled(&self, number: u64) -> Result<SettledBlock, ChainError> {
-        self.chain.settled(number).await
-    }
-
-    async fn settled_all(&self, numbers: &[u64]) -> Vec<(u64, Result<SettledBlock, ChainError>)> {
-        self.chain.settled_all(numbers).await
-    }
-
-    async fn noted(&self, block: &BlockRef) -> Result<SettledBlock, ChainError> {
-        self.chain.noted(block).await
-    }
-}
+use std::sync::atomic::AtomicUsize;
 
 /// Three paid requests of 5 FAU each, settled.
 async fn start() -> (TestApp, Receiver, Vec<String>) {
@@ -191,9 +121,9 @@ async fn a_repair_that_ends_in_the_middle_is_finished_by_the_next_one() {
     run_sql(&app, format!("{lie} WHERE request_id = '{}'", paid[1])).await;
     let chain = app.ctx.partners.chains.followed.values().next().expect("enabled");
     let end = app.follow().await.confirmed;
-    let leaving = Leaving {
-        chain: chain.clone(),
-        ranges_left: AtomicUsize::new(1),
+    let leaving = Bent {
+        lists_left: AtomicUsize::new(1),
+        ..Bent::of(chain)
     };
     let cut = reconcile::run(&app.ctx, &leaving, (0, end), true, &mut |_| {}).await;
     assert!(cut.is_err(), "{cut:?}");
@@ -370,9 +300,9 @@ async fn what_was_found_is_told_also_when_the_rest_cannot_be_read() {
     app.devnet().mine(2_100).await.expect("mined");
     let chain = app.ctx.partners.chains.followed.values().next().expect("enabled");
     let end = app.follow().await.confirmed;
-    let leaving = Leaving {
-        chain: chain.clone(),
-        ranges_left: AtomicUsize::new(1),
+    let leaving = Bent {
+        lists_left: AtomicUsize::new(1),
+        ..Bent::of(chain)
     };
     let mut told = Vec::new();
     let mut tell = |found: &Difference| told.push(found.request_id.clone());

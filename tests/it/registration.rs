@@ -2,7 +2,7 @@
 
 use crate::{
     sessions::{Person, answered, challenge, count},
-    support::{Answer, TestApp, secrets::dump_files},
+    support::{Answer, TestApp, program::prs, secrets::dump_files},
 };
 use prs::{
     domain::{network::Family, registration::Invitee, session::normal_email},
@@ -10,7 +10,6 @@ use prs::{
     settings::{Registration, Settings},
 };
 use serde_json::{Value, json};
-use std::process::Command;
 
 async fn app(registration: Registration) -> TestApp {
     let mut settings = crate::support::app::settings();
@@ -131,17 +130,7 @@ async fn an_invite_for_somebody_is_for_nobody_else() {
 #[test]
 fn the_operator_makes_invites_and_their_code_is_not_kept() {
     let folder = tempfile::tempdir().expect("a folder");
-    let prs = |arguments: &[&str]| {
-        Command::new(env!("CARGO_BIN_EXE_prs"))
-            .args(arguments)
-            .env(
-                "PRS_DATABASE__URL",
-                format!("sqlite:{}", folder.path().join("prs.db").display()),
-            )
-            .current_dir(folder.path())
-            .output()
-            .expect("the program starts")
-    };
+    let prs = |arguments: &[&str]| prs(folder.path()).args(arguments).output().expect("the program starts");
     let create = |arguments: &[&str]| {
         let output = prs(&[&["admin", "invite", "create", "--json"], arguments].concat());
         let text = String::from_utf8(output.stdout).expect("UTF-8");

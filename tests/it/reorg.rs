@@ -2,7 +2,7 @@
 
 use crate::support::{
     TestApp,
-    bent::{Bent, Withheld},
+    bent::Bent,
     chain::{PAYER, transactions},
     receiver::Receiver,
     requests::{fau, request},
@@ -214,12 +214,11 @@ async fn a_reorganisation_between_the_look_at_the_cursor_and_the_reading_is_foun
     let dropped = left.tx_hash;
     let chain = app.ctx.partners.chains.followed.values().next().expect("enabled");
     let bent = Bent {
-        chain: chain.clone(),
-        withheld: Withheld::default(),
         before_list: Mutex::new(Some(Box::pin(async move {
             devnet.reorg(5).await.expect("reorganised");
             let _ = devnet.drop_transaction(dropped).await;
         }))),
+        ..Bent::of(chain)
     };
     // Whether this step gives up or goes on, what it read does not stay.
     drop(watch::run(&app.ctx, &bent).await);

@@ -84,6 +84,16 @@ impl Told {
             .expect("mined");
     }
 
+    /// A request of 5 FAU that is paid and final, and its payment.
+    async fn paid(&self) -> (String, Sent) {
+        self.mine(CONFIRMATIONS).await;
+        let id = self.app.create_request(&fau("5")).await;
+        let tx_hash = self.app.pay(&id, "").await.tx_hash;
+        let raw = self.app.devnet().raw_transaction(tx_hash).await.expect("a transaction");
+        self.mine(CONFIRMATIONS).await;
+        (id, Sent { tx_hash, raw })
+    }
+
     async fn pay(&self, account: usize, payment: &Payment) -> Sent {
         let devnet = self.app.devnet();
         let receipts = devnet.pay(account, std::slice::from_ref(payment)).await.expect("mined");
@@ -130,21 +140,13 @@ impl Told {
 async fn a_payment_that_left_the_chain_is_reversed_and_credited_again_when_it_comes_back() {
     let told = Told::start(true).await;
     let app = &told.app;
-    told.mine(CONFIRMATIONS).await;
-    let id = app.create_request(&fau("5")).await;
-    let receipt = app.pay(&id, "").await;
-    let raw = app
-        .devnet()
-        .raw_transaction(receipt.tx_hash)
-        .await
-        .expect("a transaction");
-    told.mine(CONFIRMATIONS).await;
+    let (id, paid) = told.paid().await;
     assert_eq!(app.read_request(&id).await["status"], "paid");
     let payment = app.payments_of(&id).await[0].clone();
     assert!(payment.get("reversal").is_none());
 
     app.devnet().reorg(CONFIRMATIONS + 1).await.expect("reorganised");
-    let _ = app.devnet().drop_transaction(receipt.tx_hash).await;
+    let _ = app.devnet().drop_transaction(paid.tx_hash).await;
     told.mine(2).await;
     let read = app.read_request(&id).await;
     assert_eq!(
@@ -171,14 +173,14 @@ async fn a_payment_that_left_the_chain_is_reversed_and_credited_again_when_it_co
         ("amount", &json!("5")),
         ("totalAmountPaid", &json!("0")),
         ("expectedAmount", &json!("5")),
-        ("txHash", &json!(receipt.tx_hash.to_string())),
+        ("txHash", &json!(paid.tx_hash.to_string())),
     ] {
         assert_eq!(&event[member], value, "{member}");
     }
 
     told.mine(1).await;
     assert_eq!(told.kinds().await.len(), 2, "it is told once");
-    let again = vec![(ReorgTransaction::Raw(raw), 0)];
+    let again = vec![(ReorgTransaction::Raw(paid.raw), 0)];
     app.devnet().reorg_with(1, again).await.expect("included again");
     told.mine(CONFIRMATIONS + 1).await;
     let read = app.read_request(&id).await;
@@ -404,25 +406,17 @@ async fn without_reversals_a_part_that_returns_as_the_last_one_completes_the_req
 async fn a_payment_that_moved_shows_where_and_when_it_is_now() {
     let told = Told::start(true).await;
     let app = &told.app;
-    told.mine(CONFIRMATIONS).await;
-    let id = app.create_request(&fau("5")).await;
-    let receipt = app.pay(&id, "").await;
-    let raw = app
-        .devnet()
-        .raw_transaction(receipt.tx_hash)
-        .await
-        .expect("a transaction");
-    told.mine(CONFIRMATIONS).await;
+    let (id, paid) = told.paid().await;
     let before = app.payments_of(&id).await[0].clone();
     app.devnet().rollback(CONFIRMATIONS + 1).await.expect("rolled back");
     app.devnet().increase_time(600).await.expect("a later block");
     // The node may have put it back into its pool.
-    let raw = json!([hex::encode_prefixed(raw)]);
+    let raw = json!([hex::encode_prefixed(&paid.raw)]);
     let _ = app.devnet().rpc("eth_sendRawTransaction", raw).await;
     told.mine(CONFIRMATIONS + 1).await;
     let moved = app
         .devnet()
-        .receipt(receipt.tx_hash)
+        .receipt(paid.tx_hash)
         .await
         .expect("an answer")
         .expect("a receipt");

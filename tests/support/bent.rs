@@ -10,7 +10,10 @@ use prs::{
 };
 use std::{
     pin::Pin,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 /// What happens at some moment.
@@ -35,6 +38,20 @@ pub struct Bent {
     pub withheld: Withheld,
     /// What happens before the first list of events is asked for.
     pub before_list: Mutex<Option<Happening>>,
+    /// Lists of events that are left before the nodes are gone.
+    pub lists_left: AtomicUsize,
+}
+
+impl Bent {
+    /// The chain as it is, with nothing withheld.
+    pub fn of(chain: &Arc<dyn Chain>) -> Self {
+        Self {
+            chain: chain.clone(),
+            withheld: Withheld::default(),
+            before_list: Mutex::default(),
+            lists_left: AtomicUsize::new(usize::MAX),
+        }
+    }
 }
 
 #[async_trait]
@@ -78,6 +95,15 @@ impl Chain for Bent {
         if let Some(happening) = happening {
             happening.await;
         }
+        let left = self
+            .lists_left
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        if left.is_err() {
+            return Err(ChainError::Unavailable {
+                network: self.network(),
+                reason: "gone".to_owned(),
+            });
+        }
         let mut told = self.chain.told(from, to, proves_absence).await?;
         if self.withheld.events {
             told.hints.clear();
@@ -96,6 +122,9 @@ impl Chain for Bent {
     }
 
     async fn settled_all(&self, numbers: &[u64]) -> Vec<(u64, Result<SettledBlock, ChainError>)> {
+        if !self.withheld.proofs {
+            return self.chain.settled_all(numbers).await;
+        }
         let mut answers = Vec::new();
         for number in numbers {
             answers.push((*number, self.settled(*number).await));
