@@ -41,6 +41,9 @@ pub enum FlowError {
     /// The database does not answer: try again later.
     #[error("the database does not answer: {0}")]
     Unavailable(anyhow::Error),
+    /// What it needs is not there yet; it is tried again by itself.
+    #[error("not possible yet: {0}")]
+    NotYet(anyhow::Error),
     /// The disk of the database is full: the operator makes room, and calls that only read are answered meanwhile.
     #[error("the disk of the database is full: {0}")]
     Full(anyhow::Error),

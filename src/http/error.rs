@@ -231,7 +231,7 @@ impl From<FlowError> for Problem {
     fn from(error: FlowError) -> Self {
         match error {
             FlowError::Refused(refusal) => refusal.into(),
-            FlowError::Unavailable(source) => {
+            FlowError::Unavailable(source) | FlowError::NotYet(source) => {
                 tracing::error!(error = format!("{source:#}"), "the database does not answer");
                 unavailable()
             }
@@ -623,6 +623,9 @@ mod tests {
         let fault = FlowError::Faulted(Fault(anyhow::anyhow!("select secret from api_keys")));
         let problem = Problem::from(fault);
         assert_eq!((problem.status.as_u16(), problem.message.as_str()), (500, INTERNAL));
+        let not_yet = FlowError::NotYet(anyhow::anyhow!("block 132 cannot be proven"));
+        assert_eq!(not_yet.to_string(), "not possible yet: block 132 cannot be proven");
+        assert_eq!(Problem::from(not_yet).status.as_u16(), 503);
         let away = Problem::from(FlowError::Unavailable(anyhow::anyhow!("10.0.0.7:5432")));
         assert_eq!(away.status.as_u16(), 503);
         assert!(!away.message.contains("10.0.0.7"));

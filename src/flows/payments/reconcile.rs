@@ -146,7 +146,7 @@ async fn compare(
     let blocks: BTreeSet<u64> = recorded.iter().map(|payment| payment.block_number).collect();
     gather::read_more(ctx, chain, &mut gathered, blocks).await?;
     if let Some(number) = gathered.unproven.first() {
-        return Err(FlowError::Unavailable(anyhow::anyhow!(
+        return Err(FlowError::NotYet(anyhow::anyhow!(
             "no node proves block {number} of {network} at the moment; try again"
         )));
     }
@@ -236,7 +236,7 @@ async fn compare(
         // What is missing now is credited like any other payment; a crash in between leaves it missing and no worse.
         let mended = confirm::run(ctx, chain, (from, read_to), true, Progress::Nothing, None).await?;
         if mended != Some(read_to) {
-            return Err(FlowError::Unavailable(anyhow::anyhow!(
+            return Err(FlowError::NotYet(anyhow::anyhow!(
                 "blocks {from} to {read_to} of {network} were not read to their end; try again"
             )));
         }

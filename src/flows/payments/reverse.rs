@@ -124,7 +124,7 @@ fn credits(payments: &[PaymentRecord]) -> Vec<Credit> {
 
 async fn advance(tx: &Tx, request: &Request, ledger: &Ledger, now: DateTime<Utc>) -> FlowResult<()> {
     if !store::requests::advance(tx, request, ledger, now).await? {
-        return Err(FlowError::Unavailable(anyhow::anyhow!(
+        return Err(FlowError::NotYet(anyhow::anyhow!(
             "request {} changed while its payments were counted again",
             request.id
         )));
