@@ -52,6 +52,8 @@ column chain_quarantine.first_seen timestamp with time zone not null
 column chain_quarantine.last_seen timestamp with time zone not null
 column chain_quarantine.settled_at timestamp with time zone
 column chain_quarantine.note text
+column chain_quarantine.units text
+column chain_quarantine.settlement_units text
 constraint chain_quarantine.chain_quarantine_pkey PRIMARY KEY (id)
 CREATE UNIQUE INDEX chain_quarantine_key ON public.chain_quarantine USING btree (network, block_number, reason, place)
 CREATE UNIQUE INDEX chain_quarantine_pkey ON public.chain_quarantine USING btree (id)

@@ -2,8 +2,8 @@
 
 use crate::{
     domain::{
-        client_id::OwnPages, conversion::RateAges, currency::Catalogue, network::Network, registration::Registration,
-        webhook::UrlPolicy,
+        amount::Percent, client_id::OwnPages, conversion::RateAges, currency::Catalogue, network::Network,
+        registration::Registration, webhook::UrlPolicy,
     },
     ports::{
         chain::Chains, clock::Clock, guesses::GuessCounter, ids::Ids, outbound::Outbound, passwords::Passwords,
@@ -97,6 +97,8 @@ pub struct PaymentRules {
     pub processor_fiat: String,
     /// Spending limit of a conversion above the current rate, in basis points.
     pub conversion_slippage_basis_points: u16,
+    /// Part of what a request asks for below which a payment that is set aside waits for nobody.
+    pub minor_share: Option<Percent>,
     /// How old the rates of a conversion may be.
     pub rate_ages: RateAges,
 }

@@ -39,6 +39,10 @@ pub struct Model {
     pub settled_at: Option<DateTimeUtc>,
     /// What the operator noted.
     pub note: Option<String>,
+    /// Units of the payment currency that moved, where a payment is proven.
+    pub units: Option<String>,
+    /// How much of its request they would settle.
+    pub settlement_units: Option<String>,
 }
 
 /// Joins from this table.

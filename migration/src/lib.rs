@@ -25,6 +25,7 @@ mod m20261122_0021_know_what_was_told;
 mod m20261122_0022_add_invites;
 mod m20261122_0023_count_wallet_checks;
 mod m20261122_0024_know_devices;
+mod m20261122_0025_measure_quarantined;
 mod tables;
 
 /// Applies and undoes the migrations.
@@ -58,6 +59,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261122_0022_add_invites::Migration),
             Box::new(m20261122_0023_count_wallet_checks::Migration),
             Box::new(m20261122_0024_know_devices::Migration),
+            Box::new(m20261122_0025_measure_quarantined::Migration),
         ]
     }
 }

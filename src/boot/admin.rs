@@ -1,22 +1,25 @@
 //! Provisioning commands. Secrets are shown once.
 
 use crate::{
-    boot::{context, open_existing},
+    boot::{
+        context, open_existing,
+        quarantine::{self, QuarantineVerb},
+    },
     ctx::Ctx,
     domain::{
         address::Address,
-        ids::{KeyId, OrchestratorId, Owner, PlatformId, QuarantineId},
+        ids::{KeyId, OrchestratorId, Owner, PlatformId},
         network::Network,
-        oddity::Verdict,
         quota::Tier,
         registration::Invitee,
         session::normal_email,
     },
-    flows::{self, keys, payments::quarantine::Quarantined},
-    http::accounts::EmailText,
+    flows::{self, keys},
+    http::{accounts::EmailText, forms::wire::Instant},
     settings::Settings,
 };
 use anyhow::{Context, anyhow, ensure};
+use chrono::{DateTime, Utc};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
@@ -239,50 +242,6 @@ pub enum ChainVerb {
     },
 }
 
-/// Verbs of `prs admin quarantine`.
-#[derive(Debug, Subcommand)]
-pub enum QuarantineVerb {
-    /// Lists what waits for a decision, newest first; at most 1000.
-    List {
-        /// Only this network.
-        #[arg(long)]
-        network: Option<String>,
-        /// Also what is accepted, rejected or settled.
-        #[arg(long)]
-        all: bool,
-        /// How the result is printed.
-        #[command(flatten)]
-        output: Output,
-    },
-    /// Shows one in full.
-    Show {
-        /// Its id, as `list` prints it.
-        id: String,
-        /// How the result is printed.
-        #[command(flatten)]
-        output: Output,
-    },
-    /// Reads its block again: what is no longer odd is credited or forgotten by itself.
-    Retry(Decision),
-    /// Credits the payment as it is, once its block was read again.
-    Accept(Decision),
-    /// Leaves the payment alone for good.
-    Reject(Decision),
-}
-
-/// A decision about something that was set aside.
-#[derive(Debug, Args)]
-pub struct Decision {
-    /// Its id, as `list` prints it.
-    id: String,
-    /// Why, for those who look later.
-    #[arg(long)]
-    note: Option<String>,
-    /// How the result is printed.
-    #[command(flatten)]
-    output: Output,
-}
-
 /// Verbs of `prs admin rate-tier`.
 #[derive(Debug, Subcommand)]
 pub enum RateTierVerb {
@@ -308,7 +267,7 @@ pub enum RateTierVerb {
 pub struct Output {
     /// Prints JSON.
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
 }
 
 /// Runs a verb.
@@ -338,12 +297,19 @@ pub async fn run(settings: &Settings, verb: AdminVerb) -> anyhow::Result<()> {
         AdminVerb::ApiKey {
             verb: ApiKeyVerb::List { platform, output },
         } => {
-            for key in keys::list(&ctx, &PlatformId(platform)).await? {
-                let shown = json!({
-                    "id": key.id.as_str(), "label": key.label, "hint": key.hint, "createdAt": key.created_at,
-                    "lastUsedAt": key.last_used_at, "revokedAt": key.revoked_at,
-                });
-                print(&output, &shown);
+            let time = |time: DateTime<Utc>| Instant(time).to_string();
+            let found = keys::list(&ctx, &PlatformId(platform)).await?;
+            let found = found.iter().map(|key| {
+                json!({
+                    "id": key.id.as_str(), "label": key.label, "hint": key.hint, "createdAt": time(key.created_at),
+                    "lastUsedAt": key.last_used_at.map(time), "revokedAt": key.revoked_at.map(time),
+                })
+            });
+            let found: Vec<Value> = found.collect();
+            if output.json {
+                println!("{}", json!({ "apiKeys": found }));
+            } else {
+                found.iter().for_each(|key| print(&output, key));
             }
         }
         AdminVerb::ApiKey {
@@ -406,7 +372,7 @@ pub async fn run(settings: &Settings, verb: AdminVerb) -> anyhow::Result<()> {
             });
             print(&output, &shown);
         }
-        AdminVerb::Quarantine { verb } => quarantine(&ctx, verb).await?,
+        AdminVerb::Quarantine { verb } => quarantine::run(&ctx, verb).await?,
         AdminVerb::RateTier {
             verb:
                 RateTierVerb::Set {
@@ -492,51 +458,11 @@ async fn rotate_master_key(ctx: &Ctx, output: &Output) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn quarantine(ctx: &Ctx, verb: QuarantineVerb) -> anyhow::Result<()> {
-    let (verdict, decision) = match verb {
-        QuarantineVerb::List { network, all, output } => {
-            let network = network.as_deref().map(network_of).transpose()?;
-            for quarantined in flows::payments::quarantine::list(ctx, network, all).await? {
-                print_quarantined(&output, &quarantined);
-            }
-            return Ok(());
-        }
-        QuarantineVerb::Show { id, output } => {
-            let quarantined = flows::payments::quarantine::show(ctx, &QuarantineId(id)).await?;
-            print_quarantined(&output, &quarantined);
-            return Ok(());
-        }
-        QuarantineVerb::Retry(decision) => (Verdict::Retry, decision),
-        QuarantineVerb::Accept(decision) => (Verdict::Accept, decision),
-        QuarantineVerb::Reject(decision) => (Verdict::Reject, decision),
-    };
-    let id = QuarantineId(decision.id);
-    let after = flows::payments::quarantine::decide(ctx, &id, verdict, decision.note.as_deref()).await?;
-    print_quarantined(&decision.output, &after);
-    Ok(())
-}
-
-fn print_quarantined(output: &Output, quarantined: &Quarantined) {
-    let odd = &quarantined.oddity;
-    let shown = json!({
-        "id": quarantined.id.as_str(), "network": odd.network.id(), "blockNumber": odd.block_number,
-        "txHash": odd.tx_hash, "position": odd.position, "reason": odd.reason.wire(), "detail": odd.detail,
-        "platform": odd.concerned.as_ref().map(|concerned| concerned.platform.as_str()),
-        "requestRow": odd.concerned.as_ref().map(|concerned| concerned.request.as_str()),
-        "state": quarantined.state.wire(), "attempts": quarantined.attempts, "firstSeen": quarantined.first_seen,
-        "lastSeen": quarantined.last_seen, "settledAt": quarantined.settled_at, "note": quarantined.note,
-    });
-    print(output, &shown);
-    if !output.json {
-        println!();
-    }
-}
-
-fn network_of(id: &str) -> anyhow::Result<Network> {
+pub(super) fn network_of(id: &str) -> anyhow::Result<Network> {
     Network::from_id(id).with_context(|| format!("{id}: accepted are {}", Network::ids_in_words()))
 }
 
-fn print(output: &Output, result: &Value) {
+pub(super) fn print(output: &Output, result: &Value) {
     if output.json {
         println!("{result}");
         return;
@@ -544,7 +470,36 @@ fn print(output: &Output, result: &Value) {
     for (name, value) in result.as_object().into_iter().flatten() {
         println!(
             "{name}: {}",
-            value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+            value.as_str().map_or_else(|| value.to_string(), for_terminal)
         );
+    }
+}
+
+/// A text as a terminal may show it: what would move the cursor or turn the direction of letters is written out.
+fn for_terminal(text: &str) -> String {
+    let is_quote = |letter: char| matches!(letter, '"' | '\'' | '\\');
+    let parts = text.split_inclusive(is_quote);
+    let shown = parts.map(|part| {
+        let letters = part.trim_end_matches(is_quote);
+        format!("{}{}", letters.escape_debug(), &part[letters.len()..])
+    });
+    shown.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_drives_a_terminal_is_written_out() {
+        for (text, shown) in [
+            ("a\x1b]0;pwn\x07", "a\\u{1b}]0;pwn\\u{7}"),
+            ("ab\u{202e}cd\u{2066}", "ab\\u{202e}cd\\u{2066}"),
+            ("two\nlines\r", "two\\nlines\\r"),
+            ("\u{9b}2J", "\\u{9b}2J"),
+            ("L'été \"à\" 5 € \\o/ दुकान", "L'été \"à\" 5 € \\o/ दुकान"),
+        ] {
+            assert_eq!(for_terminal(text), shown);
+        }
     }
 }

@@ -10,6 +10,7 @@ pub mod listen;
 mod log;
 mod master_keys;
 pub mod process;
+mod quarantine;
 mod reconcile;
 pub mod role;
 pub mod serve;
@@ -130,6 +131,7 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
         processor_crypto: settings.brand.processor_crypto.clone(),
         processor_fiat: settings.brand.processor_fiat.clone(),
         conversion_slippage_basis_points: settings.conversion.slippage_basis_points,
+        minor_share: settings.conversion.minor_share(),
         rate_ages: settings.conversion.rate_ages(),
     };
     let own_pages = OwnPages {

@@ -1,12 +1,14 @@
 //! What is odd about a payment: set aside by itself, seen by the operator, while everything else goes on.
 
 use super::{
+    amount::Percent,
     ids::{PlatformId, RequestRowId},
+    ledger::SettlementUnits,
     network::Network,
     request::Request,
     wire_text::wire_text,
 };
-use alloy::primitives::B256;
+use alloy::primitives::{B256, U256};
 
 wire_text! {
     /// Why something was set aside. Source: ADR-0012.
@@ -48,6 +50,8 @@ wire_text! {
         Rejected = "rejected",
         /// It was read again, and nothing was odd any more.
         Settled = "settled",
+        /// The money that it moved is too small a part of what is due to wait for somebody.
+        Minor = "minor",
     }
 }
 
@@ -93,6 +97,30 @@ pub struct Concerned {
     pub platform: PlatformId,
     /// Row.
     pub request: RequestRowId,
+    /// The money that moved for it, when any is proven to have.
+    pub stake: Option<Stake>,
+}
+
+/// Money that moved and was set aside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stake {
+    /// Units of the payment currency.
+    pub units: U256,
+    /// How much of the request they would settle.
+    pub settlement: SettlementUnits,
+    /// Whether that is too small a part of what the request asks for to wait for somebody.
+    pub is_minor: bool,
+}
+
+impl Stake {
+    /// The stake of a payment in a request; less than `minor` of what the request asks for is minor.
+    pub fn of(request: &Request, units: U256, settlement: SettlementUnits, minor: Option<Percent>) -> Self {
+        Self {
+            units,
+            settlement,
+            is_minor: minor.is_some_and(|minor| settlement < minor.of(request.ledger.expected)),
+        }
+    }
 }
 
 impl Concerned {
@@ -101,6 +129,7 @@ impl Concerned {
         Self {
             platform: request.origin.platform.clone(),
             request: request.row.clone(),
+            stake: None,
         }
     }
 }
@@ -122,6 +151,21 @@ pub struct Oddity {
     pub detail: String,
     /// The request that it concerns, when it is known.
     pub concerned: Option<Concerned>,
+}
+
+impl Oddity {
+    /// The money that moved, when any is proven to have.
+    pub fn stake(&self) -> Option<&Stake> {
+        self.concerned.as_ref()?.stake.as_ref()
+    }
+
+    /// The state in which it is set aside: whoever pays dust must not hide what waits for somebody.
+    pub fn first_state(&self) -> QuarantineState {
+        match self.stake() {
+            Some(stake) if stake.is_minor => QuarantineState::Minor,
+            _ => QuarantineState::Open,
+        }
+    }
 }
 
 #[cfg(test)]

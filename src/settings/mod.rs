@@ -4,6 +4,7 @@ pub mod catalogue;
 mod reference;
 
 use crate::domain::{
+    amount::Percent,
     client_id::normalise_domain,
     conversion::RateAges,
     network::{Family, Network},
@@ -335,6 +336,10 @@ pub struct ConversionSettings {
     /// feed is renewed at the latest, and a margin. `default` is for every currency without an entry; markets that close
     /// need more than a weekend. Of a path over several feeds the largest counts; 0 accepts any age.
     pub max_rate_age_s: BTreeMap<String, u64>,
+    /// Part of what a request asks for, in basis points: a conversion on other terms than were handed out that is worth
+    /// less is kept as `minor` and waits for nobody, so that dust neither hides a payment nor raises an alert. 0 has
+    /// everything wait.
+    pub minor_basis_points: u16,
 }
 
 /// Key of the age that counts for currencies without one of their own.
@@ -350,6 +355,11 @@ const MARKET_RATE_AGE_S: u64 = 74 * 3_600;
 const RATE_AGE_MAX_S: u64 = 366 * 24 * 3_600;
 
 impl ConversionSettings {
+    /// Part of what a request asks for below which a payment that is set aside waits for nobody.
+    pub fn minor_share(&self) -> Option<Percent> {
+        Percent::from_basis_points(self.minor_basis_points)
+    }
+
     /// How old the rates of price feeds may be.
     pub fn rate_ages(&self) -> RateAges {
         let mut by_symbol = self.max_rate_age_s.clone();
@@ -368,6 +378,7 @@ impl Default for ConversionSettings {
         Self {
             slippage_basis_points: 100,
             max_rate_age_s,
+            minor_basis_points: 100,
         }
     }
 }
@@ -590,6 +601,9 @@ impl Settings {
         self.validate_listeners()?;
         if self.conversion.slippage_basis_points > 5_000 {
             bail!("conversion.slippage_basis_points: must be at most 5000");
+        }
+        if self.conversion.minor_basis_points > 1_000 {
+            bail!("conversion.minor_basis_points: must be at most 1000, a tenth");
         }
         for (symbol, age_s) in &self.conversion.max_rate_age_s {
             if symbol.to_lowercase() != *symbol {

@@ -18,7 +18,7 @@ use entities::{
 use sea_orm::{
     ActiveModelTrait, ColumnTrait, ConnectionTrait, EntityTrait, Order, QueryFilter, QueryOrder, QuerySelect,
     QueryTrait,
-    sea_query::{Expr, ExprTrait, OnConflict, Query, SelectStatement},
+    sea_query::{Expr, ExprTrait, Func, OnConflict, Query, SelectStatement},
 };
 use std::collections::{BTreeSet, HashSet};
 
@@ -532,6 +532,30 @@ pub async fn list_of_request(conn: &impl ConnectionTrait, request: &Request) -> 
         .all(conn)
         .await?;
     // Sorted here: asked for an order, SQLite would walk all payments of the platform by time.
+    rows.sort_by(|one, other| (one.paid_at, &one.id).cmp(&(other.paid_at, &other.id)));
+    rows.into_iter().map(from_row).collect()
+}
+
+/// The largest payments of a request that count, at most `limit`, oldest first: of equal ones the newest. The one that
+/// completed it is among them.
+pub async fn largest_of_request(
+    conn: &impl ConnectionTrait,
+    request: &Request,
+    limit: u64,
+) -> Result<Vec<PaymentRecord>, StoreError> {
+    let completing = request.ledger.tx_hash.as_ref().map(columns::hash_text);
+    let is_completing = Expr::case(Column::TxHash.eq(completing.unwrap_or_default()), 0).finally(1);
+    let mut rows = payments::Entity::find()
+        .filter(Column::PlatformId.eq(request.origin.platform.as_str()))
+        .filter(Column::RequestId.eq(request.id.as_str()))
+        .filter(Column::ReversedAt.is_null())
+        .order_by_asc(Expr::Case(Box::new(is_completing)))
+        .order_by_desc(Func::char_length(Expr::col(Column::Credited)))
+        .order_by_desc(Column::Credited)
+        .order_by_desc(Column::Id)
+        .limit(limit)
+        .all(conn)
+        .await?;
     rows.sort_by(|one, other| (one.paid_at, &one.id).cmp(&(other.paid_at, &other.id)));
     rows.into_iter().map(from_row).collect()
 }

@@ -1,19 +1,23 @@
 //! What is odd about payments and blocks, one row for each thing: counted when it is seen again, settled when its block
 //! was read again and it was not.
 
-use super::{StoreError, columns};
+use super::{
+    StoreError, columns,
+    requests::{count, known_total},
+};
 use crate::domain::{
     ids::{PlatformId, QuarantineId, RequestRowId},
+    ledger::SettlementUnits,
     network::Network,
-    oddity::{Concerned, OddReason, Oddity, QuarantineState},
+    oddity::{Concerned, OddReason, Oddity, QuarantineState, Stake},
     request::Request,
 };
 use alloy::primitives::B256;
 use chrono::{DateTime, Utc};
 use entities::chain_quarantine::{ActiveModel, Column, Entity, Model};
 use sea_orm::{
-    ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
-    sea_query::{Expr, ExprTrait, OnConflict},
+    ColumnTrait, Condition, ConnectionTrait, EntityTrait, Order, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
+    sea_query::{Expr, ExprTrait, Func, NullOrdering, OnConflict},
 };
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -42,6 +46,15 @@ pub struct Quarantined {
 }
 
 fn from_row(row: Model) -> Result<Quarantined, StoreError> {
+    let state = columns::known("state", &row.state, QuarantineState::from_wire)?;
+    let units = row.units.map(|units| columns::units("units", &units)).transpose()?;
+    let settlement = row.settlement_units.as_deref();
+    let settlement = settlement.map(|units| columns::units("settlement_units", units));
+    let stake = units.zip(settlement.transpose()?).map(|(units, settlement)| Stake {
+        units,
+        settlement,
+        is_minor: state == QuarantineState::Minor,
+    });
     let position = row.position.map(|position| columns::number("position", position));
     let concerned = row
         .platform_id
@@ -49,6 +62,7 @@ fn from_row(row: Model) -> Result<Quarantined, StoreError> {
         .map(|(platform, request)| Concerned {
             platform: PlatformId(platform),
             request: RequestRowId(request),
+            stake,
         });
     Ok(Quarantined {
         id: QuarantineId(row.id),
@@ -61,7 +75,7 @@ fn from_row(row: Model) -> Result<Quarantined, StoreError> {
             detail: row.detail,
             concerned,
         },
-        state: columns::known("state", &row.state, QuarantineState::from_wire)?,
+        state,
         attempts: columns::number("attempts", row.attempts)?,
         first_seen: row.first_seen,
         last_seen: row.last_seen,
@@ -89,6 +103,7 @@ pub async fn put(
     id: QuarantineId,
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
+    let state = odd.first_state();
     let row = Model {
         id: id.0,
         network: odd.network.id().to_owned(),
@@ -103,22 +118,31 @@ pub async fn put(
         detail: clipped(&odd.detail),
         platform_id: odd.concerned.as_ref().map(|concerned| concerned.platform.0.clone()),
         request_row: odd.concerned.as_ref().map(|concerned| concerned.request.0.clone()),
-        state: QuarantineState::Open.wire().to_owned(),
+        state: state.wire().to_owned(),
         attempts: 1,
         first_seen: now,
         last_seen: now,
-        settled_at: None,
+        settled_at: (!state.is_open()).then_some(now),
         note: None,
+        units: odd.stake().map(|stake| stake.units.to_string()),
+        settlement_units: odd.stake().map(|stake| stake.settlement.to_string()),
     };
     let stored = |column: Column| Expr::col((Entity, column));
     let is_decided = || {
         stored(Column::State).is_in([QuarantineState::Accepted, QuarantineState::Rejected].map(QuarantineState::wire))
     };
-    let state = Expr::case(is_decided(), stored(Column::State)).finally(QuarantineState::Open.wire());
+    let state = Expr::case(is_decided(), stored(Column::State)).finally(Expr::col(("excluded", Column::State)));
     let settled_at =
         Expr::case(is_decided(), stored(Column::SettledAt)).finally(Expr::col(("excluded", Column::SettledAt)));
     let again = OnConflict::columns([Column::Network, Column::BlockNumber, Column::Reason, Column::Place])
-        .update_columns([Column::Detail, Column::LastSeen, Column::PlatformId, Column::RequestRow])
+        .update_columns([
+            Column::Detail,
+            Column::LastSeen,
+            Column::PlatformId,
+            Column::RequestRow,
+            Column::Units,
+            Column::SettlementUnits,
+        ])
         .value(Column::Attempts, stored(Column::Attempts).add(1))
         .value(Column::State, state)
         .value(Column::SettledAt, settled_at)
@@ -130,18 +154,60 @@ pub async fn put(
     Ok(())
 }
 
-/// What was set aside, newest first, at most `limit`: on one network or all, in these states or all when there are none.
+/// What to look for; everything that is set must hold.
+#[derive(Debug, Clone, Default)]
+pub struct QuarantineFilter {
+    /// Network.
+    pub network: Option<Network>,
+    /// Row of the request that it concerns.
+    pub request: Option<RequestRowId>,
+    /// Transaction.
+    pub tx_hash: Option<B256>,
+    /// Why.
+    pub reason: Option<OddReason>,
+    /// The least that it would settle of its request.
+    pub min_settlement: Option<SettlementUnits>,
+    /// Any of these states, or any at all when there are none.
+    pub states: Vec<QuarantineState>,
+}
+
+impl QuarantineFilter {
+    fn condition(&self) -> Condition {
+        let states = (!self.states.is_empty()).then_some(&self.states);
+        Condition::all()
+            .add_option(self.network.map(|network| Column::Network.eq(network.id())))
+            .add_option(self.request.as_ref().map(|row| Column::RequestRow.eq(row.as_str())))
+            .add_option(self.tx_hash.map(|hash| Column::TxHash.eq(columns::hash_text(&hash))))
+            .add_option(self.reason.map(|reason| Column::Reason.eq(reason.wire())))
+            .add_option(self.min_settlement.map(at_least))
+            .add_option(states.map(|states| Column::State.is_in(states.iter().map(|state| state.wire()))))
+    }
+}
+
+/// Length of the digits, by which numbers without leading zeros are compared first.
+fn digits() -> Expr {
+    Func::char_length(Expr::col(Column::SettlementUnits)).into()
+}
+
+fn at_least(least: SettlementUnits) -> Condition {
+    let text = least.to_string();
+    let length = i32::try_from(text.len()).unwrap_or(i32::MAX);
+    let as_long = Condition::all()
+        .add(digits().eq(length))
+        .add(Column::SettlementUnits.gte(text));
+    Condition::any().add(digits().gt(length)).add(as_long)
+}
+
+/// What was set aside, newest first, at most `limit`, and older than `after`.
 pub async fn list(
     conn: &impl ConnectionTrait,
-    network: Option<Network>,
-    states: &[QuarantineState],
+    filter: &QuarantineFilter,
+    after: Option<&QuarantineId>,
     limit: u64,
 ) -> Result<Vec<Quarantined>, StoreError> {
     let rows = Entity::find()
-        .apply_if(network, |query, network| query.filter(Column::Network.eq(network.id())))
-        .apply_if((!states.is_empty()).then_some(states), |query, states| {
-            query.filter(Column::State.is_in(states.iter().map(|state| state.wire())))
-        })
+        .filter(filter.condition())
+        .apply_if(after, |query, after| query.filter(Column::Id.lt(after.as_str())))
         .order_by_desc(Column::Id)
         .limit(limit)
         .all(conn)
@@ -155,27 +221,63 @@ pub async fn get(conn: &impl ConnectionTrait, id: &QuarantineId) -> Result<Optio
     row.map(from_row).transpose()
 }
 
-/// What keeps payments of a request from being credited, oldest first: undecided and rejected.
-pub async fn list_of_request(conn: &impl ConnectionTrait, request: &Request) -> Result<Vec<Quarantined>, StoreError> {
+/// What keeps payments of a request from being credited, at most `limit`, and how many there are: first what nobody has
+/// decided, then what was rejected, the largest of each first.
+pub async fn list_of_request(
+    conn: &impl ConnectionTrait,
+    request: &Request,
+    limit: u64,
+) -> Result<(Vec<Quarantined>, u64), StoreError> {
     let shown = [
         QuarantineState::Open,
         QuarantineState::Retrying,
+        QuarantineState::Minor,
         QuarantineState::Rejected,
     ];
-    let rows = Entity::find()
+    let concerning = Entity::find()
         .filter(Column::PlatformId.eq(request.origin.platform.as_str()))
         .filter(Column::RequestRow.eq(request.row.as_str()))
         .filter(Column::State.is_in(shown.map(QuarantineState::wire)))
-        .filter(Column::TxHash.is_not_null())
+        .filter(Column::TxHash.is_not_null());
+    let is_rejected = Expr::case(Column::State.eq(QuarantineState::Rejected.wire()), 1).finally(0);
+    let rows = concerning
+        .clone()
+        .order_by_asc(Expr::Case(Box::new(is_rejected)))
+        .order_by_with_nulls(digits(), Order::Desc, NullOrdering::Last)
+        .order_by_with_nulls(Column::SettlementUnits, Order::Desc, NullOrdering::Last)
         .order_by_asc(Column::Id)
-        .limit(SHOWN_MAX)
+        .limit(limit)
         .all(conn)
         .await?;
-    rows.into_iter().map(from_row).collect()
+    let total = match known_total(rows.len(), limit, 0) {
+        Some(total) => total,
+        None => count(conn, concerning.select_only().column(Column::Id).into_query()).await?,
+    };
+    let rows = rows.into_iter().map(from_row).collect::<Result<_, _>>()?;
+    Ok((rows, total))
 }
 
-/// Most rows that a request shows.
-const SHOWN_MAX: u64 = 100;
+/// Leaves alone everything that is looked for and that nobody has decided; returns how many there were.
+pub async fn reject_all(
+    conn: &impl ConnectionTrait,
+    filter: &QuarantineFilter,
+    note: Option<&str>,
+    now: DateTime<Utc>,
+) -> Result<u64, StoreError> {
+    let undecided = [QuarantineState::Open, QuarantineState::Retrying, QuarantineState::Minor];
+    let mut update = Entity::update_many()
+        .col_expr(Column::State, Expr::value(QuarantineState::Rejected.wire()))
+        .col_expr(Column::SettledAt, Expr::value(now));
+    if let Some(note) = note {
+        update = update.col_expr(Column::Note, Expr::value(clipped(note)));
+    }
+    let result = update
+        .filter(filter.condition())
+        .filter(Column::State.is_in(undecided.map(QuarantineState::wire)))
+        .exec(conn)
+        .await?;
+    Ok(result.rows_affected)
+}
 
 /// Writes a verdict, provided that the state is still the one that it was decided on; tells whether it did. A note that
 /// is absent leaves the one that is there.
@@ -298,11 +400,12 @@ pub async fn accepted(
     Ok(places)
 }
 
-/// Deletes what was settled before `cutoff`, at most `limit`; returns how many. What the operator decided is kept: it
+/// Deletes what was settled or minor before `cutoff`, at most `limit`; returns how many. What the operator decided is kept: it
 /// holds when the block is read again.
 pub async fn forget(conn: &impl ConnectionTrait, cutoff: DateTime<Utc>, limit: u64) -> Result<u64, StoreError> {
+    let over = [QuarantineState::Settled, QuarantineState::Minor].map(QuarantineState::wire);
     let over = Condition::all()
-        .add(Column::State.eq(QuarantineState::Settled.wire()))
+        .add(Column::State.is_in(over))
         .add(Column::SettledAt.lt(cutoff));
     columns::delete_oldest::<Entity>(conn, (Column::Id, Column::SettledAt), over, limit).await
 }

@@ -27,7 +27,7 @@ use sea_orm::{
     sea_query::{Expr, ExprTrait, Func, IntoIden, Query, SelectStatement, TableRef, UpdateStatement, ValueTuple},
 };
 use serde::{Deserialize, Serialize};
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Name of the values of an update.
 const GIVEN: &str = "given";
@@ -269,6 +269,32 @@ pub async fn find(conn: &impl Sealing, scope: &Scope, request_id: &str) -> Resul
         .one(conn)
         .await?;
     row.map(|row| from_row(conn, row)).transpose()
+}
+
+/// Finds a request of any platform by its public id: for the operator.
+pub async fn of_any_platform(conn: &impl Sealing, request_id: &str) -> Result<Option<Request>, StoreError> {
+    let row = Entity::find()
+        .filter(Column::RequestId.eq(request_id))
+        .one(conn)
+        .await?;
+    row.map(|row| from_row(conn, row)).transpose()
+}
+
+/// Reads requests of any platform by their rows: for the operator.
+pub async fn of_rows(conn: &impl Sealing, rows: &BTreeSet<&str>) -> Result<HashMap<RequestRowId, Request>, StoreError> {
+    let wanted: Vec<&str> = rows.iter().copied().collect();
+    let mut found = HashMap::new();
+    for rows in wanted.chunks(columns::ROWS_MAX) {
+        for row in Entity::find()
+            .filter(Column::Id.is_in(rows.iter().copied()))
+            .all(conn)
+            .await?
+        {
+            let request = from_row(conn, row)?;
+            found.insert(request.row.clone(), request);
+        }
+    }
+    Ok(found)
 }
 
 /// Finds the requests of any platform whose payments would show one of these topics, with one statement.

@@ -15,7 +15,7 @@ use prs::{
         oddity::{QuarantineState, Verdict},
     },
     flows::payments::{
-        quarantine::{self, Quarantined},
+        quarantine::{self, Quarantined, Wanted},
         rescan,
         watch::{Position, Step},
     },
@@ -50,7 +50,9 @@ const NO_EVENTS: Withheld = Withheld {
 };
 
 async fn set_aside(app: &TestApp) -> Quarantined {
-    let mut all = quarantine::list(&app.ctx, None, true).await.expect("a list");
+    let mut all = quarantine::list(&app.ctx, &Wanted::default(), true, None)
+        .await
+        .expect("a list");
     assert_eq!(all.len(), 1, "{all:?}");
     all.remove(0)
 }

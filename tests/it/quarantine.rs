@@ -10,15 +10,20 @@ use alloy::{
     primitives::{B256, U256},
     sol_types::SolCall,
 };
+use devnet::batch::{MetaDetail, RequestDetail, batchPaymentsCall};
 use prs::{
     domain::{
+        amount::Amount,
         calldata::Erc20ConversionProxy,
         ids::QuarantineId,
         network::Network,
         oddity::{Concerned, OddReason, Oddity, QuarantineState, Verdict},
         refusal::RefusalKind,
     },
-    flows::{FlowError, payments::quarantine},
+    flows::{
+        FlowError,
+        payments::quarantine::{self, Wanted},
+    },
     store::{self, Scope},
 };
 use serde_json::json;
@@ -41,6 +46,7 @@ async fn set_aside(app: &TestApp, request_id: &str, reason: OddReason) -> Quaran
         concerned: Some(Concerned {
             platform: request.origin.platform,
             request: request.row,
+            stake: None,
         }),
     };
     let id = QuarantineId(app.ctx.ids.ulid());
@@ -67,7 +73,7 @@ async fn a_request_shows_what_was_set_aside_to_its_owner_alone() {
     set_aside(&app, &id, OddReason::PathNotHandedOut).await;
     let read = app.read_request(&id).await;
     let shown = json!([{
-        "txHash": B256::repeat_byte(7).to_string(), "position": 2, "reason": "path_not_handed_out", "state": "open",
+        "txHash": B256::repeat_byte(7).to_string(), "position": 2, "reason": "path_not_handed_out", "state": "open", "amount": null,
         "firstSeenAt": "2026-01-31T12:00:00.000Z",
     }]);
     assert_eq!(read["quarantinedPayments"], shown);
@@ -115,17 +121,27 @@ async fn a_rejected_payment_stays_visible_and_can_be_retried() {
     let read = app.read_request(&request).await;
     assert_eq!(read["quarantinedPayments"][0]["state"], "rejected");
     assert!(
-        quarantine::list(&app.ctx, None, false)
+        quarantine::list(&app.ctx, &Wanted::default(), false, None)
             .await
             .expect("a list")
             .is_empty()
     );
-    assert_eq!(quarantine::list(&app.ctx, None, true).await.expect("a list").len(), 1);
+    assert_eq!(
+        quarantine::list(&app.ctx, &Wanted::default(), true, None)
+            .await
+            .expect("a list")
+            .len(),
+        1
+    );
     quarantine::decide(&app.ctx, &id, Verdict::Retry, None)
         .await
         .expect("a retry");
     assert_eq!(due(&app).await, [(7, 7)]);
-    let waiting = quarantine::list(&app.ctx, Some(Network::Sepolia), false)
+    let on_sepolia = Wanted {
+        network: Some(Network::Sepolia),
+        ..Wanted::default()
+    };
+    let waiting = quarantine::list(&app.ctx, &on_sepolia, false, None)
         .await
         .expect("a list");
     assert_eq!(waiting[0].state, QuarantineState::Retrying);
@@ -156,7 +172,9 @@ async fn a_conversion_on_other_terms_is_credited_once_the_operator_accepts_it() 
     let read = app.read_request(&id).await;
     assert_eq!(read["status"], "pending");
     assert_eq!(read["quarantinedPayments"][0]["reason"], "rate_age_not_handed_out");
-    let waiting = quarantine::list(&app.ctx, None, false).await.expect("a list");
+    let waiting = quarantine::list(&app.ctx, &Wanted::default(), false, None)
+        .await
+        .expect("a list");
     let row = &waiting[0].id;
     quarantine::decide(&app.ctx, row, Verdict::Retry, None)
         .await
@@ -222,4 +240,137 @@ async fn a_verdict_that_is_repeated_keeps_the_first_one() {
         assert_eq!(second, first, "{verdict:?}");
         assert_eq!(due(&app).await, waiting, "{verdict:?}");
     }
+}
+
+#[tokio::test]
+async fn a_true_payment_is_found_among_the_dust_of_a_stranger() {
+    let app = TestApp::on_chain().await;
+    let id = app.create_request(&request("10", "USD", "FAU-sepolia")).await;
+    let mut steps = transactions(&app.calldata(&id, "").await);
+    let payment = steps.last_mut().expect("a payment").1.clone();
+    let call = Erc20ConversionProxy::transferFromWithReferenceAndFeeCall::abi_decode(&payment).expect("a conversion");
+    let dust = RequestDetail {
+        recipient: call.to,
+        requestAmount: U256::from(1_000),
+        path: call.path.clone(),
+        paymentReference: call.paymentReference.clone(),
+        feeAmount: U256::ZERO,
+        maxToSpend: U256::from(10).pow(U256::from(18)),
+        maxRateTimespan: U256::from(1_000_000_000),
+    };
+    let batch = batchPaymentsCall {
+        metaDetails: vec![MetaDetail {
+            paymentNetworkId: U256::ZERO,
+            requestDetails: vec![dust; 110],
+        }],
+        pathsToUSD: Vec::new(),
+        feeAddress: app.devnet().accounts()[6].address,
+    };
+    let contract = app.devnet().contracts().batch_conversion_payments;
+    let fau = app.devnet().tokens().fau;
+    app.devnet()
+        .approve(PAYER, fau, contract, U256::MAX)
+        .await
+        .expect("approved");
+    let sent = app.devnet().send(PAYER, contract, batch.abi_encode(), U256::ZERO).await;
+    assert!(sent.expect("mined").status, "the batch succeeds");
+    app.settle().await;
+    let waiting = quarantine::list(&app.ctx, &Wanted::default(), false, None)
+        .await
+        .expect("a list");
+    assert!(waiting.is_empty(), "dust waits for nobody");
+    let customer = Erc20ConversionProxy::transferFromWithReferenceAndFeeCall {
+        maxRateTimespan: U256::from(1_000_000_000),
+        ..call
+    };
+    steps.last_mut().expect("a payment").1 = customer.abi_encode();
+    app.devnet().pay(PAYER, &steps).await.expect("mined");
+    app.settle().await;
+    let read = app.read_request(&id).await;
+    let shown = read["quarantinedPayments"].as_array().expect("a list");
+    assert_eq!((shown.len(), &read["quarantinedPaymentsTotal"]), (100, &json!(111)));
+    assert_eq!(
+        (&shown[0]["amount"], &shown[0]["state"]),
+        (&json!("10"), &json!("open"))
+    );
+    assert_eq!(
+        (&shown[1]["amount"], &shown[1]["state"]),
+        (&json!("0.00001"), &json!("minor"))
+    );
+    let large = Wanted {
+        request_id: Some(id.clone()),
+        min_amount: Some(Amount::parse("9.5").expect("an amount")),
+        ..Wanted::default()
+    };
+    let found = quarantine::list(&app.ctx, &large, true, None).await.expect("a list");
+    assert_eq!(found.len(), 1);
+    quarantine::decide(&app.ctx, &found[0].id, Verdict::Accept, None)
+        .await
+        .expect("accepted");
+    app.settle().await;
+    assert_eq!(app.read_request(&id).await["status"], "paid");
+    let of_request = Wanted {
+        min_amount: None,
+        ..large
+    };
+    assert_eq!(
+        quarantine::reject_all(&app.ctx, &of_request, None)
+            .await
+            .expect("rejected"),
+        110
+    );
+    let unknown = Wanted {
+        request_id: Some("01nobody".to_owned()),
+        ..Wanted::default()
+    };
+    quarantine::list(&app.ctx, &unknown, true, None)
+        .await
+        .expect_err("no such request");
+    quarantine::reject_all(&app.ctx, &Wanted::default(), None)
+        .await
+        .expect_err("never everything");
+}
+
+#[tokio::test]
+async fn a_request_with_many_payments_shows_the_largest_and_how_many_there_are() {
+    let app = TestApp::on_chain().await;
+    let id = app.create_request(&request("10", "USD", "FAU-sepolia")).await;
+    let mut steps = transactions(&app.calldata(&id, "&amount=4").await);
+    let payment = steps.pop().expect("a payment");
+    let call = Erc20ConversionProxy::transferFromWithReferenceAndFeeCall::abi_decode(&payment.1).expect("a conversion");
+    let dust = RequestDetail {
+        recipient: call.to,
+        requestAmount: U256::from(1_000),
+        path: call.path.clone(),
+        paymentReference: call.paymentReference.clone(),
+        feeAmount: U256::ZERO,
+        maxToSpend: U256::from(10).pow(U256::from(18)),
+        maxRateTimespan: call.maxRateTimespan,
+    };
+    let batch = batchPaymentsCall {
+        metaDetails: vec![MetaDetail {
+            paymentNetworkId: U256::ZERO,
+            requestDetails: vec![dust; 105],
+        }],
+        pathsToUSD: Vec::new(),
+        feeAddress: app.devnet().accounts()[6].address,
+    };
+    steps.push(payment);
+    app.devnet().pay(PAYER, &steps).await.expect("mined");
+    let contract = app.devnet().contracts().batch_conversion_payments;
+    let fau = app.devnet().tokens().fau;
+    app.devnet()
+        .approve(PAYER, fau, contract, U256::MAX)
+        .await
+        .expect("approved");
+    let sent = app.devnet().send(PAYER, contract, batch.abi_encode(), U256::ZERO).await;
+    assert!(sent.expect("mined").status, "the batch succeeds");
+    app.settle().await;
+    let read = app.read_request(&id).await;
+    let shown = read["payments"].as_array().expect("a list");
+    assert_eq!((shown.len(), &read["paymentsTotal"]), (100, &json!(106)));
+    assert_eq!(
+        (&shown[0]["amount"], &read["paidAmount"]),
+        (&json!("4"), &json!("4.00105"))
+    );
 }

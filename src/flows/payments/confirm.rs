@@ -102,7 +102,7 @@ async fn settle(ctx: &Ctx, chain: &dyn Chain, part: &Part, progress: &mut Progre
         && backlog.reason == BacklogReason::Unproven
     {
         // The range is this block alone: to go on would be to forget it.
-        return Err(FlowError::Unavailable(anyhow::anyhow!(
+        return Err(FlowError::NotYet(anyhow::anyhow!(
             "block {number} still cannot be proven"
         )));
     }
@@ -135,7 +135,7 @@ async fn settle(ctx: &Ctx, chain: &dyn Chain, part: &Part, progress: &mut Progre
         ctx.due.notify_one();
         return Ok(true);
     }
-    Err(FlowError::Unavailable(anyhow::anyhow!(
+    Err(FlowError::NotYet(anyhow::anyhow!(
         "requests kept changing while their payments were confirmed"
     )))
 }

@@ -202,7 +202,6 @@ fn judge<'a>(ctx: &Ctx, chain: &dyn Chain, blocks: impl Iterator<Item = &'a Sett
                             Comparison::NotHandedOut(departure) => (None, Some(departure)),
                         };
                         let request = &gathered.requests[row];
-                        let departure = departure.map(|departure| handed_out::oddity(observed, request, &departure));
                         let settled = Settled {
                             observed: observed.clone(),
                             credited: observed.credit(proven.received_units),
@@ -210,6 +209,8 @@ fn judge<'a>(ctx: &Ctx, chain: &dyn Chain, blocks: impl Iterator<Item = &'a Sett
                             fee_shortfall,
                             at: paid_at,
                         };
+                        let departure =
+                            departure.map(|departure| handed_out::oddity(ctx, &settled, request, &departure));
                         gathered.matches.push(Match {
                             settled,
                             request_row: row,

@@ -5,8 +5,8 @@ use crate::{
     domain::{
         conversion::RateBounds,
         handed_out::{Departure, HandedOut},
-        oddity::{Concerned, OddReason, Oddity},
-        payment::Observation,
+        oddity::{Concerned, OddReason, Oddity, Stake},
+        payment::Settled,
         request::Request,
     },
     flows::FlowResult,
@@ -37,7 +37,10 @@ fn unkept(ctx: &Ctx, request: &Request) -> Vec<HandedOut> {
 }
 
 /// Says in what a payment departs from what was handed out.
-pub(super) fn oddity(observed: &Observation, request: &Request, departure: &Departure) -> Oddity {
+pub(super) fn oddity(ctx: &Ctx, settled: &Settled, request: &Request, departure: &Departure) -> Oddity {
+    let observed = &settled.observed;
+    let units = settled.proven.received_units;
+    let stake = Stake::of(request, units, settled.credited, ctx.payments.minor_share);
     let (reason, what) = match departure {
         Departure::UnknownPath => (
             OddReason::PathNotHandedOut,
@@ -62,6 +65,9 @@ pub(super) fn oddity(observed: &Observation, request: &Request, departure: &Depa
         position: Some(observed.position),
         reason,
         detail: format!("a conversion for request {} was not handed out: {what}", request.id),
-        concerned: Some(Concerned::of(request)),
+        concerned: Some(Concerned {
+            stake: Some(stake),
+            ..Concerned::of(request)
+        }),
     }
 }

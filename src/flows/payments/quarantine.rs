@@ -3,15 +3,20 @@
 use crate::{
     ctx::Ctx,
     domain::{
-        ids::QuarantineId,
+        amount::Amount,
+        ids::{QuarantineId, RequestRowId},
+        ledger::SettlementUnits,
         network::Network,
-        oddity::{QuarantineState, Verdict},
+        oddity::{OddReason, QuarantineState, Verdict},
         refusal::Refusal,
+        request::Request,
     },
     flows::FlowResult,
-    store::{self, backlogs::BacklogReason},
+    store::{self, backlogs::BacklogReason, quarantine::QuarantineFilter},
 };
+use alloy::primitives::B256;
 use chrono::TimeDelta;
+use std::collections::{BTreeSet, HashMap};
 
 pub use crate::store::quarantine::Quarantined;
 
@@ -24,11 +29,100 @@ const KEPT_DAYS: i64 = 90;
 /// Rows of one transaction.
 const BATCH_ROWS: u64 = 500;
 
-/// What was set aside, newest first: what waits for somebody, or everything.
-pub async fn list(ctx: &Ctx, network: Option<Network>, includes_decided: bool) -> FlowResult<Vec<Quarantined>> {
-    let open = [QuarantineState::Open, QuarantineState::Retrying];
-    let states: &[QuarantineState] = if includes_decided { &[] } else { &open };
-    Ok(store::quarantine::list(ctx.db.reader(), network, states, LIST_MAX).await?)
+/// What the operator looks for; everything that is given must hold.
+#[derive(Debug, Clone, Default)]
+pub struct Wanted {
+    /// Network.
+    pub network: Option<Network>,
+    /// Public id of the request that it concerns.
+    pub request_id: Option<String>,
+    /// Transaction.
+    pub tx_hash: Option<B256>,
+    /// Why it was set aside.
+    pub reason: Option<OddReason>,
+    /// Least amount in the invoice currency of the request, which has to be given with it.
+    pub min_amount: Option<Amount>,
+}
+
+impl Wanted {
+    /// Whether nothing is given.
+    fn is_anything(&self) -> bool {
+        self.network.is_none() && self.request_id.is_none() && self.tx_hash.is_none() && self.reason.is_none()
+    }
+}
+
+/// What was set aside, newest first, at most 1000, and older than `after`: what waits for somebody, or everything.
+///
+/// Errors: there is no such request; the amount is given without one, or is none of its currency.
+pub async fn list(
+    ctx: &Ctx,
+    wanted: &Wanted,
+    includes_decided: bool,
+    after: Option<&QuarantineId>,
+) -> FlowResult<Vec<Quarantined>> {
+    let mut filter = filter(ctx, wanted).await?;
+    if !includes_decided {
+        filter.states = QuarantineState::ALL
+            .into_iter()
+            .filter(|state| state.is_open())
+            .collect();
+    }
+    Ok(store::quarantine::list(ctx.db.reader(), &filter, after, LIST_MAX).await?)
+}
+
+async fn filter(ctx: &Ctx, wanted: &Wanted) -> FlowResult<QuarantineFilter> {
+    let request = match &wanted.request_id {
+        Some(id) => {
+            let found = store::requests::of_any_platform(ctx.db.reader(), id).await?;
+            Some(found.ok_or_else(|| Refusal::not_found(format!("there is no request {id}")))?)
+        }
+        None => None,
+    };
+    let min_settlement = match (&wanted.min_amount, &request) {
+        (Some(amount), Some(request)) => Some(units(ctx, amount, request)?),
+        (Some(_), None) => return Err(Refusal::invalid("an amount needs the request whose currency it is in").into()),
+        (None, _) => None,
+    };
+    Ok(QuarantineFilter {
+        network: wanted.network,
+        request: request.map(|request| request.row),
+        tx_hash: wanted.tx_hash,
+        reason: wanted.reason,
+        min_settlement,
+        states: Vec::new(),
+    })
+}
+
+fn units(ctx: &Ctx, amount: &Amount, request: &Request) -> Result<SettlementUnits, Refusal> {
+    let terms = &request.terms;
+    let payment = ctx.catalogue.find(&terms.payment_currency);
+    let payment = payment.ok_or_else(|| Refusal::conflict("the payment currency left the catalogue"))?;
+    let units = amount.to_units(terms.settlement_decimals(payment));
+    units.map_err(|why| Refusal::invalid(format!("the amount {why}")))
+}
+
+/// The requests that these concern, by their rows.
+pub async fn concerned(ctx: &Ctx, quarantined: &[Quarantined]) -> FlowResult<HashMap<RequestRowId, Request>> {
+    let concerned = quarantined.iter().filter_map(|one| one.oddity.concerned.as_ref());
+    let rows: BTreeSet<&str> = concerned.map(|concerned| concerned.request.as_str()).collect();
+    Ok(store::requests::of_rows(ctx.db.reader(), &rows).await?)
+}
+
+/// Leaves alone everything that is looked for and that nobody has decided, in one transaction; returns how many.
+///
+/// Errors: as [`list`]; nothing is looked for.
+pub async fn reject_all(ctx: &Ctx, wanted: &Wanted, note: Option<&str>) -> FlowResult<u64> {
+    if wanted.is_anything() {
+        return Err(
+            Refusal::invalid("say what to reject: an id, a network, a request, a transaction or a reason").into(),
+        );
+    }
+    let filter = filter(ctx, wanted).await?;
+    let tx = ctx.db.begin("reject_quarantined").await?;
+    let rejected = store::quarantine::reject_all(&tx, &filter, note, ctx.clock.now()).await?;
+    tx.commit().await?;
+    tracing::info!(rejected, "left alone what was set aside");
+    Ok(rejected)
 }
 
 /// One thing that was set aside. Errors: there is none with this id.

@@ -17,15 +17,20 @@ use crate::{
 };
 use alloy::primitives::U256;
 
+/// Most payments, and most that were set aside, of one answer: anybody can make thousands of the smallest.
+const SHOWN_MAX: u64 = 100;
+
 /// A request and what happened to it.
 #[derive(Debug, Clone)]
 pub struct RequestDetail {
     /// The request.
     pub request: Request,
-    /// Its final payments, oldest first.
+    /// The largest of its final payments, oldest first.
     pub payments: Vec<PaymentRecord>,
-    /// Payments that were set aside instead of being credited, oldest first.
+    /// Payments that were set aside instead of being credited: undecided ones first, of each kind the largest first.
     pub quarantined: Vec<Quarantined>,
+    /// How many were set aside.
+    pub quarantined_total: u64,
     /// What was paid and what is left.
     pub progress: Progress,
     /// Invoice units for one unit of the payment currency now, while a converted request is not paid; `None` while no
@@ -36,7 +41,7 @@ pub struct RequestDetail {
 /// Reads a request of the caller's platform.
 pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str) -> FlowResult<RequestDetail> {
     let request = find(ctx, caller, request_id).await?;
-    let payments = store::payments::list_of_request(ctx.db.reader(), &request).await?;
+    let payments = store::payments::largest_of_request(ctx.db.reader(), &request, SHOWN_MAX).await?;
     let seen: Vec<Observation> =
         store::observations::list_seen_by_topic(ctx.db.reader(), request.terms.network, &request.reference.topic())
             .await?;
@@ -44,7 +49,8 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str) -> FlowRe
     let detected_units = matching.fold(U256::ZERO, |sum, observed| {
         sum.saturating_add(observed.credit(observed.units))
     });
-    let quarantined = store::quarantine::list_of_request(ctx.db.reader(), &request).await?;
+    let (quarantined, quarantined_total) =
+        store::quarantine::list_of_request(ctx.db.reader(), &request, SHOWN_MAX).await?;
     let market_rate = market_rate(ctx, &request).await;
     let first = payments.first().map(|payment| Part {
         credited: payment.credited,
@@ -55,6 +61,7 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str) -> FlowRe
         request,
         payments,
         quarantined,
+        quarantined_total,
         progress,
         market_rate,
     })

@@ -178,8 +178,8 @@ pub struct ConversionBreakdown {
     pub current_market_rate: OrNull<AmountText>,
     /// Where that rate comes from
     pub current_market_rate_source: OrNull<PaymentRateSource>,
-    /// The payments so far
-    #[oai(validator(max_items = 10000))]
+    /// The payments of `payments`, in the same order
+    #[oai(validator(max_items = 100))]
     pub payments: Vec<ConvertedPayment>,
 }
 
@@ -225,9 +225,12 @@ pub struct RequestStatusView {
     /// Reference of the request that this one was generated from. Example: `0xb3581f0b0f74cc61`
     #[oai(validator(max_length = 255))]
     pub original_request_payment_reference: Option<String>,
-    /// Final payments, oldest first
-    #[oai(validator(max_items = 10000))]
+    /// Final payments, oldest first. Of more than 100 the largest, of equal ones the newest;
+    /// `GET /v2/payments?requestId=` finds all
+    #[oai(validator(max_items = 100))]
     pub payments: Vec<Payment>,
+    /// How many final payments there are; absent while `payments` holds all. An addition of this service. Example: `2003`
+    pub payments_total: Option<u32>,
     /// Whether the repetition is stopped. Example: `false`
     pub is_recurrence_stopped: bool,
     /// Customer as given at creation
@@ -242,8 +245,8 @@ pub struct RequestStatusView {
     pub rate_source: Option<RateSource>,
     /// Progress of a converted request that is partly paid or paid by several payments
     pub conversion_breakdown: OrNull<ConversionBreakdown>,
-    /// Fees that were paid with it; empty while nothing is paid
-    #[oai(validator(max_items = 10000))]
+    /// Fees that were paid with `payments`; empty while nothing is paid
+    #[oai(validator(max_items = 100))]
     pub fees: OrNull<Vec<RequestFee>>,
     /// Wallet that is paid
     pub payee: WalletText,
@@ -259,10 +262,13 @@ pub struct RequestStatusView {
     pub excess_amount: Option<AmountText>,
     /// Seen on chain and not final yet; absent when nothing is
     pub detected_amount: Option<AmountText>,
-    /// Payments that were set aside until the operator of the service decides; absent when there are none. An addition of
-    /// this service
+    /// Payments that were set aside until the operator of the service decides, and rejected ones after them, the largest
+    /// first; absent when there are none. An addition of this service
     #[oai(validator(max_items = 100))]
     pub quarantined_payments: Option<Vec<QuarantinedPayment>>,
+    /// How many were set aside, counted up to 10000; absent while `quarantinedPayments` holds all. An addition of this
+    /// service. Example: `1205`
+    pub quarantined_payments_total: Option<u64>,
     /// Account that the completing payment came from
     pub payer_address: OrNull<WalletText>,
     /// Externally owned account behind it, when it is known
@@ -283,6 +289,8 @@ pub struct QuarantinedPayment {
     pub reason: OddReason,
     /// What became of it
     pub state: QuarantineState,
+    /// What it would settle, in the invoice currency; null where no money is proven to have moved. Example: `10.5`
+    pub amount: OrNull<AmountText>,
     /// When it was seen first
     pub first_seen_at: Instant,
 }

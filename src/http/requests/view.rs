@@ -4,7 +4,7 @@ use super::bodies::*;
 use crate::{
     domain::{
         calldata,
-        request::{self, terms},
+        request::{self, progress::Scale, terms},
     },
     flows::{
         payments::{PaymentRecord, quarantine::Quarantined},
@@ -48,6 +48,7 @@ pub(super) fn detail(ctx: &Ctx, detail: RequestDetail) -> RequestStatusView {
         request,
         payments,
         quarantined,
+        quarantined_total,
         progress,
         ..
     } = detail;
@@ -55,6 +56,10 @@ pub(super) fn detail(ctx: &Ctx, detail: RequestDetail) -> RequestStatusView {
     let completing = payments.iter().find(|payment| ledger.tx_hash == Some(payment.tx_hash));
     let (payer, payer_eoa) = completing.map_or((None, None), |payment| (payment.payer, payment.payer_eoa));
     let request_amount = AmountText::written(&terms.amount);
+    let scale = Scale::of(&ctx.catalogue, &terms.invoice_currency, &terms.payment_currency);
+    let is_cut = |total: u64, shown: usize| u64::try_from(shown).is_ok_and(|shown| total > shown);
+    let payments_total = is_cut(ledger.payment_count.into(), payments.len()).then_some(ledger.payment_count);
+    let quarantined_payments_total = is_cut(quarantined_total, quarantined.len()).then_some(quarantined_total);
     RequestStatusView {
         has_been_paid: ledger.has_been_paid(),
         payment_reference: ReferenceText::written(request.reference),
@@ -67,6 +72,7 @@ pub(super) fn detail(ctx: &Ctx, detail: RequestDetail) -> RequestStatusView {
         status: ledger.status,
         is_crypto_to_fiat_available: terms.is_crypto_to_fiat,
         original_request_payment_reference: terms.original_request_reference,
+        payments_total,
         payments: payments.iter().map(|record| payment(ctx, record)).collect(),
         customer_info: OrNull(terms.customer.map(Into::into)),
         reference: OrNull(terms.merchant_reference.map(MerchantReference::written)),
@@ -81,8 +87,13 @@ pub(super) fn detail(ctx: &Ctx, detail: RequestDetail) -> RequestStatusView {
         paid_amount: AmountText::written(progress.paid),
         excess_amount: progress.excess.map(AmountText::written),
         detected_amount: progress.detected.map(AmountText::written),
-        quarantined_payments: (!quarantined.is_empty())
-            .then(|| quarantined.into_iter().filter_map(set_aside).collect()),
+        quarantined_payments: (!quarantined.is_empty()).then(|| {
+            quarantined
+                .into_iter()
+                .filter_map(|one| set_aside(scale, one))
+                .collect()
+        }),
+        quarantined_payments_total,
         payer_address: OrNull(payer.map(WalletText::written)),
         payer_eoa_address: OrNull(payer_eoa.map(WalletText::written)),
         tx_hash: OrNull(ledger.tx_hash.map(TxHash::written)),
@@ -90,12 +101,15 @@ pub(super) fn detail(ctx: &Ctx, detail: RequestDetail) -> RequestStatusView {
     }
 }
 
-fn set_aside(quarantined: Quarantined) -> Option<QuarantinedPayment> {
+fn set_aside(scale: Scale, quarantined: Quarantined) -> Option<QuarantinedPayment> {
+    let stake = quarantined.oddity.stake();
+    let amount = stake.map(|stake| AmountText::written(scale.amount(stake.settlement)));
     Some(QuarantinedPayment {
         tx_hash: TxHash::written(quarantined.oddity.tx_hash?),
         position: OrNull(quarantined.oddity.position),
         reason: quarantined.oddity.reason,
         state: quarantined.state,
+        amount: OrNull(amount),
         first_seen_at: Instant(quarantined.first_seen),
     })
 }

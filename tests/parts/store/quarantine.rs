@@ -4,14 +4,19 @@ use super::{
     on_both,
     samples::{at, hash, request},
 };
+use alloy::primitives::U256;
 use prs::{
     domain::{
+        amount::Percent,
         ids::QuarantineId,
         network::Network,
-        oddity::{Concerned, OddReason, Oddity, QuarantineState},
+        oddity::{Concerned, OddReason, Oddity, QuarantineState, Stake},
         request::Request,
     },
-    store::{self, Db, quarantine::Quarantined},
+    store::{
+        self, Db,
+        quarantine::{QuarantineFilter, Quarantined},
+    },
 };
 use std::collections::BTreeMap;
 
@@ -22,6 +27,8 @@ on_both! {
     a_verdict_on_an_old_state_changes_nothing
     only_the_owner_of_a_request_sees_what_concerns_it
     settled_rows_are_forgotten_and_decisions_are_not
+    dust_neither_hides_a_payment_nor_waits_for_anybody
+    what_is_looked_for_is_found_and_rejected_at_once
 }
 
 fn odd(block_number: u64, position: Option<u32>, reason: OddReason) -> Oddity {
@@ -40,6 +47,7 @@ fn of(request: &Request, odd: Oddity) -> Oddity {
     let concerned = Concerned {
         platform: request.origin.platform.clone(),
         request: request.row.clone(),
+        stake: None,
     };
     Oddity {
         concerned: Some(concerned),
@@ -54,7 +62,9 @@ async fn put(db: &Db, odd: &Oddity, id: &str, now: i64) {
 }
 
 async fn all(db: &Db) -> Vec<Quarantined> {
-    store::quarantine::list(db.reader(), None, &[], 100).await.unwrap()
+    store::quarantine::list(db.reader(), &QuarantineFilter::default(), None, 100)
+        .await
+        .unwrap()
 }
 
 async fn get(db: &Db, id: &str) -> Quarantined {
@@ -86,7 +96,11 @@ async fn the_same_thing_has_one_row_that_counts(db: &Db) {
     assert_eq!((get(db, "b").await.attempts, get(db, "e").await.attempts), (2, 1));
     let waiting = store::quarantine::count_open(db.reader()).await.unwrap();
     assert_eq!(waiting, BTreeMap::from([(Network::Sepolia, 4)]));
-    let elsewhere = store::quarantine::list(db.reader(), Some(Network::Base), &[], 100).await;
+    let on_base = QuarantineFilter {
+        network: Some(Network::Base),
+        ..QuarantineFilter::default()
+    };
+    let elsewhere = store::quarantine::list(db.reader(), &on_base, None, 100).await;
     assert!(elsewhere.unwrap().is_empty());
 }
 
@@ -156,7 +170,10 @@ async fn only_the_owner_of_a_request_sees_what_concerns_it(db: &Db) {
     decide(db, "b", QuarantineState::Accepted, 2).await;
     decide(db, "c", QuarantineState::Rejected, 2).await;
     let shown = async |request: &Request| -> Vec<u64> {
-        let rows = store::quarantine::list_of_request(db.reader(), request).await.unwrap();
+        let rows = store::quarantine::list_of_request(db.reader(), request, 100)
+            .await
+            .unwrap()
+            .0;
         rows.iter().map(|row| row.oddity.block_number).collect()
     };
     assert_eq!(shown(&mine).await, [1, 3]);
@@ -185,4 +202,103 @@ async fn settled_rows_are_forgotten_and_decisions_are_not(db: &Db) {
     assert_eq!((forget(5).await, forget(5).await), (1, 0));
     let left: Vec<u64> = all(db).await.iter().map(|row| row.oddity.block_number).collect();
     assert_eq!(left, [5, 4, 2, 1]);
+}
+
+/// A payment on other terms that would settle so many units of the 1000 that a request asks for.
+fn paying(request: &Request, number: u64, settlement: u64) -> Oddity {
+    let settlement = U256::from(settlement);
+    let minor = Percent::from_basis_points(100);
+    let stake = Stake::of(request, settlement * U256::from(7), settlement, minor);
+    let mut odd = of(request, odd(number, Some(0), OddReason::PathNotHandedOut));
+    odd.concerned.as_mut().unwrap().stake = Some(stake);
+    odd
+}
+
+async fn dust_neither_hides_a_payment_nor_waits_for_anybody(db: &Db) {
+    let request = request("a", 1);
+    for number in 0..20 {
+        put(db, &paying(&request, number, 9), &format!("dust-{number:02}"), 1).await;
+    }
+    put(
+        db,
+        &of(&request, odd(50, Some(0), OddReason::NothingMoved)),
+        "nothing",
+        1,
+    )
+    .await;
+    put(db, &paying(&request, 60, 90), "x-part", 2).await;
+    put(db, &paying(&request, 70, 1_000), "y-whole", 3).await;
+    put(db, &paying(&request, 80, 2_000), "z-rejected", 4).await;
+    decide(db, "z-rejected", QuarantineState::Rejected, 5).await;
+    let (shown, total) = store::quarantine::list_of_request(db.reader(), &request, 3)
+        .await
+        .unwrap();
+    let ids: Vec<&str> = shown.iter().map(|row| row.id.as_str()).collect();
+    assert_eq!((ids, total), (vec!["y-whole", "x-part", "dust-00"], 24));
+    assert_eq!(shown[0].oddity, paying(&request, 70, 1_000));
+    let (all, total) = store::quarantine::list_of_request(db.reader(), &request, 100)
+        .await
+        .unwrap();
+    assert_eq!((all.len(), total), (24, 24));
+    assert_eq!(
+        all.last().unwrap().id.as_str(),
+        "z-rejected",
+        "what was decided comes last"
+    );
+    let waiting = store::quarantine::count_open(db.reader()).await.unwrap();
+    assert_eq!(waiting, BTreeMap::from([(Network::Sepolia, 3)]));
+    let again = get(db, "dust-00").await;
+    assert_eq!((again.state, again.settled_at), (QuarantineState::Minor, Some(at(1))));
+    decide(db, "dust-00", QuarantineState::Accepted, 6).await;
+    assert_eq!(store::quarantine::forget(db.writer(), at(2), 100).await.unwrap(), 19);
+}
+
+async fn what_is_looked_for_is_found_and_rejected_at_once(db: &Db) {
+    let (mine, other) = (request("a", 1), request("a", 2));
+    for (number, settlement) in [(1, 9), (2, 95), (3, 100), (4, 1_000)] {
+        put(db, &paying(&mine, number, settlement), &format!("{number}"), 1).await;
+    }
+    put(db, &paying(&other, 5, 1_000), "5", 1).await;
+    put(db, &of(&mine, odd(6, Some(0), OddReason::NothingMoved)), "6", 1).await;
+    let of_mine = QuarantineFilter {
+        request: Some(mine.row.clone()),
+        ..QuarantineFilter::default()
+    };
+    let find = async |filter: &QuarantineFilter, after: Option<&str>| -> Vec<String> {
+        let after = after.map(|id| QuarantineId(id.into()));
+        let rows = store::quarantine::list(db.reader(), filter, after.as_ref(), 3)
+            .await
+            .unwrap();
+        rows.into_iter().map(|row| row.id.0).collect()
+    };
+    assert_eq!(find(&of_mine, None).await, ["6", "4", "3"]);
+    assert_eq!(find(&of_mine, Some("3")).await, ["2", "1"]);
+    let large = QuarantineFilter {
+        min_settlement: Some(U256::from(96)),
+        ..of_mine.clone()
+    };
+    assert_eq!(find(&large, None).await, ["4", "3"]);
+    let one = QuarantineFilter {
+        tx_hash: Some(hash(5)),
+        ..QuarantineFilter::default()
+    };
+    assert_eq!(find(&one, None).await, ["5"]);
+    decide(db, "4", QuarantineState::Accepted, 2).await;
+    let on_path = QuarantineFilter {
+        reason: Some(OddReason::PathNotHandedOut),
+        ..of_mine
+    };
+    let reject = async || {
+        store::quarantine::reject_all(db.writer(), &on_path, Some("dust"), at(3))
+            .await
+            .unwrap()
+    };
+    assert_eq!((reject().await, reject().await), (3, 0));
+    use QuarantineState::{Accepted, Open, Rejected};
+    let mut states = Vec::new();
+    for id in ["1", "2", "3", "4", "5", "6"] {
+        states.push(get(db, id).await.state);
+    }
+    assert_eq!(states, [Rejected, Rejected, Rejected, Accepted, Open, Open]);
+    assert_eq!(get(db, "1").await.note.as_deref(), Some("dust"));
 }

@@ -1,0 +1,198 @@
+//! `prs admin quarantine`: what was set aside, found and decided.
+
+use super::admin::{Output, network_of, print};
+use crate::{
+    ctx::Ctx,
+    domain::{
+        amount::Amount,
+        ids::{QuarantineId, RequestRowId},
+        oddity::{OddReason, Verdict},
+        request::{Request, progress::Scale},
+    },
+    flows::payments::quarantine::{self, Quarantined, Wanted},
+    http::forms::wire::Instant,
+};
+use alloy::primitives::B256;
+use anyhow::Context;
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use std::collections::HashMap;
+
+/// Verbs of `prs admin quarantine`.
+#[derive(Debug, Subcommand)]
+pub enum QuarantineVerb {
+    /// Lists what waits for a decision, newest first; at most 1000.
+    List {
+        /// What to look for.
+        #[command(flatten)]
+        wanted: WantedArgs,
+        /// Only what is older than this id: the last one of the list before.
+        #[arg(long)]
+        after: Option<String>,
+        /// Also what is minor, accepted, rejected or settled.
+        #[arg(long)]
+        all: bool,
+        /// How the result is printed.
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Shows one in full.
+    Show {
+        /// Its id, as `list` prints it.
+        id: String,
+        /// How the result is printed.
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Reads its block again: what is no longer odd is credited or forgotten by itself.
+    Retry(Decision),
+    /// Credits the payment as it is, once its block was read again.
+    Accept(Decision),
+    /// Leaves the payment alone for good, or everything undecided that is looked for, at once.
+    Reject {
+        /// Its id, as `list` prints it.
+        #[arg(required_unless_present_any = ["network", "request", "tx", "reason"])]
+        id: Option<String>,
+        /// What to look for instead.
+        #[command(flatten)]
+        wanted: WantedArgs,
+        /// Why, for those who look later.
+        #[arg(long)]
+        note: Option<String>,
+        /// How the result is printed.
+        #[command(flatten)]
+        output: Output,
+    },
+}
+
+/// What to look for; everything that is given must hold.
+#[derive(Debug, Args)]
+pub struct WantedArgs {
+    /// Only this network.
+    #[arg(long, conflicts_with = "id")]
+    network: Option<String>,
+    /// Only what concerns this request, by its public id.
+    #[arg(long, conflicts_with = "id")]
+    request: Option<String>,
+    /// Only this transaction.
+    #[arg(long, conflicts_with = "id")]
+    tx: Option<B256>,
+    /// Only this reason, such as `path_not_handed_out`.
+    #[arg(long, conflicts_with = "id")]
+    reason: Option<String>,
+    /// Only what would settle at least this much, in the invoice currency of the request.
+    #[arg(long, requires = "request", conflicts_with = "id")]
+    min_amount: Option<String>,
+}
+
+impl WantedArgs {
+    fn read(self) -> anyhow::Result<Wanted> {
+        let reasons = || OddReason::ALL.map(OddReason::wire).join(", ");
+        let reason = |text: String| {
+            OddReason::from_wire(&text).with_context(|| format!("{text:?}: a reason is one of {}", reasons()))
+        };
+        let amount = |text: String| Amount::parse(&text).map_err(|why| anyhow::anyhow!("--min-amount {why}"));
+        Ok(Wanted {
+            network: self.network.as_deref().map(network_of).transpose()?,
+            request_id: self.request,
+            tx_hash: self.tx,
+            reason: self.reason.map(reason).transpose()?,
+            min_amount: self.min_amount.map(amount).transpose()?,
+        })
+    }
+}
+
+/// A decision about something that was set aside.
+#[derive(Debug, Args)]
+pub struct Decision {
+    /// Its id, as `list` prints it.
+    id: String,
+    /// Why, for those who look later.
+    #[arg(long)]
+    note: Option<String>,
+    /// How the result is printed.
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Runs a verb.
+pub(super) async fn run(ctx: &Ctx, verb: QuarantineVerb) -> anyhow::Result<()> {
+    let (verdict, id, note, output) = match verb {
+        QuarantineVerb::List {
+            wanted,
+            after,
+            all,
+            output,
+        } => {
+            let after = after.map(QuarantineId);
+            let found = quarantine::list(ctx, &wanted.read()?, all, after.as_ref()).await?;
+            let found = described(ctx, &found).await?;
+            if output.json {
+                println!("{}", json!({ "quarantined": found }));
+                return Ok(());
+            }
+            for one in found {
+                print(&output, &one);
+                println!();
+            }
+            return Ok(());
+        }
+        QuarantineVerb::Show { id, output } => {
+            let found = quarantine::show(ctx, &QuarantineId(id)).await?;
+            return print_one(ctx, &output, found).await;
+        }
+        QuarantineVerb::Reject {
+            id: None,
+            wanted,
+            note,
+            output,
+        } => {
+            let rejected = quarantine::reject_all(ctx, &wanted.read()?, note.as_deref()).await?;
+            print(&output, &json!({ "rejected": rejected }));
+            return Ok(());
+        }
+        QuarantineVerb::Reject {
+            id: Some(id),
+            note,
+            output,
+            ..
+        } => (Verdict::Reject, id, note, output),
+        QuarantineVerb::Retry(decision) => (Verdict::Retry, decision.id, decision.note, decision.output),
+        QuarantineVerb::Accept(decision) => (Verdict::Accept, decision.id, decision.note, decision.output),
+    };
+    let after = quarantine::decide(ctx, &QuarantineId(id), verdict, note.as_deref()).await?;
+    print_one(ctx, &output, after).await
+}
+
+async fn print_one(ctx: &Ctx, output: &Output, quarantined: Quarantined) -> anyhow::Result<()> {
+    for shown in described(ctx, &[quarantined]).await? {
+        print(output, &shown);
+    }
+    Ok(())
+}
+
+async fn described(ctx: &Ctx, quarantined: &[Quarantined]) -> anyhow::Result<Vec<Value>> {
+    let requests = quarantine::concerned(ctx, quarantined).await?;
+    Ok(quarantined.iter().map(|one| describe(ctx, one, &requests)).collect())
+}
+
+fn describe(ctx: &Ctx, quarantined: &Quarantined, requests: &HashMap<RequestRowId, Request>) -> Value {
+    let odd = &quarantined.oddity;
+    let concerned = odd.concerned.as_ref();
+    let request = concerned.and_then(|concerned| requests.get(&concerned.request));
+    let amount = request.zip(odd.stake()).map(|(request, stake)| {
+        let terms = &request.terms;
+        Scale::of(&ctx.catalogue, &terms.invoice_currency, &terms.payment_currency).amount(stake.settlement)
+    });
+    json!({
+        "id": quarantined.id.as_str(), "network": odd.network.id(), "blockNumber": odd.block_number,
+        "txHash": odd.tx_hash, "position": odd.position, "reason": odd.reason.wire(), "detail": odd.detail,
+        "platform": concerned.map(|concerned| concerned.platform.as_str()),
+        "requestId": request.map(|request| request.id.as_str()), "amount": amount,
+        "currency": request.map(|request| &request.terms.invoice_currency),
+        "state": quarantined.state.wire(), "attempts": quarantined.attempts,
+        "firstSeenAt": Instant(quarantined.first_seen).to_string(),
+        "lastSeenAt": Instant(quarantined.last_seen).to_string(),
+        "settledAt": quarantined.settled_at.map(|time| Instant(time).to_string()), "note": quarantined.note,
+    })
+}
