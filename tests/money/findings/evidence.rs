@@ -317,7 +317,9 @@ async fn a_node_that_invents_events_fills_one_row_for_each_block() {
     bench.follow(6, async || bench.has_credited(&paid).await).await;
     assert!(bench.nodes[1].changed() > 0, "nothing was invented");
     bench.assert_credited(&paid).await;
-    let rows = quarantine::list(&bench.app.ctx, None, true).await.expect("a list");
+    let rows = quarantine::list(&bench.app.ctx, &quarantine::Wanted::default(), true, None)
+        .await
+        .expect("a list");
     assert_eq!(rows.len(), 1, "one block was lied about");
     let detail = &rows[0].oddity.detail;
     assert!(detail.contains("node 2") && detail.contains("300 events"), "{detail}");
