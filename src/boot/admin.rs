@@ -2,14 +2,14 @@
 
 use crate::{
     boot::{
-        context, open_existing,
+        context, network_of, open_existing,
+        output::{Output, print},
         quarantine::{self, QuarantineVerb},
     },
     ctx::Ctx,
     domain::{
         address::Address,
         ids::{KeyId, OrchestratorId, Owner, PlatformId},
-        network::Network,
         quota::Tier,
         registration::Invitee,
         session::normal_email,
@@ -18,9 +18,9 @@ use crate::{
     http::{accounts::EmailText, forms::wire::Instant},
     settings::Settings,
 };
-use anyhow::{Context, anyhow, ensure};
+use anyhow::{anyhow, ensure};
 use chrono::{DateTime, Utc};
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use serde_json::{Value, json};
 
 /// Verbs of `prs admin`.
@@ -262,14 +262,6 @@ pub enum RateTierVerb {
     },
 }
 
-/// How results are printed.
-#[derive(Debug, Args)]
-pub struct Output {
-    /// Prints JSON.
-    #[arg(long)]
-    pub(super) json: bool,
-}
-
 /// Runs a verb.
 pub async fn run(settings: &Settings, verb: AdminVerb) -> anyhow::Result<()> {
     let ctx = context(settings, open_existing(settings).await?)?;
@@ -456,50 +448,4 @@ async fn rotate_master_key(ctx: &Ctx, output: &Output) -> anyhow::Result<()> {
         rotation.key
     );
     Ok(())
-}
-
-pub(super) fn network_of(id: &str) -> anyhow::Result<Network> {
-    Network::from_id(id).with_context(|| format!("{id}: accepted are {}", Network::ids_in_words()))
-}
-
-pub(super) fn print(output: &Output, result: &Value) {
-    if output.json {
-        println!("{result}");
-        return;
-    }
-    for (name, value) in result.as_object().into_iter().flatten() {
-        println!(
-            "{name}: {}",
-            value.as_str().map_or_else(|| value.to_string(), for_terminal)
-        );
-    }
-}
-
-/// A text as a terminal may show it: what would move the cursor or turn the direction of letters is written out.
-fn for_terminal(text: &str) -> String {
-    let is_quote = |letter: char| matches!(letter, '"' | '\'' | '\\');
-    let parts = text.split_inclusive(is_quote);
-    let shown = parts.map(|part| {
-        let letters = part.trim_end_matches(is_quote);
-        format!("{}{}", letters.escape_debug(), &part[letters.len()..])
-    });
-    shown.collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_drives_a_terminal_is_written_out() {
-        for (text, shown) in [
-            ("a\x1b]0;pwn\x07", "a\\u{1b}]0;pwn\\u{7}"),
-            ("ab\u{202e}cd\u{2066}", "ab\\u{202e}cd\\u{2066}"),
-            ("two\nlines\r", "two\\nlines\\r"),
-            ("\u{9b}2J", "\\u{9b}2J"),
-            ("L'été \"à\" 5 € \\o/ दुकान", "L'été \"à\" 5 € \\o/ दुकान"),
-        ] {
-            assert_eq!(for_terminal(text), shown);
-        }
-    }
 }

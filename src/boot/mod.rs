@@ -9,6 +9,7 @@ pub mod identity;
 pub mod listen;
 mod log;
 mod master_keys;
+mod output;
 pub mod process;
 mod quarantine;
 mod reconcile;
@@ -32,6 +33,11 @@ use anyhow::{Context, bail};
 use chrono::TimeDelta;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 use tokio::sync::Notify;
+
+/// The network that an operator names.
+fn network_of(id: &str) -> anyhow::Result<Network> {
+    Network::from_id(id).with_context(|| format!("{id}: accepted are {}", Network::ids_in_words()))
+}
 
 /// Opens the database, brings its schema up to date, and checks that the master keys are those of its values.
 pub async fn open_database(settings: &Settings) -> anyhow::Result<Db> {

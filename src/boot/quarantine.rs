@@ -1,6 +1,9 @@
 //! `prs admin quarantine`: what was set aside, found and decided.
 
-use super::admin::{Output, network_of, print};
+use super::{
+    network_of,
+    output::{Output, print},
+};
 use crate::{
     ctx::Ctx,
     domain::{

@@ -161,6 +161,7 @@ class QuarantinedPayment:
     position: int | None
     reason: str
     state: str
+    amount: str | None
     firstSeenAt: str
 
 
@@ -193,6 +194,8 @@ class Request:
     excessAmount: str = ""
     detectedAmount: str = ""
     quarantinedPayments: list[QuarantinedPayment] | types.EllipsisType = ...
+    quarantinedPaymentsTotal: int | types.EllipsisType = ...
+    paymentsTotal: int | types.EllipsisType = ...
     originalRequestId: str = ""
     originalRequestPaymentReference: str = ""
 

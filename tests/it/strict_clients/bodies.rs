@@ -60,11 +60,12 @@ bodies! {
         customer_info: ?Customer, reference: ?String, amount_in_usd: ?String, conversion_rate: ?String,
         rate_source: ~String, conversion_breakdown: ?Breakdown, fees: ?Vec<RequestFee>, payee: String,
         request_amount: String, invoice_currency: String, payment_currency: String, paid_amount: String,
-        excess_amount: ~String, detected_amount: ~String, quarantined_payments: ~Vec<QuarantinedPayment>, payer_address: ?String, payer_eoa_address: ?String,
+        excess_amount: ~String, detected_amount: ~String, quarantined_payments: ~Vec<QuarantinedPayment>,
+        quarantined_payments_total: ~u64, payments_total: ~u32, payer_address: ?String, payer_eoa_address: ?String,
         created_at: Time,
     }
     /// A payment that was set aside.
-    QuarantinedPayment { tx_hash: String, position: ?u32, reason: String, state: String, first_seen_at: Time, }
+    QuarantinedPayment { tx_hash: String, position: ?u32, reason: String, state: String, amount: ?String, first_seen_at: Time, }
     /// A schedule.
     Recurrence { start_date: String, frequency: String, }
     /// A customer.

@@ -1,0 +1,54 @@
+//! How `prs admin` prints its results.
+
+use clap::Args;
+use serde_json::Value;
+
+/// How results are printed.
+#[derive(Debug, Args)]
+pub struct Output {
+    /// Prints JSON.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+pub(super) fn print(output: &Output, result: &Value) {
+    if output.json {
+        println!("{result}");
+        return;
+    }
+    for (name, value) in result.as_object().into_iter().flatten() {
+        println!(
+            "{name}: {}",
+            value.as_str().map_or_else(|| value.to_string(), for_terminal)
+        );
+    }
+}
+
+/// A text as a terminal may show it: what would move the cursor or turn the direction of letters is written out.
+fn for_terminal(text: &str) -> String {
+    let is_quote = |letter: char| matches!(letter, '"' | '\'' | '\\');
+    let parts = text.split_inclusive(is_quote);
+    let shown = parts.map(|part| {
+        let letters = part.trim_end_matches(is_quote);
+        format!("{}{}", letters.escape_debug(), &part[letters.len()..])
+    });
+    shown.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_drives_a_terminal_is_written_out() {
+        for (text, shown) in [
+            ("a\x1b]0;pwn\x07", "a\\u{1b}]0;pwn\\u{7}"),
+            ("ab\u{202e}cd\u{2066}", "ab\\u{202e}cd\\u{2066}"),
+            ("two\nlines\r", "two\\nlines\\r"),
+            ("\u{9b}2J", "\\u{9b}2J"),
+            ("L'été \"à\" 5 € \\o/ दुकान", "L'été \"à\" 5 € \\o/ दुकान"),
+        ] {
+            assert_eq!(for_terminal(text), shown);
+        }
+    }
+}
