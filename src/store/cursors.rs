@@ -83,9 +83,8 @@ pub async fn halted(conn: &impl ConnectionTrait) -> Result<BTreeMap<Network, Str
         .collect()
 }
 
-/// Writes the progress on a chain. It belongs into the transaction of the facts that were found on the way.
-pub async fn save(conn: &impl ConnectionTrait, cursor: &Cursor) -> Result<(), StoreError> {
-    use chain_cursors::Column;
+/// Begins the progress on a chain. Tells whether it did: somebody else may have been faster.
+pub async fn begin(conn: &impl ConnectionTrait, cursor: &Cursor) -> Result<bool, StoreError> {
     let row = chain_cursors::Model {
         network: cursor.network.id().to_owned(),
         seen_number: columns::number("seen_number", cursor.seen.number)?,
@@ -97,30 +96,23 @@ pub async fn save(conn: &impl ConnectionTrait, cursor: &Cursor) -> Result<(), St
         may_rewind: cursor.may_rewind,
         updated_at: cursor.updated_at,
     };
-    let replaced = OnConflict::column(Column::Network)
-        .update_columns([
-            Column::SeenNumber,
-            Column::SeenHash,
-            Column::FinalNumber,
-            Column::FinalHash,
-            Column::HaltedReason,
-            Column::Finality,
-            Column::MayRewind,
-            Column::UpdatedAt,
-        ])
+    let first = OnConflict::column(chain_cursors::Column::Network)
+        .do_nothing()
         .to_owned();
-    chain_cursors::Entity::insert(chain_cursors::ActiveModel::from(row))
-        .on_conflict(replaced)
-        .exec_without_returning(conn)
-        .await?;
-    Ok(())
+    let insertion = chain_cursors::Entity::insert(chain_cursors::ActiveModel::from(row)).on_conflict(first);
+    Ok(insertion.exec_without_returning(conn).await? == 1)
 }
 
-/// Moves the progress on a chain on from a settled block. Tells whether it did: a chain that was halted, or whose newest
-/// settled block is another one by now, stays as it is. It belongs into the transaction of what was settled.
-pub async fn advance(conn: &impl ConnectionTrait, from: &Mark, to: &Cursor) -> Result<bool, StoreError> {
+/// Moves the progress on a chain from where it was read to be. Tells whether it did: one that was moved, halted or
+/// resumed since stays as it is, so no step in flight takes a halt back. It belongs into the transaction of the facts
+/// that were found on the way.
+pub async fn replace(conn: &impl ConnectionTrait, from: &Cursor, to: &Cursor) -> Result<bool, StoreError> {
     use chain_cursors::Column;
     let number = |column: &str, number: u64| columns::number::<_, i64>(column, number);
+    let is_as_halted = match &from.halted_reason {
+        Some(reason) => Column::HaltedReason.eq(reason.as_str()),
+        None => Column::HaltedReason.is_null(),
+    };
     let result = chain_cursors::Entity::update_many()
         .col_expr(Column::SeenNumber, Expr::value(number("seen_number", to.seen.number)?))
         .col_expr(Column::SeenHash, Expr::value(columns::hash_text(&to.seen.hash)))
@@ -129,13 +121,17 @@ pub async fn advance(conn: &impl ConnectionTrait, from: &Mark, to: &Cursor) -> R
             Expr::value(number("final_number", to.finalized.number)?),
         )
         .col_expr(Column::FinalHash, Expr::value(columns::hash_text(&to.finalized.hash)))
+        .col_expr(Column::HaltedReason, Expr::value(to.halted_reason.clone()))
         .col_expr(Column::Finality, Expr::value(to.finality.map(Finality::wire)))
         .col_expr(Column::MayRewind, Expr::value(to.may_rewind))
         .col_expr(Column::UpdatedAt, Expr::value(to.updated_at))
         .filter(Column::Network.eq(to.network.id()))
-        .filter(Column::FinalNumber.eq(number("final_number", from.number)?))
-        .filter(Column::FinalHash.eq(columns::hash_text(&from.hash)))
-        .filter(Column::HaltedReason.is_null())
+        .filter(Column::SeenNumber.eq(number("seen_number", from.seen.number)?))
+        .filter(Column::SeenHash.eq(columns::hash_text(&from.seen.hash)))
+        .filter(Column::FinalNumber.eq(number("final_number", from.finalized.number)?))
+        .filter(Column::FinalHash.eq(columns::hash_text(&from.finalized.hash)))
+        .filter(Column::MayRewind.eq(from.may_rewind))
+        .filter(is_as_halted)
         .exec(conn)
         .await?;
     Ok(result.rows_affected == 1)

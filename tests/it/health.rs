@@ -63,9 +63,8 @@ async fn halt(app: &TestApp) {
         may_rewind: false,
         updated_at: app.ctx.clock.now(),
     };
-    store::cursors::save(app.ctx.db.writer(), &cursor)
-        .await
-        .expect("a cursor");
+    let is_begun = store::cursors::begin(app.ctx.db.writer(), &cursor).await;
+    assert!(is_begun.expect("a cursor"));
 }
 
 async fn set_aside(app: &TestApp) {

@@ -32,6 +32,7 @@ mod guesses;
 mod handed_out;
 mod health;
 mod idempotency;
+mod leaders;
 mod orchestrators;
 mod origins;
 mod pay;

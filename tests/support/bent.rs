@@ -38,6 +38,8 @@ pub struct Bent {
     pub withheld: Withheld,
     /// What happens before the first list of events is asked for.
     pub before_list: Mutex<Option<Happening>>,
+    /// What happens before blocks near the head are first asked for.
+    pub before_blocks: Mutex<Option<Happening>>,
     /// Lists of events that are left before the nodes are gone.
     pub lists_left: AtomicUsize,
 }
@@ -49,6 +51,7 @@ impl Bent {
             chain: chain.clone(),
             withheld: Withheld::default(),
             before_list: Mutex::default(),
+            before_blocks: Mutex::default(),
             lists_left: AtomicUsize::new(usize::MAX),
         }
     }
@@ -81,6 +84,10 @@ impl Chain for Bent {
     }
 
     async fn new_blocks(&self, from: u64, to: u64) -> Result<Vec<NewBlock>, ChainError> {
+        let happening = self.before_blocks.lock().expect("unpoisoned").take();
+        if let Some(happening) = happening {
+            happening.await;
+        }
         if self.withheld.head {
             return Err(ChainError::Unavailable {
                 network: self.network(),

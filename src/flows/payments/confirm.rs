@@ -196,7 +196,7 @@ async fn advance(
             store::observations::delete_up_to(tx, cursor.network, mark.number).await?;
             store::cursors::push_blocks(tx, cursor.network, &[block]).await?;
             store::cursors::prune_blocks(tx, cursor.network, mark.number, HASHES_KEPT).await?;
-            let is_moved = store::cursors::advance(tx, &cursor.finalized, &next).await?;
+            let is_moved = store::cursors::replace(tx, cursor, &next).await?;
             Ok(is_moved.then_some(Progress::Cursor(next, *tip)))
         }
         (Progress::Backlog(backlog), _) => {

@@ -16,4 +16,11 @@ mod rewind;
 pub mod search;
 pub mod watch;
 
+use crate::{domain::network::Network, flows::FlowError};
+
 pub use crate::store::payments::{PaymentRecord, RequestSummary};
+
+/// Somebody else moved, halted or resumed a chain while it was looked at: the next look sees how it is now.
+fn moved_meanwhile(network: Network) -> FlowError {
+    FlowError::Unavailable(anyhow::anyhow!("{network} was moved or halted while it was looked at"))
+}

@@ -4,7 +4,7 @@ use crate::{
     ctx::Ctx,
     domain::{network::Network, refusal::Refusal},
     flows::FlowResult,
-    store,
+    store::{self, cursors::Cursor},
 };
 
 /// Clears the reason and forgets the notes near the head; the worker goes on with its next look at the chain, and may go
@@ -14,16 +14,22 @@ use crate::{
 pub async fn run(ctx: &Ctx, network: Network) -> FlowResult<String> {
     let tx = ctx.db.begin("resume_chain").await?;
     let cursor = store::cursors::load(&tx, network).await?;
-    let mut cursor = cursor.ok_or_else(|| Refusal::not_found(format!("{network} has never been followed")))?;
-    let Some(reason) = cursor.halted_reason.take() else {
+    let halted = cursor.ok_or_else(|| Refusal::not_found(format!("{network} has never been followed")))?;
+    let Some(reason) = halted.halted_reason.clone() else {
         return Err(Refusal::conflict(format!("{network} is not halted")).into());
     };
-    cursor.may_rewind = true;
-    cursor.seen = cursor.finalized;
-    cursor.updated_at = ctx.clock.now();
+    let cursor = Cursor {
+        halted_reason: None,
+        may_rewind: true,
+        seen: halted.finalized,
+        updated_at: ctx.clock.now(),
+        ..halted.clone()
+    };
     store::observations::delete_above(&tx, network, cursor.finalized.number).await?;
     store::cursors::delete_blocks_above(&tx, network, cursor.finalized.number).await?;
-    store::cursors::save(&tx, &cursor).await?;
+    if !store::cursors::replace(&tx, &halted, &cursor).await? {
+        return Err(Refusal::conflict(format!("{network} changed at this moment; look at it again")).into());
+    }
     tx.commit().await?;
     tracing::warn!(%network, reason, "a halted chain goes on");
     Ok(reason)

@@ -55,6 +55,7 @@ pub(super) async fn run(ctx: &Ctx, chain: &dyn Chain, cursor: &mut Cursor) -> Fl
     };
     tracing::warn!(%network, from = was_final, to = common.number, "blocks that were final left the chain");
     metrics::counter!("prs_chain_reorganisations_total", "network" => network.id()).increment(1);
+    let stored = cursor.clone();
     cursor.finalized = Mark {
         number: common.number,
         hash: common.hash,
@@ -67,7 +68,9 @@ pub(super) async fn run(ctx: &Ctx, chain: &dyn Chain, cursor: &mut Cursor) -> Fl
     store::observations::delete_above(&tx, network, common.number).await?;
     store::cursors::delete_blocks_above(&tx, network, common.number).await?;
     store::cursors::push_blocks(&tx, network, &[common]).await?;
-    store::cursors::save(&tx, cursor).await?;
+    if !store::cursors::replace(&tx, &stored, cursor).await? {
+        return Err(super::moved_meanwhile(network));
+    }
     tx.commit().await?;
     Ok(None)
 }

@@ -43,7 +43,7 @@ use crate::{
     flows::FlowResult,
     ports::chain::{Chain, NewBlock, Tip},
     store::{
-        self,
+        self, Tx,
         backlogs::BacklogReason,
         cursors::{Cursor, Mark},
     },
@@ -116,6 +116,9 @@ pub async fn run(ctx: &Ctx, chain: &dyn Chain) -> FlowResult<Step> {
         let progress = Progress::Cursor(cursor.clone(), tip.finalized);
         confirm::run(ctx, chain, range, is_awaited, progress, Some(begun + CATCHING_UP)).await?;
         cursor = store::cursors::load(ctx.db.reader(), network).await?.unwrap_or(cursor);
+        if let Some(reason) = cursor.halted_reason {
+            return Ok(Step::Halted(reason));
+        }
     }
     if is_awaited {
         let mut noted = cursor.clone();
@@ -164,13 +167,18 @@ async fn begin(ctx: &Ctx, chain: &dyn Chain, tip: &Tip) -> FlowResult<Cursor> {
         store::backlogs::push(&tx, network, (start, mark.number), BacklogReason::Start, now).await?;
     }
     store::cursors::push_blocks(&tx, network, &[tip.finalized]).await?;
-    store::cursors::save(&tx, &cursor).await?;
+    if !store::cursors::begin(&tx, &cursor).await? {
+        // Somebody else began it at this moment.
+        let begun = store::cursors::load(&tx, network).await?;
+        return begun.ok_or_else(|| super::moved_meanwhile(network));
+    }
     tx.commit().await?;
     Ok(cursor)
 }
 
 /// Notes payments of known requests in blocks that are not final yet.
 async fn note_new(ctx: &Ctx, chain: &dyn Chain, cursor: &mut Cursor, head: &BlockRef) -> FlowResult<()> {
+    let stored = &cursor.clone();
     if cursor.seen.number < cursor.finalized.number {
         cursor.seen = cursor.finalized;
     }
@@ -181,7 +189,7 @@ async fn note_new(ctx: &Ctx, chain: &dyn Chain, cursor: &mut Cursor, head: &Bloc
     }
     if head.number < cursor.seen.number {
         return match has_left(ctx, chain, cursor, head).await? {
-            true => undo_reorganised(ctx, chain, cursor, head.number).await,
+            true => undo_reorganised(ctx, chain, stored, cursor, head.number).await,
             // This node is behind.
             false => Ok(()),
         };
@@ -192,19 +200,19 @@ async fn note_new(ctx: &Ctx, chain: &dyn Chain, cursor: &mut Cursor, head: &Bloc
         chain.new_blocks(from, to).await?
     };
     if !follow_each_other(cursor.seen.hash, &blocks) {
-        return undo_reorganised(ctx, chain, cursor, head.number).await;
+        return undo_reorganised(ctx, chain, stored, cursor, head.number).await;
     }
     let Some(last) = blocks.last().map(|new| new.block) else {
         // The head was replaced without growing, or this node is behind.
         return if head.number == cursor.seen.number {
-            undo_reorganised(ctx, chain, cursor, head.number).await
+            undo_reorganised(ctx, chain, stored, cursor, head.number).await
         } else {
             Ok(())
         };
     };
     let observed = note_payments(ctx, chain, &blocks).await?;
     let blocks: Vec<BlockRef> = blocks.into_iter().map(|new| new.block).collect();
-    cursor.seen = Mark {
+    let seen = Mark {
         number: last.number,
         hash: last.hash,
     };
@@ -212,7 +220,7 @@ async fn note_new(ctx: &Ctx, chain: &dyn Chain, cursor: &mut Cursor, head: &Bloc
     let tx = ctx.db.begin("read_blocks").await?;
     store::observations::note(&tx, &observed, now).await?;
     store::cursors::push_blocks(&tx, cursor.network, &blocks).await?;
-    store::cursors::save(&tx, cursor).await?;
+    move_seen(&tx, stored, cursor, seen).await?;
     tx.commit().await?;
     Ok(())
 }
@@ -263,7 +271,13 @@ async fn has_left(ctx: &Ctx, chain: &dyn Chain, cursor: &Cursor, head: &BlockRef
 
 /// Walks back to the newest noted block, at most as high as the head, that the chain still has, and forgets the notes of
 /// what came after it.
-async fn undo_reorganised(ctx: &Ctx, chain: &dyn Chain, cursor: &mut Cursor, head: u64) -> FlowResult<()> {
+async fn undo_reorganised(
+    ctx: &Ctx,
+    chain: &dyn Chain,
+    stored: &Cursor,
+    cursor: &mut Cursor,
+    head: u64,
+) -> FlowResult<()> {
     let network = cursor.network;
     let window = store::cursors::window(ctx.db.reader(), network).await?;
     let noted = window
@@ -288,27 +302,37 @@ async fn undo_reorganised(ctx: &Ctx, chain: &dyn Chain, cursor: &mut Cursor, hea
     }
     tracing::info!(%network, from = cursor.seen.number, to = common.number, "chain reorganised");
     metrics::counter!("prs_chain_reorganisations_total", "network" => network.id()).increment(1);
-    cursor.seen = common;
     let tx = ctx.db.begin("undo_blocks").await?;
     store::observations::delete_above(&tx, network, common.number).await?;
     store::cursors::delete_blocks_above(&tx, network, common.number).await?;
-    store::cursors::save(&tx, cursor).await?;
+    move_seen(&tx, stored, cursor, common).await?;
     tx.commit().await?;
     Ok(())
+}
+
+/// Moves what is noted, unless the chain was moved or halted since it was looked at.
+async fn move_seen(tx: &Tx, stored: &Cursor, cursor: &mut Cursor, seen: Mark) -> FlowResult<()> {
+    cursor.seen = seen;
+    match store::cursors::replace(tx, stored, cursor).await? {
+        true => Ok(()),
+        false => Err(super::moved_meanwhile(cursor.network)),
+    }
 }
 
 /// Stops a chain: enough nodes agree on headers that contradict what was final, and guessing would cost money.
 async fn halt(ctx: &Ctx, cursor: Cursor, reason: String) -> FlowResult<Step> {
     let network = cursor.network;
-    tracing::error!(%network, reason, "chain halted: its payments are not confirmed until the operator has looked at it");
-    metrics::counter!("prs_chain_halts_total", "network" => network.id()).increment(1);
     let tx = ctx.db.begin("halt_chain").await?;
     let halted = Cursor {
         halted_reason: Some(reason.clone()),
         updated_at: ctx.clock.now(),
-        ..cursor
+        ..cursor.clone()
     };
-    store::cursors::save(&tx, &halted).await?;
+    if !store::cursors::replace(&tx, &cursor, &halted).await? {
+        return Err(super::moved_meanwhile(network));
+    }
     tx.commit().await?;
+    tracing::error!(%network, reason, "chain halted: its payments are not confirmed until the operator has looked at it");
+    metrics::counter!("prs_chain_halts_total", "network" => network.id()).increment(1);
     Ok(Step::Halted(reason))
 }

@@ -18,6 +18,55 @@ use prs::{
 
 on_both! {
     cursors_and_blocks_survive
+    a_cursor_that_was_moved_or_halted_meanwhile_stays_as_it_is
+}
+
+async fn a_cursor_that_was_moved_or_halted_meanwhile_stays_as_it_is(db: &Db) {
+    let mark = |number| Mark {
+        number,
+        hash: hash(number),
+    };
+    let stored = Cursor {
+        network: Network::Base,
+        seen: mark(10),
+        finalized: mark(5),
+        halted_reason: None,
+        finality: Some(Finality::Tag),
+        may_rewind: false,
+        updated_at: at(1),
+    };
+    assert!(store::cursors::begin(db.writer(), &stored).await.unwrap());
+    let halted = Cursor {
+        halted_reason: Some("nodes disagree".into()),
+        ..stored.clone()
+    };
+    let moved = Cursor {
+        finalized: mark(6),
+        ..stored.clone()
+    };
+    // Whatever differs from what is stored, the step that took it for the stored one changes nothing.
+    for stale in [
+        Cursor {
+            seen: mark(9),
+            ..stored.clone()
+        },
+        Cursor {
+            finalized: mark(4),
+            ..stored.clone()
+        },
+        Cursor {
+            may_rewind: true,
+            ..stored.clone()
+        },
+        halted.clone(),
+    ] {
+        assert!(!store::cursors::replace(db.writer(), &stale, &moved).await.unwrap());
+    }
+    assert!(store::cursors::replace(db.writer(), &stored, &halted).await.unwrap());
+    assert!(!store::cursors::replace(db.writer(), &stored, &moved).await.unwrap());
+    let load = store::cursors::load(db.reader(), Network::Base).await.unwrap();
+    assert_eq!(load, Some(halted.clone()), "the halt stays");
+    assert!(store::cursors::replace(db.writer(), &halted, &stored).await.unwrap());
 }
 
 async fn cursors_and_blocks_survive(db: &Db) {
@@ -38,13 +87,16 @@ async fn cursors_and_blocks_survive(db: &Db) {
         may_rewind: false,
         updated_at: at(1),
     };
-    store::cursors::save(db.writer(), &cursor).await.unwrap();
+    assert!(store::cursors::begin(db.writer(), &cursor).await.unwrap());
     assert_eq!(load().await, Some(cursor.clone()));
+    let begun = cursor.clone();
     cursor.halted_reason = Some("nodes disagree".into());
     cursor.finality = Some(Finality::Tag);
     cursor.may_rewind = true;
     cursor.seen.number = 11;
-    store::cursors::save(db.writer(), &cursor).await.unwrap();
+    assert!(!store::cursors::begin(db.writer(), &cursor).await.unwrap());
+    assert_eq!(load().await, Some(begun.clone()), "it was begun by somebody else");
+    assert!(store::cursors::replace(db.writer(), &begun, &cursor).await.unwrap());
     assert_eq!(load().await, Some(cursor));
     let block = |number: u64, fork: u64| BlockRef {
         number,
