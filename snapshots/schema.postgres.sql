@@ -36,6 +36,13 @@ column chain_cursors.finality text
 column chain_cursors.may_rewind boolean not null default false
 constraint chain_cursors.chain_cursors_pkey PRIMARY KEY (network)
 CREATE UNIQUE INDEX chain_cursors_pkey ON public.chain_cursors USING btree (network)
+column chain_leaders.network text not null
+column chain_leaders.term bigint not null
+column chain_leaders.holder text
+column chain_leaders.lease_until timestamp with time zone not null
+constraint chain_leaders.chain_leaders_pkey PRIMARY KEY (network)
+CREATE UNIQUE INDEX chain_leaders_pkey ON public.chain_leaders USING btree (network)
+CREATE UNIQUE INDEX chain_leaders_term_key ON public.chain_leaders USING btree (network, term)
 column chain_quarantine.id text not null
 column chain_quarantine.network text not null
 column chain_quarantine.block_number bigint not null

@@ -7,6 +7,7 @@ pub mod accounts;
 pub mod chain_backlogs;
 pub mod chain_blocks;
 pub mod chain_cursors;
+pub mod chain_leaders;
 pub mod chain_quarantine;
 pub mod client_ids;
 pub mod deliveries;

@@ -26,6 +26,7 @@ mod m20261122_0022_add_invites;
 mod m20261122_0023_count_wallet_checks;
 mod m20261122_0024_know_devices;
 mod m20261122_0025_measure_quarantined;
+mod m20261122_0026_lead_chains;
 mod tables;
 
 /// Applies and undoes the migrations.
@@ -60,6 +61,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261122_0023_count_wallet_checks::Migration),
             Box::new(m20261122_0024_know_devices::Migration),
             Box::new(m20261122_0025_measure_quarantined::Migration),
+            Box::new(m20261122_0026_lead_chains::Migration),
         ]
     }
 }

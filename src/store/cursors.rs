@@ -44,14 +44,21 @@ pub struct Cursor {
 
 /// The progress on a chain; `None` before the first block.
 pub async fn load(conn: &impl ConnectionTrait, network: Network) -> Result<Option<Cursor>, StoreError> {
-    let row = chain_cursors::Entity::find()
-        .filter(chain_cursors::Column::Network.eq(network.id()))
-        .one(conn)
-        .await?;
-    let Some(row) = row else { return Ok(None) };
+    let row = chain_cursors::Entity::find_by_id(network.id()).one(conn).await?;
+    row.map(from_row).transpose()
+}
+
+/// The progress on a chain, which nobody moves before the transaction ends.
+pub async fn hold(conn: &impl ConnectionTrait, network: Network) -> Result<Option<Cursor>, StoreError> {
+    let held = chain_cursors::Entity::find_by_id(network.id()).lock_shared();
+    let row = held.one(conn).await?;
+    row.map(from_row).transpose()
+}
+
+fn from_row(row: chain_cursors::Model) -> Result<Cursor, StoreError> {
     let finality = row.finality.as_deref();
     let finality = finality.map(|text| columns::known("finality", text, Finality::from_wire));
-    Ok(Some(Cursor {
+    Ok(Cursor {
         network: columns::network(&row.network)?,
         seen: Mark {
             number: columns::number("seen_number", row.seen_number)?,
@@ -65,7 +72,7 @@ pub async fn load(conn: &impl ConnectionTrait, network: Network) -> Result<Optio
         finality: finality.transpose()?,
         may_rewind: row.may_rewind,
         updated_at: row.updated_at,
-    }))
+    })
 }
 
 /// Networks that are halted, and why.

@@ -33,6 +33,10 @@ const ACQUIRE_TIMEOUT: Duration = Duration::from_millis(1_500);
 /// Longest wait for a lock of PostgreSQL.
 const LOCK_TIMEOUT: &str = "2s";
 
+/// Longest pause within a transaction of PostgreSQL: somebody who is out of reach holds its locks no longer, so that
+/// another instance can take over.
+const IDLE_TIMEOUT: &str = "4s";
+
 /// Longest run of one statement of PostgreSQL.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -515,7 +519,7 @@ fn postgres_options(url: &str, suspicion: Arc<Suspicion>) -> ConnectOptions {
         .map_sqlx_postgres_opts(|session| {
             session.options([
                 ("lock_timeout", LOCK_TIMEOUT),
-                ("idle_in_transaction_session_timeout", "30s"),
+                ("idle_in_transaction_session_timeout", IDLE_TIMEOUT),
             ])
         })
         .map_sqlx_postgres_pool_opts(move |pool| {

@@ -21,6 +21,7 @@ pub mod idempotency;
 pub mod invites;
 pub mod key_material;
 pub mod keys;
+pub mod leaders;
 pub mod observations;
 pub mod orchestrators;
 pub mod outbox;
@@ -37,6 +38,7 @@ mod sealed;
 pub mod sealed_rows;
 pub mod sessions;
 mod sqlite_files;
+pub mod time;
 
 use crate::domain::{
     caller::{OrchestratorCaller, PlatformCaller},
