@@ -26,12 +26,16 @@ use prs::{
         reference::PaymentReference,
         request::{Origin, Request, terms::Terms},
     },
-    flows::payments::watch::{self, Step},
+    flows::payments::{
+        lead::{self, Leadership},
+        watch::{self, Step},
+    },
     ports::clock::Clock,
-    store::{self, Db},
+    store::{self, Db, leaders::LEASE_MAX},
 };
 use serde_json::{Value, json};
 use sqlx::{Connection, PgConnection, Postgres, QueryBuilder};
+use tokio_util::sync::CancellationToken;
 
 use crate::database::BenchDatabase;
 use crate::report::{Goal, Row, median, rate_per_s};
@@ -214,6 +218,12 @@ pub(crate) fn request(number: u64) -> anyhow::Result<Request> {
     })
 }
 
+/// Begins a term of the network.
+pub(crate) async fn lead(ctx: &Ctx) -> anyhow::Result<Leadership> {
+    let begun = lead::begin(ctx, Network::Sepolia, "bench", LEASE_MAX, &CancellationToken::new()).await?;
+    begun.context("somebody else leads")
+}
+
 /// Follows the chain until nothing is left to do.
 pub(crate) async fn catch_up(ctx: &Ctx) -> anyhow::Result<()> {
     let chain = ctx
@@ -222,8 +232,9 @@ pub(crate) async fn catch_up(ctx: &Ctx) -> anyhow::Result<()> {
         .followed
         .get(&Network::Sepolia)
         .context("the chain is not enabled")?;
+    let leadership = lead(ctx).await?;
     loop {
-        match watch::run(ctx, chain.as_ref()).await? {
+        match watch::run(ctx, chain.as_ref(), &leadership).await? {
             Step::At(position) if !position.moved && position.confirmed == position.head.number => return Ok(()),
             Step::At(_) => {}
             Step::Halted(reason) => bail!("the chain is halted: {reason}"),

@@ -19,12 +19,16 @@ use prs::{
     boot::{self, dev},
     ctx::Ctx,
     domain::network::Network,
-    flows::payments::watch::{self, Step},
-    worker::{chain_pace::ChainPace, watch_chains::POLL_DEFAULT},
+    flows::payments::{
+        lead::Leadership,
+        watch::{self, Step},
+    },
+    worker::{chain_pace::ChainPace, lead_chains::POLL_DEFAULT},
 };
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
+use crate::ingest;
 use crate::latency::Merchant;
 use crate::report::{Goal, Row};
 use crate::scaled;
@@ -129,6 +133,7 @@ async fn count(rhythm: &Rhythm, folder: &Path, minutes: usize) -> anyhow::Result
         begin: rhythm.final_lag + rhythm.final_step + chain.block_number().await?,
         now: Duration::ZERO,
         pace: ChainPace::new(POLL_DEFAULT),
+        leadership: ingest::lead(&ctx).await?,
     };
     let idle = followed.run(&ctx, None, minutes).await?;
     merchant.create().await?;
@@ -146,6 +151,7 @@ struct Followed<'a> {
     begin: u64,
     now: Duration,
     pace: ChainPace,
+    leadership: Leadership,
 }
 
 impl Followed<'_> {
@@ -194,7 +200,7 @@ impl Followed<'_> {
 
     /// One step of the worker and the pause after it.
     async fn look(&mut self, ctx: &Ctx, chain: &dyn prs::ports::chain::Chain) -> anyhow::Result<Duration> {
-        let mut position = match watch::run(ctx, chain).await? {
+        let mut position = match watch::run(ctx, chain, &self.leadership).await? {
             Step::At(position) => position,
             Step::Halted(reason) => bail!("the chain is halted: {reason}"),
         };

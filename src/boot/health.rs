@@ -145,11 +145,15 @@ impl Health {
             }),
             (None, Some(Look::Halted(reason))) => json!({ "state": "halted", "reason": reason }),
             (None, Some(Look::Failed)) => json!({ "state": "failing" }),
+            (None, Some(Look::Standby)) => json!({ "state": "standby" }),
             (None, Some(Look::None)) => json!({ "state": "beginning" }),
             (None, None) => json!({ "state": "not followed by this process" }),
         };
         shown["quarantined"] = json!(quarantined);
         if let Some(state) = state {
+            if let Some(term) = state.term {
+                shown["term"] = json!(term);
+            }
             shown["lastOkAt"] = json!(
                 state
                     .last_ok
@@ -191,6 +195,8 @@ impl Health {
             let state = states.get(&network);
             let is_degraded = state.is_some_and(|state| self.is_degraded(state));
             set("prs_chain_degraded", network, u64::from(is_degraded));
+            let leads = state.is_some_and(|state| state.term.is_some());
+            set("prs_chain_leader", network, u64::from(leads));
             let last_ok = state.and_then(|state| state.last_ok);
             let last_ok_s = last_ok.map_or(0, |time| u64::try_from(time.timestamp()).unwrap_or(0));
             set("prs_chain_last_ok_timestamp_seconds", network, last_ok_s);

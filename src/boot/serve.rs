@@ -24,7 +24,7 @@ use crate::{
     },
     settings::Settings,
     store::presence::{Intent, Presence},
-    worker::{self, deliver_webhooks, watch_chains},
+    worker::{self, deliver_webhooks, lead_chains},
 };
 use anyhow::{Context, bail};
 use poem::{
@@ -57,7 +57,9 @@ pub async fn run_with(settings: &Settings, ctx: Ctx, role: Role, ready: impl FnO
     };
     let mut process = Process::new(role);
     let tasks = TaskTracker::new();
-    let mut listeners = vec![bind(settings.http.listen).await.context("http.listen")?];
+    let listener = bind(settings.http.listen).await.context("http.listen")?;
+    let instance = instance_name(&ctx, &listener)?;
+    let mut listeners = vec![listener];
     if let Some(listen) = settings.http.auth_listen {
         listeners.push(bind(listen).await.context("http.auth_listen")?);
     }
@@ -73,8 +75,9 @@ pub async fn run_with(settings: &Settings, ctx: Ctx, role: Role, ready: impl FnO
     // Before anything counts: what is measured without a recorder is lost.
     health::install_recorder();
     if role != Role::Api {
-        let stop = &process.shutdown.stop;
-        process.workers = worker::start(&ctx, delivery_options(settings), polls(settings), stop, &tasks);
+        let ends = (&process.shutdown.leaving, &process.shutdown.stop);
+        let chains = chain_options(settings, &instance);
+        process.workers = worker::start(&ctx, delivery_options(settings), chains, ends, &tasks);
     }
     let health = Health::new(settings, &ctx, &process);
     let app = app(settings, &ctx, &process);
@@ -92,6 +95,7 @@ pub async fn run_with(settings: &Settings, ctx: Ctx, role: Role, ready: impl FnO
         }
         None => served.await?,
     }
+    process.shutdown.leaving.cancel();
     process.shutdown.stop.cancel();
     tasks.close();
     // Sends in flight end within their own deadline; what is left is handed over by its lease.
@@ -245,11 +249,23 @@ fn delivery_options(settings: &Settings) -> deliver_webhooks::Options {
     }
 }
 
-fn polls(settings: &Settings) -> watch_chains::Polls {
-    settings
-        .networks()
-        .map(|(network, chain)| (network, Duration::from_millis(chain.poll_ms)))
-        .collect()
+fn chain_options(settings: &Settings, instance: &str) -> lead_chains::Options {
+    let polls = settings.networks();
+    lead_chains::Options {
+        instance: instance.to_owned(),
+        lease: Duration::from_secs(settings.workers.chain_lease_s),
+        polls: polls
+            .map(|(network, chain)| (network, Duration::from_millis(chain.poll_ms)))
+            .collect(),
+    }
+}
+
+/// Name of this instance: no other process has this address on this machine, and it is the same after a restart. Where
+/// the machine does not tell its name, one that is drawn anew.
+fn instance_name(ctx: &Ctx, listener: &TcpListener) -> std::io::Result<String> {
+    let address = listener.local_addr()?;
+    let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_else(|_| ctx.ids.ulid());
+    Ok(format!("{}/{address}", machine.trim()))
 }
 
 fn server_options(settings: &Settings) -> server::ServerOptions {

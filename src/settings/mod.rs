@@ -53,6 +53,8 @@ pub struct Settings {
     pub rate_limits: RateLimitSettings,
     /// Sessions of wallets.
     pub wallet_session: WalletSessionSettings,
+    /// What runs beside the API.
+    pub workers: WorkerSettings,
     /// What counts as healthy.
     pub health: HealthSettings,
     /// What is logged, and how.
@@ -451,6 +453,21 @@ impl Default for WalletSessionSettings {
     }
 }
 
+/// What runs beside the API.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct WorkerSettings {
+    /// Seconds, 2 to 60, after which another instance follows the networks of one that is gone or out of reach; one that
+    /// is stopped hands them over at once. Short ones change the leader when the database is slow.
+    pub chain_lease_s: u64,
+}
+
+impl Default for WorkerSettings {
+    fn default() -> Self {
+        Self { chain_lease_s: 6 }
+    }
+}
+
 /// What counts as healthy.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -619,6 +636,9 @@ impl Settings {
         }
         if let Err(entry) = self.rate_limits.trusted_networks() {
             bail!("rate_limits.trusted_proxies: {entry} is neither an address nor a network such as 10.0.0.0/8");
+        }
+        if !(2..=60).contains(&self.workers.chain_lease_s) {
+            bail!("workers.chain_lease_s: must be a whole number from 2 to 60");
         }
         if !(1..=3_650).contains(&self.webhooks.retention_days) {
             bail!("webhooks.retention_days: must be a whole number from 1 to 3650");

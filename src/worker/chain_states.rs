@@ -13,6 +13,8 @@ use std::{
 pub enum Look {
     /// There was none yet.
     None,
+    /// Another instance follows the chain, and this one stands by.
+    Standby,
     /// The chain was followed.
     Followed(Position),
     /// The chain is stopped until the operator has looked at it.
@@ -26,6 +28,8 @@ pub enum Look {
 pub struct ChainState {
     /// How the last look ended.
     pub look: Look,
+    /// The term for which this process leads; `None` while it stands by.
+    pub term: Option<u64>,
     /// When a look last ended well.
     pub last_ok: Option<DateTime<Utc>>,
     /// When the next one was to end well, on the clock that never jumps.
@@ -53,11 +57,34 @@ impl ChainStates {
     pub(super) fn begin(&self, network: Network, steady: Duration) {
         let state = ChainState {
             look: Look::None,
+            term: None,
             last_ok: None,
             due: steady,
         };
         if let Ok(mut states) = self.0.write() {
             states.insert(network, state);
+        }
+    }
+
+    /// This process leads from now on.
+    pub(super) fn lead(&self, network: Network, term: u64, steady: Duration) {
+        if let Ok(mut states) = self.0.write()
+            && let Some(state) = states.get_mut(&network)
+        {
+            state.term = Some(term);
+            state.look = Look::None;
+            state.due = steady;
+        }
+    }
+
+    /// Another instance leads; the next look at who does is to end well at `due`.
+    pub(super) fn stand_by(&self, network: Network, due: Duration) {
+        if let Ok(mut states) = self.0.write()
+            && let Some(state) = states.get_mut(&network)
+        {
+            state.term = None;
+            state.look = Look::Standby;
+            state.due = due;
         }
     }
 

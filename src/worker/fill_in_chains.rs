@@ -3,17 +3,19 @@
 use super::pace::Pace;
 use crate::{
     ctx::Ctx,
-    flows::payments::backlog::{self, Rates},
+    flows::payments::{
+        backlog::{self, Rates},
+        lead::Leadership,
+    },
     ports::chain::Chain,
 };
-use std::{sync::Arc, time::Duration};
-use tokio_util::sync::CancellationToken;
+use std::time::Duration;
 
 /// Longest pause after failures in a row.
 const BACK_OFF_MAX: Duration = Duration::from_secs(30);
 
-/// Runs until `stop`.
-pub async fn run(ctx: Ctx, chain: Arc<dyn Chain>, poll: Duration, stop: CancellationToken) {
+/// Runs until the term ends.
+pub async fn run(ctx: &Ctx, chain: &dyn Chain, poll: Duration, leadership: &Leadership) {
     let network = chain.network();
     let pace = Pace {
         base: poll,
@@ -21,8 +23,8 @@ pub async fn run(ctx: Ctx, chain: Arc<dyn Chain>, poll: Duration, stop: Cancella
     };
     let rates = Rates::default();
     let fill = || async {
-        let has_filled = backlog::run(&ctx, chain.as_ref(), &rates).await?;
+        let has_filled = backlog::run(ctx, chain, leadership, &rates).await?;
         Ok(if has_filled { Duration::ZERO } else { poll })
     };
-    pace.keep(&stop, "filling in", Some(network), fill).await;
+    pace.keep(leadership.ended(), "filling in", Some(network), fill).await;
 }

@@ -4,12 +4,14 @@ pub mod chain_pace;
 pub mod chain_states;
 pub mod deliver_webhooks;
 pub mod fill_in_chains;
+pub mod lead_chains;
 mod pace;
 mod seal_rows;
 pub mod sweep_events;
-pub mod watch_chains;
+mod watch_chains;
 
 use crate::ctx::Ctx;
+use std::sync::Arc;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 /// What a running worker shows to the outside.
@@ -19,12 +21,13 @@ pub struct Workers {
     pub chains: chain_states::ChainStates,
 }
 
-/// Starts every worker; they end when `stop` is cancelled, after releasing what they hold.
+/// Starts every worker; they end when `stop` is cancelled, after releasing what they hold. Networks are handed over to
+/// another instance when this one is `leaving`, while it still delivers.
 pub fn start(
     ctx: &Ctx,
     options: deliver_webhooks::Options,
-    polls: watch_chains::Polls,
-    stop: &CancellationToken,
+    chains: lead_chains::Options,
+    (leaving, stop): (&CancellationToken, &CancellationToken),
     tasks: &TaskTracker,
 ) -> Workers {
     let workers = Workers::default();
@@ -33,16 +36,15 @@ pub fn start(
         db: ctx.db.patient(),
         ..ctx.clone()
     };
-    for (network, chain) in &ctx.partners.chains.followed {
-        let poll = polls.get(network).copied().unwrap_or(watch_chains::POLL_DEFAULT);
-        tasks.spawn(watch_chains::run(
+    let chains = Arc::new(chains);
+    for chain in ctx.partners.chains.followed.values() {
+        tasks.spawn(lead_chains::run(
             ctx.clone(),
             chain.clone(),
-            poll,
+            chains.clone(),
             workers.chains.clone(),
-            stop.clone(),
+            leaving.clone(),
         ));
-        tasks.spawn(fill_in_chains::run(ctx.clone(), chain.clone(), poll, stop.clone()));
     }
     tasks.spawn(deliver_webhooks::run(ctx.clone(), options, stop.clone()));
     tasks.spawn(sweep_events::run(ctx.clone(), stop.clone()));

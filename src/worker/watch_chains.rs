@@ -8,43 +8,37 @@ use super::{
 use crate::{
     ctx::Ctx,
     domain::network::Network,
-    flows::payments::watch::{self, Position, Step},
+    flows::payments::{
+        lead::Leadership,
+        watch::{self, Position, Step},
+    },
     ports::chain::Chain,
 };
 use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Mutex, PoisonError},
     time::Duration,
 };
-use tokio_util::sync::CancellationToken;
-
-/// Pause between two looks when the settings name none.
-pub const POLL_DEFAULT: Duration = Duration::from_secs(2);
 
 /// Longest pause after failures in a row.
 const BACK_OFF_MAX: Duration = Duration::from_secs(30);
 
-/// Pause of each network.
-pub type Polls = HashMap<Network, Duration>;
-
-/// Runs until `stop`.
-pub async fn run(ctx: Ctx, chain: Arc<dyn Chain>, poll: Duration, states: ChainStates, stop: CancellationToken) {
+/// Runs until the term ends.
+pub(super) async fn run(ctx: &Ctx, chain: &dyn Chain, poll: Duration, states: &ChainStates, leadership: &Leadership) {
     let network = chain.network();
     let pace = Pace {
         base: poll,
         longest: BACK_OFF_MAX,
     };
-    states.begin(network, ctx.clock.steady());
     let looks = Mutex::new(ChainPace::new(poll));
     let looks = || looks.lock().unwrap_or_else(PoisonError::into_inner);
     let follow = || async {
         // The database knows of a request before anybody can pay it.
         let is_idle = looks().is_idle();
-        if is_idle && !watch::is_awaited(&ctx, network).await? {
+        if is_idle && !watch::is_awaited(ctx, network).await? {
             states.leave_alone(network, ctx.clock.steady() + poll);
             return Ok(poll);
         }
-        let (look, pause) = match watch::run(&ctx, chain.as_ref()).await {
+        let (look, pause) = match watch::run(ctx, chain, leadership).await {
             Ok(Step::At(position)) => {
                 gauge(network, &position);
                 let pause = looks().pause(&position, ctx.clock.now());
@@ -58,7 +52,8 @@ pub async fn run(ctx: Ctx, chain: Arc<dyn Chain>, poll: Duration, states: ChainS
         states.set(network, look, ctx.clock.now(), ctx.clock.steady() + until_next);
         pause
     };
-    pace.keep(&stop, "following the chain", Some(network), follow).await;
+    pace.keep(leadership.ended(), "following the chain", Some(network), follow)
+        .await;
 }
 
 fn gauge(network: Network, position: &Position) {

@@ -2,7 +2,7 @@
 
 use crate::support::{
     TestApp,
-    chain::step,
+    chain::{look, step},
     receiver::Receiver,
     requests::{PAYEE, request},
 };
@@ -18,10 +18,7 @@ use prs::{
         payment::{BlockRef, Finality, Hint, Observation, SettledBlock, TxProof},
         reference::PaymentReference,
     },
-    flows::payments::{
-        rescan,
-        watch::{self, Step},
-    },
+    flows::payments::{rescan, watch::Step},
     ports::chain::{Chain, ChainError, NewBlock, Tip, Told},
     store::{self, Scope, backlogs::BacklogReason, event_log::EventFilter},
 };
@@ -325,14 +322,14 @@ async fn what_was_read_ahead_is_dropped_when_what_was_final_changes() {
     let chain = Scripted::new(&app, 0, payments, Turn::Reorganised(2_001));
     follow(&app, &chain).await;
     chain.head.store(3_000, Ordering::SeqCst);
-    watch::run(&app.ctx, &chain).await.expect("a step");
+    look(&app.ctx, &chain).await.expect("a step");
     assert_eq!(*chain.listed.lock().expect("a list"), [1, 2_001]);
     let cursor = store::cursors::load(app.ctx.db.reader(), NETWORK)
         .await
         .expect("a read");
     assert_eq!(cursor.map(|cursor| cursor.finalized.number), Some(2_000));
     assert_paid(&app, &before, "0.000000000000001").await;
-    let step = watch::run(&app.ctx, &chain).await.expect("a step");
+    let step = look(&app.ctx, &chain).await.expect("a step");
     assert!(matches!(step, Step::Halted(_)), "{step:?}");
     assert_eq!(app.read_request(&after).await["status"], "pending");
     assert_eq!(chain.recorded().await, 1);

@@ -15,7 +15,7 @@ use prs::{
         self,
         cursors::{Cursor, Mark},
     },
-    worker::{self, Workers, chain_states::Look, deliver_webhooks},
+    worker::{self, Workers, chain_states::Look, deliver_webhooks, lead_chains},
 };
 use serde_json::{Value, json};
 use std::{collections::HashMap, time::Duration};
@@ -27,8 +27,12 @@ async fn looked_at(app: &TestApp, stop: &CancellationToken) -> Workers {
         concurrency: 1,
         concurrency_per_endpoint: 1,
     };
-    let polls = HashMap::from([(Network::Sepolia, Duration::from_millis(20))]);
-    let workers = worker::start(&app.ctx, options, polls, stop, &TaskTracker::new());
+    let chains = lead_chains::Options {
+        instance: "tests".to_owned(),
+        lease: Duration::from_secs(6),
+        polls: HashMap::from([(Network::Sepolia, Duration::from_millis(20))]),
+    };
+    let workers = worker::start(&app.ctx, options, chains, (stop, stop), &TaskTracker::new());
     for _ in 0..500 {
         let states = workers.chains.all();
         if states.values().any(|state| state.look != Look::None) {

@@ -1,13 +1,27 @@
-//! Several workers on one network: what one of them or the operator did is not undone by a step of another in flight.
+//! Several workers on one network: one of them leads, and what others or the operator did is not undone by a step of a
+//! former leader in flight.
 
-use crate::support::{TestApp, bent::Bent};
-use prs::{
-    domain::network::Network,
-    flows::payments::watch::{self, Step},
-    ports::chain::Chain,
-    store::{self, cursors::Cursor},
+use crate::support::{
+    TestApp,
+    bent::Bent,
+    chain::{lead, look},
 };
-use std::sync::Arc;
+use chrono::TimeDelta;
+use prs::{
+    ctx::Ctx,
+    domain::network::Network,
+    flows::payments::{
+        backlog::{self, Rates},
+        lead as leading, reconcile, rescan, resume,
+        watch::{self, Step},
+    },
+    ports::chain::Chain,
+    store::{self, cursors::Cursor, leaders::LEASE_MAX},
+    worker::{self, Workers, chain_states::Look, deliver_webhooks, lead_chains},
+};
+use std::{collections::HashMap, sync::Arc, time::Duration};
+use tokio::time::Instant;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 const NETWORK: Network = Network::Sepolia;
 
@@ -30,11 +44,13 @@ async fn halt(db: store::Db) {
         halted_reason: Some("by hand".to_owned()),
         ..stored.clone()
     };
-    assert!(
-        store::cursors::replace(db.writer(), &stored, &halted)
-            .await
-            .expect("a write")
-    );
+    let is_halted = store::cursors::replace(db.writer(), &stored, &halted).await;
+    assert!(is_halted.expect("a write"));
+}
+
+/// Another instance takes the network over.
+async fn take_over(ctx: Ctx) {
+    lead(&ctx, NETWORK).await;
 }
 
 #[tokio::test]
@@ -46,7 +62,7 @@ async fn a_halt_in_the_middle_of_a_step_sticks_and_finality_stands_still() {
     let before = cursor(&app).await;
     let bent = Bent::of(&chain(&app));
     *bent.before_list.lock().expect("unpoisoned") = Some(Box::pin(halt(app.ctx.db.clone())));
-    watch::run(&app.ctx, &bent).await.expect("a step that changes nothing");
+    look(&app.ctx, &bent).await.expect("a step that changes nothing");
     let after = cursor(&app).await;
     assert_eq!(after.halted_reason.as_deref(), Some("by hand"));
     assert_eq!((after.finalized, after.seen), (before.finalized, before.seen));
@@ -54,7 +70,7 @@ async fn a_halt_in_the_middle_of_a_step_sticks_and_finality_stands_still() {
         app.payments_of(&id).await.is_empty(),
         "nothing is confirmed while it is halted"
     );
-    let next = watch::run(&app.ctx, &bent).await.expect("a step");
+    let next = look(&app.ctx, &bent).await.expect("a step");
     assert!(matches!(next, Step::Halted(_)), "{next:?}");
 }
 
@@ -65,10 +81,225 @@ async fn a_halt_while_blocks_near_the_head_are_noted_sticks() {
     app.paid_request("1").await;
     let bent = Bent::of(&chain(&app));
     *bent.before_blocks.lock().expect("unpoisoned") = Some(Box::pin(halt(app.ctx.db.clone())));
-    watch::run(&app.ctx, &bent).await.expect("a step that notes nothing");
+    look(&app.ctx, &bent).await.expect("a step that notes nothing");
     assert!(
         bent.before_blocks.lock().expect("unpoisoned").is_none(),
         "it was halted on the way"
     );
     assert_eq!(cursor(&app).await.halted_reason.as_deref(), Some("by hand"));
+}
+
+#[tokio::test]
+async fn a_halt_stops_what_is_filled_in_beside() {
+    let app = TestApp::on_chain().await;
+    let id = app.paid_request("1").await;
+    app.follow().await;
+    rescan::run(&app.ctx, NETWORK, 0).await.expect("queued");
+    let bent = Bent::of(&chain(&app));
+    *bent.before_list.lock().expect("unpoisoned") = Some(Box::pin(halt(app.ctx.db.clone())));
+    let leadership = lead(&app.ctx, NETWORK).await;
+    let filled = backlog::run(&app.ctx, &bent, &leadership, &Rates::default()).await;
+    assert!(filled.is_err(), "{filled:?}");
+    let due = async || {
+        let (reader, now) = (app.ctx.db.reader(), app.ctx.clock.now());
+        let due = store::backlogs::due(reader, NETWORK, u64::from(u32::MAX), now, 10).await;
+        due.expect("ranges")
+    };
+    assert_eq!(due().await[0].failures, 0, "nor does it count as a failure");
+    resume::run(&app.ctx, NETWORK).await.expect("goes on");
+    app.follow().await;
+    assert!(due().await.is_empty());
+    assert_eq!(app.payments_of(&id).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_former_leader_changes_nothing_and_stops() {
+    let app = TestApp::on_chain().await;
+    app.follow().await;
+    let id = app.paid_request("1").await;
+    let before = cursor(&app).await;
+    let bent = Bent::of(&chain(&app));
+    let former = lead(&app.ctx, NETWORK).await;
+    *bent.before_list.lock().expect("unpoisoned") = Some(Box::pin(take_over(app.ctx.clone())));
+    let stale = watch::run(&app.ctx, &bent, &former).await;
+    assert!(stale.is_err(), "{stale:?}");
+    assert!(former.ended().is_cancelled(), "it stops");
+    assert_eq!(cursor(&app).await, before, "and changed nothing");
+    assert!(app.payments_of(&id).await.is_empty());
+    app.follow().await;
+    assert_eq!(app.payments_of(&id).await.len(), 1, "the next leader goes on");
+}
+
+#[tokio::test]
+async fn a_former_leader_neither_halts_nor_notes_nor_fills_in() {
+    let app = TestApp::on_chain_with(2).await;
+    app.paid_request("1").await;
+    app.devnet().mine(1).await.expect("mined");
+    let chain = chain(&app);
+    let former = lead(&app.ctx, NETWORK).await;
+    lead(&app.ctx, NETWORK).await;
+    let begun = watch::run(&app.ctx, chain.as_ref(), &former).await;
+    assert!(begun.is_err(), "{begun:?}");
+    let stored = store::cursors::load(app.ctx.db.reader(), NETWORK)
+        .await
+        .expect("a read");
+    assert_eq!(stored, None, "it does not begin a network");
+    app.follow().await;
+    let id = app.paid_request("1").await;
+    let before = cursor(&app).await;
+    watch::run(&app.ctx, chain.as_ref(), &former)
+        .await
+        .expect_err("it settles nothing");
+    rescan::run(&app.ctx, NETWORK, 0).await.expect("queued");
+    let filled = backlog::run(&app.ctx, chain.as_ref(), &former, &Rates::default()).await;
+    assert!(filled.is_err(), "{filled:?}");
+    // What was final leaves the chain, which halts it.
+    let forged = Cursor {
+        finalized: store::cursors::Mark {
+            hash: alloy::primitives::B256::repeat_byte(1),
+            ..before.finalized
+        },
+        finality: Some(prs::domain::payment::Finality::Tag),
+        ..before.clone()
+    };
+    let is_forged = store::cursors::replace(app.ctx.db.writer(), &before, &forged).await;
+    assert!(is_forged.expect("a write"));
+    app.devnet().mine(1).await.expect("mined");
+    let halted = watch::run(&app.ctx, chain.as_ref(), &former).await;
+    assert!(halted.is_err(), "{halted:?}");
+    assert_eq!(cursor(&app).await, forged);
+    assert!(app.payments_of(&id).await.is_empty());
+}
+
+#[tokio::test]
+async fn commands_of_the_operator_work_beside_a_leader() {
+    let app = TestApp::on_chain().await;
+    let id = app.paid_request("1").await;
+    app.follow().await;
+    let chain = chain(&app);
+    let leadership = lead(&app.ctx, NETWORK).await;
+    let to = cursor(&app).await.finalized.number;
+    rescan::run(&app.ctx, NETWORK, 0).await.expect("queued");
+    let report = reconcile::run(&app.ctx, chain.as_ref(), (0, to), true, &mut |_| {}).await;
+    assert_eq!(report.expect("a comparison").differences, 0);
+    halt(app.ctx.db.clone()).await;
+    resume::run(&app.ctx, NETWORK).await.expect("goes on");
+    watch::run(&app.ctx, chain.as_ref(), &leadership)
+        .await
+        .expect("the leader goes on");
+    let filled = backlog::run(&app.ctx, chain.as_ref(), &leadership, &Rates::default()).await;
+    assert!(filled.expect("filled in"));
+    assert_eq!(app.payments_of(&id).await.len(), 1);
+}
+
+#[tokio::test]
+async fn one_instance_leads_at_a_time_and_the_next_one_in_a_greater_term() {
+    let app = TestApp::on_chain().await;
+    let stop = CancellationToken::new();
+    let begin = async |instance: &str, lease_ms| {
+        let lease = TimeDelta::milliseconds(lease_ms);
+        let begun = leading::begin(&app.ctx, NETWORK, instance, lease, &stop).await;
+        begun.expect("an answer")
+    };
+    let first = begin("a", 1_000).await.expect("nobody leads");
+    assert!(begin("b", 1_000).await.is_none(), "a lease keeps others out");
+    let again = begin("a", 1_000).await.expect("an instance that was started again");
+    assert!(again.number() > first.number());
+    let lease = TimeDelta::milliseconds(1_000);
+    let is_renewed = leading::renew(&app.ctx, &first, lease).await;
+    assert!(!is_renewed.expect("an answer"), "its former term is over");
+    assert!(first.ended().is_cancelled());
+    for _ in 0..4 {
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        assert!(leading::renew(&app.ctx, &again, lease).await.expect("renewed"));
+        assert!(begin("b", 1_000).await.is_none(), "a lease that is renewed goes on");
+    }
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    let second = begin("b", 60_000).await.expect("the lease has ended");
+    assert!(second.number() > again.number());
+    leading::resign(&app.ctx, &second).await.expect("handed over");
+    let third = begin("a", 60_000).await.expect("at once");
+    assert!(third.number() > second.number());
+}
+
+fn start(app: &TestApp, instance: &str, stop: &CancellationToken) -> (Workers, TaskTracker) {
+    let options = deliver_webhooks::Options {
+        concurrency: 1,
+        concurrency_per_endpoint: 1,
+    };
+    let chains = lead_chains::Options {
+        instance: instance.to_owned(),
+        lease: Duration::from_secs(2),
+        polls: HashMap::from([(NETWORK, Duration::from_millis(20))]),
+    };
+    let tasks = TaskTracker::new();
+    let workers = worker::start(&app.ctx, options, chains, (stop, stop), &tasks);
+    tasks.close();
+    (workers, tasks)
+}
+
+/// Waits until a worker is in a state of the network.
+async fn until(workers: &Workers, holds: impl Fn(&Look, Option<u64>) -> bool) -> Duration {
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(10) {
+        let states = workers.chains.all();
+        if states.get(&NETWORK).is_some_and(|state| holds(&state.look, state.term)) {
+            return begun.elapsed();
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("not within ten seconds: {:?}", workers.chains.all());
+}
+
+#[tokio::test]
+async fn a_standby_takes_over_at_once_from_a_leader_that_stops_and_soon_from_one_that_is_out_of_reach() {
+    let app = TestApp::on_chain().await;
+    let other = app.beside(|_| {}).await;
+    let (stop_first, stop_second) = (CancellationToken::new(), CancellationToken::new());
+    let (first, first_tasks) = start(&app, "a", &stop_first);
+    until(&first, |look, term| {
+        matches!(look, Look::Followed(_)) && term == Some(1)
+    })
+    .await;
+    let (second, second_tasks) = start(&other, "b", &stop_second);
+    until(&second, |look, term| *look == Look::Standby && term.is_none()).await;
+    stop_first.cancel();
+    first_tasks.wait().await;
+    let took = until(&second, |look, term| {
+        matches!(look, Look::Followed(_)) && term == Some(2)
+    })
+    .await;
+    assert!(
+        took < Duration::from_millis(1_900),
+        "the lease was handed over: {took:?}"
+    );
+    stop_second.cancel();
+    second_tasks.wait().await;
+    // Somebody who leads and never shows up again.
+    let lease = TimeDelta::seconds(3);
+    let gone = leading::begin(&app.ctx, NETWORK, "gone", lease, &CancellationToken::new()).await;
+    gone.expect("an answer").expect("handed over");
+    let stop = CancellationToken::new();
+    let (third, tasks) = start(&app, "a", &stop);
+    let took = until(&third, |look, _| matches!(look, Look::Followed(_))).await;
+    assert!(
+        took > Duration::from_secs(2) && took < Duration::from_secs(6),
+        "{took:?}"
+    );
+    stop.cancel();
+    tasks.wait().await;
+}
+
+#[tokio::test]
+async fn a_lease_that_ends_later_than_any_can_keeps_nobody_out() {
+    let app = TestApp::on_chain().await;
+    let stop = CancellationToken::new();
+    let begin = async |instance: &str, lease| {
+        leading::begin(&app.ctx, NETWORK, instance, lease, &stop)
+            .await
+            .expect("an answer")
+    };
+    begin("a", LEASE_MAX + TimeDelta::hours(2)).await.expect("nobody leads");
+    // The clock of the database was set back two hours since.
+    begin("b", LEASE_MAX).await.expect("the lease is void");
 }

@@ -3,7 +3,7 @@
 use crate::support::{
     TestApp,
     bent::Bent,
-    chain::{PAYER, transactions},
+    chain::{PAYER, look, transactions},
     receiver::Receiver,
     requests::{fau, request},
 };
@@ -11,10 +11,7 @@ use alloy::primitives::B256;
 use devnet::ReorgTransaction;
 use prs::{
     domain::network::Network,
-    flows::payments::{
-        reconcile, resume,
-        watch::{self, Step},
-    },
+    flows::payments::{reconcile, resume, watch::Step},
     store,
 };
 use sea_orm::ConnectionTrait;
@@ -175,7 +172,7 @@ async fn a_reorganisation_too_deep_stops_the_chain_until_the_operator_lets_it_go
     app.devnet().mine(TOO_DEEP + 2 * CONFIRMATIONS).await.expect("mined");
     let chain = app.ctx.partners.chains.followed.values().next().expect("enabled");
     for _ in 0..2 {
-        let step = watch::run(&app.ctx, chain.as_ref()).await.expect("a step");
+        let step = look(&app.ctx, chain.as_ref()).await.expect("a step");
         assert!(matches!(step, Step::Halted(_)), "{step:?}");
         app.deliver().await;
         assert_credited_once(&app, &receiver, &paid).await;
@@ -221,7 +218,7 @@ async fn a_reorganisation_between_the_look_at_the_cursor_and_the_reading_is_foun
         ..Bent::of(chain)
     };
     // Whether this step gives up or goes on, what it read does not stay.
-    drop(watch::run(&app.ctx, &bent).await);
+    drop(look(&app.ctx, &bent).await);
     app.devnet().mine(2).await.expect("mined");
     app.settle().await;
     let read = app.read_request(&left.id).await;
@@ -267,7 +264,7 @@ async fn the_permission_to_go_back_is_over_once_the_chain_has_gone_on() {
         .await
         .expect("rolled back");
     app.devnet().mine(TOO_DEEP + 2 * CONFIRMATIONS).await.expect("mined");
-    let step = watch::run(&app.ctx, chain.as_ref()).await.expect("a step");
+    let step = look(&app.ctx, chain.as_ref()).await.expect("a step");
     assert!(matches!(step, Step::Halted(_)), "{step:?}");
     app.deliver().await;
     assert_credited_once(&app, &receiver, &paid).await;
@@ -319,7 +316,7 @@ async fn the_operator_who_lets_a_chain_go_back_undoes_every_payment_that_left_it
     forget(&app, &left).await;
     app.devnet().mine(3 * TOO_DEEP).await.expect("mined");
     let chain = app.ctx.partners.chains.followed.values().next().expect("enabled");
-    let step = watch::run(&app.ctx, chain.as_ref()).await.expect("a step");
+    let step = look(&app.ctx, chain.as_ref()).await.expect("a step");
     assert!(matches!(step, Step::Halted(_)), "{step:?}");
     assert_credited_once(&app, &receiver, &left).await;
     resume::run(&app.ctx, chain.network()).await.expect("resumed");
@@ -378,7 +375,7 @@ async fn after_a_reorganisation_below_finality_a_comparison_makes_the_tables_equ
     forget(&app, &leaves).await;
     app.devnet().mine(1).await.expect("mined");
     let chain = app.ctx.partners.chains.followed.values().next().expect("enabled");
-    let step = watch::run(&app.ctx, chain.as_ref()).await.expect("a step");
+    let step = look(&app.ctx, chain.as_ref()).await.expect("a step");
     assert!(
         matches!(step, Step::Halted(_)),
         "too deep to be undone without asking: {step:?}"

@@ -1,6 +1,6 @@
 //! The process dies between any two commits; the database is all that is left.
 
-use crate::support::{TestApp, receiver::Receiver};
+use crate::support::{TestApp, chain::lead, receiver::Receiver};
 use prs::flows::{payments::watch, webhooks::deliver};
 
 #[tokio::test]
@@ -43,7 +43,7 @@ async fn a_claimed_delivery_is_sent_again_with_the_same_identity_after_its_lease
 }
 
 #[tokio::test]
-async fn two_workers_on_one_chain_credit_once() {
+async fn two_watchers_of_one_term_credit_once() {
     let app = TestApp::on_chain().await;
     let receiver = Receiver::start().await;
     app.register(&receiver.url()).await;
@@ -57,10 +57,12 @@ async fn two_workers_on_one_chain_credit_once() {
         .next()
         .expect("enabled")
         .clone();
+    // Their leases do not keep them apart, and neither does harm.
+    let leadership = lead(&app.ctx, chain.network()).await;
     for _ in 0..3 {
         let (first, second) = tokio::join!(
-            watch::run(&app.ctx, chain.as_ref()),
-            watch::run(&app.ctx, chain.as_ref())
+            watch::run(&app.ctx, chain.as_ref(), &leadership),
+            watch::run(&app.ctx, chain.as_ref(), &leadership)
         );
         first.expect("a step");
         second.expect("a step");

@@ -5,24 +5,43 @@ use alloy::primitives::{Address, B256, U256};
 use devnet::TxReceiptLite;
 use prs::{
     ctx::Ctx,
+    domain::network::Network,
     flows::{
         FlowResult,
         payments::{
             backlog::{self, Rates},
+            lead::{self, Leadership},
             watch::{self, Position, Step},
         },
     },
     ports::chain::Chain,
+    store::leaders::LEASE_MAX,
 };
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
 /// Account that pays in the tests.
 pub const PAYER: usize = 3;
 
+/// Name of the instance that leads, also after a restart.
+const INSTANCE: &str = "tests";
+
+/// Begins a term; the one before ends.
+pub async fn lead(ctx: &Ctx, network: Network) -> Leadership {
+    let begun = lead::begin(ctx, network, INSTANCE, LEASE_MAX, &CancellationToken::new()).await;
+    begun.expect("a term").expect("nobody else leads")
+}
+
+/// One look at a chain in a term of its own.
+pub async fn look(ctx: &Ctx, chain: &dyn Chain) -> FlowResult<Step> {
+    watch::run(ctx, chain, &lead(ctx, chain.network()).await).await
+}
+
 /// One look at a chain, and one at what is filled in beside it.
 pub async fn step(ctx: &Ctx, chain: &dyn Chain) -> FlowResult<Step> {
-    let step = watch::run(ctx, chain).await?;
-    let has_filled = backlog::run(ctx, chain, &Rates::default()).await?;
+    let leadership = lead(ctx, chain.network()).await;
+    let step = watch::run(ctx, chain, &leadership).await?;
+    let has_filled = backlog::run(ctx, chain, &leadership, &Rates::default()).await?;
     Ok(match step {
         Step::At(position) => Step::At(Position {
             moved: position.moved || has_filled,

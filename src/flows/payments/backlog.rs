@@ -3,6 +3,7 @@
 
 use super::{
     confirm::{self, CATCHING_UP, Progress},
+    lead::{Leadership, Mandate},
     reconcile, watch,
 };
 use crate::{
@@ -83,9 +84,10 @@ impl Rates {
     }
 }
 
-/// Goes on with what is due up to the newest settled block; returns whether there was anything. A network that is
+/// Goes on, as the leader, with what is due up to the newest settled block; returns whether there was anything. A network that is
 /// halted or was never followed has nothing.
-pub async fn run(ctx: &Ctx, chain: &dyn Chain, rates: &Rates) -> FlowResult<bool> {
+pub async fn run(ctx: &Ctx, chain: &dyn Chain, leadership: &Leadership, rates: &Rates) -> FlowResult<bool> {
+    let mandate = &Mandate::Filling(leadership.clone());
     let network = chain.network();
     let cursor = store::cursors::load(ctx.db.reader(), network).await?;
     let Some(cursor) = cursor.filter(|cursor| cursor.halted_reason.is_none()) else {
@@ -110,8 +112,8 @@ pub async fn run(ctx: &Ctx, chain: &dyn Chain, rates: &Rates) -> FlowResult<bool
         };
         let (progress, until) = (Progress::Backlog(backlog.clone()), Instant::now() + CATCHING_UP);
         let done = match backlog.reason {
-            BacklogReason::Rewound => compare(ctx, chain, backlog).await,
-            _ => confirm::run(ctx, chain, range, proves_absence, progress, Some(until)).await,
+            BacklogReason::Rewound => compare(ctx, chain, mandate, backlog).await,
+            _ => confirm::run(ctx, chain, mandate, range, proves_absence, progress, Some(until)).await,
         };
         match done {
             Ok(Some(read_to)) => {
@@ -120,16 +122,18 @@ pub async fn run(ctx: &Ctx, chain: &dyn Chain, rates: &Rates) -> FlowResult<bool
             }
             // Somebody else has changed the range: the next look shows how it is now.
             Ok(None) => has_filled = true,
-            Err(error) => postpone(ctx, backlog, &error).await?,
+            Err(error) => postpone(ctx, mandate, backlog, &error).await?,
         }
     }
     Ok(has_filled)
 }
 
 /// A crash before the range goes on has it compared again, which changes nothing.
-async fn compare(ctx: &Ctx, chain: &dyn Chain, backlog: &Backlog) -> FlowResult<Option<u64>> {
-    let read_to = reconcile::after_rewind(ctx, chain, (backlog.next, backlog.end)).await?;
-    let is_moved = store::backlogs::advance(ctx.db.writer(), backlog, read_to, ctx.clock.now()).await?;
+async fn compare(ctx: &Ctx, chain: &dyn Chain, mandate: &Mandate, backlog: &Backlog) -> FlowResult<Option<u64>> {
+    let read_to = reconcile::after_rewind(ctx, chain, mandate, (backlog.next, backlog.end)).await?;
+    let tx = ctx.db.begin("advance_backlog").await?;
+    let is_moved = store::backlogs::advance(&tx, backlog, read_to, ctx.clock.now()).await?;
+    mandate.commit(tx).await?;
     Ok(is_moved.then_some(read_to))
 }
 
@@ -142,11 +146,13 @@ fn tell(backlog: &Backlog, read_to: u64, pace: &Pace) {
     tracing::info!(network = %backlog.network, reason = backlog.reason.wire(), read_to, blocks_left, blocks_per_s, left_s, "filled in");
 }
 
-async fn postpone(ctx: &Ctx, backlog: &Backlog, error: &FlowError) -> FlowResult<()> {
+async fn postpone(ctx: &Ctx, mandate: &Mandate, backlog: &Backlog, error: &FlowError) -> FlowResult<()> {
     tracing::warn!(network = %backlog.network, reason = backlog.reason.wire(), from = backlog.next, failures = backlog.failures + 1, %error, "filling in failed");
     let pause_s = (1_i64 << backlog.failures.min(10)).min(PAUSE_MAX_S);
     let due_at = ctx.clock.now() + TimeDelta::seconds(pause_s);
-    Ok(store::backlogs::postpone(ctx.db.writer(), backlog, due_at).await?)
+    let tx = ctx.db.begin("postpone_backlog").await?;
+    store::backlogs::postpone(&tx, backlog, due_at).await?;
+    mandate.commit(tx).await
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use super::{
     ahead::{Ahead, Known, Part},
     facts,
     gather::{Gathered, gather},
+    lead::Mandate,
     reverse, rewind,
 };
 use crate::{
@@ -61,6 +62,7 @@ pub(super) enum Progress {
 pub(super) async fn run(
     ctx: &Ctx,
     chain: &dyn Chain,
+    mandate: &Mandate,
     (from, to): (u64, u64),
     proves_absence: bool,
     mut progress: Progress,
@@ -80,7 +82,7 @@ pub(super) async fn run(
     while let Some(part) = present {
         let goes_on = ahead.is_within_range() || until.is_none_or(|until| Instant::now() < until);
         let read = async { if goes_on { ahead.next().await } else { Ok(None) } };
-        let (committed, next) = join(settle(ctx, chain, &part, &mut progress), read).await;
+        let (committed, next) = join(settle(ctx, chain, mandate, &part, &mut progress), read).await;
         if !committed? {
             return Ok(settled);
         }
@@ -97,7 +99,13 @@ pub(super) async fn run(
 }
 
 /// Settles one part in one commit; `false` when it was read for a state of the chain that is no longer the stored one.
-async fn settle(ctx: &Ctx, chain: &dyn Chain, part: &Part, progress: &mut Progress) -> FlowResult<bool> {
+async fn settle(
+    ctx: &Ctx,
+    chain: &dyn Chain,
+    mandate: &Mandate,
+    part: &Part,
+    progress: &mut Progress,
+) -> FlowResult<bool> {
     if let (Progress::Backlog(backlog), Some((number, _))) = (&*progress, part.failed.first())
         && backlog.reason == BacklogReason::Unproven
     {
@@ -126,7 +134,7 @@ async fn settle(ctx: &Ctx, chain: &dyn Chain, part: &Part, progress: &mut Progre
         let Some(moved) = advance(ctx, &tx, progress, part.read_to, reached).await? else {
             return Ok(false);
         };
-        tx.commit().await?;
+        mandate.commit(tx).await?;
         *progress = moved;
         if shortfalls > 0 {
             let network = chain.network().id();

@@ -6,6 +6,7 @@ mod confirm;
 mod facts;
 mod gather;
 mod handed_out;
+pub mod lead;
 pub mod obstacles;
 pub mod quarantine;
 pub mod reconcile;
@@ -22,5 +23,5 @@ pub use crate::store::payments::{PaymentRecord, RequestSummary};
 
 /// Somebody else moved, halted or resumed a chain while it was looked at: the next look sees how it is now.
 fn moved_meanwhile(network: Network) -> FlowError {
-    FlowError::Unavailable(anyhow::anyhow!("{network} was moved or halted while it was looked at"))
+    FlowError::NotYet(anyhow::anyhow!("{network} was moved or halted while it was looked at"))
 }

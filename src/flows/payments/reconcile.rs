@@ -8,6 +8,7 @@ use super::{
     confirm::{self, Progress},
     facts,
     gather::{self, Match},
+    lead::Mandate,
     reverse,
 };
 use crate::{
@@ -94,7 +95,8 @@ pub async fn run(
         let sentence = format!("--from and --to must name final blocks, up to {settled}, the lower one first");
         return Err(Refusal::conflict(sentence).into());
     }
-    let mend = fix.then_some(ReversalReason::NotOnChain);
+    let mandate = Mandate::Mending(network, to);
+    let mend = fix.then_some((ReversalReason::NotOnChain, &mandate));
     let mut report = Report::default();
     let mut named = BTreeSet::new();
     let mut ahead = Ahead::new(ctx, chain, (from, to), true, Known::Nothing);
@@ -108,7 +110,7 @@ pub async fn run(
     // Nothing in any block leads to a request that has an account and no payment.
     for request in store::requests::accounts_of_nothing(ctx.db.reader(), network).await? {
         if !named.contains(request.id.as_str())
-            && let Some(found) = recount(ctx, &request, fix).await?
+            && let Some(found) = recount(ctx, &request, fix.then_some(&mandate)).await?
         {
             report.differences += 1;
             tell(&found);
@@ -119,14 +121,19 @@ pub async fn run(
 
 /// Compares the first part of blocks that were settled again after others had been final there, and mends what differs;
 /// returns the last height that was compared.
-pub(super) async fn after_rewind(ctx: &Ctx, chain: &dyn Chain, (from, to): (u64, u64)) -> FlowResult<u64> {
+pub(super) async fn after_rewind(
+    ctx: &Ctx,
+    chain: &dyn Chain,
+    mandate: &Mandate,
+    (from, to): (u64, u64),
+) -> FlowResult<u64> {
     let network = chain.network();
     let mut tell = |found: &Difference| tracing::warn!(%network, kind = found.kind.wire(), place = ?found.place, request = found.request_id, found.detail, "mended after a reorganisation");
-    let reason = Some(ReversalReason::Reorganised);
+    let mend = Some((ReversalReason::Reorganised, mandate));
     let Some(part) = Ahead::new(ctx, chain, (from, to), true, Known::Nothing).next().await? else {
         return Ok(to);
     };
-    compare(ctx, chain, &part, reason, &mut Report::default(), &mut tell).await?;
+    compare(ctx, chain, &part, mend, &mut Report::default(), &mut tell).await?;
     Ok(part.read_to)
 }
 
@@ -135,7 +142,7 @@ async fn compare(
     ctx: &Ctx,
     chain: &dyn Chain,
     part: &Part,
-    mend: Option<ReversalReason>,
+    mend: Option<(ReversalReason, &Mandate)>,
     report: &mut Report,
     tell: Tell<'_>,
 ) -> FlowResult<()> {
@@ -226,15 +233,15 @@ async fn compare(
         });
     }
     found.sort_by_key(|difference| difference.place);
-    if let Some(reason) = mend
+    if let Some((reason, mandate)) = mend
         && !found.is_empty()
     {
         let now = ctx.clock.now();
         let tx = ctx.db.begin("reconcile").await?;
         reverse::run(ctx, &tx, &wrong, reason, now).await?;
-        tx.commit().await?;
+        mandate.commit(tx).await?;
         // What is missing now is credited like any other payment; a crash in between leaves it missing and no worse.
-        let mended = confirm::run(ctx, chain, (from, read_to), true, Progress::Nothing, None).await?;
+        let mended = confirm::run(ctx, chain, mandate, (from, read_to), true, Progress::Nothing, None).await?;
         if mended != Some(read_to) {
             return Err(FlowError::NotYet(anyhow::anyhow!(
                 "blocks {from} to {read_to} of {network} were not read to their end; try again"
@@ -249,7 +256,7 @@ async fn compare(
             .iter()
             .all(|difference| difference.request_id != request.id.as_str())
         {
-            found.extend(recount(ctx, request, mend.is_some()).await?);
+            found.extend(recount(ctx, request, mend.map(|(_, mandate)| mandate)).await?);
         }
     }
     report.differences += found.len();
@@ -257,8 +264,8 @@ async fn compare(
     Ok(())
 }
 
-/// Compares the account of a request with its recorded payments, and counts it again when `fix` says so.
-async fn recount(ctx: &Ctx, request: &Request, fix: bool) -> FlowResult<Option<Difference>> {
+/// Compares the account of a request with its recorded payments, and counts it again when there is a mandate to.
+async fn recount(ctx: &Ctx, request: &Request, mandate: Option<&Mandate>) -> FlowResult<Option<Difference>> {
     let recorded = store::payments::list_of_request(ctx.db.reader(), request).await?;
     if reverse::recounted(request, &recorded) == request.ledger {
         return Ok(None);
@@ -285,9 +292,9 @@ async fn recount(ctx: &Ctx, request: &Request, fix: bool) -> FlowResult<Option<D
         counted.credited,
         counted.payment_count
     );
-    if fix {
+    if let Some(mandate) = mandate {
         reverse::recount(&tx, &scope.platform, request.id.as_str(), ctx.clock.now()).await?;
-        tx.commit().await?;
+        mandate.commit(tx).await?;
     }
     Ok(Some(Difference {
         kind: DifferenceKind::Miscounted,

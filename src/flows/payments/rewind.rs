@@ -5,6 +5,7 @@
 //! they are; then they are compared with what is recorded ([`super::backlog`]), and what the chain no longer holds is
 //! reversed. Nothing is reversed before that on the word of a node that does not know a transaction.
 
+use super::lead::Mandate;
 use crate::{
     ctx::Ctx,
     domain::payment::{BlockRef, Finality},
@@ -33,7 +34,12 @@ struct Fork {
 
 /// Walks back to the newest known block on which enough nodes agree. Returns why the chain has to stop when that may not
 /// be done without the operator.
-pub(super) async fn run(ctx: &Ctx, chain: &dyn Chain, cursor: &mut Cursor) -> FlowResult<Option<String>> {
+pub(super) async fn run(
+    ctx: &Ctx,
+    chain: &dyn Chain,
+    mandate: &Mandate,
+    cursor: &mut Cursor,
+) -> FlowResult<Option<String>> {
     let network = cursor.network;
     let was_final = cursor.finalized.number;
     let fork = find_fork(ctx, chain, was_final).await?;
@@ -71,7 +77,7 @@ pub(super) async fn run(ctx: &Ctx, chain: &dyn Chain, cursor: &mut Cursor) -> Fl
     if !store::cursors::replace(&tx, &stored, cursor).await? {
         return Err(super::moved_meanwhile(network));
     }
-    tx.commit().await?;
+    mandate.commit(tx).await?;
     Ok(None)
 }
 

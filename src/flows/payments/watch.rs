@@ -3,8 +3,8 @@
 //! **Parties.** A chain grows at its head, may replace its newest blocks, and calls blocks final that it never
 //! replaces. The nodes that tell about it may be behind, fail, leave something out or lie; a final block counts when as
 //! many distinct nodes agree on its header as the settings say, and its content counts as far as that header proves it.
-//! One worker follows a chain; when two do, they disturb but do not harm each other. [`super::confirm`] makes payments of
-//! what is final, [`super::backlog`] fills in ranges beside and
+//! One worker follows a chain at a time, the leader of its term: what another one or a former leader commits changes
+//! nothing ([`super::lead`]). [`super::confirm`] makes payments of what is final, [`super::backlog`] fills in ranges beside and
 //! is waited for by nothing here, [`super::rewind`] undoes what was final, [`super::resume`] is
 //! the operator.
 //!
@@ -31,6 +31,7 @@
 
 use super::{
     confirm::{self, CATCHING_UP, Progress},
+    lead::{Leadership, Mandate},
     rewind,
 };
 use crate::{
@@ -84,9 +85,10 @@ pub enum Step {
     Halted(String),
 }
 
-/// Does one step on a chain.
-pub async fn run(ctx: &Ctx, chain: &dyn Chain) -> FlowResult<Step> {
+/// Does one step on a chain, as its leader.
+pub async fn run(ctx: &Ctx, chain: &dyn Chain, leadership: &Leadership) -> FlowResult<Step> {
     let begun = Instant::now();
+    let mandate = &Mandate::Following(leadership.clone());
     let network = chain.network();
     let cursor = store::cursors::load(ctx.db.reader(), network).await?;
     if let Some(reason) = cursor.as_ref().and_then(|cursor| cursor.halted_reason.clone()) {
@@ -98,7 +100,7 @@ pub async fn run(ctx: &Ctx, chain: &dyn Chain) -> FlowResult<Step> {
     let tip = chain.tip(cursor.as_ref().and_then(|cursor| cursor.finality)).await?;
     let mut cursor = match cursor {
         Some(cursor) => cursor,
-        None => begin(ctx, chain, &tip).await?,
+        None => begin(ctx, chain, mandate, &tip).await?,
     };
     if cursor.finality != Some(tip.finality) {
         tracing::info!(%network, finality = tip.finality.wire(), "blocks count as final by this");
@@ -108,13 +110,14 @@ pub async fn run(ctx: &Ctx, chain: &dyn Chain) -> FlowResult<Step> {
     let is_awaited = is_awaited(ctx, network).await?;
     if tip.finalized.number > cursor.finalized.number {
         if chain.agreed(cursor.finalized.number).await?.hash != cursor.finalized.hash
-            && let Some(reason) = rewind::run(ctx, chain, &mut cursor).await?
+            && let Some(reason) = rewind::run(ctx, chain, mandate, &mut cursor).await?
         {
-            return halt(ctx, cursor, reason).await;
+            return halt(ctx, mandate, cursor, reason).await;
         }
         let range = (cursor.finalized.number + 1, tip.finalized.number);
         let progress = Progress::Cursor(cursor.clone(), tip.finalized);
-        confirm::run(ctx, chain, range, is_awaited, progress, Some(begun + CATCHING_UP)).await?;
+        let until = Some(begun + CATCHING_UP);
+        confirm::run(ctx, chain, mandate, range, is_awaited, progress, until).await?;
         cursor = store::cursors::load(ctx.db.reader(), network).await?.unwrap_or(cursor);
         if let Some(reason) = cursor.halted_reason {
             return Ok(Step::Halted(reason));
@@ -122,7 +125,7 @@ pub async fn run(ctx: &Ctx, chain: &dyn Chain) -> FlowResult<Step> {
     }
     if is_awaited {
         let mut noted = cursor.clone();
-        match note_new(ctx, chain, &mut noted, &tip.head).await {
+        match note_new(ctx, chain, mandate, &mut noted, &tip.head).await {
             Ok(()) => cursor = noted,
             // Everything but the notes goes on without the head.
             Err(error) => tracing::warn!(%network, %error, "payments near the head cannot be noted"),
@@ -146,7 +149,7 @@ pub async fn is_awaited(ctx: &Ctx, network: Network) -> FlowResult<bool> {
 }
 
 /// The first start is at the final block; an older start is filled in beside. Source: decisions D40.
-async fn begin(ctx: &Ctx, chain: &dyn Chain, tip: &Tip) -> FlowResult<Cursor> {
+async fn begin(ctx: &Ctx, chain: &dyn Chain, mandate: &Mandate, tip: &Tip) -> FlowResult<Cursor> {
     let network = chain.network();
     let now = ctx.clock.now();
     let mark = Mark {
@@ -172,12 +175,18 @@ async fn begin(ctx: &Ctx, chain: &dyn Chain, tip: &Tip) -> FlowResult<Cursor> {
         let begun = store::cursors::load(&tx, network).await?;
         return begun.ok_or_else(|| super::moved_meanwhile(network));
     }
-    tx.commit().await?;
+    mandate.commit(tx).await?;
     Ok(cursor)
 }
 
 /// Notes payments of known requests in blocks that are not final yet.
-async fn note_new(ctx: &Ctx, chain: &dyn Chain, cursor: &mut Cursor, head: &BlockRef) -> FlowResult<()> {
+async fn note_new(
+    ctx: &Ctx,
+    chain: &dyn Chain,
+    mandate: &Mandate,
+    cursor: &mut Cursor,
+    head: &BlockRef,
+) -> FlowResult<()> {
     let stored = &cursor.clone();
     if cursor.seen.number < cursor.finalized.number {
         cursor.seen = cursor.finalized;
@@ -189,7 +198,7 @@ async fn note_new(ctx: &Ctx, chain: &dyn Chain, cursor: &mut Cursor, head: &Bloc
     }
     if head.number < cursor.seen.number {
         return match has_left(ctx, chain, cursor, head).await? {
-            true => undo_reorganised(ctx, chain, stored, cursor, head.number).await,
+            true => undo_reorganised(ctx, chain, mandate, stored, cursor, head.number).await,
             // This node is behind.
             false => Ok(()),
         };
@@ -200,12 +209,12 @@ async fn note_new(ctx: &Ctx, chain: &dyn Chain, cursor: &mut Cursor, head: &Bloc
         chain.new_blocks(from, to).await?
     };
     if !follow_each_other(cursor.seen.hash, &blocks) {
-        return undo_reorganised(ctx, chain, stored, cursor, head.number).await;
+        return undo_reorganised(ctx, chain, mandate, stored, cursor, head.number).await;
     }
     let Some(last) = blocks.last().map(|new| new.block) else {
         // The head was replaced without growing, or this node is behind.
         return if head.number == cursor.seen.number {
-            undo_reorganised(ctx, chain, stored, cursor, head.number).await
+            undo_reorganised(ctx, chain, mandate, stored, cursor, head.number).await
         } else {
             Ok(())
         };
@@ -221,7 +230,7 @@ async fn note_new(ctx: &Ctx, chain: &dyn Chain, cursor: &mut Cursor, head: &Bloc
     store::observations::note(&tx, &observed, now).await?;
     store::cursors::push_blocks(&tx, cursor.network, &blocks).await?;
     move_seen(&tx, stored, cursor, seen).await?;
-    tx.commit().await?;
+    mandate.commit(tx).await?;
     Ok(())
 }
 
@@ -274,6 +283,7 @@ async fn has_left(ctx: &Ctx, chain: &dyn Chain, cursor: &Cursor, head: &BlockRef
 async fn undo_reorganised(
     ctx: &Ctx,
     chain: &dyn Chain,
+    mandate: &Mandate,
     stored: &Cursor,
     cursor: &mut Cursor,
     head: u64,
@@ -306,7 +316,7 @@ async fn undo_reorganised(
     store::observations::delete_above(&tx, network, common.number).await?;
     store::cursors::delete_blocks_above(&tx, network, common.number).await?;
     move_seen(&tx, stored, cursor, common).await?;
-    tx.commit().await?;
+    mandate.commit(tx).await?;
     Ok(())
 }
 
@@ -320,7 +330,7 @@ async fn move_seen(tx: &Tx, stored: &Cursor, cursor: &mut Cursor, seen: Mark) ->
 }
 
 /// Stops a chain: enough nodes agree on headers that contradict what was final, and guessing would cost money.
-async fn halt(ctx: &Ctx, cursor: Cursor, reason: String) -> FlowResult<Step> {
+async fn halt(ctx: &Ctx, mandate: &Mandate, cursor: Cursor, reason: String) -> FlowResult<Step> {
     let network = cursor.network;
     let tx = ctx.db.begin("halt_chain").await?;
     let halted = Cursor {
@@ -331,7 +341,7 @@ async fn halt(ctx: &Ctx, cursor: Cursor, reason: String) -> FlowResult<Step> {
     if !store::cursors::replace(&tx, &cursor, &halted).await? {
         return Err(super::moved_meanwhile(network));
     }
-    tx.commit().await?;
+    mandate.commit(tx).await?;
     tracing::error!(%network, reason, "chain halted: its payments are not confirmed until the operator has looked at it");
     metrics::counter!("prs_chain_halts_total", "network" => network.id()).increment(1);
     Ok(Step::Halted(reason))

@@ -1,18 +1,17 @@
 //! Many payments in one transaction, and many that are read again.
 
-use crate::bench::{Bench, chain};
+use crate::{
+    bench::{Bench, chain},
+    support::chain::{lead, look},
+};
 use prs::{
     domain::network::Network,
-    flows::payments::{
-        rescan,
-        watch::{self, Step},
-    },
+    flows::payments::{rescan, watch::Step},
     settings::ChainSettings,
     store,
     worker::fill_in_chains,
 };
 use std::time::{Duration, Instant};
-use tokio_util::sync::CancellationToken;
 
 /// Payments in the transaction.
 const PAYMENTS: usize = 1_000;
@@ -79,7 +78,7 @@ async fn a_new_payment_waits_for_nothing_that_is_filled_in_and_that_waits_for_no
     let requests = bench.requests(1).await;
     paid.push(bench.pay(3, requests).await);
     bench.nodes[0].end();
-    let step = watch::run(&bench.app.ctx, bench.adapter().as_ref()).await;
+    let step = look(&bench.app.ctx, bench.adapter().as_ref()).await;
     assert!(matches!(step, Ok(Step::At(_))), "{step:?}");
     bench.assert_credited(&paid).await;
     let lists = bench.nodes[0]
@@ -95,16 +94,17 @@ async fn a_new_payment_waits_for_nothing_that_is_filled_in_and_that_waits_for_no
         due.expect("read").is_empty()
     };
     assert!(!is_filled().await, "a look at the chain fills in nothing");
-    let stop = CancellationToken::new();
-    let pause = Duration::from_hours(1);
-    let filling = fill_in_chains::run(bench.app.ctx.clone(), bench.adapter(), pause, stop.clone());
-    let filling = tokio::spawn(filling);
+    let leadership = lead(&bench.app.ctx, Network::Sepolia).await;
+    let (ctx, adapter, filled_by) = (bench.app.ctx.clone(), bench.adapter(), leadership.clone());
+    let filling = tokio::spawn(async move {
+        fill_in_chains::run(&ctx, adapter.as_ref(), Duration::from_hours(1), &filled_by).await;
+    });
     let end = Instant::now() + Duration::from_secs(20);
     while !is_filled().await {
         assert!(Instant::now() < end, "a pause lies between two parts of a range");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    stop.cancel();
+    leadership.ended().cancel();
     filling.await.expect("stopped");
     bench.assert_credited(&paid).await;
 }
