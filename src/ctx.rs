@@ -3,7 +3,7 @@
 use crate::{
     domain::{
         amount::Percent, client_id::OwnPages, conversion::RateAges, currency::Catalogue, network::Network,
-        registration::Registration, webhook::UrlPolicy,
+        recovery::RecoverySchedule, registration::Registration, webhook::UrlPolicy,
     },
     ports::{
         chain::Chains, clock::Clock, guesses::GuessCounter, ids::Ids, outbound::Outbound, passwords::Passwords,
@@ -84,6 +84,8 @@ pub struct WebhookRules {
     pub scoped_variants: bool,
     /// Whether owners are told when a credited payment left the chain.
     pub reversals: bool,
+    /// When rounds of deliveries come whose tries failed.
+    pub recovery: RecoverySchedule,
     /// Days that events and finished deliveries are kept.
     pub retention_days: u32,
 }

@@ -33,6 +33,12 @@ pub struct Model {
     pub created_at: DateTimeUtc,
     /// When it left the queue.
     pub finished_at: Option<DateTimeUtc>,
+    /// Recovery rounds that were begun since its four tries.
+    pub recovery_rounds: i32,
+    /// From when on the next round may come, once the endpoint answers.
+    pub recover_from: Option<DateTimeUtc>,
+    /// When the next round comes, or the current one was due; none when there are no more.
+    pub recover_at: Option<DateTimeUtc>,
 }
 
 /// Joins from this table.

@@ -23,6 +23,10 @@ pub struct Model {
     pub is_active: bool,
     /// Time of creation.
     pub created_at: DateTimeUtc,
+    /// Since when it takes nothing.
+    pub failing_since: Option<DateTimeUtc>,
+    /// Whether it answers again and something may still wait for it.
+    pub is_recovering: bool,
 }
 
 /// Joins from this table.

@@ -27,6 +27,7 @@ mod m20261122_0023_count_wallet_checks;
 mod m20261122_0024_know_devices;
 mod m20261122_0025_measure_quarantined;
 mod m20261122_0026_lead_chains;
+mod m20261122_0027_recover_deliveries;
 mod tables;
 
 /// Applies and undoes the migrations.
@@ -62,6 +63,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261122_0024_know_devices::Migration),
             Box::new(m20261122_0025_measure_quarantined::Migration),
             Box::new(m20261122_0026_lead_chains::Migration),
+            Box::new(m20261122_0027_recover_deliveries::Migration),
         ]
     }
 }

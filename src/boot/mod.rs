@@ -131,6 +131,7 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
         standard_headers: settings.webhooks.standard_headers,
         scoped_variants: settings.webhooks.scoped_variants,
         reversals: settings.webhooks.reversals,
+        recovery: settings.webhooks.recovery()?,
         retention_days: settings.webhooks.retention_days,
     };
     let payments = PaymentRules {

@@ -21,6 +21,7 @@ pub mod oddity;
 pub mod payment;
 pub mod quota;
 pub mod rate;
+pub mod recovery;
 pub mod reference;
 pub mod refusal;
 pub mod registration;

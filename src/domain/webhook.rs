@@ -112,8 +112,10 @@ pub struct ClaimedDelivery {
     pub retry_count: u32,
     /// Whether it is a test delivery.
     pub is_test: bool,
-    /// Whether its owner asked for it again.
+    /// Whether it is sent again, because its owner asked for it or in a recovery round.
     pub is_replay: bool,
+    /// Whether its endpoint took nothing lately.
+    pub is_endpoint_failing: bool,
     /// Fence: only the holder of this token may record the try.
     pub lease_token: String,
 }

@@ -8,9 +8,10 @@ use crate::domain::{
     client_id::normalise_domain,
     conversion::RateAges,
     network::{Family, Network},
+    recovery::RecoverySchedule,
     registration,
 };
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use figment::{
     Figment,
     error::Kind,
@@ -290,6 +291,10 @@ pub struct WebhookSettings {
     /// way. Without it nothing that was told is taken back, so nothing is told twice: a payment that returns raises an
     /// event only when it completes a request that was never told as confirmed.
     pub reversals: bool,
+    /// When a delivery is tried in further rounds after its four tries failed: seconds after the fourth one, ascending, at
+    /// most 20; `[]` for none. Each round is four tries of the same delivery, marked as a replay. An endpoint that answers
+    /// again gets what waits for it at once.
+    pub recovery_rounds_s: Vec<u32>,
     /// Days that events and finished deliveries are kept, 1 to 3650.
     pub retention_days: u32,
 }
@@ -304,8 +309,17 @@ impl Default for WebhookSettings {
             concurrency_per_endpoint: 16,
             scoped_variants: false,
             reversals: true,
+            recovery_rounds_s: vec![60, 300, 1_800, 7_200, 21_600, 86_400, 172_800],
             retention_days: 30,
         }
+    }
+}
+
+impl WebhookSettings {
+    /// When further rounds come. Errors: a list that is no schedule.
+    pub fn recovery(&self) -> anyhow::Result<RecoverySchedule> {
+        RecoverySchedule::new(&self.recovery_rounds_s)
+            .map_err(|sentence| anyhow!("webhooks.recovery_rounds_s: {sentence}"))
     }
 }
 
@@ -643,6 +657,7 @@ impl Settings {
         if !(1..=3_650).contains(&self.webhooks.retention_days) {
             bail!("webhooks.retention_days: must be a whole number from 1 to 3650");
         }
+        self.webhooks.recovery()?;
         Ok(())
     }
 

@@ -33,6 +33,10 @@ pub struct DeliveryRecord {
     pub is_test: bool,
     /// When it left the queue.
     pub finished_at: Option<DateTime<Utc>>,
+    /// Recovery rounds that were begun since its four tries.
+    pub recovery_rounds: u32,
+    /// When the next of them comes at the latest; none unless it failed and there is one.
+    pub next_round_at: Option<DateTime<Utc>>,
     /// Tries, the first one first.
     pub tries: Vec<TryRecord>,
 }
@@ -202,6 +206,7 @@ async fn with_kinds(
             let kind = kinds
                 .get(&row.event_id)
                 .ok_or_else(|| columns::broken("event_id", &row.event_id))?;
+            let state = columns::known("state", &row.state, DeliveryState::from_wire)?;
             Ok(LoggedDelivery {
                 kind: kind.clone(),
                 event: EventId(row.event_id),
@@ -210,11 +215,13 @@ async fn with_kinds(
                 delivery: DeliveryRecord {
                     id: DeliveryId(row.id),
                     endpoint: EndpointId(row.endpoint_id),
-                    state: columns::known("state", &row.state, DeliveryState::from_wire)?,
+                    state,
                     retry_count: columns::number("retry_count", row.retry_count)?,
                     next_at: row.next_at,
                     is_test: row.is_test,
                     finished_at: row.finished_at,
+                    recovery_rounds: columns::number("recovery_rounds", row.recovery_rounds)?,
+                    next_round_at: row.recover_at.filter(|_| state == DeliveryState::Failed),
                     tries: Vec::new(),
                 },
             })
@@ -276,6 +283,8 @@ pub async fn requeue(
             .col_expr(Delivery::LeaseToken, Expr::value(None::<String>))
             .col_expr(Delivery::FinishedAt, Expr::value(None::<DateTime<Utc>>))
             .col_expr(Delivery::IsReplay, Expr::value(true))
+            .col_expr(Delivery::RecoveryRounds, Expr::value(0))
+            .col_expr(Delivery::RecoverAt, Expr::value(None::<DateTime<Utc>>))
             .filter(Delivery::OwnerId.eq(platform.as_str()))
             .filter(Delivery::State.ne(DeliveryState::Queued.wire()))
             .filter(Delivery::Id.is_in(ids.iter().map(DeliveryId::as_str)))
@@ -312,6 +321,9 @@ pub async fn insert_late(
                 is_replay: true,
                 created_at: now,
                 finished_at: None,
+                recovery_rounds: 0,
+                recover_from: None,
+                recover_at: None,
             })
         });
         written += deliveries::Entity::insert_many(rows)

@@ -109,6 +109,8 @@ pub async fn insert(conn: &impl ConnectionTrait, endpoint: &Endpoint) -> Result<
         former_secrets: to_column(&endpoint.former_secrets)?,
         is_active: endpoint.is_active,
         created_at: endpoint.created_at,
+        failing_since: None,
+        is_recovering: false,
     };
     Entity::insert(ActiveModel::from(row))
         .exec_without_returning(conn)
@@ -181,6 +183,18 @@ pub async fn find_to_change(
     row.map(from_row).transpose()
 }
 
+/// Keeps others from changing endpoints until the transaction ends.
+pub async fn lock(conn: &impl ConnectionTrait, ids: &[EndpointId]) -> Result<(), StoreError> {
+    let locked = Entity::find()
+        .select_only()
+        .column(Column::Id)
+        .filter(Column::Id.is_in(ids.iter().map(EndpointId::as_str)))
+        .order_by_asc(Column::Id)
+        .lock_exclusive();
+    let _: Vec<String> = locked.into_tuple().all(conn).await?;
+    Ok(())
+}
+
 /// Gives an endpoint another secret; tells whether `replaced`, its sealed secret, was still the one in use.
 pub async fn replace_secret(
     conn: &impl ConnectionTrait,
@@ -201,7 +215,7 @@ pub async fn replace_secret(
     Ok(result.rows_affected == 1)
 }
 
-/// Switches an endpoint on or off; tells whether there is one. What waits for it is the caller's matter.
+/// Switches an endpoint on or off, and forgets how it answered; tells whether there is one. What waits for it is the caller's matter.
 pub async fn set_active(
     conn: &impl ConnectionTrait,
     holder: impl Into<Holder>,
@@ -210,6 +224,8 @@ pub async fn set_active(
 ) -> Result<bool, StoreError> {
     let result = Entity::update_many()
         .col_expr(Column::IsActive, Expr::value(is_active))
+        .col_expr(Column::FailingSince, Expr::value(None::<DateTime<Utc>>))
+        .col_expr(Column::IsRecovering, Expr::value(false))
         .filter(owned(&holder.into()))
         .filter(Column::Id.eq(id.as_str()))
         .exec(conn)

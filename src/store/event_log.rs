@@ -254,7 +254,7 @@ pub async fn newest_event(
 /// Deletes events of before `cutoff` with their deliveries and tries, at most `limit`; returns how many. Needs a
 /// transaction.
 ///
-/// An event stays while one of its deliveries waits, or was finished after `cutoff`.
+/// An event stays while one of its deliveries waits for a try or a round, or was finished after `cutoff`.
 pub async fn forget(conn: &impl ConnectionTrait, cutoff: DateTime<Utc>, limit: u64) -> Result<u64, StoreError> {
     let in_use = Query::select()
         .expr(Expr::val(1))
@@ -263,7 +263,10 @@ pub async fn forget(conn: &impl ConnectionTrait, cutoff: DateTime<Utc>, limit: u
         .and_where(
             Expr::col((deliveries::Entity, Delivery::FinishedAt))
                 .is_null()
-                .or(Expr::col((deliveries::Entity, Delivery::FinishedAt)).gte(cutoff)),
+                .or(Expr::col((deliveries::Entity, Delivery::FinishedAt)).gte(cutoff))
+                .or(Expr::cust(
+                    "deliveries.state = 'failed' AND deliveries.recover_at IS NOT NULL",
+                )),
         )
         .to_owned();
     let ids: Vec<String> = events::Entity::find()

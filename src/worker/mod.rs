@@ -6,6 +6,7 @@ pub mod deliver_webhooks;
 pub mod fill_in_chains;
 pub mod lead_chains;
 mod pace;
+mod recover_deliveries;
 mod seal_rows;
 pub mod sweep_events;
 mod watch_chains;
@@ -47,6 +48,7 @@ pub fn start(
         ));
     }
     tasks.spawn(deliver_webhooks::run(ctx.clone(), options, stop.clone()));
+    tasks.spawn(recover_deliveries::run(ctx.clone(), stop.clone()));
     tasks.spawn(sweep_events::run(ctx.clone(), stop.clone()));
     tasks.spawn(seal_rows::run(ctx.clone(), stop.clone()));
     workers

@@ -1,65 +1,14 @@
 //! The event log: read, told again, followed, swept.
 
-use crate::support::{TestApp, receiver::Receiver};
-use poem::http::Method;
-use prs::{
-    domain::ids::{DeliveryId, EventId},
-    flows, store,
+use crate::support::{
+    TestApp,
+    events::{exhaust, tell},
+    receiver::Receiver,
 };
+use poem::http::Method;
+use prs::{domain::ids::EventId, flows, store};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-
-/// Tells an event about an object of the backend client ID, as settling a payment does; returns its id.
-async fn tell(app: &TestApp, kind: &str, request_id: &str) -> String {
-    let client = store::client_ids::find_by_client_id(app.ctx.db.reader(), &app.backend_client)
-        .await
-        .expect("reads")
-        .expect("seeded")
-        .row;
-    let id = EventId(app.ctx.ids.ulid());
-    let now = app.ctx.clock.now();
-    let tx = app.ctx.db.begin("tell").await.expect("begins");
-    let event = store::outbox::NewEvent {
-        id: id.clone(),
-        owner: (&app.platform).into(),
-        client: Some(client.clone()),
-        kind: kind.to_owned(),
-        deduplication_key: format!("{kind}:{id}"),
-        request_id: Some(request_id.to_owned()),
-        body: format!("{{\"event\":\"{kind}\",\"requestId\":\"{request_id}\",\"n\":\"{id}\"}}"),
-        is_personal: false,
-        now,
-    };
-    assert!(store::outbox::insert_event(&tx, &event).await.expect("writes"));
-    let endpoints = store::endpoints::active_of(&tx, std::slice::from_ref(&event.owner))
-        .await
-        .expect("reads");
-    let deliveries: Vec<_> = endpoints
-        .into_iter()
-        .filter(|endpoint| endpoint.hears(&event.owner, Some(&client)))
-        .map(|endpoint| store::outbox::NewDelivery {
-            id: DeliveryId(app.ctx.ids.ulid()),
-            event: id.clone(),
-            endpoint: endpoint.id,
-            owner: (&app.platform).into(),
-            is_test: false,
-            now,
-        })
-        .collect();
-    store::outbox::insert_deliveries(&tx, &deliveries)
-        .await
-        .expect("writes");
-    tx.commit().await.expect("commits");
-    id.to_string()
-}
-
-/// Lets the time of all four tries pass.
-async fn exhaust(app: &TestApp) {
-    for pause in [0, 1_000, 5_000, 15_000] {
-        app.advance_ms(pause);
-        app.deliver().await;
-    }
-}
 
 fn ids(page: &Value, list: &str) -> Vec<String> {
     let rows = page[list].as_array().expect("a list").iter();

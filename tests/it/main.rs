@@ -42,6 +42,7 @@ mod process;
 mod quarantine;
 mod rate_limits;
 mod reconcile;
+mod recovery;
 mod refusals;
 mod registration;
 mod reorg;

@@ -267,6 +267,8 @@ class Delivery:
     createdAt: str
     nextAttemptAt: str | None
     finishedAt: str | None
+    recoveryRounds: int
+    nextRoundAt: str | None
 
 
 @dataclass
@@ -283,6 +285,7 @@ class Deliveries:
 
 @dataclass
 class Try:
+    round: int
     number: int
     startedAt: str
     durationMs: int

@@ -31,9 +31,13 @@ impl Received {
 pub struct Receiver {
     server: MockServer,
     status: Arc<Mutex<u16>>,
+    refused: Arc<Mutex<Vec<String>>>,
 }
 
-struct Answers(Arc<Mutex<u16>>);
+struct Answers {
+    status: Arc<Mutex<u16>>,
+    refused: Arc<Mutex<Vec<String>>>,
+}
 
 /// Says what it was told.
 struct Echo;
@@ -45,8 +49,13 @@ impl Respond for Echo {
 }
 
 impl Respond for Answers {
-    fn respond(&self, _: &Request) -> ResponseTemplate {
-        ResponseTemplate::new(*self.0.lock().expect("unpoisoned")).set_body_string("ok")
+    fn respond(&self, request: &Request) -> ResponseTemplate {
+        let refused = self.refused.lock().expect("unpoisoned");
+        let status = match refused.iter().any(|body| body.as_bytes() == request.body) {
+            true => 500,
+            false => *self.status.lock().expect("unpoisoned"),
+        };
+        ResponseTemplate::new(status).set_body_string("ok")
     }
 }
 
@@ -54,12 +63,18 @@ impl Receiver {
     /// Starts one that answers 200.
     pub async fn start() -> Self {
         let status = Arc::new(Mutex::new(200));
+        let refused = Arc::default();
         let server = MockServer::start().await;
-        Mock::given(any())
-            .respond_with(Answers(status.clone()))
-            .mount(&server)
-            .await;
-        Self { server, status }
+        let answers = Answers {
+            status: Arc::clone(&status),
+            refused: Arc::clone(&refused),
+        };
+        Mock::given(any()).respond_with(answers).mount(&server).await;
+        Self {
+            server,
+            status,
+            refused,
+        }
     }
 
     /// Starts one that answers 200 with the body that it got.
@@ -69,12 +84,19 @@ impl Receiver {
         Self {
             server,
             status: Arc::new(Mutex::new(200)),
+            refused: Arc::default(),
         }
     }
 
     /// Answers this status from now on.
     pub fn answer(&self, status: u16) {
         *self.status.lock().expect("unpoisoned") = status;
+    }
+
+    /// Answers 500 to this body from now on.
+    #[allow(dead_code, reason = "not every binary that shares this refuses one")]
+    pub fn refuse(&self, body: &str) {
+        self.refused.lock().expect("unpoisoned").push(body.to_owned());
     }
 
     /// Where to post.

@@ -6,7 +6,10 @@ use crate::{
         ids::EndpointId,
         webhook::{AfterTry, ClaimedDelivery, Signing, TryOutcome, Wanted, after_try},
     },
-    flows::{FlowResult, webhooks::secret_place},
+    flows::{
+        FlowResult,
+        webhooks::{recover::Verdicts, secret_place},
+    },
     ports::{outbound::OutboundPost, sealer::is_sealed},
     store,
 };
@@ -123,8 +126,11 @@ pub async fn record(ctx: &Ctx, tried: &[Tried]) -> FlowResult<()> {
             )
         })
         .collect();
+    let verdicts = Verdicts::of(tried);
     let tx = ctx.db.begin("record_tries").await?;
-    store::outbox::finish_batch(&tx, &rows).await?;
+    verdicts.lock(&tx).await?;
+    let recorded = store::outbox::finish_batch(&tx, &rows).await?;
+    verdicts.note(ctx, &tx, &recorded).await?;
     tx.commit().await?;
     Ok(())
 }

@@ -5,6 +5,7 @@ pub mod delete;
 pub mod deliver;
 pub mod follow_clock;
 pub mod list;
+pub mod recover;
 pub mod rotate;
 pub mod test;
 pub mod toggle;

@@ -96,7 +96,7 @@ pub struct Delivery {
     pub retry_count: u32,
     /// Whether it is a test. Example: `false`
     pub is_test: bool,
-    /// Whether it was asked for again. Example: `false`
+    /// Whether it is sent again, because it was asked for or in a recovery round. Example: `false`
     pub is_replay: bool,
     /// Time of creation
     pub created_at: Instant,
@@ -104,6 +104,10 @@ pub struct Delivery {
     pub next_attempt_at: OrNull<Instant>,
     /// When it was delivered, failed or cancelled; null while it is queued
     pub finished_at: OrNull<Instant>,
+    /// Recovery rounds that were begun since its four tries failed. Example: `0`
+    pub recovery_rounds: u32,
+    /// When the next recovery round comes; earlier once the endpoint answers again. Null unless it failed and there is one
+    pub next_round_at: OrNull<Instant>,
 }
 
 /// One page of deliveries, newest first.
@@ -141,6 +145,8 @@ pub struct DeliverySummary {
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct DeliveryTry {
+    /// Round, from 1; a replay and a recovery begin new ones. Example: `1`
+    pub round: u32,
     /// Number in its round, from 1. Example: `1`
     pub number: u32,
     /// When it began
@@ -163,7 +169,7 @@ pub struct DeliveryTry {
 pub struct DeliveryDetail {
     /// The delivery
     pub delivery: Delivery,
-    /// Its tries in the order in which they were made; a replay begins a new round
+    /// Its tries in the order in which they were made; a replay and a recovery begin new rounds
     #[oai(validator(max_items = 10000))]
     pub tries: Vec<DeliveryTry>,
 }

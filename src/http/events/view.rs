@@ -35,14 +35,20 @@ pub(super) fn delivery(found: &LoggedDelivery, receivers: &Receivers) -> Deliver
         created_at: Instant(found.created_at),
         next_attempt_at: OrNull(is_queued.then_some(Instant(delivery.next_at))),
         finished_at: OrNull(delivery.finished_at.map(Instant)),
+        recovery_rounds: delivery.recovery_rounds,
+        next_round_at: OrNull(delivery.next_round_at.map(Instant)),
     }
 }
 
 pub(super) fn detail(found: &LoggedDelivery, receivers: &Receivers) -> DeliveryDetail {
+    let mut round = 0;
     let tries = found.delivery.tries.iter().map(|tried| {
+        // Tries of a round count from 1.
+        round += u32::from(tried.number == 1 || round == 0);
         let outcome = &tried.outcome;
         let duration_ms = (outcome.ended_at - outcome.started_at).num_milliseconds();
         DeliveryTry {
+            round,
             number: tried.number,
             started_at: Instant(outcome.started_at),
             // A clock that was set back between the two is not worth a failure.

@@ -145,6 +145,9 @@ pub async fn insert_deliveries(conn: &impl ConnectionTrait, deliveries: &[NewDel
                 is_replay: false,
                 created_at: delivery.now,
                 finished_at: None,
+                recovery_rounds: 0,
+                recover_from: None,
+                recover_at: None,
             })
         });
         deliveries::Entity::insert_many(rows)
@@ -275,7 +278,7 @@ async fn earliest(
     Ok(time)
 }
 
-/// Cancels what waits for an endpoint; returns how many deliveries.
+/// Cancels what waits for an endpoint, and the rounds of what failed; returns how many deliveries were cancelled.
 pub async fn cancel_queued_of_endpoint(
     conn: &impl ConnectionTrait,
     owner: &OwnerId,
@@ -285,6 +288,16 @@ pub async fn cancel_queued_of_endpoint(
     let result = unleased(deliveries::Entity::update_many(), DeliveryState::Cancelled)
         .col_expr(Column::FinishedAt, Expr::value(now))
         .filter(is_queued())
+        .filter(Column::OwnerId.eq(owner.as_str()))
+        .filter(Column::EndpointId.eq(endpoint.as_str()))
+        .exec(conn)
+        .await?;
+    // What failed stays so; it has no further round.
+    deliveries::Entity::update_many()
+        .col_expr(Column::RecoverAt, Expr::value(None::<DateTime<Utc>>))
+        .filter(Expr::cust(
+            "state = 'failed' AND NOT is_test AND recover_at IS NOT NULL",
+        ))
         .filter(Column::OwnerId.eq(owner.as_str()))
         .filter(Column::EndpointId.eq(endpoint.as_str()))
         .exec(conn)

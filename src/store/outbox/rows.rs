@@ -103,6 +103,7 @@ pub(super) async fn load_claimed(
         String,
         String,
         Option<JsonValue>,
+        bool,
     );
     let rows: Vec<Row> = deliveries::Entity::find()
         .select_only()
@@ -119,6 +120,7 @@ pub(super) async fn load_claimed(
         .column(webhook_endpoints::Column::Url)
         .column(webhook_endpoints::Column::SecretSealed)
         .column(webhook_endpoints::Column::FormerSecrets)
+        .column_as(webhook_endpoints::Column::FailingSince.is_not_null(), "is_failing")
         .join(
             JoinType::InnerJoin,
             deliveries::Entity::belongs_to(events::Entity)
@@ -142,7 +144,20 @@ pub(super) async fn load_claimed(
         .await?;
     rows.into_iter()
         .map(
-            |(id, event, owner, endpoint, retry_count, is_test, is_replay, body, url, secret_sealed, former)| {
+            |(
+                id,
+                event,
+                owner,
+                endpoint,
+                retry_count,
+                is_test,
+                is_replay,
+                body,
+                url,
+                secret_sealed,
+                former,
+                is_failing,
+            )| {
                 Ok(ClaimedDelivery {
                     id: DeliveryId(id),
                     event: EventId(event),
@@ -155,6 +170,7 @@ pub(super) async fn load_claimed(
                     retry_count: columns::number("retry_count", retry_count)?,
                     is_test,
                     is_replay,
+                    is_endpoint_failing: is_failing,
                     lease_token: lease_token.to_owned(),
                 })
             },

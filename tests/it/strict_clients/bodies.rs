@@ -129,12 +129,13 @@ bodies! {
     Delivery {
         id: String, event_id: String, event: String, endpoint_id: String, url: ?String, state: String,
         retry_count: u32, is_test: bool, is_replay: bool, created_at: Time, next_attempt_at: ?Time, finished_at: ?Time,
+        recovery_rounds: u32, next_round_at: ?Time,
     }
     /// A delivery with its tries.
     DeliveryDetail { delivery: Delivery, tries: Vec<Try>, }
     /// A try.
     Try {
-        number: u32, started_at: Time, duration_ms: u64, status: ?u16, error: ?String, response: ?String,
+        round: u32, number: u32, started_at: Time, duration_ms: u64, status: ?u16, error: ?String, response: ?String,
     }
     /// A new webhook.
     HookCreated { id: String, secret: String, standard_secret: String, }

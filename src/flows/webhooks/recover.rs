@@ -1,0 +1,119 @@
+//! Tries again, in rounds, what failed four times, and all of it as soon as the endpoint answers again.
+
+use crate::{
+    ctx::Ctx,
+    domain::{
+        ids::{DeliveryId, EndpointId},
+        webhook::AfterTry,
+    },
+    flows::{FlowResult, webhooks::deliver::Tried},
+    store::{self, Tx},
+};
+use std::collections::{BTreeSet, HashSet};
+
+/// Deliveries whose round begins in one transaction, for each of both reasons.
+const BATCH: u64 = 500;
+
+/// Endpoints that answer again of one transaction.
+const ENDPOINTS: u64 = 20;
+
+/// Begins the rounds that are due, one batch; tells whether there may be more. Source: decisions D36.
+pub async fn run(ctx: &Ctx) -> FlowResult<bool> {
+    let now = ctx.clock.now();
+    let reader = ctx.db.reader();
+    let mut due = store::recovery::due(reader, now, BATCH).await?;
+    for endpoint in store::recovery::ready(reader, now, ENDPOINTS).await? {
+        let left = BATCH.saturating_mul(2).saturating_sub(count(&due));
+        due.extend(store::recovery::due_of_endpoint(reader, &endpoint, now, left).await?);
+    }
+    let settled = store::recovery::settled(reader, ENDPOINTS).await?;
+    if due.is_empty() && settled.is_empty() {
+        return Ok(false);
+    }
+    let tx = ctx.db.begin("recover_deliveries").await?;
+    store::recovery::begin(&tx, &due, now).await?;
+    store::recovery::end(&tx, &settled).await?;
+    tx.commit().await?;
+    ctx.due.notify_one();
+    Ok(count(&due) >= BATCH)
+}
+
+fn count(ids: &[DeliveryId]) -> u64 {
+    u64::try_from(ids.len()).unwrap_or(u64::MAX)
+}
+
+/// What tries say about deliveries and endpoints beyond the four tries.
+pub(super) struct Verdicts<'a> {
+    /// Failed for the fourth time; samples are not among them.
+    exhausted: Vec<&'a Tried>,
+    /// Endpoints that answered, and were known to fail before.
+    answering: BTreeSet<&'a EndpointId>,
+    /// Endpoints that failed, and answered nothing else of the batch.
+    failing: BTreeSet<&'a EndpointId>,
+}
+
+impl<'a> Verdicts<'a> {
+    pub(super) fn of(tried: &'a [Tried]) -> Self {
+        let answered: HashSet<&EndpointId> = tried
+            .iter()
+            .filter(|tried| tried.after == AfterTry::Delivered)
+            .map(|tried| &tried.delivery.endpoint)
+            .collect();
+        let exhausted: Vec<&Tried> = tried
+            .iter()
+            .filter(|tried| tried.after == AfterTry::Exhausted && !tried.delivery.is_test)
+            .collect();
+        let endpoints = exhausted.iter().map(|tried| &tried.delivery.endpoint);
+        let failing = endpoints.filter(|endpoint| !answered.contains(endpoint)).collect();
+        let known = tried.iter().filter(|tried| tried.delivery.is_endpoint_failing);
+        let known = known.map(|tried| &tried.delivery.endpoint);
+        Self {
+            answering: known.filter(|endpoint| answered.contains(endpoint)).collect(),
+            exhausted,
+            failing,
+        }
+    }
+
+    /// Keeps others from changing the endpoints of which something will be noted: whoever changes an endpoint and its
+    /// deliveries takes the endpoint first.
+    pub(super) async fn lock(&self, tx: &Tx) -> FlowResult<()> {
+        let concerned: Vec<EndpointId> = self.answering.union(&self.failing).map(|id| (*id).clone()).collect();
+        if !concerned.is_empty() {
+            store::endpoints::lock(tx, &concerned).await?;
+        }
+        Ok(())
+    }
+
+    /// Notes when the next rounds come, which endpoints answer again and which take nothing, once the tries are
+    /// `recorded`.
+    pub(super) async fn note(&self, ctx: &Ctx, tx: &Tx, recorded: &HashSet<DeliveryId>) -> FlowResult<()> {
+        let ids: Vec<DeliveryId> = self.exhausted.iter().map(|tried| tried.delivery.id.clone()).collect();
+        if !ids.is_empty() {
+            let rounds = store::recovery::rounds(tx, &ids).await?;
+            let ended = |id: &DeliveryId| {
+                let tried = self.exhausted.iter().find(|tried| tried.delivery.id == *id);
+                tried.map(|tried| tried.outcome.ended_at)
+            };
+            let planned: Vec<_> = rounds
+                .into_iter()
+                .filter(|rounds| recorded.contains(&rounds.id))
+                .filter_map(|rounds| {
+                    let next = ctx
+                        .webhooks
+                        .recovery
+                        .next(rounds.begun, rounds.last, ended(&rounds.id)?);
+                    Some((rounds.id, next))
+                })
+                .collect();
+            store::recovery::plan(tx, &planned).await?;
+        }
+        let owned = |set: &BTreeSet<&EndpointId>| set.iter().map(|id| (*id).clone()).collect::<Vec<_>>();
+        if !self.answering.is_empty() {
+            store::recovery::answered(tx, &owned(&self.answering)).await?;
+        }
+        if !self.failing.is_empty() {
+            store::recovery::failing(tx, &owned(&self.failing), ctx.clock.now()).await?;
+        }
+        Ok(())
+    }
+}

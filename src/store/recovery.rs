@@ -1,0 +1,195 @@
+//! Deliveries whose tries failed and that wait for a further round, and endpoints that take nothing.
+//!
+//! A delivery waits while its state is `failed` and `recover_at` is set. Those of an endpoint that answers again are due
+//! from `recover_from` on; the endpoint says so until nothing waits for it any more, so that a long backlog is queued in
+//! batches.
+
+use super::{StoreError, columns};
+use crate::domain::{
+    ids::{DeliveryId, EndpointId},
+    recovery::Recovery,
+    webhook::DeliveryState,
+};
+use chrono::{DateTime, Utc};
+use entities::{deliveries, deliveries::Column, webhook_endpoints, webhook_endpoints::Column as Endpoint};
+use sea_orm::{
+    ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, Select,
+    sea_query::{CaseStatement, Expr, ExprTrait, Query, SelectStatement},
+};
+
+/// How far the rounds of a delivery are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rounds {
+    /// The delivery.
+    pub id: DeliveryId,
+    /// Rounds that were begun.
+    pub begun: u32,
+    /// When the last of them was due.
+    pub last: Option<DateTime<Utc>>,
+}
+
+/// The condition of the partial indexes. It is spelled out because a bound value would not match them.
+fn is_waiting() -> Expr {
+    Expr::cust("state = 'failed' AND NOT is_test AND recover_at IS NOT NULL")
+}
+
+/// How far the rounds of some deliveries are.
+pub async fn rounds(conn: &impl ConnectionTrait, ids: &[DeliveryId]) -> Result<Vec<Rounds>, StoreError> {
+    let rows: Vec<(String, i32, Option<DateTime<Utc>>)> = deliveries::Entity::find()
+        .select_only()
+        .columns([Column::Id, Column::RecoveryRounds, Column::RecoverAt])
+        .filter(Column::Id.is_in(ids.iter().map(DeliveryId::as_str)))
+        .into_tuple()
+        .all(conn)
+        .await?;
+    let read = |(id, begun, last)| {
+        Ok(Rounds {
+            id: DeliveryId(id),
+            begun: columns::number("recovery_rounds", begun)?,
+            last,
+        })
+    };
+    rows.into_iter().map(read).collect()
+}
+
+/// Notes when the next round of failed deliveries comes; `None` when there is none any more.
+pub async fn plan(conn: &impl ConnectionTrait, planned: &[(DeliveryId, Option<Recovery>)]) -> Result<(), StoreError> {
+    for planned in planned.chunks(columns::ROWS_MAX) {
+        let (mut from, mut at) = (CaseStatement::new(), CaseStatement::new());
+        for (id, next) in planned {
+            from = from.case(Column::Id.eq(id.as_str()), Expr::value(next.map(|next| next.from)));
+            at = at.case(Column::Id.eq(id.as_str()), Expr::value(next.map(|next| next.at)));
+        }
+        deliveries::Entity::update_many()
+            .col_expr(Column::RecoverFrom, from.into())
+            .col_expr(Column::RecoverAt, at.into())
+            .filter(Column::State.eq(DeliveryState::Failed.wire()))
+            .filter(Column::Id.is_in(planned.iter().map(|(id, _)| id.as_str())))
+            .exec(conn)
+            .await?;
+    }
+    Ok(())
+}
+
+/// Deliveries whose next round is due, the longest due first.
+pub async fn due(conn: &impl ConnectionTrait, now: DateTime<Utc>, limit: u64) -> Result<Vec<DeliveryId>, StoreError> {
+    let due = waiting(limit).filter(Column::RecoverAt.lte(now));
+    let ids: Vec<String> = due.order_by_asc(Column::RecoverAt).into_tuple().all(conn).await?;
+    Ok(ids.into_iter().map(DeliveryId).collect())
+}
+
+/// Deliveries to an endpoint that answers again whose next round may come, the longest waiting first.
+pub async fn due_of_endpoint(
+    conn: &impl ConnectionTrait,
+    endpoint: &EndpointId,
+    now: DateTime<Utc>,
+    limit: u64,
+) -> Result<Vec<DeliveryId>, StoreError> {
+    let due = waiting(limit)
+        .filter(Column::EndpointId.eq(endpoint.as_str()))
+        .filter(Column::RecoverFrom.lte(now));
+    let ids: Vec<String> = due.order_by_asc(Column::RecoverFrom).into_tuple().all(conn).await?;
+    Ok(ids.into_iter().map(DeliveryId).collect())
+}
+
+fn waiting(limit: u64) -> Select<deliveries::Entity> {
+    deliveries::Entity::find()
+        .select_only()
+        .column(Column::Id)
+        .filter(is_waiting())
+        .limit(limit)
+}
+
+/// Begins the next round of deliveries that wait for it: queued, due at once, marked as a replay.
+pub async fn begin(conn: &impl ConnectionTrait, ids: &[DeliveryId], now: DateTime<Utc>) -> Result<(), StoreError> {
+    for ids in ids.chunks(columns::ROWS_MAX) {
+        deliveries::Entity::update_many()
+            .col_expr(Column::State, Expr::value(DeliveryState::Queued.wire()))
+            .col_expr(Column::RecoveryRounds, Expr::col(Column::RecoveryRounds).add(1))
+            .col_expr(Column::RetryCount, Expr::value(0))
+            .col_expr(Column::NextAt, Expr::value(now))
+            .col_expr(Column::FinishedAt, Expr::value(None::<DateTime<Utc>>))
+            .col_expr(Column::IsReplay, Expr::value(true))
+            .filter(is_waiting())
+            .filter(Column::Id.is_in(ids.iter().map(DeliveryId::as_str)))
+            .exec(conn)
+            .await?;
+    }
+    Ok(())
+}
+
+/// What waits for the endpoint of the outer query.
+fn of_endpoint() -> SelectStatement {
+    let endpoint = Expr::col((deliveries::Entity, Column::EndpointId));
+    Query::select()
+        .expr(Expr::val(1))
+        .from(deliveries::Entity)
+        .and_where(endpoint.equals((webhook_endpoints::Entity, Endpoint::Id)))
+        .and_where(is_waiting())
+        .to_owned()
+}
+
+async fn recovering(conn: &impl ConnectionTrait, which: Expr, limit: u64) -> Result<Vec<EndpointId>, StoreError> {
+    let ids: Vec<String> = webhook_endpoints::Entity::find()
+        .select_only()
+        .column(Endpoint::Id)
+        .filter(Expr::cust("is_recovering"))
+        .filter(which)
+        .order_by_asc(Endpoint::Id)
+        .limit(limit)
+        .into_tuple()
+        .all(conn)
+        .await?;
+    Ok(ids.into_iter().map(EndpointId).collect())
+}
+
+/// Endpoints that answer again and for which a round may come.
+pub async fn ready(conn: &impl ConnectionTrait, now: DateTime<Utc>, limit: u64) -> Result<Vec<EndpointId>, StoreError> {
+    let mut due = of_endpoint();
+    due.and_where(Expr::col((deliveries::Entity, Column::RecoverFrom)).lte(now));
+    recovering(conn, Expr::exists(due), limit).await
+}
+
+/// Endpoints that answer again and for which nothing waits any more.
+pub async fn settled(conn: &impl ConnectionTrait, limit: u64) -> Result<Vec<EndpointId>, StoreError> {
+    recovering(conn, Expr::exists(of_endpoint()).not(), limit).await
+}
+
+/// Ends the recovery of those endpoints for which nothing waits any more.
+pub async fn end(conn: &impl ConnectionTrait, endpoints: &[EndpointId]) -> Result<(), StoreError> {
+    webhook_endpoints::Entity::update_many()
+        .col_expr(Endpoint::IsRecovering, Expr::value(false))
+        .filter(Endpoint::Id.is_in(endpoints.iter().map(EndpointId::as_str)))
+        .filter(Expr::exists(of_endpoint()).not())
+        .exec(conn)
+        .await?;
+    Ok(())
+}
+
+/// Notes that endpoints answer again.
+pub async fn answered(conn: &impl ConnectionTrait, endpoints: &[EndpointId]) -> Result<(), StoreError> {
+    webhook_endpoints::Entity::update_many()
+        .col_expr(Endpoint::FailingSince, Expr::value(None::<DateTime<Utc>>))
+        .col_expr(Endpoint::IsRecovering, Expr::value(true))
+        .filter(Endpoint::Id.is_in(endpoints.iter().map(EndpointId::as_str)))
+        .filter(Endpoint::FailingSince.is_not_null())
+        .exec(conn)
+        .await?;
+    Ok(())
+}
+
+/// Notes that endpoints take nothing, since `now` unless it was noted before.
+pub async fn failing(
+    conn: &impl ConnectionTrait,
+    endpoints: &[EndpointId],
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    webhook_endpoints::Entity::update_many()
+        .col_expr(Endpoint::FailingSince, Expr::value(now))
+        .col_expr(Endpoint::IsRecovering, Expr::value(false))
+        .filter(Endpoint::Id.is_in(endpoints.iter().map(EndpointId::as_str)))
+        .filter(Endpoint::FailingSince.is_null())
+        .exec(conn)
+        .await?;
+    Ok(())
+}

@@ -1,0 +1,27 @@
+//! Begins recovery rounds of deliveries when they are due.
+
+use super::pace::Pace;
+use crate::{ctx::Ctx, flows::webhooks::recover};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// Pause between two looks; an endpoint that answers again waits for it.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Pause between two batches, so that a long backlog does not hold up new deliveries.
+const BREATH: Duration = Duration::from_millis(50);
+
+const PACE: Pace = Pace {
+    base: PAUSE,
+    longest: Duration::from_secs(30),
+};
+
+/// Runs until `stop`.
+pub async fn run(ctx: Ctx, stop: CancellationToken) {
+    let step = || async {
+        recover::run(&ctx)
+            .await
+            .map(|has_more| if has_more { BREATH } else { PAUSE })
+    };
+    PACE.keep(&stop, "recovering deliveries", None, step).await;
+}

@@ -1,0 +1,189 @@
+//! Deliveries that failed four times, and endpoints that take nothing.
+
+use crate::support::{TestApp, app, events::tell, receiver::Receiver};
+use prs::flows::webhooks::recover;
+use serde_json::Value;
+
+/// Lets time pass in steps of a second: rounds begin and deliveries are sent as the workers do it.
+async fn pass(app: &TestApp, seconds: i64) {
+    for _ in 0..seconds {
+        app.advance_ms(1_000);
+        while recover::run(&app.ctx).await.expect("rounds begin") {}
+        app.deliver().await;
+    }
+}
+
+/// Lets a long time pass at once, and then the time of a round.
+async fn jump(app: &TestApp, seconds: i64) {
+    app.advance_ms((seconds - 25) * 1_000);
+    pass(app, 25).await;
+}
+
+/// Tells something, and makes the first try of it.
+async fn told(app: &TestApp) {
+    tell(app, "payment.confirmed", "01r").await;
+    app.deliver().await;
+}
+
+async fn deliveries(app: &TestApp) -> Vec<Value> {
+    let list = app.get("/v2/deliveries").with_key().send().await.expect(200);
+    list["deliveries"].as_array().expect("a list").clone()
+}
+
+#[tokio::test]
+async fn rounds_of_the_same_delivery_follow_the_fourth_try() {
+    let app = TestApp::start().await;
+    let receiver = Receiver::start().await;
+    receiver.answer(500);
+    app.register(&receiver.url()).await;
+    told(&app).await;
+    pass(&app, 21).await;
+    assert_eq!(receiver.received().await.len(), 4, "the four tries of the contract");
+    let failed = deliveries(&app).await.remove(0);
+    assert_eq!(
+        (&failed["state"], &failed["recoveryRounds"]),
+        (&"failed".into(), &0.into())
+    );
+    let next = failed["nextRoundAt"].as_str().expect("a time").to_owned();
+    pass(&app, 59).await;
+    assert_eq!(receiver.received().await.len(), 4, "no round before its time");
+    pass(&app, 1).await;
+    let all = receiver.received().await;
+    assert_eq!(
+        all.len(),
+        5,
+        "the first round begins a minute after the fourth try, at {next}"
+    );
+    let (first, again) = (&all[0], &all[4]);
+    assert_eq!(first.header("x-service-delivery"), again.header("x-service-delivery"));
+    assert_eq!(first.body, again.body);
+    assert_eq!(again.header("x-service-replay"), Some("true"));
+    assert_eq!(again.header("x-service-retry-count"), Some("0"));
+    assert!(all[..4].iter().all(|one| one.header("x-service-replay").is_none()));
+    pass(&app, 21).await;
+    assert_eq!(receiver.received().await.len(), 8, "a round is four tries");
+    let mut passed = 60 + 21;
+    for (round, due) in [300, 1_800, 7_200, 21_600, 86_400, 172_800].into_iter().enumerate() {
+        app.advance_ms((due - passed - 1) * 1_000);
+        assert!(!recover::run(&app.ctx).await.expect("looks"));
+        app.deliver().await;
+        assert_eq!(receiver.received().await.len(), 8 + 4 * round, "not before {due} s");
+        pass(&app, 22).await;
+        assert_eq!(receiver.received().await.len(), 12 + 4 * round, "at {due} s");
+        passed = due + 21;
+    }
+    let ended = deliveries(&app).await.remove(0);
+    assert_eq!(
+        (&ended["state"], &ended["recoveryRounds"], &ended["nextRoundAt"]),
+        (&"failed".into(), &7.into(), &Value::Null)
+    );
+    let path = format!("/v2/deliveries/{}", ended["id"].as_str().expect("an id"));
+    let detail = app.get(&path).with_key().send().await.expect(200);
+    let tries = detail["tries"].as_array().expect("tries");
+    let last = tries.last().expect("a try");
+    assert_eq!(
+        (tries.len(), &last["round"], &last["number"]),
+        (32, &8.into(), &4.into())
+    );
+    jump(&app, 400_000).await;
+    assert_eq!(receiver.received().await.len(), 32, "no round after the last one");
+}
+
+#[tokio::test]
+async fn a_receiver_that_is_away_for_ten_minutes_gets_everything_by_itself() {
+    let app = TestApp::start().await;
+    let receiver = Receiver::start().await;
+    receiver.answer(503);
+    app.register(&receiver.url()).await;
+    for _ in 0..6 {
+        told(&app).await;
+        pass(&app, 100).await;
+    }
+    assert!(deliveries(&app).await.iter().all(|one| one["state"] != "delivered"));
+    receiver.answer(200);
+    told(&app).await;
+    pass(&app, 2).await;
+    let states = deliveries(&app).await;
+    let delivered = states.iter().filter(|one| one["state"] == "delivered").count();
+    assert_eq!(
+        (states.len(), delivered),
+        (7, 7),
+        "all at once, as soon as it answers: {states:?}"
+    );
+    let all = receiver.received().await;
+    let taken: std::collections::BTreeSet<_> = all[all.len() - 7..].iter().map(|one| one.body.clone()).collect();
+    assert_eq!(taken.len(), 7, "each of them once");
+}
+
+#[tokio::test]
+async fn a_receiver_that_hears_nothing_new_is_found_by_the_next_round() {
+    let app = TestApp::start().await;
+    let receiver = Receiver::start().await;
+    receiver.answer(503);
+    app.register(&receiver.url()).await;
+    told(&app).await;
+    pass(&app, 30).await;
+    told(&app).await;
+    pass(&app, 30).await;
+    receiver.answer(200);
+    // The first one is due at 21 + 60 seconds, the second half a minute later; it does not wait for that.
+    pass(&app, 23).await;
+    assert!(deliveries(&app).await.iter().all(|one| one["state"] == "delivered"));
+}
+
+#[tokio::test]
+async fn a_delivery_that_alone_is_refused_keeps_its_rounds() {
+    let app = TestApp::start().await;
+    let receiver = Receiver::start().await;
+    receiver.answer(500);
+    app.register(&receiver.url()).await;
+    told(&app).await;
+    pass(&app, 21).await;
+    let refused = receiver.received().await[0].body.clone();
+    receiver.refuse(&refused);
+    receiver.answer(200);
+    for _ in 0..20 {
+        told(&app).await;
+        pass(&app, 30).await;
+    }
+    let states = deliveries(&app).await;
+    let failed: Vec<_> = states.iter().filter(|one| one["state"] != "delivered").collect();
+    assert_eq!(failed.len(), 1);
+    let rounds = failed[0]["recoveryRounds"].as_u64().expect("a number");
+    assert!((2..=3).contains(&rounds), "{rounds} rounds in ten minutes");
+    assert!(failed[0]["nextRoundAt"].is_string());
+}
+
+#[tokio::test]
+async fn an_empty_list_of_rounds_leaves_the_four_tries() {
+    let mut settings = app::settings();
+    settings.webhooks.recovery_rounds_s = Vec::new();
+    let app = TestApp::with(settings, None).await;
+    let receiver = Receiver::start().await;
+    receiver.answer(500);
+    app.register(&receiver.url()).await;
+    told(&app).await;
+    pass(&app, 21).await;
+    jump(&app, 200_000).await;
+    assert_eq!(receiver.received().await.len(), 4);
+    assert_eq!(deliveries(&app).await[0]["nextRoundAt"], Value::Null);
+}
+
+#[tokio::test]
+async fn an_endpoint_that_was_switched_off_has_no_further_rounds() {
+    let app = TestApp::start().await;
+    let receiver = Receiver::start().await;
+    receiver.answer(500);
+    let (id, _) = app.register(&receiver.url()).await;
+    told(&app).await;
+    pass(&app, 21).await;
+    let path = format!("/v1/webhook/{id}");
+    for is_active in [false, true] {
+        let answer = app.call(poem::http::Method::PUT, &path).with_client().send().await;
+        assert_eq!(answer.expect(200)["isActive"], is_active);
+    }
+    receiver.answer(200);
+    jump(&app, 400).await;
+    assert_eq!(receiver.received().await.len(), 4);
+    assert_eq!(deliveries(&app).await[0]["state"], "failed");
+}
