@@ -86,6 +86,8 @@ pub struct WebhookRules {
     pub reversals: bool,
     /// When rounds of deliveries come whose tries failed.
     pub recovery: RecoverySchedule,
+    /// For how long an endpoint may take nothing before it is switched off.
+    pub disable_after: Option<TimeDelta>,
     /// Days that events and finished deliveries are kept.
     pub retention_days: u32,
 }

@@ -132,6 +132,7 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
         scoped_variants: settings.webhooks.scoped_variants,
         reversals: settings.webhooks.reversals,
         recovery: settings.webhooks.recovery()?,
+        disable_after: settings.webhooks.disable_after(),
         retention_days: settings.webhooks.retention_days,
     };
     let payments = PaymentRules {

@@ -61,6 +61,11 @@ impl RecoverySchedule {
     }
 }
 
+/// Whether an endpoint that takes nothing since `failing_since` is switched off; `after` is for how long it may.
+pub fn is_dead(failing_since: DateTime<Utc>, now: DateTime<Utc>, after: Option<TimeDelta>) -> bool {
+    after.is_some_and(|after| now - failing_since >= after)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,6 +102,14 @@ mod tests {
     fn what_was_due_while_nothing_ran_shortens_no_pause() {
         let schedule = RecoverySchedule::new(&[60, 300, 1_800]).unwrap();
         assert_eq!(schedule.next(1, Some(at(60)), at(9_000)), window(60, 9_240));
+    }
+
+    #[test]
+    fn an_endpoint_is_dead_after_its_time_and_never_without_one() {
+        let five_days = Some(TimeDelta::days(5));
+        assert!(!is_dead(at(0), at(5 * 86_400 - 1), five_days));
+        assert!(is_dead(at(0), at(5 * 86_400), five_days));
+        assert!(!is_dead(at(0), at(500 * 86_400), None));
     }
 
     #[test]

@@ -347,6 +347,14 @@ impl UrlPolicy {
     }
 }
 
+/// The host of the URL of an endpoint: what may be shown and logged of it, because the rest may hold a token.
+pub fn host_of(url: &str) -> String {
+    let host = url::Url::parse(url)
+        .ok()
+        .and_then(|url| url.host_str().map(str::to_owned));
+    host.unwrap_or_default()
+}
+
 /// Whether an address is reachable for everybody. Addresses that wrap an IPv4 address are judged by it.
 ///
 /// Source: rules A.4.

@@ -105,6 +105,7 @@ pub async fn publish_all(ctx: &Ctx, tx: &Tx, events: &[Event]) -> Result<(), Sto
             let (owner, client) = match event.audience() {
                 Audience::Platform { platform, client } => (OwnerId::from(&platform), client),
                 Audience::PlatformOnly { platform } => (OwnerId::from(&platform), None),
+                Audience::Owner { owner, client } => (owner, client),
                 Audience::Orchestrator { orchestrator } => (OwnerId(orchestrator), None),
             };
             store::outbox::NewEvent {

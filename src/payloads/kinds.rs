@@ -1,6 +1,7 @@
 //! The kinds of events: what each is called, when it is sent, and its body.
 
 use super::{
+    endpoints::{self, WebhookDisabledBody},
     forms::Names,
     orchestrators::{self, ClientIdLinkedBody, KytScreeningCompleted},
     payers::{self, ComplianceUpdatedBody, PaymentDetailUpdatedBody},
@@ -33,7 +34,7 @@ pub struct Kind {
 }
 
 /// Every kind, in the order of the document.
-pub const KINDS: [Kind; 17] = [
+pub const KINDS: [Kind; 18] = [
     Kind {
         name: "payment.confirmed",
         component: "PaymentConfirmed",
@@ -135,6 +136,14 @@ pub const KINDS: [Kind; 17] = [
         sample: |_| render(&secure_payments::access_rejected_sample()),
     },
     Kind {
+        name: "webhook.disabled",
+        component: "WebhookDisabled",
+        summary: "An endpoint was switched off",
+        description: "An addition of this service. Every try to the endpoint failed for days; what waited for it is cancelled, and it receives nothing until it is switched on again. The other endpoints of the same owner are told, those of a client ID when the endpoint belongs to it, and it is in the event log. Replay what it missed once it is on.",
+        schema: WebhookDisabledBody::json_schema,
+        sample: |_| render(&endpoints::disabled_sample()),
+    },
+    Kind {
         name: "payment.confirmed.client_id",
         component: "PaymentConfirmedClientId",
         summary: "A request of a client ID is paid",
@@ -221,6 +230,7 @@ pub fn body(event: &Event, catalogue: &Catalogue, names: &Names) -> String {
         Event::PaymentDetailUpdated(facts) => render(&payers::payment_detail(facts)),
         Event::PayerStep(facts) => render(&secure_payments::user_event(facts)),
         Event::AccessRejected(facts) => render(&secure_payments::access_rejected(facts)),
+        Event::WebhookDisabled(facts) => render(&endpoints::disabled(facts)),
         Event::ClientIdLinked(facts) => render(&orchestrators::linked(facts)),
         Event::ScreeningCompleted(facts) => render(&orchestrators::screening(facts)),
     }

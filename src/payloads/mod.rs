@@ -1,5 +1,6 @@
 //! Bodies of webhooks: what each event says, rendered once, stored, signed and sent unchanged.
 
+pub mod endpoints;
 mod forms;
 mod kinds;
 pub mod orchestrators;

@@ -33,6 +33,8 @@ pub(super) const CLIENT_ID: &str = "cli_abcdefghijklmnopqrstuvwxyz0123";
 pub(super) const ORIGIN: &str = "https://shop.example.com";
 /// Secure payment.
 pub(super) const SECURE_PAYMENT_TOKEN: &str = "01JZX4T9QK3M7N8P2R5S6V0WYB";
+/// Endpoint.
+pub(super) const WEBHOOK_ID: &str = "01JZX6B2CD3E4F5G6H7J8K9MNP";
 /// The tenant's id of a payer.
 pub(super) const CLIENT_USER_ID: &str = "user-1042";
 /// Bank account.

@@ -14,9 +14,9 @@ use crate::domain::{
         AccessRejected, AgreementStatus, Audience, CLIENT_KINDS, ChainTransaction, ClientIdLinked, ComplianceUpdated,
         Event, ForeignJson, KycStatus, ORCHESTRATOR_KINDS, OffRampStatus, PayerStep, PayerStepKind,
         PaymentDetailStatus, PaymentDetailUpdated, PaymentFailed, PaymentProcessing, PaymentReceived, PaymentRefunded,
-        PaymentReversed, RequestRecurring, ScreeningCompleted, ScreeningStatus,
+        PaymentReversed, RequestRecurring, ScreeningCompleted, ScreeningStatus, WebhookDisabled,
     },
-    ids::{ClientRowId, PaymentId, PlatformId, RequestId, RequestRowId},
+    ids::{ClientRowId, EndpointId, OwnerId, PaymentId, PlatformId, RequestId, RequestRowId},
     ledger::{Ledger, RequestStatus, Settlement},
     network::Network,
     payment::{Observation, ObservedConversion, PaymentKind, ProvenTransfer, ReversalReason, Settled},
@@ -319,6 +319,15 @@ fn every_event(text: &str, json: &str) -> (Vec<Event>, Catalogue) {
         policy_id: None,
         at,
     })));
+    events.push(Event::WebhookDisabled(Box::new(WebhookDisabled {
+        owner: OwnerId("platform".to_owned()),
+        client: None,
+        client_id: None,
+        endpoint: EndpointId("endpoint".to_owned()),
+        host: "hooks.example.com".to_owned(),
+        failing_since: at,
+        at,
+    })));
     (events, catalogue)
 }
 
@@ -531,7 +540,7 @@ fn every_event_has_a_key_of_its_own() {
 fn orchestrators_and_platforms_are_told_different_kinds() {
     let (events, _) = every_event("text", "{}");
     for event in events {
-        let is_for_orchestrators = matches!(event.audience(), Audience::Orchestrator { .. });
+        let is_for_orchestrators = matches!(event.audience(), Audience::Orchestrator { .. } | Audience::Owner { .. });
         assert_eq!(is_for_orchestrators, ORCHESTRATOR_KINDS.contains(&event.kind()));
         let belongs_to_no_client = matches!(event.audience(), Audience::PlatformOnly { .. });
         let is_about_a_payer = ["compliance.updated", "payment_detail.updated"].contains(&event.kind());

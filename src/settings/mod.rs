@@ -12,6 +12,7 @@ use crate::domain::{
     registration,
 };
 use anyhow::{Context, anyhow, bail};
+use chrono::TimeDelta;
 use figment::{
     Figment,
     error::Kind,
@@ -295,6 +296,9 @@ pub struct WebhookSettings {
     /// most 20; `[]` for none. Each round is four tries of the same delivery, marked as a replay. An endpoint that answers
     /// again gets what waits for it at once.
     pub recovery_rounds_s: Vec<u32>,
+    /// Days for which every try to an endpoint may fail before it is switched off, at most 365; 0 for ever. Its owner
+    /// learns of it from `webhook.disabled` and switches it on again.
+    pub disable_after_days: u32,
     /// Days that events and finished deliveries are kept, 1 to 3650.
     pub retention_days: u32,
 }
@@ -310,6 +314,7 @@ impl Default for WebhookSettings {
             scoped_variants: false,
             reversals: true,
             recovery_rounds_s: vec![60, 300, 1_800, 7_200, 21_600, 86_400, 172_800],
+            disable_after_days: 5,
             retention_days: 30,
         }
     }
@@ -320,6 +325,12 @@ impl WebhookSettings {
     pub fn recovery(&self) -> anyhow::Result<RecoverySchedule> {
         RecoverySchedule::new(&self.recovery_rounds_s)
             .map_err(|sentence| anyhow!("webhooks.recovery_rounds_s: {sentence}"))
+    }
+
+    /// For how long an endpoint may take nothing; none for ever.
+    pub fn disable_after(&self) -> Option<TimeDelta> {
+        let days = i64::from(self.disable_after_days);
+        (days > 0).then(|| TimeDelta::days(days))
     }
 }
 
@@ -658,6 +669,9 @@ impl Settings {
             bail!("webhooks.retention_days: must be a whole number from 1 to 3650");
         }
         self.webhooks.recovery()?;
+        if self.webhooks.disable_after_days > 365 {
+            bail!("webhooks.disable_after_days: must be a whole number from 0 to 365");
+        }
         Ok(())
     }
 

@@ -36,6 +36,8 @@ pub struct Endpoint {
     pub is_active: bool,
     /// Time of creation.
     pub created_at: DateTime<Utc>,
+    /// Since when it takes nothing.
+    pub failing_since: Option<DateTime<Utc>>,
 }
 
 fn from_row(row: Model) -> Result<Endpoint, StoreError> {
@@ -48,6 +50,7 @@ fn from_row(row: Model) -> Result<Endpoint, StoreError> {
         former_secrets: former_secrets(row.former_secrets)?,
         is_active: row.is_active,
         created_at: row.created_at,
+        failing_since: row.failing_since,
     })
 }
 
@@ -109,7 +112,7 @@ pub async fn insert(conn: &impl ConnectionTrait, endpoint: &Endpoint) -> Result<
         former_secrets: to_column(&endpoint.former_secrets)?,
         is_active: endpoint.is_active,
         created_at: endpoint.created_at,
-        failing_since: None,
+        failing_since: endpoint.failing_since,
         is_recovering: false,
     };
     Entity::insert(ActiveModel::from(row))
@@ -183,16 +186,13 @@ pub async fn find_to_change(
     row.map(from_row).transpose()
 }
 
-/// Keeps others from changing endpoints until the transaction ends.
-pub async fn lock(conn: &impl ConnectionTrait, ids: &[EndpointId]) -> Result<(), StoreError> {
+/// Finds endpoints and keeps others from changing them until the transaction ends.
+pub async fn lock(conn: &impl ConnectionTrait, ids: &[EndpointId]) -> Result<Vec<Endpoint>, StoreError> {
     let locked = Entity::find()
-        .select_only()
-        .column(Column::Id)
         .filter(Column::Id.is_in(ids.iter().map(EndpointId::as_str)))
         .order_by_asc(Column::Id)
         .lock_exclusive();
-    let _: Vec<String> = locked.into_tuple().all(conn).await?;
-    Ok(())
+    locked.all(conn).await?.into_iter().map(from_row).collect()
 }
 
 /// Gives an endpoint another secret; tells whether `replaced`, its sealed secret, was still the one in use.

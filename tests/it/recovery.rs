@@ -187,3 +187,80 @@ async fn an_endpoint_that_was_switched_off_has_no_further_rounds() {
     assert_eq!(receiver.received().await.len(), 4);
     assert_eq!(deliveries(&app).await[0]["state"], "failed");
 }
+
+#[tokio::test]
+async fn an_endpoint_that_takes_nothing_for_five_days_is_switched_off_and_its_owner_is_told() {
+    let app = TestApp::start().await;
+    let (dead, other) = (Receiver::start().await, Receiver::start().await);
+    dead.answer(500);
+    let (id, _) = app.register(&dead.url()).await;
+    app.register(&other.url()).await;
+    let is_active = async || {
+        let list = app.get("/v1/webhook").with_client().send().await.expect(200);
+        list["webhooks"][0]["isActive"].clone()
+    };
+    for _ in 0..5 {
+        told(&app).await;
+        jump(&app, 86_400).await;
+        assert_eq!(is_active().await, true);
+    }
+    told(&app).await;
+    pass(&app, 25).await;
+    assert_eq!(is_active().await, false);
+    let all = other.received().await;
+    let event = all.last().expect("a delivery").json();
+    assert_eq!(
+        (&event["event"], &event["webhookId"]),
+        (&"webhook.disabled".into(), &id.as_str().into())
+    );
+    assert_eq!(
+        (&event["host"], &event["clientId"]),
+        (&"127.0.0.1".into(), &app.backend_client.as_str().into())
+    );
+    let log = app
+        .get("/v2/events?event=webhook.disabled")
+        .with_key()
+        .send()
+        .await
+        .expect(200);
+    assert_eq!(log["events"].as_array().map(Vec::len), Some(1));
+    assert!(
+        dead.received()
+            .await
+            .iter()
+            .all(|one| one.json()["event"] != "webhook.disabled")
+    );
+    let seen = dead.received().await.len();
+    jump(&app, 200_000).await;
+    assert_eq!(dead.received().await.len(), seen, "nothing is sent to it any more");
+    let answer = app
+        .call(poem::http::Method::PUT, &format!("/v1/webhook/{id}"))
+        .with_client()
+        .send()
+        .await;
+    assert_eq!(answer.expect(200)["isActive"], true);
+    told(&app).await;
+    pass(&app, 25).await;
+    assert_eq!(
+        (dead.received().await.len(), is_active().await),
+        (seen + 4, true.into()),
+        "it begins anew"
+    );
+}
+
+#[tokio::test]
+async fn an_endpoint_that_answers_now_and_then_stays_on() {
+    let app = TestApp::start().await;
+    let receiver = Receiver::start().await;
+    app.register(&receiver.url()).await;
+    for day in 0..7 {
+        receiver.answer(500);
+        told(&app).await;
+        jump(&app, 43_200).await;
+        receiver.answer(if day == 3 { 200 } else { 500 });
+        told(&app).await;
+        jump(&app, 43_200).await;
+    }
+    let list = app.get("/v1/webhook").with_client().send().await.expect(200);
+    assert_eq!(list["webhooks"][0]["isActive"], true);
+}

@@ -3,7 +3,7 @@
 use crate::domain::{
     address::Address,
     amount::Amount,
-    ids::{ClientRowId, PaymentId, PlatformId, RequestId},
+    ids::{ClientRowId, EndpointId, OwnerId, PaymentId, PlatformId, RequestId},
     ledger::Settlement,
     network::{Family, Network},
     payment::{ReversalReason, Settled},
@@ -346,6 +346,25 @@ pub struct AccessRejected {
     /// Attempts that are suppressed do not count, so two instances that both decide to tell mean the same event.
     pub occasion: u64,
     /// When it tried.
+    pub at: DateTime<Utc>,
+}
+
+/// Facts of `webhook.disabled`.
+#[derive(Debug, Clone)]
+pub struct WebhookDisabled {
+    /// Platform or orchestrator.
+    pub owner: OwnerId,
+    /// Client ID that the endpoint belongs to.
+    pub client: Option<ClientRowId>,
+    /// Its public text.
+    pub client_id: Option<String>,
+    /// The endpoint.
+    pub endpoint: EndpointId,
+    /// Host of its URL; the rest of it may hold a token.
+    pub host: String,
+    /// Since when it took nothing.
+    pub failing_since: DateTime<Utc>,
+    /// When it was switched off.
     pub at: DateTime<Utc>,
 }
 

@@ -6,11 +6,11 @@ pub use facts::{
     AccessRejected, AgreementStatus, ChainTransaction, ClientIdLinked, ComplianceUpdated, ForeignJson, KycStatus,
     OffRampStatus, PayerStep, PayerStepKind, PaymentDetailStatus, PaymentDetailUpdated, PaymentFailed,
     PaymentProcessing, PaymentReceived, PaymentRefunded, PaymentReversed, RequestRecurring, ScreeningCompleted,
-    ScreeningStatus, Variant,
+    ScreeningStatus, Variant, WebhookDisabled,
 };
 
 use super::{
-    ids::{ClientRowId, PlatformId, RequestId},
+    ids::{ClientRowId, OwnerId, PlatformId, RequestId},
     request::Request,
 };
 
@@ -28,6 +28,13 @@ pub enum Audience {
     PlatformOnly {
         /// Tenant.
         platform: PlatformId,
+    },
+    /// The endpoints of an owner, whichever it is: those for all of it, and those of the client ID.
+    Owner {
+        /// Platform or orchestrator.
+        owner: OwnerId,
+        /// Client ID.
+        client: Option<ClientRowId>,
     },
     /// The endpoints of an orchestrator.
     Orchestrator {
@@ -59,6 +66,8 @@ pub enum Event {
     PayerStep(Box<PayerStep>),
     /// A wallet that may not pay tried to.
     AccessRejected(Box<AccessRejected>),
+    /// An endpoint took nothing for days and was switched off.
+    WebhookDisabled(Box<WebhookDisabled>),
     /// A platform finished its onboarding with an orchestrator.
     ClientIdLinked(Box<ClientIdLinked>),
     /// A wallet was screened for an orchestrator.
@@ -79,6 +88,7 @@ impl Event {
             Self::PaymentDetailUpdated(_) => "payment_detail.updated",
             Self::PayerStep(_) => "secure_payment.user_event",
             Self::AccessRejected(_) => "secure_payment.access_rejected",
+            Self::WebhookDisabled(_) => "webhook.disabled",
             Self::ClientIdLinked(_) => "client_id.linked",
             Self::ScreeningCompleted(_) => "kyt.screening.completed",
         }
@@ -95,6 +105,7 @@ impl Event {
             | Self::PaymentProcessing(_)
             | Self::RequestRecurring(_)
             | Self::AccessRejected(_)
+            | Self::WebhookDisabled(_)
             | Self::ClientIdLinked(_)
             | Self::ScreeningCompleted(_) => false,
         }
@@ -127,6 +138,10 @@ impl Event {
                 platform: facts.platform.clone(),
                 client: facts.client.clone(),
             },
+            Self::WebhookDisabled(facts) => Audience::Owner {
+                owner: facts.owner.clone(),
+                client: facts.client.clone(),
+            },
             Self::ClientIdLinked(facts) => Audience::Orchestrator {
                 orchestrator: facts.orchestrator.clone(),
             },
@@ -146,6 +161,7 @@ impl Event {
     /// - a payout by its id and status, since a status is never reached twice; a generated request by its id;
     /// - a change of a payer or bank account by its version;
     /// - a step of a payer by the time that the browser gives it; a rejected wallet by how often it was told about;
+    /// - an endpoint that was switched off by its id and since when it took nothing;
     /// - a link by its id; a screening by payment, wallet and result.
     ///
     /// Ids that tenants choose come last, so that no colon in them can make two keys alike.
@@ -197,6 +213,9 @@ impl Event {
                     facts.occasion
                 )
             }
+            Self::WebhookDisabled(facts) => {
+                format!("{kind}:{}:{}", facts.endpoint, facts.failing_since.timestamp_millis())
+            }
             Self::ClientIdLinked(facts) => format!("{kind}:{}", facts.link),
             Self::ScreeningCompleted(facts) => format!(
                 "{kind}:{}:{}:{}",
@@ -220,6 +239,7 @@ impl Event {
             Self::AccessRejected(facts) => Some(facts.request.as_str()),
             Self::ComplianceUpdated(_)
             | Self::PaymentDetailUpdated(_)
+            | Self::WebhookDisabled(_)
             | Self::ClientIdLinked(_)
             | Self::ScreeningCompleted(_) => None,
         }
@@ -257,7 +277,7 @@ impl Event {
 /// accepts them.
 ///
 /// Source: interface §6.2; rules W.2; rules W.4.
-pub const CLIENT_KINDS: [&str; 15] = [
+pub const CLIENT_KINDS: [&str; 16] = [
     "payment.confirmed",
     "payment.partial",
     "payment.failed",
@@ -269,6 +289,7 @@ pub const CLIENT_KINDS: [&str; 15] = [
     "payment_detail.updated",
     "secure_payment.user_event",
     "secure_payment.access_rejected",
+    "webhook.disabled",
     "payment.confirmed.client_id",
     "payment.partial.client_id",
     "payment.confirmed.checkout",
@@ -278,4 +299,4 @@ pub const CLIENT_KINDS: [&str; 15] = [
 /// Kinds that an orchestrator endpoint can receive; its test operation accepts them.
 ///
 /// Source: interface §6.2; rules W.2; rules W.4.
-pub const ORCHESTRATOR_KINDS: [&str; 2] = ["client_id.linked", "kyt.screening.completed"];
+pub const ORCHESTRATOR_KINDS: [&str; 3] = ["client_id.linked", "kyt.screening.completed", "webhook.disabled"];

@@ -57,6 +57,7 @@ pub async fn run(
             former_secrets: Vec::new(),
             is_active: true,
             created_at: ctx.clock.now(),
+            failing_since: None,
         };
         let secret_sealed = ctx
             .sealer

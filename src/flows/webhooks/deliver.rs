@@ -4,7 +4,7 @@ use crate::{
     ctx::Ctx,
     domain::{
         ids::EndpointId,
-        webhook::{AfterTry, ClaimedDelivery, Signing, TryOutcome, Wanted, after_try},
+        webhook::{AfterTry, ClaimedDelivery, Signing, TryOutcome, Wanted, after_try, host_of},
     },
     flows::{
         FlowResult,
@@ -56,7 +56,7 @@ pub async fn send(ctx: &Ctx, delivery: ClaimedDelivery) -> Option<Tried> {
     let after = after_try(delivery.retry_count, &outcome);
     if !outcome.is_success() {
         tracing::warn!(
-            delivery = %delivery.id, endpoint = %delivery.endpoint, url = delivery.url, retry_count = delivery.retry_count,
+            delivery = %delivery.id, endpoint = %delivery.endpoint, host = host_of(&delivery.url), retry_count = delivery.retry_count,
             status = outcome.status, error = outcome.error, exhausted = after == AfterTry::Exhausted, "delivery failed"
         );
     }
@@ -128,10 +128,17 @@ pub async fn record(ctx: &Ctx, tried: &[Tried]) -> FlowResult<()> {
         .collect();
     let verdicts = Verdicts::of(tried);
     let tx = ctx.db.begin("record_tries").await?;
-    verdicts.lock(&tx).await?;
+    let locked = verdicts.lock(&tx).await?;
     let recorded = store::outbox::finish_batch(&tx, &rows).await?;
-    verdicts.note(ctx, &tx, &recorded).await?;
+    let disabled = verdicts.note(ctx, &tx, &recorded, locked).await?;
     tx.commit().await?;
+    for facts in disabled {
+        tracing::warn!(
+            endpoint = %facts.endpoint, owner = %facts.owner, host = facts.host, failing_since = %facts.failing_since,
+            "the endpoint took nothing for too long and is switched off"
+        );
+        ctx.due.notify_one();
+    }
     Ok(())
 }
 

@@ -3,12 +3,18 @@
 use crate::{
     ctx::Ctx,
     domain::{
+        event::{Event, WebhookDisabled},
         ids::{DeliveryId, EndpointId},
-        webhook::AfterTry,
+        recovery::is_dead,
+        webhook::{AfterTry, host_of},
     },
-    flows::{FlowResult, webhooks::deliver::Tried},
+    flows::{
+        FlowResult, publish,
+        webhooks::{Endpoint, deliver::Tried},
+    },
     store::{self, Tx},
 };
+use chrono::{DateTime, Utc};
 use std::collections::{BTreeSet, HashSet};
 
 /// Deliveries whose round begins in one transaction, for each of both reasons.
@@ -76,17 +82,23 @@ impl<'a> Verdicts<'a> {
 
     /// Keeps others from changing the endpoints of which something will be noted: whoever changes an endpoint and its
     /// deliveries takes the endpoint first.
-    pub(super) async fn lock(&self, tx: &Tx) -> FlowResult<()> {
+    pub(super) async fn lock(&self, tx: &Tx) -> FlowResult<Vec<Endpoint>> {
         let concerned: Vec<EndpointId> = self.answering.union(&self.failing).map(|id| (*id).clone()).collect();
-        if !concerned.is_empty() {
-            store::endpoints::lock(tx, &concerned).await?;
+        match concerned.is_empty() {
+            true => Ok(Vec::new()),
+            false => Ok(store::endpoints::lock(tx, &concerned).await?),
         }
-        Ok(())
     }
 
     /// Notes when the next rounds come, which endpoints answer again and which take nothing, once the tries are
-    /// `recorded`.
-    pub(super) async fn note(&self, ctx: &Ctx, tx: &Tx, recorded: &HashSet<DeliveryId>) -> FlowResult<()> {
+    /// `recorded`; switches off those of the `locked` ones that took nothing for too long, and returns them.
+    pub(super) async fn note(
+        &self,
+        ctx: &Ctx,
+        tx: &Tx,
+        recorded: &HashSet<DeliveryId>,
+        locked: Vec<Endpoint>,
+    ) -> FlowResult<Vec<WebhookDisabled>> {
         let ids: Vec<DeliveryId> = self.exhausted.iter().map(|tried| tried.delivery.id.clone()).collect();
         if !ids.is_empty() {
             let rounds = store::recovery::rounds(tx, &ids).await?;
@@ -114,6 +126,35 @@ impl<'a> Verdicts<'a> {
         if !self.failing.is_empty() {
             store::recovery::failing(tx, &owned(&self.failing), ctx.clock.now()).await?;
         }
-        Ok(())
+        let mut disabled = Vec::new();
+        for endpoint in locked {
+            let is_concerned = endpoint.is_active && self.failing.contains(&endpoint.id);
+            if let Some(since) = endpoint.failing_since.filter(|_| is_concerned)
+                && is_dead(since, ctx.clock.now(), ctx.webhooks.disable_after)
+            {
+                disabled.push(disable(ctx, tx, endpoint, since).await?);
+            }
+        }
+        Ok(disabled)
     }
+}
+
+/// Switches an endpoint off that took nothing since then, cancels what waits for it, and tells its owner.
+async fn disable(ctx: &Ctx, tx: &Tx, endpoint: Endpoint, failing_since: DateTime<Utc>) -> FlowResult<WebhookDisabled> {
+    let texts = store::endpoints::client_texts(tx, std::slice::from_ref(&endpoint)).await?;
+    let client_id = endpoint.client.as_ref().and_then(|client| texts.get(client).cloned());
+    let now = ctx.clock.now();
+    let facts = WebhookDisabled {
+        host: host_of(&endpoint.url),
+        owner: endpoint.owner,
+        client: endpoint.client,
+        client_id,
+        endpoint: endpoint.id,
+        failing_since,
+        at: now,
+    };
+    store::endpoints::set_active(tx, facts.owner.clone(), &facts.endpoint, false).await?;
+    store::outbox::cancel_queued_of_endpoint(tx, &facts.owner, &facts.endpoint, now).await?;
+    publish(ctx, tx, &Event::WebhookDisabled(Box::new(facts.clone()))).await?;
+    Ok(facts)
 }

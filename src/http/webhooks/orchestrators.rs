@@ -61,6 +61,9 @@ pub enum OrchestratorEventType {
     /// A wallet was screened
     #[oai(rename = "kyt.screening.completed")]
     ScreeningCompleted,
+    /// An endpoint was switched off
+    #[oai(rename = "webhook.disabled")]
+    WebhookDisabled,
 }
 
 impl OrchestratorEventType {
@@ -68,6 +71,7 @@ impl OrchestratorEventType {
         match self {
             Self::ClientIdLinked => "client_id.linked",
             Self::ScreeningCompleted => "kyt.screening.completed",
+            Self::WebhookDisabled => "webhook.disabled",
         }
     }
 }
