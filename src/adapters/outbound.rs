@@ -30,6 +30,10 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// First bytes of an answer that are recorded with the try.
 const SNIPPET_BYTES_MAX: usize = 1_024;
 
+/// Said of a name that does not exist and of one that leads where nobody may be led: which of both it is would tell a
+/// stranger the names of this network.
+const NO_PUBLIC_ADDRESS: &str = "the host name leads to no public address";
+
 /// A name that leads to an address that must not be reached.
 #[derive(Debug, thiserror::Error)]
 #[error("the host resolves to an address that is not public")]
@@ -48,12 +52,14 @@ struct GuardedResolver {
 impl Resolve for GuardedResolver {
     fn resolve(&self, name: Name) -> Resolving {
         let policy = self.policy;
+        let host = name.as_str().to_owned();
         let found = self.lookup.resolve(name);
         Box::pin(async move {
             let addresses: Vec<SocketAddr> = found.await?.collect();
-            if addresses.iter().all(|address| policy.admits(address.ip())) {
+            if !addresses.is_empty() && addresses.iter().all(|address| policy.admits(address.ip())) {
                 Ok(Box::new(addresses.into_iter()) as Addrs)
             } else {
+                tracing::debug!(host, "the name of a webhook leads to an address that is not public");
                 Err(NotAdmitted.into())
             }
         })
@@ -141,12 +147,12 @@ fn reason(error: &reqwest::Error) -> String {
     let mut cause = error.source();
     while let Some(inner) = cause {
         if inner.is::<NotAdmitted>() {
-            return NotAdmitted.to_string();
+            return NO_PUBLIC_ADDRESS.to_owned();
         }
         cause = inner.source();
     }
     if error.is_dns() {
-        "the host name could not be resolved"
+        NO_PUBLIC_ADDRESS
     } else if error.is_connect() {
         "the connection could not be opened"
     } else {
@@ -354,8 +360,30 @@ mod tests {
             let outbound =
                 HttpOutbound::with_resolver(strict, Arc::new(SystemClock), Arc::new(Fixed(addresses))).unwrap();
             let outcome = outbound.post(post_to("https://hooks.example.com/")).await;
-            assert_eq!(outcome.error, Some(NotAdmitted.to_string()), "{hidden}");
+            assert_eq!(outcome.error.as_deref(), Some(NO_PUBLIC_ADDRESS), "{hidden}");
         }
+    }
+
+    /// Knows no name.
+    struct Unknown;
+
+    impl Resolve for Unknown {
+        fn resolve(&self, _: Name) -> Resolving {
+            Box::pin(async { Err(std::io::Error::other("failed to lookup address information").into()) })
+        }
+    }
+
+    #[tokio::test]
+    async fn a_name_of_the_inner_network_looks_like_one_that_does_not_exist() {
+        let strict = UrlPolicy { allow_loopback: false };
+        let inner: Arc<dyn Resolve> = Arc::new(Fixed(vec!["10.0.0.1:0".parse().unwrap()]));
+        let mut errors = Vec::new();
+        for lookup in [inner, Arc::new(Fixed(Vec::new())), Arc::new(Unknown)] {
+            let outbound = HttpOutbound::with_resolver(strict, Arc::new(SystemClock), lookup).unwrap();
+            errors.push(outbound.post(post_to("https://vault.corp.example/")).await.error);
+        }
+        assert_eq!(errors[0].as_deref(), Some(NO_PUBLIC_ADDRESS));
+        assert!(errors.iter().all(|error| *error == errors[0]), "{errors:?}");
     }
 
     #[tokio::test]
