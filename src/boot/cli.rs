@@ -207,9 +207,9 @@ fn write(out: Option<&Path>, text: &str) -> anyhow::Result<()> {
 }
 
 async fn migrate(settings: &Settings, verb: MigrateVerb) -> anyhow::Result<()> {
-    let db = Db::connect(&settings.database.url).await.context("database.url")?;
+    let db = super::connect(settings).await?;
     match verb {
-        MigrateVerb::Up => db.migrate_up().await?,
+        MigrateVerb::Up => super::migrate_up(&db).await?,
         MigrateVerb::Down { count, yes } => take_back(&db, count, yes).await?,
         MigrateVerb::Status => {
             for migration in db.migrate_status().await? {

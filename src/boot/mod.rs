@@ -31,7 +31,11 @@ use crate::{
 };
 use anyhow::{Context, bail};
 use chrono::TimeDelta;
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 use tokio::sync::Notify;
 
 /// The network that an operator names.
@@ -42,10 +46,32 @@ fn network_of(id: &str) -> anyhow::Result<Network> {
 /// Opens the database, brings its schema up to date, and checks that the master keys are those of its values.
 pub async fn open_database(settings: &Settings) -> anyhow::Result<Db> {
     let db = connect(settings).await?;
-    db.migrate_up()
+    migrate_up(&db)
         .await
         .context("the schema could not be brought up to date")?;
     with_master_keys(settings, &db).await
+}
+
+/// Applies what is missing, and tells what it was.
+pub(super) async fn migrate_up(db: &Db) -> anyhow::Result<()> {
+    let before = db.migrate_status().await?;
+    let missing: Vec<&str> = before
+        .iter()
+        .filter(|migration| !migration.is_applied)
+        .map(|migration| migration.name.as_str())
+        .collect();
+    let begun = Instant::now();
+    db.migrate_up().await?;
+    if let Some(newest) = missing.last() {
+        let took_ms = begun.elapsed().as_millis();
+        tracing::info!(
+            applied = missing.len(),
+            newest,
+            took_ms,
+            "the schema of the database is up to date"
+        );
+    }
+    Ok(())
 }
 
 /// Opens a database for a command, which neither makes it nor changes its schema.
@@ -68,13 +94,13 @@ pub async fn open_existing(settings: &Settings) -> anyhow::Result<Db> {
     with_master_keys(settings, &db).await
 }
 
-async fn connect(settings: &Settings) -> anyhow::Result<Db> {
+pub(super) async fn connect(settings: &Settings) -> anyhow::Result<Db> {
     let durability = match settings.database.synchronous {
         Synchronous::Full => Durability::Full,
         Synchronous::Normal => Durability::Process,
     };
     let db = Db::connect_with(&settings.database.url, durability).await;
-    db.context("database.url")
+    db.with_context(|| format!("database.url: {}", settings::without_password(&settings.database.url)))
 }
 
 /// Sealing what is clear may take longer than an answer.

@@ -23,7 +23,10 @@ use crate::{
         gate::{address::Addresses, identify::Identify, rate_limits::RateLimits},
     },
     settings::Settings,
-    store::presence::{Intent, Presence},
+    store::{
+        Db,
+        presence::{Intent, Presence},
+    },
     worker::{self, deliver_webhooks, lead_chains},
 };
 use anyhow::{Context, bail};
@@ -82,7 +85,7 @@ pub async fn run_with(settings: &Settings, ctx: Ctx, role: Role, ready: impl FnO
     let health = Health::new(settings, &ctx, &process);
     let app = app(settings, &ctx, &process);
     stop_on_signals(process.shutdown.clone(), Duration::from_millis(settings.http.drain_ms))?;
-    let announcing = tokio::spawn(keep_announced(presence));
+    let announcing = tokio::spawn(keep_announced(presence, ctx.db.clone()));
     // The sockets listen already; calls that come now wait for the loop that starts next.
     ready();
     let options = server_options(settings);
@@ -152,13 +155,18 @@ fn stop_on_signals(shutdown: Shutdown, drain: Duration) -> anyhow::Result<()> {
 }
 
 /// Announces this process again when the database was restarted and forgot it.
-async fn keep_announced(presence: Presence) {
+async fn keep_announced(presence: Presence, db: Db) {
     loop {
         tokio::time::sleep(ANNOUNCED_EVERY).await;
         match presence.renew().await {
             Ok(true) => {}
             Ok(false) => tracing::warn!("somebody takes the schema of the database back while this process serves"),
-            Err(error) => tracing::debug!(%error, "this process could not be announced to the database"),
+            Err(error) => {
+                tracing::debug!(%error, "this process could not be announced to the database");
+                if let Some(cause) = db.obstacle().await {
+                    tracing::warn!(cause, "the database cannot be reached");
+                }
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Connections, transactions and migrations of both databases.
 
 use super::{
-    StoreError, schema,
+    StoreError, reach, schema,
     sealed::Sealing,
     sqlite_files::{self, Durability},
 };
@@ -109,7 +109,13 @@ impl Db {
             Self::connect_sqlite(url, durability).await
         } else if url.starts_with("postgres:") || url.starts_with("postgresql:") {
             let suspicion = Arc::new(Suspicion::default());
-            let live = Database::connect(postgres_options(url, suspicion.clone())).await?;
+            let live = match Database::connect(postgres_options(url, suspicion.clone())).await {
+                Ok(live) => live,
+                Err(error) => {
+                    let cause = reach::obstacle(url).await.unwrap_or_else(|| error.to_string());
+                    return Err(StoreError::Unavailable(anyhow::anyhow!(cause)));
+                }
+            };
             let pool = Connection {
                 live,
                 deadline: Some(Deadline {

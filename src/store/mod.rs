@@ -32,6 +32,7 @@ pub mod platforms;
 pub mod presence;
 pub mod quarantine;
 pub mod rate_tiers;
+mod reach;
 pub mod recovery;
 pub mod requests;
 mod schema;

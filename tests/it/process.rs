@@ -165,3 +165,20 @@ fn without_settings_it_is_in_production() {
     let (text, _) = shown("PRS_DATABASE__URL", url);
     assert!(text.contains("sslmode=require") && !text.contains("geheim"), "{text}");
 }
+
+#[test]
+fn a_database_that_cannot_be_reached_is_named_with_its_cause_and_never_its_password() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let port = free_ports().0;
+    for arguments in [&["serve"][..], &["migrate", "status"]] {
+        let mut command = prs(folder.path(), free_ports());
+        let url = format!("postgres://me:s3cretpw@127.0.0.1:{port}/pay?password=s3cretpw");
+        command.env("PRS_DATABASE__URL", url).args(arguments);
+        let output = command.stderr(Stdio::piped()).output().expect("runs");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success());
+        assert!(text.contains(&format!("127.0.0.1:{port}")), "{text}");
+        assert!(text.to_lowercase().contains("connection refused"), "{text}");
+        assert!(!text.contains("s3cretpw"), "{text}");
+    }
+}
