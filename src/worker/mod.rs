@@ -1,5 +1,6 @@
 //! Loops around one flow each: fixed pace, bounded batch, back-off, shutdown.
 
+mod catch_up;
 pub mod chain_pace;
 pub mod chain_states;
 pub mod deliver_webhooks;

@@ -17,7 +17,7 @@ const PACE: Pace = Pace {
 };
 
 /// Runs until `stop`.
-pub async fn run(ctx: Ctx, stop: CancellationToken) {
+pub(super) async fn run(ctx: Ctx, stop: CancellationToken) {
     let step = || async {
         recover::run(&ctx)
             .await

@@ -1,6 +1,7 @@
 //! Follows one chain at its pace, without a pause while it is behind.
 
 use super::{
+    catch_up::{CatchUp, Progress},
     chain_pace::ChainPace,
     chain_states::{ChainStates, Look},
     pace::Pace,
@@ -30,6 +31,7 @@ pub(super) async fn run(ctx: &Ctx, chain: &dyn Chain, poll: Duration, states: &C
         longest: BACK_OFF_MAX,
     };
     let looks = Mutex::new(ChainPace::new(poll));
+    let behind = Mutex::new(CatchUp::default());
     let looks = || looks.lock().unwrap_or_else(PoisonError::into_inner);
     let follow = || async {
         // The database knows of a request before anybody can pay it.
@@ -41,6 +43,12 @@ pub(super) async fn run(ctx: &Ctx, chain: &dyn Chain, poll: Duration, states: &C
         let (look, pause) = match watch::run(ctx, chain, leadership).await {
             Ok(Step::At(position)) => {
                 gauge(network, &position);
+                let mut behind = behind.lock().unwrap_or_else(PoisonError::into_inner);
+                tell(
+                    network,
+                    behind.look(position.confirmed, position.finalized, ctx.clock.steady()),
+                );
+                drop(behind);
                 let pause = looks().pause(&position, ctx.clock.now());
                 let pause = if position.is_awaited { pause } else { pause.min(poll) };
                 (Look::Followed(position), Ok(pause))
@@ -54,6 +62,18 @@ pub(super) async fn run(ctx: &Ctx, chain: &dyn Chain, poll: Duration, states: &C
     };
     pace.keep(leadership.ended(), "following the chain", Some(network), follow)
         .await;
+}
+
+fn tell(network: Network, progress: Option<Progress>) {
+    match progress {
+        Some(Progress::Behind {
+            blocks_left,
+            blocks_per_s,
+            left_s,
+        }) => tracing::info!(%network, blocks_left, blocks_per_s, left_s, "catching up"),
+        Some(Progress::CaughtUp { blocks, took_s }) => tracing::info!(%network, blocks, took_s, "caught up"),
+        None => {}
+    }
 }
 
 fn gauge(network: Network, position: &Position) {

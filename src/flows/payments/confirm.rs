@@ -6,6 +6,7 @@ use super::{
     facts,
     gather::{Gathered, gather},
     lead::Mandate,
+    lines::Confirmed,
     reverse, rewind,
 };
 use crate::{
@@ -128,7 +129,7 @@ async fn settle(
     for _ in 0..COMMITS_MAX {
         let gathered = gather(ctx, chain, part).await?;
         let tx = ctx.db.begin("confirm_blocks").await?;
-        let Some(shortfalls) = write(ctx, chain, &tx, part.from, gathered).await? else {
+        let Some(confirmed) = write(ctx, chain, &tx, part.from, gathered).await? else {
             continue;
         };
         let Some(moved) = advance(ctx, &tx, progress, part.read_to, reached).await? else {
@@ -136,10 +137,7 @@ async fn settle(
         };
         mandate.commit(tx).await?;
         *progress = moved;
-        if shortfalls > 0 {
-            let network = chain.network().id();
-            metrics::counter!("prs_payment_fee_shortfalls_total", "network" => network).increment(shortfalls);
-        }
+        confirmed.tell(chain.network());
         ctx.due.notify_one();
         return Ok(true);
     }
@@ -220,9 +218,9 @@ async fn advance(
     }
 }
 
-/// Writes what was gathered; returns how many new payments fall short of a fee, or nothing when a request changed
-/// meanwhile, so that nothing may be kept.
-async fn write(ctx: &Ctx, chain: &dyn Chain, tx: &Tx, from: u64, gathered: Gathered) -> FlowResult<Option<u64>> {
+/// Writes what was gathered; returns what was credited, or nothing when a request changed meanwhile, so that nothing may
+/// be kept.
+async fn write(ctx: &Ctx, chain: &dyn Chain, tx: &Tx, from: u64, gathered: Gathered) -> FlowResult<Option<Confirmed>> {
     let Gathered {
         read_to,
         requests,
@@ -268,7 +266,7 @@ async fn write(ctx: &Ctx, chain: &dyn Chain, tx: &Tx, from: u64, gathered: Gathe
         })
         .collect();
     if recorded.is_empty() {
-        return Ok(Some(0));
+        return Ok(Some(Confirmed::default()));
     }
     let written = store::payments::insert_new(tx, &recorded).await?;
     let counted = reinstate(tx, chain, &recorded, &written).await?;
@@ -283,13 +281,12 @@ async fn write(ctx: &Ctx, chain: &dyn Chain, tx: &Tx, from: u64, gathered: Gathe
     for (request_row, fresh) in fresh {
         ledgers.insert(request_row, before(tx, &requests[request_row], &fresh).await?);
     }
-    let (mut events, mut told_ids, mut shortfalls) = (Vec::new(), Vec::new(), 0);
+    let (mut events, mut told_ids, mut confirmed) = (Vec::new(), Vec::new(), Confirmed::default());
     for ((settled, request_row), counted) in credited.into_iter().zip(counted) {
         let Some(counted) = counted else { continue };
         let request = &requests[request_row];
-        if counted.is_new && settled.fee_shortfall.is_some() {
-            shortfalls += 1;
-        }
+        confirmed.payments.push((settled.observed.tx_hash, request.id.clone()));
+        confirmed.shortfalls += u64::from(counted.is_new && settled.fee_shortfall.is_some());
         let Some(before) = ledgers.get(&request_row) else {
             continue;
         };
@@ -318,7 +315,7 @@ async fn write(ctx: &Ctx, chain: &dyn Chain, tx: &Tx, from: u64, gathered: Gathe
     store::payments::set_told(tx, &told_ids, true).await?;
     crate::fail_at("confirm_blocks", "credited");
     publish_all(ctx, tx, &events).await?;
-    Ok(Some(shortfalls))
+    Ok(Some(confirmed))
 }
 
 /// The account of a request without what is credited just now, which is recorded already. A payment whose row was lost

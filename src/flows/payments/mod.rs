@@ -7,6 +7,7 @@ mod facts;
 mod gather;
 mod handed_out;
 pub mod lead;
+mod lines;
 pub mod obstacles;
 pub mod quarantine;
 pub mod reconcile;

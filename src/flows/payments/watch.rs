@@ -32,7 +32,7 @@
 use super::{
     confirm::{self, CATCHING_UP, Progress},
     lead::{Leadership, Mandate},
-    rewind,
+    lines, rewind,
 };
 use crate::{
     ctx::Ctx,
@@ -231,6 +231,7 @@ async fn note_new(
     store::cursors::push_blocks(&tx, cursor.network, &blocks).await?;
     move_seen(&tx, stored, cursor, seen).await?;
     mandate.commit(tx).await?;
+    lines::seen(cursor.network, &observed);
     Ok(())
 }
 

@@ -32,6 +32,7 @@ fn delivery(id: usize, owner: OwnerId, endpoint: EndpointId, token: &str) -> Cla
         retry_count: 0,
         is_test: false,
         is_replay: false,
+        header_prefix: None,
         is_endpoint_failing: false,
         lease_token: token.to_owned(),
     }
