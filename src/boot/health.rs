@@ -1,10 +1,13 @@
 //! The health page and the gauges of the chains.
 
 use crate::{
-    boot::{log, process::Process, role::Role},
+    boot::{counted, log, process::Process, role::Role},
     ctx::Ctx,
     domain::network::Network,
-    flows::payments::obstacles::{self, Obstacles},
+    flows::{
+        payments::obstacles::{self, Obstacles},
+        webhooks::backlog,
+    },
     http::{edge::observe, error::probed},
     settings::Settings,
     worker::chain_states::{ChainState, Look},
@@ -57,8 +60,10 @@ enum Condition {
 }
 
 impl Health {
-    /// Of a process.
+    /// Of a process, whose counters are there from now on.
     pub fn new(settings: &Settings, ctx: &Ctx, process: &Process) -> Self {
+        install_recorder();
+        counted::begin(settings, ctx);
         Self {
             ctx: ctx.clone(),
             process: process.clone(),
@@ -186,9 +191,24 @@ impl Health {
         (condition, shown)
     }
 
+    /// What waits to be delivered, and what was given up. A database that does not answer leaves the numbers as they were.
+    async fn gauge_queue(&self) {
+        let look = tokio::time::timeout(DATABASE_DEADLINE, backlog::run(&self.ctx));
+        let Ok(Ok(queue)) = look.await else { return };
+        for (state, count) in [
+            ("queued", queue.queued),
+            ("recovering", queue.recovering),
+            ("exhausted", queue.exhausted),
+        ] {
+            set_queue("prs_webhook_deliveries", Some(state), count);
+        }
+        set_queue("prs_webhook_oldest_due_seconds", None, queue.oldest_due_s);
+    }
+
     /// Brings the gauges up to date; each of them is there for every enabled network from the start.
     async fn gauge(&self) {
         metrics::counter!("prs_log_lines_dropped_total").absolute(log::dropped_lines());
+        self.gauge_queue().await;
         let states = self.process.workers.chains.all();
         let obstacles = self.obstacles().await;
         for network in self.ctx.partners.chains.followed.keys().copied() {
@@ -211,6 +231,18 @@ impl Health {
             }
         }
     }
+}
+
+fn set_queue(name: &'static str, state: Option<&'static str>, value: u64) {
+    let gauge = match state {
+        Some(state) => metrics::gauge!(name, "state" => state),
+        None => metrics::gauge!(name),
+    };
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "gauges are floats; seconds and counts stay far below 2^52"
+    )]
+    gauge.set(value as f64);
 }
 
 fn set(name: &'static str, network: Network, value: u64) {

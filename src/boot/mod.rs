@@ -2,6 +2,7 @@
 
 pub mod admin;
 pub mod cli;
+mod counted;
 pub mod dev;
 pub mod documents;
 pub mod health;

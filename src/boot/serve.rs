@@ -17,6 +17,7 @@ use crate::{
             self, Edge,
             cors::AllowedOrigins,
             limits::Limits,
+            observe,
             server::{self, Shutdown},
         },
         error::probed,
@@ -202,6 +203,7 @@ pub fn app(settings: &Settings, ctx: &Ctx, process: &Process) -> BoxEndpoint<'st
             .nest_no_strip("/v1", OpenApiService::new(Described(apis::auth()), "", ""));
     }
     let health = Health::new(settings, ctx, process);
+    observe::begin(&parsed);
     let routes = match settings.http.metrics_listen == settings.http.listen {
         true => operator_pages(routes, &health),
         false => health_pages(routes, &health, Report::in_short),

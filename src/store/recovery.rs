@@ -193,3 +193,31 @@ pub async fn failing(
         .await?;
     Ok(())
 }
+
+/// How many deliveries are queued, and when the one that waits the longest was due.
+pub async fn queued(conn: &impl ConnectionTrait) -> Result<(u64, Option<DateTime<Utc>>), StoreError> {
+    let row: Option<(i64, Option<DateTime<Utc>>)> = deliveries::Entity::find()
+        .select_only()
+        .column_as(Expr::cust("COUNT(*)"), "count")
+        .column_as(Column::NextAt.min(), "oldest")
+        .filter(Expr::cust("state = 'queued'"))
+        .into_tuple()
+        .one(conn)
+        .await?;
+    let (count, oldest) = row.unwrap_or_default();
+    Ok((columns::number("count", count)?, oldest))
+}
+
+/// How many deliveries failed, tests left out, and how many of them wait for a further round.
+pub async fn failed(conn: &impl ConnectionTrait) -> Result<(u64, u64), StoreError> {
+    let row: Option<(i64, i64)> = deliveries::Entity::find()
+        .select_only()
+        .column_as(Expr::cust("COUNT(*)"), "failed")
+        .column_as(Column::RecoverAt.count(), "waiting")
+        .filter(Expr::cust("state = 'failed' AND NOT is_test"))
+        .into_tuple()
+        .one(conn)
+        .await?;
+    let (failed, waiting) = row.unwrap_or_default();
+    Ok((columns::number("failed", failed)?, columns::number("waiting", waiting)?))
+}

@@ -1,6 +1,11 @@
 //! The health page and the gauges tell when a chain is not followed, and what to do about it.
 
-use crate::support::{TestApp, app::settings};
+use crate::support::{
+    TestApp,
+    app::settings,
+    events::{exhaust, tell},
+    receiver::Receiver,
+};
 use alloy::primitives::B256;
 use chrono::TimeDelta;
 use prs::{
@@ -18,7 +23,12 @@ use prs::{
     worker::{self, Workers, chain_states::Look, deliver_webhooks, lead_chains},
 };
 use serde_json::{Value, json};
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{BTreeSet, HashMap},
+    path::Path,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 /// Runs the workers of the application until its chain was looked at.
@@ -208,4 +218,102 @@ async fn strangers_see_whether_it_is_ready_and_nothing_of_the_chains() {
     let page = app.get("/health/ready").send().await;
     assert_eq!((page.status, page.text.as_str()), (200, r#"{"status":"ready"}"#));
     assert_eq!(app.get("/metrics").send().await.status, 404);
+}
+
+/// Names of the counters that the code increases.
+fn counters(folder: &Path, found: &mut BTreeSet<String>) {
+    for entry in std::fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            counters(&path, found);
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        let calls = text.split("counter!(").skip(1);
+        let names = calls.filter_map(|call| call.trim_start().strip_prefix('"')?.split_once('"'));
+        found.extend(names.map(|(name, _)| name.to_owned()));
+    }
+}
+
+#[tokio::test]
+async fn every_counter_is_there_before_it_counts() {
+    let app = TestApp::start().await;
+    let page = app.get("/metrics").send().await.text;
+    let mut names = BTreeSet::new();
+    counters(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut names);
+    assert!(names.len() >= 10, "{names:?}");
+    for name in names {
+        let line = page.lines().find(|line| line.starts_with(&name));
+        assert!(line.is_some_and(|line| line.ends_with(" 0")), "{name}: {line:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_queue_is_measured_from_the_start() {
+    let app = TestApp::start().await;
+    let shown = async || {
+        let page = app.get("/metrics").send().await.text;
+        let value = |name: &str| {
+            let line = page.lines().find_map(|line| line.strip_prefix(name));
+            line.and_then(|value| value.trim().parse::<u64>().ok())
+        };
+        ["queued", "recovering", "exhausted"]
+            .map(|state| value(&format!("prs_webhook_deliveries{{state=\"{state}\"}}")))
+            .into_iter()
+            .chain([value("prs_webhook_oldest_due_seconds")])
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(shown().await, [Some(0); 4]);
+    let receiver = Receiver::start().await;
+    receiver.answer(500);
+    app.register(&receiver.url()).await;
+    tell(&app, "payment.confirmed", "01r").await;
+    exhaust(&app).await;
+    assert_eq!(shown().await, [0, 1, 0, 0].map(Some));
+    tell(&app, "payment.confirmed", "01s").await;
+    app.advance_ms(7_000);
+    assert_eq!(shown().await, [1, 1, 0, 7].map(Some));
+    let list = app.get("/v1/webhook").with_client().send().await.expect(200);
+    let path = format!("/v1/webhook/{}", list["webhooks"][0]["id"].as_str().expect("an id"));
+    app.call(poem::http::Method::PUT, &path)
+        .with_client()
+        .send()
+        .await
+        .expect(200);
+    assert_eq!(shown().await, [0, 0, 1, 0].map(Some), "given up");
+}
+
+/// What a subscriber of the log was given.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Lines {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().expect("unpoisoned").clone()).expect("UTF-8")
+    }
+}
+
+impl std::io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().expect("unpoisoned").extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn probes_leave_no_line() {
+    let app = TestApp::start().await;
+    let lines = Lines::default();
+    let writer = lines.clone();
+    let log = tracing_subscriber::fmt().with_writer(move || writer.clone()).finish();
+    let _log = tracing::subscriber::set_default(log);
+    app.get("/health/live").send().await.expect(200);
+    app.get("/health/ready").send().await;
+    assert!(!lines.text().contains("/health/"), "{}", lines.text());
+    app.get("/v2/currencies").send().await;
+    assert!(lines.text().contains("/v2/currencies"), "{}", lines.text());
 }

@@ -29,6 +29,7 @@ mod wallet;
 mod window;
 mod wire;
 
+pub use self::node::OUTCOMES;
 pub use self::wallet::ContractWallets;
 use self::{
     decode::Watched,

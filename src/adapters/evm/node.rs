@@ -91,8 +91,24 @@ pub(super) enum Failure {
     Resting,
 }
 
+/// Labels of the counter of calls.
+pub const OUTCOMES: [&str; 12] = [
+    "ok",
+    "timeout",
+    "transport",
+    "http_status",
+    "refused",
+    "too_large",
+    "unreadable",
+    "untrue",
+    "wrong_chain",
+    "reverted",
+    "unknown_block",
+    "resting",
+];
+
 impl Failure {
-    /// Label of the counter.
+    /// Label of the counter, one of [`OUTCOMES`].
     pub(super) const fn outcome(&self) -> &'static str {
         match self {
             Self::Slow => "timeout",

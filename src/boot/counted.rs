@@ -1,0 +1,60 @@
+//! Every counter of the service, there with 0 from the start: an alert on an increase would miss the first one of a counter
+//! that appears with it.
+
+use crate::{adapters::evm, ctx::Ctx, domain::network::Network, settings::Settings};
+
+/// Counters without labels.
+const PLAIN: [&str; 2] = ["prs_http_connections_refused_total", "prs_log_lines_dropped_total"];
+
+/// Counters of each network.
+const OF_NETWORKS: [&str; 5] = [
+    "prs_chain_disagreements_total",
+    "prs_chain_halts_total",
+    "prs_chain_reorganisations_total",
+    "prs_payment_fee_shortfalls_total",
+    "prs_payments_reversed_total",
+];
+
+/// Gauges that are set with the first scrape, or once a worker looked.
+const GAUGES_OF_NETWORKS: [&str; 4] = [
+    "prs_chain_head",
+    "prs_chain_seen",
+    "prs_chain_confirmed",
+    "prs_chain_lag_blocks",
+];
+
+/// Begins to count.
+pub(super) fn begin(settings: &Settings, ctx: &Ctx) {
+    for name in PLAIN {
+        metrics::counter!(name).increment(0);
+    }
+    for result in ["delivered", "failed"] {
+        metrics::counter!("prs_webhook_tries_total", "result" => result).increment(0);
+    }
+    for network in ctx.partners.chains.followed.keys().copied() {
+        of_network(settings, network);
+    }
+}
+
+fn of_network(settings: &Settings, network: Network) {
+    for name in OF_NETWORKS {
+        metrics::counter!(name, "network" => network.id()).increment(0);
+    }
+    for name in GAUGES_OF_NETWORKS {
+        metrics::gauge!(name, "network" => network.id()).increment(0.0);
+    }
+    let nodes = settings
+        .chains
+        .get(network.id())
+        .map_or(0, |chain| chain.rpc_urls.len());
+    for node in 1..=nodes {
+        for outcome in evm::OUTCOMES {
+            let labels = [
+                ("network", network.id().to_owned()),
+                ("node", node.to_string()),
+                ("outcome", outcome.to_owned()),
+            ];
+            metrics::counter!("prs_chain_calls_total", &labels).increment(0);
+        }
+    }
+}
