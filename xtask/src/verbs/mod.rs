@@ -1,5 +1,6 @@
 //! One file for each verb of `cargo xtask`.
 
+pub(crate) mod advisories;
 pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod crash;
