@@ -99,6 +99,9 @@ column deliveries.is_test boolean not null
 column deliveries.created_at timestamp with time zone not null
 column deliveries.finished_at timestamp with time zone
 column deliveries.is_replay boolean not null default false
+column deliveries.recovery_rounds integer not null default 0
+column deliveries.recover_from timestamp with time zone
+column deliveries.recover_at timestamp with time zone
 constraint deliveries.deliveries_event_fkey FOREIGN KEY (event_id) REFERENCES events(id)
 constraint deliveries.deliveries_pkey PRIMARY KEY (id)
 CREATE INDEX deliveries_created_idx ON public.deliveries USING btree (owner_id, created_at, endpoint_id, state)
@@ -109,6 +112,8 @@ CREATE INDEX deliveries_owner_due_idx ON public.deliveries USING btree (owner_id
 CREATE UNIQUE INDEX deliveries_pkey ON public.deliveries USING btree (id)
 CREATE INDEX deliveries_platform_idx ON public.deliveries USING btree (owner_id, id)
 CREATE INDEX deliveries_queued_endpoint_idx ON public.deliveries USING btree (endpoint_id) WHERE (state = 'queued'::text)
+CREATE INDEX deliveries_recovery_endpoint_idx ON public.deliveries USING btree (endpoint_id, recover_from) WHERE ((state = 'failed'::text) AND (NOT is_test) AND (recover_at IS NOT NULL))
+CREATE INDEX deliveries_recovery_idx ON public.deliveries USING btree (recover_at) WHERE ((state = 'failed'::text) AND (NOT is_test))
 CREATE INDEX deliveries_state_idx ON public.deliveries USING btree (owner_id, state, id)
 storage deliveries fillfactor=70, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=1000
 column delivery_attempts.id text not null
@@ -394,7 +399,11 @@ column webhook_endpoints.secret_sealed text not null
 column webhook_endpoints.is_active boolean not null
 column webhook_endpoints.created_at timestamp with time zone not null
 column webhook_endpoints.former_secrets jsonb
+column webhook_endpoints.failing_since timestamp with time zone
+column webhook_endpoints.is_recovering boolean not null default false
+column webhook_endpoints.header_prefix text
 constraint webhook_endpoints.webhook_endpoints_pkey PRIMARY KEY (id)
 CREATE UNIQUE INDEX webhook_endpoints_client_url_key ON public.webhook_endpoints USING btree (owner_id, client_row, url)
 CREATE UNIQUE INDEX webhook_endpoints_pkey ON public.webhook_endpoints USING btree (id)
 CREATE UNIQUE INDEX webhook_endpoints_platform_url_key ON public.webhook_endpoints USING btree (owner_id, url) WHERE (client_row IS NULL)
+CREATE INDEX webhook_endpoints_recovering_idx ON public.webhook_endpoints USING btree (id) WHERE is_recovering

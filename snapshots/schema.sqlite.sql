@@ -15,7 +15,7 @@ CREATE INDEX "chain_quarantine_tx_idx" ON "chain_quarantine" ("network", "tx_has
 CREATE TABLE "client_ids" ( "id" text NOT NULL PRIMARY KEY, "platform_id" text NOT NULL, "client_id" text NOT NULL, "label" text NOT NULL, "allowed_domains" jsonb_text NOT NULL, "status" text NOT NULL, "fee_percentage" text NULL, "fee_address" text NULL, "operator_wallet" text NULL, "default_pre_approval_expiry_s" integer NULL, "default_authorization_expiry_s" integer NULL, "created_at" timestamp_with_timezone_text NOT NULL, "updated_at" timestamp_with_timezone_text NOT NULL, "last_used_at" timestamp_with_timezone_text NULL , "payee_destination_id" text NULL);
 CREATE UNIQUE INDEX "client_ids_client_id_key" ON "client_ids" ("client_id");
 CREATE INDEX "client_ids_platform_idx" ON "client_ids" ("platform_id");
-CREATE TABLE "deliveries" ( "id" text NOT NULL PRIMARY KEY, "event_id" text NOT NULL, "endpoint_id" text NOT NULL, "owner_id" text NOT NULL, "state" text NOT NULL, "retry_count" integer NOT NULL, "next_at" timestamp_with_timezone_text NOT NULL, "lease_until" timestamp_with_timezone_text NULL, "lease_token" text NULL, "is_test" boolean NOT NULL, "created_at" timestamp_with_timezone_text NOT NULL, "finished_at" timestamp_with_timezone_text NULL, "is_replay" boolean NOT NULL DEFAULT FALSE, FOREIGN KEY ("event_id") REFERENCES "events" ("id") );
+CREATE TABLE "deliveries" ( "id" text NOT NULL PRIMARY KEY, "event_id" text NOT NULL, "endpoint_id" text NOT NULL, "owner_id" text NOT NULL, "state" text NOT NULL, "retry_count" integer NOT NULL, "next_at" timestamp_with_timezone_text NOT NULL, "lease_until" timestamp_with_timezone_text NULL, "lease_token" text NULL, "is_test" boolean NOT NULL, "created_at" timestamp_with_timezone_text NOT NULL, "finished_at" timestamp_with_timezone_text NULL, "is_replay" boolean NOT NULL DEFAULT FALSE, "recovery_rounds" integer NOT NULL DEFAULT 0, "recover_from" timestamp_with_timezone_text NULL, "recover_at" timestamp_with_timezone_text NULL, FOREIGN KEY ("event_id") REFERENCES "events" ("id") );
 CREATE INDEX "deliveries_created_idx" ON "deliveries" ("owner_id", "created_at", "endpoint_id", "state");
 CREATE INDEX "deliveries_due_idx" ON "deliveries" ("next_at") WHERE state = 'queued';
 CREATE INDEX "deliveries_endpoint_idx" ON "deliveries" ("endpoint_id", "id");
@@ -23,6 +23,8 @@ CREATE UNIQUE INDEX "deliveries_event_endpoint_key" ON "deliveries" ("event_id",
 CREATE INDEX "deliveries_owner_due_idx" ON "deliveries" ("owner_id", "next_at") WHERE state = 'queued';
 CREATE INDEX "deliveries_platform_idx" ON "deliveries" ("owner_id", "id");
 CREATE INDEX "deliveries_queued_endpoint_idx" ON "deliveries" ("endpoint_id") WHERE state = 'queued';
+CREATE INDEX "deliveries_recovery_endpoint_idx" ON "deliveries" ("endpoint_id", "recover_from") WHERE state = 'failed' AND NOT is_test AND recover_at IS NOT NULL;
+CREATE INDEX "deliveries_recovery_idx" ON "deliveries" ("recover_at") WHERE state = 'failed' AND NOT is_test;
 CREATE INDEX "deliveries_state_idx" ON "deliveries" ("owner_id", "state", "id");
 CREATE TABLE "delivery_attempts" ( "id" text NOT NULL PRIMARY KEY, "delivery_id" text NOT NULL, "number" integer NOT NULL, "started_at" timestamp_with_timezone_text NOT NULL, "ended_at" timestamp_with_timezone_text NOT NULL, "status" integer NULL, "error" text NULL, "response" text NULL );
 CREATE INDEX "delivery_attempts_delivery_idx" ON "delivery_attempts" ("delivery_id");
@@ -83,6 +85,7 @@ CREATE TABLE "wallet_challenges" ( "id" text NOT NULL PRIMARY KEY, "address" tex
 CREATE INDEX "wallet_challenges_expires_idx" ON "wallet_challenges" ("expires_at");
 CREATE TABLE "wallets" ( "address" text NOT NULL PRIMARY KEY, "platform_id" text NOT NULL, "created_at" timestamp_with_timezone_text NOT NULL );
 CREATE UNIQUE INDEX "wallets_platform_key" ON "wallets" ("platform_id");
-CREATE TABLE "webhook_endpoints" ( "id" text NOT NULL PRIMARY KEY, "owner_id" text NOT NULL, "client_row" text NULL, "url" text NOT NULL, "secret_sealed" text NOT NULL, "is_active" boolean NOT NULL, "created_at" timestamp_with_timezone_text NOT NULL , "former_secrets" jsonb_text NULL);
+CREATE TABLE "webhook_endpoints" ( "id" text NOT NULL PRIMARY KEY, "owner_id" text NOT NULL, "client_row" text NULL, "url" text NOT NULL, "secret_sealed" text NOT NULL, "is_active" boolean NOT NULL, "created_at" timestamp_with_timezone_text NOT NULL , "former_secrets" jsonb_text NULL, "failing_since" timestamp_with_timezone_text NULL, "is_recovering" boolean NOT NULL DEFAULT FALSE, "header_prefix" text NULL);
 CREATE UNIQUE INDEX "webhook_endpoints_client_url_key" ON "webhook_endpoints" ("owner_id", "client_row", "url");
 CREATE UNIQUE INDEX "webhook_endpoints_platform_url_key" ON "webhook_endpoints" ("owner_id", "url") WHERE "client_row" IS NULL;
+CREATE INDEX "webhook_endpoints_recovering_idx" ON "webhook_endpoints" ("id") WHERE is_recovering;

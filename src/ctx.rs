@@ -76,8 +76,8 @@ pub struct People {
 pub struct WebhookRules {
     /// Which URLs may be registered and connected to.
     pub url_policy: UrlPolicy,
-    /// Prefix of the headers, without the dash.
-    pub header_prefix: String,
+    /// Prefixes of the headers, without the dash.
+    pub header_prefixes: Vec<String>,
     /// Whether the headers of Standard Webhooks are sent beside those of the contract.
     pub standard_headers: bool,
     /// Whether confirmed and partial payments are told to their client ID and secure payment a second time.

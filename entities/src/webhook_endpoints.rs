@@ -23,6 +23,8 @@ pub struct Model {
     pub is_active: bool,
     /// Time of creation.
     pub created_at: DateTimeUtc,
+    /// Prefix of the headers that it reads; none for every one of the settings.
+    pub header_prefix: Option<String>,
     /// Since when it takes nothing.
     pub failing_since: Option<DateTimeUtc>,
     /// Whether it answers again and something may still wait for it.

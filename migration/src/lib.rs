@@ -28,6 +28,7 @@ mod m20261122_0024_know_devices;
 mod m20261122_0025_measure_quarantined;
 mod m20261122_0026_lead_chains;
 mod m20261122_0027_recover_deliveries;
+mod m20261122_0028_choose_header_prefix;
 mod tables;
 
 /// Applies and undoes the migrations.
@@ -64,6 +65,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261122_0025_measure_quarantined::Migration),
             Box::new(m20261122_0026_lead_chains::Migration),
             Box::new(m20261122_0027_recover_deliveries::Migration),
+            Box::new(m20261122_0028_choose_header_prefix::Migration),
         ]
     }
 }

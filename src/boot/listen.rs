@@ -223,7 +223,7 @@ async fn forward(
 ) {
     let prefix = &arguments.header_prefix;
     let signing = Signing {
-        prefix,
+        prefixes: &[prefix.as_str()],
         is_standard: true,
         secrets: std::slice::from_ref(secret),
         id: &message.id,

@@ -154,7 +154,7 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
     let sealer = db.sealer().context("the database was opened without master keys")?;
     let webhooks = WebhookRules {
         url_policy,
-        header_prefix: settings.webhooks.header_prefix.clone(),
+        header_prefixes: settings.webhooks.header_prefix.list(),
         standard_headers: settings.webhooks.standard_headers,
         scoped_variants: settings.webhooks.scoped_variants,
         reversals: settings.webhooks.reversals,

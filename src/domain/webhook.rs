@@ -106,6 +106,8 @@ pub struct ClaimedDelivery {
     pub secret_sealed: String,
     /// Secrets of before that may still be in use, the oldest first.
     pub former_secrets: Vec<FormerSecret>,
+    /// Prefix of the headers that the endpoint reads, when it chose one.
+    pub header_prefix: Option<String>,
     /// The bytes that are signed and sent, sealed when they hold personal details.
     pub body: String,
     /// Number of failed tries before this one, 0 to 3.
@@ -237,11 +239,23 @@ pub fn standard_form(secret: &Secret) -> Secret {
     Secret::new(format!("whsec_{}", STANDARD.encode(secret.reveal())))
 }
 
+/// The prefixes under which an endpoint gets its headers: the one that it chose, as long as the settings have it, else
+/// all of them.
+///
+/// Source: decisions D35.
+pub fn prefixes<'a>(configured: &'a [String], chosen: Option<&str>) -> Vec<&'a str> {
+    let all = || configured.iter().map(String::as_str);
+    match all().find(|prefix| Some(*prefix) == chosen) {
+        Some(chosen) => vec![chosen],
+        None => all().collect(),
+    }
+}
+
 /// What a try is signed with.
 #[derive(Debug, Clone)]
 pub struct Signing<'a> {
-    /// Prefix of the header names of the contract, without the dash.
-    pub prefix: &'a str,
+    /// Prefixes of the header names of the contract, without the dash.
+    pub prefixes: &'a [&'a str],
     /// Whether the headers of Standard Webhooks are sent too.
     pub is_standard: bool,
     /// Secrets that are good now, the oldest first.
@@ -262,14 +276,16 @@ impl Signing<'_> {
     /// first. Source: interface §6.1 (3); decisions D22; decisions D30.
     pub fn headers(&self) -> Vec<(String, String)> {
         let mut signatures = self.secrets.iter().map(|secret| sign(secret.reveal(), self.body));
-        let mut headers: Vec<(String, String)> = signatures
-            .next()
-            .map(|oldest| (format!("{}-signature", self.prefix), oldest))
-            .into_iter()
-            .collect();
+        let oldest = signatures.next();
         let newer: Vec<String> = signatures.rev().collect();
-        if !newer.is_empty() {
-            headers.push((format!("{}-signature-next", self.prefix), newer.join(" ")));
+        let mut headers = Vec::new();
+        for prefix in self.prefixes {
+            if let Some(oldest) = &oldest {
+                headers.push((format!("{prefix}-signature"), oldest.clone()));
+            }
+            if !newer.is_empty() {
+                headers.push((format!("{prefix}-signature-next"), newer.join(" ")));
+            }
         }
         if self.is_standard {
             let time = self.now.timestamp();
@@ -451,7 +467,7 @@ mod tests {
         let secrets = ["old", "new", "newest"].map(Secret::new);
         let signing = |secrets: &[Secret]| {
             let headers = Signing {
-                prefix: "x-service",
+                prefixes: &["x-service", "x-other"],
                 is_standard: true,
                 secrets,
                 id: "01JZX4T9QK3M7N8P2R5S6V0WYB",
@@ -469,11 +485,22 @@ mod tests {
         assert_eq!(one["webhook-signature"].matches("v1,").count(), 1);
         let three = signing(&secrets);
         assert_eq!(three["x-service-signature"], sign("old", b"{}"));
+        for name in ["signature", "signature-next"] {
+            assert_eq!(three[&format!("x-other-{name}")], three[&format!("x-service-{name}")]);
+        }
         assert_eq!(
             three["x-service-signature-next"],
             format!("{} {}", sign("newest", b"{}"), sign("new", b"{}"))
         );
         assert_eq!(three["webhook-signature"].split(' ').count(), 3);
+    }
+
+    #[test]
+    fn an_endpoint_gets_the_prefix_that_it_chose_or_all() {
+        let configured = ["x-service", "x-other"].map(str::to_owned);
+        assert_eq!(prefixes(&configured, None), ["x-service", "x-other"]);
+        assert_eq!(prefixes(&configured, Some("x-other")), ["x-other"]);
+        assert_eq!(prefixes(&configured, Some("x-gone")), ["x-service", "x-other"]);
     }
 
     #[test]

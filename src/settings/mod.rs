@@ -274,8 +274,9 @@ impl From<Registration> for registration::Registration {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct WebhookSettings {
-    /// Prefix of the webhook headers.
-    pub header_prefix: String,
+    /// Prefix of the webhook headers, or a list of at most four: each header is sent under every one of them, unless an
+    /// endpoint chose one.
+    pub header_prefix: HeaderPrefix,
     /// Whether deliveries carry the headers of Standard Webhooks (`webhook-id`, `webhook-timestamp`, `webhook-signature`)
     /// beside the others.
     pub standard_headers: bool,
@@ -306,7 +307,7 @@ pub struct WebhookSettings {
 impl Default for WebhookSettings {
     fn default() -> Self {
         Self {
-            header_prefix: "x-service".to_owned(),
+            header_prefix: HeaderPrefix::One("x-service".to_owned()),
             standard_headers: true,
             allow_loopback: None,
             concurrency: 256,
@@ -317,6 +318,47 @@ impl Default for WebhookSettings {
             disable_after_days: 5,
             retention_days: 30,
         }
+    }
+}
+
+/// One prefix, or several.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum HeaderPrefix {
+    /// The only one.
+    One(String),
+    /// All of them.
+    Several(Vec<String>),
+}
+
+impl HeaderPrefix {
+    /// All of them.
+    pub fn list(&self) -> Vec<String> {
+        match self {
+            Self::One(prefix) => vec![prefix.clone()],
+            Self::Several(prefixes) => prefixes.clone(),
+        }
+    }
+
+    fn validate(&self, has_standard: bool) -> anyhow::Result<()> {
+        let prefixes: Vec<String> = self.list().iter().map(|prefix| prefix.to_lowercase()).collect();
+        let is_name = |prefix: &String| {
+            let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+            (1..=32).contains(&prefix.len()) && prefix.bytes().all(fits)
+        };
+        let mut different = prefixes.clone();
+        different.sort_unstable();
+        different.dedup();
+        if !(1..=4).contains(&prefixes.len()) || !prefixes.iter().all(is_name) || different.len() < prefixes.len() {
+            bail!(
+                "webhooks.header_prefix: must be letters, digits and dashes, for example x-service, or a list of up to four \
+                 different ones"
+            );
+        }
+        if has_standard && prefixes.iter().any(|prefix| prefix == "webhook") {
+            bail!("webhooks.header_prefix: webhook is the prefix of Standard Webhooks; choose another one");
+        }
+        Ok(())
     }
 }
 
@@ -655,10 +697,7 @@ impl Settings {
                 bail!("conversion.max_rate_age_s.{symbol}: must be at most {RATE_AGE_MAX_S}; 0 accepts any age");
             }
         }
-        let prefix = &self.webhooks.header_prefix;
-        if prefix.is_empty() || !prefix.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
-            bail!("webhooks.header_prefix: must be letters, digits and dashes, for example x-service");
-        }
+        self.webhooks.header_prefix.validate(self.webhooks.standard_headers)?;
         if let Err(entry) = self.rate_limits.trusted_networks() {
             bail!("rate_limits.trusted_proxies: {entry} is neither an address nor a network such as 10.0.0.0/8");
         }

@@ -36,6 +36,8 @@ pub struct Endpoint {
     pub is_active: bool,
     /// Time of creation.
     pub created_at: DateTime<Utc>,
+    /// Prefix of the headers that it reads; `None` for every one of the settings.
+    pub header_prefix: Option<String>,
     /// Since when it takes nothing.
     pub failing_since: Option<DateTime<Utc>>,
 }
@@ -50,6 +52,7 @@ fn from_row(row: Model) -> Result<Endpoint, StoreError> {
         former_secrets: former_secrets(row.former_secrets)?,
         is_active: row.is_active,
         created_at: row.created_at,
+        header_prefix: row.header_prefix,
         failing_since: row.failing_since,
     })
 }
@@ -112,6 +115,7 @@ pub async fn insert(conn: &impl ConnectionTrait, endpoint: &Endpoint) -> Result<
         former_secrets: to_column(&endpoint.former_secrets)?,
         is_active: endpoint.is_active,
         created_at: endpoint.created_at,
+        header_prefix: endpoint.header_prefix.clone(),
         failing_since: endpoint.failing_since,
         is_recovering: false,
     };

@@ -192,3 +192,38 @@ async fn events_go_to_the_client_id_that_created_the_request() {
     assert_eq!(mine.received().await.len(), 1);
     assert!(other.received().await.is_empty());
 }
+
+#[tokio::test]
+async fn headers_are_sent_under_every_prefix_unless_an_endpoint_chose_one() {
+    let mut settings = crate::support::app::settings();
+    let prefixes = ["x-service", "x-published"].map(str::to_owned).to_vec();
+    settings.webhooks.header_prefix = prs::settings::HeaderPrefix::Several(prefixes);
+    let app = TestApp::with(settings, None).await;
+    let (both, one) = (Receiver::start().await, Receiver::start().await);
+    app.register(&both.url()).await;
+    let create = async |prefix: &str| {
+        let body = json!({ "url": one.url(), "headerPrefix": prefix });
+        app.post("/v1/webhook").with_client().json(&body).send().await
+    };
+    let refused = create("x-unknown").await;
+    assert_eq!(refused.status, 400);
+    assert_eq!(refused.wrong_fields(), ["headerPrefix"]);
+    create("x-published").await.expect(201);
+    let list = app.get("/v1/webhook").with_client().send().await.expect(200);
+    let chosen = |number: usize| list["webhooks"][number].get("headerPrefix").cloned();
+    assert_eq!((chosen(0), chosen(1)), (None, Some("x-published".into())));
+    app.send_sample("payment.confirmed").await;
+    let names = ["signature", "delivery", "retry-count", "test"];
+    let to_both = both.received().await.remove(0);
+    for name in names {
+        let of = |prefix: &str| to_both.header(&format!("{prefix}-{name}")).map(str::to_owned);
+        assert!(of("x-service").is_some(), "{name}");
+        assert_eq!(of("x-service"), of("x-published"), "{name}");
+    }
+    let to_one = one.received().await.remove(0);
+    for name in names {
+        assert!(to_one.header(&format!("x-published-{name}")).is_some(), "{name}");
+        assert_eq!(to_one.header(&format!("x-service-{name}")), None, "{name}");
+    }
+    assert!(to_one.header("webhook-signature").is_some());
+}

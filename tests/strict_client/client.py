@@ -314,6 +314,7 @@ class Hook:
     isActive: bool
     createdAt: str
     clientId: str = ""
+    headerPrefix: str = ""
 
 
 @dataclass

@@ -31,13 +31,14 @@ pub(super) fn draw_secret(ctx: &Ctx) -> Secret {
 
 /// Registers an endpoint of `holder`, for `asker`, under whose name the answer is kept.
 ///
-/// Errors: a URL that is not allowed (400), one that is registered already (409).
-/// Source: interface §4.8; interface §4.9; decisions D16; decisions D18; decisions D20; decisions D22.
+/// Errors: a URL that is not allowed, a prefix that the settings do not have (400); a URL that is registered already (409).
+/// Source: interface §4.8; interface §4.9; decisions D16; decisions D18; decisions D20; decisions D22; decisions D35.
 pub async fn run(
     ctx: &Ctx,
     asker: impl Into<Holder>,
     holder: Holder,
     url: &str,
+    header_prefix: Option<&str>,
     call: Repeatable<NewEndpoint>,
 ) -> FlowResult<Answer<NewEndpoint>> {
     let asker = asker.into();
@@ -47,6 +48,11 @@ pub async fn run(
             .url_policy
             .check(url)
             .map_err(|message| Refusal::field("url", message))?;
+        let configured = &ctx.webhooks.header_prefixes;
+        if header_prefix.is_some_and(|chosen| !configured.iter().any(|prefix| prefix == chosen)) {
+            let message = format!("must be one of {}", configured.join(", "));
+            return Err(Refusal::field("headerPrefix", message).into());
+        }
         let secret = draw_secret(ctx);
         let endpoint = Endpoint {
             id: EndpointId(ctx.ids.ulid()),
@@ -57,6 +63,7 @@ pub async fn run(
             former_secrets: Vec::new(),
             is_active: true,
             created_at: ctx.clock.now(),
+            header_prefix: header_prefix.map(str::to_owned),
             failing_since: None,
         };
         let secret_sealed = ctx

@@ -4,7 +4,7 @@ use crate::{
     ctx::Ctx,
     domain::{
         ids::EndpointId,
-        webhook::{AfterTry, ClaimedDelivery, Signing, TryOutcome, Wanted, after_try, host_of},
+        webhook::{AfterTry, ClaimedDelivery, Signing, TryOutcome, Wanted, after_try, host_of, prefixes},
     },
     flows::{
         FlowResult,
@@ -85,9 +85,9 @@ fn post(ctx: &Ctx, delivery: &ClaimedDelivery) -> anyhow::Result<OutboundPost> {
         }
         false => delivery.body.clone(),
     };
-    let prefix = &ctx.webhooks.header_prefix;
+    let prefixes = prefixes(&ctx.webhooks.header_prefixes, delivery.header_prefix.as_deref());
     let signing = Signing {
-        prefix,
+        prefixes: &prefixes,
         is_standard: ctx.webhooks.standard_headers,
         secrets: &secrets,
         id: delivery.id.as_str(),
@@ -95,13 +95,15 @@ fn post(ctx: &Ctx, delivery: &ClaimedDelivery) -> anyhow::Result<OutboundPost> {
         body: body.as_bytes(),
     };
     let mut headers = signing.headers();
-    headers.push((format!("{prefix}-delivery"), delivery.id.to_string()));
-    headers.push((format!("{prefix}-retry-count"), delivery.retry_count.to_string()));
-    if delivery.is_test {
-        headers.push((format!("{prefix}-test"), "true".to_owned()));
-    }
-    if delivery.is_replay {
-        headers.push((format!("{prefix}-replay"), "true".to_owned()));
+    for prefix in prefixes {
+        headers.push((format!("{prefix}-delivery"), delivery.id.to_string()));
+        headers.push((format!("{prefix}-retry-count"), delivery.retry_count.to_string()));
+        if delivery.is_test {
+            headers.push((format!("{prefix}-test"), "true".to_owned()));
+        }
+        if delivery.is_replay {
+            headers.push((format!("{prefix}-replay"), "true".to_owned()));
+        }
     }
     Ok(OutboundPost {
         url: delivery.url.clone(),

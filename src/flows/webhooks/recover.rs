@@ -10,7 +10,7 @@ use crate::{
     },
     flows::{
         FlowResult, publish,
-        webhooks::{Endpoint, deliver::Tried},
+        webhooks::{Endpoint, Holder, deliver::Tried},
     },
     store::{self, Tx},
 };
@@ -153,7 +153,11 @@ async fn disable(ctx: &Ctx, tx: &Tx, endpoint: Endpoint, failing_since: DateTime
         failing_since,
         at: now,
     };
-    store::endpoints::set_active(tx, facts.owner.clone(), &facts.endpoint, false).await?;
+    let owner = Holder {
+        owner: facts.owner.clone(),
+        client: None,
+    };
+    store::endpoints::set_active(tx, owner, &facts.endpoint, false).await?;
     store::outbox::cancel_queued_of_endpoint(tx, &facts.owner, &facts.endpoint, now).await?;
     publish(ctx, tx, &Event::WebhookDisabled(Box::new(facts.clone()))).await?;
     Ok(facts)

@@ -24,6 +24,13 @@ text! {
         example: "whsec_ZjNjMTg5YTRiNWU2ZDdmOGE5YjBjMWQyZTNmNGE1YjZjN2Q4ZTlmMGExYjJjM2Q0ZTVmNmE3YjhjOWQwZTFmMg==",
         hint: "must be whsec_ and base 64",
     }
+    /// Prefix of the names of headers.
+    HeaderPrefixText {
+        pattern: "^[0-9A-Za-z-]{1,32}$",
+        length_max: 32,
+        example: "x-service",
+        hint: "must be a prefix of header names, for example x-service",
+    }
 }
 
 /// A new endpoint.
@@ -36,6 +43,8 @@ pub struct CreateWebhookBody {
     /// For calls with an API key or a session: the client ID whose events the endpoint receives; absent, those of the whole platform. A call with a client ID always means its own. Example: `cli_8Jd2kLmN0pQrStUvWxYz1234567890`
     #[oai(validator(min_length = 1, max_length = 64))]
     pub client_id: Option<String>,
+    /// Prefix of the headers that the receiver reads, one of those of the service; absent, each header comes under all of them. Example: `x-service`
+    pub header_prefix: Option<HeaderPrefixText>,
 }
 
 impl Example for CreateWebhookBody {
@@ -43,6 +52,7 @@ impl Example for CreateWebhookBody {
         Self {
             url: "https://shop.example.com/hooks".to_owned(),
             client_id: None,
+            header_prefix: None,
         }
     }
 }
@@ -60,7 +70,7 @@ pub struct WebhookCreated {
 
 /// What every endpoint has, whoever owns it.
 #[derive(Debug, Clone, Object)]
-#[oai(rename_all = "camelCase")]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
 pub struct EndpointFacts {
     /// Id of the endpoint
     pub id: UlidText,
@@ -71,6 +81,8 @@ pub struct EndpointFacts {
     pub is_active: bool,
     /// Time of creation
     pub created_at: Instant,
+    /// Prefix of the headers that it chose; absent when each header comes under all of the service. Example: `x-service`
+    pub header_prefix: Option<HeaderPrefixText>,
 }
 
 impl From<Endpoint> for EndpointFacts {
@@ -80,6 +92,7 @@ impl From<Endpoint> for EndpointFacts {
             url: endpoint.url,
             is_active: endpoint.is_active,
             created_at: Instant(endpoint.created_at),
+            header_prefix: endpoint.header_prefix.map(HeaderPrefixText::written),
         }
     }
 }

@@ -29,7 +29,8 @@ impl Webhooks {
         let once = key.once(op::createWebhook, &body.0);
         let holder = flows::webhooks::holder(&ctx, &caller, body.client_id.as_deref()).await?;
         answer_once(once, created, async |call| {
-            flows::webhooks::create::run(&ctx, &caller.0, holder, &body.url, call).await
+            let prefix = body.header_prefix.as_ref().map(HeaderPrefixText::as_str);
+            flows::webhooks::create::run(&ctx, &caller.0, holder, &body.url, prefix, call).await
         })
         .await
     }

@@ -12,10 +12,13 @@ use crate::{
 
 /// A new endpoint of an orchestrator.
 #[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
 pub struct CreateOrchestratorWebhookBody {
     /// Where events are posted: https, or http on localhost outside production. Example: `https://partner.example.com/hooks`
     #[oai(validator(min_length = 1, max_length = 2048))]
     pub url: String,
+    /// Prefix of the headers that the receiver reads, one of those of the service; absent, each header comes under all of them. Example: `x-service`
+    pub header_prefix: Option<HeaderPrefixText>,
 }
 
 /// An endpoint of an orchestrator.
@@ -119,7 +122,8 @@ impl Orchestrators {
         let once = key.once(op::createOrchestratorWebhook, &body.0);
         let holder = (&caller.0).into();
         answer_once(once, created, async |call| {
-            flows::webhooks::create::run(&ctx, &caller.0, holder, &body.url, call).await
+            let prefix = body.header_prefix.as_ref().map(HeaderPrefixText::as_str);
+            flows::webhooks::create::run(&ctx, &caller.0, holder, &body.url, prefix, call).await
         })
         .await
     }

@@ -54,7 +54,7 @@ claimed AS (\
   UPDATE deliveries SET lease_until = $6, lease_token = $7 WHERE id = ANY(ARRAY(SELECT id FROM chosen)) \
   RETURNING id, event_id, owner_id, endpoint_id, retry_count, is_test, is_replay, next_at) \
 SELECT claimed.*, events.body, endpoint.url, endpoint.secret_sealed, endpoint.former_secrets, endpoint.is_active, \
-  endpoint.failing_since IS NOT NULL AS is_failing \
+  endpoint.failing_since IS NOT NULL AS is_failing, endpoint.header_prefix \
 FROM claimed JOIN events ON events.id = claimed.event_id \
 LEFT JOIN webhook_endpoints endpoint ON endpoint.id = claimed.endpoint_id \
 ORDER BY claimed.next_at, claimed.id";
@@ -130,6 +130,7 @@ pub(super) async fn claim(
             is_test: row.try_get("", "is_test")?,
             is_replay: row.try_get("", "is_replay")?,
             is_endpoint_failing: row.try_get("", "is_failing")?,
+            header_prefix: row.try_get("", "header_prefix")?,
             lease_token: wanted.lease_token.clone(),
         });
     }

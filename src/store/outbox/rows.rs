@@ -11,7 +11,8 @@ use crate::{
 use chrono::{DateTime, Utc};
 use entities::{deliveries, deliveries::Column, delivery_attempts, events, webhook_endpoints};
 use sea_orm::{
-    ColumnTrait, ConnectionTrait, EntityTrait, JsonValue, QueryFilter, QueryOrder, QuerySelect, UpdateMany, Value,
+    ColumnTrait, ConnectionTrait, EntityTrait, FromQueryResult, JsonValue, QueryFilter, QueryOrder, QuerySelect,
+    UpdateMany, Value,
     sea_query::{Expr, JoinType},
 };
 
@@ -85,26 +86,30 @@ pub(super) fn try_row(
     })
 }
 
+/// A claimed delivery with its event and its endpoint.
+#[derive(FromQueryResult)]
+struct Row {
+    id: String,
+    event_id: String,
+    owner_id: String,
+    endpoint_id: String,
+    retry_count: i32,
+    is_test: bool,
+    is_replay: bool,
+    body: String,
+    url: String,
+    secret_sealed: String,
+    former_secrets: Option<JsonValue>,
+    is_failing: bool,
+    header_prefix: Option<String>,
+}
+
 /// What sending needs of the claimed deliveries whose endpoint is active, the longest waiting first.
 pub(super) async fn load_claimed(
     conn: &impl ConnectionTrait,
     ids: &[String],
     lease_token: &str,
 ) -> Result<Vec<ClaimedDelivery>, StoreError> {
-    type Row = (
-        String,
-        String,
-        String,
-        String,
-        i32,
-        bool,
-        bool,
-        String,
-        String,
-        String,
-        Option<JsonValue>,
-        bool,
-    );
     let rows: Vec<Row> = deliveries::Entity::find()
         .select_only()
         .columns([
@@ -120,6 +125,7 @@ pub(super) async fn load_claimed(
         .column(webhook_endpoints::Column::Url)
         .column(webhook_endpoints::Column::SecretSealed)
         .column(webhook_endpoints::Column::FormerSecrets)
+        .column(webhook_endpoints::Column::HeaderPrefix)
         .column_as(webhook_endpoints::Column::FailingSince.is_not_null(), "is_failing")
         .join(
             JoinType::InnerJoin,
@@ -139,41 +145,26 @@ pub(super) async fn load_claimed(
         .filter(webhook_endpoints::Column::IsActive.eq(true))
         .order_by_asc(Column::NextAt)
         .order_by_asc(Column::Id)
-        .into_tuple()
+        .into_model()
         .all(conn)
         .await?;
-    rows.into_iter()
-        .map(
-            |(
-                id,
-                event,
-                owner,
-                endpoint,
-                retry_count,
-                is_test,
-                is_replay,
-                body,
-                url,
-                secret_sealed,
-                former,
-                is_failing,
-            )| {
-                Ok(ClaimedDelivery {
-                    id: DeliveryId(id),
-                    event: EventId(event),
-                    owner: OwnerId(owner),
-                    endpoint: EndpointId(endpoint),
-                    url,
-                    secret_sealed,
-                    former_secrets: endpoints::former_secrets(former)?,
-                    body,
-                    retry_count: columns::number("retry_count", retry_count)?,
-                    is_test,
-                    is_replay,
-                    is_endpoint_failing: is_failing,
-                    lease_token: lease_token.to_owned(),
-                })
-            },
-        )
-        .collect()
+    let claimed = |row: Row| {
+        Ok(ClaimedDelivery {
+            id: DeliveryId(row.id),
+            event: EventId(row.event_id),
+            owner: OwnerId(row.owner_id),
+            endpoint: EndpointId(row.endpoint_id),
+            url: row.url,
+            secret_sealed: row.secret_sealed,
+            former_secrets: endpoints::former_secrets(row.former_secrets)?,
+            header_prefix: row.header_prefix,
+            body: row.body,
+            retry_count: columns::number("retry_count", row.retry_count)?,
+            is_test: row.is_test,
+            is_replay: row.is_replay,
+            is_endpoint_failing: row.is_failing,
+            lease_token: lease_token.to_owned(),
+        })
+    };
+    rows.into_iter().map(claimed).collect()
 }

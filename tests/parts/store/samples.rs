@@ -101,6 +101,7 @@ pub fn endpoint(owner: &str, client: Option<&str>, number: u32) -> Endpoint {
         former_secrets: Vec::new(),
         is_active: true,
         created_at: at(0),
+        header_prefix: None,
         failing_since: None,
     }
 }
