@@ -71,6 +71,8 @@ pub struct Tip {
     pub finalized: BlockRef,
     /// How it was found.
     pub finality: Finality,
+    /// Whether the heads of as many distinct nodes as have to agree move with the chain.
+    pub is_current: bool,
 }
 
 /// Events of a range of final blocks, as the nodes tell them.

@@ -142,6 +142,7 @@ impl Chain for Scripted {
             head,
             finalized: head,
             finality: Finality::Tag,
+            is_current: true,
         })
     }
 

@@ -14,6 +14,7 @@ mod breaker;
 mod decode;
 mod evidence;
 mod kept;
+mod movement;
 mod node;
 mod payer;
 mod range;
@@ -56,7 +57,7 @@ use serde_json::{Value, json, value::RawValue};
 use std::{
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::Duration,
 };
@@ -117,6 +118,10 @@ pub struct EvmChain {
     finalized: Mutex<Option<BlockRef>>,
     /// Looks through the first node alone since all were asked.
     glances: AtomicU32,
+    /// The highest head, and since when.
+    highest: Mutex<(u64, Instant)>,
+    /// Whether one node is believed alone for want of others.
+    believes_alone: AtomicBool,
     kept: Kept,
     together: Mutex<Together>,
     /// Held while a proof is computed.
@@ -226,6 +231,8 @@ impl EvmChain {
             agreed_at: Mutex::new(Instant::now()),
             finalized: Mutex::default(),
             glances: AtomicU32::new(0),
+            highest: Mutex::new((0, Instant::now())),
+            believes_alone: AtomicBool::new(false),
             kept: Kept::default(),
             together: Mutex::default(),
             proving: tokio::sync::Mutex::default(),
@@ -235,20 +242,23 @@ impl EvmChain {
     /// Nodes to ask, best first: those that are left alone are missing, those that are behind come last.
     fn order(&self) -> Vec<Arc<Node>> {
         let mut nodes: Vec<_> = self.nodes.iter().filter(|node| node.is_available()).cloned().collect();
-        nodes.sort_by_key(|node| node.is_behind.load(Ordering::Relaxed));
+        nodes.sort_by_key(|node| node.movement.is_behind());
         nodes
     }
 
     /// Distinct nodes that have to agree now.
-    fn agreement(&self) -> usize {
+    fn agreement_now(&self) -> usize {
         let has_waited = |limit: Duration| locked(&self.agreed_at).elapsed() >= limit;
-        match self.agreement_fallback {
-            Some(limit) if self.agreement > 1 && has_waited(limit) => {
-                tracing::warn!(network = %self.network, "enough nodes have not agreed for longer than agreement_fallback_s; one is believed alone");
-                1
+        let believes_alone = self.agreement > 1 && self.agreement_fallback.is_some_and(has_waited);
+        let network = self.network;
+        match self.believes_alone.swap(believes_alone, Ordering::Relaxed) {
+            false if believes_alone => {
+                tracing::warn!(%network, "enough nodes have not agreed for longer than agreement_fallback_s; one is believed alone");
             }
-            _ => self.agreement,
+            true if !believes_alone => tracing::info!(%network, "enough nodes answer again; they have to agree"),
+            _ => {}
         }
+        if believes_alone { 1 } else { self.agreement }
     }
 
     fn deadline(&self, patience: Patience, nodes_left: usize) -> Instant {

@@ -3,6 +3,7 @@
 use super::{
     answers::{self, Place, Share},
     breaker::Breaker,
+    movement::Movement,
     redaction::Redaction,
     refusals,
     window::{Narrower, Window},
@@ -160,8 +161,8 @@ impl Failure {
 pub(super) struct Node {
     /// Position in the settings, from 0.
     pub(super) index: usize,
-    /// Whether other nodes were ahead of it when they were last compared.
-    pub(super) is_behind: AtomicBool,
+    /// Whether its head moves with the chain.
+    pub(super) movement: Movement,
     network: Network,
     chain_id: u64,
     url: Url,
@@ -191,7 +192,7 @@ impl Node {
     ) -> Result<Self, regex::Error> {
         Ok(Self {
             index,
-            is_behind: AtomicBool::new(false),
+            movement: Movement::new(network, index),
             network,
             chain_id,
             redaction: Redaction::of(&url)?,

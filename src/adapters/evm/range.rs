@@ -82,7 +82,7 @@ impl EvmChain {
                 reached: None,
             });
         }
-        let wanted = self.agreement();
+        let wanted = self.agreement_now();
         let nodes = self.order();
         let mut others = nodes.iter();
         let mut failures = Vec::new();

@@ -4,6 +4,7 @@ use super::{
     EvmChain, Patience, block_ref,
     evidence::ProvenHeader,
     header_at, locked,
+    movement::BEHIND,
     node::{Failure, Line, Node},
     read_header, store,
 };
@@ -17,12 +18,6 @@ use std::{
     time::Duration,
 };
 use tokio::time::{Instant, timeout};
-
-/// How far nodes may be apart, in time, before the slower one counts as behind.
-const BEHIND: Duration = Duration::from_secs(30);
-
-/// Least number of blocks that nodes may be apart.
-const BEHIND_BLOCKS_MIN: u64 = 5;
 
 /// How long the remaining nodes are waited for once enough have answered.
 const STRAGGLERS: Duration = Duration::from_millis(250);
@@ -64,7 +59,7 @@ impl EvmChain {
     ///
     /// A block is final when enough distinct nodes say so: the lowest of their answers counts, so that a node that calls
     /// blocks final too early does no harm as long as another one has to agree. One that stands still is found out
-    /// because every few looks all are asked.
+    /// because all are asked every few looks, and when the head has not moved for a while.
     pub(super) async fn find_tip(&self, known: Option<Finality>) -> Result<Tip, ChainError> {
         let first = match self.glance(known).await {
             Glance::Enough(tip) => return Ok(tip),
@@ -75,8 +70,9 @@ impl EvmChain {
         let Some(head) = ends.iter().map(|(_, end)| &end.head).max_by_key(|head| head.number) else {
             return Err(self.sum_up(&failures));
         };
+        self.compare(&ends, head);
         let head = block_ref(head).map_err(|failure| self.malformed(failure.to_string()))?;
-        self.mark_behind(&ends, head.number);
+        self.has_moved(head.number);
         let finality = match (self.confirmations, known) {
             (Some(_), _) => Finality::Setting,
             (None, Some(Finality::Tag)) => Finality::Tag,
@@ -88,13 +84,20 @@ impl EvmChain {
             .filter_map(|(index, end)| self.vouched(index, end, finality))
             .collect();
         vouched.sort_by_key(|vouched| std::cmp::Reverse(vouched.number));
-        let wanted = self.agreement();
+        let are_enough = vouched.len() >= self.agreement;
+        let wanted = if are_enough {
+            self.agreement
+        } else {
+            self.agreement_now()
+        };
         let Some(number) = vouched.get(wanted - 1).map(|vouched| vouched.number) else {
             return Err(self.too_few(vouched.len(), &failures));
         };
         let finalized = match locked(&self.finalized) {
             Some(before) if before.number >= number => {
-                store(&self.agreed_at, Instant::now());
+                if are_enough {
+                    store(&self.agreed_at, Instant::now());
+                }
                 before
             }
             _ => self.agree_on_final(number, vouched).await?,
@@ -103,6 +106,7 @@ impl EvmChain {
             head,
             finalized,
             finality,
+            is_current: self.is_current(),
         })
     }
 
@@ -126,11 +130,13 @@ impl EvmChain {
             && head.number >= before.number
             && let Some(vouched) = self.vouched(node.index, end.clone(), finality)
             && vouched.number <= before.number
+            && self.has_moved(head.number)
         {
             return Glance::Enough(Tip {
                 head,
                 finalized: before,
                 finality,
+                is_current: self.is_current(),
             });
         }
         self.glances.store(0, Ordering::Relaxed);
@@ -168,7 +174,7 @@ impl EvmChain {
     }
 
     fn too_few(&self, answered: usize, failures: &[(usize, Failure)]) -> ChainError {
-        let wanted = self.agreement();
+        let wanted = self.agreement_now();
         if answered == 0 && !failures.is_empty() {
             return self.sum_up(failures);
         }
@@ -210,7 +216,7 @@ impl EvmChain {
                 Some((index, Err(failure))) => failures.push((index, failure)),
                 None => break,
             }
-            if give_up.is_none() && ends.len() >= self.agreement() {
+            if give_up.is_none() && ends.len() >= self.agreement_now() {
                 give_up = Some(Instant::now() + STRAGGLERS);
             }
         }
@@ -239,17 +245,28 @@ impl EvmChain {
         Ok(End { head, tagged })
     }
 
-    /// Nodes far below the head are asked last from now on.
-    fn mark_behind(&self, ends: &[(usize, End)], head: u64) {
-        let blocks = BEHIND.as_millis() / u128::from(self.network.block_time_ms());
-        let limit = u64::try_from(blocks).unwrap_or(u64::MAX).max(BEHIND_BLOCKS_MIN);
+    /// Compares the heads of the nodes that answered with the newest of them.
+    fn compare(&self, ends: &[(usize, End)], newest: &ProvenHeader) {
         for (index, end) in ends {
-            let Some(node) = self.nodes.get(*index) else { continue };
-            let is_behind = head - end.head.number > limit;
-            if node.is_behind.swap(is_behind, Ordering::Relaxed) != is_behind {
-                tracing::warn!(network = %self.network, node = index + 1, is_behind, head = end.head.number, best = head, "a node changed its place in the order");
+            if let Some(node) = self.nodes.get(*index) {
+                node.movement.compare(end.head.number, newest);
             }
         }
+    }
+
+    /// Whether the head is a higher one, or has not been the highest for long.
+    fn has_moved(&self, head: u64) -> bool {
+        let (highest, since) = locked(&self.highest);
+        if head > highest {
+            store(&self.highest, (head, Instant::now()));
+        }
+        head > highest || since.elapsed() < BEHIND
+    }
+
+    /// Whether as many nodes as have to agree do not stand still.
+    fn is_current(&self) -> bool {
+        let moving = self.nodes.iter().filter(|node| !node.movement.stands_still());
+        moving.count() >= self.agreement
     }
 
     /// The header of a final height on which enough distinct nodes agree. `votes` are those that are known already.
@@ -263,9 +280,7 @@ impl EvmChain {
             header.ok_or_else(|| Failure::Unknown(format!("block {number} is not known")))
         };
         let what = format!("final block {number}");
-        let header = self.elect(&what, votes, Patience::Thorough, question).await?;
-        store(&self.agreed_at, Instant::now());
-        Ok(header)
+        self.elect(&what, votes, Patience::Thorough, question).await
     }
 
     /// What enough distinct nodes say alike; further ones are asked as long as too few do. `votes` are those that are
@@ -282,7 +297,7 @@ impl EvmChain {
         F: Future<Output = Result<T, Failure>>,
     {
         let network = self.network;
-        let wanted = self.agreement();
+        let wanted = self.agreement_now();
         let mut failures = Vec::new();
         loop {
             let alike = |vote: &T| votes.iter().filter(|(_, other)| other == vote).count();
@@ -296,6 +311,9 @@ impl EvmChain {
             if most >= wanted
                 && let Some(winner) = counts.iter().position(|count| *count == most)
             {
+                if most >= self.agreement {
+                    store(&self.agreed_at, Instant::now());
+                }
                 return Ok(votes.swap_remove(winner).1);
             }
             let mut asked: Vec<usize> = votes.iter().map(|(index, _)| *index).collect();

@@ -73,7 +73,7 @@ impl EvmChain {
         let (stated, others) = join(
             node.ask(deadline, |line| async move { stated(&line, numbers).await }),
             self.ask_distinct(
-                self.agreement() - 1,
+                self.agreement_now() - 1,
                 Patience::Thorough,
                 &[node.index],
                 |line| async move { headers(&line, numbers).await },

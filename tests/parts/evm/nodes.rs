@@ -9,7 +9,7 @@ use alloy::primitives::U256;
 use chrono::DateTime;
 use prs::{
     adapters::evm::{EvmChain, EvmChainOptions},
-    domain::{address::Address, network::Network},
+    domain::{address::Address, network::Network, payment::Finality},
     ports::chain::{Chain, ChainError, PayerLookup},
 };
 use std::{
@@ -175,6 +175,61 @@ async fn a_node_that_is_left_behind_loses_its_place_and_gets_it_back() {
     let asked = calls(1);
     bench.block(50).await;
     assert_eq!(calls(1), asked, "the node has caught up and is first again");
+}
+
+/// Looks until one says this of the nodes; the first one alone is asked for a few looks.
+async fn comes_to(bench: &Bench, is_current: bool) -> bool {
+    for _ in 0..6 {
+        let tip = bench.chain.tip(Some(Finality::Tag)).await.unwrap();
+        if tip.is_current == is_current {
+            return true;
+        }
+    }
+    false
+}
+
+#[tokio::test]
+async fn a_node_whose_head_does_not_move_is_none_of_those_that_have_to_agree() {
+    for (others, is_enough) in [(1, false), (2, true)] {
+        let bench = Bench::new(vec![Served::honest(100); 1 + others]).await;
+        assert!(bench.chain.tip(None).await.unwrap().is_current);
+        let go_on = |blocks: u64| {
+            for node in &bench.nodes[1..] {
+                node.change(|served| served.blocks = blocks);
+            }
+        };
+        go_on(102);
+        assert!(!comes_to(&bench, false).await, "it may be a little late");
+        go_on(110);
+        assert_eq!(comes_to(&bench, false).await, !is_enough, "{others}");
+        bench.nodes[0].change(|served| served.blocks = 101);
+        assert!(comes_to(&bench, true).await, "a slow node is no node that stands still");
+    }
+}
+
+#[tokio::test]
+async fn one_node_is_believed_alone_for_as_long_as_too_few_answer() {
+    const FALLBACK: Duration = Duration::from_millis(400);
+    let down = Served::honest(100).lying(Lie::Status(500));
+    let bench = Bench::with([Served::honest(100), down], |options| {
+        options.agreement_fallback = Some(FALLBACK);
+    })
+    .await;
+    assert!(bench.chain.tip(None).await.is_err());
+    tokio::time::sleep(FALLBACK).await;
+    for final_block in [80, 85, 90] {
+        bench.nodes[0].change(|served| served.finalized = Some(final_block));
+        let tip = bench.chain.tip(Some(Finality::Tag)).await.unwrap();
+        assert_eq!(tip.finalized.number, final_block);
+    }
+    bench.nodes[1].change(|served| {
+        served.lie = Lie::Nothing;
+        served.finalized = Some(95);
+    });
+    tokio::time::sleep(Duration::from_millis(2_100)).await;
+    bench.nodes[0].change(|served| served.finalized = Some(98));
+    let tip = bench.chain.tip(Some(Finality::Tag)).await.unwrap();
+    assert_eq!(tip.finalized.number, 95, "both have to agree again");
 }
 
 #[tokio::test]
