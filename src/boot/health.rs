@@ -10,9 +10,9 @@ use crate::{
     },
     http::{edge::observe, error::probed},
     settings::Settings,
-    worker::chain_states::{ChainState, Look},
+    worker::chain_states::{ChainState, Failing, Look},
 };
-use chrono::SecondsFormat;
+use chrono::{DateTime, SecondsFormat, Utc};
 use metrics_exporter_prometheus::PrometheusHandle;
 use poem::{Endpoint, Response, endpoint::make};
 use serde_json::{Map, Value, json};
@@ -53,7 +53,7 @@ impl Report {
 enum Condition {
     /// Nothing is wrong with it.
     Good,
-    /// The operator has something to do.
+    /// The operator has something to do, or nobody knows whether.
     Waiting,
     /// It is not followed as it should be.
     Degraded,
@@ -85,23 +85,18 @@ impl Health {
             true => self.obstacles().await,
             false => None,
         };
-        let is_known = obstacles.is_some();
-        let obstacles = obstacles.unwrap_or_default();
         let mut conditions = Vec::new();
         let mut chains = Map::new();
         let states = self.process.workers.chains.all();
         for network in self.ctx.partners.chains.followed.keys().copied() {
-            let (condition, mut shown) = self.chain(network, states.get(&network), &obstacles);
-            if !is_known {
-                shown["quarantined"] = Value::Null;
-            }
+            let (condition, shown) = self.chain(network, states.get(&network), obstacles.as_ref());
             conditions.push(condition);
             chains.insert(network.id().to_owned(), shown);
         }
         let is_held_up = self.process.role == Role::Worker && conditions.contains(&Condition::Degraded);
         let is_leaving = self.process.shutdown.leaving.is_cancelled();
         let is_ready = is_schema_complete && !is_held_up && !is_leaving;
-        let is_good = is_known && conditions.iter().all(|condition| *condition == Condition::Good);
+        let is_good = obstacles.is_some() && conditions.iter().all(|condition| *condition == Condition::Good);
         let status = match (is_leaving, is_ready, is_good) {
             (true, ..) => "stopping",
             (_, false, _) => "not ready",
@@ -129,27 +124,42 @@ impl Health {
         found.ok()?.ok()
     }
 
+    /// Whether no look had a good answer for too long.
     fn is_stale(&self, state: &ChainState) -> bool {
         state.missing_for(self.ctx.clock.steady()) > self.stale_after
+    }
+
+    /// Whether all nodes stand still, by the time of their newest block.
+    fn stands_still(&self, state: &ChainState) -> bool {
+        state.head_age() > self.stale_after
+    }
+
+    /// When a good answer was had last: a newest block that is too old was one until then.
+    fn last_ok(&self, state: &ChainState) -> Option<DateTime<Utc>> {
+        let too_old_by = state.head_age().saturating_sub(self.stale_after);
+        state.last_ok.map(|last_ok| last_ok - too_old_by)
     }
 
     fn is_degraded(&self, state: &ChainState) -> bool {
         let is_behind =
             matches!(&state.look, Look::Followed(at) if at.finalized.saturating_sub(at.confirmed) > LAG_BLOCKS_MAX);
-        is_behind || self.is_stale(state)
+        is_behind || self.is_stale(state) || self.stands_still(state)
     }
 
-    fn chain(&self, network: Network, state: Option<&ChainState>, obstacles: &Obstacles) -> (Condition, Value) {
-        let halted = obstacles.halted.get(&network);
-        let quarantined = obstacles.quarantined.get(&network).copied().unwrap_or(0);
+    /// How a chain is, and what the page shows of it. What waits for the operator is unknown without `obstacles`.
+    fn chain(&self, network: Network, state: Option<&ChainState>, obstacles: Option<&Obstacles>) -> (Condition, Value) {
+        let halted = obstacles.and_then(|obstacles| obstacles.halted.get(&network));
+        let quarantined = obstacles.map(|obstacles| obstacles.quarantined.get(&network).copied().unwrap_or(0));
         let mut shown = match (halted, state.map(|state| &state.look)) {
             (Some(reason), _) => json!({ "state": "halted", "reason": reason }),
             (None, Some(Look::Followed(at))) => json!({
                 "state": "following", "head": at.head.number, "finalized": at.finalized, "seen": at.seen,
                 "confirmed": at.confirmed, "lagBlocks": at.finalized.saturating_sub(at.confirmed),
             }),
+            // The operator had it resumed.
+            (None, Some(Look::Halted(_))) if obstacles.is_some() => json!({ "state": "beginning" }),
             (None, Some(Look::Halted(reason))) => json!({ "state": "halted", "reason": reason }),
-            (None, Some(Look::Failed)) => json!({ "state": "failing" }),
+            (None, Some(Look::Failed(_))) => json!({ "state": "failing" }),
             (None, Some(Look::Standby)) => json!({ "state": "standby" }),
             (None, Some(Look::None)) => json!({ "state": "beginning" }),
             (None, None) => json!({ "state": "not followed by this process" }),
@@ -159,11 +169,8 @@ impl Health {
             if let Some(term) = state.term {
                 shown["term"] = json!(term);
             }
-            shown["lastOkAt"] = json!(
-                state
-                    .last_ok
-                    .map(|time| time.to_rfc3339_opts(SecondsFormat::Millis, true))
-            );
+            let last_ok = self.last_ok(state);
+            shown["lastOkAt"] = json!(last_ok.map(|time| time.to_rfc3339_opts(SecondsFormat::Millis, true)));
         }
         let is_degraded = state.is_some_and(|state| self.is_degraded(state));
         let mut next = Vec::new();
@@ -172,15 +179,19 @@ impl Health {
                 "compare the nodes of chains.{network}.rpc_urls, then: prs admin chain resume {network}"
             ));
         }
-        if quarantined > 0 {
+        if quarantined.is_some_and(|count| count > 0) {
             next.push(format!("prs admin quarantine list --network {network}"));
         }
-        if state.is_some_and(|state| self.is_stale(state)) {
-            next.push(format!(
-                "no good answer of a node: look at the log and at chains.{network}.rpc_urls"
-            ));
+        match state {
+            Some(state) if self.is_stale(state) => next.push(what_is_missing(network, &state.look)),
+            Some(state) if self.stands_still(state) => next.push(format!(
+                "the newest block is {} s old: look at chains.{network}.rpc_urls and at the clock of this machine",
+                state.head_age().as_secs()
+            )),
+            _ => {}
         }
-        let condition = match (is_degraded, next.is_empty()) {
+        let is_good = next.is_empty() && obstacles.is_some();
+        let condition = match (is_degraded, is_good) {
             (true, _) => Condition::Degraded,
             (false, false) => Condition::Waiting,
             (false, true) => Condition::Good,
@@ -213,11 +224,11 @@ impl Health {
         let obstacles = self.obstacles().await;
         for network in self.ctx.partners.chains.followed.keys().copied() {
             let state = states.get(&network);
-            let is_degraded = state.is_some_and(|state| self.is_degraded(state));
-            set("prs_chain_degraded", network, u64::from(is_degraded));
+            let (condition, _) = self.chain(network, state, obstacles.as_ref());
+            set("prs_chain_degraded", network, u64::from(condition != Condition::Good));
             let leads = state.is_some_and(|state| state.term.is_some());
             set("prs_chain_leader", network, u64::from(leads));
-            let last_ok = state.and_then(|state| state.last_ok);
+            let last_ok = state.and_then(|state| self.last_ok(state));
             let last_ok_s = last_ok.map_or(0, |time| u64::try_from(time.timestamp()).unwrap_or(0));
             set("prs_chain_last_ok_timestamp_seconds", network, last_ok_s);
             if let Some(obstacles) = &obstacles {
@@ -243,6 +254,19 @@ fn set_queue(name: &'static str, state: Option<&'static str>, value: u64) {
         reason = "gauges are floats; seconds and counts stay far below 2^52"
     )]
     gauge.set(value as f64);
+}
+
+/// What to look at when a chain had no good answer for too long.
+fn what_is_missing(network: Network, look: &Look) -> String {
+    let nodes = format!("chains.{network}.rpc_urls");
+    match look {
+        Look::Failed(Failing::Database) => "the database does not answer: look at database.url and its disk".to_owned(),
+        Look::Failed(Failing::Other) => "the last look failed: look at the log".to_owned(),
+        Look::Followed(at) if !at.is_current => {
+            format!("too few nodes move with the chain: look at the log and at {nodes}")
+        }
+        _ => format!("no good answer of enough nodes: look at the log and at {nodes}"),
+    }
 }
 
 fn set(name: &'static str, network: Network, value: u64) {

@@ -117,6 +117,7 @@ mod tests {
             seen: number,
             confirmed: number - 64,
             is_awaited: true,
+            is_current: true,
             moved: false,
         }
     }

@@ -1,6 +1,9 @@
 //! What is known of the chains that this process follows, for the health page and the gauges.
 
-use crate::{domain::network::Network, flows::payments::watch::Position};
+use crate::{
+    domain::network::Network,
+    flows::{FlowError, payments::watch::Position},
+};
 use chrono::{DateTime, Utc};
 use std::{
     collections::BTreeMap,
@@ -20,7 +23,41 @@ pub enum Look {
     /// The chain is stopped until the operator has looked at it.
     Halted(String),
     /// It failed.
-    Failed,
+    Failed(Failing),
+}
+
+/// What a look failed at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failing {
+    /// The nodes gave no good answer.
+    Nodes,
+    /// The database did not answer, or its disk is full.
+    Database,
+    /// Something that the log shows.
+    Other,
+}
+
+impl Failing {
+    /// What an error of a look is about.
+    pub(super) fn of(error: &FlowError) -> Self {
+        match error {
+            FlowError::Refused(_) | FlowError::NotYet(_) => Self::Nodes,
+            FlowError::Unavailable(_) | FlowError::Full(_) => Self::Database,
+            FlowError::Faulted(_) => Self::Other,
+        }
+    }
+}
+
+impl Look {
+    /// Whether a good answer was had, or none was needed: of nodes that stand still, or know less than is settled, it is
+    /// none.
+    fn is_good(&self) -> bool {
+        match self {
+            Self::Followed(at) => at.is_current,
+            Self::None | Self::Standby | Self::Halted(_) => true,
+            Self::Failed(_) => false,
+        }
+    }
 }
 
 /// What is known of a chain.
@@ -30,7 +67,7 @@ pub struct ChainState {
     pub look: Look,
     /// The term for which this process leads; `None` while it stands by.
     pub term: Option<u64>,
-    /// When a look last ended well.
+    /// When a look last ended with a good answer.
     pub last_ok: Option<DateTime<Utc>>,
     /// When the next one was to end well, on the clock that never jumps.
     due: Duration,
@@ -40,6 +77,15 @@ impl ChainState {
     /// How long a good answer is missing at `steady`; time in which the process was not going to ask does not count.
     pub fn missing_for(&self, steady: Duration) -> Duration {
         steady.saturating_sub(self.due)
+    }
+
+    /// How old the newest block of the chain was when it was last seen.
+    pub fn head_age(&self) -> Duration {
+        let (Look::Followed(at), Some(seen_at)) = (&self.look, self.last_ok) else {
+            return Duration::ZERO;
+        };
+        // The clock of this machine may be behind.
+        (seen_at - at.head.time).to_std().unwrap_or_default()
     }
 }
 
@@ -93,11 +139,11 @@ impl ChainStates {
         if let Ok(mut states) = self.0.write()
             && let Some(state) = states.get_mut(&network)
         {
-            if look != Look::Failed {
+            if look.is_good() {
                 state.due = due;
-            }
-            if matches!(look, Look::Followed(_)) {
-                state.last_ok = Some(now);
+                if matches!(look, Look::Followed(_)) {
+                    state.last_ok = Some(now);
+                }
             }
             state.look = look;
         }
@@ -107,7 +153,7 @@ impl ChainStates {
     pub(super) fn leave_alone(&self, network: Network, due: Duration) {
         if let Ok(mut states) = self.0.write()
             && let Some(state) = states.get_mut(&network)
-            && state.look != Look::Failed
+            && state.look.is_good()
         {
             state.due = state.due.max(due);
         }

@@ -3,7 +3,7 @@
 use super::{
     catch_up::{CatchUp, Progress},
     chain_pace::ChainPace,
-    chain_states::{ChainStates, Look},
+    chain_states::{ChainStates, Failing, Look},
     pace::Pace,
 };
 use crate::{
@@ -16,7 +16,10 @@ use crate::{
     ports::chain::Chain,
 };
 use std::{
-    sync::{Mutex, PoisonError},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -33,7 +36,12 @@ pub(super) async fn run(ctx: &Ctx, chain: &dyn Chain, poll: Duration, states: &C
     let looks = Mutex::new(ChainPace::new(poll));
     let behind = Mutex::new(CatchUp::default());
     let looks = || looks.lock().unwrap_or_else(PoisonError::into_inner);
+    let has_told_of_start = AtomicBool::new(false);
     let follow = || async {
+        if !has_told_of_start.load(Ordering::Relaxed) {
+            watch::tell_of_start(ctx, chain).await?;
+            has_told_of_start.store(true, Ordering::Relaxed);
+        }
         // The database knows of a request before anybody can pay it.
         let is_idle = looks().is_idle();
         if is_idle && !watch::is_awaited(ctx, network).await? {
@@ -53,8 +61,9 @@ pub(super) async fn run(ctx: &Ctx, chain: &dyn Chain, poll: Duration, states: &C
                 let pause = if position.is_awaited { pause } else { pause.min(poll) };
                 (Look::Followed(position), Ok(pause))
             }
-            Ok(Step::Halted(reason)) => (Look::Halted(reason), Ok(BACK_OFF_MAX)),
-            Err(error) => (Look::Failed, Err(error)),
+            // One row is read, and the operator is waiting for it.
+            Ok(Step::Halted(reason)) => (Look::Halted(reason), Ok(poll)),
+            Err(error) => (Look::Failed(Failing::of(&error)), Err(error)),
         };
         let until_next = pause.as_ref().copied().unwrap_or_default();
         states.set(network, look, ctx.clock.now(), ctx.clock.steady() + until_next);
@@ -77,17 +86,19 @@ fn tell(network: Network, progress: Option<Progress>) {
 }
 
 fn gauge(network: Network, position: &Position) {
-    let blocks = |name: &'static str, number: u64| {
+    let set = |name: &'static str, number: u64| {
         #[expect(
             clippy::cast_precision_loss,
-            reason = "gauges are floats; block numbers stay far below 2^52"
+            reason = "gauges are floats; block numbers and seconds stay far below 2^52"
         )]
         metrics::gauge!(name, "network" => network.id()).set(number as f64);
     };
-    blocks("prs_chain_head", position.head.number);
-    blocks("prs_chain_seen", position.seen);
-    blocks("prs_chain_confirmed", position.confirmed);
-    blocks(
+    set("prs_chain_head", position.head.number);
+    let head_s = u64::try_from(position.head.time.timestamp()).unwrap_or(0);
+    set("prs_chain_head_timestamp_seconds", head_s);
+    set("prs_chain_seen", position.seen);
+    set("prs_chain_confirmed", position.confirmed);
+    set(
         "prs_chain_lag_blocks",
         position.finalized.saturating_sub(position.confirmed),
     );

@@ -47,6 +47,7 @@ const NO_EVENTS: Withheld = Withheld {
     head: false,
     events: true,
     proofs: false,
+    pace: false,
 };
 
 async fn set_aside(app: &TestApp) -> Quarantined {

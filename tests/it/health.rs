@@ -3,12 +3,15 @@
 use crate::support::{
     TestApp,
     app::settings,
+    bent::{Bent, Withheld},
     events::{exhaust, tell},
     receiver::Receiver,
+    secrets,
 };
 use alloy::primitives::B256;
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 use prs::{
+    adapters::clock::SystemClock,
     boot::{health::Health, process::Process, role::Role},
     domain::{
         ids::QuarantineId,
@@ -16,12 +19,15 @@ use prs::{
         oddity::{OddReason, Oddity},
         payment::Finality,
     },
+    flows::payments::resume,
+    ports::clock::Clock,
     store::{
         self,
         cursors::{Cursor, Mark},
     },
     worker::{self, Workers, chain_states::Look, deliver_webhooks, lead_chains},
 };
+use sea_orm::ConnectionTrait;
 use serde_json::{Value, json};
 use std::{
     collections::{BTreeSet, HashMap},
@@ -53,6 +59,11 @@ async fn looked_at(app: &TestApp, stop: &CancellationToken) -> Workers {
     panic!("the chain is never looked at");
 }
 
+/// The same with another clock than the fixed one: blocks of the local chain bear the time of the machine.
+fn go_to_present(app: &TestApp) {
+    app.clock.advance(SystemClock.now() - app.ctx.clock.now());
+}
+
 async fn page(app: &TestApp, role: Role, workers: &Workers) -> (bool, Value) {
     let process = Process {
         workers: workers.clone(),
@@ -61,6 +72,17 @@ async fn page(app: &TestApp, role: Role, workers: &Workers) -> (bool, Value) {
     let health = Health::new(&settings(), &app.ctx, &process);
     let report = health.look().await;
     (report.is_ready, report.body)
+}
+
+/// Waits until the page shows the chain in this state.
+async fn comes_to(app: &TestApp, workers: &Workers, state: &str) -> bool {
+    for _ in 0..100 {
+        if page(app, Role::All, workers).await.1["chains"]["sepolia"]["state"] == state {
+            return true;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    false
 }
 
 async fn halt(app: &TestApp) {
@@ -144,6 +166,124 @@ async fn a_chain_that_answers_is_ready_and_stale_once_it_stops() {
 }
 
 #[tokio::test]
+async fn a_chain_whose_newest_block_is_too_old_has_no_good_answer() {
+    let app = TestApp::on_chain().await;
+    app.devnet().mine(1).await.expect("mined");
+    go_to_present(&app);
+    app.clock.advance(TimeDelta::seconds(100));
+    let stop = CancellationToken::new();
+    let workers = looked_at(&app, &stop).await;
+    assert!(page(&app, Role::Worker, &workers).await.0);
+    stop.cancel();
+    app.clock.advance(TimeDelta::seconds(40));
+    let now = app.ctx.clock.now();
+    let stop = CancellationToken::new();
+    let workers = looked_at(&app, &stop).await;
+    let (is_ready, body) = page(&app, Role::Worker, &workers).await;
+    assert_eq!((is_ready, &body["status"]), (false, &json!("not ready")), "{body}");
+    let (is_ready, body) = page(&app, Role::All, &workers).await;
+    assert_eq!((is_ready, &body["status"]), (true, &json!("degraded")), "{body}");
+    let chain = &body["chains"]["sepolia"];
+    let next = chain["next"][0].as_str().expect("a sentence");
+    assert!(
+        next.contains("s old") && next.contains("chains.sepolia.rpc_urls"),
+        "{next}"
+    );
+    let last_ok = chain["lastOkAt"].as_str().expect("a time").parse::<DateTime<Utc>>();
+    let ago = now - last_ok.expect("a date");
+    assert!(ago > TimeDelta::seconds(15) && ago < TimeDelta::seconds(40), "{ago}");
+    stop.cancel();
+}
+
+#[tokio::test]
+async fn nodes_of_which_too_few_move_with_the_chain_have_no_good_answer() {
+    let mut app = TestApp::on_chain().await;
+    let chains = &mut Arc::make_mut(&mut app.ctx.partners.chains).followed;
+    let bent = Bent {
+        withheld: Withheld {
+            pace: true,
+            ..Withheld::default()
+        },
+        ..Bent::of(&chains[&Network::Sepolia])
+    };
+    chains.insert(Network::Sepolia, Arc::new(bent));
+    let stop = CancellationToken::new();
+    let workers = looked_at(&app, &stop).await;
+    assert!(page(&app, Role::Worker, &workers).await.0, "for a short time they may");
+    app.clock.advance(TimeDelta::seconds(121));
+    assert!(comes_to(&app, &workers, "following").await);
+    let (is_ready, body) = page(&app, Role::Worker, &workers).await;
+    assert_eq!((is_ready, &body["status"]), (false, &json!("not ready")), "{body}");
+    let chain = &body["chains"]["sepolia"];
+    assert_eq!(chain["lastOkAt"], json!(null));
+    let next = chain["next"][0].as_str().expect("a sentence");
+    assert!(next.contains("too few nodes move"), "{next}");
+    stop.cancel();
+}
+
+#[tokio::test]
+async fn a_look_that_fails_at_the_database_blames_no_node() {
+    let app = TestApp::start().await;
+    let db = app.ctx.db.writer();
+    let gone = db.execute_unprepared("DROP TABLE chain_cursors").await;
+    gone.expect("a statement");
+    let stop = CancellationToken::new();
+    let workers = looked_at(&app, &stop).await;
+    app.clock.advance(TimeDelta::seconds(121));
+    let (is_ready, body) = page(&app, Role::Worker, &workers).await;
+    assert!(!is_ready);
+    let next = body["chains"]["sepolia"]["next"][0].as_str().expect("a sentence");
+    assert!(next.contains("log") && !next.contains("rpc_urls"), "{next}");
+    stop.cancel();
+}
+
+#[tokio::test]
+async fn a_chain_that_was_resumed_is_halted_no_longer() {
+    let app = TestApp::on_chain().await;
+    app.follow().await;
+    let loaded = store::cursors::load(app.ctx.db.reader(), Network::Sepolia).await;
+    let followed = loaded.expect("read").expect("a cursor");
+    let halted = Cursor {
+        halted_reason: Some("the nodes lied".to_owned()),
+        ..followed.clone()
+    };
+    let is_halted = store::cursors::replace(app.ctx.db.writer(), &followed, &halted).await;
+    assert!(is_halted.expect("a cursor"));
+    let stop = CancellationToken::new();
+    let workers = looked_at(&app, &stop).await;
+    assert!(comes_to(&app, &workers, "halted").await);
+    resume::run(&app.ctx, Network::Sepolia).await.expect("resumed");
+    let (_, body) = page(&app, Role::All, &workers).await;
+    assert_ne!(body["chains"]["sepolia"]["state"], "halted", "{body}");
+    assert!(comes_to(&app, &workers, "following").await, "within two seconds");
+    stop.cancel();
+}
+
+#[tokio::test]
+async fn a_start_block_without_effect_is_named_once() {
+    let app = TestApp::on_chain().await;
+    for start in [Some(918_273_645), Some(1)] {
+        let app = app
+            .beside(|settings| {
+                let section = settings.chains.get_mut("sepolia").expect("a section");
+                section.start_block = start;
+            })
+            .await;
+        let stop = CancellationToken::new();
+        let workers = looked_at(&app, &stop).await;
+        assert!(comes_to(&app, &workers, "following").await);
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        stop.cancel();
+    }
+    for sentence in [
+        "chains.sepolia.start_block is ahead of the newest final block",
+        "chains.sepolia.start_block counts for the first start alone",
+    ] {
+        assert_eq!(secrets::lines_logged_with(sentence), 1, "{sentence}");
+    }
+}
+
+#[tokio::test]
 async fn what_waits_for_the_operator_is_degraded_in_every_role_and_says_what_to_type() {
     let app = TestApp::start().await;
     set_aside(&app).await;
@@ -180,6 +320,11 @@ async fn the_gauges_of_an_enabled_network_are_there_from_the_start() {
     set_aside(&app).await;
     halt(&app).await;
     assert_eq!(value("prs_chain_quarantined").await.as_deref(), Some("1"));
+    assert_eq!(
+        value("prs_chain_degraded").await.as_deref(),
+        Some("1"),
+        "as the page says"
+    );
     assert_eq!(value("prs_chain_halted").await.as_deref(), Some("1"));
 }
 

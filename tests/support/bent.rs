@@ -28,6 +28,8 @@ pub struct Withheld {
     pub events: bool,
     /// The proof of each block.
     pub proofs: bool,
+    /// That enough nodes move with the chain.
+    pub pace: bool,
 }
 
 /// A chain that withholds something.
@@ -68,7 +70,11 @@ impl Chain for Bent {
     }
 
     async fn tip(&self, known: Option<Finality>) -> Result<Tip, ChainError> {
-        self.chain.tip(known).await
+        let tip = self.chain.tip(known).await?;
+        Ok(Tip {
+            is_current: tip.is_current && !self.withheld.pace,
+            ..tip
+        })
     }
 
     fn forget_final(&self) {

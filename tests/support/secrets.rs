@@ -59,6 +59,13 @@ pub fn listen() {
     });
 }
 
+/// How many lines with this text were logged so far.
+pub fn lines_logged_with(text: &str) -> usize {
+    let log = lock(&LOG);
+    let log = String::from_utf8_lossy(&log);
+    log.lines().filter(|line| line.contains(text)).count()
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -72,6 +72,8 @@ pub struct Position {
     pub confirmed: u64,
     /// Whether a payment is awaited.
     pub is_awaited: bool,
+    /// Whether enough nodes move with the chain and know the newest settled block.
+    pub is_current: bool,
     /// Whether the step changed anything, so that another one may be worth it at once.
     pub moved: bool,
 }
@@ -138,8 +140,25 @@ pub async fn run(ctx: &Ctx, chain: &dyn Chain, leadership: &Leadership) -> FlowR
         seen: cursor.seen.number,
         confirmed: cursor.finalized.number,
         is_awaited,
+        is_current: tip.is_current && tip.head.number >= cursor.finalized.number,
         moved: before != after,
     }))
+}
+
+/// Says that the setting of an older start has no effect on a chain that is followed already.
+pub async fn tell_of_start(ctx: &Ctx, chain: &dyn Chain) -> FlowResult<()> {
+    let network = chain.network();
+    let Some(start) = chain.start_block() else {
+        return Ok(());
+    };
+    if store::cursors::load(ctx.db.reader(), network).await?.is_some() {
+        tracing::info!(
+            %network, start,
+            "chains.{network}.start_block counts for the first start alone; to read older blocks: prs admin chain rescan \
+             {network} --from {start}"
+        );
+    }
+    Ok(())
 }
 
 /// Whether a payment is awaited on a network, so that it is worth looking near its head.
@@ -166,8 +185,15 @@ async fn begin(ctx: &Ctx, chain: &dyn Chain, mandate: &Mandate, tip: &Tip) -> Fl
         updated_at: now,
     };
     let tx = ctx.db.begin("begin_chain").await?;
-    if let Some(start) = chain.start_block().filter(|start| *start <= mark.number) {
-        store::backlogs::push(&tx, network, (start, mark.number), BacklogReason::Start, now).await?;
+    match chain.start_block() {
+        Some(start) if start > mark.number => tracing::warn!(
+            %network, start, begun_at = mark.number,
+            "chains.{network}.start_block is ahead of the newest final block: the first start is at that one"
+        ),
+        Some(start) => {
+            store::backlogs::push(&tx, network, (start, mark.number), BacklogReason::Start, now).await?;
+        }
+        None => {}
     }
     store::cursors::push_blocks(&tx, network, &[tip.finalized]).await?;
     if !store::cursors::begin(&tx, &cursor).await? {
