@@ -70,7 +70,7 @@ impl From<ChainError> for FlowError {
         use crate::domain::refusal::RefusalKind::{TooMany, Upstream};
         let message = match &error {
             ChainError::Unavailable { network, .. } | ChainError::Withheld { network, .. } => {
-                format!("No node of {network} answers at the moment; try again")
+                format!("Not enough nodes of {network} answer at the moment; try again")
             }
             ChainError::Busy { network } => {
                 let message = format!("Too many wallets are asked on {network} at this moment; try again");

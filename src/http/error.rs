@@ -350,7 +350,7 @@ documented! {
     500 Always "InternalServerError":
         "Unexpected failure; the operator finds it in the log by the id of the call.", INTERNAL;
     502 Declared (BAD_GATEWAY) "BadGateway": "A node that has to be asked does not answer.",
-        "No node of sepolia answers at the moment; try again";
+        "Not enough nodes of sepolia answer at the moment; try again";
     503 Always "ServiceUnavailable": "The service cannot answer at the moment; try again.", UNAVAILABLE;
 }
 
