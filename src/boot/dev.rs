@@ -13,7 +13,7 @@ use crate::{
         idempotency::{Answer, Repeatable},
         orchestrators::create::NewOrchestrator,
     },
-    settings::{ChainSettings, Settings, Synchronous},
+    settings::{CHAIN_STALE_S_MAX, ChainSettings, Settings, Synchronous},
     store,
 };
 use anyhow::{Context, bail};
@@ -87,6 +87,10 @@ async fn serve_on(arguments: &DevArguments, chain: &Devnet, folder: &std::path::
         settings.secrets.master_key = Some(std::env::var("PRS_SECRETS__MASTER_KEY").unwrap_or_else(|_| "0".repeat(64)));
     }
     settings.database.synchronous = Synchronous::Normal;
+    if arguments.block_ms.is_none() {
+        // Where every transaction makes its block at once, a newest block of any age is no news.
+        settings.health.chain_stale_s = CHAIN_STALE_S_MAX;
+    }
     // Limits would get in the way of trying things out.
     settings.rate_limits.enabled = std::env::var("PRS_RATE_LIMITS__ENABLED").is_ok_and(|text| text == "true");
     let rpc_urls = if arguments.rpc_url.is_empty() {

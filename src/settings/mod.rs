@@ -1,5 +1,6 @@
 //! All configuration: compiled-in defaults, then a file, then the environment; checked before anything starts.
 
+mod bounds;
 pub mod catalogue;
 mod reference;
 
@@ -72,6 +73,7 @@ pub struct DatabaseSettings {
     /// `sqlite:PATH` for the embedded database, `postgres://USER:PASSWORD@HOST/NAME` for one that grows.
     pub url: String,
     /// Time that a call waits for one answer of PostgreSQL before it is told to come back later, in milliseconds.
+    #[schemars(range(min = 50, max = 60_000))]
     pub answer_timeout_ms: u64,
     /// What a commit of SQLite survives: `full`, a power cut; `normal`, the end of the process, but a power cut may take
     /// the last commits back. `prs dev` uses `normal`. PostgreSQL has its own `synchronous_commit`.
@@ -130,24 +132,33 @@ pub struct HttpSettings {
     /// listens on loopback addresses alone.
     pub production: bool,
     /// Largest request body in bytes.
+    #[schemars(range(min = 1_024, max = 16_777_216))]
     pub body_bytes_max: usize,
     /// Most connections at a time.
+    #[schemars(range(min = 1, max = 1_000_000))]
     pub connections_max: usize,
     /// Most connections of one address at a time; an IPv6 network of 64 bits counts as one address. Those of
     /// `rate_limits.trusted_proxies` are counted among all connections alone.
+    #[schemars(range(min = 1, max = 1_000_000))]
     pub connections_per_address_max: usize,
     /// Time that a client has for its request headers, in milliseconds.
+    #[schemars(range(min = 100, max = 600_000))]
     pub header_timeout_ms: u64,
     /// Time that a client has for its request body, in milliseconds.
+    #[schemars(range(min = 100, max = 600_000))]
     pub body_timeout_ms: u64,
     /// Time that one answer may take, in milliseconds.
+    #[schemars(range(min = 100, max = 600_000))]
     pub answer_timeout_ms: u64,
     /// Time in which a client has to take something of its answer, in milliseconds.
+    #[schemars(range(min = 100, max = 600_000))]
     pub write_timeout_ms: u64,
     /// Time between SIGTERM and the end of serving, in milliseconds: the service says that it is not ready and goes on
     /// answering, so that a load balancer can notice. A second signal, or Ctrl-C, ends it.
+    #[schemars(range(min = 0, max = 600_000))]
     pub drain_ms: u64,
     /// Time that in-flight answers have when the service stops, in milliseconds.
+    #[schemars(range(min = 0, max = 600_000))]
     pub stop_timeout_ms: u64,
 }
 
@@ -184,20 +195,26 @@ pub struct ChainSettings {
     /// JSON-RPC addresses of an EVM network, tried in order; two or more let the service check one against another.
     pub rpc_urls: Vec<String>,
     /// Blocks after which a payment counts as final, the block itself included; absent, the node's `finalized` tag.
+    #[schemars(range(min = 1, max = 100_000))]
     pub confirmations: Option<u64>,
     /// Distinct nodes that have to agree on a final block before its payments count; absent, two where two or more
     /// addresses are set. A node that is missing delays payments and never lowers it.
+    #[schemars(range(min = 1, max = 16))]
     pub agreement: Option<usize>,
     /// Seconds without agreement after which one node is believed alone; absent, never.
+    #[schemars(range(min = 10, max = 604_800))]
     pub agreement_fallback_s: Option<u64>,
     /// First block that is read, when it is older than the final block of the first start; it is filled in beside new
     /// blocks.
+    #[schemars(range(min = 0, max = 1_000_000_000_000_u64))]
     pub start_block: Option<u64>,
     /// Shortest pause between two looks at the chain while a payment is awaited, in milliseconds; a slower chain is
     /// looked at when its next block is due, and one on which nothing is awaited after thirty
     /// pauses, or a minute where that is shorter.
+    #[schemars(range(min = 20, max = 600_000))]
     pub poll_ms: u64,
     /// Time that one call to a node may take, in milliseconds.
+    #[schemars(range(min = 50, max = 60_000))]
     pub call_timeout_ms: u64,
     /// Payment contracts by name, instead of the published ones.
     pub contracts: BTreeMap<String, String>,
@@ -234,6 +251,21 @@ impl ChainSettings {
             Family::Evm => !self.rpc_urls.is_empty(),
             Family::Tron => self.api_url.is_some(),
         }
+    }
+
+    /// The name of a setting that is there although a network of this kind has none of it.
+    fn misplaced(&self, network: Network) -> Option<&'static str> {
+        let of_nodes = [
+            ("rpc_urls", !self.rpc_urls.is_empty()),
+            ("agreement", self.agreement.is_some()),
+            ("agreement_fallback_s", self.agreement_fallback_s.is_some()),
+        ];
+        let of_interface = [("api_url", self.api_url.is_some()), ("api_key", self.api_key.is_some())];
+        let others: &[(&str, bool)] = match network.family() {
+            Family::Evm => &of_interface,
+            Family::Tron => &of_nodes,
+        };
+        others.iter().find(|(_, is_set)| *is_set).map(|(name, _)| *name)
     }
 }
 
@@ -283,8 +315,10 @@ pub struct WebhookSettings {
     /// Whether http endpoints on localhost, 127.0.0.1 and [::1] are accepted; absent, outside production.
     pub allow_loopback: Option<bool>,
     /// Deliveries that are sent at the same time.
+    #[schemars(range(min = 1, max = 10_000))]
     pub concurrency: usize,
     /// Deliveries that one endpoint receives at the same time.
+    #[schemars(range(min = 1, max = 1_000))]
     pub concurrency_per_endpoint: usize,
     /// Whether a confirmed or partial payment raises further events besides the plain one: `….client_id` when a client
     /// ID created the request, `….checkout` when a secure payment did.
@@ -297,10 +331,12 @@ pub struct WebhookSettings {
     /// most 20; `[]` for none. Each round is four tries of the same delivery, marked as a replay. An endpoint that answers
     /// again gets what waits for it at once.
     pub recovery_rounds_s: Vec<u32>,
-    /// Days for which every try to an endpoint may fail before it is switched off, at most 365; 0 for ever. Its owner
+    /// Days for which every try to an endpoint may fail before it is switched off; 0 for ever. Its owner
     /// learns of it from `webhook.disabled` and switches it on again.
+    #[schemars(range(min = 0, max = 365))]
     pub disable_after_days: u32,
-    /// Days that events and finished deliveries are kept, 1 to 3650.
+    /// Days that events and finished deliveries are kept.
+    #[schemars(range(min = 1, max = 3_650))]
     pub retention_days: u32,
 }
 
@@ -400,6 +436,7 @@ impl Default for BrandSettings {
 #[serde(deny_unknown_fields, default)]
 pub struct ConversionSettings {
     /// How far above the current rate the payer may be charged, in basis points.
+    #[schemars(range(min = 0, max = 5_000))]
     pub slippage_basis_points: u16,
     /// Oldest rate that a conversion accepts, in seconds, by the symbol of a currency in lower case: how often its price
     /// feed is renewed at the latest, and a margin. `default` is for every currency without an entry; markets that close
@@ -408,6 +445,7 @@ pub struct ConversionSettings {
     /// Part of what a request asks for, in basis points: a conversion on other terms than were handed out that is worth
     /// less is kept as `minor` and waits for nobody, so that dust neither hides a payment nor raises an alert. 0 has
     /// everything wait.
+    #[schemars(range(min = 0, max = 1_000))]
     pub minor_basis_points: u16,
 }
 
@@ -459,20 +497,28 @@ pub struct RateLimitSettings {
     /// Whether calls are limited.
     pub enabled: bool,
     /// Calls of a credential with the tier `basic`, per minute and address. A sixth of a quota may come at once.
+    #[schemars(range(min = 1, max = 100_000_000))]
     pub basic_per_minute: u32,
     /// Calls of a credential with the tier `default`.
+    #[schemars(range(min = 1, max = 100_000_000))]
     pub default_per_minute: u32,
     /// Calls of a credential with the tier `premium`.
+    #[schemars(range(min = 1, max = 100_000_000))]
     pub premium_per_minute: u32,
     /// Calls of a credential with the tier `high-volume`.
+    #[schemars(range(min = 1, max = 100_000_000))]
     pub high_volume_per_minute: u32,
     /// Challenges, logins and registrations of one address.
+    #[schemars(range(min = 1, max = 100_000_000))]
     pub sign_in_per_minute: u32,
     /// Calls of one address with credentials that nobody knows.
+    #[schemars(range(min = 1, max = 100_000_000))]
     pub unknown_per_minute: u32,
     /// What every quota is multiplied with outside production.
+    #[schemars(range(min = 1, max = 1_000))]
     pub factor_outside_production: u32,
     /// Seconds for which a caller is blocked after it was refused a whole minute's quota within one minute.
+    #[schemars(range(min = 0, max = 86_400))]
     pub block_s: u64,
     /// Addresses or networks, such as `10.0.0.0/8`, whose `x-forwarded-for` is believed.
     pub trusted_proxies: Vec<String>,
@@ -510,7 +556,8 @@ impl RateLimitSettings {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct WalletSessionSettings {
-    /// Seconds after which the session of a wallet ends however often it is used, 60 to 2592000.
+    /// Seconds after which the session of a wallet ends however often it is used.
+    #[schemars(range(min = 60, max = 2_592_000))]
     pub absolute_s: u32,
 }
 
@@ -524,8 +571,9 @@ impl Default for WalletSessionSettings {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct WorkerSettings {
-    /// Seconds, 2 to 60, after which another instance follows the networks of one that is gone or out of reach; one that
+    /// Seconds after which another instance follows the networks of one that is gone or out of reach; one that
     /// is stopped hands them over at once. Short ones change the leader when the database is slow.
+    #[schemars(range(min = 2, max = 60))]
     pub chain_lease_s: u64,
 }
 
@@ -535,12 +583,17 @@ impl Default for WorkerSettings {
     }
 }
 
+/// Longest `health.chain_stale_s`, a week.
+pub const CHAIN_STALE_S_MAX: u64 = 7 * 24 * 3_600;
+
 /// What counts as healthy.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct HealthSettings {
     /// Seconds without a good answer of a chain after which a worker is not ready, and a process that also serves the
-    /// API degraded. Pauses between two looks do not count.
+    /// API degraded. Pauses between two looks do not count. A newest block that is older than this is no good answer:
+    /// choose more for a chain that makes blocks only when somebody pays.
+    #[schemars(range(min = 30, max = CHAIN_STALE_S_MAX))]
     pub chain_stale_s: u64,
 }
 
@@ -651,7 +704,10 @@ impl Settings {
     }
 
     /// Checks what types cannot say.
+    ///
+    /// Errors: a setting with what is wrong and what would be right; of numbers out of their bounds, all of them.
     pub fn validate(&self) -> anyhow::Result<()> {
+        bounds::check(self)?;
         if !(self.database.url.starts_with("sqlite:") || self.database.url.starts_with("postgres")) {
             bail!("database.url: must start with sqlite: or postgres:");
         }
@@ -665,11 +721,17 @@ impl Settings {
                     bail!("chains.{id}.rpc_urls: every entry must be an http or https address");
                 }
             }
-            if chain.poll_ms == 0 {
-                bail!("chains.{id}.poll_ms: must be greater than 0");
+            if let Some(name) = chain.misplaced(network) {
+                bail!("chains.{id}.{name}: {id} has no such setting; remove it");
             }
-            if network.family() == Family::Tron && !chain.rpc_urls.is_empty() {
-                bail!("chains.{id}.rpc_urls: Tron is reached over chains.tron.api_url");
+            if chain
+                .agreement
+                .is_some_and(|agreement| agreement > chain.rpc_urls.len())
+            {
+                bail!(
+                    "chains.{id}.agreement: must be at most the number of addresses in chains.{id}.rpc_urls, {}",
+                    chain.rpc_urls.len()
+                );
             }
         }
         for (name, url) in [
@@ -683,12 +745,6 @@ impl Settings {
         }
         self.validate_sessions()?;
         self.validate_listeners()?;
-        if self.conversion.slippage_basis_points > 5_000 {
-            bail!("conversion.slippage_basis_points: must be at most 5000");
-        }
-        if self.conversion.minor_basis_points > 1_000 {
-            bail!("conversion.minor_basis_points: must be at most 1000, a tenth");
-        }
         for (symbol, age_s) in &self.conversion.max_rate_age_s {
             if symbol.to_lowercase() != *symbol {
                 bail!("conversion.max_rate_age_s.{symbol}: must be written in lower case");
@@ -701,16 +757,7 @@ impl Settings {
         if let Err(entry) = self.rate_limits.trusted_networks() {
             bail!("rate_limits.trusted_proxies: {entry} is neither an address nor a network such as 10.0.0.0/8");
         }
-        if !(2..=60).contains(&self.workers.chain_lease_s) {
-            bail!("workers.chain_lease_s: must be a whole number from 2 to 60");
-        }
-        if !(1..=3_650).contains(&self.webhooks.retention_days) {
-            bail!("webhooks.retention_days: must be a whole number from 1 to 3650");
-        }
         self.webhooks.recovery()?;
-        if self.webhooks.disable_after_days > 365 {
-            bail!("webhooks.disable_after_days: must be a whole number from 0 to 365");
-        }
         Ok(())
     }
 
@@ -727,9 +774,6 @@ impl Settings {
     }
 
     fn validate_sessions(&self) -> anyhow::Result<()> {
-        if !(60..=2_592_000).contains(&self.wallet_session.absolute_s) {
-            bail!("wallet_session.absolute_s: must be a whole number from 60 to 2592000");
-        }
         for origin in &self.http.session_origins {
             if let Err(sentence) = normalise_domain(origin) {
                 bail!("http.session_origins: every entry {sentence}");

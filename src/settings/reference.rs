@@ -1,6 +1,6 @@
 //! The reference of all settings, written from the types, so that it cannot fall behind.
 
-use super::{ChainSettings, Settings};
+use super::{ChainSettings, Settings, bounds};
 use serde_json::Value;
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ pub fn markdown() -> String {
         "# Settings\n\nWritten from the code by `cargo xtask openapi generate`; do not edit.\n\nOrder: compiled-in defaults, \
          `prs.toml` (or `--config FILE`), environment.\nA setting `section.name` is `PRS_SECTION__NAME` in the environment; \
          lists are written `[a, b]`.\n`prs serve --print-config` shows the result with secrets hidden.\nA setting that does \
-         not parse, or that nobody knows, stops the start.\n\n| setting | default | meaning |\n|---|---|---|\n",
+         not parse, or that nobody knows, stops the start.\n\n| setting | default | accepted | meaning |\n|---|---|---|---|\n",
     );
     for (section, section_schema) in properties(&schema) {
         let resolved = resolve(&schema, section_schema);
@@ -39,8 +39,12 @@ fn rows(text: &mut String, section: &str, schema: &Value, defaults: &Value) {
             .unwrap_or_default()
             .replace('\n', " ")
             .replace('|', "\\|");
+        let accepted = match bounds::of(property) {
+            Some((least, most)) => format!("{least} to {most}"),
+            None => String::new(),
+        };
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "| `{section}.{name}` | {default} | {meaning} |");
+        let _ = writeln!(text, "| `{section}.{name}` | {default} | {accepted} | {meaning} |");
     }
 }
 
@@ -48,7 +52,7 @@ fn properties(schema: &Value) -> impl Iterator<Item = (&String, &Value)> {
     schema["properties"].as_object().into_iter().flatten()
 }
 
-fn resolve<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
+pub(super) fn resolve<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
     schema["$ref"]
         .as_str()
         .and_then(|pointer| root.pointer(pointer.trim_start_matches('#')))
