@@ -21,6 +21,8 @@ wire_text! {
         Unprovable = "unprovable",
         /// The event names a known request, and the money did not move.
         NothingMoved = "nothing_moved",
+        /// Its request was credited for its transaction before, by a row that fits no event of it.
+        BesideOldRow = "beside_old_row",
         /// It was converted along a path that was not handed out.
         PathNotHandedOut = "path_not_handed_out",
         /// It accepted older rates than was handed out.
@@ -80,6 +82,9 @@ impl QuarantineState {
         match (self, verdict) {
             (Self::Settled, _) => Err("it is settled: nothing was odd when it was read again"),
             (Self::Accepted, Verdict::Retry | Verdict::Reject) => Err("it was accepted and may be credited already"),
+            (_, Verdict::Accept) if reason == OddReason::BesideOldRow => {
+                Err("its request has a payment of this transaction; compare them with prs reconcile, or reject it")
+            }
             (_, Verdict::Accept) if !reason.may_be_accepted() => {
                 Err("nothing proves that its money arrived, so it cannot be credited; retry or reject it")
             }

@@ -293,6 +293,12 @@ impl Db {
         if self.is_postgres() {
             let lock = format!("SELECT pg_advisory_lock({MIGRATION_LOCK})");
             connection.execute_unprepared(&lock).await?;
+            if let Direction::Down(_) = direction {
+                // One that refuses leaves everything as it was.
+                let tx = connection.begin().await?;
+                direction.run(&tx).await?;
+                return Ok(tx.commit().await?);
+            }
             return direction.run(connection).await;
         }
         // The lock of SQLite is a transaction, so that all migrations are applied or none.

@@ -308,19 +308,6 @@ pub async fn insert_new(
     Ok(written)
 }
 
-/// Whether the payment of an event is recorded.
-pub async fn is_recorded(conn: &impl ConnectionTrait, observed: &Observation) -> Result<bool, StoreError> {
-    let position: i32 = columns::number("position", observed.position)?;
-    let row = payments::Entity::find()
-        .filter(Column::Network.eq(observed.network.id()))
-        .filter(Column::TxHash.eq(columns::hash_text(&observed.tx_hash)))
-        .filter(Column::Position.eq(position))
-        .filter(Column::CountsPayments.eq(false))
-        .one(conn)
-        .await?;
-    Ok(row.is_some())
-}
-
 /// Payments of a network in blocks from one height to another, both included, whoever they belong to: for the
 /// comparison with the chain.
 pub async fn in_blocks(

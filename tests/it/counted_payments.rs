@@ -120,16 +120,46 @@ async fn an_old_row_takes_no_place_that_another_row_has() {
     assert_eq!(compare(&app, false).await, []);
 }
 
+/// Makes the rows those of the version before, which believed a node that put another amount under the payment of one
+/// request.
+async fn forge(app: &TestApp, request: &str) {
+    run_sql(app, "UPDATE payments SET counts_payments = TRUE, position = 0").await;
+    let lie =
+        format!("UPDATE payments SET event_units = '9', units = '9', credited = '9' WHERE request_id = '{request}'");
+    run_sql(app, &lie).await;
+}
+
+#[tokio::test]
+async fn nothing_is_credited_beside_an_old_row_that_fits_no_event() {
+    let app = TestApp::on_chain().await;
+    let (forged, true_one) = (app.paid_request("5").await, app.paid_request("7").await);
+    app.settle().await;
+    forge(&app, &forged).await;
+    for _ in 0..2 {
+        read_again(&app).await;
+        assert_eq!(app.payments_of(&forged).await.len(), 1, "the old row alone");
+        assert_eq!(app.payments_of(&true_one).await.len(), 1);
+        assert_eq!(app.read_request(&true_one).await["paidAmount"], "7");
+    }
+    let open = store::quarantine::count_open(app.ctx.db.reader())
+        .await
+        .expect("counted");
+    assert_eq!(open.get(&Network::Sepolia), Some(&1));
+    compare(&app, true).await;
+    assert_eq!(compare(&app, false).await, []);
+    assert_eq!(app.read_request(&forged).await["paidAmount"], "5");
+    let open = store::quarantine::count_open(app.ctx.db.reader())
+        .await
+        .expect("counted");
+    assert_eq!(open.get(&Network::Sepolia), None, "what was beside it is settled");
+}
+
 #[tokio::test]
 async fn an_old_row_that_the_chain_does_not_hold_is_found_and_reversed() {
     let app = TestApp::on_chain().await;
     let (forged, true_one) = (app.paid_request("5").await, app.paid_request("7").await);
     app.settle().await;
-    run_sql(&app, "UPDATE payments SET counts_payments = TRUE, position = 0").await;
-    // The version before believed a node that put another transaction under the payment.
-    let lie =
-        format!("UPDATE payments SET event_units = '9', units = '9', credited = '9' WHERE request_id = '{forged}'");
-    run_sql(&app, &lie).await;
+    forge(&app, &forged).await;
     let found = compare(&app, false).await;
     let kinds: Vec<_> = found
         .iter()

@@ -13,9 +13,10 @@ use crate::{
     ctx::Ctx,
     domain::{
         event::{Event, PaymentReceived},
-        ids::{PaymentId, QuarantineId},
+        ids::{PaymentId, QuarantineId, RequestRowId},
         ledger::{Credit, Ledger},
-        payment::{BlockRef, Finality, TxProof},
+        oddity::{Concerned, OddReason, Oddity},
+        payment::{BlockRef, Finality, Observation, TxProof},
         request::Request,
     },
     flows::{FlowError, FlowResult, publish_all},
@@ -236,18 +237,20 @@ async fn write(ctx: &Ctx, chain: &dyn Chain, tx: &Tx, from: u64, gathered: Gathe
     for number in unproven {
         store::backlogs::push(tx, network, (number, number), BacklogReason::Unproven, now).await?;
     }
-    place_counted(tx, chain, &proofs).await?;
+    let placed = place_counted(tx, chain, &proofs).await?;
     let mut credited = Vec::new();
     let departed = matches.iter().filter(|payment| payment.departure.is_some());
     let departed: Vec<B256> = departed.map(|payment| payment.settled.observed.tx_hash).collect();
     let accepted = store::quarantine::accepted(tx, network, &departed).await?;
     for payment in matches {
         let observed = &payment.settled.observed;
-        let is_accepted = accepted.contains(&(observed.tx_hash, observed.position));
+        let place = (observed.tx_hash, observed.position);
+        let request = &requests[payment.request_row];
         match payment.departure {
             // What was credited before it could be compared stays.
-            Some(departure) if !is_accepted && !store::payments::is_recorded(tx, observed).await? => {
-                odd.push(departure);
+            Some(departure) if !accepted.contains(&place) && !placed.recorded.contains(&place) => odd.push(departure),
+            _ if !placed.counting.contains(&place) && placed.unplaced.contains(&(place.0, request.row.clone())) => {
+                odd.push(beside_old_row(observed, request));
             }
             _ => credited.push((payment.settled, payment.request_row)),
         }
@@ -384,21 +387,72 @@ async fn reinstate(
     Ok(counted)
 }
 
+/// Which payments of some transactions are recorded.
+struct Placed {
+    /// Places of all of them, those that were reversed too.
+    recorded: HashSet<(B256, u32)>,
+    /// Places of those that count.
+    counting: HashSet<(B256, u32)>,
+    /// Transactions and requests of those that count and fit no event.
+    unplaced: HashSet<(B256, RequestRowId)>,
+}
+
 /// Payments that were recorded when positions counted payments alone get the position that the receipt shows: in the
 /// order of their transaction, each to an event of its own that no other row records.
-async fn place_counted(tx: &Tx, chain: &dyn Chain, proofs: &[TxProof]) -> FlowResult<()> {
+async fn place_counted(tx: &Tx, chain: &dyn Chain, proofs: &[TxProof]) -> FlowResult<Placed> {
     let tx_hashes: Vec<B256> = proofs.iter().map(|proof| proof.tx_hash).collect();
     let recorded = store::payments::of_transactions(tx, chain.network(), &tx_hashes).await?;
-    let (counted, placed): (Vec<_>, Vec<_>) = recorded.into_iter().partition(|payment| payment.counts_payments);
-    let placed = placed.iter().map(|payment| (payment.tx_hash, payment.position));
-    let mut taken: HashSet<(B256, u32)> = placed.collect();
+    let (counted, known): (Vec<_>, Vec<_>) = recorded.into_iter().partition(|payment| payment.counts_payments);
+    let mut placed = Placed {
+        recorded: HashSet::new(),
+        counting: HashSet::new(),
+        unplaced: HashSet::new(),
+    };
+    for payment in known {
+        placed.record((payment.tx_hash, payment.position), &payment);
+    }
+    let by_hash: HashMap<B256, &TxProof> = proofs.iter().map(|proof| (proof.tx_hash, proof)).collect();
     for payment in counted {
-        let mut observations = proofs.iter().flat_map(|proof| &proof.observations);
-        let place = observations
-            .find(|observed| facts::is_of(&payment, observed) && taken.insert((observed.tx_hash, observed.position)));
-        if let Some(observed) = place {
+        let observations = by_hash.get(&payment.tx_hash).map(|proof| proof.observations.iter());
+        let is_free = |observed: &&Observation| !placed.recorded.contains(&(observed.tx_hash, observed.position));
+        let event = observations
+            .into_iter()
+            .flatten()
+            .find(|observed| facts::is_of(&payment, observed) && is_free(observed));
+        if let Some(observed) = event {
             store::payments::place(tx, &payment.id, observed).await?;
+            placed.record((observed.tx_hash, observed.position), &payment);
+        } else if payment.reversal.is_none() {
+            placed.unplaced.insert((payment.tx_hash, payment.request));
         }
     }
-    Ok(())
+    Ok(placed)
+}
+
+impl Placed {
+    fn record(&mut self, place: (B256, u32), payment: &PaymentRecord) {
+        self.recorded.insert(place);
+        if payment.reversal.is_none() {
+            self.counting.insert(place);
+        }
+    }
+}
+
+/// A payment of a transaction for which its request was credited already, by a row of before that fits none of its events:
+/// to credit it too would count the money twice.
+fn beside_old_row(observed: &Observation, request: &Request) -> Oddity {
+    let (network, number) = (observed.network, observed.block_number);
+    Oddity {
+        network,
+        block_number: number,
+        tx_hash: Some(observed.tx_hash),
+        position: Some(observed.position),
+        reason: OddReason::BesideOldRow,
+        detail: format!(
+            "request {} has a payment of this transaction that an earlier version recorded and that no event of it fits; \
+             compare them: prs reconcile --network {network} --from {number} --to {number}",
+            request.id
+        ),
+        concerned: Some(Concerned::of(request)),
+    }
 }

@@ -25,6 +25,7 @@ on_both! {
     the_largest_amounts_survive
     a_rolled_back_payment_leaves_nothing
     a_reversed_payment_stays_and_does_not_count_until_it_is_proven_again
+    the_schema_is_not_taken_back_to_where_reversed_payments_would_count_again
     payments_are_found_by_every_key
     a_wallet_finds_what_it_paid_and_received
     pages_of_a_search_are_stable_and_complete
@@ -244,6 +245,30 @@ async fn a_reversed_payment_stays_and_does_not_count_until_it_is_proven_again(db
         .await
         .unwrap();
     assert!(!reinstate().await.unwrap().is_told);
+}
+
+async fn the_schema_is_not_taken_back_to_where_reversed_payments_would_count_again(db: &Db) {
+    let request = request("a", 1);
+    store::requests::insert(db.writer(), &request).await.unwrap();
+    assert!(record(db, &request, &settled(1, 2)).await);
+    let states = db.migrate_status().await.unwrap();
+    let marked = states
+        .iter()
+        .position(|state| state.name.ends_with("mark_reversed_payments"));
+    let to_before = u32::try_from(states.len() - marked.unwrap()).unwrap();
+    db.migrate_down(to_before).await.unwrap();
+    db.migrate_up().await.unwrap();
+    let recorded = store::payments::list_of_request(db.reader(), &request).await.unwrap();
+    let reversed = store::payments::reverse(db.writer(), &recorded[0].id, ReversalReason::NotOnChain, at(9));
+    assert!(reversed.await.unwrap().is_some());
+    let schema = db.dump_schema().await.unwrap();
+    let refusal = db.migrate_down(to_before).await.unwrap_err().to_string();
+    assert!(refusal.contains("1 payments are marked as reversed"), "{refusal}");
+    assert_eq!(db.dump_schema().await.unwrap(), schema, "nothing was taken back");
+    let kept = store::payments::in_blocks(db.reader(), recorded[0].network, 0, 100)
+        .await
+        .unwrap();
+    assert!(kept[0].reversal.is_some());
 }
 
 async fn payments_are_found_by_every_key(db: &Db) {
