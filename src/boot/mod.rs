@@ -2,6 +2,7 @@
 
 pub mod admin;
 pub mod cli;
+pub mod clock;
 mod counted;
 pub mod dev;
 pub mod documents;
@@ -19,6 +20,7 @@ pub mod serve;
 
 use crate::{
     adapters,
+    boot::clock::DatabaseClock,
     ctx::{Ctx, Partners, PaymentRules, People, SessionRules, WebhookRules},
     domain::{
         client_id::{OwnPages, normalise_domain},
@@ -112,7 +114,8 @@ async fn with_master_keys(settings: &Settings, db: &Db) -> anyhow::Result<Db> {
 
 /// Builds every handle that flows need.
 pub fn context(settings: &Settings, db: Db) -> anyhow::Result<Ctx> {
-    let clock: Arc<dyn Clock> = Arc::new(adapters::clock::SystemClock);
+    let machine = Arc::new(adapters::clock::SystemClock);
+    let clock: Arc<dyn Clock> = Arc::new(DatabaseClock::new(&db, machine));
     let ids: Arc<dyn Ids> = Arc::new(adapters::ids::SystemIds::new(clock.clone()));
     context_with(settings, db, clock, ids)
 }

@@ -1,8 +1,9 @@
 //! Starts the service and stops it gracefully.
 
 use crate::{
+    adapters::clock::SystemClock,
     boot::{
-        context,
+        clock, context,
         documents::{self, Document},
         health::{self, Health, Report},
         identity::Identity,
@@ -87,6 +88,7 @@ pub async fn run_with(settings: &Settings, ctx: Ctx, role: Role, ready: impl FnO
     let app = app(settings, &ctx, &process);
     stop_on_signals(process.shutdown.clone(), Duration::from_millis(settings.http.drain_ms))?;
     let announcing = tokio::spawn(keep_announced(presence, ctx.db.clone()));
+    tasks.spawn(clock::keep(ctx.db.clone(), SystemClock, process.shutdown.stop.clone()));
     // The sockets listen already; calls that come now wait for the loop that starts next.
     ready();
     let options = server_options(settings);

@@ -4,9 +4,11 @@ use super::{
     StoreError, reach, schema,
     sealed::Sealing,
     sqlite_files::{self, Durability},
+    time::{self, ServerClock},
 };
 use crate::ports::sealer::Sealer;
 use async_trait::async_trait;
+use chrono::{DateTime, Utc};
 use migration::{MigrationStatus, Migrator, MigratorTrait};
 use sea_orm::{
     ConnectOptions, ConnectionTrait, Database, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, ExecResult,
@@ -74,6 +76,7 @@ pub struct Db {
     reader: Connection,
     writer: Connection,
     suspicion: Arc<Suspicion>,
+    clock: Arc<ServerClock>,
 }
 
 impl fmt::Debug for Db {
@@ -124,13 +127,16 @@ impl Db {
                 }),
                 sealer: None,
             };
-            Ok(Self {
+            let db = Self {
                 url: url.to_owned(),
                 durability,
                 reader: pool.clone(),
                 writer: pool,
                 suspicion,
-            })
+                clock: Arc::default(),
+            };
+            db.ask_time().await?;
+            Ok(db)
         } else {
             Err(StoreError::Broken(anyhow::anyhow!(
                 "the database URL must start with sqlite: or postgres:"
@@ -155,6 +161,7 @@ impl Db {
             reader: unlimited(reader),
             writer: unlimited(writer),
             suspicion: Arc::default(),
+            clock: Arc::default(),
         })
     }
 
@@ -175,6 +182,7 @@ impl Db {
             reader: limited(&self.reader),
             writer: limited(&self.writer),
             suspicion: self.suspicion.clone(),
+            clock: self.clock.clone(),
         }
     }
 
@@ -243,6 +251,22 @@ impl Db {
             deadline: self.writer.deadline.clone(),
             sealer: self.writer.sealer.clone(),
         })
+    }
+
+    /// What the clock of a PostgreSQL server shows, by its last answer to [`Self::ask_time`]; `None` for SQLite, whose clock
+    /// is that of the machine.
+    pub fn time(&self) -> Option<DateTime<Utc>> {
+        self.clock.at(Instant::now())
+    }
+
+    /// Asks a PostgreSQL server for the time.
+    pub async fn ask_time(&self) -> Result<(), StoreError> {
+        if self.is_postgres() {
+            let asked = Instant::now();
+            let shown = time::now(self.reader()).await?;
+            self.clock.correct(asked, shown, Instant::now());
+        }
+        Ok(())
     }
 
     /// Asks the database for a sign of life.

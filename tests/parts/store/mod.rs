@@ -1,6 +1,7 @@
 //! The store on both databases, table by table.
 
 mod backlogs;
+mod clocks;
 mod cursors;
 mod database;
 mod endpoints;
