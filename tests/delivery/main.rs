@@ -248,6 +248,26 @@ async fn twenty_slow_receivers_of_one_owner_do_not_hold_up_another_owner() {
     assert!(waited_ms < 1_500, "{waited_ms} ms");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hundred_and_twenty_silent_endpoints_of_one_owner_leave_places_for_another() {
+    let greedy = Service::start().await;
+    let modest = greedy.neighbour().await;
+    let receiver = Receiver::start().await;
+    for endpoint in spread(&greedy, &receiver, "slow", 120).await {
+        greedy.publish(&[endpoint], 20).await;
+    }
+    let worker = work(&greedy.ctx, USUAL);
+    receiver.wait_for(224, LONG).await;
+    let endpoint = modest.endpoint(&receiver.url("ok")).await;
+    let events = modest.publish(std::slice::from_ref(&endpoint), 1).await;
+    modest.wait_for_tries(&events[0], &endpoint, 1, LONG).await;
+    let ended = greedy.count("retry_count > 0").await;
+    let begun = receiver.seen().len();
+    worker.kill().await;
+    // Nothing of the greedy one had to end first, although it asks for every place.
+    assert_eq!((ended, begun), (0, 225));
+}
+
 async fn spread(service: &Service, receiver: &Receiver, mode: &str, count: usize) -> Vec<EndpointId> {
     let mut endpoints = Vec::new();
     for number in 0..count {

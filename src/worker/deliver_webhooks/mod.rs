@@ -42,6 +42,12 @@ const FAILURE_PAUSE: Duration = Duration::from_millis(500);
 /// Longest wait of a busy worker for a batch that is worth a claim.
 const GATHER_PAUSE: Duration = Duration::from_millis(20);
 
+/// The same when somebody who was not left out has just published something.
+const NEWS_PAUSE: Duration = Duration::from_millis(5);
+
+/// Pause between two looks while owners are left out: when something is due for others is not worth a question of its own.
+const LEFT_OUT_PAUSE: Duration = Duration::from_millis(50);
+
 /// Tries that are recorded together at most.
 const RECORD_BATCH: usize = 256;
 
@@ -72,8 +78,8 @@ pub async fn run(ctx: Ctx, options: Options, stop: CancellationToken) {
         claims.start(&ctx, clock.wall(), &mut sending.turns);
         records.start(&ctx);
         tokio::select! {
-            () = ctx.due.notified() => claims.is_hungry = true,
-            () = tokio::time::sleep(claims.nap()) => claims.is_hungry = true,
+            () = ctx.due.notified() => claims.hear(),
+            () = tokio::time::sleep(claims.nap(&sending.turns)) => claims.is_hungry = true,
             Some(finished) = sending.tasks.join_next_with_id() => records.made.extend(sending.collect(finished)),
             Some(answer) = claims.asking.join_next() => claims.take(&ctx, answer, &mut sending.turns),
             Some(written) = records.writing.join_next() => records.made.extend(unrecorded(written)),
@@ -174,6 +180,8 @@ struct Claims {
     begun: Instant,
     /// Whether more may be due than was claimed; when not, the pause tells when to look again.
     is_hungry: bool,
+    /// Whether something was published since the last claim.
+    has_news: bool,
     pause: Duration,
 }
 
@@ -184,28 +192,46 @@ impl Claims {
             worth: options.concurrency / 4,
             begun: Instant::now(),
             is_hungry: true,
+            has_news: false,
             pause: IDLE_PAUSE,
         }
+    }
+
+    /// Takes in that something was published.
+    fn hear(&mut self) {
+        self.is_hungry = true;
+        self.has_news = true;
     }
 
     /// Begins a claim if it is time for one; `now` is when the clock was seen right.
     fn start(&mut self, ctx: &Ctx, now: DateTime<Utc>, turns: &mut Turns) {
         self.is_hungry |= turns.has_freed();
-        let room = turns.room();
-        // Small claims cost as much as large ones, so a busy worker waits a moment for a part of its places.
-        let is_worth_it = room >= self.worth || self.begun.elapsed() >= GATHER_PAUSE;
+        // Small claims cost as much as large ones, so a busy worker waits a moment for a part of its places. An owner that
+        // comes late has a place already.
+        let is_worth_it = turns.open() >= self.worth || self.begun.elapsed() >= self.gather_pause(turns);
         if self.asking.is_empty() && self.is_hungry && turns.limit() > 0 && is_worth_it {
             let wanted = turns.wanted(now, ctx.ids.ulid());
             self.begun = Instant::now();
             self.is_hungry = false;
+            self.has_news = false;
             self.pause = IDLE_PAUSE;
             self.asking.spawn(claim(ctx.clone(), wanted, self.begun + SEND_WITHIN));
         }
     }
 
+    fn gather_pause(&self, turns: &Turns) -> Duration {
+        match self.has_news && turns.has_left_owners_out() {
+            true => NEWS_PAUSE,
+            false => GATHER_PAUSE,
+        }
+    }
+
     /// Time until the next look.
-    fn nap(&self) -> Duration {
-        if self.is_hungry { GATHER_PAUSE } else { self.pause }
+    fn nap(&self, turns: &Turns) -> Duration {
+        match self.is_hungry {
+            true => self.gather_pause(turns),
+            false => self.pause,
+        }
     }
 
     /// Takes in what the database answered, and asks for the next due time once nothing more is due.
@@ -214,8 +240,10 @@ impl Claims {
             Ok(Answer::Claimed(batch, may_be_more, until)) => {
                 turns.add(batch, until);
                 self.is_hungry |= may_be_more;
-                if !self.is_hungry {
-                    self.asking.spawn(until_due(ctx.clone(), turns.leave_out()));
+                match self.is_hungry {
+                    true => {}
+                    false if turns.has_left_owners_out() => self.pause = LEFT_OUT_PAUSE,
+                    false => drop(self.asking.spawn(until_due(ctx.clone(), turns.leave_out()))),
                 }
             }
             Ok(Answer::Pause(pause)) => self.pause = pause,

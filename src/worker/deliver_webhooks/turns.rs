@@ -9,6 +9,9 @@
 //! **What always holds.**
 //! - At most [`Options::concurrency`] deliveries are in flight. An endpoint gets another one only while it has fewer
 //!   than its places: [`Options::concurrency_per_endpoint`], or a quarter of them while it does not answer.
+//! - An owner that has a place already gets another one only if it then has at most seven times what stays free. So one
+//!   owner alone leaves an eighth of the places, two leave a fifteenth, and there is one for an owner that comes late,
+//!   however slowly the receivers of the others answer and however many they are.
 //! - What was claimed comes out once: it is sent, or it is dropped because its time has passed, or its claim is among
 //!   [`Turns::into_tokens`], which hands it back at the stop. Those of one endpoint come out in the order of the
 //!   claims.
@@ -18,7 +21,7 @@
 //!   endpoint waits for one turn of each other endpoint of its owner. One that has no place left takes no turn.
 //! - An endpoint that has enough is left out of the next claim, so that what waits for it takes no place that another
 //!   could use. As soon as it needs more, [`Turns::has_freed`] says so.
-//! - While what is at hand could take every place, the owners that have it are left out of the claim: it asks what
+//! - An owner whose deliveries at hand could take every place that it may have is left out of the claim: it asks what
 //!   others wait for. So an owner that comes late is claimed with the next claim, not after what others have at hand.
 //!
 //! **What is not needed for correctness.** Nothing here is kept: a process that ends forgets it all, the leases end by
@@ -45,6 +48,12 @@ const QUICK_SHARE_MULTIPLE: usize = 16;
 
 /// While there is no room, a claim for the owners that have nothing at hand asks for this part of the places.
 const LATECOMERS_DIVISOR: usize = 16;
+
+/// How many times the free places an owner may have.
+const FREE_MULTIPLE: usize = 7;
+
+/// One claim of so many leaves no owner out: then age alone counts, also for owners beyond those that a claim lists.
+const CLAIMS_BY_AGE: u64 = 8;
 
 /// Endpoints whose manner is remembered at most.
 const REMEMBERED_MAX: usize = 10_000;
@@ -86,6 +95,8 @@ struct Lane {
 pub(super) struct Turns {
     options: Options,
     in_flight: usize,
+    /// Deliveries in flight of each owner that has any.
+    taken: HashMap<OwnerId, usize>,
     lanes: HashMap<EndpointId, Lane>,
     /// Owners in the order of their turns: those that `turns` knows.
     owners: VecDeque<OwnerId>,
@@ -97,7 +108,10 @@ pub(super) struct Turns {
     quick: HashSet<EndpointId>,
     /// Endpoints that the last claim left out.
     left_out: HashSet<EndpointId>,
+    /// Owners that the last claim left out.
+    left_out_owners: HashSet<OwnerId>,
     has_freed: bool,
+    claims: u64,
 }
 
 impl Turns {
@@ -109,13 +123,16 @@ impl Turns {
                 concurrency_per_endpoint: options.concurrency_per_endpoint.max(1),
             },
             in_flight: 0,
+            taken: HashMap::new(),
             lanes: HashMap::new(),
             owners: VecDeque::new(),
             turns: HashMap::new(),
             silent: HashSet::new(),
             quick: HashSet::new(),
             left_out: HashSet::new(),
+            left_out_owners: HashSet::new(),
             has_freed: false,
+            claims: 0,
         }
     }
 
@@ -136,11 +153,18 @@ impl Turns {
 
     /// The next delivery, while there is a place for one; it is in flight from now on.
     pub(super) fn next(&mut self, now: Instant) -> Option<ClaimedDelivery> {
-        while self.in_flight < self.options.concurrency
+        // Owners that have enough places for now keep their turn.
+        let mut passed = Vec::new();
+        let mut next = None;
+        while next.is_none()
+            && self.in_flight < self.options.concurrency
             && let Some(owner) = self.owners.pop_front()
         {
+            if self.allowance(&owner) == 0 {
+                passed.push(owner);
+                continue;
+            }
             let mut endpoints = self.turns.remove(&owner).unwrap_or_default();
-            let mut next = None;
             while next.is_none()
                 && let Some(endpoint) = endpoints.pop_front()
             {
@@ -153,11 +177,11 @@ impl Turns {
                 self.turns.insert(owner.clone(), endpoints);
                 self.owners.push_back(owner);
             }
-            if next.is_some() {
-                return next;
-            }
         }
-        None
+        for owner in passed.into_iter().rev() {
+            self.owners.push_front(owner);
+        }
+        next
     }
 
     /// Takes the turn of an endpoint. What has waited too long is dropped: it is claimed again when its lease ends.
@@ -169,6 +193,7 @@ impl Turns {
         if next.is_some() {
             lane.in_flight += 1;
             self.in_flight += 1;
+            *self.taken.entry(lane.owner.clone()).or_default() += 1;
         }
         lane.has_turn = !lane.waiting.is_empty() && lane.in_flight < places;
         self.settle(endpoint);
@@ -184,6 +209,12 @@ impl Turns {
         {
             lane.in_flight -= 1;
             self.in_flight -= 1;
+            if let Some(taken) = self.taken.get_mut(&lane.owner) {
+                *taken -= 1;
+                if *taken == 0 {
+                    self.taken.remove(&lane.owner);
+                }
+            }
         }
         self.give_turn(endpoint);
         self.settle(endpoint);
@@ -206,13 +237,50 @@ impl Turns {
         turns.push_back(endpoint.clone());
     }
 
-    /// Forgets an endpoint that has nothing left, and notes when one that was left out of the last claim needs more.
+    /// Forgets an endpoint that has nothing left, and notes when it or its owner was left out of the last claim and needs
+    /// more.
     fn settle(&mut self, endpoint: &EndpointId) {
-        let is_idle = |lane: &Lane| lane.in_flight == 0 && lane.waiting.is_empty();
-        if self.lanes.get(endpoint).is_some_and(is_idle) {
+        let Some(lane) = self.lanes.get(endpoint) else { return };
+        let is_idle = lane.in_flight == 0 && lane.waiting.is_empty();
+        let was_left_out = self.left_out_owners.contains(&lane.owner);
+        self.has_freed |= was_left_out && !self.is_served(&lane.owner);
+        if is_idle {
             self.lanes.remove(endpoint);
         }
         self.has_freed |= self.left_out.contains(endpoint) && !self.is_busy(endpoint);
+    }
+
+    /// Places that nobody has.
+    fn free(&self) -> usize {
+        self.options.concurrency.saturating_sub(self.in_flight)
+    }
+
+    /// Further places that an owner may have at once, if nobody else takes one meanwhile.
+    fn allowance(&self, owner: &OwnerId) -> usize {
+        let (free, taken) = (self.free(), self.taken.get(owner).copied().unwrap_or_default());
+        // The largest number for which what it then has is no more than the multiple of what is then free.
+        let more = (FREE_MULTIPLE * free).saturating_sub(taken) / (FREE_MULTIPLE + 1);
+        if taken == 0 { more.max(1).min(free) } else { more }
+    }
+
+    /// What an owner has at hand and could send if it might have any number of places.
+    fn at_hand(&self, owner: &OwnerId) -> usize {
+        let sendable = |endpoint| {
+            let lane = self.lanes.get(endpoint)?;
+            let room = self.places(endpoint).saturating_sub(lane.in_flight);
+            Some(lane.waiting.len().min(room))
+        };
+        self.turns.get(owner).into_iter().flatten().filter_map(sendable).sum()
+    }
+
+    /// Whether an owner needs nothing more for now: what it has at hand could take every place that it may have.
+    fn is_served(&self, owner: &OwnerId) -> bool {
+        self.at_hand(owner) >= self.allowance(owner)
+    }
+
+    /// Owners with something in flight or at hand.
+    fn owners_at_work(&self) -> HashSet<&OwnerId> {
+        self.taken.keys().chain(self.turns.keys()).collect()
     }
 
     /// Deliveries that an endpoint may have in flight.
@@ -238,13 +306,24 @@ impl Turns {
 
     /// Places that nothing claimed could take at once.
     pub(super) fn room(&self) -> usize {
-        let sendable = |endpoint| {
-            let lane = self.lanes.get(endpoint)?;
-            let room = self.places(endpoint).saturating_sub(lane.in_flight);
-            Some(lane.waiting.len().min(room))
-        };
-        let sendable: usize = self.turns.values().flatten().filter_map(sendable).sum();
-        self.options.concurrency.saturating_sub(self.in_flight + sendable)
+        let taking = |owner| self.at_hand(owner).min(self.allowance(owner));
+        let sendable: usize = self.turns.keys().map(taking).sum();
+        self.free().saturating_sub(sendable)
+    }
+
+    /// Places that the owners at work could take at once if more was claimed; all of them while nobody is at work.
+    pub(super) fn open(&self) -> usize {
+        let owners = self.owners_at_work();
+        if owners.is_empty() {
+            return self.options.concurrency;
+        }
+        let more = |owner: &OwnerId| self.allowance(owner).saturating_sub(self.at_hand(owner));
+        owners.into_iter().map(more).sum::<usize>().min(self.free())
+    }
+
+    /// Whether the last claim left owners out.
+    pub(super) fn has_left_owners_out(&self) -> bool {
+        !self.left_out_owners.is_empty()
     }
 
     /// Deliveries that the next claim asks for: as many as there is room for; without room, a few for those who have
@@ -257,7 +336,7 @@ impl Turns {
         }
     }
 
-    /// Whether an endpoint that was left out needs more by now, so that it could be part of the next claim.
+    /// Whether an endpoint or an owner that was left out needs more by now, so that it could be part of the next claim.
     pub(super) fn has_freed(&self) -> bool {
         self.has_freed
     }
@@ -275,10 +354,13 @@ impl Turns {
         let is_quick = !self.quick.is_empty() && self.lanes.keys().all(|endpoint| self.quick.contains(endpoint));
         let multiple = if is_quick { QUICK_SHARE_MULTIPLE } else { SHARE_MULTIPLE };
         let wide = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
-        let served = match self.room() {
-            0 => self.turns.keys().cloned().collect(),
-            _ => Vec::new(),
-        };
+        self.claims += 1;
+        let mut served: Vec<OwnerId> = Vec::new();
+        if !self.claims.is_multiple_of(CLAIMS_BY_AGE) {
+            let owners = self.owners_at_work().into_iter();
+            served.extend(owners.filter(|owner| self.is_served(owner)).cloned());
+        }
+        self.left_out_owners = served.iter().cloned().collect();
         Wanted {
             now,
             lease_token,

@@ -78,6 +78,7 @@ struct World {
     options: Options,
     now: Instant,
     claims: usize,
+    claims_begun: u64,
     /// What was claimed and has not come out, in the order of the claims.
     waiting: Vec<(ClaimedDelivery, Instant)>,
     in_flight: Vec<ClaimedDelivery>,
@@ -95,6 +96,7 @@ impl World {
             options,
             now: Instant::now(),
             claims: 0,
+            claims_begun: 0,
             waiting: Vec::new(),
             in_flight: Vec::new(),
             sent: 0,
@@ -115,8 +117,28 @@ impl World {
         self.in_flight.iter().filter(|one| one.endpoint == *endpoint).count()
     }
 
+    fn in_flight_of(&self, owner: &OwnerId) -> usize {
+        self.in_flight.iter().filter(|one| one.owner == *owner).count()
+    }
+
+    /// Whether an owner may have so many places when so many are in flight in all: its first, or seven for each that stays free.
+    fn leaves_enough(&self, own: usize, all: usize) -> bool {
+        own <= 1 || own <= 7 * (self.options.concurrency - all)
+    }
+
     /// Endpoints that could be sent to if there were a place in the worker, with their owners.
     fn sendable(&self) -> HashSet<(OwnerId, EndpointId)> {
+        let in_flight = self.in_flight.len();
+        let may_take = |owner: &OwnerId| {
+            in_flight < self.options.concurrency && self.leaves_enough(self.in_flight_of(owner) + 1, in_flight + 1)
+        };
+        let mut sendable = self.at_hand();
+        sendable.retain(|(owner, _)| may_take(owner));
+        sendable
+    }
+
+    /// Endpoints that could be sent to if their owners might have any number of places.
+    fn at_hand(&self) -> HashSet<(OwnerId, EndpointId)> {
         let with_place: HashSet<EndpointId> = (0..ENDPOINTS)
             .map(endpoint_id)
             .filter(|one| self.in_flight_to(one) < self.places(one))
@@ -205,6 +227,12 @@ impl World {
         );
         self.in_flight.push(self.waiting.remove(own).0);
         self.sent += 1;
+        let own = self.in_flight_of(&next.owner);
+        assert!(
+            self.leaves_enough(own, self.in_flight.len()),
+            "{} has {own} places and leaves too few",
+            next.owner
+        );
         let mut waits_for: HashSet<(String, String)> = HashSet::new();
         for (owner, endpoint) in sendable {
             if *owner != next.owner {
@@ -239,17 +267,25 @@ impl World {
     fn begin_claim(&mut self) {
         let wanted = self.turns.wanted(DateTime::UNIX_EPOCH, "token".to_owned());
         let free = self.options.concurrency - self.in_flight.len();
-        let at_hand: HashSet<OwnerId> = self.sendable().into_iter().map(|(owner, _)| owner).collect();
-        if wanted.served.is_empty() {
-            assert!(
-                wanted.limit <= u64::try_from(free).unwrap(),
-                "more is claimed than there are places"
-            );
+        let few = (self.options.concurrency / 16).max(1);
+        assert!(
+            wanted.limit <= u64::try_from(free.max(few)).unwrap(),
+            "more is claimed than there are places"
+        );
+        let sendable: HashSet<OwnerId> = self.sendable().into_iter().map(|(owner, _)| owner).collect();
+        let at_hand: HashSet<OwnerId> = self.at_hand().into_iter().map(|(owner, _)| owner).collect();
+        for owner in &wanted.served {
+            let is_full = self.in_flight_of(owner) > 0 && !sendable.contains(owner);
+            let waits = self.waiting.iter().any(|(one, _)| one.owner == *owner);
+            assert!(is_full || waits, "{owner} needs more and is left out");
+        }
+        self.claims_begun += 1;
+        if self.claims_begun % CLAIMS_BY_AGE == 0 {
+            assert!(wanted.served.is_empty(), "age alone counts");
         } else {
-            let few = (self.options.concurrency / 16).max(1);
-            assert!(wanted.limit <= u64::try_from(few).unwrap(), "more than a few");
-            let served: HashSet<OwnerId> = wanted.served.iter().cloned().collect();
-            assert!(served.is_superset(&at_hand), "an owner with something at hand is asked");
+            for owner in at_hand.difference(&sendable) {
+                assert!(wanted.served.contains(owner), "{owner} can have no place and is asked");
+            }
         }
         assert!(wanted.share >= u64::try_from(self.options.concurrency_per_endpoint).unwrap());
         for endpoint in (0..ENDPOINTS).map(endpoint_id) {
@@ -362,16 +398,27 @@ fn owners_take_turns_and_then_their_endpoints() {
 }
 
 #[test]
-fn an_owner_that_comes_late_gets_the_next_place_but_one() {
-    let hanging: Vec<String> = (0..50).map(|number| format!("a{number}")).collect();
-    let crowd: Vec<(&str, &str)> = hanging.iter().flat_map(|name| [("a", name.as_str()); 20]).collect();
-    let (mut turns, now) = with_waiting(options(8, 4), &crowd);
-    let begun = sent(&mut turns, now);
-    assert_eq!(begun.len(), 8);
+fn silent_endpoints_of_one_owner_leave_a_place_for_every_other() {
+    let silent: Vec<String> = (0..120).map(|number| format!("a{number}")).collect();
+    let crowd: Vec<(&str, &str)> = silent.iter().flat_map(|name| [("a", name.as_str()); 20]).collect();
+    let (mut turns, now) = with_waiting(options(256, 16), &crowd);
+    assert_eq!(sent(&mut turns, now).len(), 224, "an eighth stays free");
+    for late in 0..32 {
+        let (owner, endpoint) = (format!("b{late}"), format!("b{late}.1"));
+        add(&mut turns, &[(&owner, &endpoint)], now + Duration::from_secs(1));
+        assert_eq!(sent(&mut turns, now), [endpoint], "nothing of a has ended");
+    }
+}
+
+#[test]
+fn several_owners_with_silent_endpoints_leave_a_place_too() {
+    let names: Vec<(String, String)> = (0..240).map(|n| (format!("a{}", n % 12), format!("a{n}"))).collect();
+    let crowd: Vec<(&str, &str)> = names.iter().flat_map(|(a, b)| [(a.as_str(), b.as_str()); 9]).collect();
+    let (mut turns, now) = with_waiting(options(256, 16), &crowd);
+    let begun = sent(&mut turns, now).len();
+    assert!((245..256).contains(&begun), "{begun}");
     add(&mut turns, &[("b", "b1")], now + Duration::from_secs(1));
-    turns.done(&endpoint(&begun[0]), Manner::Silent);
-    turns.done(&endpoint(&begun[1]), Manner::Silent);
-    assert_eq!(sent(&mut turns, now)[1], "b1");
+    assert_eq!(sent(&mut turns, now), ["b1"]);
 }
 
 #[test]
@@ -458,20 +505,45 @@ fn a_claim_asks_for_what_fits_beside_what_is_claimed_already() {
 }
 
 #[test]
-fn without_room_a_claim_asks_a_few_of_those_who_have_nothing_at_hand() {
+fn an_owner_with_enough_is_left_out_of_the_claim_until_it_needs_more() {
     let (mut turns, now) = with_waiting(options(32, 20), &[("a", "a1"); 40]);
     let wanted = |turns: &mut Turns| turns.wanted(DateTime::UNIX_EPOCH, String::new());
-    assert_eq!(wanted(&mut turns).served, [], "twelve places are left");
+    assert_eq!(
+        wanted(&mut turns).served,
+        [],
+        "a may have 28 places, and 20 can be sent"
+    );
     add(&mut turns, &[("a", "a2"); 40], now + Duration::from_secs(1));
-    let few = wanted(&mut turns);
-    assert_eq!((few.limit, few.served), (2, vec![OwnerId("a".to_owned())]));
+    let for_others = wanted(&mut turns);
+    assert_eq!(
+        (for_others.limit, for_others.served),
+        (4, vec![OwnerId("a".to_owned())])
+    );
     add(&mut turns, &[("b", "b1")], now + Duration::from_secs(1));
-    assert_eq!(wanted(&mut turns).served.len(), 2);
+    assert_eq!(wanted(&mut turns).limit, 3);
     let begun = sent(&mut turns, now);
-    assert_eq!((begun.len(), begun[1].as_str()), (32, "b1"));
-    assert_eq!(wanted(&mut turns).limit, 2, "a waits, and could take the next place");
+    assert_eq!((begun.len(), begun[1].as_str()), (28, "b1"));
+    assert_eq!(turns.open(), 3, "b could have some");
+    assert_eq!(wanted(&mut turns).served, [OwnerId("a".to_owned())]);
     turns.done(&endpoint("b1"), Manner::Usual);
-    assert_eq!(wanted(&mut turns).limit, 2);
+    assert!(!turns.has_freed());
+    for name in begun.iter().filter(|name| name.starts_with('a')) {
+        turns.done(&endpoint(name), Manner::Usual);
+    }
+    assert!(!turns.has_freed(), "a has more at hand than it may send");
+    sent(&mut turns, now);
+    for name in ["a1", "a2"].iter().cycle().take(30) {
+        turns.done(&endpoint(name), Manner::Usual);
+        sent(&mut turns, now);
+    }
+    assert!(turns.has_freed(), "a has nothing left");
+}
+
+#[test]
+fn one_claim_of_eight_leaves_no_owner_out() {
+    let (mut turns, _) = with_waiting(options(8, 20), &[("a", "a1"); 20]);
+    let served = std::iter::from_fn(|| Some(turns.wanted(DateTime::UNIX_EPOCH, String::new()).served.len()));
+    assert_eq!(served.take(9).collect::<Vec<_>>(), [1, 1, 1, 1, 1, 1, 1, 0, 1]);
 }
 
 #[test]
