@@ -8,6 +8,7 @@ use super::{
 };
 use chrono::TimeDelta;
 use devnet::{Devnet, Options};
+use futures_util::future::join_all;
 use poem::{
     Endpoint, Request, Response,
     endpoint::BoxEndpoint,
@@ -34,7 +35,14 @@ use prs::{
     store::Db,
 };
 use serde_json::Value;
-use std::{net::SocketAddr, sync::Arc};
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 use tokio::net::TcpListener;
 
 /// A page that the seeded client ID may be used from.
@@ -164,15 +172,22 @@ impl Call<'_> {
         OpenAnswer(response.into_body())
     }
 
+    /// Makes a call that is answered once others have worked: nobody sends the samples of a test meanwhile.
+    pub async fn without_worker(self) -> u16 {
+        let request = finished(self.request, self.body);
+        self.app.endpoint.get_response(request).await.status().as_u16()
+    }
+
     /// Makes the call. What the documents do not say of the answer fails the test.
     pub async fn send(self) -> Answer {
         let issued = &self.app.database.issued;
         self.body.iter().for_each(|body| issued.add_from_body(body));
-        let request = match self.body {
-            Some(body) => self.request.header("content-length", body.len().to_string()).body(body),
-            None => self.request.finish(),
+        let request = finished(self.request, self.body);
+        let answering = self.app.endpoint.get_response(request);
+        let response = match self.path.ends_with("/test") {
+            true => self.app.with_worker(answering).await,
+            false => answering.await,
         };
-        let response = self.app.endpoint.get_response(request).await;
         let (parts, body) = response.into_parts();
         // A stream never ends; that it begins is its answer.
         let is_stream = parts
@@ -204,6 +219,13 @@ impl Call<'_> {
                 .collect(),
             text,
         }
+    }
+}
+
+fn finished(request: poem::RequestBuilder, body: Option<String>) -> Request {
+    match body {
+        Some(body) => request.header("content-length", body.len().to_string()).body(body),
+        None => request.finish(),
     }
 }
 
@@ -249,8 +271,12 @@ impl TestApp {
 
     /// The service on a chain of its own; a payment is final after so many blocks.
     pub async fn on_chain_with(confirmations: u64) -> Self {
+        Self::on_chain_as(settings(), confirmations).await
+    }
+
+    /// Like [`Self::on_chain_with`], with other settings.
+    pub async fn on_chain_as(mut settings: Settings, confirmations: u64) -> Self {
         let chain = Arc::new(Devnet::start(Options::default()).await.expect("the local chain starts"));
-        let mut settings = settings();
         let mut section = dev::chain_settings(&chain, vec![chain.rpc_url().to_owned()]);
         section.confirmations = Some(confirmations);
         settings.chains.insert("sepolia".to_owned(), section);
@@ -432,10 +458,15 @@ impl TestApp {
 
     /// Claims what is due at this moment of the fixed clock.
     pub async fn claim(&self) -> Vec<ClaimedDelivery> {
+        self.claim_at_most(100).await
+    }
+
+    /// Claims a part of what is due.
+    pub async fn claim_at_most(&self, limit: u64) -> Vec<ClaimedDelivery> {
         let wanted = Wanted {
             now: self.ctx.clock.now(),
             lease_token: self.ctx.ids.ulid(),
-            limit: 100,
+            limit,
             share: 100,
             busy: Vec::new(),
             served: Vec::new(),
@@ -456,6 +487,35 @@ impl TestApp {
             }
             deliver::record(&self.ctx, &tried).await.expect("records");
         }
+    }
+
+    /// Waits for a call while samples that are due are sent, as a worker would; other deliveries stay where they are.
+    pub async fn with_worker<T>(&self, call: impl Future<Output = T>) -> T {
+        let is_answered = AtomicBool::new(false);
+        let answering = async {
+            let answer = call.await;
+            is_answered.store(true, Ordering::Release);
+            answer
+        };
+        let working = async {
+            while !is_answered.load(Ordering::Acquire) {
+                self.deliver_samples().await;
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::join!(answering, working).0
+    }
+
+    async fn deliver_samples(&self) {
+        let claimed = self.claim().await;
+        let Some(token) = claimed.first().map(|one| one.lease_token.clone()) else {
+            return;
+        };
+        let samples = claimed.into_iter().filter(|one| one.is_test);
+        let tried = join_all(samples.map(|one| deliver::send(&self.ctx, one))).await;
+        let tried: Vec<_> = tried.into_iter().flatten().collect();
+        deliver::record(&self.ctx, &tried).await.expect("records");
+        deliver::release(&self.ctx, &token).await.expect("releases");
     }
 
     /// Follows the chain and delivers what it caused.

@@ -53,7 +53,11 @@ pub async fn send(ctx: &Ctx, delivery: ClaimedDelivery) -> Option<Tried> {
         }
     };
     crate::fail_at("send", "after");
-    let after = after_try(delivery.retry_count, &outcome);
+    let after = match after_try(delivery.retry_count, &outcome) {
+        // Whoever asked for a test waits for its answer.
+        AfterTry::RetryAt(_) if delivery.is_test => AfterTry::Exhausted,
+        after => after,
+    };
     if !outcome.is_success() {
         tracing::warn!(
             delivery = %delivery.id, endpoint = %delivery.endpoint, host = host_of(&delivery.url), retry_count = delivery.retry_count,

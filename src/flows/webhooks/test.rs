@@ -5,15 +5,20 @@ use crate::{
     domain::{
         ids::{DeliveryId, EventId},
         refusal::Refusal,
+        webhook::DeliveryState,
     },
-    flows::{
-        FlowResult, sample_body,
-        webhooks::{Holder, deliver},
-    },
+    flows::{FlowResult, sample_body, webhooks::Holder},
     store,
 };
-use chrono::TimeDelta;
-use futures_util::future::join_all;
+use std::{collections::HashMap, time::Duration};
+use tokio::time::{Instant, sleep};
+
+/// Longest wait for the worker. It is within the time of one answer, and several times that of one try.
+const WAIT_MAX: Duration = Duration::from_secs(15);
+
+/// Pauses between two looks, from the first to the longest.
+const LOOK_PAUSE_MIN: Duration = Duration::from_millis(5);
+const LOOK_PAUSE_MAX: Duration = Duration::from_millis(100);
 
 /// How many endpoints took the test and how many did not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,8 +29,8 @@ pub struct TestResult {
     pub failed: u32,
 }
 
-/// Sends a sample of an event, one of `kinds`: the first try is made at once, failed ones are not tried again. The test
-/// of a platform leaves the endpoints of its client IDs alone.
+/// Sends a sample of an event, one of `kinds`, through the queue, so that a test takes no more places than events do.
+/// Failed tries are not repeated. The test of a platform leaves the endpoints of its client IDs alone.
 ///
 /// Errors: an unknown event type (400). Source: interface §4.8; interface §4.9; interface §6.1 (7); rules W.4.
 pub async fn run(ctx: &Ctx, holder: Holder, kinds: &[&str], event_type: &str) -> FlowResult<TestResult> {
@@ -42,8 +47,6 @@ pub async fn run(ctx: &Ctx, holder: Holder, kinds: &[&str], event_type: &str) ->
     }
     let now = ctx.clock.now();
     let event = EventId(ctx.ids.ulid());
-    // The rows are inserted as claimed by this call, so that the worker leaves them alone.
-    let lease_token = ctx.ids.ulid();
     let tx = ctx.db.begin("send_test").await?;
     store::outbox::insert_event(
         &tx,
@@ -73,22 +76,34 @@ pub async fn run(ctx: &Ctx, holder: Holder, kinds: &[&str], event_type: &str) ->
         })
         .collect();
     store::outbox::insert_deliveries(&tx, &deliveries).await?;
-    let lease_until = now + TimeDelta::milliseconds(crate::domain::webhook::LEASE_MS);
-    let claimed = store::outbox::claim_event(&tx, &event, lease_until, &lease_token).await?;
     tx.commit().await?;
-    let claims = claimed.len();
-    let sent = join_all(claimed.into_iter().map(|delivery| deliver::send(ctx, delivery))).await;
-    let mut tried: Vec<_> = sent.into_iter().flatten().collect();
-    for one in &mut tried {
-        if !one.outcome.is_success() {
-            one.after = crate::domain::webhook::AfterTry::Exhausted;
-        }
-    }
-    deliver::record(ctx, &tried).await?;
-    let sent = tried.iter().filter(|tried| tried.outcome.is_success()).count();
-    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    ctx.due.notify_one();
+    let sent = taken(ctx, &holder, &event).await?;
+    let count = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
     Ok(TestResult {
         sent: count(sent),
-        failed: count(claims - sent),
+        failed: count(u64::try_from(deliveries.len()).unwrap_or(u64::MAX).saturating_sub(sent)),
     })
+}
+
+/// Waits until every endpoint had its try, and tells how many took the sample. What had none in time is cancelled, so
+/// that the answer stays true.
+async fn taken(ctx: &Ctx, holder: &Holder, event: &EventId) -> FlowResult<u64> {
+    let look = || store::outbox::states_of_event(ctx.db.reader(), &holder.owner, event);
+    let is_over = |states: &HashMap<DeliveryState, u64>| !states.contains_key(&DeliveryState::Queued);
+    let end = Instant::now() + WAIT_MAX;
+    let mut pause = LOOK_PAUSE_MIN;
+    let mut states = look().await?;
+    while !is_over(&states) && Instant::now() < end {
+        sleep(pause).await;
+        pause = LOOK_PAUSE_MAX.min(pause * 2);
+        states = look().await?;
+    }
+    if !is_over(&states) {
+        let tx = ctx.db.begin("end_test").await?;
+        store::outbox::cancel_queued_of_event(&tx, &holder.owner, event, ctx.clock.now()).await?;
+        tx.commit().await?;
+        states = look().await?;
+    }
+    Ok(states.get(&DeliveryState::Delivered).copied().unwrap_or_default())
 }

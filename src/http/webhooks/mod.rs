@@ -92,7 +92,8 @@ impl Webhooks {
     /// Send a test delivery
     ///
     /// Posts a signed sample of the event, with `x-service-test: true`, to every active endpoint of the client ID; to
-    /// those of the whole platform when there is none.
+    /// those of the whole platform when there is none. They are queued like events and tried once; the answer comes when
+    /// each one had its try, after 15 seconds at the latest.
     ///
     /// 200: How many endpoints took the sample and how many did not
     #[oai(path = "/webhook/test", method = "post", operation_id = "testWebhooks")]

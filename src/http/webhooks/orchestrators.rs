@@ -189,7 +189,8 @@ impl Orchestrators {
 
     /// Send a test delivery to an orchestrator
     ///
-    /// Posts a signed sample of the event to every active endpoint of the orchestrator, with `x-service-test: true`.
+    /// Posts a signed sample of the event to every active endpoint of the orchestrator, with `x-service-test: true`. They
+    /// are queued like events and tried once; the answer comes when each one had its try, after 15 seconds at the latest.
     ///
     /// 200: How many endpoints took the sample and how many did not
     #[oai(path = "/webhooks/test", method = "post", operation_id = "testOrchestratorWebhooks")]

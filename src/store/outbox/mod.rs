@@ -3,8 +3,7 @@
 //! **Parties.** A flow changes something and writes, in the same transaction, an event and a delivery of it for each
 //! active endpoint. A worker claims due deliveries under a lease, sends them while no transaction is open, and records
 //! the tries. Several workers may share the queue. The owner of an endpoint reads the log, has deliveries sent again,
-//! and switches the endpoint off. A test of endpoints claims its own deliveries as it writes them, and sends them
-//! itself.
+//! and switches the endpoint off. A test of endpoints is queued like an event, and whoever asked for it waits.
 //!
 //! **A delivery** is queued until it is delivered, failed or cancelled. While it is queued, it is due from `next_at`
 //! on. A claim gives it a token and an end of its lease; until then it belongs to whoever holds the token.
@@ -41,7 +40,7 @@ use sea_orm::{
     ColumnTrait, ConnectionTrait, DbBackend, EntityTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
     sea_query::{Expr, OnConflict},
 };
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 pub use rows::FinishedTry;
 
@@ -181,31 +180,6 @@ pub async fn claim(conn: &impl ConnectionTrait, wanted: &Wanted) -> Result<Vec<C
     Ok(claimed)
 }
 
-/// Claims the deliveries of one event, for a caller that sends them itself.
-pub async fn claim_event(
-    conn: &impl ConnectionTrait,
-    event: &EventId,
-    lease_until: DateTime<Utc>,
-    lease_token: &str,
-) -> Result<Vec<ClaimedDelivery>, StoreError> {
-    deliveries::Entity::update_many()
-        .col_expr(Column::LeaseUntil, Expr::value(lease_until))
-        .col_expr(Column::LeaseToken, Expr::value(lease_token))
-        .filter(is_queued())
-        .filter(Column::EventId.eq(event.as_str()))
-        .exec(conn)
-        .await?;
-    let ids: Vec<String> = deliveries::Entity::find()
-        .select_only()
-        .column(Column::Id)
-        .filter(Column::EventId.eq(event.as_str()))
-        .filter(Column::LeaseToken.eq(lease_token))
-        .into_tuple()
-        .all(conn)
-        .await?;
-    rows::load_claimed(conn, &ids, lease_token).await
-}
-
 /// Records finished tries and what follows them; returns the deliveries that were recorded. Needs a transaction.
 ///
 /// A delivery that is no longer held under the token it was claimed with is left alone: its lease has ended and
@@ -300,6 +274,64 @@ pub async fn cancel_queued_of_endpoint(
         ))
         .filter(Column::OwnerId.eq(owner.as_str()))
         .filter(Column::EndpointId.eq(endpoint.as_str()))
+        .exec(conn)
+        .await?;
+    Ok(result.rows_affected)
+}
+
+/// How many deliveries of an owner are due, counted up to a number. Those that wait for their next try are not due.
+pub async fn count_due(
+    conn: &impl ConnectionTrait,
+    owner: &OwnerId,
+    now: DateTime<Utc>,
+    up_to: u64,
+) -> Result<u64, StoreError> {
+    let due = deliveries::Entity::find()
+        .select_only()
+        .column(Column::Id)
+        .filter(is_queued())
+        .filter(Column::OwnerId.eq(owner.as_str()))
+        .filter(Column::NextAt.lte(now))
+        .limit(up_to);
+    let ids: Vec<String> = due.into_tuple().all(conn).await?;
+    Ok(u64::try_from(ids.len()).unwrap_or(u64::MAX))
+}
+
+/// How many deliveries of an event are in each state.
+pub async fn states_of_event(
+    conn: &impl ConnectionTrait,
+    owner: &OwnerId,
+    event: &EventId,
+) -> Result<HashMap<DeliveryState, u64>, StoreError> {
+    let rows: Vec<(String, i64)> = deliveries::Entity::find()
+        .select_only()
+        .column(Column::State)
+        .column_as(Expr::cust("COUNT(*)"), "count")
+        .filter(Column::OwnerId.eq(owner.as_str()))
+        .filter(Column::EventId.eq(event.as_str()))
+        .group_by(Column::State)
+        .into_tuple()
+        .all(conn)
+        .await?;
+    let read = |(state, count): (String, i64)| {
+        let state = columns::known("state", &state, DeliveryState::from_wire)?;
+        Ok((state, columns::number("count", count)?))
+    };
+    rows.into_iter().map(read).collect()
+}
+
+/// Cancels what is queued of an event; returns how many deliveries. What is in flight is not recorded any more.
+pub async fn cancel_queued_of_event(
+    conn: &impl ConnectionTrait,
+    owner: &OwnerId,
+    event: &EventId,
+    now: DateTime<Utc>,
+) -> Result<u64, StoreError> {
+    let result = unleased(deliveries::Entity::update_many(), DeliveryState::Cancelled)
+        .col_expr(Column::FinishedAt, Expr::value(now))
+        .filter(is_queued())
+        .filter(Column::OwnerId.eq(owner.as_str()))
+        .filter(Column::EventId.eq(event.as_str()))
         .exec(conn)
         .await?;
     Ok(result.rows_affected)

@@ -228,7 +228,7 @@ async fn a_strict_client_in_python_reads_every_answer() {
     let mut lines = BufReader::new(client.stdout.take().expect("piped")).lines();
     let mut told = client.stdin.take().expect("piped");
     let mut count = None;
-    while let Some(line) = lines.next_line().await.expect("readable") {
+    while let Some(line) = app.with_worker(lines.next_line()).await.expect("readable") {
         match line.split_once(' ').expect("a word and what it is about") {
             ("pay", calldata) => {
                 pay(&app, &serde_json::from_str(calldata).expect("JSON")).await;
