@@ -2,7 +2,7 @@
 
 use crate::{
     domain::{
-        amount::Percent, client_id::OwnPages, conversion::RateAges, currency::Catalogue, network::Network,
+        amount::Percent, caps::Caps, client_id::OwnPages, conversion::RateAges, currency::Catalogue, network::Network,
         recovery::RecoverySchedule, registration::Registration, webhook::UrlPolicy,
     },
     ports::{
@@ -37,6 +37,8 @@ pub struct Ctx {
     pub people: People,
     /// Settings of webhooks.
     pub webhooks: Arc<WebhookRules>,
+    /// How much one owner may have.
+    pub caps: Arc<Caps>,
     /// Settings of payments.
     pub payments: Arc<PaymentRules>,
     /// The service's own pages.

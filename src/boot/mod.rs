@@ -193,6 +193,7 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
         sealer,
         catalogue: Arc::new(catalogue),
         webhooks: Arc::new(webhooks),
+        caps: Arc::new((&settings.caps).into()),
         payments: Arc::new(payments),
         own_pages: Arc::new(own_pages),
         credential_changes: Arc::default(),

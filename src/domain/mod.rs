@@ -5,6 +5,7 @@ pub mod address;
 pub mod amount;
 pub mod calldata;
 pub mod caller;
+pub mod caps;
 pub mod client_id;
 pub mod conversion;
 pub mod conversion_call;

@@ -35,7 +35,7 @@ pub async fn create(ctx: &Ctx, owner: impl Into<Owner>, label: Option<&str>) -> 
 
 /// Makes a key for a person who signed in.
 ///
-/// Errors: a label of 0 or more than 100 characters.
+/// Errors: a label of 0 or more than 100 characters; more good keys than the cap (409).
 pub async fn issue(
     ctx: &Ctx,
     caller: &PlatformCaller,
@@ -45,7 +45,9 @@ pub async fn issue(
     idempotency::once(ctx, caller, call, Storage::Sealed, async |keeper| {
         let new = draw_key(ctx, Owner::from(&caller.platform), label)?;
         let tx = ctx.db.begin("issue_key").await?;
+        store::owners::lock(&tx, &(&caller.platform).into()).await?;
         insert(&tx, &new).await?;
+        require_room(ctx, &tx, &new.row.owner).await?;
         keeper.commit(tx, &new).await?;
         Ok(new)
     })
@@ -69,7 +71,8 @@ pub async fn rotate(ctx: &Ctx, owner: impl Into<Owner>, id: &KeyId, overlap_s: u
 /// Makes the successor of a key, for a person who signed in.
 ///
 /// The key before stays good for the overlap. Errors: an overlap of more than a week (400); an unknown or revoked key,
-/// or another owner's (404).
+/// or another owner's (404); more
+/// good keys than the cap (409).
 pub async fn replace(
     ctx: &Ctx,
     caller: &PlatformCaller,
@@ -79,7 +82,9 @@ pub async fn replace(
 ) -> FlowResult<Answer<NewKey>> {
     idempotency::once(ctx, caller, call, Storage::Sealed, async |keeper| {
         let tx = ctx.db.begin("replace_key").await?;
+        store::owners::lock(&tx, &(&caller.platform).into()).await?;
         let new = succeed(ctx, &tx, Owner::from(&caller.platform), id, overlap_s).await?;
+        require_room(ctx, &tx, &new.row.owner).await?;
         keeper.commit(tx, &new).await?;
         identify::forget(ctx);
         Ok(new)
@@ -118,6 +123,12 @@ async fn insert(tx: &Tx, new: &NewKey) -> FlowResult<()> {
         return Err(Refusal::not_found(unknown).into());
     }
     Ok(store::keys::insert(tx, &new.row).await?)
+}
+
+/// Errors: the owner has more good keys than the cap by now (409).
+async fn require_room(ctx: &Ctx, tx: &Tx, owner: &Owner) -> FlowResult<()> {
+    let count = store::keys::count_good(tx, owner, ctx.clock.now()).await?;
+    Ok(ctx.caps.admit_api_keys(count)?)
 }
 
 async fn succeed(ctx: &Ctx, tx: &Tx, owner: Owner, id: &KeyId, overlap_s: u32) -> FlowResult<NewKey> {

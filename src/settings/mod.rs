@@ -1,6 +1,7 @@
 //! All configuration: compiled-in defaults, then a file, then the environment; checked before anything starts.
 
 mod bounds;
+mod caps;
 pub mod catalogue;
 mod reference;
 
@@ -28,6 +29,7 @@ use std::{
     path::Path,
 };
 
+pub use caps::CapSettings;
 pub use reference::markdown;
 
 /// File that is read when `--config` names none.
@@ -54,6 +56,8 @@ pub struct Settings {
     pub conversion: ConversionSettings,
     /// How often credentials may call.
     pub rate_limits: RateLimitSettings,
+    /// What one platform or orchestrator may have.
+    pub caps: CapSettings,
     /// Sessions of wallets.
     pub wallet_session: WalletSessionSettings,
     /// What runs beside the API.

@@ -9,7 +9,8 @@ use crate::domain::{
 use chrono::{DateTime, Utc};
 use entities::client_ids::{ActiveModel, Column, Entity, Model};
 use sea_orm::{
-    ColumnTrait, Condition, ConnectionTrait, EntityTrait, JsonValue, QueryFilter, QueryOrder, QuerySelect,
+    ColumnTrait, Condition, ConnectionTrait, EntityTrait, JsonValue, PaginatorTrait, QueryFilter, QueryOrder,
+    QuerySelect,
     sea_query::{Expr, ExprTrait},
 };
 use std::collections::BTreeSet;
@@ -65,6 +66,14 @@ pub async fn insert(conn: &impl ConnectionTrait, client: &ClientId) -> Result<()
         .exec_without_returning(conn)
         .await?;
     Ok(())
+}
+
+/// How many client IDs a platform has that are not revoked.
+pub async fn count(conn: &impl ConnectionTrait, platform: &PlatformId) -> Result<u64, StoreError> {
+    let kept = Entity::find()
+        .filter(Column::PlatformId.eq(platform.as_str()))
+        .filter(Column::Status.ne(ClientStatus::Revoked.wire()));
+    Ok(kept.count(conn).await?)
 }
 
 fn owned(platform: &PlatformId, row: &ClientRowId) -> Condition {

@@ -11,8 +11,8 @@ use entities::{
     webhook_endpoints::{ActiveModel, Column, Entity, Model},
 };
 use sea_orm::{
-    ColumnTrait, Condition, ConnectionTrait, EntityTrait, JsonValue, QueryFilter, QueryOrder, QuerySelect,
-    sea_query::Expr,
+    ColumnTrait, Condition, ConnectionTrait, EntityTrait, JsonValue, PaginatorTrait, QueryFilter, QueryOrder,
+    QuerySelect, sea_query::Expr,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -123,6 +123,14 @@ pub async fn insert(conn: &impl ConnectionTrait, endpoint: &Endpoint) -> Result<
         .exec_without_returning(conn)
         .await?;
     Ok(())
+}
+
+/// How many endpoints an owner has, those of its client IDs and the inactive ones too.
+pub async fn count(conn: &impl ConnectionTrait, owner: &OwnerId) -> Result<u64, StoreError> {
+    Ok(Entity::find()
+        .filter(Column::OwnerId.eq(owner.as_str()))
+        .count(conn)
+        .await?)
 }
 
 /// Endpoints, oldest first, the inactive ones too.

@@ -5,7 +5,7 @@ use crate::domain::ids::{KeyId, OrchestratorId, Owner, PlatformId};
 use chrono::{DateTime, Utc};
 use entities::keys::{ActiveModel, Column, Entity, Model};
 use sea_orm::{
-    ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, Select,
+    ColumnTrait, Condition, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect, Select,
     sea_query::{Expr, ExprTrait},
 };
 
@@ -134,6 +134,14 @@ pub async fn list(conn: &impl ConnectionTrait, owner: &Owner) -> Result<Vec<Key>
         .all(conn)
         .await?;
     rows.into_iter().map(Key::try_from).collect()
+}
+
+/// How many good keys an owner has.
+pub async fn count_good(conn: &impl ConnectionTrait, owner: &Owner, now: DateTime<Utc>) -> Result<u64, StoreError> {
+    let good = Entity::find()
+        .filter(Column::OwnerId.eq(owner.as_str()))
+        .filter(is_good(now));
+    Ok(good.count(conn).await?)
 }
 
 /// Whether the owner has this key, good or not.

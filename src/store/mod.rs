@@ -25,6 +25,7 @@ pub mod leaders;
 pub mod observations;
 pub mod orchestrators;
 pub mod outbox;
+pub mod owners;
 pub mod payments;
 #[cfg(test)]
 mod plans;

@@ -17,6 +17,7 @@ mod api_keys;
 mod at_rest;
 mod bad_input;
 mod browser;
+mod caps;
 mod client_ids;
 mod client_ids_change;
 mod clock_jumps;

@@ -24,7 +24,7 @@ const ALPHABET: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 
 /// Creates a client ID of the caller's platform.
 ///
-/// Errors: every wrong field at once; a payee destination that is not the caller's. Source: rules P.3.2; rules P.4.2.
+/// Errors: every wrong field at once; a payee destination that is not the caller's; more than the cap (409). Source: rules P.3.2; rules P.4.2.
 pub async fn run(
     ctx: &Ctx,
     caller: &PlatformCaller,
@@ -40,10 +40,13 @@ pub async fn run(
         };
         let client = input.plan(fresh, &ctx.catalogue)?;
         let tx = ctx.db.begin("create_client_id").await?;
+        store::owners::lock(&tx, &(&caller.platform).into()).await?;
         if let Some(destination) = &client.payee_destination {
             check_destination(&tx, caller, destination).await?;
         }
         store::client_ids::insert(&tx, &client).await?;
+        let count = store::client_ids::count(&tx, &caller.platform).await?;
+        ctx.caps.admit_client_ids(count)?;
         keeper.commit(tx, &client).await?;
         // Its domains may ask for preflights from now on.
         identify::forget(ctx);

@@ -6,6 +6,7 @@ use crate::{
     flows::{
         FlowResult,
         events::{DeliveryCount, LoggedDelivery, Receivers, check_span, no_repeated_test, receivers, unknown_delivery},
+        webhooks,
     },
     store::{self, delivery_log::DeliveryFilter},
 };
@@ -75,7 +76,8 @@ pub async fn one(ctx: &Ctx, caller: &PlatformCaller, id: &DeliveryId) -> FlowRes
 
 /// Queues a finished delivery again: the same identity and bytes, a new round of tries.
 ///
-/// Errors: unknown (404); waiting already, a test, or an endpoint that is gone or switched off (409).
+/// Errors: unknown (404); waiting already, a test, or an endpoint that is gone or switched off (409); too much is due
+/// already (429).
 /// Source: decisions D19.
 pub async fn retry(ctx: &Ctx, caller: &PlatformCaller, id: &DeliveryId) -> FlowResult<(LoggedDelivery, Receivers)> {
     let (found, receivers) = one(ctx, caller, id).await?;
@@ -86,6 +88,7 @@ pub async fn retry(ctx: &Ctx, caller: &PlatformCaller, id: &DeliveryId) -> FlowR
         return Err(Refusal::conflict("The endpoint is gone or switched off").into());
     }
     let tx = ctx.db.begin("retry_delivery").await?;
+    webhooks::require_room(ctx, &tx, &(&caller.platform).into()).await?;
     let queued = store::delivery_log::requeue(&tx, &caller.platform, std::slice::from_ref(id), ctx.clock.now()).await?;
     if queued == 0 {
         return Err(Refusal::conflict("The delivery waits for its next try already").into());

@@ -5,12 +5,13 @@ use crate::{
     domain::{
         caller::PlatformCaller,
         ids::{DeliveryId, EndpointId, EventId},
-        refusal::Refusal,
+        refusal::{Refusal, RefusalKind},
         webhook::DeliveryState,
     },
     flows::{
-        FlowResult,
+        FlowError, FlowResult,
         events::{EventRecord, Receivers, check_span, no_repeated_test, receivers, unknown_event},
+        webhooks,
     },
     store::{self, Scope, delivery_log::LateDelivery},
 };
@@ -49,7 +50,8 @@ pub struct Replayed {
     pub next: Option<EventId>,
 }
 
-/// Tells one event again. Errors: unknown event or endpoint (404); a test, an endpoint that is switched off (409).
+/// Tells one event again. Errors: unknown event or endpoint (404); a test, an endpoint that is switched off (409); too
+/// much is due already (429).
 ///
 /// Source: decisions D19.
 pub async fn one(
@@ -71,8 +73,10 @@ pub async fn one(
     Ok(total)
 }
 
-/// Tells the events of a span of time again. Errors: unknown endpoint (404); one that is switched off (409); times in
-/// the wrong order (400).
+/// Tells the events of a span of time again, as long as there is room for more; what is left is for a later call.
+///
+/// Errors: unknown endpoint (404); one that is switched off (409); times in the wrong order (400); too much is due
+/// already (429).
 ///
 /// Source: decisions D19.
 pub async fn span(ctx: &Ctx, caller: &PlatformCaller, span: &Span) -> FlowResult<Replayed> {
@@ -84,7 +88,7 @@ pub async fn span(ctx: &Ctx, caller: &PlatformCaller, span: &Span) -> FlowResult
         next: span.after.clone(),
         ..Replayed::default()
     };
-    for _ in 0..PAGES_MAX {
+    for page in 0..PAGES_MAX {
         let events = store::event_log::replayable(
             ctx.db.reader(),
             &scope,
@@ -96,7 +100,10 @@ pub async fn span(ctx: &Ctx, caller: &PlatformCaller, span: &Span) -> FlowResult
         .await?;
         let is_last = u64::try_from(events.len()).unwrap_or(u64::MAX) < PAGE_EVENTS;
         let endpoint = span.endpoint.as_ref();
-        queue(ctx, caller, &receivers, &events, endpoint, span.failed_only, &mut total).await?;
+        match queue(ctx, caller, &receivers, &events, endpoint, span.failed_only, &mut total).await {
+            Err(FlowError::Refused(refusal)) if page > 0 && refusal.kind == RefusalKind::TooMany => break,
+            queued => queued?,
+        }
         ctx.due.notify_one();
         total.next = if is_last {
             None
@@ -121,7 +128,7 @@ fn check_endpoint(receivers: &Receivers, endpoint: Option<&EndpointId>) -> FlowR
     Ok(())
 }
 
-/// Queues the deliveries of some events in one transaction.
+/// Queues the deliveries of some events in one transaction. Errors: too much is due already (429).
 async fn queue(
     ctx: &Ctx,
     caller: &PlatformCaller,
@@ -137,6 +144,7 @@ async fn queue(
     let ids: Vec<EventId> = events.iter().map(|event| event.id.clone()).collect();
     let now = ctx.clock.now();
     let tx = ctx.db.begin("replay_events").await?;
+    webhooks::require_room(ctx, &tx, &(&caller.platform).into()).await?;
     let mut known = HashSet::new();
     let mut again: Vec<DeliveryId> = Vec::new();
     let mut asked = 0;

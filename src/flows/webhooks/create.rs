@@ -31,7 +31,8 @@ pub(super) fn draw_secret(ctx: &Ctx) -> Secret {
 
 /// Registers an endpoint of `holder`, for `asker`, under whose name the answer is kept.
 ///
-/// Errors: a URL that is not allowed, a prefix that the settings do not have (400); a URL that is registered already (409).
+/// Errors: a URL that is not allowed, a prefix that the settings do not have (400); a URL that is registered already, more
+/// endpoints than the cap (409).
 /// Source: interface §4.8; interface §4.9; decisions D16; decisions D18; decisions D20; decisions D22; decisions D35.
 pub async fn run(
     ctx: &Ctx,
@@ -78,10 +79,13 @@ pub async fn run(
             secret,
         };
         let tx = ctx.db.begin("create_webhook").await?;
+        store::owners::lock(&tx, &created.endpoint.owner).await?;
         match store::endpoints::insert(&tx, &created.endpoint).await {
             Err(StoreError::Conflict(_)) => return Err(Refusal::conflict("This URL is already registered").into()),
             other => other?,
         }
+        let count = store::endpoints::count(&tx, &created.endpoint.owner).await?;
+        ctx.caps.admit_endpoints(count)?;
         keeper.commit(tx, &created).await?;
         Ok(created)
     })

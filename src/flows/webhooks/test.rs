@@ -7,7 +7,10 @@ use crate::{
         refusal::Refusal,
         webhook::DeliveryState,
     },
-    flows::{FlowResult, sample_body, webhooks::Holder},
+    flows::{
+        FlowResult, sample_body,
+        webhooks::{self, Holder},
+    },
     store,
 };
 use std::{collections::HashMap, time::Duration};
@@ -32,7 +35,7 @@ pub struct TestResult {
 /// Sends a sample of an event, one of `kinds`, through the queue, so that a test takes no more places than events do.
 /// Failed tries are not repeated. The test of a platform leaves the endpoints of its client IDs alone.
 ///
-/// Errors: an unknown event type (400). Source: interface §4.8; interface §4.9; interface §6.1 (7); rules W.4.
+/// Errors: an unknown event type (400); too much is due already (429). Source: interface §4.8; interface §4.9; interface §6.1 (7); rules W.4.
 pub async fn run(ctx: &Ctx, holder: Holder, kinds: &[&str], event_type: &str) -> FlowResult<TestResult> {
     let kind = kinds.iter().find(|kind| **kind == event_type);
     let kind = kind.ok_or_else(|| Refusal::field("eventType", format!("must be one of {}", kinds.join(", "))))?;
@@ -48,6 +51,7 @@ pub async fn run(ctx: &Ctx, holder: Holder, kinds: &[&str], event_type: &str) ->
     let now = ctx.clock.now();
     let event = EventId(ctx.ids.ulid());
     let tx = ctx.db.begin("send_test").await?;
+    webhooks::require_room(ctx, &tx, &holder.owner).await?;
     store::outbox::insert_event(
         &tx,
         &store::outbox::NewEvent {

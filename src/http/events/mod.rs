@@ -1,6 +1,7 @@
 //! The event log: an addition of this service.
 
 mod bodies;
+mod places;
 mod stream;
 mod view;
 
@@ -155,7 +156,7 @@ impl Events {
     /// Replay the events of a span of time
     ///
     /// Like the replay of one event, for all of them; for example after an outage of the receiver. Test events are left
-    /// out.
+    /// out. It stops with `nextCursor` when as many deliveries are due as may be; go on from there a little later.
     ///
     /// 202: How many deliveries are queued, and where to go on
     /// 404: Webhook not found

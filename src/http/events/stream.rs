@@ -1,13 +1,12 @@
 //! The stream of events: server-sent events that follow the log.
 
-use super::bodies::{EventKindText, EventMessage};
+use super::{
+    bodies::{EventKindText, EventMessage},
+    places::Place,
+};
 use crate::{
     ctx::Ctx,
-    domain::{
-        caller::PlatformCaller,
-        ids::EventId,
-        refusal::{Refusal, RefusalKind},
-    },
+    domain::{caller::PlatformCaller, ids::EventId},
     flows::{
         FlowResult,
         events::{EventRecord, follow::Follower},
@@ -23,7 +22,6 @@ use poem_openapi::{
     types::Type,
 };
 use std::{collections::VecDeque, time::Duration};
-use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
 /// Pause between two looks of a stream.
@@ -31,9 +29,6 @@ const LOOK_PAUSE: Duration = Duration::from_millis(250);
 
 /// Pause after which a stream without events says that it lives, and its credential is looked up again.
 const HEARTBEAT: Duration = Duration::from_secs(15);
-
-/// Streams of this process at a time: each of them asks the database four times a second.
-static STREAMS: Semaphore = Semaphore::const_new(256);
 
 /// A stream of messages. Its documented schema is that of one message, since 3.0 has no word for a list without an end.
 pub struct Messages(EventStream<BoxStream<'static, EventMessage>>);
@@ -71,7 +66,7 @@ struct Open {
     waiting: VecDeque<EventRecord>,
     admitted_at: tokio::time::Instant,
     stop: CancellationToken,
-    _place: SemaphorePermit<'static>,
+    _place: Place,
 }
 
 impl Open {
@@ -122,7 +117,7 @@ impl Open {
 
 /// Opens a stream of the events of a caller, of some kinds or of all, after one event or from now on.
 ///
-/// Errors: too many streams are open (429).
+/// Errors: the platform, or all together, have as many streams open as they may (429).
 pub(super) async fn open(
     ctx: &Ctx,
     caller: &PlatformCaller,
@@ -130,9 +125,7 @@ pub(super) async fn open(
     after: Option<EventId>,
     stop: CancellationToken,
 ) -> FlowResult<Messages> {
-    let place = STREAMS
-        .try_acquire()
-        .map_err(|_| Refusal::new(RefusalKind::TooMany, "Too many open streams; try again later"))?;
+    let place = Place::take(&ctx.caps, &caller.platform)?;
     let open = Open {
         follower: Follower::start(ctx, caller, kinds, after).await?,
         waiting: VecDeque::new(),

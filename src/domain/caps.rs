@@ -1,0 +1,105 @@
+//! How much of what all share one platform or orchestrator may have.
+
+use super::refusal::{Refusal, RefusalKind};
+
+/// Seconds after which deliveries that waited for their turn may have been sent.
+const DUE_RETRY_AFTER_S: u32 = 10;
+
+/// The caps of every owner, as the operator set them. Events of payments are told whatever is capped.
+#[derive(Debug, Clone, Copy)]
+pub struct Caps {
+    /// Webhook endpoints, inactive ones and those of client IDs included.
+    pub endpoints: u64,
+    /// API keys that are good.
+    pub api_keys: u64,
+    /// Client IDs that are not revoked.
+    pub client_ids: u64,
+    /// Event streams that are open on one instance.
+    pub event_streams: u64,
+    /// Due deliveries beyond which replays and tests have to wait.
+    pub due_deliveries: u64,
+}
+
+impl Caps {
+    /// Whether an owner may have so many endpoints. Errors: more than the cap (409).
+    pub fn admit_endpoints(&self, count: u64) -> Result<(), Refusal> {
+        let way_out = "delete one before you register another";
+        at_most(count, self.endpoints, "webhook endpoints", "caps.endpoints", way_out)
+    }
+
+    /// Whether a platform may have so many good keys. Errors: more than the cap (409).
+    pub fn admit_api_keys(&self, count: u64) -> Result<(), Refusal> {
+        let way_out = "revoke one first; a rotated key counts until its overlap ends";
+        at_most(count, self.api_keys, "API keys", "caps.api_keys", way_out)
+    }
+
+    /// Whether a platform may have so many client IDs. Errors: more than the cap (409).
+    pub fn admit_client_ids(&self, count: u64) -> Result<(), Refusal> {
+        let way_out = "revoke one before you create another";
+        at_most(count, self.client_ids, "client IDs", "caps.client_ids", way_out)
+    }
+
+    /// Whether a platform may have so many streams open. Errors: more than the cap (429).
+    pub fn admit_event_streams(&self, count: u64) -> Result<(), Refusal> {
+        if count <= self.event_streams {
+            return Ok(());
+        }
+        let cap = self.event_streams;
+        let message = format!("{cap} event streams are open, as many as caps.event_streams allows; close one first");
+        Err(Refusal::new(RefusalKind::TooMany, message))
+    }
+
+    /// Whether an owner with so many due deliveries may ask for more. Errors: the cap is reached (429).
+    pub fn admit_more_due(&self, due: u64) -> Result<(), Refusal> {
+        if due < self.due_deliveries {
+            return Ok(());
+        }
+        let cap = self.due_deliveries;
+        let message = format!(
+            "{cap} deliveries wait for their turn, as many as caps.due_deliveries allows; replays and tests are taken \
+             again once some were sent"
+        );
+        Err(Refusal::new(RefusalKind::TooMany, message).after(DUE_RETRY_AFTER_S))
+    }
+}
+
+fn at_most(count: u64, cap: u64, what: &str, setting: &str, way_out: &str) -> Result<(), Refusal> {
+    if count <= cap {
+        return Ok(());
+    }
+    Err(Refusal::conflict(format!(
+        "There may be {cap} {what} at most ({setting}); {way_out}, or ask the operator for more"
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CAPS: Caps = Caps {
+        endpoints: 2,
+        api_keys: 2,
+        client_ids: 2,
+        event_streams: 2,
+        due_deliveries: 2,
+    };
+
+    #[test]
+    fn a_refusal_names_its_cap() {
+        for (admitted, refused, name) in [
+            (CAPS.admit_endpoints(2), CAPS.admit_endpoints(3), "caps.endpoints"),
+            (CAPS.admit_api_keys(2), CAPS.admit_api_keys(3), "caps.api_keys"),
+            (CAPS.admit_client_ids(2), CAPS.admit_client_ids(3), "caps.client_ids"),
+            (
+                CAPS.admit_event_streams(2),
+                CAPS.admit_event_streams(3),
+                "caps.event_streams",
+            ),
+            (CAPS.admit_more_due(1), CAPS.admit_more_due(2), "caps.due_deliveries"),
+        ] {
+            assert_eq!(admitted, Ok(()), "{name}");
+            let message = refused.expect_err(name).message;
+            assert!(message.contains(name) && message.contains('2'), "{message}");
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! How much of what all share one platform or orchestrator may have.
+
+use crate::domain::caps::Caps;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What one platform or orchestrator may have. Events of payments are told and queued whatever is capped.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct CapSettings {
+    /// Webhook endpoints, inactive ones and those of client IDs included. One more is a 409.
+    #[schemars(range(min = 1, max = 1_000))]
+    pub endpoints: u64,
+    /// API keys of a platform that are good. One more is a 409; the operator's commands make them beyond it.
+    #[schemars(range(min = 1, max = 1_000))]
+    pub api_keys: u64,
+    /// Client IDs of a platform that are not revoked. One more is a 409.
+    #[schemars(range(min = 1, max = 100_000))]
+    pub client_ids: u64,
+    /// Event streams of a platform that are open on one instance. One more is a 429; all platforms together may have 256.
+    #[schemars(range(min = 1, max = 256))]
+    pub event_streams: u64,
+    /// Deliveries that are due and wait for their turn. As long as there are so many, replays and tests are a 429; events
+    /// are queued all the same.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub due_deliveries: u64,
+}
+
+impl Default for CapSettings {
+    fn default() -> Self {
+        Self {
+            endpoints: 100,
+            api_keys: 50,
+            client_ids: 1_000,
+            event_streams: 32,
+            due_deliveries: 10_000,
+        }
+    }
+}
+
+impl From<&CapSettings> for Caps {
+    fn from(settings: &CapSettings) -> Self {
+        Self {
+            endpoints: settings.endpoints,
+            api_keys: settings.api_keys,
+            client_ids: settings.client_ids,
+            event_streams: settings.event_streams,
+            due_deliveries: settings.due_deliveries,
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! How much of what all share one owner may have.
+
+use crate::support::{Answer, TestApp, app::settings, receiver::Receiver, session::sign_in, wallet::TestWallet};
+use futures_util::future::join_all;
+use poem::http::Method;
+use prs::{
+    domain::{caps::Caps, ids::PlatformId},
+    flows,
+    settings::Settings,
+};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// The service with two of everything.
+async fn capped() -> TestApp {
+    let mut settings = settings();
+    settings.caps.endpoints = 2;
+    settings.caps.api_keys = 2;
+    settings.caps.client_ids = 4;
+    settings.caps.event_streams = 2;
+    settings.caps.due_deliveries = 2;
+    TestApp::with(settings, None).await
+}
+
+#[track_caller]
+fn refused(answer: &Answer, status: u16, cap: &str) {
+    let body = answer.expect(status);
+    let message = body["message"].as_str().expect("a sentence");
+    assert!(message.contains(cap), "{message}");
+}
+
+fn number_of(answers: &[Answer], status: u16) -> usize {
+    answers.iter().filter(|answer| answer.status == status).count()
+}
+
+async fn register(app: &TestApp, number: usize) -> Answer {
+    let body = json!({ "url": format!("https://shop.example.com/{number}") });
+    app.post("/v1/webhook").with_client().json(&body).send().await
+}
+
+#[tokio::test]
+async fn a_platform_has_no_more_endpoints_than_its_cap_however_many_ask_at_once() {
+    let app = capped().await;
+    let answers = join_all((0..6).map(|number| register(&app, number))).await;
+    assert_eq!((number_of(&answers, 201), number_of(&answers, 409)), (2, 4));
+    refused(&register(&app, 7).await, 409, "caps.endpoints");
+    let id = answers.iter().find(|answer| answer.status == 201).unwrap().json()["id"].clone();
+    let path = format!("/v1/webhook/{}", id.as_str().unwrap());
+    // Switched off it still counts; deleted it does not.
+    app.call(Method::PUT, &path).with_client().send().await.expect(200);
+    assert_eq!(register(&app, 7).await.status, 409);
+    app.call(Method::DELETE, &path).with_client().send().await.expect(200);
+    assert_eq!(register(&app, 7).await.status, 201);
+    // With the API key it is the same platform, and another platform has its own.
+    let whole = app.post("/v1/webhook").with_key();
+    let whole = whole
+        .json(&json!({ "url": "https://shop.example.com/whole" }))
+        .send()
+        .await;
+    refused(&whole, 409, "caps.endpoints");
+    let (_, other) = app.other_tenant().await;
+    let body = json!({ "url": "https://shop.example.com/0" });
+    let call = app.post("/v1/webhook").header("x-client-id", &other).json(&body);
+    call.send().await.expect(201);
+}
+
+#[tokio::test]
+async fn an_orchestrator_has_no_more_endpoints_than_its_cap() {
+    let app = capped().await;
+    let new = flows::orchestrators::create::run(&app.ctx, "Partner").await.unwrap();
+    let register = |number: usize| {
+        let body = json!({ "url": format!("https://partner.example.com/{number}") });
+        let call = app.post("/v2/orchestrators/webhooks");
+        call.header("x-orchestrator-key", new.key.reveal()).json(&body).send()
+    };
+    let answers = join_all((0..4).map(register)).await;
+    assert_eq!((number_of(&answers, 201), number_of(&answers, 409)), (2, 2));
+}
+
+#[tokio::test]
+async fn a_platform_has_no_more_client_ids_than_its_cap_and_revoked_ones_do_not_count() {
+    let app = capped().await;
+    let create = || {
+        let body = json!({ "label": "One more", "allowedDomains": ["https://shop.example.com"] });
+        app.post("/v2/client-ids").with_key().json(&body).send()
+    };
+    let first = create().await;
+    let answers = join_all((0..4).map(|_| create())).await;
+    assert_eq!((number_of(&answers, 201), number_of(&answers, 409)), (1, 3));
+    refused(&create().await, 409, "caps.client_ids");
+    let path = format!("/v2/client-ids/{}", first.expect(201)["id"].as_str().unwrap());
+    app.call(Method::DELETE, &path).with_key().send().await.expect(200);
+    assert_eq!(create().await.status, 201);
+}
+
+#[tokio::test]
+async fn a_platform_has_no_more_good_keys_than_its_cap_and_can_rotate_at_it() {
+    let app = capped().await;
+    let session = sign_in(&app, &TestWallet::new(7)).await;
+    let bearer = format!("Bearer {session}");
+    let post = |path: String, body: Value| {
+        let call = app.post(&path).header("authorization", &bearer).json(&body);
+        async move { call.send().await }
+    };
+    let create = || post("/v1/api-keys".to_owned(), json!({}));
+    let answers = [create().await, create().await, create().await];
+    assert_eq!((number_of(&answers, 201), number_of(&answers, 409)), (2, 1));
+    refused(&answers[2], 409, "caps.api_keys");
+    let id = answers[0].json()["id"].as_str().unwrap().to_owned();
+    let rotate = |overlap_s: u32| {
+        let path = format!("/v1/api-keys/{id}/rotate");
+        post(path, json!({ "overlapSeconds": overlap_s }))
+    };
+    refused(&rotate(3_600).await, 409, "caps.api_keys");
+    assert_eq!(rotate(0).await.status, 201, "no key more");
+    refused(&create().await, 409, "caps.api_keys");
+}
+
+#[tokio::test]
+async fn one_platform_cannot_take_the_event_streams_of_another() {
+    let app = capped().await;
+    let follow = || app.get("/v2/events/stream").with_client();
+    let open = (follow().open().await, follow().open().await);
+    refused(&follow().send().await, 429, "caps.event_streams");
+    let by_key = app.get("/v2/events/stream").with_key().send().await;
+    refused(&by_key, 429, "caps.event_streams");
+    let (other_key, _) = app.other_tenant().await;
+    let other = app.get("/v2/events/stream").header("x-api-key", &other_key);
+    let other = other.open().await;
+    drop(open.0);
+    let again = follow().open().await;
+    refused(&follow().send().await, 429, "caps.event_streams");
+    drop((open.1, other, again));
+}
+
+async fn test(app: &TestApp) -> Answer {
+    let body = json!({ "eventType": "payment.confirmed" });
+    app.post("/v1/webhook/test").with_client().json(&body).send().await
+}
+
+#[tokio::test]
+async fn what_is_asked_for_waits_for_what_is_due_and_events_of_payments_never_do() {
+    let mut settings: Settings = settings();
+    settings.caps.due_deliveries = 2;
+    let app = TestApp::on_chain_as(settings, 1).await;
+    let receiver = Receiver::start().await;
+    app.register(&receiver.url()).await;
+    for _ in 0..4 {
+        app.paid_request("1").await;
+    }
+    app.follow().await;
+    refused(&test(&app).await, 429, "caps.due_deliveries");
+    app.deliver().await;
+    assert_eq!(receiver.received().await.len(), 4, "events are queued beyond the cap");
+    assert_eq!(test(&app).await.expect(200), json!({ "sent": 1, "failed": 0 }));
+    // A replay of them all goes on as long as there is room, and the next call where it stopped.
+    let since = json!({ "since": "2020-01-01T00:00:00Z" });
+    let replay = |body: Value| {
+        let call = app.post("/v2/events/replay").with_key().json(&body);
+        async move { call.send().await }
+    };
+    assert_eq!(replay(since.clone()).await.expect(202)["replayed"], 4);
+    refused(&replay(since).await, 429, "caps.due_deliveries");
+    let page = app.get("/v2/deliveries?limit=1").with_key().send().await.expect(200);
+    let path = format!("/v2/deliveries/{}/retry", page["deliveries"][0]["id"].as_str().unwrap());
+    assert!([409, 429].contains(&app.post(&path).with_key().send().await.status));
+    app.deliver().await;
+    assert_eq!(receiver.received().await.len(), 9);
+}
+
+#[tokio::test]
+async fn deliveries_that_wait_for_their_next_try_leave_room_for_a_test() {
+    let mut settings: Settings = settings();
+    settings.caps.due_deliveries = 1;
+    let app = TestApp::on_chain_as(settings, 1).await;
+    let receiver = Receiver::start().await;
+    app.register(&receiver.url()).await;
+    receiver.answer(500);
+    app.paid_request("1").await;
+    app.settle().await;
+    receiver.answer(200);
+    assert_eq!(test(&app).await.expect(200), json!({ "sent": 1, "failed": 0 }));
+}
+
+/// A test of many endpoints is in the queue: nothing is posted by the call itself, and a claim takes no more than it asks
+/// for.
+#[tokio::test]
+async fn a_test_of_many_endpoints_goes_through_the_queue() {
+    let app = TestApp::start().await;
+    for number in 0..60 {
+        register(&app, number).await.expect(201);
+    }
+    let body = json!({ "eventType": "payment.confirmed" });
+    let asking = app.post("/v1/webhook/test").with_client().json(&body).without_worker();
+    let claimed = tokio::select! {
+        _ = asking => panic!("answered although nobody has sent anything"),
+        claimed = first_claim(&app, 7) => claimed,
+    };
+    assert_eq!(claimed, 7);
+}
+
+async fn first_claim(app: &TestApp, limit: u64) -> usize {
+    loop {
+        let claimed = app.claim_at_most(limit).await;
+        if !claimed.is_empty() {
+            assert!(claimed.iter().all(|one| one.is_test));
+            return claimed.len();
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+    }
+}
+
+#[tokio::test]
+async fn the_operator_makes_keys_beyond_the_cap() {
+    let app = capped().await;
+    let platform: PlatformId = app.platform.clone();
+    for _ in 0..4 {
+        flows::keys::create(&app.ctx, &platform, None).await.unwrap();
+    }
+    let caps: &Arc<Caps> = &app.ctx.caps;
+    assert_eq!(flows::keys::list(&app.ctx, &platform).await.unwrap().len(), 5);
+    assert_eq!(caps.api_keys, 2);
+}
