@@ -6,19 +6,22 @@ use crate::{
         caller::{Caller, OrchestratorCaller, PlatformCaller},
         client_id::{CallOrigin, ClientId},
         quota::Tier,
+        refusal::{Refusal, RefusalKind},
     },
     flows::{
-        FlowResult,
+        FlowError, FlowResult,
         auth::identify::{self, KnownKey},
     },
     http::{edge::cors::AllowedOrigins, gate::identify::Identify},
     store,
 };
 use async_trait::async_trait;
+use lru::LruCache;
 use moka::future::Cache;
 use std::{
     collections::HashSet,
-    sync::{Arc, atomic::Ordering},
+    num::NonZeroUsize,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
     time::Duration,
 };
 use tokio::sync::RwLock;
@@ -26,12 +29,42 @@ use tokio::sync::RwLock;
 /// How long a looked-up credential is believed. A revoked one is refused everywhere after this time.
 const BELIEVED: Duration = Duration::from_secs(5);
 
+/// How long a credential that was good is looked up whoever else calls from its address.
+const TRUSTED: Duration = Duration::from_secs(3_600);
+
 /// Credentials that are remembered at most.
 const REMEMBERED_MAX: u64 = 10_000;
+
+/// The same of what is remembered about each by its hash.
+const HASHES_MAX: usize = 50_000;
 
 /// Longest wait for the list of origins: the credential behind it waits for the database as well, and a caller has to
 /// learn of a silent database within two seconds. Source: rules D.4.
 const ORIGINS_TIMEOUT: Duration = Duration::from_millis(300);
+
+/// What is remembered until a reading of the steady clock.
+struct ShortMemory<T>(Mutex<LruCache<String, (T, Duration)>>);
+
+impl<T: Copy> ShortMemory<T> {
+    fn new() -> Self {
+        Self(Mutex::new(LruCache::new(
+            NonZeroUsize::new(HASHES_MAX).unwrap_or(NonZeroUsize::MIN),
+        )))
+    }
+
+    fn entries(&self) -> MutexGuard<'_, LruCache<String, (T, Duration)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn get(&self, name: &str, now: Duration) -> Option<T> {
+        let (value, until) = *self.entries().get(name)?;
+        (until > now).then_some(value)
+    }
+
+    fn keep(&self, name: &str, value: T, until: Duration) {
+        self.entries().put(name.to_owned(), (value, until));
+    }
+}
 
 /// Looks credentials up.
 ///
@@ -42,7 +75,12 @@ pub struct Identity {
     keys: Cache<(u64, String), KnownKey>,
     clients: Cache<(u64, String), Arc<ClientId>>,
     origins: Cache<u64, Arc<HashSet<String>>>,
-    tiers: Cache<String, Tier>,
+    /// Tiers by row.
+    tiers: ShortMemory<Tier>,
+    /// Credentials that nobody knew, by their hash, with the count of changes of that time.
+    unknown: ShortMemory<u64>,
+    /// Credentials that were good, by their hash.
+    good: ShortMemory<()>,
     /// The list as it was read last: a page has to be able to read that the database is gone.
     last_origins: RwLock<Arc<HashSet<String>>>,
 }
@@ -60,10 +98,9 @@ impl Identity {
                 .max_capacity(REMEMBERED_MAX)
                 .time_to_live(BELIEVED)
                 .build(),
-            tiers: Cache::builder()
-                .max_capacity(REMEMBERED_MAX)
-                .time_to_live(BELIEVED)
-                .build(),
+            tiers: ShortMemory::new(),
+            unknown: ShortMemory::new(),
+            good: ShortMemory::new(),
             origins: Cache::builder().max_capacity(1).time_to_live(BELIEVED).build(),
             last_origins: RwLock::default(),
         }
@@ -79,7 +116,7 @@ impl Identity {
         if let Some(known) = self.keys.get(&entry).await {
             return Ok(known);
         }
-        let known = identify::key(&self.ctx, key).await?;
+        let known = self.look_up(&entry.1, identify::key(&self.ctx, key)).await?;
         self.keys.insert(entry, known.clone()).await;
         Ok(known)
     }
@@ -89,9 +126,29 @@ impl Identity {
         if let Some(client) = self.clients.get(&entry).await {
             return Ok(client);
         }
-        let client = Arc::new(identify::client_id(&self.ctx, id).await?);
+        let hash = identify::hash(id);
+        let client = Arc::new(self.look_up(&hash, identify::client_id(&self.ctx, id)).await?);
         self.clients.insert(entry, client.clone()).await;
         Ok(client)
+    }
+}
+
+impl Identity {
+    /// Looks a credential up, unless nobody knew it a moment ago. A change on this instance ends that memory at once.
+    async fn look_up<T>(&self, hash: &str, lookup: impl Future<Output = FlowResult<T>>) -> FlowResult<T> {
+        let (now, changes) = (self.ctx.clock.steady(), self.changes());
+        if self.unknown.get(hash, now) == Some(changes) {
+            return Err(Refusal::unauthenticated("Unauthorized").into());
+        }
+        let found = lookup.await;
+        match &found {
+            Ok(_) => self.good.keep(hash, (), now + TRUSTED),
+            Err(FlowError::Refused(refusal)) if refusal.kind == RefusalKind::Unauthenticated => {
+                self.unknown.keep(hash, changes, now + BELIEVED);
+            }
+            Err(_) => {}
+        }
+        found
     }
 }
 
@@ -113,12 +170,12 @@ impl Identify for Identity {
         let Caller::Platform(caller) = caller else {
             return Ok(Tier::default());
         };
-        let row = caller.credential.row();
-        if let Some(tier) = self.tiers.get(row).await {
+        let (row, now) = (caller.credential.row(), self.ctx.clock.steady());
+        if let Some(tier) = self.tiers.get(row, now) {
             return Ok(tier);
         }
         let tier = identify::tier(&self.ctx, caller).await?;
-        self.tiers.insert(row.to_owned(), tier).await;
+        self.tiers.keep(row, tier, now + BELIEVED);
         Ok(tier)
     }
 
@@ -127,7 +184,13 @@ impl Identify for Identity {
     }
 
     async fn session(&self, token: &str) -> FlowResult<PlatformCaller> {
-        identify::session(&self.ctx, token).await
+        let hash = identify::hash(token);
+        self.look_up(&hash, identify::session(&self.ctx, token)).await
+    }
+
+    fn was_good(&self, credential: &str) -> bool {
+        let now = self.ctx.clock.steady();
+        self.good.get(&identify::hash(credential), now).is_some()
     }
 
     fn is_session_page(&self, origin: &str) -> bool {

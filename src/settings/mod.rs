@@ -512,6 +512,10 @@ pub struct RateLimitSettings {
     /// Calls of a credential with the tier `high-volume`.
     #[schemars(range(min = 1, max = 100_000_000))]
     pub high_volume_per_minute: u32,
+    /// What all API keys and sessions of a platform may call together, and all of its client IDs from one address, in
+    /// quotas of one credential.
+    #[schemars(range(min = 1, max = 1_000))]
+    pub platform_factor: u32,
     /// Challenges, logins and registrations of one address.
     #[schemars(range(min = 1, max = 100_000_000))]
     pub sign_in_per_minute: u32,
@@ -536,6 +540,7 @@ impl Default for RateLimitSettings {
             default_per_minute: 300,
             premium_per_minute: 600,
             high_volume_per_minute: 1_200,
+            platform_factor: 4,
             sign_in_per_minute: 30,
             unknown_per_minute: 60,
             factor_outside_production: 4,

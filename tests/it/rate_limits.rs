@@ -116,6 +116,106 @@ async fn guessing_credentials_is_cut_off_and_good_ones_go_on() {
 }
 
 #[tokio::test]
+async fn an_address_that_goes_on_guessing_costs_no_lookup_and_keys_that_were_good_go_on() {
+    let app = limited().await;
+    let (_, fresh) = tenant(&app, None).await;
+    assert_eq!(list(&app, &app.key).await.status, 200);
+    // Ten are 401, and sixty more, a whole minute's quota, block the address.
+    for guess in 0..70 {
+        list(&app, &format!("sk_guess{guess}")).await;
+    }
+    let refused = list(&app, &fresh).await;
+    refused.expect(429);
+    assert_eq!(
+        number(&refused, "retry-after"),
+        300,
+        "it was not looked up, so nobody knows it"
+    );
+    assert_eq!(list(&app, &app.key).await.status, 200, "it was good before");
+    let address = app.listen().await;
+    let elsewhere = reqwest::Client::builder().no_proxy().build().unwrap();
+    let elsewhere = elsewhere.get(format!("http://{address}/v2/currencies"));
+    assert_eq!(
+        elsewhere.header("x-api-key", &fresh).send().await.unwrap().status(),
+        200
+    );
+    app.advance_ms(300_000);
+    assert_eq!(list(&app, &fresh).await.status, 200);
+}
+
+#[tokio::test]
+async fn what_nobody_knows_is_remembered_for_seconds_and_a_new_key_is_not_refused_for_it() {
+    let app = limited().await;
+    let new = flows::auth::identify::draw_key(&app.ctx, (&app.platform).into(), None).unwrap();
+    let text = new.key.reveal().to_owned();
+    assert_eq!(list(&app, &text).await.status, 401);
+    // Somebody else makes a key of this text, which this instance is not told of.
+    prs::store::keys::insert(app.ctx.db.writer(), &new.row).await.unwrap();
+    assert_eq!(list(&app, &text).await.status, 401, "nobody looks");
+    app.advance_ms(5_000);
+    assert_eq!(list(&app, &text).await.status, 200);
+    // A change on this instance ends the memory at once.
+    let other = flows::auth::identify::draw_key(&app.ctx, (&app.platform).into(), None).unwrap();
+    assert_eq!(list(&app, other.key.reveal()).await.status, 401);
+    prs::store::keys::insert(app.ctx.db.writer(), &other.row).await.unwrap();
+    flows::auth::identify::forget(&app.ctx);
+    assert_eq!(list(&app, other.key.reveal()).await.status, 200);
+}
+
+/// Calls until the first refusal, twenty times at most; returns how many were answered.
+async fn until_refused(app: &TestApp, header: &str, credential: &str) -> usize {
+    for answered in 0..20 {
+        let call = app.get("/v2/currencies").header("origin", "https://shop.example.com");
+        let call = call.header(header, credential).send().await;
+        if call.status != 200 {
+            call.expect(429);
+            return answered;
+        }
+    }
+    20
+}
+
+#[tokio::test]
+async fn twenty_keys_of_a_platform_have_four_quotas_between_them() {
+    let app = limited().await;
+    let (platform, _) = tenant(&app, Some(Tier::Basic)).await;
+    let mut answered = 0;
+    for _ in 0..20 {
+        let new = flows::keys::create(&app.ctx, &platform, None).await.unwrap();
+        answered += until_refused(&app, "x-api-key", new.key.reveal()).await;
+    }
+    assert_eq!(answered, 4 * 20);
+    let (_, other) = tenant(&app, Some(Tier::Basic)).await;
+    assert_eq!(until_refused(&app, "x-api-key", &other).await, 20, "another platform");
+    app.advance_ms(60_000);
+    let new = flows::keys::create(&app.ctx, &platform, None).await.unwrap();
+    assert_eq!(until_refused(&app, "x-api-key", new.key.reveal()).await, 20);
+}
+
+#[tokio::test]
+async fn twenty_client_ids_at_one_address_have_four_quotas_between_them() {
+    let app = limited().await;
+    flows::platforms::rate_tier::set(&app.ctx, &app.platform, None, Tier::Basic)
+        .await
+        .unwrap();
+    let mut answered = 0;
+    for _ in 0..6 {
+        let body = json!({ "label": "One more", "allowedDomains": ["https://shop.example.com"] });
+        let new = app
+            .post("/v2/client-ids")
+            .with_key()
+            .json(&body)
+            .send()
+            .await
+            .expect(201);
+        answered += until_refused(&app, "x-client-id", new["clientId"].as_str().unwrap()).await;
+    }
+    assert_eq!(answered, 4 * 20);
+    // Strangers use client IDs, and must not use up what the keys of the platform have.
+    assert_eq!(list(&app, &app.key).await.status, 200);
+}
+
+#[tokio::test]
 async fn calls_refused_with_403_are_metered_like_others() {
     let app = limited().await;
     let (_, key) = tenant(&app, Some(Tier::Basic)).await;

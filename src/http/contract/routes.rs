@@ -72,11 +72,12 @@ impl RouteTable {
         self.row(path).map(|row| row.template.as_str())
     }
 
-    /// operationId of a call.
-    pub(in crate::http) fn operation(&self, method: &Method, path: &str) -> Option<&str> {
-        let operations = &self.row(path)?.operations;
-        let found = operations.iter().find(|(known, _)| known == method);
-        found.map(|(_, id)| id.as_str())
+    /// Method and template of an operation, by its operationId.
+    pub(in crate::http) fn place(&self, operation: &str) -> Option<(&Method, &str)> {
+        self.0.iter().find_map(|row| {
+            let (method, _) = row.operations.iter().find(|(_, id)| id == operation)?;
+            Some((method, row.template.as_str()))
+        })
     }
 
     /// Methods of a path.

@@ -52,7 +52,7 @@ where
 {
     let limited = limits::limited(routes, edge.limits);
     let rendered = rendered(limited, edge.routes.clone());
-    let metered = rate_limits::metered(rendered, edge.rates, edge.routes.clone());
+    let metered = rate_limits::metered(rendered, edge.rates, &edge.routes);
     let addressed = address::addressed(metered, edge.addresses);
     let open = cors::cors(addressed, edge.origins, edge.routes.clone());
     observe::observed(open, edge.ids, edge.routes).boxed()

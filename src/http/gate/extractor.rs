@@ -128,6 +128,7 @@ impl<'a> Shown<'a> {
             let found = match scheme.read(self.request) {
                 None => continue,
                 Some(Err(_)) => Err(unauthorized().into()),
+                Some(Ok(credential)) if self.is_guess(&credential) => Err(unauthorized().into()),
                 Some(Ok(credential)) => match scheme {
                     Scheme::OrchestratorKey => self.identify.orchestrator_key(&credential).await.map(drop),
                     Scheme::ApiKey => self.identify.api_key(&credential).await.map(drop),
@@ -145,12 +146,12 @@ impl<'a> Shown<'a> {
     async fn admit(&self, caller: &Caller, is_management: bool) -> Result<(), Problem> {
         let Some(meter) = self.meter else { return Ok(()) };
         let tier = self.identify.tier(caller).await.map_err(Problem::from)?;
-        let purpose = if is_management {
-            Purpose::Management(tier)
-        } else {
-            Purpose::Work(tier)
-        };
-        meter.admit(purpose, caller.credential_row())
+        meter.admit(caller, tier, is_management)
+    }
+
+    /// Whether the call comes from an address that guesses and shows what was never good: that costs no lookup.
+    fn is_guess(&self, credential: &str) -> bool {
+        self.meter.is_some_and(|meter| meter.is_guesser()) && !self.identify.was_good(credential)
     }
 
     async fn caller(&self) -> Result<Caller, Problem> {
@@ -158,6 +159,9 @@ impl<'a> Shown<'a> {
         let Ok(credential) = &self.credential else {
             return self.judge(Err(unauthorized().into()));
         };
+        if self.is_guess(credential) {
+            return self.judge(Err(unauthorized().into()));
+        }
         let found = match self.scheme {
             Scheme::OrchestratorKey => identify.orchestrator_key(credential).await.map(Caller::Orchestrator),
             Scheme::ApiKey => identify.api_key(credential).await.map(Caller::Platform),
@@ -183,7 +187,7 @@ impl<'a> Shown<'a> {
 
     /// The refusal of a call that nobody is charged for but its address; 429 when that has had too many.
     fn counted(&self, problem: Problem) -> Problem {
-        let counted = self.meter.map(|meter| meter.admit(Purpose::Unknown, ""));
+        let counted = self.meter.map(|meter| meter.admit_address(Purpose::Unknown));
         counted.and_then(Result::err).unwrap_or(problem)
     }
 }
@@ -269,6 +273,10 @@ mod tests {
 
         fn is_session_page(&self, _origin: &str) -> bool {
             false
+        }
+
+        fn was_good(&self, _credential: &str) -> bool {
+            true
         }
 
         async fn tier(&self, _caller: &Caller) -> FlowResult<Tier> {

@@ -1,12 +1,19 @@
-//! How often a credential may call from one address: 429 with `Retry-After`, and the RateLimit headers on every
-//! metered answer.
+//! How often a credential may call from one address, and a platform with all of its credentials: 429 with `Retry-After`,
+//! and the RateLimit headers on every metered answer.
+//!
+//! A platform has a few quotas of one credential, however many it makes: its keys and sessions one count wherever they
+//! are used, its client IDs one count for each address, since strangers use those. An address that goes on to guess
+//! credentials is refused before anything is looked up, unless it shows one that was good before.
 //!
 //! Each instance counts for itself. A count shared through the database would cost a write for every call, more than
 //! most calls cost; behind a balancer a caller gets at most the quota times the number of instances.
 //! Source: rules P.1.5.
 
 use crate::{
-    domain::quota::{Breach, Tier},
+    domain::{
+        caller::Caller,
+        quota::{Breach, Tier},
+    },
     http::{
         contract::routes::RouteTable,
         edge::{call_id::CallId, cors},
@@ -23,23 +30,24 @@ use governor::{
     nanos::Nanos,
     state::{InMemoryState, NotKeyed},
 };
-use moka::sync::Cache;
+use lru::LruCache;
 use poem::{
     Endpoint, EndpointExt, Response,
-    http::{HeaderMap, HeaderName, HeaderValue},
+    http::{HeaderMap, HeaderName, HeaderValue, Method},
 };
 use std::{
+    hash::{BuildHasher, RandomState},
     net::IpAddr,
-    num::NonZeroU32,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    num::{NonZeroU32, NonZeroUsize},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
-/// Pairs of credential and address that are remembered at most; some 300 bytes each.
-const PAIRS_MAX: u64 = 50_000;
-
-/// A pair that has not called for this long has its whole quota again.
-const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
+/// Counts that are remembered at most; some 300 bytes each. Those that were not used for longest go first.
+const COUNTS_MAX: usize = 50_000;
 
 /// A sixth of a minute's quota may come at once.
 const BURSTS_PER_MINUTE: u32 = 6;
@@ -58,16 +66,22 @@ pub enum Purpose {
     Work(Tier),
     /// A credential that manages client IDs.
     Management(Tier),
+    /// The keys and sessions of a platform together, as far as they have this tier.
+    Platform(Tier),
+    /// The client IDs of a platform together, as far as they have this tier.
+    ClientIds(Tier),
     /// Signing in: challenges, logins, registrations.
     SignIn,
     /// A credential that nobody knows.
     Unknown,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Pair {
+/// Whose calls are counted as what, and from where; `None` counts those from everywhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Counted {
     purpose: Purpose,
-    subject: String,
+    /// The subject under the hash of this process: two of them share a quota once in many billions of years.
+    subject: u64,
     address: Option<IpAddr>,
 }
 
@@ -85,7 +99,16 @@ impl Ticks for Steady {
 
 struct Count {
     limiter: RateLimiter<NotKeyed, InMemoryState, Steady, StateInformationMiddleware>,
+    /// Whether anything was ever refused; most counts never look at their breach.
+    was_refused: AtomicBool,
     breach: Mutex<Breach>,
+}
+
+impl Count {
+    fn blocked_for(&self, now: Duration) -> Option<Duration> {
+        let breach = self.breach.lock().unwrap_or_else(PoisonError::into_inner);
+        breach.blocked_for(now)
+    }
 }
 
 /// What a counted call reads.
@@ -102,7 +125,11 @@ pub struct RateLimits {
     settings: RateLimitSettings,
     factor: u32,
     clock: Arc<dyn Clock>,
-    counts: Cache<Pair, Arc<Count>>,
+    /// Held for the time of one look, a part of a thousandth of a call.
+    counts: Mutex<LruCache<Counted, Arc<Count>>>,
+    hashes: RandomState,
+    /// Whether any address was ever blocked for guessing.
+    has_guessers: AtomicBool,
 }
 
 impl RateLimits {
@@ -118,10 +145,11 @@ impl RateLimits {
                 settings: settings.clone(),
                 factor,
                 clock,
-                counts: Cache::builder()
-                    .max_capacity(PAIRS_MAX)
-                    .time_to_idle(FORGOTTEN_AFTER)
-                    .build(),
+                counts: Mutex::new(LruCache::new(
+                    NonZeroUsize::new(COUNTS_MAX).unwrap_or(NonZeroUsize::MIN),
+                )),
+                hashes: RandomState::new(),
+                has_guessers: AtomicBool::new(false),
             })
         })
     }
@@ -137,24 +165,41 @@ impl RateLimits {
         let quota = match purpose {
             Purpose::Work(tier) => of_tier(tier),
             Purpose::Management(tier) => of_tier(tier).saturating_mul(MANAGEMENT_FACTOR),
+            Purpose::Platform(tier) | Purpose::ClientIds(tier) => {
+                of_tier(tier).saturating_mul(settings.platform_factor)
+            }
             Purpose::SignIn => settings.sign_in_per_minute,
             Purpose::Unknown => settings.unknown_per_minute,
         };
         NonZeroU32::new(quota.saturating_mul(self.factor)).unwrap_or(NonZeroU32::MIN)
     }
 
-    fn count(&self, pair: Pair) -> Reading {
-        let per_minute = self.per_minute(pair.purpose);
-        let count = self.counts.get_with(pair, || {
-            let burst = NonZeroU32::new(per_minute.get() / BURSTS_PER_MINUTE).unwrap_or(NonZeroU32::MIN);
-            let quota = Quota::per_minute(per_minute).allow_burst(burst);
-            let limiter = RateLimiter::direct_with_clock(quota, Steady(self.clock.clone()));
-            Arc::new(Count {
-                limiter: limiter.with_middleware(),
-                breach: Mutex::default(),
-            })
-        });
-        let now = self.clock.steady();
+    fn counted(&self, purpose: Purpose, subject: &str, address: Option<IpAddr>) -> Counted {
+        Counted {
+            purpose,
+            subject: self.hashes.hash_one(subject),
+            address,
+        }
+    }
+
+    fn counts(&self) -> MutexGuard<'_, LruCache<Counted, Arc<Count>>> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn begin(&self, per_minute: NonZeroU32) -> Arc<Count> {
+        let burst = NonZeroU32::new(per_minute.get() / BURSTS_PER_MINUTE).unwrap_or(NonZeroU32::MIN);
+        let quota = Quota::per_minute(per_minute).allow_burst(burst);
+        let limiter = RateLimiter::direct_with_clock(quota, Steady(self.clock.clone()));
+        Arc::new(Count {
+            limiter: limiter.with_middleware(),
+            was_refused: AtomicBool::new(false),
+            breach: Mutex::default(),
+        })
+    }
+
+    fn count(&self, counted: Counted) -> Reading {
+        let per_minute = self.per_minute(counted.purpose);
+        let count = self.counts().get_or_insert(counted, || self.begin(per_minute)).clone();
         let limit = per_minute.get();
         let refused = |wait: Duration| Reading {
             limit,
@@ -162,8 +207,9 @@ impl RateLimits {
             reset_s: whole_seconds(wait),
             retry_after_s: Some(whole_seconds(wait)),
         };
-        let mut breach = count.breach.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(left) = breach.blocked_for(now) {
+        if count.was_refused.load(Ordering::Acquire)
+            && let Some(left) = count.blocked_for(self.clock.steady())
+        {
             return refused(left);
         }
         match count.limiter.check() {
@@ -177,14 +223,32 @@ impl RateLimits {
                 }
             }
             Err(until) => {
-                let block = Duration::from_secs(self.settings.block_s);
-                breach.refuse(now, limit, block);
-                let wait = breach
-                    .blocked_for(now)
-                    .unwrap_or_else(|| until.wait_time_from(Nanos::from(now)));
-                refused(wait)
+                let now = self.clock.steady();
+                let wait = until.wait_time_from(Nanos::from(now));
+                // One credential of a platform must not shut the others out for long.
+                if matches!(counted.purpose, Purpose::Platform(_) | Purpose::ClientIds(_)) {
+                    return refused(wait);
+                }
+                let mut breach = count.breach.lock().unwrap_or_else(PoisonError::into_inner);
+                breach.refuse(now, limit, Duration::from_secs(self.settings.block_s));
+                let blocked = breach.blocked_for(now);
+                count.was_refused.store(true, Ordering::Release);
+                if blocked.is_some() && counted.purpose == Purpose::Unknown {
+                    self.has_guessers.store(true, Ordering::Release);
+                }
+                refused(blocked.unwrap_or(wait))
             }
         }
+    }
+
+    /// Whether an address is blocked because it went on to show credentials that nobody knows.
+    fn is_guesser(&self, address: Option<IpAddr>) -> bool {
+        if !self.has_guessers.load(Ordering::Acquire) {
+            return false;
+        }
+        let guesses = self.counted(Purpose::Unknown, "", address);
+        let count = self.counts().get(&guesses).cloned();
+        count.is_some_and(|count| count.blocked_for(self.clock.steady()).is_some())
     }
 }
 
@@ -196,27 +260,55 @@ fn whole_seconds(time: Duration) -> u64 {
 pub struct Meter {
     limits: Arc<RateLimits>,
     address: Option<IpAddr>,
-    reading: OnceLock<Reading>,
+    reading: Mutex<Option<Reading>>,
 }
 
 impl Meter {
-    /// Counts the call of a credential. Errors: 429.
-    pub fn admit(&self, purpose: Purpose, subject: &str) -> Result<(), Problem> {
-        let reading = self.limits.count(Pair {
-            purpose,
-            subject: subject.to_owned(),
-            address: self.address,
-        });
-        // The first count of a call is the one that its answer shows.
-        let _ = self.reading.set(reading);
-        match reading.retry_after_s {
+    /// Counts the call of a caller for its credential, then for its platform. Errors: 429.
+    pub(super) fn admit(&self, caller: &Caller, tier: Tier, is_management: bool) -> Result<(), Problem> {
+        let purpose = match is_management {
+            true => Purpose::Management(tier),
+            false => Purpose::Work(tier),
+        };
+        self.count(purpose, caller.credential_row(), self.address)?;
+        let Caller::Platform(caller) = caller else {
+            return Ok(());
+        };
+        let (purpose, address) = match caller.client() {
+            Some(_) => (Purpose::ClientIds(tier), self.address),
+            None => (Purpose::Platform(tier), None),
+        };
+        self.count(purpose, caller.platform.as_str(), address)
+    }
+
+    /// Counts a call that only its address can be charged for. Errors: 429.
+    pub(super) fn admit_address(&self, purpose: Purpose) -> Result<(), Problem> {
+        self.count(purpose, "", self.address)
+    }
+
+    /// Whether the address of the call is blocked for guessing credentials.
+    pub(super) fn is_guesser(&self) -> bool {
+        self.limits.is_guesser(self.address)
+    }
+
+    fn count(&self, purpose: Purpose, subject: &str, address: Option<IpAddr>) -> Result<(), Problem> {
+        let reading = self.limits.count(self.limits.counted(purpose, subject, address));
+        let refused = reading.retry_after_s;
+        let mut shown = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        // The answer shows the first count of its call, or the one that refused it.
+        if shown.is_none() || refused.is_some() {
+            *shown = Some(reading);
+        }
+        match refused {
             None => Ok(()),
             Some(seconds) => Err(too_many(seconds)),
         }
     }
 
     fn show(&self, headers: &mut HeaderMap) {
-        let Some(reading) = self.reading.get() else { return };
+        let Some(reading) = *self.reading.lock().unwrap_or_else(PoisonError::into_inner) else {
+            return;
+        };
         headers.insert(LIMIT, HeaderValue::from(reading.limit));
         headers.insert(REMAINING, HeaderValue::from(reading.remaining));
         headers.insert(RESET, HeaderValue::from(reading.reset_s));
@@ -227,13 +319,14 @@ impl Meter {
 pub(in crate::http) fn metered<E>(
     endpoint: E,
     limits: Option<Arc<RateLimits>>,
-    routes: RouteTable,
-) -> impl Endpoint<Output = Response>
+    routes: &RouteTable,
+) -> impl Endpoint<Output = Response> + use<E>
 where
     E: Endpoint<Output = Response> + 'static,
 {
+    let open: Arc<[(Method, String)]> = open_operations(routes).collect();
     endpoint.around(move |endpoint, mut request| {
-        let (limits, routes) = (limits.clone(), routes.clone());
+        let (limits, open) = (limits.clone(), open.clone());
         async move {
             let Some(limits) = limits else {
                 return Ok(endpoint.get_response(request).await);
@@ -241,11 +334,11 @@ where
             let meter = Arc::new(Meter {
                 address: request.data::<CallerAddress>().and_then(|address| address.0),
                 limits,
-                reading: OnceLock::new(),
+                reading: Mutex::default(),
             });
-            let operation = routes.operation(request.method(), request.uri().path());
-            let is_open = operation.and_then(access::row).is_some_and(|row| row.any_of.is_empty());
-            let mut response = match is_open.then(|| meter.admit(Purpose::SignIn, "")) {
+            let (method, path) = (request.method(), request.uri().path());
+            let is_open = open.iter().any(|(open, at)| open == method && at == path);
+            let mut response = match is_open.then(|| meter.admit_address(Purpose::SignIn)) {
                 Some(Err(problem)) => {
                     let id = request.data::<CallId>();
                     let mut response = problem.respond(id.map(CallId::as_str));
@@ -261,4 +354,27 @@ where
             Ok(response)
         }
     })
+}
+
+/// Methods and paths of the operations that anybody may call. They have no parameters in their paths.
+fn open_operations(routes: &RouteTable) -> impl Iterator<Item = (Method, String)> {
+    let open = access::TABLE.iter().filter(|row| row.any_of.is_empty());
+    open.filter_map(|row| routes.place(row.operation))
+        .map(|(method, path)| (method.clone(), path.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::contract::document;
+
+    #[test]
+    fn every_operation_that_anybody_may_call_is_found_by_its_path() {
+        let documents = [document::v2(), document::auth()];
+        let documents = documents.map(|text| serde_json::from_str(&text).unwrap());
+        let found: Vec<_> = open_operations(&RouteTable::from_documents(&documents)).collect();
+        let open = access::TABLE.iter().filter(|row| row.any_of.is_empty());
+        assert_eq!(found.len(), open.count());
+        assert!(found.iter().all(|(_, path)| !path.contains('{')), "{found:?}");
+    }
 }

@@ -258,6 +258,10 @@ impl Identify for Directory {
         Err(unauthorized().into())
     }
 
+    fn was_good(&self, _credential: &str) -> bool {
+        false
+    }
+
     async fn tier(&self, _caller: &Caller) -> FlowResult<Tier> {
         Ok(Tier::default())
     }
