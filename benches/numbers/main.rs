@@ -1,8 +1,9 @@
 //! The numbers of the service, each beside a baseline that is measured in the same run.
 //!
 //! `cargo xtask bench` starts what they need and runs them; docs/performance.md says what each one means. Nothing here
-//! is a test: a missed goal is printed and the run still succeeds.
+//! is a test: a missed goal is printed and the run still succeeds. [`abuse`] is the exception, `cargo xtask test abuse`.
 
+mod abuse;
 mod backlog;
 mod bare;
 mod burst;
@@ -51,6 +52,12 @@ struct Arguments {
     /// How many the bare counterpart of delivery sends
     #[arg(long, hide = true)]
     bare_count: Option<usize>,
+    /// Measure what a greedy tenant does to a modest one; a missed goal fails
+    #[arg(long, hide = true)]
+    abuse: bool,
+    /// Work as one of the two, as this plan says
+    #[arg(long, hide = true)]
+    abuse_client: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -79,7 +86,11 @@ enum Number {
 
 fn main() -> ExitCode {
     match run(&Arguments::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => {
+            eprintln!("numbers: a goal was missed");
+            ExitCode::FAILURE
+        }
         Err(error) => {
             eprintln!("numbers: {error:#}");
             ExitCode::FAILURE
@@ -87,23 +98,30 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: &Arguments) -> anyhow::Result<()> {
+/// Runs what was asked for; tells whether everything that has to hold does.
+fn run(arguments: &Arguments) -> anyhow::Result<bool> {
     if let Some(port) = arguments.bare_port {
-        return bare::serve(port, arguments.bare_database.as_deref());
+        return bare::serve(port, arguments.bare_database.as_deref()).map(|()| true);
     }
     if let (Some(url), Some(count)) = (&arguments.bare_send, arguments.bare_count) {
-        return events::send_bare(url, count);
+        return events::send_bare(url, count).map(|()| true);
+    }
+    if let Some(plan) = &arguments.abuse_client {
+        return abuse::run_client(plan).map(|()| true);
     }
     // `cargo test --all-targets` starts this program too; measuring is not testing.
     if !arguments.bench {
         println!("nothing is measured outside of `cargo xtask bench`");
-        return Ok(());
+        return Ok(true);
     }
     anyhow::ensure!(
         arguments.scale > 0.0 && arguments.scale <= 1.0,
         "--scale: must be greater than 0 and at most 1"
     );
     prs::adapters::install_tls();
+    if arguments.abuse {
+        return abuse::run(arguments.scale);
+    }
     let names = if arguments.names.is_empty() {
         Number::value_variants()
     } else {
@@ -120,7 +138,8 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         }
     }
     report::print(&rows, &before, &Machine::look(), arguments.scale);
-    failed.into_iter().next().map_or(Ok(()), Err)
+    // A missed goal is part of the result.
+    failed.into_iter().next().map_or(Ok(true), Err)
 }
 
 fn measure(name: Number, scale: f64) -> anyhow::Result<Vec<Row>> {

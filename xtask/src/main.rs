@@ -1,7 +1,7 @@
 //! The commands of this repository. Each prints the command that repairs what it found.
 //!
-//! Exit codes: 0 fine, 4 a committed file needs an update, 100 broken; the demonstration and the crash test end with 1
-//! when what they show does not hold.
+//! Exit codes: 0 fine, 4 a committed file needs an update, 100 broken; the demonstration, the crash test and the
+//! abuse test end with 1 when what they show does not hold.
 //! Nothing here links the service: where its knowledge is needed, its binary is built and asked.
 
 mod verbs;
@@ -35,7 +35,7 @@ enum Verb {
     Tidy,
     /// All tests, on SQLite and on PostgreSQL; or those with one of the names in their path
     Test {
-        /// Parts of test paths, such as `access` or `tron`
+        /// Parts of test paths, such as `access` or `tron`; `abuse` alone measures what a greedy tenant does to a modest one
         names: Vec<String>,
     },
     /// Everything that can be said without running tests: fmt, clippy, tidy, openapi, schema, cargo-deny

@@ -1,5 +1,5 @@
 //! `cargo xtask test`: every test once, and the integration suite once for each database. `cargo xtask test money` also
-//! lists what was once found on the way of the money, with its tests.
+//! lists what was once found on the way of the money, with its tests; `cargo xtask test abuse` measures instead.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, anyhow};
 
-use xtask::machine::failure::Outcome;
+use xtask::machine::failure::{Failure, Outcome};
 use xtask::machine::postgres::Postgres;
 use xtask::machine::{command, packages, workspace};
 
@@ -36,9 +36,18 @@ struct Tally {
     tests: BTreeMap<String, bool>,
 }
 
+/// The name of what is measured instead of tested: it is run alone, on a quiet machine, and never without being named.
+const ABUSE: &str = "abuse";
+
 /// Runs all tests, or those whose path contains one of `names`.
 pub(crate) fn run(names: &[String]) -> Outcome {
     let asked = names;
+    if asked.iter().any(|name| name == ABUSE) {
+        if asked.len() > 1 {
+            return Err(anyhow!("`cargo xtask test {ABUSE}` measures, so it runs alone").into());
+        }
+        return abuse();
+    }
     let is_money = names.iter().any(|name| name == MONEY);
     let mut names = names.to_vec();
     if is_money {
@@ -99,6 +108,24 @@ pub(crate) fn run(names: &[String]) -> Outcome {
         return Err(anyhow!("no test has one of these in its path: {}", asked.join(", ")).into());
     }
     Ok(())
+}
+
+/// Measures what a greedy tenant does to a modest one, as a release build; a missed goal is a failure.
+fn abuse() -> Outcome {
+    packages::ensure_chain_node()?;
+    packages::ensure_program("taskset", &["util-linux"])?;
+    let postgres = Postgres::start()?;
+    let bench = |further: &[&str]| {
+        let mut cargo = workspace::cargo();
+        cargo
+            .args(["bench", "--package", SERVICE, "--bench", "numbers"])
+            .args(further);
+        cargo
+    };
+    command::run(&mut bench(&["--no-run"]))?;
+    let mut bench = bench(&["--", "--abuse"]);
+    bench.env("PRS_BENCH_POSTGRES_URL", postgres.url());
+    command::run(&mut bench).map_err(Failure::StepFailed)
 }
 
 /// What is missing fails in continuous integration; elsewhere it is said, with the command that brings it.

@@ -1,0 +1,82 @@
+//! A client at work: one process, one thread, a fixed rate.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+
+use super::things::Thing;
+
+/// Whose client it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Manners {
+    /// Asks for little, and is measured.
+    Modest,
+    /// Asks for much, and gets what it gets.
+    Greedy,
+}
+
+/// What a client does, for how long, and with what.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Plan {
+    pub(super) thing: Thing,
+    pub(super) manners: Manners,
+    pub(super) service: SocketAddr,
+    pub(super) seconds: f64,
+    pub(super) api_key: String,
+    pub(super) client_id: String,
+    /// A request of the client ID.
+    pub(super) request: String,
+    /// A wallet that could pay it.
+    pub(super) payer: String,
+    /// A contract that takes all gas that it can get.
+    pub(super) gas_burner: String,
+    pub(super) email: String,
+    pub(super) password: String,
+}
+
+/// Works as the plan says, and prints how long each act took, in microseconds.
+pub(crate) fn run(plan: &str) -> anyhow::Result<()> {
+    let plan: Plan = serde_json::from_str(plan)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let times = runtime.block_on(work(Arc::new(plan)))?;
+    println!("{}", serde_json::to_string(&times)?);
+    Ok(())
+}
+
+async fn work(plan: Arc<Plan>) -> anyhow::Result<Vec<u64>> {
+    let gap = Duration::from_secs_f64(1.0 / plan.thing.rate_per_s(plan.manners));
+    let begun = Instant::now();
+    let mut due = begun;
+    let mut acts = JoinSet::new();
+    for number in 0.. {
+        if due - begun >= Duration::from_secs_f64(plan.seconds) {
+            break;
+        }
+        sleep_until(due).await;
+        let plan = plan.clone();
+        acts.spawn(async move {
+            let held = plan.thing.act(&plan, number).await?;
+            // An act that began late took that much longer.
+            anyhow::Ok((due.elapsed(), held))
+        });
+        due += gap;
+    }
+    let is_measured = plan.manners == Manners::Modest;
+    let (mut times, mut open) = (Vec::new(), Vec::new());
+    while let Some(ended) = acts.join_next().await {
+        match ended? {
+            Ok((time, held)) => {
+                times.push(u64::try_from(time.as_micros())?);
+                open.extend(held);
+            }
+            Err(error) if is_measured => return Err(error),
+            // Whoever asks for too much is refused, one way or another.
+            Err(_) => {}
+        }
+    }
+    Ok(times)
+}

@@ -1,0 +1,107 @@
+//! Whether a greedy tenant takes what a modest one shares with it: `cargo xtask test abuse`.
+//!
+//! For each shared thing a service of its own runs on PostgreSQL, and two clients as processes of their own, pinned to
+//! different cores. The modest one works alone, then beside the greedy one, three times in turn; both work at a fixed
+//! rate. Quotas of credentials are out of reach, so that what holds is how things are shared.
+
+mod client;
+mod stage;
+mod things;
+
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use clap::ValueEnum;
+
+use crate::REPEATS;
+use crate::report::{self, Goal, Machine, Row, in_ms, percentile};
+pub(crate) use client::run as run_client;
+use client::{Manners, Plan};
+use stage::Stage;
+use things::Thing;
+
+/// How much slower the slowest hundredth of the modest tenant may become.
+const GOAL_RATIO: f64 = 1.5;
+
+/// Time that a modest client works alone, and beside the greedy one, in seconds.
+const PHASE_S: f64 = 10.0;
+
+/// How long the greedy client is at work before the modest one begins.
+const HEAD_START: Duration = Duration::from_secs(2);
+
+/// Measures every thing, prints the table, and tells whether the goal was met everywhere.
+pub(crate) fn run(scale: f64) -> anyhow::Result<bool> {
+    let before = Machine::look();
+    let mut rows = Vec::new();
+    for thing in Thing::value_variants() {
+        eprintln!("measuring {} …", thing.name());
+        rows.push(measure(*thing, PHASE_S * scale).with_context(|| thing.name())?);
+    }
+    report::print(&rows, &before, &Machine::look(), scale);
+    let is_met = |row: &Row| report::median(&row.ours) <= GOAL_RATIO * report::median(&row.baseline);
+    Ok(rows.iter().all(is_met))
+}
+
+fn measure(thing: Thing, seconds: f64) -> anyhow::Result<Row> {
+    let stage = Stage::set(thing)?;
+    let modest = stage.plan(Manners::Modest, seconds);
+    let greedy = stage.plan(Manners::Greedy, seconds + HEAD_START.as_secs_f64());
+    // The first calls of a process are slower than all others.
+    work(&Plan {
+        seconds: seconds / 4.0,
+        ..modest.clone()
+    })?;
+    let (mut alone, mut beside) = (Vec::new(), Vec::new());
+    for _ in 0..REPEATS {
+        alone.push(work(&modest)?);
+        let greedy = Busy(spawn(&greedy)?);
+        std::thread::sleep(HEAD_START);
+        beside.push(work(&modest)?);
+        drop(greedy);
+        std::thread::sleep(thing.settle());
+    }
+    stage.strike()?;
+    Ok(Row {
+        name: thing.name(),
+        unit: "ms",
+        ours: beside,
+        baseline_name: "alone",
+        baseline: alone,
+        goal: Goal::RatioAtMost(GOAL_RATIO),
+    })
+}
+
+/// Has the modest client work; returns its 99th percentile in milliseconds.
+fn work(plan: &Plan) -> anyhow::Result<f64> {
+    let output = spawn(plan)?.wait_with_output()?;
+    ensure!(output.status.success(), "the modest client failed: {}", output.status);
+    let micros: Vec<u64> = serde_json::from_slice(&output.stdout).context("the times of the modest client")?;
+    let times: Vec<Duration> = micros.into_iter().map(Duration::from_micros).collect();
+    Ok(in_ms(percentile(&times, 99)))
+}
+
+/// Starts a client on the core of its manners.
+fn spawn(plan: &Plan) -> anyhow::Result<Child> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let core = match plan.manners {
+        Manners::Modest => 0,
+        Manners::Greedy => cores - 1,
+    };
+    let mut command = Command::new("taskset");
+    command.args(["-c", &core.to_string()]).arg(std::env::current_exe()?);
+    command.args(["--abuse-client", &serde_json::to_string(plan)?]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    command.spawn().context("`taskset` of util-linux pins the clients")
+}
+
+/// The greedy client; it ends with this value.
+struct Busy(Child);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        // Both fail only if the process is gone already, which is what is wanted.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
