@@ -262,7 +262,7 @@ async fn a_name_that_changes_its_mind_is_never_followed_inside() {
     ] {
         let outcome = sender(Lists::new(&[&mixed])).post(post_to(&url)).await;
         let error = outcome.error.expect("refused");
-        assert!(error.contains("not public"), "{mixed:?}: {error}");
+        assert!(error.contains("leads to no public address"), "{mixed:?}: {error}");
     }
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert_eq!(count.load(Ordering::SeqCst), 0, "connections");

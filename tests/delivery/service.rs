@@ -167,7 +167,9 @@ impl Service {
             url: url.to_owned(),
             secret_sealed: self.ctx.sealer.seal(&secret, place).expect("sealed"),
             former_secrets: Vec::new(),
+            header_prefix: None,
             is_active: true,
+            failing_since: None,
             created_at: self.ctx.clock.now(),
         };
         store::endpoints::insert(self.ctx.db.writer(), &endpoint)
