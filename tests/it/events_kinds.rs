@@ -30,7 +30,10 @@ async fn a_test_delivery_of_every_kind_fits_its_schema() {
 #[tokio::test]
 async fn kinds_of_orchestrators_are_refused_for_clients() {
     let app = TestApp::start().await;
-    for kind in ORCHESTRATOR_KINDS {
+    for kind in ORCHESTRATOR_KINDS
+        .into_iter()
+        .filter(|kind| !CLIENT_KINDS.contains(kind))
+    {
         let answer = app
             .post("/v1/webhook/test")
             .with_client()

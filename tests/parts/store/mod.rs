@@ -12,6 +12,7 @@ mod outbox;
 mod owners;
 mod payments;
 mod quarantine;
+mod recovery;
 mod requests;
 mod samples;
 mod silence;
