@@ -171,6 +171,8 @@ impl Service {
             is_active: true,
             failing_since: None,
             created_at: self.ctx.clock.now(),
+            header_prefix: None,
+            failing_since: None,
         };
         store::endpoints::insert(self.ctx.db.writer(), &endpoint)
             .await

@@ -32,7 +32,6 @@ use serde_json::{Value, json};
 use std::{
     collections::{BTreeSet, HashMap},
     path::Path,
-    sync::{Arc, Mutex},
     time::Duration,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -426,39 +425,4 @@ async fn the_queue_is_measured_from_the_start() {
         .await
         .expect(200);
     assert_eq!(shown().await, [0, 0, 1, 0].map(Some), "given up");
-}
-
-/// What a subscriber of the log was given.
-#[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
-
-impl Lines {
-    fn text(&self) -> String {
-        String::from_utf8(self.0.lock().expect("unpoisoned").clone()).expect("UTF-8")
-    }
-}
-
-impl std::io::Write for Lines {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().expect("unpoisoned").extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-#[tokio::test]
-async fn probes_leave_no_line() {
-    let app = TestApp::start().await;
-    let lines = Lines::default();
-    let writer = lines.clone();
-    let log = tracing_subscriber::fmt().with_writer(move || writer.clone()).finish();
-    let _log = tracing::subscriber::set_default(log);
-    app.get("/health/live").send().await.expect(200);
-    app.get("/health/ready").send().await;
-    assert!(!lines.text().contains("/health/"), "{}", lines.text());
-    app.get("/v2/currencies").send().await;
-    assert!(lines.text().contains("/v2/currencies"), "{}", lines.text());
 }

@@ -34,6 +34,7 @@ mod handed_out;
 mod health;
 mod idempotency;
 mod leaders;
+mod log_lines;
 mod orchestrators;
 mod origins;
 mod pay;

@@ -8,6 +8,8 @@ pub mod contract;
 pub mod database;
 #[allow(dead_code, reason = "not every binary that shares this tells events")]
 pub mod events;
+#[allow(dead_code, reason = "not every binary that shares this reads the log")]
+pub mod lines;
 #[allow(dead_code, reason = "not every binary that shares this runs it")]
 pub mod program;
 #[allow(dead_code, reason = "not every binary that shares this asks them")]

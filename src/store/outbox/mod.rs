@@ -6,7 +6,8 @@
 //! and switches the endpoint off. A test of endpoints is queued like an event, and whoever asked for it waits.
 //!
 //! **A delivery** is queued until it is delivered, failed or cancelled. While it is queued, it is due from `next_at`
-//! on. A claim gives it a token and an end of its lease; until then it belongs to whoever holds the token.
+//! on. One that failed may be queued again, by its owner or in a recovery round ([`super::recovery`]). A claim gives it a
+//! token and an end of its lease; until then it belongs to whoever holds the token.
 //!
 //! **What always holds.**
 //! - An event exists if and only if what caused it was committed. One fact is one event, by its deduplication key, and

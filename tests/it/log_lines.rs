@@ -1,0 +1,59 @@
+//! What the log tells, and what it keeps to itself.
+
+use crate::support::{TestApp, events::tell, lines::Lines, receiver::Receiver};
+
+#[tokio::test]
+async fn probes_leave_no_line() {
+    let app = TestApp::start().await;
+    let (lines, _listening) = Lines::listen();
+    app.get("/health/live").send().await.expect(200);
+    app.get("/health/ready").send().await;
+    assert!(!lines.text().contains("/health/"), "{}", lines.text());
+    app.get("/v2/currencies").send().await;
+    assert!(lines.text().contains("/v2/currencies"), "{}", lines.text());
+}
+
+#[tokio::test]
+async fn the_log_names_the_host_of_an_endpoint_and_nothing_else_of_its_url() {
+    let app = TestApp::start().await;
+    let receiver = Receiver::start().await;
+    receiver.answer(500);
+    app.register(&format!("{}/canary-path?token=canary-token", receiver.url()))
+        .await;
+    tell(&app, "payment.confirmed", "01r").await;
+    let (lines, _listening) = Lines::listen();
+    app.deliver().await;
+    let text = lines.text();
+    assert!(text.contains("delivery failed") && text.contains("127.0.0.1"), "{text}");
+    assert!(!text.contains("canary"), "{text}");
+}
+
+#[tokio::test]
+async fn a_payment_is_told_when_it_is_seen_and_when_it_is_confirmed() {
+    let app = TestApp::on_chain_with(3).await;
+    let (lines, _listening) = Lines::listen();
+    let id = app.paid_request("1").await;
+    app.follow().await;
+    assert!(lines.text().contains("payment seen"), "{}", lines.text());
+    assert!(!lines.text().contains("payment confirmed"), "{}", lines.text());
+    app.devnet().mine(3).await.expect("blocks");
+    app.follow().await;
+    let text = lines.text();
+    let confirmed = text.lines().find(|line| line.contains("payment confirmed"));
+    assert!(
+        confirmed.is_some_and(|line| line.contains(&id) && line.contains("sepolia")),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn a_start_tells_what_it_applied_to_the_schema() {
+    let (lines, _listening) = Lines::listen();
+    let app = TestApp::start().await;
+    assert!(
+        lines.text().contains("the schema of the database is up to date"),
+        "{}",
+        lines.text()
+    );
+    drop(app);
+}
