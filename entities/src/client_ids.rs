@@ -26,8 +26,11 @@ pub struct Model {
     pub fee_address: Option<String>,
     /// Canonical address of the operator.
     pub operator_wallet: Option<String>,
-    /// Payee destination that requests without a payee use.
+    /// Payee destination that it is bound to.
     pub payee_destination_id: Option<String>,
+    /// What may be asked for with it, none for everything.
+    #[sea_orm(column_type = "JsonBinary", nullable)]
+    pub limits: Option<Json>,
     /// Stored for the owner.
     pub default_pre_approval_expiry_s: Option<i64>,
     /// Stored for the owner.

@@ -1,7 +1,7 @@
 //! Decimal amounts and token units. Nothing is ever rounded in silence and no float is involved.
 
 use alloy::primitives::{U256, U512};
-use std::fmt;
+use std::{cmp::Ordering, fmt};
 
 /// Longest decimal text that is read: 77 integer digits, a point, 30 fraction digits.
 ///
@@ -53,6 +53,12 @@ impl Amount {
         &self.0
     }
 
+    /// Without superfluous zeros the longer whole number is the larger one, and fractions sort as texts.
+    fn sortable(&self) -> (usize, &str, &str) {
+        let (whole, fraction) = self.0.split_once('.').unwrap_or((&self.0, ""));
+        (whole.len(), whole, fraction)
+    }
+
     /// The amount in the smallest unit of a currency with `decimals` fraction digits.
     ///
     /// Errors: [`AmountError::Precision`] rather than rounding, [`AmountError::TooLarge`].
@@ -64,6 +70,19 @@ impl Amount {
         let padding = usize::from(decimals) - fraction.len();
         let digits = format!("{whole}{fraction}{}", "0".repeat(padding));
         U256::from_str_radix(&digits, 10).map_err(|_| AmountError::TooLarge)
+    }
+}
+
+impl PartialOrd for Amount {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Amount {
+    /// Compares the numbers, however many digits they have.
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.sortable().cmp(&other.sortable())
     }
 }
 
@@ -204,6 +223,12 @@ mod tests {
             prop_assume!(!units.is_zero());
             let text = format_units(units, decimals);
             prop_assert_eq!(Amount::parse(&text).unwrap().to_units(decimals), Ok(units));
+        }
+
+        #[test]
+        fn amounts_compare_as_their_units_do(one in 1u64.., other in 1u64.., decimals in 0u8..=30) {
+            let amount = |units: u64| Amount::parse(&format_units(U256::from(units), decimals)).unwrap();
+            prop_assert_eq!(amount(one).cmp(&amount(other)), one.cmp(&other));
         }
 
         #[test]

@@ -3,6 +3,7 @@
 use super::{
     address::Address,
     amount::Percent,
+    client_limits::{ClientLimits, LimitsChange},
     currency::Catalogue,
     ids::{ClientRowId, DestinationId, PlatformId},
     refusal::{Checks, Refusal},
@@ -28,6 +29,32 @@ wire_text! {
     }
 }
 
+/// Which client IDs may manage endpoints. Keys and sessions always may. Source: decisions D32.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EndpointManagers {
+    /// Every client ID, a public one those that it registered and nobody approved.
+    All,
+    /// Client IDs without domains.
+    Backend,
+    /// None.
+    Off,
+}
+
+impl EndpointManagers {
+    /// Whether a client ID is one. Errors: 403.
+    pub fn require(self, is_public: bool) -> Result<(), Refusal> {
+        match self {
+            Self::Backend if is_public => Err(Refusal::forbidden(
+                "Only client IDs without allowed domains may manage endpoints on this service",
+            )),
+            Self::Off => Err(Refusal::forbidden(
+                "Client IDs may not manage endpoints on this service",
+            )),
+            Self::All | Self::Backend => Ok(()),
+        }
+    }
+}
+
 /// A client ID of a platform.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientId {
@@ -47,8 +74,10 @@ pub struct ClientId {
     pub fee_percentage: Option<Percent>,
     /// Receiver of that fee.
     pub fee_address: Option<Address>,
-    /// Payee destination of requests that name no payee.
+    /// Payee destination to whose wallet alone requests are paid.
     pub payee_destination: Option<DestinationId>,
+    /// What may be asked for with it.
+    pub limits: ClientLimits,
     /// Operator wallet, stored only.
     pub operator_wallet: Option<Address>,
     /// Stored only.
@@ -78,6 +107,8 @@ pub struct NewClientId {
     pub fee_address: Option<Address>,
     /// Payee destination that it is bound to.
     pub payee_destination: Option<DestinationId>,
+    /// What may be asked for with it.
+    pub limits: LimitsChange,
     /// Operator wallet.
     pub operator_wallet: Option<Address>,
     /// Stored only.
@@ -101,6 +132,8 @@ pub struct ClientIdChange {
     pub fee_address: Option<Option<Address>>,
     /// Payee destination that it is bound to.
     pub payee_destination: Option<Option<DestinationId>>,
+    /// What may be asked for with it.
+    pub limits: LimitsChange,
     /// Operator wallet.
     pub operator_wallet: Option<Option<Address>>,
     /// Stored only.
@@ -132,8 +165,9 @@ impl NewClientId {
         let mut checks = Checks::new();
         self.check(&mut checks);
         check_receiver(self.fee_address, catalogue, &mut checks);
+        let limits = ClientLimits::default().changed(&self.limits, catalogue, &mut checks);
         checks.finish()?;
-        Ok(self.made(fresh))
+        Ok(self.made(fresh, limits))
     }
 
     fn check(&self, checks: &mut Checks) {
@@ -149,7 +183,7 @@ impl NewClientId {
         }
     }
 
-    fn made(&self, fresh: FreshClientId) -> ClientId {
+    fn made(&self, fresh: FreshClientId, limits: ClientLimits) -> ClientId {
         ClientId {
             row: fresh.row,
             platform: fresh.platform,
@@ -160,6 +194,7 @@ impl NewClientId {
             fee_percentage: self.fee_percentage,
             fee_address: self.fee_address,
             payee_destination: self.payee_destination.clone(),
+            limits,
             operator_wallet: self.operator_wallet,
             default_pre_approval_expiry_s: self.default_pre_approval_expiry_s,
             default_authorization_expiry_s: self.default_authorization_expiry_s,
@@ -230,8 +265,9 @@ pub struct OwnPages {
 }
 
 impl ClientId {
-    /// The client ID after a change. The rules hold for the merged result; only a new receiver of the fee is looked up
-    /// in the catalogue, so that one that became a contract does not keep a client ID from being revoked.
+    /// The client ID after a change. The rules hold for the merged result; only a new receiver of the fee and new limits
+    /// are looked up in the catalogue, so that a wallet that became a contract does not keep a client ID from being
+    /// revoked.
     ///
     /// Errors: every wrong field at once; a revoked client ID stays revoked.
     /// Source: rules P.3.2; rules S.10.
@@ -251,6 +287,7 @@ impl ClientId {
             fee_percentage: merge(&change.fee_percentage, || self.fee_percentage),
             fee_address: merge(&change.fee_address, || self.fee_address),
             payee_destination: merge(&change.payee_destination, || self.payee_destination.clone()),
+            limits: LimitsChange::default(),
             operator_wallet: merge(&change.operator_wallet, || self.operator_wallet),
             default_pre_approval_expiry_s: merge(&change.default_pre_approval_expiry_s, || {
                 self.default_pre_approval_expiry_s
@@ -262,19 +299,26 @@ impl ClientId {
         let mut checks = Checks::new();
         merged.check(&mut checks);
         check_receiver(change.fee_address.flatten(), catalogue, &mut checks);
+        let limits = self.limits.changed(&change.limits, catalogue, &mut checks);
         checks.finish()?;
-        let made = merged.made(FreshClientId {
+        let fresh = FreshClientId {
             row: self.row.clone(),
             platform: self.platform.clone(),
             client_id: self.client_id.clone(),
             now,
-        });
+        };
+        let made = merged.made(fresh, limits);
         Ok(Self {
             status,
             created_at: self.created_at,
             last_used_at: self.last_used_at,
             ..made
         })
+    }
+
+    /// Whether everybody can read it off a page; without pages it is held like a secret. Source: decisions D32.
+    pub fn is_public(&self) -> bool {
+        !self.allowed_domains.is_empty()
     }
 
     /// Errors: 403 for a client ID that is not active.
@@ -297,14 +341,14 @@ impl ClientId {
             .origin
             .or_else(|| call.is_same_origin.then_some(own.origin.as_str()))
         else {
-            return if self.allowed_domains.is_empty() {
-                Ok(None)
-            } else {
+            return if self.is_public() {
                 Err(Refusal::unauthenticated("Origin header is required"))
+            } else {
+                Ok(None)
             };
         };
         let normal = normalise_origin(origin);
-        if self.allowed_domains.is_empty() {
+        if !self.is_public() {
             return Ok(normal);
         }
         // An origin that cannot be read is nobody's, also where the service's own is none.

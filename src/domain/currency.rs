@@ -193,6 +193,13 @@ impl Catalogue {
             .and_then(|index| self.currencies.get(*index))
     }
 
+    /// Finds a currency by id or alias. Errors: the sentence for the caller.
+    pub fn known(&self, id: &str) -> Result<&Currency, String> {
+        self.find(id).ok_or_else(|| {
+            "is not a known currency id: GET /v2/currencies lists them, for example USD or USDC-base".to_owned()
+        })
+    }
+
     /// Whether requests on this network are served.
     pub fn is_enabled(&self, network: Network) -> bool {
         self.enabled.contains(&network)

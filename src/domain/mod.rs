@@ -7,6 +7,7 @@ pub mod calldata;
 pub mod caller;
 pub mod caps;
 pub mod client_id;
+pub mod client_limits;
 pub mod conversion;
 pub mod conversion_call;
 pub mod currency;

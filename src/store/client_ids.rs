@@ -2,8 +2,9 @@
 
 use super::{StoreError, columns};
 use crate::domain::{
-    amount::Percent,
+    amount::{Amount, Percent},
     client_id::{ClientId, ClientStatus},
+    client_limits::{AmountLimit, ClientLimits},
     ids::{ClientRowId, DestinationId, PlatformId},
 };
 use chrono::{DateTime, Utc};
@@ -13,10 +14,63 @@ use sea_orm::{
     QuerySelect,
     sea_query::{Expr, ExprTrait},
 };
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 fn domains(value: JsonValue) -> Result<Vec<String>, StoreError> {
     columns::from_json("allowed_domains", value)
+}
+
+/// Limits as the column holds them.
+#[derive(Serialize, Deserialize)]
+struct StoredLimits {
+    payees: Vec<String>,
+    currencies: Vec<String>,
+    networks: Vec<String>,
+    max_amount: Option<StoredAmount>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredAmount {
+    amount: String,
+    currency: String,
+}
+
+fn limits_to_column(limits: &ClientLimits) -> Result<Option<JsonValue>, StoreError> {
+    if *limits == ClientLimits::default() {
+        return Ok(None);
+    }
+    let stored = StoredLimits {
+        payees: limits.payees.iter().map(|payee| payee.canonical()).collect(),
+        currencies: limits.currencies.clone(),
+        networks: limits.networks.iter().map(|network| network.id().to_owned()).collect(),
+        max_amount: limits.max_amount.as_ref().map(|limit| StoredAmount {
+            amount: limit.amount.to_string(),
+            currency: limit.currency.clone(),
+        }),
+    };
+    columns::to_json("limits", &stored).map(Some)
+}
+
+fn limits_from_column(column: Option<JsonValue>) -> Result<ClientLimits, StoreError> {
+    let Some(column) = column else {
+        return Ok(ClientLimits::default());
+    };
+    let stored: StoredLimits = columns::from_json("limits", column)?;
+    let payees = stored.payees.iter().map(|payee| columns::address("limits", payee));
+    let networks = stored.networks.iter().map(|network| columns::network(network));
+    let max_amount = stored.max_amount.map(|limit| {
+        Ok::<_, StoreError>(AmountLimit {
+            amount: columns::known("limits", &limit.amount, |text| Amount::parse(text).ok())?,
+            currency: limit.currency,
+        })
+    });
+    Ok(ClientLimits {
+        payees: payees.collect::<Result<_, _>>()?,
+        currencies: stored.currencies,
+        networks: networks.collect::<Result<_, _>>()?,
+        max_amount: max_amount.transpose()?,
+    })
 }
 
 fn to_row(client: &ClientId) -> Result<Model, StoreError> {
@@ -30,6 +84,7 @@ fn to_row(client: &ClientId) -> Result<Model, StoreError> {
         fee_percentage: client.fee_percentage.map(|percent| percent.to_string()),
         fee_address: client.fee_address.map(|address| address.canonical()),
         payee_destination_id: client.payee_destination.as_ref().map(|id| id.0.clone()),
+        limits: limits_to_column(&client.limits)?,
         operator_wallet: client.operator_wallet.map(|address| address.canonical()),
         default_pre_approval_expiry_s: client.default_pre_approval_expiry_s,
         default_authorization_expiry_s: client.default_authorization_expiry_s,
@@ -51,6 +106,7 @@ fn from_row(row: Model) -> Result<ClientId, StoreError> {
         fee_percentage: row.fee_percentage.map(percent).transpose()?,
         fee_address: columns::address_option("fee_address", row.fee_address.as_deref())?,
         payee_destination: row.payee_destination_id.map(DestinationId),
+        limits: limits_from_column(row.limits)?,
         operator_wallet: columns::address_option("operator_wallet", row.operator_wallet.as_deref())?,
         default_pre_approval_expiry_s: row.default_pre_approval_expiry_s,
         default_authorization_expiry_s: row.default_authorization_expiry_s,
@@ -116,6 +172,7 @@ pub async fn update(conn: &impl ConnectionTrait, client: &ClientId) -> Result<()
         .col_expr(Column::FeePercentage, Expr::value(row.fee_percentage))
         .col_expr(Column::FeeAddress, Expr::value(row.fee_address))
         .col_expr(Column::PayeeDestinationId, Expr::value(row.payee_destination_id))
+        .col_expr(Column::Limits, Expr::value(row.limits))
         .col_expr(Column::OperatorWallet, Expr::value(row.operator_wallet))
         .col_expr(
             Column::DefaultPreApprovalExpiryS,
@@ -152,20 +209,6 @@ pub async fn rebind(
 pub async fn find_by_client_id(conn: &impl ConnectionTrait, client_id: &str) -> Result<Option<ClientId>, StoreError> {
     let row = Entity::find().filter(Column::ClientId.eq(client_id)).one(conn).await?;
     row.map(from_row).transpose()
-}
-
-/// Whether a client ID of a platform is still in use.
-pub async fn is_active(
-    conn: &impl ConnectionTrait,
-    platform: &PlatformId,
-    row: &ClientRowId,
-) -> Result<bool, StoreError> {
-    let row = Entity::find_by_id(row.as_str())
-        .filter(Column::PlatformId.eq(platform.as_str()))
-        .filter(Column::Status.eq(ClientStatus::Active.wire()))
-        .one(conn)
-        .await?;
-    Ok(row.is_some())
 }
 
 /// Client IDs of a platform, newest first.

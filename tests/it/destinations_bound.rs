@@ -219,15 +219,13 @@ async fn requests_of_a_bound_client_id_need_no_payee() {
     };
     let created = post(&client.client_id, &request()).await.expect(201);
     assert_eq!(payee_of(&created).await, json!(wallet.address().to_string()));
-    let other = "0x90F79bf6EB2c4f870365E785982E1f101E93b906";
     let mut named = request();
-    named["payee"] = json!(other);
+    named["payee"] = json!(wallet.address().to_string().to_lowercase());
     let created = post(&client.client_id, &named).await.expect(201);
-    assert_eq!(
-        payee_of(&created).await,
-        json!(other),
-        "a payee of the call comes first"
-    );
+    assert_eq!(payee_of(&created).await, json!(wallet.address().to_string()));
+    named["payee"] = json!("0x90F79bf6EB2c4f870365E785982E1f101E93b906");
+    let other = post(&client.client_id, &named).await;
+    assert_eq!((other.status, other.wrong_fields()), (400, vec!["payee".to_owned()]));
     let unbound = post(&app.backend_client, &request()).await;
     assert_eq!(
         (unbound.status, unbound.wrong_fields()),
@@ -249,6 +247,14 @@ async fn requests_of_a_bound_client_id_need_no_payee() {
     let ended = post(&client.client_id, &request()).await;
     assert_eq!((ended.status, ended.wrong_fields()), (400, vec!["payee".to_owned()]));
     assert!(ended.text.contains("not active any more"), "{}", ended.text);
+    let other = post(&client.client_id, &named).await;
+    assert_eq!(
+        other.wrong_fields(),
+        ["payee"],
+        "an end of the destination frees nothing"
+    );
+    named["payee"] = json!(wallet.address().to_string());
+    post(&client.client_id, &named).await.expect(201);
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ use super::{
 use crate::domain::{
     address::Address,
     amount::{Amount, AmountError},
+    client_limits::{Asked, ClientLimits, Part},
     currency::{Catalogue, Currency, CurrencyKind, FIAT_CHAIN_DECIMALS},
     destination::Destination,
     ids::{RequestId, RequestRowId},
@@ -27,8 +28,10 @@ pub const PAYEE_MISSING: &str = "is required: the wallet address that is paid";
 pub struct NewRequest {
     /// Payee.
     pub payee: Option<Address>,
-    /// Payee destination that the client ID of the caller is bound to; stands in for a missing payee.
+    /// Payee destination that the client ID of the caller is bound to: nobody else may be paid.
     pub bound: Option<Destination>,
+    /// What may be asked for with that client ID.
+    pub limits: ClientLimits,
     /// Expected payer.
     pub payer: Option<Address>,
     /// Amount.
@@ -94,11 +97,22 @@ pub fn plan(
             "must be false or absent: no crypto-to-fiat provider is configured on this service",
         );
     }
-    let payee = match input.payee {
-        Some(payee) => catalogue.receiver(payee, *network),
-        None => bound_payee(input.bound.as_ref(), *network),
+    let payee = match &input.bound {
+        Some(bound) => bound_payee(bound, input.payee, *network),
+        None => input.payee.ok_or_else(|| PAYEE_MISSING.to_owned()),
     };
+    let payee = payee.and_then(|payee| catalogue.receiver(payee, *network));
     let payee = checks.take("payee", payee);
+    let asked = Asked {
+        payee,
+        network: *network,
+        amount,
+        invoice,
+        payment,
+    };
+    for (part, sentence) in input.limits.breaches(&asked, catalogue) {
+        checks.fail(field(part), sentence);
+    }
     let payer = input
         .payer
         .and_then(|payer| checks.take("payer", payer.usable_on(*network)));
@@ -167,29 +181,37 @@ pub fn plan(
     })
 }
 
-/// The payee of a request that names none. Source: rules P.3.3.
-fn bound_payee(bound: Option<&Destination>, network: Network) -> Result<Address, String> {
-    let Some(bound) = bound else {
-        return Err(PAYEE_MISSING.to_owned());
-    };
-    if !bound.is_active {
-        return Err("is required: the payee destination of this client ID is not active any more".to_owned());
+/// The member of a request that holds a part of what is asked for.
+fn field(part: Part) -> &'static str {
+    match part {
+        Part::Payee => "payee",
+        Part::Amount => "amount",
+        Part::InvoiceCurrency => "invoiceCurrency",
+        Part::PaymentCurrency => "paymentCurrency",
     }
-    let interop = bound.key.interop;
-    if network.family() == interop.network.family() {
-        return Ok(interop.wallet);
-    }
-    Err(format!(
-        "is required for a payment on {network}: the payee destination of this client ID is a wallet on {}",
-        interop.network
-    ))
 }
 
-/// Finds a currency or says how ids look.
-fn known<'a>(catalogue: &'a Catalogue, id: &str) -> Result<&'a Currency, String> {
-    catalogue.find(id).ok_or_else(|| {
-        "is not a known currency id: GET /v2/currencies lists them, for example USD or USDC-base".to_owned()
-    })
+/// Who is paid with a client ID that is bound to a destination: its wallet, named or not.
+///
+/// Errors: another payee; none, while the wallet cannot be paid on the network or its destination is not active any
+/// more. Source: decisions D33; rules P.3.3.
+pub fn bound_payee(bound: &Destination, named: Option<Address>, network: Network) -> Result<Address, String> {
+    let interop = bound.key.interop;
+    let wallet = interop.wallet;
+    match named {
+        Some(payee) if payee == wallet => Ok(wallet),
+        Some(_) => Err(format!(
+            "must be {wallet} or absent: this client ID is bound to a payee destination of that wallet"
+        )),
+        None if !bound.is_active => {
+            Err("is required: the payee destination of this client ID is not active any more".to_owned())
+        }
+        None if network.family() == interop.network.family() => Ok(wallet),
+        None => Err(format!(
+            "is required for a payment on {network}: the payee destination of this client ID is a wallet on {}",
+            interop.network
+        )),
+    }
 }
 
 fn enabled(catalogue: &Catalogue, currency: &Currency) -> Result<(), String> {
@@ -204,14 +226,14 @@ fn enabled(catalogue: &Catalogue, currency: &Currency) -> Result<(), String> {
 
 /// Finds the currency that an amount is written in. Errors: the sentence for the caller.
 pub fn invoice_currency(catalogue: &Catalogue, id: &str) -> Result<Currency, String> {
-    let currency = known(catalogue, id)?;
+    let currency = catalogue.known(id)?;
     enabled(catalogue, currency)?;
     Ok(currency.clone())
 }
 
 /// Finds the currency of a payment on chain. Errors: the sentence for the caller.
 pub fn payment_currency(catalogue: &Catalogue, id: &str) -> Result<PaymentCurrency, String> {
-    let currency = known(catalogue, id)?;
+    let currency = catalogue.known(id)?;
     let Some(network) = currency.network else {
         return Err("must be a token or a native coin: fiat currencies cannot be paid on chain".to_owned());
     };
@@ -287,14 +309,26 @@ mod tests {
             (tron, Network::Base, false),
         ] {
             let destination = bound(key, true);
-            let payee = bound_payee(Some(&destination), network);
+            let payee = bound_payee(&destination, None, network);
             assert_eq!(payee.is_ok(), is_payee, "{key} on {network}");
             match payee {
                 Ok(payee) => assert_eq!(payee, destination.key.interop.wallet),
                 Err(message) => assert!(message.contains(network.id()), "{message}"),
             }
         }
-        assert!(bound_payee(Some(&bound(evm, false)), Network::Base).is_err());
-        assert!(bound_payee(None, Network::Base).is_err());
+        assert!(bound_payee(&bound(evm, false), None, Network::Base).is_err());
+    }
+
+    #[test]
+    fn nobody_else_is_paid_while_a_client_id_is_bound() {
+        let key = "base:0x6923831acf5c327260d7ac7c9dff5b1c3cb3c7d7:0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913";
+        let other = Address::parse("0x90F79bf6EB2c4f870365E785982E1f101E93b906").unwrap();
+        for is_active in [true, false] {
+            let destination = bound(key, is_active);
+            let wallet = destination.key.interop.wallet;
+            assert_eq!(bound_payee(&destination, Some(wallet), Network::Base), Ok(wallet));
+            let refused = bound_payee(&destination, Some(other), Network::Base).unwrap_err();
+            assert!(refused.contains(&wallet.to_string()), "{refused}");
+        }
     }
 }

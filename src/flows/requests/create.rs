@@ -4,6 +4,7 @@ use crate::{
     ctx::Ctx,
     domain::{
         caller::{Credential, PlatformCaller},
+        client_limits::ClientLimits,
         destination::Destination,
         ids::RequestRowId,
         request::{
@@ -24,7 +25,8 @@ const DRAWS_MAX: usize = 3;
 
 /// Creates a request.
 ///
-/// Errors: every wrong field at once (400). Source: interface §4.3; rules P.3.3.
+/// Errors: every wrong field at once, also what the client ID of the caller may not ask for (400).
+/// Source: interface §4.3; rules P.3.3; decisions D33.
 pub async fn run(
     ctx: &Ctx,
     caller: &PlatformCaller,
@@ -33,10 +35,8 @@ pub async fn run(
 ) -> FlowResult<Answer<Request>> {
     idempotency::once(ctx, caller, call, Storage::Plain, async |keeper| {
         let origin = origin(caller);
-        let input = NewRequest {
-            bound: bound(ctx, caller, &input).await?,
-            ..input
-        };
+        let (bound, limits) = of_client(ctx, caller).await?;
+        let input = NewRequest { bound, limits, ..input };
         for _ in 0..DRAWS_MAX {
             let fresh = FreshRequest {
                 row: RequestRowId(ctx.ids.ulid()),
@@ -59,17 +59,23 @@ pub async fn run(
     .await
 }
 
-/// The payee destination that the calling client ID is bound to, when the input leaves the payee to it.
-async fn bound(ctx: &Ctx, caller: &PlatformCaller, input: &NewRequest) -> FlowResult<Option<Destination>> {
-    let Some(client) = caller.client().filter(|_| input.payee.is_none()) else {
-        return Ok(None);
-    };
+/// What the client ID of the caller settles: the payee destination that it is bound to, and its limits.
+async fn of_client(ctx: &Ctx, caller: &PlatformCaller) -> FlowResult<(Option<Destination>, ClientLimits)> {
     let conn = ctx.db.reader();
-    let client = store::client_ids::find(conn, &caller.platform, client).await?;
-    let Some(id) = client.and_then(|client| client.payee_destination) else {
-        return Ok(None);
+    let client = match caller.client() {
+        Some(row) => store::client_ids::find(conn, &caller.platform, row).await?,
+        None => None,
     };
-    Ok(store::destinations::find_by_id(conn, &caller.platform, &id).await?)
+    let Some(client) = client else {
+        return Ok((None, ClientLimits::default()));
+    };
+    let Some(id) = &client.payee_destination else {
+        return Ok((None, client.limits));
+    };
+    let bound = store::destinations::find_by_id(conn, &caller.platform, id).await?;
+    // A client ID must not become free because its destination cannot be found.
+    let bound = bound.ok_or_else(|| Fault(anyhow::anyhow!("payee destination {id} of a client ID is not there")))?;
+    Ok((Some(bound), client.limits))
 }
 
 enum InsertError {

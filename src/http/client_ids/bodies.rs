@@ -28,6 +28,34 @@ text! {
     }
 }
 
+/// Largest amount of one request.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct AmountLimit {
+    /// Amount in human units
+    pub amount: AmountText,
+    /// Its currency. Requests in another currency are refused, except that dollars and dollar tokens (USDC, USDT, DAI) are compared with each other
+    pub currency: CurrencyIdText,
+}
+
+/// What may be asked for with a client ID. What is absent stays, null lifts a limit.
+#[derive(Debug, Clone, Default, Object)]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
+pub struct ClientIdLimitsChange {
+    /// Wallets that alone may be named as payee; absent or null, any. Example: `["0x7eB023BFbAeE228de6DC5B92D0BeEB1eDb1Fd567"]`
+    #[oai(nullable, validator(min_items = 1, max_items = 20))]
+    pub allowed_payees: MaybeUndefined<Vec<WalletText>>,
+    /// Currencies that alone may be used, for the amount as for the payment; absent or null, any. Example: `["FAU-sepolia"]`
+    #[oai(nullable, validator(min_items = 1, max_items = 50))]
+    pub allowed_currencies: MaybeUndefined<Vec<CurrencyIdText>>,
+    /// Networks on which alone may be paid; absent or null, any. Example: `["sepolia"]`
+    #[oai(nullable, validator(min_items = 1, max_items = 8))]
+    pub allowed_networks: MaybeUndefined<Vec<NetworkText>>,
+    /// Largest amount of one request; absent or null, any
+    #[oai(nullable)]
+    pub max_amount: MaybeUndefined<AmountLimit>,
+}
+
 /// A new client ID.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
@@ -49,6 +77,9 @@ pub struct CreateClientIdBody {
     /// Seconds, kept for commerce payments. Example: `86400`
     #[oai(validator(minimum(value = "0", exclusive)))]
     pub default_authorization_expiry: Option<i64>,
+    /// What may be asked for with it
+    #[oai(flatten)]
+    pub limits: ClientIdLimitsChange,
 }
 
 /// A new client ID of a person who signed in.
@@ -66,7 +97,7 @@ pub struct CreateOwnClientIdBody {
     /// Receiver of the fee; required with `feePercentage`
     #[oai(nullable)]
     pub fee_address: Option<WalletText>,
-    /// Row id of the active payee destination: requests that name no payee are paid there. Example: `01K9Z0T3G9R5M1N2P3Q4R5S6T7`
+    /// Row id of the active payee destination: requests made with it are paid to its wallet, and to nobody else. Example: `01K9Z0T3G9R5M1N2P3Q4R5S6T7`
     #[oai(nullable, validator(max_length = 64))]
     pub payee_destination_id: Option<String>,
     /// Operator wallet, kept for commerce payments
@@ -78,6 +109,9 @@ pub struct CreateOwnClientIdBody {
     /// Seconds, kept for commerce payments. Example: `86400`
     #[oai(nullable, validator(minimum(value = "0", exclusive)))]
     pub default_authorization_expiry: Option<i64>,
+    /// What may be asked for with it
+    #[oai(flatten)]
+    pub limits: ClientIdLimitsChange,
 }
 
 impl Example for CreateOwnClientIdBody {
@@ -91,6 +125,7 @@ impl Example for CreateOwnClientIdBody {
             operator_wallet_address: None,
             default_pre_approval_expiry: None,
             default_authorization_expiry: None,
+            limits: ClientIdLimitsChange::default(),
         }
     }
 }
@@ -133,6 +168,9 @@ pub struct UpdateClientIdBody {
     /// Fee and stored facts
     #[oai(flatten)]
     pub terms: ClientIdTermsChange,
+    /// What may be asked for with it
+    #[oai(flatten)]
+    pub limits: ClientIdLimitsChange,
     /// State; revoked is for good
     pub status: Option<ClientStatus>,
 }
@@ -152,6 +190,9 @@ pub struct UpdateOwnClientIdBody {
     /// Fee and stored facts
     #[oai(flatten)]
     pub terms: ClientIdTermsChange,
+    /// What may be asked for with it
+    #[oai(flatten)]
+    pub limits: ClientIdLimitsChange,
     /// State; revoked is for good
     pub status: Option<ClientStatus>,
 }
@@ -163,6 +204,7 @@ impl Example for UpdateOwnClientIdBody {
             allowed_domains: Some(vec![DomainText::written(DomainText::EXAMPLE)]),
             payee_destination_id: MaybeUndefined::Undefined,
             terms: ClientIdTermsChange::default(),
+            limits: ClientIdLimitsChange::default(),
             status: Some(ClientStatus::Active),
         }
     }
@@ -199,9 +241,24 @@ pub struct ClientIdTerms {
     pub default_pre_approval_expiry: OrNull<i64>,
     /// Seconds, or null. Example: `86400`
     pub default_authorization_expiry: OrNull<i64>,
+    /// Wallets that alone may be named as payee, or null for any. Example: `["0x7eB023BFbAeE228de6DC5B92D0BeEB1eDb1Fd567"]`
+    #[oai(validator(max_items = 20))]
+    pub allowed_payees: OrNull<Vec<WalletText>>,
+    /// Currencies that alone may be used, or null for any. Example: `["FAU-sepolia"]`
+    #[oai(validator(max_items = 50))]
+    pub allowed_currencies: OrNull<Vec<CurrencyIdText>>,
+    /// Networks on which alone may be paid, or null for any. Example: `["sepolia"]`
+    #[oai(validator(max_items = 8))]
+    pub allowed_networks: OrNull<Vec<NetworkText>>,
+    /// Largest amount of one request, or null for any
+    pub max_amount: OrNull<AmountLimit>,
 }
 
 /// A client ID right after its creation.
+///
+/// With pages among `allowedDomains` it is public: whoever reads it off a page can use it from a program that writes any
+/// `Origin`. Unless it is bound to a payee destination or has `allowedPayees`, a stranger can then ask for payments to a
+/// wallet of the stranger's own, with your references.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct ClientIdCreated {

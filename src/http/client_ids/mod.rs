@@ -14,8 +14,10 @@ pub struct ClientIds;
 impl ClientIds {
     /// Create a client ID
     ///
-    /// A client ID is public: a browser page sends it together with its `Origin`, which has to be among the allowed
-    /// domains. Webhooks and requests that are made with it belong to it.
+    /// A client ID with allowed domains is public: a browser page sends it together with its `Origin`, which has to be
+    /// among them, and everybody can read it off that page and write the same `Origin` in a program. Give it
+    /// `allowedPayees`: otherwise a stranger can name a wallet of the stranger's own as payee. Webhooks and requests that
+    /// are made with it belong to it.
     ///
     /// 201: The new client ID
     #[oai(path = "/client-ids", method = "post", operation_id = "createClientId")]

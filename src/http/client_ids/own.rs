@@ -10,7 +10,9 @@ pub struct OwnClientIds;
 impl OwnClientIds {
     /// Create a client ID
     ///
-    /// With domains it is for pages of browsers; without it is for a backend and works without `Origin`.
+    /// With domains it is for pages of browsers, and public: everybody can read it off a page, and programs write any
+    /// `Origin`. Bind it to a payee destination or give it `allowedPayees`; otherwise a stranger can name a wallet of
+    /// the stranger's own as payee. Without domains it is for a backend, works without `Origin`, and is a secret.
     ///
     /// 201: The new client ID
     #[oai(path = "/client-ids", method = "post", operation_id = "createOwnClientId")]

@@ -6,6 +6,7 @@ use crate::{
         address::Address,
         amount::Percent,
         client_id::{ClientId, ClientIdChange, NewClientId, normalise_domain},
+        client_limits::{self, LimitsChange},
         ids::DestinationId,
         network::Network,
         refusal::Refusal,
@@ -50,6 +51,7 @@ impl CreateClientIdBody {
                 .and_then(|text| operator(&text, &mut checks)),
             default_pre_approval_expiry_s: self.default_pre_approval_expiry,
             default_authorization_expiry_s: self.default_authorization_expiry,
+            limits: limits(self.limits, &mut checks),
         };
         checks.finish()?;
         Ok(new)
@@ -68,6 +70,7 @@ impl CreateOwnClientIdBody {
             operator_wallet_address: self.operator_wallet_address,
             default_pre_approval_expiry: self.default_pre_approval_expiry,
             default_authorization_expiry: self.default_authorization_expiry,
+            limits: self.limits,
         };
         Ok(NewClientId {
             is_backend: true,
@@ -86,6 +89,37 @@ fn changed<T, V>(member: MaybeUndefined<T>, read: impl FnOnce(T) -> Option<V>) -
     }
 }
 
+/// Reads the entries of a list, each under its own field; null is the empty list, which limits nothing.
+fn entries<T, V>(
+    field: &str,
+    list: MaybeUndefined<Vec<T>>,
+    checks: &mut Checks,
+    read: impl Fn(&T) -> Result<V, String>,
+) -> Option<Vec<V>> {
+    let list = changed(list, Some)?.unwrap_or_default();
+    let mut entry = |(index, text): (usize, &T)| checks.take(&format!("{field}.{index}"), read(text));
+    Some(list.iter().enumerate().filter_map(&mut entry).collect())
+}
+
+fn limits(body: ClientIdLimitsChange, checks: &mut Checks) -> LimitsChange {
+    let network = |text: &NetworkText| {
+        let network = Network::from_id(text.as_str());
+        network.ok_or_else(|| format!("must be one of {}", Network::ids_in_words()))
+    };
+    LimitsChange {
+        payees: entries("allowedPayees", body.allowed_payees, checks, Reads::value),
+        currencies: entries("allowedCurrencies", body.allowed_currencies, checks, |id| {
+            Ok(id.to_string())
+        }),
+        networks: entries("allowedNetworks", body.allowed_networks, checks, network),
+        max_amount: changed(body.max_amount, |limit| {
+            let amount = checks.take("maxAmount.amount", limit.amount.value())?;
+            let currency = limit.currency.into();
+            Some(client_limits::AmountLimit { amount, currency })
+        }),
+    }
+}
+
 impl UpdateClientIdBody {
     /// The change of a client ID of a platform. Errors: every wrong text at once.
     pub fn read(self) -> Result<ClientIdChange, Refusal> {
@@ -101,6 +135,7 @@ impl UpdateClientIdBody {
             operator_wallet: changed(terms.operator_wallet_address, |text| operator(&text, &mut checks)),
             default_pre_approval_expiry_s: changed(terms.default_pre_approval_expiry, Some),
             default_authorization_expiry_s: changed(terms.default_authorization_expiry, Some),
+            limits: limits(self.limits, &mut checks),
             status: self.status,
         };
         checks.finish()?;
@@ -115,6 +150,7 @@ impl UpdateOwnClientIdBody {
             label: self.label,
             allowed_domains: self.allowed_domains,
             terms: self.terms,
+            limits: self.limits,
             status: self.status,
         };
         Ok(ClientIdChange {
@@ -135,6 +171,11 @@ fn names(client: &ClientId) -> ClientIdNames {
     }
 }
 
+/// The entries of a limit; null when there is none.
+fn list<'a, T, V>(entries: &'a [T], written: impl Fn(&'a T) -> V) -> OrNull<Vec<V>> {
+    OrNull((!entries.is_empty()).then(|| entries.iter().map(written).collect()))
+}
+
 fn terms(client: &ClientId) -> ClientIdTerms {
     let wallet = |address: Address| WalletText::written(address.to_string());
     ClientIdTerms {
@@ -143,6 +184,13 @@ fn terms(client: &ClientId) -> ClientIdTerms {
         operator_wallet_address: OrNull(client.operator_wallet.map(wallet)),
         default_pre_approval_expiry: OrNull(client.default_pre_approval_expiry_s),
         default_authorization_expiry: OrNull(client.default_authorization_expiry_s),
+        allowed_payees: list(&client.limits.payees, WalletText::written),
+        allowed_currencies: list(&client.limits.currencies, CurrencyIdText::written),
+        allowed_networks: list(&client.limits.networks, NetworkText::written),
+        max_amount: OrNull(client.limits.max_amount.as_ref().map(|limit| AmountLimit {
+            amount: AmountText::written(&limit.amount),
+            currency: CurrencyIdText::written(&limit.currency),
+        })),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::{
     domain::{
+        client_limits::ClientLimits,
         currency::Catalogue,
         ledger::RequestStatus,
         oddity::{OddReason, QuarantineState},
@@ -536,6 +537,7 @@ impl CreateRequestBody {
         Ok(NewRequest {
             payee,
             bound: None,
+            limits: ClientLimits::default(),
             payer,
             amount,
             invoice,

@@ -1,0 +1,373 @@
+//! What may be asked for with a client ID: whom to pay, in which currencies, on which networks, and how much at most.
+//!
+//! Every operation that asks for a payment holds what it is given against [`ClientLimits::breaches`], item by item, and
+//! names its own field for each breach.
+
+use super::{
+    address::Address,
+    amount::Amount,
+    currency::{Catalogue, Currency},
+    network::Network,
+    refusal::Checks,
+};
+
+/// Most payees of a client ID.
+pub const PAYEES_MAX: usize = 20;
+
+/// Most currencies of a client ID.
+pub const CURRENCIES_MAX: usize = 50;
+
+/// What is said of an entry that stands twice.
+const ONLY_ONCE: &str = "must be listed only once";
+
+/// Values that a sentence repeats at most.
+const NAMED_MAX: usize = 8;
+
+/// What may be asked for with a client ID. An empty list limits nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ClientLimits {
+    /// Who may be paid.
+    pub payees: Vec<Address>,
+    /// Canonical ids of the currencies in which amounts may be written and paid.
+    pub currencies: Vec<String>,
+    /// Networks on which may be paid.
+    pub networks: Vec<Network>,
+    /// Largest amount of one request.
+    pub max_amount: Option<AmountLimit>,
+}
+
+/// An amount that must not be exceeded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AmountLimit {
+    /// In human units.
+    pub amount: Amount,
+    /// Canonical id of its currency.
+    pub currency: String,
+}
+
+/// Changes of the limits: `None` stays, an empty list and an inner `None` lift the limit.
+#[derive(Debug, Clone, Default)]
+pub struct LimitsChange {
+    /// Who may be paid.
+    pub payees: Option<Vec<Address>>,
+    /// Ids or aliases of currencies.
+    pub currencies: Option<Vec<String>>,
+    /// Networks.
+    pub networks: Option<Vec<Network>>,
+    /// Largest amount; its currency is an id or an alias.
+    pub max_amount: Option<Option<AmountLimit>>,
+}
+
+/// One payment that is asked for.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked<'a> {
+    /// Who is paid; `None` when that is wrong anyway.
+    pub payee: Option<Address>,
+    /// Network of the payment.
+    pub network: Network,
+    /// Amount in the invoice currency.
+    pub amount: &'a Amount,
+    /// Currency of the amount.
+    pub invoice: &'a Currency,
+    /// Currency of the payment.
+    pub payment: &'a Currency,
+}
+
+/// What of a payment is beyond a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// Who is paid.
+    Payee,
+    /// The amount.
+    Amount,
+    /// The currency of the amount.
+    InvoiceCurrency,
+    /// The currency of the payment, or its network.
+    PaymentCurrency,
+}
+
+impl ClientLimits {
+    /// The limits after a change. Only what is new is looked up in the catalogue, so that a wallet that became a
+    /// contract keeps nothing else from being changed. Errors: every wrong field.
+    #[must_use]
+    pub fn changed(&self, change: &LimitsChange, catalogue: &Catalogue, checks: &mut Checks) -> Self {
+        Self {
+            payees: match &change.payees {
+                Some(payees) => checked_payees(payees, catalogue, checks),
+                None => self.payees.clone(),
+            },
+            currencies: match &change.currencies {
+                Some(ids) => checked_currencies(ids, catalogue, checks),
+                None => self.currencies.clone(),
+            },
+            networks: match &change.networks {
+                Some(networks) => {
+                    check_distinct("allowedNetworks", networks, checks);
+                    networks.clone()
+                }
+                None => self.networks.clone(),
+            },
+            max_amount: match &change.max_amount {
+                Some(limit) => limit
+                    .as_ref()
+                    .and_then(|limit| checked_amount(limit, catalogue, checks)),
+                None => self.max_amount.clone(),
+            },
+        }
+    }
+
+    /// What of a payment is beyond the limits, each with the sentence for the caller.
+    ///
+    /// An amount is compared with a limit in the same currency, and in dollars with one in dollars, be they USD or a
+    /// dollar token. What cannot be compared is refused.
+    pub fn breaches(&self, asked: &Asked<'_>, catalogue: &Catalogue) -> Vec<(Part, String)> {
+        let mut breaches = Vec::new();
+        if let Some(payee) = asked.payee
+            && !self.payees.is_empty()
+            && !self.payees.contains(&payee)
+        {
+            let sentence = among("a payee", &self.payees);
+            breaches.push((Part::Payee, sentence));
+        }
+        let currencies = [
+            (Part::InvoiceCurrency, asked.invoice),
+            (Part::PaymentCurrency, asked.payment),
+        ];
+        for (part, currency) in currencies {
+            if !self.currencies.is_empty() && !self.currencies.contains(&currency.id) {
+                breaches.push((part, among("a currency", &self.currencies)));
+            }
+        }
+        if !self.networks.is_empty() && !self.networks.contains(&asked.network) {
+            let sentence = format!("must be on a network of this client ID: {}", in_words(&self.networks));
+            breaches.push((Part::PaymentCurrency, sentence));
+        }
+        if let Some(limit) = &self.max_amount {
+            breaches.extend(limit.breach(asked, catalogue));
+        }
+        breaches
+    }
+}
+
+impl AmountLimit {
+    fn breach(&self, asked: &Asked<'_>, catalogue: &Catalogue) -> Option<(Part, String)> {
+        let Self { amount, currency } = self;
+        let is_dollar = catalogue.find(currency).is_some_and(Currency::is_dollar);
+        if asked.invoice.id != *currency && !(is_dollar && asked.invoice.is_dollar()) {
+            let right = match is_dollar {
+                true => format!("{currency}, USD or another dollar token"),
+                false => currency.clone(),
+            };
+            let sentence = format!(
+                "must be {right}: this client ID may ask for at most {amount} {currency}, which cannot be compared with \
+                 an amount in {}",
+                asked.invoice.id
+            );
+            return Some((Part::InvoiceCurrency, sentence));
+        }
+        let sentence = || format!("must be at most {amount} {currency} with this client ID");
+        (asked.amount > amount).then(|| (Part::Amount, sentence()))
+    }
+}
+
+fn checked_payees(payees: &[Address], catalogue: &Catalogue, checks: &mut Checks) -> Vec<Address> {
+    check_distinct("allowedPayees", payees, checks);
+    check_count("allowedPayees", payees.len(), PAYEES_MAX, checks);
+    for (index, payee) in payees.iter().enumerate() {
+        checks.take(&format!("allowedPayees.{index}"), catalogue.receiver_anywhere(*payee));
+    }
+    payees.to_vec()
+}
+
+fn checked_currencies(ids: &[String], catalogue: &Catalogue, checks: &mut Checks) -> Vec<String> {
+    check_count("allowedCurrencies", ids.len(), CURRENCIES_MAX, checks);
+    let mut listed: Vec<String> = Vec::new();
+    for (index, id) in ids.iter().enumerate() {
+        let field = format!("allowedCurrencies.{index}");
+        match checks.take(&field, catalogue.known(id)) {
+            Some(known) if listed.contains(&known.id) => checks.fail(field, ONLY_ONCE),
+            Some(known) => listed.push(known.id.clone()),
+            None => {}
+        }
+    }
+    listed
+}
+
+fn checked_amount(limit: &AmountLimit, catalogue: &Catalogue, checks: &mut Checks) -> Option<AmountLimit> {
+    let currency = checks.take("maxAmount.currency", catalogue.known(&limit.currency))?;
+    checks.take("maxAmount.amount", limit.amount.to_units(currency.decimals))?;
+    Some(AmountLimit {
+        amount: limit.amount.clone(),
+        currency: currency.id.clone(),
+    })
+}
+
+fn check_count(field: &str, count: usize, max: usize, checks: &mut Checks) {
+    if count > max {
+        checks.fail(field, format!("must have at most {max} entries"));
+    }
+}
+
+fn check_distinct<T: PartialEq>(field: &str, entries: &[T], checks: &mut Checks) {
+    for (index, entry) in entries.iter().enumerate() {
+        if entries[..index].contains(entry) {
+            checks.fail(format!("{field}.{index}"), ONLY_ONCE);
+        }
+    }
+}
+
+fn among(what: &str, right: &[impl ToString]) -> String {
+    format!("must be {what} of this client ID: {}", in_words(right))
+}
+
+fn in_words(values: &[impl ToString]) -> String {
+    let named: Vec<String> = values.iter().take(NAMED_MAX).map(ToString::to_string).collect();
+    let further = values.len().saturating_sub(NAMED_MAX);
+    match further {
+        0 => named.join(", "),
+        further => format!("{} and {further} more", named.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::currency::CurrencyKind;
+    use std::collections::{BTreeSet, HashMap};
+
+    const OWN: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
+    const OTHER: &str = "0x90F79bf6EB2c4f870365E785982E1f101E93b906";
+
+    fn currency(id: &str, network: Option<Network>) -> Currency {
+        Currency {
+            id: id.to_owned(),
+            aliases: vec![format!("alias-{id}")],
+            name: id.to_owned(),
+            symbol: id.split('-').next().unwrap().to_owned(),
+            decimals: if network.is_some() { 6 } else { 2 },
+            address: String::new(),
+            network,
+            kind: network.map_or(CurrencyKind::Fiat, |_| CurrencyKind::Erc20),
+            hash: String::new(),
+            conversion_paths: HashMap::new(),
+        }
+    }
+
+    fn catalogue() -> Catalogue {
+        let currencies = [
+            ("USD", None),
+            ("EUR", None),
+            ("USDC-base", Some(Network::Base)),
+            ("FAU-sepolia", Some(Network::Sepolia)),
+        ];
+        let currencies = currencies.map(|(id, network)| currency(id, network));
+        Catalogue::new(currencies.to_vec(), HashMap::new(), BTreeSet::new())
+    }
+
+    fn breaches(limits: &ClientLimits, payee: &str, amount: &str, invoice: &str, payment: &str) -> Vec<Part> {
+        let catalogue = catalogue();
+        let payment = catalogue.find(payment).unwrap();
+        let asked = Asked {
+            payee: Address::parse(payee).ok(),
+            network: payment.network.unwrap(),
+            amount: &Amount::parse(amount).unwrap(),
+            invoice: catalogue.find(invoice).unwrap(),
+            payment,
+        };
+        let found = limits.breaches(&asked, &catalogue);
+        found.into_iter().map(|(part, _)| part).collect()
+    }
+
+    #[test]
+    fn each_limit_names_the_part_that_is_beyond_it() {
+        let none = ClientLimits::default();
+        assert_eq!(breaches(&none, OTHER, "1000000", "EUR", "FAU-sepolia"), []);
+        let limits = ClientLimits {
+            payees: vec![Address::parse(OWN).unwrap()],
+            currencies: vec!["USD".into(), "USDC-base".into()],
+            networks: vec![Network::Base],
+            max_amount: Some(AmountLimit {
+                amount: Amount::parse("100").unwrap(),
+                currency: "USD".into(),
+            }),
+        };
+        let lower = OWN.to_lowercase();
+        for (payee, amount, invoice, payment, wanted) in [
+            (OWN, "100", "USD", "USDC-base", vec![]),
+            (&lower, "99.99", "USDC-base", "USDC-base", vec![]),
+            (OTHER, "1", "USD", "USDC-base", vec![Part::Payee]),
+            (OWN, "100.01", "USD", "USDC-base", vec![Part::Amount]),
+            (OWN, "100.000001", "USDC-base", "USDC-base", vec![Part::Amount]),
+            (OWN, "1000", "USD", "USDC-base", vec![Part::Amount]),
+            (
+                OWN,
+                "1",
+                "EUR",
+                "USDC-base",
+                vec![Part::InvoiceCurrency, Part::InvoiceCurrency],
+            ),
+            (
+                OWN,
+                "1",
+                "USD",
+                "FAU-sepolia",
+                vec![Part::PaymentCurrency, Part::PaymentCurrency],
+            ),
+        ] {
+            let found = breaches(&limits, payee, amount, invoice, payment);
+            assert_eq!(found, wanted, "{payee} {amount} {invoice} {payment}");
+        }
+    }
+
+    #[test]
+    fn limits_are_kept_in_canonical_form_and_wrong_ones_are_named() {
+        let change = LimitsChange {
+            currencies: Some(vec!["usd".into(), "alias-FAU-sepolia".into()]),
+            max_amount: Some(Some(AmountLimit {
+                amount: Amount::parse("5").unwrap(),
+                currency: "alias-USDC-base".into(),
+            })),
+            ..LimitsChange::default()
+        };
+        let mut checks = Checks::new();
+        let limits = ClientLimits::default().changed(&change, &catalogue(), &mut checks);
+        checks.finish().unwrap();
+        assert_eq!(limits.currencies, ["USD", "FAU-sepolia"]);
+        assert_eq!(limits.max_amount.as_ref().unwrap().currency, "USDC-base");
+
+        let wrong = LimitsChange {
+            payees: Some(vec![Address::parse(OWN).unwrap(); 2]),
+            currencies: Some(vec!["USD".into(), "DOGE".into(), "usd".into()]),
+            networks: Some(vec![Network::Base, Network::Base]),
+            max_amount: Some(Some(AmountLimit {
+                amount: Amount::parse("0.001").unwrap(),
+                currency: "USD".into(),
+            })),
+        };
+        let mut checks = Checks::new();
+        let _ = limits.changed(&wrong, &catalogue(), &mut checks);
+        let fields: Vec<String> = checks
+            .finish()
+            .unwrap_err()
+            .fields
+            .into_iter()
+            .map(|error| error.field)
+            .collect();
+        let wanted = [
+            "allowedPayees.1",
+            "allowedCurrencies.1",
+            "allowedCurrencies.2",
+            "allowedNetworks.1",
+            "maxAmount.amount",
+        ];
+        assert_eq!(fields, wanted);
+        let mut checks = Checks::new();
+        let lifted = LimitsChange {
+            currencies: Some(Vec::new()),
+            max_amount: Some(None),
+            ..LimitsChange::default()
+        };
+        let lifted = limits.changed(&lifted, &catalogue(), &mut checks);
+        assert_eq!(lifted, ClientLimits::default());
+    }
+}
