@@ -82,6 +82,7 @@ column client_ids.created_at timestamp with time zone not null
 column client_ids.updated_at timestamp with time zone not null
 column client_ids.last_used_at timestamp with time zone
 column client_ids.payee_destination_id text
+column client_ids.limits jsonb
 constraint client_ids.client_ids_pkey PRIMARY KEY (id)
 CREATE UNIQUE INDEX client_ids_client_id_key ON public.client_ids USING btree (client_id)
 CREATE UNIQUE INDEX client_ids_pkey ON public.client_ids USING btree (id)

@@ -21,6 +21,8 @@ pub struct Model {
     pub former_secrets: Option<Json>,
     /// Whether events are sent to it.
     pub is_active: bool,
+    /// Whether it may be told about persons.
+    pub is_approved: bool,
     /// Time of creation.
     pub created_at: DateTimeUtc,
     /// Prefix of the headers that it reads; none for every one of the settings.

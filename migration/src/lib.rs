@@ -29,6 +29,8 @@ mod m20261122_0025_measure_quarantined;
 mod m20261122_0026_lead_chains;
 mod m20261122_0027_recover_deliveries;
 mod m20261122_0028_choose_header_prefix;
+mod m20261122_0029_limit_client_ids;
+mod m20261122_0030_approve_endpoints;
 mod tables;
 
 /// Applies and undoes the migrations.
@@ -66,6 +68,8 @@ impl MigratorTrait for Migrator {
             Box::new(m20261122_0026_lead_chains::Migration),
             Box::new(m20261122_0027_recover_deliveries::Migration),
             Box::new(m20261122_0028_choose_header_prefix::Migration),
+            Box::new(m20261122_0029_limit_client_ids::Migration),
+            Box::new(m20261122_0030_approve_endpoints::Migration),
         ]
     }
 }

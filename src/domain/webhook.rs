@@ -108,6 +108,8 @@ pub struct ClaimedDelivery {
     pub former_secrets: Vec<FormerSecret>,
     /// Prefix of the headers that the endpoint reads, when it chose one.
     pub header_prefix: Option<String>,
+    /// Whether the endpoint may be told about persons.
+    pub is_approved: bool,
     /// The bytes that are signed and sent, sealed when they hold personal details.
     pub body: String,
     /// Number of failed tries before this one, 0 to 3.

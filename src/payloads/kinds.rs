@@ -39,7 +39,7 @@ pub const KINDS: [Kind; 18] = [
         name: "payment.confirmed",
         component: "PaymentConfirmed",
         summary: "A request is paid",
-        description: "The whole expected amount has arrived and its last payment is final. Deliver the goods.",
+        description: "The whole expected amount has arrived and its last payment is final. Compare requestId, expectedAmount, currency and payee with your order, never reference alone, and deliver the goods.",
         schema: PaymentConfirmed::json_schema,
         sample: |names| {
             render(&PaymentConfirmed {

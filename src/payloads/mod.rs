@@ -6,6 +6,7 @@ mod kinds;
 pub mod orchestrators;
 pub mod payers;
 pub mod payments;
+mod persons;
 mod placeholders;
 pub mod progress;
 mod received;
@@ -14,6 +15,7 @@ pub mod secure_payments;
 
 pub use forms::Names;
 pub use kinds::{KINDS, Kind, body, sample};
+pub use persons::without_persons;
 
 #[cfg(test)]
 mod tests;

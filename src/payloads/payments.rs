@@ -197,10 +197,10 @@ pub struct PaymentBody {
         extend("examples" = [sample::TX_HASH])
     )]
     pub tx_hash: String,
-    /// Wallet that the money came from; null when the chain does not tell.
+    /// Wallet that the money came from; null when the chain does not tell, and for an endpoint that is not approved.
     #[schemars(length(max = 42), extend("examples" = [sample::PAYER]))]
     pub payer_address: Option<String>,
-    /// Account of the person who paid; differs from payerAddress when a smart account paid, null when unknown.
+    /// Account of the person who paid; differs from payerAddress when a smart account paid, null when unknown, and for an endpoint that is not approved.
     #[schemars(length(max = 42), extend("examples" = [sample::PAYER]))]
     pub payer_eoa_address: Option<String>,
     /// Network of the payment.
@@ -228,9 +228,8 @@ pub struct PaymentBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(max = 42), extend("examples" = [sample::PAYEE]))]
     pub payee: Option<String>,
-    /// Customer, as given when the request was created.
+    /// Customer, as given when the request was created; null for an endpoint that is not approved.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "EventCustomer")]
     pub customer_info: Option<EventCustomer>,
     /// Reference of the merchant.
     #[serde(skip_serializing_if = "Option::is_none")]

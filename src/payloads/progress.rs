@@ -78,9 +78,9 @@ pub struct PaymentRefundedBody {
     /// Reference of the payment.
     #[schemars(length(max = 18), extend("examples" = [sample::REFERENCE]))]
     pub payment_reference: String,
-    /// Wallet that has the money again.
+    /// Wallet that has the money again; null for an endpoint that is not approved.
     #[schemars(length(max = 42), extend("examples" = [sample::PAYER]))]
-    pub refunded_to: String,
+    pub refunded_to: Option<String>,
     /// How much went back, in the currency of the member currency.
     #[schemars(length(max = 108), extend("examples" = ["100.5"]))]
     pub refund_amount: String,
@@ -221,7 +221,7 @@ pub(super) fn refunded(facts: &PaymentRefunded, catalogue: &Catalogue, names: &N
         request_id: facts.request.id.to_string(),
         request_id_upper: facts.request.id.to_string(),
         payment_reference: facts.request.reference.to_string(),
-        refunded_to: facts.refunded_to.to_string(),
+        refunded_to: Some(facts.refunded_to.to_string()),
         refund_amount: facts.amount.to_string(),
         currency: symbol(catalogue.find(&facts.currency), &facts.currency),
         timestamp: timestamp(facts.at),
@@ -286,7 +286,7 @@ pub(super) fn refunded_sample(names: &Names) -> PaymentRefundedBody {
         request_id: sample::REQUEST_ID.to_owned(),
         request_id_upper: sample::REQUEST_ID.to_owned(),
         payment_reference: sample::REFERENCE.to_owned(),
-        refunded_to: sample::PAYER.to_owned(),
+        refunded_to: Some(sample::PAYER.to_owned()),
         refund_amount: "100.5".to_owned(),
         currency: "USDC".to_owned(),
         timestamp: sample::TIME.to_owned(),

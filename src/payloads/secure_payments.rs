@@ -45,7 +45,7 @@ pub struct SecurePaymentUserEvent {
     /// When the browser reported it to the service.
     #[schemars(length(max = 24), extend("format" = "date-time", "examples" = [sample::TIME]))]
     pub timestamp: String,
-    /// What the browser told; unproven. A wallet appears only as wallet_address_hashed.
+    /// What the browser told; unproven. A wallet appears only as wallet_address_hashed. Empty for an endpoint that is not approved.
     #[schemars(extend("examples" = [{ "wallet_provider": "metamask", "selected_source_chain": "base" }]))]
     pub properties: Map<String, Value>,
 }
@@ -63,9 +63,9 @@ pub struct SecurePaymentAccessRejected {
     /// The request; of a secure payment with several, the first.
     #[schemars(length(max = 66), extend("examples" = [sample::REQUEST_ID]))]
     pub request_id: String,
-    /// Wallet that tried: lower case on EVM networks, the original case on Tron.
+    /// Wallet that tried: lower case on EVM networks, the original case on Tron; null for an endpoint that is not approved.
     #[schemars(length(max = 42), extend("examples" = [sample::PAYER_LOWER]))]
-    pub attempted_payer_wallet_address: String,
+    pub attempted_payer_wallet_address: Option<String>,
     /// When it tried.
     #[schemars(length(max = 24), extend("format" = "date-time", "examples" = [sample::TIME]))]
     pub timestamp: String,
@@ -89,7 +89,7 @@ pub(super) fn access_rejected(facts: &AccessRejected) -> SecurePaymentAccessReje
     SecurePaymentAccessRejected {
         event: "secure_payment.access_rejected",
         request_id: facts.request.to_string(),
-        attempted_payer_wallet_address: facts.wallet.canonical(),
+        attempted_payer_wallet_address: Some(facts.wallet.canonical()),
         timestamp: timestamp(facts.at),
     }
 }
@@ -124,7 +124,7 @@ pub(super) fn access_rejected_sample() -> SecurePaymentAccessRejected {
     SecurePaymentAccessRejected {
         event: "secure_payment.access_rejected",
         request_id: sample::REQUEST_ID.to_owned(),
-        attempted_payer_wallet_address: sample::PAYER_LOWER.to_owned(),
+        attempted_payer_wallet_address: Some(sample::PAYER_LOWER.to_owned()),
         timestamp: sample::TIME.to_owned(),
     }
 }

@@ -34,6 +34,8 @@ pub struct Endpoint {
     pub former_secrets: Vec<FormerSecret>,
     /// Whether events are sent to it.
     pub is_active: bool,
+    /// Whether it may be told about persons: registered with a secret credential, or approved with one since.
+    pub is_approved: bool,
     /// Time of creation.
     pub created_at: DateTime<Utc>,
     /// Prefix of the headers that it reads; `None` for every one of the settings.
@@ -51,6 +53,7 @@ fn from_row(row: Model) -> Result<Endpoint, StoreError> {
         secret_sealed: row.secret_sealed,
         former_secrets: former_secrets(row.former_secrets)?,
         is_active: row.is_active,
+        is_approved: row.is_approved,
         created_at: row.created_at,
         header_prefix: row.header_prefix,
         failing_since: row.failing_since,
@@ -90,7 +93,8 @@ fn to_column(former: &[FormerSecret]) -> Result<Option<JsonValue>, StoreError> {
     columns::to_json("former_secrets", &stored).map(Some)
 }
 
-/// Rows that a holder may see: a client ID its own, a platform or an orchestrator all of theirs.
+/// Rows that a holder may see: a client ID its own, a public one of these what nobody approved, a platform or an
+/// orchestrator all of theirs.
 fn owned(holder: &Holder) -> Condition {
     Condition::all()
         .add(Column::OwnerId.eq(holder.owner.as_str()))
@@ -100,6 +104,7 @@ fn owned(holder: &Holder) -> Condition {
                 .as_ref()
                 .map(|client| Column::ClientRow.eq(client.as_str())),
         )
+        .add_option(holder.is_public.then(|| Column::IsApproved.eq(false)))
 }
 
 /// Adds an endpoint.
@@ -114,6 +119,7 @@ pub async fn insert(conn: &impl ConnectionTrait, endpoint: &Endpoint) -> Result<
         secret_sealed: endpoint.secret_sealed.clone(),
         former_secrets: to_column(&endpoint.former_secrets)?,
         is_active: endpoint.is_active,
+        is_approved: endpoint.is_approved,
         created_at: endpoint.created_at,
         header_prefix: endpoint.header_prefix.clone(),
         failing_since: endpoint.failing_since,
@@ -238,6 +244,21 @@ pub async fn set_active(
         .col_expr(Column::IsActive, Expr::value(is_active))
         .col_expr(Column::FailingSince, Expr::value(None::<DateTime<Utc>>))
         .col_expr(Column::IsRecovering, Expr::value(false))
+        .filter(owned(&holder.into()))
+        .filter(Column::Id.eq(id.as_str()))
+        .exec(conn)
+        .await?;
+    Ok(result.rows_affected == 1)
+}
+
+/// Lets an endpoint be told about persons; tells whether there is one.
+pub async fn approve(
+    conn: &impl ConnectionTrait,
+    holder: impl Into<Holder>,
+    id: &EndpointId,
+) -> Result<bool, StoreError> {
+    let result = Entity::update_many()
+        .col_expr(Column::IsApproved, Expr::value(true))
         .filter(owned(&holder.into()))
         .filter(Column::Id.eq(id.as_str()))
         .exec(conn)

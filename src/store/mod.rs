@@ -223,6 +223,9 @@ pub struct Holder {
     pub owner: OwnerId,
     /// Client ID; `None` sees all rows of the owner.
     pub client: Option<ClientRowId>,
+    /// Whether everybody may be this holder: it has only the endpoints that nobody approved, and no answer with a secret
+    /// is given to it twice. Source: decisions D32; decisions D34.
+    pub is_public: bool,
 }
 
 impl From<&Holder> for Holder {
@@ -236,13 +239,17 @@ impl From<&Scope> for Holder {
         Self {
             owner: (&scope.platform).into(),
             client: scope.client.clone(),
+            is_public: false,
         }
     }
 }
 
 impl From<&PlatformCaller> for Holder {
     fn from(caller: &PlatformCaller) -> Self {
-        Self::from(&Scope::from(caller))
+        Self {
+            is_public: caller.is_public(),
+            ..Self::from(&Scope::from(caller))
+        }
     }
 }
 
@@ -251,6 +258,7 @@ impl From<&OrchestratorCaller> for Holder {
         Self {
             owner: (&caller.id).into(),
             client: None,
+            is_public: false,
         }
     }
 }

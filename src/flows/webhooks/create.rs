@@ -29,11 +29,13 @@ pub(super) fn draw_secret(ctx: &Ctx) -> Secret {
     Secret::new(hex::encode(random::<32>(ctx.ids.as_ref())))
 }
 
-/// Registers an endpoint of `holder`, for `asker`, under whose name the answer is kept.
+/// Registers an endpoint of `holder`, for `asker`, under whose name the answer is kept. One that everybody may register
+/// waits for approval.
 ///
 /// Errors: a URL that is not allowed, a prefix that the settings do not have (400); a URL that is registered already, more
 /// endpoints than the cap (409).
-/// Source: interface §4.8; interface §4.9; decisions D16; decisions D18; decisions D20; decisions D22; decisions D35.
+/// Source: interface §4.8; interface §4.9; decisions D16; decisions D18; decisions D20; decisions D22; decisions D32;
+/// decisions D35.
 pub async fn run(
     ctx: &Ctx,
     asker: impl Into<Holder>,
@@ -43,6 +45,7 @@ pub async fn run(
     call: Repeatable<NewEndpoint>,
 ) -> FlowResult<Answer<NewEndpoint>> {
     let asker = asker.into();
+    let is_public = asker.is_public;
     idempotency::once(ctx, asker, call, Storage::Sealed, async |keeper| {
         let url = ctx
             .webhooks
@@ -63,6 +66,7 @@ pub async fn run(
             secret_sealed: String::new(),
             former_secrets: Vec::new(),
             is_active: true,
+            is_approved: !is_public,
             created_at: ctx.clock.now(),
             header_prefix: header_prefix.map(str::to_owned),
             failing_since: None,

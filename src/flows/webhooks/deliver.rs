@@ -10,6 +10,7 @@ use crate::{
         FlowResult,
         webhooks::{recover::Verdicts, secret_place},
     },
+    payloads,
     ports::{outbound::OutboundPost, sealer::is_sealed},
     store,
 };
@@ -73,7 +74,8 @@ pub async fn send(ctx: &Ctx, delivery: ClaimedDelivery) -> Option<Tried> {
     })
 }
 
-/// Signs a delivery with every secret that is good now, and writes its headers. Source: interface §6.1 (3, 4).
+/// Signs a delivery with every secret that is good now, and writes its headers. An endpoint that nobody approved is told
+/// nothing about persons. Source: interface §6.1 (3, 4); decisions D32.
 fn post(ctx: &Ctx, delivery: &ClaimedDelivery) -> anyhow::Result<OutboundPost> {
     let now = ctx.clock.now();
     let former = delivery.former_secrets.iter().filter(|secret| secret.until > now);
@@ -88,6 +90,10 @@ fn post(ctx: &Ctx, delivery: &ClaimedDelivery) -> anyhow::Result<OutboundPost> {
             ctx.sealer.open(&delivery.body, place)?.reveal().to_owned()
         }
         false => delivery.body.clone(),
+    };
+    let body = match delivery.is_approved {
+        true => body,
+        false => payloads::without_persons(&body)?,
     };
     let prefixes = prefixes(&ctx.webhooks.header_prefixes, delivery.header_prefix.as_deref());
     let signing = Signing {

@@ -1,5 +1,6 @@
 //! Webhook endpoints of platforms, client IDs and orchestrators, and the delivery of events.
 
+pub mod approve;
 pub mod backlog;
 pub mod create;
 pub mod delete;

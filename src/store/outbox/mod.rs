@@ -12,7 +12,8 @@
 //! **What always holds.**
 //! - An event exists if and only if what caused it was committed. One fact is one event, by its deduplication key, and
 //!   one event has one delivery for each endpoint. Both are unique indexes, not habits.
-//! - The body is rendered once, with the event. Every try sends these bytes under the id of the delivery, replays too.
+//! - The body is rendered once, with the event. Every try sends these bytes under the id of the delivery, replays too; to
+//!   an endpoint that nobody approved, the same bytes without what they say about persons.
 //! - A try is recorded by whoever still holds the delivery under the token of the claim. After a lease has ended two
 //!   workers may have sent the same delivery; one of them moves it on, and what the other one brings is dropped.
 //! - The retry count moves with a recorded try. A crash may add a POST to the four, it takes none away.

@@ -54,7 +54,7 @@ claimed AS (\
   UPDATE deliveries SET lease_until = $6, lease_token = $7 WHERE id = ANY(ARRAY(SELECT id FROM chosen)) \
   RETURNING id, event_id, owner_id, endpoint_id, retry_count, is_test, is_replay, next_at) \
 SELECT claimed.*, events.body, endpoint.url, endpoint.secret_sealed, endpoint.former_secrets, endpoint.is_active, \
-  endpoint.failing_since IS NOT NULL AS is_failing, endpoint.header_prefix \
+  endpoint.failing_since IS NOT NULL AS is_failing, endpoint.header_prefix, endpoint.is_approved \
 FROM claimed JOIN events ON events.id = claimed.event_id \
 LEFT JOIN webhook_endpoints endpoint ON endpoint.id = claimed.endpoint_id \
 ORDER BY claimed.next_at, claimed.id";
@@ -125,6 +125,7 @@ pub(super) async fn claim(
             url: row.try_get("", "url")?,
             secret_sealed: row.try_get("", "secret_sealed")?,
             former_secrets: endpoints::former_secrets(former)?,
+            is_approved: row.try_get("", "is_approved")?,
             body: row.try_get("", "body")?,
             retry_count: columns::number("retry_count", row.try_get::<i32>("", "retry_count")?)?,
             is_test: row.try_get("", "is_test")?,

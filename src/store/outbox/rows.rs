@@ -102,6 +102,7 @@ struct Row {
     former_secrets: Option<JsonValue>,
     is_failing: bool,
     header_prefix: Option<String>,
+    is_approved: bool,
 }
 
 /// What sending needs of the claimed deliveries whose endpoint is active, the longest waiting first.
@@ -127,6 +128,7 @@ pub(super) async fn load_claimed(
         .column(webhook_endpoints::Column::FormerSecrets)
         .column(webhook_endpoints::Column::HeaderPrefix)
         .column_as(webhook_endpoints::Column::FailingSince.is_not_null(), "is_failing")
+        .column(webhook_endpoints::Column::IsApproved)
         .join(
             JoinType::InnerJoin,
             deliveries::Entity::belongs_to(events::Entity)
@@ -158,6 +160,7 @@ pub(super) async fn load_claimed(
             secret_sealed: row.secret_sealed,
             former_secrets: endpoints::former_secrets(row.former_secrets)?,
             header_prefix: row.header_prefix,
+            is_approved: row.is_approved,
             body: row.body,
             retry_count: columns::number("retry_count", row.retry_count)?,
             is_test: row.is_test,

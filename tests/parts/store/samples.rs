@@ -93,6 +93,7 @@ pub fn terms(number: u64) -> Terms {
 
 pub fn endpoint(owner: &str, client: Option<&str>, number: u32) -> Endpoint {
     Endpoint {
+        is_approved: true,
         id: EndpointId(format!("endpoint-{number}")),
         owner: (&platform(owner)).into(),
         client: client.map(|client| ClientRowId(client.to_owned())),

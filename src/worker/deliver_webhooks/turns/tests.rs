@@ -21,6 +21,7 @@ fn endpoint_id(endpoint: usize) -> EndpointId {
 
 fn delivery(id: usize, owner: OwnerId, endpoint: EndpointId, token: &str) -> ClaimedDelivery {
     ClaimedDelivery {
+        is_approved: true,
         id: DeliveryId(format!("{id:06}")),
         event: EventId("event".to_owned()),
         owner,

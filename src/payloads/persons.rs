@@ -1,0 +1,41 @@
+//! What bodies tell about persons, and bodies without it.
+
+use serde_json::{Map, Value};
+
+/// Members that say who a customer or a payer is. Each may be null wherever it stands.
+pub(super) const PERSONAL: [&str; 5] = [
+    "customerInfo",
+    "payerAddress",
+    "payerEoaAddress",
+    "refundedTo",
+    "attemptedPayerWalletAddress",
+];
+
+/// Members that are objects of what a browser told about a person.
+pub(super) const PERSONAL_OBJECTS: [&str; 1] = ["properties"];
+
+/// The customer, who is absent where nobody was named.
+const CUSTOMER: &str = "customerInfo";
+
+/// The payer of a payment, whose body may name a customer too.
+const PAYER: &str = "payerAddress";
+
+/// A body without what it says about persons: null instead, and an empty object where a member always is one. Whether a
+/// customer was named does not show.
+///
+/// Errors: the body is no object. Source: decisions D31; decisions D32.
+pub fn without_persons(body: &str) -> serde_json::Result<String> {
+    let mut members: Map<String, Value> = serde_json::from_str(body)?;
+    let is_payment = members.contains_key(PAYER);
+    for (name, member) in &mut members {
+        if PERSONAL.contains(&name.as_str()) {
+            *member = Value::Null;
+        } else if PERSONAL_OBJECTS.contains(&name.as_str()) {
+            *member = Map::new().into();
+        }
+    }
+    if is_payment {
+        members.entry(CUSTOMER).or_insert(Value::Null);
+    }
+    serde_json::to_string(&members)
+}
