@@ -2,8 +2,15 @@
 
 use crate::{
     domain::{
-        amount::Percent, caps::Caps, client_id::OwnPages, conversion::RateAges, currency::Catalogue, network::Network,
-        recovery::RecoverySchedule, registration::Registration, webhook::UrlPolicy,
+        amount::Percent,
+        caps::Caps,
+        client_id::{EndpointManagers, OwnPages},
+        conversion::RateAges,
+        currency::Catalogue,
+        network::Network,
+        recovery::RecoverySchedule,
+        registration::Registration,
+        webhook::UrlPolicy,
     },
     ports::{
         chain::Chains, clock::Clock, guesses::GuessCounter, ids::Ids, outbound::Outbound, passwords::Passwords,
@@ -90,6 +97,8 @@ pub struct WebhookRules {
     pub recovery: RecoverySchedule,
     /// For how long an endpoint may take nothing before it is switched off.
     pub disable_after: Option<TimeDelta>,
+    /// Which client IDs may manage endpoints.
+    pub client_id_management: EndpointManagers,
     /// Days that events and finished deliveries are kept.
     pub retention_days: u32,
 }

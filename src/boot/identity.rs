@@ -4,7 +4,7 @@ use crate::{
     ctx::Ctx,
     domain::{
         caller::{Caller, OrchestratorCaller, PlatformCaller},
-        client_id::{CallOrigin, ClientId},
+        client_id::{CallOrigin, ClientId, EndpointManagers},
         quota::Tier,
         refusal::{Refusal, RefusalKind},
     },
@@ -191,6 +191,10 @@ impl Identify for Identity {
     fn was_good(&self, credential: &str) -> bool {
         let now = self.ctx.clock.steady();
         self.good.get(&identify::hash(credential), now).is_some()
+    }
+
+    fn endpoint_managers(&self) -> EndpointManagers {
+        self.ctx.webhooks.client_id_management
     }
 
     fn is_session_page(&self, origin: &str) -> bool {

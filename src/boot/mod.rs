@@ -163,6 +163,7 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
         reversals: settings.webhooks.reversals,
         recovery: settings.webhooks.recovery()?,
         disable_after: settings.webhooks.disable_after(),
+        client_id_management: settings.webhooks.client_id_management.into(),
         retention_days: settings.webhooks.retention_days,
     };
     let payments = PaymentRules {

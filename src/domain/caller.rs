@@ -63,12 +63,14 @@ pub enum Credential {
         /// Row of the key.
         id: KeyId,
     },
-    /// Public client ID, with the page that used it.
+    /// Client ID, with the page that used it.
     ClientId {
         /// Row of the client ID.
         id: ClientRowId,
-        /// The public text.
+        /// The text that callers send.
         client_id: String,
+        /// Whether pages use it, so that everybody can read it there.
+        is_public: bool,
         /// The page, when the call came from a browser.
         origin: Option<String>,
     },
@@ -117,6 +119,11 @@ impl PlatformCaller {
             Credential::ClientId { id, .. } => Some(id),
             Credential::ApiKey { .. } | Credential::Session { .. } => None,
         }
+    }
+
+    /// Whether the credential is no secret, so that anybody may be calling. Source: decisions D32.
+    pub fn is_public(&self) -> bool {
+        matches!(self.credential, Credential::ClientId { is_public: true, .. })
     }
 
     /// The page that the call came from.

@@ -15,6 +15,10 @@ const KEPT: TimeDelta = TimeDelta::hours(24);
 /// Keys of one transaction of the sweep.
 const BATCH_KEYS: u64 = 500;
 
+/// What a public caller reads who asks again for an answer with a secret.
+const SHOWN_ONCE: &str = "A call with this Idempotency-Key was answered before, and the answer holds a secret, which a \
+                          public client ID is shown once: use a new key, or look the endpoint up with an API key";
+
 /// What a caller who sent `Idempotency-Key` wants to be sure of.
 #[derive(Debug, Clone)]
 pub struct Once {
@@ -79,7 +83,8 @@ impl<T> Keeper<'_, T> {
         self.call.once.is_some()
     }
 
-    /// The answer of an earlier call with the key, if there is one. Errors: that call had another body (409).
+    /// The answer of an earlier call with the key, if there is one. Errors: that call had another body, or its answer
+    /// holds a secret and anybody may be calling (409).
     async fn stored(&self) -> FlowResult<Option<String>> {
         let Some(once) = &self.call.once else {
             return Ok(None);
@@ -87,6 +92,9 @@ impl<T> Keeper<'_, T> {
         let Some(response) = find(self.ctx, &self.holder, once).await? else {
             return Ok(None);
         };
+        if self.storage == Storage::Sealed && self.holder.is_public {
+            return Err(Refusal::conflict(SHOWN_ONCE).into());
+        }
         Ok(Some(match self.storage {
             Storage::Plain => response,
             Storage::Sealed => {
@@ -130,7 +138,8 @@ impl<T> Keeper<'_, T> {
 /// Does `work` once for each key of `holder`: a repeated call gets the stored answer and nothing happens again.
 ///
 /// `work` gathers, decides and ends with [`Keeper::commit`]. Errors: the key was used with another body, or its first
-/// call is in flight (409). Source: decisions D18.
+/// call is in flight (409); the stored answer is sealed and the holder is public (409).
+/// Source: decisions D18; decisions D34.
 pub async fn once<T>(
     ctx: &Ctx,
     holder: impl Into<Holder>,

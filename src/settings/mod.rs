@@ -7,7 +7,7 @@ mod reference;
 
 use crate::domain::{
     amount::Percent,
-    client_id::normalise_domain,
+    client_id::{EndpointManagers, normalise_domain},
     conversion::RateAges,
     network::{Family, Network},
     recovery::RecoverySchedule,
@@ -339,6 +339,10 @@ pub struct WebhookSettings {
     /// learns of it from `webhook.disabled` and switches it on again.
     #[schemars(range(min = 0, max = 365))]
     pub disable_after_days: u32,
+    /// Which client IDs may register, list, switch, delete and test endpoints: `all`, `backend` for those without allowed
+    /// domains, or `off`. API keys and sessions always may. Under `all` a public client ID, one with allowed domains, sees
+    /// only the endpoints that it registered and nobody approved.
+    pub client_id_management: ClientIdManagement,
     /// Days that events and finished deliveries are kept.
     #[schemars(range(min = 1, max = 3_650))]
     pub retention_days: u32,
@@ -356,6 +360,7 @@ impl Default for WebhookSettings {
             reversals: true,
             recovery_rounds_s: vec![60, 300, 1_800, 7_200, 21_600, 86_400, 172_800],
             disable_after_days: 5,
+            client_id_management: ClientIdManagement::default(),
             retention_days: 30,
         }
     }
@@ -413,6 +418,29 @@ impl WebhookSettings {
     pub fn disable_after(&self) -> Option<TimeDelta> {
         let days = i64::from(self.disable_after_days);
         (days > 0).then(|| TimeDelta::days(days))
+    }
+}
+
+/// Which client IDs may manage endpoints.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ClientIdManagement {
+    /// Every client ID.
+    #[default]
+    All,
+    /// Client IDs without allowed domains.
+    Backend,
+    /// None.
+    Off,
+}
+
+impl From<ClientIdManagement> for EndpointManagers {
+    fn from(setting: ClientIdManagement) -> Self {
+        match setting {
+            ClientIdManagement::All => Self::All,
+            ClientIdManagement::Backend => Self::Backend,
+            ClientIdManagement::Off => Self::Off,
+        }
     }
 }
 

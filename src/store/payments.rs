@@ -104,6 +104,18 @@ pub struct PaymentRecord {
     pub is_told: bool,
 }
 
+impl PaymentRecord {
+    /// The payment without whose wallet paid. Source: decisions D32.
+    #[must_use]
+    pub fn without_persons(self) -> Self {
+        Self {
+            payer: None,
+            payer_eoa: None,
+            ..self
+        }
+    }
+}
+
 /// That a payment was taken back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reversal {
@@ -126,6 +138,14 @@ pub struct RequestSummary {
     pub merchant_reference: Option<String>,
     /// Customer.
     pub customer: Option<CustomerInfo>,
+}
+
+impl RequestSummary {
+    /// The same without who buys. Source: decisions D32.
+    #[must_use]
+    pub fn without_persons(self) -> Self {
+        Self { customer: None, ..self }
+    }
 }
 
 /// What to search for; everything that is set must hold.

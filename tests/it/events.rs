@@ -161,14 +161,11 @@ async fn strangers_find_nothing_and_change_nothing() {
     )[0]
     .clone();
     let (key, client) = app.other_tenant().await;
-    let page_client = app.page_client.clone();
+    let backend_client = app.another_client(&[]).await;
     let strangers = [
         vec![("x-api-key", key.as_str())],
         vec![("x-client-id", client.as_str())],
-        vec![
-            ("x-client-id", page_client.as_str()),
-            ("origin", crate::support::app::PAGE),
-        ],
+        vec![("x-client-id", backend_client.as_str())],
     ];
     for headers in strangers {
         let call = |method: Method, path: &str, body: Option<Value>| {

@@ -403,6 +403,11 @@ impl TestApp {
         (key.reveal().to_owned(), client(&self.ctx, &platform, &[]).await)
     }
 
+    /// A further client ID of the tenant.
+    pub async fn another_client(&self, domains: &[&str]) -> String {
+        client(&self.ctx, &self.platform, domains).await
+    }
+
     /// Secrets that were issued so far.
     pub fn secrets_issued(&self) -> usize {
         self.database.issued.count()

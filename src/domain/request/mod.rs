@@ -52,6 +52,15 @@ pub struct Origin {
 }
 
 impl Request {
+    /// The request without what it says about persons. Source: decisions D32.
+    #[must_use]
+    pub fn without_persons(self) -> Self {
+        Self {
+            terms: self.terms.without_persons(),
+            ..self
+        }
+    }
+
     /// Whether an observation is a payment of this request: chain, proxy, reference, token and payee all match.
     ///
     /// A conversion must also name the invoice currency. Source: rules B.3; rules G.2 (3).

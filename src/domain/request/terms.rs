@@ -58,6 +58,16 @@ impl Terms {
         }
     }
 
+    /// The same, without what they say about persons: who buys, and whose wallet pays. Source: decisions D32.
+    #[must_use]
+    pub fn without_persons(self) -> Self {
+        Self {
+            payer: None,
+            customer: None,
+            ..self
+        }
+    }
+
     /// Whether it repeats no more.
     pub fn is_recurrence_stopped(&self) -> bool {
         self.recurrence.as_ref().is_some_and(|recurrence| recurrence.is_stopped)

@@ -158,6 +158,7 @@ pub fn client_caller(ctx: &Ctx, client: &ClientId, call: CallOrigin<'_>) -> Flow
         credential: Credential::ClientId {
             id: client.row.clone(),
             client_id: client.client_id.clone(),
+            is_public: client.is_public(),
             origin,
         },
     })

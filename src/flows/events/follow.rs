@@ -104,7 +104,11 @@ impl Follower {
             Credential::ApiKey { id } => {
                 store::keys::is_active(conn, &platform.into(), id, self.ctx.clock.now()).await?
             }
-            Credential::ClientId { id, .. } => store::client_ids::is_active(conn, platform, id).await?,
+            Credential::ClientId { id, .. } => {
+                let client = store::client_ids::find(conn, platform, id).await?;
+                // One that was given pages since is no secret any more.
+                client.is_some_and(|client| client.require_active().is_ok() && !client.is_public())
+            }
             Credential::Session { .. } => false,
         })
     }

@@ -63,10 +63,10 @@ pub struct PaymentPage {
     pub offset: u64,
 }
 
-/// Searches the payments of the caller's requests.
+/// Searches the payments of the caller's requests. A public client ID is told nothing about persons.
 ///
 /// Errors: no search parameter, dates in the wrong order (400).
-/// Source: interface §4.1; decisions D13; decisions D14; decisions D15; decisions D23.
+/// Source: interface §4.1; decisions D13; decisions D14; decisions D15; decisions D23; decisions D32.
 pub async fn run(ctx: &Ctx, caller: &PlatformCaller, search: &PaymentSearch) -> FlowResult<PaymentPage> {
     check(search)?;
     let filter = PaymentFilter {
@@ -90,8 +90,14 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, search: &PaymentSearch) -> 
         offset: search.offset,
     };
     let found = store::payments::search(ctx.db.reader(), &Scope::from(caller), &filter).await?;
+    let mut payments = found.rows;
+    if caller.is_public() {
+        let rows = payments.into_iter();
+        let rows = rows.map(|(payment, request)| (payment.without_persons(), request.without_persons()));
+        payments = rows.collect();
+    }
     Ok(PaymentPage {
-        payments: found.rows,
+        payments,
         total: found.total,
         has_more: found.has_more,
         limit: search.limit,

@@ -20,7 +20,7 @@ pub struct RequestPage {
     pub offset: u64,
 }
 
-/// Requests of the caller, optionally those of one payee.
+/// Requests of the caller, optionally those of one payee. A public client ID is told nothing about persons.
 pub async fn run(
     ctx: &Ctx,
     caller: &PlatformCaller,
@@ -29,8 +29,11 @@ pub async fn run(
     offset: u64,
 ) -> FlowResult<RequestPage> {
     let payee = payee.map(|payee| payee.canonical());
-    let (requests, total) =
+    let (mut requests, total) =
         store::requests::list(ctx.db.reader(), &Scope::from(caller), payee.as_deref(), limit, offset).await?;
+    if caller.is_public() {
+        requests = requests.into_iter().map(Request::without_persons).collect();
+    }
     Ok(RequestPage {
         requests,
         total,

@@ -6,7 +6,7 @@ use crate::{
         address::Address,
         amount::{Amount, Percent},
         calldata::{Calldata, Conversion, PaymentPlan, PlatformFee, assemble},
-        caller::{Credential, PlatformCaller},
+        caller::PlatformCaller,
         client_id::ClientId,
         conversion::RateBounds,
         currency::{ContractKind, Currency},
@@ -65,11 +65,7 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str, input: &P
         None => None,
     };
     let calldata = assemble(&plan, standing.as_ref());
-    let is_secret = match &caller.credential {
-        Credential::ClientId { .. } => client.is_some_and(|client| client.allowed_domains.is_empty()),
-        Credential::ApiKey { .. } | Credential::Session { .. } => true,
-    };
-    let handed = HandedOut::of(&plan, is_secret || decided.is_own_fee);
+    let handed = HandedOut::of(&plan, !caller.is_public() || decided.is_own_fee);
     let (asker, now) = (caller.client(), ctx.clock.now());
     let is_new = !store::handed_out::is_kept(ctx.db.reader(), &request, asker, &handed, now).await?;
     if is_new || !request.ledger.is_listening {

@@ -38,7 +38,17 @@ pub struct RequestDetail {
     pub market_rate: Option<String>,
 }
 
-/// Reads a request of the caller's platform.
+impl RequestDetail {
+    fn without_persons(self) -> Self {
+        Self {
+            request: self.request.without_persons(),
+            payments: self.payments.into_iter().map(PaymentRecord::without_persons).collect(),
+            ..self
+        }
+    }
+}
+
+/// Reads a request of the caller's platform. A public client ID is told nothing about persons.
 pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str) -> FlowResult<RequestDetail> {
     let request = find(ctx, caller, request_id).await?;
     let payments = store::payments::largest_of_request(ctx.db.reader(), &request, SHOWN_MAX).await?;
@@ -57,13 +67,17 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str) -> FlowRe
         units: payment.units,
     });
     let progress = Progress::of(&request, &ctx.catalogue, first, detected_units, market_rate.as_deref());
-    Ok(RequestDetail {
+    let detail = RequestDetail {
         request,
         payments,
         quarantined,
         quarantined_total,
         progress,
         market_rate,
+    };
+    Ok(match caller.is_public() {
+        true => detail.without_persons(),
+        false => detail,
     })
 }
 

@@ -36,7 +36,7 @@ impl Events {
     async fn list(
         &self,
         ctx: Data<&Ctx>,
-        caller: Auth<KeyOrClient>,
+        caller: Auth<KeyOrBackend>,
         /// Name of the event
         event: Checked<EventKindText>,
         /// Id of the request
@@ -79,7 +79,7 @@ impl Events {
     async fn follow(
         &self,
         ctx: Data<&Ctx>,
-        caller: Auth<KeyOrClient>,
+        caller: Auth<KeyOrBackend>,
         request: &Request,
         /// Names of events separated by commas; all when absent
         events: Checked<EventKindsText>,
@@ -115,7 +115,7 @@ impl Events {
     async fn read(
         &self,
         ctx: Data<&Ctx>,
-        caller: Auth<KeyOrClient>,
+        caller: Auth<KeyOrBackend>,
         /// Id of the event
         #[oai(name = "eventId")]
         event_id: Path<UlidText>,
@@ -142,7 +142,7 @@ impl Events {
     async fn replay(
         &self,
         ctx: Data<&Ctx>,
-        caller: Auth<KeyOrClient>,
+        caller: Auth<KeyOrBackend>,
         /// Id of the event
         #[oai(name = "eventId")]
         event_id: Path<UlidText>,
@@ -165,7 +165,7 @@ impl Events {
     async fn replay_span(
         &self,
         ctx: Data<&Ctx>,
-        caller: Auth<KeyOrClient>,
+        caller: Auth<KeyOrBackend>,
         body: Body<ReplayEventsBody>,
     ) -> Result<Accepted<ReplayResult>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND | s::CONFLICT }>> {
         let body = body.0;
@@ -195,7 +195,7 @@ impl Events {
     async fn deliveries(
         &self,
         ctx: Data<&Ctx>,
-        caller: Auth<KeyOrClient>,
+        caller: Auth<KeyOrBackend>,
         /// Id of the event
         #[oai(name = "eventId")]
         event_id: Checked<UlidText>,
@@ -235,7 +235,7 @@ impl Events {
     async fn summary(
         &self,
         ctx: Data<&Ctx>,
-        caller: Auth<KeyOrClient>,
+        caller: Auth<KeyOrBackend>,
         /// From this time on, inclusive; UTC ending in `Z`; a day before `until` when absent
         since: Checked<IsoInstantText>,
         /// Up to this time, inclusive; UTC ending in `Z`; now when absent
@@ -259,7 +259,7 @@ impl Events {
     async fn read_delivery(
         &self,
         ctx: Data<&Ctx>,
-        caller: Auth<KeyOrClient>,
+        caller: Auth<KeyOrBackend>,
         /// Id of the delivery
         #[oai(name = "deliveryId")]
         delivery_id: Path<UlidText>,
@@ -284,7 +284,7 @@ impl Events {
     async fn retry(
         &self,
         ctx: Data<&Ctx>,
-        caller: Auth<KeyOrClient>,
+        caller: Auth<KeyOrBackend>,
         /// Id of the delivery
         #[oai(name = "deliveryId")]
         delivery_id: Path<UlidText>,

@@ -5,7 +5,7 @@
 
 use crate::{
     domain::caller::{Caller, OrchestratorCaller, PlatformCaller},
-    http::gate::scheme::{Policy, Scheme},
+    http::gate::scheme::{Mark, Policy, Scheme},
 };
 
 /// One operation and the credentials that open it.
@@ -17,10 +17,12 @@ pub struct Row {
     pub policy: &'static str,
     /// Any of them is enough, in the order of precedence; none: anybody may call.
     pub any_of: &'static [Scheme],
+    /// What else holds, above all for client IDs.
+    pub marks: &'static [Mark],
 }
 
 macro_rules! access {
-    ($($(#[$doc:meta])* $policy:ident: $caller:ident [$($scheme:ident),*] $($management:ident)? { $($operation:ident)* })+) => {
+    ($($(#[$doc:meta])* $policy:ident: $caller:ident [$($scheme:ident),*] $(as $($mark:ident)+)? { $($operation:ident)* })+) => {
         $(
             $(#[$doc])*
             #[derive(Debug)]
@@ -29,7 +31,7 @@ macro_rules! access {
             impl Policy for $policy {
                 type Caller = $caller;
                 const ANY_OF: &'static [Scheme] = &[$(Scheme::$scheme),*];
-                $(const IS_MANAGEMENT: bool = matches!(stringify!($management).as_bytes(), b"management");)?
+                $(const MARKS: &'static [Mark] = &[$(Mark::$mark),+];)?
             }
         )+
 
@@ -47,22 +49,28 @@ macro_rules! access {
             operation: stringify!($operation),
             policy: stringify!($policy),
             any_of: $policy::ANY_OF,
+            marks: $policy::MARKS,
         },)*)+];
     };
 }
 
 access! {
     /// The platform's own servers, for what concerns the whole platform; the wider limit of management applies.
-    KeyOnly: PlatformCaller [ApiKey] management {
+    KeyOnly: PlatformCaller [ApiKey] as Management {
         createClientId listClientIds getClientId updateClientId revokeClientId
     }
 
     /// The platform's servers, and pages or backends that act for it. Lists show a client ID what is its own; a request
-    /// that it names may be any of the platform.
+    /// that it names may be any of the platform. A public client ID is told nothing about persons.
     KeyOrClient: PlatformCaller [ApiKey, ClientId] {
         listCurrencies listConversionRoutes
         createRequest updateRequest getPaymentCalldata
         searchPayments
+    }
+
+    /// The platform's servers, and backends that act for it: what was told, and to whom, is no matter of whoever can
+    /// read a page.
+    KeyOrBackend: PlatformCaller [ApiKey, ClientId] as Secret {
         listEvents followEvents getEvent replayEvent replayEvents
         listDeliveries getDeliverySummary getDelivery retryDelivery
     }
@@ -73,11 +81,26 @@ access! {
         getPayeeDestination deactivatePayeeDestination
     }
 
-    /// The platform's servers, its people, and a client ID: webhooks and lists are its own, a request that it names may
-    /// be any of the platform.
+    /// The platform's servers, its people, and a client ID: a list is its own, a request that it names may be any of the
+    /// platform. A public client ID is told nothing about persons.
     KeyClientOrSession: PlatformCaller [ApiKey, ClientId, SessionBearer, Session] {
         listRequests getRequest
-        createWebhook listWebhooks toggleWebhook deleteWebhook testWebhooks rotateWebhookSecret
+    }
+
+    /// The same for endpoints, as far as the operator lets client IDs manage them. A public client ID has those that it
+    /// registered and nobody approved.
+    EndpointOwner: PlatformCaller [ApiKey, ClientId, SessionBearer, Session] as Endpoints {
+        createWebhook listWebhooks toggleWebhook deleteWebhook testWebhooks
+    }
+
+    /// The platform's servers and its people, for what a client ID must not decide about itself.
+    KeyOrSession: PlatformCaller [ApiKey, SessionBearer, Session] {
+        approveWebhook
+    }
+
+    /// The same as for endpoints, for what shows a secret that is in use.
+    SecretHolder: PlatformCaller [ApiKey, ClientId, SessionBearer, Session] as Endpoints Secret {
+        rotateWebhookSecret
     }
 
     /// Partners that build on several platforms.

@@ -21,13 +21,16 @@ use crate::{
             identify::Identify,
             page::{FOREIGN_COOKIE, call_origin, require_own_page},
             rate_limits::{Meter, Purpose},
-            scheme::{Policy, Scheme, Unusable, needs},
+            scheme::{Mark, Policy, Scheme, Unusable, needs},
         },
     },
 };
 use poem::{Request, RequestBody};
 use poem_openapi::{ApiExtractor, ApiExtractorType, ExtractParamOptions, registry::Registry};
 use std::{ops::Deref, sync::Arc};
+
+/// What a public client ID reads where a secret is needed.
+const CLOSED_TO_PUBLIC: &str = "A client ID with allowed domains is public, and this operation is closed to it; a client ID without domains opens it";
 
 /// The caller of an operation under a policy. Make it the first argument, so that strangers learn nothing else.
 #[derive(Debug)]
@@ -68,7 +71,8 @@ impl<'a, P: Policy> ApiExtractor<'a> for Auth<P> {
         }
         let caller = shown.caller().await?;
         shown.require_others().await?;
-        shown.admit(&caller, P::IS_MANAGEMENT).await?;
+        shown.admit(&caller, P::MARKS.contains(&Mark::Management)).await?;
+        shown.require_marks(&caller, P::ANY_OF, P::MARKS)?;
         let caller = P::Caller::try_from(caller).map_err(|_| misplaced(P::ANY_OF))?;
         Ok(Self(caller))
     }
@@ -154,6 +158,25 @@ impl<'a> Shown<'a> {
         self.meter.is_some_and(|meter| meter.is_guesser()) && !self.identify.was_good(credential)
     }
 
+    /// Errors: a client ID that is public, or that the operator lets manage no endpoints, where that counts (403).
+    ///
+    /// Source: decisions D32.
+    fn require_marks(&self, caller: &Caller, accepted: &[Scheme], marks: &[Mark]) -> Result<(), Problem> {
+        let Caller::Platform(caller) = caller else {
+            return Ok(());
+        };
+        let managers = self.identify.endpoint_managers();
+        let allowed = if marks.contains(&Mark::Secret) && caller.is_public() {
+            Err(Refusal::forbidden(CLOSED_TO_PUBLIC))
+        } else if marks.contains(&Mark::Endpoints) && caller.client().is_some() {
+            managers.require(caller.is_public())
+        } else {
+            Ok(())
+        };
+        let others = accepted.iter().copied().filter(|scheme| *scheme != Scheme::ClientId);
+        allowed.map_err(|refused| Problem::from(refused).with_hint(needs(&others.collect::<Vec<_>>())))
+    }
+
     async fn caller(&self) -> Result<Caller, Problem> {
         let identify = self.identify;
         let Ok(credential) = &self.credential else {
@@ -214,7 +237,7 @@ mod tests {
     use crate::{
         domain::{
             caller::{Credential, OrchestratorCaller, PlatformCaller},
-            client_id::CallOrigin,
+            client_id::{CallOrigin, EndpointManagers},
             ids::{ClientRowId, KeyId, OrchestratorId, PlatformId},
             quota::Tier,
         },
@@ -246,6 +269,7 @@ mod tests {
                 credential: Credential::ClientId {
                     id: ClientRowId(String::new()),
                     client_id: id.to_owned(),
+                    is_public: false,
                     origin: None,
                 },
                 ..caller
@@ -277,6 +301,10 @@ mod tests {
 
         fn was_good(&self, _credential: &str) -> bool {
             true
+        }
+
+        fn endpoint_managers(&self) -> EndpointManagers {
+            EndpointManagers::All
         }
 
         async fn tier(&self, _caller: &Caller) -> FlowResult<Tier> {

@@ -3,7 +3,7 @@
 use crate::{
     domain::{
         caller::{Caller, OrchestratorCaller, PlatformCaller},
-        client_id::CallOrigin,
+        client_id::{CallOrigin, EndpointManagers},
         quota::Tier,
     },
     flows::FlowResult,
@@ -27,6 +27,9 @@ pub trait Identify: Send + Sync + 'static {
 
     /// Whether pages of this origin may use sessions.
     fn is_session_page(&self, origin: &str) -> bool;
+
+    /// Which client IDs may manage endpoints.
+    fn endpoint_managers(&self) -> EndpointManagers;
 
     /// The owner of an orchestrator key.
     async fn orchestrator_key(&self, key: &str) -> FlowResult<OrchestratorCaller>;

@@ -146,6 +146,17 @@ fn cookie<'a>(pair: &'a [u8], wanted: &str) -> Option<&'a [u8]> {
     value.strip_prefix(b"=")
 }
 
+/// What holds for the operations of a policy beside the credentials that it accepts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mark {
+    /// Calls count as management of client IDs, which has a wider limit.
+    Management,
+    /// Closed to public client IDs.
+    Secret,
+    /// Open to the client IDs that `webhooks.client_id_management` lets manage endpoints.
+    Endpoints,
+}
+
 /// Which credentials an operation accepts, in the order of precedence.
 pub trait Policy: Send + Sync + 'static {
     /// Who calls, once a credential is accepted: a type that other kinds of callers do not fit into.
@@ -154,6 +165,6 @@ pub trait Policy: Send + Sync + 'static {
     /// The accepted ones; any of them is enough.
     const ANY_OF: &'static [Scheme];
 
-    /// Whether calls count as management of client IDs, which has a wider limit.
-    const IS_MANAGEMENT: bool = false;
+    /// What else holds for its operations.
+    const MARKS: &'static [Mark] = &[];
 }

@@ -126,6 +126,8 @@ pub struct Webhook {
     /// Client ID whose events it receives; absent when it receives those of the whole platform. Example: `cli_8Jd2kLmN0pQrStUvWxYz1234567890`
     #[oai(validator(max_length = 64))]
     pub client_id: Option<String>,
+    /// Whether it is told about persons. False for an endpoint that a public client ID registered and nobody approved: customer and payer are null in what it receives. Example: `true`
+    pub is_approved: bool,
 }
 
 /// Endpoints.
@@ -207,6 +209,7 @@ impl From<test::TestResult> for TestResult {
 impl From<ShownEndpoint> for Webhook {
     fn from(shown: ShownEndpoint) -> Self {
         Self {
+            is_approved: shown.endpoint.is_approved,
             facts: shown.endpoint.into(),
             client_id: shown.client_id,
         }

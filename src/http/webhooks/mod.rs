@@ -16,13 +16,17 @@ impl Webhooks {
     /// Events are posted to the URL, signed with the secret of the answer: those of requests that are made with the
     /// client ID of the call or of the body, and without one those of the whole platform.
     ///
+    /// Whoever holds a public client ID may create requests with your `reference`: compare `requestId`, amount, currency
+    /// and `payee` of a delivery with your order, never `reference` alone. An endpoint that a public client ID (one with
+    /// allowed domains) registers is told nothing about persons until `POST /v1/webhook/{webhookId}/approve`.
+    ///
     /// 201: The new endpoint and its secret, which is shown only here
     /// 409: This URL is already registered
     #[oai(path = "/webhook", method = "post", operation_id = "createWebhook")]
     async fn create(
         &self,
         ctx: Data<&Ctx>,
-        caller: Auth<KeyClientOrSession>,
+        caller: Auth<EndpointOwner>,
         key: Keyed,
         body: Body<CreateWebhookBody>,
     ) -> Result<Created<WebhookCreated>, Fail<{ s::BAD_REQUEST | s::CONFLICT }>> {
@@ -37,11 +41,12 @@ impl Webhooks {
 
     /// List endpoints
     ///
-    /// With a client ID its own; otherwise all of the platform, those of its client IDs too.
+    /// With a client ID its own, with a public one of these what nobody approved; otherwise all of the platform, those of
+    /// its client IDs too.
     ///
     /// 200: The endpoints, oldest first, inactive ones included
     #[oai(path = "/webhook", method = "get", operation_id = "listWebhooks")]
-    async fn list(&self, ctx: Data<&Ctx>, caller: Auth<KeyClientOrSession>) -> Result<Json<WebhookList>, Fail<0>> {
+    async fn list(&self, ctx: Data<&Ctx>, caller: Auth<EndpointOwner>) -> Result<Json<WebhookList>, Fail<0>> {
         let endpoints = flows::webhooks::list::run(&ctx, &caller.0).await?;
         Ok(Json(WebhookList {
             webhooks: endpoints.into_iter().map(Webhook::from).collect(),
@@ -58,7 +63,7 @@ impl Webhooks {
     async fn toggle(
         &self,
         ctx: Data<&Ctx>,
-        caller: Auth<KeyClientOrSession>,
+        caller: Auth<EndpointOwner>,
         /// Id of the endpoint
         #[oai(name = "webhookId")]
         webhook_id: Path<UlidText>,
@@ -80,7 +85,7 @@ impl Webhooks {
     async fn delete(
         &self,
         ctx: Data<&Ctx>,
-        caller: Auth<KeyClientOrSession>,
+        caller: Auth<EndpointOwner>,
         /// Id of the endpoint
         #[oai(name = "webhookId")]
         webhook_id: Path<UlidText>,
@@ -89,18 +94,46 @@ impl Webhooks {
         Ok(Success::done())
     }
 
+    /// Approve an endpoint
+    ///
+    /// For an endpoint that a public client ID registered: from now on it receives everything, customer and payer too,
+    /// and only API keys, sessions and client IDs without domains may see, switch, test or delete it. Look at its URL
+    /// first, and rotate its secret afterwards: whoever registered it knows that one. A second time changes nothing.
+    ///
+    /// 200: The endpoint as it is now
+    /// 404: Webhook not found
+    #[oai(
+        path = "/webhook/:webhookId/approve",
+        method = "post",
+        operation_id = "approveWebhook"
+    )]
+    async fn approve(
+        &self,
+        ctx: Data<&Ctx>,
+        caller: Auth<KeyOrSession>,
+        /// Id of the endpoint
+        #[oai(name = "webhookId")]
+        webhook_id: Path<UlidText>,
+    ) -> Result<Json<Webhook>, Fail<{ s::NOT_FOUND }>> {
+        Ok(Json(
+            flows::webhooks::approve::run(&ctx, &caller.0, &webhook_id.id())
+                .await?
+                .into(),
+        ))
+    }
+
     /// Send a test delivery
     ///
-    /// Posts a signed sample of the event, with `x-service-test: true`, to every active endpoint of the client ID; to
-    /// those of the whole platform when there is none. They are queued like events and tried once; the answer comes when
-    /// each one had its try, after 15 seconds at the latest.
+    /// Posts a signed sample of the event, with `x-service-test: true`, to every active endpoint of the client ID that the
+    /// call may see; to those of the whole platform when there is none. They are queued like events and tried once; the
+    /// answer comes when each one had its try, after 15 seconds at the latest.
     ///
     /// 200: How many endpoints took the sample and how many did not
     #[oai(path = "/webhook/test", method = "post", operation_id = "testWebhooks")]
     async fn test(
         &self,
         ctx: Data<&Ctx>,
-        caller: Auth<KeyClientOrSession>,
+        caller: Auth<EndpointOwner>,
         body: Body<TestWebhookBody>,
     ) -> Result<Json<TestResult>, Fail<{ s::BAD_REQUEST }>> {
         let holder = flows::webhooks::holder(&ctx, &caller, body.client_id.as_deref()).await?;
@@ -126,7 +159,7 @@ impl Webhooks {
     async fn rotate(
         &self,
         ctx: Data<&Ctx>,
-        caller: Auth<KeyClientOrSession>,
+        caller: Auth<SecretHolder>,
         /// Id of the endpoint
         #[oai(name = "webhookId")]
         webhook_id: Path<UlidText>,

@@ -21,7 +21,7 @@ use poem_openapi::{
 use prs::{
     domain::{
         caller::{Caller, Credential, OrchestratorCaller, PlatformCaller},
-        client_id::CallOrigin,
+        client_id::{CallOrigin, EndpointManagers},
         ids::{ClientRowId, KeyId, PlatformId},
         quota::Tier,
         refusal::{Checks, Refusal, RefusalKind},
@@ -237,6 +237,7 @@ impl Identify for Directory {
             credential: Credential::ClientId {
                 id: ClientRowId("C".to_owned()),
                 client_id: id.to_owned(),
+                is_public: true,
                 origin: call.origin.map(str::to_owned),
             },
         })
@@ -252,6 +253,10 @@ impl Identify for Directory {
 
     fn is_session_page(&self, _origin: &str) -> bool {
         false
+    }
+
+    fn endpoint_managers(&self) -> EndpointManagers {
+        EndpointManagers::All
     }
 
     async fn orchestrator_key(&self, _key: &str) -> FlowResult<OrchestratorCaller> {

@@ -1,0 +1,322 @@
+//! Client IDs with allowed domains are public: whoever reads one off a page, and forges its `Origin`, gets neither money
+//! credited, nor persons named, nor secrets shown.
+
+use crate::{
+    documents::event_fits_its_schema,
+    support::{
+        Answer, TestApp,
+        app::{Call, PAGE, settings},
+        chain::PAYER,
+        receiver::Receiver,
+        requests::fau,
+        session::sign_in,
+        wallet::{TestWallet, token},
+    },
+};
+use poem::http::Method;
+use prs::{domain::webhook::sign, settings::ClientIdManagement};
+use serde_json::{Value, json};
+
+const STRANGER: &str = "0x90F79bf6EB2c4f870365E785982E1f101E93b906";
+
+/// A call with the public client ID, from a program that writes the `Origin` of the page.
+fn forged<'a>(app: &'a TestApp, method: Method, path: &str) -> Call<'a> {
+    let call = app.call(method, path).header("x-client-id", &app.page_client);
+    call.header("origin", PAGE)
+}
+
+#[track_caller]
+fn refused(answer: &Answer, status: u16, part: &str) {
+    assert_eq!(answer.status, status, "{}", answer.text);
+    let message = answer.json()["message"].as_str().expect("text").to_owned();
+    assert!(message.contains(part), "{message}");
+}
+
+#[tokio::test]
+async fn dust_to_a_stranger_is_never_told_as_payment_of_a_bound_merchant() {
+    let app = TestApp::on_chain().await;
+    let bearer = format!("Bearer {}", sign_in(&app, &TestWallet::new(7)).await);
+    let post = async |path: &str, body: &Value| {
+        let call = app.post(path).header("authorization", &bearer);
+        call.json(body).send().await.expect(201)
+    };
+    let destination = json!({ "tokenAddress": token(&app, "FAU-sepolia"), "chainId": 11_155_111 });
+    let destination = post("/v1/payee-destination", &destination).await;
+    let shop = json!({
+        "label": "Shop", "allowedDomains": [PAGE], "payeeDestinationId": destination["id"],
+    });
+    let shop = post("/v1/client-ids", &shop).await;
+    let receiver = Receiver::start().await;
+    post("/v1/webhook", &json!({ "url": receiver.url() })).await;
+
+    let ask = async |payee: &str| {
+        let mut body = fau("0.000000000000000001");
+        body["payee"] = json!(payee);
+        body["reference"] = json!("order-1042");
+        let call = app.post("/v2/request").header("origin", PAGE);
+        let call = call.header("x-client-id", shop["clientId"].as_str().expect("text"));
+        call.json(&body).send().await
+    };
+    let credited = ask(STRANGER).await;
+    assert_eq!(credited.wrong_fields(), ["payee"], "{}", credited.text);
+    refused(&credited, 400, "Validation failed");
+    let own = destination["walletAddress"].as_str().map(str::to_owned);
+    let own = own.unwrap_or_else(|| TestWallet::new(7).address().to_string());
+    assert!(
+        credited.text.contains(&own),
+        "the answer says what would be right: {}",
+        credited.text
+    );
+    ask(&own.to_lowercase()).await.expect(201);
+    app.settle().await;
+    assert!(receiver.received().await.is_empty());
+}
+
+/// Everything that says who somebody is, of a request and its payer.
+fn ordered(app: &TestApp) -> Value {
+    let mut body = fau("1");
+    body["payer"] = json!(app.account(PAYER));
+    body["customerInfo"] = json!({ "firstName": "Adelheid", "address": { "city": "Appenzell" } });
+    body
+}
+
+/// A request of the public client ID that is paid.
+async fn paid(app: &TestApp) -> String {
+    let created = forged(app, Method::POST, "/v2/request")
+        .json(&ordered(app))
+        .send()
+        .await;
+    let id = created.expect(201)["requestId"].as_str().expect("text").to_owned();
+    app.pay(&id, "").await;
+    app.settle().await;
+    id
+}
+
+#[track_caller]
+fn names_nobody(app: &TestApp, text: &str) {
+    let payer = app.account(PAYER);
+    for told in ["Adelheid", "Appenzell", &payer, &payer.to_lowercase()] {
+        assert!(!text.contains(told), "{told} in {text}");
+    }
+}
+
+#[tokio::test]
+async fn answers_to_a_public_client_id_name_nobody() {
+    let app = TestApp::on_chain().await;
+    let id = paid(&app).await;
+    for (path, members) in [
+        (
+            format!("/v2/request/{id}"),
+            &["/customerInfo", "/payerAddress", "/payerEoaAddress"][..],
+        ),
+        ("/v2/request".to_owned(), &["/requests/0/payer"]),
+        (
+            format!("/v2/payments?requestId={id}"),
+            &["/payments/0/request/customerInfo"],
+        ),
+    ] {
+        let told = app.get(&path).with_key().send().await.expect(200);
+        let answer = forged(&app, Method::GET, &path).send().await;
+        let kept_back = answer.expect(200);
+        for member in members {
+            let to_key = told.pointer(member);
+            assert!(to_key.is_some_and(|value| !value.is_null()), "{path} {member}: {told}");
+            assert_eq!(kept_back.pointer(member), Some(&Value::Null), "{path} {member}");
+        }
+        names_nobody(&app, &answer.text);
+    }
+}
+
+#[tokio::test]
+async fn an_endpoint_of_a_public_client_id_hears_of_nobody_until_it_is_approved() {
+    let app = TestApp::on_chain().await;
+    let (all, scoped, own) = (
+        Receiver::start().await,
+        Receiver::start().await,
+        Receiver::start().await,
+    );
+    let url = json!({ "url": all.url() });
+    app.post("/v1/webhook").with_key().json(&url).send().await.expect(201);
+    let url = json!({ "url": scoped.url(), "clientId": app.page_client });
+    app.post("/v1/webhook").with_key().json(&url).send().await.expect(201);
+    let url = json!({ "url": own.url() });
+    let created = forged(&app, Method::POST, "/v1/webhook")
+        .json(&url)
+        .send()
+        .await
+        .expect(201);
+    let (id, secret) = (
+        created["id"].as_str().expect("text"),
+        created["secret"].as_str().expect("text"),
+    );
+
+    let request = paid(&app).await;
+    for receiver in [&all, &scoped] {
+        let body = receiver.received().await[0].json();
+        assert_eq!(body["customerInfo"], ordered(&app)["customerInfo"]);
+        assert_eq!(body["payerAddress"], app.account(PAYER));
+    }
+    let heard = own.received().await;
+    names_nobody(&app, &heard[0].body);
+    let body = heard[0].json();
+    event_fits_its_schema(&body);
+    assert_eq!(
+        (&body["requestId"], &body["event"]),
+        (&json!(request), &json!("payment.confirmed"))
+    );
+    for member in ["customerInfo", "payerAddress", "payerEoaAddress"] {
+        assert_eq!(body.get(member), Some(&Value::Null), "{member}");
+    }
+    let signature = heard[0].header("x-service-signature").expect("signed");
+    assert_eq!(signature, sign(secret, heard[0].body.as_bytes()));
+
+    // What a key registered for it is no matter of whoever can read a page.
+    let listed = forged(&app, Method::GET, "/v1/webhook").send().await.expect(200);
+    let seen: Vec<&Value> = listed["webhooks"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|one| &one["url"])
+        .collect();
+    assert_eq!(seen, [&own.url()]);
+    assert_eq!(listed["webhooks"][0]["isApproved"], false);
+
+    let path = format!("/v1/webhook/{id}/approve");
+    refused(
+        &forged(&app, Method::POST, &path).send().await,
+        403,
+        "does not open this operation",
+    );
+    let (foreign, _) = app.other_tenant().await;
+    let call = app.post(&path).header("x-api-key", &foreign);
+    refused(&call.send().await, 404, "Webhook not found");
+    for _ in 0..2 {
+        let approved = app.post(&path).with_key().send().await.expect(200);
+        assert_eq!(
+            (&approved["isApproved"], &approved["url"]),
+            (&json!(true), &json!(own.url()))
+        );
+    }
+    paid(&app).await;
+    let body = own.received().await[1].json();
+    assert_eq!(body["customerInfo"], ordered(&app)["customerInfo"]);
+    assert_eq!(body["payerAddress"], app.account(PAYER));
+
+    let listed = forged(&app, Method::GET, "/v1/webhook").send().await.expect(200);
+    assert_eq!(listed["webhooks"], json!([]));
+    for method in [Method::PUT, Method::DELETE] {
+        let path = format!("/v1/webhook/{id}");
+        refused(&forged(&app, method, &path).send().await, 404, "Webhook not found");
+    }
+    let sample = json!({ "eventType": "payment.confirmed" });
+    let tested = forged(&app, Method::POST, "/v1/webhook/test")
+        .json(&sample)
+        .send()
+        .await;
+    assert_eq!(tested.expect(200), json!({ "sent": 0, "failed": 0 }));
+}
+
+#[tokio::test]
+async fn samples_for_an_endpoint_that_nobody_approved_fit_their_schemas() {
+    let app = TestApp::start().await;
+    let receiver = Receiver::start().await;
+    let url = json!({ "url": receiver.url() });
+    forged(&app, Method::POST, "/v1/webhook")
+        .json(&url)
+        .send()
+        .await
+        .expect(201);
+    for kind in prs::domain::event::CLIENT_KINDS {
+        let sample = json!({ "eventType": kind });
+        let sent = forged(&app, Method::POST, "/v1/webhook/test")
+            .json(&sample)
+            .send()
+            .await;
+        assert_eq!(sent.expect(200), json!({ "sent": 1, "failed": 0 }), "{kind}");
+        let body = receiver.received().await.pop().expect("a delivery").json();
+        assert_eq!(body["event"], kind);
+        event_fits_its_schema(&body);
+    }
+}
+
+#[tokio::test]
+async fn the_log_and_the_secrets_are_closed_to_a_public_client_id() {
+    let app = TestApp::start().await;
+    let url = json!({ "url": "https://shop.example.com/hooks" });
+    let created = forged(&app, Method::POST, "/v1/webhook")
+        .json(&url)
+        .send()
+        .await
+        .expect(201);
+    let hook = created["id"].as_str().expect("text");
+    let since = json!({ "since": "2020-01-01T00:00:00.000Z" });
+    for (method, path, body) in [
+        (Method::GET, "/v2/events".to_owned(), None),
+        (Method::GET, "/v2/events/stream".to_owned(), None),
+        (Method::GET, "/v2/deliveries".to_owned(), None),
+        (Method::GET, "/v2/deliveries/summary".to_owned(), None),
+        (Method::POST, "/v2/events/replay".to_owned(), Some(since)),
+        (
+            Method::POST,
+            format!("/v1/webhook/{hook}/rotate-secret"),
+            Some(json!({ "overlapSeconds": 0 })),
+        ),
+    ] {
+        let call = forged(&app, method.clone(), &path);
+        let call = match &body {
+            Some(body) => call.json(body),
+            None => call,
+        };
+        refused(&call.send().await, 403, "is public, and this operation is closed to it");
+        if method == Method::GET && !path.ends_with("stream") {
+            app.get(&path).with_client().send().await.expect(200);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_guessed_idempotency_key_shows_no_secret() {
+    let app = TestApp::start().await;
+    let url = json!({ "url": "https://shop.example.com/hooks" });
+    let call = || forged(&app, Method::POST, "/v1/webhook").header("idempotency-key", "hook-1");
+    call().json(&url).send().await.expect(201);
+    let guessed = call().json(&url).send().await;
+    refused(&guessed, 409, "holds a secret");
+    let other = json!({ "url": "https://shop.example.com/others" });
+    refused(&call().json(&other).send().await, 409, "used before with another body");
+    let request = || forged(&app, Method::POST, "/v2/request").header("idempotency-key", "order-1");
+    let first = request().json(&fau("1")).send().await.expect(201);
+    let again = request().json(&fau("1")).send().await.expect(201);
+    assert_eq!(again, first, "what holds no secret is answered again");
+}
+
+#[tokio::test]
+async fn the_operator_says_which_client_ids_manage_endpoints() {
+    for (setting, to_public, to_backend) in [
+        (ClientIdManagement::All, 201, 201),
+        (ClientIdManagement::Backend, 403, 201),
+        (ClientIdManagement::Off, 403, 403),
+    ] {
+        let mut settings = settings();
+        settings.webhooks.client_id_management = setting;
+        let app = TestApp::with(settings, None).await;
+        let url = |path: &str| json!({ "url": format!("https://shop.example.com/{path}") });
+        let public = forged(&app, Method::POST, "/v1/webhook")
+            .json(&url("public"))
+            .send()
+            .await;
+        let backend = app.post("/v1/webhook").with_client().json(&url("backend")).send().await;
+        assert_eq!((public.status, backend.status), (to_public, to_backend), "{setting:?}");
+        if to_public == 403 {
+            refused(&public, 403, "manage endpoints on this service");
+            let listed = forged(&app, Method::GET, "/v1/webhook").send().await;
+            refused(&listed, 403, "manage endpoints on this service");
+        }
+        app.post("/v1/webhook")
+            .with_key()
+            .json(&url("key"))
+            .send()
+            .await
+            .expect(201);
+    }
+}
