@@ -5,7 +5,7 @@
 
 use crate::support::{
     Answer, TestApp,
-    app::Call,
+    app::{Call, PAGE},
     contract::resolved,
     requests::fau,
     session::sign_in,
@@ -16,11 +16,53 @@ use prs::{
     flows::{keys, orchestrators},
     http::gate::{
         access::{self, Row},
-        scheme::Scheme,
+        scheme::{Mark, Scheme},
     },
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+
+/// Kinds of credentials: one for each scheme, and the client ID of a page, which is no secret.
+const KINDS: [Kind; 6] = [
+    Kind::Of(Scheme::OrchestratorKey),
+    Kind::Of(Scheme::ApiKey),
+    Kind::Of(Scheme::ClientId),
+    Kind::PublicClientId,
+    Kind::Of(Scheme::SessionBearer),
+    Kind::Of(Scheme::Session),
+];
+
+/// A kind of credentials.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// The credential of a scheme; a client ID without pages.
+    Of(Scheme),
+    /// A client ID of a page.
+    PublicClientId,
+}
+
+impl Kind {
+    /// How it is shown.
+    pub fn scheme(self) -> Scheme {
+        match self {
+            Self::Of(scheme) => scheme,
+            Self::PublicClientId => Scheme::ClientId,
+        }
+    }
+
+    /// Under which name a tenant keeps it.
+    pub fn id(self) -> &'static str {
+        match self {
+            Self::Of(scheme) => scheme.id(),
+            Self::PublicClientId => "PublicClientId",
+        }
+    }
+
+    fn opens(self, row: &Row) -> bool {
+        let is_closed = self == Self::PublicClientId && row.marks.contains(&Mark::Secret);
+        row.any_of.contains(&self.scheme()) && !is_closed
+    }
+}
 
 /// State of the credential that a cell shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,10 +171,14 @@ pub async fn tenant(app: &TestApp, number: u8) -> Tenant {
     let key = post("/v1/api-keys", json!({ "label": "Good" })).await;
     let lost = post("/v1/api-keys", json!({ "label": "Lost" })).await;
     let client = post("/v1/client-ids", json!({ "label": "Good" })).await;
+    let page = post("/v1/client-ids", json!({ "label": "Page", "allowedDomains": [PAGE] })).await;
     let former = post("/v1/client-ids", json!({ "label": "Former" })).await;
+    let former_page = json!({ "label": "Former page", "allowedDomains": [PAGE] });
+    let former_page = post("/v1/client-ids", former_page).await;
     for path in [
         format!("/v1/api-keys/{}", text(&lost["id"])),
         format!("/v1/client-ids/{}", text(&former["id"])),
+        format!("/v1/client-ids/{}", text(&former_page["id"])),
     ] {
         by_session(app, &session, Method::DELETE, &path, &json!({})).await;
     }
@@ -143,18 +189,19 @@ pub async fn tenant(app: &TestApp, number: u8) -> Tenant {
     keys::revoke(&app.ctx, &partner.id, &past.row.id)
         .await
         .expect("revoked");
-    let each = |session: &str, key: &Value, client: &Value, partner: &str| {
+    let each = |session: &str, key: &Value, [client, page]: [&Value; 2], partner: &str| {
         BTreeMap::from([
             (Scheme::Session.id(), session.to_owned()),
             (Scheme::SessionBearer.id(), session.to_owned()),
             (Scheme::ApiKey.id(), text(&key["apiKey"])),
             (Scheme::ClientId.id(), text(&client["clientId"])),
+            (Kind::PublicClientId.id(), text(&page["clientId"])),
             (Scheme::OrchestratorKey.id(), partner.to_owned()),
         ])
     };
     Tenant {
-        good: each(&session, &key, &client, partner.key.reveal()),
-        revoked: each(&ended, &lost, &former, past.key.reveal()),
+        good: each(&session, &key, [&client, &page], partner.key.reveal()),
+        revoked: each(&ended, &lost, [&former, &former_page], past.key.reveal()),
         wallet,
     }
 }
@@ -307,7 +354,8 @@ impl Operation {
             call = match scheme {
                 Scheme::OrchestratorKey => call.header("x-orchestrator-key", value),
                 Scheme::ApiKey => call.header("x-api-key", value),
-                Scheme::ClientId => call.header("x-client-id", value),
+                // Programs write what they like, also for a client ID that needs no page.
+                Scheme::ClientId => call.header("x-client-id", value).header("origin", PAGE),
                 Scheme::SessionBearer => call.header("authorization", &format!("Bearer {value}")),
                 // A browser says which page calls, and without it a cookie changes nothing.
                 Scheme::Session => call
@@ -323,17 +371,17 @@ impl Operation {
 }
 
 /// Why an answer is not what the row of the operation says.
-fn surprise(operation: &Operation, scheme: Option<(Scheme, Shown)>, answer: &Answer) -> Option<String> {
+fn surprise(operation: &Operation, shown: Option<(Kind, Shown)>, answer: &Answer) -> Option<String> {
     let is_open = operation.row.any_of.is_empty();
     let is_let_in = !matches!(answer.status, 401 | 403 | 429 | 500..);
-    let expected = match scheme {
+    let expected = match shown {
         _ if is_open => "let in",
         None => "401",
         Some((_, Shown::Unknown)) => "401",
-        // A client ID is public, so that it was revoked is no secret.
-        Some((Scheme::ClientId, Shown::Revoked)) => "403",
+        // That a client ID was revoked is no secret.
+        Some((kind, Shown::Revoked)) if kind.scheme() == Scheme::ClientId => "403",
         Some((_, Shown::Revoked)) => "401",
-        Some((scheme, Shown::Own | Shown::Foreign)) if operation.row.any_of.contains(&scheme) => "let in",
+        Some((kind, Shown::Own | Shown::Foreign)) if kind.opens(operation.row) => "let in",
         Some((_, Shown::Own | Shown::Foreign)) => "403",
     };
     let fits = match expected {
@@ -354,27 +402,28 @@ async fn every_operation_answers_each_credential_as_its_row_says() {
     let (mut cells, mut surprises) = (0, Vec::new());
     for shown in [Shown::Unknown, Shown::Revoked, Shown::Foreign, Shown::Own] {
         for operation in &operations {
-            let mut note = |scheme: Option<(Scheme, Shown)>, problem: Option<String>| {
+            let mut note = |cell: Option<(Kind, Shown)>, problem: Option<String>| {
                 cells += 1;
                 let name = operation.row.operation;
-                surprises.extend(problem.map(|problem| format!("{name} {scheme:?}: {problem}")));
+                surprises.extend(problem.map(|problem| format!("{name} {cell:?}: {problem}")));
             };
             if shown == Shown::Unknown {
                 let answer = operation.call(&app, None, &objects).await;
                 note(None, surprise(operation, None, &answer));
             }
-            for &scheme in Scheme::ALL {
+            for kind in KINDS {
+                let scheme = kind.scheme();
                 let guess = format!("{}nobody", if scheme == Scheme::ClientId { "cli_" } else { "sk_" });
                 let credential = match shown {
                     Shown::Unknown => &guess,
-                    Shown::Revoked => &own.revoked[scheme.id()],
-                    Shown::Foreign => &foreign.good[scheme.id()],
-                    Shown::Own => &own.good[scheme.id()],
+                    Shown::Revoked => &own.revoked[kind.id()],
+                    Shown::Foreign => &foreign.good[kind.id()],
+                    Shown::Own => &own.good[kind.id()],
                 };
-                let cell = Some((scheme, shown));
+                let cell = Some((kind, shown));
                 let answer = operation.call(&app, Some((scheme, credential)), &objects).await;
                 let mut problem = surprise(operation, cell, &answer);
-                let is_let_in = problem.is_none() && operation.row.any_of.contains(&scheme);
+                let is_let_in = problem.is_none() && kind.opens(operation.row);
                 if is_let_in && shown == Shown::Foreign {
                     problem = leak(&app, operation, (scheme, credential), &answer, &objects, &unknown).await;
                 }
@@ -391,6 +440,9 @@ async fn every_operation_answers_each_credential_as_its_row_says() {
         surprises.len()
     );
     assert!(surprises.is_empty(), "{}", surprises.join("\n"));
+    for scheme in Scheme::ALL {
+        assert!(KINDS.contains(&Kind::Of(*scheme)), "{scheme:?} has no cells");
+    }
     // The wallets are told apart, so that the tenants are.
     assert_ne!(own.wallet.address(), foreign.wallet.address());
 }

@@ -313,6 +313,7 @@ class Hook:
     url: str
     isActive: bool
     createdAt: str
+    isApproved: bool
     clientId: str = ""
     headerPrefix: str = ""
 

@@ -142,7 +142,10 @@ bodies! {
     /// All webhooks.
     Hooks { webhooks: Vec<Hook>, }
     /// A webhook.
-    Hook { id: String, url: String, is_active: bool, created_at: Time, client_id: ~String, header_prefix: ~String, }
+    Hook {
+        id: String, url: String, is_active: bool, created_at: Time, client_id: ~String, is_approved: bool,
+        header_prefix: ~String,
+    }
     /// What became of a sample.
     Tested { sent: u32, failed: u32, }
 }

@@ -44,9 +44,6 @@ const SILENCE_MAX: Duration = Duration::from_secs(60);
 /// How often something that happens by itself is looked for.
 pub(crate) const POLL: Duration = Duration::from_millis(50);
 
-/// The page that the client ID of the run belongs to.
-const ORIGIN: &str = "http://localhost:3000";
-
 const DELIVERY_HEADER: &str = "x-service-delivery";
 
 /// Longer than any span that is waited for on purpose.
@@ -145,16 +142,7 @@ impl Stage {
         let platform = service.provision(&["platform", "create", "--name", "Crash test"])?;
         let key = service.provision(&["api-key", "create", "--platform", member(&platform, "id")?])?;
         service.start()?;
-        let owner = Client::new(
-            service.base_url(),
-            vec![("x-api-key", member(&key, "apiKey")?.to_owned())],
-        );
-        let body = json!({"label": "Crash test", "allowedDomains": [ORIGIN]});
-        let page = owner.create("/v2/client-ids", &body)?;
-        let headers = vec![
-            ("x-client-id", member(&page, "clientId")?.to_owned()),
-            ("origin", ORIGIN.to_owned()),
-        ];
+        let headers = vec![("x-api-key", member(&key, "apiKey")?.to_owned())];
         Ok(Self {
             client: Client::new(service.base_url(), headers),
             machines: Machines {
