@@ -354,7 +354,8 @@ impl Operation {
             call = match scheme {
                 Scheme::OrchestratorKey => call.header("x-orchestrator-key", value),
                 Scheme::ApiKey => call.header("x-api-key", value),
-                // Programs write what they like, also for a client ID that needs no page.
+                // Signing in is for pages of the service; elsewhere programs write what they like.
+                Scheme::ClientId if self.row.any_of.is_empty() => call.header("x-client-id", value),
                 Scheme::ClientId => call.header("x-client-id", value).header("origin", PAGE),
                 Scheme::SessionBearer => call.header("authorization", &format!("Bearer {value}")),
                 // A browser says which page calls, and without it a cookie changes nothing.
