@@ -172,3 +172,8 @@ fn names(ctx: &Ctx) -> payloads::Names {
 pub fn sample_body(ctx: &Ctx, kind: &str) -> FlowResult<String> {
     payloads::sample(kind, &names(ctx)).ok_or_else(|| FlowError::Faulted(Fault(anyhow::anyhow!("no sample of {kind}"))))
 }
+
+/// A body without what it says about persons. Errors: it is none of ours. Source: decisions D32.
+pub fn without_persons(body: &str) -> Result<String, Fault> {
+    payloads::without_persons(body).map_err(|error| Fault(error.into()))
+}

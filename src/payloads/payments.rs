@@ -230,6 +230,7 @@ pub struct PaymentBody {
     pub payee: Option<String>,
     /// Customer, as given when the request was created; null for an endpoint that is not approved.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("examples" = [{ "firstName": "Ada", "lastName": "Lovelace", "email": "ada@example.com" }]))]
     pub customer_info: Option<EventCustomer>,
     /// Reference of the merchant.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -9,8 +9,8 @@ use crate::{
     flows::{
         FlowResult,
         webhooks::{recover::Verdicts, secret_place},
+        without_persons,
     },
-    payloads,
     ports::{outbound::OutboundPost, sealer::is_sealed},
     store,
 };
@@ -93,7 +93,7 @@ fn post(ctx: &Ctx, delivery: &ClaimedDelivery) -> anyhow::Result<OutboundPost> {
     };
     let body = match delivery.is_approved {
         true => body,
-        false => payloads::without_persons(&body)?,
+        false => without_persons(&body)?,
     };
     let prefixes = prefixes(&ctx.webhooks.header_prefixes, delivery.header_prefix.as_deref());
     let signing = Signing {

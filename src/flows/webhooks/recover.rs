@@ -156,6 +156,7 @@ async fn disable(ctx: &Ctx, tx: &Tx, endpoint: Endpoint, failing_since: DateTime
     let owner = Holder {
         owner: facts.owner.clone(),
         client: None,
+        is_public: false,
     };
     store::endpoints::set_active(tx, owner, &facts.endpoint, false).await?;
     store::outbox::cancel_queued_of_endpoint(tx, &facts.owner, &facts.endpoint, now).await?;
