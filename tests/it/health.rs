@@ -32,6 +32,7 @@ use serde_json::{Value, json};
 use std::{
     collections::{BTreeSet, HashMap},
     path::Path,
+    sync::Arc,
     time::Duration,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
