@@ -10,6 +10,7 @@ use alloy::{
     primitives::{Address as EvmAddress, B256, U256, keccak256},
     sol_types::SolCall,
 };
+use std::collections::HashMap;
 
 alloy::sol! {
     struct Detail {
@@ -57,19 +58,47 @@ pub struct ConversionCall {
     pub max_rate_timespan_s: U256,
 }
 
-/// Conversions that a transaction asked for, in their order.
+/// A kind of proxy and the topic of a reference: what events and calls are paired by.
+type Pairing = (ContractKind, B256);
+
+/// Conversions that a transaction asked for, and its events of conversions.
 #[derive(Debug, Clone, Default)]
-pub struct ConversionCalls(Vec<ConversionCall>);
+pub struct ConversionCalls {
+    /// Contract that was called, when it is known.
+    called: Option<ContractKind>,
+    /// In their order.
+    calls: HashMap<Pairing, Vec<ConversionCall>>,
+    /// Positions of the events, ascending.
+    events: HashMap<Pairing, Vec<u32>>,
+}
 
 impl ConversionCalls {
     /// Reads the conversions of a transaction; none when it called anything but a conversion proxy or a batch.
+    ///
+    /// Takes time in proportion to the transaction, however many conversions it asks for: anybody can put thousands in one.
     pub fn read(proof: &TxProof, kind_of: impl Fn(&Address) -> Option<ContractKind>) -> Self {
-        let called = proof.to.as_ref().and_then(kind_of);
-        Self(
-            called
-                .and_then(|called| decode(called, &proof.input))
-                .unwrap_or_default(),
-        )
+        let called = proof.to.as_ref().and_then(&kind_of);
+        let mut calls: HashMap<Pairing, Vec<ConversionCall>> = HashMap::new();
+        for call in called
+            .and_then(|called| decode(called, &proof.input))
+            .into_iter()
+            .flatten()
+        {
+            calls.entry((call.kind, call.reference_topic)).or_default().push(call);
+        }
+        let mut events: HashMap<Pairing, Vec<u32>> = HashMap::new();
+        for observed in proof
+            .observations
+            .iter()
+            .filter(|observed| observed.conversion.is_some())
+        {
+            if let Some(kind) = kind_of(&observed.proxy) {
+                let positions = events.entry((kind, observed.reference_topic)).or_default();
+                positions.push(observed.position);
+            }
+        }
+        events.values_mut().for_each(|positions| positions.sort_unstable());
+        Self { called, calls, events }
     }
 
     /// The conversion that an event of the transaction comes from.
@@ -83,22 +112,15 @@ impl ConversionCalls {
         kind_of: impl Fn(&Address) -> Option<ContractKind>,
     ) -> Option<&ConversionCall> {
         let kind = kind_of(&observed.proxy)?;
-        if proof.to.as_ref().and_then(&kind_of) == Some(kind) && proof.to != Some(observed.proxy) {
+        if self.called == Some(kind) && proof.to != Some(observed.proxy) {
             return None;
         }
-        let is_sibling = |other: &&Observation| {
-            other.conversion.is_some()
-                && other.reference_topic == observed.reference_topic
-                && kind_of(&other.proxy) == Some(kind)
-        };
-        let siblings = proof.observations.iter().filter(is_sibling);
-        let earlier = siblings.clone().filter(|other| other.position < observed.position);
-        let asked = |call: &&ConversionCall| call.kind == kind && call.reference_topic == observed.reference_topic;
-        let calls = self.0.iter().filter(asked);
-        if siblings.count() != calls.clone().count() {
+        let pairing = (kind, observed.reference_topic);
+        let (events, calls) = (self.events.get(&pairing)?, self.calls.get(&pairing)?);
+        if events.len() != calls.len() {
             return None;
         }
-        let call = calls.clone().nth(earlier.count())?;
+        let call = calls.get(events.partition_point(|position| *position < observed.position))?;
         let conversion = observed.conversion?;
         let says_the_same = call.payee == observed.payee.bytes()
             && call.invoice_units == conversion.invoice_units

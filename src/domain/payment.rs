@@ -3,6 +3,7 @@
 use super::{address::Address, ledger::SettlementUnits, network::Network, wire_text::wire_text};
 use alloy::primitives::{B256, U256, U512};
 use chrono::{DateTime, Utc};
+use std::collections::HashMap;
 
 wire_text! {
     /// Kind of a payment on the wire. Source: interface §1; interface §2.1.
@@ -169,13 +170,6 @@ pub struct SettledBlock {
     pub transactions: Vec<TxProof>,
 }
 
-impl SettledBlock {
-    /// A transaction of the block.
-    pub fn transaction(&self, tx_hash: &B256) -> Option<&TxProof> {
-        self.transactions.iter().find(|proof| proof.tx_hash == *tx_hash)
-    }
-}
-
 /// What a node says about an event of a watched contract. It tells where to look and proves nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Hint {
@@ -221,7 +215,54 @@ pub struct ProvenTransfer {
     pub payer_eoa: Option<Address>,
 }
 
-/// Reads from a proven transaction what one of its events really moved and who paid.
+/// The movements of a proven transaction in their order, to be looked up for each of its events: anybody can put thousands
+/// of both in one.
+pub struct Movements<'a> {
+    proof: &'a TxProof,
+    /// Ascending by their index.
+    transfers: Vec<&'a TokenTransfer>,
+    /// Indices of the events, ascending.
+    events: Vec<u64>,
+    /// Who funded an account with a token first.
+    funding: HashMap<(Address, Address), Address>,
+}
+
+impl<'a> Movements<'a> {
+    /// Of a transaction.
+    pub fn of(proof: &'a TxProof) -> Self {
+        let mut transfers: Vec<&TokenTransfer> = proof.transfers.iter().collect();
+        transfers.sort_by_key(|transfer| transfer.log_index);
+        let mut events: Vec<u64> = proof.observations.iter().map(|observed| observed.log_index).collect();
+        events.sort_unstable();
+        let mut funding = HashMap::new();
+        for transfer in &proof.transfers {
+            funding.entry((transfer.token, transfer.to)).or_insert(transfer.from);
+        }
+        Self {
+            proof,
+            transfers,
+            events,
+            funding,
+        }
+    }
+
+    /// Those between an event and the event before it: earlier payments own the ones before them.
+    fn before(&self, observed: &Observation) -> &[&'a TokenTransfer] {
+        let earlier = self.events.partition_point(|index| *index < observed.log_index);
+        let begin = match self.events[..earlier].last() {
+            Some(previous) => self
+                .transfers
+                .partition_point(|transfer| transfer.log_index <= *previous),
+            None => 0,
+        };
+        let end = self
+            .transfers
+            .partition_point(|transfer| transfer.log_index < observed.log_index);
+        self.transfers.get(begin..end).unwrap_or_default()
+    }
+}
+
+/// Reads from the movements of a proven transaction what one of its events really moved and who paid.
 ///
 /// A proxy logs what it was asked for, not what arrived: for tokens the credited units are those of the token's own
 /// movement into the payee just before the event, never more than the event says. `is_intermediary` names contracts
@@ -229,9 +270,10 @@ pub struct ProvenTransfer {
 /// Source: rules G.2 (2, 5, 9); rules G.6 (the payer).
 pub fn prove(
     observed: &Observation,
-    proof: &TxProof,
+    movements: &Movements<'_>,
     is_intermediary: impl Fn(&Address) -> bool,
 ) -> Result<ProvenTransfer, Unproven> {
+    let proof = movements.proof;
     if !proof.succeeded {
         return Err(Unproven::Failed);
     }
@@ -248,28 +290,12 @@ pub fn prove(
             payer_eoa,
         });
     };
-    // Events of earlier payments in the transaction own the transfers before them.
-    let previous = proof
-        .observations
-        .iter()
-        .filter(|other| other.log_index < observed.log_index)
-        .map(|o| o.log_index)
-        .max();
-    let own = |transfer: &&TokenTransfer| {
-        transfer.token == token
-            && transfer.log_index < observed.log_index
-            && previous.is_none_or(|previous| transfer.log_index > previous)
-    };
-    let arrivals: Vec<&TokenTransfer> = proof
-        .transfers
-        .iter()
-        .filter(own)
-        .filter(|transfer| transfer.to == observed.payee)
-        .collect();
+    let own = movements.before(observed).iter();
+    let mut arrivals = own.filter(|transfer| transfer.token == token && transfer.to == observed.payee);
     let Some(arrival) = arrivals
-        .iter()
+        .clone()
         .find(|arrival| arrival.units == observed.units)
-        .or_else(|| arrivals.first())
+        .or_else(|| arrivals.next())
     else {
         return Err(Unproven::NothingMoved);
     };
@@ -277,11 +303,8 @@ pub fn prove(
         return Err(Unproven::NothingMoved);
     }
     let payer = if is_intermediary(&arrival.from) {
-        let funding = proof
-            .transfers
-            .iter()
-            .filter(|t| t.token == token && t.to == arrival.from);
-        funding.map(|transfer| transfer.from).next().unwrap_or(proof.from)
+        let funding = movements.funding.get(&(token, arrival.from));
+        funding.copied().unwrap_or(proof.from)
     } else {
         arrival.from
     };
@@ -375,16 +398,39 @@ mod tests {
         *candidate == address(BATCH)
     }
 
+    fn proven(observed: &Observation, proof: &TxProof) -> Result<ProvenTransfer, Unproven> {
+        prove(observed, &Movements::of(proof), is_batch)
+    }
+
+    #[test]
+    fn a_transaction_of_very_many_payments_is_judged_in_proportion_to_its_size() {
+        const PAYMENTS: u32 = 40_000;
+        let indices = (0..PAYMENTS).map(|payment| (payment, u64::from(payment) * 2));
+        let whole = proof(
+            indices
+                .clone()
+                .map(|(payment, index)| observed(payment, index + 1))
+                .collect(),
+            indices.map(|(_, index)| transfer(PAYER, PAYEE, 100, index)).collect(),
+        );
+        let started = std::time::Instant::now();
+        let movements = Movements::of(&whole);
+        for event in &whole.observations {
+            assert!(prove(event, &movements, is_batch).is_ok());
+        }
+        assert!(started.elapsed().as_secs() < 5, "{:?}", started.elapsed());
+    }
+
     #[test]
     fn an_event_without_a_movement_proves_nothing() {
         let event = observed(0, 2);
         assert_eq!(
-            prove(&event, &proof(vec![event.clone()], vec![]), is_batch),
+            proven(&event, &proof(vec![event.clone()], vec![])),
             Err(Unproven::NothingMoved)
         );
         let late = proof(vec![event.clone()], vec![transfer(PAYER, PAYEE, 100, 3)]);
         assert_eq!(
-            prove(&event, &late, is_batch),
+            proven(&event, &late),
             Err(Unproven::NothingMoved),
             "a movement after the event is another one"
         );
@@ -392,7 +438,7 @@ mod tests {
             succeeded: false,
             ..proof(vec![event.clone()], vec![transfer(PAYER, PAYEE, 100, 1)])
         };
-        assert_eq!(prove(&event, &failed, is_batch), Err(Unproven::Failed));
+        assert_eq!(proven(&event, &failed), Err(Unproven::Failed));
     }
 
     #[test]
@@ -403,7 +449,7 @@ mod tests {
             ..observed(0, 2)
         };
         assert_eq!(
-            prove(&event, &proof(vec![event.clone()], vec![]), is_batch),
+            proven(&event, &proof(vec![event.clone()], vec![])),
             Err(Unproven::NothingMoved)
         );
     }
@@ -413,10 +459,7 @@ mod tests {
         let event = observed(0, 2);
         for (moved, credited) in [(100, 100), (99, 99), (150, 100)] {
             let proof = proof(vec![event.clone()], vec![transfer(PAYER, PAYEE, moved, 1)]);
-            assert_eq!(
-                prove(&event, &proof, is_batch).unwrap().received_units,
-                U256::from(credited)
-            );
+            assert_eq!(proven(&event, &proof).unwrap().received_units, U256::from(credited));
         }
     }
 
@@ -433,7 +476,7 @@ mod tests {
             ..proof(vec![first.clone(), second.clone()], transfers.clone())
         };
         for event in [&first, &second] {
-            let proven = prove(event, &whole, is_batch).unwrap();
+            let proven = proven(event, &whole).unwrap();
             assert_eq!(
                 (proven.payer, proven.payer_eoa),
                 (Some(address(PAYER)), Some(address(PAYER)))
@@ -443,7 +486,7 @@ mod tests {
             transfers: transfers[..2].to_vec(),
             ..whole
         };
-        assert!(prove(&first, &half, is_batch).is_ok());
-        assert_eq!(prove(&second, &half, is_batch), Err(Unproven::NothingMoved));
+        assert!(proven(&first, &half).is_ok());
+        assert_eq!(proven(&second, &half), Err(Unproven::NothingMoved));
     }
 }

@@ -260,3 +260,22 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn contracts_are_looked_up_once_for_each_event_however_many_there_are() {
+    const EVENTS: u32 = 3_000;
+    let events: Vec<_> = (0..EVENTS)
+        .map(|position| observed(TOKEN_PROXY, position, 100, [1; 8]))
+        .collect();
+    let whole = proof(BATCH, Vec::new(), events);
+    let lookups = std::cell::Cell::new(0);
+    let counted = |address: &Address| {
+        lookups.set(lookups.get() + 1);
+        kind_of(address)
+    };
+    let calls = ConversionCalls::read(&whole, counted);
+    for event in &whole.observations {
+        assert_eq!(calls.of(event, &whole, counted), None);
+    }
+    assert!(lookups.get() <= 2 * EVENTS + 1, "{} lookups", lookups.get());
+}

@@ -12,7 +12,7 @@ use crate::{
         currency::ContractKind,
         handed_out::{Comparison, HandedOut, compare},
         oddity::{Concerned, OddReason, Oddity},
-        payment::{Hint, Observation, Settled, SettledBlock, TxProof, prove},
+        payment::{Hint, Movements, Settled, SettledBlock, TxProof, prove},
         request::Request,
     },
     flows::FlowResult,
@@ -50,10 +50,15 @@ pub(super) struct Gathered {
 
 /// Finds the payments of known requests in what was read, with one search for the requests.
 pub(super) async fn gather(ctx: &Ctx, chain: &dyn Chain, part: &Part) -> FlowResult<Gathered> {
+    let proven: BTreeMap<u64, Contents> = part
+        .blocks
+        .iter()
+        .map(|(number, block)| (*number, Contents::of(block)))
+        .collect();
     let mut denied: BTreeMap<u64, Vec<&(Hint, Vec<usize>)>> = BTreeMap::new();
     for told in &part.hints {
-        let block = part.blocks.get(&told.0.block_number);
-        if block.is_some_and(|block| !is_in_block(&told.0, block)) {
+        let block = proven.get(&told.0.block_number);
+        if block.is_some_and(|block| !block.holds(&told.0)) {
             denied.entry(told.0.block_number).or_default().push(told);
         }
     }
@@ -122,16 +127,36 @@ async fn requests_of(ctx: &Ctx, chain: &dyn Chain, topics: HashSet<B256>) -> Flo
     Ok(store::requests::by_topics(ctx.db.reader(), chain.network(), &topics).await?)
 }
 
-/// Whether the proven block holds what a node told.
-fn is_in_block(hint: &Hint, block: &SettledBlock) -> bool {
-    let proof = block.transaction(&hint.tx_hash);
-    let is_there = |observed: &Observation| {
-        observed.log_index == hint.log_index && Some(observed.reference_topic) == hint.reference_topic
-    };
-    let is_proven = proof.is_some_and(|proof| {
-        proof.observations.iter().any(is_there) || (hint.reference_topic.is_none() && !proof.unreadable.is_empty())
-    });
-    is_proven && block.block.hash == hint.block_hash
+/// Where a proven block holds what, to be looked up for everything that nodes told of it.
+struct Contents {
+    hash: B256,
+    /// Transactions, indices and references of its events.
+    events: HashSet<(B256, u64, B256)>,
+    /// Transactions with events that could not be read.
+    unreadable: HashSet<B256>,
+}
+
+impl Contents {
+    fn of(block: &SettledBlock) -> Self {
+        let events = block.transactions.iter().flat_map(|proof| &proof.observations);
+        let unreadable = block.transactions.iter().filter(|proof| !proof.unreadable.is_empty());
+        Self {
+            hash: block.block.hash,
+            events: events
+                .map(|observed| (observed.tx_hash, observed.log_index, observed.reference_topic))
+                .collect(),
+            unreadable: unreadable.map(|proof| proof.tx_hash).collect(),
+        }
+    }
+
+    /// Whether the block holds what a node told.
+    fn holds(&self, hint: &Hint) -> bool {
+        let is_there = match hint.reference_topic {
+            Some(topic) => self.events.contains(&(hint.tx_hash, hint.log_index, topic)),
+            None => self.unreadable.contains(&hint.tx_hash),
+        };
+        is_there && self.hash == hint.block_hash
+    }
 }
 
 /// What nodes told of a proven block that does not hold it: one thing, however much they told.
@@ -162,11 +187,10 @@ fn not_in_block(chain: &dyn Chain, number: u64, hints: &[&(Hint, Vec<usize>)]) -
 /// Takes from proven blocks what concerns known requests.
 fn judge<'a>(ctx: &Ctx, chain: &dyn Chain, blocks: impl Iterator<Item = &'a SettledBlock>, gathered: &mut Gathered) {
     let network = chain.network();
-    let kind_of = |address: &Address| {
-        let contracts = ctx.catalogue.contracts(network);
-        let known = contracts.iter().find(|contract| contract.address == *address);
-        known.map(|contract| contract.kind)
-    };
+    // Of two entries with one address the first counts.
+    let contracts = ctx.catalogue.contracts(network).iter().rev();
+    let kinds: HashMap<Address, ContractKind> = contracts.map(|known| (known.address, known.kind)).collect();
+    let kind_of = |address: &Address| kinds.get(address).copied();
     let is_intermediary = |address: &Address| kind_of(address).is_some_and(ContractKind::forwards_payments);
     let mut by_topic: HashMap<B256, Vec<usize>> = HashMap::new();
     for (row, request) in gathered.requests.iter().enumerate() {
@@ -184,7 +208,7 @@ fn judge<'a>(ctx: &Ctx, chain: &dyn Chain, blocks: impl Iterator<Item = &'a Sett
             concerned: None,
         }));
         let mut is_ours = false;
-        let calls = ConversionCalls::read(proof, kind_of);
+        let (calls, movements) = (ConversionCalls::read(proof, kind_of), Movements::of(proof));
         // Anybody can emit events of nothing with a known reference; they are nobody's business.
         for observed in proof.observations.iter().filter(|observed| !observed.units.is_zero()) {
             let rows = by_topic.get(&observed.reference_topic).into_iter().flatten();
@@ -193,7 +217,7 @@ fn judge<'a>(ctx: &Ctx, chain: &dyn Chain, blocks: impl Iterator<Item = &'a Sett
                     continue;
                 }
                 is_ours = true;
-                match prove(observed, proof, is_intermediary) {
+                match prove(observed, &movements, is_intermediary) {
                     Ok(proven) => {
                         let call = calls.of(observed, proof, kind_of);
                         let (fee_shortfall, departure) = match compare(observed, call, &gathered.handed_out[row]) {

@@ -19,7 +19,11 @@ async fn a_block_proves_its_payments_and_what_moved() {
         let bench = Bench::new([honest.lying(lie)]).await;
         let settled = bench.chain.settled(50).await.unwrap();
         assert_eq!(settled.block, bench.block(50).await, "{lie:?}");
-        let proof = settled.transaction(&tx_hash(50, 1)).unwrap();
+        let proof = settled
+            .transactions
+            .iter()
+            .find(|proof| proof.tx_hash == tx_hash(50, 1))
+            .unwrap();
         assert_eq!((proof.block_number, proof.succeeded), (50, true), "{lie:?}");
         assert_eq!(
             (proof.from, proof.to, &proof.input[..]),
