@@ -1,7 +1,11 @@
 //! Evidence on recorded blocks, on blocks of the real local node, and on every lie about them.
 
 use super::*;
-use alloy::primitives::hex;
+use alloy::{
+    consensus::{Receipt, ReceiptEnvelope},
+    eips::eip2718::Encodable2718,
+    primitives::hex,
+};
 use devnet::Devnet;
 use serde_json::{Value, json, value::to_raw_value};
 use std::time::{Duration, Instant};
@@ -191,6 +195,73 @@ fn a_block_of_the_op_stack_proves_itself() {
     };
     for (lie, told) in every_lie(&told, is_unread) {
         assert!(told.settled(Network::Base).is_err(), "{lie} was believed");
+    }
+}
+
+/// A block with a transaction that carries a blob: one of the public vectors of execution clients, with its hash and sender
+/// as they stand there, and its bytes as EIP-4844 writes them, encoded by other means than those under test.
+fn with_blob() -> Told {
+    let bytes = hex!(
+        "03f8fc870c72dd9d5e883e080184281d620e830186a0947dcd17433742f4c0ca53122ab541d0ba67fc27df038cdc4c8669df"
+        "128318656d6974f85bf859947dcd17433742f4c0ca53122ab541d0ba67fc27dff842a0000000000000000000000000000000"
+        "0000000000000000000000000000000000a0462708a3c1cd03b21605715d090136df64e227f7e7792f74bb1bd7a8288f8801"
+        "83020000e1a0015a4cab4911426699ed34483de6640cf55a568afc5c5edffdcbd8bcd4452f6880a0478385a47075dd6ba563"
+        "00b623038052a6e4bb03f8cfc53f367712f1c1d3e7dea02f79ed9b154b0af2c97ddfc1f4f76e6c17725713b6d44ea922ca4c"
+        "6bbc20775c"
+    );
+    let (hash, from) = (
+        "0xb0ebf0d8fca6724d5111d0be9ac61f0e7bf174208e0fafcb653f337c72465b83",
+        "0x7435ed30a8b4aeb0877cef0c6e8cffe834eb865f",
+    );
+    let to = "0x7dcd17433742f4c0ca53122ab541d0ba67fc27df";
+    let other_key = "0x462708a3c1cd03b21605715d090136df64e227f7e7792f74bb1bd7a8288f8801";
+    recorded("opStack")
+        .changed(|told| {
+            let number = told.block["number"].clone();
+            told.transactions = vec![json!({
+                "hash": hash, "from": from, "to": to, "type": "0x3", "chainId": "0xc72dd9d5e883e", "nonce": "0x8",
+                "gas": "0x186a0", "gasPrice": "0x281d620e", "maxFeePerGas": "0x281d620e", "maxPriorityFeePerGas": "0x1",
+                "maxFeePerBlobGas": "0x20000", "value": "0x3", "input": "0xdc4c8669df128318656d6974",
+                "accessList": [{ "address": to, "storageKeys": [B256::ZERO, other_key] }],
+                "blobVersionedHashes": ["0x015a4cab4911426699ed34483de6640cf55a568afc5c5edffdcbd8bcd4452f68"],
+                "v": "0x0", "yParity": "0x0",
+                "r": "0x478385a47075dd6ba56300b623038052a6e4bb03f8cfc53f367712f1c1d3e7de",
+                "s": "0x2f79ed9b154b0af2c97ddfc1f4f76e6c17725713b6d44ea922ca4c6bbc20775c",
+                "blockNumber": number, "transactionIndex": "0x0",
+            })];
+            told.receipts = vec![json!({
+                "transactionHash": hash, "from": from, "to": to, "type": "0x3", "status": "0x1",
+                "cumulativeGasUsed": "0x5208", "logs": [], "logsBloom": Bloom::ZERO,
+                "blobGasUsed": "0x20000", "blobGasPrice": "0x1",
+                "blockNumber": number, "transactionIndex": "0x0",
+            })];
+            let receipt = Receipt::<alloy::primitives::Log> {
+                status: true.into(),
+                cumulative_gas_used: 0x5208,
+                logs: Vec::new(),
+            };
+            let receipt = ReceiptEnvelope::Eip4844(receipt.with_bloom()).encoded_2718();
+            told.block["transactionsRoot"] = json!(ordered_trie_root_encoded(&[bytes.to_vec()]));
+            told.block["receiptsRoot"] = json!(ordered_trie_root_encoded(&[receipt]));
+        })
+        .sealed()
+}
+
+#[test]
+fn a_block_with_a_blob_proves_itself() {
+    let told = with_blob();
+    let settled = told.settled(Network::Mainnet).unwrap();
+    let [carrier] = settled.as_slice() else {
+        panic!("one transaction")
+    };
+    assert!(carrier.succeeded);
+    assert_eq!(json!(carrier.from), told.transactions[0]["from"]);
+    assert_eq!(json!(carrier.tx_hash), told.transactions[0]["hash"]);
+    let unread = ["gasPrice", "blobGasUsed", "/v", "/transactions/0/logs"];
+    for (lie, told) in every_lie(&told, |path| {
+        is_unread(path) || unread.iter().any(|name| path.ends_with(name))
+    }) {
+        assert!(told.settled(Network::Mainnet).is_err(), "{lie} was believed");
     }
 }
 
