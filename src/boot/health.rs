@@ -1,7 +1,7 @@
 //! The health page and the gauges of the chains.
 
 use crate::{
-    boot::{counted, log, process::Process, role::Role},
+    boot::{counted, described, log, process::Process, role::Role},
     ctx::Ctx,
     domain::network::Network,
     flows::{
@@ -280,7 +280,13 @@ fn set(name: &'static str, network: Network, value: u64) {
 /// Begins to record what is measured. The recorder belongs to the process: a second service in it shows the same numbers.
 pub(super) fn install_recorder() -> Option<PrometheusHandle> {
     static RECORDER: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
-    RECORDER.get_or_init(|| observe::install_metrics().ok()).clone()
+    RECORDER
+        .get_or_init(|| {
+            let handle = observe::install_metrics().ok()?;
+            described::begin();
+            Some(handle)
+        })
+        .clone()
 }
 
 /// Everything that is measured, in the text form of Prometheus.

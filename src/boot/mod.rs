@@ -4,6 +4,7 @@ pub mod admin;
 pub mod cli;
 pub mod clock;
 mod counted;
+mod described;
 pub mod dev;
 pub mod documents;
 pub mod health;

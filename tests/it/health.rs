@@ -318,6 +318,16 @@ async fn the_gauges_of_an_enabled_network_are_there_from_the_start() {
         let name = format!("prs_chain_{name}");
         assert_eq!(value(&name).await.as_deref(), Some("0"), "{name}");
     }
+    let page = app.get("/metrics").send().await.text;
+    let types = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
+    for name in types {
+        assert!(
+            page.contains(&format!("# HELP {name} ")),
+            "{name} says nothing of itself"
+        );
+    }
     set_aside(&app).await;
     halt(&app).await;
     assert_eq!(value("prs_chain_quarantined").await.as_deref(), Some("1"));

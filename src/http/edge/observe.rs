@@ -141,17 +141,10 @@ fn method_label(method: &Method) -> &'static str {
 
 /// Installs the recorder of this process. Errors: there is one already.
 pub fn install_metrics() -> Result<PrometheusHandle, BuildError> {
-    let handle = PrometheusBuilder::new()
+    PrometheusBuilder::new()
         .set_buckets_for_metric(
             Matcher::Full("prs_http_request_duration_seconds".to_owned()),
             &DURATION_BUCKETS_S,
         )?
-        .install_recorder()?;
-    metrics::describe_counter!("prs_http_requests_total", "Answered calls.");
-    metrics::describe_histogram!(
-        "prs_http_request_duration_seconds",
-        metrics::Unit::Seconds,
-        "Time from the head of a call to its answer."
-    );
-    Ok(handle)
+        .install_recorder()
 }
