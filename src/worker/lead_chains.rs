@@ -83,7 +83,10 @@ async fn keep(ctx: &Ctx, network: Network, leadership: &Leadership, lease: Durat
         let asked = Instant::now();
         match lead::renew(ctx, leadership, span).await {
             Ok(true) => renewed = asked,
-            Ok(false) => tracing::warn!(%network, term = leadership.number(), "another instance took the network over"),
+            Ok(false) => {
+                tracing::warn!(%network, term = leadership.number(), "another instance took the network over");
+                return;
+            }
             Err(error) => tracing::warn!(%network, term = leadership.number(), %error, "the lease was not renewed"),
         }
         if renewed.elapsed() >= lease {

@@ -46,7 +46,7 @@ impl Database {
     }
 }
 
-/// What is broken. The code behind each name is that of rule D. Source: rules D.1; rules D.2; rules D.3; rules D.4;
+/// What is broken. The code behind each name is that of rule D; those from F24 on are additions of this service. Source: rules D.1; rules D.2; rules D.3; rules D.4;
 /// rules D.5; rules D.8; rules D.9; rules D.10; rules D.11.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum Fault {
@@ -77,6 +77,12 @@ pub(crate) enum Fault {
     /// F11: the receiver is away until every delivery has failed
     #[value(alias = "F11")]
     AbsentReceiver,
+    /// F24: the instance that leads a network is killed or stopped
+    #[value(alias = "F24")]
+    LeaderKills,
+    /// F25: instances are replaced one after the other
+    #[value(alias = "F25")]
+    RollingRestarts,
 }
 
 impl Fault {
@@ -104,7 +110,9 @@ impl Fault {
             Self::Kills | Self::CommitEdges => 0,
             Self::WorkerKills | Self::DatabaseOutages | Self::CutConnections => 2,
             Self::ClockJumps | Self::BadReceivers | Self::AbsentReceiver => usize::from(is_short) + 2,
-            Self::HangingReceiver => LAST_LANE,
+            Self::LeaderKills if is_short => 1,
+            Self::LeaderKills => 3,
+            Self::HangingReceiver | Self::RollingRestarts => LAST_LANE,
         }
     }
 
@@ -112,9 +120,12 @@ impl Fault {
     pub(crate) fn databases(self, chosen: Databases) -> &'static [Database] {
         match self {
             Self::Kills | Self::CommitEdges => chosen.each(),
-            Self::WorkerKills | Self::DatabaseOutages | Self::CutConnections | Self::AbsentReceiver => {
-                Databases::Postgres.each()
-            }
+            Self::WorkerKills
+            | Self::DatabaseOutages
+            | Self::CutConnections
+            | Self::AbsentReceiver
+            | Self::LeaderKills
+            | Self::RollingRestarts => Databases::Postgres.each(),
             Self::ClockJumps | Self::BadReceivers | Self::HangingReceiver => Databases::Sqlite.each(),
         }
     }

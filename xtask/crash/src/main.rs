@@ -4,6 +4,7 @@
 mod client;
 mod clock;
 mod fault;
+mod instances;
 mod kills;
 mod link;
 mod load;
@@ -121,6 +122,8 @@ fn play(plan: &Plan, fault: Fault, database: Database) -> Row {
         Fault::BadReceivers => receivers::bad(plan),
         Fault::HangingReceiver => receivers::one_hanging(plan),
         Fault::AbsentReceiver => receivers::away(plan),
+        Fault::LeaderKills => instances::leaders(plan),
+        Fault::RollingRestarts => instances::rolling(plan),
     };
     let row = played.unwrap_or_else(|error| Row::failed(fault, database, &error));
     eprintln!(

@@ -49,7 +49,7 @@ pub(crate) fn workers(plan: &Plan) -> Result<Row> {
     for number in 0..ENDPOINTS {
         stage.register(&format!("late?{number}"))?;
     }
-    let mut twin = stage.twin()?;
+    let mut twin = stage.worker("twin")?;
     twin.start()?;
     let count = if plan.is_short { 40 } else { 200 };
     let mut records = Records::default();

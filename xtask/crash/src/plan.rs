@@ -24,6 +24,12 @@ pub(crate) struct Plan {
     pub(crate) rounds_per_point: u64,
     /// Kills of one of two workers.
     pub(crate) worker_kills: u64,
+    /// Kills of the leader of two workers.
+    pub(crate) leader_kills: u64,
+    /// The same with leaders that are stopped and go on later.
+    pub(crate) leader_stops: u64,
+    /// Rounds in which each of two instances is replaced.
+    pub(crate) rolling_restarts: u64,
     /// Replays by two workers without a kill.
     pub(crate) quiet_replays: u64,
     /// Kills of PostgreSQL.
@@ -53,6 +59,9 @@ impl Plan {
             kills: kills.unwrap_or(either(4, 40)),
             rounds_per_point: either(1, 4),
             worker_kills: either(1, 4),
+            leader_kills: either(3, 20),
+            leader_stops: either(1, 5),
+            rolling_restarts: either(1, 5),
             quiet_replays: either(1, 6),
             database_kills: either(2, 10),
             cuts: either(30, 300),

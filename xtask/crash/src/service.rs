@@ -171,6 +171,13 @@ impl Service {
         Ok(())
     }
 
+    /// Sends the process a signal, by its name without `SIG`.
+    pub(crate) fn signal(&mut self, name: &str) -> Result<()> {
+        let running = self.running.as_mut().context("the service is not running")?;
+        let process = running.child().id().to_string();
+        command::run(Command::new("kill").args(["-s", name, &process]))
+    }
+
     /// Whether the process ended by itself within this time; otherwise it is killed.
     pub(crate) fn ended_within(&mut self, timeout: Duration) -> Result<bool> {
         let deadline = Instant::now() + timeout;

@@ -87,6 +87,11 @@ impl Stage {
         Self::open_with(plan, fault, database, false, &[])
     }
 
+    /// [`Self::open`] on PostgreSQL, where the service that clients talk to follows no network and sends nothing.
+    pub(crate) fn open_api(plan: &Plan, fault: Fault) -> Result<Self> {
+        Self::open_as("api", plan, fault, Database::Postgres, false, &[])
+    }
+
     /// [`Self::open`] with a link in front of PostgreSQL.
     pub(crate) fn open_wired(plan: &Plan, fault: Fault) -> Result<Self> {
         Self::open_with(plan, fault, Database::Postgres, true, &[])
@@ -94,6 +99,17 @@ impl Stage {
 
     /// [`Self::open`] with variables in the environment of the service, or a link.
     pub(crate) fn open_with(
+        plan: &Plan,
+        fault: Fault,
+        database: Database,
+        is_linked: bool,
+        environment: &[(&'static str, String)],
+    ) -> Result<Self> {
+        Self::open_as("all", plan, fault, database, is_linked, environment)
+    }
+
+    fn open_as(
+        role: &str,
         plan: &Plan,
         fault: Fault,
         database: Database,
@@ -131,7 +147,7 @@ impl Stage {
             prs: &plan.prs,
             folder: folder.path(),
             name: "prs",
-            role: "all",
+            role,
             log: &evidence.join("service.log"),
             database_url: &database_url,
             chain: &chain,
@@ -164,14 +180,19 @@ impl Stage {
         })
     }
 
-    /// Another process of the service on the same database and chain; it does not run yet.
-    pub(crate) fn twin(&self) -> Result<Service> {
+    /// A worker of the service on the same database and chain; it does not run yet.
+    pub(crate) fn worker(&self, name: &str) -> Result<Service> {
+        self.instance(name, "worker")
+    }
+
+    /// The same with another role.
+    pub(crate) fn instance(&self, name: &str, role: &str) -> Result<Service> {
         Service::new(Settings {
             prs: &self.prs,
             folder: self.folder.path(),
-            name: "twin",
-            role: "worker",
-            log: &self.evidence.join("twin.log"),
+            name,
+            role,
+            log: &self.evidence.join(format!("{name}.log")),
             database_url: &self.database_url,
             chain: &self.chain,
         })

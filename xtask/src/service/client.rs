@@ -62,7 +62,12 @@ impl Client {
 
     /// The same caller with connections of its own.
     pub fn again(&self) -> Self {
-        Self::new(&self.base_url, self.headers.clone())
+        self.at(&self.base_url)
+    }
+
+    /// The same caller at another address.
+    pub fn at(&self, base_url: &str) -> Self {
+        Self::new(base_url, self.headers.clone())
     }
 
     /// Calls once.
