@@ -29,7 +29,6 @@ use prs::{
 };
 use sea_orm::ConnectionTrait;
 use serde_json::{Value, json};
-use std::sync::Arc;
 use std::{
     collections::{BTreeSet, HashMap},
     path::Path,
