@@ -168,6 +168,7 @@ impl Service {
             secret_sealed: self.ctx.sealer.seal(&secret, place).expect("sealed"),
             former_secrets: Vec::new(),
             is_active: true,
+            is_approved: true,
             created_at: self.ctx.clock.now(),
             header_prefix: None,
             failing_since: None,

@@ -8,6 +8,7 @@ use prs::{
     domain::{
         amount::Percent,
         client_id::{ClientId, ClientStatus},
+        client_limits::ClientLimits,
         ids::{ClientRowId, KeyId, OrchestratorId, Owner},
     },
     store::{self, Db, keys::Key},
@@ -68,6 +69,7 @@ async fn keys_and_client_ids_are_found_by_their_credentials(db: &Db) {
         fee_percentage: Some(Percent::parse("2.5").unwrap()),
         fee_address: Some(wallet(5)),
         payee_destination: None,
+        limits: ClientLimits::default(),
         operator_wallet: None,
         default_pre_approval_expiry_s: Some(60),
         default_authorization_expiry_s: None,

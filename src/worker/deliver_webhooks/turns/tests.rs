@@ -281,7 +281,7 @@ impl World {
             assert!(is_full || waits, "{owner} needs more and is left out");
         }
         self.claims_begun += 1;
-        if self.claims_begun % CLAIMS_BY_AGE == 0 {
+        if self.claims_begun.is_multiple_of(CLAIMS_BY_AGE) {
             assert!(wanted.served.is_empty(), "age alone counts");
         } else {
             for owner in at_hand.difference(&sendable) {
