@@ -14,6 +14,7 @@ mod breaker;
 mod decode;
 mod evidence;
 mod kept;
+mod locked;
 mod movement;
 mod node;
 mod payer;
@@ -36,6 +37,7 @@ use self::{
     decode::Watched,
     evidence::ProvenHeader,
     kept::Kept,
+    locked::{locked, store},
     node::{Failure, Line, Node},
     share::Together,
 };
@@ -56,7 +58,7 @@ use futures_util::{StreamExt, stream::FuturesUnordered};
 use serde_json::{Value, json, value::RawValue};
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::Duration,
@@ -144,14 +146,6 @@ impl Patience {
     fn lookup() -> Self {
         Self::Until(Instant::now() + LOOKUP_TIMEOUT)
     }
-}
-
-fn locked<T: Copy>(mutex: &Mutex<T>) -> T {
-    *mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn store<T>(mutex: &Mutex<T>, value: T) {
-    *mutex.lock().unwrap_or_else(PoisonError::into_inner) = value;
 }
 
 /// What distinct nodes answered, with their positions in the settings, and how the others failed.

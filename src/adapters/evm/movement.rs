@@ -1,6 +1,9 @@
 //! Whether the head of a node moves with the chain, by comparison with the other nodes.
 
-use super::{evidence::ProvenHeader, locked, store};
+use super::{
+    evidence::ProvenHeader,
+    locked::{locked, store},
+};
 use crate::domain::network::Network;
 use std::{
     sync::{

@@ -1,0 +1,13 @@
+//! Small values that several calls read and replace: a panic in one of them poisons nothing.
+
+use std::sync::{Mutex, PoisonError};
+
+/// The value.
+pub(super) fn locked<T: Copy>(mutex: &Mutex<T>) -> T {
+    *mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Replaces the value.
+pub(super) fn store<T>(mutex: &Mutex<T>, value: T) {
+    *mutex.lock().unwrap_or_else(PoisonError::into_inner) = value;
+}
