@@ -106,6 +106,15 @@ impl Db {
         Self::connect_with(url, Durability::Full).await
     }
 
+    /// What stands between this process and the server, with its address and never with a password; `None` when nothing
+    /// does. SQLite is a file, whose errors say it themselves.
+    pub async fn obstacle(&self) -> Option<String> {
+        match self.is_postgres() {
+            true => reach::obstacle(self.url()).await,
+            false => None,
+        }
+    }
+
     /// Like [`Self::connect`], with another durability of SQLite; that of PostgreSQL is a matter of its server.
     pub async fn connect_with(url: &str, durability: Durability) -> Result<Self, StoreError> {
         if url.starts_with("sqlite:") {

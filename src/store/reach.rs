@@ -1,24 +1,12 @@
 //! Why a PostgreSQL server cannot be reached: its pool only says that time ran out.
 
-use super::Db;
 use sea_orm::sqlx::{Connection, PgConnection, postgres::PgConnectOptions};
 use std::{str::FromStr, time::Duration};
 
 /// Longest wait for the cause.
 const CAUSE_TIMEOUT: Duration = Duration::from_millis(1_500);
 
-impl Db {
-    /// What stands between this process and the server, with its address and never with a password; `None` when nothing
-    /// does. SQLite is a file, whose errors say it themselves.
-    pub async fn obstacle(&self) -> Option<String> {
-        match self.is_postgres() {
-            true => obstacle(self.url()).await,
-            false => None,
-        }
-    }
-}
-
-/// The same for an address.
+/// What stands between this process and the server, with its address and never with a password; `None` when nothing does.
 pub(super) async fn obstacle(url: &str) -> Option<String> {
     let options = match PgConnectOptions::from_str(url) {
         Ok(options) => options,
