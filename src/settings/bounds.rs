@@ -1,13 +1,14 @@
 //! Numbers that make sense: every numeric setting declares its bounds beside its type (`schemars(range)`), and what is out
 //! of them is refused before anything starts.
 
-use super::{Settings, reference::resolve};
 use anyhow::{Context, bail};
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::Value;
 
 /// Refuses numbers out of their bounds, all of them in one sentence.
-pub(super) fn check(settings: &Settings) -> anyhow::Result<()> {
-    let schema = serde_json::to_value(schemars::schema_for!(Settings)).context("the schema of the settings")?;
+pub(super) fn check<T: JsonSchema + Serialize>(settings: &T) -> anyhow::Result<()> {
+    let schema = serde_json::to_value(schemars::schema_for!(T)).context("the schema of the settings")?;
     let values = serde_json::to_value(settings).context("the settings as values")?;
     let mut wrong = Vec::new();
     compare(&schema, &schema, &values, "", &mut wrong);
@@ -18,14 +19,21 @@ pub(super) fn check(settings: &Settings) -> anyhow::Result<()> {
 }
 
 /// The least and the most that a setting accepts; `None` where it is no number.
-pub(super) fn of(schema: &Value) -> Option<(u64, u64)> {
+pub(super) fn bounds(schema: &Value) -> Option<(u64, u64)> {
     Some((schema["minimum"].as_u64()?, schema["maximum"].as_u64()?))
+}
+
+pub(super) fn resolve<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
+    schema["$ref"]
+        .as_str()
+        .and_then(|pointer| root.pointer(pointer.trim_start_matches('#')))
+        .unwrap_or(schema)
 }
 
 fn compare(root: &Value, schema: &Value, value: &Value, path: &str, wrong: &mut Vec<String>) {
     let schema = resolve(root, schema);
     let Value::Object(members) = value else {
-        let (Some(number), Some((least, most))) = (value.as_u64(), of(schema)) else {
+        let (Some(number), Some((least, most))) = (value.as_u64(), bounds(schema)) else {
             return;
         };
         if !(least..=most).contains(&number) {
@@ -50,7 +58,7 @@ fn compare(root: &Value, schema: &Value, value: &Value, path: &str, wrong: &mut 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::{ChainSettings, reference::markdown};
+    use crate::settings::{ChainSettings, Settings, reference::markdown};
     use std::net::SocketAddr;
 
     /// Every numeric setting with its bounds, by its section and name.
@@ -65,7 +73,7 @@ mod tests {
             };
             let settings = resolve(&root, schema)["properties"].as_object().unwrap();
             let of_section = settings.iter().filter(|(_, schema)| is_number(schema));
-            numbers.extend(of_section.map(|(name, schema)| (format!("{section}.{name}"), of(schema))));
+            numbers.extend(of_section.map(|(name, schema)| (format!("{section}.{name}"), bounds(schema))));
         }
         numbers
     }

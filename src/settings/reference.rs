@@ -1,6 +1,9 @@
 //! The reference of all settings, written from the types, so that it cannot fall behind.
 
-use super::{ChainSettings, Settings, bounds};
+use super::{
+    ChainSettings, Settings,
+    bounds::{bounds, resolve},
+};
 use serde_json::Value;
 use std::fmt::Write;
 
@@ -39,7 +42,7 @@ fn rows(text: &mut String, section: &str, schema: &Value, defaults: &Value) {
             .unwrap_or_default()
             .replace('\n', " ")
             .replace('|', "\\|");
-        let accepted = match bounds::of(property) {
+        let accepted = match bounds(property) {
             Some((least, most)) => format!("{least} to {most}"),
             None => String::new(),
         };
@@ -50,11 +53,4 @@ fn rows(text: &mut String, section: &str, schema: &Value, defaults: &Value) {
 
 fn properties(schema: &Value) -> impl Iterator<Item = (&String, &Value)> {
     schema["properties"].as_object().into_iter().flatten()
-}
-
-pub(super) fn resolve<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
-    schema["$ref"]
-        .as_str()
-        .and_then(|pointer| root.pointer(pointer.trim_start_matches('#')))
-        .unwrap_or(schema)
 }
