@@ -204,6 +204,17 @@ pub enum AfterTry {
     Exhausted,
 }
 
+/// A try that was made and waits to be recorded.
+#[derive(Debug, Clone)]
+pub struct Tried {
+    /// The delivery.
+    pub delivery: ClaimedDelivery,
+    /// What came of it.
+    pub outcome: TryOutcome,
+    /// What follows.
+    pub after: AfterTry,
+}
+
 /// Decides what follows a try. The pause counts from the end of the failed try.
 ///
 /// Source: interface §6.1 (5); rules A.5.

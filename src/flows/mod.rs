@@ -177,3 +177,9 @@ pub fn sample_body(ctx: &Ctx, kind: &str) -> FlowResult<String> {
 pub fn without_persons(body: &str) -> Result<String, Fault> {
     payloads::without_persons(body).map_err(|error| Fault(error.into()))
 }
+
+/// Errors: an owner may not ask for further deliveries, because so many are due (429).
+async fn require_room(ctx: &Ctx, tx: &Tx, owner: &OwnerId) -> FlowResult<()> {
+    let due = store::outbox::count_due(tx, owner, ctx.clock.now(), ctx.caps.due_deliveries).await?;
+    Ok(ctx.caps.admit_more_due(due)?)
+}

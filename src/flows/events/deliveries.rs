@@ -6,7 +6,7 @@ use crate::{
     flows::{
         FlowResult,
         events::{DeliveryCount, LoggedDelivery, Receivers, check_span, no_repeated_test, receivers, unknown_delivery},
-        webhooks,
+        require_room,
     },
     store::{self, delivery_log::DeliveryFilter},
 };
@@ -88,7 +88,7 @@ pub async fn retry(ctx: &Ctx, caller: &PlatformCaller, id: &DeliveryId) -> FlowR
         return Err(Refusal::conflict("The endpoint is gone or switched off").into());
     }
     let tx = ctx.db.begin("retry_delivery").await?;
-    webhooks::require_room(ctx, &tx, &(&caller.platform).into()).await?;
+    require_room(ctx, &tx, &(&caller.platform).into()).await?;
     let queued = store::delivery_log::requeue(&tx, &caller.platform, std::slice::from_ref(id), ctx.clock.now()).await?;
     if queued == 0 {
         return Err(Refusal::conflict("The delivery waits for its next try already").into());

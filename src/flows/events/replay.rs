@@ -11,7 +11,7 @@ use crate::{
     flows::{
         FlowError, FlowResult,
         events::{EventRecord, Receivers, check_span, no_repeated_test, receivers, unknown_event},
-        webhooks,
+        require_room,
     },
     store::{self, Scope, delivery_log::LateDelivery},
 };
@@ -144,7 +144,7 @@ async fn queue(
     let ids: Vec<EventId> = events.iter().map(|event| event.id.clone()).collect();
     let now = ctx.clock.now();
     let tx = ctx.db.begin("replay_events").await?;
-    webhooks::require_room(ctx, &tx, &(&caller.platform).into()).await?;
+    require_room(ctx, &tx, &(&caller.platform).into()).await?;
     let mut known = HashSet::new();
     let mut again: Vec<DeliveryId> = Vec::new();
     let mut asked = 0;

@@ -4,7 +4,7 @@ use crate::{
     ctx::Ctx,
     domain::{
         ids::EndpointId,
-        webhook::{AfterTry, ClaimedDelivery, Signing, TryOutcome, Wanted, after_try, host_of, prefixes},
+        webhook::{AfterTry, ClaimedDelivery, Signing, Tried, Wanted, after_try, host_of, prefixes},
     },
     flows::{
         FlowResult,
@@ -15,17 +15,6 @@ use crate::{
     store,
 };
 use chrono::{DateTime, Utc};
-
-/// A try that was made and waits to be recorded.
-#[derive(Debug, Clone)]
-pub struct Tried {
-    /// The delivery.
-    pub delivery: ClaimedDelivery,
-    /// What came of it.
-    pub outcome: TryOutcome,
-    /// What follows.
-    pub after: AfterTry,
-}
 
 /// Claims deliveries that are due.
 ///

@@ -22,7 +22,7 @@ use crate::{
     },
     flows::FlowResult,
     ports::sealer::Place,
-    store::{self, Tx},
+    store,
 };
 
 pub use crate::store::{Holder, endpoints::Endpoint};
@@ -75,12 +75,6 @@ async fn shown(ctx: &Ctx, endpoints: Vec<Endpoint>) -> FlowResult<Vec<ShownEndpo
         endpoint,
     });
     Ok(shown.collect())
-}
-
-/// Errors: an owner may not ask for further deliveries, because so many are due (429).
-pub(super) async fn require_room(ctx: &Ctx, tx: &Tx, owner: &OwnerId) -> FlowResult<()> {
-    let due = store::outbox::count_due(tx, owner, ctx.clock.now(), ctx.caps.due_deliveries).await?;
-    Ok(ctx.caps.admit_more_due(due)?)
 }
 
 fn unknown() -> Refusal {

@@ -6,11 +6,11 @@ use crate::{
         event::{Event, WebhookDisabled},
         ids::{DeliveryId, EndpointId},
         recovery::is_dead,
-        webhook::{AfterTry, host_of},
+        webhook::{AfterTry, Tried, host_of},
     },
     flows::{
         FlowResult, publish,
-        webhooks::{Endpoint, Holder, deliver::Tried},
+        webhooks::{Endpoint, Holder},
     },
     store::{self, Tx},
 };

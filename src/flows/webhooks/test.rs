@@ -7,10 +7,7 @@ use crate::{
         refusal::Refusal,
         webhook::DeliveryState,
     },
-    flows::{
-        FlowResult, sample_body,
-        webhooks::{self, Holder},
-    },
+    flows::{FlowResult, require_room, sample_body, webhooks::Holder},
     store,
 };
 use std::{collections::HashMap, time::Duration};
@@ -51,7 +48,7 @@ pub async fn run(ctx: &Ctx, holder: Holder, kinds: &[&str], event_type: &str) ->
     let now = ctx.clock.now();
     let event = EventId(ctx.ids.ulid());
     let tx = ctx.db.begin("send_test").await?;
-    webhooks::require_room(ctx, &tx, &holder.owner).await?;
+    require_room(ctx, &tx, &holder.owner).await?;
     store::outbox::insert_event(
         &tx,
         &store::outbox::NewEvent {

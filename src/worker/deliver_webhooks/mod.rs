@@ -11,14 +11,11 @@ use crate::{
     ctx::Ctx,
     domain::{
         ids::EndpointId,
-        webhook::{ClaimedDelivery, LEASE_MS, TRY_TIMEOUT_MS, Wanted},
+        webhook::{ClaimedDelivery, LEASE_MS, TRY_TIMEOUT_MS, Tried, Wanted},
     },
     flows::{
         FlowError,
-        webhooks::{
-            deliver::{self, Tried},
-            follow_clock,
-        },
+        webhooks::{deliver, follow_clock},
     },
 };
 use chrono::{DateTime, TimeDelta, Utc};
