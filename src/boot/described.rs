@@ -36,7 +36,7 @@ const COUNTERS: [(&str, &str); 10] = [
 ];
 
 /// Names of gauges and what they show.
-const GAUGES: [(&str, &str); 13] = [
+const GAUGES: [(&str, &str); 14] = [
     (
         "prs_chain_confirmed",
         "Newest block of a network whose payments are settled, as its number.",
@@ -77,6 +77,10 @@ const GAUGES: [(&str, &str); 13] = [
     (
         "prs_chain_seen",
         "Newest block of a network whose payments are noted, as its number.",
+    ),
+    (
+        "prs_clock_offset_seconds",
+        "How far the clock of this machine is ahead of that of the database, in seconds.",
     ),
     (
         "prs_webhook_deliveries",
