@@ -544,6 +544,21 @@ fn sqlite_options(url: &str, access: Access, durability: Durability) -> ConnectO
                 Access::Write => file.optimize_on_close(true, None),
                 Access::Migrate => file.busy_timeout(MIGRATION_TIMEOUT),
             }
+        })
+        // SQLite ends a transaction by itself when a write or a commit fails, on a full disk for example, and the driver,
+        // whose ROLLBACK fails then, goes on to count it. Every later transaction would only be a part of it.
+        .map_sqlx_sqlite_pool_opts(|pool| {
+            pool.after_release(|session, _| {
+                Box::pin(async move {
+                    // The rollback of a transaction that was dropped is behind it then.
+                    sqlx::Connection::ping(session).await?;
+                    let is_sound = !sqlx::Connection::is_in_transaction(session);
+                    if !is_sound {
+                        tracing::warn!("a transaction did not end well; its connection to the database is replaced");
+                    }
+                    Ok(is_sound)
+                })
+            })
         });
     options
 }

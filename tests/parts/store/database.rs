@@ -187,3 +187,33 @@ async fn readers_of_sqlite_cannot_write() {
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_disk_keeps_nothing_from_being_committed_afterwards() {
+    run(TestDatabase::sqlite(), async |db| {
+        let write = async |sql: &str| db.writer().execute_unprepared(sql).await;
+        write("CREATE TABLE notes (text TEXT)").await.unwrap();
+        // The file may not grow any more.
+        write("PRAGMA max_page_count = 1").await.unwrap();
+        let tx = db.begin("fill the disk").await.unwrap();
+        let large = "INSERT INTO notes SELECT hex(zeroblob(1000000))";
+        let full = tx.execute_unprepared(large).await.unwrap_err();
+        assert!(full.to_string().contains("disk is full"), "{full}");
+        drop(tx);
+        write("PRAGMA max_page_count = 1073741823").await.unwrap();
+        drop(db.begin("refused").await.unwrap());
+        let tx = db.begin("acknowledged").await.unwrap();
+        tx.execute_unprepared("INSERT INTO notes VALUES ('kept')")
+            .await
+            .unwrap();
+        tx.commit().await.unwrap();
+        write("INSERT INTO notes VALUES ('kept too')").await.unwrap();
+        let other = Db::connect(&format!("sqlite:{}", db.file().unwrap().display()))
+            .await
+            .unwrap();
+        let notes = Statement::from_string(db.reader().get_database_backend(), "SELECT text FROM notes");
+        assert_eq!(other.reader().query_all_raw(notes).await.unwrap().len(), 2);
+        other.close().await.unwrap();
+    })
+    .await;
+}
