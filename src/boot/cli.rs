@@ -262,3 +262,28 @@ fn ask(names: &[String]) -> anyhow::Result<()> {
         _ => bail!("nothing was changed"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    /// Clap checks the arguments of a verb only when somebody calls it, so all of them are checked here.
+    #[test]
+    fn the_arguments_of_every_command_agree_with_one_another() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_rejection_names_one_payment_or_what_to_look_for() {
+        let reject = |arguments: &[&str]| {
+            let command = ["prs", "admin", "quarantine", "reject"];
+            Cli::try_parse_from(command.iter().chain(arguments)).is_ok()
+        };
+        assert!(reject(&["quar_1"]));
+        assert!(reject(&["--network", "sepolia"]));
+        assert!(!reject(&["quar_1", "--network", "sepolia"]));
+        assert!(!reject(&["quar_1", "--request", "req_1", "--min-amount", "1"]));
+        assert!(!reject(&[]));
+    }
+}

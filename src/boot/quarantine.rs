@@ -54,7 +54,10 @@ pub enum QuarantineVerb {
     /// Leaves the payment alone for good, or everything undecided that is looked for, at once.
     Reject {
         /// Its id, as `list` prints it.
-        #[arg(required_unless_present_any = ["network", "request", "tx", "reason"])]
+        #[arg(
+            required_unless_present_any = ["network", "request", "tx", "reason"],
+            conflicts_with_all = ["network", "request", "tx", "reason", "min_amount"],
+        )]
         id: Option<String>,
         /// What to look for instead.
         #[command(flatten)]
@@ -72,19 +75,19 @@ pub enum QuarantineVerb {
 #[derive(Debug, Args)]
 pub struct WantedArgs {
     /// Only this network.
-    #[arg(long, conflicts_with = "id")]
+    #[arg(long)]
     network: Option<String>,
     /// Only what concerns this request, by its public id.
-    #[arg(long, conflicts_with = "id")]
+    #[arg(long)]
     request: Option<String>,
     /// Only this transaction.
-    #[arg(long, conflicts_with = "id")]
+    #[arg(long)]
     tx: Option<B256>,
     /// Only this reason, such as `path_not_handed_out`.
-    #[arg(long, conflicts_with = "id")]
+    #[arg(long)]
     reason: Option<String>,
     /// Only what would settle at least this much, in the invoice currency of the request.
-    #[arg(long, requires = "request", conflicts_with = "id")]
+    #[arg(long, requires = "request")]
     min_amount: Option<String>,
 }
 
