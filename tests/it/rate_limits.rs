@@ -51,12 +51,18 @@ async fn each_tier_is_cut_off_at_its_own_limit_and_goes_on_after_retry_after() {
             assert_eq!(answer.status, 200, "{tier:?}");
             assert_eq!(number(&answer, "ratelimit-limit"), per_minute);
             assert_eq!(number(&answer, "ratelimit-remaining"), left);
+            // The burst is a sixth of a minute's quota, so all of it is there again in ten seconds.
+            assert_eq!(
+                number(&answer, "ratelimit-reset"),
+                ((burst - left) * 60).div_ceil(per_minute)
+            );
         }
         let refused = list(&app, &key).await;
         let body = refused.expect(429);
         assert_eq!(body["message"], "Too many requests");
         assert_eq!(body["error"], "Too Many Requests");
         assert_eq!(number(&refused, "ratelimit-remaining"), 0);
+        assert_eq!(number(&refused, "ratelimit-reset"), 10);
         let wait_s = number(&refused, "retry-after");
         assert!((1..=2).contains(&wait_s), "{wait_s}");
         app.advance_ms(i64::try_from(wait_s).unwrap() * 1_000);
@@ -190,6 +196,55 @@ async fn twenty_keys_of_a_platform_have_four_quotas_between_them() {
     app.advance_ms(60_000);
     let new = flows::keys::create(&app.ctx, &platform, None).await.unwrap();
     assert_eq!(until_refused(&app, "x-api-key", new.key.reveal()).await, 20);
+}
+
+#[tokio::test]
+async fn the_headers_show_what_leaves_less_and_what_the_platform_refuses_costs_its_key_nothing() {
+    let mut settings = crate::support::app::settings();
+    settings.rate_limits.factor_outside_production = 1;
+    settings.rate_limits.platform_factor = 2;
+    let app = TestApp::limited(settings, None).await;
+    let (platform, first) = tenant(&app, Some(Tier::Basic)).await;
+    let more = async || {
+        let new = flows::keys::create(&app.ctx, &platform, None).await.unwrap();
+        new.key.reveal().to_owned()
+    };
+    let (second, third) = (more().await, more().await);
+    // The platform has forty at once, each key twenty.
+    for (key, calls) in [(&first, 20), (&second, 16)] {
+        for _ in 0..calls {
+            list(&app, key).await.expect(200);
+        }
+    }
+    let shown = |answer: &Answer| {
+        ["ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"].map(|header| number(answer, header))
+    };
+    for left in (0..4).rev() {
+        let reset_s = if left == 0 { 10 } else { 10 - left / 4 };
+        let answer = list(&app, &third).await;
+        assert_eq!((answer.status, shown(&answer)), (200, [240, left, reset_s]));
+    }
+    for _ in 0..30 {
+        let refused = list(&app, &third).await;
+        assert_eq!((refused.status, shown(&refused)), (429, [240, 0, 10]));
+        assert_eq!(number(&refused, "retry-after"), 1);
+    }
+    app.advance_ms(1_000);
+    // The platform has four more; the key has eighteen of its twenty.
+    assert_eq!(shown(&list(&app, &third).await), [240, 3, 10]);
+}
+
+#[tokio::test]
+async fn numbers_of_the_headers_stay_within_the_document() {
+    let mut settings = crate::support::app::settings();
+    settings.rate_limits.default_per_minute = 100_000_000;
+    settings.rate_limits.platform_factor = 1_000;
+    let app = TestApp::limited(settings, None).await;
+    let answer = list(&app, &app.key).await;
+    answer.expect(200);
+    for header in ["ratelimit-limit", "ratelimit-remaining"] {
+        assert_eq!(number(&answer, header), 1_000_000, "{header}");
+    }
 }
 
 #[tokio::test]

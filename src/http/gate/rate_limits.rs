@@ -28,7 +28,7 @@ use governor::{
     clock::Clock as Ticks,
     middleware::StateInformationMiddleware,
     nanos::Nanos,
-    state::{InMemoryState, NotKeyed},
+    state::{NotKeyed, StateStore},
 };
 use lru::LruCache;
 use poem::{
@@ -58,6 +58,9 @@ const MANAGEMENT_FACTOR: u32 = 2;
 const LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
 const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
+
+/// The largest number that the headers of the document hold; larger quotas are shown as this one.
+pub(in crate::http) const SHOWN_MAX: u32 = 1_000_000;
 
 /// What a call is counted as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -97,8 +100,38 @@ impl Ticks for Steady {
     }
 }
 
+/// When the whole burst of a count is there again, from the start of its limiter; `None` before its first call.
+///
+/// Shared with the limiter, which gives nothing back itself.
+#[derive(Clone, Default)]
+struct WholeAt(Arc<Mutex<Option<Nanos>>>);
+
+impl WholeAt {
+    fn lock(&self) -> MutexGuard<'_, Option<Nanos>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl StateStore for WholeAt {
+    type Key = NotKeyed;
+
+    fn measure_and_replace<T, F, E>(&self, _key: &NotKeyed, measure: F) -> Result<T, E>
+    where
+        F: Fn(Option<Nanos>) -> Result<(T, Nanos), E>,
+    {
+        let mut at = self.lock();
+        let (measured, next) = measure(*at)?;
+        *at = Some(next);
+        Ok(measured)
+    }
+}
+
 struct Count {
-    limiter: RateLimiter<NotKeyed, InMemoryState, Steady, StateInformationMiddleware>,
+    limiter: RateLimiter<NotKeyed, WholeAt, Steady, StateInformationMiddleware>,
+    whole_at: WholeAt,
+    started: Duration,
+    /// In which one call is there again.
+    interval: Duration,
     /// Whether anything was ever refused; most counts never look at their breach.
     was_refused: AtomicBool,
     breach: Mutex<Breach>,
@@ -109,11 +142,25 @@ impl Count {
         let breach = self.breach.lock().unwrap_or_else(PoisonError::into_inner);
         breach.blocked_for(now)
     }
+
+    /// In what time the whole burst is there again.
+    fn whole_in(&self, now: Duration) -> Duration {
+        let at = self.whole_at.lock().map_or(Duration::ZERO, Duration::from);
+        (self.started + at).saturating_sub(now)
+    }
+
+    /// Takes one admitted call back.
+    fn give_back(&self) {
+        if let Some(at) = self.whole_at.lock().as_mut() {
+            *at = at.saturating_sub(self.interval.into());
+        }
+    }
 }
 
 /// What a counted call reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Reading {
+    /// Calls a minute.
     limit: u32,
     remaining: u32,
     reset_s: u64,
@@ -189,22 +236,29 @@ impl RateLimits {
     fn begin(&self, per_minute: NonZeroU32) -> Arc<Count> {
         let burst = NonZeroU32::new(per_minute.get() / BURSTS_PER_MINUTE).unwrap_or(NonZeroU32::MIN);
         let quota = Quota::per_minute(per_minute).allow_burst(burst);
-        let limiter = RateLimiter::direct_with_clock(quota, Steady(self.clock.clone()));
+        let whole_at = WholeAt::default();
         Arc::new(Count {
-            limiter: limiter.with_middleware(),
+            limiter: RateLimiter::new(quota, whole_at.clone(), Steady(self.clock.clone())),
+            whole_at,
+            started: self.clock.steady(),
+            interval: quota.replenish_interval(),
             was_refused: AtomicBool::new(false),
             breach: Mutex::default(),
         })
     }
 
+    fn find(&self, counted: Counted) -> Arc<Count> {
+        let begin = || self.begin(self.per_minute(counted.purpose));
+        self.counts().get_or_insert(counted, begin).clone()
+    }
+
     fn count(&self, counted: Counted) -> Reading {
-        let per_minute = self.per_minute(counted.purpose);
-        let count = self.counts().get_or_insert(counted, || self.begin(per_minute)).clone();
-        let limit = per_minute.get();
+        let count = self.find(counted);
+        let limit = self.per_minute(counted.purpose).get();
         let refused = |wait: Duration| Reading {
             limit,
             remaining: 0,
-            reset_s: whole_seconds(wait),
+            reset_s: whole_seconds(count.whole_in(self.clock.steady()).max(wait)),
             retry_after_s: Some(whole_seconds(wait)),
         };
         if count.was_refused.load(Ordering::Acquire)
@@ -213,15 +267,12 @@ impl RateLimits {
             return refused(left);
         }
         match count.limiter.check() {
-            Ok(state) => {
-                let spent = state.quota().burst_size().get() - state.remaining_burst_capacity();
-                Reading {
-                    limit,
-                    remaining: state.remaining_burst_capacity(),
-                    reset_s: whole_seconds(state.quota().replenish_interval() * spent),
-                    retry_after_s: None,
-                }
-            }
+            Ok(state) => Reading {
+                limit,
+                remaining: state.remaining_burst_capacity(),
+                reset_s: whole_seconds(count.whole_in(self.clock.steady())),
+                retry_after_s: None,
+            },
             Err(until) => {
                 let now = self.clock.steady();
                 let wait = until.wait_time_from(Nanos::from(now));
@@ -232,6 +283,7 @@ impl RateLimits {
                 let mut breach = count.breach.lock().unwrap_or_else(PoisonError::into_inner);
                 breach.refuse(now, limit, Duration::from_secs(self.settings.block_s));
                 let blocked = breach.blocked_for(now);
+                drop(breach);
                 count.was_refused.store(true, Ordering::Release);
                 if blocked.is_some() && counted.purpose == Purpose::Unknown {
                     self.has_guessers.store(true, Ordering::Release);
@@ -264,13 +316,15 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Counts the call of a caller for its credential, then for its platform. Errors: 429.
+    /// Counts the call of a caller for its credential, then for its platform; what the platform may not, its credential
+    /// has not spent. Errors: 429.
     pub(super) fn admit(&self, caller: &Caller, tier: Tier, is_management: bool) -> Result<(), Problem> {
         let purpose = match is_management {
             true => Purpose::Management(tier),
             false => Purpose::Work(tier),
         };
-        self.count(purpose, caller.credential_row(), self.address)?;
+        let own = self.limits.counted(purpose, caller.credential_row(), self.address);
+        self.count(own)?;
         let Caller::Platform(caller) = caller else {
             return Ok(());
         };
@@ -278,12 +332,13 @@ impl Meter {
             Some(_) => (Purpose::ClientIds(tier), self.address),
             None => (Purpose::Platform(tier), None),
         };
-        self.count(purpose, caller.platform.as_str(), address)
+        let shared = self.limits.counted(purpose, caller.platform.as_str(), address);
+        self.count(shared).inspect_err(|_| self.limits.find(own).give_back())
     }
 
     /// Counts a call that only its address can be charged for. Errors: 429.
     pub(super) fn admit_address(&self, purpose: Purpose) -> Result<(), Problem> {
-        self.count(purpose, "", self.address)
+        self.count(self.limits.counted(purpose, "", self.address))
     }
 
     /// Whether the address of the call is blocked for guessing credentials.
@@ -291,12 +346,12 @@ impl Meter {
         self.limits.is_guesser(self.address)
     }
 
-    fn count(&self, purpose: Purpose, subject: &str, address: Option<IpAddr>) -> Result<(), Problem> {
-        let reading = self.limits.count(self.limits.counted(purpose, subject, address));
+    fn count(&self, counted: Counted) -> Result<(), Problem> {
+        let reading = self.limits.count(counted);
         let refused = reading.retry_after_s;
         let mut shown = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
-        // The answer shows the first count of its call, or the one that refused it.
-        if shown.is_none() || refused.is_some() {
+        // The answer shows the count that leaves less, or the one that refused the call.
+        if refused.is_some() || shown.is_none_or(|shown| reading.remaining < shown.remaining) {
             *shown = Some(reading);
         }
         match refused {
@@ -309,9 +364,9 @@ impl Meter {
         let Some(reading) = *self.reading.lock().unwrap_or_else(PoisonError::into_inner) else {
             return;
         };
-        headers.insert(LIMIT, HeaderValue::from(reading.limit));
-        headers.insert(REMAINING, HeaderValue::from(reading.remaining));
-        headers.insert(RESET, HeaderValue::from(reading.reset_s));
+        headers.insert(LIMIT, HeaderValue::from(reading.limit.min(SHOWN_MAX)));
+        headers.insert(REMAINING, HeaderValue::from(reading.remaining.min(SHOWN_MAX)));
+        headers.insert(RESET, HeaderValue::from(reading.reset_s.min(SHOWN_MAX.into())));
     }
 }
 
