@@ -799,12 +799,16 @@ impl Settings {
     }
 
     fn validate_listeners(&self) -> anyhow::Result<()> {
-        let listeners = [Some(self.http.listen), self.http.auth_listen];
+        let listeners = [
+            Some(self.http.listen),
+            self.http.auth_listen,
+            Some(self.http.metrics_listen),
+        ];
         let is_open = listeners.iter().flatten().any(|address| !address.ip().is_loopback());
         if !self.http.production && is_open {
             bail!(
-                "http.production: false is for one machine; set http.listen and http.auth_listen to loopback addresses, \
-                 or http.production to true"
+                "http.production: false is for one machine; set http.listen, http.auth_listen and http.metrics_listen \
+                 to loopback addresses, or http.production to true"
             );
         }
         Ok(())
