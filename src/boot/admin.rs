@@ -11,12 +11,13 @@ use crate::{
         address::Address,
         ids::{KeyId, OrchestratorId, Owner, PlatformId},
         quota::Tier,
-        registration::Invitee,
+        registration::{Invitee, Registration},
         session::normal_email,
     },
     flows::{self, keys},
     http::{accounts::EmailText, forms::wire::Instant},
     settings::Settings,
+    store,
 };
 use anyhow::{anyhow, ensure};
 use chrono::{DateTime, Utc};
@@ -290,7 +291,12 @@ pub async fn run(settings: &Settings, verb: AdminVerb) -> anyhow::Result<()> {
             verb: ApiKeyVerb::List { platform, output },
         } => {
             let time = |time: DateTime<Utc>| Instant(time).to_string();
-            let found = keys::list(&ctx, &PlatformId(platform)).await?;
+            let platform = PlatformId(platform);
+            ensure!(
+                store::platforms::exists(ctx.db.reader(), &platform).await?,
+                "Platform not found"
+            );
+            let found = keys::list(&ctx, &platform).await?;
             let found = found.iter().map(|key| {
                 json!({
                     "id": key.id.as_str(), "label": key.label, "hint": key.hint, "createdAt": time(key.created_at),
@@ -346,23 +352,7 @@ pub async fn run(settings: &Settings, verb: AdminVerb) -> anyhow::Result<()> {
         AdminVerb::Invite {
             verb: InviteVerb::Create { email, wallet, output },
         } => {
-            let invitee = match (&email, &wallet) {
-                (Some(email), _) => {
-                    let email = EmailText::parse(email).map_err(|hint| anyhow!("--email: {hint}"))?;
-                    Invitee::Email(normal_email(email.as_str()))
-                }
-                (None, Some(wallet)) => {
-                    let wallet = Address::parse(wallet).map_err(|error| anyhow!("--wallet: {error}"))?;
-                    Invitee::Wallet(wallet)
-                }
-                (None, None) => Invitee::Anybody,
-            };
-            let new = flows::auth::invite::create(&ctx, &invitee).await?;
-            let shown = json!({
-                "id": new.invite.id.as_str(), "invite": new.code.as_ref().map(|code| code.reveal()),
-                "email": email, "wallet": wallet, "expiresAt": new.invite.expires_at,
-            });
-            print(&output, &shown);
+            print(&output, &invite(&ctx, email, wallet).await?);
         }
         AdminVerb::Quarantine { verb } => quarantine::run(&ctx, verb).await?,
         AdminVerb::RateTier {
@@ -420,6 +410,27 @@ pub async fn run(settings: &Settings, verb: AdminVerb) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+async fn invite(ctx: &Ctx, email: Option<String>, wallet: Option<String>) -> anyhow::Result<Value> {
+    ensure!(
+        ctx.people.registration != Registration::Off,
+        "an invite opens no account while accounts.registration is off; set it to invited"
+    );
+    let email = email.map(|text| EmailText::parse(&text).map_err(|hint| anyhow!("--email: {hint}")));
+    let email = email.transpose()?.map(|email| normal_email(email.as_str()));
+    let wallet = wallet.map(|text| Address::parse(&text).map_err(|error| anyhow!("--wallet: {error}")));
+    let wallet = wallet.transpose()?;
+    let invitee = match (&email, wallet) {
+        (Some(email), _) => Invitee::Email(email.clone()),
+        (None, Some(wallet)) => Invitee::Wallet(wallet),
+        (None, None) => Invitee::Anybody,
+    };
+    let new = flows::auth::invite::create(ctx, &invitee).await?;
+    Ok(json!({
+        "id": new.invite.id.as_str(), "invite": new.code.as_ref().map(|code| code.reveal()), "email": email,
+        "wallet": wallet.map(|wallet| wallet.to_string()), "expiresAt": Instant(new.invite.expires_at).to_string(),
+    }))
 }
 
 /// Progress goes to standard error, so that the result can be read by a program.

@@ -3,6 +3,8 @@
 use super::{admin, dev, documents, listen, log, reconcile, role::Role, serve};
 use crate::{
     adapters,
+    domain::refusal::FieldError,
+    flows::FlowError,
     settings::{LogSettings, Settings, markdown},
     store::{
         Db,
@@ -126,12 +128,23 @@ pub fn run(cli: Cli) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("prs: {error:#}");
+            for wrong in wrong_fields(&error) {
+                eprintln!("  {}: {}", wrong.field, wrong.message);
+            }
             if compares && !error.is::<reconcile::Unmended>() {
                 ExitCode::from(COULD_NOT_COMPARE)
             } else {
                 ExitCode::FAILURE
             }
         }
+    }
+}
+
+/// What a rule says of each wrong argument; its message alone does not name them.
+fn wrong_fields(error: &anyhow::Error) -> &[FieldError] {
+    match error.downcast_ref() {
+        Some(FlowError::Refused(refusal)) => &refusal.fields,
+        _ => &[],
     }
 }
 
@@ -229,8 +242,13 @@ async fn migrate(settings: &Settings, verb: MigrateVerb) -> anyhow::Result<()> {
 async fn take_back(db: &Db, count: u32, is_meant: bool) -> anyhow::Result<()> {
     let applied = db.migrate_status().await?.into_iter().filter(|state| state.is_applied);
     let names: Vec<String> = applied.map(|state| state.name).collect();
-    let kept = names.len().saturating_sub(usize::try_from(count)?);
-    let last = &names[kept..];
+    let Some((_, last)) = names
+        .len()
+        .checked_sub(usize::try_from(count)?)
+        .map(|kept| names.split_at(kept))
+    else {
+        bail!("{count} changes cannot be taken back: {} are applied", names.len());
+    };
     if last.is_empty() {
         println!("nothing to take back");
         return Ok(());
@@ -241,7 +259,11 @@ async fn take_back(db: &Db, count: u32, is_meant: bool) -> anyhow::Result<()> {
     if !is_meant {
         ask(last)?;
     }
-    Ok(db.migrate_down(count).await?)
+    db.migrate_down(count).await?;
+    for name in last.iter().rev() {
+        println!("took back {name}");
+    }
+    Ok(())
 }
 
 /// Asks on the terminal. Errors: there is none, or the answer is not yes.

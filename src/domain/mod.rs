@@ -18,6 +18,7 @@ pub mod handed_out;
 pub mod ids;
 pub mod interop_address;
 pub mod ledger;
+pub mod name;
 pub mod network;
 pub mod oddity;
 pub mod payment;

@@ -122,10 +122,44 @@ fn the_schema_is_taken_back_only_on_purpose_and_while_nobody_serves() {
     assert!(!run(&["migrate", "down"]).0, "how many has to be said");
     let (is_done, sentence) = run(&["migrate", "down", "1"]);
     assert!(!is_done && sentence.contains("--yes"), "{sentence}");
-    let (is_done, sentence) = run(&["migrate", "down", "1", "--yes"]);
-    assert!(is_done, "{sentence}");
+    let (is_done, sentence) = run(&["migrate", "down", "1000", "--yes"]);
+    assert!(
+        !is_done && sentence.contains("1000 changes cannot be taken back"),
+        "{sentence}"
+    );
+    let down = prs(folder.path(), ports)
+        .args(["migrate", "down", "1", "--yes"])
+        .stdout(Stdio::piped())
+        .output();
+    let down = down.expect("it runs");
+    let listed = String::from_utf8_lossy(&down.stdout).into_owned();
+    assert!(down.status.success() && listed.lines().count() == 1, "{listed}");
+    assert!(listed.starts_with("took back m"), "{listed}");
     let (is_done, sentence) = run(&["admin", "quarantine", "list"]);
     assert!(!is_done && sentence.contains("prs migrate up"), "{sentence}");
+}
+
+#[test]
+fn the_commands_of_the_operator_name_what_is_wrong() {
+    let (folder, ports) = (tempfile::tempdir().expect("a folder"), free_ports());
+    let refused = |arguments: &[&str]| {
+        let output = prs(folder.path(), ports).args(arguments).output().expect("it runs");
+        assert!(!output.status.success(), "{arguments:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let migrated = prs(folder.path(), ports).args(["migrate", "up"]).status();
+    assert!(migrated.expect("it runs").success());
+    for name in ["two\nlines", ""] {
+        for owner in ["platform", "orchestrator"] {
+            let sentences = refused(&["admin", owner, "create", "--name", name]);
+            assert!(
+                sentences.contains("\n  name: must be one line of 1 to 100"),
+                "{sentences}"
+            );
+        }
+    }
+    let unknown = refused(&["admin", "api-key", "list", "--platform", "unknown"]);
+    assert!(unknown.contains("Platform not found"), "{unknown}");
 }
 
 #[test]
@@ -144,17 +178,19 @@ fn without_settings_it_is_in_production() {
     };
     let (text, _) = shown("PRS_LOG__LEVEL", "info");
     assert!(text.contains("production = true"), "{text}");
-    let mut open = prs(folder.path(), ports);
-    let output = open
-        .args(["serve", "--print-config"])
-        .env("PRS_HTTP__PRODUCTION", "false")
-        .env("PRS_HTTP__LISTEN", "0.0.0.0:8080")
-        .output();
-    let sentence = String::from_utf8_lossy(&output.expect("it runs").stderr).into_owned();
-    assert!(
-        sentence.contains("http.production: false is for one machine"),
-        "{sentence}"
-    );
+    for listener in ["PRS_HTTP__LISTEN", "PRS_HTTP__AUTH_LISTEN", "PRS_HTTP__METRICS_LISTEN"] {
+        let mut open = prs(folder.path(), ports);
+        let output = open
+            .args(["serve", "--print-config"])
+            .env("PRS_HTTP__PRODUCTION", "false")
+            .env(listener, "0.0.0.0:8080")
+            .output();
+        let sentence = String::from_utf8_lossy(&output.expect("it runs").stderr).into_owned();
+        assert!(
+            sentence.contains("http.production: false is for one machine"),
+            "{listener}: {sentence}"
+        );
+    }
     let digits = "1".repeat(64);
     let (text, sentence) = shown("PRS_SECRETS__MASTER_KEY", &digits);
     assert!(

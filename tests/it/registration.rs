@@ -140,7 +140,7 @@ fn the_operator_makes_invites_and_their_code_is_not_kept() {
     assert!(prs(&["migrate", "up"]).status.success());
     let wallet = Person::new(1, Family::Evm).address().to_string();
     let for_anybody = create(&[]).expect("made");
-    let for_email = create(&["--email", "ada@example.com"]).expect("made");
+    let for_email = create(&["--email", "Ada@Example.com"]).expect("made");
     let for_wallet = create(&["--wallet", &wallet]).expect("made");
     for (made, email, invited) in [
         (&for_anybody, Value::Null, Value::Null),
@@ -148,7 +148,12 @@ fn the_operator_makes_invites_and_their_code_is_not_kept() {
         (&for_wallet, Value::Null, wallet.as_str().into()),
     ] {
         assert_eq!((&made["email"], &made["wallet"]), (&email, &invited));
-        assert!(made["expiresAt"].is_string() && made["id"].is_string(), "{made}");
+        let expires_at = made["expiresAt"].as_str().expect("a time");
+        assert!(
+            expires_at.len() == "2030-01-31T12:00:00.000Z".len() && expires_at.ends_with('Z'),
+            "{made}"
+        );
+        assert!(made["id"].is_string(), "{made}");
     }
     let stored = dump_files(folder.path());
     for made in [&for_anybody, &for_email] {
@@ -160,6 +165,16 @@ fn the_operator_makes_invites_and_their_code_is_not_kept() {
     assert!(create(&["--email", "ada"]).is_none());
     assert!(create(&["--wallet", "0x12"]).is_none());
     assert!(create(&["--email", "ada@example.com", "--wallet", &wallet]).is_none());
+    let off = crate::support::program::prs(folder.path())
+        .args(["admin", "invite", "create"])
+        .env("PRS_ACCOUNTS__REGISTRATION", "off")
+        .output()
+        .expect("the program starts");
+    let sentence = String::from_utf8_lossy(&off.stderr).into_owned();
+    assert!(
+        !off.status.success() && sentence.contains("set it to invited"),
+        "{sentence}"
+    );
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use crate::{
     ctx::Ctx,
     domain::{
         ids::{KeyId, OrchestratorId, Owner, Secret},
-        refusal::Refusal,
+        name::require_name,
     },
     flows::{FlowResult, auth::identify},
     store,
@@ -21,13 +21,11 @@ pub struct NewOrchestrator {
     pub key: Secret,
 }
 
-/// Creates an orchestrator with a key. Errors: a name of 0 or more than 100 characters.
+/// Creates an orchestrator with a key. Errors: those of [`require_name`].
 ///
 /// Source: rules P.1.2; rules P.5.
 pub async fn run(ctx: &Ctx, name: &str) -> FlowResult<NewOrchestrator> {
-    if name.trim().is_empty() || name.chars().count() > 100 {
-        return Err(Refusal::field("name", "must have 1 to 100 characters").into());
-    }
+    require_name(name)?;
     let id = OrchestratorId(ctx.ids.ulid());
     let new = identify::draw_key(ctx, Owner::from(&id), None)?;
     let tx = ctx.db.begin("create_orchestrator").await?;

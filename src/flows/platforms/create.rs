@@ -2,16 +2,14 @@
 
 use crate::{
     ctx::Ctx,
-    domain::{ids::PlatformId, refusal::Refusal},
+    domain::{ids::PlatformId, name::require_name},
     flows::FlowResult,
     store,
 };
 
-/// Creates a platform. Errors: a name of 0 or more than 100 characters.
+/// Creates a platform. Errors: those of [`require_name`].
 pub async fn run(ctx: &Ctx, name: &str) -> FlowResult<PlatformId> {
-    if name.trim().is_empty() || name.chars().count() > 100 {
-        return Err(Refusal::field("name", "must have 1 to 100 characters").into());
-    }
+    require_name(name)?;
     let id = PlatformId(ctx.ids.ulid());
     let tx = ctx.db.begin("create_platform").await?;
     let platform = store::platforms::Platform {
