@@ -90,6 +90,10 @@ async fn a_form_that_a_browser_posts_with_the_cookie_changes_nothing() {
         let answer = call.form("label=Stolen").send().await;
         assert_eq!(answer.status, 403, "{origin:?}: {}", answer.text);
     }
+    // Who shows a session that nobody knows learns nothing about pages.
+    let unknown = app.post("/v1/api-keys").header("cookie", "session_token=unknown");
+    let unknown = unknown.header("origin", "https://evil.example").json(&json!({}));
+    unknown.send().await.expect(401);
     let keys = app
         .get("/v1/api-keys")
         .header("authorization", &format!("Bearer {session}"));

@@ -12,6 +12,7 @@
 use crate::{
     domain::{
         caller::Caller,
+        client_id::EndpointManagers,
         refusal::{Refusal, RefusalKind},
     },
     flows::{FlowError, FlowResult},
@@ -65,11 +66,11 @@ impl<'a, P: Policy> ApiExtractor<'a> for Auth<P> {
         _options: ExtractParamOptions<()>,
     ) -> poem::Result<Self> {
         let shown = Shown::by(request, P::ANY_OF).await?;
+        let caller = shown.caller().await?;
         if shown.scheme == Scheme::Session && !request.method().is_safe() {
             let page = require_own_page(request, shown.identify.as_ref(), FOREIGN_COOKIE);
             page.map_err(|problem| shown.counted(problem))?;
         }
-        let caller = shown.caller().await?;
         shown.require_others().await?;
         shown.admit(&caller, P::MARKS.contains(&Mark::Management)).await?;
         shown.require_marks(&caller, P::ANY_OF, P::MARKS)?;
@@ -165,16 +166,22 @@ impl<'a> Shown<'a> {
         let Caller::Platform(caller) = caller else {
             return Ok(());
         };
+        // Where another client ID would do, the sentence says so, and a hint without client IDs would say otherwise.
+        if marks.contains(&Mark::Secret) && caller.is_public() {
+            return Err(Refusal::forbidden(CLOSED_TO_PUBLIC).into());
+        }
+        if !marks.contains(&Mark::Endpoints) || caller.client().is_none() {
+            return Ok(());
+        }
         let managers = self.identify.endpoint_managers();
-        let allowed = if marks.contains(&Mark::Secret) && caller.is_public() {
-            Err(Refusal::forbidden(CLOSED_TO_PUBLIC))
-        } else if marks.contains(&Mark::Endpoints) && caller.client().is_some() {
-            managers.require(caller.is_public())
-        } else {
-            Ok(())
-        };
-        let others = accepted.iter().copied().filter(|scheme| *scheme != Scheme::ClientId);
-        allowed.map_err(|refused| Problem::from(refused).with_hint(needs(&others.collect::<Vec<_>>())))
+        managers.require(caller.is_public()).map_err(|refused| {
+            let problem = Problem::from(refused);
+            if managers != EndpointManagers::Off {
+                return problem;
+            }
+            let others = accepted.iter().copied().filter(|scheme| *scheme != Scheme::ClientId);
+            problem.with_hint(needs(&others.collect::<Vec<_>>()))
+        })
     }
 
     async fn caller(&self) -> Result<Caller, Problem> {
