@@ -1,7 +1,14 @@
 //! Bodies of the operations on client IDs, for API keys and for people who signed in.
 
-use crate::{domain::client_id::ClientStatus, http::operation::*};
-use poem_openapi::types::MaybeUndefined;
+use crate::{
+    domain::{client_id::ClientStatus, network::Network},
+    http::{forms::shape::shape, operation::*},
+};
+use poem_openapi::{
+    registry::{MetaSchema, MetaSchemaRef, Registry},
+    types::{MaybeUndefined, ParseError, ParseFromJSON, ParseResult, ToJSON},
+};
+use serde_json::Value;
 
 text! {
     /// Page that may use a client ID, as an origin. Which schemes and hosts are accepted is a rule of the domain.
@@ -43,14 +50,14 @@ pub struct AmountLimit {
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
 pub struct ClientIdLimitsChange {
     /// Wallets that alone may be named as payee; absent or null, any. Example: `["0x7eB023BFbAeE228de6DC5B92D0BeEB1eDb1Fd567"]`
-    #[oai(nullable, validator(min_items = 1, max_items = 20))]
+    #[oai(nullable, validator(min_items = 1, max_items = 20, unique_items))]
     pub allowed_payees: MaybeUndefined<Vec<WalletText>>,
     /// Currencies that alone may be used, for the amount as for the payment; absent or null, any. Example: `["FAU-sepolia"]`
-    #[oai(nullable, validator(min_items = 1, max_items = 50))]
+    #[oai(nullable, validator(min_items = 1, max_items = 50, unique_items))]
     pub allowed_currencies: MaybeUndefined<Vec<CurrencyIdText>>,
     /// Networks on which alone may be paid; absent or null, any. Example: `["sepolia"]`
-    #[oai(nullable, validator(min_items = 1, max_items = 8))]
-    pub allowed_networks: MaybeUndefined<Vec<NetworkText>>,
+    #[oai(nullable, validator(min_items = 1, max_items = 8, unique_items))]
+    pub allowed_networks: MaybeUndefined<Vec<Network>>,
     /// Largest amount of one request; absent or null, any
     #[oai(nullable)]
     pub max_amount: MaybeUndefined<AmountLimit>,
@@ -127,6 +134,33 @@ impl Example for CreateOwnClientIdBody {
             default_authorization_expiry: None,
             limits: ClientIdLimitsChange::default(),
         }
+    }
+}
+
+/// Name of the component of [`Network`].
+const NETWORK: &str = "PaymentNetwork";
+
+shape! {
+    Network, NETWORK, { MetaSchemaRef::Reference(NETWORK.to_owned()) },
+    |registry: &mut Registry| {
+        registry.create_schema::<Self, _>(NETWORK.to_owned(), |_| MetaSchema {
+            description: Some("Network on which payments are made"),
+            enum_items: Self::ALL.iter().map(|network| network.id().into()).collect(),
+            ..MetaSchema::new("string")
+        });
+    }
+}
+
+impl ToJSON for Network {
+    fn to_json(&self) -> Option<Value> {
+        Some(self.id().into())
+    }
+}
+
+impl ParseFromJSON for Network {
+    fn parse_from_json(value: Option<Value>) -> ParseResult<Self> {
+        let text = value.as_ref().and_then(Value::as_str).unwrap_or_default();
+        Self::from_id(text).ok_or_else(|| ParseError::custom(format!("must be one of {}", Self::ids_in_words())))
     }
 }
 
@@ -242,14 +276,14 @@ pub struct ClientIdTerms {
     /// Seconds, or null. Example: `86400`
     pub default_authorization_expiry: OrNull<i64>,
     /// Wallets that alone may be named as payee, or null for any. Example: `["0x7eB023BFbAeE228de6DC5B92D0BeEB1eDb1Fd567"]`
-    #[oai(validator(max_items = 20))]
+    #[oai(validator(max_items = 20, unique_items))]
     pub allowed_payees: OrNull<Vec<WalletText>>,
     /// Currencies that alone may be used, or null for any. Example: `["FAU-sepolia"]`
-    #[oai(validator(max_items = 50))]
+    #[oai(validator(max_items = 50, unique_items))]
     pub allowed_currencies: OrNull<Vec<CurrencyIdText>>,
     /// Networks on which alone may be paid, or null for any. Example: `["sepolia"]`
-    #[oai(validator(max_items = 8))]
-    pub allowed_networks: OrNull<Vec<NetworkText>>,
+    #[oai(validator(max_items = 8, unique_items))]
+    pub allowed_networks: OrNull<Vec<Network>>,
     /// Largest amount of one request, or null for any
     pub max_amount: OrNull<AmountLimit>,
 }

@@ -102,16 +102,12 @@ fn entries<T, V>(
 }
 
 fn limits(body: ClientIdLimitsChange, checks: &mut Checks) -> LimitsChange {
-    let network = |text: &NetworkText| {
-        let network = Network::from_id(text.as_str());
-        network.ok_or_else(|| format!("must be one of {}", Network::ids_in_words()))
-    };
     LimitsChange {
         payees: entries("allowedPayees", body.allowed_payees, checks, Reads::value),
         currencies: entries("allowedCurrencies", body.allowed_currencies, checks, |id| {
             Ok(id.to_string())
         }),
-        networks: entries("allowedNetworks", body.allowed_networks, checks, network),
+        networks: entries("allowedNetworks", body.allowed_networks, checks, |network| Ok(*network)),
         max_amount: changed(body.max_amount, |limit| {
             let amount = checks.take("maxAmount.amount", limit.amount.value())?;
             let currency = limit.currency.into();
@@ -186,7 +182,7 @@ fn terms(client: &ClientId) -> ClientIdTerms {
         default_authorization_expiry: OrNull(client.default_authorization_expiry_s),
         allowed_payees: list(&client.limits.payees, WalletText::written),
         allowed_currencies: list(&client.limits.currencies, CurrencyIdText::written),
-        allowed_networks: list(&client.limits.networks, NetworkText::written),
+        allowed_networks: list(&client.limits.networks, |network| *network),
         max_amount: OrNull(client.limits.max_amount.as_ref().map(|limit| AmountLimit {
             amount: AmountText::written(&limit.amount),
             currency: CurrencyIdText::written(&limit.currency),

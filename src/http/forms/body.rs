@@ -242,6 +242,7 @@ impl Documented {
             Kind::AnyOf { context } | Kind::OneOfNotValid { context } => {
                 return self.explain_forms(field, schema, context);
             }
+            Kind::UniqueItems => return repeated(field, error.instance(), schema),
             kind => describe(kind, schema, error.instance().is_null()),
         };
         vec![FieldError::new(field, message)]
@@ -324,6 +325,19 @@ fn describe_required(schema: &Value) -> String {
     }
 }
 
+/// The entries of a list that stand in it before; of one that is too long anyway, the list.
+fn repeated(field: String, list: &Value, schema: &Value) -> Vec<FieldError> {
+    let entries = list.as_array().map_or(&[][..], Vec::as_slice);
+    let max = schema["maxItems"].as_u64().and_then(|max| usize::try_from(max).ok());
+    if max.is_some_and(|max| entries.len() > max) {
+        return vec![FieldError::new(field, "must not contain an item twice")];
+    }
+    let again = (0..entries.len()).filter(|index| entries[..*index].contains(&entries[*index]));
+    again
+        .map(|index| FieldError::new(joined(&field, &index.to_string()), "must be listed only once"))
+        .collect()
+}
+
 /// The sentence for a caller: what is wrong and what would be right.
 fn describe(kind: &Kind, schema: &Value, is_null: bool) -> String {
     let sentence = match kind {
@@ -347,7 +361,6 @@ fn describe(kind: &Kind, schema: &Value, is_null: bool) -> String {
         Kind::MinLength { limit } => format!("must have at least {limit} characters"),
         Kind::MaxItems { limit } => return format!("must have at most {limit} items"),
         Kind::MinItems { limit } => return format!("must have at least {limit} items"),
-        Kind::UniqueItems => return "must not contain an item twice".to_owned(),
         Kind::MaxProperties { limit } => return format!("must have at most {limit} members"),
         Kind::MinProperties { limit } => return format!("must have at least {limit} members"),
         Kind::Minimum { limit } => return format!("must be {} or more", whole(limit)),
