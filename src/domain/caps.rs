@@ -45,7 +45,7 @@ impl Caps {
             return Ok(());
         }
         let cap = self.event_streams;
-        let message = format!("{cap} event streams are open, as many as caps.event_streams allows; close one first");
+        let message = format!("As many event streams are open as caps.event_streams allows, {cap}; close one first");
         Err(Refusal::new(RefusalKind::TooMany, message))
     }
 
@@ -56,8 +56,8 @@ impl Caps {
         }
         let cap = self.due_deliveries;
         let message = format!(
-            "{cap} deliveries wait for their turn, as many as caps.due_deliveries allows; replays and tests are taken \
-             again once some were sent"
+            "As many deliveries wait for their turn as caps.due_deliveries allows, {cap}; replays and tests are taken again \
+             once some were sent"
         );
         Err(Refusal::new(RefusalKind::TooMany, message).after(DUE_RETRY_AFTER_S))
     }

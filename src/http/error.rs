@@ -397,6 +397,18 @@ impl Documented {
         matches!(self.when, When::Secured)
     }
 
+    /// What it means to an operation that has sentences of its own for it, and takes an `Idempotency-Key` or none; `None`
+    /// where that makes no difference.
+    pub(in crate::http) fn about_state(&self, is_repeatable: bool) -> Option<&'static str> {
+        (self.bit == s::CONFLICT).then_some(match is_repeatable {
+            true => {
+                "What is there does not allow this; or the key was used with another body, or its first call is still \
+                     being answered."
+            }
+            false => "What is there does not allow this.",
+        })
+    }
+
     /// Whether it is sent for how often somebody calls.
     pub(in crate::http) fn is_about_haste(&self) -> bool {
         self.message == TOO_MANY

@@ -46,6 +46,47 @@ fn every_documented_example_fits_its_schema() {
 }
 
 /// Every schema of a value, at any depth, and everything else in it.
+#[test]
+fn refusals_of_caps_invites_and_stored_answers_are_named() {
+    let operation = |id: &str| {
+        let paths = documents()
+            .iter()
+            .flat_map(|document| document["paths"].as_object().expect("paths").values());
+        let mut operations = paths.flat_map(|item| item.as_object().expect("operations").values());
+        operations
+            .find(|operation| operation["operationId"] == id)
+            .expect("an operation")
+    };
+    for (id, status, sentence) in [
+        ("createClientId", "409", "caps.client_ids"),
+        ("createOwnClientId", "409", "caps.client_ids"),
+        ("createApiKey", "409", "caps.api_keys"),
+        ("rotateApiKey", "409", "caps.api_keys"),
+        ("createWebhook", "409", "caps.endpoints"),
+        ("createWebhook", "409", "a public client ID is shown once"),
+        ("createOrchestratorWebhook", "409", "caps.endpoints"),
+        ("registerAccount", "403", "with an invite"),
+        ("verifyWalletChallenge", "403", "with an invite"),
+        ("testWebhooks", "429", "caps.due_deliveries"),
+        ("replayEvent", "429", "caps.due_deliveries"),
+        ("replayEvents", "429", "caps.due_deliveries"),
+        ("retryDelivery", "429", "caps.due_deliveries"),
+        ("followEvents", "429", "caps.event_streams"),
+    ] {
+        let answer = &operation(id)["responses"][status];
+        assert!(
+            answer["content"].to_string().contains(sentence),
+            "{id} {status}: {answer}"
+        );
+    }
+    for id in ["registerAccount", "replayEvents", "retryDelivery"] {
+        let about = operation(id)["responses"]["409"]["description"]
+            .as_str()
+            .expect("a text");
+        assert!(!about.contains("key"), "{id} takes no Idempotency-Key: {about}");
+    }
+}
+
 fn each<'a>(value: &'a Value, visit: &mut impl FnMut(&'a Value)) {
     visit(value);
     match value {

@@ -76,7 +76,8 @@ impl Accounts {
     /// setting of the operator, `accounts.registration`: anybody, who has an invite, or nobody; others get 403.
     ///
     /// 201: The new account; its session is in the cookie
-    /// 403: A session cookie counts only in calls of pages of this service: send an Origin header that is listed in http.session_origins, or use the Authorization header
+    /// 403: Only pages of this service may sign people in: the Origin header must be listed in http.session_origins
+    /// 403: Accounts are opened with an invite of the operator; send it as invite
     /// 409: This e-mail address has an account already; sign in instead
     #[oai(path = "/auth/register", method = "post", operation_id = "registerAccount")]
     async fn register(
@@ -108,7 +109,7 @@ impl Accounts {
     ///
     /// 200: Who signed in; the session is in the cookie
     /// 401: The e-mail address or the password is wrong
-    /// 403: A session cookie counts only in calls of pages of this service: send an Origin header that is listed in http.session_origins, or use the Authorization header
+    /// 403: Only pages of this service may sign people in: the Origin header must be listed in http.session_origins
     #[oai(path = "/auth/login", method = "post", operation_id = "logIn")]
     async fn log_in(
         &self,

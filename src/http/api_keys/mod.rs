@@ -125,6 +125,7 @@ impl ApiKeys {
     /// A key opens everything of the platform and is for servers only. It is shown once.
     ///
     /// 201: The new key, which is shown only here
+    /// 409: There may be 50 API keys at most (caps.api_keys); revoke one first; a rotated key counts until its overlap ends, or ask the operator for more
     #[oai(path = "/api-keys", method = "post", operation_id = "createApiKey")]
     async fn create(
         &self,
@@ -146,6 +147,7 @@ impl ApiKeys {
     ///
     /// 201: The successor, which is shown only here
     /// 404: API key not found
+    /// 409: There may be 50 API keys at most (caps.api_keys); revoke one first; a rotated key counts until its overlap ends, or ask the operator for more
     #[oai(path = "/api-keys/:id/rotate", method = "post", operation_id = "rotateApiKey")]
     async fn rotate(
         &self,

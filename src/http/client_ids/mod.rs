@@ -20,6 +20,7 @@ impl ClientIds {
     /// are made with it belong to it.
     ///
     /// 201: The new client ID
+    /// 409: There may be 1000 client IDs at most (caps.client_ids); revoke one before you create another, or ask the operator for more
     #[oai(path = "/client-ids", method = "post", operation_id = "createClientId")]
     async fn create(
         &self,

@@ -15,6 +15,7 @@ impl OwnClientIds {
     /// the stranger's own as payee. Without domains it is for a backend, works without `Origin`, and is a secret.
     ///
     /// 201: The new client ID
+    /// 409: There may be 1000 client IDs at most (caps.client_ids); revoke one before you create another, or ask the operator for more
     #[oai(path = "/client-ids", method = "post", operation_id = "createOwnClientId")]
     async fn create(
         &self,

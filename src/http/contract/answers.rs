@@ -1,7 +1,8 @@
 //! Completes answers: what they mean, their headers, and an example of what is sent.
 //!
 //! Lines at the end of the doc comment of an operation say it in words of its own, one for each status: what a success
-//! holds (`201: The new endpoint and its secret`), and the sentence of a refusal (`404: Webhook not found`). A 400
+//! holds (`201: The new endpoint and its secret`), and the sentence of a refusal (`404: Webhook not found`); a status
+//! that is sent for several reasons has a line for each. A 400
 //! without such a line shows the answer to one wrong field, read from the forms of the operation itself; one that names
 //! its field has it in the line too (`400 firstOnly: …`). Failures that are the same for every operation stand once, in
 //! the components.
@@ -12,7 +13,7 @@ use crate::{
         contract::{examples::example_of, members::members_mut, schemas::component_name},
         error::{Documented, TOO_MANY_HINT, documented},
         forms::{body, idempotency::IDEMPOTENCY_KEY, reply::REPLAYED_HEADER},
-        gate::{access, scheme::needs},
+        gate::{access, rate_limits::SHOWN_MAX, scheme::needs},
     },
 };
 use serde_json::{Map, Value, json};
@@ -42,13 +43,14 @@ pub(super) fn headers() -> Value {
         json!({ "description": description, "schema": schema })
     };
     let page = "The calling page, when it belongs to an active client ID; else absent.";
-    let quota = "Calls a minute of this credential from this address; absent where limits are switched off.";
+    let quota = "Calls a minute of this credential from this address, or of its platform where that has less left; absent \
+                 where limits are switched off.";
     json!({
         HEADERS[0]: text("Id of the call.", 128, "01JZX4T9QK3M7N8P2R5S6V0WYB"),
         HEADERS[1]: text(page, 2048, "https://shop.example.com"),
-        HEADERS[2]: count(quota, 1_000_000, 300),
-        HEADERS[3]: count("Calls that are left at once.", 1_000_000, 49),
-        HEADERS[4]: count("Seconds until the whole burst is there again.", 1_000_000, 1),
+        HEADERS[2]: count(quota, SHOWN_MAX, 300),
+        HEADERS[3]: count("Calls that are left at once.", SHOWN_MAX, 49),
+        HEADERS[4]: count("Seconds until the whole burst is there again.", SHOWN_MAX, 25),
         "Retry-After": count("Seconds to wait before the next try.", 86_400, 1),
         REPLAYED_HEADER: text("`true` when the answer is the stored one of an earlier call; else absent.", 4, "true"),
     })
@@ -108,9 +110,9 @@ pub(super) fn finish(
         false => failure.is_about_haste().then(|| TOO_MANY_HINT.to_owned()),
     };
     for (status, response) in members_mut(operation, "responses") {
-        let (field, words) = words.remove(status).unzip();
+        let mut words = words.remove(status).unwrap_or_default();
         let Some(failure) = documented(status) else {
-            succeed(response, words, is_repeatable, schemas);
+            succeed(response, words.pop(), is_repeatable, schemas);
             continue;
         };
         let wrong = if failure.component.is_none() {
@@ -118,30 +120,50 @@ pub(super) fn finish(
         } else {
             Vec::new()
         };
-        match (failure.component, &words) {
-            (Some(name), None) => {
+        match (failure.component, &words[..]) {
+            (Some(name), []) => {
                 shared.entry(name).or_insert_with(|| {
                     fail(response, failure.example(None, Vec::new(), hint(failure)), failure);
                     response.clone()
                 });
                 *response = json!({ "$ref": format!("#/components/responses/{name}") });
             }
-            (_, Some(sentence)) => {
-                let wrong = field.flatten().map(|field| FieldError::new(field, sentence));
-                let own = failure.example(Some(sentence), wrong.into_iter().collect(), None);
-                fail(response, own, failure);
-                if failure.is_about_credentials() && !accepted.is_empty() {
-                    fail_twice(response, failure.example(None, Vec::new(), hint(failure)));
+            (None, []) => fail(response, failure.example(None, wrong, None), failure),
+            (_, [first, further @ ..]) => {
+                fail(response, first.example(failure), failure);
+                let name = if failure.is_about_haste() {
+                    Some("haste")
+                } else {
+                    (failure.is_about_credentials() && !accepted.is_empty()).then_some("credential")
+                };
+                let shared = name.map(|name| (name, failure.example(None, Vec::new(), hint(failure))));
+                let further: Vec<Value> = further.iter().map(|own| own.example(failure)).collect();
+                fail_further(response, further, shared);
+                if let Some(about) = failure.about_state(is_repeatable) {
+                    response["description"] = about.into();
                 }
             }
-            (None, None) => fail(response, failure.example(None, wrong, None), failure),
         }
     }
 }
 
-/// Takes the lines `404: Webhook not found` off the description: field and sentence by status.
-fn own_words(operation: &mut Value) -> BTreeMap<String, (Option<String>, String)> {
-    let mut words = BTreeMap::new();
+/// What a line of a doc comment says of a status.
+struct Words {
+    /// The field that the sentence is about.
+    field: Option<String>,
+    sentence: String,
+}
+
+impl Words {
+    fn example(&self, failure: &Documented) -> Value {
+        let wrong = self.field.as_ref().map(|field| FieldError::new(field, &self.sentence));
+        failure.example(Some(&self.sentence), wrong.into_iter().collect(), None)
+    }
+}
+
+/// Takes the lines `404: Webhook not found` off the description, by status.
+fn own_words(operation: &mut Value) -> BTreeMap<String, Vec<Words>> {
+    let mut words: BTreeMap<String, Vec<Words>> = BTreeMap::new();
     let Some(text) = operation["description"].as_str() else {
         return words;
     };
@@ -150,11 +172,16 @@ fn own_words(operation: &mut Value) -> BTreeMap<String, (Option<String>, String)
             let (status, field) = head
                 .split_once(' ')
                 .map_or((head, None), |(status, field)| (status, Some(field)));
-            let words = (field.map(str::to_owned), sentence.to_owned());
+            let words = Words {
+                field: field.map(str::to_owned),
+                sentence: sentence.to_owned(),
+            };
             status.parse::<u16>().is_ok().then(|| (status.to_owned(), words))
         });
         let is_prose = said.is_none();
-        words.extend(said);
+        if let Some((status, said)) = said {
+            words.entry(status).or_default().push(said);
+        }
         is_prose
     });
     let kept = kept.collect::<Vec<_>>().join("\n").trim_end().to_owned();
@@ -168,7 +195,7 @@ fn own_words(operation: &mut Value) -> BTreeMap<String, (Option<String>, String)
     words
 }
 
-fn succeed(response: &mut Value, words: Option<String>, is_repeatable: bool, schemas: &Value) {
+fn succeed(response: &mut Value, words: Option<Words>, is_repeatable: bool, schemas: &Value) {
     let more = is_repeatable.then_some(REPLAYED_HEADER);
     add_headers(response, more);
     if let Some(media) = answer_media(response) {
@@ -182,7 +209,7 @@ fn succeed(response: &mut Value, words: Option<String>, is_repeatable: bool, sch
         media["example"] = example_of(&media["schema"], schemas, 0);
     }
     if let Some(words) = words {
-        response["description"] = words.into();
+        response["description"] = words.sentence.into();
     }
 }
 
@@ -193,12 +220,20 @@ fn fail(response: &mut Value, example: Value, failure: &Documented) {
     }
 }
 
-/// Shows what a credential of another kind gets beside what the operation itself says.
-fn fail_twice(response: &mut Value, stranger: Value) {
+/// Shows beside the first example what else the operation says, and what all operations say.
+fn fail_further(response: &mut Value, further: Vec<Value>, shared: Option<(&str, Value)>) {
+    if further.is_empty() && shared.is_none() {
+        return;
+    }
     if let Some(media) = answer_media(response).and_then(Value::as_object_mut) {
-        let own = media.remove("example");
-        let both = json!({ "operation": { "value": own }, "credential": { "value": stranger } });
-        media.insert("examples".to_owned(), both);
+        let own = media.shift_remove("example").into_iter().chain(further);
+        let numbered = (1..).zip(own).map(|(number, own)| match number {
+            1 => ("operation".to_owned(), own),
+            number => (format!("operation{number}"), own),
+        });
+        let all = numbered.chain(shared.map(|(name, shared)| (name.to_owned(), shared)));
+        let all: Map<String, Value> = all.map(|(name, value)| (name, json!({ "value": value }))).collect();
+        media.insert("examples".to_owned(), all.into());
     }
 }
 

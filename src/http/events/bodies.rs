@@ -102,7 +102,7 @@ pub struct Delivery {
     pub created_at: Instant,
     /// Not before this time; null unless it is queued
     pub next_attempt_at: OrNull<Instant>,
-    /// When it was delivered, failed or cancelled; null while it is queued
+    /// When it was delivered, failed or cancelled; null while it is queued. A try that is in flight when it is cancelled is not recorded, even if the receiver took it
     pub finished_at: OrNull<Instant>,
     /// Recovery rounds that were begun since its four tries failed. Example: `0`
     pub recovery_rounds: u32,

@@ -75,6 +75,7 @@ impl Events {
     /// stops or the credential is revoked; connect again with the last id you have seen. Test events are left out.
     ///
     /// 200: A stream without end: one message for each event
+    /// 429: As many event streams are open as caps.event_streams allows, 32; close one first
     #[oai(path = "/events/stream", method = "get", operation_id = "followEvents")]
     async fn follow(
         &self,
@@ -138,6 +139,7 @@ impl Events {
     /// 202: How many deliveries are queued
     /// 404: Event not found
     /// 409: The endpoint is switched off
+    /// 429: As many deliveries wait for their turn as caps.due_deliveries allows, 10000; replays and tests are taken again once some were sent
     #[oai(path = "/events/:eventId/replay", method = "post", operation_id = "replayEvent")]
     async fn replay(
         &self,
@@ -161,6 +163,7 @@ impl Events {
     /// 202: How many deliveries are queued, and where to go on
     /// 404: Webhook not found
     /// 409: The endpoint is switched off
+    /// 429: As many deliveries wait for their turn as caps.due_deliveries allows, 10000; replays and tests are taken again once some were sent
     #[oai(path = "/events/replay", method = "post", operation_id = "replayEvents")]
     async fn replay_span(
         &self,
@@ -276,6 +279,8 @@ impl Events {
     /// 202: The delivery, which is about to be sent again
     /// 404: Delivery not found
     /// 409: The delivery waits for its next try already
+    /// 409: The endpoint is gone or switched off
+    /// 429: As many deliveries wait for their turn as caps.due_deliveries allows, 10000; replays and tests are taken again once some were sent
     #[oai(
         path = "/deliveries/:deliveryId/retry",
         method = "post",

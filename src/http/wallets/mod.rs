@@ -122,7 +122,8 @@ impl Wallets {
     ///
     /// 200: Who signed in; the session is in the cookie
     /// 401: The challenge is unknown, expired, used or has other words; ask for a new one
-    /// 403: A session cookie counts only in calls of pages of this service: send an Origin header that is listed in http.session_origins, or use the Authorization header
+    /// 403: Only pages of this service may sign people in: the Origin header must be listed in http.session_origins
+    /// 403: Accounts are opened with an invite of the operator; send it as invite
     #[oai(
         path = "/auth/wallet/verify",
         method = "post",

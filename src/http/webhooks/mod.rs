@@ -22,6 +22,8 @@ impl Webhooks {
     ///
     /// 201: The new endpoint and its secret, which is shown only here
     /// 409: This URL is already registered
+    /// 409: There may be 100 webhook endpoints at most (caps.endpoints); delete one before you register another, or ask the operator for more
+    /// 409: A call with this Idempotency-Key was answered before, and the answer holds a secret, which a public client ID is shown once: use a new key, or look the endpoint up with an API key
     #[oai(path = "/webhook", method = "post", operation_id = "createWebhook")]
     async fn create(
         &self,
@@ -129,6 +131,7 @@ impl Webhooks {
     /// answer comes when each one had its try, after 15 seconds at the latest.
     ///
     /// 200: How many endpoints took the sample and how many did not
+    /// 429: As many deliveries wait for their turn as caps.due_deliveries allows, 10000; replays and tests are taken again once some were sent
     #[oai(path = "/webhook/test", method = "post", operation_id = "testWebhooks")]
     async fn test(
         &self,

@@ -111,6 +111,7 @@ impl Orchestrators {
     ///
     /// 201: The new endpoint and its secret, which is shown only here
     /// 409: This URL is already registered
+    /// 409: There may be 100 webhook endpoints at most (caps.endpoints); delete one before you register another, or ask the operator for more
     #[oai(path = "/webhooks", method = "post", operation_id = "createOrchestratorWebhook")]
     async fn create(
         &self,
