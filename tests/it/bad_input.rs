@@ -396,6 +396,17 @@ async fn texts_that_others_read_are_one_line_that_reads_as_it_is_written() {
         "\u{202e}",
         "\u{2066}",
         "\u{200f}",
+        "\u{200b}",
+        "\u{2060}",
+        "\u{feff}",
+        "\u{ad}",
+        "\u{180e}",
+        "\u{3164}",
+        "\u{fff9}",
+        "\u{fffb}",
+        "\u{fffe}",
+        "\u{e0041}",
+        "\u{e007f}",
     ] {
         let text = format!("Web{mark} shop");
         for (field, more) in [
@@ -414,7 +425,13 @@ async fn texts_that_others_read_are_one_line_that_reads_as_it_is_written() {
         let body = json!({ "label": text, "allowedDomains": ["https://example.com"] });
         names(&app.post("/v2/client-ids").with_key().json(&body).send().await, "label");
     }
-    for fine in ["Zoë & Søn GmbH", "مثال", "👩\u{200d}👧 shop"] {
+    for fine in [
+        "Zoë & Søn GmbH",
+        "مثال",
+        "👩\u{200d}👧 shop",
+        "می\u{200c}خواهم",
+        "❤\u{fe0f}",
+    ] {
         let answer = request(json!({ "reference": fine })).send().await;
         assert_eq!(answer.status, 201, "{fine}: {}", answer.text);
     }

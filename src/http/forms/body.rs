@@ -7,7 +7,7 @@ use crate::{
         error::{Problem, plain},
         forms::{
             json::{self, Flaw},
-            wire::one_of,
+            wire::{enforced, one_of},
         },
     },
 };
@@ -161,7 +161,8 @@ pub(in crate::http) fn refusals(schema: &Value, components: &Value, value: &Valu
     Documented::read(schema).map_or_else(|_| Vec::new(), |documented| documented.violations(value))
 }
 
-/// Rewrites the few keywords that OpenAPI 3.0 means differently from JSON Schema.
+/// Rewrites the few keywords that OpenAPI 3.0 means differently from JSON Schema, and patterns that say less than is
+/// enforced.
 fn executable(schema: &mut Value) {
     match schema {
         Value::Array(items) => items.iter_mut().for_each(executable),
@@ -177,6 +178,9 @@ fn executable(schema: &mut Value) {
             if object.get("nullable") == Some(&Value::Bool(true)) {
                 object.shift_remove("nullable");
                 nullable(object);
+            }
+            if let Some(Value::String(pattern)) = object.get_mut("pattern") {
+                *pattern = enforced(pattern).to_owned();
             }
             object.values_mut().for_each(executable);
         }

@@ -28,21 +28,21 @@ text! {
         pattern: LINE,
         length_max: 255,
         example: "1 Main Street",
-        hint: "must be one line of at most 255 characters, without control characters and marks of the writing direction",
+        hint: "must be one line of at most 255 characters, without control characters, invisible ones and marks of the writing direction",
     }
     /// City, state or region.
     PlaceText {
         pattern: LINE,
         length_max: 100,
         example: "London",
-        hint: "must be one line of at most 100 characters, without control characters and marks of the writing direction",
+        hint: "must be one line of at most 100 characters, without control characters, invisible ones and marks of the writing direction",
     }
     /// Postal code.
     PostalCodeText {
         pattern: LINE,
         length_max: 20,
         example: "SW1A 1AA",
-        hint: "must be one line of at most 20 characters, without control characters and marks of the writing direction",
+        hint: "must be one line of at most 20 characters, without control characters, invisible ones and marks of the writing direction",
     }
     /// Country, two letters.
     CountryText {

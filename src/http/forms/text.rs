@@ -40,7 +40,7 @@ macro_rules! text {
                 // The pattern is a literal and a test compiles each, so this cannot fail in service.
                 #[allow(clippy::expect_used)]
                 static FORM: std::sync::LazyLock<regex::Regex> =
-                    std::sync::LazyLock::new(|| regex::Regex::new($pattern).expect("pattern of a text form"));
+                    std::sync::LazyLock::new(|| regex::Regex::new(crate::http::forms::wire::enforced($pattern)).expect("pattern of a text form"));
                 let fits = text.len() <= 4 * $length_max
                     && text.chars().count() <= $length_max
                     $(&& text.chars().count() >= $length_min)?

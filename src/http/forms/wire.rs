@@ -29,9 +29,18 @@ use poem_openapi::{
 use serde_json::Value;
 use std::fmt;
 
-/// One line of text that reads as it is written: without control characters, line breaks, and marks that turn the
-/// direction of writing around, which would show people something else than what is stored.
-pub const LINE: &str = r"^[^\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]*$";
+/// One line of text that reads as it is written: without control characters, line breaks, marks that turn the direction
+/// of writing around, and characters that nobody sees, which would show people something else than what is stored. What
+/// joins letters and emojis (U+200C, U+200D, U+FE0F) is good.
+pub const LINE: &str = r"^[^\x00-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\u3164\ufeff\ufff9-\ufffb\ufffe]*$";
+
+/// [`LINE`], without tag characters besides. Readers of the documents that know no planes cannot compile it.
+const LINE_WITHOUT_TAGS: &str = r"^[^\x00-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\u3164\ufeff\ufff9-\ufffb\ufffe\u{e0000}-\u{e007f}]*$";
+
+/// The pattern that texts are held to where the documents say `pattern`.
+pub fn enforced(pattern: &str) -> &str {
+    if pattern == LINE { LINE_WITHOUT_TAGS } else { pattern }
+}
 
 text! {
     /// Hash of a transaction on an EVM network.
@@ -109,7 +118,7 @@ text! {
         length_min: 1,
         length_max: 255,
         example: "order-1042",
-        hint: "must be one line of 1 to 255 characters, without control characters and marks of the writing direction",
+        hint: "must be one line of 1 to 255 characters, without control characters, invisible ones and marks of the writing direction",
     }
     /// Name for people.
     NameText {
@@ -117,7 +126,7 @@ text! {
         length_min: 1,
         length_max: 100,
         example: "Web shop",
-        hint: "must be one line of 1 to 100 characters, without control characters and marks of the writing direction",
+        hint: "must be one line of 1 to 100 characters, without control characters, invisible ones and marks of the writing direction",
     }
     /// Symbol of a currency.
     SymbolText {

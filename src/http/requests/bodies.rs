@@ -52,7 +52,7 @@ text! {
         length_min: 1,
         length_max: 255,
         example: "0112fe71c1b7e1f3b7b1d8a4f6f0c6d7e9b2a5c8d1e4f7a0b3c6d9e2f5a8b1c4d7",
-        hint: "must be one line of 1 to 255 characters, without control characters and marks of the writing direction",
+        hint: "must be one line of 1 to 255 characters, without control characters, invisible ones and marks of the writing direction",
     }
     /// Payment reference of a request of whatever system.
     OriginalReferenceText {
@@ -60,7 +60,7 @@ text! {
         length_min: 1,
         length_max: 255,
         example: "0xb3581f0b0f74cc61",
-        hint: "must be one line of 1 to 255 characters, without control characters and marks of the writing direction",
+        hint: "must be one line of 1 to 255 characters, without control characters, invisible ones and marks of the writing direction",
     }
 }
 
