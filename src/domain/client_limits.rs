@@ -154,9 +154,10 @@ impl AmountLimit {
         let Self { amount, currency } = self;
         let is_dollar = catalogue.find(currency).is_some_and(Currency::is_dollar);
         if asked.invoice.id != *currency && !(is_dollar && asked.invoice.is_dollar()) {
-            let right = match is_dollar {
-                true => format!("{currency}, USD or another dollar token"),
-                false => currency.clone(),
+            let right = match currency.as_str() {
+                "USD" => "USD or a dollar token".to_owned(),
+                token if is_dollar => format!("{token}, USD or another dollar token"),
+                other => other.to_owned(),
             };
             let sentence = format!(
                 "must be {right}: this client ID may ask for at most {amount} {currency}, which cannot be compared with \

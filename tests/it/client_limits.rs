@@ -143,7 +143,14 @@ async fn what_is_beyond_a_limit_is_refused_by_name() {
             request("1", usdc, usdc),
             fau("0.01"),
             "invoiceCurrency",
-            "cannot be compared",
+            "must be USD or a dollar token: this client ID may ask for at most 100 USD, which cannot be compared",
+        ),
+        (
+            amount("100", usdc),
+            request("1", usdc, usdc),
+            fau("0.01"),
+            "invoiceCurrency",
+            "must be USDC-sepolia, USD or another dollar token: ",
         ),
     ] {
         let client = create(&app, &limits).await.expect(201);
