@@ -52,6 +52,10 @@ async fn wrong_client_ids_are_named() {
         (json!({ "label": "" }), "label"),
         (json!({ "label": "x".repeat(101) }), "label"),
         (json!({ "allowedDomains": [] }), "allowedDomains"),
+        (
+            json!({ "payeeDestinationId": "01K9Z0T3G9R5M1N2P3Q4R5S6T7" }),
+            "payeeDestinationId",
+        ),
         (json!({ "allowedDomains": many }), "allowedDomains"),
         (
             json!({ "allowedDomains": ["http://shop.example.com"] }),

@@ -97,6 +97,11 @@ async fn wrong_changes_are_named_and_change_nothing() {
         (&bare, json!({ "label": "x".repeat(101) }), "label"),
         (&bare, json!({ "label": null }), "label"),
         (&bare, json!({ "allowedDomains": [] }), "allowedDomains"),
+        (
+            &bare,
+            json!({ "payeeDestinationId": "01K9Z0T3G9R5M1N2P3Q4R5S6T7" }),
+            "payeeDestinationId",
+        ),
         (&bare, json!({ "allowedDomains": many }), "allowedDomains"),
         (
             &bare,

@@ -65,7 +65,7 @@ pub struct ClientIdLimitsChange {
 
 /// A new client ID.
 #[derive(Debug, Clone, Object)]
-#[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
 pub struct CreateClientIdBody {
     /// Name for people
     pub label: NameText,
@@ -76,6 +76,9 @@ pub struct CreateClientIdBody {
     pub fee_percentage: Option<PercentText>,
     /// Receiver of the fee; required with `feePercentage`
     pub fee_address: Option<WalletText>,
+    /// Refused: a payee destination belongs to a wallet, whose session binds it with `POST /v1/client-ids` or `PUT /v1/client-ids/{id}`
+    #[oai(validator(max_length = 64))]
+    pub payee_destination_id: Option<String>,
     /// Operator wallet, kept for commerce payments
     pub operator_wallet_address: Option<WalletText>,
     /// Seconds, kept for commerce payments. Example: `3600`
@@ -87,6 +90,22 @@ pub struct CreateClientIdBody {
     /// What may be asked for with it
     #[oai(flatten)]
     pub limits: ClientIdLimitsChange,
+}
+
+impl Example for CreateClientIdBody {
+    fn example() -> Self {
+        Self {
+            label: NameText::example(),
+            allowed_domains: vec![DomainText::written(DomainText::EXAMPLE)],
+            fee_percentage: None,
+            fee_address: None,
+            payee_destination_id: None,
+            operator_wallet_address: None,
+            default_pre_approval_expiry: None,
+            default_authorization_expiry: None,
+            limits: ClientIdLimitsChange::default(),
+        }
+    }
 }
 
 /// A new client ID of a person who signed in.
@@ -192,13 +211,16 @@ pub struct ClientIdTermsChange {
 
 /// Changes of a client ID: what is absent stays, what is null is unset.
 #[derive(Debug, Clone, Object)]
-#[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
 pub struct UpdateClientIdBody {
     /// Name for people
     pub label: Option<NameText>,
     /// Pages that may use it; the list replaces the one before. Example: `["https://shop.example.com"]`
     #[oai(validator(min_items = 1, max_items = 10))]
     pub allowed_domains: Option<Vec<DomainText>>,
+    /// Refused: a payee destination belongs to a wallet, whose session binds it with `POST /v1/client-ids` or `PUT /v1/client-ids/{id}`
+    #[oai(validator(max_length = 64))]
+    pub payee_destination_id: Option<String>,
     /// Fee and stored facts
     #[oai(flatten)]
     pub terms: ClientIdTermsChange,
@@ -209,13 +231,26 @@ pub struct UpdateClientIdBody {
     pub status: Option<ClientStatus>,
 }
 
+impl Example for UpdateClientIdBody {
+    fn example() -> Self {
+        Self {
+            label: Some(NameText::example()),
+            allowed_domains: Some(vec![DomainText::written(DomainText::EXAMPLE)]),
+            payee_destination_id: None,
+            terms: ClientIdTermsChange::default(),
+            limits: ClientIdLimitsChange::default(),
+            status: Some(ClientStatus::Active),
+        }
+    }
+}
+
 /// Changes of a client ID by a person who signed in: what is absent stays, what is null is unset.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
 pub struct UpdateOwnClientIdBody {
     /// Name for people
     pub label: Option<NameText>,
-    /// Pages that may use it; the list replaces the one before, an empty one makes it a backend client ID. Example: `["https://shop.example.com"]`
+    /// Pages that may use it; the list replaces the one before, and one that has pages keeps at least one: it was public, and stays so. Example: `["https://shop.example.com"]`
     #[oai(validator(max_items = 10))]
     pub allowed_domains: Option<Vec<DomainText>>,
     /// Row id of the active payee destination. Example: `01K9Z0T3G9R5M1N2P3Q4R5S6T7`

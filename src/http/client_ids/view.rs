@@ -35,10 +35,20 @@ fn domains(texts: &[DomainText], checks: &mut Checks) -> Vec<String> {
     texts.iter().enumerate().filter_map(&mut domain).collect()
 }
 
+/// Fails for a payee destination: it belongs to a wallet, and no wallet signs in here.
+fn bound_elsewhere(is_named: bool, checks: &mut Checks) {
+    if is_named {
+        let message = "must be absent: a client ID is bound to a payee destination by the session of its wallet, with \
+                       POST /v1/client-ids or PUT /v1/client-ids/{id}";
+        checks.fail("payeeDestinationId", message);
+    }
+}
+
 impl CreateClientIdBody {
     /// The new client ID of a platform. Errors: every wrong text at once.
     pub fn read(self) -> Result<NewClientId, Refusal> {
         let mut checks = Checks::new();
+        bound_elsewhere(self.payee_destination_id.is_some(), &mut checks);
         let new = NewClientId {
             label: self.label.into(),
             allowed_domains: domains(&self.allowed_domains, &mut checks),
@@ -67,6 +77,7 @@ impl CreateOwnClientIdBody {
             allowed_domains: self.allowed_domains.unwrap_or_default(),
             fee_percentage: self.fee_percentage,
             fee_address: self.fee_address,
+            payee_destination_id: None,
             operator_wallet_address: self.operator_wallet_address,
             default_pre_approval_expiry: self.default_pre_approval_expiry,
             default_authorization_expiry: self.default_authorization_expiry,
@@ -120,6 +131,7 @@ impl UpdateClientIdBody {
     /// The change of a client ID of a platform. Errors: every wrong text at once.
     pub fn read(self) -> Result<ClientIdChange, Refusal> {
         let mut checks = Checks::new();
+        bound_elsewhere(self.payee_destination_id.is_some(), &mut checks);
         let terms = self.terms;
         let change = ClientIdChange {
             label: self.label.map(String::from),
@@ -145,6 +157,7 @@ impl UpdateOwnClientIdBody {
         let body = UpdateClientIdBody {
             label: self.label,
             allowed_domains: self.allowed_domains,
+            payee_destination_id: None,
             terms: self.terms,
             limits: self.limits,
             status: self.status,
