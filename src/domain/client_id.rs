@@ -14,6 +14,10 @@ use chrono::{DateTime, Utc};
 /// Most domains of a client ID. Source: rules P.1.6.
 const DOMAINS_MAX: usize = 10;
 
+/// What whoever takes all domains away reads: pages showed the client ID to everybody.
+const STAYS_PUBLIC: &str =
+    "must keep at least 1 entry: a client ID that was public stays public; make a new one for servers";
+
 /// Longest origin: no host has a longer name.
 const ORIGIN_LENGTH_MAX: usize = 255;
 
@@ -52,6 +56,11 @@ impl EndpointManagers {
             )),
             Self::All | Self::Backend => Ok(()),
         }
+    }
+
+    /// Whether what public client IDs registered, and nobody approved, is told anything.
+    pub fn reach_public(self) -> bool {
+        self.require(true).is_ok()
     }
 }
 
@@ -269,17 +278,20 @@ impl ClientId {
     /// are looked up in the catalogue, so that a wallet that became a contract does not keep a client ID from being
     /// revoked.
     ///
-    /// Errors: every wrong field at once; a revoked client ID stays revoked.
+    /// Errors: every wrong field at once; a public client ID stays public, and a revoked one revoked.
     /// Source: rules P.3.2; rules S.10.
     pub fn changed(&self, change: &ClientIdChange, catalogue: &Catalogue, now: DateTime<Utc>) -> Result<Self, Refusal> {
         let status = change.status.unwrap_or(self.status);
         if self.status == ClientStatus::Revoked && status != ClientStatus::Revoked {
             return Err(Refusal::invalid("Cannot reactivate a revoked client ID"));
         }
+        let loses_pages = self.is_public() && change.allowed_domains.as_ref().is_some_and(Vec::is_empty);
         let merged = NewClientId {
             label: change.label.clone().unwrap_or_else(|| self.label.clone()),
             // One that never had domains stays without them until some are given.
-            is_backend: change.is_backend || (change.allowed_domains.is_none() && self.allowed_domains.is_empty()),
+            is_backend: loses_pages
+                || change.is_backend
+                || (change.allowed_domains.is_none() && self.allowed_domains.is_empty()),
             allowed_domains: change
                 .allowed_domains
                 .clone()
@@ -298,6 +310,9 @@ impl ClientId {
         };
         let mut checks = Checks::new();
         merged.check(&mut checks);
+        if loses_pages {
+            checks.fail("allowedDomains", STAYS_PUBLIC);
+        }
         check_receiver(change.fee_address.flatten(), catalogue, &mut checks);
         let limits = self.limits.changed(&change.limits, catalogue, &mut checks);
         checks.finish()?;

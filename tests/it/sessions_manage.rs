@@ -84,7 +84,14 @@ async fn client_ids_of_a_session_are_made_changed_and_revoked() {
     );
     assert_eq!(call().send().await.status, 401, "domains need an Origin from now on");
     let bare = person.send(Method::PUT, &path, &json!({ "allowedDomains": [] })).await;
-    assert_eq!(bare.expect(200)["allowedDomains"], json!([]));
+    assert_eq!(
+        (bare.status, bare.wrong_fields()),
+        (400, vec!["allowedDomains".to_owned()])
+    );
+    assert_eq!(
+        person.get(&path).await.expect(200)["allowedDomains"],
+        changed["allowedDomains"]
+    );
     for _ in 0..2 {
         let revoked = app.call(Method::DELETE, &path).header("authorization", &person.bearer);
         assert_eq!(revoked.send().await.expect(200), json!({ "success": true }));
