@@ -155,6 +155,8 @@ pub struct PaymentFilter {
     pub tx_hash: Option<B256>,
     /// Canonical address of payer, account behind the payer or payee.
     pub wallet: Option<String>,
+    /// Whether the wallet counts as payee alone.
+    pub is_wallet_payee: bool,
     /// Payment reference.
     pub reference: Option<PaymentReference>,
     /// Public id of the request.
@@ -692,6 +694,7 @@ fn of_payment(column: Column) -> Expr {
 /// Whether something besides keys is asked that the table of parties does not know.
 fn needs_payment(scope: &Scope, filter: &PaymentFilter) -> bool {
     scope.client.is_some()
+        || filter.is_wallet_payee
         || filter.kind.is_some()
         || filter.invoice_currencies.is_some()
         || filter.payment_currencies.is_some()
@@ -702,6 +705,7 @@ fn narrow(query: &mut SelectStatement, scope: &Scope, filter: &PaymentFilter) {
     let others = [
         (Column::ClientRow, scope.client.as_ref().map(|client| client.0.clone())),
         (Column::Kind, filter.kind.map(|kind| kind.wire().to_owned())),
+        (Column::Payee, filter.wallet.clone().filter(|_| filter.is_wallet_payee)),
     ];
     for (column, wanted) in keys(filter).into_iter().chain(others) {
         query.and_where_option(wanted.map(|wanted| of_payment(column).eq(wanted)));

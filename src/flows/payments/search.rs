@@ -24,7 +24,7 @@ use chrono::{DateTime, Utc};
 pub struct PaymentSearch {
     /// Source or destination transaction.
     pub tx_hash: Option<B256>,
-    /// Payer or payee.
+    /// Payer or payee; payee alone for a public client ID.
     pub wallet: Option<Address>,
     /// Reference.
     pub reference: Option<PaymentReference>,
@@ -63,7 +63,8 @@ pub struct PaymentPage {
     pub offset: u64,
 }
 
-/// Searches the payments of the caller's requests. A public client ID is told nothing about persons.
+/// Searches the payments of the caller's requests. A public client ID is told nothing about persons, and
+/// finds a wallet as payee alone.
 ///
 /// Errors: no search parameter, dates in the wrong order (400).
 /// Source: interface §4.1; decisions D13; decisions D14; decisions D15; decisions D23; decisions D32.
@@ -72,6 +73,8 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, search: &PaymentSearch) -> 
     let filter = PaymentFilter {
         tx_hash: search.tx_hash,
         wallet: search.wallet.map(|wallet| wallet.canonical()),
+        // Found by its payer, a payment would tell who paid it.
+        is_wallet_payee: caller.is_public(),
         reference: search.reference,
         request_id: search.request_id.as_ref().map(ToString::to_string),
         merchant_reference: search.merchant_reference.clone(),
