@@ -16,7 +16,7 @@ use crate::{
         chain::Chains, clock::Clock, guesses::GuessCounter, ids::Ids, outbound::Outbound, passwords::Passwords,
         sealer::Sealer,
     },
-    store::Db,
+    store::{Db, Holder},
 };
 use chrono::TimeDelta;
 use std::{
@@ -54,6 +54,8 @@ pub struct Ctx {
     pub credential_changes: Arc<AtomicU64>,
     /// Rows of the credentials whose use this instance is noting.
     pub noting: Arc<Mutex<HashSet<String>>>,
+    /// Holders that wait for a test of their endpoints on this instance.
+    pub testing: Arc<Mutex<HashSet<Holder>>>,
     /// Told when deliveries may be due, so that the worker does not wait for its next tick.
     pub due: Arc<Notify>,
 }

@@ -200,6 +200,7 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
         own_pages: Arc::new(own_pages),
         credential_changes: Arc::default(),
         noting: Arc::default(),
+        testing: Arc::default(),
         due: Arc::new(Notify::new()),
     })
 }

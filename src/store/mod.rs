@@ -217,7 +217,7 @@ impl From<&PlatformCaller> for Scope {
 }
 
 /// Whose endpoints and answers a statement may touch: those of a platform, of one of its client IDs, of an orchestrator.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Holder {
     /// Platform or orchestrator.
     pub owner: OwnerId,

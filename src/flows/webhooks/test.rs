@@ -4,21 +4,25 @@ use crate::{
     ctx::Ctx,
     domain::{
         ids::{DeliveryId, EventId},
-        refusal::Refusal,
+        refusal::{Refusal, RefusalKind},
         webhook::DeliveryState,
     },
     flows::{FlowResult, require_room, sample_body, webhooks::Holder},
     store,
 };
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, sync::PoisonError, time::Duration};
 use tokio::time::{Instant, sleep};
 
 /// Longest wait for the worker. It is within the time of one answer, and several times that of one try.
 const WAIT_MAX: Duration = Duration::from_secs(15);
 
-/// Pauses between two looks, from the first to the longest.
+/// Pauses between two looks, from the first to the longest: each is twice the one before, so that a receiver that does
+/// not answer costs some twenty looks.
 const LOOK_PAUSE_MIN: Duration = Duration::from_millis(5);
-const LOOK_PAUSE_MAX: Duration = Duration::from_millis(100);
+const LOOK_PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// Seconds after which a test that waits may have ended.
+const RETRY_AFTER_S: u32 = 5;
 
 /// How many endpoints took the test and how many did not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,10 +33,36 @@ pub struct TestResult {
     pub failed: u32,
 }
 
+/// A holder that waits for its test: the only one as long as this is kept.
+struct Waiting<'a> {
+    ctx: &'a Ctx,
+    holder: &'a Holder,
+}
+
+impl<'a> Waiting<'a> {
+    /// Errors: a test of the holder waits already (429).
+    fn begin(ctx: &'a Ctx, holder: &'a Holder) -> Result<Self, Refusal> {
+        let mut testing = ctx.testing.lock().unwrap_or_else(PoisonError::into_inner);
+        if testing.insert(holder.clone()) {
+            return Ok(Self { ctx, holder });
+        }
+        let message = "A test of these endpoints waits for its receivers; send the next one when it has answered";
+        Err(Refusal::new(RefusalKind::TooMany, message).after(RETRY_AFTER_S))
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let mut testing = self.ctx.testing.lock().unwrap_or_else(PoisonError::into_inner);
+        testing.remove(self.holder);
+    }
+}
+
 /// Sends a sample of an event, one of `kinds`, through the queue, so that a test takes no more places than events do.
 /// Failed tries are not repeated. The test of a platform leaves the endpoints of its client IDs alone.
+/// A holder has one test at a time, so that nobody keeps many calls waiting.
 ///
-/// Errors: an unknown event type (400); too much is due already (429). Source: interface §4.8; interface §4.9; interface §6.1 (7); rules W.4.
+/// Errors: an unknown event type (400); a test that waits, or too much that is due already (429). Source: interface §4.8; interface §4.9; interface §6.1 (7); rules W.4.
 pub async fn run(ctx: &Ctx, holder: Holder, kinds: &[&str], event_type: &str) -> FlowResult<TestResult> {
     let kind = kinds.iter().find(|kind| **kind == event_type);
     let kind = kind.ok_or_else(|| Refusal::field("eventType", format!("must be one of {}", kinds.join(", "))))?;
@@ -45,6 +75,7 @@ pub async fn run(ctx: &Ctx, holder: Holder, kinds: &[&str], event_type: &str) ->
     if active.is_empty() {
         return Ok(TestResult { sent: 0, failed: 0 });
     }
+    let _waiting = Waiting::begin(ctx, &holder)?;
     let now = ctx.clock.now();
     let event = EventId(ctx.ids.ulid());
     let tx = ctx.db.begin("send_test").await?;
