@@ -8,8 +8,10 @@ const DUE_RETRY_AFTER_S: u32 = 10;
 /// The caps of every owner, as the operator set them. Events of payments are told whatever is capped.
 #[derive(Debug, Clone, Copy)]
 pub struct Caps {
-    /// Webhook endpoints, inactive ones and those of client IDs included.
+    /// Webhook endpoints, inactive ones and those of client IDs included; not those that wait for approval.
     pub endpoints: u64,
+    /// Webhook endpoints of a public client ID that wait for approval.
+    pub unapproved_endpoints: u64,
     /// API keys that are good.
     pub api_keys: u64,
     /// Client IDs that are not revoked.
@@ -25,6 +27,16 @@ impl Caps {
     pub fn admit_endpoints(&self, count: u64) -> Result<(), Refusal> {
         let way_out = "delete one before you register another";
         at_most(count, self.endpoints, "webhook endpoints", "caps.endpoints", way_out)
+    }
+
+    /// Whether a public client ID may have so many endpoints that nobody approved. Errors: more than the cap (409).
+    pub fn admit_unapproved_endpoints(&self, count: u64) -> Result<(), Refusal> {
+        let (what, setting) = (
+            "webhook endpoints of a public client ID that wait for approval",
+            "caps.unapproved_endpoints",
+        );
+        let way_out = "delete one, or let an API key or a session approve one";
+        at_most(count, self.unapproved_endpoints, what, setting, way_out)
     }
 
     /// Whether a platform may have so many good keys. Errors: more than the cap (409).
@@ -78,6 +90,7 @@ mod tests {
 
     const CAPS: Caps = Caps {
         endpoints: 2,
+        unapproved_endpoints: 2,
         api_keys: 2,
         client_ids: 2,
         event_streams: 2,
@@ -88,6 +101,11 @@ mod tests {
     fn a_refusal_names_its_cap() {
         for (admitted, refused, name) in [
             (CAPS.admit_endpoints(2), CAPS.admit_endpoints(3), "caps.endpoints"),
+            (
+                CAPS.admit_unapproved_endpoints(2),
+                CAPS.admit_unapproved_endpoints(3),
+                "caps.unapproved_endpoints",
+            ),
             (CAPS.admit_api_keys(2), CAPS.admit_api_keys(3), "caps.api_keys"),
             (CAPS.admit_client_ids(2), CAPS.admit_client_ids(3), "caps.client_ids"),
             (

@@ -25,7 +25,7 @@ use crate::{
     ports::chain::ChainError,
     store::{self, StoreError, Tx, endpoints::ActiveEndpoint},
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 /// Only the operator can act on it; its text never reaches a client.
 #[derive(Debug, thiserror::Error)]
@@ -98,6 +98,7 @@ pub async fn publish(ctx: &Ctx, tx: &Tx, event: &Event) -> Result<(), StoreError
 /// The bodies are rendered here, once; what is signed and sent later are these bytes. An event that was already told is
 /// left alone. Source: ADR-0002; rules A.5; decisions D21.
 pub async fn publish_all(ctx: &Ctx, tx: &Tx, events: &[Event]) -> Result<(), StoreError> {
+    let mut for_approved = HashSet::new();
     let mut written: Vec<_> = events
         .iter()
         .zip(ulids_in_order(ctx, events.len()))
@@ -105,7 +106,16 @@ pub async fn publish_all(ctx: &Ctx, tx: &Tx, events: &[Event]) -> Result<(), Sto
             let (owner, client) = match event.audience() {
                 Audience::Platform { platform, client } => (OwnerId::from(&platform), client),
                 Audience::PlatformOnly { platform } => (OwnerId::from(&platform), None),
-                Audience::Owner { owner, client } => (owner, client),
+                Audience::Owner {
+                    owner,
+                    client,
+                    only_approved,
+                } => {
+                    if only_approved {
+                        for_approved.insert(EventId(id.clone()));
+                    }
+                    (owner, client)
+                }
                 Audience::Orchestrator { orchestrator } => (OwnerId(orchestrator), None),
             };
             store::outbox::NewEvent {
@@ -129,11 +139,15 @@ pub async fn publish_all(ctx: &Ctx, tx: &Tx, events: &[Event]) -> Result<(), Sto
     crate::fail_at("publish", "event_inserted");
     let owners: BTreeSet<&OwnerId> = written.iter().map(|event| &event.owner).collect();
     let owners: Vec<OwnerId> = owners.into_iter().cloned().collect();
-    let endpoints = store::endpoints::active_of(tx, &owners).await?;
+    let reaches_public = ctx.webhooks.client_id_management.reach_public();
+    let endpoints = store::endpoints::active_of(tx, &owners, reaches_public).await?;
     let pairs: Vec<_> = written
         .iter()
         .flat_map(|event| {
-            let hears = |endpoint: &&ActiveEndpoint| endpoint.hears(&event.owner, event.client.as_ref());
+            let hears = |endpoint: &&ActiveEndpoint| {
+                endpoint.hears(&event.owner, event.client.as_ref())
+                    && (endpoint.is_approved || !for_approved.contains(&event.id))
+            };
             endpoints.iter().filter(hears).map(move |endpoint| (event, endpoint))
         })
         .collect();

@@ -324,6 +324,7 @@ fn every_event(text: &str, json: &str) -> (Vec<Event>, Catalogue) {
         client: None,
         client_id: None,
         endpoint: EndpointId("endpoint".to_owned()),
+        is_approved: true,
         host: "hooks.example.com".to_owned(),
         failing_since: at,
         at,

@@ -8,9 +8,14 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CapSettings {
-    /// Webhook endpoints, inactive ones and those of client IDs included. One more is a 409.
+    /// Webhook endpoints, inactive ones and those of client IDs included; not those that wait for approval. One more is a
+    /// 409.
     #[schemars(range(min = 1, max = 1_000))]
     pub endpoints: u64,
+    /// Webhook endpoints that a public client ID registered and nobody approved, for each such client ID. One more is a
+    /// 409.
+    #[schemars(range(min = 1, max = 100))]
+    pub unapproved_endpoints: u64,
     /// API keys of a platform that are good. One more is a 409; the operator's commands make them beyond it.
     #[schemars(range(min = 1, max = 1_000))]
     pub api_keys: u64,
@@ -30,6 +35,7 @@ impl Default for CapSettings {
     fn default() -> Self {
         Self {
             endpoints: 100,
+            unapproved_endpoints: 5,
             api_keys: 50,
             client_ids: 1_000,
             event_streams: 32,
@@ -42,6 +48,7 @@ impl From<&CapSettings> for Caps {
     fn from(settings: &CapSettings) -> Self {
         Self {
             endpoints: settings.endpoints,
+            unapproved_endpoints: settings.unapproved_endpoints,
             api_keys: settings.api_keys,
             client_ids: settings.client_ids,
             event_streams: settings.event_streams,

@@ -2,6 +2,7 @@
 
 use super::{Holder, StoreError, columns};
 use crate::domain::{
+    client_id::ClientStatus,
     ids::{ClientRowId, EndpointId, OwnerId},
     webhook::FormerSecret,
 };
@@ -12,7 +13,8 @@ use entities::{
 };
 use sea_orm::{
     ColumnTrait, Condition, ConnectionTrait, EntityTrait, JsonValue, PaginatorTrait, QueryFilter, QueryOrder,
-    QuerySelect, sea_query::Expr,
+    QuerySelect, Select,
+    sea_query::{Expr, ExprTrait, Query},
 };
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -131,12 +133,45 @@ pub async fn insert(conn: &impl ConnectionTrait, endpoint: &Endpoint) -> Result<
     Ok(())
 }
 
-/// How many endpoints an owner has, those of its client IDs and the inactive ones too.
+/// How many endpoints an owner has, those of its client IDs and the inactive ones too, without those that wait for
+/// approval.
 pub async fn count(conn: &impl ConnectionTrait, owner: &OwnerId) -> Result<u64, StoreError> {
     Ok(Entity::find()
         .filter(Column::OwnerId.eq(owner.as_str()))
+        .filter(Column::IsApproved.eq(true))
         .count(conn)
         .await?)
+}
+
+/// Endpoints of a client ID that wait for approval.
+fn unapproved(owner: &OwnerId, client: &ClientRowId) -> Select<Entity> {
+    Entity::find()
+        .filter(Column::OwnerId.eq(owner.as_str()))
+        .filter(Column::ClientRow.eq(client.as_str()))
+        .filter(Column::IsApproved.eq(false))
+}
+
+/// How many endpoints of a client ID wait for approval, the inactive ones too.
+pub async fn count_unapproved(
+    conn: &impl ConnectionTrait,
+    owner: &OwnerId,
+    client: &ClientRowId,
+) -> Result<u64, StoreError> {
+    Ok(unapproved(owner, client).count(conn).await?)
+}
+
+/// The active endpoints of a client ID that wait for approval; keeps others from changing them until the transaction
+/// ends.
+pub async fn lock_unapproved(
+    conn: &impl ConnectionTrait,
+    owner: &OwnerId,
+    client: &ClientRowId,
+) -> Result<Vec<Endpoint>, StoreError> {
+    let locked = unapproved(owner, client)
+        .filter(Column::IsActive.eq(true))
+        .order_by_asc(Column::Id)
+        .lock_exclusive();
+    locked.all(conn).await?.into_iter().map(from_row).collect()
 }
 
 /// Endpoints, oldest first, the inactive ones too.
@@ -289,6 +324,8 @@ pub struct ActiveEndpoint {
     pub owner: OwnerId,
     /// Client ID whose events alone it hears; `None` for all of its owner.
     pub client: Option<ClientRowId>,
+    /// Whether it may be told everything.
+    pub is_approved: bool,
 }
 
 impl ActiveEndpoint {
@@ -298,25 +335,42 @@ impl ActiveEndpoint {
     }
 }
 
-/// The active endpoints of some owners, in the order of their ids.
-pub async fn active_of(conn: &impl ConnectionTrait, owners: &[OwnerId]) -> Result<Vec<ActiveEndpoint>, StoreError> {
+/// The active endpoints of some owners, in the order of their ids. Those that wait for approval are among them if
+/// `with_unapproved`, as long as their client ID is active.
+pub async fn active_of(
+    conn: &impl ConnectionTrait,
+    owners: &[OwnerId],
+    with_unapproved: bool,
+) -> Result<Vec<ActiveEndpoint>, StoreError> {
+    let client = |column| Expr::col((client_ids::Entity, column));
+    let in_use = Query::select()
+        .expr(Expr::val(1))
+        .from(client_ids::Entity)
+        .and_where(client(client_ids::Column::Id).equals((Entity, Column::ClientRow)))
+        .and_where(client(client_ids::Column::Status).eq(ClientStatus::Active.wire()))
+        .to_owned();
+    let may_hear = Condition::any()
+        .add(Column::IsApproved.eq(true))
+        .add_option(with_unapproved.then(|| Expr::exists(in_use)));
     let mut found = Vec::new();
     for owners in owners.chunks(columns::ROWS_MAX) {
-        let rows: Vec<(String, String, Option<String>)> = Entity::find()
+        let rows: Vec<(String, String, Option<String>, bool)> = Entity::find()
             .select_only()
-            .columns([Column::Id, Column::OwnerId, Column::ClientRow])
+            .columns([Column::Id, Column::OwnerId, Column::ClientRow, Column::IsApproved])
             .filter(Column::OwnerId.is_in(owners.iter().map(OwnerId::as_str)))
             .filter(Column::IsActive.eq(true))
+            .filter(may_hear.clone())
             .order_by_asc(Column::Id)
             .into_tuple()
             .all(conn)
             .await?;
         found.extend(rows);
     }
-    let endpoint = |(id, owner, client): (String, String, Option<String>)| ActiveEndpoint {
+    let endpoint = |(id, owner, client, is_approved): (String, String, Option<String>, bool)| ActiveEndpoint {
         id: EndpointId(id),
         owner: OwnerId(owner),
         client: client.map(ClientRowId),
+        is_approved,
     };
     Ok(found.into_iter().map(endpoint).collect())
 }

@@ -1,7 +1,16 @@
 //! How much of what all share one owner may have.
 
-use crate::support::{Answer, TestApp, app::settings, receiver::Receiver, session::sign_in, wallet::TestWallet};
-use futures_util::future::join_all;
+use crate::support::{
+    Answer, TestApp,
+    app::{Call, PAGE, settings},
+    receiver::Receiver,
+    session::sign_in,
+    wallet::TestWallet,
+};
+use futures_util::{
+    future::join_all,
+    stream::{FuturesUnordered, StreamExt},
+};
 use poem::http::Method;
 use prs::{
     domain::{caps::Caps, ids::PlatformId},
@@ -15,6 +24,7 @@ use std::sync::Arc;
 async fn capped() -> TestApp {
     let mut settings = settings();
     settings.caps.endpoints = 2;
+    settings.caps.unapproved_endpoints = 3;
     settings.caps.api_keys = 2;
     settings.caps.client_ids = 4;
     settings.caps.event_streams = 2;
@@ -62,6 +72,58 @@ async fn a_platform_has_no_more_endpoints_than_its_cap_however_many_ask_at_once(
     let body = json!({ "url": "https://shop.example.com/0" });
     let call = app.post("/v1/webhook").header("x-client-id", &other).json(&body);
     call.send().await.expect(201);
+}
+
+/// A call of a stranger with the public client ID.
+fn strange<'a>(app: &'a TestApp, path: &str) -> Call<'a> {
+    let call = app.post(path).header("x-client-id", &app.page_client);
+    call.header("origin", PAGE)
+}
+
+#[tokio::test]
+async fn a_stranger_with_a_public_client_id_never_takes_the_endpoints_of_its_platform() {
+    let app = capped().await;
+    let try_one = async |number: usize| {
+        let body = json!({ "url": format!("https://stranger.example.com/{number}") });
+        strange(&app, "/v1/webhook").json(&body).send().await
+    };
+    let answers = join_all((0..6).map(try_one)).await;
+    assert_eq!((number_of(&answers, 201), number_of(&answers, 409)), (3, 3));
+    refused(&try_one(7).await, 409, "caps.unapproved_endpoints");
+    let own = [register(&app, 0).await.expect(201), register(&app, 1).await.expect(201)];
+    refused(&register(&app, 2).await, 409, "caps.endpoints");
+    // Approved, an endpoint counts as one of the platform.
+    let id = answers.iter().find(|answer| answer.status == 201).unwrap().json()["id"].clone();
+    let path = format!("/v1/webhook/{}/approve", id.as_str().unwrap());
+    refused(&app.post(&path).with_key().send().await, 409, "caps.endpoints");
+    let first = format!("/v1/webhook/{}", own[0]["id"].as_str().unwrap());
+    app.call(Method::DELETE, &first).with_key().send().await.expect(200);
+    for _ in 0..2 {
+        app.post(&path).with_key().send().await.expect(200);
+    }
+    refused(&register(&app, 2).await, 409, "caps.endpoints");
+    assert_eq!(try_one(8).await.status, 201, "its place is free again");
+}
+
+#[tokio::test]
+async fn a_holder_has_one_test_that_waits_and_others_go_on() {
+    let app = TestApp::start().await;
+    let (own, strangers) = (Receiver::start().await, Receiver::start().await);
+    app.register(&own.url()).await;
+    let body = json!({ "url": strangers.url() });
+    strange(&app, "/v1/webhook").json(&body).send().await.expect(201);
+    let sample = json!({ "eventType": "payment.confirmed" });
+    let ask = || strange(&app, "/v1/webhook/test").json(&sample);
+    let mut asked: FuturesUnordered<_> = (0..4).map(|_| ask().without_worker()).collect();
+    for _ in 0..3 {
+        assert_eq!(asked.next().await, Some(429));
+    }
+    let (first, of_another) = tokio::join!(asked.next(), test(&app));
+    assert_eq!(first, Some(200));
+    assert_eq!(of_another.expect(200), json!({ "sent": 1, "failed": 0 }));
+    let again = ask().send().await;
+    assert_eq!(again.expect(200), json!({ "sent": 1, "failed": 0 }));
+    assert_eq!(strangers.received().await.len(), 2);
 }
 
 #[tokio::test]

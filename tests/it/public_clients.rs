@@ -8,7 +8,7 @@ use crate::{
         app::{Call, PAGE, settings},
         chain::PAYER,
         receiver::Receiver,
-        requests::fau,
+        requests::{PAYEE, fau},
         session::sign_in,
         wallet::{TestWallet, token},
     },
@@ -319,4 +319,150 @@ async fn the_operator_says_which_client_ids_manage_endpoints() {
             .await
             .expect(201);
     }
+}
+
+#[tokio::test]
+async fn a_client_id_that_was_public_never_becomes_a_secret() {
+    let app = TestApp::start().await;
+    let bearer = format!("Bearer {}", sign_in(&app, &TestWallet::new(7)).await);
+    let send = async |method: Method, path: &str, body: Value| {
+        let call = app.call(method, path).header("authorization", &bearer);
+        call.json(&body).send().await
+    };
+    let events = async |client: &Value| {
+        let call = app.get("/v2/events").header("origin", PAGE);
+        let call = call.header("x-client-id", client["clientId"].as_str().expect("text"));
+        call.send().await.status
+    };
+    let path = |client: &Value| format!("/v1/client-ids/{}", client["id"].as_str().expect("text"));
+    let body = json!({ "label": "Shop", "allowedDomains": [PAGE] });
+    let shop = send(Method::POST, "/v1/client-ids", body).await.expect(201);
+    for more in [json!({}), json!({ "label": "Server" }), json!({ "status": "revoked" })] {
+        let mut change = json!({ "allowedDomains": [] });
+        let members = more.as_object().cloned().expect("an object");
+        change.as_object_mut().expect("an object").extend(members);
+        let answer = send(Method::PUT, &path(&shop), change).await;
+        assert_eq!(answer.wrong_fields(), ["allowedDomains"], "{}", answer.text);
+        assert!(
+            answer.text.contains("stays public; make a new one for servers"),
+            "{}",
+            answer.text
+        );
+    }
+    assert_eq!(events(&shop).await, 403, "the event log stays closed");
+
+    let body = json!({ "label": "Server" });
+    let server = send(Method::POST, "/v1/client-ids", body).await.expect(201);
+    assert_eq!(events(&server).await, 200);
+    let change = json!({ "allowedDomains": [PAGE] });
+    send(Method::PUT, &path(&server), change).await.expect(200);
+    assert_eq!(events(&server).await, 403, "with pages it is public from then on");
+}
+
+/// The row of the public client ID as the API names it.
+async fn page_client_path(app: &TestApp) -> String {
+    let list = app.get("/v2/client-ids").with_key().send().await.expect(200);
+    let clients = list
+        .as_array()
+        .or_else(|| list["clientIds"].as_array())
+        .expect("a list");
+    let page = clients
+        .iter()
+        .find(|client| client["clientId"] == json!(app.page_client));
+    format!("/v2/client-ids/{}", page.expect("listed")["id"].as_str().expect("text"))
+}
+
+#[tokio::test]
+async fn what_strangers_registered_falls_silent_with_its_client_id() {
+    let app = TestApp::on_chain().await;
+    let (strange, scoped) = (Receiver::start().await, Receiver::start().await);
+    let url = json!({ "url": strange.url() });
+    let call = forged(&app, Method::POST, "/v1/webhook").json(&url);
+    let hook = call.send().await.expect(201)["id"].clone();
+    let url = json!({ "url": scoped.url(), "clientId": app.page_client });
+    app.post("/v1/webhook").with_key().json(&url).send().await.expect(201);
+    let path = page_client_path(&app).await;
+    let mut requests = Vec::new();
+    for _ in 0..4 {
+        let created = forged(&app, Method::POST, "/v2/request").json(&fau("1")).send().await;
+        requests.push(created.expect(201)["requestId"].as_str().expect("text").to_owned());
+    }
+    let heard = async |app: &TestApp, request: &str| {
+        app.pay(request, "").await;
+        app.settle().await;
+        (strange.received().await.len(), scoped.received().await.len())
+    };
+    let set = async |status: &str| {
+        let call = app.call(Method::PUT, &path).with_key();
+        call.json(&json!({ "status": status })).send().await.expect(200);
+    };
+    assert_eq!(heard(&app, &requests[0]).await, (1, 1));
+    set("inactive").await;
+    assert_eq!(heard(&app, &requests[1]).await, (1, 2));
+    set("active").await;
+    assert_eq!(heard(&app, &requests[2]).await, (2, 3));
+    app.call(Method::DELETE, &path).with_key().send().await.expect(200);
+    let list = app.get("/v1/webhook").with_key().send().await.expect(200);
+    for one in list["webhooks"].as_array().expect("a list") {
+        assert_eq!(one["isActive"], json!(one["id"] != hook), "{one}");
+    }
+    // Switched on by whoever owns it, it still has nobody to hear for.
+    let toggle = format!("/v1/webhook/{}", hook.as_str().expect("text"));
+    app.call(Method::PUT, &toggle).with_key().send().await.expect(200);
+    assert_eq!(heard(&app, &requests[3]).await, (2, 4));
+}
+
+#[tokio::test]
+async fn what_strangers_registered_falls_silent_when_public_client_ids_may_not_manage() {
+    let app = TestApp::on_chain().await;
+    let strange = Receiver::start().await;
+    let url = json!({ "url": strange.url() });
+    forged(&app, Method::POST, "/v1/webhook")
+        .json(&url)
+        .send()
+        .await
+        .expect(201);
+    paid(&app).await;
+    assert_eq!(strange.received().await.len(), 1);
+    let app = app
+        .restarted_with(|settings| settings.webhooks.client_id_management = ClientIdManagement::Backend)
+        .await;
+    paid(&app).await;
+    assert_eq!(strange.received().await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_public_client_id_finds_no_payment_by_its_payer() {
+    let app = TestApp::on_chain().await;
+    let id = paid(&app).await;
+    let payer = app.account(PAYER);
+    for (query, to_key, to_public) in [
+        (format!("walletAddress={payer}"), 1, 0),
+        (format!("walletAddress={payer}&requestId={id}"), 1, 0),
+        (format!("walletAddress={PAYEE}"), 1, 1),
+        (format!("walletAddress={PAYEE}&requestId={id}"), 1, 1),
+    ] {
+        let path = format!("/v2/payments?{query}");
+        let count = |answer: Answer| answer.expect(200)["payments"].as_array().map(Vec::len);
+        let by_key = count(app.get(&path).with_key().send().await);
+        let by_public = count(forged(&app, Method::GET, &path).send().await);
+        assert_eq!((by_key, by_public), (Some(to_key), Some(to_public)), "{query}");
+    }
+}
+
+#[tokio::test]
+async fn a_public_client_id_stops_only_what_was_made_with_it() {
+    let app = TestApp::start().await;
+    let mut body = fau("1");
+    body["recurrence"] = json!({ "startDate": "2030-01-01", "frequency": "MONTHLY" });
+    let of_platform = app.create_request(&body).await;
+    let own = forged(&app, Method::POST, "/v2/request").json(&body).send().await;
+    let own = own.expect(201)["requestId"].as_str().expect("text").to_owned();
+    let stop = async |id: &str| {
+        let call = forged(&app, Method::PATCH, &format!("/v2/request/{id}"));
+        call.json(&json!({ "isRecurrenceStopped": true })).send().await
+    };
+    refused(&stop(&of_platform).await, 403, "made with it");
+    assert_eq!(app.read_request(&of_platform).await["isRecurrenceStopped"], false);
+    stop(&own).await.expect(200);
 }

@@ -1,8 +1,12 @@
 //! Deliveries that failed four times, and endpoints that take nothing.
 
-use crate::support::{TestApp, app, events::tell, receiver::Receiver};
+use crate::support::{
+    TestApp, app,
+    events::{tell, tell_of},
+    receiver::Receiver,
+};
 use prs::flows::webhooks::recover;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Lets time pass in steps of a second: rounds begin and deliveries are sent as the workers do it.
 async fn pass(app: &TestApp, seconds: i64) {
@@ -247,6 +251,39 @@ async fn an_endpoint_that_takes_nothing_for_five_days_is_switched_off_and_its_ow
         (seen + 4, true.into()),
         "it begins anew"
     );
+}
+
+#[tokio::test]
+async fn what_a_stranger_registered_is_told_of_no_dead_endpoint_of_the_owner() {
+    let app = TestApp::start().await;
+    let (dead, strange, dead_strange) = (
+        Receiver::start().await,
+        Receiver::start().await,
+        Receiver::start().await,
+    );
+    dead.answer(500);
+    dead_strange.answer(500);
+    let body = json!({ "url": dead.url(), "clientId": app.page_client });
+    app.post("/v1/webhook").with_key().json(&body).send().await.expect(201);
+    let register = async |receiver: &Receiver| {
+        let call = app.post("/v1/webhook").header("x-client-id", &app.page_client);
+        let call = call.header("origin", app::PAGE).json(&json!({ "url": receiver.url() }));
+        call.send().await.expect(201)["id"].clone()
+    };
+    register(&strange).await;
+    let its_own = register(&dead_strange).await;
+    for _ in 0..6 {
+        tell_of(&app, &app.page_client, "payment.confirmed", "01r").await;
+        app.deliver().await;
+        pass(&app, 25).await;
+        jump(&app, 86_375).await;
+    }
+    let log = app.get("/v2/events?event=webhook.disabled").with_key().send().await;
+    assert_eq!(log.expect(200)["events"].as_array().map(Vec::len), Some(2));
+    let heard = strange.received().await.into_iter().map(|one| one.json());
+    let heard: Vec<Value> = heard.filter(|body| body["event"] == "webhook.disabled").collect();
+    assert_eq!(heard.len(), 1, "{heard:?}");
+    assert_eq!(heard[0]["webhookId"], its_own);
 }
 
 #[tokio::test]

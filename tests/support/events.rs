@@ -8,7 +8,12 @@ use prs::{
 
 /// Tells an event about an object of the backend client ID, as settling a payment does; returns its id.
 pub async fn tell(app: &TestApp, kind: &str, request_id: &str) -> String {
-    let client = store::client_ids::find_by_client_id(app.ctx.db.reader(), &app.backend_client)
+    tell_of(app, &app.backend_client, kind, request_id).await
+}
+
+/// The same about an object of a client ID.
+pub async fn tell_of(app: &TestApp, client_id: &str, kind: &str, request_id: &str) -> String {
+    let client = store::client_ids::find_by_client_id(app.ctx.db.reader(), client_id)
         .await
         .expect("reads")
         .expect("seeded")
@@ -28,7 +33,7 @@ pub async fn tell(app: &TestApp, kind: &str, request_id: &str) -> String {
         now,
     };
     assert!(store::outbox::insert_event(&tx, &event).await.expect("writes"));
-    let endpoints = store::endpoints::active_of(&tx, std::slice::from_ref(&event.owner))
+    let endpoints = store::endpoints::active_of(&tx, std::slice::from_ref(&event.owner), true)
         .await
         .expect("reads");
     let deliveries: Vec<_> = endpoints

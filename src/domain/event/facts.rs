@@ -360,6 +360,8 @@ pub struct WebhookDisabled {
     pub client_id: Option<String>,
     /// The endpoint.
     pub endpoint: EndpointId,
+    /// Whether it was one that may be told everything.
+    pub is_approved: bool,
     /// Host of its URL; the rest of it may hold a token.
     pub host: String,
     /// Since when it took nothing.

@@ -35,6 +35,8 @@ pub enum Audience {
         owner: OwnerId,
         /// Client ID.
         client: Option<ClientRowId>,
+        /// Whether those that wait for approval are left out.
+        only_approved: bool,
     },
     /// The endpoints of an orchestrator.
     Orchestrator {
@@ -141,6 +143,7 @@ impl Event {
             Self::WebhookDisabled(facts) => Audience::Owner {
                 owner: facts.owner.clone(),
                 client: facts.client.clone(),
+                only_approved: facts.is_approved,
             },
             Self::ClientIdLinked(facts) => Audience::Orchestrator {
                 orchestrator: facts.orchestrator.clone(),

@@ -4,18 +4,19 @@ use crate::{
     ctx::Ctx,
     domain::{
         caller::PlatformCaller,
-        client_id::{ClientId, ClientIdChange},
-        ids::ClientRowId,
+        client_id::{ClientId, ClientIdChange, ClientStatus},
+        ids::{ClientRowId, OwnerId},
     },
     flows::{
         FlowResult,
         auth::identify,
         client_ids::{check_destination, unknown},
     },
-    store,
+    store::{self, Scope},
 };
 
-/// Changes a client ID and returns it. Calls with it follow the change at once on this instance.
+/// Changes a client ID and returns it. Calls with it follow the change at once on this instance. Revoking it switches
+/// off what it registered as a public one and nobody approved.
 ///
 /// Errors: every wrong field at once, a payee destination that is not the caller's, a revoked client ID that is to come
 /// back (400); unknown (404). Source: rules P.3.2; rules P.4.2; rules S.10.
@@ -33,6 +34,14 @@ pub async fn run(
         check_destination(&tx, caller, destination).await?;
     }
     store::client_ids::update(&tx, &client).await?;
+    if client.status == ClientStatus::Revoked {
+        // Whoever read it off a page registered these; nobody else wants what they hear.
+        let owner = OwnerId::from(&client.platform);
+        for endpoint in store::endpoints::lock_unapproved(&tx, &owner, row).await? {
+            store::endpoints::set_active(&tx, &Scope::from(caller), &endpoint.id, false).await?;
+            store::outbox::cancel_queued_of_endpoint(&tx, &owner, &endpoint.id, ctx.clock.now()).await?;
+        }
+    }
     tx.commit().await?;
     identify::forget(ctx);
     Ok(client)

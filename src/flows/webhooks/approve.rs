@@ -14,14 +14,19 @@ use crate::{
 /// nothing.
 ///
 /// What was queued before is told whole as well, from its next try on. Errors: unknown, or another holder's, which looks
-/// the same (404). Source: decisions D32.
+/// the same (404); more endpoints than the cap (409). Source: decisions D32.
 pub async fn run(ctx: &Ctx, holder: impl Into<Holder>, id: &EndpointId) -> FlowResult<ShownEndpoint> {
     let holder = holder.into();
     let tx = ctx.db.begin("approve_webhook").await?;
-    if !store::endpoints::approve(&tx, &holder, id).await? {
-        return Err(unknown().into());
+    store::owners::lock(&tx, &holder.owner).await?;
+    let found = store::endpoints::find_to_change(&tx, &holder, id).await?;
+    let mut endpoint = found.ok_or_else(unknown)?;
+    if !endpoint.is_approved {
+        store::endpoints::approve(&tx, &holder, id).await?;
+        let count = store::endpoints::count(&tx, &holder.owner).await?;
+        ctx.caps.admit_endpoints(count)?;
+        endpoint.is_approved = true;
     }
-    let endpoint = store::endpoints::find(&tx, &holder, id).await?.ok_or_else(unknown)?;
     tx.commit().await?;
     shown(ctx, vec![endpoint]).await?.pop().ok_or_else(|| unknown().into())
 }

@@ -88,8 +88,14 @@ pub async fn run(
             Err(StoreError::Conflict(_)) => return Err(Refusal::conflict("This URL is already registered").into()),
             other => other?,
         }
-        let count = store::endpoints::count(&tx, &created.endpoint.owner).await?;
-        ctx.caps.admit_endpoints(count)?;
+        let Endpoint { owner, client, .. } = &created.endpoint;
+        match client {
+            Some(client) if is_public => {
+                let count = store::endpoints::count_unapproved(&tx, owner, client).await?;
+                ctx.caps.admit_unapproved_endpoints(count)?;
+            }
+            _ => ctx.caps.admit_endpoints(store::endpoints::count(&tx, owner).await?)?,
+        }
         keeper.commit(tx, &created).await?;
         Ok(created)
     })

@@ -150,6 +150,7 @@ async fn disable(ctx: &Ctx, tx: &Tx, endpoint: Endpoint, failing_since: DateTime
         client: endpoint.client,
         client_id,
         endpoint: endpoint.id,
+        is_approved: endpoint.is_approved,
         failing_since,
         at: now,
     };

@@ -104,6 +104,7 @@ impl Webhooks {
     ///
     /// 200: The endpoint as it is now
     /// 404: Webhook not found
+    /// 409: The platform has as many approved endpoints as `caps.endpoints` allows
     #[oai(
         path = "/webhook/:webhookId/approve",
         method = "post",
@@ -116,7 +117,7 @@ impl Webhooks {
         /// Id of the endpoint
         #[oai(name = "webhookId")]
         webhook_id: Path<UlidText>,
-    ) -> Result<Json<Webhook>, Fail<{ s::NOT_FOUND }>> {
+    ) -> Result<Json<Webhook>, Fail<{ s::NOT_FOUND | s::CONFLICT }>> {
         Ok(Json(
             flows::webhooks::approve::run(&ctx, &caller.0, &webhook_id.id())
                 .await?
