@@ -404,6 +404,7 @@ column webhook_endpoints.failing_since timestamp with time zone
 column webhook_endpoints.is_recovering boolean not null default false
 column webhook_endpoints.header_prefix text
 column webhook_endpoints.is_approved boolean not null default true
+column webhook_endpoints.failed_at timestamp with time zone
 constraint webhook_endpoints.webhook_endpoints_pkey PRIMARY KEY (id)
 CREATE UNIQUE INDEX webhook_endpoints_client_url_key ON public.webhook_endpoints USING btree (owner_id, client_row, url)
 CREATE UNIQUE INDEX webhook_endpoints_pkey ON public.webhook_endpoints USING btree (id)

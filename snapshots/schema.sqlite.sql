@@ -85,7 +85,7 @@ CREATE TABLE "wallet_challenges" ( "id" text NOT NULL PRIMARY KEY, "address" tex
 CREATE INDEX "wallet_challenges_expires_idx" ON "wallet_challenges" ("expires_at");
 CREATE TABLE "wallets" ( "address" text NOT NULL PRIMARY KEY, "platform_id" text NOT NULL, "created_at" timestamp_with_timezone_text NOT NULL );
 CREATE UNIQUE INDEX "wallets_platform_key" ON "wallets" ("platform_id");
-CREATE TABLE "webhook_endpoints" ( "id" text NOT NULL PRIMARY KEY, "owner_id" text NOT NULL, "client_row" text NULL, "url" text NOT NULL, "secret_sealed" text NOT NULL, "is_active" boolean NOT NULL, "created_at" timestamp_with_timezone_text NOT NULL , "former_secrets" jsonb_text NULL, "failing_since" timestamp_with_timezone_text NULL, "is_recovering" boolean NOT NULL DEFAULT FALSE, "header_prefix" text NULL, "is_approved" boolean NOT NULL DEFAULT TRUE);
+CREATE TABLE "webhook_endpoints" ( "id" text NOT NULL PRIMARY KEY, "owner_id" text NOT NULL, "client_row" text NULL, "url" text NOT NULL, "secret_sealed" text NOT NULL, "is_active" boolean NOT NULL, "created_at" timestamp_with_timezone_text NOT NULL , "former_secrets" jsonb_text NULL, "failing_since" timestamp_with_timezone_text NULL, "is_recovering" boolean NOT NULL DEFAULT FALSE, "header_prefix" text NULL, "is_approved" boolean NOT NULL DEFAULT TRUE, "failed_at" timestamp_with_timezone_text NULL);
 CREATE UNIQUE INDEX "webhook_endpoints_client_url_key" ON "webhook_endpoints" ("owner_id", "client_row", "url");
 CREATE UNIQUE INDEX "webhook_endpoints_platform_url_key" ON "webhook_endpoints" ("owner_id", "url") WHERE "client_row" IS NULL;
 CREATE INDEX "webhook_endpoints_recovering_idx" ON "webhook_endpoints" ("id") WHERE is_recovering;

@@ -29,6 +29,8 @@ pub struct Model {
     pub header_prefix: Option<String>,
     /// Since when it takes nothing.
     pub failing_since: Option<DateTimeUtc>,
+    /// When a delivery to it failed for the fourth time last, while it takes nothing.
+    pub failed_at: Option<DateTimeUtc>,
     /// Whether it answers again and something may still wait for it.
     pub is_recovering: bool,
 }

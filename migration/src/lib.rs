@@ -31,6 +31,7 @@ mod m20261122_0027_recover_deliveries;
 mod m20261122_0028_choose_header_prefix;
 mod m20261122_0029_limit_client_ids;
 mod m20261122_0030_approve_endpoints;
+mod m20261122_0031_note_failed_tries;
 mod tables;
 
 /// Applies and undoes the migrations.
@@ -70,6 +71,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261122_0028_choose_header_prefix::Migration),
             Box::new(m20261122_0029_limit_client_ids::Migration),
             Box::new(m20261122_0030_approve_endpoints::Migration),
+            Box::new(m20261122_0031_note_failed_tries::Migration),
         ]
     }
 }

@@ -61,6 +61,12 @@ impl RecoverySchedule {
     }
 }
 
+/// How long no delivery may fail to an endpoint that takes nothing, when it is switched off `after` that time: beyond it
+/// the time begins anew, because the service was off, or asked the endpoint nothing.
+pub fn pause_max(after: TimeDelta) -> TimeDelta {
+    after / 2
+}
+
 /// Whether an endpoint that takes nothing since `failing_since` is switched off; `after` is for how long it may.
 pub fn is_dead(failing_since: DateTime<Utc>, now: DateTime<Utc>, after: Option<TimeDelta>) -> bool {
     after.is_some_and(|after| now - failing_since >= after)

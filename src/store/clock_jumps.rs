@@ -1,12 +1,18 @@
 //! Times that deliveries wait for, moved along when the clock of the machine jumps.
 
-use super::StoreError;
+use super::{StoreError, recovery::is_waiting};
 use chrono::{DateTime, TimeDelta, Utc};
-use entities::deliveries::{Column, Entity};
+use entities::{
+    deliveries::{Column, Entity},
+    webhook_endpoints::{Column as Endpoint, Entity as Endpoints},
+};
 use sea_orm::{
-    ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QuerySelect,
+    ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QuerySelect,
     sea_query::{Expr, ExprTrait},
 };
+
+/// A time that a row may lack.
+type Time = Option<DateTime<Utc>>;
 
 /// Moves the times of queued deliveries that lie after `from`, and not after `until`, by as much; returns the count.
 ///
@@ -57,4 +63,83 @@ pub async fn end_waits(
         ended += update.exec(conn).await?.rows_affected;
     }
     Ok(ended)
+}
+
+/// Moves the rounds that deliveries wait for by as much as the clock jumped at `before`, and shows `now`; returns the
+/// count. What was moved once is not moved again.
+///
+/// Source: rules D.8.
+pub async fn shift_rounds(
+    conn: &impl ConnectionTrait,
+    before: DateTime<Utc>,
+    by: TimeDelta,
+    now: DateTime<Utc>,
+) -> Result<usize, StoreError> {
+    let is_forward = by > TimeDelta::zero();
+    let written_before = match is_forward {
+        // What was moved has a time that the clock left out.
+        true => Column::RecoverFrom.lte(before).and(Column::RecoverAt.gt(before)),
+        false => Column::FinishedAt.gt(now),
+    };
+    let rows: Vec<(String, Time, Time, Time)> = Entity::find()
+        .select_only()
+        .columns([Column::Id, Column::RecoverFrom, Column::RecoverAt, Column::FinishedAt])
+        .filter(is_waiting())
+        .filter(written_before)
+        .into_tuple()
+        .all(conn)
+        .await?;
+    let count = rows.len();
+    for (id, from, at, finished) in rows {
+        let moved = |time: Time| time.map(|time| time + by);
+        let (from, finished) = match is_forward {
+            true => (
+                moved(from).map(|from| Ord::max(from, before + TimeDelta::milliseconds(1))),
+                finished,
+            ),
+            false => (moved(from), moved(finished)),
+        };
+        Entity::update_many()
+            .col_expr(Column::RecoverFrom, Expr::value(from))
+            .col_expr(Column::RecoverAt, Expr::value(moved(at)))
+            .col_expr(Column::FinishedAt, Expr::value(finished))
+            .filter(Column::Id.eq(id))
+            .exec(conn)
+            .await?;
+    }
+    Ok(count)
+}
+
+/// Makes the rounds due at once of deliveries that failed after `now`; returns how many.
+///
+/// Source: rules D.8.
+pub async fn end_waits_for_rounds(conn: &impl ConnectionTrait, now: DateTime<Utc>) -> Result<u64, StoreError> {
+    let update = Entity::update_many()
+        .col_expr(Column::RecoverFrom, Expr::value(now))
+        .col_expr(Column::RecoverAt, Expr::value(now))
+        .col_expr(Column::FinishedAt, Expr::value(now))
+        .filter(is_waiting())
+        .filter(Column::FinishedAt.gt(now));
+    Ok(update.exec(conn).await?.rows_affected)
+}
+
+/// Lets the time begin anew, at `now`, of endpoints that take nothing since `from` or earlier, or since a time to come.
+///
+/// Source: rules D.8.
+pub async fn begin_failing_anew(
+    conn: &impl ConnectionTrait,
+    from: Option<DateTime<Utc>>,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    let concerned = Condition::any()
+        .add(Endpoint::FailingSince.gt(now))
+        .add(Endpoint::FailedAt.gt(now))
+        .add_option(from.map(|from| Endpoint::FailingSince.lte(from)));
+    Endpoints::update_many()
+        .col_expr(Endpoint::FailingSince, Expr::value(now))
+        .col_expr(Endpoint::FailedAt, Expr::value(now))
+        .filter(concerned)
+        .exec(conn)
+        .await?;
+    Ok(())
 }

@@ -125,6 +125,7 @@ pub async fn insert(conn: &impl ConnectionTrait, endpoint: &Endpoint) -> Result<
         created_at: endpoint.created_at,
         header_prefix: endpoint.header_prefix.clone(),
         failing_since: endpoint.failing_since,
+        failed_at: None,
         is_recovering: false,
     };
     Entity::insert(ActiveModel::from(row))

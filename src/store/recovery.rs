@@ -13,7 +13,7 @@ use crate::domain::{
 use chrono::{DateTime, Utc};
 use entities::{deliveries, deliveries::Column, webhook_endpoints, webhook_endpoints::Column as Endpoint};
 use sea_orm::{
-    ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, Select,
+    ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, Select,
     sea_query::{CaseStatement, Expr, ExprTrait, Query, SelectStatement},
 };
 
@@ -29,7 +29,7 @@ pub struct Rounds {
 }
 
 /// The condition of the partial indexes. It is spelled out because a bound value would not match them.
-fn is_waiting() -> Expr {
+pub(super) fn is_waiting() -> Expr {
     Expr::cust("state = 'failed' AND NOT is_test AND recover_at IS NOT NULL")
 }
 
@@ -170,6 +170,7 @@ pub async fn end(conn: &impl ConnectionTrait, endpoints: &[EndpointId]) -> Resul
 pub async fn answered(conn: &impl ConnectionTrait, endpoints: &[EndpointId]) -> Result<(), StoreError> {
     webhook_endpoints::Entity::update_many()
         .col_expr(Endpoint::FailingSince, Expr::value(None::<DateTime<Utc>>))
+        .col_expr(Endpoint::FailedAt, Expr::value(None::<DateTime<Utc>>))
         .col_expr(Endpoint::IsRecovering, Expr::value(true))
         .filter(Endpoint::Id.is_in(endpoints.iter().map(EndpointId::as_str)))
         .filter(Endpoint::FailingSince.is_not_null())
@@ -178,20 +179,43 @@ pub async fn answered(conn: &impl ConnectionTrait, endpoints: &[EndpointId]) -> 
     Ok(())
 }
 
-/// Notes that endpoints take nothing, since `now` unless it was noted before.
+/// Notes that endpoints take nothing, since `now` unless it was noted before; returns since when each of them does.
+///
+/// Those to which no delivery failed since `pause_from` begin anew: nothing says that they took nothing meanwhile.
 pub async fn failing(
     conn: &impl ConnectionTrait,
     endpoints: &[EndpointId],
+    pause_from: Option<DateTime<Utc>>,
     now: DateTime<Utc>,
-) -> Result<(), StoreError> {
+) -> Result<Vec<(EndpointId, DateTime<Utc>)>, StoreError> {
+    let concerned = || Endpoint::Id.is_in(endpoints.iter().map(EndpointId::as_str));
+    let last = Expr::col(Endpoint::FailedAt).if_null(Expr::col(Endpoint::FailingSince));
+    let begins = Condition::any()
+        .add(Endpoint::FailingSince.is_null())
+        .add_option(pause_from.map(|from| last.lt(from)));
     webhook_endpoints::Entity::update_many()
         .col_expr(Endpoint::FailingSince, Expr::value(now))
         .col_expr(Endpoint::IsRecovering, Expr::value(false))
-        .filter(Endpoint::Id.is_in(endpoints.iter().map(EndpointId::as_str)))
-        .filter(Endpoint::FailingSince.is_null())
+        .filter(concerned())
+        .filter(begins)
         .exec(conn)
         .await?;
-    Ok(())
+    webhook_endpoints::Entity::update_many()
+        .col_expr(Endpoint::FailedAt, Expr::value(now))
+        .filter(concerned())
+        .exec(conn)
+        .await?;
+    let rows: Vec<(String, Option<DateTime<Utc>>)> = webhook_endpoints::Entity::find()
+        .select_only()
+        .columns([Endpoint::Id, Endpoint::FailingSince])
+        .filter(concerned())
+        .into_tuple()
+        .all(conn)
+        .await?;
+    let failing = rows
+        .into_iter()
+        .filter_map(|(id, since)| Some((EndpointId(id), since?)));
+    Ok(failing.collect())
 }
 
 /// How many deliveries are queued, and when the one that waits the longest was due.

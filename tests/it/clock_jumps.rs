@@ -1,8 +1,11 @@
 //! The clock of the machine jumps.
 
-use crate::support::{TestApp, receiver::Receiver};
+use crate::support::{TestApp, events::tell, receiver::Receiver};
 use chrono::TimeDelta;
-use prs::flows::webhooks::follow_clock::{self, Jump};
+use prs::flows::webhooks::{
+    follow_clock::{self, Jump},
+    recover,
+};
 
 /// An application whose one delivery failed once; the second try is due in a second.
 async fn once_refused() -> (TestApp, Receiver) {
@@ -57,4 +60,84 @@ async fn a_clock_that_was_set_back_while_nothing_ran_delays_no_delivery() {
     follow_clock::begin(&app.ctx).await.expect("begun");
     app.deliver().await;
     assert_eq!(receiver.received().await.len(), 2);
+}
+
+/// Lets time pass in steps of a second: rounds begin and deliveries are sent as the workers do it.
+async fn pass(app: &TestApp, seconds: i64) {
+    for _ in 0..seconds {
+        app.advance_ms(1_000);
+        while recover::run(&app.ctx).await.expect("rounds begin") {}
+        app.deliver().await;
+    }
+}
+
+/// An application with a delivery that failed four times; its first round is due in a minute.
+async fn refused() -> (TestApp, Receiver) {
+    let app = TestApp::start().await;
+    let receiver = Receiver::start().await;
+    receiver.answer(500);
+    app.register(&receiver.url()).await;
+    refuse(&app).await;
+    assert_eq!(receiver.received().await.len(), 4);
+    (app, receiver)
+}
+
+/// Tells something that is refused four times.
+async fn refuse(app: &TestApp) {
+    tell(app, "payment.confirmed", "01r").await;
+    app.deliver().await;
+    pass(app, 21).await;
+}
+
+async fn is_active(app: &TestApp) -> bool {
+    let list = app.get("/v1/webhook").with_client().send().await.expect(200);
+    list["webhooks"][0]["isActive"] == true
+}
+
+#[tokio::test]
+async fn rounds_come_at_their_time_when_the_clock_jumps() {
+    let (app, receiver) = refused().await;
+    jump(&app, TimeDelta::days(400)).await;
+    pass(&app, 59).await;
+    assert_eq!(receiver.received().await.len(), 4, "no round before its time");
+    pass(&app, 1).await;
+    assert_eq!(receiver.received().await.len(), 5, "the first round");
+    pass(&app, 21).await;
+    jump(&app, -TimeDelta::days(400)).await;
+    pass(&app, 218).await;
+    assert_eq!(receiver.received().await.len(), 8, "the second round is not early");
+    pass(&app, 1).await;
+    assert_eq!(receiver.received().await.len(), 9, "and not late");
+}
+
+#[tokio::test]
+async fn a_clock_that_was_set_back_while_nothing_ran_delays_no_round() {
+    let (app, receiver) = refused().await;
+    app.clock.advance(-TimeDelta::days(400));
+    pass(&app, 1).await;
+    assert_eq!(receiver.received().await.len(), 4, "400 days to wait");
+    follow_clock::begin(&app.ctx).await.expect("begun");
+    pass(&app, 1).await;
+    assert_eq!(receiver.received().await.len(), 5);
+}
+
+#[tokio::test]
+async fn neither_a_jump_of_the_clock_nor_days_without_the_service_switch_an_endpoint_off() {
+    let (app, _receiver) = refused().await;
+    jump(&app, TimeDelta::days(6)).await;
+    refuse(&app).await;
+    assert!(is_active(&app).await, "the clock jumped");
+    jump(&app, -TimeDelta::days(12)).await;
+    jump(&app, TimeDelta::days(6)).await;
+    refuse(&app).await;
+    assert!(is_active(&app).await, "the clock jumped back and forth");
+    app.clock.advance(TimeDelta::days(6));
+    refuse(&app).await;
+    assert!(is_active(&app).await, "nothing ran");
+    for _ in 0..5 {
+        refuse(&app).await;
+        app.clock.advance(TimeDelta::days(1));
+    }
+    refuse(&app).await;
+    assert!(!is_active(&app).await, "five days in which tries failed every day");
 }

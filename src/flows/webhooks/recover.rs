@@ -5,7 +5,7 @@ use crate::{
     domain::{
         event::{Event, WebhookDisabled},
         ids::{DeliveryId, EndpointId},
-        recovery::is_dead,
+        recovery::{is_dead, pause_max},
         webhook::{AfterTry, Tried, host_of},
     },
     flows::{
@@ -15,7 +15,7 @@ use crate::{
     store::{self, Tx},
 };
 use chrono::{DateTime, Utc};
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Deliveries whose round begins in one transaction, for each of both reasons.
 const BATCH: u64 = 500;
@@ -123,14 +123,18 @@ impl<'a> Verdicts<'a> {
         if !self.answering.is_empty() {
             store::recovery::answered(tx, &owned(&self.answering)).await?;
         }
+        let (now, after) = (ctx.clock.now(), ctx.webhooks.disable_after);
+        let mut failing = HashMap::new();
         if !self.failing.is_empty() {
-            store::recovery::failing(tx, &owned(&self.failing), ctx.clock.now()).await?;
+            let pause_from = after.map(|after| now - pause_max(after));
+            let noted = store::recovery::failing(tx, &owned(&self.failing), pause_from, now).await?;
+            failing.extend(noted);
         }
         let mut disabled = Vec::new();
         for endpoint in locked {
-            let is_concerned = endpoint.is_active && self.failing.contains(&endpoint.id);
-            if let Some(since) = endpoint.failing_since.filter(|_| is_concerned)
-                && is_dead(since, ctx.clock.now(), ctx.webhooks.disable_after)
+            if let Some(since) = failing.get(&endpoint.id).copied()
+                && endpoint.is_active
+                && is_dead(since, now, after)
             {
                 disabled.push(disable(ctx, tx, endpoint, since).await?);
             }

@@ -68,7 +68,7 @@ async fn an_endpoint_that_answers_again_gets_what_waits(db: &Db) {
     plan(db, &second, 64, 300).await;
     plan(db, &other, 4, 64).await;
     let ids = endpoints.each_ref().map(|endpoint| endpoint.id.clone());
-    recovery::failing(db.writer(), &ids, at(4)).await.unwrap();
+    recovery::failing(db.writer(), &ids, None, at(4)).await.unwrap();
     let ready = async |second| recovery::ready(db.reader(), at(second), 10).await.unwrap();
     assert!(ready(10).await.is_empty(), "nothing answers");
     recovery::answered(db.writer(), &ids[..1]).await.unwrap();
