@@ -27,7 +27,7 @@ use crate::{
     settings::Settings,
     store::{
         Db,
-        presence::{Intent, Presence},
+        presence::{ANNOUNCED_EVERY, Intent, Presence},
     },
     worker::{self, deliver_webhooks, lead_chains},
 };
@@ -45,9 +45,6 @@ use tokio::{
     signal::unix::{SignalKind, signal},
 };
 use tokio_util::task::TaskTracker;
-
-/// Pause between two announcements of this process to the database.
-const ANNOUNCED_EVERY: Duration = Duration::from_secs(10);
 
 /// Serves until the process is told to stop.
 pub async fn run(settings: &Settings, role: Role) -> anyhow::Result<()> {

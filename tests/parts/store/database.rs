@@ -5,7 +5,10 @@ use super::{
     samples::{request, scope},
 };
 use crate::support::database::TestDatabase;
-use prs::store::{self, Db, StoreError};
+use prs::store::{
+    self, Db, StoreError,
+    presence::{ANNOUNCED_EVERY, Intent, Presence},
+};
 use sea_orm::{ConnectionTrait, Statement};
 
 on_both! {
@@ -214,6 +217,29 @@ async fn a_full_disk_keeps_nothing_from_being_committed_afterwards() {
         let notes = Statement::from_string(db.reader().get_database_backend(), "SELECT text FROM notes");
         assert_eq!(other.reader().query_all_raw(notes).await.unwrap().len(), 2);
         other.close().await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_instance_on_postgres_whose_session_was_lost_still_keeps_the_schema() {
+    run(TestDatabase::postgres().await, async |db| {
+        let serving = Presence::announce(db, Intent::Serve).await.unwrap().unwrap();
+        let cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+                   WHERE application_name = 'prs presence' AND datname = current_database()";
+        db.writer().execute_unprepared(cut).await.unwrap();
+        let again = tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(ANNOUNCED_EVERY).await;
+                let _ = serving.renew().await;
+            }
+        });
+        let taken = Presence::announce(db, Intent::TakeBack).await.unwrap();
+        assert!(taken.is_none(), "an instance serves");
+        again.abort();
+        let _ = again.await;
+        let taken = Presence::announce(db, Intent::TakeBack).await.unwrap();
+        assert!(taken.is_some(), "nobody serves any more");
     })
     .await;
 }
