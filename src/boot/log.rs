@@ -7,7 +7,7 @@ use crate::settings::{LogFormat, LogSettings};
 use anyhow::{Context, anyhow};
 use std::io::{self, IsTerminal};
 use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{EnvFilter, filter::LevelFilter};
 
 /// Lines that wait for a slow reader before further ones are dropped.
 const LINES_WAITING_MAX: usize = 16_384;
@@ -62,6 +62,48 @@ fn filter(settings: &LogSettings) -> anyhow::Result<EnvFilter> {
         Ok(level) if !level.is_empty() => (EnvFilter::DEFAULT_ENV, level),
         _ => ("log.level", settings.level.clone()),
     };
-    EnvFilter::try_new(format!("{QUIET},{level}"))
-        .with_context(|| format!("{name}: must be a level such as info, or levels by target such as info,prs=debug"))
+    let wrong = || format!("{name}: must be a level such as info, or levels by target such as info,prs=debug");
+    // A word that is no level would be read as the name of a target, and silence all others.
+    if let Some(word) = no_level(&level) {
+        return Err(anyhow!("{}; {word} is none", wrong()));
+    }
+    EnvFilter::try_new(format!("{QUIET},{level}")).with_context(wrong)
+}
+
+/// The first directive that names neither a level nor a target with one.
+fn no_level(directives: &str) -> Option<&str> {
+    let is_level = |word: &str| !word.trim().is_empty() && word.trim().parse::<LevelFilter>().is_ok();
+    let mut directives = directives.split(',').map(str::trim);
+    directives.find(|directive| match directive.rsplit_once('=') {
+        // The values of the fields of a span stand in brackets, which come before the level.
+        Some((_, level)) => !is_level(level),
+        None => !is_level(directive),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_that_is_no_level_is_found() {
+        for good in [
+            "info",
+            "INFO",
+            "warn,prs=debug",
+            "off",
+            "info, sqlx=trace",
+            "prs[claim{id=7}]=trace",
+        ] {
+            assert_eq!(no_level(good), None, "{good}");
+        }
+        for (wrong, word) in [
+            ("inof", "inof"),
+            ("warm,prs=info", "warm"),
+            ("info,prs=infoo", "prs=infoo"),
+            ("", ""),
+        ] {
+            assert_eq!(no_level(wrong), Some(word));
+        }
+    }
 }

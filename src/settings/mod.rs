@@ -366,9 +366,34 @@ impl Default for WebhookSettings {
     }
 }
 
+/// Beginnings of headers that HTTP, its proxies and browsers read.
+const HTTP_FAMILIES: [&str; 18] = [
+    "accept",
+    "access-control",
+    "authorization",
+    "cache-control",
+    "connection",
+    "content",
+    "cookie",
+    "expect",
+    "forwarded",
+    "host",
+    "if",
+    "proxy",
+    "range",
+    "sec",
+    "transfer-encoding",
+    "upgrade",
+    "user-agent",
+    "x-forwarded",
+];
+
 /// One prefix, or several.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "must be letters, digits and single dashes, for example x-service, or a list of up to four different ones"
+)]
 pub enum HeaderPrefix {
     /// The only one.
     One(String),
@@ -388,17 +413,28 @@ impl HeaderPrefix {
     fn validate(&self, has_standard: bool) -> anyhow::Result<()> {
         let prefixes: Vec<String> = self.list().iter().map(|prefix| prefix.to_lowercase()).collect();
         let is_name = |prefix: &String| {
-            let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
-            (1..=32).contains(&prefix.len()) && prefix.bytes().all(fits)
+            let is_word = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric());
+            prefix.len() <= 32 && prefix.split('-').all(is_word)
         };
         let mut different = prefixes.clone();
         different.sort_unstable();
         different.dedup();
         if !(1..=4).contains(&prefixes.len()) || !prefixes.iter().all(is_name) || different.len() < prefixes.len() {
             bail!(
-                "webhooks.header_prefix: must be letters, digits and dashes, for example x-service, or a list of up to four \
-                 different ones"
+                "webhooks.header_prefix: must be letters, digits and single dashes, for example x-service, or a list of up \
+                 to four different ones"
             );
+        }
+        let is_of_http = |prefix: &&String| {
+            let mut rests = HTTP_FAMILIES.iter().filter_map(|family| prefix.strip_prefix(family));
+            rests.any(|rest| rest.is_empty() || rest.starts_with('-'))
+        };
+        if let Some(prefix) = prefixes.iter().find(is_of_http) {
+            bail!("webhooks.header_prefix: {prefix} begins names of headers of HTTP; choose another one");
+        }
+        let is_signature = |prefix: &&String| prefix.split('-').any(|word| word == "signature");
+        if let Some(prefix) = prefixes.iter().find(is_signature) {
+            bail!("webhooks.header_prefix: {prefix} would be taken for the header of a signature; choose another one");
         }
         if has_standard && prefixes.iter().any(|prefix| prefix == "webhook") {
             bail!("webhooks.header_prefix: webhook is the prefix of Standard Webhooks; choose another one");
@@ -791,6 +827,15 @@ impl Settings {
             }
         }
         self.webhooks.header_prefix.validate(self.webhooks.standard_headers)?;
+        let processors = [
+            ("processor_crypto", &self.brand.processor_crypto),
+            ("processor_fiat", &self.brand.processor_fiat),
+        ];
+        for (name, processor) in processors {
+            if processor.trim().is_empty() {
+                bail!("brand.{name}: must be a name, for example service-network");
+            }
+        }
         if let Err(entry) = self.rate_limits.trusted_networks() {
             bail!("rate_limits.trusted_proxies: {entry} is neither an address nor a network such as 10.0.0.0/8");
         }

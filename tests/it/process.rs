@@ -218,3 +218,35 @@ fn a_database_that_cannot_be_reached_is_named_with_its_cause_and_never_its_passw
         assert!(!text.contains("s3cretpw"), "{text}");
     }
 }
+
+#[test]
+fn settings_that_nobody_can_mean_are_refused_with_a_sentence() {
+    let (folder, ports) = (tempfile::tempdir().expect("a folder"), free_ports());
+    let prefix = "webhooks.header_prefix: ";
+    for (name, value, sentence) in [
+        ("LOG__LEVEL", "inof", "log.level: must be a level such as info"),
+        ("LOG__LEVEL", "warn,prs=infoo", "prs=infoo is none"),
+        ("LOG__LEVEL", "", "log.level: must be a level such as info"),
+        ("BRAND__PROCESSOR_CRYPTO", " ", "brand.processor_crypto: must be a name"),
+        ("BRAND__PROCESSOR_FIAT", "", "brand.processor_fiat: must be a name"),
+        (
+            "WEBHOOKS__HEADER_PREFIX",
+            "[[1]]",
+            "must be letters, digits and single dashes",
+        ),
+        ("WEBHOOKS__HEADER_PREFIX", "-", prefix),
+        ("WEBHOOKS__HEADER_PREFIX", "--", prefix),
+        ("WEBHOOKS__HEADER_PREFIX", "x-", prefix),
+        ("WEBHOOKS__HEADER_PREFIX", "content-type", "headers of HTTP"),
+        ("WEBHOOKS__HEADER_PREFIX", "Proxy", "headers of HTTP"),
+        ("WEBHOOKS__HEADER_PREFIX", r#"["x-a","x-a-signature"]"#, "signature"),
+    ] {
+        let mut start = serve(folder.path(), ports);
+        let output = start.env(format!("PRS_{name}"), value).output().expect("it runs");
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            !output.status.success() && told.contains(sentence),
+            "{name}={value}: {told}"
+        );
+    }
+}
