@@ -89,7 +89,7 @@ pub enum EventsVerb {
         /// One event.
         #[arg(long)]
         id: Option<String>,
-        /// Only to this endpoint.
+        /// Only to this endpoint, and what happened while it was switched off too.
         #[arg(long)]
         endpoint: Option<String>,
         /// Leave out what was delivered.

@@ -139,7 +139,7 @@ pub const KINDS: [Kind; 18] = [
         name: "webhook.disabled",
         component: "WebhookDisabled",
         summary: "An endpoint was switched off",
-        description: "An addition of this service. Every try to the endpoint failed for days; what waited for it is cancelled, and it receives nothing until it is switched on again. The other endpoints of the same owner are told, those of a client ID when the endpoint belongs to it, and it is in the event log. Replay what it missed once it is on.",
+        description: "An addition of this service. Every try to the endpoint failed for days; what waited for it is cancelled, and it receives nothing until it is switched on again. The other endpoints of the same owner are told, those of a client ID when the endpoint belongs to it, and it is in the event log. Once it is on, `POST /v2/events/replay` brings all that it missed: `failingSince` as `since`, `webhookId` as `endpointId`, and `failedOnly`.",
         schema: WebhookDisabledBody::json_schema,
         sample: |_| render(&endpoints::disabled_sample()),
     },

@@ -359,6 +359,41 @@ async fn an_endpoint_that_came_later_is_told_what_it_missed() {
 }
 
 #[tokio::test]
+async fn an_endpoint_that_was_off_gets_all_that_it_missed_and_nothing_twice() {
+    let app = TestApp::start().await;
+    let receiver = Receiver::start().await;
+    let (endpoint, _) = app.register(&receiver.url()).await;
+    let switch = async || {
+        let path = format!("/v1/webhook/{endpoint}");
+        app.call(Method::PUT, &path).with_client().send().await.expect(200);
+    };
+    let arrived = tell(&app, "payment.confirmed", "01arrived").await;
+    app.deliver().await;
+    receiver.answer(500);
+    let failed = tell(&app, "payment.confirmed", "01failed").await;
+    exhaust(&app).await;
+    let cancelled = tell(&app, "payment.confirmed", "01cancelled").await;
+    switch().await;
+    let missed = tell(&app, "payment.confirmed", "01missed").await;
+    switch().await;
+    receiver.answer(200);
+    let count = receiver.received().await.len();
+    let since = "2020-01-01T00:00:00Z";
+    let body = json!({ "since": since, "endpointId": endpoint, "failedOnly": true });
+    assert_eq!(replay(&app, &body).await["replayed"], 3);
+    app.deliver().await;
+    let all = receiver.received().await;
+    let told: BTreeSet<String> = all[count..]
+        .iter()
+        .map(|one| one.json()["n"].as_str().expect("an id").to_owned())
+        .collect();
+    assert_eq!(all.len(), count + 3);
+    assert_eq!(told, BTreeSet::from([failed, cancelled, missed]));
+    assert!(!told.contains(&arrived));
+    assert_eq!(replay(&app, &body).await["replayed"], 0, "all of it has arrived");
+}
+
+#[tokio::test]
 async fn more_events_than_one_transaction_holds_are_replayed() {
     let app = TestApp::start().await;
     let receiver = Receiver::start().await;

@@ -198,7 +198,7 @@ pub struct ReplayEventsBody {
     pub until: Option<IsoInstantText>,
     /// Only this endpoint, even if it was registered after the events; absent, every endpoint that was told. Example: `01K9Z0T3G9R5M1N2P3Q4R5S6T7`
     pub endpoint_id: Option<UlidText>,
-    /// Leave out what was delivered. Example: `true`
+    /// Leave out what was delivered. With `endpointId` what the endpoint missed while it was switched off is among the rest. Example: `true`
     pub failed_only: Option<bool>,
     /// `nextCursor` of an earlier call with the same members. Example: `01K9Z0T3G9R5M1N2P3Q4R5S6T7`
     pub cursor: Option<CursorText>,
