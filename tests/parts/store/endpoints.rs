@@ -124,7 +124,7 @@ async fn events_reach_the_endpoints_of_their_audience(db: &Db) {
     let active = async |client: Option<&str>| {
         let client = client.map(|client| ClientRowId(client.into()));
         let owners = [OwnerId::from(&platform("b")), OwnerId::from(&platform("a"))];
-        let found = store::endpoints::active_of(db.reader(), &owners).await.unwrap();
+        let found = store::endpoints::active_of(db.reader(), &owners, false).await.unwrap();
         let heard = found
             .into_iter()
             .filter(|endpoint| endpoint.hears(&owners[1], client.as_ref()));
