@@ -14,7 +14,7 @@ use futures_util::{
 use poem::http::Method;
 use prs::{
     domain::{caps::Caps, ids::PlatformId},
-    flows,
+    flows::{self, FlowError, idempotency::Repeatable},
     settings::Settings,
 };
 use serde_json::{Value, json};
@@ -282,4 +282,25 @@ async fn the_operator_makes_keys_beyond_the_cap() {
     let caps: &Arc<Caps> = &app.ctx.caps;
     assert_eq!(flows::keys::list(&app.ctx, &platform).await.unwrap().len(), 5);
     assert_eq!(caps.api_keys, 2);
+}
+
+#[tokio::test]
+async fn above_the_cap_a_key_is_rotated_as_long_as_there_is_no_key_more() {
+    let app = capped().await;
+    for _ in 0..3 {
+        flows::keys::create(&app.ctx, &app.platform, None).await.unwrap();
+    }
+    let keys = flows::keys::list(&app.ctx, &app.platform).await.unwrap();
+    let caller = TestWallet::new(7).session(&app.platform);
+    let rotate = |overlap_s: u32| {
+        let (id, caller) = (&keys[0].id, &caller);
+        flows::keys::replace(&app.ctx, caller, id, overlap_s, Repeatable::unkeyed())
+    };
+    let Err(FlowError::Refused(refusal)) = rotate(60).await else {
+        panic!("one key more than before");
+    };
+    assert!(refusal.message.contains("caps.api_keys"), "{}", refusal.message);
+    rotate(0).await.expect("as many keys as before");
+    let keys = flows::keys::list(&app.ctx, &app.platform).await.unwrap();
+    assert_eq!(keys.iter().filter(|key| key.revoked_at.is_none()).count(), 4);
 }
