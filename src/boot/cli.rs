@@ -165,6 +165,9 @@ fn execute(cli: Cli) -> anyhow::Result<()> {
             runtime()?.block_on(serve::run(&settings, role))
         }
         Command::Dev(arguments) => {
+            if let Some(path) = config {
+                bail!("--config {}: {}", path.display(), dev::NO_FILE);
+            }
             let _guard = log::start(&LogSettings::default())?;
             runtime()?.block_on(dev::run(&arguments))
         }

@@ -29,6 +29,11 @@ use std::{
 /// Pause between two looks at the local chain.
 const POLL_MS: u64 = 50;
 
+/// What somebody reads who names a settings file.
+pub(super) const NO_FILE: &str = "`prs dev` has settings of its own and reads no file; of the environment it takes \
+    PRS_DATABASE__URL, PRS_SECRETS__MASTER_KEY, PRS_ACCOUNTS__REGISTRATION and PRS_RATE_LIMITS__ENABLED alone. \
+    `prs serve` takes every setting";
+
 /// Arguments of `prs dev`.
 #[derive(Debug, Args)]
 pub struct DevArguments {

@@ -250,3 +250,17 @@ fn settings_that_nobody_can_mean_are_refused_with_a_sentence() {
         );
     }
 }
+
+#[test]
+fn a_local_chain_with_a_settings_file_is_refused_instead_of_served_without_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = prs(folder.path(), free_ports());
+    command.args(["dev", "--config", "prs.toml"]).stderr(Stdio::piped());
+    let output = command.output().expect("it runs");
+    let sentence = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success());
+    assert!(
+        sentence.contains("--config prs.toml") && sentence.contains("`prs serve`"),
+        "{sentence}"
+    );
+}
