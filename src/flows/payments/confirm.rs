@@ -219,7 +219,7 @@ async fn advance(
     }
 }
 
-/// Writes what was gathered; returns what was credited, or nothing when a request changed meanwhile, so that nothing may
+/// Writes what was gathered; returns what was credited and set aside, or nothing when a request changed meanwhile, so that nothing may
 /// be kept.
 async fn write(ctx: &Ctx, chain: &dyn Chain, tx: &Tx, from: u64, gathered: Gathered) -> FlowResult<Option<Confirmed>> {
     let Gathered {
@@ -255,10 +255,13 @@ async fn write(ctx: &Ctx, chain: &dyn Chain, tx: &Tx, from: u64, gathered: Gathe
             _ => credited.push((payment.settled, payment.request_row)),
         }
     }
-    for odd in odd {
-        tracing::warn!(%network, block = odd.block_number, tx_hash = ?odd.tx_hash, reason = odd.reason.wire(), odd.detail, "set aside");
-        store::quarantine::put(tx, &odd, QuarantineId(ctx.ids.ulid()), now).await?;
+    for odd in &odd {
+        store::quarantine::put(tx, odd, QuarantineId(ctx.ids.ulid()), now).await?;
     }
+    let mut confirmed = Confirmed {
+        odd,
+        ..Confirmed::default()
+    };
     let recorded: Vec<SettledPayment<'_>> = credited
         .iter()
         .map(|(settled, request_row)| SettledPayment {
@@ -269,7 +272,7 @@ async fn write(ctx: &Ctx, chain: &dyn Chain, tx: &Tx, from: u64, gathered: Gathe
         })
         .collect();
     if recorded.is_empty() {
-        return Ok(Some(Confirmed::default()));
+        return Ok(Some(confirmed));
     }
     let written = store::payments::insert_new(tx, &recorded).await?;
     let counted = reinstate(tx, chain, &recorded, &written).await?;
@@ -284,7 +287,7 @@ async fn write(ctx: &Ctx, chain: &dyn Chain, tx: &Tx, from: u64, gathered: Gathe
     for (request_row, fresh) in fresh {
         ledgers.insert(request_row, before(tx, &requests[request_row], &fresh).await?);
     }
-    let (mut events, mut told_ids, mut confirmed) = (Vec::new(), Vec::new(), Confirmed::default());
+    let (mut events, mut told_ids) = (Vec::new(), Vec::new());
     for ((settled, request_row), counted) in credited.into_iter().zip(counted) {
         let Some(counted) = counted else { continue };
         let request = &requests[request_row];

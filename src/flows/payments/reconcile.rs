@@ -9,7 +9,7 @@ use super::{
     facts,
     gather::{self, Match},
     lead::Mandate,
-    reverse,
+    lines, reverse,
 };
 use crate::{
     ctx::Ctx,
@@ -238,8 +238,9 @@ async fn compare(
     {
         let now = ctx.clock.now();
         let tx = ctx.db.begin("reconcile").await?;
-        reverse::run(ctx, &tx, &wrong, reason, now).await?;
+        let reversed = reverse::run(ctx, &tx, &wrong, reason, now).await?;
         mandate.commit(tx).await?;
+        lines::reversed(&reversed);
         // What is missing now is credited like any other payment; a crash in between leaves it missing and no worse.
         let mended = confirm::run(ctx, chain, mandate, (from, read_to), true, Progress::Nothing, None).await?;
         if mended != Some(read_to) {

@@ -10,14 +10,14 @@ use crate::{
         payment::{Observation, ProvenTransfer, ReversalReason, Settled},
         request::Request,
     },
-    flows::{FlowError, FlowResult, publish_all},
+    flows::{FlowError, FlowResult, payments::lines::Reversed, publish_all},
     store::{self, Scope, Tx, payments::PaymentRecord},
 };
 use chrono::{DateTime, Utc};
 use std::cmp::Reverse;
 
 /// Reverses payments in the given transaction, the newest first; those that are reversed already stay as they are. When
-/// the chain proves one again, it is credited again.
+/// the chain proves one again, it is credited again. Returns those that it reversed, to be told once that is committed.
 ///
 /// All events of it are written together, so that their ids stand in their order. Source: decisions D37.
 pub(super) async fn run(
@@ -26,39 +26,46 @@ pub(super) async fn run(
     payments: &[&PaymentRecord],
     reason: ReversalReason,
     now: DateTime<Utc>,
-) -> FlowResult<()> {
+) -> FlowResult<Vec<Reversed>> {
     let mut newest_first = payments.to_vec();
     newest_first.sort_by_key(|payment| Reverse((payment.block_number, payment.log_index)));
-    let mut events = Vec::new();
+    let (mut events, mut reversed) = (Vec::new(), Vec::new());
     for payment in newest_first {
-        events.extend(one(ctx, tx, payment, reason, now).await?);
+        if let Some((payment, told)) = one(ctx, tx, payment, reason, now).await? {
+            reversed.push(payment);
+            events.extend(told);
+        }
     }
     publish_all(ctx, tx, &events).await?;
-    Ok(())
+    Ok(reversed)
 }
 
-/// Reverses one payment; returns what has to be told.
+/// Reverses one payment, unless it is reversed already; returns the events of it.
 async fn one(
     ctx: &Ctx,
     tx: &Tx,
     payment: &PaymentRecord,
     reason: ReversalReason,
     now: DateTime<Utc>,
-) -> FlowResult<Vec<Event>> {
+) -> FlowResult<Option<(Reversed, Vec<Event>)>> {
     let Some(payment) = store::payments::reverse(tx, &payment.id, reason, now).await? else {
-        return Ok(Vec::new());
+        return Ok(None);
     };
     let Some((request, remaining)) = counted(tx, &payment.platform, &payment.request_id).await? else {
-        return Ok(Vec::new());
+        return Ok(None);
     };
-    tracing::warn!(network = %payment.network, tx_hash = %payment.tx_hash, request = %request.id, reason = reason.wire(), "payment reversed");
-    metrics::counter!("prs_payments_reversed_total", "network" => payment.network.id()).increment(1);
+    let line = Reversed {
+        network: payment.network,
+        tx_hash: payment.tx_hash,
+        request: request.id.clone(),
+        reason,
+    };
     let reversed = request
         .ledger
         .reverse(payment.is_told, &credits(&remaining), ctx.webhooks.reversals);
     advance(tx, &request, &reversed.ledger, now).await?;
     if !reversed.is_told {
-        return Ok(Vec::new());
+        return Ok(Some((line, Vec::new())));
     }
     let with = |ledger: Ledger| Request {
         ledger,
@@ -82,7 +89,7 @@ async fn one(
     }
     store::payments::set_told(tx, &[payment.id], false).await?;
     store::payments::set_told(tx, &told_ids, true).await?;
-    Ok(events)
+    Ok(Some((line, events)))
 }
 
 /// Counts a request again from the payments that are recorded and not reversed, without a word to anybody.

@@ -53,14 +53,8 @@ pub(super) async fn run(
     let common = match fork.common {
         Some(common) => common,
         // No payment is recorded below, so there is nothing to take back there.
-        None => {
-            let below = fork.lowest_gone.saturating_sub(1);
-            tracing::warn!(%network, below, "no block is known that is still part of the chain; `prs reconcile` compares those below this one");
-            chain.agreed(below).await?
-        }
+        None => chain.agreed(fork.lowest_gone.saturating_sub(1)).await?,
     };
-    tracing::warn!(%network, from = was_final, to = common.number, "blocks that were final left the chain");
-    metrics::counter!("prs_chain_reorganisations_total", "network" => network.id()).increment(1);
     let stored = cursor.clone();
     cursor.finalized = Mark {
         number: common.number,
@@ -78,6 +72,11 @@ pub(super) async fn run(
         return Err(super::moved_meanwhile(network));
     }
     mandate.commit(tx).await?;
+    if fork.common.is_none() {
+        tracing::warn!(%network, below = common.number, "no block is known that is still part of the chain; `prs reconcile` compares those below this one");
+    }
+    tracing::warn!(%network, from = was_final, to = common.number, "blocks that were final left the chain");
+    metrics::counter!("prs_chain_reorganisations_total", "network" => network.id()).increment(1);
     Ok(None)
 }
 

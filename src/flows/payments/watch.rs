@@ -337,13 +337,14 @@ async fn undo_reorganised(
     if common.number == cursor.seen.number {
         return Ok(());
     }
-    tracing::info!(%network, from = cursor.seen.number, to = common.number, "chain reorganised");
-    metrics::counter!("prs_chain_reorganisations_total", "network" => network.id()).increment(1);
+    let undone_from = cursor.seen.number;
     let tx = ctx.db.begin("undo_blocks").await?;
     store::observations::delete_above(&tx, network, common.number).await?;
     store::cursors::delete_blocks_above(&tx, network, common.number).await?;
     move_seen(&tx, stored, cursor, common).await?;
     mandate.commit(tx).await?;
+    tracing::info!(%network, from = undone_from, to = common.number, "chain reorganised");
+    metrics::counter!("prs_chain_reorganisations_total", "network" => network.id()).increment(1);
     Ok(())
 }
 
