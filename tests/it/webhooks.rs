@@ -1,6 +1,7 @@
 //! Endpoints and deliveries.
 
 use crate::support::{TestApp, receiver::Receiver};
+use futures_util::future::join_all;
 use poem::http::Method;
 use serde_json::json;
 
@@ -41,6 +42,18 @@ async fn endpoints_are_registered_listed_toggled_and_deleted() {
     app.call(Method::DELETE, &path).with_client().send().await.expect(404);
     assert_eq!(list().await, json!([]));
     app.get("/v1/webhook").send().await.expect(401);
+}
+
+#[tokio::test]
+async fn every_toggle_counts_however_many_come_at_once() {
+    let app = TestApp::start().await;
+    let (id, _) = app.register("https://shop.example.com/hooks").await;
+    let path = format!("/v1/webhook/{id}");
+    let toggle = || app.call(Method::PUT, &path).with_client().send();
+    let answers = join_all((0..6).map(|_| toggle())).await;
+    let states = answers.iter().map(|answer| answer.expect(200)["isActive"] == true);
+    assert_eq!(states.filter(|is_active| *is_active).count(), 3);
+    assert_eq!(toggle().await.expect(200)["isActive"], false);
 }
 
 #[tokio::test]

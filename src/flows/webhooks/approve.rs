@@ -5,10 +5,11 @@ use crate::{
     domain::ids::EndpointId,
     flows::{
         FlowResult,
-        webhooks::{Holder, ShownEndpoint, shown, unknown},
+        webhooks::{Holder, ShownEndpoint, unknown},
     },
     store,
 };
+use std::slice;
 
 /// Lets an endpoint be told about persons, and takes it out of the hands of its public client ID. A second time changes
 /// nothing.
@@ -27,6 +28,7 @@ pub async fn run(ctx: &Ctx, holder: impl Into<Holder>, id: &EndpointId) -> FlowR
         ctx.caps.admit_endpoints(count)?;
         endpoint.is_approved = true;
     }
+    let texts = store::endpoints::client_texts(&tx, slice::from_ref(&endpoint)).await?;
     tx.commit().await?;
-    shown(ctx, vec![endpoint]).await?.pop().ok_or_else(|| unknown().into())
+    Ok(ShownEndpoint::new(endpoint, &texts))
 }

@@ -4,13 +4,18 @@ use crate::{
     ctx::Ctx,
     flows::{
         FlowResult,
-        webhooks::{Holder, ShownEndpoint, shown},
+        webhooks::{Holder, ShownEndpoint},
     },
     store,
 };
 
 /// All endpoints of a holder, oldest first, inactive ones included; a platform sees those of its client IDs too.
 pub async fn run(ctx: &Ctx, holder: impl Into<Holder>) -> FlowResult<Vec<ShownEndpoint>> {
-    let endpoints = store::endpoints::list(ctx.db.reader(), holder.into()).await?;
-    shown(ctx, endpoints).await
+    let conn = ctx.db.reader();
+    let endpoints = store::endpoints::list(conn, holder.into()).await?;
+    let texts = store::endpoints::client_texts(conn, &endpoints).await?;
+    let shown = endpoints
+        .into_iter()
+        .map(|endpoint| ShownEndpoint::new(endpoint, &texts));
+    Ok(shown.collect())
 }

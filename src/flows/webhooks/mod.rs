@@ -17,13 +17,14 @@ use crate::{
     domain::{
         caller::{Credential, PlatformCaller},
         client_id::ClientStatus,
-        ids::{EndpointId, OwnerId},
+        ids::{ClientRowId, EndpointId, OwnerId},
         refusal::Refusal,
     },
     flows::FlowResult,
     ports::sealer::Place,
     store,
 };
+use std::collections::HashMap;
 
 pub use crate::store::{Holder, endpoints::Endpoint};
 
@@ -34,6 +35,16 @@ pub struct ShownEndpoint {
     pub endpoint: Endpoint,
     /// Public text of the client ID that it belongs to.
     pub client_id: Option<String>,
+}
+
+impl ShownEndpoint {
+    fn new(endpoint: Endpoint, client_texts: &HashMap<ClientRowId, String>) -> Self {
+        let client = endpoint.client.as_ref();
+        Self {
+            client_id: client.and_then(|client| client_texts.get(client).cloned()),
+            endpoint,
+        }
+    }
 }
 
 /// Where the secret of an endpoint stands.
@@ -66,15 +77,6 @@ pub async fn holder(ctx: &Ctx, caller: &PlatformCaller, client_id: Option<&str>)
         client: Some(found.row),
         ..own
     })
-}
-
-async fn shown(ctx: &Ctx, endpoints: Vec<Endpoint>) -> FlowResult<Vec<ShownEndpoint>> {
-    let texts = store::endpoints::client_texts(ctx.db.reader(), &endpoints).await?;
-    let shown = endpoints.into_iter().map(|endpoint| ShownEndpoint {
-        client_id: endpoint.client.as_ref().and_then(|client| texts.get(client).cloned()),
-        endpoint,
-    });
-    Ok(shown.collect())
 }
 
 fn unknown() -> Refusal {

@@ -5,10 +5,11 @@ use crate::{
     domain::ids::EndpointId,
     flows::{
         FlowResult,
-        webhooks::{Holder, ShownEndpoint, shown, unknown},
+        webhooks::{Holder, ShownEndpoint, unknown},
     },
     store,
 };
+use std::slice;
 
 /// Toggles an endpoint and returns its new state. Switching off cancels what waits for it; switched on again, it
 /// receives new events only.
@@ -32,12 +33,14 @@ async fn switch(
     decide: impl FnOnce(bool) -> bool,
 ) -> FlowResult<ShownEndpoint> {
     let tx = ctx.db.begin("switch_webhook").await?;
-    let mut endpoint = store::endpoints::find(&tx, &holder, id).await?.ok_or_else(unknown)?;
+    let endpoint = store::endpoints::find_to_change(&tx, &holder, id).await?;
+    let mut endpoint = endpoint.ok_or_else(unknown)?;
     endpoint.is_active = decide(endpoint.is_active);
     store::endpoints::set_active(&tx, &holder, id, endpoint.is_active).await?;
     if !endpoint.is_active {
         store::outbox::cancel_queued_of_endpoint(&tx, &endpoint.owner, id, ctx.clock.now()).await?;
     }
+    let texts = store::endpoints::client_texts(&tx, slice::from_ref(&endpoint)).await?;
     tx.commit().await?;
-    shown(ctx, vec![endpoint]).await?.pop().ok_or_else(|| unknown().into())
+    Ok(ShownEndpoint::new(endpoint, &texts))
 }
