@@ -37,8 +37,9 @@ pub async fn run(ctx: &Ctx) -> FlowResult<bool> {
         return Ok(false);
     }
     let tx = ctx.db.begin("recover_deliveries").await?;
-    store::recovery::begin(&tx, &due, now).await?;
+    // Whoever changes endpoints and deliveries takes the endpoints first.
     store::recovery::end(&tx, &settled).await?;
+    store::recovery::begin(&tx, &due, now).await?;
     tx.commit().await?;
     ctx.due.notify_one();
     Ok(count(&due) >= BATCH)
