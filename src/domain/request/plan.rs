@@ -28,10 +28,6 @@ pub const PAYEE_MISSING: &str = "is required: the wallet address that is paid";
 pub struct NewRequest {
     /// Payee.
     pub payee: Option<Address>,
-    /// Payee destination that the client ID of the caller is bound to: nobody else may be paid.
-    pub bound: Option<Destination>,
-    /// What may be asked for with that client ID.
-    pub limits: ClientLimits,
     /// Expected payer.
     pub payer: Option<Address>,
     /// Amount.
@@ -52,6 +48,15 @@ pub struct NewRequest {
     pub original_request_id: Option<String>,
     /// Reference of the parent.
     pub original_request_reference: Option<String>,
+}
+
+/// What the client ID of a caller settles about all that is asked for with it. Source: decisions D33.
+#[derive(Debug, Clone)]
+pub struct OfClient {
+    /// Payee destination that it is bound to: nobody else may be paid.
+    pub bound: Option<Destination>,
+    /// What may be asked for.
+    pub limits: ClientLimits,
 }
 
 /// A currency that is paid on chain.
@@ -81,6 +86,7 @@ pub struct FreshRequest {
 /// Errors: a refusal that names every wrong field. Source: interface §1; interface §8; rules P.3.3.
 pub fn plan(
     input: &NewRequest,
+    of_client: &OfClient,
     origin: &Origin,
     fresh: &FreshRequest,
     catalogue: &Catalogue,
@@ -97,7 +103,7 @@ pub fn plan(
             "must be false or absent: no crypto-to-fiat provider is configured on this service",
         );
     }
-    let payee = match &input.bound {
+    let payee = match &of_client.bound {
         Some(bound) => bound_payee(bound, input.payee, *network),
         None => input.payee.ok_or_else(|| PAYEE_MISSING.to_owned()),
     };
@@ -110,7 +116,7 @@ pub fn plan(
         invoice,
         payment,
     };
-    for (part, sentence) in input.limits.breaches(&asked, catalogue) {
+    for (part, sentence) in of_client.limits.breaches(&asked, catalogue) {
         checks.fail(field(part), sentence);
     }
     let payer = input

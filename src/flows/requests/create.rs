@@ -4,8 +4,6 @@ use crate::{
     ctx::Ctx,
     domain::{
         caller::{Credential, PlatformCaller},
-        client_limits::ClientLimits,
-        destination::Destination,
         ids::RequestRowId,
         request::{
             Origin, Request,
@@ -15,6 +13,7 @@ use crate::{
     flows::{
         Fault, FlowError, FlowResult,
         idempotency::{self, Answer, Keeper, Repeatable, Storage},
+        requests::of_client::of_client,
     },
     ports::ids::random,
     store::{self, StoreError},
@@ -35,8 +34,7 @@ pub async fn run(
 ) -> FlowResult<Answer<Request>> {
     idempotency::once(ctx, caller, call, Storage::Plain, async |keeper| {
         let origin = origin(caller);
-        let (bound, limits) = of_client(ctx, caller).await?;
-        let input = NewRequest { bound, limits, ..input };
+        let of_client = of_client(ctx, caller).await?;
         for _ in 0..DRAWS_MAX {
             let fresh = FreshRequest {
                 row: RequestRowId(ctx.ids.ulid()),
@@ -44,7 +42,7 @@ pub async fn run(
                 salt: random(ctx.ids.as_ref()),
                 now: ctx.clock.now(),
             };
-            let request = plan(&input, &origin, &fresh, &ctx.catalogue)?;
+            let request = plan(&input, &of_client, &origin, &fresh, &ctx.catalogue)?;
             match insert(ctx, &request, keeper).await {
                 // Another request of the payee has the same reference: draw a new salt.
                 Err(InsertError::Taken) => continue,
@@ -57,25 +55,6 @@ pub async fn run(
         ))))
     })
     .await
-}
-
-/// What the client ID of the caller settles: the payee destination that it is bound to, and its limits.
-async fn of_client(ctx: &Ctx, caller: &PlatformCaller) -> FlowResult<(Option<Destination>, ClientLimits)> {
-    let conn = ctx.db.reader();
-    let client = match caller.client() {
-        Some(row) => store::client_ids::find(conn, &caller.platform, row).await?,
-        None => None,
-    };
-    let Some(client) = client else {
-        return Ok((None, ClientLimits::default()));
-    };
-    let Some(id) = &client.payee_destination else {
-        return Ok((None, client.limits));
-    };
-    let bound = store::destinations::find_by_id(conn, &caller.platform, id).await?;
-    // A client ID must not become free because its destination cannot be found.
-    let bound = bound.ok_or_else(|| Fault(anyhow::anyhow!("payee destination {id} of a client ID is not there")))?;
-    Ok((Some(bound), client.limits))
 }
 
 enum InsertError {

@@ -2,6 +2,7 @@
 
 pub mod create;
 pub mod list;
+mod of_client;
 pub mod pay;
 pub mod read;
 pub mod update;

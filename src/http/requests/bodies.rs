@@ -2,7 +2,6 @@
 
 use crate::{
     domain::{
-        client_limits::ClientLimits,
         currency::Catalogue,
         ledger::RequestStatus,
         oddity::{OddReason, QuarantineState},
@@ -536,8 +535,6 @@ impl CreateRequestBody {
         let ((amount, invoice), payment) = checks.finish_with(amount.zip(invoice).zip(payment))?;
         Ok(NewRequest {
             payee,
-            bound: None,
-            limits: ClientLimits::default(),
             payer,
             amount,
             invoice,
