@@ -29,11 +29,16 @@ pub struct Term {
 /// Whether the instance may begin to lead: nobody does, the lease has ended, or it led before it was started again.
 pub async fn is_open(conn: &impl ConnectionTrait, network: Network, holder: &str) -> Result<bool, StoreError> {
     let now = time::now(conn).await?;
-    let row = Entity::find_by_id(network.id()).one(conn).await?;
-    Ok(row.is_none_or(|row| {
-        let is_held = row.lease_until > now && row.lease_until <= now + LEASE_MAX;
-        !is_held || row.holder.as_deref().is_none_or(|known| known == holder)
-    }))
+    let held = Entity::find_by_id(network.id()).filter(may_begin(holder, now).not());
+    Ok(held.one(conn).await?.is_none())
+}
+
+fn may_begin(holder: &str, now: DateTime<Utc>) -> Condition {
+    Condition::any()
+        .add(Column::Holder.is_null())
+        .add(Column::Holder.eq(holder))
+        .add(Column::LeaseUntil.lte(now))
+        .add(Column::LeaseUntil.gt(now + LEASE_MAX))
 }
 
 /// Begins a term; `None` when somebody else leads. Needs a transaction.
@@ -56,18 +61,13 @@ pub async fn begin(
         let is_begun = insertion.exec_without_returning(conn).await? == 1;
         return Ok(is_begun.then_some(Term { network, number: 1 }));
     };
-    let may_begin = Condition::any()
-        .add(Column::Holder.is_null())
-        .add(Column::Holder.eq(holder))
-        .add(Column::LeaseUntil.lte(now))
-        .add(Column::LeaseUntil.gt(now + LEASE_MAX));
     let result = Entity::update_many()
         .col_expr(Column::Term, Expr::value(known.term + 1))
         .col_expr(Column::Holder, Expr::value(holder))
         .col_expr(Column::LeaseUntil, Expr::value(now + lease))
         .filter(Column::Network.eq(network.id()))
         .filter(Column::Term.eq(known.term))
-        .filter(may_begin)
+        .filter(may_begin(holder, now))
         .exec(conn)
         .await?;
     let number = columns::number("term", known.term + 1)?;
