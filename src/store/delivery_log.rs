@@ -59,7 +59,7 @@ pub struct LoggedDelivery {
     pub event: EventId,
     /// Name of the event.
     pub kind: String,
-    /// Whether it was queued again by its owner.
+    /// Whether it was queued again, by its owner or for a recovery.
     pub is_replay: bool,
     /// Time of creation.
     pub created_at: DateTime<Utc>,

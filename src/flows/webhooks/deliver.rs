@@ -51,7 +51,7 @@ pub async fn send(ctx: &Ctx, delivery: ClaimedDelivery) -> Option<Tried> {
     if !outcome.is_success() {
         tracing::warn!(
             delivery = %delivery.id, endpoint = %delivery.endpoint, host = host_of(&delivery.url), retry_count = delivery.retry_count,
-            status = outcome.status, error = outcome.error, exhausted = after == AfterTry::Exhausted, "delivery failed"
+            status = outcome.status, error = outcome.error, round_over = after == AfterTry::Exhausted, "delivery failed"
         );
     }
     let result = if outcome.is_success() { "delivered" } else { "failed" };
