@@ -49,7 +49,10 @@ const GAUGES: [(&str, &str); 14] = [
         "prs_chain_halted",
         "1 while a network is halted until the operator resumes it, else 0.",
     ),
-    ("prs_chain_head", "Newest block of a network, as its number."),
+    (
+        "prs_chain_head",
+        "Newest block of a network that enough nodes have reached, as its number.",
+    ),
     (
         "prs_chain_head_timestamp_seconds",
         "Time of the newest block of a network, in seconds since 1970.",
@@ -68,7 +71,8 @@ const GAUGES: [(&str, &str); 14] = [
     ),
     (
         "prs_chain_node_behind",
-        "1 while a node of a network is behind the others or stands still, else 0.",
+        "1 while a node of a network is out of step with the others: behind, far ahead alone, or standing still with its head or \
+         with what it calls final; else 0.",
     ),
     (
         "prs_chain_quarantined",

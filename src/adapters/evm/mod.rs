@@ -233,10 +233,10 @@ impl EvmChain {
         })
     }
 
-    /// Nodes to ask, best first: those that are left alone are missing, those that are behind come last.
+    /// Nodes to ask, best first: those that are left alone are missing, those that are out of step come last.
     fn order(&self) -> Vec<Arc<Node>> {
         let mut nodes: Vec<_> = self.nodes.iter().filter(|node| node.is_available()).cloned().collect();
-        nodes.sort_by_key(|node| node.movement.is_behind());
+        nodes.sort_by_key(|node| node.movement.turn());
         nodes
     }
 

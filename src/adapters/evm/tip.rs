@@ -4,7 +4,7 @@ use super::{
     EvmChain, Patience, block_ref,
     evidence::ProvenHeader,
     header_at, locked,
-    movement::BEHIND,
+    movement::{BEHIND, Front, is_far},
     node::{Failure, Line, Node},
     read_header, store,
 };
@@ -57,9 +57,10 @@ struct Vouched {
 impl EvmChain {
     /// Asks the first node for the end of its chain, and every other one when it calls a newer block final.
     ///
-    /// A block is final when enough distinct nodes say so: the lowest of their answers counts, so that a node that calls
-    /// blocks final too early does no harm as long as another one has to agree. One that stands still is found out
-    /// because all are asked every few looks, and when the head has not moved for a while.
+    /// The head is the newest that enough nodes have reached, so that one node alone cannot name it. A block is final when
+    /// enough distinct nodes say so: a node that calls blocks final too early does no harm as long as another one has to
+    /// agree. One that stands still is found out because all are asked every few looks, and when the head has not moved
+    /// for a while.
     pub(super) async fn find_tip(&self, known: Option<Finality>) -> Result<Tip, ChainError> {
         let first = match self.glance(known).await {
             Glance::Enough(tip) => return Ok(tip),
@@ -67,11 +68,11 @@ impl EvmChain {
             Glance::NobodyAsked => None,
         };
         let (ends, failures) = self.ends(first).await;
-        let Some(head) = ends.iter().map(|(_, end)| &end.head).max_by_key(|head| head.number) else {
+        let Some(heads) = self.heads(&ends) else {
             return Err(self.sum_up(&failures));
         };
-        self.compare(&ends, head);
-        let head = block_ref(head).map_err(|failure| self.malformed(failure.to_string()))?;
+        self.compare(&ends, &heads);
+        let head = block_ref(heads.agreed).map_err(|failure| self.malformed(failure.to_string()))?;
         self.has_moved(head.number);
         let finality = match (self.confirmations, known) {
             (Some(_), _) => Finality::Setting,
@@ -130,6 +131,7 @@ impl EvmChain {
             && head.number >= before.number
             && let Some(vouched) = self.vouched(node.index, end.clone(), finality)
             && vouched.number <= before.number
+            && !is_far(self.network, locked(&self.highest).0, head.number)
             && self.has_moved(head.number)
         {
             return Glance::Enough(Tip {
@@ -184,7 +186,8 @@ impl EvmChain {
         }
     }
 
-    /// The end of the chain of every node that answers; once enough have, the others are not waited for.
+    /// The end of the chain of every node that answers; once enough have and they leave no doubt, the others are not waited
+    /// for.
     /// `first` was asked already.
     async fn ends(&self, first: Option<(usize, Result<End, Failure>)>) -> (Vec<(usize, End)>, Vec<(usize, Failure)>) {
         use futures_util::{StreamExt, stream::FuturesUnordered};
@@ -216,9 +219,11 @@ impl EvmChain {
                 Some((index, Err(failure))) => failures.push((index, failure)),
                 None => break,
             }
-            if give_up.is_none() && ends.len() >= self.agreement_now() {
-                give_up = Some(Instant::now() + STRAGGLERS);
-            }
+            give_up = if ends.len() < self.agreement_now() || self.is_doubtful(&ends) {
+                None
+            } else {
+                give_up.or_else(|| Some(Instant::now() + STRAGGLERS))
+            };
         }
         (ends, failures)
     }
@@ -245,11 +250,32 @@ impl EvmChain {
         Ok(End { head, tagged })
     }
 
-    /// Compares the heads of the nodes that answered with the newest of them.
-    fn compare(&self, ends: &[(usize, End)], newest: &ProvenHeader) {
+    /// Whether the other nodes have to say who is right: one is far ahead alone, or some call a block final that is newer than
+    /// the known one, and too few do.
+    fn is_doubtful(&self, ends: &[(usize, End)]) -> bool {
+        let is_ahead_alone = self
+            .heads(ends)
+            .is_some_and(|heads| is_far(self.network, heads.agreed.number, heads.newest.number));
+        let is_final_open = locked(&self.finalized).is_some_and(|before| {
+            let tags = ends.iter().filter_map(|(_, end)| end.tagged.as_ref());
+            let newer = tags.filter(|tag| tag.number > before.number).count();
+            newer > 0 && newer < self.agreement_now()
+        });
+        is_ahead_alone || is_final_open
+    }
+
+    fn heads<'a>(&self, ends: &'a [(usize, End)]) -> Option<Front<'a>> {
+        Front::of(ends.iter().map(|(_, end)| &end.head), self.agreement)
+    }
+
+    /// Compares the nodes that answered with each other.
+    fn compare(&self, ends: &[(usize, End)], heads: &Front<'_>) {
+        let tags = ends.iter().filter_map(|(_, end)| end.tagged.as_ref());
+        let tags = Front::of(tags, self.agreement);
         for (index, end) in ends {
             if let Some(node) = self.nodes.get(*index) {
-                node.movement.compare(end.head.number, newest);
+                let tag = end.tagged.as_ref().map(|tag| tag.number);
+                node.movement.compare(end.head.number, heads, tag.zip(tags.as_ref()));
             }
         }
     }

@@ -5,6 +5,7 @@ mod finality;
 mod node;
 mod nodes;
 mod proofs;
+mod step;
 
 use alloy::primitives::B256;
 use node::{CHAIN_ID, FEE_PROXY, FakeNode, RATES, Served};
