@@ -86,7 +86,7 @@ pub struct WantedArgs {
     /// Only this reason, such as `path_not_handed_out`.
     #[arg(long)]
     reason: Option<String>,
-    /// Only what would settle at least this much, in the invoice currency of the request.
+    /// Only what brought at least this much, in the payment currency of the request.
     #[arg(long, requires = "request")]
     min_amount: Option<String>,
 }
@@ -186,16 +186,22 @@ fn describe(ctx: &Ctx, quarantined: &Quarantined, requests: &HashMap<RequestRowI
     let odd = &quarantined.oddity;
     let concerned = odd.concerned.as_ref();
     let request = concerned.and_then(|concerned| requests.get(&concerned.request));
-    let amount = request.zip(odd.stake()).map(|(request, stake)| {
-        let terms = &request.terms;
-        Scale::of(&ctx.catalogue, &terms.invoice_currency, &terms.payment_currency).amount(stake.settlement)
-    });
+    let terms = request.map(|request| &request.terms);
+    let (amount, settles) = terms
+        .zip(odd.stake())
+        .map(|(terms, stake)| {
+            let scale = Scale::of(&ctx.catalogue, &terms.invoice_currency, &terms.payment_currency);
+            (scale.paid(stake.units), scale.amount(stake.settlement))
+        })
+        .unzip();
     json!({
         "id": quarantined.id.as_str(), "network": odd.network.id(), "blockNumber": odd.block_number,
         "txHash": odd.tx_hash, "position": odd.position, "reason": odd.reason.wire(), "detail": odd.detail,
         "platform": concerned.map(|concerned| concerned.platform.as_str()),
         "requestId": request.map(|request| request.id.as_str()), "amount": amount,
-        "currency": request.map(|request| &request.terms.invoice_currency),
+        "currency": terms.map(|terms| &terms.payment_currency),
+        "units": odd.stake().map(|stake| stake.units.to_string()), "wouldSettle": settles,
+        "invoiceCurrency": terms.map(|terms| &terms.invoice_currency),
         "state": quarantined.state.wire(), "attempts": quarantined.attempts,
         "firstSeenAt": Instant(quarantined.first_seen).to_string(),
         "lastSeenAt": Instant(quarantined.last_seen).to_string(),

@@ -109,21 +109,23 @@ pub struct Concerned {
 /// Money that moved and was set aside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stake {
-    /// Units of the payment currency.
+    /// Units of the payment currency that arrived at the payee.
     pub units: U256,
-    /// How much of the request they would settle.
+    /// How much of the request they would settle by the word of the payer, who chose path and rates.
     pub settlement: SettlementUnits,
-    /// Whether that is too small a part of what the request asks for to wait for somebody.
+    /// Whether the units are too small a part of what the request costs to wait for somebody.
     pub is_minor: bool,
 }
 
 impl Stake {
-    /// The stake of a payment in a request; less than `minor` of what the request asks for is minor.
-    pub fn of(request: &Request, units: U256, settlement: SettlementUnits, minor: Option<Percent>) -> Self {
+    /// The stake of a payment in a request that costs `whole` units of the payment currency by the rates that were handed
+    /// out; less than `minor` of that is minor. Without such rates nothing is, because what it would settle proves nothing.
+    pub fn of(units: U256, settlement: SettlementUnits, whole: Option<U256>, minor: Option<Percent>) -> Self {
+        let least = minor.zip(whole).map(|(minor, whole)| minor.of(whole));
         Self {
             units,
             settlement,
-            is_minor: minor.is_some_and(|minor| settlement < minor.of(request.ledger.expected)),
+            is_minor: least.is_some_and(|least| units < least),
         }
     }
 }

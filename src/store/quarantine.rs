@@ -7,12 +7,11 @@ use super::{
 };
 use crate::domain::{
     ids::{PlatformId, QuarantineId, RequestRowId},
-    ledger::SettlementUnits,
     network::Network,
     oddity::{Concerned, OddReason, Oddity, QuarantineState, Stake},
     request::Request,
 };
-use alloy::primitives::B256;
+use alloy::primitives::{B256, U256};
 use chrono::{DateTime, Utc};
 use entities::chain_quarantine::{ActiveModel, Column, Entity, Model};
 use sea_orm::{
@@ -165,8 +164,8 @@ pub struct QuarantineFilter {
     pub tx_hash: Option<B256>,
     /// Why.
     pub reason: Option<OddReason>,
-    /// The least that it would settle of its request.
-    pub min_settlement: Option<SettlementUnits>,
+    /// The least that arrived, in units of the payment currency.
+    pub min_units: Option<U256>,
     /// Any of these states, or any at all when there are none.
     pub states: Vec<QuarantineState>,
 }
@@ -179,22 +178,20 @@ impl QuarantineFilter {
             .add_option(self.request.as_ref().map(|row| Column::RequestRow.eq(row.as_str())))
             .add_option(self.tx_hash.map(|hash| Column::TxHash.eq(columns::hash_text(&hash))))
             .add_option(self.reason.map(|reason| Column::Reason.eq(reason.wire())))
-            .add_option(self.min_settlement.map(at_least))
+            .add_option(self.min_units.map(at_least))
             .add_option(states.map(|states| Column::State.is_in(states.iter().map(|state| state.wire()))))
     }
 }
 
 /// Length of the digits, by which numbers without leading zeros are compared first.
 fn digits() -> Expr {
-    Func::char_length(Expr::col(Column::SettlementUnits)).into()
+    Func::char_length(Expr::col(Column::Units)).into()
 }
 
-fn at_least(least: SettlementUnits) -> Condition {
+fn at_least(least: U256) -> Condition {
     let text = least.to_string();
     let length = i32::try_from(text.len()).unwrap_or(i32::MAX);
-    let as_long = Condition::all()
-        .add(digits().eq(length))
-        .add(Column::SettlementUnits.gte(text));
+    let as_long = Condition::all().add(digits().eq(length)).add(Column::Units.gte(text));
     Condition::any().add(digits().gt(length)).add(as_long)
 }
 
@@ -222,7 +219,7 @@ pub async fn get(conn: &impl ConnectionTrait, id: &QuarantineId) -> Result<Optio
 }
 
 /// What keeps payments of a request from being credited, at most `limit`, and how many there are: first what nobody has
-/// decided, then what was rejected, the largest of each first.
+/// decided, then what was rejected, the largest of each first, by what arrived.
 pub async fn list_of_request(
     conn: &impl ConnectionTrait,
     request: &Request,
@@ -244,7 +241,7 @@ pub async fn list_of_request(
         .clone()
         .order_by_asc(Expr::Case(Box::new(is_rejected)))
         .order_by_with_nulls(digits(), Order::Desc, NullOrdering::Last)
-        .order_by_with_nulls(Column::SettlementUnits, Order::Desc, NullOrdering::Last)
+        .order_by_with_nulls(Column::Units, Order::Desc, NullOrdering::Last)
         .order_by_asc(Column::Id)
         .limit(limit)
         .all(conn)

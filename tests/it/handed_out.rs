@@ -16,7 +16,11 @@ use devnet::{
 };
 use prs::{
     boot::dev,
-    domain::calldata::{Erc20ConversionProxy, Erc20FeeProxy, EthConversionProxy, EthereumFeeProxy},
+    domain::{
+        amount::Amount,
+        calldata::{Erc20ConversionProxy, Erc20FeeProxy, EthConversionProxy, EthereumFeeProxy},
+    },
+    flows::payments::quarantine::{self, Wanted},
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -26,6 +30,8 @@ type Direct = Erc20FeeProxy::transferFromWithReferenceAndFeeCall;
 
 alloy::sol! {
     function execute(address to, uint256 value, bytes data);
+    function allAggregators(address input, address output) external view returns (address);
+    function updateAggregator(address input, address output, address aggregator) external;
 }
 
 const DAY_AND_AN_HOUR_S: u64 = 90_000;
@@ -90,6 +96,56 @@ async fn a_payer_who_changes_the_conversion_path_is_not_credited() {
     app.pay(&id, "").await;
     app.settle().await;
     assert_eq!(app.read_request(&id).await["status"], "paid", "as it was handed out");
+}
+
+#[tokio::test]
+async fn dust_whose_payer_chose_the_rates_counts_as_what_arrived() {
+    let app = TestApp::on_chain().await;
+    let id = app.create_request(&request("10", "USD", "FAU-sepolia")).await;
+    let in_euros = app.create_request(&request("1", "EUR", "FAU-sepolia")).await;
+    let path = conversion(&steps(&app, &in_euros, "").await).path;
+    let [euro, dollar, token] = path[..] else {
+        panic!("{path:?}");
+    };
+    let ether = path_through_ether(&app).await[1];
+    // A feed that fits no other one: the token costs as many euros as ether costs dollars.
+    let feeds = app.devnet().contracts().chainlink_conversion_path;
+    let known = allAggregatorsCall {
+        input: ether,
+        output: dollar,
+    };
+    let known = app.devnet().call(0, feeds, known.abi_encode(), U256::ZERO).await;
+    let update = updateAggregatorCall {
+        input: token,
+        output: euro,
+        aggregator: allAggregatorsCall::abi_decode_returns(&known.expect("an answer")).expect("an address"),
+    };
+    let updated = app.devnet().send(0, feeds, update.abi_encode(), U256::ZERO).await;
+    assert!(updated.expect("mined").status, "the feed is set");
+    for _ in 0..2 {
+        pay_changed::<Converted>(&app, &id, "", |call| call.path = vec![dollar, euro, token]).await;
+    }
+    pay_changed::<Converted>(&app, &id, "&amount=9", |call| call.maxRateTimespan = U256::ZERO).await;
+    let read = app.read_request(&id).await;
+    let shown = read["quarantinedPayments"].as_array().expect("a list");
+    let amounts: Vec<_> = shown.iter().map(|one| (&one["amount"], &one["state"])).collect();
+    let dust = json!(shown[1]["amount"]);
+    assert!(dust.as_str().expect("an amount").starts_with("0.0036"), "{dust}");
+    assert_eq!(
+        amounts,
+        [
+            (&json!("9"), &json!("open")),
+            (&dust, &json!("minor")),
+            (&dust, &json!("minor")),
+        ]
+    );
+    let large = Wanted {
+        request_id: Some(id),
+        min_amount: Some(Amount::parse("1").expect("an amount")),
+        ..Wanted::default()
+    };
+    let found = quarantine::list(&app.ctx, &large, true, None).await.expect("a list");
+    assert_eq!(found.len(), 1, "what settles ten dollars by its word brought nothing");
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use crate::{
         conversion_call::ConversionCalls,
         currency::ContractKind,
         handed_out::{Comparison, HandedOut, compare},
-        oddity::{Concerned, OddReason, Oddity},
+        oddity::{Concerned, OddReason, Oddity, Stake},
         payment::{Hint, Movements, Settled, SettledBlock, TxProof, prove},
         request::Request,
     },
@@ -87,6 +87,7 @@ pub(super) async fn gather(ctx: &Ctx, chain: &dyn Chain, part: &Part) -> FlowRes
         unproven: part.failed.iter().map(|(number, _)| *number).collect(),
     };
     judge(ctx, chain, part.blocks.values(), &mut gathered);
+    weigh(ctx, chain, &mut gathered).await;
     Ok(gathered)
 }
 
@@ -120,6 +121,7 @@ pub(super) async fn read_more(
     gathered.requests.extend(requests_of(ctx, chain, unknown).await?);
     gathered.handed_out = handed_out::of(ctx, &gathered.requests).await?;
     judge(ctx, chain, blocks.values(), gathered);
+    weigh(ctx, chain, gathered).await;
     Ok(())
 }
 
@@ -184,6 +186,30 @@ fn not_in_block(chain: &dyn Chain, number: u64, hints: &[&(Hint, Vec<usize>)]) -
     }
 }
 
+/// Says of payments that keep to nothing that was handed out how much money they are about.
+async fn weigh(ctx: &Ctx, chain: &dyn Chain, gathered: &mut Gathered) {
+    let Gathered {
+        matches,
+        requests,
+        handed_out,
+        ..
+    } = gathered;
+    let is_unweighed = |found: &&mut Match| found.departure.as_ref().is_some_and(|odd| odd.stake().is_none());
+    let departed: Vec<&mut Match> = matches.iter_mut().filter(is_unweighed).collect();
+    let rows: BTreeSet<usize> = departed.iter().map(|found| found.request_row).collect();
+    let wanted = rows.into_iter().map(|row| (&requests[row], handed_out[row].as_slice()));
+    let worth = handed_out::worth(ctx, chain.network(), wanted).await;
+    for found in departed {
+        let whole = worth.get(&requests[found.request_row].row).copied();
+        let settled = &found.settled;
+        let units = settled.proven.received_units;
+        let stake = Stake::of(units, settled.credited, whole, ctx.payments.minor_share);
+        if let Some(concerned) = found.departure.as_mut().and_then(|odd| odd.concerned.as_mut()) {
+            concerned.stake = Some(stake);
+        }
+    }
+}
+
 /// Takes from proven blocks what concerns known requests.
 fn judge<'a>(ctx: &Ctx, chain: &dyn Chain, blocks: impl Iterator<Item = &'a SettledBlock>, gathered: &mut Gathered) {
     let network = chain.network();
@@ -233,8 +259,7 @@ fn judge<'a>(ctx: &Ctx, chain: &dyn Chain, blocks: impl Iterator<Item = &'a Sett
                             fee_shortfall,
                             at: paid_at,
                         };
-                        let departure =
-                            departure.map(|departure| handed_out::oddity(ctx, &settled, request, &departure));
+                        let departure = departure.map(|departure| handed_out::oddity(&settled, request, &departure));
                         gathered.matches.push(Match {
                             settled,
                             request_row: row,

@@ -5,13 +5,20 @@ use crate::{
     domain::{
         conversion::RateBounds,
         handed_out::{Departure, HandedOut},
-        oddity::{Concerned, OddReason, Oddity, Stake},
+        ids::RequestRowId,
+        network::Network,
+        oddity::{Concerned, OddReason, Oddity},
         payment::Settled,
         request::Request,
     },
     flows::FlowResult,
     store,
 };
+use alloy::primitives::{Address as EvmAddress, U256, U512};
+use std::collections::HashMap;
+
+/// Digits of the settlement units whose worth is read, enough for the rates of any path.
+const SAMPLE_DIGITS: u8 = 18;
 
 /// What was handed out for each request, in the order of the requests. Calldata that may be out from before answers were
 /// kept stays good beside everything that is kept.
@@ -36,11 +43,47 @@ fn unkept(ctx: &Ctx, request: &Request) -> Vec<HandedOut> {
     HandedOut::unkept(rates)
 }
 
-/// Says in what a payment departs from what was handed out.
-pub(super) fn oddity(ctx: &Ctx, settled: &Settled, request: &Request, departure: &Departure) -> Oddity {
+/// What requests cost in units of their payment currency, by the rates of now along a path that was handed out.
+///
+/// One without such a path, or whose rates cannot be read, is missing. The rates of a path are read once.
+pub(super) async fn worth(
+    ctx: &Ctx,
+    network: Network,
+    requests: impl Iterator<Item = (&Request, &[HandedOut])>,
+) -> HashMap<RequestRowId, U256> {
+    let mut worth = HashMap::new();
+    let Some(payers) = ctx.partners.chains.payers.get(&network) else {
+        return worth;
+    };
+    let sample = U256::from(10).pow(U256::from(SAMPLE_DIGITS));
+    let mut samples: HashMap<&[EvmAddress], Option<U256>> = HashMap::new();
+    for (request, handed) in requests {
+        let Some(rates) = handed.iter().find_map(|one| one.rates.as_ref()) else {
+            continue;
+        };
+        let known = samples.get(rates.path.as_slice()).copied();
+        let units = match known {
+            Some(units) => units,
+            None => {
+                let units = payers.convert(&rates.path, sample).await;
+                if let Err(error) = &units {
+                    tracing::warn!(%network, %error, "nothing tells what a payment that is set aside is worth");
+                }
+                *samples.entry(&rates.path).or_insert(units.ok())
+            }
+        };
+        let whole = units.and_then(|units| {
+            let whole = U512::from(units) * U512::from(request.ledger.expected) / U512::from(sample);
+            U256::checked_from_limbs_slice(whole.as_limbs())
+        });
+        worth.extend(whole.map(|whole| (request.row.clone(), whole)));
+    }
+    worth
+}
+
+/// Says in what a payment departs from what was handed out. How much money it is about is not known yet.
+pub(super) fn oddity(settled: &Settled, request: &Request, departure: &Departure) -> Oddity {
     let observed = &settled.observed;
-    let units = settled.proven.received_units;
-    let stake = Stake::of(request, units, settled.credited, ctx.payments.minor_share);
     let (reason, what) = match departure {
         Departure::UnknownPath => (
             OddReason::PathNotHandedOut,
@@ -65,9 +108,6 @@ pub(super) fn oddity(ctx: &Ctx, settled: &Settled, request: &Request, departure:
         position: Some(observed.position),
         reason,
         detail: format!("a conversion for request {} was not handed out: {what}", request.id),
-        concerned: Some(Concerned {
-            stake: Some(stake),
-            ..Concerned::of(request)
-        }),
+        concerned: Some(Concerned::of(request)),
     }
 }

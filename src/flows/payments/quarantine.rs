@@ -5,7 +5,6 @@ use crate::{
     domain::{
         amount::Amount,
         ids::{QuarantineId, RequestRowId},
-        ledger::SettlementUnits,
         network::Network,
         oddity::{OddReason, QuarantineState, Verdict},
         refusal::Refusal,
@@ -14,7 +13,7 @@ use crate::{
     flows::FlowResult,
     store::{self, backlogs::BacklogReason, quarantine::QuarantineFilter},
 };
-use alloy::primitives::B256;
+use alloy::primitives::{B256, U256};
 use chrono::TimeDelta;
 use std::collections::{BTreeSet, HashMap};
 
@@ -40,7 +39,7 @@ pub struct Wanted {
     pub tx_hash: Option<B256>,
     /// Why it was set aside.
     pub reason: Option<OddReason>,
-    /// Least amount in the invoice currency of the request, which has to be given with it.
+    /// Least amount that arrived, in the payment currency of the request, which has to be given with it.
     pub min_amount: Option<Amount>,
 }
 
@@ -78,7 +77,7 @@ async fn filter(ctx: &Ctx, wanted: &Wanted) -> FlowResult<QuarantineFilter> {
         }
         None => None,
     };
-    let min_settlement = match (&wanted.min_amount, &request) {
+    let min_units = match (&wanted.min_amount, &request) {
         (Some(amount), Some(request)) => Some(units(ctx, amount, request)?),
         (Some(_), None) => return Err(Refusal::invalid("an amount needs the request whose currency it is in").into()),
         (None, _) => None,
@@ -88,16 +87,15 @@ async fn filter(ctx: &Ctx, wanted: &Wanted) -> FlowResult<QuarantineFilter> {
         request: request.map(|request| request.row),
         tx_hash: wanted.tx_hash,
         reason: wanted.reason,
-        min_settlement,
+        min_units,
         states: Vec::new(),
     })
 }
 
-fn units(ctx: &Ctx, amount: &Amount, request: &Request) -> Result<SettlementUnits, Refusal> {
-    let terms = &request.terms;
-    let payment = ctx.catalogue.find(&terms.payment_currency);
+fn units(ctx: &Ctx, amount: &Amount, request: &Request) -> Result<U256, Refusal> {
+    let payment = ctx.catalogue.find(&request.terms.payment_currency);
     let payment = payment.ok_or_else(|| Refusal::conflict("the payment currency left the catalogue"))?;
-    let units = amount.to_units(terms.settlement_decimals(payment));
+    let units = amount.to_units(payment.decimals);
     units.map_err(|why| Refusal::invalid(format!("the amount {why}")))
 }
 

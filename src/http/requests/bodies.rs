@@ -289,7 +289,8 @@ pub struct QuarantinedPayment {
     pub reason: OddReason,
     /// What became of it
     pub state: QuarantineState,
-    /// What it would settle, in the invoice currency; null where no money is proven to have moved. Example: `10.5`
+    /// What arrived at the payee, in the payment currency; null where no money is proven to have moved. What it would
+    /// settle of the request is not told: its payer chose the rates. Example: `10.5`
     pub amount: OrNull<AmountText>,
     /// When it was seen first
     pub first_seen_at: Instant,

@@ -103,7 +103,7 @@ pub(super) fn detail(ctx: &Ctx, detail: RequestDetail) -> RequestStatusView {
 
 fn set_aside(scale: Scale, quarantined: Quarantined) -> Option<QuarantinedPayment> {
     let stake = quarantined.oddity.stake();
-    let amount = stake.map(|stake| AmountText::written(scale.amount(stake.settlement)));
+    let amount = stake.map(|stake| AmountText::written(scale.paid(stake.units)));
     Some(QuarantinedPayment {
         tx_hash: TxHash::written(quarantined.oddity.tx_hash?),
         position: OrNull(quarantined.oddity.position),

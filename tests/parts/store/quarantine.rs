@@ -204,11 +204,12 @@ async fn settled_rows_are_forgotten_and_decisions_are_not(db: &Db) {
     assert_eq!(left, [5, 4, 2, 1]);
 }
 
-/// A payment on other terms that would settle so many units of the 1000 that a request asks for.
-fn paying(request: &Request, number: u64, settlement: u64) -> Oddity {
-    let settlement = U256::from(settlement);
+/// A payment on other terms that brings so many units of the 1000 that a request costs. The less it brings, the more it
+/// says that it settles: whoever pays dust chooses the rates.
+fn paying(request: &Request, number: u64, units: u64) -> Oddity {
     let minor = Percent::from_basis_points(100);
-    let stake = Stake::of(request, settlement * U256::from(7), settlement, minor);
+    let settlement = U256::from(1_000_000 - units);
+    let stake = Stake::of(U256::from(units), settlement, Some(U256::from(1_000)), minor);
     let mut odd = of(request, odd(number, Some(0), OddReason::PathNotHandedOut));
     odd.concerned.as_mut().unwrap().stake = Some(stake);
     odd
@@ -274,7 +275,7 @@ async fn what_is_looked_for_is_found_and_rejected_at_once(db: &Db) {
     assert_eq!(find(&of_mine, None).await, ["6", "4", "3"]);
     assert_eq!(find(&of_mine, Some("3")).await, ["2", "1"]);
     let large = QuarantineFilter {
-        min_settlement: Some(U256::from(96)),
+        min_units: Some(U256::from(96)),
         ..of_mine.clone()
     };
     assert_eq!(find(&large, None).await, ["4", "3"]);
