@@ -71,14 +71,16 @@ pub async fn plan(conn: &impl ConnectionTrait, planned: &[(DeliveryId, Option<Re
     Ok(())
 }
 
-/// Deliveries whose next round is due, the longest due first.
+/// Deliveries to active endpoints whose next round is due, the longest due first.
 pub async fn due(conn: &impl ConnectionTrait, now: DateTime<Utc>, limit: u64) -> Result<Vec<DeliveryId>, StoreError> {
-    let due = waiting(limit).filter(Column::RecoverAt.lte(now));
+    let due = waiting(limit)
+        .filter(Column::RecoverAt.lte(now))
+        .filter(Expr::exists(active_endpoint()));
     let ids: Vec<String> = due.order_by_asc(Column::RecoverAt).into_tuple().all(conn).await?;
     Ok(ids.into_iter().map(DeliveryId).collect())
 }
 
-/// Deliveries to an endpoint that answers again whose next round may come, the longest waiting first.
+/// Deliveries to an active endpoint that answers again whose next round may come, the longest waiting first.
 pub async fn due_of_endpoint(
     conn: &impl ConnectionTrait,
     endpoint: &EndpointId,
@@ -87,9 +89,21 @@ pub async fn due_of_endpoint(
 ) -> Result<Vec<DeliveryId>, StoreError> {
     let due = waiting(limit)
         .filter(Column::EndpointId.eq(endpoint.as_str()))
-        .filter(Column::RecoverFrom.lte(now));
+        .filter(Column::RecoverFrom.lte(now))
+        .filter(Expr::exists(active_endpoint()));
     let ids: Vec<String> = due.order_by_asc(Column::RecoverFrom).into_tuple().all(conn).await?;
     Ok(ids.into_iter().map(DeliveryId).collect())
+}
+
+/// The endpoint of the delivery of the outer query, unless it is off.
+fn active_endpoint() -> SelectStatement {
+    let id = Expr::col((webhook_endpoints::Entity, Endpoint::Id));
+    Query::select()
+        .expr(Expr::val(1))
+        .from(webhook_endpoints::Entity)
+        .and_where(id.equals((deliveries::Entity, Column::EndpointId)))
+        .and_where(Expr::cust("is_active"))
+        .to_owned()
 }
 
 fn waiting(limit: u64) -> Select<deliveries::Entity> {

@@ -1,5 +1,6 @@
 //! Loops around one flow each: fixed pace, bounded batch, back-off, shutdown.
 
+mod cancel_deliveries;
 mod catch_up;
 pub mod chain_pace;
 pub mod chain_states;
@@ -50,6 +51,7 @@ pub fn start(
     }
     tasks.spawn(deliver_webhooks::run(ctx.clone(), options, stop.clone()));
     tasks.spawn(recover_deliveries::run(ctx.clone(), stop.clone()));
+    tasks.spawn(cancel_deliveries::run(ctx.clone(), stop.clone()));
     tasks.spawn(sweep_events::run(ctx.clone(), stop.clone()));
     tasks.spawn(seal_rows::run(ctx.clone(), stop.clone()));
     workers

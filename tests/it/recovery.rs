@@ -5,13 +5,22 @@ use crate::support::{
     events::{tell, tell_of},
     receiver::Receiver,
 };
-use prs::flows::webhooks::recover;
+use prs::{
+    domain::ids::{DeliveryId, EndpointId, EventId},
+    flows::webhooks::{cancel, recover},
+    store::{outbox, recovery},
+    worker::deliver_webhooks,
+};
+use sea_orm::{ConnectionTrait, DbBackend};
 use serde_json::{Value, json};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 
 /// Lets time pass in steps of a second: rounds begin and deliveries are sent as the workers do it.
 async fn pass(app: &TestApp, seconds: i64) {
     for _ in 0..seconds {
         app.advance_ms(1_000);
+        while cancel::run(&app.ctx).await.expect("cancels") {}
         while recover::run(&app.ctx).await.expect("rounds begin") {}
         app.deliver().await;
     }
@@ -301,4 +310,109 @@ async fn an_endpoint_that_answers_now_and_then_stays_on() {
     }
     let list = app.get("/v1/webhook").with_client().send().await.expect(200);
     assert_eq!(list["webhooks"][0]["isActive"], true);
+}
+
+/// Queues deliveries of as many events to an endpoint.
+async fn queue(app: &TestApp, endpoint: &str, count: usize) {
+    let now = app.ctx.clock.now();
+    let events: Vec<_> = std::iter::repeat_with(|| EventId(app.ctx.ids.ulid()))
+        .take(count)
+        .collect();
+    let told = events.iter().map(|id| outbox::NewEvent {
+        id: id.clone(),
+        owner: (&app.platform).into(),
+        client: None,
+        kind: "payment.confirmed".to_owned(),
+        deduplication_key: id.to_string(),
+        request_id: None,
+        body: "{}".to_owned(),
+        is_personal: false,
+        now,
+    });
+    let deliveries = events.iter().map(|id| outbox::NewDelivery {
+        id: DeliveryId(app.ctx.ids.ulid()),
+        event: id.clone(),
+        endpoint: EndpointId(endpoint.to_owned()),
+        owner: (&app.platform).into(),
+        is_test: false,
+        now,
+    });
+    let tx = app.ctx.db.begin("queue").await.expect("begins");
+    let told: Vec<_> = told.collect();
+    outbox::insert_events(&tx, &told).await.expect("writes");
+    let deliveries: Vec<_> = deliveries.collect();
+    outbox::insert_deliveries(&tx, &deliveries).await.expect("writes");
+    tx.commit().await.expect("commits");
+}
+
+#[tokio::test]
+async fn an_endpoint_with_a_long_backlog_is_switched_off_or_deleted_in_a_short_transaction() {
+    let app = TestApp::start().await;
+    let receiver = Receiver::start().await;
+    for method in [poem::http::Method::PUT, poem::http::Method::DELETE] {
+        let (id, _) = app.register(&receiver.url()).await;
+        queue(&app, &id, 1_300).await;
+        let queued = async || recovery::queued(app.ctx.db.reader()).await.expect("counts").0;
+        let path = format!("/v1/webhook/{id}");
+        let answer = app.call(method.clone(), &path).with_client().send().await;
+        assert!((200..300).contains(&answer.status), "{method}: {}", answer.status);
+        assert_eq!(queued().await, 800, "one batch ends with the call");
+        while cancel::run(&app.ctx).await.expect("cancels") {}
+        assert_eq!(queued().await, 0, "the others end afterwards");
+        if method == poem::http::Method::PUT {
+            app.call(poem::http::Method::DELETE, &path).with_client().send().await;
+        }
+    }
+    app.deliver().await;
+    assert!(receiver.received().await.is_empty());
+    let cancelled = "/v2/deliveries?state=cancelled&limit=1";
+    let list = app.get(cancelled).with_key().send().await.expect(200);
+    assert_eq!(list["deliveries"].as_array().map(Vec::len), Some(1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_cannot_be_recorded_of_one_endpoint_keeps_no_other_waiting() {
+    let app = TestApp::start().await;
+    let (broken, good) = (Receiver::start().await, Receiver::start().await);
+    let (id, _) = app.register(&broken.url()).await;
+    app.register(&good.url()).await;
+    let db = app.ctx.db.writer();
+    let ended = format!("NEW.endpoint_id = '{id}' AND NEW.lease_token IS NULL");
+    let refuse = match db.get_database_backend() {
+        // The statement takes too long, however often it is made.
+        DbBackend::Postgres => format!(
+            "CREATE FUNCTION too_slow() RETURNS trigger LANGUAGE plpgsql AS \
+               $$ BEGIN RAISE EXCEPTION 'slow' USING ERRCODE = '57014'; END $$; \
+             CREATE TRIGGER slow BEFORE UPDATE ON deliveries FOR EACH ROW WHEN ({ended}) EXECUTE FUNCTION too_slow()"
+        ),
+        _ => format!(
+            "CREATE TRIGGER slow BEFORE UPDATE ON deliveries WHEN {ended} BEGIN SELECT RAISE(ABORT, 'refused'); END"
+        ),
+    };
+    db.execute_unprepared(&refuse).await.expect("a trigger");
+    for _ in 0..40 {
+        tell(&app, "payment.confirmed", "01r").await;
+    }
+    let stop = CancellationToken::new();
+    let options = deliver_webhooks::Options {
+        concurrency: 32,
+        concurrency_per_endpoint: 16,
+    };
+    let worker = tokio::spawn(deliver_webhooks::run(app.ctx.clone(), options, stop.clone()));
+    let delivered = async || {
+        deliveries(&app)
+            .await
+            .iter()
+            .filter(|one| one["state"] == "delivered")
+            .count()
+    };
+    for _ in 0..200 {
+        if delivered().await == 40 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(delivered().await, 40, "all of the other endpoint");
+    stop.cancel();
+    worker.await.expect("it stops");
 }

@@ -35,11 +35,11 @@ pub async fn run(
     }
     store::client_ids::update(&tx, &client).await?;
     if client.status == ClientStatus::Revoked {
-        // Whoever read it off a page registered these; nobody else wants what they hear.
+        // Whoever read it off a page registered these; nobody else wants what they hear. A worker cancels what waits for
+        // them.
         let owner = OwnerId::from(&client.platform);
         for endpoint in store::endpoints::lock_unapproved(&tx, &owner, row).await? {
             store::endpoints::set_active(&tx, &Scope::from(caller), &endpoint.id, false).await?;
-            store::outbox::cancel_queued_of_endpoint(&tx, &owner, &endpoint.id, ctx.clock.now()).await?;
         }
     }
     tx.commit().await?;

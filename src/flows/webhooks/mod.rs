@@ -2,6 +2,7 @@
 
 pub mod approve;
 pub mod backlog;
+pub mod cancel;
 pub mod create;
 pub mod delete;
 pub mod deliver;

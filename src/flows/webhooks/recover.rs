@@ -144,7 +144,8 @@ impl<'a> Verdicts<'a> {
     }
 }
 
-/// Switches an endpoint off that took nothing since then, cancels what waits for it, and tells its owner.
+/// Switches an endpoint off that took nothing since then, and tells its owner. What waits for it is cancelled afterwards,
+/// in batches: tries of everybody are recorded here.
 async fn disable(ctx: &Ctx, tx: &Tx, endpoint: Endpoint, failing_since: DateTime<Utc>) -> FlowResult<WebhookDisabled> {
     let texts = store::endpoints::client_texts(tx, std::slice::from_ref(&endpoint)).await?;
     let client_id = endpoint.client.as_ref().and_then(|client| texts.get(client).cloned());
@@ -165,7 +166,6 @@ async fn disable(ctx: &Ctx, tx: &Tx, endpoint: Endpoint, failing_since: DateTime
         is_public: false,
     };
     store::endpoints::set_active(tx, owner, &facts.endpoint, false).await?;
-    store::outbox::cancel_queued_of_endpoint(tx, &facts.owner, &facts.endpoint, now).await?;
     publish(ctx, tx, &Event::WebhookDisabled(Box::new(facts.clone()))).await?;
     Ok(facts)
 }

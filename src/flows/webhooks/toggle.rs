@@ -5,14 +5,14 @@ use crate::{
     domain::ids::EndpointId,
     flows::{
         FlowResult,
-        webhooks::{Holder, ShownEndpoint, unknown},
+        webhooks::{Holder, ShownEndpoint, cancel::BATCH, unknown},
     },
     store,
 };
 use std::slice;
 
-/// Toggles an endpoint and returns its new state. Switching off cancels what waits for it; switched on again, it
-/// receives new events only.
+/// Toggles an endpoint and returns its new state. Switching off cancels what waits for it, a long backlog
+/// within seconds; switched on again after that, it receives new events only.
 ///
 /// Errors: unknown, or another holder's, which looks the same (404). Source: interface §3; interface §4.8; rules S.9.
 pub async fn run(ctx: &Ctx, holder: impl Into<Holder>, id: &EndpointId) -> FlowResult<ShownEndpoint> {
@@ -38,7 +38,7 @@ async fn switch(
     endpoint.is_active = decide(endpoint.is_active);
     store::endpoints::set_active(&tx, &holder, id, endpoint.is_active).await?;
     if !endpoint.is_active {
-        store::outbox::cancel_queued_of_endpoint(&tx, &endpoint.owner, id, ctx.clock.now()).await?;
+        store::outbox::cancel_some_of_endpoint(&tx, &endpoint.owner, id, ctx.clock.now(), BATCH).await?;
     }
     let texts = store::endpoints::client_texts(&tx, slice::from_ref(&endpoint)).await?;
     tx.commit().await?;

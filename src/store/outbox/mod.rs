@@ -18,14 +18,16 @@
 //!   workers may have sent the same delivery; one of them moves it on, and what the other one brings is dropped.
 //! - The retry count moves with a recorded try. A crash may add a POST to the four, it takes none away.
 //! - What is queued can be claimed at `next_at` or when its lease ends, so nothing waits for a process that is gone.
-//! - What waits for an endpoint is cancelled with it. A claim cancels what was written while the endpoint was being
-//!   switched off, so nothing is sent to an endpoint that was off when the claim was committed.
+//! - What waits for an endpoint is cancelled after it was switched off or deleted, in batches: a backlog of any length
+//!   makes no transaction long. A claim cancels what it meets of it, so nothing is sent to an endpoint that was off when
+//!   the claim was committed.
 //!
 //! **What is not needed for correctness.** The wake-up of the worker after a commit, and [`next_due`]: it looks again
 //! by itself. Handing back with [`release`]: leases end. The order in which due deliveries are claimed, the share of an
 //! endpoint, the turns of owners, the endpoints that are left out: they are fairness and speed. The statements in the
 //! words of PostgreSQL: those of SQLite say the same more slowly.
 
+mod cancel;
 mod postgres;
 mod rows;
 mod sqlite;
@@ -44,6 +46,7 @@ use sea_orm::{
 };
 use std::collections::{HashMap, HashSet};
 
+pub use cancel::{abandoned, cancel_queued_of_event, cancel_some_of_endpoint};
 pub use rows::FinishedTry;
 
 /// An event to be written.
@@ -254,33 +257,6 @@ async fn earliest(
     Ok(time)
 }
 
-/// Cancels what waits for an endpoint, and the rounds of what failed; returns how many deliveries were cancelled.
-pub async fn cancel_queued_of_endpoint(
-    conn: &impl ConnectionTrait,
-    owner: &OwnerId,
-    endpoint: &EndpointId,
-    now: DateTime<Utc>,
-) -> Result<u64, StoreError> {
-    let result = unleased(deliveries::Entity::update_many(), DeliveryState::Cancelled)
-        .col_expr(Column::FinishedAt, Expr::value(now))
-        .filter(is_queued())
-        .filter(Column::OwnerId.eq(owner.as_str()))
-        .filter(Column::EndpointId.eq(endpoint.as_str()))
-        .exec(conn)
-        .await?;
-    // What failed stays so; it has no further round.
-    deliveries::Entity::update_many()
-        .col_expr(Column::RecoverAt, Expr::value(None::<DateTime<Utc>>))
-        .filter(Expr::cust(
-            "state = 'failed' AND NOT is_test AND recover_at IS NOT NULL",
-        ))
-        .filter(Column::OwnerId.eq(owner.as_str()))
-        .filter(Column::EndpointId.eq(endpoint.as_str()))
-        .exec(conn)
-        .await?;
-    Ok(result.rows_affected)
-}
-
 /// How many deliveries of an owner are due, counted up to a number. Those that wait for their next try are not due.
 pub async fn count_due(
     conn: &impl ConnectionTrait,
@@ -320,23 +296,6 @@ pub async fn states_of_event(
         Ok((state, columns::number("count", count)?))
     };
     rows.into_iter().map(read).collect()
-}
-
-/// Cancels what is queued of an event; returns how many deliveries. What is in flight is not recorded any more.
-pub async fn cancel_queued_of_event(
-    conn: &impl ConnectionTrait,
-    owner: &OwnerId,
-    event: &EventId,
-    now: DateTime<Utc>,
-) -> Result<u64, StoreError> {
-    let result = unleased(deliveries::Entity::update_many(), DeliveryState::Cancelled)
-        .col_expr(Column::FinishedAt, Expr::value(now))
-        .filter(is_queued())
-        .filter(Column::OwnerId.eq(owner.as_str()))
-        .filter(Column::EventId.eq(event.as_str()))
-        .exec(conn)
-        .await?;
-    Ok(result.rows_affected)
 }
 
 /// The claims under which deliveries of an endpoint are held.

@@ -21,7 +21,7 @@ use crate::{
 use chrono::{DateTime, TimeDelta, Utc};
 use clock_watch::ClockWatch;
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     time::{Duration, Instant},
 };
 use tokio::task::{Id, JoinError, JoinSet};
@@ -79,7 +79,7 @@ pub async fn run(ctx: Ctx, options: Options, stop: CancellationToken) {
             () = tokio::time::sleep(claims.nap(&sending.turns)) => claims.is_hungry = true,
             Some(finished) = sending.tasks.join_next_with_id() => records.made.extend(sending.collect(finished)),
             Some(answer) = claims.asking.join_next() => claims.take(&ctx, answer, &mut sending.turns),
-            Some(written) = records.writing.join_next() => records.made.extend(unrecorded(written)),
+            Some(written) = records.writing.join_next() => records.take(written),
             () = stop.cancelled() => {}
         }
     }
@@ -285,13 +285,18 @@ async fn until_due(ctx: Ctx, busy: Vec<EndpointId>) -> Answer {
 
 /// Tries that are made and not yet recorded. They are recorded in one batch after the other, while others are sent.
 ///
+/// After two failures in a row, those of each endpoint are written apart, until all of a batch are: what cannot be
+/// written of one endpoint keeps nobody else waiting.
+///
 /// A batch is written by a task of its own: a future that waits here would keep the one writer of SQLite from whoever
 /// the loop waits for.
 #[derive(Default)]
 struct Records {
     made: Vec<Tried>,
-    /// The batch that is being written; it returns its tries when the database was away.
+    /// The batch that is being written; it returns the tries that were not written.
     writing: JoinSet<Vec<Tried>>,
+    /// Batches in a row of which something was not written.
+    failures: u32,
 }
 
 impl Records {
@@ -301,20 +306,21 @@ impl Records {
             return;
         }
         let batch: Vec<Tried> = self.made.drain(..self.made.len().min(RECORD_BATCH)).collect();
-        let ctx = ctx.clone();
-        self.writing.spawn(async move {
-            let Err(error) = deliver::record(&ctx, &batch).await else {
-                return Vec::new();
-            };
-            // The receivers may have the events already: what is not recorded before its lease ends is sent again, under
-            // the same identity.
-            tracing::warn!(%error, count = batch.len(), "tries could not be recorded");
-            if !matches!(error, FlowError::Unavailable(_)) {
-                return Vec::new();
-            }
-            tokio::time::sleep(FAILURE_PAUSE).await;
-            batch
-        });
+        let parts = match self.failures {
+            0 | 1 => vec![batch],
+            _ => by_endpoint(batch),
+        };
+        self.writing.spawn(write(ctx.clone(), parts));
+    }
+
+    /// Takes back what was not written, behind what was made meanwhile.
+    fn take(&mut self, written: Result<Vec<Tried>, JoinError>) {
+        let left = unrecorded(written);
+        self.failures = match left.is_empty() {
+            true => 0,
+            false => self.failures.saturating_add(1),
+        };
+        self.made.extend(left);
     }
 
     /// Writes all that is left, each batch once: a stop does not wait for a database that is away.
@@ -327,6 +333,56 @@ impl Records {
             }
         }
     }
+}
+
+/// The tries of each endpoint apart, in the order in which endpoints come first.
+fn by_endpoint(batch: Vec<Tried>) -> Vec<Vec<Tried>> {
+    let mut places: HashMap<EndpointId, usize> = HashMap::new();
+    let mut parts: Vec<Vec<Tried>> = Vec::new();
+    for tried in batch {
+        let next = places.len();
+        let place = *places.entry(tried.delivery.endpoint.clone()).or_insert(next);
+        match parts.get_mut(place) {
+            Some(part) => part.push(tried),
+            None => parts.push(vec![tried]),
+        }
+    }
+    parts
+}
+
+/// Writes parts of a batch, each in a transaction of its own; returns what was not written because the database was
+/// away. When two parts in a row were not, the rest waits for the next time, before them. A part that is refused is
+/// written once more, each endpoint apart.
+async fn write(ctx: Ctx, parts: Vec<Vec<Tried>>) -> Vec<Tried> {
+    let (mut left, mut failures) = (Vec::new(), 0);
+    let mut parts = VecDeque::from(parts);
+    while let Some(part) = parts.pop_front() {
+        let Err(error) = deliver::record(&ctx, &part).await else {
+            failures = 0;
+            continue;
+        };
+        // The receivers may have the events already: what is not recorded before its lease ends is sent again, under
+        // the same identity.
+        tracing::warn!(%error, count = part.len(), "tries could not be recorded");
+        if !matches!(error, FlowError::Unavailable(_)) {
+            let pieces = by_endpoint(part);
+            if pieces.len() > 1 {
+                parts.extend(pieces);
+            }
+            continue;
+        }
+        left.extend(part);
+        failures += 1;
+        if failures == 2 {
+            break;
+        }
+    }
+    let mut unwritten: Vec<Tried> = parts.into_iter().flatten().collect();
+    unwritten.extend(left);
+    if !unwritten.is_empty() {
+        tokio::time::sleep(FAILURE_PAUSE).await;
+    }
+    unwritten
 }
 
 /// What is to be recorded again.

@@ -2,17 +2,18 @@
 
 use super::{
     on_both,
-    samples::{at, cancel, claim, finish, outcome, publish, with_endpoint},
+    samples::{at, cancel, claim, finish, outcome, publish, scope, with_endpoint},
 };
 use prs::{
     domain::{ids::DeliveryId, recovery::Recovery, webhook::AfterTry},
-    store::{Db, endpoints::Endpoint, recovery},
+    store::{Db, endpoints, endpoints::Endpoint, outbox, recovery},
 };
 
 on_both! {
     a_round_is_planned_and_begins_at_its_time
     an_endpoint_that_answers_again_gets_what_waits
     what_an_endpoint_waits_for_ends_with_it
+    a_long_backlog_of_an_endpoint_that_is_off_ends_in_parts
 }
 
 /// A delivery whose fourth try failed at second 4.
@@ -95,4 +96,41 @@ async fn what_an_endpoint_waits_for_ends_with_it(db: &Db) {
     assert_eq!(cancel(db, "a", &endpoint.id, 5).await, 0, "it stays failed");
     assert!(recovery::due(db.reader(), at(1_000), 10).await.unwrap().is_empty());
     assert_eq!(recovery::failed(db.reader()).await.unwrap(), (1, 0));
+}
+
+async fn a_long_backlog_of_an_endpoint_that_is_off_ends_in_parts(db: &Db) {
+    let (off, on) = (with_endpoint(db, 1).await, with_endpoint(db, 2).await);
+    let gone = with_endpoint(db, 3).await;
+    let id = failed(db, 1, &off).await;
+    plan(db, &id, 4, 64).await;
+    for number in 2..7 {
+        publish(db, number, &[&off, &on]).await;
+    }
+    publish(db, 7, &[&gone]).await;
+    let abandoned = async || {
+        let found = outbox::abandoned(db.reader(), 10).await.unwrap();
+        found.into_iter().map(|(_, endpoint)| endpoint).collect::<Vec<_>>()
+    };
+    assert!(abandoned().await.is_empty(), "all of them are on");
+    assert_eq!(recovery::due(db.reader(), at(64), 10).await.unwrap(), [id]);
+    assert!(
+        endpoints::set_active(db.writer(), &scope("a"), &off.id, false)
+            .await
+            .unwrap()
+    );
+    assert!(endpoints::delete(db.writer(), &scope("a"), &gone.id).await.unwrap());
+    assert!(recovery::due(db.reader(), at(64), 10).await.unwrap().is_empty());
+    assert_eq!(recovery::queued(db.reader()).await.unwrap().0, 11);
+    assert_eq!(abandoned().await, [off.id.clone(), gone.id.clone()]);
+    for (endpoint, parts) in [(&off, [2, 2, 1, 0].as_slice()), (&gone, &[1, 0])] {
+        for part in parts {
+            assert_eq!(cancel(db, "a", &endpoint.id, 5).await, *part);
+        }
+    }
+    assert!(abandoned().await.is_empty(), "nothing waits for them any more");
+    assert_eq!(
+        claim(db, 6, "rest").await.len(),
+        5,
+        "the other endpoint keeps what waits for it"
+    );
 }

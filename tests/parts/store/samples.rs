@@ -128,9 +128,12 @@ pub fn observation(number: u64) -> Observation {
 
 pub async fn cancel(db: &Db, owner: &str, endpoint: &EndpointId, now: i64) -> u64 {
     let owner = OwnerId::from(&platform(owner));
-    store::outbox::cancel_queued_of_endpoint(db.writer(), &owner, endpoint, at(now))
+    let tx = db.begin("cancel").await.unwrap();
+    let cancelled = store::outbox::cancel_some_of_endpoint(&tx, &owner, endpoint, at(now), 2)
         .await
-        .unwrap()
+        .unwrap();
+    tx.commit().await.unwrap();
+    cancelled
 }
 
 /// Writes an event with a delivery to each endpoint, all of them due at `at(0)`.

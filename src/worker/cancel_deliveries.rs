@@ -1,0 +1,27 @@
+//! Cancels what waits for endpoints that were switched off or deleted.
+
+use super::pace::Pace;
+use crate::{ctx::Ctx, flows::webhooks::cancel};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// Pause between two looks.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Pause between two batches, so that a long backlog does not hold up new deliveries.
+const BREATH: Duration = Duration::from_millis(50);
+
+const PACE: Pace = Pace {
+    base: PAUSE,
+    longest: Duration::from_secs(30),
+};
+
+/// Runs until `stop`.
+pub(super) async fn run(ctx: Ctx, stop: CancellationToken) {
+    let step = || async {
+        cancel::run(&ctx)
+            .await
+            .map(|has_more| if has_more { BREATH } else { PAUSE })
+    };
+    PACE.keep(&stop, "cancelling deliveries", None, step).await;
+}
