@@ -16,7 +16,11 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use metrics_exporter_prometheus::PrometheusHandle;
 use poem::{Endpoint, Response, endpoint::make};
 use serde_json::{Map, Value, json};
-use std::{sync::OnceLock, time::Duration};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+use tokio::sync::Mutex;
 
 /// Final blocks that a chain may be behind before it counts as degraded.
 const LAG_BLOCKS_MAX: u64 = 500;
@@ -24,12 +28,17 @@ const LAG_BLOCKS_MAX: u64 = 500;
 /// Time that the database has for each question of the page.
 const DATABASE_DEADLINE: Duration = Duration::from_secs(2);
 
+/// How long the measured queue is believed: counting reads every delivery that failed.
+const QUEUE_BELIEVED: Duration = Duration::from_secs(5);
+
 /// Looks at what the service needs for its work.
 #[derive(Clone)]
 pub struct Health {
     ctx: Ctx,
     process: Process,
     stale_after: Duration,
+    /// When the queue was measured last, on the steady clock; whoever measures it holds it.
+    measured: Arc<Mutex<Option<Duration>>>,
 }
 
 /// What the health page shows.
@@ -68,6 +77,7 @@ impl Health {
             ctx: ctx.clone(),
             process: process.clone(),
             stale_after: Duration::from_secs(settings.health.chain_stale_s),
+            measured: Arc::default(),
         }
     }
 
@@ -204,8 +214,14 @@ impl Health {
 
     /// What waits to be delivered, and what was given up. A database that does not answer leaves the numbers as they were.
     async fn gauge_queue(&self) {
+        let mut measured = self.measured.lock().await;
+        let now = self.ctx.clock.steady();
+        if measured.is_some_and(|at| now.saturating_sub(at) < QUEUE_BELIEVED) {
+            return;
+        }
         let look = tokio::time::timeout(DATABASE_DEADLINE, backlog::run(&self.ctx));
         let Ok(Ok(queue)) = look.await else { return };
+        *measured = Some(now);
         for (state, count) in [
             ("queued", queue.queued),
             ("recovering", queue.recovering),

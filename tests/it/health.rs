@@ -435,5 +435,7 @@ async fn the_queue_is_measured_from_the_start() {
         .send()
         .await
         .expect(200);
+    assert_eq!(shown().await, [1, 1, 0, 7].map(Some), "measured a moment ago");
+    app.advance_ms(5_000);
     assert_eq!(shown().await, [0, 0, 1, 0].map(Some), "given up");
 }
