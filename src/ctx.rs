@@ -19,9 +19,11 @@ use crate::{
     store::{Db, Holder},
 };
 use chrono::TimeDelta;
+use lru::LruCache;
 use std::{
     collections::{BTreeSet, HashSet},
     sync::{Arc, Mutex, atomic::AtomicU64},
+    time::Duration,
 };
 use tokio::sync::Notify;
 
@@ -52,6 +54,10 @@ pub struct Ctx {
     pub own_pages: Arc<OwnPages>,
     /// Counts the changes of credentials on this instance, so that none is believed longer than it is good.
     pub credential_changes: Arc<AtomicU64>,
+    /// Counts the changes of what pages may call from, so that none is let in longer than it is listed.
+    pub origin_changes: Arc<AtomicU64>,
+    /// Credentials that this instance issued, by their hash, and until which reading of the steady clock that counts.
+    pub issued: Arc<Mutex<LruCache<String, Duration>>>,
     /// Rows of the credentials whose use this instance is noting.
     pub noting: Arc<Mutex<HashSet<String>>>,
     /// Holders that wait for a test of their endpoints on this instance.

@@ -10,7 +10,7 @@ use crate::{
     },
     flows::{
         FlowError, FlowResult,
-        auth::identify::{self, KnownKey},
+        auth::identify::{self, KnownKey, TRUSTED},
     },
     http::{edge::cors::AllowedOrigins, gate::identify::Identify},
     store,
@@ -28,9 +28,6 @@ use tokio::sync::RwLock;
 
 /// How long a looked-up credential is believed. A revoked one is refused everywhere after this time.
 const BELIEVED: Duration = Duration::from_secs(5);
-
-/// How long a credential that was good is looked up whoever else calls from its address.
-const TRUSTED: Duration = Duration::from_secs(3_600);
 
 /// Credentials that are remembered at most.
 const REMEMBERED_MAX: u64 = 10_000;
@@ -69,7 +66,7 @@ impl<T: Copy> ShortMemory<T> {
 /// Looks credentials up.
 ///
 /// What is remembered is keyed with the count of changes before the lookup, so that a lookup that a change overtook is
-/// never read again.
+/// never read again. Origins have a count of their own: few changes are about them, and the list is everybody's.
 pub struct Identity {
     ctx: Ctx,
     keys: Cache<(u64, String), KnownKey>,
@@ -189,8 +186,8 @@ impl Identify for Identity {
     }
 
     fn was_good(&self, credential: &str) -> bool {
-        let now = self.ctx.clock.steady();
-        self.good.get(&identify::hash(credential), now).is_some()
+        let (now, hash) = (self.ctx.clock.steady(), identify::hash(credential));
+        self.good.get(&hash, now).is_some() || identify::was_issued(&self.ctx, &hash)
     }
 
     fn endpoint_managers(&self) -> EndpointManagers {
@@ -202,28 +199,28 @@ impl Identify for Identity {
     }
 }
 
+impl Identity {
+    /// Reads the list; the one of before when the database does not answer in time.
+    async fn read_origins(&self) -> Arc<HashSet<String>> {
+        let db = self.ctx.db.answering_within(ORIGINS_TIMEOUT);
+        let listed = store::client_ids::list_active_domains(db.reader()).await;
+        let mut last = self.last_origins.write().await;
+        if let Ok(listed) = listed {
+            *last = Arc::new(listed.into_iter().collect());
+        }
+        last.clone()
+    }
+}
+
 #[async_trait]
 impl AllowedOrigins for Identity {
     async fn contains(&self, origin: &str) -> bool {
         if self.ctx.own_pages.are_trusted && origin == self.ctx.own_pages.origin {
             return true;
         }
-        let changes = self.changes();
-        let origins = match self.origins.get(&changes).await {
-            Some(origins) => origins,
-            None => {
-                let db = self.ctx.db.answering_within(ORIGINS_TIMEOUT);
-                let listed = store::client_ids::list_active_domains(db.reader()).await;
-                let mut last = self.last_origins.write().await;
-                if let Ok(listed) = listed {
-                    *last = Arc::new(listed.into_iter().collect());
-                }
-                let origins = last.clone();
-                drop(last);
-                self.origins.insert(changes, origins.clone()).await;
-                origins
-            }
-        };
+        let changes = self.ctx.origin_changes.load(Ordering::Acquire);
+        // However many ask, one reads and the others wait for it.
+        let origins = self.origins.get_with(changes, self.read_origins()).await;
         origins.contains(origin)
     }
 

@@ -35,12 +35,17 @@ use crate::{
 };
 use anyhow::{Context, bail};
 use chrono::TimeDelta;
+use lru::LruCache;
 use std::{
+    num::NonZeroUsize,
     path::PathBuf,
-    sync::Arc,
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 use tokio::sync::Notify;
+
+/// Credentials that an instance remembers to have issued at most.
+const ISSUED_MAX: NonZeroUsize = NonZeroUsize::new(10_000).unwrap();
 
 /// The network that an operator names.
 fn network_of(id: &str) -> anyhow::Result<Network> {
@@ -199,6 +204,8 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
         payments: Arc::new(payments),
         own_pages: Arc::new(own_pages),
         credential_changes: Arc::default(),
+        origin_changes: Arc::default(),
+        issued: Arc::new(Mutex::new(LruCache::new(ISSUED_MAX))),
         noting: Arc::default(),
         testing: Arc::default(),
         due: Arc::new(Notify::new()),

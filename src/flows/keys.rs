@@ -28,7 +28,7 @@ pub const OVERLAP_MAX_S: u32 = 604_800;
 pub async fn create(ctx: &Ctx, owner: impl Into<Owner>, label: Option<&str>) -> FlowResult<NewKey> {
     let new = draw_key(ctx, owner.into(), label)?;
     let tx = ctx.db.begin("create_key").await?;
-    insert(&tx, &new).await?;
+    insert(ctx, &tx, &new).await?;
     tx.commit().await?;
     Ok(new)
 }
@@ -46,7 +46,7 @@ pub async fn issue(
         let new = draw_key(ctx, Owner::from(&caller.platform), label)?;
         let tx = ctx.db.begin("issue_key").await?;
         store::owners::lock(&tx, &(&caller.platform).into()).await?;
-        insert(&tx, &new).await?;
+        insert(ctx, &tx, &new).await?;
         require_room(ctx, &tx, &new.row.owner).await?;
         keeper.commit(tx, &new).await?;
         Ok(new)
@@ -116,7 +116,7 @@ pub fn unknown(owner: &Owner) -> FlowError {
     Refusal::not_found(message).into()
 }
 
-async fn insert(tx: &Tx, new: &NewKey) -> FlowResult<()> {
+async fn insert(ctx: &Ctx, tx: &Tx, new: &NewKey) -> FlowResult<()> {
     let (exists, unknown) = match &new.row.owner {
         Owner::Platform(id) => (store::platforms::exists(tx, id).await?, "Platform not found"),
         Owner::Orchestrator(id) => (store::orchestrators::exists(tx, id).await?, "Orchestrator not found"),
@@ -124,7 +124,9 @@ async fn insert(tx: &Tx, new: &NewKey) -> FlowResult<()> {
     if !exists {
         return Err(Refusal::not_found(unknown).into());
     }
-    Ok(store::keys::insert(tx, &new.row).await?)
+    store::keys::insert(tx, &new.row).await?;
+    identify::note_issued(ctx, &new.row.hash);
+    Ok(())
 }
 
 /// Errors: the owner has more good keys than the cap by now (409).
@@ -142,7 +144,7 @@ async fn succeed(ctx: &Ctx, tx: &Tx, owner: Owner, id: &KeyId, overlap_s: u32) -
         .await?
         .ok_or_else(|| unknown(&owner))?;
     let new = draw_key(ctx, owner, former.label.as_deref())?;
-    insert(tx, &new).await?;
+    insert(ctx, tx, &new).await?;
     store::keys::end_at(tx, &former.owner, id, now + TimeDelta::seconds(overlap_s.into())).await?;
     Ok(new)
 }

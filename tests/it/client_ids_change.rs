@@ -5,6 +5,7 @@ use crate::support::{
     wallet::{fee_proxy, token},
 };
 use poem::http::Method;
+use sea_orm::ConnectionTrait;
 use serde_json::{Value, json};
 
 const FEE_ADDRESS: &str = "0x90F79bf6EB2c4f870365E785982E1f101E93b906";
@@ -204,6 +205,29 @@ async fn a_state_is_in_force_with_the_next_call_and_revoked_is_for_good() {
         .header("origin", "https://shop.example.com")
         .header("access-control-request-method", "POST");
     assert_eq!(preflight.send().await.header("access-control-allow-origin"), None);
+}
+
+#[tokio::test]
+async fn the_list_of_origins_is_read_again_for_changes_of_domains_alone() {
+    let app = TestApp::start().await;
+    let client = create(&app, &json!({})).await;
+    let is_let_in = async |origin: &str| {
+        let preflight = app
+            .call(Method::OPTIONS, "/v2/request")
+            .header("origin", origin)
+            .header("access-control-request-method", "POST");
+        let answer = preflight.send().await;
+        answer.header("access-control-allow-origin").is_some()
+    };
+    assert!(is_let_in("https://shop.example.com").await);
+    // Another instance changes it, which this one is not told of.
+    let late = "UPDATE client_ids SET allowed_domains = '[\"https://late.example.com\"]' WHERE label = 'Shop'";
+    app.ctx.db.writer().execute_unprepared(late).await.expect("written");
+    assert_eq!(put(&app, &client, &json!({ "label": "Other" })).await.status, 200);
+    assert!(!is_let_in("https://late.example.com").await, "a label lets nobody in");
+    let domains = json!({ "allowedDomains": ["https://late.example.com", "https://shop.example.com"] });
+    assert_eq!(put(&app, &client, &domains).await.status, 200);
+    assert!(is_let_in("https://late.example.com").await);
 }
 
 #[tokio::test]

@@ -124,7 +124,11 @@ async fn guessing_credentials_is_cut_off_and_good_ones_go_on() {
 #[tokio::test]
 async fn an_address_that_goes_on_guessing_costs_no_lookup_and_keys_that_were_good_go_on() {
     let app = limited().await;
-    let (_, fresh) = tenant(&app, None).await;
+    let elsewhere = flows::auth::identify::draw_key(&app.ctx, (&app.platform).into(), None).unwrap();
+    let fresh = elsewhere.key.reveal().to_owned();
+    prs::store::keys::insert(app.ctx.db.writer(), &elsewhere.row)
+        .await
+        .unwrap();
     assert_eq!(list(&app, &app.key).await.status, 200);
     // Ten are 401, and sixty more, a whole minute's quota, block the address.
     for guess in 0..70 {
@@ -138,6 +142,8 @@ async fn an_address_that_goes_on_guessing_costs_no_lookup_and_keys_that_were_goo
         "it was not looked up, so nobody knows it"
     );
     assert_eq!(list(&app, &app.key).await.status, 200, "it was good before");
+    let (_, issued) = tenant(&app, None).await;
+    assert_eq!(list(&app, &issued).await.status, 200, "this instance issued it");
     let address = app.listen().await;
     let elsewhere = reqwest::Client::builder().no_proxy().build().unwrap();
     let elsewhere = elsewhere.get(format!("http://{address}/v2/currencies"));

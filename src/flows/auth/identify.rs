@@ -22,6 +22,9 @@ use std::{
     time::Duration,
 };
 
+/// How long a credential that was good is looked up whoever else calls from its address.
+pub const TRUSTED: Duration = Duration::from_secs(3_600);
+
 /// How often `lastUsedAt` is written at most. Source: rules S.10.
 const TOUCH_INTERVAL: TimeDelta = TimeDelta::minutes(1);
 
@@ -126,6 +129,24 @@ pub async fn key(ctx: &Ctx, key: &str) -> FlowResult<KnownKey> {
         owner: found.owner,
         ends_at: found.revoked_at,
     })
+}
+
+/// Notes that this instance issued a credential, by its hash: it is looked up whoever else calls from its address.
+pub(in crate::flows) fn note_issued(ctx: &Ctx, hash: &str) {
+    let until = ctx.clock.steady() + TRUSTED;
+    let mut issued = ctx.issued.lock().unwrap_or_else(PoisonError::into_inner);
+    issued.put(hash.to_owned(), until);
+}
+
+/// Whether this instance issued the credential with this hash not long ago.
+pub fn was_issued(ctx: &Ctx, hash: &str) -> bool {
+    let mut issued = ctx.issued.lock().unwrap_or_else(PoisonError::into_inner);
+    issued.get(hash).is_some_and(|until| *until > ctx.clock.steady())
+}
+
+/// Makes this instance read again from which pages it may be called.
+pub fn forget_origins(ctx: &Ctx) {
+    ctx.origin_changes.fetch_add(1, Ordering::AcqRel);
 }
 
 /// Makes this instance look every credential up again.

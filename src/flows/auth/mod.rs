@@ -43,6 +43,7 @@ async fn begin(ctx: &Ctx, tx: &Tx, platform: PlatformId, person: Person) -> Flow
     let id = SessionId(ctx.ids.ulid());
     let session = Session::new(id, hash, platform, person, absolute, ctx.clock.now());
     store::sessions::insert(tx, &session).await?;
+    identify::note_issued(ctx, &identify::hash(token.reveal()));
     Ok(SignedIn {
         session,
         token,

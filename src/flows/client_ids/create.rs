@@ -48,8 +48,11 @@ pub async fn run(
         let count = store::client_ids::count(&tx, &caller.platform).await?;
         ctx.caps.admit_client_ids(count)?;
         keeper.commit(tx, &client).await?;
-        // Its domains may ask for preflights from now on.
-        identify::forget(ctx);
+        identify::note_issued(ctx, &identify::hash(&client.client_id));
+        if !client.allowed_domains.is_empty() {
+            // They may ask for preflights from now on.
+            identify::forget_origins(ctx);
+        }
         Ok(client)
     })
     .await

@@ -44,5 +44,8 @@ pub async fn run(
     }
     tx.commit().await?;
     identify::forget(ctx);
+    if client.allowed_domains != stored.allowed_domains || client.status != stored.status {
+        identify::forget_origins(ctx);
+    }
     Ok(client)
 }

@@ -32,6 +32,7 @@ pub async fn run(ctx: &Ctx, name: &str) -> FlowResult<NewOrchestrator> {
     store::orchestrators::insert(&tx, &id, name, ctx.clock.now()).await?;
     store::keys::insert(&tx, &new.row).await?;
     tx.commit().await?;
+    identify::note_issued(ctx, &new.row.hash);
     Ok(NewOrchestrator {
         id,
         key_id: new.row.id,
