@@ -7,6 +7,7 @@ use crate::{
         client_id::{EndpointManagers, OwnPages},
         conversion::RateAges,
         currency::Catalogue,
+        ids::{ClientRowId, OwnerId},
         network::Network,
         recovery::RecoverySchedule,
         registration::Registration,
@@ -16,7 +17,7 @@ use crate::{
         chain::Chains, clock::Clock, guesses::GuessCounter, ids::Ids, outbound::Outbound, passwords::Passwords,
         sealer::Sealer,
     },
-    store::{Db, Holder},
+    store::Db,
 };
 use chrono::TimeDelta;
 use lru::LruCache;
@@ -26,6 +27,9 @@ use std::{
     time::Duration,
 };
 use tokio::sync::Notify;
+
+/// An owner, or a client ID of it.
+type Testing = HashSet<(OwnerId, Option<ClientRowId>)>;
 
 /// Everything that flows work with.
 #[derive(Clone)]
@@ -60,8 +64,8 @@ pub struct Ctx {
     pub issued: Arc<Mutex<LruCache<String, Duration>>>,
     /// Rows of the credentials whose use this instance is noting.
     pub noting: Arc<Mutex<HashSet<String>>>,
-    /// Holders that wait for a test of their endpoints on this instance.
-    pub testing: Arc<Mutex<HashSet<Holder>>>,
+    /// Who waits for a test of endpoints on this instance.
+    pub testing: Arc<Mutex<Testing>>,
     /// Told when deliveries may be due, so that the worker does not wait for its next tick.
     pub due: Arc<Notify>,
 }

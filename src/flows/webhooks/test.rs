@@ -3,7 +3,7 @@
 use crate::{
     ctx::Ctx,
     domain::{
-        ids::{DeliveryId, EventId},
+        ids::{ClientRowId, DeliveryId, EventId, OwnerId},
         refusal::{Refusal, RefusalKind},
         webhook::DeliveryState,
     },
@@ -43,7 +43,7 @@ impl<'a> Waiting<'a> {
     /// Errors: a test of the holder waits already (429).
     fn begin(ctx: &'a Ctx, holder: &'a Holder) -> Result<Self, Refusal> {
         let mut testing = ctx.testing.lock().unwrap_or_else(PoisonError::into_inner);
-        if testing.insert(holder.clone()) {
+        if testing.insert(whose(holder)) {
             return Ok(Self { ctx, holder });
         }
         let message = "A test of these endpoints waits for its receivers; send the next one when it has answered";
@@ -54,8 +54,12 @@ impl<'a> Waiting<'a> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let mut testing = self.ctx.testing.lock().unwrap_or_else(PoisonError::into_inner);
-        testing.remove(self.holder);
+        testing.remove(&whose(self.holder));
     }
+}
+
+fn whose(holder: &Holder) -> (OwnerId, Option<ClientRowId>) {
+    (holder.owner.clone(), holder.client.clone())
 }
 
 /// Sends a sample of an event, one of `kinds`, through the queue, so that a test takes no more places than events do.
