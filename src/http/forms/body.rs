@@ -7,7 +7,8 @@ use crate::{
         error::{Problem, plain},
         forms::{
             json::{self, Flaw},
-            wire::{enforced, one_of},
+            text::enforced,
+            wire::one_of,
         },
     },
 };

@@ -11,7 +11,12 @@ use crate::{
         },
     },
     flows::payments::PaymentRecord,
-    http::forms::{null::OrNull, text::text, wire::*, words::words},
+    http::forms::{
+        null::OrNull,
+        text::{LINE, text},
+        wire::*,
+        words::words,
+    },
 };
 use poem_openapi::{Enum, Object, types::Email};
 

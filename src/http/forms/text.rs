@@ -1,5 +1,18 @@
 //! The macro behind the wire types; operations declare forms of their own with it.
 
+/// One line of text that reads as it is written: without control characters, line breaks, marks that turn the direction
+/// of writing around, and characters that nobody sees, which would show people something else than what is stored. What
+/// joins letters and emojis (U+200C, U+200D, U+FE0F) is good.
+pub const LINE: &str = r"^[^\x00-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\u3164\ufeff\ufff9-\ufffb\ufffe]*$";
+
+/// [`LINE`], without tag characters besides. Readers of the documents that know no planes cannot compile it.
+const LINE_WITHOUT_TAGS: &str = r"^[^\x00-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\u3164\ufeff\ufff9-\ufffb\ufffe\u{e0000}-\u{e007f}]*$";
+
+/// The pattern that texts are held to where the documents say `pattern`.
+pub fn enforced(pattern: &str) -> &str {
+    if pattern == LINE { LINE_WITHOUT_TAGS } else { pattern }
+}
+
 /// A text form that stands for a value of the domain.
 pub trait Reads {
     /// The value.
@@ -40,7 +53,7 @@ macro_rules! text {
                 // The pattern is a literal and a test compiles each, so this cannot fail in service.
                 #[allow(clippy::expect_used)]
                 static FORM: std::sync::LazyLock<regex::Regex> =
-                    std::sync::LazyLock::new(|| regex::Regex::new(crate::http::forms::wire::enforced($pattern)).expect("pattern of a text form"));
+                    std::sync::LazyLock::new(|| regex::Regex::new(crate::http::forms::text::enforced($pattern)).expect("pattern of a text form"));
                 let fits = text.len() <= 4 * $length_max
                     && text.chars().count() <= $length_max
                     $(&& text.chars().count() >= $length_min)?

@@ -14,7 +14,7 @@ use crate::{
     },
     http::forms::{
         shape::shape,
-        text::{Reads, text},
+        text::{LINE, Reads, text},
     },
 };
 use alloy::primitives::B256;
@@ -28,19 +28,6 @@ use poem_openapi::{
 };
 use serde_json::Value;
 use std::fmt;
-
-/// One line of text that reads as it is written: without control characters, line breaks, marks that turn the direction
-/// of writing around, and characters that nobody sees, which would show people something else than what is stored. What
-/// joins letters and emojis (U+200C, U+200D, U+FE0F) is good.
-pub const LINE: &str = r"^[^\x00-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\u3164\ufeff\ufff9-\ufffb\ufffe]*$";
-
-/// [`LINE`], without tag characters besides. Readers of the documents that know no planes cannot compile it.
-const LINE_WITHOUT_TAGS: &str = r"^[^\x00-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\u3164\ufeff\ufff9-\ufffb\ufffe\u{e0000}-\u{e007f}]*$";
-
-/// The pattern that texts are held to where the documents say `pattern`.
-pub fn enforced(pattern: &str) -> &str {
-    if pattern == LINE { LINE_WITHOUT_TAGS } else { pattern }
-}
 
 text! {
     /// Hash of a transaction on an EVM network.

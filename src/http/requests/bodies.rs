@@ -15,6 +15,7 @@ use crate::{
         forms::{
             paging::Page,
             payment::{CustomerInfo, FeeType, Payment, PaymentRateSource},
+            text::LINE,
         },
         operation::*,
     },
