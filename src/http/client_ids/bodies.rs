@@ -76,7 +76,7 @@ pub struct CreateClientIdBody {
     pub fee_percentage: Option<PercentText>,
     /// Receiver of the fee; required with `feePercentage`
     pub fee_address: Option<WalletText>,
-    /// Refused: a payee destination belongs to a wallet, whose session binds it with `POST /v1/client-ids` or `PUT /v1/client-ids/{id}`
+    /// Refused: a payee destination belongs to a wallet, whose session binds it with `POST /v1/client-ids` or `PUT /v1/client-ids/{id}`. Example: `01K9Z0T3G9R5M1N2P3Q4R5S6T7`
     #[oai(validator(max_length = 64))]
     pub payee_destination_id: Option<String>,
     /// Operator wallet, kept for commerce payments
@@ -218,7 +218,7 @@ pub struct UpdateClientIdBody {
     /// Pages that may use it; the list replaces the one before. Example: `["https://shop.example.com"]`
     #[oai(validator(min_items = 1, max_items = 10))]
     pub allowed_domains: Option<Vec<DomainText>>,
-    /// Refused: a payee destination belongs to a wallet, whose session binds it with `POST /v1/client-ids` or `PUT /v1/client-ids/{id}`
+    /// Refused: a payee destination belongs to a wallet, whose session binds it with `POST /v1/client-ids` or `PUT /v1/client-ids/{id}`. Example: `01K9Z0T3G9R5M1N2P3Q4R5S6T7`
     #[oai(validator(max_length = 64))]
     pub payee_destination_id: Option<String>,
     /// Fee and stored facts
