@@ -1,14 +1,13 @@
 //! Loops around one flow each: fixed pace, bounded batch, back-off, shutdown.
 
-mod cancel_deliveries;
 mod catch_up;
 pub mod chain_pace;
 pub mod chain_states;
 pub mod deliver_webhooks;
 pub mod fill_in_chains;
 pub mod lead_chains;
+mod mend_deliveries;
 mod pace;
-mod recover_deliveries;
 mod seal_rows;
 pub mod sweep_events;
 mod watch_chains;
@@ -50,8 +49,7 @@ pub fn start(
         ));
     }
     tasks.spawn(deliver_webhooks::run(ctx.clone(), options, stop.clone()));
-    tasks.spawn(recover_deliveries::run(ctx.clone(), stop.clone()));
-    tasks.spawn(cancel_deliveries::run(ctx.clone(), stop.clone()));
+    tasks.spawn(mend_deliveries::run(ctx.clone(), stop.clone()));
     tasks.spawn(sweep_events::run(ctx.clone(), stop.clone()));
     tasks.spawn(seal_rows::run(ctx.clone(), stop.clone()));
     workers

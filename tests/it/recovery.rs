@@ -5,8 +5,12 @@ use crate::support::{
     events::{tell, tell_of},
     receiver::Receiver,
 };
+use chrono::TimeDelta;
 use prs::{
-    domain::ids::{DeliveryId, EndpointId, EventId},
+    domain::{
+        ids::{DeliveryId, EndpointId, EventId},
+        recovery::Recovery,
+    },
     flows::webhooks::{cancel, recover},
     store::{outbox, recovery},
     worker::deliver_webhooks,
@@ -313,7 +317,7 @@ async fn an_endpoint_that_answers_now_and_then_stays_on() {
 }
 
 /// Queues deliveries of as many events to an endpoint.
-async fn queue(app: &TestApp, endpoint: &str, count: usize) {
+async fn queue(app: &TestApp, endpoint: &str, count: usize) -> Vec<DeliveryId> {
     let now = app.ctx.clock.now();
     let events: Vec<_> = std::iter::repeat_with(|| EventId(app.ctx.ids.ulid()))
         .take(count)
@@ -343,6 +347,38 @@ async fn queue(app: &TestApp, endpoint: &str, count: usize) {
     let deliveries: Vec<_> = deliveries.collect();
     outbox::insert_deliveries(&tx, &deliveries).await.expect("writes");
     tx.commit().await.expect("commits");
+    deliveries.into_iter().map(|delivery| delivery.id).collect()
+}
+
+#[tokio::test]
+async fn the_longest_backlog_takes_no_round_from_other_endpoints() {
+    let app = TestApp::start().await;
+    let receiver = Receiver::start().await;
+    let (greedy, _) = app.register(&format!("{}/greedy", receiver.url())).await;
+    let (modest, _) = app.register(&format!("{}/modest", receiver.url())).await;
+    let mut waiting = queue(&app, &greedy, 1_300).await;
+    waiting.extend(queue(&app, &modest, 5).await);
+    let db = app.ctx.db.writer();
+    let answering = "UPDATE deliveries SET state = 'failed'; UPDATE webhook_endpoints SET is_recovering = TRUE";
+    db.execute_unprepared(answering).await.expect("both answer again");
+    let now = app.ctx.clock.now();
+    let round = Recovery {
+        from: now,
+        at: now + TimeDelta::hours(1),
+    };
+    let planned: Vec<_> = waiting.into_iter().map(|id| (id, Some(round))).collect();
+    recovery::plan(db, &planned).await.expect("rounds are planned");
+
+    assert!(recover::run(&app.ctx).await.expect("rounds begin"), "much is left");
+    let begun = app
+        .get("/v2/deliveries?state=queued&limit=100")
+        .with_key()
+        .send()
+        .await
+        .expect(200);
+    let of_modest = begun["deliveries"].as_array().expect("a list").iter();
+    let of_modest = of_modest.filter(|one| one["endpointId"] == modest.as_str()).count();
+    assert_eq!(of_modest, 5);
 }
 
 #[tokio::test]

@@ -28,9 +28,14 @@ pub async fn run(ctx: &Ctx) -> FlowResult<bool> {
     let now = ctx.clock.now();
     let reader = ctx.db.reader();
     let mut due = store::recovery::due(reader, now, BATCH).await?;
-    for endpoint in store::recovery::ready(reader, now, ENDPOINTS).await? {
-        let left = BATCH.saturating_mul(2).saturating_sub(count(&due));
-        due.extend(store::recovery::due_of_endpoint(reader, &endpoint, now, left).await?);
+    let mut has_more = count(&due) >= BATCH;
+    let ready = store::recovery::ready(reader, now, ENDPOINTS).await?;
+    // The same for each, so that the longest backlog does not take what the others wait for.
+    let share = (BATCH / count(&ready).max(1)).max(1);
+    for endpoint in &ready {
+        let of_endpoint = store::recovery::due_of_endpoint(reader, endpoint, now, share).await?;
+        has_more |= count(&of_endpoint) >= share;
+        due.extend(of_endpoint);
     }
     let settled = store::recovery::settled(reader, ENDPOINTS).await?;
     if due.is_empty() && settled.is_empty() {
@@ -42,11 +47,11 @@ pub async fn run(ctx: &Ctx) -> FlowResult<bool> {
     store::recovery::begin(&tx, &due, now).await?;
     tx.commit().await?;
     ctx.due.notify_one();
-    Ok(count(&due) >= BATCH)
+    Ok(has_more)
 }
 
-fn count(ids: &[DeliveryId]) -> u64 {
-    u64::try_from(ids.len()).unwrap_or(u64::MAX)
+fn count<T>(rows: &[T]) -> u64 {
+    u64::try_from(rows.len()).unwrap_or(u64::MAX)
 }
 
 /// What tries say about deliveries and endpoints beyond the four tries.
