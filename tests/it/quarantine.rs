@@ -64,6 +64,19 @@ async fn due(app: &TestApp) -> Vec<(u64, u64)> {
         .collect()
 }
 
+/// Sends a call of the batch contract that pays in FAU, and lets it become final.
+async fn send(app: &TestApp, batch: Vec<u8>) {
+    let contract = app.devnet().contracts().batch_conversion_payments;
+    let fau = app.devnet().tokens().fau;
+    app.devnet()
+        .approve(PAYER, fau, contract, U256::MAX)
+        .await
+        .expect("approved");
+    let sent = app.devnet().send(PAYER, contract, batch, U256::ZERO).await;
+    assert!(sent.expect("mined").status, "the batch succeeds");
+    app.settle().await;
+}
+
 #[tokio::test]
 async fn a_request_shows_what_was_set_aside_to_its_owner_alone() {
     let app = TestApp::start().await;
@@ -266,15 +279,7 @@ async fn a_true_payment_is_found_among_the_dust_of_a_stranger() {
         pathsToUSD: Vec::new(),
         feeAddress: app.devnet().accounts()[6].address,
     };
-    let contract = app.devnet().contracts().batch_conversion_payments;
-    let fau = app.devnet().tokens().fau;
-    app.devnet()
-        .approve(PAYER, fau, contract, U256::MAX)
-        .await
-        .expect("approved");
-    let sent = app.devnet().send(PAYER, contract, batch.abi_encode(), U256::ZERO).await;
-    assert!(sent.expect("mined").status, "the batch succeeds");
-    app.settle().await;
+    send(&app, batch.abi_encode()).await;
     let waiting = quarantine::list(&app.ctx, &Wanted::default(), false, None)
         .await
         .expect("a list");
@@ -357,15 +362,7 @@ async fn a_request_with_many_payments_shows_the_largest_and_how_many_there_are()
     };
     steps.push(payment);
     app.devnet().pay(PAYER, &steps).await.expect("mined");
-    let contract = app.devnet().contracts().batch_conversion_payments;
-    let fau = app.devnet().tokens().fau;
-    app.devnet()
-        .approve(PAYER, fau, contract, U256::MAX)
-        .await
-        .expect("approved");
-    let sent = app.devnet().send(PAYER, contract, batch.abi_encode(), U256::ZERO).await;
-    assert!(sent.expect("mined").status, "the batch succeeds");
-    app.settle().await;
+    send(&app, batch.abi_encode()).await;
     let read = app.read_request(&id).await;
     let shown = read["payments"].as_array().expect("a list");
     assert_eq!((shown.len(), &read["paymentsTotal"]), (100, &json!(106)));

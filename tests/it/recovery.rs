@@ -42,6 +42,14 @@ async fn told(app: &TestApp) {
     app.deliver().await;
 }
 
+/// An endpoint that answers with `status`, and its receiver.
+async fn refusing(app: &TestApp, status: u16) -> (Receiver, String) {
+    let receiver = Receiver::start().await;
+    receiver.answer(status);
+    let (id, _) = app.register(&receiver.url()).await;
+    (receiver, id)
+}
+
 async fn deliveries(app: &TestApp) -> Vec<Value> {
     let list = app.get("/v2/deliveries?limit=100").with_key().send().await.expect(200);
     list["deliveries"].as_array().expect("a list").clone()
@@ -50,9 +58,7 @@ async fn deliveries(app: &TestApp) -> Vec<Value> {
 #[tokio::test]
 async fn rounds_of_the_same_delivery_follow_the_fourth_try() {
     let app = TestApp::start().await;
-    let receiver = Receiver::start().await;
-    receiver.answer(500);
-    app.register(&receiver.url()).await;
+    let (receiver, _) = refusing(&app, 500).await;
     told(&app).await;
     pass(&app, 21).await;
     assert_eq!(receiver.received().await.len(), 4, "the four tries of the contract");
@@ -109,9 +115,7 @@ async fn rounds_of_the_same_delivery_follow_the_fourth_try() {
 #[tokio::test]
 async fn a_receiver_that_is_away_for_ten_minutes_gets_everything_by_itself() {
     let app = TestApp::start().await;
-    let receiver = Receiver::start().await;
-    receiver.answer(503);
-    app.register(&receiver.url()).await;
+    let (receiver, _) = refusing(&app, 503).await;
     for _ in 0..6 {
         told(&app).await;
         pass(&app, 100).await;
@@ -135,9 +139,7 @@ async fn a_receiver_that_is_away_for_ten_minutes_gets_everything_by_itself() {
 #[tokio::test]
 async fn a_receiver_that_hears_nothing_new_is_found_by_the_next_round() {
     let app = TestApp::start().await;
-    let receiver = Receiver::start().await;
-    receiver.answer(503);
-    app.register(&receiver.url()).await;
+    let (receiver, _) = refusing(&app, 503).await;
     told(&app).await;
     pass(&app, 30).await;
     told(&app).await;
@@ -151,9 +153,7 @@ async fn a_receiver_that_hears_nothing_new_is_found_by_the_next_round() {
 #[tokio::test]
 async fn a_delivery_that_alone_is_refused_keeps_its_rounds() {
     let app = TestApp::start().await;
-    let receiver = Receiver::start().await;
-    receiver.answer(500);
-    app.register(&receiver.url()).await;
+    let (receiver, _) = refusing(&app, 500).await;
     told(&app).await;
     pass(&app, 21).await;
     let refused = receiver.received().await[0].body.clone();
@@ -176,9 +176,7 @@ async fn an_empty_list_of_rounds_leaves_the_four_tries() {
     let mut settings = app::settings();
     settings.webhooks.recovery_rounds_s = Vec::new();
     let app = TestApp::with(settings, None).await;
-    let receiver = Receiver::start().await;
-    receiver.answer(500);
-    app.register(&receiver.url()).await;
+    let (receiver, _) = refusing(&app, 500).await;
     told(&app).await;
     pass(&app, 21).await;
     jump(&app, 200_000).await;
@@ -189,9 +187,7 @@ async fn an_empty_list_of_rounds_leaves_the_four_tries() {
 #[tokio::test]
 async fn an_endpoint_that_was_switched_off_has_no_further_rounds() {
     let app = TestApp::start().await;
-    let receiver = Receiver::start().await;
-    receiver.answer(500);
-    let (id, _) = app.register(&receiver.url()).await;
+    let (receiver, id) = refusing(&app, 500).await;
     told(&app).await;
     pass(&app, 21).await;
     let path = format!("/v1/webhook/{id}");
