@@ -3,18 +3,17 @@
 mod bounds;
 mod caps;
 pub mod catalogue;
+mod chains;
+mod conversion;
 mod reference;
+mod webhooks;
 
 use crate::domain::{
-    amount::Percent,
-    client_id::{EndpointManagers, normalise_domain},
-    conversion::RateAges,
+    client_id::normalise_domain,
     network::{Family, Network},
-    recovery::RecoverySchedule,
     registration,
 };
-use anyhow::{Context, anyhow, bail};
-use chrono::TimeDelta;
+use anyhow::{Context, bail};
 use figment::{
     Figment,
     error::Kind,
@@ -30,7 +29,10 @@ use std::{
 };
 
 pub use caps::CapSettings;
+pub use chains::ChainSettings;
+pub use conversion::{ConversionSettings, USUAL_RATE_AGE};
 pub use reference::markdown;
+pub use webhooks::{ClientIdManagement, HeaderPrefix, WebhookSettings};
 
 /// File that is read when `--config` names none.
 const DEFAULT_FILE: &str = "prs.toml";
@@ -192,87 +194,6 @@ impl Default for HttpSettings {
     }
 }
 
-/// One network. A network is enabled by its node addresses.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct ChainSettings {
-    /// JSON-RPC addresses of an EVM network, tried in order; two or more let the service check one against another.
-    pub rpc_urls: Vec<String>,
-    /// Blocks after which a payment counts as final, the block itself included; absent, the node's `finalized` tag.
-    #[schemars(range(min = 1, max = 100_000))]
-    pub confirmations: Option<u64>,
-    /// Distinct nodes that have to agree on a final block before its payments count; absent, two where two or more
-    /// addresses are set. A node that is missing delays payments and never lowers it.
-    #[schemars(range(min = 1, max = 16))]
-    pub agreement: Option<usize>,
-    /// Seconds without agreement after which one node is believed alone; absent, never.
-    #[schemars(range(min = 10, max = 604_800))]
-    pub agreement_fallback_s: Option<u64>,
-    /// First block that is read, when it is older than the final block of the first start; it is filled in beside new
-    /// blocks.
-    #[schemars(range(min = 0, max = 1_000_000_000_000_u64))]
-    pub start_block: Option<u64>,
-    /// Shortest pause between two looks at the chain while a payment is awaited, in milliseconds; a slower chain is
-    /// looked at when its next block is due, and one on which nothing is awaited after thirty
-    /// pauses, or a minute where that is shorter.
-    #[schemars(range(min = 20, max = 600_000))]
-    pub poll_ms: u64,
-    /// Time that one call to a node may take, in milliseconds.
-    #[schemars(range(min = 50, max = 60_000))]
-    pub call_timeout_ms: u64,
-    /// Payment contracts by name, instead of the published ones.
-    pub contracts: BTreeMap<String, String>,
-    /// Token contracts by symbol, instead of the published ones.
-    pub tokens: BTreeMap<String, String>,
-    /// Address of the HTTP interface of Tron.
-    pub api_url: Option<String>,
-    /// Key of the HTTP interface of Tron.
-    pub api_key: Option<String>,
-}
-
-impl Default for ChainSettings {
-    fn default() -> Self {
-        Self {
-            rpc_urls: Vec::new(),
-            confirmations: None,
-            agreement: None,
-            agreement_fallback_s: None,
-            start_block: None,
-            poll_ms: 2_000,
-            call_timeout_ms: 2_000,
-            contracts: BTreeMap::new(),
-            tokens: BTreeMap::new(),
-            api_url: None,
-            api_key: None,
-        }
-    }
-}
-
-impl ChainSettings {
-    /// Whether the settings are enough to serve the network.
-    pub fn is_enabled(&self, network: Network) -> bool {
-        match network.family() {
-            Family::Evm => !self.rpc_urls.is_empty(),
-            Family::Tron => self.api_url.is_some(),
-        }
-    }
-
-    /// The name of a setting that is there although a network of this kind has none of it.
-    fn misplaced(&self, network: Network) -> Option<&'static str> {
-        let of_nodes = [
-            ("rpc_urls", !self.rpc_urls.is_empty()),
-            ("agreement", self.agreement.is_some()),
-            ("agreement_fallback_s", self.agreement_fallback_s.is_some()),
-        ];
-        let of_interface = [("api_url", self.api_url.is_some()), ("api_key", self.api_key.is_some())];
-        let others: &[(&str, bool)] = match network.family() {
-            Family::Evm => &of_interface,
-            Family::Tron => &of_nodes,
-        };
-        others.iter().find(|(_, is_set)| *is_set).map(|(name, _)| *name)
-    }
-}
-
 /// Who may open an account.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -306,180 +227,6 @@ impl From<Registration> for registration::Registration {
     }
 }
 
-/// Delivery of events.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct WebhookSettings {
-    /// Prefix of the webhook headers, or a list of at most four: each header is sent under every one of them, unless an
-    /// endpoint chose one.
-    pub header_prefix: HeaderPrefix,
-    /// Whether deliveries carry the headers of Standard Webhooks (`webhook-id`, `webhook-timestamp`, `webhook-signature`)
-    /// beside the others.
-    pub standard_headers: bool,
-    /// Whether http endpoints on localhost, 127.0.0.1 and [::1] are accepted; absent, outside production.
-    pub allow_loopback: Option<bool>,
-    /// Deliveries that are sent at the same time.
-    #[schemars(range(min = 1, max = 10_000))]
-    pub concurrency: usize,
-    /// Deliveries that one endpoint receives at the same time.
-    #[schemars(range(min = 1, max = 1_000))]
-    pub concurrency_per_endpoint: usize,
-    /// Whether a confirmed or partial payment raises further events besides the plain one: `….client_id` when a client
-    /// ID created the request, `….checkout` when a secure payment did.
-    pub scoped_variants: bool,
-    /// Whether `payment.reversed` is sent when a credited payment left the chain. The request is counted again either
-    /// way. Without it nothing that was told is taken back, so nothing is told twice: a payment that returns raises an
-    /// event only when it completes a request that was never told as confirmed.
-    pub reversals: bool,
-    /// When a delivery is tried in further rounds after its four tries failed: seconds after the fourth one, ascending, at
-    /// most 20; `[]` for none. Each round is four tries of the same delivery, marked as a replay. An endpoint that answers
-    /// again gets what waits for it at once.
-    pub recovery_rounds_s: Vec<u32>,
-    /// Days for which every try to an endpoint may fail before it is switched off; 0 for ever. Its owner
-    /// learns of it from `webhook.disabled` and switches it on again.
-    #[schemars(range(min = 0, max = 365))]
-    pub disable_after_days: u32,
-    /// Which client IDs may register, list, switch, delete and test endpoints: `all`, `backend` for those without allowed
-    /// domains, or `off`. API keys and sessions always may. Under `all` a public client ID, one with allowed domains, sees
-    /// only the endpoints that it registered and nobody approved.
-    pub client_id_management: ClientIdManagement,
-    /// Days that events and finished deliveries are kept.
-    #[schemars(range(min = 1, max = 3_650))]
-    pub retention_days: u32,
-}
-
-impl Default for WebhookSettings {
-    fn default() -> Self {
-        Self {
-            header_prefix: HeaderPrefix::One("x-service".to_owned()),
-            standard_headers: true,
-            allow_loopback: None,
-            concurrency: 256,
-            concurrency_per_endpoint: 16,
-            scoped_variants: false,
-            reversals: true,
-            recovery_rounds_s: vec![60, 300, 1_800, 7_200, 21_600, 86_400, 172_800],
-            disable_after_days: 5,
-            client_id_management: ClientIdManagement::default(),
-            retention_days: 30,
-        }
-    }
-}
-
-/// Beginnings of headers that HTTP, its proxies and browsers read.
-const HTTP_FAMILIES: [&str; 18] = [
-    "accept",
-    "access-control",
-    "authorization",
-    "cache-control",
-    "connection",
-    "content",
-    "cookie",
-    "expect",
-    "forwarded",
-    "host",
-    "if",
-    "proxy",
-    "range",
-    "sec",
-    "transfer-encoding",
-    "upgrade",
-    "user-agent",
-    "x-forwarded",
-];
-
-/// One prefix, or several.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(
-    untagged,
-    expecting = "must be letters, digits and single dashes, for example x-service, or a list of up to four different ones"
-)]
-pub enum HeaderPrefix {
-    /// The only one.
-    One(String),
-    /// All of them.
-    Several(Vec<String>),
-}
-
-impl HeaderPrefix {
-    /// All of them.
-    pub fn list(&self) -> Vec<String> {
-        match self {
-            Self::One(prefix) => vec![prefix.clone()],
-            Self::Several(prefixes) => prefixes.clone(),
-        }
-    }
-
-    fn validate(&self, has_standard: bool) -> anyhow::Result<()> {
-        let prefixes: Vec<String> = self.list().iter().map(|prefix| prefix.to_lowercase()).collect();
-        let is_name = |prefix: &String| {
-            let is_word = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric());
-            prefix.len() <= 32 && prefix.split('-').all(is_word)
-        };
-        let mut different = prefixes.clone();
-        different.sort_unstable();
-        different.dedup();
-        if !(1..=4).contains(&prefixes.len()) || !prefixes.iter().all(is_name) || different.len() < prefixes.len() {
-            bail!(
-                "webhooks.header_prefix: must be letters, digits and single dashes, for example x-service, or a list of up \
-                 to four different ones"
-            );
-        }
-        let is_of_http = |prefix: &&String| {
-            let mut rests = HTTP_FAMILIES.iter().filter_map(|family| prefix.strip_prefix(family));
-            rests.any(|rest| rest.is_empty() || rest.starts_with('-'))
-        };
-        if let Some(prefix) = prefixes.iter().find(is_of_http) {
-            bail!("webhooks.header_prefix: {prefix} begins names of headers of HTTP; choose another one");
-        }
-        let is_signature = |prefix: &&String| prefix.split('-').any(|word| word == "signature");
-        if let Some(prefix) = prefixes.iter().find(is_signature) {
-            bail!("webhooks.header_prefix: {prefix} would be taken for the header of a signature; choose another one");
-        }
-        if has_standard && prefixes.iter().any(|prefix| prefix == "webhook") {
-            bail!("webhooks.header_prefix: webhook is the prefix of Standard Webhooks; choose another one");
-        }
-        Ok(())
-    }
-}
-
-impl WebhookSettings {
-    /// When further rounds come. Errors: a list that is no schedule.
-    pub fn recovery(&self) -> anyhow::Result<RecoverySchedule> {
-        RecoverySchedule::new(&self.recovery_rounds_s)
-            .map_err(|sentence| anyhow!("webhooks.recovery_rounds_s: {sentence}"))
-    }
-
-    /// For how long an endpoint may take nothing; none for ever.
-    pub fn disable_after(&self) -> Option<TimeDelta> {
-        let days = i64::from(self.disable_after_days);
-        (days > 0).then(|| TimeDelta::days(days))
-    }
-}
-
-/// Which client IDs may manage endpoints.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum ClientIdManagement {
-    /// Every client ID.
-    #[default]
-    All,
-    /// Client IDs without allowed domains.
-    Backend,
-    /// None.
-    Off,
-}
-
-impl From<ClientIdManagement> for EndpointManagers {
-    fn from(setting: ClientIdManagement) -> Self {
-        match setting {
-            ClientIdManagement::All => Self::All,
-            ClientIdManagement::Backend => Self::Backend,
-            ClientIdManagement::Off => Self::Off,
-        }
-    }
-}
-
 /// Names that appear in events.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -495,65 +242,6 @@ impl Default for BrandSettings {
         Self {
             processor_crypto: "service-network".to_owned(),
             processor_fiat: "service-tech".to_owned(),
-        }
-    }
-}
-
-/// On-chain conversion.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct ConversionSettings {
-    /// How far above the current rate the payer may be charged, in basis points.
-    #[schemars(range(min = 0, max = 5_000))]
-    pub slippage_basis_points: u16,
-    /// Oldest rate that a conversion accepts, in seconds, by the symbol of a currency in lower case: how often its price
-    /// feed is renewed at the latest, and a margin. `default` is for every currency without an entry; markets that close
-    /// need more than a weekend. Of a path over several feeds the largest counts; 0 accepts any age.
-    pub max_rate_age_s: BTreeMap<String, u64>,
-    /// Part of what a request asks for, in basis points: a conversion on other terms than were handed out that is worth
-    /// less is kept as `minor` and waits for nobody, so that dust neither hides a payment nor raises an alert. 0 has
-    /// everything wait.
-    #[schemars(range(min = 0, max = 1_000))]
-    pub minor_basis_points: u16,
-}
-
-/// Key of the age that counts for currencies without one of their own.
-pub const USUAL_RATE_AGE: &str = "default";
-
-/// Most feeds are renewed within a day: 25 hours.
-const USUAL_RATE_AGE_S: u64 = 25 * 3_600;
-
-/// Feeds of currencies whose market closes over the weekend: 74 hours.
-const MARKET_RATE_AGE_S: u64 = 74 * 3_600;
-
-/// A year; nobody means a larger one.
-const RATE_AGE_MAX_S: u64 = 366 * 24 * 3_600;
-
-impl ConversionSettings {
-    /// Part of what a request asks for below which a payment that is set aside waits for nobody.
-    pub fn minor_share(&self) -> Option<Percent> {
-        Percent::from_basis_points(self.minor_basis_points)
-    }
-
-    /// How old the rates of price feeds may be.
-    pub fn rate_ages(&self) -> RateAges {
-        let mut by_symbol = self.max_rate_age_s.clone();
-        RateAges {
-            usual_s: by_symbol.remove(USUAL_RATE_AGE).unwrap_or(USUAL_RATE_AGE_S),
-            by_symbol,
-        }
-    }
-}
-
-impl Default for ConversionSettings {
-    fn default() -> Self {
-        let markets = ["cny", "eur", "gbp", "jpy"].map(|symbol| (symbol.to_owned(), MARKET_RATE_AGE_S));
-        let mut max_rate_age_s = BTreeMap::from(markets);
-        max_rate_age_s.insert(USUAL_RATE_AGE.to_owned(), USUAL_RATE_AGE_S);
-        Self {
-            slippage_basis_points: 100,
-            max_rate_age_s,
-            minor_basis_points: 100,
         }
     }
 }
@@ -818,14 +506,7 @@ impl Settings {
         }
         self.validate_sessions()?;
         self.validate_listeners()?;
-        for (symbol, age_s) in &self.conversion.max_rate_age_s {
-            if symbol.to_lowercase() != *symbol {
-                bail!("conversion.max_rate_age_s.{symbol}: must be written in lower case");
-            }
-            if *age_s > RATE_AGE_MAX_S {
-                bail!("conversion.max_rate_age_s.{symbol}: must be at most {RATE_AGE_MAX_S}; 0 accepts any age");
-            }
-        }
+        self.conversion.validate()?;
         self.webhooks.header_prefix.validate(self.webhooks.standard_headers)?;
         let processors = [
             ("processor_crypto", &self.brand.processor_crypto),
