@@ -234,21 +234,12 @@ impl From<&Holder> for Holder {
     }
 }
 
-impl From<&Scope> for Holder {
-    fn from(scope: &Scope) -> Self {
-        Self {
-            owner: (&scope.platform).into(),
-            client: scope.client.clone(),
-            is_public: false,
-        }
-    }
-}
-
 impl From<&PlatformCaller> for Holder {
     fn from(caller: &PlatformCaller) -> Self {
         Self {
+            owner: (&caller.platform).into(),
+            client: caller.client().cloned(),
             is_public: caller.is_public(),
-            ..Self::from(&Scope::from(caller))
         }
     }
 }

@@ -145,7 +145,9 @@ async fn an_address_that_goes_on_guessing_costs_no_lookup_and_keys_that_were_goo
     let (_, issued) = tenant(&app, None).await;
     assert_eq!(list(&app, &issued).await.status, 200, "this instance issued it");
     let session = sign_in(&app, &TestWallet::new(7)).await;
-    let signed_in = app.get("/v1/api-keys").header("cookie", &format!("session_token={session}"));
+    let signed_in = app
+        .get("/v1/api-keys")
+        .header("cookie", &format!("session_token={session}"));
     assert_eq!(signed_in.send().await.status, 200, "who signs in here is known here");
     let address = app.listen().await;
     let elsewhere = reqwest::Client::builder().no_proxy().build().unwrap();

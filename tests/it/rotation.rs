@@ -9,7 +9,7 @@ use prs::{
     },
     ports::sealer::Place,
     settings::ChainSettings,
-    store::{self, Scope, outbox},
+    store::{self, Holder, outbox},
     worker::deliver_webhooks::{self, Options},
 };
 use serde_json::{Value, json};
@@ -172,11 +172,12 @@ async fn a_repeated_rotation_shows_the_same_secret_and_rotates_once() {
     assert_eq!(call(&id, json!({})).await.expect(200), first);
     call(&id, json!({ "overlapSeconds": 1 })).await.expect(409);
     call(&second, json!({})).await.expect(409);
-    let scope = Scope {
-        platform: app.platform.clone(),
+    let holder = Holder {
+        owner: (&app.platform).into(),
         client: None,
+        is_public: false,
     };
-    let kept = store::endpoints::find(app.ctx.db.reader(), &scope, &EndpointId(id)).await;
+    let kept = store::endpoints::find(app.ctx.db.reader(), &holder, &EndpointId(id)).await;
     let kept = kept.expect("reads").expect("there");
     assert_eq!(kept.former_secrets.len(), 1, "rotated once");
     let place = Place {

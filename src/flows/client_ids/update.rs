@@ -12,7 +12,7 @@ use crate::{
         auth::identify,
         client_ids::{check_destination, unknown},
     },
-    store::{self, Scope},
+    store,
 };
 
 /// Changes a client ID and returns it. Calls with it follow the change at once on this instance. Revoking it switches
@@ -39,7 +39,7 @@ pub async fn run(
         // them.
         let owner = OwnerId::from(&client.platform);
         for endpoint in store::endpoints::lock_unapproved(&tx, &owner, row).await? {
-            store::endpoints::set_active(&tx, &Scope::from(caller), &endpoint.id, false).await?;
+            store::endpoints::set_active(&tx, caller, &endpoint.id, false).await?;
         }
     }
     tx.commit().await?;

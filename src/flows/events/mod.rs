@@ -10,7 +10,7 @@ use crate::{
     ctx::Ctx,
     domain::{caller::PlatformCaller, ids::EndpointId, refusal::Refusal},
     flows::FlowResult,
-    store::{self, Scope, endpoints::Endpoint},
+    store::{self, endpoints::Endpoint},
 };
 use chrono::{DateTime, Utc};
 use std::collections::HashMap;
@@ -25,16 +25,6 @@ pub use crate::store::{
 pub struct Receivers(HashMap<EndpointId, Endpoint>);
 
 impl Receivers {
-    async fn of(ctx: &Ctx, scope: &Scope) -> FlowResult<Self> {
-        let endpoints = store::endpoints::list(ctx.db.reader(), scope).await?;
-        Ok(Self(
-            endpoints
-                .into_iter()
-                .map(|endpoint| (endpoint.id.clone(), endpoint))
-                .collect(),
-        ))
-    }
-
     /// Where an endpoint is, unless it is gone.
     pub fn url(&self, id: &EndpointId) -> Option<&str> {
         self.0.get(id).map(|endpoint| endpoint.url.as_str())
@@ -76,5 +66,7 @@ fn no_repeated_test() -> Refusal {
 
 /// The receivers of a caller.
 pub async fn receivers(ctx: &Ctx, caller: &PlatformCaller) -> FlowResult<Receivers> {
-    Receivers::of(ctx, &Scope::from(caller)).await
+    let endpoints = store::endpoints::list(ctx.db.reader(), caller).await?;
+    let by_id = endpoints.into_iter().map(|endpoint| (endpoint.id.clone(), endpoint));
+    Ok(Receivers(by_id.collect()))
 }

@@ -2,16 +2,14 @@
 
 use super::{
     on_both,
-    samples::{
-        cancel, claim, client_scope, deliveries, endpoint, finish, outcome, platform, publish, scope, with_endpoint,
-    },
+    samples::{cancel, claim, deliveries, endpoint, finish, holder, outcome, platform, publish, with_endpoint},
 };
 use prs::{
     domain::{
         ids::{ClientRowId, EndpointId, OwnerId},
         webhook::{AfterTry, DeliveryState},
     },
-    store::{self, Db, StoreError, endpoints::Endpoint},
+    store::{self, Db, Holder, StoreError, endpoints::Endpoint},
 };
 
 on_both! {
@@ -25,7 +23,7 @@ async fn a_switched_off_endpoint_receives_nothing_more(db: &Db) {
     let endpoint = with_endpoint(db, 1).await;
     let event = publish(db, 1, &[&endpoint]).await;
     let switch = async |owner: &str, is_active: bool| {
-        store::endpoints::set_active(db.writer(), &scope(owner), &endpoint.id, is_active)
+        store::endpoints::set_active(db.writer(), &holder(owner), &endpoint.id, is_active)
             .await
             .unwrap()
     };
@@ -53,7 +51,7 @@ async fn a_deleted_endpoint_keeps_its_log(db: &Db) {
     finish(db, &[(held, outcome(200, 1), AfterTry::Delivered, "try".into())]).await;
     let waiting = publish(db, 2, &[&endpoint]).await;
     let delete = async |owner: &str| {
-        store::endpoints::delete(db.writer(), &scope(owner), &endpoint.id)
+        store::endpoints::delete(db.writer(), &holder(owner), &endpoint.id)
             .await
             .unwrap()
     };
@@ -62,7 +60,7 @@ async fn a_deleted_endpoint_keeps_its_log(db: &Db) {
     assert!(!delete("a").await);
     assert_eq!(cancel(db, "a", &endpoint.id, 2).await, 1);
     assert_eq!(
-        store::endpoints::find(db.reader(), &scope("a"), &endpoint.id)
+        store::endpoints::find(db.reader(), &holder("a"), &endpoint.id)
             .await
             .unwrap(),
         None
@@ -117,7 +115,7 @@ async fn events_reach_the_endpoints_of_their_audience(db: &Db) {
     }
     let off = EndpointId("endpoint-5".into());
     assert!(
-        store::endpoints::set_active(db.writer(), &scope("a"), &off, false)
+        store::endpoints::set_active(db.writer(), &holder("a"), &off, false)
             .await
             .unwrap()
     );
@@ -132,14 +130,19 @@ async fn events_reach_the_endpoints_of_their_audience(db: &Db) {
     };
     assert_eq!(active(None).await, ["endpoint-1"]);
     assert_eq!(active(Some("client-1")).await, ["endpoint-1", "endpoint-2"]);
-    let listed = store::endpoints::list(db.reader(), &client_scope("a", "client-2"))
-        .await
-        .unwrap();
+    let client = Holder {
+        client: Some(ClientRowId("client-2".to_owned())),
+        ..holder("a")
+    };
+    let listed = store::endpoints::list(db.reader(), &client).await.unwrap();
     assert_eq!(listed, [endpoint("a", Some("client-2"), 3)]);
-    assert_eq!(store::endpoints::list(db.reader(), &scope("a")).await.unwrap().len(), 4);
+    assert_eq!(
+        store::endpoints::list(db.reader(), &holder("a")).await.unwrap().len(),
+        4
+    );
     let foreign = EndpointId("endpoint-4".into());
     assert_eq!(
-        store::endpoints::find(db.reader(), &scope("a"), &foreign)
+        store::endpoints::find(db.reader(), &holder("a"), &foreign)
             .await
             .unwrap(),
         None

@@ -2,7 +2,7 @@
 
 use super::{
     on_both,
-    samples::{at, cancel, claim, finish, outcome, publish, scope, with_endpoint},
+    samples::{at, cancel, claim, finish, holder, outcome, publish, with_endpoint},
 };
 use prs::{
     domain::{ids::DeliveryId, recovery::Recovery, webhook::AfterTry},
@@ -114,11 +114,11 @@ async fn a_long_backlog_of_an_endpoint_that_is_off_ends_in_parts(db: &Db) {
     assert!(abandoned().await.is_empty(), "all of them are on");
     assert_eq!(recovery::due(db.reader(), at(64), 10).await.unwrap(), [id]);
     assert!(
-        endpoints::set_active(db.writer(), &scope("a"), &off.id, false)
+        endpoints::set_active(db.writer(), &holder("a"), &off.id, false)
             .await
             .unwrap()
     );
-    assert!(endpoints::delete(db.writer(), &scope("a"), &gone.id).await.unwrap());
+    assert!(endpoints::delete(db.writer(), &holder("a"), &gone.id).await.unwrap());
     assert!(recovery::due(db.reader(), at(64), 10).await.unwrap().is_empty());
     assert_eq!(recovery::queued(db.reader()).await.unwrap().0, 11);
     assert_eq!(abandoned().await, [off.id.clone(), gone.id.clone()]);

@@ -15,7 +15,7 @@ use prs::{
         webhook::{ClaimedDelivery, TryOutcome, Wanted},
     },
     store::{
-        self, Db, Scope,
+        self, Db, Holder, Scope,
         delivery_log::DeliveryRecord,
         endpoints::Endpoint,
         outbox::{FinishedTry, NewDelivery, NewEvent},
@@ -50,6 +50,14 @@ pub fn client_scope(name: &str, client: &str) -> Scope {
     Scope {
         client: Some(ClientRowId(client.to_owned())),
         ..scope(name)
+    }
+}
+
+pub fn holder(name: &str) -> Holder {
+    Holder {
+        owner: (&platform(name)).into(),
+        client: None,
+        is_public: false,
     }
 }
 
