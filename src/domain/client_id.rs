@@ -216,7 +216,7 @@ impl NewClientId {
     fn check_domains(&self, checks: &mut Checks) {
         for (index, domain) in self.allowed_domains.iter().enumerate() {
             if self.allowed_domains[..index].contains(domain) {
-                checks.fail(format!("allowedDomains.{index}"), "must be listed only once");
+                checks.fail(format!("allowedDomains[{index}]"), "must be listed only once");
             }
         }
         if self.allowed_domains.len() > DOMAINS_MAX {

@@ -175,7 +175,7 @@ fn checked_payees(payees: &[Address], catalogue: &Catalogue, checks: &mut Checks
     check_distinct("allowedPayees", payees, checks);
     check_count("allowedPayees", payees.len(), PAYEES_MAX, checks);
     for (index, payee) in payees.iter().enumerate() {
-        checks.take(&format!("allowedPayees.{index}"), catalogue.receiver_anywhere(*payee));
+        checks.take(&format!("allowedPayees[{index}]"), catalogue.receiver_anywhere(*payee));
     }
     payees.to_vec()
 }
@@ -184,7 +184,7 @@ fn checked_currencies(ids: &[String], catalogue: &Catalogue, checks: &mut Checks
     check_count("allowedCurrencies", ids.len(), CURRENCIES_MAX, checks);
     let mut listed: Vec<String> = Vec::new();
     for (index, id) in ids.iter().enumerate() {
-        let field = format!("allowedCurrencies.{index}");
+        let field = format!("allowedCurrencies[{index}]");
         match checks.take(&field, catalogue.known(id)) {
             Some(known) if listed.contains(&known.id) => checks.fail(field, ONLY_ONCE),
             Some(known) => listed.push(known.id.clone()),
@@ -212,7 +212,7 @@ fn check_count(field: &str, count: usize, max: usize, checks: &mut Checks) {
 fn check_distinct<T: PartialEq>(field: &str, entries: &[T], checks: &mut Checks) {
     for (index, entry) in entries.iter().enumerate() {
         if entries[..index].contains(entry) {
-            checks.fail(format!("{field}.{index}"), ONLY_ONCE);
+            checks.fail(format!("{field}[{index}]"), ONLY_ONCE);
         }
     }
 }
@@ -355,10 +355,10 @@ mod tests {
             .map(|error| error.field)
             .collect();
         let wanted = [
-            "allowedPayees.1",
-            "allowedCurrencies.1",
-            "allowedCurrencies.2",
-            "allowedNetworks.1",
+            "allowedPayees[1]",
+            "allowedCurrencies[1]",
+            "allowedCurrencies[2]",
+            "allowedNetworks[1]",
             "maxAmount.amount",
         ];
         assert_eq!(fields, wanted);

@@ -22,7 +22,7 @@ pub enum RefusalKind {
 /// One wrong field of the input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldError {
-    /// Path of the field as the caller wrote it, segments joined with dots.
+    /// Path of the field as the caller wrote it: members after dots, entries of lists in brackets.
     pub field: String,
     /// What is wrong and what would be right.
     pub message: String,
@@ -98,6 +98,15 @@ impl Refusal {
         self
     }
 
+    /// The same about one entry of a list: its fields are members of that entry.
+    #[must_use]
+    pub fn within(mut self, entry: &str) -> Self {
+        for error in &mut self.fields {
+            error.field = format!("{entry}.{}", error.field);
+        }
+        self
+    }
+
     /// Adds after how many seconds another try makes sense.
     #[must_use]
     pub fn after(mut self, seconds: u32) -> Self {
@@ -144,6 +153,11 @@ impl Checks {
     /// Keeps the value of a rule that held, notes the field of one that did not.
     pub fn take<T, E: std::fmt::Display>(&mut self, field: &str, result: Result<T, E>) -> Option<T> {
         result.map_err(|error| self.fail(field, error.to_string())).ok()
+    }
+
+    /// Keeps what another rule decided, notes every field that it refused.
+    pub fn join<T>(&mut self, result: Result<T, Refusal>) -> Option<T> {
+        result.map_err(|refusal| self.0.extend(refusal.fields)).ok()
     }
 
     /// Ends the checks with the value that they were about. Errors: every wrong field.

@@ -59,15 +59,15 @@ async fn wrong_client_ids_are_named() {
         (json!({ "allowedDomains": many }), "allowedDomains"),
         (
             json!({ "allowedDomains": ["http://shop.example.com"] }),
-            "allowedDomains.0",
+            "allowedDomains[0]",
         ),
         (
             json!({ "allowedDomains": ["https://shop.example.com/path"] }),
-            "allowedDomains.0",
+            "allowedDomains[0]",
         ),
         (
             json!({ "allowedDomains": ["https://a.example.com", "https://A.example.com/"] }),
-            "allowedDomains.1",
+            "allowedDomains[1]",
         ),
         (json!({ "feePercentage": "2" }), "feeAddress"),
         (

@@ -107,22 +107,22 @@ async fn wrong_changes_are_named_and_change_nothing() {
         (
             &bare,
             json!({ "allowedDomains": ["http://shop.example.com"] }),
-            "allowedDomains.0",
+            "allowedDomains[0]",
         ),
         (
             &bare,
             json!({ "allowedDomains": ["https://shop.example.com/path"] }),
-            "allowedDomains.0",
+            "allowedDomains[0]",
         ),
         (
             &bare,
             json!({ "allowedDomains": ["https://shop.example.com?query"] }),
-            "allowedDomains.0",
+            "allowedDomains[0]",
         ),
         (
             &bare,
             json!({ "allowedDomains": ["https://a.example.com", "https://A.example.com/"] }),
-            "allowedDomains.1",
+            "allowedDomains[1]",
         ),
         (&bare, json!({ "feePercentage": "2" }), "feeAddress"),
         (&bare, json!({ "feeAddress": FEE_ADDRESS }), "feePercentage"),

@@ -68,19 +68,19 @@ async fn wrong_limits_are_named() {
     let amount = |amount: &str, currency: &str| json!({ "maxAmount": { "amount": amount, "currency": currency } });
     for (limits, field) in [
         (json!({ "allowedPayees": [] }), "allowedPayees"),
-        (json!({ "allowedPayees": ["nobody"] }), "allowedPayees.0"),
-        (json!({ "allowedPayees": [PAYEE, fau] }), "allowedPayees.1"),
+        (json!({ "allowedPayees": ["nobody"] }), "allowedPayees[0]"),
+        (json!({ "allowedPayees": [PAYEE, fau] }), "allowedPayees[1]"),
         (
             json!({ "allowedPayees": [PAYEE, PAYEE.to_lowercase()] }),
-            "allowedPayees.1",
+            "allowedPayees[1]",
         ),
         (json!({ "allowedPayees": vec![PAYEE; 21] }), "allowedPayees"),
-        (json!({ "allowedCurrencies": ["DOGE"] }), "allowedCurrencies.0"),
-        (json!({ "allowedCurrencies": ["USD", "usd"] }), "allowedCurrencies.1"),
-        (json!({ "allowedNetworks": ["ethereum"] }), "allowedNetworks.0"),
+        (json!({ "allowedCurrencies": ["DOGE"] }), "allowedCurrencies[0]"),
+        (json!({ "allowedCurrencies": ["USD", "usd"] }), "allowedCurrencies[1]"),
+        (json!({ "allowedNetworks": ["ethereum"] }), "allowedNetworks[0]"),
         (
             json!({ "allowedNetworks": ["sepolia", "sepolia"] }),
-            "allowedNetworks.1",
+            "allowedNetworks[1]",
         ),
         (amount("0", "USD"), "maxAmount.amount"),
         (amount("0.001", "USD"), "maxAmount.amount"),

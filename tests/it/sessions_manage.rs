@@ -139,12 +139,12 @@ async fn wrong_input_of_a_session_is_named() {
         (
             client_ids,
             json!({ "label": "Shop", "allowedDomains": ["http://shop.example.com"] }),
-            "allowedDomains.0",
+            "allowedDomains[0]",
         ),
         (
             client_ids,
             json!({ "label": "Shop", "allowedDomains": ["https://shop.example.com/path"] }),
-            "allowedDomains.0",
+            "allowedDomains[0]",
         ),
         (
             client_ids,

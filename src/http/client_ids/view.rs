@@ -30,7 +30,7 @@ fn operator(text: &WalletText, checks: &mut Checks) -> Option<Address> {
 
 fn domains(texts: &[DomainText], checks: &mut Checks) -> Vec<String> {
     let mut domain = |(index, text): (usize, &DomainText)| {
-        checks.take(&format!("allowedDomains.{index}"), normalise_domain(text.as_str()))
+        checks.take(&format!("allowedDomains[{index}]"), normalise_domain(text.as_str()))
     };
     texts.iter().enumerate().filter_map(&mut domain).collect()
 }
@@ -108,7 +108,7 @@ fn entries<T, V>(
     read: impl Fn(&T) -> Result<V, String>,
 ) -> Option<Vec<V>> {
     let list = changed(list, Some)?.unwrap_or_default();
-    let mut entry = |(index, text): (usize, &T)| checks.take(&format!("{field}.{index}"), read(text));
+    let mut entry = |(index, text): (usize, &T)| checks.take(&format!("{field}[{index}]"), read(text));
     Some(list.iter().enumerate().filter_map(&mut entry).collect())
 }
 

@@ -67,6 +67,21 @@ pub fn read(bytes: &[u8]) -> Result<Value, Flaw> {
     })
 }
 
+/// How an entry of a list is written in a path.
+pub(in crate::http) fn entry(index: usize) -> String {
+    format!("[{index}]")
+}
+
+/// A path with one more segment: a member after a dot, an entry of a list in brackets.
+pub(in crate::http) fn below(path: &str, segment: &str) -> String {
+    let separator = if path.is_empty() || segment.starts_with('[') {
+        ""
+    } else {
+        "."
+    };
+    format!("{path}{separator}{segment}")
+}
+
 /// Shortens a name of a member for display.
 pub(in crate::http) fn shown(name: &str) -> String {
     name.chars().take(NAME_LENGTH_SHOWN).collect()
@@ -84,7 +99,7 @@ impl State {
         if path.is_empty() {
             "the top level".to_owned()
         } else {
-            path.join(".")
+            path.iter().fold(String::new(), |path, segment| below(&path, segment))
         }
     }
 
@@ -166,7 +181,7 @@ impl<'de> Visitor<'de> for Node<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut values = Vec::new();
         loop {
-            self.state.enter(values.len().to_string())?;
+            self.state.enter(entry(values.len()))?;
             match items.next_element_seed(self)? {
                 Some(value) => values.push(value),
                 None => break,
@@ -211,7 +226,7 @@ mod tests {
     #[test]
     fn a_duplicate_member_is_named_with_its_path() {
         let flaw = read(br#"{"a":{"b":[{"c":1,"c":2}]}}"#).unwrap_err();
-        assert_eq!(flaw.path(), Some("a.b.0.c"));
+        assert_eq!(flaw.path(), Some("a.b[0].c"));
     }
 
     #[test]
