@@ -1,4 +1,5 @@
-//! Reads JSON strictly: no duplicate member names, bounded depth, no U+0000, which databases cannot store.
+//! Reads JSON strictly: no duplicate member names, bounded depth, no U+0000, which databases cannot store. A number
+//! without a fraction is an integer, however it is written.
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
@@ -168,6 +169,10 @@ impl<'de> Visitor<'de> for Node<'_> {
     }
 
     fn visit_f64<E: Error>(self, number: f64) -> Result<Value, E> {
+        // 12.0 and 1.2e1 are integers to a schema, but not to the types that are read by it.
+        if let Ok(integer) = number.to_string().parse::<i64>() {
+            return Ok(integer.into());
+        }
         Number::from_f64(number)
             .map(Value::Number)
             .ok_or_else(|| E::custom("not a finite number"))
@@ -221,6 +226,23 @@ mod tests {
             read(text.as_bytes()).unwrap(),
             serde_json::from_str::<Value>(text).unwrap()
         );
+    }
+
+    #[test]
+    fn a_number_without_a_fraction_is_an_integer_however_it_is_written() {
+        for (text, integer) in [
+            ("12.0", 12),
+            ("1.2e1", 12),
+            ("-0.0", 0),
+            ("-3e0", -3),
+            ("1e18", 10_i64.pow(18)),
+        ] {
+            assert_eq!(read(text.as_bytes()), Ok(integer.into()), "{text}");
+        }
+        for text in ["12.5", "1e-1", "1e20", "1e300"] {
+            let number = read(text.as_bytes()).expect("JSON");
+            assert!(number.is_f64(), "{text}");
+        }
     }
 
     #[test]
