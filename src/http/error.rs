@@ -52,6 +52,12 @@ const SLOW_BODY: &str = "The body did not arrive in time";
 /// Id of the call in examples.
 const CALL_ID: &str = "01JZX4T9QK3M7N8P2R5S6V0WYB";
 
+/// Most wrong fields that one answer names; the documents have the number too.
+pub(in crate::http) const FIELDS_MAX: usize = 1_000;
+
+/// What an answer says that names fewer than are wrong.
+const FIELDS_HINT: &str = "More than 1000 fields are wrong, and errors names the first 1000";
+
 /// Longest part of a path that an error message repeats.
 const PATH_LENGTH_SHOWN: usize = 200;
 
@@ -68,7 +74,7 @@ pub struct ErrorBody {
     /// Name of the status.
     #[oai(validator(max_length = 64))]
     pub error: String,
-    /// Every wrong field, when the input was refused.
+    /// Every wrong field, when the input was refused; of more than 1000 the first ones, and `hint` says so.
     #[oai(skip_serializing_if_is_none, validator(max_items = 1000))]
     pub errors: Option<Vec<ErrorDetail>>,
     /// Machine-readable name of the failure, where there is one.
@@ -86,7 +92,7 @@ pub struct ErrorBody {
 #[derive(Debug, Clone, Object)]
 #[oai(example)]
 pub struct ErrorDetail {
-    /// Path of the field, segments joined with dots.
+    /// Path of the field: members after dots, entries of lists in brackets, as in `requests[17].payee`.
     #[oai(validator(max_length = 4096))]
     pub field: String,
     /// What is wrong and what would be right.
@@ -169,7 +175,13 @@ impl Problem {
     }
 
     fn body(&self, request_id: Option<&str>) -> ErrorBody {
-        let details = self.fields.iter().map(|field| ErrorDetail {
+        let are_all_named = self.fields.len() <= FIELDS_MAX;
+        let hint = if are_all_named {
+            self.hint.as_deref()
+        } else {
+            Some(FIELDS_HINT)
+        };
+        let details = self.fields.iter().take(FIELDS_MAX).map(|field| ErrorDetail {
             field: field.field.clone(),
             message: field.message.clone(),
         });
@@ -179,7 +191,7 @@ impl Problem {
             error: self.status.canonical_reason().unwrap_or("Error").to_owned(),
             errors: (!self.fields.is_empty()).then(|| details.collect()),
             code: None,
-            hint: self.hint.as_deref().map(str::to_owned),
+            hint: hint.map(str::to_owned),
             request_id: request_id.map(str::to_owned),
         }
     }

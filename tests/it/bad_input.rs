@@ -1,6 +1,9 @@
 //! Bad input: each a 4xx that names the field and says what would be right.
 
-use crate::support::{Answer, TestApp, requests::fau};
+use crate::support::{
+    Answer, TestApp,
+    requests::{PAYEE, fau},
+};
 use poem::http::Method;
 use serde_json::{Value, json};
 
@@ -178,6 +181,9 @@ async fn a_search_is_checked() {
             "walletAddress=0x70997970c51812dc3A010C7d01b50e0d17dc79C8".to_owned(),
             "walletAddress",
         ),
+        ("invoiceCurrency=DOUBLOON".to_owned(), "invoiceCurrency"),
+        ("paymentCurrency=USDC-atlantis".to_owned(), "paymentCurrency"),
+        ("type=gift".to_owned(), "type"),
     ] {
         names(
             &app.get(&format!("/v2/payments?{query}")).with_key().send().await,
@@ -435,4 +441,70 @@ async fn texts_that_others_read_are_one_line_that_reads_as_it_is_written() {
         let answer = request(json!({ "reference": fine })).send().await;
         assert_eq!(answer.status, 201, "{fine}: {}", answer.text);
     }
+}
+
+#[tokio::test]
+async fn a_number_without_a_fraction_is_an_integer_however_it_is_written() {
+    let app = TestApp::start().await;
+    let call = async |expiry: &str| {
+        let body = format!(
+            r#"{{"label":"Shop","allowedDomains":["https://shop.example.com"],"defaultPreApprovalExpiry":{expiry}}}"#
+        );
+        app.post("/v2/client-ids").with_key().text(body).send().await
+    };
+    for written in ["600", "600.0", "6e2", "6.0E+2"] {
+        let created = call(written).await.expect(201);
+        assert_eq!(created["defaultPreApprovalExpiry"].to_string(), "600", "{written}");
+    }
+    for written in ["600.5", "6e-2", "-1.0", "1e20", "1e300", "9223372036854775808"] {
+        names(&call(written).await, "defaultPreApprovalExpiry");
+    }
+}
+
+#[tokio::test]
+async fn of_more_than_a_thousand_wrong_fields_the_answer_names_a_thousand_and_says_so() {
+    let app = TestApp::start().await;
+    let limits = json!({
+        "label": "Shop", "allowedDomains": ["https://shop.example.com"],
+        "allowedPayees": ["0x7eB023BFbAeE228de6DC5B92D0BeEB1eDb1Fd567"], "allowedCurrencies": ["USDT-base"],
+        "allowedNetworks": ["base"], "maxAmount": { "amount": "1", "currency": "USDT-base" },
+    });
+    let client = app.post("/v2/client-ids").with_key().json(&limits).send().await;
+    let client = client.expect(201)["clientId"].as_str().expect("text").to_owned();
+    let post = async |body: Value| {
+        let call = app.post("/v2/payouts/batch").header("x-client-id", &client);
+        let call = call.header("origin", "https://shop.example.com");
+        call.json(&body).send().await
+    };
+    let of = |requests: Value| json!({ "payer": PAYEE, "requests": requests });
+    let call = async |requests: Value| post(of(requests)).await;
+    let beyond = fau("10");
+    let each = call(json!([beyond])).await.wrong_fields().len();
+    assert!(each > 5, "{each} limits");
+    // By the schema: four fields are missing in each entry, and further ones are wrong beside them.
+    let ids: Vec<String> = (0..200).map(|number| format!("no id {number}")).collect();
+    let by_schema = json!({ "payer": 1, "requests": vec![json!({}); 200], "requestIds": ids });
+    for body in [of(json!(vec![beyond; 200])), by_schema] {
+        let refused = post(body).await;
+        assert_eq!(refused.status, 400);
+        assert_eq!(refused.wrong_fields().len(), 1_000);
+        let hint = refused.json()["hint"].clone();
+        assert_eq!(hint, "More than 1000 fields are wrong, and errors names the first 1000");
+    }
+    let refused = call(json!(vec![1; 199])).await;
+    assert_eq!((refused.wrong_fields().len(), refused.json().get("hint")), (199, None));
+    let refused = call(json!(vec![1; 1_100])).await;
+    assert_eq!(
+        (refused.status, refused.wrong_fields()),
+        (400, vec!["requests".to_owned()])
+    );
+}
+
+#[tokio::test]
+async fn a_text_that_is_too_long_is_told_its_form_once() {
+    let app = TestApp::start().await;
+    let body = fau(&"1".repeat(200));
+    let refused = app.post("/v2/request").with_key().json(&body).send().await;
+    assert_eq!(refused.wrong_fields(), ["amount"]);
+    assert_eq!(refused.text.matches("for example").count(), 1, "{}", refused.text);
 }

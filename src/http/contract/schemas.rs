@@ -1,5 +1,6 @@
 //! Brings the framework's schemas into the form that readers and generators agree on.
 
+use crate::http::forms::body::unsigned;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
@@ -72,16 +73,13 @@ fn whole(number: &Value) -> Option<i64> {
 
 /// Formats of unsigned numbers are unknown to readers; bounds say the same.
 fn bound_unsigned(object: &mut Map<String, Value>) {
-    let bounds = match object.get("format").and_then(Value::as_str) {
-        Some("uint8") => ("int32", u64::from(u8::MAX)),
-        Some("uint16") => ("int32", u64::from(u16::MAX)),
-        Some("uint32") => ("int64", u64::from(u32::MAX)),
-        Some("uint64") => ("int64", (1 << 53) - 1),
-        _ => return,
+    let format = object.get("format").and_then(Value::as_str);
+    let Some((format, most)) = format.and_then(unsigned) else {
+        return;
     };
-    object.insert("format".to_owned(), bounds.0.into());
+    object.insert("format".to_owned(), format.into());
     object.entry("minimum").or_insert(json!(0));
-    object.entry("maximum").or_insert(bounds.1.into());
+    object.entry("maximum").or_insert(most.into());
 }
 
 /// Adds the nullable twin of each component that a nullable member refers to.

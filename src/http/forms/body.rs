@@ -4,9 +4,10 @@
 use crate::{
     domain::refusal::{FieldError, Refusal},
     http::{
-        error::{Problem, plain},
+        error::{FIELDS_MAX, Problem, plain},
         forms::{
             json::{self, Flaw},
+            overlong,
             text::enforced,
             wire::one_of,
         },
@@ -26,13 +27,10 @@ use poem_openapi::{
 use serde_json::{Value, json};
 use std::{
     any::TypeId,
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     ops::Deref,
     sync::{Arc, LazyLock, PoisonError, RwLock},
 };
-
-/// Most violations that one answer names.
-const VIOLATIONS_MAX: usize = 100;
 
 /// A JSON request body.
 #[derive(Debug, Clone)]
@@ -98,9 +96,9 @@ impl_apirequest_for_payload!(Body<T>, T: ParseFromJSON + 'static);
 
 /// Reads a body of a documented type. Errors: 400 with every violation.
 pub fn parse<T: ParseFromJSON + 'static>(bytes: &[u8]) -> Result<T, Problem> {
-    let value = json::read(bytes).map_err(|flaw| unreadable(&flaw))?;
+    let mut value = json::read(bytes).map_err(|flaw| unreadable(&flaw))?;
     let documented = documented::<T>()?;
-    let violations = documented.violations(&value);
+    let violations = documented.violations(&mut value);
     if !violations.is_empty() {
         return Err(Refusal::fields(violations).into());
     }
@@ -159,7 +157,7 @@ fn schema<T: Type>() -> Value {
 pub(in crate::http) fn refusals(schema: &Value, components: &Value, value: &Value) -> Vec<FieldError> {
     let mut schema = schema.clone();
     schema["components"] = components.clone();
-    Documented::read(schema).map_or_else(|_| Vec::new(), |documented| documented.violations(value))
+    Documented::read(schema).map_or_else(|_| Vec::new(), |documented| documented.violations(&mut value.clone()))
 }
 
 /// Rewrites the few keywords that OpenAPI 3.0 means differently from JSON Schema, and patterns that say less than is
@@ -176,6 +174,7 @@ fn executable(schema: &mut Value) {
                     }
                 }
             }
+            bound_integer(object);
             if object.get("nullable") == Some(&Value::Bool(true)) {
                 object.shift_remove("nullable");
                 nullable(object);
@@ -186,6 +185,32 @@ fn executable(schema: &mut Value) {
             object.values_mut().for_each(executable);
         }
         _ => {}
+    }
+}
+
+/// A number beyond its type is refused with its field, like one beyond its documented bounds.
+fn bound_integer(object: &mut serde_json::Map<String, Value>) {
+    if object.get("type").and_then(Value::as_str) != Some("integer") {
+        return;
+    }
+    let unsigned = object.get("format").and_then(Value::as_str).and_then(unsigned);
+    let (least, most) = unsigned.map_or((json!(i64::MIN), json!(i64::MAX)), |(_, most)| (json!(0), json!(most)));
+    if !object.contains_key("exclusiveMinimum") {
+        object.entry("minimum").or_insert(least);
+    }
+    if !object.contains_key("exclusiveMaximum") {
+        object.entry("maximum").or_insert(most);
+    }
+}
+
+/// The format that readers know instead of one of unsigned numbers, and the largest number of it.
+pub(in crate::http) fn unsigned(format: &str) -> Option<(&'static str, u64)> {
+    match format {
+        "uint8" => Some(("int32", u8::MAX.into())),
+        "uint16" => Some(("int32", u16::MAX.into())),
+        "uint32" => Some(("int64", u32::MAX.into())),
+        "uint64" => Some(("int64", (1 << 53) - 1)),
+        _ => None,
     }
 }
 
@@ -218,31 +243,32 @@ impl Documented {
         Ok(Self { schema, validator })
     }
 
-    fn violations(&self, value: &Value) -> Vec<FieldError> {
-        if self.validator.is_valid(value) {
+    /// Names everything that is wrong. A list that is too long is refused for that alone and emptied: nobody looks into it.
+    fn violations(&self, value: &mut Value) -> Vec<FieldError> {
+        let overlong = overlong::empty(&self.schema, value);
+        if overlong.is_empty() && self.validator.is_valid(value) {
             return Vec::new();
         }
-        let mut violations: Vec<FieldError> = Vec::new();
-        for error in self.validator.iter_errors(value).take(VIOLATIONS_MAX) {
-            for violation in self.explain(&error) {
-                // The first sentence about a field says enough: form and length of a text usually fail together.
-                if violations.iter().all(|known| known.field != violation.field) {
-                    violations.push(violation);
-                }
-            }
-        }
-        violations.truncate(VIOLATIONS_MAX);
-        violations
+        let overlong = overlong
+            .into_iter()
+            .map(|list| FieldError::new(path(&list.pointer), at_most_items(list.max)));
+        let mut known = HashSet::new();
+        let errors = self.validator.iter_errors(value);
+        let violations = overlong.chain(errors.flat_map(|error| self.explain(&error)));
+        // The first sentence about a field says enough: form and length of a text usually fail together.
+        let violations = violations.filter(|violation| known.insert(violation.field.clone()));
+        // One more than an answer names, so that it says that there are more.
+        violations.take(FIELDS_MAX + 1).collect()
     }
 
     fn explain(&self, error: &ValidationError<'_>) -> Vec<FieldError> {
-        let field = dotted(error.instance_path().as_str());
+        let field = path(error.instance_path().as_str());
         let schema = self.subschema(error);
         let message = match error.kind() {
             Kind::Required { property } => {
                 let name = property.as_str().unwrap_or_default();
                 let message = describe_required(self.member(schema, name));
-                return vec![FieldError::new(joined(&field, name), message)];
+                return vec![FieldError::new(json::below(&field, name), message)];
             }
             Kind::AnyOf { context } | Kind::OneOfNotValid { context } => {
                 return self.explain_forms(field, schema, context);
@@ -261,9 +287,8 @@ impl Documented {
         context: &[Vec<ValidationError<'static>>],
     ) -> Vec<FieldError> {
         let of_another_kind = |form: &&Vec<ValidationError<'static>>| {
-            form.iter().any(|error| {
-                matches!(error.kind(), Kind::Type { .. }) && dotted(error.instance_path().as_str()) == field
-            })
+            form.iter()
+                .any(|error| matches!(error.kind(), Kind::Type { .. }) && path(error.instance_path().as_str()) == field)
         };
         let closest = context
             .iter()
@@ -303,21 +328,14 @@ impl Documented {
     }
 }
 
-/// `/items/0/amount` as `items.0.amount`.
-fn dotted(pointer: &str) -> String {
+/// `/items/0/amount` as `items[0].amount`.
+fn path(pointer: &str) -> String {
     let segments = pointer.split('/').skip(1);
-    let names: Vec<String> = segments
-        .map(|segment| json::shown(&segment.replace("~1", "/").replace("~0", "~")))
-        .collect();
-    names.join(".")
-}
-
-fn joined(field: &str, name: &str) -> String {
-    if field.is_empty() {
-        name.to_owned()
-    } else {
-        format!("{field}.{name}")
-    }
+    let segments = segments.map(|segment| match segment.parse() {
+        Ok(index) => json::entry(index),
+        Err(_) => json::shown(&segment.replace("~1", "/").replace("~0", "~")),
+    });
+    segments.fold(String::new(), |path, segment| json::below(&path, &segment))
 }
 
 fn describe_required(schema: &Value) -> String {
@@ -339,7 +357,7 @@ fn repeated(field: String, list: &Value, schema: &Value) -> Vec<FieldError> {
     }
     let again = (0..entries.len()).filter(|index| entries[..*index].contains(&entries[*index]));
     again
-        .map(|index| FieldError::new(joined(&field, &index.to_string()), "must be listed only once"))
+        .map(|index| FieldError::new(json::below(&field, &json::entry(index)), "must be listed only once"))
         .collect()
 }
 
@@ -358,13 +376,13 @@ fn describe(kind: &Kind, schema: &Value, is_null: bool) -> String {
             (None, Kind::Format { format }) => format!("must be a text of the format {format}"),
             (None, _) => "must have the documented form".to_owned(),
         },
-        Kind::MaxLength { limit } => {
-            hint(schema).map_or_else(|| format!("must have at most {limit} characters"), str::to_owned)
+        Kind::MaxLength { .. } | Kind::MinLength { .. } if hint(schema).is_some() => {
+            return hint(schema).unwrap_or_default().to_owned();
         }
-        Kind::MinLength { .. } if hint(schema).is_some() => return hint(schema).unwrap_or_default().to_owned(),
+        Kind::MaxLength { limit } => format!("must have at most {limit} characters"),
         Kind::MinLength { limit: 1 } => "must not be empty".to_owned(),
         Kind::MinLength { limit } => format!("must have at least {limit} characters"),
-        Kind::MaxItems { limit } => return format!("must have at most {limit} items"),
+        Kind::MaxItems { limit } => return at_most_items(*limit),
         Kind::MinItems { limit } => return format!("must have at least {limit} items"),
         Kind::MaxProperties { limit } => return format!("must have at most {limit} members"),
         Kind::MinProperties { limit } => return format!("must have at least {limit} members"),
@@ -377,6 +395,10 @@ fn describe(kind: &Kind, schema: &Value, is_null: bool) -> String {
         _ => "must have the documented form".to_owned(),
     };
     with_example(&sentence, schema)
+}
+
+fn at_most_items(limit: u64) -> String {
+    format!("must have at most {limit} items")
 }
 
 fn in_words(kind: &TypeKind) -> String {
@@ -398,9 +420,10 @@ fn in_words(kind: &TypeKind) -> String {
 
 /// Bounds come out of the framework as floats.
 fn whole(limit: &Value) -> String {
-    limit
-        .as_f64()
-        .map_or_else(|| limit.to_string(), |limit| limit.to_string())
+    match limit.as_f64().filter(|_| limit.is_f64()) {
+        Some(limit) => limit.to_string(),
+        None => limit.to_string(),
+    }
 }
 
 fn hint(schema: &Value) -> Option<&str> {
@@ -483,13 +506,13 @@ mod tests {
             ("amount", "must be a string, for example \"10.5\""),
             ("fee", PercentText::HINT),
             ("isUrgent", "must be a boolean"),
-            ("lines.0.amount", AmountText::HINT),
-            ("lines.0.count", "must be 9 or less"),
+            ("lines[0].amount", AmountText::HINT),
+            ("lines[0].count", "must be 9 or less"),
             (
-                "lines.1.amount",
+                "lines[1].amount",
                 "is required: must be a decimal number written as a string, for example \"10.5\": digits, optionally a point and more digits",
             ),
-            ("lines.1.count", "must be a whole number"),
+            ("lines[1].count", "must be a whole number"),
             ("pace", "must be one of DAILY, WEEKLY"),
             ("reference", MerchantReference::HINT),
         ];
@@ -520,6 +543,16 @@ mod tests {
     fn a_union_explains_the_closest_form() {
         let found = problems::<Either>(r#"{"amount":"x","count":3}"#);
         assert_eq!(found, [("amount".to_owned(), AmountText::HINT.to_owned())]);
+    }
+
+    #[test]
+    fn a_list_that_is_too_long_is_refused_without_a_look_at_its_entries() {
+        let text = format!(r#"{{"amount":"hush","lines":[{}{{}}]}}"#, "{},".repeat(20_000));
+        let mut found = problems::<Order>(&text);
+        found.sort();
+        let expected = [("amount", AmountText::HINT), ("lines", "must have at most 2 items")];
+        let expected = expected.map(|(field, message)| (field.to_owned(), message.to_owned()));
+        assert_eq!(found, expected);
     }
 
     #[test]

@@ -4,6 +4,7 @@ pub mod body;
 pub mod idempotency;
 pub mod json;
 pub mod null;
+mod overlong;
 pub mod paging;
 pub mod payment;
 pub mod reply;

@@ -86,17 +86,26 @@ async fn posted(path: &str, body: impl Into<poem::Body>) -> (u16, Value) {
 
 #[tokio::test]
 async fn every_wrong_field_of_a_body_is_named_at_once() {
-    let body = r#"{"amount":7,"prices":["x","1","2","3"],"count":100,"wrapping":{},"unknown":"ignored"}"#;
-    let (status, body) = posted("/v2/things", body).await;
-    assert_eq!((status, &body["message"]), (400, &json!("Validation failed")));
-    let mut fields: Vec<&str> = body["errors"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter_map(|error| error["field"].as_str())
-        .collect();
-    fields.sort_unstable();
-    assert_eq!(fields, ["amount", "count", "prices", "prices.0", "wrapping.label"]);
+    let wrong_fields = async |prices: &str| {
+        let body = format!(r#"{{"amount":7,"prices":{prices},"count":100,"wrapping":{{}},"unknown":"ignored"}}"#);
+        let (status, body) = posted("/v2/things", body).await;
+        assert_eq!((status, &body["message"]), (400, &json!("Validation failed")));
+        let errors = body["errors"].as_array().unwrap();
+        let mut fields: Vec<String> = errors
+            .iter()
+            .filter_map(|error| Some(error["field"].as_str()?.to_owned()))
+            .collect();
+        fields.sort_unstable();
+        fields
+    };
+    let of_three = wrong_fields(r#"["x","1","2"]"#).await;
+    assert_eq!(of_three, ["amount", "count", "prices[0]", "wrapping.label"]);
+    let of_too_many = wrong_fields(r#"["x","1","2","3"]"#).await;
+    assert_eq!(
+        of_too_many,
+        ["amount", "count", "prices", "wrapping.label"],
+        "nobody looks into a list that is too long"
+    );
 }
 
 #[tokio::test]
