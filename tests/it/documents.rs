@@ -6,6 +6,10 @@ use crate::support::{
     requests::fau,
 };
 use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// The members of a path that are operations.
+const METHODS: [&str; 5] = ["get", "put", "post", "delete", "patch"];
 
 #[tokio::test]
 async fn the_served_documents_are_the_committed_files() {
@@ -45,7 +49,96 @@ fn every_documented_example_fits_its_schema() {
     }
 }
 
-/// Every schema of a value, at any depth, and everything else in it.
+#[test]
+fn examples_of_calldata_count_their_own_transactions() {
+    let document = &documents()[0];
+    for (path, method, status) in [
+        ("/v2/payouts", "post", "201"),
+        ("/v2/request/{requestId}/pay", "get", "200"),
+    ] {
+        let answer = resolved(document, &document["paths"][path][method]["responses"][status]);
+        let example = &answer["content"]["application/json"]["example"];
+        let count = example["transactions"].as_array().expect("a list").len();
+        let metadata = &example["metadata"];
+        assert_eq!(metadata["stepsRequired"], count, "{path}: {example}");
+        assert_eq!(
+            metadata["paymentTransactionIndex"],
+            count - 1,
+            "{path}: the payment is the last"
+        );
+        assert_eq!(metadata["needsApproval"], count > 1, "{path}");
+        assert_eq!(metadata["approvalTransactionIndex"].is_null(), count == 1, "{path}");
+    }
+}
+
+/// The operations of a document by method and path.
+fn operations(document: &Value) -> BTreeSet<String> {
+    let paths = document["paths"].as_object().expect("paths").iter();
+    let named = |(path, item): (&String, &Value)| {
+        let methods = item.as_object().expect("operations").keys();
+        let methods = methods.filter(|method| METHODS.contains(&method.as_str()));
+        methods.map(|method| format!("{method} {path}")).collect::<Vec<_>>()
+    };
+    paths.flat_map(named).collect()
+}
+
+#[test]
+fn the_readme_counts_the_operations_that_are_there() {
+    let published = [
+        include_str!("../../openapi/contract/v2-0.13.0.json"),
+        include_str!("../../openapi/contract/auth-v1.json"),
+    ];
+    let published = published.map(|text| operations(&serde_json::from_str(text).expect("JSON")));
+    let [v2, auth] = documents().each_ref().map(operations);
+    let (published, own) = (&published[0] | &published[1], &v2 | &auth);
+    let (built, missing) = (&published & &own, &published - &own);
+    let sentences = [
+        format!(
+            "Of the {} operations that the contract check knows {} are built, {} are not",
+            published.len(),
+            built.len(),
+            missing.len()
+        ),
+        format!("Added are {} that it does not have", (&own - &published).len()),
+    ];
+    let readme = include_str!("../../README.md");
+    for sentence in sentences {
+        assert!(readme.contains(&sentence), "README.md does not say: {sentence}");
+    }
+}
+
+#[test]
+fn what_is_said_about_credentials_names_those_that_open_the_operation() {
+    let mut count = 0;
+    for document in documents() {
+        let carrier = |scheme: &str| {
+            let scheme = &document["components"]["securitySchemes"][scheme];
+            scheme["name"].as_str().unwrap_or("authorization")
+        };
+        let items = document["paths"].as_object().expect("paths").values();
+        for operation in items.flat_map(|item| item.as_object().expect("operations").values()) {
+            let security = operation["security"].as_array().into_iter().flatten();
+            let schemes = security.flat_map(|any| any.as_object().expect("schemes").keys());
+            let carriers: Vec<&str> = schemes.map(|scheme| carrier(scheme)).collect();
+            if carriers.is_empty() {
+                continue;
+            }
+            let wanted = format!("This operation needs {}", carriers.join(" or "));
+            for status in ["401", "403"] {
+                let answer = resolved(document, &operation["responses"][status]);
+                let media = &answer["content"]["application/json"];
+                let shown = match media["example"].is_null() {
+                    true => &media["examples"]["credential"]["value"]["hint"],
+                    false => &media["example"]["hint"],
+                };
+                assert_eq!(shown, &wanted, "{} {status}", operation["operationId"]);
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 100, "only {count} answers");
+}
+
 #[test]
 fn refusals_of_caps_invites_and_stored_answers_are_named() {
     let operation = |id: &str| {
@@ -72,6 +165,7 @@ fn refusals_of_caps_invites_and_stored_answers_are_named() {
         ("replayEvents", "429", "caps.due_deliveries"),
         ("retryDelivery", "429", "caps.due_deliveries"),
         ("followEvents", "429", "caps.event_streams"),
+        ("exportPayments", "429", "exports of this platform"),
     ] {
         let answer = &operation(id)["responses"][status];
         assert!(
@@ -87,6 +181,7 @@ fn refusals_of_caps_invites_and_stored_answers_are_named() {
     }
 }
 
+/// Every schema of a value, at any depth, and everything else in it.
 fn each<'a>(value: &'a Value, visit: &mut impl FnMut(&'a Value)) {
     visit(value);
     match value {

@@ -120,7 +120,13 @@ pub fn flaws(method: &str, path: &str, status: u16, text: &str) -> Vec<String> {
     let Some(response) = operation["responses"].get(status.to_string()) else {
         return vec![format!("the status {status} is not documented")];
     };
-    let schema = &resolved(document, response)["content"]["application/json"]["schema"];
+    let content = &resolved(document, response)["content"];
+    let schema = &content["application/json"]["schema"];
+    let line = &content["application/jsonl"]["schema"];
+    if !line.is_null() {
+        let lines = text.lines().filter(|line| line.starts_with('{'));
+        return lines.flat_map(|text| flaws_of(document, line, text)).collect();
+    }
     if schema.is_null() {
         let is_empty = text.is_empty();
         return (!is_empty)
@@ -128,6 +134,11 @@ pub fn flaws(method: &str, path: &str, status: u16, text: &str) -> Vec<String> {
             .into_iter()
             .collect();
     }
+    flaws_of(document, schema, text)
+}
+
+/// What a JSON text has that its schema does not say.
+fn flaws_of(document: &Value, schema: &Value, text: &str) -> Vec<String> {
     let body: Value = match serde_json::from_str(text) {
         Ok(body) => body,
         Err(error) => return vec![format!("no JSON: {error}")],

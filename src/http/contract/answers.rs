@@ -122,7 +122,15 @@ pub(super) fn finish(
         };
         match (failure.component, &words[..]) {
             (Some(name), []) => {
-                shared.entry(name).or_insert_with(|| {
+                // What a credential would have to be is the same for operations that take the same ones.
+                let name = match failure.is_about_credentials() {
+                    true => accepted
+                        .iter()
+                        .map(|scheme| scheme.id())
+                        .fold(name.to_owned(), |name, id| name + id),
+                    false => name.to_owned(),
+                };
+                shared.entry(&name).or_insert_with(|| {
                     fail(response, failure.example(None, Vec::new(), hint(failure)), failure);
                     response.clone()
                 });

@@ -60,7 +60,7 @@ fn describe(operation: &mut MetaOperation) {
     let answers = responses.iter_mut().flat_map(|response| &mut response.content);
     let bodies = operation.request.iter_mut().flat_map(|request| &mut request.content);
     for media in answers.chain(bodies) {
-        if media.content_type.starts_with("application/json") {
+        if media.content_type.starts_with("application/json;") {
             media.content_type = "application/json";
         }
     }
