@@ -22,14 +22,17 @@ use crate::{
 use chrono::TimeDelta;
 use lru::LruCache;
 use std::{
-    collections::{BTreeSet, HashSet},
-    sync::{Arc, Mutex, atomic::AtomicU64},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    sync::{Arc, Mutex, Weak, atomic::AtomicU64},
     time::Duration,
 };
 use tokio::sync::Notify;
 
 /// An owner, or a client ID of it.
 type Testing = HashSet<(OwnerId, Option<ClientRowId>)>;
+
+/// Calls that are answered once, by owner, scope and key: how many there are of each on this instance, and whose turn it is.
+type Answering = HashMap<(String, String), (usize, Arc<tokio::sync::Mutex<()>>)>;
 
 /// Everything that flows work with.
 #[derive(Clone)]
@@ -66,6 +69,8 @@ pub struct Ctx {
     pub noting: Arc<Mutex<HashSet<String>>>,
     /// Who waits for a test of endpoints on this instance.
     pub testing: Arc<Mutex<Testing>>,
+    /// Calls with an idempotency key that this instance is answering.
+    pub answering: Arc<Mutex<Answering>>,
     /// Told when deliveries may be due, so that the worker does not wait for its next tick.
     pub due: Arc<Notify>,
 }

@@ -208,6 +208,7 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
         issued: Arc::new(Mutex::new(LruCache::new(ISSUED_MAX))),
         noting: Arc::default(),
         testing: Arc::default(),
+        answering: Arc::default(),
         due: Arc::new(Notify::new()),
     })
 }

@@ -8,12 +8,23 @@ use crate::{
     store::{self, Holder, StoreError, Tx, idempotency::IdempotencyKey},
 };
 use chrono::TimeDelta;
+use std::{
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
 
 /// How long an answer is kept. Source: decisions D18.
 const KEPT: TimeDelta = TimeDelta::hours(24);
 
 /// Keys of one transaction of the sweep.
 const BATCH_KEYS: u64 = 500;
+
+/// How long a call waits for another one with its key on this instance.
+const TURN_MAX: Duration = Duration::from_secs(1);
+
+/// What a caller reads whose key another call is using.
+const IN_FLIGHT: &str =
+    "A call with this Idempotency-Key is being answered at this moment; repeat it to get its answer";
 
 /// What a public caller reads who asks again for an answer with a secret.
 const SHOWN_ONCE: &str = "A call with this Idempotency-Key was answered before, and the answer holds a secret, which a \
@@ -123,15 +134,49 @@ impl<T> Keeper<'_, T> {
             };
             let now = self.ctx.clock.now();
             match store::idempotency::insert(&tx, &key(&self.holder, once), &once.body_hash, &response, now).await {
-                Err(StoreError::Conflict(_)) => {
-                    let message = "A call with this Idempotency-Key is being answered at this moment; repeat it to get \
-                                   its answer";
-                    return Err(Refusal::conflict(message).into());
-                }
+                Err(StoreError::Conflict(_)) => return Err(Refusal::conflict(IN_FLIGHT).into()),
                 other => other?,
             }
         }
         Ok(tx.commit().await?)
+    }
+}
+
+/// One of the calls with the same key on this instance. They take turns, so that those that only wait for an answer hold
+/// no connection of the database.
+struct Queued<'a> {
+    ctx: &'a Ctx,
+    /// Owner and scope, and the key in it.
+    key: (String, String),
+    turn: Arc<tokio::sync::Mutex<()>>,
+}
+
+impl<'a> Queued<'a> {
+    fn new(ctx: &'a Ctx, key: &IdempotencyKey) -> Self {
+        let key = (owner_and_scope(key), key.key.clone());
+        let mut answering = ctx.answering.lock().unwrap_or_else(PoisonError::into_inner);
+        let (count, turn) = answering.entry(key.clone()).or_default();
+        *count += 1;
+        let turn = turn.clone();
+        Self { ctx, key, turn }
+    }
+
+    /// Waits until no other call with the key is being answered. Errors: that takes too long (409).
+    async fn turn(&self) -> Result<tokio::sync::MutexGuard<'_, ()>, Refusal> {
+        let turn = tokio::time::timeout(TURN_MAX, self.turn.lock()).await;
+        turn.map_err(|_| Refusal::conflict(IN_FLIGHT))
+    }
+}
+
+impl Drop for Queued<'_> {
+    fn drop(&mut self) {
+        let mut answering = self.ctx.answering.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((count, _)) = answering.get_mut(&self.key) {
+            *count -= 1;
+            if *count == 0 {
+                answering.remove(&self.key);
+            }
+        }
     }
 }
 
@@ -152,6 +197,12 @@ pub async fn once<T>(
         holder: holder.into(),
         call,
         storage,
+    };
+    let keyed = keeper.call.once.as_ref();
+    let queued = keyed.map(|once| Queued::new(ctx, &key(&keeper.holder, once)));
+    let _turn = match &queued {
+        Some(queued) => Some(queued.turn().await?),
+        None => None,
     };
     if let Some(response) = keeper.stored().await? {
         return Ok(Answer::Replayed(response));

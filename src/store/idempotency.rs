@@ -10,7 +10,7 @@ use sea_orm::{
 };
 
 /// A key within its owner and operation.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct IdempotencyKey {
     /// Platform or orchestrator.
     pub owner: OwnerId,

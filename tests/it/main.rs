@@ -25,6 +25,7 @@ mod client_limits;
 mod clock_jumps;
 mod contract_wallets;
 mod counted_payments;
+mod create_once;
 mod currencies;
 mod destinations;
 mod destinations_bound;
