@@ -54,9 +54,9 @@ pub async fn issue(
     .await
 }
 
-/// Keys of an owner, newest first, the revoked ones too.
+/// Keys of an owner, newest first: all that are good, and the last thousand that are not.
 pub async fn list(ctx: &Ctx, owner: impl Into<Owner>) -> FlowResult<Vec<Key>> {
-    Ok(store::keys::list(ctx.db.reader(), &owner.into()).await?)
+    Ok(store::keys::list(ctx.db.reader(), &owner.into(), ctx.clock.now()).await?)
 }
 
 /// Makes the successor of a key, for the operator. Errors: those of [`replace`].

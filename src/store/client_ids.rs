@@ -1,6 +1,6 @@
 //! Public client IDs.
 
-use super::{StoreError, columns};
+use super::{REVOKED_LISTED_MAX, StoreError, columns};
 use crate::domain::{
     amount::{Amount, Percent},
     client_id::{ClientId, ClientStatus},
@@ -211,14 +211,18 @@ pub async fn find_by_client_id(conn: &impl ConnectionTrait, client_id: &str) -> 
     row.map(from_row).transpose()
 }
 
-/// Client IDs of a platform, newest first.
+/// Client IDs of a platform, newest first: all that are not revoked, and the last [`REVOKED_LISTED_MAX`] revoked ones.
 pub async fn list(conn: &impl ConnectionTrait, platform: &PlatformId) -> Result<Vec<ClientId>, StoreError> {
-    let rows = Entity::find()
+    let newest = Entity::find()
         .filter(Column::PlatformId.eq(platform.as_str()))
         .order_by_desc(Column::CreatedAt)
-        .order_by_desc(Column::Id)
-        .all(conn)
-        .await?;
+        .order_by_desc(Column::Id);
+    let revoked = Column::Status.eq(ClientStatus::Revoked.wire());
+    let revoked = newest.clone().filter(revoked).limit(REVOKED_LISTED_MAX).all(conn);
+    let mut rows = revoked.await?;
+    let kept = newest.filter(Column::Status.ne(ClientStatus::Revoked.wire()));
+    rows.extend(kept.all(conn).await?);
+    rows.sort_unstable_by(|one, other| (other.created_at, &other.id).cmp(&(one.created_at, &one.id)));
     rows.into_iter().map(from_row).collect()
 }
 

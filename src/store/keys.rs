@@ -1,6 +1,6 @@
 //! Server-side keys of platforms and of orchestrators. Only their hash is kept, so a copy of the database opens nothing.
 
-use super::{StoreError, columns};
+use super::{REVOKED_LISTED_MAX, StoreError, columns};
 use crate::domain::ids::{KeyId, OrchestratorId, Owner, PlatformId};
 use chrono::{DateTime, Utc};
 use entities::keys::{ActiveModel, Column, Entity, Model};
@@ -125,14 +125,20 @@ pub async fn lock_active(
     one(conn, found.lock_exclusive()).await
 }
 
-/// Keys of an owner, newest first, the revoked ones too.
-pub async fn list(conn: &impl ConnectionTrait, owner: &Owner) -> Result<Vec<Key>, StoreError> {
-    let rows = Entity::find()
+/// Keys of an owner, newest first: all that are good, and the last [`REVOKED_LISTED_MAX`] revoked ones.
+pub async fn list(conn: &impl ConnectionTrait, owner: &Owner, now: DateTime<Utc>) -> Result<Vec<Key>, StoreError> {
+    let newest = Entity::find()
         .filter(Column::OwnerId.eq(owner.as_str()))
         .order_by_desc(Column::CreatedAt)
-        .order_by_desc(Column::Id)
-        .all(conn)
-        .await?;
+        .order_by_desc(Column::Id);
+    let revoked = newest
+        .clone()
+        .filter(is_good(now).not())
+        .limit(REVOKED_LISTED_MAX)
+        .all(conn);
+    let mut rows = revoked.await?;
+    rows.extend(newest.filter(is_good(now)).all(conn).await?);
+    rows.sort_unstable_by(|one, other| (other.created_at, &other.id).cmp(&(one.created_at, &one.id)));
     rows.into_iter().map(Key::try_from).collect()
 }
 

@@ -68,6 +68,9 @@ pub const IDEMPOTENCY_KEY: &str = "idempotency_keys_pkey";
 /// Matches of a search that are counted; a larger result reports this figure as its total. Source: decisions D15.
 pub const TOTAL_MAX: u64 = 10_000;
 
+/// Revoked keys, and revoked client IDs, that a list shows: whoever makes and revokes them for years reads no longer lists.
+pub const REVOKED_LISTED_MAX: u64 = 1_000;
+
 /// The known constraints: what flows call them, the names in PostgreSQL, the columns that SQLite names instead.
 const CONSTRAINTS: [(&str, &[&str], &[&str]); 6] = [
     (

@@ -7,7 +7,7 @@ use crate::{
     store,
 };
 
-/// All client IDs of the caller's platform, newest first, revoked ones included.
+/// Client IDs of the caller's platform, newest first: all that are not revoked, and the last thousand that are.
 pub async fn run(ctx: &Ctx, caller: &PlatformCaller) -> FlowResult<Vec<ClientId>> {
     Ok(store::client_ids::list(ctx.db.reader(), &caller.platform).await?)
 }

@@ -80,7 +80,7 @@ pub struct ApiKey {
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct ApiKeyList {
-    /// Newest first, revoked ones included
+    /// Newest first, with the last 1000 revoked ones
     #[oai(validator(max_items = 10000))]
     pub api_keys: Vec<ApiKey>,
 }
@@ -111,7 +111,7 @@ impl ApiKeys {
     ///
     /// What is known about the keys of the platform; never the keys themselves.
     ///
-    /// 200: What is known about every key, newest first
+    /// 200: What is known about every good key and the last 1000 revoked ones, newest first
     #[oai(path = "/api-keys", method = "get", operation_id = "listApiKeys")]
     async fn list(&self, ctx: Data<&Ctx>, caller: Auth<SessionOnly>) -> Result<Json<ApiKeyList>, Fail<0>> {
         let listed = keys::list(&ctx, &caller.platform).await?;

@@ -34,9 +34,9 @@ impl OwnClientIds {
 
     /// List client IDs
     ///
-    /// All client IDs of the platform, newest first, revoked ones included.
+    /// Client IDs of the platform, newest first, with the last 1000 of those that were revoked.
     ///
-    /// 200: Every client ID of the platform, newest first, revoked ones included
+    /// 200: Every client ID that is not revoked and the last 1000 that are, newest first
     #[oai(path = "/client-ids", method = "get", operation_id = "listOwnClientIds")]
     async fn list(&self, ctx: Data<&Ctx>, caller: Auth<SessionOnly>) -> Result<Json<Vec<OwnClientId>>, Fail<0>> {
         let clients = flows::client_ids::list::run(&ctx, &caller).await?;
