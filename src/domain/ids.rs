@@ -3,6 +3,7 @@
 use chrono::{DateTime, Utc};
 use std::fmt;
 use ulid::Ulid;
+use zeroize::Zeroize;
 
 macro_rules! ulid_ids {
     ($($(#[$doc:meta])* $name:ident;)+) => {$(
@@ -149,7 +150,7 @@ impl fmt::Display for RequestId {
     }
 }
 
-/// Key material. `Debug` hides it, so that a log line cannot leak it.
+/// Key material. `Debug` hides it, so that a log line cannot leak it, and its memory is wiped.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -162,6 +163,12 @@ impl Secret {
     /// The secret itself: call it only where the value is shown once, hashed or used as a key.
     pub fn reveal(&self) -> &str {
         &self.0
+    }
+}
+
+impl Drop for Secret {
+    fn drop(&mut self) {
+        self.0.zeroize();
     }
 }
 
