@@ -6,7 +6,7 @@ use crate::support::{
     receiver::Receiver,
 };
 use poem::http::Method;
-use prs::{domain::ids::EventId, flows, store};
+use prs::{domain::ids::EventId, flows, flows::webhooks::opened::OpenedSecrets, store};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -482,7 +482,9 @@ async fn the_sweeper_forgets_what_is_old_but_never_what_waits() {
         .into_iter()
         .filter(|one| one.event.as_str() == replayed)
     {
-        let tried = flows::webhooks::deliver::send(&app.ctx, delivery).await.expect("sent");
+        let tried = flows::webhooks::deliver::send(&app.ctx, &OpenedSecrets::default(), delivery)
+            .await
+            .expect("sent");
         flows::webhooks::deliver::record(&app.ctx, &[tried])
             .await
             .expect("records");

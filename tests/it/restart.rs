@@ -1,7 +1,10 @@
 //! The process dies between any two commits; the database is all that is left.
 
 use crate::support::{TestApp, chain::lead, receiver::Receiver};
-use prs::flows::{payments::watch, webhooks::deliver};
+use prs::flows::{
+    payments::watch,
+    webhooks::{deliver, opened::OpenedSecrets},
+};
 
 #[tokio::test]
 async fn a_payment_that_was_only_seen_is_confirmed_after_a_restart() {
@@ -28,7 +31,7 @@ async fn a_claimed_delivery_is_sent_again_with_the_same_identity_after_its_lease
     let claimed = app.claim().await;
     assert_eq!(claimed.len(), 1);
     // The receiver has it, the service dies before it can write that down.
-    deliver::send(&app.ctx, claimed[0].clone()).await;
+    deliver::send(&app.ctx, &OpenedSecrets::default(), claimed[0].clone()).await;
     let app = app.restarted().await;
     app.deliver().await;
     assert_eq!(receiver.received().await.len(), 1, "the lease still holds");
@@ -84,7 +87,9 @@ async fn a_stale_worker_cannot_overwrite_what_a_newer_one_recorded() {
     app.deliver().await;
     assert_eq!(receiver.received().await.len(), 1, "the newer worker delivered");
     receiver.answer(500);
-    let late = deliver::send(&app.ctx, stale).await.expect("sent");
+    let late = deliver::send(&app.ctx, &OpenedSecrets::default(), stale)
+        .await
+        .expect("sent");
     deliver::record(&app.ctx, &[late]).await.expect("records nothing");
     app.advance_ms(60_000);
     app.deliver().await;

@@ -8,7 +8,7 @@ use crate::{
     },
     flows::{
         FlowResult,
-        webhooks::{recover::Verdicts, secret_place},
+        webhooks::{opened::OpenedSecrets, recover::Verdicts},
         without_persons,
     },
     ports::{outbound::OutboundPost, sealer::is_sealed},
@@ -30,9 +30,9 @@ pub async fn claim(ctx: &Ctx, wanted: &Wanted) -> FlowResult<Vec<ClaimedDelivery
 /// Sends one claimed delivery; `None` when this instance cannot open its secret or body.
 ///
 /// That is no try: the lease ends by itself, and an instance with the right master keys sends it. Source: ADR-0014.
-pub async fn send(ctx: &Ctx, delivery: ClaimedDelivery) -> Option<Tried> {
+pub async fn send(ctx: &Ctx, opened: &OpenedSecrets, delivery: ClaimedDelivery) -> Option<Tried> {
     crate::fail_at("send", "before");
-    let outcome = match post(ctx, &delivery) {
+    let outcome = match post(ctx, opened, &delivery) {
         Ok(post) => ctx.partners.outbound.post(post).await,
         Err(error) => {
             tracing::error!(
@@ -65,13 +65,13 @@ pub async fn send(ctx: &Ctx, delivery: ClaimedDelivery) -> Option<Tried> {
 
 /// Signs a delivery with every secret that is good now, and writes its headers. An endpoint that nobody approved is told
 /// nothing about persons. Source: interface §6.1 (3, 4); decisions D32.
-fn post(ctx: &Ctx, delivery: &ClaimedDelivery) -> anyhow::Result<OutboundPost> {
+fn post(ctx: &Ctx, opened: &OpenedSecrets, delivery: &ClaimedDelivery) -> anyhow::Result<OutboundPost> {
     let now = ctx.clock.now();
     let former = delivery.former_secrets.iter().filter(|secret| secret.until > now);
     let sealed = former.map(|secret| &secret.sealed).chain([&delivery.secret_sealed]);
-    let place = secret_place(&delivery.owner, &delivery.endpoint);
+    let (whose, steady) = ((&delivery.owner, &delivery.endpoint), ctx.clock.steady());
     let secrets = sealed
-        .map(|sealed| ctx.sealer.open(sealed, place))
+        .map(|sealed| opened.open(ctx.sealer.as_ref(), steady, whose, sealed))
         .collect::<Result<Vec<_>, _>>()?;
     let body = match is_sealed(&delivery.body) {
         true => {
@@ -141,6 +141,11 @@ pub async fn record(ctx: &Ctx, tried: &[Tried]) -> FlowResult<()> {
         ctx.due.notify_one();
     }
     Ok(())
+}
+
+/// Keeps the queue as short as what waits: the server would do so by itself, but only once a minute.
+pub async fn tidy(ctx: &Ctx) -> FlowResult<()> {
+    Ok(store::outbox::tidy(ctx.db.writer()).await?)
 }
 
 /// Releases what a stopping worker has claimed and not sent.

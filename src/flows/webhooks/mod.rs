@@ -8,6 +8,7 @@ pub mod delete;
 pub mod deliver;
 pub mod follow_clock;
 pub mod list;
+pub mod opened;
 pub mod recover;
 pub mod rotate;
 pub mod test;
