@@ -1,7 +1,6 @@
 //! The event log: an addition of this service.
 
 mod bodies;
-mod places;
 mod stream;
 mod view;
 

@@ -1,17 +1,22 @@
 //! The stream of events: server-sent events that follow the log.
 
-use super::{
-    bodies::{EventKindText, EventMessage},
-    places::Place,
-};
+use super::bodies::{EventKindText, EventMessage};
 use crate::{
     ctx::Ctx,
-    domain::{caller::PlatformCaller, ids::EventId},
+    domain::{
+        caller::PlatformCaller,
+        ids::EventId,
+        refusal::{Refusal, RefusalKind},
+    },
     flows::{
         FlowResult,
         events::{EventRecord, follow::Follower},
     },
-    http::{error::done, forms::wire::UlidText},
+    http::{
+        error::done,
+        forms::wire::UlidText,
+        gate::places::{Place, Places},
+    },
 };
 use futures_util::{StreamExt, stream, stream::BoxStream};
 use poem::{IntoResponse, Response};
@@ -23,6 +28,12 @@ use poem_openapi::{
 };
 use std::{collections::VecDeque, time::Duration};
 use tokio_util::sync::CancellationToken;
+
+/// Streams of this process at a time: each of them asks the database four times a second.
+const STREAMS_MAX: u64 = 256;
+
+/// Who has streams open.
+static STREAMS: Places = Places::new();
 
 /// Pause between two looks of a stream.
 const LOOK_PAUSE: Duration = Duration::from_millis(250);
@@ -125,7 +136,14 @@ pub(super) async fn open(
     after: Option<EventId>,
     stop: CancellationToken,
 ) -> FlowResult<Messages> {
-    let place = Place::take(&ctx.caps, &caller.platform)?;
+    let place = STREAMS.take(&caller.platform, |own, all| {
+        ctx.caps.admit_event_streams(own)?;
+        if all > STREAMS_MAX {
+            let message = "Too many open streams; try again later";
+            return Err(Refusal::new(RefusalKind::TooMany, message));
+        }
+        Ok(())
+    })?;
     let open = Open {
         follower: Follower::start(ctx, caller, kinds, after).await?,
         waiting: VecDeque::new(),

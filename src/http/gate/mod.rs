@@ -6,6 +6,7 @@ pub mod cookie;
 pub mod extractor;
 pub mod identify;
 pub mod page;
+pub mod places;
 pub mod rate_limits;
 pub mod scheme;
 pub mod signing;
