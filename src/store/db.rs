@@ -16,7 +16,7 @@ use sea_orm::{
     TransactionTrait,
     sqlx::{
         self,
-        sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous},
+        sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous},
     },
 };
 use std::{
@@ -39,8 +39,11 @@ const LOCK_TIMEOUT: &str = "2s";
 /// another instance can take over.
 const IDLE_TIMEOUT: &str = "4s";
 
-/// Longest run of one statement of PostgreSQL.
+/// Longest run of one statement of PostgreSQL, and of one that reads SQLite.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Steps of SQLite's machine between two looks at the time: some milliseconds.
+const STEPS_BETWEEN_LOOKS: i32 = 100_000;
 
 /// Longest wait for the single writer of SQLite.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -547,7 +550,18 @@ fn sqlite_options(url: &str, access: Access, durability: Durability) -> ConnectO
         })
         // SQLite ends a transaction by itself when a write or a commit fails, on a full disk for example, and the driver,
         // whose ROLLBACK fails then, goes on to count it. Every later transaction would only be a part of it.
-        .map_sqlx_sqlite_pool_opts(|pool| {
+        .map_sqlx_sqlite_pool_opts(move |pool| {
+            let pool = match access {
+                Access::Read => pool
+                    .after_connect(|session, _| Box::pin(limit_run(session)))
+                    .before_acquire(|session, _| {
+                        Box::pin(async move {
+                            limit_run(session).await?;
+                            Ok(true)
+                        })
+                    }),
+                Access::Write | Access::Migrate => pool,
+            };
             pool.after_release(|session, _| {
                 Box::pin(async move {
                     // The rollback of a transaction that was dropped is behind it then.
@@ -561,6 +575,15 @@ fn sqlite_options(url: &str, access: Access, durability: Durability) -> ConnectO
             })
         });
     options
+}
+
+/// Gives the next statement of a reading connection of SQLite its time, after which it is interrupted: nobody waits for its
+/// answer any more, and it would keep one of a few connections.
+async fn limit_run(session: &mut SqliteConnection) -> sqlx::Result<()> {
+    let until = Instant::now() + STATEMENT_TIMEOUT;
+    let mut session = session.lock_handle().await?;
+    session.set_progress_handler(STEPS_BETWEEN_LOOKS, move || Instant::now() < until);
+    Ok(())
 }
 
 fn postgres_options(url: &str, suspicion: Arc<Suspicion>) -> ConnectOptions {

@@ -179,9 +179,9 @@ fn is_unavailable(error: &DbErr) -> bool {
         Some(sqlx::Error::Database(refused)) => {
             let code = refused.code().unwrap_or_default();
             if refused.try_downcast_ref::<sqlx::sqlite::SqliteError>().is_some() {
-                // The low byte of an extended code is the primary one: busy, locked, I/O error, cannot open.
+                // The low byte of an extended code is the primary one: busy, locked, interrupted, I/O error, cannot open.
                 let primary = code.parse::<u32>().map(|code| code & 0xff);
-                matches!(primary, Ok(5 | 6 | 10 | 14))
+                matches!(primary, Ok(5 | 6 | 9 | 10 | 14))
             } else {
                 // Connection lost, resources exhausted, cancelled or shut down, lock not granted, serialisation.
                 ["08", "53", "57", "58"].iter().any(|class| code.starts_with(class))

@@ -191,6 +191,22 @@ async fn readers_of_sqlite_cannot_write() {
     .await;
 }
 
+#[tokio::test]
+async fn a_statement_that_reads_sqlite_without_end_is_interrupted() {
+    run(TestDatabase::sqlite(), async |db| {
+        let sql = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT COUNT(*) FROM n";
+        let endless = Statement::from_string(db.reader().get_database_backend(), sql);
+        let outcome = db.reader().query_one_raw(endless).await;
+        let outcome = StoreError::from(outcome.unwrap_err());
+        assert!(matches!(outcome, StoreError::Unavailable(_)), "{outcome:?}");
+        // The connection is as good as before.
+        store::requests::list(db.reader(), &scope("a"), None, 1, 0)
+            .await
+            .unwrap();
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_disk_keeps_nothing_from_being_committed_afterwards() {
     run(TestDatabase::sqlite(), async |db| {
