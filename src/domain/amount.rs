@@ -128,7 +128,7 @@ pub fn format_units(units: U256, decimals: u8) -> String {
 /// A percentage from 0 to 100 with at most two fraction digits, kept in hundredths of a percent.
 ///
 /// Source: interface §2.10; interface §8; decisions D1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Percent(u16);
 
 /// Why a text is not a percentage.
