@@ -1,13 +1,18 @@
 //! The catalogue: currencies, their aliases, the proxies of each network and the routes between invoice and payment.
 
-use super::{address::Address, network::Network, wire_text::wire_text};
+use super::{
+    address::Address,
+    network::{Family, Network},
+    pair::Pair,
+    wire_text::wire_text,
+};
 use std::collections::{BTreeSet, HashMap};
 
 /// Fraction digits that conversion contracts use for fiat currencies. Source: rules G.3.
 pub const FIAT_CHAIN_DECIMALS: u8 = 8;
 
 /// Tokens that count as one US dollar. Source: rules P.7.1.
-const DOLLAR_SYMBOLS: [&str; 3] = ["USDC", "USDT", "DAI"];
+pub(super) const DOLLAR_SYMBOLS: [&str; 3] = ["USDC", "USDT", "DAI"];
 
 wire_text! {
     /// What a currency is, and its `type` on the wire. Source: rules P.1.3.
@@ -61,6 +66,11 @@ impl Currency {
     pub fn is_dollar(&self) -> bool {
         let is_token = matches!(self.kind, CurrencyKind::Erc20 | CurrencyKind::Trc20);
         self.id == "USD" || (is_token && DOLLAR_SYMBOLS.contains(&self.symbol.as_str()))
+    }
+
+    /// Whether the token refuses to change a non-zero allowance to another non-zero one.
+    pub fn resets_allowance(&self) -> bool {
+        self.symbol.starts_with("USDT")
     }
 }
 
@@ -163,6 +173,8 @@ pub struct Catalogue {
     by_id: HashMap<String, usize>,
     contracts: HashMap<Network, Vec<KnownContract>>,
     enabled: BTreeSet<Network>,
+    /// Symbols of tokens, in upper case, whose rates feeds beside the chains tell.
+    priced: BTreeSet<String>,
 }
 
 impl Catalogue {
@@ -183,6 +195,16 @@ impl Catalogue {
             by_id,
             contracts,
             enabled,
+            priced: BTreeSet::new(),
+        }
+    }
+
+    /// The same with feeds beside the chains that tell the rates of tokens, by their symbols in upper case.
+    #[must_use]
+    pub fn pricing(self, symbols: BTreeSet<String>) -> Self {
+        Self {
+            priced: symbols,
+            ..self
         }
     }
 
@@ -334,8 +356,8 @@ impl Catalogue {
 
     /// Payment currencies that an invoice currency can be paid in, on the given networks or on all enabled ones.
     ///
-    /// A route exists where the conversion contracts of the network know a path of price feeds, and where a token is
-    /// paid in itself. Source: interface §4.4; rules P.3.1.
+    /// A route exists where the conversion contracts of the network know a path of price feeds, and where a feed beside
+    /// the chain tells a rate. Source: interface §4.4; rules P.3.1.
     pub fn routes(&self, invoice: &Currency, networks: Option<&[String]>) -> Vec<&Currency> {
         let wanted: Option<Vec<&str>> = networks.map(|networks| networks.iter().map(|id| network_filter(id)).collect());
         self.visible()
@@ -343,7 +365,8 @@ impl Catalogue {
                 let on_network = currency
                     .network
                     .is_some_and(|network| wanted.as_ref().is_none_or(|wanted| wanted.contains(&network.id())));
-                on_network && currency.id != invoice.id && self.conversion_path(invoice, currency).is_some()
+                let is_routed = self.conversion_path(invoice, currency).is_some();
+                on_network && currency.id != invoice.id && (is_routed || self.quoted_pair(invoice, currency).is_some())
             })
             .collect()
     }
@@ -354,6 +377,41 @@ impl Catalogue {
             return None;
         }
         payment.conversion_paths.get(&invoice.id).map(Vec::as_slice)
+    }
+
+    /// The rate by which a fiat currency is paid in a token that no price feed on chain converts it to; `None` where one
+    /// does, and where no feed beside the chain tells a rate either. Source: interface §1.
+    pub fn quoted_pair(&self, invoice: &Currency, payment: &Currency) -> Option<Pair> {
+        let is_evm = payment.network.is_some_and(|network| network.family() == Family::Evm);
+        let is_quoted = invoice.kind == CurrencyKind::Fiat
+            && is_evm
+            && payment.token().is_some()
+            && self.priced.contains(&payment.symbol.to_uppercase())
+            && self.conversion_path(invoice, payment).is_none();
+        is_quoted.then(|| Pair::new(&payment.symbol.to_uppercase(), &invoice.id))
+    }
+
+    /// Every such rate that an enabled network needs.
+    pub fn quoted_pairs(&self) -> BTreeSet<Pair> {
+        let fiat = self
+            .currencies
+            .iter()
+            .filter(|currency| currency.kind == CurrencyKind::Fiat);
+        let paid = self.visible().filter(|currency| currency.network.is_some());
+        paid.flat_map(|payment| {
+            let invoices = fiat.clone();
+            invoices.filter_map(move |invoice| self.quoted_pair(invoice, payment))
+        })
+        .collect()
+    }
+
+    /// Ids of the currencies that are paid by the rate of a pair.
+    pub fn paid_by(&self, pair: &Pair) -> Vec<String> {
+        let paid = self.currencies.iter().filter(|payment| {
+            let is_of = |symbol: &str| symbol.eq_ignore_ascii_case(&pair.symbol);
+            payment.network.is_some() && is_of(&payment.symbol)
+        });
+        paid.map(|payment| payment.id.clone()).collect()
     }
 
     /// Symbol of the currency that conversion contracts know by a hash.
