@@ -27,6 +27,7 @@ pub mod payment_parties;
 pub mod payments;
 pub mod platforms;
 pub mod rate_tiers;
+pub mod rates;
 pub mod requests;
 pub mod sessions;
 pub mod wallet_challenges;

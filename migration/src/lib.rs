@@ -32,6 +32,8 @@ mod m20261122_0028_choose_header_prefix;
 mod m20261122_0029_limit_client_ids;
 mod m20261122_0030_approve_endpoints;
 mod m20261122_0031_note_failed_tries;
+mod m20261122_0034_keep_rates;
+mod m20261122_0037_index_accepted_rates;
 mod tables;
 
 /// Applies and undoes the migrations.
@@ -72,6 +74,8 @@ impl MigratorTrait for Migrator {
             Box::new(m20261122_0029_limit_client_ids::Migration),
             Box::new(m20261122_0030_approve_endpoints::Migration),
             Box::new(m20261122_0031_note_failed_tries::Migration),
+            Box::new(m20261122_0034_keep_rates::Migration),
+            Box::new(m20261122_0037_index_accepted_rates::Migration),
         ]
     }
 }

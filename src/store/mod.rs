@@ -33,6 +33,7 @@ pub mod platforms;
 pub mod presence;
 pub mod quarantine;
 pub mod rate_tiers;
+pub mod rates;
 mod reach;
 pub mod recovery;
 pub mod requests;

@@ -1,0 +1,214 @@
+//! Readings of the feeds of rates. They belong to nobody: every platform is told the same rate.
+
+use super::{StoreError, columns};
+use crate::domain::{
+    pair::Pair,
+    rate::Rate,
+    rates::{Finding, Flaw, Price, RateProvider, Reading, ReadingState},
+};
+use chrono::{DateTime, Utc};
+use entities::rates::{ActiveModel, Column, Entity, Model};
+use sea_orm::{
+    ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait, Select,
+    sea_query::{Expr, OnConflict},
+};
+
+fn to_row(id: String, reading: &Reading) -> Model {
+    let (price, flaw) = match reading.finding {
+        Finding::Accepted(price) | Finding::Held(price) => (Some(price), None),
+        Finding::Refused(flaw) => (None, Some(flaw)),
+    };
+    Model {
+        id,
+        symbol: reading.pair.symbol.clone(),
+        invoice: reading.pair.invoice.clone(),
+        read_at: reading.read_at,
+        state: reading.finding.state().wire().to_owned(),
+        provider: reading.provider.wire().to_owned(),
+        rate: price.map(|price| price.rate.to_string()),
+        as_of: price.map(|price| price.as_of),
+        flaw: flaw.map(|flaw| flaw.wire().to_owned()),
+    }
+}
+
+fn from_row(row: &Model) -> Result<Reading, StoreError> {
+    let rate = row.rate.as_deref().map(rate).transpose()?;
+    let price = rate.zip(row.as_of).map(|(rate, as_of)| Price { rate, as_of });
+    let flaw = row.flaw.as_deref();
+    let flaw = flaw
+        .map(|text| columns::known("flaw", text, Flaw::from_wire))
+        .transpose()?;
+    let finding = match (
+        columns::known("state", &row.state, ReadingState::from_wire)?,
+        price,
+        flaw,
+    ) {
+        (ReadingState::Accepted, Some(price), _) => Finding::Accepted(price),
+        (ReadingState::Held, Some(price), _) => Finding::Held(price),
+        (ReadingState::Refused, _, Some(flaw)) => Finding::Refused(flaw),
+        _ => return Err(columns::broken("state", &row.state)),
+    };
+    Ok(Reading {
+        pair: Pair::new(&row.symbol, &row.invoice),
+        read_at: row.read_at,
+        provider: columns::known("provider", &row.provider, RateProvider::from_wire)?,
+        finding,
+    })
+}
+
+/// Reads a rate.
+pub(super) fn rate(text: &str) -> Result<Rate, StoreError> {
+    columns::known("rate", text, |text| Rate::parse(text).ok())
+}
+
+fn of_pair(pair: &Pair) -> Condition {
+    Condition::all()
+        .add(Column::Symbol.eq(pair.symbol.as_str()))
+        .add(Column::Invoice.eq(pair.invoice.as_str()))
+}
+
+/// Keeps readings, each with a fresh id; one of the same pair and moment is kept already.
+pub async fn insert_all(conn: &impl ConnectionTrait, readings: Vec<(String, &Reading)>) -> Result<(), StoreError> {
+    let conflict = OnConflict::columns([Column::Symbol, Column::Invoice, Column::ReadAt])
+        .do_nothing()
+        .to_owned();
+    for readings in readings.chunks(columns::ROWS_MAX) {
+        let rows = readings.iter().map(|(id, reading)| to_row(id.clone(), reading).into());
+        Entity::insert_many(rows.collect::<Vec<ActiveModel>>())
+            .on_conflict(conflict.clone())
+            .exec_without_returning(conn)
+            .await?;
+    }
+    Ok(())
+}
+
+/// Keeps a reading in the place of the one of the same pair and moment, if there is one.
+pub async fn replace(conn: &impl ConnectionTrait, id: String, reading: &Reading) -> Result<(), StoreError> {
+    let conflict = OnConflict::columns([Column::Symbol, Column::Invoice, Column::ReadAt])
+        .update_columns([
+            Column::State,
+            Column::Provider,
+            Column::Rate,
+            Column::AsOf,
+            Column::Flaw,
+        ])
+        .to_owned();
+    Entity::insert(ActiveModel::from(to_row(id, reading)))
+        .on_conflict(conflict)
+        .exec_without_returning(conn)
+        .await?;
+    Ok(())
+}
+
+/// The newest reading of a pair at a time.
+pub async fn newest(
+    conn: &impl ConnectionTrait,
+    pair: &Pair,
+    time: DateTime<Utc>,
+) -> Result<Option<Reading>, StoreError> {
+    let row = Entity::find()
+        .filter(of_pair(pair))
+        .filter(Column::ReadAt.lte(time))
+        .order_by_desc(Column::ReadAt)
+        .one(conn)
+        .await?;
+    row.as_ref().map(from_row).transpose()
+}
+
+/// Written out, so that both databases see that the index of the accepted ones has all of them.
+fn is_accepted() -> Expr {
+    Expr::cust("state = 'accepted'")
+}
+
+fn newest_accepted(pair: &Pair) -> Select<Entity> {
+    Entity::find()
+        .filter(of_pair(pair))
+        .filter(is_accepted())
+        .order_by_desc(Column::ReadAt)
+        .limit(1)
+}
+
+/// The newest rate of a pair that was accepted.
+pub async fn last_accepted(conn: &impl ConnectionTrait, pair: &Pair) -> Result<Option<Reading>, StoreError> {
+    let row = newest_accepted(pair).one(conn).await?;
+    row.as_ref().map(from_row).transpose()
+}
+
+/// The newest reading of a pair that is not held back: those after it were held back in a row.
+pub async fn last_decided(conn: &impl ConnectionTrait, pair: &Pair) -> Result<Option<Reading>, StoreError> {
+    let row = Entity::find()
+        .filter(of_pair(pair))
+        .filter(Column::State.ne(ReadingState::Held.wire()))
+        .order_by_desc(Column::ReadAt)
+        .one(conn)
+        .await?;
+    row.as_ref().map(from_row).transpose()
+}
+
+/// Readings of a pair after a moment, or all of them, the newest first, at most `limit`.
+pub async fn after(
+    conn: &impl ConnectionTrait,
+    pair: &Pair,
+    moment: Option<DateTime<Utc>>,
+    limit: u64,
+) -> Result<Vec<Reading>, StoreError> {
+    let rows = Entity::find()
+        .filter(of_pair(pair))
+        .apply_if(moment, |query, moment| query.filter(Column::ReadAt.gt(moment)))
+        .order_by_desc(Column::ReadAt)
+        .limit(limit)
+        .all(conn)
+        .await?;
+    rows.iter().map(from_row).collect()
+}
+
+/// Makes the readings of a pair rates that were held back between two moments, both included; returns how many there
+/// were.
+pub async fn accept_held(
+    conn: &impl ConnectionTrait,
+    pair: &Pair,
+    (from, to): (DateTime<Utc>, DateTime<Utc>),
+) -> Result<u64, StoreError> {
+    let result = Entity::update_many()
+        .col_expr(Column::State, Expr::value(ReadingState::Accepted.wire()))
+        .filter(of_pair(pair))
+        .filter(Column::ReadAt.between(from, to))
+        .filter(Column::State.eq(ReadingState::Held.wire()))
+        .exec(conn)
+        .await?;
+    Ok(result.rows_affected)
+}
+
+/// When the feeds were read last.
+pub async fn last_read(conn: &impl ConnectionTrait) -> Result<Option<DateTime<Utc>>, StoreError> {
+    let newest = Entity::find()
+        .select_only()
+        .column(Column::ReadAt)
+        .order_by_desc(Column::ReadAt)
+        .limit(1);
+    Ok(newest.into_tuple().one(conn).await?)
+}
+
+/// Forgets the oldest readings from before a moment, at most `limit`; returns how many.
+pub async fn forget(conn: &impl ConnectionTrait, before: DateTime<Utc>, limit: u64) -> Result<u64, StoreError> {
+    let condition = Condition::all().add(Column::ReadAt.lt(before));
+    columns::delete_oldest::<Entity>(conn, (Column::Id, Column::ReadAt), condition, limit).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::plans::{steps, with_database};
+
+    #[tokio::test]
+    async fn the_last_accepted_rate_is_found_without_reading_those_that_were_none() {
+        with_database(async |db| {
+            let plan = steps(db, &newest_accepted(&Pair::new("USDC", "USD")).into_query()).await;
+            assert_eq!(
+                plan,
+                "SEARCH rates USING INDEX rates_accepted (symbol=? AND invoice=?)\n"
+            );
+        })
+        .await;
+    }
+}
