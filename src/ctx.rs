@@ -82,6 +82,8 @@ pub struct Partners {
     pub chains: Arc<Chains>,
     /// Sender of webhooks.
     pub outbound: Arc<dyn Outbound>,
+    /// Feeds of rates beside the chains, the one that counts first; none where no such rate is used.
+    pub rate_feeds: Arc<[Arc<dyn RateFeed>]>,
 }
 
 /// How people sign in.

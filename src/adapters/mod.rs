@@ -1,4 +1,4 @@
-//! Implementations of the ports on the real world: clock, randomness, sealed secrets, passwords, webhooks,
+//! Implementations of the ports on the real world: clock, randomness, sealed secrets, passwords, webhooks, rates,
 //! chains.
 
 pub mod api_client;
@@ -8,6 +8,7 @@ pub mod guesses;
 pub mod ids;
 pub mod outbound;
 pub mod passwords;
+pub mod rates;
 pub mod sealer;
 
 use std::sync::Once;

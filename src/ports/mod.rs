@@ -6,4 +6,5 @@ pub mod guesses;
 pub mod ids;
 pub mod outbound;
 pub mod passwords;
+pub mod rates;
 pub mod sealer;

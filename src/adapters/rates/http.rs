@@ -1,0 +1,169 @@
+//! A feed of rates over HTTP.
+
+use super::simple_price::{CoinIds, read};
+use crate::{
+    adapters::install_tls,
+    domain::{pair::Pair, rates::RateProvider},
+    ports::rates::{FeedError, RateFeed, Told},
+};
+use async_trait::async_trait;
+use reqwest::{Client, header::HeaderValue, redirect};
+use std::{collections::BTreeSet, time::Duration};
+use tokio::time::timeout;
+use url::Url;
+
+/// Time for a whole answer.
+const DEADLINE: Duration = Duration::from_secs(5);
+
+/// Largest answer that is read.
+const ANSWER_BYTES_MAX: usize = 1 << 20;
+
+/// Hosts of CoinGecko, and the headers in which they expect a key.
+const COINGECKO: [(&str, &str); 2] = [
+    ("api.coingecko.com", "x-cg-demo-api-key"),
+    ("pro-api.coingecko.com", "x-cg-pro-api-key"),
+];
+
+/// How a feed is reached.
+#[derive(Debug, Clone)]
+pub struct HttpFeedOptions {
+    /// Address of its simple prices.
+    pub url: Url,
+    /// Key, sent to CoinGecko alone.
+    pub api_key: Option<String>,
+    /// What it calls the tokens.
+    pub coin_ids: CoinIds,
+}
+
+/// Reads simple prices over HTTP.
+pub struct HttpFeed {
+    client: Client,
+    options: HttpFeedOptions,
+    provider: RateProvider,
+    key: Option<(&'static str, HeaderValue)>,
+}
+
+impl HttpFeed {
+    /// Checks the options. Errors: the key is no header value.
+    pub fn new(options: HttpFeedOptions) -> anyhow::Result<Self> {
+        install_tls();
+        let client = Client::builder()
+            .redirect(redirect::Policy::none())
+            .timeout(DEADLINE)
+            .build()?;
+        let host = options.url.host_str().unwrap_or_default();
+        let known = COINGECKO.into_iter().find(|(known, _)| *known == host);
+        let key = known.zip(options.api_key.as_deref()).map(|((_, name), key)| {
+            let mut key = HeaderValue::from_str(key)?;
+            key.set_sensitive(true);
+            anyhow::Ok((name, key))
+        });
+        let provider = match known {
+            Some(_) => RateProvider::Coingecko,
+            None => RateProvider::Unknown,
+        };
+        Ok(Self {
+            client,
+            key: key.transpose()?,
+            options,
+            provider,
+        })
+    }
+
+    async fn ask(&self, pairs: &BTreeSet<Pair>) -> Result<String, String> {
+        let ids: BTreeSet<&str> = pairs
+            .iter()
+            .filter_map(|pair| self.options.coin_ids.get(&pair.symbol).map(String::as_str))
+            .collect();
+        let currencies: BTreeSet<String> = pairs.iter().map(|pair| pair.invoice.to_lowercase()).collect();
+        let joined = |texts: Vec<&str>| texts.join(",");
+        let mut url = self.options.url.clone();
+        url.query_pairs_mut()
+            .append_pair("ids", &joined(ids.into_iter().collect()))
+            .append_pair(
+                "vs_currencies",
+                &joined(currencies.iter().map(String::as_str).collect()),
+            )
+            .append_pair("include_last_updated_at", "true")
+            .append_pair("precision", "full");
+        let mut call = self.client.get(url);
+        if let Some((name, key)) = &self.key {
+            call = call.header(*name, key.clone());
+        }
+        // The URL may hold a key, so it is not repeated.
+        let mut response = call.send().await.map_err(|error| reason(&error))?;
+        if !response.status().is_success() {
+            return Err(format!("answers {}", response.status().as_u16()));
+        }
+        let mut bytes = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|error| reason(&error))? {
+            bytes.extend_from_slice(&chunk);
+            if bytes.len() > ANSWER_BYTES_MAX {
+                return Err("answers with more than a megabyte".to_owned());
+            }
+        }
+        String::from_utf8(bytes).map_err(|_| "answers with something that is no text".to_owned())
+    }
+}
+
+fn reason(error: &reqwest::Error) -> String {
+    let what = if error.is_timeout() {
+        "does not answer in time"
+    } else if error.is_connect() {
+        "cannot be reached"
+    } else {
+        "breaks its answer off"
+    };
+    what.to_owned()
+}
+
+#[async_trait]
+impl RateFeed for HttpFeed {
+    fn provider(&self) -> RateProvider {
+        self.provider
+    }
+
+    async fn read(&self, pairs: &BTreeSet<Pair>) -> Result<Told, FeedError> {
+        let answer = timeout(DEADLINE, self.ask(pairs)).await;
+        let text = answer.unwrap_or_else(|_| Err("does not answer in time".to_owned()));
+        let text = text.map_err(FeedError)?;
+        let told = read(&text, pairs, &self.options.coin_ids, None);
+        told.ok_or_else(|| FeedError("answers with something that is no object of coins".to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_hosts_of_coingecko_are_coingecko_and_see_its_key() {
+        for (url, provider, header) in [
+            (
+                "https://api.coingecko.com/api/v3/simple/price",
+                RateProvider::Coingecko,
+                Some("x-cg-demo-api-key"),
+            ),
+            (
+                "https://pro-api.coingecko.com/api/v3/simple/price",
+                RateProvider::Coingecko,
+                Some("x-cg-pro-api-key"),
+            ),
+            (
+                "https://api.coingecko.com.example/simple/price",
+                RateProvider::Unknown,
+                None,
+            ),
+            ("http://127.0.0.1:9/simple/price", RateProvider::Unknown, None),
+        ] {
+            let feed = HttpFeed::new(HttpFeedOptions {
+                url: url.parse().unwrap(),
+                api_key: Some("k".to_owned()),
+                coin_ids: CoinIds::new(),
+            });
+            let feed = feed.unwrap();
+            assert_eq!(feed.provider(), provider, "{url}");
+            assert_eq!(feed.key.map(|(name, _)| name), header, "{url}");
+        }
+    }
+}
