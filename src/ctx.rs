@@ -9,6 +9,7 @@ use crate::{
         currency::Catalogue,
         ids::{ClientRowId, OwnerId},
         network::Network,
+        rates::RateGuards,
         recovery::RecoverySchedule,
         registration::Registration,
         webhook::UrlPolicy,
@@ -57,6 +58,8 @@ pub struct Ctx {
     pub caps: Arc<Caps>,
     /// Settings of payments.
     pub payments: Arc<PaymentRules>,
+    /// Settings of rates.
+    pub rates: Arc<RateRules>,
     /// The service's own pages.
     pub own_pages: Arc<OwnPages>,
     /// Counts the changes of credentials on this instance, so that none is believed longer than it is good.
@@ -133,8 +136,17 @@ pub struct PaymentRules {
     pub conversion_slippage_basis_points: u16,
     /// Part of what a request asks for below which a payment that is set aside waits for nobody.
     pub minor_share: Option<Percent>,
-    /// How old the rates of a conversion may be.
+    /// How old the rates of a conversion on chain may be.
     pub rate_ages: RateAges,
+}
+
+/// Settings of rates of feeds beside the chains.
+#[derive(Debug)]
+pub struct RateRules {
+    /// What a rate has to keep to.
+    pub guards: RateGuards,
+    /// Time between two readings.
+    pub read_every: TimeDelta,
 }
 
 /// Settings of sessions.

@@ -36,7 +36,7 @@ const COUNTERS: [(&str, &str); 10] = [
 ];
 
 /// Names of gauges and what they show.
-const GAUGES: [(&str, &str); 14] = [
+const GAUGES: [(&str, &str); 20] = [
     (
         "prs_chain_confirmed",
         "Newest block of a network whose payments are settled, as its number.",
@@ -85,6 +85,32 @@ const GAUGES: [(&str, &str); 14] = [
     (
         "prs_clock_offset_seconds",
         "How far the clock of this machine is ahead of that of the database, in seconds.",
+    ),
+    (
+        "prs_partition_strays",
+        "Rows of a table whose id fits into no month that has a partition, counted up to 10000.",
+    ),
+    (
+        "prs_rate_usable",
+        "1 where the newest reading of the feeds gave a rate for a token in a currency, else 0; by pair.",
+    ),
+    (
+        "prs_relayer_admitted",
+        "1 while the contract of recurring payments on a network gives the account of the relayer its role and is not paused, \
+         else 0; every minute.",
+    ),
+    (
+        "prs_relayer_balance_coins",
+        "Coins that the account of the relayer has for gas on a network; every minute.",
+    ),
+    (
+        "prs_relayer_oldest_due_seconds",
+        "For how long the recurring payment that is due the longest waits to be executed on a network, in seconds; every \
+         minute, and without those that failed for their payer.",
+    ),
+    (
+        "prs_relayer_pending_transactions",
+        "Transactions of the relayer on a network that are in no final block.",
     ),
     (
         "prs_webhook_deliveries",

@@ -188,6 +188,7 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
         partners: Partners {
             chains: Arc::new(chains),
             outbound: Arc::new(adapters::outbound::HttpOutbound::new(url_policy, clock.clone())?),
+            rate_feeds: rate_feeds(settings, &clock)?,
         },
         people: People {
             passwords: Arc::new(adapters::passwords::Argon2Passwords::new()?),
@@ -202,6 +203,10 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
         webhooks: Arc::new(webhooks),
         caps: Arc::new((&settings.caps).into()),
         payments: Arc::new(payments),
+        rates: Arc::new(RateRules {
+            guards: settings.conversion.rate_guards(),
+            read_every: TimeDelta::seconds(settings.conversion.rate_interval_s.into()),
+        }),
         own_pages: Arc::new(own_pages),
         credential_changes: Arc::default(),
         origin_changes: Arc::default(),
@@ -211,6 +216,31 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
         answering: Arc::default(),
         due: Arc::new(Notify::new()),
     })
+}
+
+/// The feeds that the settings choose; the file counts after those over HTTP.
+fn rate_feeds(settings: &Settings, clock: &Arc<dyn Clock>) -> anyhow::Result<Arc<[Arc<dyn RateFeed>]>> {
+    use adapters::rates::{FileFeed, HttpFeed, HttpFeedOptions};
+    let conversion = &settings.conversion;
+    let mut feeds: Vec<Arc<dyn RateFeed>> = Vec::new();
+    match (settings.partners.rates, &conversion.feed_file) {
+        (RateSource::Http | RateSource::Sandbox, _) => {
+            for url in conversion.urls()? {
+                let feed = HttpFeed::new(HttpFeedOptions {
+                    url,
+                    api_key: conversion.feed_api_key.clone(),
+                    coin_ids: conversion.coins(),
+                });
+                feeds.push(Arc::new(feed.context("conversion.feed_api_key")?));
+            }
+        }
+        (RateSource::File, Some(path)) => {
+            let feed = FileFeed::new(path.clone(), conversion.coins(), clock.clone());
+            feeds.push(Arc::new(feed));
+        }
+        (RateSource::File, None) | (RateSource::Off, _) => {}
+    }
+    Ok(feeds.into())
 }
 
 fn session_rules(settings: &Settings) -> SessionRules {

@@ -1,6 +1,6 @@
 //! The catalogue file: currencies, aliases and contracts, with the overrides of the settings applied.
 
-use super::{ChainSettings, Settings, USUAL_RATE_AGE};
+use super::{ChainSettings, RateSource, Settings, USUAL_RATE_AGE};
 use crate::domain::{
     address::Address,
     currency::{Catalogue, ContractKind, Currency, CurrencyKind, KnownContract},
@@ -71,7 +71,15 @@ pub fn load(settings: &Settings) -> anyhow::Result<Catalogue> {
         override_contracts(network, chain, contracts.entry(network).or_default())?;
         override_tokens(network, chain, &mut currencies)?;
     }
-    let catalogue = Catalogue::new(currencies, contracts, enabled);
+    let mut catalogue = Catalogue::new(currencies, contracts, enabled);
+    for symbol in settings.conversion.coin_ids.keys() {
+        if !catalogue.knows_symbol(symbol) {
+            bail!("conversion.coin_ids.{symbol}: not the symbol of a known currency");
+        }
+    }
+    if settings.partners.rates != RateSource::Off {
+        catalogue = catalogue.pricing(settings.conversion.coins().into_keys().collect());
+    }
     for symbol in settings.conversion.max_rate_age_s.keys() {
         if symbol != USUAL_RATE_AGE && !catalogue.knows_symbol(symbol) {
             bail!("conversion.max_rate_age_s.{symbol}: neither `{USUAL_RATE_AGE}` nor the symbol of a known currency");

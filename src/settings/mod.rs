@@ -30,7 +30,7 @@ use std::{
 
 pub use caps::CapSettings;
 pub use chains::ChainSettings;
-pub use conversion::{ConversionSettings, USUAL_RATE_AGE};
+pub use conversion::{ConversionSettings, PartnerSettings, RateSource, USUAL_RATE_AGE};
 pub use reference::markdown;
 pub use webhooks::{ClientIdManagement, HeaderPrefix, WebhookSettings};
 
@@ -54,8 +54,10 @@ pub struct Settings {
     pub webhooks: WebhookSettings,
     /// Names that appear in events.
     pub brand: BrandSettings,
-    /// On-chain conversion.
+    /// Conversion, on chain and by quotes.
     pub conversion: ConversionSettings,
+    /// Whom the service asks beside the chains.
+    pub partners: PartnerSettings,
     /// How often credentials may call.
     pub rate_limits: RateLimitSettings,
     /// What one platform or orchestrator may have.
@@ -507,6 +509,8 @@ impl Settings {
         self.validate_sessions()?;
         self.validate_listeners()?;
         self.conversion.validate()?;
+        self.conversion
+            .validate_source(self.partners.rates, self.http.production)?;
         self.webhooks.header_prefix.validate(self.webhooks.standard_headers)?;
         let processors = [
             ("processor_crypto", &self.brand.processor_crypto),
@@ -601,19 +605,24 @@ impl Settings {
         let mut shown = self.clone();
         shown.secrets.master_key = shown.secrets.master_key.map(|_| "(hidden)".to_owned());
         shown.database.url = without_password(&shown.database.url);
+        shown.conversion.feed_api_key = shown.conversion.feed_api_key.map(|_| "(hidden)".to_owned());
         for entry in &mut shown.secrets.master_keys {
             "(hidden)".clone_into(entry);
         }
         for chain in shown.chains.values_mut() {
             chain.api_key = chain.api_key.take().map(|_| "(hidden)".to_owned());
             // Addresses of node providers carry the key in their path.
-            for text in chain.rpc_urls.iter_mut() {
-                if let Ok(url) = url::Url::parse(text) {
-                    *text = format!("{}://{}/…", url.scheme(), url.host_str().unwrap_or_default());
-                }
-            }
+            chain.rpc_urls.iter_mut().for_each(hide_path);
         }
+        shown.conversion.feed_urls.iter_mut().for_each(hide_path);
         toml::to_string_pretty(&shown).context("settings as text")
+    }
+}
+
+/// Leaves scheme and host of an address.
+fn hide_path(text: &mut String) {
+    if let Ok(url) = url::Url::parse(text) {
+        *text = format!("{}://{}/…", url.scheme(), url.host_str().unwrap_or_default());
     }
 }
 
