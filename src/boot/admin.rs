@@ -5,6 +5,7 @@ use crate::{
         context, network_of, open_existing,
         output::{Output, print},
         quarantine::{self, QuarantineVerb},
+        rates::{self, RatesVerb},
     },
     ctx::Ctx,
     domain::{
@@ -62,6 +63,12 @@ pub enum AdminVerb {
         /// What to do.
         #[command(subcommand)]
         verb: QuarantineVerb,
+    },
+    /// Rates of feeds beside the chains.
+    Rates {
+        /// What to do.
+        #[command(subcommand)]
+        verb: RatesVerb,
     },
     /// How often a tenant may call.
     RateTier {
@@ -355,6 +362,7 @@ pub async fn run(settings: &Settings, verb: AdminVerb) -> anyhow::Result<()> {
             print(&output, &invite(&ctx, email, wallet).await?);
         }
         AdminVerb::Quarantine { verb } => quarantine::run(&ctx, verb).await?,
+        AdminVerb::Rates { verb } => rates::run(&ctx, verb).await?,
         AdminVerb::RateTier {
             verb:
                 RateTierVerb::Set {

@@ -15,6 +15,7 @@ mod master_keys;
 mod output;
 pub mod process;
 mod quarantine;
+mod rates;
 mod reconcile;
 pub mod role;
 pub mod serve;

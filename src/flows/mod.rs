@@ -11,6 +11,7 @@ pub mod keys;
 pub mod orchestrators;
 pub mod payments;
 pub mod platforms;
+pub mod rates;
 pub mod requests;
 pub mod webhooks;
 

@@ -8,6 +8,7 @@ pub mod fill_in_chains;
 pub mod lead_chains;
 mod mend_deliveries;
 mod pace;
+mod read_rates;
 mod seal_rows;
 pub mod sweep_events;
 mod watch_chains;
@@ -52,5 +53,6 @@ pub fn start(
     tasks.spawn(mend_deliveries::run(ctx.clone(), stop.clone()));
     tasks.spawn(sweep_events::run(ctx.clone(), stop.clone()));
     tasks.spawn(seal_rows::run(ctx.clone(), stop.clone()));
+    tasks.spawn(read_rates::run(ctx.clone(), stop.clone()));
     workers
 }

@@ -1,0 +1,23 @@
+//! Forgets readings and quotes that no payment needs any more.
+
+use crate::{ctx::Ctx, flows::FlowResult, store};
+use chrono::TimeDelta;
+
+/// Days for which readings are kept: a payment that is found late is told the rate of its own time.
+const KEPT_DAYS: i64 = 400;
+
+/// Days for which quotes are kept after their end: a payment of one is long settled by then.
+const QUOTES_KEPT_DAYS: i64 = 90;
+
+/// Rows of one transaction.
+const BATCH_ROWS: u64 = 2_000;
+
+/// Forgets one batch; tells whether there may be more.
+pub async fn run(ctx: &Ctx) -> FlowResult<bool> {
+    let now = ctx.clock.now();
+    let tx = ctx.db.begin("sweep_rates").await?;
+    let readings = store::rates::forget(&tx, now - TimeDelta::days(KEPT_DAYS), BATCH_ROWS).await?;
+    let quotes = store::quotes::forget(&tx, now - TimeDelta::days(QUOTES_KEPT_DAYS), BATCH_ROWS).await?;
+    tx.commit().await?;
+    Ok(readings.max(quotes) == BATCH_ROWS)
+}
