@@ -47,6 +47,7 @@ mod process;
 mod public_clients;
 mod quarantine;
 mod rate_limits;
+mod rates;
 mod reconcile;
 mod recovery;
 mod refusals;

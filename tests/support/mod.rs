@@ -14,6 +14,8 @@ pub mod lines;
 pub mod program;
 #[allow(dead_code, reason = "not every binary that shares this asks them")]
 pub mod published;
+#[allow(dead_code, reason = "not every binary that shares this reads rates")]
+pub mod rates;
 pub mod receiver;
 pub mod requests;
 pub mod secrets;
