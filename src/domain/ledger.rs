@@ -9,7 +9,7 @@ use alloy::primitives::{B256, U256};
 pub const PARTIAL_EVENTS_MAX: u32 = 100;
 
 /// Units in which a request is settled: token units of the payment currency when it is paid in itself, 8-decimal
-/// fiat units when it is converted on chain.
+/// fiat units when it is converted, on chain or by quotes.
 pub type SettlementUnits = U256;
 
 wire_text! {

@@ -24,6 +24,7 @@ pub mod oddity;
 pub mod pair;
 pub mod payment;
 pub mod quota;
+pub mod quote;
 pub mod rate;
 pub mod rates;
 pub mod recovery;
