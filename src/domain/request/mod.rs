@@ -1,7 +1,9 @@
 //! Payment requests: what is asked for, what has arrived, and which payments are theirs.
 
+pub mod payable;
 pub mod plan;
 pub mod progress;
+pub mod repetition;
 pub mod terms;
 
 use super::{
@@ -13,7 +15,7 @@ use super::{
     reference::PaymentReference,
 };
 use chrono::{DateTime, Utc};
-use terms::Terms;
+use terms::{Exchange, Terms};
 
 /// A payment request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,22 +65,26 @@ impl Request {
 
     /// Whether an observation is a payment of this request: chain, proxy, reference, token and payee all match.
     ///
-    /// A conversion must also name the invoice currency. Source: rules B.3; rules G.2 (3).
+    /// A conversion on chain must also name the invoice currency; a quote is paid like a direct payment. Source: rules B.3; rules G.2 (3).
     pub fn matches(&self, observed: &Observation, catalogue: &Catalogue) -> bool {
         let kind = catalogue
             .contracts(self.terms.network)
             .iter()
             .find(|contract| contract.address == observed.proxy)
             .map(|c| c.kind);
-        let proxy_fits = match (self.terms.is_converted(), self.terms.token.is_some(), kind) {
-            (false, true, Some(ContractKind::Erc20FeeProxy | ContractKind::Erc20Proxy)) => {
-                observed.conversion.is_none()
-            }
-            (false, false, Some(ContractKind::EthereumFeeProxy | ContractKind::EthereumProxy)) => {
-                observed.conversion.is_none()
-            }
-            (true, true, Some(ContractKind::Erc20ConversionProxy))
-            | (true, false, Some(ContractKind::EthConversionProxy)) => {
+        let proxy_fits = match (self.terms.exchange(), self.terms.token.is_some(), kind) {
+            (
+                Exchange::Direct | Exchange::Quoted,
+                true,
+                Some(ContractKind::Erc20FeeProxy | ContractKind::Erc20Proxy),
+            ) => observed.conversion.is_none(),
+            (
+                Exchange::Direct | Exchange::Quoted,
+                false,
+                Some(ContractKind::EthereumFeeProxy | ContractKind::EthereumProxy),
+            ) => observed.conversion.is_none(),
+            (Exchange::OnChain, true, Some(ContractKind::Erc20ConversionProxy))
+            | (Exchange::OnChain, false, Some(ContractKind::EthConversionProxy)) => {
                 let invoice = catalogue
                     .find(&self.terms.invoice_currency)
                     .and_then(|currency| Address::parse(&currency.hash).ok());

@@ -2,11 +2,11 @@
 
 use super::{
     Origin, Request,
-    terms::{CustomerInfo, Frequency, Recurrence, Terms},
+    terms::{CustomerInfo, Exchange, Frequency, Recurrence, Terms},
 };
 use crate::domain::{
     address::Address,
-    amount::{Amount, AmountError},
+    amount::{Amount, AmountError, Percent},
     client_limits::{Asked, ClientLimits, Part},
     currency::{Catalogue, Currency, CurrencyKind, FIAT_CHAIN_DECIMALS},
     destination::Destination,
@@ -22,6 +22,19 @@ use chrono::{DateTime, NaiveDate, Utc};
 
 /// What is said when nothing names a payee.
 pub const PAYEE_MISSING: &str = "is required: the wallet address that is paid";
+
+/// Notes that a payment would go to its own payer; `right` says what the field has to be instead.
+pub fn check_two_wallets(
+    field: impl Into<String>,
+    payer: Option<Address>,
+    payee: Option<Address>,
+    right: &str,
+    checks: &mut Checks,
+) {
+    if payer.is_some() && payer == payee {
+        checks.fail(field, format!("must be {right}: nobody pays himself"));
+    }
+}
 
 /// What a caller asks for; every value holds for itself.
 #[derive(Debug, Clone)]
@@ -79,6 +92,8 @@ pub struct FreshRequest {
     pub salt: [u8; 8],
     /// Now.
     pub now: DateTime<Utc>,
+    /// Part of what it asks for that may be missing when it is paid by quotes, as the settings have it at this moment.
+    pub tolerance: Percent,
 }
 
 /// Decides whether a request can be created, and what it is.
@@ -132,14 +147,17 @@ pub fn plan(
             is_stopped: false,
         }
     });
-    let expected = match payable_in(catalogue, invoice, payment) {
-        Ok(()) => checks.take("amount", expected_units(amount, invoice)),
+    let expected = match exchange(catalogue, invoice, payment) {
+        Ok(exchange) => checks
+            .take("amount", expected_units(amount, invoice))
+            .zip(Some(exchange)),
         Err(message) => {
             checks.fail("paymentCurrency", message);
             None
         }
     };
-    let (payee, expected) = checks.finish_with(payee.zip(expected))?;
+    let (payee, (expected, exchange)) = checks.finish_with(payee.zip(expected))?;
+    let is_quoted = exchange == Exchange::Quoted;
     let kind = match (&recurrence, invoice.id == payment.id) {
         (Some(_), _) => PaymentKind::Recurring,
         (None, true) => PaymentKind::Direct,
@@ -180,15 +198,24 @@ pub fn plan(
             original_request_id: input.original_request_id.clone(),
             original_request_reference: input.original_request_reference.clone(),
             is_crypto_to_fiat: false,
+            schedule: None,
+            is_quoted,
         },
-        ledger: Ledger::new(expected),
+        ledger: Ledger {
+            tolerated: if is_quoted {
+                fresh.tolerance.of(expected)
+            } else {
+                U256::ZERO
+            },
+            ..Ledger::new(expected)
+        },
         created_at: fresh.now,
         has_unkept_answers: false,
     })
 }
 
 /// The member of a request that holds a part of what is asked for.
-fn field(part: Part) -> &'static str {
+pub fn field(part: Part) -> &'static str {
     match part {
         Part::Payee => "payee",
         Part::Amount => "amount",
@@ -250,12 +277,18 @@ pub fn payment_currency(catalogue: &Catalogue, id: &str) -> Result<PaymentCurren
     })
 }
 
-/// Checks that the invoice currency is paid in itself or can be converted on chain.
-fn payable_in(catalogue: &Catalogue, invoice: &Currency, payment: &Currency) -> Result<(), String> {
+/// How the invoice currency is paid: in itself, by price feeds on chain, or else by quotes. Errors: it cannot be.
+fn exchange(catalogue: &Catalogue, invoice: &Currency, payment: &Currency) -> Result<Exchange, String> {
     let is_routed = catalogue.conversion_path(invoice, payment).is_some();
     let is_evm = payment.network.is_some_and(|network| network.family() == Family::Evm);
-    if invoice.id == payment.id || (is_routed && is_evm) {
-        return Ok(());
+    if invoice.id == payment.id {
+        return Ok(Exchange::Direct);
+    }
+    if is_routed && is_evm {
+        return Ok(Exchange::OnChain);
+    }
+    if catalogue.quoted_pair(invoice, payment).is_some() {
+        return Ok(Exchange::Quoted);
     }
     Err(format!(
         "{} cannot be paid in {}: GET /v2/currencies/{}/conversion-routes lists what can",

@@ -7,6 +7,7 @@ use crate::domain::{
     currency::{Catalogue, Currency, FIAT_CHAIN_DECIMALS},
     ledger::SettlementUnits,
     rate::{RATE_DECIMALS, ratio},
+    rates::AppliedRate,
 };
 use alloy::primitives::U256;
 
@@ -45,6 +46,9 @@ impl Scale {
 
     /// Invoice units for one unit of the payment currency.
     pub fn rate(self, part: Part) -> Option<String> {
+        if let Some(applied) = part.applied {
+            return Some(applied.rate.to_string());
+        }
         ratio(part.credited, self.settlement, part.units, self.payment, RATE_DECIMALS)
     }
 
@@ -61,6 +65,8 @@ pub struct Part {
     pub credited: SettlementUnits,
     /// Units of the payment currency that arrived.
     pub units: U256,
+    /// The rate by which they count, where it was not the chain that converted.
+    pub applied: Option<AppliedRate>,
 }
 
 /// Amounts of a request in its invoice currency.
@@ -187,6 +193,8 @@ mod tests {
                 original_request_id: None,
                 original_request_reference: None,
                 is_crypto_to_fiat: false,
+                schedule: None,
+                is_quoted: false,
             },
             ledger,
             created_at: DateTime::UNIX_EPOCH,
@@ -222,6 +230,7 @@ mod tests {
         Part {
             credited: U256::from(1_000 * 10_u64.pow(8)),
             units: U256::from(5 * 10_u64.pow(17)),
+            applied: None,
         }
     }
 

@@ -4,7 +4,9 @@ use crate::domain::{
     address::Address,
     amount::Amount,
     currency::{Currency, FIAT_CHAIN_DECIMALS},
+    ids::ScheduleId,
     network::Network,
+    pair::Pair,
     payment::PaymentKind,
     wire_text::wire_text,
 };
@@ -41,12 +43,41 @@ pub struct Terms {
     pub original_request_reference: Option<String>,
     /// Whether it may be paid out to a bank account.
     pub is_crypto_to_fiat: bool,
+    /// Recurring payment that pays it.
+    pub schedule: Option<ScheduleId>,
+    /// Whether it is paid by quotes, because no price feed on chain converted its currencies when it was created.
+    pub is_quoted: bool,
+}
+
+/// How the payment of a request becomes what it asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exchange {
+    /// It is paid in its own currency.
+    Direct,
+    /// The contracts convert by price feeds on chain.
+    OnChain,
+    /// Tokens are paid directly, so many as a rate beside the chain makes of it.
+    Quoted,
 }
 
 impl Terms {
-    /// Whether the payment is converted on chain.
+    /// Whether it is paid in another currency than it is written in.
     pub fn is_converted(&self) -> bool {
         self.invoice_currency != self.payment_currency
+    }
+
+    /// How its payment becomes what it asks for.
+    pub fn exchange(&self) -> Exchange {
+        match (self.is_converted(), self.is_quoted) {
+            (false, _) => Exchange::Direct,
+            (true, false) => Exchange::OnChain,
+            (true, true) => Exchange::Quoted,
+        }
+    }
+
+    /// The rate that its quotes need; `None` where nothing is quoted.
+    pub fn quoted_pair(&self, payment: &Currency) -> Option<Pair> {
+        (self.exchange() == Exchange::Quoted).then(|| Pair::new(&payment.symbol.to_uppercase(), &self.invoice_currency))
     }
 
     /// Fraction digits of the settlement units.
