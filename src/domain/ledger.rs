@@ -46,6 +46,8 @@ pub enum Settlement {
 pub struct Ledger {
     /// Expected total.
     pub expected: SettlementUnits,
+    /// How much of it may be missing when a payment at the rate of its time completes it.
+    pub tolerated: SettlementUnits,
     /// Credited total of final payments.
     pub credited: SettlementUnits,
     /// Number of credited payments.
@@ -71,6 +73,8 @@ pub struct Credit {
     pub tx_hash: B256,
     /// Whether it was told before, and that was not taken back.
     pub is_told: bool,
+    /// Whether it settles what a quote promised.
+    pub is_quoted: bool,
 }
 
 /// What follows when a payment left the chain.
@@ -89,6 +93,7 @@ impl Ledger {
     pub const fn new(expected: SettlementUnits) -> Self {
         Self {
             expected,
+            tolerated: U256::ZERO,
             credited: U256::ZERO,
             payment_count: 0,
             status: RequestStatus::Pending,
@@ -128,7 +133,12 @@ impl Ledger {
         if self.has_been_paid() {
             return (after, None);
         }
-        if after.credited >= after.expected {
+        // Rates move until a payment is mined; a quote says exactly what it settles.
+        let tolerated = match payment.is_quoted {
+            true => U256::ZERO,
+            false => after.tolerated,
+        };
+        if after.credited.saturating_add(tolerated) >= after.expected && !self.is_cancelled() {
             let paid = Self {
                 status: RequestStatus::Paid,
                 tx_hash: Some(payment.tx_hash),
@@ -200,6 +210,7 @@ impl Ledger {
             is_listening: self.is_listening || self.has_been_paid(),
             is_told_paid: self.is_told_paid,
             reversals: self.reversals,
+            tolerated: self.tolerated,
             ..Self::new(self.expected)
         }
     }
@@ -216,6 +227,7 @@ mod tests {
             units: U256::from(units),
             tx_hash: B256::from(U256::from(number)),
             is_told: false,
+            is_quoted: false,
         }
     }
 
@@ -362,6 +374,48 @@ mod tests {
             });
             prop_assert_eq!(after.tx_hash.is_some(), is_paid);
             prop_assert_eq!(after.is_listening, all.has_been_paid() && !is_paid);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_order_of_payments_gives_one_final_state(
+            expected in 1_u64..300,
+            tolerated in 0_u64..20,
+            payments in prop::collection::vec(1_u64..100, 1..12).prop_shuffle(),
+        ) {
+            let before = Ledger { tolerated: U256::from(tolerated), ..Ledger::new(U256::from(expected)) };
+            let state = |payments: &[u64]| {
+                let after = credits(payments).into_iter().fold(before.clone(), |ledger, payment| ledger.settle(payment).0);
+                (after.credited, after.payment_count, after.status, after.excess(), after.remaining())
+            };
+            let mut sorted = payments.clone();
+            sorted.sort_unstable();
+            prop_assert_eq!(state(&payments), state(&sorted));
+            let sum: u64 = payments.iter().sum();
+            prop_assert_eq!(state(&payments).2 == RequestStatus::Paid, sum + tolerated >= expected);
+        }
+    }
+
+    #[test]
+    fn what_is_tolerated_may_be_missing_and_not_a_unit_more() {
+        let ledger = Ledger {
+            tolerated: U256::from(5),
+            ..Ledger::new(U256::from(1_000))
+        };
+        for (parts, is_paid) in [
+            (&[995][..], true),
+            (&[994], false),
+            (&[994, 1], true),
+            (&[500, 494], false),
+            (&[1_000], true),
+        ] {
+            let after = credits(parts)
+                .into_iter()
+                .fold(ledger.clone(), |ledger, payment| ledger.settle(payment).0);
+            assert_eq!(after.has_been_paid(), is_paid, "{parts:?}");
+            assert_eq!(after.remaining().is_zero(), is_paid, "{parts:?}");
+            assert_eq!(after.recount(&credits(parts)).status, after.status);
         }
     }
 
