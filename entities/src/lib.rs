@@ -26,6 +26,7 @@ pub mod payee_destinations;
 pub mod payment_parties;
 pub mod payments;
 pub mod platforms;
+pub mod quotes;
 pub mod rate_tiers;
 pub mod rates;
 pub mod requests;

@@ -3,8 +3,10 @@
 use super::StoreError;
 use crate::domain::{
     address::{Address, AddressError},
+    ids::RequestRowId,
     network::Network,
     reference::PaymentReference,
+    request::Request,
 };
 use alloy::primitives::{Address as EvmAddress, B256, U256};
 use chrono::{DateTime, Utc};
@@ -14,6 +16,7 @@ use sea_orm::{
     sea_query::{Expr, Func, Query},
 };
 use serde::{Serialize, de::DeserializeOwned};
+use std::collections::{BTreeSet, HashMap};
 
 /// Rows of one statement: well below the parameter limits of both databases for the widest table.
 pub(super) const ROWS_MAX: usize = 500;
@@ -41,6 +44,34 @@ pub(super) async fn delete_oldest<E: EntityTrait>(
     Ok(result.rows_affected)
 }
 
+/// What is kept of requests, read from rows that name tenant and request, in the order of a time; a request of which
+/// nothing is kept is missing.
+pub(super) async fn of_requests<E: EntityTrait, T>(
+    conn: &impl ConnectionTrait,
+    (platform, row, time): (E::Column, E::Column, E::Column),
+    requests: &[&Request],
+    read: impl Fn(E::Model) -> Result<(RequestRowId, T), StoreError>,
+) -> Result<HashMap<RequestRowId, Vec<T>>, StoreError> {
+    let mut found: HashMap<RequestRowId, Vec<T>> = HashMap::new();
+    for requests in requests.chunks(ROWS_MAX) {
+        let owners: BTreeSet<&str> = requests
+            .iter()
+            .map(|request| request.origin.platform.as_str())
+            .collect();
+        let rows = E::find()
+            .filter(platform.is_in(owners))
+            .filter(row.is_in(requests.iter().map(|request| request.row.as_str())))
+            .order_by_asc(time)
+            .all(conn)
+            .await?;
+        for model in rows {
+            let (request, kept) = read(model)?;
+            found.entry(request).or_default().push(kept);
+        }
+    }
+    Ok(found)
+}
+
 /// Whether a column holds one of many texts. They are one parameter, so that the statement has one text however many they
 /// are, and the database is asked once.
 pub(super) fn is_among(
@@ -57,6 +88,48 @@ pub(super) fn is_among(
             .from_function(Func::cust("json_each").arg(list.to_string()), "listed"),
     };
     column.in_subquery(listed)
+}
+
+/// The rows of requests of few platforms, in a table that names tenant and request.
+pub(super) fn among_requests<C: ColumnTrait>(
+    conn: &impl ConnectionTrait,
+    (platform, row): (C, C),
+    requests: &[&Request],
+) -> Condition {
+    let owners: BTreeSet<&str> = requests
+        .iter()
+        .map(|request| request.origin.platform.as_str())
+        .collect();
+    let rows = requests.iter().map(|request| request.row.0.clone());
+    Condition::all()
+        .add(platform.is_in(owners))
+        .add(is_among(conn, row, rows))
+}
+
+/// How many rows of a condition are kept of each request; one of which there is none is missing.
+pub(super) async fn count_of_requests<E: EntityTrait>(
+    conn: &impl ConnectionTrait,
+    (platform, row): (E::Column, E::Column),
+    requests: &[&Request],
+    condition: Condition,
+) -> Result<HashMap<RequestRowId, u64>, StoreError> {
+    let mut counts = HashMap::new();
+    for requests in requests.chunks(ROWS_MAX) {
+        let counted: Vec<(String, i64)> = E::find()
+            .select_only()
+            .column(row)
+            .column_as(Expr::cust("COUNT(*)"), "counted")
+            .filter(among_requests(conn, (platform, row), requests))
+            .filter(condition.clone())
+            .group_by(row)
+            .into_tuple()
+            .all(conn)
+            .await?;
+        for (row, count) in counted {
+            counts.insert(RequestRowId(row), number("counted", count)?);
+        }
+    }
+    Ok(counts)
 }
 
 /// Reports a column that holds what this program would not write.

@@ -32,6 +32,7 @@ mod plans;
 pub mod platforms;
 pub mod presence;
 pub mod quarantine;
+pub mod quotes;
 pub mod rate_tiers;
 pub mod rates;
 mod reach;
