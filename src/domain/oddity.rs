@@ -27,6 +27,8 @@ wire_text! {
         PathNotHandedOut = "path_not_handed_out",
         /// It accepted older rates than was handed out.
         RateAgeNotHandedOut = "rate_age_not_handed_out",
+        /// No rate is known for the time at which it was paid.
+        RateMissing = "rate_missing",
     }
 }
 
@@ -84,6 +86,9 @@ impl QuarantineState {
             (Self::Accepted, Verdict::Retry | Verdict::Reject) => Err("it was accepted and may be credited already"),
             (_, Verdict::Accept) if reason == OddReason::BesideOldRow => {
                 Err("its request has a payment of this transaction; compare them with prs reconcile, or reject it")
+            }
+            (_, Verdict::Accept) if reason == OddReason::RateMissing => {
+                Err("nothing says how much it settles; name the rate of its time: prs admin rates accept")
             }
             (_, Verdict::Accept) if !reason.may_be_accepted() => {
                 Err("nothing proves that its money arrived, so it cannot be credited; retry or reject it")

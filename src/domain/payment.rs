@@ -1,6 +1,8 @@
 //! Payments as the chain shows them, and who paid.
 
-use super::{address::Address, ledger::SettlementUnits, network::Network, wire_text::wire_text};
+use super::{
+    address::Address, fees::FeeLeg, ledger::SettlementUnits, network::Network, rates::AppliedRate, wire_text::wire_text,
+};
 use alloy::primitives::{B256, U256, U512};
 use chrono::{DateTime, Utc};
 use std::collections::HashMap;
@@ -329,8 +331,14 @@ pub struct Settled {
     pub proven: ProvenTransfer,
     /// How much of the request it settles.
     pub credited: SettlementUnits,
+    /// By which rate, where it was not the chain that converted.
+    pub applied: Option<AppliedRate>,
+    /// Whether that is what a quote promised.
+    pub is_quoted: bool,
     /// How much is missing of the fee that was handed out, when anything is.
     pub fee_shortfall: Option<SettlementUnits>,
+    /// Fees that its transaction paid to further receivers, in units of the token.
+    pub further_fees: Vec<FeeLeg>,
     /// Time of its block.
     pub at: DateTime<Utc>,
 }

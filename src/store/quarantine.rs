@@ -13,7 +13,10 @@ use crate::domain::{
 };
 use alloy::primitives::{B256, U256};
 use chrono::{DateTime, Utc};
-use entities::chain_quarantine::{ActiveModel, Column, Entity, Model};
+use entities::{
+    chain_quarantine::{ActiveModel, Column, Entity, Model},
+    requests,
+};
 use sea_orm::{
     ColumnTrait, Condition, ConnectionTrait, EntityTrait, Order, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
     sea_query::{Expr, ExprTrait, Func, NullOrdering, OnConflict},
@@ -166,6 +169,8 @@ pub struct QuarantineFilter {
     pub reason: Option<OddReason>,
     /// The least that arrived, in units of the payment currency.
     pub min_units: Option<U256>,
+    /// Of requests in the first currency that are paid in one of the others, by their ids.
+    pub currencies: Option<(String, Vec<String>)>,
     /// Any of these states, or any at all when there are none.
     pub states: Vec<QuarantineState>,
 }
@@ -179,8 +184,18 @@ impl QuarantineFilter {
             .add_option(self.tx_hash.map(|hash| Column::TxHash.eq(columns::hash_text(&hash))))
             .add_option(self.reason.map(|reason| Column::Reason.eq(reason.wire())))
             .add_option(self.min_units.map(at_least))
+            .add_option(self.currencies.as_ref().map(in_currencies))
             .add_option(states.map(|states| Column::State.is_in(states.iter().map(|state| state.wire()))))
     }
+}
+
+fn in_currencies((invoice, payments): &(String, Vec<String>)) -> Expr {
+    let rows = requests::Entity::find()
+        .select_only()
+        .column(requests::Column::Id)
+        .filter(requests::Column::InvoiceCurrency.eq(invoice.as_str()))
+        .filter(requests::Column::PaymentCurrency.is_in(payments.iter().map(String::as_str)));
+    Column::RequestRow.in_subquery(rows.into_query())
 }
 
 /// Length of the digits, by which numbers without leading zeros are compared first.

@@ -248,6 +248,8 @@ async fn write(ctx: &Ctx, chain: &dyn Chain, tx: &Tx, from: u64, gathered: Gathe
         let request = &requests[payment.request_row];
         match payment.departure {
             // What was credited before it could be compared stays.
+            // Without a rate nothing says how much it settles, whatever was decided before.
+            Some(departure) if departure.reason == OddReason::RateMissing => odd.push(departure),
             Some(departure) if !accepted.contains(&place) && !placed.recorded.contains(&place) => odd.push(departure),
             _ if !placed.counting.contains(&place) && placed.unplaced.contains(&(place.0, request.row.clone())) => {
                 odd.push(beside_old_row(observed, request));
@@ -300,6 +302,7 @@ async fn write(ctx: &Ctx, chain: &dyn Chain, tx: &Tx, from: u64, gathered: Gathe
             units: settled.credited,
             tx_hash: settled.observed.tx_hash,
             is_told: counted.is_told,
+            is_quoted: settled.is_quoted,
         });
         if let Some(settlement) = told {
             told_ids.push(counted.id);

@@ -3,6 +3,7 @@
 use super::{
     ahead::{Part, settled_blocks},
     handed_out,
+    rating::{self, Unrated},
 };
 use crate::{
     ctx::Ctx,
@@ -12,14 +13,14 @@ use crate::{
         currency::ContractKind,
         handed_out::{Comparison, HandedOut, compare},
         oddity::{Concerned, OddReason, Oddity, Stake},
-        payment::{Hint, Movements, Settled, SettledBlock, TxProof, prove},
-        request::Request,
+        payment::{Hint, Movements, Observation, Settled, SettledBlock, TxProof, prove},
+        request::{Request, terms::Exchange},
     },
     flows::FlowResult,
     ports::chain::Chain,
     store,
 };
-use alloy::primitives::B256;
+use alloy::primitives::{B256, U256};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Events that are named where nodes told of more.
@@ -87,6 +88,7 @@ pub(super) async fn gather(ctx: &Ctx, chain: &dyn Chain, part: &Part) -> FlowRes
         unproven: part.failed.iter().map(|(number, _)| *number).collect(),
     };
     judge(ctx, chain, part.blocks.values(), &mut gathered);
+    rate(ctx, chain, &mut gathered).await?;
     weigh(ctx, chain, &mut gathered).await;
     Ok(gathered)
 }
@@ -121,6 +123,7 @@ pub(super) async fn read_more(
     gathered.requests.extend(requests_of(ctx, chain, unknown).await?);
     gathered.handed_out = handed_out::of(ctx, &gathered.requests).await?;
     judge(ctx, chain, blocks.values(), gathered);
+    rate(ctx, chain, gathered).await?;
     weigh(ctx, chain, gathered).await;
     Ok(())
 }
@@ -184,6 +187,23 @@ fn not_in_block(chain: &dyn Chain, number: u64, hints: &[&(Hint, Vec<usize>)]) -
         ),
         concerned: None,
     }
+}
+
+/// Says of payments of quoted requests what they are worth.
+async fn rate(ctx: &Ctx, chain: &dyn Chain, gathered: &mut Gathered) -> FlowResult<()> {
+    let Gathered { matches, requests, .. } = gathered;
+    let requests = requests.as_slice();
+    let unrated = matches.iter_mut().filter_map(|found| {
+        let request = &requests[found.request_row];
+        let is_quoted = request.terms.exchange() == Exchange::Quoted;
+        let is_unrated = is_quoted && found.settled.applied.is_none() && found.departure.is_none();
+        is_unrated.then_some(Unrated {
+            request,
+            settled: &mut found.settled,
+            departure: &mut found.departure,
+        })
+    });
+    rating::rate(ctx, chain.network(), unrated.collect()).await
 }
 
 /// Says of payments that keep to nothing that was handed out how much money they are about.
@@ -252,10 +272,17 @@ fn judge<'a>(ctx: &Ctx, chain: &dyn Chain, blocks: impl Iterator<Item = &'a Sett
                             Comparison::NotHandedOut(departure) => (None, Some(departure)),
                         };
                         let request = &gathered.requests[row];
+                        let credited = match request.terms.exchange() {
+                            // What a quoted one is worth is told afterwards.
+                            Exchange::Quoted => U256::ZERO,
+                            Exchange::Direct | Exchange::OnChain => observed.credit(proven.received_units),
+                        };
                         let settled = Settled {
                             observed: observed.clone(),
-                            credited: observed.credit(proven.received_units),
+                            credited,
                             proven,
+                            applied: None,
+                            is_quoted: false,
                             fee_shortfall,
                             at: paid_at,
                         };

@@ -10,6 +10,7 @@ pub mod lead;
 mod lines;
 pub mod obstacles;
 pub mod quarantine;
+mod rating;
 pub mod reconcile;
 pub mod rescan;
 pub mod resume;

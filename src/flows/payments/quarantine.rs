@@ -88,6 +88,7 @@ async fn filter(ctx: &Ctx, wanted: &Wanted) -> FlowResult<QuarantineFilter> {
         tx_hash: wanted.tx_hash,
         reason: wanted.reason,
         min_units,
+        currencies: None,
         states: Vec::new(),
     })
 }

@@ -125,6 +125,7 @@ fn credits(payments: &[PaymentRecord]) -> Vec<Credit> {
             units: payment.credited,
             tx_hash: payment.tx_hash,
             is_told: payment.is_told,
+            is_quoted: payment.is_quoted,
         })
         .collect()
 }
@@ -176,7 +177,10 @@ fn settled(payment: &PaymentRecord) -> Settled {
             payer_eoa: payment.payer_eoa,
         },
         credited: payment.credited,
+        applied: payment.applied,
+        is_quoted: payment.is_quoted,
         fee_shortfall: payment.fee_shortfall,
+        further_fees: payment.further_fees.clone(),
         at: payment.paid_at,
     }
 }

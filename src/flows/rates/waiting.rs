@@ -1,0 +1,38 @@
+//! Payments that were set aside because nobody knew the rate of their time.
+
+use crate::{
+    ctx::Ctx,
+    domain::{
+        oddity::{OddReason, QuarantineState},
+        pair::Pair,
+    },
+    flows::FlowResult,
+    store::{self, Tx, backlogs::BacklogReason, quarantine::QuarantineFilter},
+};
+use chrono::{DateTime, Utc};
+
+/// Payments that are read at once.
+const PAGE: u64 = 1_000;
+
+/// Has the blocks of all that wait for a pair read again, in the transaction that makes its rate known.
+pub(super) async fn retry(tx: &Tx, ctx: &Ctx, pair: &Pair, now: DateTime<Utc>) -> FlowResult<()> {
+    let filter = QuarantineFilter {
+        reason: Some(OddReason::RateMissing),
+        currencies: Some((pair.invoice.clone(), ctx.catalogue.paid_by(pair))),
+        states: vec![QuarantineState::Open, QuarantineState::Retrying],
+        ..QuarantineFilter::default()
+    };
+    let mut after = None;
+    loop {
+        let page = store::quarantine::list(tx, &filter, after.as_ref(), PAGE).await?;
+        for waiting in &page {
+            let block = (waiting.oddity.block_number, waiting.oddity.block_number);
+            store::quarantine::set_state(tx, waiting, QuarantineState::Retrying, None, now).await?;
+            store::backlogs::push(tx, waiting.oddity.network, block, BacklogReason::Quarantine, now).await?;
+        }
+        let Some(oldest) = page.into_iter().next_back() else {
+            return Ok(());
+        };
+        after = Some(oldest.id);
+    }
+}
