@@ -138,6 +138,10 @@ pub struct PaymentRules {
     pub minor_share: Option<Percent>,
     /// How old the rates of a conversion on chain may be.
     pub rate_ages: RateAges,
+    /// For how long a quote holds.
+    pub quotes_last: TimeDelta,
+    /// Part of what a quoted request asks for that may be missing when it counts as paid.
+    pub tolerance: Percent,
 }
 
 /// Settings of rates of feeds beside the chains.

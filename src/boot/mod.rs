@@ -179,6 +179,8 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
         conversion_slippage_basis_points: settings.conversion.slippage_basis_points,
         minor_share: settings.conversion.minor_share(),
         rate_ages: settings.conversion.rate_ages(),
+        quotes_last: TimeDelta::seconds(settings.conversion.quote_s.into()),
+        tolerance: settings.conversion.tolerance(),
     };
     let own_pages = OwnPages {
         origin: origin_of(&settings.public_url()),

@@ -6,13 +6,19 @@ use crate::{
         caller::PlatformCaller,
         currency::FIAT_CHAIN_DECIMALS,
         payment::Observation,
+        quote::rated,
         rate::{RATE_DECIMALS, ratio},
+        rates::{AppliedRate, RateProvider},
         request::{
             Request,
             progress::{Part, Progress},
+            terms::Exchange,
         },
     },
-    flows::{FlowResult, requests::find},
+    flows::{
+        FlowResult, rates,
+        requests::{find, places::in_turns},
+    },
     store::{self, payments::PaymentRecord, quarantine::Quarantined},
 };
 use alloy::primitives::U256;
@@ -33,9 +39,17 @@ pub struct RequestDetail {
     pub quarantined_total: u64,
     /// What was paid and what is left.
     pub progress: Progress,
-    /// Invoice units for one unit of the payment currency now, while a converted request is not paid; `None` while no
-    /// node answers.
-    pub market_rate: Option<String>,
+    /// The rate now, while a converted request is not paid; `None` while nobody tells one.
+    pub market_rate: Option<MarketRate>,
+}
+
+/// A rate of this moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MarketRate {
+    /// Invoice units for one unit of the payment currency.
+    pub rate: String,
+    /// Who tells it.
+    pub provider: RateProvider,
 }
 
 impl RequestDetail {
@@ -56,17 +70,38 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str) -> FlowRe
         store::observations::list_seen_by_topic(ctx.db.reader(), request.terms.network, &request.reference.topic())
             .await?;
     let matching = seen.iter().filter(|observed| request.matches(observed, &ctx.catalogue));
-    let detected_units = matching.fold(U256::ZERO, |sum, observed| {
-        sum.saturating_add(observed.credit(observed.units))
-    });
+    let exchange = request.terms.exchange();
+    let quoted = match exchange {
+        Exchange::Quoted => quoted_rate(ctx, &request).await?,
+        Exchange::Direct | Exchange::OnChain => None,
+    };
+    let worth = |observed: &Observation| match (exchange, &quoted) {
+        (Exchange::Quoted, Some((applied, decimals))) => rated(observed.units, *decimals, *applied).credited,
+        (Exchange::Quoted, None) => U256::ZERO,
+        (Exchange::Direct | Exchange::OnChain, _) => observed.credit(observed.units),
+    };
+    let detected_units = matching.fold(U256::ZERO, |sum, observed| sum.saturating_add(worth(observed)));
     let (quarantined, quarantined_total) =
         store::quarantine::list_of_request(ctx.db.reader(), &request, SHOWN_MAX).await?;
-    let market_rate = market_rate(ctx, &request).await;
+    let market_rate = match quoted {
+        _ if request.ledger.has_been_paid() => None,
+        Some((applied, _)) => Some(MarketRate {
+            rate: applied.rate.to_string(),
+            provider: applied.provider,
+        }),
+        None if exchange == Exchange::OnChain => {
+            let asking = in_turns(ctx, caller, request.terms.network);
+            on_chain_rate(&asking, &request).await
+        }
+        None => None,
+    };
     let first = payments.first().map(|payment| Part {
         credited: payment.credited,
         units: payment.units,
+        applied: payment.applied,
     });
-    let progress = Progress::of(&request, &ctx.catalogue, first, detected_units, market_rate.as_deref());
+    let rate = market_rate.as_ref().map(|market| market.rate.as_str());
+    let progress = Progress::of(&request, &ctx.catalogue, first, detected_units, rate);
     let detail = RequestDetail {
         request,
         payments,
@@ -81,11 +116,18 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str) -> FlowRe
     })
 }
 
+/// The rate by which a quote would be made now, and the fraction digits of the token.
+async fn quoted_rate(ctx: &Ctx, request: &Request) -> FlowResult<Option<(AppliedRate, u8)>> {
+    let payment = ctx.catalogue.find(&request.terms.payment_currency);
+    let Some((payment, pair)) = payment.and_then(|payment| Some((payment, request.terms.quoted_pair(payment)?))) else {
+        return Ok(None);
+    };
+    let now = rates::at(ctx, &pair, ctx.clock.now()).await?;
+    Ok(now.ok().map(|applied| (applied, payment.decimals)))
+}
+
 /// Asks the price feeds; a chain that does not answer must not keep stored facts from being read.
-async fn market_rate(ctx: &Ctx, request: &Request) -> Option<String> {
-    if !request.terms.is_converted() || request.ledger.has_been_paid() {
-        return None;
-    }
+async fn on_chain_rate(ctx: &Ctx, request: &Request) -> Option<MarketRate> {
     let invoice = ctx.catalogue.find(&request.terms.invoice_currency)?;
     let payment = ctx.catalogue.find(&request.terms.payment_currency)?;
     let path = ctx.catalogue.conversion_path(invoice, payment)?;
@@ -93,5 +135,8 @@ async fn market_rate(ctx: &Ctx, request: &Request) -> Option<String> {
     let one = U256::from(10).pow(U256::from(FIAT_CHAIN_DECIMALS));
     let payers = ctx.partners.chains.payers.get(&request.terms.network)?;
     let units = payers.convert(&path, one).await.ok()?;
-    ratio(one, FIAT_CHAIN_DECIMALS, units, payment.decimals, RATE_DECIMALS)
+    Some(MarketRate {
+        rate: ratio(one, FIAT_CHAIN_DECIMALS, units, payment.decimals, RATE_DECIMALS)?,
+        provider: RateProvider::Chainlink,
+    })
 }

@@ -4,7 +4,9 @@ use crate::{
     ctx::Ctx,
     domain::{
         currency::Currency,
+        fees::FeeLeg,
         payment::{PaymentKind, ReversalReason},
+        rates::RateProvider,
         request::{
             progress::{Part, Scale},
             terms,
@@ -238,6 +240,17 @@ pub struct Payment {
     pub request: Option<PaymentRequestSummary>,
 }
 
+impl From<RateProvider> for PaymentRateSource {
+    fn from(provider: RateProvider) -> Self {
+        match provider {
+            RateProvider::Lifi => Self::Lifi,
+            RateProvider::Chainlink => Self::Chainlink,
+            RateProvider::Coingecko => Self::Coingecko,
+            RateProvider::Unknown => Self::Unknown,
+        }
+    }
+}
+
 impl From<CustomerInfo> for terms::CustomerInfo {
     fn from(info: CustomerInfo) -> Self {
         Self {
@@ -299,14 +312,28 @@ impl<'a> Shown<'a> {
         let part = Part {
             credited: self.record.credited,
             units: self.record.units,
+            applied: self.record.applied,
         };
         self.scale.rate(part).map(AmountText::written)
     }
 
-    /// The fee that was paid with it.
-    pub(in crate::http) fn fee(&self) -> Option<AmountText> {
-        let fee = self.scale.fee(self.record.fee_units, self.record.fee_address);
-        fee.map(AmountText::written)
+    /// Where the rate comes from by which it counts; nothing was converted without one.
+    pub(in crate::http) fn rate_source(&self) -> PaymentRateSource {
+        let applied = self.record.applied;
+        applied.map_or(PaymentRateSource::Chainlink, |applied| applied.provider.into())
+    }
+
+    /// The fees that were paid with it, each with its receiver.
+    pub(in crate::http) fn fees(&self) -> impl Iterator<Item = (AmountText, WalletText)> {
+        let riding = self.record.fee_address.map(|receiver| FeeLeg {
+            receiver,
+            units: self.record.fee_units,
+        });
+        let fees = riding.into_iter().chain(self.record.further_fees.iter().copied());
+        fees.filter_map(|fee| {
+            let amount = self.scale.fee(fee.units, Some(fee.receiver))?;
+            Some((AmountText::written(amount), WalletText::written(fee.receiver)))
+        })
     }
 
     /// Symbol of the currency that was paid.
@@ -343,9 +370,9 @@ pub(in crate::http) fn payment(ctx: &Ctx, record: &PaymentRecord) -> Payment {
         fee_shortfall: record
             .fee_shortfall
             .map(|missing| AmountText::written(shown.scale.amount(missing))),
-        fees: OrNull(Some(fee(ctx, &shown).into_iter().collect())),
-        recurring_payment_id: OrNull(None),
-        rate_provider: OrNull(is_converted.then_some(PaymentRateSource::Chainlink)),
+        recurring_payment_id: OrNull(record.schedule.as_ref().map(UlidText::written)),
+        fees: OrNull(Some(shown.fees().map(|paid| fee(ctx, &shown, paid)).collect())),
+        rate_provider: OrNull(is_converted.then(|| shown.rate_source())),
         reversal: record.reversal.map(|reversal| Reversal {
             reversed_at: Instant(reversal.at),
             reason: reversal.reason,
@@ -354,18 +381,17 @@ pub(in crate::http) fn payment(ctx: &Ctx, record: &PaymentRecord) -> Payment {
     }
 }
 
-fn fee(ctx: &Ctx, shown: &Shown<'_>) -> Option<Fee> {
-    let amount = shown.fee()?;
+fn fee(ctx: &Ctx, shown: &Shown<'_>, (amount, receiver): (AmountText, WalletText)) -> Fee {
     let is_dollar = shown.payment_currency.is_some_and(Currency::is_dollar);
-    Some(Fee {
+    Fee {
         kind: FeeType::Platform,
         stage: FeeStage::Proxying,
         provider: ctx.payments.processor_crypto.clone(),
         amount_in_usd: is_dollar.then(|| amount.clone()),
         amount,
         currency: shown.symbol(),
-        receiver_address: shown.record.fee_address.map(WalletText::written),
+        receiver_address: Some(receiver),
         network: NetworkText::written(shown.record.network),
         rate_provider: "unknown".to_owned(),
-    })
+    }
 }

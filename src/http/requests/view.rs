@@ -2,19 +2,22 @@
 
 use super::bodies::*;
 use crate::{
-    domain::{
-        calldata,
-        request::{self, progress::Scale, terms},
-    },
+    domain::request::{self, progress::Scale, terms},
     flows::{
         payments::{PaymentRecord, quarantine::Quarantined},
         requests::read::RequestDetail,
     },
     http::{
-        forms::payment::{FeeType, PaymentRateSource, Shown, payment},
+        forms::{
+            payment::{FeeType, PaymentRateSource, Shown, payment},
+            recurrence::StartDayText,
+        },
         operation::*,
     },
 };
+
+/// Most fees of one answer.
+const FEES_MAX: usize = 100;
 
 pub(super) fn created(request: &request::Request) -> RequestCreated {
     RequestCreated {
@@ -38,12 +41,14 @@ pub(super) fn row(request: request::Request) -> RequestSummaryRow {
         tx_hash: OrNull(ledger.tx_hash.map(TxHash::written)),
         payee: OrNull(Some(WalletText::written(terms.payee))),
         payer: OrNull(terms.payer.map(WalletText::written)),
+        recurring_payment_id: terms.schedule.as_ref().map(UlidText::written),
     }
 }
 
 /// A request with its payments.
 pub(super) fn detail(ctx: &Ctx, detail: RequestDetail) -> RequestStatusView {
     let breakdown = detail.progress.is_broken_down.then(|| breakdown(ctx, &detail));
+    let rate_source = detail.request.terms.is_converted().then(|| rate_source(ctx, &detail));
     let RequestDetail {
         request,
         payments,
@@ -66,9 +71,10 @@ pub(super) fn detail(ctx: &Ctx, detail: RequestDetail) -> RequestStatusView {
         request_id: RequestIdText::written(request.id),
         is_listening: ledger.is_listening,
         is_recurrence_stopped: terms.is_recurrence_stopped(),
-        rate_source: terms.is_converted().then_some(RateSource::Chainlink),
+        rate_source,
         recurrence: terms.recurrence.map(Into::into),
         original_request_id: terms.original_request_id,
+        recurring_payment_id: terms.schedule.as_ref().map(UlidText::written),
         status: ledger.status,
         is_crypto_to_fiat_available: terms.is_crypto_to_fiat,
         original_request_payment_reference: terms.original_request_reference,
@@ -79,7 +85,13 @@ pub(super) fn detail(ctx: &Ctx, detail: RequestDetail) -> RequestStatusView {
         amount_in_usd: OrNull(progress.is_in_dollars.then(|| request_amount.clone())),
         conversion_rate: OrNull(progress.rate.map(AmountText::written)),
         conversion_breakdown: OrNull(breakdown),
-        fees: OrNull(Some(payments.iter().filter_map(|record| fee(ctx, record)).collect())),
+        fees: OrNull(Some(
+            payments
+                .iter()
+                .flat_map(|record| fees(ctx, record))
+                .take(FEES_MAX)
+                .collect(),
+        )),
         payee: WalletText::written(terms.payee),
         request_amount,
         invoice_currency: CurrencyIdText::written(terms.invoice_currency),
@@ -123,14 +135,33 @@ impl From<terms::Recurrence> for Recurrence {
     }
 }
 
-fn fee(ctx: &Ctx, record: &PaymentRecord) -> Option<RequestFee> {
+fn fees(ctx: &Ctx, record: &PaymentRecord) -> Vec<RequestFee> {
     let shown = Shown::new(ctx, record);
-    Some(RequestFee {
+    let fees = shown.fees().map(|(amount, _)| RequestFee {
         kind: FeeType::Platform,
         provider: ctx.payments.processor_crypto.clone(),
-        amount: shown.fee()?,
+        amount,
         currency: shown.symbol(),
-    })
+    });
+    fees.collect()
+}
+
+/// Where the rates of a converted request come from: those of its payments, else the one of now.
+fn rate_source(ctx: &Ctx, detail: &RequestDetail) -> RateSource {
+    let paid = detail
+        .payments
+        .iter()
+        .map(|record| Shown::new(ctx, record).rate_source());
+    let mut sources: Vec<PaymentRateSource> = paid.collect();
+    if let (true, Some(market)) = (sources.is_empty(), &detail.market_rate) {
+        sources.push(market.provider.into());
+    }
+    match sources.split_first() {
+        Some((first, others)) if others.iter().all(|other| other == first) => (*first).into(),
+        Some(_) => RateSource::Mixed,
+        None if detail.request.terms.is_quoted => RateSource::Unknown,
+        None => RateSource::Chainlink,
+    }
 }
 
 fn breakdown(ctx: &Ctx, detail: &RequestDetail) -> ConversionBreakdown {
@@ -140,13 +171,14 @@ fn breakdown(ctx: &Ctx, detail: &RequestDetail) -> ConversionBreakdown {
         AmountText::written(&progress.paid),
         AmountText::written(&progress.remaining),
     );
-    let source = detail.market_rate.as_ref().map(|_| PaymentRateSource::Chainlink);
+    let market = detail.market_rate.as_ref();
+    let source = market.map(|market| PaymentRateSource::from(market.provider));
     ConversionBreakdown {
         paid_amount_in_usd: in_usd(&paid),
         paid_amount: paid,
         remaining_amount_in_usd: in_usd(&remaining),
         remaining_amount: remaining,
-        current_market_rate: OrNull(detail.market_rate.as_ref().map(AmountText::written)),
+        current_market_rate: OrNull(market.map(|market| AmountText::written(&market.rate))),
         current_market_rate_source: OrNull(source),
         payments: detail
             .payments
@@ -158,35 +190,10 @@ fn breakdown(ctx: &Ctx, detail: &RequestDetail) -> ConversionBreakdown {
                     amount_in_usd: in_usd(&amount),
                     amount,
                     conversion_rate: shown.rate(),
-                    rate_source: PaymentRateSource::Chainlink,
+                    rate_source: shown.rate_source(),
                     timestamp: Instant(record.paid_at),
                 }
             })
             .collect(),
-    }
-}
-
-pub(super) fn calldata(calldata: &calldata::Calldata) -> PaymentCalldata {
-    // A plan has a handful of steps.
-    let position = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
-    let steps = calldata.steps.iter().map(|step| Transaction {
-        data: hex::encode_prefixed(&step.calldata),
-        to: WalletText::written(step.to),
-        value: step.value.into(),
-    });
-    PaymentCalldata {
-        transactions: steps.collect(),
-        metadata: CalldataMetadata {
-            steps_required: position(calldata.steps.len()),
-            needs_approval: calldata.approval_index.is_some(),
-            approval_transaction_index: OrNull(calldata.approval_index.map(position)),
-            payment_transaction_index: position(calldata.payment_index),
-            has_enough_balance: calldata.has_enough_balance,
-            has_enough_gas: calldata.has_enough_gas,
-            platform_fee: calldata.fee.map(|fee| PlatformFee {
-                percentage: PercentText::written(fee.percent),
-                address: WalletText::written(fee.address),
-            }),
-        },
     }
 }
