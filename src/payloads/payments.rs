@@ -244,6 +244,14 @@ pub struct PaymentBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(max = 108), extend("examples" = ["0.99985"]))]
     pub conversion_rate: Option<String>,
+    /// The same rate where it was paid.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(max = 108), extend("examples" = ["0.99985"]))]
+    pub conversion_rate_source: Option<String>,
+    /// The same rate where it was received.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(max = 108), extend("examples" = ["0.99985"]))]
+    pub conversion_rate_destination: Option<String>,
     /// Invoice side of the conversion.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(max = 108), extend("examples" = ["100.5"]))]
@@ -252,7 +260,7 @@ pub struct PaymentBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(max = 108), extend("examples" = ["100.515077"]))]
     pub converted_amount_destination: Option<String>,
-    /// Where the rate came from.
+    /// Where the rate came from: `chainlink` for price feeds on chain, `coingecko`, or `unknown`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(max = 64), extend("examples" = ["chainlink"]))]
     pub rate_provider: Option<String>,
@@ -384,6 +392,8 @@ pub(super) fn whole_sample(names: &Names) -> PaymentBody {
         reference: Some("order-1042".to_owned()),
         recurring_payment: None,
         conversion_rate: None,
+        conversion_rate_source: None,
+        conversion_rate_destination: None,
         converted_amount_source: None,
         converted_amount_destination: None,
         rate_provider: None,

@@ -15,9 +15,10 @@ use crate::domain::{
     event::{ChainTransaction, OffRampStatus, PaymentReceived, PaymentReversed, Variant},
     ledger::Settlement,
     rate::ratio,
+    rates::RateProvider,
 };
 
-/// Fraction digits of conversion rates.
+/// Fraction digits of the rates of conversions on chain.
 const RATE_DECIMALS: u8 = 8;
 
 /// The body of a payment event.
@@ -107,6 +108,17 @@ fn facts(received: &PaymentReceived, catalogue: &Catalogue, names: &Names) -> Pa
     let settled_decimals = paid_in.map_or(0, |currency| terms.settlement_decimals(currency));
     let settled = |units| format_units(units, settled_decimals);
     let is_converted = terms.is_converted();
+    let conversion_rate = match payment.applied {
+        Some(applied) => Some(applied.rate.to_string()),
+        None => ratio(
+            payment.credited,
+            settled_decimals,
+            proven.received_units,
+            paid_decimals,
+            RATE_DECIMALS,
+        ),
+    };
+    let conversion_rate = conversion_rate.filter(|_| is_converted);
     PaymentBody {
         request_id: request.id.to_string(),
         request_id_upper: request.id.to_string(),
@@ -133,33 +145,28 @@ fn facts(received: &PaymentReceived, catalogue: &Catalogue, names: &Names) -> Pa
             .recurring_payment
             .clone()
             .map(|id| EventRecurringPayment { id }),
-        conversion_rate: is_converted
-            .then(|| {
-                ratio(
-                    payment.credited,
-                    settled_decimals,
-                    proven.received_units,
-                    paid_decimals,
-                    RATE_DECIMALS,
-                )
-            })
-            .flatten(),
+        conversion_rate: conversion_rate.clone(),
+        conversion_rate_source: conversion_rate.clone(),
+        conversion_rate_destination: conversion_rate,
         converted_amount_source: is_converted.then(|| settled(payment.credited)),
         converted_amount_destination: is_converted.then(|| format_units(proven.received_units, paid_decimals)),
-        rate_provider: is_converted.then(|| "chainlink".to_owned()),
+        rate_provider: is_converted.then(|| {
+            let provider = payment.applied.map(|applied| applied.provider);
+            provider.unwrap_or(RateProvider::Chainlink).wire().to_owned()
+        }),
         excess_amount: ledger.excess().map(settled),
         fee_shortfall: payment.fee_shortfall.map(settled),
     }
 }
 
 fn fees(received: &PaymentReceived, paid_in: Option<&Currency>, decimals: u8) -> Vec<EventFee> {
-    let units = received.payment.observed.fee_units;
-    if units.is_zero() {
-        return Vec::new();
-    }
-    vec![EventFee {
+    let payment = &received.payment;
+    let further = payment.further_fees.iter().map(|fee| fee.units);
+    let units = [payment.observed.fee_units].into_iter().chain(further);
+    let fee = |units| EventFee {
         r#type: "platform".to_owned(),
         amount: format_units(units, decimals),
         currency: symbol(paid_in, &received.request.terms.payment_currency),
-    }]
+    };
+    units.filter(|units| !units.is_zero()).map(fee).collect()
 }

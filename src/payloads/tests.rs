@@ -92,6 +92,8 @@ fn received(invoice: &str, settlement: Settlement) -> (Event, Catalogue) {
             original_request_id: None,
             original_request_reference: None,
             is_crypto_to_fiat: false,
+            schedule: None,
+            is_quoted: false,
         },
         ledger: Ledger {
             credited,
@@ -131,7 +133,10 @@ fn received(invoice: &str, settlement: Settlement) -> (Event, Catalogue) {
             payer_eoa: None,
         },
         credited,
+        applied: None,
+        is_quoted: false,
         fee_shortfall: None,
+        further_fees: Vec::new(),
         at: DateTime::from_timestamp_millis(1_900_000_000_123).unwrap(),
     };
     let event = Event::PaymentReceived(Box::new(PaymentReceived::new(settlement, request, payment)));

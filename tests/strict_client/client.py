@@ -125,6 +125,7 @@ class Payment:
 class Search:
     payments: list[Payment]
     pagination: Page
+    nextCursor: str | None
 
 
 @dataclass

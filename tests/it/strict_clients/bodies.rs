@@ -84,7 +84,7 @@ bodies! {
     /// A fee of a request.
     RequestFee { r#type: String, provider: String, amount: String, currency: String, }
     /// A page of payments.
-    Search { payments: Vec<Payment>, pagination: Page, }
+    Search { payments: Vec<Payment>, pagination: Page, next_cursor: ?String, }
     /// A payment.
     Payment {
         id: String, amount: String, source_network: String, destination_network: String, source_tx_hash: ?String,
