@@ -24,6 +24,7 @@ mod client_ids_change;
 mod client_limits;
 mod clock_jumps;
 mod contract_wallets;
+mod conversion_math;
 mod counted_payments;
 mod create_once;
 mod currencies;
