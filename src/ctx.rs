@@ -7,7 +7,7 @@ use crate::{
         client_id::{EndpointManagers, OwnPages},
         conversion::RateAges,
         currency::Catalogue,
-        ids::{ClientRowId, OwnerId},
+        fees::ProtocolFee,
         network::Network,
         rates::RateGuards,
         recovery::RecoverySchedule,
@@ -138,6 +138,8 @@ pub struct PaymentRules {
     pub minor_share: Option<Percent>,
     /// How old the rates of a conversion on chain may be.
     pub rate_ages: RateAges,
+    /// The service's own fee.
+    pub protocol_fee: Option<ProtocolFee>,
     /// For how long a quote holds.
     pub quotes_last: TimeDelta,
     /// Part of what a quoted request asks for that may be missing when it counts as paid.

@@ -179,9 +179,15 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
         conversion_slippage_basis_points: settings.conversion.slippage_basis_points,
         minor_share: settings.conversion.minor_share(),
         rate_ages: settings.conversion.rate_ages(),
+        protocol_fee: settings.fees.protocol()?,
         quotes_last: TimeDelta::seconds(settings.conversion.quote_s.into()),
         tolerance: settings.conversion.tolerance(),
     };
+    if let Some(fee) = &payments.protocol_fee
+        && let Err(sentence) = catalogue.receiver_anywhere(fee.receiver)
+    {
+        bail!("fees.protocol_address: {sentence}");
+    }
     let own_pages = OwnPages {
         origin: origin_of(&settings.public_url()),
         are_trusted: !settings.http.production,

@@ -1,6 +1,6 @@
 //! Executable calldata: encoding of each step, and the order of approval and payment.
 
-use super::{address::Address, amount::Percent, reference::PaymentReference};
+use super::{address::Address, fees::FeeLeg, reference::PaymentReference};
 use alloy::{
     primitives::{Address as EvmAddress, U256},
     sol,
@@ -28,7 +28,7 @@ sol! {
 /// Gas that one approval may need; rounded up from measured figures.
 ///
 /// Source: rules G.2 (47,206 measured).
-const APPROVAL_GAS: u64 = 60_000;
+pub(super) const APPROVAL_GAS: u64 = 60_000;
 
 /// Gas that one payment may need, cold receivers and a fee included.
 ///
@@ -44,17 +44,6 @@ pub struct Step {
     pub calldata: Vec<u8>,
     /// Native coin that goes with it, in its smallest unit.
     pub value: U256,
-}
-
-/// Fee on top of the amount.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PlatformFee {
-    /// Rate.
-    pub percent: Percent,
-    /// Receiver.
-    pub address: Address,
-    /// Units of the amount's unit.
-    pub units: U256,
 }
 
 /// On-chain conversion of a payment.
@@ -83,8 +72,8 @@ pub struct PaymentPlan {
     pub units: U256,
     /// Reference.
     pub reference: PaymentReference,
-    /// Fee.
-    pub fee: Option<PlatformFee>,
+    /// Fee that rides in the payment.
+    pub fee: Option<FeeLeg>,
     /// Conversion.
     pub conversion: Option<Conversion>,
 }
@@ -96,7 +85,7 @@ pub struct Standing {
     pub balance: U256,
     /// Balance of the native coin.
     pub native_balance: U256,
-    /// Allowance of the proxy over the token.
+    /// Allowance of the contract that is called over the token.
     pub allowance: U256,
     /// Price of one unit of gas, in the smallest unit of the coin.
     pub gas_price: U256,
@@ -117,8 +106,6 @@ pub struct Calldata {
     pub has_enough_balance: bool,
     /// Whether the payer holds the gas; true when no payer was named.
     pub has_enough_gas: bool,
-    /// Fee that the payment carries.
-    pub fee: Option<PlatformFee>,
 }
 
 impl PaymentPlan {
@@ -136,7 +123,7 @@ impl PaymentPlan {
     pub fn payment_step(&self) -> Step {
         let (fee_units, fee_address) = self
             .fee
-            .map_or((U256::ZERO, EvmAddress::ZERO), |fee| (fee.units, fee.address.bytes()));
+            .map_or((U256::ZERO, EvmAddress::ZERO), |fee| (fee.units, fee.receiver.bytes()));
         let reference = self.reference.0.to_vec().into();
         let to = self.payee.bytes();
         let (calldata, value) = match (&self.token, &self.conversion) {
@@ -240,6 +227,5 @@ pub fn assemble(plan: &PaymentPlan, standing: Option<&Standing>) -> Calldata {
         has_enough_gas: standing.is_none_or(|standing| {
             standing.native_balance >= value.saturating_add(gas.saturating_mul(standing.gas_price))
         }),
-        fee: plan.fee,
     }
 }

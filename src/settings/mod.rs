@@ -5,6 +5,7 @@ mod caps;
 pub mod catalogue;
 mod chains;
 mod conversion;
+mod fees;
 mod reference;
 mod webhooks;
 
@@ -31,6 +32,7 @@ use std::{
 pub use caps::CapSettings;
 pub use chains::ChainSettings;
 pub use conversion::{ConversionSettings, PartnerSettings, RateSource, USUAL_RATE_AGE};
+pub use fees::FeeSettings;
 pub use reference::markdown;
 pub use webhooks::{ClientIdManagement, HeaderPrefix, WebhookSettings};
 
@@ -58,6 +60,8 @@ pub struct Settings {
     pub conversion: ConversionSettings,
     /// Whom the service asks beside the chains.
     pub partners: PartnerSettings,
+    /// The service's own fee.
+    pub fees: FeeSettings,
     /// How often credentials may call.
     pub rate_limits: RateLimitSettings,
     /// What one platform or orchestrator may have.
@@ -511,6 +515,7 @@ impl Settings {
         self.conversion.validate()?;
         self.conversion
             .validate_source(self.partners.rates, self.http.production)?;
+        self.fees.protocol()?;
         self.webhooks.header_prefix.validate(self.webhooks.standard_headers)?;
         let processors = [
             ("processor_crypto", &self.brand.processor_crypto),

@@ -1,0 +1,53 @@
+//! The service's own fee.
+
+use crate::domain::{
+    address::Address,
+    amount::{Amount, Percent},
+    fees::ProtocolFee,
+    network::Family,
+};
+use anyhow::{anyhow, bail};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Fee of the service on every payment for which it hands calldata out, on top of the amount and of the platform's fee.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct FeeSettings {
+    /// Part of the amount in basis points; 0 charges nothing.
+    #[schemars(range(min = 0, max = 1_000))]
+    pub protocol_bps: u16,
+    /// Most of one payment in US dollars; absent, there is no limit. It counts where the amount is in dollars, be they
+    /// USD, USDC, USDT or DAI.
+    #[schemars(range(min = 1, max = 1_000_000_000))]
+    pub protocol_cap_usd: Option<u32>,
+    /// Wallet on EVM networks that gets it; required when `fees.protocol_bps` is not 0.
+    pub protocol_address: Option<String>,
+}
+
+impl FeeSettings {
+    /// The fee, when there is one. Errors: a setting that is wrong or missing.
+    pub fn protocol(&self) -> anyhow::Result<Option<ProtocolFee>> {
+        let percent = Percent::from_basis_points(self.protocol_bps);
+        let percent = percent.ok_or_else(|| anyhow!("fees.protocol_bps: must be at most 1000"))?;
+        let cap = self.protocol_cap_usd.map(|dollars| Amount::parse(&dollars.to_string()));
+        let cap_usd = cap
+            .transpose()
+            .map_err(|error| anyhow!("fees.protocol_cap_usd: {error}"))?;
+        let address = self.protocol_address.as_deref().map(Address::parse).transpose();
+        let receiver = match address {
+            Ok(Some(address)) if address.family() == Family::Evm => Some(address),
+            Ok(None) => None,
+            _ => bail!("fees.protocol_address: must be a wallet on EVM networks: 0x and 40 hexadecimal digits"),
+        };
+        match (percent.basis_points(), receiver) {
+            (0, _) => Ok(None),
+            (_, None) => bail!("fees.protocol_address: is required when fees.protocol_bps is not 0"),
+            (_, Some(receiver)) => Ok(Some(ProtocolFee {
+                percent,
+                receiver,
+                cap_usd,
+            })),
+        }
+    }
+}
