@@ -1,8 +1,15 @@
 //! What calldata was handed out for a request, and whether a payment keeps to it.
 
 use super::{
-    address::Address, amount::Percent, calldata::PaymentPlan, conversion::RateBounds, conversion_call::ConversionCall,
-    ledger::SettlementUnits, payment::Observation,
+    address::Address,
+    amount::Percent,
+    calldata::PaymentPlan,
+    conversion::RateBounds,
+    conversion_call::ConversionCall,
+    fee_legs::FeeLegs,
+    fees::{Fee, FeeLeg, Fees},
+    ledger::SettlementUnits,
+    payment::Observation,
 };
 use alloy::primitives::{Address as EvmAddress, U256};
 
@@ -16,6 +23,8 @@ pub const NAMED_FEES_MAX: u64 = 100;
 pub struct HandedOut {
     /// Fee on top of the amount and its receiver.
     pub fee: Option<(Percent, Address)>,
+    /// The service's own fee, which binds whoever asked.
+    pub protocol: Option<Fee>,
     /// Path and rate age of a conversion.
     pub rates: Option<RateBounds>,
     /// Whether payments are held to the fee, also to none. What a public credential names binds nobody: whoever pays, or
@@ -50,11 +59,12 @@ pub enum Departure {
 
 impl HandedOut {
     /// The terms of an answer. A fee that does not bind is left out, so that public calls have one row together.
-    pub fn of(plan: &PaymentPlan, is_binding: bool) -> Self {
-        let fee = plan.fee.filter(|_| is_binding);
+    pub fn of(plan: &PaymentPlan, fees: &Fees, is_binding: bool) -> Self {
+        let fee = fees.platform.filter(|_| is_binding);
         Self {
             is_binding,
-            fee: fee.map(|fee| (fee.percent, fee.address)),
+            fee: fee.map(|fee| (fee.percent, fee.receiver)),
+            protocol: fees.protocol,
             rates: plan.conversion.as_ref().map(|conversion| RateBounds {
                 path: conversion.path.clone(),
                 max_age_s: conversion.max_rate_timespan_s,
@@ -70,42 +80,51 @@ impl HandedOut {
             .into_iter()
             .map(|rates| Self {
                 fee: None,
+                protocol: None,
                 rates,
                 is_binding: true,
             })
             .collect()
     }
 
-    /// What is missing of the fee when so much was paid, and so much went to the receiver of a fee.
-    fn missing(&self, paid: U256, fee_units: U256, receiver: Option<Address>) -> U256 {
-        let Some((percent, address)) = self.fee else {
-            return U256::ZERO;
+    /// What each receiver of a fee gets when so much is paid.
+    fn wanted(&self, paid: U256) -> impl Iterator<Item = FeeLeg> {
+        let named = self.fee.map(|(percent, receiver)| (receiver, percent.of(paid)));
+        let own = self.protocol.map(|fee| (fee.receiver, fee.of(paid)));
+        let wanted = match (named, own) {
+            (Some((one, units)), Some((other, more))) if one == other => {
+                [Some((one, units.saturating_add(more))), None]
+            }
+            (named, own) => [named, own],
         };
-        let arrived = if receiver == Some(address) {
-            fee_units
-        } else {
-            U256::ZERO
-        };
-        percent.of(paid).saturating_sub(arrived)
+        let legs = wanted.into_iter().flatten();
+        legs.map(|(receiver, units)| FeeLeg { receiver, units })
     }
 }
 
-/// Compares a payment with what was handed out for its request; `call` is what its conversion asked for.
+/// Compares a payment with what was handed out for its request; `call` is what its conversion asked for, `legs` what
+/// its transaction paid to receivers of fees by itself, of which the fees of the payment are taken and returned.
 ///
 /// The path decides first, then the age of its rates, then the fee: of several binding answers the one that the payment
 /// comes nearest to, be it one of other rates when none of these rates binds. A public credential is no proof of who
 /// asked. Source: decisions D38; decisions D32.
-pub fn compare(observed: &Observation, call: Option<&ConversionCall>, handed: &[HandedOut]) -> Comparison {
+pub fn compare(
+    observed: &Observation,
+    call: Option<&ConversionCall>,
+    legs: &mut FeeLegs,
+    handed: &[HandedOut],
+) -> (Comparison, Vec<FeeLeg>) {
+    let departed = |departure| (Comparison::NotHandedOut(departure), Vec::new());
     let mut kept: Vec<&HandedOut> = handed.iter().collect();
     let (paid, fee_units) = match observed.conversion {
         None => (observed.units, observed.fee_units),
         Some(conversion) => {
             let Some(call) = call else {
-                return Comparison::NotHandedOut(Departure::UnknownPath);
+                return departed(Departure::UnknownPath);
             };
             kept.retain(|one| one.rates.as_ref().is_some_and(|rates| rates.path == call.path));
             if kept.is_empty() {
-                return Comparison::NotHandedOut(Departure::Path(call.path.clone()));
+                return departed(Departure::Path(call.path.clone()));
             }
             let age = conversion.max_rate_timespan_s;
             kept.retain(|one| {
@@ -114,30 +133,54 @@ pub fn compare(observed: &Observation, call: Option<&ConversionCall>, handed: &[
                     .is_some_and(|rates| U256::from(rates.max_age_s) == age)
             });
             if kept.is_empty() {
-                return Comparison::NotHandedOut(Departure::RateAge(age));
+                return departed(Departure::RateAge(age));
             }
             (conversion.invoice_units, conversion.invoice_fee_units)
         }
     };
-    if !kept.iter().any(|one| one.is_binding) {
-        kept = handed.iter().collect();
+    let mut held: Vec<&HandedOut> = kept.iter().copied().filter(|one| one.is_binding).collect();
+    if held.is_empty() {
+        held = handed.iter().filter(|one| one.is_binding).collect();
     }
-    let binding = kept.iter().filter(|one| one.is_binding);
-    let missing = binding
-        .map(|one| one.missing(paid, fee_units, observed.fee_address))
-        .min()
-        .unwrap_or(U256::ZERO);
-    if missing.is_zero() {
-        Comparison::AsHandedOut
-    } else {
-        Comparison::FeeShortfall { missing }
+    if held.is_empty() {
+        held = kept;
+    }
+    // What a receiver lacks after the fee that rides in the payment.
+    let beside = |wanted: FeeLeg| {
+        let rides = observed.fee_address == Some(wanted.receiver);
+        let riding = if rides { fee_units } else { U256::ZERO };
+        FeeLeg {
+            units: wanted.units.saturating_sub(riding),
+            ..wanted
+        }
+    };
+    let missing = |one: &HandedOut| {
+        let lacks = one.wanted(paid).map(beside).map(|lack| {
+            let left = legs.left(observed, call, lack.receiver);
+            lack.units.saturating_sub(left)
+        });
+        lacks.fold(U256::ZERO, U256::saturating_add)
+    };
+    let nearest = held.into_iter().map(|one| (missing(one), one));
+    let Some((missing, nearest)) = nearest.min_by_key(|(missing, _)| *missing) else {
+        return (Comparison::AsHandedOut, Vec::new());
+    };
+    let lacks = nearest.wanted(paid).map(beside);
+    let taken = lacks.filter_map(|lack| legs.take(observed, call, lack)).collect();
+    match missing.is_zero() {
+        true => (Comparison::AsHandedOut, taken),
+        false => (Comparison::FeeShortfall { missing }, taken),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{currency::ContractKind, network::Network, payment::ObservedConversion};
+    use crate::domain::{
+        currency::ContractKind,
+        network::Network,
+        payment::{ObservedConversion, ProvenTransfer},
+    };
     use alloy::primitives::B256;
     use proptest::prelude::*;
 
@@ -196,10 +239,15 @@ mod tests {
         }
     }
 
+    fn compared(observed: &Observation, call: Option<&ConversionCall>, handed: &[HandedOut]) -> Comparison {
+        compare(observed, call, &mut FeeLegs::default(), handed).0
+    }
+
     #[test]
     fn a_fee_that_is_missing_smaller_or_somebody_elses_is_a_shortfall() {
         let handed = [HandedOut {
             fee: fee(250, 9),
+            protocol: None,
             rates: None,
             is_binding: true,
         }];
@@ -215,12 +263,12 @@ mod tests {
             (25, None, short(25)),
         ] {
             assert_eq!(
-                compare(&paid(1_000, fee_units, receiver, None), None, &handed),
+                compared(&paid(1_000, fee_units, receiver, None), None, &handed),
                 expected
             );
         }
         assert_eq!(
-            compare(&paid(400, 10, Some(9), None), None, &handed),
+            compared(&paid(400, 10, Some(9), None), None, &handed),
             Comparison::AsHandedOut,
             "a part with its part of the fee"
         );
@@ -228,15 +276,16 @@ mod tests {
             handed[0].clone(),
             HandedOut {
                 fee: fee(100, 7),
+                protocol: None,
                 rates: None,
                 is_binding: true,
             },
         ];
         assert_eq!(
-            compare(&paid(1_000, 10, Some(7), None), None, &both),
+            compared(&paid(1_000, 10, Some(7), None), None, &both),
             Comparison::AsHandedOut
         );
-        assert_eq!(compare(&paid(1_000, 0, None, None), None, &both), short(10));
+        assert_eq!(compared(&paid(1_000, 0, None, None), None, &both), short(10));
     }
 
     #[test]
@@ -244,16 +293,18 @@ mod tests {
         let handed = [
             HandedOut {
                 fee: None,
+                protocol: None,
                 rates: rates(&[1, 2], 90_000),
                 is_binding: true,
             },
             HandedOut {
                 fee: fee(100, 9),
+                protocol: None,
                 rates: rates(&[1, 3], 60),
                 is_binding: true,
             },
         ];
-        let of = |hashes: &[u8], age| compare(&paid(1_000, 0, None, Some(age)), Some(&call(hashes)), &handed);
+        let of = |hashes: &[u8], age| compared(&paid(1_000, 0, None, Some(age)), Some(&call(hashes)), &handed);
         assert_eq!(of(&[1, 2], 90_000), Comparison::AsHandedOut);
         assert_eq!(
             of(&[1, 3], 60),
@@ -271,7 +322,7 @@ mod tests {
             Comparison::NotHandedOut(Departure::Path(path(&[1, 4, 2])))
         );
         assert_eq!(
-            compare(&paid(1_000, 0, None, Some(60)), None, &handed),
+            compared(&paid(1_000, 0, None, Some(60)), None, &handed),
             Comparison::NotHandedOut(Departure::UnknownPath)
         );
     }
@@ -280,10 +331,11 @@ mod tests {
     fn an_answer_that_does_not_bind_counts_for_its_rates_alone() {
         let answer = |fee, max_age_s, is_binding| HandedOut {
             fee,
+            protocol: None,
             rates: rates(&[1, 2], max_age_s),
             is_binding,
         };
-        let of = |age, handed: &[HandedOut]| compare(&paid(1_000, 0, None, Some(age)), Some(&call(&[1, 2])), handed);
+        let of = |age, handed: &[HandedOut]| compared(&paid(1_000, 0, None, Some(age)), Some(&call(&[1, 2])), handed);
         let short = Comparison::FeeShortfall {
             missing: U256::from(25),
         };
@@ -302,7 +354,7 @@ mod tests {
     #[test]
     fn a_request_of_which_nothing_is_kept_is_held_to_the_path_alone() {
         let unkept = HandedOut::unkept(rates(&[1, 2], 90_000));
-        let of = |hashes: &[u8], age| compare(&paid(1_000, 0, None, Some(age)), Some(&call(hashes)), &unkept);
+        let of = |hashes: &[u8], age| compared(&paid(1_000, 0, None, Some(age)), Some(&call(hashes)), &unkept);
         assert_eq!(of(&[1, 2], 0), Comparison::AsHandedOut);
         assert_eq!(of(&[1, 2], 90_000), Comparison::AsHandedOut);
         assert_eq!(
@@ -315,7 +367,82 @@ mod tests {
         );
         let direct = HandedOut::unkept(None);
         assert_eq!(
-            compare(&paid(1_000, 0, None, None), None, &direct),
+            compared(&paid(1_000, 0, None, None), None, &direct),
+            Comparison::AsHandedOut
+        );
+    }
+
+    #[test]
+    fn what_is_paid_by_itself_counts_once_and_for_payments_of_its_kind() {
+        let own = Fee {
+            percent: Percent::from_basis_points(100).unwrap(),
+            receiver: address(7),
+            cap: Some(U256::from(5)),
+        };
+        let handed = [HandedOut {
+            fee: fee(250, 9),
+            protocol: Some(own),
+            rates: None,
+            is_binding: true,
+        }];
+        let got = |units: u64| ProvenTransfer {
+            received_units: U256::from(units),
+            payer: None,
+            payer_eoa: None,
+        };
+        let beside = Observation {
+            payee: address(7),
+            ..paid(8, 0, None, None)
+        };
+        let mut legs = FeeLegs::default();
+        legs.add(&beside, None, &got(8));
+        let payment = paid(1_000, 25, Some(9), None);
+        let taken = |units: u64| {
+            vec![FeeLeg {
+                receiver: address(7),
+                units: U256::from(units),
+            }]
+        };
+        let short = |missing: u64| Comparison::FeeShortfall {
+            missing: U256::from(missing),
+        };
+        let mut compare = |payment: &Observation| compare(payment, None, &mut legs, &handed);
+        let in_token = Observation {
+            token: Some(address(4)),
+            ..payment.clone()
+        };
+        assert_eq!(compare(&in_token), (short(5), vec![]), "paid in something else");
+        assert_eq!(compare(&payment), (Comparison::AsHandedOut, taken(5)), "up to the cap");
+        assert_eq!(compare(&payment), (short(2), taken(3)), "what is left of it");
+        assert_eq!(compare(&payment), (short(5), vec![]));
+    }
+
+    #[test]
+    fn the_fee_of_the_service_binds_whoever_asked_and_rides_with_that_of_the_same_receiver() {
+        let own = Fee {
+            percent: Percent::from_basis_points(50).unwrap(),
+            receiver: address(9),
+            cap: None,
+        };
+        let answer = |fee, is_binding| HandedOut {
+            fee,
+            protocol: Some(own),
+            rates: None,
+            is_binding,
+        };
+        let short = |missing: u64| Comparison::FeeShortfall {
+            missing: U256::from(missing),
+        };
+        let public = [answer(None, false)];
+        assert_eq!(compared(&paid(1_000, 0, None, None), None, &public), short(5));
+        assert_eq!(
+            compared(&paid(1_000, 5, Some(9), None), None, &public),
+            Comparison::AsHandedOut
+        );
+        let both = [answer(fee(250, 9), true)];
+        assert_eq!(compared(&paid(1_000, 25, Some(9), None), None, &both), short(5));
+        assert_eq!(
+            compared(&paid(1_000, 30, Some(9), None), None, &both),
             Comparison::AsHandedOut
         );
     }
@@ -339,9 +466,9 @@ mod tests {
                 currency: address(3),
                 max_rate_timespan_s: U256::from_limbs(age),
             });
-            let handed = [HandedOut { fee: fee(points, 9), rates: rates(&[1], 90_000), is_binding: true }];
+            let handed = [HandedOut { fee: fee(points, 9), protocol: None, rates: rates(&[1], 90_000), is_binding: true }];
             let asked = Percent::from_basis_points(points).unwrap().of(units);
-            match compare(&observed, Some(&call(&[1])), &handed) {
+            match compared(&observed, Some(&call(&[1])), &handed) {
                 Comparison::AsHandedOut => prop_assert!(asked.is_zero() || (is_receiver && fee_units >= asked)),
                 Comparison::FeeShortfall { missing } => {
                     let arrived = if is_receiver { fee_units } else { U256::ZERO };

@@ -13,6 +13,7 @@ pub mod conversion_call;
 pub mod currency;
 pub mod destination;
 pub mod event;
+pub mod fee_legs;
 pub mod fees;
 pub mod guesses;
 pub mod handed_out;
