@@ -12,7 +12,7 @@ pub struct Model {
     /// Row of the request.
     #[sea_orm(primary_key, auto_increment = false)]
     pub request_row: String,
-    /// Hash of who asked and of the columns from the fee to the age, 64 hexadecimal digits.
+    /// Hash of who asked and of what was handed out, 64 hexadecimal digits.
     #[sea_orm(primary_key, auto_increment = false)]
     pub content_hash: String,
     /// Rate of the fee in basis points, none without a fee.
@@ -29,6 +29,12 @@ pub struct Model {
     pub client_row: String,
     /// Whether payments are held to its fee.
     pub is_binding: bool,
+    /// Rate of the service's own fee in basis points, none without one.
+    pub protocol_basis_points: Option<i32>,
+    /// Canonical address that receives the service's own fee.
+    pub protocol_address: Option<String>,
+    /// Most units of the service's own fee in one payment, decimal; none without a limit.
+    pub protocol_cap: Option<String>,
 }
 
 /// Joins from this table.

@@ -34,6 +34,7 @@ mod m20261122_0030_approve_endpoints;
 mod m20261122_0031_note_failed_tries;
 mod m20261122_0034_keep_rates;
 mod m20261122_0035_keep_quotes;
+mod m20261122_0036_keep_protocol_fees;
 mod m20261122_0037_index_accepted_rates;
 mod m20261122_0038_keep_who_asked_for_quotes;
 mod m20261122_0039_know_quoted_payments;
@@ -79,6 +80,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261122_0031_note_failed_tries::Migration),
             Box::new(m20261122_0034_keep_rates::Migration),
             Box::new(m20261122_0035_keep_quotes::Migration),
+            Box::new(m20261122_0036_keep_protocol_fees::Migration),
             Box::new(m20261122_0037_index_accepted_rates::Migration),
             Box::new(m20261122_0038_keep_who_asked_for_quotes::Migration),
             Box::new(m20261122_0039_know_quoted_payments::Migration),

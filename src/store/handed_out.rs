@@ -4,6 +4,7 @@ use super::{StoreError, columns};
 use crate::domain::{
     amount::Percent,
     conversion::RateBounds,
+    fees::Fee,
     handed_out::HandedOut,
     ids::{ClientRowId, RequestRowId},
     request::Request,
@@ -11,14 +12,11 @@ use crate::domain::{
 use alloy::primitives::keccak256;
 use chrono::{DateTime, Utc};
 use entities::handed_out::{ActiveModel, Column, Entity, Model};
-use sea_orm::{
-    ColumnTrait, Condition, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder,
-    sea_query::OnConflict,
-};
-use std::collections::{BTreeSet, HashMap};
+use sea_orm::{ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QuerySelect, sea_query::OnConflict};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Who an answer was given to: a client ID, or whoever acts for the whole platform.
-type Asker<'a> = Option<&'a ClientRowId>;
+pub(super) type Asker<'a> = Option<&'a ClientRowId>;
 
 /// The asker as a column; an answer that binds nobody is the same whoever asked.
 fn asker_text(asker: Asker<'_>, handed: &HandedOut) -> String {
@@ -43,6 +41,9 @@ fn to_row(request: &Request, asker: Asker<'_>, handed: &HandedOut, now: DateTime
         handed_out_at: now,
         client_row: asker_text(asker, handed),
         is_binding: handed.is_binding,
+        protocol_basis_points: handed.protocol.map(|fee| i32::from(fee.percent.basis_points())),
+        protocol_address: handed.protocol.map(|fee| fee.receiver.canonical()),
+        protocol_cap: handed.protocol.and_then(|fee| fee.cap).map(|cap| cap.to_string()),
     };
     let content = [
         row.fee_basis_points.map(|points| points.to_string()),
@@ -52,7 +53,12 @@ fn to_row(request: &Request, asker: Asker<'_>, handed: &HandedOut, now: DateTime
         Some(row.client_row.clone()),
         Some(row.is_binding.to_string()),
     ];
-    let content = content.map(|column| column.unwrap_or_default()).join("|");
+    let mut content = content.map(|column| column.unwrap_or_default()).join("|");
+    // Without this fee the hash is what it was before there was one.
+    if let (Some(points), Some(address)) = (row.protocol_basis_points, &row.protocol_address) {
+        let cap = row.protocol_cap.as_deref().unwrap_or_default();
+        content.push_str(&format!("|{points}|{address}|{cap}"));
+    }
     row.content_hash = columns::hash_text(&keccak256(content));
     Ok(row)
 }
@@ -83,9 +89,26 @@ fn from_row(row: &Model) -> Result<HandedOut, StoreError> {
     }
     Ok(HandedOut {
         fee: percent.zip(address),
+        protocol: protocol_fee(row)?,
         rates,
         is_binding: row.is_binding,
     })
+}
+
+fn protocol_fee(row: &Model) -> Result<Option<Fee>, StoreError> {
+    let (points, address) = (row.protocol_basis_points, row.protocol_address.as_deref());
+    let Some(receiver) = columns::address_option("protocol_address", address)? else {
+        return Ok(None);
+    };
+    let broken = || columns::broken("protocol_basis_points", &points.unwrap_or_default().to_string());
+    let percent = points.and_then(|points| u16::try_from(points).ok());
+    let percent = percent.and_then(Percent::from_basis_points).ok_or_else(broken)?;
+    let cap = row.protocol_cap.as_deref();
+    Ok(Some(Fee {
+        percent,
+        receiver,
+        cap: cap.map(|cap| columns::units("protocol_cap", cap)).transpose()?,
+    }))
 }
 
 fn of_request(request: &Request) -> Condition {
@@ -109,31 +132,74 @@ pub async fn is_kept(
     Ok(found.one(conn).await?.is_some())
 }
 
-/// How many different fees bind a request because this asker had them handed out.
-pub async fn count_fees(conn: &impl ConnectionTrait, request: &Request, asker: Asker<'_>) -> Result<u64, StoreError> {
-    let fees = Entity::find()
-        .filter(of_request(request))
-        .filter(Column::ClientRow.eq(asker.map_or("", ClientRowId::as_str)))
-        .filter(Column::IsBinding.eq(true))
-        .filter(Column::FeeBasisPoints.is_not_null());
-    Ok(fees.count(conn).await?)
+/// Of requests with an answer each, those of which an equal answer to the same asker is kept.
+pub async fn kept(
+    conn: &impl ConnectionTrait,
+    asker: Asker<'_>,
+    handed: &[(&Request, &HandedOut)],
+    now: DateTime<Utc>,
+) -> Result<HashSet<RequestRowId>, StoreError> {
+    let mut found = HashSet::new();
+    for handed in handed.chunks(columns::ROWS_MAX) {
+        let hash = |(request, handed): &(&Request, &HandedOut)| {
+            let row = to_row(request, asker, handed, now)?;
+            Ok((row.request_row, row.content_hash))
+        };
+        let asked = handed.iter().map(hash).collect::<Result<HashSet<_>, StoreError>>()?;
+        let requests: Vec<&Request> = handed.iter().map(|(request, _)| *request).collect();
+        let hashes: BTreeSet<String> = asked.iter().map(|(_, hash)| hash.clone()).collect();
+        let rows: Vec<(String, String)> = Entity::find()
+            .select_only()
+            .columns([Column::RequestRow, Column::ContentHash])
+            .filter(rows_of(conn, &requests))
+            .filter(columns::is_among(conn, Column::ContentHash, hashes))
+            .into_tuple()
+            .all(conn)
+            .await?;
+        let equal = rows.into_iter().filter(|row| asked.contains(row));
+        found.extend(equal.map(|(request, _)| RequestRowId(request)));
+    }
+    Ok(found)
 }
 
-/// Keeps what was handed out for a request; an equal answer is kept already.
+fn rows_of(conn: &impl ConnectionTrait, requests: &[&Request]) -> Condition {
+    columns::among_requests(conn, (Column::PlatformId, Column::RequestRow), requests)
+}
+
+/// How many different fees bind each request because this asker had them handed out; one without any is missing.
+pub async fn count_fees(
+    conn: &impl ConnectionTrait,
+    requests: &[&Request],
+    asker: Asker<'_>,
+) -> Result<HashMap<RequestRowId, u64>, StoreError> {
+    let fees = Condition::all()
+        .add(Column::ClientRow.eq(asker.map_or("", ClientRowId::as_str)))
+        .add(Column::IsBinding.eq(true))
+        .add(Column::FeeBasisPoints.is_not_null());
+    columns::count_of_requests::<Entity>(conn, (Column::PlatformId, Column::RequestRow), requests, fees).await
+}
+
+/// Keeps what was handed out for requests, with one statement for many; an equal answer is kept already. Transactions
+/// that keep several have to bring them in the same order.
 pub async fn keep(
     conn: &impl ConnectionTrait,
-    request: &Request,
     asker: Asker<'_>,
-    handed: &HandedOut,
+    handed: &[(&Request, &HandedOut)],
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
-    let conflict = OnConflict::columns([Column::PlatformId, Column::RequestRow, Column::ContentHash])
-        .do_nothing()
-        .to_owned();
-    Entity::insert(ActiveModel::from(to_row(request, asker, handed, now)?))
-        .on_conflict(conflict)
-        .exec_without_returning(conn)
-        .await?;
+    for handed in handed.chunks(columns::ROWS_MAX) {
+        let conflict = OnConflict::columns([Column::PlatformId, Column::RequestRow, Column::ContentHash])
+            .do_nothing()
+            .to_owned();
+        let rows = handed
+            .iter()
+            .map(|(request, handed)| Ok(ActiveModel::from(to_row(request, asker, handed, now)?)));
+        let rows = rows.collect::<Result<Vec<_>, StoreError>>()?;
+        Entity::insert_many(rows)
+            .on_conflict(conflict)
+            .exec_without_returning(conn)
+            .await?;
+    }
     Ok(())
 }
 
@@ -142,22 +208,10 @@ pub async fn of_requests(
     conn: &impl ConnectionTrait,
     requests: &[&Request],
 ) -> Result<HashMap<RequestRowId, Vec<HandedOut>>, StoreError> {
-    let mut found: HashMap<RequestRowId, Vec<HandedOut>> = HashMap::new();
-    for requests in requests.chunks(columns::ROWS_MAX) {
-        let owners: BTreeSet<&str> = requests
-            .iter()
-            .map(|request| request.origin.platform.as_str())
-            .collect();
-        let rows = Entity::find()
-            .filter(Column::PlatformId.is_in(owners))
-            .filter(Column::RequestRow.is_in(requests.iter().map(|request| request.row.as_str())))
-            .order_by_asc(Column::HandedOutAt)
-            .all(conn)
-            .await?;
-        for row in rows {
-            let handed = from_row(&row)?;
-            found.entry(RequestRowId(row.request_row)).or_default().push(handed);
-        }
-    }
-    Ok(found)
+    let columns = (Column::PlatformId, Column::RequestRow, Column::HandedOutAt);
+    columns::of_requests::<Entity, _>(conn, columns, requests, |row| {
+        let kept = from_row(&row)?;
+        Ok((RequestRowId(row.request_row), kept))
+    })
+    .await
 }

@@ -11,6 +11,7 @@ use crate::{
         address::Address,
         conversion_call::ConversionCalls,
         currency::ContractKind,
+        fee_legs::FeeLegs,
         handed_out::{Comparison, HandedOut, compare},
         oddity::{Concerned, OddReason, Oddity, Stake},
         payment::{Hint, Movements, Observation, Settled, SettledBlock, TxProof, prove},
@@ -255,6 +256,15 @@ fn judge<'a>(ctx: &Ctx, chain: &dyn Chain, blocks: impl Iterator<Item = &'a Sett
         }));
         let mut is_ours = false;
         let (calls, movements) = (ConversionCalls::read(proof, kind_of), Movements::of(proof));
+        let mut legs = FeeLegs::default();
+        let concerns_us = |observed: &Observation| by_topic.contains_key(&observed.reference_topic);
+        if proof.observations.iter().any(concerns_us) {
+            for observed in proof.observations.iter().filter(|observed| !concerns_us(observed)) {
+                if let Ok(proven) = prove(observed, &movements, is_intermediary) {
+                    legs.add(observed, calls.of(observed, proof, kind_of), &proven);
+                }
+            }
+        }
         // Anybody can emit events of nothing with a known reference; they are nobody's business.
         for observed in proof.observations.iter().filter(|observed| !observed.units.is_zero()) {
             let rows = by_topic.get(&observed.reference_topic).into_iter().flatten();
@@ -266,7 +276,8 @@ fn judge<'a>(ctx: &Ctx, chain: &dyn Chain, blocks: impl Iterator<Item = &'a Sett
                 match prove(observed, &movements, is_intermediary) {
                     Ok(proven) => {
                         let call = calls.of(observed, proof, kind_of);
-                        let (fee_shortfall, departure) = match compare(observed, call, &gathered.handed_out[row]) {
+                        let (compared, further_fees) = compare(observed, call, &mut legs, &gathered.handed_out[row]);
+                        let (fee_shortfall, departure) = match compared {
                             Comparison::AsHandedOut => (None, None),
                             Comparison::FeeShortfall { missing } => (Some(missing), None),
                             Comparison::NotHandedOut(departure) => (None, Some(departure)),
@@ -284,6 +295,7 @@ fn judge<'a>(ctx: &Ctx, chain: &dyn Chain, blocks: impl Iterator<Item = &'a Sett
                             applied: None,
                             is_quoted: false,
                             fee_shortfall,
+                            further_fees,
                             at: paid_at,
                         };
                         let departure = departure.map(|departure| handed_out::oddity(&settled, request, &departure));

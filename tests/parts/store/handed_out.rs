@@ -4,11 +4,12 @@ use super::{
     on_both,
     samples::{at, request, wallet},
 };
-use alloy::primitives::Address as EvmAddress;
+use alloy::primitives::{Address as EvmAddress, U256};
 use prs::{
-    domain::{amount::Percent, conversion::RateBounds, handed_out::HandedOut, ids::ClientRowId},
+    domain::{amount::Percent, conversion::RateBounds, fees::Fee, handed_out::HandedOut, ids::ClientRowId},
     store::{self, Db},
 };
+use std::collections::HashMap;
 
 on_both! {
     equal_answers_are_one_row_and_different_ones_are_kept_in_their_order
@@ -26,8 +27,16 @@ fn answers() -> Vec<HandedOut> {
     let fee = |points, receiver| Percent::from_basis_points(points).map(|percent| (percent, wallet(receiver)));
     let bare = HandedOut {
         fee: None,
+        protocol: None,
         rates: None,
         is_binding: true,
+    };
+    let own = |receiver, cap: Option<u64>| {
+        Percent::from_basis_points(50).map(|percent| Fee {
+            percent,
+            receiver: wallet(receiver),
+            cap: cap.map(U256::from),
+        })
     };
     vec![
         bare.clone(),
@@ -56,6 +65,19 @@ fn answers() -> Vec<HandedOut> {
             rates: rates(&[1, 3], 90_000),
             ..bare.clone()
         },
+        HandedOut {
+            protocol: own(7, None),
+            ..bare.clone()
+        },
+        HandedOut {
+            protocol: own(7, Some(25)),
+            ..bare.clone()
+        },
+        HandedOut {
+            protocol: own(8, Some(25)),
+            is_binding: false,
+            ..bare.clone()
+        },
     ]
 }
 
@@ -65,7 +87,7 @@ async fn equal_answers_are_one_row_and_different_ones_are_kept_in_their_order(db
     for round in 0..2 {
         for (index, handed) in (0..).zip(answers()) {
             let now = at(100 * round + index);
-            store::handed_out::keep(db.writer(), &request, None, &handed, now)
+            store::handed_out::keep(db.writer(), None, &[(&request, &handed)], now)
                 .await
                 .unwrap();
         }
@@ -80,7 +102,7 @@ async fn a_request_finds_what_was_handed_out_for_it_alone(db: &Db) {
         store::requests::insert(db.writer(), request).await.unwrap();
     }
     for (request, handed) in requests.iter().zip(answers()).skip(1) {
-        store::handed_out::keep(db.writer(), request, None, &handed, at(0))
+        store::handed_out::keep(db.writer(), None, &[(request, &handed)], at(0))
             .await
             .unwrap();
     }
@@ -111,7 +133,7 @@ async fn fees_are_counted_for_each_asker_and_what_binds_nobody_is_one_row(db: &D
     for (asker, fees) in askers.into_iter().zip([4, 2, 0]) {
         let named = answers().into_iter().filter(|handed| handed.fee.is_some());
         for handed in named.take(fees) {
-            store::handed_out::keep(db.writer(), &request, asker, &handed, at(0))
+            store::handed_out::keep(db.writer(), asker, &[(&request, &handed)], at(0))
                 .await
                 .unwrap();
         }
@@ -120,17 +142,16 @@ async fn fees_are_counted_for_each_asker_and_what_binds_nobody_is_one_row(db: &D
             ..answers()[0].clone()
         };
         for handed in [answers()[0].clone(), open] {
-            store::handed_out::keep(db.writer(), &request, asker, &handed, at(0))
+            store::handed_out::keep(db.writer(), asker, &[(&request, &handed)], at(0))
                 .await
                 .unwrap();
         }
-        let count = async |request| {
-            store::handed_out::count_fees(db.reader(), request, asker)
-                .await
-                .unwrap()
-        };
-        assert_eq!(count(&request).await, fees as u64);
-        assert_eq!(count(&other).await, 0);
+        let counts = store::handed_out::count_fees(db.reader(), &[&request, &other], asker).await;
+        let expected: HashMap<_, _> = [(request.row.clone(), fees as u64)]
+            .into_iter()
+            .filter(|(_, count)| *count > 0)
+            .collect();
+        assert_eq!(counts.unwrap(), expected, "and none of the other request");
         let is_kept = async |index: usize| {
             let handed = &answers()[index];
             store::handed_out::is_kept(db.reader(), &request, asker, handed, at(9))
