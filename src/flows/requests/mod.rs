@@ -4,6 +4,8 @@ pub mod create;
 pub mod list;
 mod of_client;
 pub mod pay;
+pub mod payers;
+pub mod planned;
 pub mod read;
 pub mod update;
 

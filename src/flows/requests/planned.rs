@@ -1,0 +1,292 @@
+//! Plans the calldata of a request: what every operation does that hands some out.
+
+use super::{
+    batch_terms::batch_terms,
+    payers::{in_time, payers},
+};
+use crate::{
+    ctx::Ctx,
+    domain::{
+        address::Address,
+        amount::Percent,
+        batch_call::{self, BatchItem},
+        calldata::{Calldata, Conversion, PaymentPlan, assemble},
+        client_id::ClientId,
+        conversion::RateBounds,
+        currency::{ContractKind, Currency},
+        fees::{Base, FeeLeg, Fees, Legs},
+        network::Network,
+        pair::Pair,
+        quote::Quote,
+        rates::AppliedRate,
+        refusal::Refusal,
+        request::{Request, terms::Exchange},
+    },
+    flows::{Fault, FlowError, FlowResult, rates},
+    ports::chain::PayerLookup,
+};
+use alloy::primitives::{Address as EvmAddress, U256};
+use anyhow::anyhow;
+
+/// Units of the payment currency up to which the amount without its fee may convert to nothing: a fee is at most as
+/// large as its amount, and each of the two is rounded down.
+const DUST_MAX: U256 = U256::from_limbs([3, 0, 0, 0]);
+
+/// How a request is paid.
+#[derive(Debug, Clone)]
+pub struct Planned {
+    /// The payment, with the fee that rides in it. What its conversion may spend is enough for all fees.
+    pub plan: PaymentPlan,
+    /// What further receivers of fees get, in the same transaction.
+    pub further_fees: Vec<FeeLeg>,
+    /// What is charged on top.
+    pub fees: Fees,
+    /// What is promised, where no price feed on chain converts.
+    pub quote: Option<Quote>,
+}
+
+/// What is handed out for a request.
+#[derive(Debug, Clone)]
+pub struct Handout {
+    /// How it is paid.
+    pub planned: Planned,
+    /// What the payer signs.
+    pub calldata: Calldata,
+}
+
+/// Plans the payment of so many settlement units of a request, and looks the payer up.
+///
+/// With two receivers of fees the payment goes through the batch contract, so that all of them get theirs or nobody gets
+/// anything. Without `wallet` a direct payment with at most one asks no node. Errors: nothing pays the request (400), no
+/// node that answers in time while one is needed (502).
+pub async fn prepared(
+    ctx: &Ctx,
+    request: &Request,
+    units: U256,
+    fees: Fees,
+    wallet: Option<Address>,
+) -> FlowResult<Handout> {
+    let network = request.terms.network;
+    let asked = async {
+        let planned = planned(ctx, request, units, fees).await?;
+        let plan = &planned.plan;
+        let batch = match planned.further_fees.is_empty() {
+            true => None,
+            false => Some(batch_terms(ctx, network).await?),
+        };
+        let called = batch.as_ref().map_or(plan.proxy, |batch| batch.contract);
+        let standing = match wallet {
+            Some(wallet) => Some(payers(ctx, network)?.standing(wallet, plan.token, called).await?),
+            None => None,
+        };
+        let calldata = match &batch {
+            Some(batch) => {
+                let further_fees = &planned.further_fees;
+                batch_call::assemble(batch, BatchItem { plan, further_fees }, wallet, standing.as_ref())?
+            }
+            None => assemble(plan, standing.as_ref()),
+        };
+        FlowResult::Ok(Handout { planned, calldata })
+    };
+    in_time(network, asked).await
+}
+
+/// The currencies of a request.
+pub(super) struct Currencies<'a> {
+    /// Of the amount.
+    pub(super) invoice: &'a Currency,
+    /// Of the payment.
+    pub(super) payment: &'a Currency,
+}
+
+/// Finds the currencies of a request. Errors: one left the catalogue (500).
+pub(super) fn currencies<'a>(ctx: &'a Ctx, request: &Request) -> FlowResult<Currencies<'a>> {
+    let find = |id: &str| {
+        ctx.catalogue
+            .find(id)
+            .ok_or_else(|| FlowError::Faulted(Fault(anyhow!("currency {id} left the catalogue"))))
+    };
+    Ok(Currencies {
+        invoice: find(&request.terms.invoice_currency)?,
+        payment: find(&request.terms.payment_currency)?,
+    })
+}
+
+/// What is charged on top of a payment of a request; `call` is the fee of the call, whose receiver was checked.
+///
+/// Errors: the fee of the client ID would go to a contract that keeps it (400).
+pub fn fees(
+    ctx: &Ctx,
+    request: &Request,
+    client: Option<&ClientId>,
+    call: Option<(Percent, Address)>,
+) -> FlowResult<Fees> {
+    let currencies = currencies(ctx, request)?;
+    let terms = &request.terms;
+    // A quote is in units of the payment currency.
+    let (unit, decimals) = match terms.exchange() {
+        Exchange::OnChain => (currencies.invoice, terms.settlement_decimals(currencies.payment)),
+        Exchange::Direct | Exchange::Quoted => (currencies.payment, currencies.payment.decimals),
+    };
+    let base = Base {
+        network: terms.network,
+        unit,
+        decimals,
+    };
+    let protocol = ctx.payments.protocol_fee.as_ref();
+    Ok(Fees::on(base, client, call, protocol, &ctx.catalogue)?)
+}
+
+/// The payment of so many units with its fees, as far as it is known without a rate: enough to say what gas it needs.
+/// What a conversion may spend is missing.
+///
+/// Errors: nothing pays the request (400).
+pub fn outlined(ctx: &Ctx, request: &Request, units: U256, fees: &Fees) -> FlowResult<(PaymentPlan, Vec<FeeLeg>)> {
+    let currencies = currencies(ctx, request)?;
+    let terms = &request.terms;
+    let kind = match (terms.exchange(), terms.token.is_some()) {
+        (Exchange::Direct | Exchange::Quoted, true) => ContractKind::Erc20FeeProxy,
+        (Exchange::Direct | Exchange::Quoted, false) => ContractKind::EthereumFeeProxy,
+        (Exchange::OnChain, true) => ContractKind::Erc20ConversionProxy,
+        (Exchange::OnChain, false) => ContractKind::EthConversionProxy,
+    };
+    let proxy = contract(ctx, terms.network, kind)?;
+    let Sum { legs, .. } = Sum::of(units, fees)?;
+    let conversion = if terms.exchange() == Exchange::OnChain {
+        let rates = RateBounds::between(
+            &ctx.catalogue,
+            &ctx.payments.rate_ages,
+            currencies.invoice,
+            currencies.payment,
+        )
+        .ok_or_else(|| Refusal::invalid("There is no conversion route for these currencies any more"))?;
+        Some(Conversion {
+            path: rates.path,
+            max_to_spend: U256::ZERO,
+            max_rate_timespan_s: rates.max_age_s,
+        })
+    } else {
+        None
+    };
+    let plan = PaymentPlan {
+        proxy,
+        token: terms.token,
+        resets_allowance: currencies.payment.resets_allowance(),
+        payee: terms.payee,
+        units,
+        reference: request.reference,
+        fee: legs.riding,
+        conversion,
+    };
+    Ok((plan, legs.further.into_iter().collect()))
+}
+
+/// Plans the payment of so many settlement units of a request. Only a conversion on chain asks a node, for its rates.
+///
+/// Errors: nothing pays the request (400), no node that answers, no rate that is beyond doubt (502).
+pub async fn planned(ctx: &Ctx, request: &Request, units: U256, fees: Fees) -> FlowResult<Planned> {
+    let applied = match quoted_pair(ctx, request)? {
+        Some(pair) => Some(rates::current(ctx, &pair).await?),
+        None => None,
+    };
+    planned_at(ctx, request, units, fees, applied).await
+}
+
+/// The pair whose rate the quotes of a request need; `None` where nothing is quoted.
+pub fn quoted_pair(ctx: &Ctx, request: &Request) -> FlowResult<Option<Pair>> {
+    Ok(request.terms.quoted_pair(currencies(ctx, request)?.payment))
+}
+
+/// The same with the rate of its pair, where it is quoted.
+pub async fn planned_at(
+    ctx: &Ctx,
+    request: &Request,
+    units: U256,
+    fees: Fees,
+    applied: Option<AppliedRate>,
+) -> FlowResult<Planned> {
+    let currencies = currencies(ctx, request)?;
+    let decimals = currencies.payment.decimals;
+    let quote = applied.map(|applied| {
+        let (now, lasts) = (ctx.clock.now(), ctx.payments.quotes_last);
+        Quote::of(units, decimals, applied, now, lasts).ok_or_else(too_large)
+    });
+    let quote = quote.transpose()?;
+    let units = quote.map_or(units, |quote| quote.units);
+    let (mut plan, mut further_fees) = outlined(ctx, request, units, &fees)?;
+    if let Some(conversion) = plan.conversion.take() {
+        let payers = payers(ctx, request.terms.network)?;
+        let mut converted = payers.convert(&conversion.path, Sum::of(units, &fees)?.total).await?;
+        if converted <= DUST_MAX {
+            let least = least_units(ctx, &conversion.path, currencies.payment, payers).await?;
+            if units < least {
+                (plan, further_fees) = outlined(ctx, request, least, &fees)?;
+                converted = payers.convert(&conversion.path, Sum::of(least, &fees)?.total).await?;
+            }
+        }
+        plan.conversion = Some(Conversion {
+            max_to_spend: with_margin(ctx, converted).ok_or_else(too_large)?,
+            ..conversion
+        });
+    }
+    Ok(Planned {
+        plan,
+        further_fees,
+        fees,
+        quote,
+    })
+}
+
+fn contract(ctx: &Ctx, network: Network, kind: ContractKind) -> Result<Address, Refusal> {
+    let known = ctx.catalogue.default_contract(network, kind);
+    known.ok_or_else(|| Refusal::invalid(format!("{network} has no contract for this kind of payment")))
+}
+
+/// What is paid and the fees on top of it.
+struct Sum {
+    legs: Legs,
+    total: U256,
+}
+
+impl Sum {
+    /// Errors: the sum leaves 256 bits.
+    fn of(units: U256, fees: &Fees) -> Result<Self, Refusal> {
+        let legs = fees.legs(units).ok_or_else(too_large)?;
+        let total = legs.units().and_then(|fees| units.checked_add(fees));
+        Ok(Self {
+            legs,
+            total: total.ok_or_else(too_large)?,
+        })
+    }
+}
+
+fn too_large() -> Refusal {
+    Refusal::field("amount", "is too large together with the fee")
+}
+
+/// Adds the margin for rates that move until the payment is mined; `None` beyond 256 bits.
+fn with_margin(ctx: &Ctx, units: U256) -> Option<U256> {
+    let scaled = units.checked_mul(U256::from(ctx.payments.conversion_slippage_basis_points))?;
+    units.checked_add(scaled / U256::from(10_000))
+}
+
+/// Invoice units that convert to one unit of the payment currency, even when its price rises by the margin.
+///
+/// What is left of a request may be worth less than that; the contract would then move nothing, and nothing would ever
+/// settle the rest.
+async fn least_units(ctx: &Ctx, path: &[EvmAddress], payment: &Currency, payers: &dyn PayerLookup) -> FlowResult<U256> {
+    // The contracts write rates with 18 digits.
+    let one = U256::from(10).pow(U256::from(18));
+    let rate = payers.convert(path, one).await?;
+    let least = one
+        .checked_add(rate)
+        .map(|sum| sum - U256::ONE)
+        .and_then(|sum| sum.checked_div(rate));
+    let least = least.and_then(|least| with_margin(ctx, least)?.checked_add(U256::ONE));
+    Ok(least.ok_or_else(|| {
+        Refusal::invalid(format!(
+            "What is left is worth less than the smallest unit of {}",
+            payment.symbol
+        ))
+    })?)
+}
