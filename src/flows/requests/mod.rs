@@ -1,6 +1,7 @@
 //! Payment requests.
 
 pub mod create;
+pub mod keep;
 pub mod list;
 mod of_client;
 pub mod pay;

@@ -1,0 +1,191 @@
+//! Keeps what is handed out for requests, so that payments can be compared with it.
+
+use super::planned::Planned;
+use crate::{
+    domain::{
+        caller::PlatformCaller,
+        handed_out::{HandedOut, NAMED_FEES_MAX},
+        quote::{NAMED_QUOTES_MAX, Quote},
+        refusal::Refusal,
+        request::Request,
+    },
+    flows::FlowError,
+    store::{self, StoreError, Tx},
+};
+use chrono::{DateTime, Utc};
+
+/// Why nothing was kept.
+#[derive(Debug)]
+pub enum KeepError {
+    /// One of the requests, by its place, may not be asked for like this once more.
+    Refused(usize, Refusal),
+    /// The database.
+    Failed(StoreError),
+}
+
+impl From<StoreError> for KeepError {
+    fn from(error: StoreError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<KeepError> for FlowError {
+    fn from(error: KeepError) -> Self {
+        match error {
+            KeepError::Refused(_, refusal) => refusal.into(),
+            KeepError::Failed(error) => error.into(),
+        }
+    }
+}
+
+/// What is kept of an answer.
+pub(super) fn handed_out(caller: &PlatformCaller, planned: &Planned) -> HandedOut {
+    HandedOut::of(&planned.plan, &planned.fees, !caller.is_public() || planned.fees.is_own)
+}
+
+/// Keeps what is handed out for requests that the same transaction made, which await their payments: nothing was handed
+/// out for them before.
+pub async fn keep_of_new(
+    tx: &Tx,
+    caller: &PlatformCaller,
+    planned: &[(&Request, &Planned)],
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    let handed = in_order(caller, planned);
+    store::handed_out::keep(tx, caller.client(), &pairs(&handed), now).await?;
+    store::quotes::insert(tx, caller.client(), &quoted(&handed)).await
+}
+
+/// Keeps in a transaction what is handed out for requests, which await their payments from then on.
+///
+/// The rows of several requests are locked first and in their order: transactions that have some of them in common wait
+/// for each other and never in a circle. Errors: the credential of the call named too many different fees for a request,
+/// or too many of its quotes of parts of it have not ended (400). Source: decisions D38.
+pub async fn keep(
+    tx: &Tx,
+    caller: &PlatformCaller,
+    planned: &[(&Request, &Planned)],
+    now: DateTime<Utc>,
+) -> Result<(), KeepError> {
+    let handed = in_order(caller, planned);
+    let named: Vec<&Handed<'_>> = handed.iter().filter(|handed| handed.names_fee()).collect();
+    let parts: Vec<&Handed<'_>> = handed.iter().filter(|handed| handed.is_part()).collect();
+    let requests: Vec<&Request> = handed.iter().map(|handed| handed.request).collect();
+    if requests.len() > 1 || !named.is_empty() || !parts.is_empty() {
+        store::requests::lock_all(tx, &requests).await?;
+    }
+    let mut silent = requests;
+    silent.retain(|request| !request.ledger.is_listening);
+    store::requests::set_listening(tx, &silent).await?;
+    check_fees(tx, caller, &named, now).await?;
+    store::handed_out::keep(tx, caller.client(), &pairs(&handed), now).await?;
+    let mut quoted = quoted(&handed);
+    if quoted.is_empty() {
+        return Ok(());
+    }
+    let prolonged = store::quotes::prolong(tx, caller.client(), &quoted).await?;
+    quoted.retain(|(request, _)| !prolonged.contains(&request.row));
+    let further: Vec<&Handed<'_>> = parts
+        .into_iter()
+        .filter(|handed| !prolonged.contains(&handed.request.row))
+        .collect();
+    check_quotes(tx, caller, &further, now).await?;
+    Ok(store::quotes::insert(tx, caller.client(), &quoted).await?)
+}
+
+/// What is handed out for one of several requests.
+struct Handed<'a> {
+    /// Its place among them, as the caller has them.
+    place: usize,
+    request: &'a Request,
+    handed: HandedOut,
+    is_named: bool,
+    quote: Option<&'a Quote>,
+}
+
+impl Handed<'_> {
+    /// Whether the call itself named a fee that binds the payment.
+    fn names_fee(&self) -> bool {
+        self.is_named && self.handed.is_binding && self.handed.fee.is_some()
+    }
+
+    /// Whether a part of what is left is quoted.
+    fn is_part(&self) -> bool {
+        let remaining = self.request.ledger.remaining();
+        self.quote.is_some_and(|quote| quote.settlement < remaining)
+    }
+}
+
+/// In the order of their rows.
+fn in_order<'a>(caller: &PlatformCaller, planned: &[(&'a Request, &'a Planned)]) -> Vec<Handed<'a>> {
+    let handed = planned.iter().enumerate().map(|(place, (request, planned))| Handed {
+        place,
+        request,
+        handed: handed_out(caller, planned),
+        is_named: !planned.fees.is_own,
+        quote: planned.quote.as_ref(),
+    });
+    let mut handed: Vec<_> = handed.collect();
+    handed.sort_by(|one, other| one.request.row.cmp(&other.request.row));
+    handed
+}
+
+fn pairs<'a>(handed: &'a [Handed<'a>]) -> Vec<(&'a Request, &'a HandedOut)> {
+    handed.iter().map(|one| (one.request, &one.handed)).collect()
+}
+
+fn quoted<'a>(handed: &[Handed<'a>]) -> Vec<(&'a Request, &'a Quote)> {
+    let quoted = handed.iter().filter_map(|one| Some((one.request, one.quote?)));
+    quoted.collect()
+}
+
+/// Checks that the credential of the call may have one more part of each request quoted; they are locked, so that calls
+/// at the same time wait for each other. Errors: too many of its quotes have not ended (400).
+async fn check_quotes(
+    tx: &Tx,
+    caller: &PlatformCaller,
+    parts: &[&Handed<'_>],
+    now: DateTime<Utc>,
+) -> Result<(), KeepError> {
+    let requests: Vec<&Request> = parts.iter().map(|part| part.request).collect();
+    let open = store::quotes::count_open(tx, &requests, caller.client(), now).await?;
+    let full = parts.iter().find(|part| {
+        open.get(&part.request.row)
+            .is_some_and(|open| *open >= NAMED_QUOTES_MAX)
+    });
+    full.map_or(Ok(()), |full| {
+        let sentence = format!(
+            "{NAMED_QUOTES_MAX} quotes of this request that this credential asked for have not ended; pay one of them, \
+             ask without an amount, or wait"
+        );
+        Err(KeepError::Refused(full.place, Refusal::invalid(sentence)))
+    })
+}
+
+/// Checks that the credential of the call may name one more fee for each request; they are locked, so that calls at the
+/// same time wait for each other. Errors: it named too many (400).
+async fn check_fees(
+    tx: &Tx,
+    caller: &PlatformCaller,
+    named: &[&Handed<'_>],
+    now: DateTime<Utc>,
+) -> Result<(), KeepError> {
+    let asker = caller.client();
+    let requests: Vec<&Request> = named.iter().map(|named| named.request).collect();
+    let counts = store::handed_out::count_fees(tx, &requests, asker).await?;
+    let is_full = |named: &Handed<'_>| {
+        let count = counts.get(&named.request.row);
+        count.is_some_and(|count| *count >= NAMED_FEES_MAX)
+    };
+    let full: Vec<&Handed<'_>> = named.iter().copied().filter(|named| is_full(named)).collect();
+    let asked: Vec<_> = full.iter().map(|named| (named.request, &named.handed)).collect();
+    let kept = store::handed_out::kept(tx, asker, &asked, now).await?;
+    let further = full.iter().find(|named| !kept.contains(&named.request.row));
+    further.map_or(Ok(()), |further| {
+        let sentence = format!(
+            "This credential asked for this request with {NAMED_FEES_MAX} different fees already; ask with one of \
+             them, or without a fee"
+        );
+        Err(KeepError::Refused(further.place, Refusal::invalid(sentence)))
+    })
+}
