@@ -13,14 +13,14 @@ use crate::{
     flows::{
         Fault, FlowError, FlowResult,
         idempotency::{self, Answer, Keeper, Repeatable, Storage},
-        requests::of_client::of_client,
+        requests::of_client::{client_of, of_client},
     },
     ports::ids::random,
     store::{self, StoreError},
 };
 
 /// How often a colliding reference is drawn again. One collision is a matter of billions of requests.
-const DRAWS_MAX: usize = 3;
+pub(in crate::flows) const DRAWS_MAX: usize = 3;
 
 /// Creates a request.
 ///
@@ -34,15 +34,10 @@ pub async fn run(
 ) -> FlowResult<Answer<Request>> {
     idempotency::once(ctx, caller, call, Storage::Plain, async |keeper| {
         let origin = origin(caller);
-        let of_client = of_client(ctx, caller).await?;
+        let client = client_of(ctx, caller).await?;
+        let of_client = of_client(ctx, caller, client.as_ref()).await?;
         for _ in 0..DRAWS_MAX {
-            let fresh = FreshRequest {
-                row: RequestRowId(ctx.ids.ulid()),
-                entropy: random(ctx.ids.as_ref()),
-                salt: random(ctx.ids.as_ref()),
-                now: ctx.clock.now(),
-            };
-            let request = plan(&input, &of_client, &origin, &fresh, &ctx.catalogue)?;
+            let request = plan(&input, &of_client, &origin, &fresh(ctx), &ctx.catalogue)?;
             match insert(ctx, &request, keeper).await {
                 // Another request of the payee has the same reference: draw a new salt.
                 Err(InsertError::Taken) => continue,
@@ -50,15 +45,32 @@ pub async fn run(
                 Ok(()) => return Ok(request),
             }
         }
-        Err(FlowError::Faulted(Fault(anyhow::anyhow!(
-            "{DRAWS_MAX} references in a row collided"
-        ))))
+        Err(collided())
     })
     .await
 }
 
-enum InsertError {
+/// Draws the values of a new request.
+pub(in crate::flows) fn fresh(ctx: &Ctx) -> FreshRequest {
+    FreshRequest {
+        row: RequestRowId(ctx.ids.ulid()),
+        entropy: random(ctx.ids.as_ref()),
+        salt: random(ctx.ids.as_ref()),
+        now: ctx.clock.now(),
+        tolerance: ctx.payments.tolerance,
+    }
+}
+
+/// Every reference that was drawn is another request's.
+pub(in crate::flows) fn collided() -> FlowError {
+    FlowError::Faulted(Fault(anyhow::anyhow!("{DRAWS_MAX} references in a row collided")))
+}
+
+/// Why a request was not written.
+pub(in crate::flows) enum InsertError {
+    /// Another request of the payee has the same reference.
     Taken,
+    /// Something else.
     Failed(FlowError),
 }
 
@@ -82,7 +94,8 @@ async fn insert(ctx: &Ctx, request: &Request, keeper: &Keeper<'_, Request>) -> R
     keeper.commit(tx, request).await.map_err(InsertError::Failed)
 }
 
-fn origin(caller: &PlatformCaller) -> Origin {
+/// Who creates a request, and from where.
+pub(in crate::flows) fn origin(caller: &PlatformCaller) -> Origin {
     let (client, client_id) = match &caller.credential {
         Credential::ClientId { id, client_id, .. } => (Some(id.clone()), Some(client_id.clone())),
         Credential::ApiKey { .. } | Credential::Session { .. } => (None, None),

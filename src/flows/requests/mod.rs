@@ -3,7 +3,7 @@
 pub mod create;
 pub mod keep;
 pub mod list;
-mod of_client;
+pub mod of_client;
 pub mod pay;
 pub mod payers;
 pub mod planned;

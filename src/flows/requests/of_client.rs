@@ -2,19 +2,22 @@
 
 use crate::{
     ctx::Ctx,
-    domain::{caller::PlatformCaller, client_limits::ClientLimits, request::plan::OfClient},
+    domain::{caller::PlatformCaller, client_id::ClientId, client_limits::ClientLimits, request::plan::OfClient},
     flows::{Fault, FlowResult},
     store,
 };
 
-/// The payee destination that the client ID of the caller is bound to, and its limits; a caller without one is bound and
-/// limited by nothing. Source: decisions D33.
-pub(super) async fn of_client(ctx: &Ctx, caller: &PlatformCaller) -> FlowResult<OfClient> {
-    let conn = ctx.db.reader();
-    let client = match caller.client() {
-        Some(row) => store::client_ids::find(conn, &caller.platform, row).await?,
-        None => None,
+/// The client ID of the call.
+pub async fn client_of(ctx: &Ctx, caller: &PlatformCaller) -> FlowResult<Option<ClientId>> {
+    let Some(row) = caller.client() else {
+        return Ok(None);
     };
+    Ok(store::client_ids::find(ctx.db.reader(), &caller.platform, row).await?)
+}
+
+/// The payee destination that the client ID of the call is bound to, and its limits; a caller without one is bound and
+/// limited by nothing. Source: decisions D33.
+pub async fn of_client(ctx: &Ctx, caller: &PlatformCaller, client: Option<&ClientId>) -> FlowResult<OfClient> {
     let Some(client) = client else {
         return Ok(OfClient {
             bound: None,
@@ -23,7 +26,7 @@ pub(super) async fn of_client(ctx: &Ctx, caller: &PlatformCaller) -> FlowResult<
     };
     let bound = match &client.payee_destination {
         Some(id) => {
-            let found = store::destinations::find_by_id(conn, &caller.platform, id).await?;
+            let found = store::destinations::find_by_id(ctx.db.reader(), &caller.platform, id).await?;
             // A client ID must not become free because its destination cannot be found.
             let missing = || Fault(anyhow::anyhow!("payee destination {id} of a client ID is not there"));
             Some(found.ok_or_else(missing)?)
@@ -32,6 +35,6 @@ pub(super) async fn of_client(ctx: &Ctx, caller: &PlatformCaller) -> FlowResult<
     };
     Ok(OfClient {
         bound,
-        limits: client.limits,
+        limits: client.limits.clone(),
     })
 }
