@@ -6,43 +6,28 @@ use crate::{
         ledger::RequestStatus,
         oddity::{OddReason, QuarantineState},
         refusal::Refusal,
-        request::{
-            plan::{NewRequest, PAYEE_MISSING, invoice_currency, payment_currency},
-            terms::{Frequency, start_day},
-        },
+        request::plan::{NewRequest, PAYEE_MISSING, invoice_currency, payment_currency},
     },
     http::{
         forms::{
+            calldata::PaymentCalldata,
             paging::Page,
             payment::{CustomerInfo, FeeType, Payment, PaymentRateSource},
+            recurrence::{Frequency, StartDayText},
             text::LINE,
         },
         operation::*,
     },
 };
-use chrono::NaiveDate;
 use poem_openapi::Union;
 
 words! {
     /// State of a request
     RequestStatus as "RequestStatus";
-    /// How often a recurring request repeats: daily, weekly, monthly, yearly
-    Frequency as "RecurrenceFrequency";
     /// Why a payment was set aside
     OddReason as "QuarantineReason";
     /// What became of a payment that was set aside
     QuarantineState as "QuarantineState";
-}
-
-text! {
-    /// First due day of a repetition, in UTC.
-    StartDayText {
-        pattern: r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?Z)?$",
-        length_max: 32,
-        example: "2030-01-01",
-        hint: "must be a day, for example 2030-01-01, or a time in UTC that ends in Z",
-        reads: NaiveDate = start_day,
-    }
 }
 
 text! {
@@ -147,6 +132,17 @@ pub enum RateSource {
     Mixed,
 }
 
+impl From<PaymentRateSource> for RateSource {
+    fn from(source: PaymentRateSource) -> Self {
+        match source {
+            PaymentRateSource::Lifi => Self::Lifi,
+            PaymentRateSource::Chainlink => Self::Chainlink,
+            PaymentRateSource::Coingecko => Self::Coingecko,
+            PaymentRateSource::Unknown => Self::Unknown,
+        }
+    }
+}
+
 /// One payment of a converted request.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
@@ -175,7 +171,7 @@ pub struct ConversionBreakdown {
     pub remaining_amount: AmountText,
     /// The same in US dollars, when the invoice currency is the dollar. Example: `6.5`
     pub remaining_amount_in_usd: Option<AmountText>,
-    /// Invoice units for one unit of the payment currency now; null once paid, and while no node answers. Example: `0.9997`
+    /// Invoice units for one unit of the payment currency now; null once paid, and while nobody tells a rate. Example: `0.9997`
     pub current_market_rate: OrNull<AmountText>,
     /// Where that rate comes from
     pub current_market_rate_source: OrNull<PaymentRateSource>,
@@ -219,6 +215,8 @@ pub struct RequestStatusView {
     /// Request that this one was generated from; absent when there is none. Example: `0112fe71c1b7e1f3b7b1d8a4f6f0c6d7e9b2a5c8d1e4f7a0b3c6d9e2f5a8b1c4d7`
     #[oai(validator(max_length = 255))]
     pub original_request_id: Option<String>,
+    /// Recurring payment that pays it; absent when none does. An addition of this service
+    pub recurring_payment_id: Option<UlidText>,
     /// State
     pub status: RequestStatus,
     /// Whether the payment is paid out to a bank account. Example: `false`
@@ -246,7 +244,7 @@ pub struct RequestStatusView {
     pub rate_source: Option<RateSource>,
     /// Progress of a converted request that is partly paid or paid by several payments
     pub conversion_breakdown: OrNull<ConversionBreakdown>,
-    /// Fees that were paid with `payments`; empty while nothing is paid
+    /// Fees that were paid with `payments`, at most 100; empty while nothing is paid
     #[oai(validator(max_items = 100))]
     pub fees: OrNull<Vec<RequestFee>>,
     /// Wallet that is paid
@@ -299,7 +297,7 @@ pub struct QuarantinedPayment {
 
 /// A request in a list.
 #[derive(Debug, Clone, Object)]
-#[oai(rename_all = "camelCase")]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
 pub struct RequestSummaryRow {
     /// Id of the request
     pub request_id: RequestIdText,
@@ -325,6 +323,8 @@ pub struct RequestSummaryRow {
     pub payee: OrNull<WalletText>,
     /// Expected payer
     pub payer: OrNull<WalletText>,
+    /// Recurring payment that pays it; absent when none does. An addition of this service
+    pub recurring_payment_id: Option<UlidText>,
 }
 
 /// One page of requests, newest first.
@@ -355,85 +355,14 @@ pub struct RequestUpdated {
     pub is_recurrence_stopped: bool,
 }
 
-/// Marks a value as a big number
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
-pub enum BigNumberType {
-    /// The only value
-    BigNumber,
-}
-
-/// An unsigned 256-bit number.
+/// A cancelled request.
 #[derive(Debug, Clone, Object)]
-pub struct BigNumber {
-    /// Always `BigNumber`
-    #[oai(rename = "type")]
-    pub kind: BigNumberType,
-    /// The number, `0x` and an even count of hexadecimal digits. Example: `0x00`
-    #[oai(validator(max_length = 66, pattern = "^0x([0-9a-f]{2})+$"))]
-    pub hex: String,
-}
-
-impl From<alloy::primitives::U256> for BigNumber {
-    fn from(value: alloy::primitives::U256) -> Self {
-        let bytes = value.to_be_bytes_trimmed_vec();
-        let bytes = if bytes.is_empty() { vec![0] } else { bytes };
-        Self {
-            kind: BigNumberType::BigNumber,
-            hex: hex::encode_prefixed(bytes),
-        }
-    }
-}
-
-/// A transaction for the payer to sign and send.
-#[derive(Debug, Clone, Object)]
-pub struct Transaction {
-    /// Encoded call. Example: `0x095ea7b3000000000000000000000000399f5ee127ce7432e4921a61b8cf52b0af52cbfeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff`
-    #[oai(validator(max_length = 100000))]
-    pub data: String,
-    /// Contract that is called
-    pub to: WalletText,
-    /// Native coin that goes with it, in its smallest unit
-    pub value: BigNumber,
-}
-
-/// Fee on top of the amount.
-#[derive(Debug, Clone, Object)]
-pub struct PlatformFee {
-    /// Rate in percent
-    pub percentage: PercentText,
-    /// Receiver
-    pub address: WalletText,
-}
-
-/// What is known about the transactions.
-#[derive(Debug, Clone, Object)]
-#[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
-pub struct CalldataMetadata {
-    /// Number of transactions. Example: `2`
-    #[oai(validator(minimum(value = "1"), maximum(value = "100")))]
-    pub steps_required: u32,
-    /// Whether an approval is among them. Example: `true`
-    pub needs_approval: bool,
-    /// Position of the approval; null when there is none. Example: `0`
-    pub approval_transaction_index: OrNull<u32>,
-    /// Position of the payment, always the last. Example: `1`
-    pub payment_transaction_index: u32,
-    /// Whether the wallet holds the amount and the fee; true when no wallet was given. Example: `true`
-    pub has_enough_balance: bool,
-    /// Whether the wallet holds the network fee; true when no wallet was given. Example: `true`
-    pub has_enough_gas: bool,
-    /// Fee of the platform; absent when there is none
-    pub platform_fee: Option<PlatformFee>,
-}
-
-/// Transactions that pay a request, in the order of their execution.
-#[derive(Debug, Clone, Object)]
-pub struct PaymentCalldata {
-    /// Approvals first, payment last
-    #[oai(validator(min_items = 1, max_items = 100))]
-    pub transactions: Vec<Transaction>,
-    /// What is known about them
-    pub metadata: CalldataMetadata,
+#[oai(rename_all = "camelCase")]
+pub struct RequestCancelled {
+    /// Id of the request
+    pub request_id: RequestIdText,
+    /// State: `cancelled`. Example: `cancelled`
+    pub status: RequestStatus,
 }
 
 /// Approval that goes with a payment intent.

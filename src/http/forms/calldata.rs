@@ -1,0 +1,135 @@
+//! Calldata as clients see it: the transactions that a payer signs, and what is known about them.
+
+use crate::{
+    domain::{calldata::Step, fees::Fee},
+    flows::requests::planned::Handout,
+    http::forms::{null::OrNull, wire::*},
+};
+use alloy::primitives::U256;
+use poem_openapi::{Enum, Object};
+
+/// Marks a value as a big number
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+pub enum BigNumberType {
+    /// The only value
+    BigNumber,
+}
+
+/// An unsigned 256-bit number.
+#[derive(Debug, Clone, Object)]
+pub struct BigNumber {
+    /// Always `BigNumber`
+    #[oai(rename = "type")]
+    pub kind: BigNumberType,
+    /// The number, `0x` and an even count of hexadecimal digits. Example: `0x00`
+    #[oai(validator(max_length = 66, pattern = "^0x([0-9a-f]{2})+$"))]
+    pub hex: String,
+}
+
+impl From<U256> for BigNumber {
+    fn from(value: U256) -> Self {
+        let bytes = value.to_be_bytes_trimmed_vec();
+        let bytes = if bytes.is_empty() { vec![0] } else { bytes };
+        Self {
+            kind: BigNumberType::BigNumber,
+            hex: hex::encode_prefixed(bytes),
+        }
+    }
+}
+
+/// A transaction for the payer to sign and send.
+#[derive(Debug, Clone, Object)]
+pub struct Transaction {
+    /// Encoded call. Example: `0xc219a14d000000000000000000000000370de27fdb7d1ff1e1baa7d11c5820a324cf623c0000000000000000000000007eb023bfbaee228de6dc5b92d0beeb1edb1fd56700000000000000000000000000000000000000000000000091b77e5e5d9a000000000000000000000000000000000000000000000000000000000000000000c000000000000000000000000000000000000000000000000003a4965bf58a40000000000000000000000000007eb023bfbaee228de6dc5b92d0beeb1edb1fd56700000000000000000000000000000000000000000000000000000000000000089a3f5c1e7b2d4860000000000000000000000000000000000000000000000000`
+    #[oai(validator(max_length = 100000))]
+    pub data: String,
+    /// Contract that is called
+    pub to: WalletText,
+    /// Native coin that goes with it, in its smallest unit
+    pub value: BigNumber,
+}
+
+/// Fee on top of the amount.
+#[derive(Debug, Clone, Object)]
+pub struct PlatformFee {
+    /// Rate in percent
+    pub percentage: PercentText,
+    /// Receiver
+    pub address: WalletText,
+}
+
+/// What is known about the transactions.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
+pub struct CalldataMetadata {
+    /// Number of transactions. Example: `1`
+    #[oai(validator(minimum(value = "1"), maximum(value = "100")))]
+    pub steps_required: u32,
+    /// Whether an approval is among them. Example: `false`
+    pub needs_approval: bool,
+    /// Position of the approval; null when there is none. Example: `null`
+    pub approval_transaction_index: OrNull<u32>,
+    /// Position of the payment, always the last. Example: `0`
+    pub payment_transaction_index: u32,
+    /// Whether the wallet holds the amount and the fee; true when no wallet was given. Example: `true`
+    pub has_enough_balance: bool,
+    /// Whether the wallet holds the network fee; true when no wallet was given. Example: `true`
+    pub has_enough_gas: bool,
+    /// Fee of the platform; absent when there is none
+    pub platform_fee: Option<PlatformFee>,
+    /// Fee of the service; absent when there is none. A limit for one payment may make it less than its rate
+    pub protocol_fee: Option<PlatformFee>,
+    /// Unix time in seconds at which the quote ends that this is, where no price feed on chain converts: a payment of
+    /// exactly this amount that is mined before counts in full, any other at the rate of its time. Absent when nothing is
+    /// quoted. Example: `1767225600`
+    #[oai(validator(minimum(value = "0"), maximum(value = "9007199254740991")))]
+    pub quote_expires_at: Option<i64>,
+}
+
+/// Transactions that pay a request, in the order of their execution.
+#[derive(Debug, Clone, Object)]
+pub struct PaymentCalldata {
+    /// Approvals first, payment last
+    #[oai(validator(min_items = 1, max_items = 100))]
+    pub transactions: Vec<Transaction>,
+    /// What is known about them
+    pub metadata: CalldataMetadata,
+}
+
+/// The body of one step.
+pub fn transaction(step: &Step) -> Transaction {
+    Transaction {
+        data: hex::encode_prefixed(&step.calldata),
+        to: WalletText::written(step.to),
+        value: step.value.into(),
+    }
+}
+
+/// The body of calldata.
+pub fn calldata(handout: &Handout) -> PaymentCalldata {
+    let Handout { planned, calldata } = handout;
+    let fees = &planned.fees;
+    // A plan has a handful of steps.
+    let position = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
+    PaymentCalldata {
+        transactions: calldata.steps.iter().map(transaction).collect(),
+        metadata: CalldataMetadata {
+            steps_required: position(calldata.steps.len()),
+            needs_approval: calldata.approval_index.is_some(),
+            approval_transaction_index: OrNull(calldata.approval_index.map(position)),
+            payment_transaction_index: position(calldata.payment_index),
+            has_enough_balance: calldata.has_enough_balance,
+            has_enough_gas: calldata.has_enough_gas,
+            platform_fee: fees.platform.map(charged),
+            protocol_fee: fees.protocol.map(charged),
+            quote_expires_at: planned.quote.map(|quote| quote.until.timestamp()),
+        },
+    }
+}
+
+fn charged(fee: Fee) -> PlatformFee {
+    PlatformFee {
+        percentage: PercentText::written(fee.percent),
+        address: WalletText::written(fee.receiver),
+    }
+}
