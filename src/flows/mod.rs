@@ -10,6 +10,7 @@ pub mod idempotency;
 pub mod keys;
 pub mod orchestrators;
 pub mod payments;
+pub mod payouts;
 pub mod platforms;
 pub mod rates;
 pub mod requests;

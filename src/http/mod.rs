@@ -17,6 +17,7 @@ pub mod currencies;
 pub mod destinations;
 pub mod events;
 pub mod payments;
+pub mod payouts;
 pub mod requests;
 pub mod wallets;
 pub mod webhooks;

@@ -48,6 +48,12 @@ pub const PLATFORM: About = About {
             parameters: &[("requestId", "$response.body#/requestId")],
         },
         Link {
+            from: op::createPayout,
+            name: "read",
+            to: op::getRequest,
+            parameters: &[("requestId", "$response.body#/requestId")],
+        },
+        Link {
             from: op::createOrchestratorWebhook,
             name: "deactivate",
             to: op::deactivateOrchestratorWebhook,

@@ -1,7 +1,7 @@
 //! All operations, document by document. They are without state: they find their handles in the request.
 
 use crate::http::{
-    accounts, api_keys, client_ids, currencies, destinations, events, payments, requests, wallets, webhooks,
+    accounts, api_keys, client_ids, currencies, destinations, events, payments, payouts, requests, wallets, webhooks,
 };
 use poem_openapi::OpenApi;
 
@@ -10,6 +10,9 @@ pub fn platform() -> impl OpenApi {
     (
         currencies::Currencies,
         requests::Requests,
+        payouts::Payouts,
+        payouts::BatchPayouts,
+        payouts::recurring::RecurringPayouts,
         payments::Payments,
         client_ids::ClientIds,
         destinations::Destinations,

@@ -7,6 +7,8 @@ pub enum PlatformTag {
     Currencies,
     /// Payment requests: create one, hand out the calldata that pays it, follow its state
     Requests,
+    /// Paying somebody without a request that was created before: the request and its calldata in one call
+    Payouts,
     /// Settled payments, found by transaction, wallet, reference or request
     Payments,
     /// Public identifiers for browser pages and backends that act for a platform

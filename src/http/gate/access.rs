@@ -65,6 +65,7 @@ access! {
     KeyOrClient: PlatformCaller [ApiKey, ClientId] {
         listCurrencies listConversionRoutes
         createRequest updateRequest getPaymentCalldata
+        createPayout createBatchPayout activateRecurringPayment getRecurringPayment
         searchPayments
     }
 

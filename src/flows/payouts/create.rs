@@ -1,0 +1,122 @@
+//! Makes a request and hands out the calldata that pays it, in one call.
+
+use crate::{
+    ctx::Ctx,
+    domain::{
+        address::Address,
+        amount::Percent,
+        caller::PlatformCaller,
+        client_id::ClientId,
+        fees::{Fees, of_call},
+        refusal::Checks,
+        request::{
+            Origin, Request,
+            plan::{FreshRequest, NewRequest, OfClient, check_two_wallets, plan},
+        },
+    },
+    flows::{
+        FlowResult,
+        idempotency::{self, Answer, Keeper, Repeatable, Storage},
+        requests::{
+            create::{DRAWS_MAX, InsertError, collided, fresh, origin},
+            keep::keep_of_new,
+            of_client::{client_of, of_client},
+            places::in_turns,
+            planned::{Handout, fees, prepared},
+        },
+    },
+    store,
+};
+
+/// What a caller asks for; every value holds for itself.
+#[derive(Debug, Clone)]
+pub struct NewPayout {
+    /// Whom to pay what, without a payer.
+    pub request: NewRequest,
+    /// Who pays, and the field that names it.
+    pub payer: Option<(&'static str, Address)>,
+    /// Fee and its receiver.
+    pub fee: Option<(Percent, Address)>,
+}
+
+/// A request with the calldata that pays it.
+#[derive(Debug, Clone)]
+pub struct Payout {
+    /// The request.
+    pub request: Request,
+    /// The calldata.
+    pub handout: Handout,
+}
+
+/// Makes a request and hands out its calldata.
+///
+/// Without a payer a direct payment asks no node. Nothing is stored unless the calldata is answered. Errors: every wrong
+/// field at once, also what the client ID of the caller may not ask for (400); no node that answers while one is needed
+/// (502). Source: interface §4.2; decisions D33; decisions D38.
+pub async fn run(
+    ctx: &Ctx,
+    caller: &PlatformCaller,
+    input: NewPayout,
+    call: Repeatable<Payout>,
+) -> FlowResult<Answer<Payout>> {
+    idempotency::once(ctx, caller, call, Storage::Plain, async |keeper| {
+        let origin = origin(caller);
+        let client = client_of(ctx, caller).await?;
+        let of_client = of_client(ctx, caller, client.as_ref()).await?;
+        let ctx = &in_turns(ctx, caller, input.request.payment.network);
+        for _ in 0..DRAWS_MAX {
+            let (request, fees) = decide(ctx, &input, &of_client, client.as_ref(), &origin, &fresh(ctx))?;
+            let (units, payer) = (request.ledger.expected, request.terms.payer);
+            let handout = prepared(ctx, &request, units, fees, payer).await?;
+            let payout = Payout { request, handout };
+            match commit(ctx, caller, &payout, keeper).await {
+                Err(InsertError::Taken) => continue,
+                Err(InsertError::Failed(error)) => return Err(error),
+                Ok(()) => return Ok(payout),
+            }
+        }
+        Err(collided())
+    })
+    .await
+}
+
+fn decide(
+    ctx: &Ctx,
+    input: &NewPayout,
+    of_client: &OfClient,
+    client: Option<&ClientId>,
+    origin: &Origin,
+    fresh: &FreshRequest,
+) -> FlowResult<(Request, Fees)> {
+    let network = input.request.payment.network;
+    let mut checks = Checks::new();
+    let payer = input.payer.and_then(|(field, wallet)| {
+        let payee = input.request.payee;
+        check_two_wallets(field, Some(wallet), payee, "another wallet than payee", &mut checks);
+        checks.take(field, wallet.usable_on(network))
+    });
+    let fee = of_call(input.fee, network, &ctx.catalogue, &mut checks);
+    let new = NewRequest {
+        payer,
+        ..input.request.clone()
+    };
+    let request = checks.join(plan(&new, of_client, origin, fresh, &ctx.catalogue));
+    let mut request = checks.finish_with(request)?;
+    let fees = fees(ctx, &request, client, fee)?;
+    request.ledger.is_listening = true;
+    Ok((request, fees))
+}
+
+/// Writes the request, what is handed out for it and the answer, all or nothing.
+async fn commit(
+    ctx: &Ctx,
+    caller: &PlatformCaller,
+    payout: &Payout,
+    keeper: &Keeper<'_, Payout>,
+) -> Result<(), InsertError> {
+    let Payout { request, handout } = payout;
+    let tx = ctx.db.begin("create_payout").await?;
+    store::requests::insert(&tx, request).await?;
+    keep_of_new(&tx, caller, &[(request, &handout.planned)], request.created_at).await?;
+    keeper.commit(tx, payout).await.map_err(InsertError::Failed)
+}

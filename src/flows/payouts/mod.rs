@@ -1,0 +1,5 @@
+//! Payouts: somebody is paid without a request that was created before.
+
+pub mod batch;
+pub mod create;
+mod one_rate;
