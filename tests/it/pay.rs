@@ -172,14 +172,8 @@ async fn a_part_is_never_more_than_what_is_left() {
 async fn the_fee_of_a_client_id_overrides_the_fee_of_the_call() {
     let app = TestApp::start().await;
     let receiver = "0x90F79bf6EB2c4f870365E785982E1f101E93b906";
-    let body = json!({ "label": "Shop", "allowedDomains": ["https://shop.example.com"], "feePercentage": "3", "feeAddress": receiver });
-    let client = app
-        .post("/v2/client-ids")
-        .with_key()
-        .json(&body)
-        .send()
-        .await
-        .expect(201);
+    let members = json!({ "feePercentage": "3", "feeAddress": receiver });
+    let client = app.shop_client(&members).await;
     let id = app.create_request(&fau("1")).await;
     let path = format!("/v2/request/{id}/pay?feePercentage=1&feeAddress=0x15d34AAf54267DB7D7c367839AAf71A00a2C6A65");
     let call = app

@@ -5,7 +5,7 @@ use crate::{
     documents::event_fits_its_schema,
     support::{
         Answer, TestApp,
-        app::{Call, PAGE, settings},
+        app::{PAGE, forged, settings},
         chain::PAYER,
         receiver::Receiver,
         requests::{PAYEE, fau},
@@ -18,12 +18,6 @@ use prs::{domain::webhook::sign, settings::ClientIdManagement};
 use serde_json::{Value, json};
 
 const STRANGER: &str = "0x90F79bf6EB2c4f870365E785982E1f101E93b906";
-
-/// A call with the public client ID, from a program that writes the `Origin` of the page.
-fn forged<'a>(app: &'a TestApp, method: Method, path: &str) -> Call<'a> {
-    let call = app.call(method, path).header("x-client-id", &app.page_client);
-    call.header("origin", PAGE)
-}
 
 #[track_caller]
 fn refused(answer: &Answer, status: u16, part: &str) {

@@ -99,6 +99,9 @@ fn lost_call(operation: &Operation) -> (String, Value) {
     if operation.row.operation == "replayEvents" {
         body["endpointId"] = json!("01K9Z0T3G9R5M1N2P3Q4R5S6T7");
     }
+    if operation.row.operation == "createBatchPayout" {
+        body = json!({ "requestIds": ["0".repeat(66)] });
+    }
     (
         operation
             .at(&operation.path.replace("{currencyId}", "nothing"))

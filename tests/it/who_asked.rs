@@ -169,15 +169,8 @@ async fn a_payer_cannot_ask_a_shortfall_away() {
 #[tokio::test]
 async fn the_fee_of_a_public_client_id_binds_whoever_asks_with_it() {
     let app = TestApp::on_chain().await;
-    let body = json!({ "label": "Shop", "allowedDomains": ["https://shop.example.com"], "feePercentage": "3",
-                       "feeAddress": app.account(6) });
-    let client = app
-        .post("/v2/client-ids")
-        .with_key()
-        .json(&body)
-        .send()
-        .await
-        .expect(201);
+    let members = json!({ "feePercentage": "3", "feeAddress": app.account(6) });
+    let client = app.shop_client(&members).await;
     let client = client["clientId"].as_str().expect("text");
     let id = app.create_request(&fau("2")).await;
     let path = format!("/v2/request/{id}/pay");

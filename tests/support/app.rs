@@ -7,7 +7,7 @@ use super::{
     database::TestDatabase,
 };
 use chrono::TimeDelta;
-use devnet::{Devnet, Options};
+use devnet::{Devnet, Options, RELAYER_INDEX};
 use futures_util::future::join_all;
 use poem::{
     Endpoint, Request, Response,
@@ -28,13 +28,13 @@ use prs::{
         client_ids::create::NewClientId,
         idempotency::{Answer as Once, Repeatable},
         payments::watch::{Position, Step},
-        webhooks::deliver,
+        webhooks::{deliver, opened::OpenedSecrets},
     },
     http::edge::server::{self, ServerOptions, Shutdown},
     settings::{Settings, Synchronous},
     store::Db,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::{
     net::SocketAddr,
     sync::{
@@ -247,6 +247,12 @@ impl OpenAnswer {
     }
 }
 
+/// A call with the public client ID, from a program that writes the `Origin` of the page.
+pub fn forged<'a>(app: &'a TestApp, method: Method, path: &str) -> Call<'a> {
+    let call = app.call(method, path).header("x-client-id", &app.page_client);
+    call.header("origin", PAGE)
+}
+
 /// Settings as those of `prs dev`; nothing listens unless a test binds it.
 pub fn settings() -> Settings {
     Settings::development(SocketAddr::from(([127, 0, 0, 1], 8080)))
@@ -275,12 +281,19 @@ impl TestApp {
     }
 
     /// Like [`Self::on_chain_with`], with other settings.
-    pub async fn on_chain_as(mut settings: Settings, confirmations: u64) -> Self {
+    pub async fn on_chain_as(settings: Settings, confirmations: u64) -> Self {
+        let (settings, chain) = Self::local_chain(settings, confirmations).await;
+        Self::with(settings, Some(chain)).await
+    }
+
+    /// A chain of its own for a service, and the settings with it.
+    pub async fn local_chain(mut settings: Settings, confirmations: u64) -> (Settings, Arc<Devnet>) {
         let chain = Arc::new(Devnet::start(Options::default()).await.expect("the local chain starts"));
         let mut section = dev::chain_settings(&chain, vec![chain.rpc_url().to_owned()]);
         section.confirmations = Some(confirmations);
+        settings.relayer.private_key = Some(chain.accounts()[RELAYER_INDEX].private_key.to_string());
         settings.chains.insert("sepolia".to_owned(), section);
-        Self::with(settings, Some(chain)).await
+        (settings, chain)
     }
 
     /// Like [`Self::on_chain`], with another contract in the place of a token of the catalogue.
@@ -408,6 +421,15 @@ impl TestApp {
         client(&self.ctx, &self.platform, domains).await
     }
 
+    /// A client ID of the shop's page, made with these further members.
+    pub async fn shop_client(&self, members: &Value) -> Value {
+        let mut body = json!({ "label": "Shop", "allowedDomains": ["https://shop.example.com"] });
+        let further = members.as_object().expect("members").clone();
+        body.as_object_mut().expect("members").extend(further);
+        let call = self.post("/v2/client-ids").with_key().json(&body);
+        call.send().await.expect(201)
+    }
+
     /// Secrets that were issued so far.
     pub fn secrets_issued(&self) -> usize {
         self.database.issued.count()
@@ -488,7 +510,7 @@ impl TestApp {
             }
             let mut tried = Vec::new();
             for delivery in claimed {
-                tried.extend(deliver::send(&self.ctx, delivery).await);
+                tried.extend(deliver::send(&self.ctx, &OpenedSecrets::default(), delivery).await);
             }
             deliver::record(&self.ctx, &tried).await.expect("records");
         }
@@ -517,7 +539,8 @@ impl TestApp {
             return;
         };
         let samples = claimed.into_iter().filter(|one| one.is_test);
-        let tried = join_all(samples.map(|one| deliver::send(&self.ctx, one))).await;
+        let opened = OpenedSecrets::default();
+        let tried = join_all(samples.map(|one| deliver::send(&self.ctx, &opened, one))).await;
         let tried: Vec<_> = tried.into_iter().flatten().collect();
         deliver::record(&self.ctx, &tried).await.expect("records");
         deliver::release(&self.ctx, &token).await.expect("releases");
