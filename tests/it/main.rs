@@ -43,6 +43,7 @@ mod orchestrators;
 mod origins;
 mod pay;
 mod payments;
+mod payout_fees;
 mod payouts;
 mod platform_webhooks;
 mod process;
