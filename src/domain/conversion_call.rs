@@ -2,6 +2,7 @@
 
 use super::{
     address::Address,
+    batch_call::BatchConversionPayments,
     calldata::{Erc20ConversionProxy, EthConversionProxy},
     currency::ContractKind,
     payment::{Observation, TxProof},
@@ -11,27 +12,6 @@ use alloy::{
     sol_types::SolCall,
 };
 use std::collections::HashMap;
-
-alloy::sol! {
-    struct Detail {
-        address recipient;
-        uint256 requestAmount;
-        address[] path;
-        bytes paymentReference;
-        uint256 feeAmount;
-        uint256 maxToSpend;
-        uint256 maxRateTimespan;
-    }
-    struct MetaDetail {
-        uint256 paymentNetworkId;
-        Detail[] requestDetails;
-    }
-    interface BatchConversionPayments {
-        function batchPayments(MetaDetail[] metaDetails, address[][] pathsToUSD, address feeAddress);
-        function batchMultiERC20ConversionPayments(Detail[] requestDetails, address[][] pathsToUSD, address feeAddress);
-        function batchNativeConversionPayments(Detail[] requestDetails, bool skipFeeUSDLimit, address feeAddress);
-    }
-}
 
 /// `paymentNetworkId` of token payments with conversion in a batch.
 const BATCH_TOKEN_CONVERSION: U256 = U256::ZERO;

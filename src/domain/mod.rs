@@ -3,6 +3,8 @@
 
 pub mod address;
 pub mod amount;
+pub mod batch;
+pub mod batch_call;
 pub mod calldata;
 pub mod caller;
 pub mod caps;

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::domain::{
+    batch_call::{Detail, MetaDetail},
     calldata::{Conversion, PaymentPlan},
     network::Network,
     payment::ObservedConversion,

@@ -1,0 +1,270 @@
+//! What a batch pays to whom, and what it may cost.
+
+use super::*;
+use crate::domain::calldata::Conversion;
+use proptest::prelude::*;
+use std::collections::HashMap;
+
+const PLATFORM: u8 = 201;
+const PROTOCOL: u8 = 202;
+
+fn address(last: u8) -> Address {
+    Address::Evm(EvmAddress::with_last_byte(last))
+}
+
+fn terms(fee_basis_points: u16) -> BatchTerms {
+    let path = |token: u8| vec![EvmAddress::with_last_byte(token), EvmAddress::with_last_byte(100)];
+    BatchTerms {
+        contract: address(99),
+        fee_basis_points,
+        paths_to_usd: [(None, path(50)), (Some(address(1)), path(1))].into(),
+    }
+}
+
+fn leg(receiver: u8, units: u64) -> FeeLeg {
+    FeeLeg {
+        receiver: address(receiver),
+        units: U256::from(units),
+    }
+}
+
+/// One payment of a kind of `0..4`: token, coin, and both converted.
+fn plan(kind: u8, token: u8, units: u64, fee: Option<FeeLeg>, seed: u8) -> PaymentPlan {
+    let token = kind.is_multiple_of(2).then(|| address(token));
+    let path = vec![
+        EvmAddress::with_last_byte(100),
+        token.map_or(EvmAddress::with_last_byte(50), |token| token.bytes()),
+    ];
+    PaymentPlan {
+        proxy: address(90),
+        token,
+        resets_allowance: token == Some(address(2)),
+        payee: address(seed),
+        units: U256::from(units),
+        reference: PaymentReference([seed; 8]),
+        fee,
+        conversion: (kind >= 2).then(|| Conversion {
+            path,
+            max_to_spend: U256::from(units) * U256::from(3),
+            max_rate_timespan_s: 90_000,
+        }),
+    }
+}
+
+fn call(batch: &Batch) -> BatchConversionPayments::batchPaymentsCall {
+    BatchConversionPayments::batchPaymentsCall::abi_decode(&batch.step().calldata).unwrap()
+}
+
+fn item<'a>(plan: &'a PaymentPlan, further_fees: &'a [FeeLeg]) -> BatchItem<'a> {
+    BatchItem { plan, further_fees }
+}
+
+#[test]
+fn without_a_fee_nobody_gets_one_and_only_a_contract_with_a_fee_needs_to_know_the_payer() {
+    let plan = plan(0, 1, 1_000, None, 3);
+    let items = [item(&plan, &[])];
+    assert_eq!(call(&Batch::of(&terms(0), &items, None).unwrap()).feeAddress, NOBODY);
+    let refused = Batch::of(&terms(30), &items, None).unwrap_err();
+    assert_eq!(refused, BatchError::NoPayer);
+    let batch = Batch::of(&terms(30), &items, Some(address(77))).unwrap();
+    assert_eq!(call(&batch).feeAddress, address(77).bytes());
+    assert_eq!(batch.spendings()[0].units, U256::from(1_003), "0.3 % beside");
+}
+
+#[test]
+fn a_second_receiver_is_paid_by_one_item_for_each_currency_that_no_request_knows() {
+    let plans = [
+        plan(0, 1, 500, Some(leg(PLATFORM, 5)), 3),
+        plan(0, 1, 700, Some(leg(PLATFORM, 7)), 4),
+    ];
+    let further = [[leg(PROTOCOL, 2)], [leg(PROTOCOL, 3)]];
+    let items = [item(&plans[0], &further[0]), item(&plans[1], &further[1])];
+    let batch = Batch::of(&terms(0), &items, None).unwrap();
+    let call = call(&batch);
+    let [group] = &call.metaDetails[..] else {
+        panic!("one kind");
+    };
+    let paid: Vec<_> = group
+        .requestDetails
+        .iter()
+        .map(|one| (one.recipient, one.requestAmount, one.feeAmount))
+        .collect();
+    let expected = [(3, 500, 5), (4, 700, 7), (PROTOCOL, 5, 0)];
+    let expected =
+        expected.map(|(to, units, fee)| (EvmAddress::with_last_byte(to), U256::from(units), U256::from(fee)));
+    assert_eq!(paid, expected);
+    let references: BTreeSet<_> = group
+        .requestDetails
+        .iter()
+        .map(|one| one.paymentReference.clone())
+        .collect();
+    assert_eq!(references.len(), 3);
+    assert_eq!(batch.spendings()[0].units, U256::from(1_217));
+}
+
+#[test]
+fn a_token_is_approved_once_for_all_kinds_and_one_like_usdt_after_a_reset() {
+    let plans = [
+        plan(0, 2, 500, None, 3),
+        plan(2, 2, 700, None, 4),
+        plan(0, 1, 9, None, 5),
+        plan(1, 0, 8, None, 6),
+    ];
+    let items: Vec<_> = plans.iter().map(|plan| item(plan, &[])).collect();
+    let batch = Batch::of(&terms(0), &items, None).unwrap();
+    let spent: Vec<_> = batch.spendings().iter().map(|one| (one.token, one.units)).collect();
+    assert_eq!(spent, [(address(2), U256::from(2_600)), (address(1), U256::from(9))]);
+    let reset = approval_step(address(2), address(99), U256::ZERO);
+    let approvals = [address(2), address(1)].map(|token| approval_step(token, address(99), U256::MAX));
+    let all = [reset, approvals[0].clone(), approvals[1].clone()];
+    assert_eq!(batch.approvals(|_| None), all);
+    assert_eq!(batch.approvals(|_| Some(U256::ONE)), all);
+    assert_eq!(batch.approvals(|_| Some(U256::ZERO)), approvals);
+    assert_eq!(batch.approvals(|_| Some(U256::from(2_600))), []);
+    assert_eq!(batch.approvals(|_| Some(U256::from(2_599))), all[..2]);
+}
+
+#[test]
+fn the_contract_is_told_how_to_limit_its_fee_where_the_feeds_are_known() {
+    let plans = [
+        plan(0, 1, 500, None, 3),
+        plan(0, 7, 700, None, 4),
+        plan(1, 0, 8, None, 6),
+    ];
+    let items: Vec<_> = plans.iter().map(|plan| item(plan, &[])).collect();
+    let paths = |terms: &BatchTerms| call(&Batch::of(terms, &items, Some(address(77))).unwrap()).pathsToUSD;
+    assert_eq!(paths(&terms(0)), Vec::<Vec<EvmAddress>>::new());
+    assert_eq!(paths(&terms(30)).len(), 2);
+    let mut without_coin = terms(30);
+    without_coin.paths_to_usd.remove(&None);
+    assert_eq!(
+        paths(&without_coin),
+        Vec::<Vec<EvmAddress>>::new(),
+        "it would look for the feed of the coin"
+    );
+}
+
+#[test]
+fn sums_beyond_256_bits_are_refused() {
+    let mut plans = [plan(0, 1, 500, None, 3), plan(0, 1, 700, None, 4)];
+    plans[0].units = U256::MAX;
+    let items: Vec<_> = plans.iter().map(|plan| item(plan, &[])).collect();
+    assert!(Batch::of(&terms(0), &items[..1], None).is_ok());
+    assert_eq!(Batch::of(&terms(0), &items, None).unwrap_err(), BatchError::TooLarge);
+    assert_eq!(
+        fitting(&terms(0), &items, None, u64::MAX),
+        1,
+        "the second one is too much"
+    );
+    assert!(Batch::of(&terms(1), &items[..1], Some(address(77))).is_err());
+}
+
+#[test]
+fn as_many_fit_as_their_gas_allows() {
+    let plans: Vec<_> = (0..200)
+        .map(|seed| plan(seed % 4, 1, 500, Some(leg(PLATFORM, 5)), seed))
+        .collect();
+    let items: Vec<_> = plans.iter().map(|plan| item(plan, &[])).collect();
+    let gas = |count: usize| Batch::of(&terms(0), &items[..count], None).unwrap().gas();
+    for count in [1, 7, 99, 200] {
+        assert_eq!(fitting(&terms(0), &items, None, gas(count)), count);
+        assert_eq!(fitting(&terms(0), &items, None, gas(count) - 1), count - 1);
+    }
+}
+
+#[derive(Debug, Clone)]
+struct Asked {
+    kind: u8,
+    token: u8,
+    units: u64,
+    platform: Option<u64>,
+    protocol: Option<u64>,
+}
+
+fn asked() -> impl Strategy<Value = Asked> {
+    let fee = || proptest::option::of(0..1_000_000_u64);
+    let strategy = (0..4_u8, 1..4_u8, 1..u64::MAX / 8, fee(), fee());
+    strategy.prop_map(|(kind, token, units, platform, protocol)| Asked {
+        kind,
+        token,
+        units,
+        platform,
+        protocol,
+    })
+}
+
+proptest! {
+    #[test]
+    fn everybody_gets_what_is_theirs_and_the_payer_spends_no_more(
+        asked in proptest::collection::vec(asked(), 1..30),
+        fee_basis_points in 0..200_u16,
+    ) {
+        let plans: Vec<_> = asked.iter().zip(0_u8..).map(|(one, seed)| {
+            plan(one.kind, one.token, one.units, one.platform.map(|units| leg(PLATFORM, units)), seed)
+        }).collect();
+        let further: Vec<Vec<FeeLeg>> = asked.iter()
+            .map(|one| one.protocol.map(|units| leg(PROTOCOL, units)).into_iter().collect())
+            .collect();
+        let items: Vec<_> = plans.iter().zip(&further).map(|(plan, further)| item(plan, further)).collect();
+        let batch = Batch::of(&terms(fee_basis_points), &items, Some(address(77))).unwrap();
+        let call = call(&batch);
+
+        // By kind, currency and receiver, in the unit of the amount.
+        let mut expected: HashMap<(u8, Vec<EvmAddress>, EvmAddress), U256> = HashMap::new();
+        let mut limits: HashMap<Option<Address>, U256> = HashMap::new();
+        for (one, plan) in asked.iter().zip(&plans) {
+            let path = Leg::new(plan, plan.payee, plan.reference).detail.path;
+            let mut owe = |to: u8, units: u64| {
+                *expected.entry((Kind::of(plan) as u8, path.clone(), EvmAddress::with_last_byte(to))).or_default() += U256::from(units);
+            };
+            owe(plan.payee.bytes().0[19], one.units);
+            owe(PLATFORM, one.platform.unwrap_or_default());
+            owe(PROTOCOL, one.protocol.unwrap_or_default());
+            let fees = one.platform.unwrap_or_default() + one.protocol.unwrap_or_default();
+            let spends = plan.conversion.as_ref().map_or(U256::from(one.units + fees), |conversion| conversion.max_to_spend);
+            *limits.entry(plan.token).or_default() += spends;
+        }
+        expected.retain(|_, units| !units.is_zero());
+
+        let mut paid: HashMap<(u8, Vec<EvmAddress>, EvmAddress), U256> = HashMap::new();
+        let mut last = None;
+        for group in &call.metaDetails {
+            let kind: u8 = group.paymentNetworkId.to();
+            prop_assert!(last < Some(kind), "each kind once, in order");
+            last = Some(kind);
+            for detail in &group.requestDetails {
+                *paid.entry((kind, detail.path.clone(), detail.recipient)).or_default() += detail.requestAmount;
+                *paid.entry((kind, detail.path.clone(), call.feeAddress)).or_default() += detail.feeAmount;
+            }
+        }
+        paid.retain(|_, units| !units.is_zero());
+        prop_assert_eq!(paid, expected);
+
+        // Limits are divided with at most one unit of rounding for each part.
+        let parts = U256::from(items.len() * 2);
+        let fee = |units: U256| units * U256::from(fee_basis_points) / U256::from(10_000);
+        for (currency, limit) in limits {
+            let spends = match currency {
+                Some(token) => batch.spendings().iter().find(|one| one.token == token).unwrap().units,
+                None => batch.step().value,
+            };
+            prop_assert!(spends >= limit + fee(limit), "{spends} {limit}");
+            prop_assert!(spends <= limit + parts + fee(limit + parts), "{spends} {limit}");
+        }
+    }
+
+    #[test]
+    fn parts_of_a_limit_are_enough_for_what_they_convert_to(
+        amount in 1..u64::MAX / 2,
+        fee in 1..u64::MAX / 2,
+        rate in 1..u64::MAX,
+    ) {
+        let one = U256::from(1_000_000_000_000_u64);
+        let convert = |units: u64| U256::from(units) * U256::from(rate) / one;
+        let limit = convert(amount + fee);
+        let total = U256::from(amount + fee);
+        for part in [amount, fee] {
+            prop_assert!(share(limit, U256::from(part), total).unwrap() >= convert(part));
+        }
+    }
+}
