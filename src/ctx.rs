@@ -140,6 +140,8 @@ pub struct PaymentRules {
     pub rate_ages: RateAges,
     /// The service's own fee.
     pub protocol_fee: Option<ProtocolFee>,
+    /// Most gas of one transaction that pays a batch.
+    pub batch_gas: u64,
     /// For how long a quote holds.
     pub quotes_last: TimeDelta,
     /// Part of what a quoted request asks for that may be missing when it counts as paid.

@@ -180,6 +180,7 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
         minor_share: settings.conversion.minor_share(),
         rate_ages: settings.conversion.rate_ages(),
         protocol_fee: settings.fees.protocol()?,
+        batch_gas: settings.payouts.batch_gas,
         quotes_last: TimeDelta::seconds(settings.conversion.quote_s.into()),
         tolerance: settings.conversion.tolerance(),
     };

@@ -137,6 +137,8 @@ pub trait PayerLookup: Send + Sync + 'static {
     async fn standing(&self, payer: Address, token: Option<Address>, spender: Address) -> Result<Standing, ChainError>;
     /// Converts units of the first currency of a path into the last one by the on-chain feeds.
     async fn convert(&self, path: &[EvmAddress], units: U256) -> Result<U256, ChainError>;
+    /// What a batch contract takes for itself, in basis points of what it pays.
+    async fn batch_fee(&self, contract: Address) -> Result<u16, ChainError>;
 }
 
 /// Asks contract wallets, which have no key that a signature could be checked with.

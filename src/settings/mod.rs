@@ -6,6 +6,7 @@ pub mod catalogue;
 mod chains;
 mod conversion;
 mod fees;
+mod payouts;
 mod reference;
 mod webhooks;
 
@@ -33,6 +34,7 @@ pub use caps::CapSettings;
 pub use chains::ChainSettings;
 pub use conversion::{ConversionSettings, PartnerSettings, RateSource, USUAL_RATE_AGE};
 pub use fees::FeeSettings;
+pub use payouts::PayoutSettings;
 pub use reference::markdown;
 pub use webhooks::{ClientIdManagement, HeaderPrefix, WebhookSettings};
 
@@ -58,6 +60,8 @@ pub struct Settings {
     pub brand: BrandSettings,
     /// Conversion, on chain and by quotes.
     pub conversion: ConversionSettings,
+    /// Payouts.
+    pub payouts: PayoutSettings,
     /// Whom the service asks beside the chains.
     pub partners: PartnerSettings,
     /// The service's own fee.

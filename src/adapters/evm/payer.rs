@@ -25,6 +25,9 @@ sol! {
     interface ConversionPath {
         function getConversion(uint256 amountIn, address[] path) view returns (uint256 result, uint256 oldestRateTimestamp);
     }
+    interface BatchContract {
+        function batchFee() view returns (uint16);
+    }
 }
 
 async fn call_contract<C: SolCall>(line: &Line, to: EvmAddress, call: C) -> Result<C::Return, Failure> {
@@ -80,6 +83,12 @@ impl PayerLookup for EvmChain {
             };
             call_contract(&line, rates, call).await.map(|rate| rate.result)
         };
+        self.ask(Patience::lookup(), question).await
+    }
+
+    async fn batch_fee(&self, contract: Address) -> Result<u16, ChainError> {
+        let question =
+            |line: Line| async move { call_contract(&line, contract.bytes(), BatchContract::batchFeeCall {}).await };
         self.ask(Patience::lookup(), question).await
     }
 }

@@ -1,5 +1,6 @@
 //! Payment requests.
 
+pub mod batch_terms;
 pub mod create;
 pub mod keep;
 pub mod list;

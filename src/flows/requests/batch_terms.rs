@@ -1,0 +1,47 @@
+//! What the batch contract of a network takes for itself, as the chain says it.
+
+use crate::{
+    ctx::Ctx,
+    domain::{
+        batch_call::BatchTerms,
+        currency::{ContractKind, CurrencyFilter},
+        network::Network,
+        refusal::Refusal,
+    },
+    flows::{FlowResult, requests::payers::payers},
+};
+use std::collections::BTreeMap;
+
+/// Reads the terms of the batch contract of a network.
+///
+/// Errors: the network has none (400), no node that answers (502).
+pub async fn batch_terms(ctx: &Ctx, network: Network) -> FlowResult<BatchTerms> {
+    let contract = ctx
+        .catalogue
+        .default_contract(network, ContractKind::BatchConversionPayments);
+    let contract = contract.ok_or_else(|| {
+        Refusal::invalid(format!(
+            "{network} has no contract that makes several payments in one transaction"
+        ))
+    })?;
+    let fee_basis_points = payers(ctx, network)?.batch_fee(contract).await?;
+    let mut paths_to_usd = BTreeMap::new();
+    if let Some(dollar) = ctx.catalogue.find("USD").filter(|_| fee_basis_points > 0) {
+        let of_network = CurrencyFilter {
+            network: Some(network.id().to_owned()),
+            ..CurrencyFilter::default()
+        };
+        for currency in ctx.catalogue.list(&of_network) {
+            let path = ctx.catalogue.conversion_path(dollar, currency).unwrap_or_default();
+            let hashes: Option<Vec<_>> = path.iter().rev().map(|hash| hash.parse().ok()).collect();
+            if let Some(hashes) = hashes.filter(|hashes| !hashes.is_empty()) {
+                paths_to_usd.insert(currency.token(), hashes);
+            }
+        }
+    }
+    Ok(BatchTerms {
+        contract,
+        fee_basis_points,
+        paths_to_usd,
+    })
+}

@@ -1,0 +1,21 @@
+//! What is handed out for payouts.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Payouts.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct PayoutSettings {
+    /// Most gas that the transaction of a batch may need, by estimates that are above what was measured; with more, the
+    /// call is a 400 that says how many payments fit. Ethereum and most other networks take no transaction above the
+    /// default, 2²⁴.
+    #[schemars(range(min = 500_000, max = 1_000_000_000))]
+    pub batch_gas: u64,
+}
+
+impl Default for PayoutSettings {
+    fn default() -> Self {
+        Self { batch_gas: 16_777_216 }
+    }
+}
