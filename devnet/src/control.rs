@@ -16,9 +16,13 @@ use tokio::time::{Instant, sleep};
 
 use crate::Devnet;
 
-/// Enough for every call that the contracts offer, and far below what a transaction may ask for. A stated limit lets a
-/// failing transaction be mined as failed, where an estimate would refuse to send it.
+/// Enough for a call of a single payment, and far below what a transaction may ask for. A stated limit lets a failing
+/// transaction be mined as failed, where an estimate would refuse to send it.
 const GAS_LIMIT: u64 = 5_000_000;
+/// Enough for each byte of a call that holds many payments.
+const GAS_FOR_EACH_BYTE: u64 = 300;
+/// What a transaction may ask for.
+const GAS_LIMIT_MAX: u64 = 16_777_216;
 const RECEIPT_TIMEOUT: Duration = Duration::from_secs(30);
 const RECEIPT_POLL_INTERVAL: Duration = Duration::from_millis(3);
 
@@ -307,12 +311,14 @@ impl Devnet {
             .accounts()
             .get(from_index)
             .with_context(|| format!("there is no account {from_index}"))?;
+        let gas = GAS_FOR_EACH_BYTE * u64::try_from(call.len())?;
+        let gas = gas.clamp(GAS_LIMIT, GAS_LIMIT_MAX);
         Ok(json!({
             "from": from.address,
             "to": to,
             "input": hex::encode_prefixed(call),
             "value": value,
-            "gas": format!("{GAS_LIMIT:#x}"),
+            "gas": format!("{gas:#x}"),
         }))
     }
 }

@@ -17,6 +17,7 @@ mod ahead;
 mod api_keys;
 mod at_rest;
 mod bad_input;
+mod batch;
 mod browser;
 mod caps;
 mod client_ids;
