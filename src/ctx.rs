@@ -8,6 +8,7 @@ use crate::{
         conversion::RateAges,
         currency::Catalogue,
         fees::ProtocolFee,
+        ids::{ClientRowId, OwnerId, PlatformId},
         network::Network,
         rates::RateGuards,
         recovery::RecoverySchedule,
@@ -27,13 +28,34 @@ use std::{
     sync::{Arc, Mutex, Weak, atomic::AtomicU64},
     time::Duration,
 };
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 
 /// An owner, or a client ID of it.
 type Testing = HashSet<(OwnerId, Option<ClientRowId>)>;
 
 /// Calls that are answered once, by owner, scope and key: how many there are of each on this instance, and whose turn it is.
 type Answering = HashMap<(String, String), (usize, Arc<tokio::sync::Mutex<()>>)>;
+
+/// Who takes places: the keys, sessions and backend client IDs of a platform together, or its public client IDs, which
+/// strangers use.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Holder {
+    /// The platform.
+    pub platform: PlatformId,
+    /// Whether anybody may be calling.
+    pub is_public: bool,
+}
+
+/// Places for work that is in flight on this instance.
+#[derive(Debug)]
+pub struct Places {
+    /// How many one holder may take.
+    pub each: usize,
+    /// All that there are.
+    pub all: Arc<Semaphore>,
+    /// Those of each holder who has one or waits for one.
+    pub own: Mutex<HashMap<Holder, Weak<Semaphore>>>,
+}
 
 /// Everything that flows work with.
 #[derive(Clone)]
@@ -74,6 +96,10 @@ pub struct Ctx {
     pub testing: Arc<Mutex<Testing>>,
     /// Calls with an idempotency key that this instance is answering.
     pub answering: Arc<Mutex<Answering>>,
+    /// Places for batches of payments that are made.
+    pub batches: Arc<Places>,
+    /// Places for questions to each enabled network that callers wait for.
+    pub questions: Arc<BTreeMap<Network, Arc<Places>>>,
     /// Told when deliveries may be due, so that the worker does not wait for its next tick.
     pub due: Arc<Notify>,
 }

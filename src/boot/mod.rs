@@ -38,15 +38,28 @@ use anyhow::{Context, bail};
 use chrono::TimeDelta;
 use lru::LruCache;
 use std::{
+    collections::BTreeMap,
     num::NonZeroUsize,
     path::PathBuf,
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 
 /// Credentials that an instance remembers to have issued at most.
 const ISSUED_MAX: NonZeroUsize = NonZeroUsize::new(10_000).unwrap();
+
+/// Batches that are made at the same time: each takes a connection of the database and a thread.
+const BATCHES_MAX: usize = 8;
+
+/// Those of one holder: a second one could only wait for the first one's rows.
+const BATCHES_OF_ONE: usize = 1;
+
+/// Questions to a network that callers wait for, in flight at the same time.
+const QUESTIONS_MAX: usize = 32;
+
+/// Those of one holder. A platform is two of them, itself and its public client IDs, and has half of all at most.
+const QUESTIONS_OF_ONE: usize = 8;
 
 /// The network that an operator names.
 fn network_of(id: &str) -> anyhow::Result<Network> {
@@ -189,6 +202,9 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
     {
         bail!("fees.protocol_address: {sentence}");
     }
+    let networks = chains.payers.keys();
+    let questions = networks.map(|network| (*network, places(QUESTIONS_MAX, QUESTIONS_OF_ONE)));
+    let questions = questions.collect();
     let own_pages = OwnPages {
         origin: origin_of(&settings.public_url()),
         are_trusted: !settings.http.production,
@@ -224,7 +240,18 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
         noting: Arc::default(),
         testing: Arc::default(),
         answering: Arc::default(),
+        batches: places(BATCHES_MAX, BATCHES_OF_ONE),
+        questions: Arc::new(questions),
         due: Arc::new(Notify::new()),
+    })
+}
+
+/// So many places, of which one holder may take `each`.
+fn places(all: usize, each: usize) -> Arc<Places> {
+    Arc::new(Places {
+        each,
+        all: Arc::new(Semaphore::new(all)),
+        own: Mutex::default(),
     })
 }
 

@@ -75,7 +75,7 @@ impl From<ChainError> for FlowError {
                 format!("Not enough nodes of {network} answer at the moment; try again")
             }
             ChainError::Busy { network } => {
-                let message = format!("Too many wallets are asked on {network} at this moment; try again");
+                let message = format!("Too many questions are put to {network} at this moment; try again");
                 return Self::Refused(Refusal::new(TooMany, message).after(1));
             }
             ChainError::Malformed { network, .. } | ChainError::Disagreement { network, .. } => {

@@ -34,6 +34,7 @@ mod destinations_bound;
 mod documents;
 mod events;
 mod events_kinds;
+mod fair_shares;
 mod guesses;
 mod handed_out;
 mod health;

@@ -7,6 +7,7 @@ pub mod list;
 pub mod of_client;
 pub mod pay;
 pub mod payers;
+pub mod places;
 pub mod planned;
 pub mod read;
 pub mod update;

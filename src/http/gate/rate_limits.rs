@@ -149,6 +149,13 @@ impl Count {
         (self.started + at).saturating_sub(now)
     }
 
+    /// Charges for so many further calls, be there enough left or not: the next one waits for them too.
+    fn charge(&self, further: u32) {
+        if let Some(at) = self.whole_at.lock().as_mut() {
+            *at = *at + self.interval.saturating_mul(further);
+        }
+    }
+
     /// Takes one admitted call back.
     fn give_back(&self) {
         if let Some(at) = self.whole_at.lock().as_mut() {
@@ -313,6 +320,8 @@ pub struct Meter {
     limits: Arc<RateLimits>,
     address: Option<IpAddr>,
     reading: Mutex<Option<Reading>>,
+    /// What the call was counted as.
+    admitted: Mutex<Vec<Counted>>,
 }
 
 impl Meter {
@@ -325,6 +334,8 @@ impl Meter {
         };
         let own = self.limits.counted(purpose, caller.credential_row(), self.address);
         self.count(own)?;
+        let mut admitted = self.admitted.lock().unwrap_or_else(PoisonError::into_inner);
+        admitted.push(own);
         let Caller::Platform(caller) = caller else {
             return Ok(());
         };
@@ -333,7 +344,21 @@ impl Meter {
             None => (Purpose::Platform(tier), None),
         };
         let shared = self.limits.counted(purpose, caller.platform.as_str(), address);
-        self.count(shared).inspect_err(|_| self.limits.find(own).give_back())
+        self.count(shared).inspect_err(|_| self.limits.find(own).give_back())?;
+        admitted.push(shared);
+        Ok(())
+    }
+
+    /// Charges an admitted call for the work of further ones. It goes on; those after it wait for them.
+    pub(in crate::http) fn charge(&self, further: u32) {
+        let admitted = self.admitted.lock().unwrap_or_else(PoisonError::into_inner);
+        for counted in admitted.iter() {
+            self.limits.find(*counted).charge(further);
+        }
+        let mut shown = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(shown) = shown.as_mut() {
+            shown.remaining = shown.remaining.saturating_sub(further);
+        }
     }
 
     /// Counts a call that only its address can be charged for. Errors: 429.
@@ -390,6 +415,7 @@ where
                 address: request.data::<CallerAddress>().and_then(|address| address.0),
                 limits,
                 reading: Mutex::default(),
+                admitted: Mutex::default(),
             });
             let (method, path) = (request.method(), request.uri().path());
             let is_open = open.iter().any(|(open, at)| open == method && at == path);

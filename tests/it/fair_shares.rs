@@ -1,0 +1,284 @@
+//! What one platform asks for at once keeps no other one waiting.
+
+use crate::support::{
+    Answer, TestApp,
+    lines::Lines,
+    requests::{fau, request},
+};
+use alloy::primitives::{Address as EvmAddress, U256};
+use async_trait::async_trait;
+use futures_util::future::join_all;
+use prs::{
+    ctx::{Ctx, Holder, Partners},
+    domain::{
+        address::Address,
+        calldata::Standing,
+        caller::{Credential, PlatformCaller},
+        ids::{KeyId, PlatformId},
+        network::Network,
+    },
+    flows::requests::{
+        pay::{self, PayInput},
+        places::take,
+    },
+    ports::chain::{ChainError, Chains, PayerLookup},
+};
+use sea_orm::{ConnectionTrait, Statement};
+use serde_json::{Value, json};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+use tokio::sync::Semaphore;
+
+/// Most statements of a batch of 200.
+const STATEMENTS_MAX: u32 = 20;
+
+const RECEIVER: &str = "0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC";
+
+impl TestApp {
+    async fn batch_with_key(&self, body: &Value) -> Answer {
+        self.post("/v2/payouts/batch").with_key().json(body).send().await
+    }
+
+    /// Statements of the transaction that a batch took.
+    async fn statements_of(&self, body: &Value) -> (Value, u32) {
+        let (lines, _listening) = Lines::listen_to("prs::store=trace");
+        let answer = self.batch_with_key(body).await.expect(201);
+        let text = lines.text();
+        let committed = text
+            .lines()
+            .rfind(|line| line.contains(r#"transaction="create_batch""#));
+        let counted = committed.and_then(|line| line.split("statements=").nth(1)?.split(' ').next()?.parse().ok());
+        (answer, counted.unwrap_or_else(|| panic!("no count in {text}")))
+    }
+}
+
+#[tokio::test]
+async fn a_batch_of_two_hundred_takes_a_few_statements() {
+    let (app, _feed) = TestApp::quoting("1").await;
+    let many = |item: Value| json!({ "requests": vec![item; 200] });
+    let (made, direct) = app.statements_of(&many(fau("1"))).await;
+    let (_, quoted) = app.statements_of(&many(request("1", "USD", "USDC-sepolia"))).await;
+    let mut by_id = json!({ "requestIds": made["requestIds"] });
+    let (_, known) = app.statements_of(&by_id).await;
+    by_id["feePercentage"] = json!("1");
+    by_id["feeAddress"] = json!(RECEIVER);
+    let (_, with_fee) = app.statements_of(&by_id).await;
+    // Requests that nobody was handed anything for, and quotes that are prolonged.
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        ids.push(app.create_request(&request("1", "USD", "USDC-sepolia")).await);
+    }
+    let of_ids = json!({ "requestIds": ids });
+    let (_, first) = app.statements_of(&of_ids).await;
+    app.advance_ms(1_000);
+    let (_, again) = app.statements_of(&of_ids).await;
+    let counts = [direct, quoted, known, with_fee, first, again];
+    println!("statements: direct, quoted, by id, by id with a fee, first quotes, prolonged {counts:?}");
+    assert!(counts.iter().all(|count| *count < STATEMENTS_MAX), "{counts:?}");
+    for id in &ids {
+        let quotes = app.ctx.db.reader().query_all_raw(Statement::from_string(
+            app.ctx.db.reader().get_database_backend(),
+            format!(
+                "SELECT q.id FROM quotes q JOIN requests r ON r.id = q.request_row WHERE r.request_id = '{id}' AND r.is_listening"
+            ),
+        ));
+        assert_eq!(quotes.await.expect("a read").len(), 1, "prolonged, and awaited");
+    }
+}
+
+#[tokio::test]
+async fn the_entry_whose_fees_are_used_up_is_named_and_nothing_is_kept() {
+    let app = TestApp::on_chain().await;
+    let ids = [app.create_request(&fau("1")).await, app.create_request(&fau("1")).await];
+    for hundredths in 0..100 {
+        let path = format!(
+            "/v2/request/{}/pay?feePercentage=1.{hundredths:02}&feeAddress={RECEIVER}",
+            ids[1]
+        );
+        app.get(&path).with_key().send().await.expect(200);
+    }
+    let of = |fee: &str| json!({ "requestIds": ids, "feePercentage": fee, "feeAddress": RECEIVER });
+    let refused = app.batch_with_key(&of("3")).await;
+    assert_eq!(
+        (refused.status, refused.wrong_fields()),
+        (400, vec!["requestIds[1]".to_owned()])
+    );
+    app.batch_with_key(&of("1.07")).await.expect(201);
+}
+
+#[tokio::test]
+async fn batches_of_one_platform_are_made_one_after_the_other_and_wait_for_a_second() {
+    let app = TestApp::on_chain().await;
+    let (_, other) = app.other_tenant().await;
+    let body = json!({ "requests": [fau("1")] });
+    let holder = Holder {
+        platform: app.platform.clone(),
+        is_public: false,
+    };
+    let place = take(&app.ctx.batches, &holder, Duration::ZERO)
+        .await
+        .expect("a free place");
+    let refused = app.batch_with_key(&body).await;
+    assert_eq!(
+        (refused.status, refused.header("retry-after")),
+        (429, Some("1")),
+        "{}",
+        refused.text
+    );
+    let of_other = app.post("/v2/payouts/batch").header("x-client-id", &other).json(&body);
+    of_other.send().await.expect(201);
+    let of_page = app.post("/v2/payouts/batch").header("x-client-id", &app.page_client);
+    of_page
+        .header("origin", crate::support::app::PAGE)
+        .json(&body)
+        .send()
+        .await
+        .expect(201);
+    drop(place);
+    app.batch_with_key(&body).await.expect(201);
+}
+
+#[tokio::test]
+async fn batches_that_wait_for_rows_take_one_connection_and_a_neighbour_is_answered() {
+    let app = TestApp::on_chain().await;
+    let (_, other) = app.other_tenant().await;
+    let made = app
+        .batch_with_key(&json!({ "requests": vec![fau("1"); 5] }))
+        .await
+        .expect(201);
+    let bodies: Vec<Value> = (0..40)
+        .map(|tenths| {
+            let fee = format!("{}.{}", 1 + tenths / 10, tenths % 10);
+            json!({ "requestIds": made["requestIds"], "feePercentage": fee, "feeAddress": RECEIVER })
+        })
+        .collect();
+    // Somebody else has the rows; SQLite has one writer, whom nobody may hold up here.
+    let held = match app.ctx.db.is_postgres() {
+        true => {
+            let held = app.ctx.db.begin("hold").await.expect("a transaction");
+            held.execute_unprepared("SELECT 1 FROM requests FOR UPDATE")
+                .await
+                .expect("a lock");
+            Some(held)
+        }
+        false => None,
+    };
+    let batches = join_all(bodies.iter().map(|body| app.batch_with_key(body)));
+    let neighbour = async {
+        let mut statuses = Vec::new();
+        for _ in 0..5 {
+            tokio::time::sleep(Duration::from_millis(150)).await;
+            let call = app.post("/v2/request").header("x-client-id", &other).json(&fau("1"));
+            statuses.push(call.send().await.status);
+        }
+        statuses
+    };
+    let (batches, neighbour) = tokio::join!(batches, neighbour);
+    assert_eq!(neighbour, [201; 5]);
+    if held.is_some() {
+        let refused = batches.iter().filter(|answer| answer.status == 429).count();
+        assert!(refused >= 38, "{refused} of 40");
+    }
+    drop(held);
+    app.batch_with_key(&bodies[0]).await.expect(201);
+}
+
+/// A node that answers nobody before it is let go.
+struct Slow {
+    asked: AtomicUsize,
+    answers: Semaphore,
+}
+
+#[async_trait]
+impl PayerLookup for Slow {
+    async fn standing(&self, _: Address, _: Option<Address>, _: Address) -> Result<Standing, ChainError> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        let _answer = self.answers.acquire().await.expect("open");
+        Ok(Standing {
+            balance: U256::MAX,
+            native_balance: U256::MAX,
+            allowance: U256::MAX,
+            gas_price: U256::ONE,
+        })
+    }
+
+    async fn convert(&self, _: &[EvmAddress], units: U256) -> Result<U256, ChainError> {
+        Ok(units)
+    }
+
+    async fn batch_fee(&self, _: Address) -> Result<u16, ChainError> {
+        Ok(0)
+    }
+}
+
+fn with_payers(ctx: &Ctx, payers: Arc<dyn PayerLookup>) -> Ctx {
+    let chains = Chains {
+        payers: [(Network::Sepolia, payers)].into(),
+        ..Chains::clone(&ctx.partners.chains)
+    };
+    Ctx {
+        partners: Partners {
+            chains: Arc::new(chains),
+            ..ctx.partners.clone()
+        },
+        ..ctx.clone()
+    }
+}
+
+fn with_key(platform: &PlatformId) -> PlatformCaller {
+    PlatformCaller {
+        platform: platform.clone(),
+        credential: Credential::ApiKey {
+            id: KeyId("key".to_owned()),
+        },
+    }
+}
+
+#[tokio::test]
+async fn a_platform_has_a_few_questions_in_flight_and_another_one_is_asked_at_once() {
+    let app = TestApp::start().await;
+    let (key, _) = app.other_tenant().await;
+    let own = app.create_request_as(("x-api-key", &app.key), &fau("1")).await;
+    let others = app.create_request_as(("x-api-key", &key), &fau("1")).await;
+    let slow = Arc::new(Slow {
+        asked: AtomicUsize::new(0),
+        answers: Semaphore::new(0),
+    });
+    let ctx = with_payers(&app.ctx, slow.clone());
+    let input = PayInput {
+        wallet: Some(RECEIVER.parse().map(Address::Evm).expect("an address")),
+        ..PayInput::default()
+    };
+    let ask = |platform: PlatformId, id: String| {
+        let (ctx, input) = (ctx.clone(), input.clone());
+        tokio::spawn(async move { pay::run(&ctx, &with_key(&platform), &id, &input).await.is_ok() })
+    };
+    let mut asking: Vec<_> = (0..40).map(|_| ask(app.platform.clone(), own.clone())).collect();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let of_one = slow.asked.load(Ordering::SeqCst);
+    assert!((1..=16).contains(&of_one), "{of_one} of 32 places");
+    let other = platform_of(&app, &others).await;
+    asking.push(ask(other, others));
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(
+        slow.asked.load(Ordering::SeqCst),
+        of_one + 1,
+        "the neighbour waits for nobody"
+    );
+    slow.answers.add_permits(Semaphore::MAX_PERMITS);
+    let answered = join_all(asking).await.into_iter();
+    assert!(
+        answered.into_iter().all(|answer| answer.expect("no panic")),
+        "each in its turn"
+    );
+}
+
+async fn platform_of(app: &TestApp, id: &str) -> PlatformId {
+    let found = prs::store::requests::of_any_platform(app.ctx.db.reader(), id).await;
+    found.expect("a read").expect("a request").origin.platform
+}
