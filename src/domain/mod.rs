@@ -27,6 +27,7 @@ pub mod network;
 pub mod oddity;
 pub mod pair;
 pub mod payment;
+pub mod permit;
 pub mod quota;
 pub mod quote;
 pub mod rate;
