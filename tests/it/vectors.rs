@@ -4,16 +4,19 @@ use alloy::primitives::U256;
 use prs::{
     domain::{
         address::Address,
-        amount::Percent,
-        calldata::{Conversion, PaymentPlan, PlatformFee, Step, approval_step},
+        batch_call::{Batch, BatchItem, BatchTerms},
+        calldata::{Conversion, PaymentPlan, Step, approval_step},
         currency::{Catalogue, ContractKind},
+        fees::FeeLeg,
         ids::RequestId,
         network::Network,
+        permit::{Permit, PermitSignature},
         reference::PaymentReference,
     },
     settings::{Settings, catalogue},
 };
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 fn vectors(text: &str, list: &str) -> Vec<Value> {
     let file: Value = serde_json::from_str(text).expect("a vector file");
@@ -47,7 +50,7 @@ fn references_and_topics_are_those_of_the_vectors() {
 #[test]
 fn calldata_is_byte_equal_to_the_vectors() {
     let catalogue = catalogue::load(&Settings::default()).expect("the catalogue loads");
-    let mut counts = std::collections::BTreeMap::new();
+    let mut counts = BTreeMap::new();
     for case in vectors(include_str!("../vectors/calldata.json"), "cases") {
         let step = step(&catalogue, &case);
         let output = &case["output"];
@@ -64,6 +67,8 @@ fn calldata_is_byte_equal_to_the_vectors() {
     let expected = [
         ("any_to_erc20", 4),
         ("any_to_eth", 2),
+        ("batch_approve", 1),
+        ("batch_conversion_payments", 4),
         ("conversion_approve", 1),
         ("erc20_approve_exact", 2),
         ("erc20_approve_max", 2),
@@ -71,6 +76,61 @@ fn calldata_is_byte_equal_to_the_vectors() {
         ("eth_fee_proxy", 2),
     ];
     assert_eq!(counts, expected.map(|(kind, count)| (kind.to_owned(), count)));
+}
+
+#[test]
+fn permits_and_their_calldata_are_byte_equal_to_the_vectors() {
+    let catalogue = catalogue::load(&Settings::default()).expect("the catalogue loads");
+    let cases = vectors(include_str!("../vectors/recurring.json"), "cases");
+    assert_eq!(cases.len(), 4);
+    for case in cases {
+        let (input, output) = (&case["input"], &case["output"]);
+        let network = Network::from_id(text(input, "network")).expect("a network");
+        let contract = catalogue.default_contract(network, ContractKind::Erc20RecurringPaymentProxy);
+        let contract = contract.expect("a contract");
+        let step = match text(&case, "kind") {
+            "recurring_allowance" => {
+                let token = Address::parse(text(input, "token")).expect("a token");
+                approval_step(token, contract, units(text(input, "amount")))
+            }
+            _ => trigger(input, contract),
+        };
+        let to = step.to.to_string();
+        assert_eq!(to.to_lowercase(), text(output, "to").to_lowercase(), "{case}");
+        assert_eq!(hex::encode_prefixed(&step.calldata), text(output, "data"), "{case}");
+        assert_eq!(step.value, U256::ZERO, "{case}");
+    }
+}
+
+/// The execution of a permit, after a look at its digest and its signature.
+fn trigger(input: &Value, contract: Address) -> Step {
+    let permit = &input["permit"];
+    let number = |value: &Value| value.as_u64().expect("a number");
+    let narrow = |name: &str| u128::try_from(units(text(permit, name))).expect("128 bits");
+    let address = |name: &str| Address::parse(text(permit, name)).expect("an address");
+    let permit = Permit {
+        chain_id: number(&input["domain"]["chainId"]),
+        contract,
+        subscriber: address("subscriber"),
+        token: address("token"),
+        recipient: address("recipient"),
+        fee_address: Some(address("feeAddress")),
+        amount: narrow("amount"),
+        fee: narrow("feeAmount"),
+        relayer_fee: narrow("relayerFee"),
+        period_s: number(&permit["periodSeconds"]).try_into().expect("32 bits"),
+        first_payment_s: number(&permit["firstPayment"]).try_into().expect("32 bits"),
+        total_payments: number(&permit["totalPayments"]).try_into().expect("8 bits"),
+        nonce: units(text(permit, "nonce")),
+        deadline_s: text(permit, "deadline").parse().expect("64 bits"),
+    };
+    assert_eq!(permit.digest().to_string(), text(input, "eip712Digest"));
+    let signature = hex::decode(text(input, "signature")).expect("hexadecimal");
+    let signature = PermitSignature::parse(&signature).expect("a signature");
+    permit.check(&signature).expect("the subscriber's");
+    let index = number(&input["paymentIndex"]).try_into().expect("8 bits");
+    let reference = PaymentReference::parse(text(input, "paymentReference")).expect("a reference");
+    permit.trigger_step(&signature, index, reference)
 }
 
 /// Builds the step that a vector describes.
@@ -124,8 +184,50 @@ fn step(catalogue: &Catalogue, case: &Value) -> Step {
             let path = path.iter().map(|hash| hash.parse().expect("a hash")).collect();
             converted(input, contract(ContractKind::EthConversionProxy), None, path).payment_step()
         }
+        "batch_approve" => {
+            let token = text(&input["currency"], "value");
+            approval_step(
+                Address::parse(token).expect("a token"),
+                contract(ContractKind::BatchConversionPayments),
+                U256::MAX,
+            )
+        }
+        "batch_conversion_payments" => {
+            let items = input["items"].as_array().expect("a list").iter();
+            let plans: Vec<PaymentPlan> = items.map(|item| batched(catalogue, item)).collect();
+            let items: Vec<BatchItem<'_>> = plans.iter().map(alone).collect();
+            let terms = BatchTerms {
+                contract: contract(ContractKind::BatchConversionPayments),
+                fee_basis_points: 0,
+                paths_to_usd: BTreeMap::new(),
+            };
+            Batch::of(&terms, &items, None).expect("a batch").step()
+        }
         other => panic!("unknown kind {other}"),
     }
+}
+
+fn alone(plan: &PaymentPlan) -> BatchItem<'_> {
+    BatchItem {
+        plan,
+        further_fees: &[],
+    }
+}
+
+/// One payment of a batch.
+fn batched(catalogue: &Catalogue, item: &Value) -> PaymentPlan {
+    let proxy = Address::Evm(alloy::primitives::Address::ZERO);
+    if text(item, "paymentNetwork") == "pn-erc20-fee-proxy-contract" {
+        let token = Address::parse(text(&item["currency"], "value")).expect("a token");
+        return plan(item, proxy, Some(token), None);
+    }
+    let network = Network::from_id(text(item, "network")).expect("a network");
+    let token = Address::parse(text(&item["paymentCurrency"], "value")).expect("a token");
+    let payment = catalogue.by_token(network, &token).expect("a currency");
+    let invoice = catalogue.find(text(&item["currency"], "value")).expect("a currency");
+    let path = catalogue.conversion_path(invoice, payment).expect("a path");
+    let path = path.iter().map(|hash| hash.parse().expect("a hash")).collect();
+    converted(item, proxy, Some(token), path)
 }
 
 fn catalogue_native(catalogue: &Catalogue, network: Network) -> prs::domain::currency::Currency {
@@ -166,9 +268,8 @@ fn plan(input: &Value, proxy: Address, token: Option<Address>, conversion: Optio
         &payee,
     );
     assert_eq!(reference.to_string(), text(input, "paymentReference"));
-    let fee = input["feeAmount"].as_str().map(|amount| PlatformFee {
-        percent: Percent::parse("0").expect("a percentage"),
-        address: Address::parse(text(input, "feeAddress")).expect("a fee address"),
+    let fee = input["feeAmount"].as_str().map(|amount| FeeLeg {
+        receiver: Address::parse(text(input, "feeAddress")).expect("a fee address"),
         units: units(amount),
     });
     PaymentPlan {
