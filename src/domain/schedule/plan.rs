@@ -1,0 +1,237 @@
+//! Decides whether a recurring payment can be created, and what its payer is asked to sign.
+
+use super::{
+    super::{
+        address::Address,
+        fees::FeeLeg,
+        ids::ScheduleId,
+        network::{Family, Network},
+        permit::Permit,
+        refusal::{Checks, Refusal},
+        request::{Request, plan::check_two_wallets, terms::Frequency},
+    },
+    AskedFor, Schedule,
+};
+use alloy::primitives::U256;
+use chrono::{DateTime, Datelike, NaiveDate, NaiveTime, TimeDelta, Utc};
+
+/// Fewest payments of a schedule. Source: rules P.3.6.
+pub const PAYMENTS_MIN: u32 = 2;
+
+/// Most payments of a schedule: the contract counts them in 8 bits. Source: decisions D24.
+pub const PAYMENTS_MAX: u32 = 255;
+
+/// Last year in which a schedule can begin: the contract counts the seconds of a start in 32 bits.
+const START_YEAR_MAX: i32 = 2_105;
+
+/// How long after its last due time a permit counts. Source: rules P.7.5.
+const GRACE: TimeDelta = TimeDelta::days(30);
+
+/// Reads when the first payment is due: a day, which begins in UTC, or a point in time in UTC.
+///
+/// Errors: the sentence for the caller.
+pub fn first_payment(text: &str) -> Result<DateTime<Utc>, &'static str> {
+    let day = |text: &str| NaiveDate::parse_from_str(text, "%Y-%m-%d").ok();
+    let instant = || {
+        let time = DateTime::parse_from_rfc3339(text).ok()?;
+        text.ends_with('Z').then(|| time.to_utc())
+    };
+    let begin = day(text).map(|day| day.and_time(NaiveTime::MIN).and_utc());
+    begin
+        .or_else(instant)
+        .ok_or("must be a day, for example 2030-01-01, or a time in UTC that ends in Z")
+}
+
+/// Seconds of a period: the contract knows no calendar.
+///
+/// Source: rules P.7.5.
+pub const fn period_s(frequency: Frequency) -> u32 {
+    const DAY_S: u32 = 86_400;
+    match frequency {
+        Frequency::Daily => DAY_S,
+        Frequency::Weekly => 7 * DAY_S,
+        Frequency::Monthly => 30 * DAY_S,
+        Frequency::Yearly => 365 * DAY_S,
+    }
+}
+
+/// What a caller asks for beside the payment itself; every value holds for itself.
+#[derive(Debug, Clone)]
+pub struct Repetition {
+    /// When the first payment is due.
+    pub start: DateTime<Utc>,
+    /// Period.
+    pub frequency: Frequency,
+    /// Number of payments.
+    pub total_payments: u32,
+    /// Who pays and signs.
+    pub payer: Address,
+    /// Who pays by another member of the body.
+    pub other_payer: Option<(&'static str, Address)>,
+}
+
+/// What the service adds.
+#[derive(Debug, Clone, Copy)]
+pub struct Offer<'a> {
+    /// Contract that executes the payments.
+    pub contract: Address,
+    /// Fee on top of each payment.
+    pub fee: Option<FeeLeg>,
+    /// What other receivers of fees would get.
+    pub further_fees: &'a [FeeLeg],
+    /// Whether a fee is set on the client ID of the call.
+    pub has_own_fee: bool,
+    /// What the relayer gets for each payment, in units of the token.
+    pub relayer_fee: U256,
+}
+
+/// Fresh values that a new schedule needs; the caller of [`plan`] draws them.
+#[derive(Debug, Clone)]
+pub struct FreshSchedule {
+    /// Public id.
+    pub id: ScheduleId,
+    /// 32 random bytes.
+    pub nonce: [u8; 32],
+    /// Now.
+    pub now: DateTime<Utc>,
+}
+
+/// Checks what was asked for, of a payment to somebody on a network in a token.
+pub fn check(
+    repetition: &Repetition,
+    network: Network,
+    is_token: bool,
+    payee: Option<Address>,
+    now: DateTime<Utc>,
+    checks: &mut Checks,
+) {
+    if network.family() == Family::Tron {
+        checks.fail(
+            "recurrence",
+            "must be absent: recurring payments are for EVM networks only",
+        );
+    } else if network == Network::Optimism {
+        checks.fail(
+            "recurrence",
+            "must be absent: there is no contract for recurring payments on optimism",
+        );
+    } else if !is_token {
+        checks.fail(
+            "paymentCurrency",
+            "must be a token: a native coin cannot be paid by a recurring payment",
+        );
+    }
+    if repetition.start.date_naive() < now.date_naive() {
+        checks.fail("recurrence.startDate", "must not be in the past");
+    } else if repetition.start.year() > START_YEAR_MAX {
+        let sentence = format!("must be in the year {START_YEAR_MAX} or before");
+        checks.fail("recurrence.startDate", sentence);
+    }
+    if !(PAYMENTS_MIN..=PAYMENTS_MAX).contains(&repetition.total_payments) {
+        let sentence = format!("must be a whole number from {PAYMENTS_MIN} to {PAYMENTS_MAX}");
+        checks.fail("recurrence.totalPayments", sentence);
+    }
+    checks.take("recurrence.payer", repetition.payer.usable_on(network));
+    let (field, right) = ("recurrence.payer", "another wallet than payee");
+    check_two_wallets(field, Some(repetition.payer), payee, right, checks);
+    if let Some((name, _)) = repetition.other_payer.filter(|(_, other)| *other != repetition.payer) {
+        let sentence = format!("must be the same wallet as {name}, or {name} must be absent: both name who pays");
+        checks.fail("recurrence.payer", sentence);
+    }
+}
+
+/// The schedule of a payment that was checked and asked for so; `first` is the request of the first execution, in units of
+/// the token. Errors: an amount that the contract cannot hold, fees to more receivers than it pays (400).
+/// Source: rules P.3.6; rules P.7.5; decisions D24.
+pub fn plan(
+    repetition: &Repetition,
+    asked: AskedFor,
+    first: &Request,
+    offer: &Offer<'_>,
+    fresh: &FreshSchedule,
+) -> Result<Schedule, Refusal> {
+    let terms = &first.terms;
+    let token = terms
+        .token
+        .ok_or_else(|| Refusal::field("paymentCurrency", "must be a token"))?;
+    let fee = only_fee(offer)?;
+    let amount = narrow(first.ledger.expected)?;
+    let fee_units = fee.map_or(Ok(0), |fee| narrow(fee.units))?;
+    let relayer_fee = narrow(offer.relayer_fee)?;
+    let start = u32::try_from(repetition.start.timestamp());
+    let first_payment_s = start.map_err(|_| Refusal::field("recurrence.startDate", "is no time of the contract"))?;
+    let total_payments = u8::try_from(repetition.total_payments);
+    let total_payments =
+        total_payments.map_err(|_| Refusal::field("recurrence.totalPayments", "is too large for the contract"))?;
+    let period_s = period_s(repetition.frequency);
+    let last_due_s = u64::from(first_payment_s) + u64::from(total_payments.saturating_sub(1)) * u64::from(period_s);
+    let permit = Permit {
+        chain_id: terms.network.chain_id(),
+        contract: offer.contract,
+        subscriber: repetition.payer,
+        token,
+        recipient: terms.payee,
+        fee_address: fee.map(|fee| fee.receiver),
+        amount,
+        fee: fee_units,
+        relayer_fee,
+        period_s,
+        first_payment_s,
+        total_payments,
+        nonce: U256::from_be_bytes(fresh.nonce),
+        deadline_s: last_due_s + GRACE.num_seconds().unsigned_abs(),
+    };
+    let (id, origin) = (fresh.id.clone(), first.origin.clone());
+    Ok(Schedule::unsigned(
+        id,
+        origin,
+        terms.network,
+        (permit, asked),
+        fresh.now,
+    ))
+}
+
+/// The contract pays one receiver beside the payee.
+fn only_fee(offer: &Offer<'_>) -> Result<Option<FeeLeg>, Refusal> {
+    let Some(further) = offer.further_fees.first() else {
+        return Ok(offer.fee);
+    };
+    let receiver = further.receiver;
+    let because =
+        format!("a recurring payment pays one receiver of fees, and the fee of the service goes to {receiver}");
+    Err(if offer.has_own_fee {
+        let sentence = format!("must be absent while the client ID has a fee to another address: {because}");
+        Refusal::field("recurrence", sentence)
+    } else {
+        Refusal::field("feeAddress", format!("must be {receiver} or absent: {because}"))
+    })
+}
+
+/// The contract takes amounts of 128 bits.
+fn narrow(units: U256) -> Result<u128, Refusal> {
+    u128::try_from(units).map_err(|_| {
+        let sentence = "is too large for a recurring payment: its contract takes amounts of at most 128 bits";
+        Refusal::field("amount", sentence)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_day_begins_in_utc_and_a_time_is_kept() {
+        let at = |text: &str| first_payment(text).map(|time| time.timestamp());
+        assert_eq!(at("2030-01-01"), Ok(1_893_456_000));
+        assert_eq!(at("2030-01-01T10:00:00Z"), Ok(1_893_492_000));
+        for wrong in ["2030-01-01T10:00:00+02:00", "2030-13-01", "tomorrow", ""] {
+            assert!(at(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn periods_are_fixed_seconds() {
+        let days = Frequency::ALL.map(|frequency| period_s(frequency) / 86_400);
+        assert_eq!(days, [1, 7, 30, 365]);
+    }
+}
