@@ -65,6 +65,8 @@ ulid_ids! {
     OwnerId;
     /// Row of a payee destination.
     DestinationId;
+    /// A recurring payment: a schedule that its payer signed.
+    ScheduleId;
 }
 
 impl AccountId {

@@ -37,6 +37,7 @@ pub mod reference;
 pub mod refusal;
 pub mod registration;
 pub mod request;
+pub mod schedule;
 pub mod session;
 pub mod webhook;
 pub(crate) mod wire_text;
