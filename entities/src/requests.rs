@@ -81,6 +81,8 @@ pub struct Model {
     pub paid_at: Option<DateTimeUtc>,
     /// Whether calldata may have been handed out for it before that was kept.
     pub has_unkept_answers: bool,
+    /// Recurring payment that pays it.
+    pub schedule_id: Option<String>,
     /// Whether it is paid by quotes.
     pub is_quoted: bool,
     /// How much may be missing when it counts as paid, in settlement units.

@@ -32,12 +32,14 @@ mod m20261122_0028_choose_header_prefix;
 mod m20261122_0029_limit_client_ids;
 mod m20261122_0030_approve_endpoints;
 mod m20261122_0031_note_failed_tries;
+mod m20261122_0032_add_schedules;
 mod m20261122_0034_keep_rates;
 mod m20261122_0035_keep_quotes;
 mod m20261122_0036_keep_protocol_fees;
 mod m20261122_0037_index_accepted_rates;
 mod m20261122_0038_keep_who_asked_for_quotes;
 mod m20261122_0039_know_quoted_payments;
+mod m20261122_0044_index_relayer;
 mod tables;
 
 /// Applies and undoes the migrations.
@@ -78,12 +80,14 @@ impl MigratorTrait for Migrator {
             Box::new(m20261122_0029_limit_client_ids::Migration),
             Box::new(m20261122_0030_approve_endpoints::Migration),
             Box::new(m20261122_0031_note_failed_tries::Migration),
+            Box::new(m20261122_0032_add_schedules::Migration),
             Box::new(m20261122_0034_keep_rates::Migration),
             Box::new(m20261122_0035_keep_quotes::Migration),
             Box::new(m20261122_0036_keep_protocol_fees::Migration),
             Box::new(m20261122_0037_index_accepted_rates::Migration),
             Box::new(m20261122_0038_keep_who_asked_for_quotes::Migration),
             Box::new(m20261122_0039_know_quoted_payments::Migration),
+            Box::new(m20261122_0044_index_relayer::Migration),
         ]
     }
 }

@@ -38,6 +38,7 @@ pub mod rates;
 mod reach;
 pub mod recovery;
 pub mod requests;
+pub mod schedules;
 mod schema;
 mod sealed;
 pub mod sealed_rows;

@@ -1,0 +1,76 @@
+//! Recurring payments.
+
+use sea_orm::entity::prelude::*;
+
+/// A row.
+#[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
+#[sea_orm(table_name = "schedules")]
+pub struct Model {
+    /// Public id.
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub id: String,
+    /// Tenant.
+    pub platform_id: String,
+    /// Row of the client ID that created it.
+    pub client_row: Option<String>,
+    /// Public text of that client ID.
+    pub client_id: Option<String>,
+    /// Page that created it.
+    pub origin: Option<String>,
+    /// Network.
+    pub network: String,
+    /// Canonical address of the contract that executes the payments.
+    pub contract: String,
+    /// Canonical address of who pays.
+    pub payer: String,
+    /// Canonical address of the token.
+    pub token: String,
+    /// Canonical address of the receiver.
+    pub payee: String,
+    /// Canonical address of the receiver of the fee, none without a fee.
+    pub fee_address: Option<String>,
+    /// Token units of each payment.
+    pub amount: String,
+    /// Token units of the fee of each payment.
+    pub fee: String,
+    /// Token units that the relayer gets for each payment.
+    pub relayer_fee: String,
+    /// Seconds from one payment to the next.
+    pub period_s: i64,
+    /// Unix time from which the first payment is due.
+    pub first_payment_s: i64,
+    /// Number of payments.
+    pub total_payments: i32,
+    /// Random number of the permit.
+    pub nonce: String,
+    /// Unix time until which payments can be executed.
+    pub deadline_s: i64,
+    /// Signature of the payer, 130 hexadecimal digits, none before it is handed in.
+    pub signature: Option<String>,
+    /// State.
+    pub status: String,
+    /// Payments that were executed for good.
+    pub executed: i32,
+    /// Failures since the last payment.
+    pub failures: i32,
+    /// Why the last one failed.
+    pub failure_reason: Option<String>,
+    /// When the relayer looks at it next.
+    pub wake_at: Option<DateTimeUtc>,
+    /// Time of the last payment.
+    pub last_paid_at: Option<DateTimeUtc>,
+    /// Counts the changes.
+    pub version: i64,
+    /// Amount of each payment in the currency in which it was asked for.
+    pub asked_amount: String,
+    /// Id of that currency.
+    pub asked_currency: String,
+    /// Time of creation.
+    pub created_at: DateTimeUtc,
+}
+
+/// Joins from this table.
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}
