@@ -20,6 +20,19 @@ pub struct Caps {
     pub event_streams: u64,
     /// Due deliveries beyond which replays and tests have to wait.
     pub due_deliveries: u64,
+    /// Live recurring payments of a platform.
+    pub schedules: u64,
+    /// Live recurring payments that a public client ID made.
+    pub public_schedules: u64,
+}
+
+/// Recurring payments that are signed and have not ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LiveSchedules {
+    /// Of the platform.
+    pub of_platform: u64,
+    /// Of them, those that the public client ID made that has another one begin; 0 for any other maker.
+    pub of_public_client: u64,
 }
 
 impl Caps {
@@ -49,6 +62,15 @@ impl Caps {
     pub fn admit_client_ids(&self, count: u64) -> Result<(), Refusal> {
         let way_out = "revoke one before you create another";
         at_most(count, self.client_ids, "client IDs", "caps.client_ids", way_out)
+    }
+
+    /// Whether one more recurring payment may begin beside those that are live. Errors: a cap is reached (409).
+    pub fn admit_another_schedule(&self, live: LiveSchedules) -> Result<(), Refusal> {
+        let way_out = "cancel one, or wait until one is completed";
+        let (what, setting) = ("live recurring payments of a platform", "caps.schedules");
+        at_most(live.of_platform + 1, self.schedules, what, setting, way_out)?;
+        let (what, setting) = ("live recurring payments of a public client ID", "caps.public_schedules");
+        at_most(live.of_public_client + 1, self.public_schedules, what, setting, way_out)
     }
 
     /// Whether a platform may have so many streams open. Errors: more than the cap (429).
@@ -95,10 +117,18 @@ mod tests {
         client_ids: 2,
         event_streams: 2,
         due_deliveries: 2,
+        schedules: 2,
+        public_schedules: 2,
     };
 
     #[test]
     fn a_refusal_names_its_cap() {
+        let beside = |of_platform, of_public_client| {
+            CAPS.admit_another_schedule(LiveSchedules {
+                of_platform,
+                of_public_client,
+            })
+        };
         for (admitted, refused, name) in [
             (CAPS.admit_endpoints(2), CAPS.admit_endpoints(3), "caps.endpoints"),
             (
@@ -113,6 +143,8 @@ mod tests {
                 CAPS.admit_event_streams(3),
                 "caps.event_streams",
             ),
+            (beside(1, 0), beside(2, 0), "caps.schedules"),
+            (beside(1, 1), beside(1, 2), "caps.public_schedules"),
             (CAPS.admit_more_due(1), CAPS.admit_more_due(2), "caps.due_deliveries"),
         ] {
             assert_eq!(admitted, Ok(()), "{name}");

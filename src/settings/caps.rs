@@ -29,6 +29,13 @@ pub struct CapSettings {
     /// are queued all the same.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub due_deliveries: u64,
+    /// Live recurring payments of a platform: signed, and neither completed nor cancelled. With so many, the next one is a
+    /// 409. Each of their payments costs gas of the relayer.
+    #[schemars(range(min = 1, max = 100_000))]
+    pub schedules: u64,
+    /// The same of those that a public client ID made, for each such client ID.
+    #[schemars(range(min = 1, max = 100_000))]
+    pub public_schedules: u64,
 }
 
 impl Default for CapSettings {
@@ -40,6 +47,8 @@ impl Default for CapSettings {
             client_ids: 1_000,
             event_streams: 32,
             due_deliveries: 10_000,
+            schedules: 1_000,
+            public_schedules: 20,
         }
     }
 }
@@ -53,6 +62,8 @@ impl From<&CapSettings> for Caps {
             client_ids: settings.client_ids,
             event_streams: settings.event_streams,
             due_deliveries: settings.due_deliveries,
+            schedules: settings.schedules,
+            public_schedules: settings.public_schedules,
         }
     }
 }

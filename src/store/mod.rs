@@ -22,6 +22,7 @@ pub mod invites;
 pub mod key_material;
 pub mod keys;
 pub mod leaders;
+pub mod live_schedules;
 pub mod observations;
 pub mod orchestrators;
 pub mod outbox;
