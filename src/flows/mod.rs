@@ -14,6 +14,7 @@ pub mod payouts;
 pub mod platforms;
 pub mod rates;
 pub mod requests;
+pub mod schedules;
 pub mod webhooks;
 
 use crate::{

@@ -1,0 +1,102 @@
+//! Takes the signature of the payer, with which a recurring payment begins.
+
+use super::{COMMITS_MAX, changed_meanwhile, find};
+use crate::{
+    ctx::Ctx,
+    domain::{
+        caller::PlatformCaller,
+        client_id::ClientId,
+        ids::ScheduleId,
+        permit::{PermitSignature, SignatureFlaw},
+        refusal::{FieldError, Refusal},
+        schedule::{Schedule, maker::require_may_make},
+    },
+    flows::{
+        Fault, FlowResult,
+        idempotency::{self, Answer, Repeatable, Storage},
+        requests::of_client::of_client,
+    },
+    store,
+};
+use anyhow::anyhow;
+
+const NOT_ITS_OWN: &str = "A public client ID begins the recurring payments that were made with it; use an API key or a \
+                           client ID without domains for others";
+
+/// Activates a schedule.
+///
+/// Errors: unknown (404); the public client ID of the call did not make it, or the client ID that did may not any more
+/// (403); it is not waiting for a signature, this is none of its payer, or it is for what that client ID may not ask for
+/// (400); as many are live as a cap allows (409). Source: rules P.3.6; rules S.4; decisions D24; decisions D33.
+pub async fn run(
+    ctx: &Ctx,
+    caller: &PlatformCaller,
+    id: &ScheduleId,
+    signature: &[u8],
+    call: Repeatable<Schedule>,
+) -> FlowResult<Answer<Schedule>> {
+    idempotency::once(ctx, caller, call, Storage::Plain, async |keeper| {
+        for _ in 0..COMMITS_MAX {
+            let schedule = find(ctx, caller, id).await?;
+            require_own(caller, &schedule)?;
+            let parsed = PermitSignature::parse(signature).map_err(refused);
+            let now = ctx.clock.now();
+            let signed = match parsed {
+                Ok(signature) => {
+                    let active = schedule.activated(signature, now, ctx.schedules.lapse_after)?;
+                    schedule.permit.check(&signature).map_err(refused)?;
+                    active
+                }
+                Err(refusal) => return Err(refusal.into()),
+            };
+            let maker = permitted_maker(ctx, caller, &schedule).await?;
+            let public_maker = maker.filter(ClientId::is_public).map(|maker| maker.row);
+            let tx = ctx.db.begin("activate_schedule").await?;
+            store::owners::lock(&tx, &(&caller.platform).into()).await?;
+            let live = store::live_schedules::count(&tx, &caller.platform, public_maker.as_ref()).await?;
+            ctx.caps.admit_another_schedule(live)?;
+            if store::schedules::replace(&tx, &schedule, &signed).await? {
+                keeper.commit(tx, &signed).await?;
+                return Ok(signed);
+            }
+        }
+        Err(changed_meanwhile(&find(ctx, caller, id).await?))
+    })
+    .await
+}
+
+/// Errors: a public client ID did not make it, and whoever reads a page may be calling (403).
+fn require_own(caller: &PlatformCaller, schedule: &Schedule) -> Result<(), Refusal> {
+    if caller.is_public() && schedule.origin.client.as_ref() != caller.client() {
+        return Err(Refusal::forbidden(NOT_ITS_OWN));
+    }
+    Ok(())
+}
+
+/// The client ID that made a schedule, which may ask for it still. Errors: it may not (403, 400).
+async fn permitted_maker(ctx: &Ctx, caller: &PlatformCaller, schedule: &Schedule) -> FlowResult<Option<ClientId>> {
+    let Some(row) = &schedule.origin.client else {
+        return Ok(None);
+    };
+    let maker = store::client_ids::find(ctx.db.reader(), &caller.platform, row).await?;
+    let missing = || {
+        Fault(anyhow!(
+            "the client ID that made recurring payment {} is not there",
+            schedule.id
+        ))
+    };
+    let maker = maker.ok_or_else(missing)?;
+    require_may_make(maker.is_public(), ctx.schedules.may_public_make)?;
+    let of_maker = of_client(ctx, caller, Some(&maker)).await?;
+    schedule.require_permitted(&maker, &of_maker, &ctx.catalogue)?;
+    Ok(Some(maker))
+}
+
+/// The sentence of the contract, and what is wrong beside it. Source: decisions D39.
+fn refused(flaw: SignatureFlaw) -> Refusal {
+    let field = FieldError::new("permitSignature", flaw.to_string());
+    Refusal {
+        message: "Invalid signature provided".to_owned(),
+        ..Refusal::fields(vec![field])
+    }
+}

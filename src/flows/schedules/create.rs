@@ -1,0 +1,251 @@
+//! Creates a recurring payment, which begins when its payer has signed it.
+
+use super::approved;
+use crate::{
+    ctx::Ctx,
+    domain::{
+        amount::{Amount, format_units},
+        calldata::Step,
+        caller::PlatformCaller,
+        client_id::ClientId,
+        conversion::RateBounds,
+        currency::ContractKind,
+        fees::{Fees, of_call},
+        ids::ScheduleId,
+        ledger::Ledger,
+        payment::PaymentKind,
+        refusal::{Checks, Refusal},
+        request::{
+            Origin, Request,
+            plan::{NewRequest, OfClient, plan as plan_request},
+            terms::Exchange,
+        },
+        schedule::{
+            AskedFor, Execution, Schedule,
+            allowance::Need,
+            maker::require_may_make,
+            plan::{FreshSchedule, Offer, Repetition, check, plan},
+        },
+    },
+    flows::{
+        Fault, FlowResult,
+        idempotency::{self, Answer, Keeper, Repeatable, Storage},
+        payouts::create::NewPayout,
+        requests::{
+            create::{DRAWS_MAX, InsertError, collided, fresh, origin},
+            keep::keep_of_new,
+            of_client::{client_of, of_client},
+            payers::{in_time, payers},
+            places::in_turns,
+            planned::{Planned, fees, planned},
+        },
+    },
+    ports::ids::random,
+    store,
+};
+use alloy::primitives::U256;
+use anyhow::anyhow;
+
+/// What a caller asks for; every value holds for itself.
+#[derive(Debug, Clone)]
+pub struct NewSchedule {
+    /// Each payment.
+    pub payout: NewPayout,
+    /// When, how often, and who pays.
+    pub repetition: Repetition,
+}
+
+/// A schedule that waits for its payer.
+#[derive(Debug, Clone)]
+pub struct ScheduleMade {
+    /// The schedule.
+    pub schedule: Schedule,
+    /// Request of its first payment.
+    pub request: Request,
+    /// What is charged on top of each payment.
+    pub planned: Planned,
+    /// What has to be allowed.
+    pub need: Need,
+    /// Transactions of the payer that allow it; none when enough is allowed.
+    pub steps: Vec<Step>,
+}
+
+/// Creates a schedule.
+///
+/// Errors: a public client ID, where it may make none (403); as many are live as a cap allows (409); every wrong field at
+/// once, also what the client ID of the caller may not ask for, and a network on which this service executes no recurring
+/// payments (400); no node that answers (502), and then nothing is stored.
+/// Source: rules P.3.6; rules P.7.5; decisions D24; decisions D33.
+pub async fn run(
+    ctx: &Ctx,
+    caller: &PlatformCaller,
+    input: NewSchedule,
+    call: Repeatable<ScheduleMade>,
+) -> FlowResult<Answer<ScheduleMade>> {
+    idempotency::once(ctx, caller, call, Storage::Plain, async |keeper| {
+        require_may_make(caller.is_public(), ctx.schedules.may_public_make)?;
+        let public_client = caller.client().filter(|_| caller.is_public());
+        let live = store::live_schedules::count(ctx.db.reader(), &caller.platform, public_client).await?;
+        // Whoever signs and allows something in vain would pay gas for that.
+        ctx.caps.admit_another_schedule(live)?;
+        let origin = origin(caller);
+        let client = client_of(ctx, caller).await?;
+        let of_client = of_client(ctx, caller, client.as_ref()).await?;
+        let network = input.payout.request.payment.network;
+        let ctx = &in_turns(ctx, caller, network);
+        for _ in 0..DRAWS_MAX {
+            let made = in_time(network, made(ctx, &input, &of_client, client.as_ref(), &origin)).await?;
+            match commit(ctx, caller, &made, keeper).await {
+                Err(InsertError::Taken) => continue,
+                Err(InsertError::Failed(error)) => return Err(error),
+                Ok(()) => return Ok(made),
+            }
+        }
+        Err(collided())
+    })
+    .await
+}
+
+/// Decides, and asks the chain what the payer allows.
+async fn made(
+    ctx: &Ctx,
+    input: &NewSchedule,
+    of_client: &OfClient,
+    client: Option<&ClientId>,
+    origin: &Origin,
+) -> FlowResult<ScheduleMade> {
+    let NewSchedule { payout, repetition } = input;
+    let network = payout.request.payment.network;
+    let id = ScheduleId(ctx.ids.ulid());
+    let fresh_request = fresh(ctx);
+    let mut checks = Checks::new();
+    let call_fee = of_call(payout.fee, network, &ctx.catalogue, &mut checks);
+    let request = plan_request(&payout.request, of_client, origin, &fresh_request, &ctx.catalogue);
+    let request = checks.join(request);
+    let is_token = payout.request.payment.currency.token().is_some();
+    let payee = request.as_ref().map(|request| request.terms.payee);
+    check(repetition, network, is_token, payee, fresh_request.now, &mut checks);
+    let mut request = checks.finish_with(request)?;
+    request.terms.kind = PaymentKind::Recurring;
+    request.terms.payer = Some(repetition.payer);
+    request.terms.schedule = Some(id.clone());
+    let relay = ctx.partners.relays.get(&network).ok_or_else(|| not_offered(&request))?;
+    let contract = ctx
+        .catalogue
+        .default_contract(network, ContractKind::Erc20RecurringPaymentProxy);
+    let contract = contract.ok_or_else(|| not_offered(&request))?;
+    let asked = AskedFor {
+        amount: request.terms.amount.clone(),
+        currency: request.terms.invoice_currency.clone(),
+    };
+    convert(ctx, &payout.request, &mut request).await?;
+    // The cap of a fee counts in the currency of the amount, which is that of the payment now.
+    let fees = fees(ctx, &request, client, call_fee)?;
+    let planned = planned(ctx, &request, request.ledger.expected, fees).await?;
+    let offer = Offer {
+        contract,
+        fee: planned.plan.fee,
+        further_fees: &planned.further_fees,
+        has_own_fee: planned.fees.is_own,
+        relayer_fee: relayer_fee(ctx, &payout.request)?,
+    };
+    let fresh_schedule = FreshSchedule {
+        id,
+        nonce: random(ctx.ids.as_ref()),
+        now: fresh_request.now,
+    };
+    let schedule = plan(repetition, asked, &request, &offer, &fresh_schedule)?;
+    if !relay.contract(contract).await?.is_admitted {
+        return Err(not_offered(&request).into());
+    }
+    request.ledger.is_listening = true;
+    let permit = &schedule.permit;
+    let parties = (permit.subscriber, permit.token, permit.contract);
+    let standing = payers(ctx, network)?
+        .standing(permit.subscriber, Some(permit.token), contract)
+        .await?;
+    let conn = ctx.db.reader();
+    let others = store::live_schedules::still_taken(conn, parties, &schedule.id, fresh_schedule.now);
+    let need = Need {
+        own: schedule.remaining_units(),
+        others: others.await?,
+        current: standing.allowance,
+    };
+    Ok(ScheduleMade {
+        steps: need.raising(&approved(&ctx.catalogue, &schedule)),
+        request,
+        planned,
+        need,
+        schedule,
+    })
+}
+
+/// Writes an amount in another currency in units of the token, as they are worth now: what the payer signs does not
+/// change with the rates.
+async fn convert(ctx: &Ctx, payment: &NewRequest, request: &mut Request) -> FlowResult<()> {
+    let token = &payment.payment.currency;
+    let asked = request.ledger.expected;
+    let units = match request.terms.exchange() {
+        Exchange::Direct => return Ok(()),
+        Exchange::Quoted => planned(ctx, request, asked, Fees::default()).await?.plan.units,
+        Exchange::OnChain => {
+            let ages = &ctx.payments.rate_ages;
+            let rates = RateBounds::between(&ctx.catalogue, ages, &payment.invoice, token)
+                .ok_or_else(|| Refusal::invalid("There is no conversion route for these currencies any more"))?;
+            payers(ctx, request.terms.network)?.convert(&rates.path, asked).await?
+        }
+    };
+    let amount = Amount::parse(&format_units(units, token.decimals));
+    request.terms.amount = amount.map_err(|_| {
+        let sentence = format!("is worth less than the smallest unit of {}", token.symbol);
+        Refusal::field("amount", sentence)
+    })?;
+    request
+        .terms
+        .invoice_currency
+        .clone_from(&request.terms.payment_currency);
+    request.terms.is_quoted = false;
+    request.ledger = Ledger::new(units);
+    Ok(())
+}
+
+/// What the relayer gets for each payment, in units of the token.
+fn relayer_fee(ctx: &Ctx, payment: &NewRequest) -> FlowResult<U256> {
+    let token = &payment.payment.currency;
+    let Some(fee) = &ctx.schedules.fee else {
+        return Ok(U256::ZERO);
+    };
+    let units = fee.to_units(token.decimals);
+    Ok(units.map_err(|error| Fault(anyhow!("relayer.fee {error}: {}", token.symbol)))?)
+}
+
+fn not_offered(request: &Request) -> Refusal {
+    let network = request.terms.network;
+    let sentence = format!("must be absent: this service executes no recurring payments on {network}");
+    Refusal::field("recurrence", sentence)
+}
+
+/// Writes the schedule, the request of its first payment and the answer, all or nothing.
+async fn commit(
+    ctx: &Ctx,
+    caller: &PlatformCaller,
+    made: &ScheduleMade,
+    keeper: &Keeper<'_, ScheduleMade>,
+) -> Result<(), InsertError> {
+    let ScheduleMade { schedule, request, .. } = made;
+    let execution = Execution {
+        schedule: schedule.id.clone(),
+        platform: schedule.origin.platform.clone(),
+        number: 1,
+        request: request.row.clone(),
+        request_id: request.id.clone(),
+        failures: 0,
+        created_at: request.created_at,
+    };
+    let tx = ctx.db.begin("create_schedule").await?;
+    store::requests::insert(&tx, request).await?;
+    store::schedules::insert(&tx, schedule).await?;
+    store::schedules::insert_execution(&tx, &execution).await?;
+    keep_of_new(&tx, caller, &[(request, &made.planned)], request.created_at).await?;
+    keeper.commit(tx, made).await.map_err(InsertError::Failed)
+}

@@ -1,0 +1,41 @@
+//! Reads a recurring payment.
+
+use super::find;
+use crate::{
+    ctx::Ctx,
+    domain::{caller::PlatformCaller, ids::ScheduleId, request::Request, schedule::Schedule},
+    flows::FlowResult,
+    store::{self, payments::PaymentRecord},
+};
+use std::collections::BTreeSet;
+
+/// Most payments of a schedule that are shown: anybody may pay dust for one of its requests.
+const SHOWN_MAX: u64 = 10_000;
+
+/// A schedule with what was executed of it.
+#[derive(Debug, Clone)]
+pub struct ScheduleDetail {
+    /// The schedule.
+    pub schedule: Schedule,
+    /// Requests of its payments, the first one first.
+    pub requests: Vec<Request>,
+    /// Its largest payments, oldest first.
+    pub payments: Vec<PaymentRecord>,
+}
+
+/// Reads a schedule. Errors: unknown (404). Source: rules P.3.6.
+pub async fn run(ctx: &Ctx, caller: &PlatformCaller, id: &ScheduleId) -> FlowResult<ScheduleDetail> {
+    let schedule = find(ctx, caller, id).await?;
+    let conn = ctx.db.reader();
+    let executions = store::schedules::executions(conn, &schedule).await?;
+    let rows: BTreeSet<&str> = executions.iter().map(|execution| execution.request.as_str()).collect();
+    let mut found = store::requests::of_rows(conn, &rows).await?;
+    let requests = executions
+        .iter()
+        .filter_map(|execution| found.remove(&execution.request));
+    Ok(ScheduleDetail {
+        requests: requests.collect(),
+        payments: store::payments::largest_of_schedule(conn, &caller.platform, &schedule.id, SHOWN_MAX).await?,
+        schedule,
+    })
+}
