@@ -43,15 +43,15 @@ pub struct PaymentReceived {
 }
 
 impl PaymentReceived {
-    /// The plain event of a payment that was made on chain, by the payer's own hand.
+    /// The plain event of a payment that was made on chain, by the payer's own hand or by a recurring payment.
     pub fn new(settlement: Settlement, request: Request, payment: Settled) -> Self {
         Self {
             variant: Variant::Plain,
             settlement,
+            recurring_payment: request.terms.schedule.as_ref().map(|schedule| schedule.0.clone()),
             request,
             payment,
             secure_payment_token: None,
-            recurring_payment: None,
             off_ramp_status: None,
         }
     }

@@ -274,7 +274,11 @@ fn judge<'a>(ctx: &Ctx, chain: &dyn Chain, blocks: impl Iterator<Item = &'a Sett
                 }
                 is_ours = true;
                 match prove(observed, &movements, is_intermediary) {
-                    Ok(proven) => {
+                    Ok(mut proven) => {
+                        // Only the key of an account signs a schedule, and the relayer that sent it is nobody's wallet.
+                        if proof.to.as_ref().and_then(kind_of) == Some(ContractKind::Erc20RecurringPaymentProxy) {
+                            proven.payer_eoa = proven.payer;
+                        }
                         let call = calls.of(observed, proof, kind_of);
                         let (compared, further_fees) = compare(observed, call, &mut legs, &gathered.handed_out[row]);
                         let (fee_shortfall, departure) = match compared {

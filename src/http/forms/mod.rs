@@ -8,6 +8,7 @@ pub mod null;
 mod overlong;
 pub mod paging;
 pub mod payment;
+pub mod recurrence;
 pub mod reply;
 pub mod shape;
 pub mod text;

@@ -1,0 +1,109 @@
+//! Recurring payouts: the signature with which one begins, its state, its end.
+
+use super::{recurring_bodies::*, recurring_view as view};
+use crate::{
+    domain::{
+        permit::SignatureFlaw,
+        refusal::{FieldError, Refusal},
+    },
+    flows,
+    http::operation::*,
+};
+
+/// Recurring payouts.
+pub struct RecurringPayouts;
+
+#[OpenApi(prefix_path = "/v2", tag = "PlatformTag::Payouts")]
+impl RecurringPayouts {
+    /// Begin a recurring payment
+    ///
+    /// Takes the signature of the payer over the `recurringPaymentPermit` that `POST /v2/payouts` answered. From now on
+    /// each payment is executed when it is due, as long as the payer has and allows the money. The payer signs with the
+    /// key of an account: the contract asks no contract wallet. What was made with a client ID has to be what that client
+    /// ID may still ask for, whoever calls.
+    ///
+    /// 201: The recurring payment is active
+    /// 404: Recurring payment not found
+    #[oai(
+        path = "/payouts/recurring/:id",
+        method = "post",
+        operation_id = "activateRecurringPayment"
+    )]
+    async fn activate(
+        &self,
+        ctx: Data<&Ctx>,
+        caller: Auth<KeyOrClient>,
+        key: Keyed,
+        /// Id of the recurring payment
+        id: Path<UlidText>,
+        body: Body<ActivateRecurringBody>,
+    ) -> Result<Created<RecurringActivated>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND | s::CONFLICT }>> {
+        let once = key.once_for(op::activateRecurringPayment, id.as_str(), &body.0);
+        let signature = hex::decode(body.permit_signature.as_str());
+        let signature = signature.map_err(|_| Refusal::field("permitSignature", SignatureFlaw::Length.to_string()))?;
+        answer_once(once, view::activated, async |call| {
+            flows::schedules::activate::run(&ctx, &caller, &id.id(), &signature, call).await
+        })
+        .await
+    }
+
+    /// Read a recurring payment
+    ///
+    /// Its state, its requests and its payments.
+    ///
+    /// 200: The recurring payment and what was executed of it
+    /// 404: Recurring payment not found
+    #[oai(
+        path = "/payouts/recurring/:id",
+        method = "get",
+        operation_id = "getRecurringPayment"
+    )]
+    async fn read(
+        &self,
+        ctx: Data<&Ctx>,
+        caller: Auth<KeyOrClient>,
+        /// Id of the recurring payment
+        id: Path<UlidText>,
+    ) -> Result<Json<RecurringView>, Fail<{ s::NOT_FOUND }>> {
+        let detail = flows::schedules::read::run(&ctx, &caller, &id.id()).await?;
+        Ok(Json(view::recurring(&ctx, &detail)))
+    }
+
+    /// Cancel or resume a recurring payment
+    ///
+    /// `cancel` ends it; a payment that is on its way is still executed and credited. `unpause` takes up again what was
+    /// paused after failures: missed payments are executed one after the other. A client ID with allowed domains does
+    /// neither: everybody reads it off its page, and would end what others signed.
+    ///
+    /// 200: The recurring payment is changed
+    /// 404: Recurring payment not found
+    #[oai(
+        path = "/payouts/recurring/:id",
+        method = "patch",
+        operation_id = "updateRecurringPayment"
+    )]
+    async fn update(
+        &self,
+        ctx: Data<&Ctx>,
+        caller: Auth<Canceller>,
+        /// Id of the recurring payment
+        id: Path<UlidText>,
+        body: Body<UpdateRecurringBody>,
+    ) -> Result<Json<RecurringUpdated>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND }>> {
+        let changed = match body.action.as_str() {
+            "cancel" => flows::schedules::update::cancel(&ctx, &caller, &id.id()).await?,
+            "unpause" => flows::schedules::update::unpause(&ctx, &caller, &id.id()).await?,
+            other => return Err(unknown_action(other).into()),
+        };
+        Ok(Json(view::updated(&changed)))
+    }
+}
+
+/// The sentence of the contract, and what would be right beside it. Source: decisions D39.
+fn unknown_action(action: &str) -> Refusal {
+    let field = FieldError::new("action", ActionText::HINT);
+    Refusal {
+        message: format!("Invalid action: {action}"),
+        ..Refusal::fields(vec![field])
+    }
+}
