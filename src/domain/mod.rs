@@ -36,6 +36,7 @@ pub mod recovery;
 pub mod reference;
 pub mod refusal;
 pub mod registration;
+pub mod relay;
 pub mod request;
 pub mod schedule;
 pub mod session;
