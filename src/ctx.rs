@@ -17,7 +17,7 @@ use crate::{
     },
     ports::{
         chain::Chains, clock::Clock, guesses::GuessCounter, ids::Ids, outbound::Outbound, passwords::Passwords,
-        sealer::Sealer,
+        rates::RateFeed, relay::Relay, sealer::Sealer,
     },
     store::Db,
 };
@@ -109,6 +109,8 @@ pub struct Ctx {
 pub struct Partners {
     /// Enabled chains.
     pub chains: Arc<Chains>,
+    /// The account of this service on each network on which it has one.
+    pub relays: Arc<BTreeMap<Network, Arc<dyn Relay>>>,
     /// Sender of webhooks.
     pub outbound: Arc<dyn Outbound>,
     /// Feeds of rates beside the chains, the one that counts first; none where no such rate is used.

@@ -7,4 +7,5 @@ pub mod ids;
 pub mod outbound;
 pub mod passwords;
 pub mod rates;
+pub mod relay;
 pub mod sealer;

@@ -22,6 +22,7 @@ mod range;
 mod receipts;
 mod redaction;
 mod refusals;
+mod relay;
 mod settle;
 mod share;
 mod signature_check;
@@ -32,6 +33,7 @@ mod window;
 mod wire;
 
 pub use self::node::OUTCOMES;
+pub use self::relay::{EvmRelay, signing_key};
 pub use self::wallet::ContractWallets;
 use self::{
     decode::Watched,
