@@ -38,6 +38,7 @@ pub mod rate_tiers;
 pub mod rates;
 mod reach;
 pub mod recovery;
+pub mod relays;
 pub mod requests;
 pub mod schedules;
 mod schema;
