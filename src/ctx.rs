@@ -2,7 +2,7 @@
 
 use crate::{
     domain::{
-        amount::Percent,
+        amount::{Amount, Percent},
         caps::Caps,
         client_id::{EndpointManagers, OwnPages},
         conversion::RateAges,
@@ -13,6 +13,8 @@ use crate::{
         rates::RateGuards,
         recovery::RecoverySchedule,
         registration::Registration,
+        relay::BidRules,
+        schedule::RetryRules,
         webhook::UrlPolicy,
     },
     ports::{
@@ -80,6 +82,8 @@ pub struct Ctx {
     pub caps: Arc<Caps>,
     /// Settings of payments.
     pub payments: Arc<PaymentRules>,
+    /// Settings of recurring payments.
+    pub schedules: Arc<ScheduleRules>,
     /// Settings of rates.
     pub rates: Arc<RateRules>,
     /// The service's own pages.
@@ -183,6 +187,21 @@ pub struct RateRules {
     pub guards: RateGuards,
     /// Time between two readings.
     pub read_every: TimeDelta,
+}
+
+/// Settings of recurring payments.
+#[derive(Debug)]
+pub struct ScheduleRules {
+    /// What the relayer gets for each payment, in the payment currency; `None` for nothing.
+    pub fee: Option<Amount>,
+    /// Whether public client IDs may make them.
+    pub may_public_make: bool,
+    /// How long one waits for the signature of its payer.
+    pub lapse_after: TimeDelta,
+    /// What follows when an execution fails.
+    pub retries: RetryRules,
+    /// What transactions may cost, by network.
+    pub bids: BTreeMap<Network, BidRules>,
 }
 
 /// Settings of sessions.

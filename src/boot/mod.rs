@@ -23,17 +23,19 @@ pub mod serve;
 use crate::{
     adapters,
     boot::clock::DatabaseClock,
-    ctx::{Ctx, Partners, PaymentRules, People, SessionRules, WebhookRules},
+    ctx::{Ctx, Partners, PaymentRules, People, Places, RateRules, ScheduleRules, SessionRules, WebhookRules},
     domain::{
         client_id::{OwnPages, normalise_domain},
         currency::KnownContract,
+        ids::Secret,
         network::{Family, Network},
         webhook::UrlPolicy,
     },
-    ports::{chain::Chains, clock::Clock, ids::Ids},
-    settings::{self, Settings, Synchronous, catalogue},
+    ports::{chain::Chains, clock::Clock, ids::Ids, rates::RateFeed, relay::Relay},
+    settings::{self, RateSource, Settings, Synchronous, catalogue},
     store::{Db, Durability},
 };
+use alloy::signers::local::PrivateKeySigner;
 use anyhow::{Context, bail};
 use chrono::TimeDelta;
 use lru::LruCache;
@@ -132,6 +134,13 @@ async fn with_master_keys(settings: &Settings, db: &Db) -> anyhow::Result<Db> {
     Ok(db.answering_within(Duration::from_millis(settings.database.answer_timeout_ms)))
 }
 
+/// The key with which recurring payments are executed; `None` where they are not offered.
+fn relayer_key(settings: &Settings) -> anyhow::Result<Option<PrivateKeySigner>> {
+    let key = settings.relayer.private_key.clone().map(Secret::new);
+    let key = key.map(|key| adapters::evm::signing_key(&key)).transpose();
+    key.context("relayer.private_key")
+}
+
 /// Builds every handle that flows need.
 pub fn context(settings: &Settings, db: Db) -> anyhow::Result<Ctx> {
     let machine = Arc::new(adapters::clock::SystemClock);
@@ -144,6 +153,8 @@ pub fn context(settings: &Settings, db: Db) -> anyhow::Result<Ctx> {
 pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> anyhow::Result<Ctx> {
     let catalogue = catalogue::load(settings)?;
     let mut chains = Chains::default();
+    let mut relays: BTreeMap<Network, Arc<dyn Relay>> = BTreeMap::new();
+    let relayer_key = relayer_key(settings)?;
     for (network, chain) in settings
         .networks()
         .filter(|(network, chain)| chain.is_enabled(*network))
@@ -167,6 +178,10 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
         };
         let wallets = adapters::evm::ContractWallets::new(options.clone())?;
         let chain = Arc::new(adapters::evm::EvmChain::new(options)?);
+        if let Some(key) = &relayer_key {
+            let relay = adapters::evm::EvmRelay::new(chain.clone(), key.clone());
+            relays.insert(network, Arc::new(relay));
+        }
         chains.followed.insert(network, chain.clone());
         chains.payers.insert(network, chain);
         chains.wallets.insert(network, Arc::new(wallets));
@@ -197,6 +212,16 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
         quotes_last: TimeDelta::seconds(settings.conversion.quote_s.into()),
         tolerance: settings.conversion.tolerance(),
     };
+    let schedules = ScheduleRules {
+        fee: settings.relayer.fee()?,
+        may_public_make: settings.relayer.public_client_ids,
+        lapse_after: TimeDelta::seconds(settings.relayer.sign_within_s.into()),
+        retries: settings.relayer.retries(),
+        bids: settings
+            .networks()
+            .map(|(network, chain)| (network, settings.relayer.bids(chain.relayer_max_fee(network))))
+            .collect(),
+    };
     if let Some(fee) = &payments.protocol_fee
         && let Err(sentence) = catalogue.receiver_anywhere(fee.receiver)
     {
@@ -213,6 +238,7 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
         db,
         partners: Partners {
             chains: Arc::new(chains),
+            relays: Arc::new(relays),
             outbound: Arc::new(adapters::outbound::HttpOutbound::new(url_policy, clock.clone())?),
             rate_feeds: rate_feeds(settings, &clock)?,
         },
@@ -229,6 +255,7 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
         webhooks: Arc::new(webhooks),
         caps: Arc::new((&settings.caps).into()),
         payments: Arc::new(payments),
+        schedules: Arc::new(schedules),
         rates: Arc::new(RateRules {
             guards: settings.conversion.rate_guards(),
             read_every: TimeDelta::seconds(settings.conversion.rate_interval_s.into()),

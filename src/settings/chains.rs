@@ -37,6 +37,10 @@ pub struct ChainSettings {
     pub contracts: BTreeMap<String, String>,
     /// Token contracts by symbol, instead of the published ones.
     pub tokens: BTreeMap<String, String>,
+    /// The most that the relayer pays for a unit of gas, in gwei; absent, 2000 on `matic` and 200 elsewhere. While gas
+    /// costs more, recurring payments wait.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub relayer_max_fee_gwei: Option<u32>,
     /// Address of the HTTP interface of Tron.
     pub api_url: Option<String>,
     /// Key of the HTTP interface of Tron.
@@ -55,6 +59,7 @@ impl Default for ChainSettings {
             call_timeout_ms: 2_000,
             contracts: BTreeMap::new(),
             tokens: BTreeMap::new(),
+            relayer_max_fee_gwei: None,
             api_url: None,
             api_key: None,
         }
@@ -70,12 +75,21 @@ impl ChainSettings {
         }
     }
 
+    /// The most that the relayer pays for a unit of gas, in the smallest unit of the coin.
+    pub fn relayer_max_fee(&self, network: Network) -> u128 {
+        const GWEI: u128 = 1_000_000_000;
+        // Two to four times what gas costs on a busy day, so that only a lie or an extreme is refused.
+        let usual = if network == Network::Matic { 2_000 } else { 200 };
+        u128::from(self.relayer_max_fee_gwei.unwrap_or(usual)) * GWEI
+    }
+
     /// The name of a setting that is there although a network of this kind has none of it.
     pub(super) fn misplaced(&self, network: Network) -> Option<&'static str> {
         let of_nodes = [
             ("rpc_urls", !self.rpc_urls.is_empty()),
             ("agreement", self.agreement.is_some()),
             ("agreement_fallback_s", self.agreement_fallback_s.is_some()),
+            ("relayer_max_fee_gwei", self.relayer_max_fee_gwei.is_some()),
         ];
         let of_interface = [("api_url", self.api_url.is_some()), ("api_key", self.api_key.is_some())];
         let others: &[(&str, bool)] = match network.family() {

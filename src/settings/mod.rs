@@ -8,6 +8,7 @@ mod conversion;
 mod fees;
 mod payouts;
 mod reference;
+mod relayer;
 mod webhooks;
 
 use crate::domain::{
@@ -36,6 +37,7 @@ pub use conversion::{ConversionSettings, PartnerSettings, RateSource, USUAL_RATE
 pub use fees::FeeSettings;
 pub use payouts::PayoutSettings;
 pub use reference::markdown;
+pub use relayer::RelayerSettings;
 pub use webhooks::{ClientIdManagement, HeaderPrefix, WebhookSettings};
 
 /// File that is read when `--config` names none.
@@ -70,6 +72,8 @@ pub struct Settings {
     pub rate_limits: RateLimitSettings,
     /// What one platform or orchestrator may have.
     pub caps: CapSettings,
+    /// The account with which recurring payments are executed.
+    pub relayer: RelayerSettings,
     /// Sessions of wallets.
     pub wallet_session: WalletSessionSettings,
     /// What runs beside the API.
@@ -433,6 +437,10 @@ impl Settings {
             accounts: AccountSettings {
                 registration: Registration::Open,
             },
+            relayer: RelayerSettings {
+                public_client_ids: true,
+                ..RelayerSettings::default()
+            },
             ..Self::default()
         }
     }
@@ -456,12 +464,16 @@ impl Settings {
                 key.replace("chains.arbitrum_one.", "chains.arbitrum-one.").into()
             });
         // A key of digits alone is a text too.
-        let digits = std::env::var("PRS_SECRETS__MASTER_KEY").ok();
-        let figment = figment.merge(environment);
-        let figment = match &digits {
-            Some(key) => figment.merge(("secrets.master_key", key)),
-            None => figment,
-        };
+        let mut figment = figment.merge(environment);
+        for (variable, name) in [
+            ("PRS_SECRETS__MASTER_KEY", "secrets.master_key"),
+            ("PRS_RELAYER__PRIVATE_KEY", "relayer.private_key"),
+            ("PRS_RELAYER__FEE", "relayer.fee"),
+        ] {
+            if let Ok(text) = std::env::var(variable) {
+                figment = figment.merge((name, text));
+            }
+        }
         let settings: Self = figment.extract().map_err(|error| explain(&error))?;
         settings.validate()?;
         Ok(settings)
@@ -534,6 +546,7 @@ impl Settings {
             bail!("rate_limits.trusted_proxies: {entry} is neither an address nor a network such as 10.0.0.0/8");
         }
         self.webhooks.recovery()?;
+        self.relayer.fee()?;
         Ok(())
     }
 
@@ -613,6 +626,7 @@ impl Settings {
     pub fn shown(&self) -> anyhow::Result<String> {
         let mut shown = self.clone();
         shown.secrets.master_key = shown.secrets.master_key.map(|_| "(hidden)".to_owned());
+        shown.relayer.private_key = shown.relayer.private_key.map(|_| "(hidden)".to_owned());
         shown.database.url = without_password(&shown.database.url);
         shown.conversion.feed_api_key = shown.conversion.feed_api_key.map(|_| "(hidden)".to_owned());
         for entry in &mut shown.secrets.master_keys {
