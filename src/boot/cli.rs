@@ -153,7 +153,9 @@ fn execute(cli: Cli) -> anyhow::Result<()> {
     match cli.command {
         Command::Export { what } => export(&what),
         Command::Serve { print_config: true, .. } => {
-            print!("{}", Settings::load(config)?.shown()?);
+            let settings = Settings::load(config)?;
+            super::check(&settings)?;
+            print!("{}", settings.shown()?);
             Ok(())
         }
         Command::Serve {
@@ -161,6 +163,7 @@ fn execute(cli: Cli) -> anyhow::Result<()> {
             print_config: false,
         } => {
             let settings = Settings::load(config)?;
+            super::check(&settings)?;
             let _guard = log::start(&settings.log)?;
             runtime()?.block_on(serve::run(&settings, role))
         }

@@ -18,6 +18,11 @@ const QUIET: &str = "sqlx=warn,sea_orm_migration=warn";
 /// Lines that were dropped since the start.
 static DROPPED: std::sync::OnceLock<ErrorCounter> = std::sync::OnceLock::new();
 
+/// Checks that the level can be read. Errors: as those of [`start`].
+pub(super) fn check(settings: &LogSettings) -> anyhow::Result<()> {
+    filter(settings).map(drop)
+}
+
 /// Begins to log; lines that still wait are written when the guard is dropped.
 ///
 /// Errors: a level that cannot be read, with what would be right.

@@ -134,6 +134,15 @@ async fn with_master_keys(settings: &Settings, db: &Db) -> anyhow::Result<Db> {
     Ok(db.answering_within(Duration::from_millis(settings.database.answer_timeout_ms)))
 }
 
+/// Checks what the settings alone cannot: that currencies and contracts are known, that a key is one of the curve, and that
+/// a level of the log can be read.
+fn check(settings: &Settings) -> anyhow::Result<()> {
+    log::check(&settings.log)?;
+    catalogue::load(settings)?;
+    relayer_key(settings)?;
+    Ok(())
+}
+
 /// The key with which recurring payments are executed; `None` where they are not offered.
 fn relayer_key(settings: &Settings) -> anyhow::Result<Option<PrivateKeySigner>> {
     let key = settings.relayer.private_key.clone().map(Secret::new);

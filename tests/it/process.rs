@@ -219,10 +219,14 @@ fn a_database_that_cannot_be_reached_is_named_with_its_cause_and_never_its_passw
     }
 }
 
+/// One more than the largest private key.
+const ORDER_OF_THE_CURVE: &str = "fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141";
+
 #[test]
 fn settings_that_nobody_can_mean_are_refused_with_a_sentence() {
     let (folder, ports) = (tempfile::tempdir().expect("a folder"), free_ports());
     let prefix = "webhooks.header_prefix: ";
+    let large = format!("1{}", "0".repeat(45));
     for (name, value, sentence) in [
         ("LOG__LEVEL", "inof", "log.level: must be a level such as info"),
         ("LOG__LEVEL", "warn,prs=infoo", "prs=infoo is none"),
@@ -240,15 +244,106 @@ fn settings_that_nobody_can_mean_are_refused_with_a_sentence() {
         ("WEBHOOKS__HEADER_PREFIX", "content-type", "headers of HTTP"),
         ("WEBHOOKS__HEADER_PREFIX", "Proxy", "headers of HTTP"),
         ("WEBHOOKS__HEADER_PREFIX", r#"["x-a","x-a-signature"]"#, "signature"),
+        (
+            "RELAYER__FEE",
+            &large,
+            "relayer.fee: must be at most 340282366920938463463",
+        ),
+        (
+            "RELAYER__FEE",
+            "340282366920938463463.374607431768211456",
+            "relayer.fee: must be at most",
+        ),
+        (
+            "RELAYER__FEE",
+            "0.0000000000000000001",
+            "relayer.fee: must have at most 18 fraction digits",
+        ),
+        ("RELAYER__FEE", "-1", "relayer.fee: must be a decimal number"),
+        (
+            "RELAYER__PRIVATE_KEY",
+            "",
+            "relayer.private_key: must have 64 hexadecimal digits",
+        ),
+        ("RELAYER__PRIVATE_KEY", "abc", "relayer.private_key: must have 64"),
+        ("RELAYER__PRIVATE_KEY", "0x12", "relayer.private_key: must have 64"),
+        (
+            "RELAYER__PRIVATE_KEY",
+            &"0".repeat(64),
+            "relayer.private_key: must be a key of the curve",
+        ),
+        (
+            "RELAYER__PRIVATE_KEY",
+            ORDER_OF_THE_CURVE,
+            "relayer.private_key: must be a key of the curve",
+        ),
+        (
+            "CONVERSION__MAX_RATE_AGE_S",
+            "{zzz=1}",
+            "conversion.max_rate_age_s.zzz: neither",
+        ),
+        (
+            "CONVERSION__COIN_IDS",
+            r#"{zzz="z"}"#,
+            "conversion.coin_ids.zzz: not the symbol",
+        ),
     ] {
-        let mut start = serve(folder.path(), ports);
-        let output = start.env(format!("PRS_{name}"), value).output().expect("it runs");
-        let told = String::from_utf8_lossy(&output.stderr);
+        for arguments in [&["serve"][..], &["serve", "--print-config"]] {
+            let mut start = prs(folder.path(), ports);
+            let output = start.env(format!("PRS_{name}"), value).args(arguments).output();
+            let output = output.expect("it runs");
+            let told = String::from_utf8_lossy(&output.stderr);
+            assert!(
+                !output.status.success() && told.contains(sentence),
+                "{name}={value} {arguments:?}: {told}"
+            );
+        }
+    }
+    assert!(
+        !folder.path().join("data").exists(),
+        "what is refused has made no database"
+    );
+}
+
+#[test]
+fn the_largest_fee_of_the_relayer_and_a_fee_of_one_unit_are_taken() {
+    let (folder, ports) = (tempfile::tempdir().expect("a folder"), free_ports());
+    for fee in ["0", "0.000000000000000001", "340282366920938463463.374607431768211455"] {
+        let mut shown = prs(folder.path(), ports);
+        let shown = shown.args(["serve", "--print-config"]).stdout(Stdio::piped());
+        let output = shown.env("PRS_RELAYER__FEE", fee).output().expect("it runs");
+        let text = String::from_utf8_lossy(&output.stdout);
         assert!(
-            !output.status.success() && told.contains(sentence),
-            "{name}={value}: {told}"
+            output.status.success() && text.contains(&format!("fee = \"{fee}\"")),
+            "{text}"
         );
     }
+}
+
+#[test]
+fn a_local_chain_is_never_in_production_and_tells_which_settings_it_ignores() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = prs(folder.path(), free_ports());
+    let production = "PRS_HTTP__PRODUCTION";
+    command
+        .arg("dev")
+        .env(production, "true")
+        .env("PRS_WEBHOOKS__CONCURRENCY", "7");
+    let output = command.stderr(Stdio::piped()).output().expect("it runs");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && told.contains("PRS_HTTP__PRODUCTION: `prs dev` is for development"),
+        "{told}"
+    );
+    let ignored = told
+        .lines()
+        .find(|line| line.contains("ignores settings of the environment"));
+    let ignored = ignored.unwrap_or_else(|| panic!("{told}"));
+    assert!(
+        ignored.contains("PRS_HTTP__LISTEN") && ignored.contains("PRS_WEBHOOKS__CONCURRENCY"),
+        "{ignored}"
+    );
+    assert!(!ignored.contains("PRS_DATABASE__URL"), "{ignored}");
 }
 
 #[test]
