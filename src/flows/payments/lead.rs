@@ -32,6 +32,12 @@ impl Leadership {
         &self.ended
     }
 
+    /// Commits, unless somebody else leads; then nothing changes.
+    pub(in crate::flows) async fn commit(&self, tx: Tx) -> FlowResult<()> {
+        self.check(&tx).await?;
+        Ok(tx.commit().await?)
+    }
+
     /// Ends the work of this instance when somebody else leads.
     async fn check(&self, tx: &Tx) -> FlowResult<()> {
         if store::leaders::is_current(tx, &self.term).await? {
