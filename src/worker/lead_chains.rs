@@ -1,6 +1,6 @@
 //! Leads one network, or stands by until whoever leads it is gone.
 
-use super::{chain_states::ChainStates, fill_in_chains, watch_chains};
+use super::{chain_states::ChainStates, fill_in_chains, relay_schedules, watch_chains};
 use crate::{
     ctx::Ctx,
     domain::network::Network,
@@ -61,6 +61,7 @@ pub(super) async fn run(
                 tokio::join!(
                     watch_chains::run(&ctx, chain.as_ref(), poll, &states, &leadership),
                     fill_in_chains::run(&ctx, chain.as_ref(), poll, &leadership),
+                    relay_schedules::run(&ctx, chain.as_ref(), poll, &leadership),
                     keep(&clerk, network, &leadership, options.lease, asked),
                 );
                 states.stand_by(network, ctx.clock.steady() + STANDBY_PAUSE);

@@ -7,8 +7,10 @@ pub mod deliver_webhooks;
 pub mod fill_in_chains;
 pub mod lead_chains;
 mod mend_deliveries;
+mod obstacles;
 mod pace;
 mod read_rates;
+mod relay_schedules;
 mod seal_rows;
 pub mod sweep_events;
 mod watch_chains;
@@ -48,6 +50,10 @@ pub fn start(
             workers.chains.clone(),
             leaving.clone(),
         ));
+    }
+    for (network, relay) in ctx.partners.relays.iter() {
+        let said = relay_schedules::announce(ctx.clone(), *network, relay.clone(), stop.clone());
+        tasks.spawn(said);
     }
     tasks.spawn(deliver_webhooks::run(ctx.clone(), options, stop.clone()));
     tasks.spawn(mend_deliveries::run(ctx.clone(), stop.clone()));

@@ -1,0 +1,90 @@
+//! Tells the operator what stands in the way of recurring payments: once when it begins, once when it is over.
+
+use crate::domain::network::Network;
+use std::{
+    collections::BTreeSet,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+/// What was told of one network.
+pub(super) struct Obstacles {
+    network: Network,
+    told: Mutex<BTreeSet<String>>,
+}
+
+impl Obstacles {
+    pub(super) fn new(network: Network) -> Self {
+        Self {
+            network,
+            told: Mutex::default(),
+        }
+    }
+
+    /// Tells those that were not told since the last end.
+    pub(super) fn tell(&self, found: &BTreeSet<String>) {
+        let (network, mut told) = (self.network, self.told());
+        for cause in found {
+            if told.insert(cause.clone()) {
+                tracing::warn!(%network, cause, "recurring payments are not executed");
+            }
+        }
+    }
+
+    /// Nothing stands in the way.
+    pub(super) fn end(&self) {
+        let (network, mut told) = (self.network, self.told());
+        if !std::mem::take(&mut *told).is_empty() {
+            tracing::info!(%network, "nothing stands in the way of recurring payments any longer");
+        }
+    }
+
+    fn told(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{io, sync::Arc};
+
+    /// What a subscriber of the log was given.
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn each_cause_is_told_once_until_it_is_over() {
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let log = tracing_subscriber::fmt()
+            .with_ansi(false)
+            .with_writer(move || writer.clone());
+        let _log = tracing::subscriber::set_default(log.finish());
+        let obstacles = Obstacles::new(Network::Sepolia);
+        let found = |causes: &[&str]| causes.iter().map(|cause| (*cause).to_owned()).collect::<BTreeSet<_>>();
+        obstacles.end();
+        for _ in 0..2 {
+            obstacles.tell(&found(&["no coins"]));
+            obstacles.tell(&found(&[]));
+        }
+        obstacles.tell(&found(&["no coins", "paused"]));
+        obstacles.end();
+        obstacles.end();
+        obstacles.tell(&found(&["paused"]));
+        let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+        let levels = text.lines().map(|line| line.split_whitespace().nth(1).unwrap());
+        assert_eq!(levels.collect::<Vec<_>>(), ["WARN", "WARN", "INFO", "WARN"], "{text}");
+        assert!(text.contains("network=sepolia cause=\"no coins\""), "{text}");
+    }
+}
