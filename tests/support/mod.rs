@@ -18,6 +18,8 @@ pub mod published;
 pub mod rates;
 pub mod receiver;
 pub mod requests;
+#[allow(dead_code, reason = "not every binary that shares this repeats payments")]
+pub mod schedules;
 pub mod secrets;
 pub mod session;
 pub mod wallet;
