@@ -64,6 +64,7 @@ mod requests;
 mod restart;
 mod reversal;
 mod rotation;
+mod schedules;
 mod sessions;
 mod sessions_manage;
 mod sign_in_message;
