@@ -67,6 +67,7 @@ mod rotation;
 mod schedule_turns;
 mod schedules;
 mod schedules_in_step;
+mod schedules_public;
 mod sessions;
 mod sessions_manage;
 mod sign_in_message;
