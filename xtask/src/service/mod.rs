@@ -2,3 +2,4 @@
 
 pub mod client;
 pub mod delivery;
+pub mod permit;

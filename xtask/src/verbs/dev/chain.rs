@@ -13,10 +13,16 @@ use super::ready::Ready;
 const RECEIPT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Speaks JSON-RPC.
-struct Chain(Client);
+pub(super) struct Chain(Client);
 
 impl Chain {
-    fn call(&self, method: &str, params: &Value) -> Result<Value> {
+    /// The node of a running service.
+    pub(super) fn of(ready: &Ready) -> Result<Self> {
+        Ok(Self(Client::new(ready.member("/chain/rpcUrl")?, Vec::new())))
+    }
+
+    /// Makes one call.
+    pub(super) fn call(&self, method: &str, params: &Value) -> Result<Value> {
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
         let mut answer = self.0.call("", &Call::Post(&body))?.expect(200)?;
         match answer.get("error") {
@@ -25,13 +31,10 @@ impl Chain {
         }
     }
 
-    /// Sends one transaction of the pay answer from an unlocked account; returns its hash once it succeeded.
+    /// Sends one transaction of an answer from an unlocked account; returns its hash once it succeeded.
     fn send(&self, from: &str, transaction: &Value) -> Result<String> {
-        let value = transaction["value"]["hex"]
-            .as_str()
-            .context("a transaction has no value in hexadecimal form")?;
-        let call =
-            json!({"from": from, "to": transaction["to"], "data": transaction["data"], "value": quantity(value)});
+        let value = quantity(&transaction["value"]).context("a transaction has no value that can be read")?;
+        let call = json!({"from": from, "to": transaction["to"], "data": transaction["data"], "value": value});
         let hash = self.call("eth_sendTransaction", &json!([call]))?;
         let hash = hash.as_str().context("the node gave no transaction hash")?.to_owned();
         let deadline = Instant::now() + RECEIPT_TIMEOUT;
@@ -50,24 +53,42 @@ impl Chain {
     }
 }
 
-/// Asks the service for the transactions that pay a request and sends them in order from the first account; returns
-/// their hashes.
-pub(super) fn pay(service: &Client, ready: &Ready, request_id: &str) -> Result<Vec<String>> {
-    let chain = Chain(Client::new(ready.member("/chain/rpcUrl")?, Vec::new()));
-    let payer = ready.account(0)?;
-    let pay = service.get(&format!("/v2/request/{request_id}/pay?wallet={payer}"))?;
-    let transactions = pay["transactions"].as_array().filter(|list| !list.is_empty());
-    let transactions = transactions.context("the pay answer has no transactions")?;
-    transactions
-        .iter()
-        .map(|transaction| chain.send(payer, transaction))
-        .collect()
+/// Asks the service for the transactions that pay a request and sends them from an account; returns their hashes.
+pub(super) fn pay(service: &Client, ready: &Ready, request_id: &str, account: usize) -> Result<Vec<String>> {
+    let payer = ready.account(account)?;
+    let answer = service.get(&format!("/v2/request/{request_id}/pay?wallet={payer}"))?;
+    send_all(ready, &answer, account)
 }
 
-/// A number as JSON-RPC writes quantities: no leading zeros.
-fn quantity(hex: &str) -> String {
-    let digits = hex.trim_start_matches("0x").trim_start_matches('0');
-    format!("0x{}", if digits.is_empty() { "0" } else { digits })
+/// Sends the transactions of an answer from an account, in their order; returns their hashes.
+pub(super) fn send_all(ready: &Ready, answer: &Value, account: usize) -> Result<Vec<String>> {
+    let chain = Chain::of(ready)?;
+    let payer = ready.account(account)?;
+    let transactions = transactions(answer);
+    if transactions.is_empty() {
+        bail!("the answer has no transactions: {answer}");
+    }
+    let sent = transactions
+        .into_iter()
+        .map(|transaction| chain.send(payer, transaction));
+    sent.collect()
+}
+
+/// The transactions of an answer of `/pay`, of a payout or of a batch: approvals first, the payment last.
+fn transactions(answer: &Value) -> Vec<&Value> {
+    let lists = ["transactions", "ERC20ApprovalTransactions"].into_iter();
+    let listed = lists.filter_map(|name| answer[name].as_array()).flatten();
+    listed.chain(answer.get("batchPaymentTransaction")).collect()
+}
+
+/// A number as JSON-RPC writes quantities, without leading zeros: of the big numbers of payments, and of the plain ones of
+/// approvals in a batch.
+fn quantity(value: &Value) -> Option<String> {
+    if let Some(number) = value.as_u64() {
+        return Some(format!("{number:#x}"));
+    }
+    let digits = value["hex"].as_str()?.trim_start_matches("0x").trim_start_matches('0');
+    Some(format!("0x{}", if digits.is_empty() { "0" } else { digits }))
 }
 
 #[cfg(test)]
@@ -76,8 +97,22 @@ mod tests {
 
     #[test]
     fn quantities_have_no_leading_zeros() {
-        assert_eq!(quantity("0x00"), "0x0");
-        assert_eq!(quantity("0x0de0b6b3a7640000"), "0xde0b6b3a7640000");
-        assert_eq!(quantity("0x"), "0x0");
+        let big = |hex: &str| quantity(&json!({"type": "BigNumber", "hex": hex}));
+        assert_eq!(big("0x00").unwrap(), "0x0");
+        assert_eq!(big("0x0de0b6b3a7640000").unwrap(), "0xde0b6b3a7640000");
+        assert_eq!(big("0x").unwrap(), "0x0");
+        assert_eq!(quantity(&json!(0)).unwrap(), "0x0");
+        assert_eq!(quantity(&json!("1")), None);
+    }
+
+    #[test]
+    fn approvals_come_before_the_payment_of_a_batch() {
+        let batch = json!({"batchPaymentTransaction": 3, "ERC20ApprovalTransactions": [1, 2], "requestIds": ["01"]});
+        assert_eq!(transactions(&batch), [&json!(1), &json!(2), &json!(3)]);
+        assert_eq!(
+            transactions(&json!({"transactions": [1, 2], "metadata": {}})),
+            [&json!(1), &json!(2)]
+        );
+        assert!(transactions(&json!({"message": "Not Found"})).is_empty());
     }
 }

@@ -42,7 +42,7 @@ pub(crate) fn run(ready: &Ready) -> Result<()> {
         .context("step `created`: the answer has no requestId")?;
     timeline.reached("created", request_id, Instant::now());
 
-    let hashes = chain::pay(&service, ready, request_id).context("step `paid`")?;
+    let hashes = chain::pay(&service, ready, request_id, 0).context("step `paid`")?;
     timeline.reached("paid", &hashes.join(", "), Instant::now());
 
     let path = format!("/v2/request/{request_id}");

@@ -3,7 +3,9 @@
 mod chain;
 mod demo;
 mod ready;
+mod sign;
 
+use std::env;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -12,6 +14,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use serde_json::Value;
 use xtask::machine::command::{self, POLL, Running};
 use xtask::machine::failure::{Failure, Outcome};
 use xtask::machine::{packages, workspace};
@@ -42,17 +45,39 @@ pub(crate) struct Options {
 
 #[derive(Debug, clap::Subcommand)]
 enum Verb {
-    /// Pay a request of the service that `cargo xtask dev` has running
-    Pay {
-        /// The `requestId` that POST /v2/request answered with
-        request_id: String,
+    /// Pay a request, a payout or a batch of the service that `cargo xtask dev` has running
+    Pay(PayOptions),
+    /// Sign the permit of a recurring payout with the local account that pays it, and print the signature
+    Sign {
+        /// A file with the answer of POST /v2/payouts; standard input when absent
+        answer: Option<PathBuf>,
     },
+}
+
+/// What is paid, and by whom.
+#[derive(Debug, clap::Args)]
+struct PayOptions {
+    /// The `requestId` that POST /v2/request answered with
+    #[arg(required_unless_present = "answer")]
+    request_id: Option<String>,
+    /// A file with an answer whose transactions are sent, for example that of POST /v2/payouts/batch; `-` reads it from
+    /// standard input
+    #[arg(long, conflicts_with = "request_id")]
+    answer: Option<PathBuf>,
+    /// Which account of the local chain pays, from 0 to 9
+    #[arg(long, default_value_t = 0)]
+    account: usize,
 }
 
 /// Starts the service and waits, shows the demonstration, or pays a request of the running service.
 pub(crate) fn run(options: &Options) -> Outcome {
-    if let Some(Verb::Pay { request_id }) = &options.verb {
-        return Ok(pay(request_id)?);
+    match &options.verb {
+        Some(Verb::Pay(options)) => return Ok(pay(options)?),
+        Some(Verb::Sign { answer }) => {
+            println!("{}", sign::sign(&running()?, answer.as_deref())?);
+            return Ok(());
+        }
+        None => {}
     }
     packages::ensure_chain_node()?;
     let mut service = Service::start(options)?;
@@ -160,19 +185,44 @@ fn state_file() -> Result<PathBuf> {
     Ok(scratch()?.join("dev.json"))
 }
 
-fn pay(request_id: &str) -> Result<()> {
-    let text = fs::read_to_string(state_file()?).context("nothing is running; start it with `cargo xtask dev`")?;
-    let ready = Ready::parse(&text)?;
-    let service = ready.client("x-api-key", "/apiKey")?;
-    for hash in chain::pay(&service, &ready, request_id)? {
+/// What the running service said about itself: that of `cargo xtask dev`, or another `prs dev --json` whose line is in the
+/// file that `PRS_DEV` names.
+fn running() -> Result<Ready> {
+    let state = env::var_os("PRS_DEV").map_or_else(state_file, |path| Ok(path.into()))?;
+    let text = fs::read_to_string(state).context("nothing is running; start it with `cargo xtask dev`")?;
+    Ready::parse(&text)
+}
+
+fn pay(options: &PayOptions) -> Result<()> {
+    let ready = running()?;
+    let hashes = match (&options.answer, &options.request_id) {
+        (Some(path), _) => chain::send_all(&ready, &read_answer(path)?, options.account)?,
+        (None, Some(request_id)) => {
+            let service = ready.client("x-api-key", "/apiKey")?;
+            chain::pay(&service, &ready, request_id, options.account)?
+        }
+        (None, None) => bail!("name a request or an answer"),
+    };
+    for hash in hashes {
         println!("sent {hash}");
     }
-    println!(
-        "read it: curl -s {}/v2/request/{request_id} -H 'x-api-key: {}'",
-        ready.member("/baseUrl")?,
-        ready.member("/apiKey")?
-    );
+    if let Some(request_id) = &options.request_id {
+        println!(
+            "read it: curl -s {}/v2/request/{request_id} -H 'x-api-key: {}'",
+            ready.member("/baseUrl")?,
+            ready.member("/apiKey")?
+        );
+    }
     Ok(())
+}
+
+fn read_answer(path: &Path) -> Result<Value> {
+    let text = match path.to_str() {
+        Some("-") => std::io::read_to_string(std::io::stdin()),
+        _ => fs::read_to_string(path),
+    };
+    let text = text.with_context(|| path.display().to_string())?;
+    serde_json::from_str(&text).with_context(|| format!("the answer is not JSON: {text}"))
 }
 
 fn print_instructions(ready: &Ready, log: &Path) -> Result<()> {
@@ -195,6 +245,8 @@ fn print_instructions(ready: &Ready, log: &Path) -> Result<()> {
     );
     println!("pay it, in another terminal:");
     println!("  cargo xtask dev pay REQUEST_ID");
+    println!("pay what another operation answered, such as a payout or a batch:");
+    println!("  cargo xtask dev pay --answer FILE");
     println!("see it paid:");
     println!("  curl -s {base_url}/v2/request/REQUEST_ID -H 'x-api-key: {key}'");
     Ok(())

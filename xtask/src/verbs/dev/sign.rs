@@ -1,0 +1,29 @@
+//! Signs the permit of a recurring payout with an account of the local chain, as the payer's wallet would.
+
+use std::io::Read;
+use std::path::Path;
+use std::{fs, io};
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use xtask::service::permit::typed_data;
+
+use super::chain::Chain;
+use super::ready::Ready;
+
+/// Reads the answer of POST /v2/payouts from a file or from standard input; returns the signature of its payer.
+pub(super) fn sign(ready: &Ready, answer: Option<&Path>) -> Result<String> {
+    let text = match answer {
+        Some(path) => fs::read_to_string(path).with_context(|| path.display().to_string())?,
+        None => {
+            let mut text = String::new();
+            io::stdin().read_to_string(&mut text)?;
+            text
+        }
+    };
+    let answer: Value = serde_json::from_str(&text).context("the answer of POST /v2/payouts is JSON")?;
+    let (payer, data) = typed_data(&answer)?;
+    let signature = Chain::of(ready)?.call("eth_signTypedData_v4", &json!([payer, data]))?;
+    let signature = signature.as_str().context("the node gave no signature")?;
+    Ok(signature.to_owned())
+}
