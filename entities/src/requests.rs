@@ -83,6 +83,14 @@ pub struct Model {
     pub has_unkept_answers: bool,
     /// Recurring payment that pays it.
     pub schedule_id: Option<String>,
+    /// Number of the period that comes next of a recurring request; 0 when the program has yet to find it.
+    pub next_period: i32,
+    /// When it begins; none when the request does not repeat, or no more.
+    pub next_period_at: Option<DateTimeUtc>,
+    /// Row of the recurring request that this one repeats.
+    pub parent_row: Option<String>,
+    /// Number of its period.
+    pub period: Option<i32>,
     /// Whether it is paid by quotes.
     pub is_quoted: bool,
     /// How much may be missing when it counts as paid, in settlement units.

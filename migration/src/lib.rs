@@ -33,6 +33,7 @@ mod m20261122_0029_limit_client_ids;
 mod m20261122_0030_approve_endpoints;
 mod m20261122_0031_note_failed_tries;
 mod m20261122_0032_add_schedules;
+mod m20261122_0033_repeat_requests;
 mod m20261122_0034_keep_rates;
 mod m20261122_0035_keep_quotes;
 mod m20261122_0036_keep_protocol_fees;
@@ -82,6 +83,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261122_0030_approve_endpoints::Migration),
             Box::new(m20261122_0031_note_failed_tries::Migration),
             Box::new(m20261122_0032_add_schedules::Migration),
+            Box::new(m20261122_0033_repeat_requests::Migration),
             Box::new(m20261122_0034_keep_rates::Migration),
             Box::new(m20261122_0035_keep_quotes::Migration),
             Box::new(m20261122_0036_keep_protocol_fees::Migration),

@@ -39,6 +39,7 @@ pub mod rates;
 mod reach;
 pub mod recovery;
 pub mod relays;
+pub mod repeats;
 pub mod requests;
 pub mod schedules;
 mod schema;

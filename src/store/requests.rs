@@ -4,7 +4,7 @@ use super::{Scope, Sealing, StoreError, TOTAL_MAX, columns, sealed};
 use crate::{
     domain::{
         amount::Amount,
-        ids::{ClientRowId, PlatformId, RequestId, RequestRowId},
+        ids::{ClientRowId, PlatformId, RequestId, RequestRowId, ScheduleId},
         ledger::{Ledger, RequestStatus},
         network::Network,
         payment::PaymentKind,
@@ -18,16 +18,21 @@ use crate::{
 use alloy::primitives::B256;
 use chrono::{DateTime, Utc};
 use entities::{
-    payments,
+    former_payments, payments,
     requests::{ActiveModel, Column, Entity, Model},
 };
 use sea_orm::{
-    ColumnTrait, Condition, ConnectionTrait, EntityTrait, JsonValue, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
-    Select,
-    sea_query::{Expr, ExprTrait, Func, IntoIden, Query, SelectStatement, TableRef, UpdateStatement, ValueTuple},
+    ColumnTrait, Condition, ConnectionTrait, EntityTrait, IdenStatic, JsonValue, QueryFilter, QueryOrder, QuerySelect,
+    QueryTrait, Select,
+    sea_query::{
+        Alias, Expr, ExprTrait, Func, IntoIden, LockType, Query, SelectStatement, TableRef, UpdateStatement, ValueTuple,
+    },
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap, HashSet};
+
+/// New requests in one statement: a row has dozens of values, and a statement of SQLite takes 32,766.
+const INSERTED_TOGETHER: usize = 100;
 
 /// Name of the values of an update.
 const GIVEN: &str = "given";
@@ -142,13 +147,14 @@ fn recurrence_from_json(value: JsonValue, is_stopped: bool) -> Result<Recurrence
     })
 }
 
-fn to_row(conn: &impl Sealing, request: &Request) -> Result<Model, StoreError> {
+pub(super) fn to_row(conn: &impl Sealing, request: &Request) -> Result<Model, StoreError> {
     let Request {
         origin, terms, ledger, ..
     } = request;
     let place = customer_place(origin.platform.as_str(), request.row.as_str());
     let customer = terms.customer.as_ref();
     let customer = customer.map(|customer| customer_to_json(conn, place, customer));
+    let running = terms.recurrence.as_ref().filter(|recurrence| !recurrence.is_stopped);
     Ok(Model {
         id: request.row.0.clone(),
         platform_id: origin.platform.0.clone(),
@@ -186,10 +192,17 @@ fn to_row(conn: &impl Sealing, request: &Request) -> Result<Model, StoreError> {
         updated_at: request.created_at,
         paid_at: None,
         has_unkept_answers: request.has_unkept_answers,
+        schedule_id: terms.schedule.as_ref().map(|schedule| schedule.0.clone()),
+        next_period: i32::from(running.is_some()),
+        next_period_at: running.and_then(|recurrence| recurrence.begin_of(1)),
+        parent_row: None,
+        period: None,
+        is_quoted: terms.is_quoted,
+        tolerated: ledger.tolerated.to_string(),
     })
 }
 
-fn from_row(conn: &impl Sealing, row: Model) -> Result<Request, StoreError> {
+pub(super) fn from_row(conn: &impl Sealing, row: Model) -> Result<Request, StoreError> {
     let place = customer_place(&row.platform_id, &row.id);
     let customer = row.customer.map(|value| customer_from_json(conn, place, value));
     let customer = customer.transpose()?;
@@ -223,9 +236,12 @@ fn from_row(conn: &impl Sealing, row: Model) -> Result<Request, StoreError> {
             original_request_id: row.original_request_id,
             original_request_reference: row.original_request_reference,
             is_crypto_to_fiat: row.is_crypto_to_fiat,
+            schedule: row.schedule_id.map(ScheduleId),
+            is_quoted: row.is_quoted,
         },
         ledger: Ledger {
             expected: columns::units("expected", &row.expected)?,
+            tolerated: columns::units("tolerated", &row.tolerated)?,
             credited: columns::units("credited", &row.credited)?,
             payment_count: columns::number("payment_count", row.payment_count)?,
             status: columns::known("status", &row.status, RequestStatus::from_wire)?,
@@ -261,6 +277,20 @@ pub async fn insert(conn: &impl Sealing, request: &Request) -> Result<(), StoreE
     Ok(())
 }
 
+/// Writes new requests, with one statement for many.
+///
+/// Errors: [`StoreError::Conflict`] with [`super::REQUEST_REFERENCE`] when a reference is taken.
+pub async fn insert_all(conn: &impl Sealing, requests: &[&Request]) -> Result<(), StoreError> {
+    for requests in requests.chunks(INSERTED_TOGETHER) {
+        let rows = requests
+            .iter()
+            .map(|request| Ok(ActiveModel::from(to_row(conn, request)?)));
+        let rows = rows.collect::<Result<Vec<_>, StoreError>>()?;
+        Entity::insert_many(rows).exec_without_returning(conn).await?;
+    }
+    Ok(())
+}
+
 /// Finds a request by its public id.
 pub async fn find(conn: &impl Sealing, scope: &Scope, request_id: &str) -> Result<Option<Request>, StoreError> {
     let row = Entity::find()
@@ -269,6 +299,25 @@ pub async fn find(conn: &impl Sealing, scope: &Scope, request_id: &str) -> Resul
         .one(conn)
         .await?;
     row.map(|row| from_row(conn, row)).transpose()
+}
+
+/// Finds requests by their public ids, with one statement for many.
+pub async fn find_all(
+    conn: &impl Sealing,
+    scope: &Scope,
+    request_ids: &[String],
+) -> Result<HashMap<String, Request>, StoreError> {
+    let mut found = HashMap::new();
+    for ids in request_ids.chunks(columns::ROWS_MAX) {
+        let rows = Entity::find()
+            .filter(owned(scope))
+            .filter(Column::RequestId.is_in(ids.iter().map(String::as_str)));
+        for row in rows.all(conn).await? {
+            let request = from_row(conn, row)?;
+            found.insert(request.id.0.clone(), request);
+        }
+    }
+    Ok(found)
 }
 
 /// Finds a request of any platform by its public id: for the operator.
@@ -336,26 +385,32 @@ fn with_topics(conn: &impl ConnectionTrait, network: Network, topics: &HashSet<B
 
 /// Requests of a network, of any platform, whose account says that something was paid while no payment of theirs counts.
 pub async fn accounts_of_nothing(conn: &impl Sealing, network: Network) -> Result<Vec<Request>, StoreError> {
-    let payment = |column: payments::Column| Expr::col((payments::Entity, column));
-    let counts = Query::select()
-        .expr(Expr::val(1))
-        .from(payments::Entity)
-        .and_where(payment(payments::Column::PlatformId).eq(Expr::col((Entity, Column::PlatformId))))
-        .and_where(payment(payments::Column::RequestId).eq(Expr::col((Entity, Column::RequestId))))
-        .and_where(payment(payments::Column::ReversedAt).is_null())
-        .to_owned();
+    let unpaid = [RequestStatus::Pending, RequestStatus::Cancelled].map(RequestStatus::wire);
     let rows = Entity::find()
         .filter(Column::Network.eq(network.id()))
         .filter(
             Condition::any()
-                .add(Column::Status.ne(RequestStatus::Pending.wire()))
+                .add(Column::Status.is_not_in(unpaid))
                 .add(Column::PaymentCount.ne(0))
                 .add(Column::Credited.ne("0")),
         )
-        .filter(Expr::exists(counts).not())
+        .filter(Expr::exists(counting(payments::Entity)).not())
+        .filter(Expr::exists(counting(former_payments::Entity)).not())
         .all(conn)
         .await?;
     rows.into_iter().map(|row| from_row(conn, row)).collect()
+}
+
+/// Payments of a row of requests that count, in one of their tables.
+fn counting<E: EntityTrait>(table: E) -> SelectStatement {
+    let of_table = |column: payments::Column| Expr::col((table, Alias::new(column.as_str())));
+    Query::select()
+        .expr(Expr::val(1))
+        .from(table)
+        .and_where(of_table(payments::Column::PlatformId).eq(Expr::col((Entity, Column::PlatformId))))
+        .and_where(of_table(payments::Column::RequestId).eq(Expr::col((Entity, Column::RequestId))))
+        .and_where(of_table(payments::Column::ReversedAt).is_null())
+        .to_owned()
 }
 
 /// Whether a payment is awaited on a network: a request that is not paid in full and not older than `since`.
@@ -432,45 +487,47 @@ pub(super) async fn count(conn: &impl ConnectionTrait, mut matching: SelectState
 
 /// Keeps others from changing a request until the transaction ends.
 pub async fn lock(conn: &impl ConnectionTrait, request: &Request) -> Result<(), StoreError> {
-    Entity::find()
-        .select_only()
-        .column(Column::Id)
-        .filter(Column::PlatformId.eq(request.origin.platform.as_str()))
-        .filter(Column::Id.eq(request.row.as_str()))
-        .lock_exclusive()
-        .into_tuple::<String>()
-        .one(conn)
-        .await?;
+    lock_all(conn, &[request]).await
+}
+
+/// Keeps others from changing requests until the transaction ends. Whoever locks several takes them in the same order, so
+/// that no two wait for each other.
+pub async fn lock_all(conn: &impl ConnectionTrait, requests: &[&Request]) -> Result<(), StoreError> {
+    let mut requests = requests.to_vec();
+    requests.sort_by(|one, other| one.row.cmp(&other.row));
+    for requests in requests.chunks(columns::ROWS_MAX) {
+        Entity::find()
+            .select_only()
+            .column(Column::Id)
+            .filter(these(conn, requests))
+            .order_by_asc(Column::Id)
+            .lock(LockType::NoKeyUpdate)
+            .into_tuple::<String>()
+            .all(conn)
+            .await?;
+    }
     Ok(())
 }
 
-/// Notes that calldata was issued and the payment is awaited; a paid request awaits nothing.
-pub async fn set_listening(conn: &impl ConnectionTrait, row: &RequestRowId) -> Result<(), StoreError> {
-    Entity::update_many()
-        .col_expr(Column::IsListening, Expr::value(true))
-        .filter(Column::Id.eq(row.as_str()))
-        .filter(Column::IsListening.eq(false))
-        .filter(Column::Status.ne(RequestStatus::Paid.wire()))
-        .exec(conn)
-        .await?;
-    Ok(())
+/// The rows of requests.
+fn these(conn: &impl ConnectionTrait, requests: &[&Request]) -> Condition {
+    columns::among_requests(conn, (Column::PlatformId, Column::Id), requests)
 }
 
-/// Stops or resumes the repetition of a recurring request; tells whether there is such a request.
-pub async fn set_recurrence_stopped(
-    conn: &impl ConnectionTrait,
-    scope: &Scope,
-    request_id: &str,
-    is_stopped: bool,
-) -> Result<bool, StoreError> {
-    let result = Entity::update_many()
-        .col_expr(Column::IsRecurrenceStopped, Expr::value(is_stopped))
-        .filter(owned(scope))
-        .filter(Column::RequestId.eq(request_id))
-        .filter(Column::Recurrence.is_not_null())
-        .exec(conn)
-        .await?;
-    Ok(result.rows_affected == 1)
+/// Notes that calldata was issued and the payments are awaited; a request that is paid or cancelled awaits nothing.
+/// Several have to be locked before.
+pub async fn set_listening(conn: &impl ConnectionTrait, requests: &[&Request]) -> Result<(), StoreError> {
+    let closed = [RequestStatus::Paid, RequestStatus::Cancelled].map(RequestStatus::wire);
+    for requests in requests.chunks(columns::ROWS_MAX) {
+        Entity::update_many()
+            .col_expr(Column::IsListening, Expr::value(true))
+            .filter(these(conn, requests))
+            .filter(Column::IsListening.eq(false))
+            .filter(Column::Status.is_not_in(closed))
+            .exec(conn)
+            .await?;
+    }
+    Ok(())
 }
 
 /// Writes what payments changed, provided that nobody has changed state or totals since the request was read.

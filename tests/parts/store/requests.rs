@@ -9,6 +9,7 @@ use chrono::TimeDelta;
 use prs::{
     domain::{
         address::Address,
+        ids::ScheduleId,
         ledger::{Credit, Ledger, RequestStatus},
         network::Network,
         reference::PaymentReference,
@@ -56,10 +57,13 @@ async fn a_request_survives_with_every_field(db: &Db) {
             original_request_id: Some("01ff".into()),
             original_request_reference: Some("0x00".into()),
             is_crypto_to_fiat: true,
+            schedule: Some(ScheduleId("01SCHEDULE".into())),
+            is_quoted: true,
             ..terms(1)
         },
         ledger: Ledger {
             expected: U256::MAX,
+            tolerated: U256::from(9),
             credited: U256::MAX - U256::from(1),
             payment_count: 3,
             status: RequestStatus::PartiallyPaid,
@@ -156,19 +160,23 @@ async fn another_tenant_and_another_client_see_nothing(db: &Db) {
             .await
             .unwrap();
         assert_eq!((listed.len(), total), (0, 0));
-        assert!(
-            !store::requests::set_recurrence_stopped(db.writer(), &stranger, id, true)
-                .await
-                .unwrap()
-        );
     }
     for owner in [scope("a"), client_scope("a", "client-1")] {
         assert!(store::requests::find(db.reader(), &owner, id).await.unwrap().is_some());
-        assert!(
-            store::requests::set_recurrence_stopped(db.writer(), &owner, id, true)
-                .await
-                .unwrap()
-        );
+    }
+    let foreign = Request {
+        origin: request("b", 1).origin,
+        ..mine.clone()
+    };
+    for (wanted, is_stopped) in [(&foreign, false), (&mine, true)] {
+        store::repeats::set_stopped(db.writer(), wanted, true, None)
+            .await
+            .unwrap();
+        let found = store::requests::find(db.reader(), &scope("a"), id)
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(found.terms.is_recurrence_stopped(), is_stopped);
     }
     let found = store::requests::find(db.reader(), &scope("a"), id)
         .await
@@ -208,6 +216,7 @@ fn credit(units: u64, number: u8) -> Credit {
         units: U256::from(units),
         tx_hash: B256::repeat_byte(number),
         is_told: false,
+        is_quoted: false,
     }
 }
 
@@ -245,7 +254,7 @@ async fn a_request_advances_only_from_the_expected_state(db: &Db) {
 async fn listening_is_kept_by_partial_payments_and_ends_when_paid(db: &Db) {
     let before = request("a", 1);
     store::requests::insert(db.writer(), &before).await.unwrap();
-    store::requests::set_listening(db.writer(), &before.row).await.unwrap();
+    store::requests::set_listening(db.writer(), &[&before]).await.unwrap();
     let load = async || {
         store::requests::find(db.reader(), &scope("a"), before.id.as_str())
             .await
@@ -270,7 +279,7 @@ async fn listening_is_kept_by_partial_payments_and_ends_when_paid(db: &Db) {
             .unwrap()
     );
     assert!(!load().await.ledger.is_listening);
-    store::requests::set_listening(db.writer(), &before.row).await.unwrap();
+    store::requests::set_listening(db.writer(), &[&before]).await.unwrap();
     assert!(!load().await.ledger.is_listening);
 }
 
@@ -279,7 +288,7 @@ async fn requests_advance_together_or_not_at_all(db: &Db) {
     for request in &requests {
         store::requests::insert(db.writer(), request).await.unwrap();
     }
-    store::requests::set_listening(db.writer(), &requests[0].row)
+    store::requests::set_listening(db.writer(), &[&requests[0]])
         .await
         .unwrap();
     let units = [400, 1_000, 0];

@@ -96,6 +96,8 @@ pub fn terms(number: u64) -> Terms {
         original_request_id: None,
         original_request_reference: None,
         is_crypto_to_fiat: false,
+        schedule: None,
+        is_quoted: false,
     }
 }
 
@@ -168,6 +170,7 @@ pub async fn publish(db: &Db, event: u32, endpoints: &[&Endpoint]) -> EventId {
             endpoint: endpoint.id.clone(),
             owner: endpoint.owner.clone(),
             is_test: false,
+            is_replay: false,
             now: at(0),
         })
         .collect();
