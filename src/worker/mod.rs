@@ -11,6 +11,7 @@ mod obstacles;
 mod pace;
 mod read_rates;
 mod relay_schedules;
+mod repeat_requests;
 mod seal_rows;
 pub mod sweep_events;
 mod watch_chains;
@@ -58,6 +59,7 @@ pub fn start(
     tasks.spawn(deliver_webhooks::run(ctx.clone(), options, stop.clone()));
     tasks.spawn(mend_deliveries::run(ctx.clone(), stop.clone()));
     tasks.spawn(sweep_events::run(ctx.clone(), stop.clone()));
+    tasks.spawn(repeat_requests::run(ctx.clone(), stop.clone()));
     tasks.spawn(seal_rows::run(ctx.clone(), stop.clone()));
     tasks.spawn(read_rates::run(ctx.clone(), stop.clone()));
     workers

@@ -10,6 +10,7 @@ pub mod payers;
 pub mod places;
 pub mod planned;
 pub mod read;
+pub mod repeat;
 pub mod update;
 
 use crate::{

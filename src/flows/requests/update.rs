@@ -3,30 +3,45 @@
 use crate::{
     ctx::Ctx,
     domain::{caller::PlatformCaller, refusal::Refusal},
-    flows::{FlowResult, requests::find},
-    store::{self, Scope},
+    flows::{
+        FlowResult,
+        requests::{find, find_locked},
+    },
+    store,
 };
 
 const NOT_ITS_OWN: &str = "A public client ID changes the requests that were made with it; use an API key or a client ID without domains for others";
 
-/// Sets `isRecurrenceStopped`. Errors: unknown (404), a request that the public client ID of the call did not make (403),
-/// not a recurring request (400).
+/// Sets `isRecurrenceStopped`. A repetition that is resumed goes on with the next period that begins; those that began
+/// while it was stopped are left out.
 ///
-/// Source: rules P.3.3.
+/// Errors: unknown (404), a request that the public client ID of the call did not make (403), not a recurring request, a
+/// cancelled one that is to be resumed (400). Source: rules P.3.3.
 pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str, is_stopped: bool) -> FlowResult<()> {
-    let request = find(ctx, caller, request_id).await?;
-    if caller.is_public() && request.origin.client.as_ref() != caller.client() {
+    let found = find(ctx, caller, request_id).await?;
+    if caller.is_public() && found.origin.client.as_ref() != caller.client() {
         return Err(Refusal::forbidden(NOT_ITS_OWN).into());
     }
-    if request.terms.recurrence.is_none() {
+    if found.terms.recurrence.is_none() {
         return Err(Refusal::field("isRecurrenceStopped", "cannot be set: the request has no recurrence").into());
     }
-    let whole_platform = Scope {
-        platform: caller.platform.clone(),
-        client: None,
-    };
     let tx = ctx.db.begin("update_request").await?;
-    store::requests::set_recurrence_stopped(&tx, &whole_platform, request_id, is_stopped).await?;
+    let request = find_locked(&tx, &found).await?;
+    let recurrence = request.terms.recurrence.as_ref();
+    let Some(recurrence) = recurrence.filter(|recurrence| recurrence.is_stopped != is_stopped) else {
+        return Ok(());
+    };
+    if request.ledger.is_cancelled() {
+        return Err(Refusal::field("isRecurrenceStopped", "must stay true: the request has been cancelled").into());
+    }
+    let next = match is_stopped {
+        true => None,
+        false => {
+            let made = store::repeats::next_period(&tx, &request).await?.saturating_sub(1);
+            recurrence.next_after(made, ctx.clock.now())
+        }
+    };
+    store::repeats::set_stopped(&tx, &request, is_stopped, next).await?;
     tx.commit().await?;
     Ok(())
 }
