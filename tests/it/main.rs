@@ -60,6 +60,7 @@ mod recovery;
 mod refusals;
 mod registration;
 mod reorg;
+mod repeats;
 mod requests;
 mod restart;
 mod reversal;
