@@ -27,7 +27,7 @@ wire_text! {
         Failed = "failed",
         /// Money went back to the payer.
         Refunded = "refunded",
-        /// Withdrawn; no operation reaches it.
+        /// Withdrawn by its owner. It stays so, whatever still arrives.
         Cancelled = "cancelled",
     }
 }
@@ -109,20 +109,54 @@ impl Ledger {
         self.status == RequestStatus::Paid
     }
 
-    /// What is still to be paid.
-    pub fn remaining(&self) -> SettlementUnits {
-        self.expected.saturating_sub(self.credited)
+    /// Whether its owner withdrew it.
+    pub fn is_cancelled(&self) -> bool {
+        self.status == RequestStatus::Cancelled
     }
 
-    /// What was paid beyond the expected total, when anything was.
+    /// What is asked for: nothing any more, once it is cancelled.
+    fn due(&self) -> SettlementUnits {
+        match self.is_cancelled() {
+            true => U256::ZERO,
+            false => self.expected,
+        }
+    }
+
+    /// What is still to be paid; nothing of a request that counts as paid.
+    pub fn remaining(&self) -> SettlementUnits {
+        match self.has_been_paid() {
+            true => U256::ZERO,
+            false => self.due().saturating_sub(self.credited),
+        }
+    }
+
+    /// What was paid beyond what is asked for, when anything was.
     pub fn excess(&self) -> Option<SettlementUnits> {
-        let excess = self.credited.checked_sub(self.expected)?;
+        let excess = self.credited.checked_sub(self.due())?;
         (!excess.is_zero()).then_some(excess)
+    }
+
+    /// The account once its owner withdrew what it asks for; again, it stays as it is.
+    ///
+    /// Errors: the sentence for the caller, when money has arrived or is on its way. Source: rules S.1.
+    pub fn cancel(&self) -> Result<Self, String> {
+        match self.status {
+            RequestStatus::Pending | RequestStatus::Cancelled => Ok(Self {
+                status: RequestStatus::Cancelled,
+                is_listening: false,
+                ..self.clone()
+            }),
+            status => Err(format!(
+                "Only a pending request can be cancelled; this one is {}",
+                status.wire()
+            )),
+        }
     }
 
     /// Adds a proven payment: the new totals and state, and what has to be told.
     ///
     /// A payment after completion is recorded and raises nothing, and what was told and not taken back is not told again.
+    /// A payment of a cancelled request completes nothing: it is told as a part, so that nobody delivers for it.
     /// Source: rules S.1; interface §6.2; decisions D37.
     pub fn settle(&self, payment: Credit) -> (Self, Option<Settlement>) {
         let after = Self {
@@ -151,7 +185,10 @@ impl Ledger {
         let is_due = !payment.is_told && after.payment_count <= PARTIAL_EVENTS_MAX;
         let told = is_due.then_some(Settlement::Partial);
         let partly = Self {
-            status: RequestStatus::PartiallyPaid,
+            status: match self.is_cancelled() {
+                true => RequestStatus::Cancelled,
+                false => RequestStatus::PartiallyPaid,
+            },
             ..after
         };
         (partly, told)
@@ -210,6 +247,10 @@ impl Ledger {
             is_listening: self.is_listening || self.has_been_paid(),
             is_told_paid: self.is_told_paid,
             reversals: self.reversals,
+            status: match self.is_cancelled() {
+                true => RequestStatus::Cancelled,
+                false => RequestStatus::Pending,
+            },
             tolerated: self.tolerated,
             ..Self::new(self.expected)
         }
@@ -256,20 +297,35 @@ mod tests {
     }
 
     proptest! {
-        /// Payments arrive, leave and return in any order; nobody is ever left with a wrong belief.
+        /// Payments arrive, leave and return in any order, and the owner may cancel in between; nobody is ever left with a
+        /// wrong belief.
         #[test]
         fn what_was_told_is_taken_back_once_and_told_again_once(
             expected in 1_u64..30,
             payments in prop::collection::vec(1_u64..12, 1..8),
-            moves in prop::collection::vec(0_usize..8, 1..60),
+            moves in prop::collection::vec(0_usize..9, 1..60),
             tells_reversals in any::<bool>(),
         ) {
+            const CANCEL: usize = 8;
             let mut ledger = Ledger::new(U256::from(expected));
             let mut listener = Listener::default();
             let mut is_told = vec![false; payments.len()];
             let mut present: Vec<usize> = Vec::new();
             let of = |number: usize, is_told: &[bool]| Credit { is_told: is_told[number], ..credit(payments[number], number) };
-            for number in moves.into_iter().filter(|number| *number < payments.len()) {
+            for number in moves.into_iter().filter(|number| *number < payments.len() || *number == CANCEL) {
+                if number == CANCEL {
+                    let is_possible = matches!(ledger.status, RequestStatus::Pending | RequestStatus::Cancelled);
+                    match ledger.cancel() {
+                        Ok(cancelled) => {
+                            prop_assert!(is_possible);
+                            prop_assert_eq!(cancelled.credited, ledger.credited);
+                            ledger = cancelled;
+                        }
+                        Err(sentence) => prop_assert!(!is_possible && sentence.contains(ledger.status.wire())),
+                    }
+                    continue;
+                }
+                let was_cancelled = ledger.is_cancelled();
                 if let Some(place) = present.iter().position(|one| *one == number) {
                     present.remove(place);
                     let left: Vec<Credit> = present.iter().map(|one| of(*one, &is_told)).collect();
@@ -301,8 +357,13 @@ mod tests {
                 }
                 let sum: u64 = present.iter().map(|one| payments[*one]).sum();
                 prop_assert_eq!(ledger.credited, U256::from(sum));
-                prop_assert_eq!(ledger.has_been_paid(), sum >= expected);
+                prop_assert_eq!(ledger.is_cancelled(), was_cancelled, "what is cancelled stays so");
+                prop_assert_eq!(ledger.has_been_paid(), sum >= expected && !was_cancelled);
                 prop_assert_eq!(ledger.is_told_paid, listener.is_confirmed);
+                if was_cancelled {
+                    prop_assert_eq!(ledger.excess(), (sum > 0).then_some(U256::from(sum)), "all of it is too much");
+                    prop_assert!(ledger.remaining().is_zero() && !ledger.is_listening);
+                }
                 if tells_reversals {
                     prop_assert_eq!(listener.is_confirmed, ledger.has_been_paid(), "who hears everything knows");
                 } else {
@@ -375,6 +436,25 @@ mod tests {
             prop_assert_eq!(after.tx_hash.is_some(), is_paid);
             prop_assert_eq!(after.is_listening, all.has_been_paid() && !is_paid);
         }
+    }
+
+    #[test]
+    fn money_for_a_cancelled_request_is_told_and_completes_nothing() {
+        let cancelled = Ledger::new(U256::from(10)).cancel().unwrap();
+        assert_eq!(cancelled.cancel().unwrap(), cancelled, "again");
+        let (after, told) = cancelled.settle(credit(15, 1));
+        assert_eq!(
+            (after.status, told),
+            (RequestStatus::Cancelled, Some(Settlement::Partial))
+        );
+        assert_eq!((after.excess(), after.tx_hash), (Some(U256::from(15)), None));
+        assert_eq!(after.recount(&[credit(15, 1)]), after);
+        assert_eq!(after.recount(&[]), cancelled);
+        let partly = Ledger::new(U256::from(10)).settle(credit(4, 1)).0;
+        assert_eq!(
+            partly.cancel().unwrap_err(),
+            "Only a pending request can be cancelled; this one is partially_paid"
+        );
     }
 
     proptest! {
