@@ -19,6 +19,7 @@ mod at_rest;
 mod bad_input;
 mod batch;
 mod browser;
+mod cancel;
 mod caps;
 mod client_ids;
 mod client_ids_change;

@@ -224,6 +224,35 @@ async fn one_of_two_payments_is_reversed_and_the_other_one_counts() {
 }
 
 #[tokio::test]
+async fn money_for_a_cancelled_request_is_taken_back_too_and_the_request_stays_cancelled() {
+    let told = Told::start(true).await;
+    let app = &told.app;
+    told.mine(CONFIRMATIONS).await;
+    let id = app.create_request(&fau("5")).await;
+    let steps = transactions(&app.calldata(&id, "").await);
+    let cancelled = app.post(&format!("/v2/request/{id}/cancel")).with_client();
+    cancelled.send().await.expect(200);
+    let receipts = app.devnet().pay(PAYER, &steps).await.expect("mined");
+    let tx_hash = receipts.last().expect("a payment").tx_hash;
+    let raw = app.devnet().raw_transaction(tx_hash).await.expect("a transaction");
+    told.mine(CONFIRMATIONS).await;
+    assert_eq!(told.standing(&id).await, (json!("cancelled"), json!("5")));
+    app.devnet().reorg(CONFIRMATIONS + 1).await.expect("reorganised");
+    let _ = app.devnet().drop_transaction(tx_hash).await;
+    told.mine(2).await;
+    assert_eq!(told.standing(&id).await, (json!("cancelled"), json!("0")));
+    assert!(app.read_request(&id).await.get("excessAmount").is_none());
+    let again = vec![(ReorgTransaction::Raw(raw), 0)];
+    app.devnet().reorg_with(1, again).await.expect("included again");
+    told.mine(CONFIRMATIONS + 1).await;
+    assert_eq!(told.standing(&id).await, (json!("cancelled"), json!("5")));
+    assert_eq!(
+        told.kinds().await,
+        ["payment.partial", "payment.reversed", "payment.partial"]
+    );
+}
+
+#[tokio::test]
 async fn without_the_event_the_request_is_counted_again_all_the_same() {
     let told = Told::start(false).await;
     let app = &told.app;

@@ -1,6 +1,7 @@
 //! Payment requests.
 
 pub mod batch_terms;
+pub mod cancel;
 pub mod create;
 pub mod keep;
 pub mod list;
@@ -17,7 +18,7 @@ use crate::{
     ctx::Ctx,
     domain::{caller::PlatformCaller, refusal::Refusal, request::Request},
     flows::FlowResult,
-    store::{self, Scope},
+    store::{self, Scope, Tx},
 };
 
 /// Finds a request of the caller. Errors: unknown, or somebody else's, which looks the same (404).
@@ -29,5 +30,20 @@ pub async fn find(ctx: &Ctx, caller: &PlatformCaller, request_id: &str) -> FlowR
         client: None,
     };
     let found = store::requests::find(ctx.db.reader(), &whole_platform, request_id).await?;
-    Ok(found.ok_or_else(|| Refusal::not_found("Request not found"))?)
+    Ok(found.ok_or_else(not_found)?)
+}
+
+/// Reads a request again and keeps others from changing it until the transaction ends.
+async fn find_locked(tx: &Tx, request: &Request) -> FlowResult<Request> {
+    store::requests::lock(tx, request).await?;
+    let whole_platform = Scope {
+        platform: request.origin.platform.clone(),
+        client: None,
+    };
+    let found = store::requests::find(tx, &whole_platform, request.id.as_str()).await?;
+    Ok(found.ok_or_else(not_found)?)
+}
+
+fn not_found() -> Refusal {
+    Refusal::not_found("Request not found")
 }

@@ -88,6 +88,17 @@ access! {
         listRequests getRequest
     }
 
+    /// The platform's servers, its people and its backends, for what takes a request back, or ends or resumes what somebody
+    /// signed: whoever reads a page does not.
+    Canceller: PlatformCaller [ApiKey, ClientId, SessionBearer, Session] as Secret {
+        cancelRequest updateRecurringPayment
+    }
+
+    /// The same for everything that was paid: a public client ID is shown a page at a time, without persons.
+    Exporter: PlatformCaller [ApiKey, ClientId, SessionBearer, Session] as Secret {
+        exportPayments
+    }
+
     /// The same for endpoints, as far as the operator lets client IDs manage them. A public client ID has those that it
     /// registered and nobody approved.
     EndpointOwner: PlatformCaller [ApiKey, ClientId, SessionBearer, Session] as Endpoints {

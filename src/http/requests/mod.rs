@@ -6,7 +6,10 @@ mod view;
 use crate::{
     flows::{self, requests::pay::PayInput},
     http::{
-        forms::paging::{Page, limit_offset},
+        forms::{
+            calldata::calldata,
+            paging::{Page, limit_offset},
+        },
         operation::*,
     },
 };
@@ -98,7 +101,8 @@ impl Requests {
 
     /// Stop or resume a recurring request
     ///
-    /// While the recurrence is stopped, nobody gets calldata that pays the request.
+    /// While the recurrence is stopped, nobody gets calldata that pays the request, and no further requests are made of
+    /// it. Resumed, it goes on with the next period; those that began meanwhile are left out.
     ///
     /// 200: What the request is set to now
     /// 404: Request not found
@@ -117,6 +121,31 @@ impl Requests {
         Ok(Json(RequestUpdated {
             request_id: request_id.0,
             is_recurrence_stopped,
+        }))
+    }
+
+    /// Cancel a request
+    ///
+    /// Takes back a request for which nothing has arrived yet; repeated, the call answers the same. Nobody gets calldata
+    /// for it any more, and it repeats no more. Calldata that was handed out before still works on the chain: money that
+    /// arrives all the same is credited, shown as `excessAmount` and told as `payment.partial`, and the request stays
+    /// cancelled.
+    ///
+    /// 200: The request is cancelled
+    /// 404: Request not found
+    #[oai(path = "/request/:requestId/cancel", method = "post", operation_id = "cancelRequest")]
+    async fn cancel(
+        &self,
+        ctx: Data<&Ctx>,
+        caller: Auth<Canceller>,
+        /// Id of the request
+        #[oai(name = "requestId")]
+        request_id: Path<RequestIdText>,
+    ) -> Result<Json<RequestCancelled>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND }>> {
+        let cancelled = flows::requests::cancel::run(&ctx, &caller, request_id.as_str()).await?;
+        Ok(Json(RequestCancelled {
+            request_id: request_id.0,
+            status: cancelled.ledger.status,
         }))
     }
 
@@ -189,6 +218,6 @@ impl Requests {
         };
         checks.finish()?;
         let found = flows::requests::pay::run(&ctx, &caller, request_id.as_str(), &input).await?;
-        Ok(Json(PayResponse::Calldata(view::calldata(&found))))
+        Ok(Json(PayResponse::Calldata(calldata(&found))))
     }
 }

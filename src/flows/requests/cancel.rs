@@ -1,0 +1,41 @@
+//! Cancels a payment request.
+
+use crate::{
+    ctx::Ctx,
+    domain::{caller::PlatformCaller, refusal::Refusal, request::Request},
+    flows::{
+        FlowError, FlowResult,
+        requests::{find, find_locked},
+    },
+    store,
+};
+
+/// Cancels a request for which nothing has arrived, and ends its repetition; again, nothing changes.
+///
+/// A payment that is credited at the same moment comes before or after it, never in between. Errors: unknown (404), paid
+/// in part or in full, on its way, or one of a recurring payment (400). Source: rules S.1.
+pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str) -> FlowResult<Request> {
+    let found = find(ctx, caller, request_id).await?;
+    if let Some(schedule) = &found.terms.schedule {
+        let sentence = format!(
+            "This request is paid by recurring payment {schedule}: cancel that with PATCH \
+             /v2/payouts/recurring/{schedule}"
+        );
+        return Err(Refusal::invalid(sentence).into());
+    }
+    let tx = ctx.db.begin("cancel_request").await?;
+    let request = find_locked(&tx, &found).await?;
+    let ledger = request.ledger.cancel().map_err(Refusal::invalid)?;
+    if ledger == request.ledger {
+        return Ok(request);
+    }
+    if !store::requests::advance(&tx, &request, &ledger, ctx.clock.now()).await? {
+        let cause = anyhow::anyhow!("request {} changed while it was cancelled", request.id);
+        return Err(FlowError::NotYet(cause));
+    }
+    if request.terms.recurrence.is_some() {
+        store::repeats::set_stopped(&tx, &request, true, None).await?;
+    }
+    tx.commit().await?;
+    Ok(Request { ledger, ..request })
+}
