@@ -2,7 +2,13 @@
 
 use crate::{ports::clock::Clock, store::Db};
 use chrono::{DateTime, TimeDelta, Utc};
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 use tokio_util::sync::CancellationToken;
 
 /// Pause between two questions for the time.
@@ -34,6 +40,44 @@ impl Clock for DatabaseClock {
 
     fn steady(&self) -> Duration {
         self.machine.steady()
+    }
+}
+
+/// A clock that can be moved forward, as if the time between had passed.
+pub struct MovableClock {
+    clock: Arc<dyn Clock>,
+    ahead_ms: AtomicU64,
+}
+
+impl MovableClock {
+    /// Shows what the other clock shows, until it is moved.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self {
+            clock,
+            ahead_ms: AtomicU64::new(0),
+        }
+    }
+
+    /// Moves it forward.
+    pub fn forward(&self, by: Duration) {
+        let by_ms = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
+        self.ahead_ms.fetch_add(by_ms, Ordering::SeqCst);
+    }
+
+    fn ahead(&self) -> Duration {
+        Duration::from_millis(self.ahead_ms.load(Ordering::SeqCst))
+    }
+}
+
+impl Clock for MovableClock {
+    fn now(&self) -> DateTime<Utc> {
+        let now = self.clock.now();
+        let ahead = TimeDelta::from_std(self.ahead()).unwrap_or_default();
+        now.checked_add_signed(ahead).unwrap_or(now)
+    }
+
+    fn steady(&self) -> Duration {
+        self.clock.steady().saturating_add(self.ahead())
     }
 }
 

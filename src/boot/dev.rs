@@ -1,7 +1,12 @@
 //! `prs dev`: the whole service on one machine, with a chain of its own.
 
-use super::{context, open_database, role::Role, serve};
+use super::{
+    clock::MovableClock, context_with, database_clock, open_database, process::Process, rate_feed, role::Role,
+    sandbox::LocalTime, serve,
+};
 use crate::{
+    adapters::{ids::SystemIds, rates::sandbox::RateSandbox},
+    ctx::Ctx,
     domain::{
         caller::{Credential, PlatformCaller},
         ids::{KeyId, PlatformId},
@@ -12,19 +17,25 @@ use crate::{
         client_ids::create::NewClientId,
         idempotency::{Answer, Repeatable},
         orchestrators::create::NewOrchestrator,
+        rates::accept::Word,
     },
-    settings::{CHAIN_STALE_S_MAX, ChainSettings, Settings, Synchronous},
+    http::dev::Room,
+    settings::{CHAIN_STALE_S_MAX, ChainSettings, RateSource, Settings, Synchronous},
     store,
 };
 use anyhow::{Context, bail};
 use clap::Args;
-use devnet::{BlockTime, Devnet, Options};
+use devnet::{BlockTime, Devnet, Options, RELAYER_INDEX};
 use serde_json::json;
 use std::{
     collections::BTreeMap,
     net::{SocketAddr, TcpListener},
     path::PathBuf,
+    sync::Arc,
 };
+
+/// Seconds between two readings of the sandbox of rates.
+const RATE_INTERVAL_S: u32 = 2;
 
 /// Pause between two looks at the local chain.
 const POLL_MS: u64 = 50;
@@ -33,6 +44,17 @@ const POLL_MS: u64 = 50;
 pub(super) const NO_FILE: &str = "`prs dev` has settings of its own and reads no file; of the environment it takes \
     PRS_DATABASE__URL, PRS_SECRETS__MASTER_KEY, PRS_ACCOUNTS__REGISTRATION and PRS_RATE_LIMITS__ENABLED alone. \
     `prs serve` takes every setting";
+
+/// The settings of the environment that count here.
+const TAKEN: [&str; 4] = [
+    "PRS_DATABASE__URL",
+    "PRS_SECRETS__MASTER_KEY",
+    "PRS_ACCOUNTS__REGISTRATION",
+    "PRS_RATE_LIMITS__ENABLED",
+];
+
+/// The setting that nobody may believe in force while it is not.
+const PRODUCTION: &str = "PRS_HTTP__PRODUCTION";
 
 /// Arguments of `prs dev`.
 #[derive(Debug, Args)]
@@ -54,15 +76,39 @@ pub struct DevArguments {
     rpc_url: Vec<String>,
 }
 
+/// Tells which settings of the environment have no effect. Errors: one of them asks for production.
+fn check_environment() -> anyhow::Result<()> {
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    // Names without a section are for tools.
+    let mut ignored: Vec<String> = names
+        .filter(|name| name.starts_with("PRS_") && name.contains("__"))
+        .filter(|name| !TAKEN.contains(&name.as_str()) && name != PRODUCTION)
+        .collect();
+    ignored.sort();
+    if !ignored.is_empty() {
+        tracing::warn!(
+            variables = ignored.join(", "),
+            "`prs dev` ignores settings of the environment"
+        );
+    }
+    match std::env::var(PRODUCTION) {
+        Ok(text) if text != "false" => bail!(
+            "{PRODUCTION}: `prs dev` is for development alone, and everybody on this machine may use it; remove the \
+             variable, or run `prs serve`"
+        ),
+        _ => Ok(()),
+    }
+}
+
 /// Runs until interrupted; the chain ends with the process, the database too unless `--data` keeps it.
 pub async fn run(arguments: &DevArguments) -> anyhow::Result<()> {
+    check_environment()?;
     let block_time = arguments.block_ms.map_or(BlockTime::Instant, BlockTime::EveryMs);
-    let chain = Devnet::start(Options {
+    let options = Options {
         block_time,
         ..Options::default()
-    })
-    .await
-    .context("local chain")?;
+    };
+    let chain = Arc::new(Devnet::start(options).await.context("local chain")?);
     let kept = arguments.data.clone();
     let folder = kept
         .clone()
@@ -76,7 +122,7 @@ pub async fn run(arguments: &DevArguments) -> anyhow::Result<()> {
     result
 }
 
-async fn serve_on(arguments: &DevArguments, chain: &Devnet, folder: &std::path::Path) -> anyhow::Result<()> {
+async fn serve_on(arguments: &DevArguments, chain: &Arc<Devnet>, folder: &std::path::Path) -> anyhow::Result<()> {
     let mut settings = Settings::development(SocketAddr::from(([127, 0, 0, 1], port(arguments.port)?)));
     settings.http.insecure_cookies = true;
     if let Ok(text) = std::env::var("PRS_ACCOUNTS__REGISTRATION") {
@@ -106,10 +152,30 @@ async fn serve_on(arguments: &DevArguments, chain: &Devnet, folder: &std::path::
     settings
         .chains
         .insert("sepolia".to_owned(), chain_settings(chain, rpc_urls));
+    settings.relayer.private_key = Some(chain.accounts()[RELAYER_INDEX].private_key.to_string());
+    let (feed, feed_url) = rate_feed::bind().await.context("sandbox of rates")?;
+    settings.partners.rates = RateSource::Sandbox;
+    settings.conversion.feed_urls = vec![feed_url];
+    settings.conversion.rate_interval_s = RATE_INTERVAL_S;
+    let faucet = ("fau".to_owned(), "faucet-token".to_owned());
+    settings.conversion.coin_ids.extend([faucet]);
     settings.validate()?;
-    let ctx = context(&settings, open_database(&settings).await?)?;
+    let db = open_database(&settings).await?;
+    let clock = Arc::new(MovableClock::new(database_clock(&db)));
+    let ids = Arc::new(SystemIds::new(clock.clone()));
+    let ctx = context_with(&settings, db, clock.clone(), ids)?;
+    let sandbox = Arc::new(RateSandbox::new(settings.conversion.coins(), clock.clone()));
+    rate_feed::serve(feed, sandbox.clone());
+    flows::rates::refresh::now_once(&ctx).await?;
+    accept_rates(&ctx).await?;
+    let mut process = Process::new(Role::All);
+    process.room = Some(Room {
+        time: Arc::new(LocalTime::new(clock, chain.clone())),
+        rates: sandbox,
+    });
     // The chain of an earlier run is gone with its process; a database that was kept has read another one.
     store::cursors::forget(ctx.db.writer(), Network::Sepolia).await?;
+    store::relays::forget(ctx.db.writer(), Network::Sepolia).await?;
     let seeded = seed(&ctx).await?;
     let base = settings.public_url();
     let line = json!({
@@ -129,7 +195,7 @@ async fn serve_on(arguments: &DevArguments, chain: &Devnet, folder: &std::path::
         "chain": chain.summary("sepolia"),
     });
     let is_json = arguments.json;
-    serve::run_with(&settings, ctx, Role::All, move || {
+    serve::run_with(&settings, ctx, process, move || {
         if is_json {
             println!("{line}");
         } else {
@@ -151,6 +217,16 @@ async fn serve_on(arguments: &DevArguments, chain: &Devnet, folder: &std::path::
         }
     })
     .await
+}
+
+/// Believes what the sandbox of rates tells at first: it is this program's own.
+async fn accept_rates(ctx: &Ctx) -> anyhow::Result<()> {
+    for listed in flows::rates::list::run(ctx).await? {
+        if listed.newest.is_some_and(|newest| newest.held().is_some()) {
+            flows::rates::accept::run(ctx, &listed.pair, Word::Held).await?;
+        }
+    }
+    Ok(())
 }
 
 const PLATFORM_NAME: &str = "Development";
@@ -217,7 +293,7 @@ struct Seeded {
 }
 
 /// Makes a tenant with an API key, a client ID for a page and one for a backend, and an orchestrator.
-async fn seed(ctx: &crate::ctx::Ctx) -> anyhow::Result<Seeded> {
+async fn seed(ctx: &Ctx) -> anyhow::Result<Seeded> {
     let platform = flows::platforms::create::run(ctx, PLATFORM_NAME).await?;
     let key = flows::keys::create(ctx, &platform, Some("prs dev")).await?.key;
     let caller = PlatformCaller {

@@ -15,9 +15,11 @@ mod master_keys;
 mod output;
 pub mod process;
 mod quarantine;
+mod rate_feed;
 mod rates;
 mod reconcile;
 pub mod role;
+mod sandbox;
 pub mod serve;
 
 use crate::{
@@ -152,10 +154,14 @@ fn relayer_key(settings: &Settings) -> anyhow::Result<Option<PrivateKeySigner>> 
 
 /// Builds every handle that flows need.
 pub fn context(settings: &Settings, db: Db) -> anyhow::Result<Ctx> {
-    let machine = Arc::new(adapters::clock::SystemClock);
-    let clock: Arc<dyn Clock> = Arc::new(DatabaseClock::new(&db, machine));
+    let clock = database_clock(&db);
     let ids: Arc<dyn Ids> = Arc::new(adapters::ids::SystemIds::new(clock.clone()));
     context_with(settings, db, clock, ids)
+}
+
+fn database_clock(db: &Db) -> Arc<dyn Clock> {
+    let machine = Arc::new(adapters::clock::SystemClock);
+    Arc::new(DatabaseClock::new(db, machine))
 }
 
 /// Like [`context`], with another clock and source of identifiers: tests fix both.

@@ -1,6 +1,10 @@
 //! What this process is: its part of the service, its workers, and how far its stop is.
 
-use crate::{boot::role::Role, http::edge::server::Shutdown, worker::Workers};
+use crate::{
+    boot::role::Role,
+    http::{dev::Room, edge::server::Shutdown},
+    worker::Workers,
+};
 
 /// What a process does, and how far its stop is.
 #[derive(Clone)]
@@ -11,6 +15,8 @@ pub struct Process {
     pub workers: Workers,
     /// How it is told to stop.
     pub shutdown: Shutdown,
+    /// What a developer does to it; `None` but for `prs dev`.
+    pub room: Option<Room>,
 }
 
 impl Process {
@@ -20,6 +26,7 @@ impl Process {
             role,
             workers: Workers::default(),
             shutdown: Shutdown::default(),
+            room: None,
         }
     }
 }

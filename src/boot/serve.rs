@@ -14,6 +14,7 @@ use crate::{
     ctx::Ctx,
     http::{
         contract::{apis, described::Described, docs, routes::RouteTable},
+        dev,
         edge::{
             self, Edge,
             cors::AllowedOrigins,
@@ -49,15 +50,20 @@ use tokio_util::task::TaskTracker;
 /// Serves until the process is told to stop.
 pub async fn run(settings: &Settings, role: Role) -> anyhow::Result<()> {
     let ctx = context(settings, open_database(settings).await?)?;
-    run_with(settings, ctx, role, || {}).await
+    run_with(settings, ctx, Process::new(role), || {}).await
 }
 
 /// Serves with handles that are already built; `ready` is called once connections are accepted.
-pub async fn run_with(settings: &Settings, ctx: Ctx, role: Role, ready: impl FnOnce()) -> anyhow::Result<()> {
+///
+/// Errors: a process with a room for developers in production.
+pub async fn run_with(settings: &Settings, ctx: Ctx, mut process: Process, ready: impl FnOnce()) -> anyhow::Result<()> {
+    let role = process.role;
+    if settings.http.production && process.room.is_some() {
+        bail!("http.production: must be false where `/_dev` is served");
+    }
     let Some(presence) = Presence::announce(&ctx.db, Intent::Serve).await? else {
         bail!("somebody takes the schema of the database back; start again when that is done");
     };
-    let mut process = Process::new(role);
     let tasks = TaskTracker::new();
     let listener = bind(settings.http.listen).await.context("http.listen")?;
     let instance = instance_name(&ctx, &listener)?;
@@ -178,10 +184,11 @@ async fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
 /// Everything that is served, wrapped in what holds for every call.
 pub fn app(settings: &Settings, ctx: &Ctx, process: &Process) -> BoxEndpoint<'static, Response> {
     let documents = [Document::V2, Document::Auth, Document::Webhooks].map(documents::text);
-    let parsed: Vec<Value> = documents
+    let mut parsed: Vec<Value> = documents
         .iter()
         .filter_map(|text| serde_json::from_str(text).ok())
         .collect();
+    parsed.extend(process.room.as_ref().and_then(|_| dev::document()));
     let identity = Arc::new(Identity::new(ctx.clone()));
     let identify: Arc<dyn Identify> = identity.clone();
     let origins: Arc<dyn AllowedOrigins> = identity;
@@ -200,6 +207,9 @@ pub fn app(settings: &Settings, ctx: &Ctx, process: &Process) -> BoxEndpoint<'st
         routes = routes
             .nest_no_strip("/v2", OpenApiService::new(Described(apis::platform()), "", ""))
             .nest_no_strip("/v1", OpenApiService::new(Described(apis::auth()), "", ""));
+    }
+    if let Some(room) = &process.room {
+        routes = dev::routes(routes, room.clone());
     }
     let health = Health::new(settings, ctx, process);
     observe::begin(&parsed);

@@ -15,6 +15,7 @@ pub mod api_keys;
 pub mod client_ids;
 pub mod currencies;
 pub mod destinations;
+pub mod dev;
 pub mod events;
 pub mod payments;
 pub mod payouts;

@@ -8,4 +8,5 @@ pub mod outbound;
 pub mod passwords;
 pub mod rates;
 pub mod relay;
+pub mod sandbox;
 pub mod sealer;

@@ -4,7 +4,10 @@ use crate::{
     domain::{client_id::CallOrigin, refusal::Refusal},
     http::{error::Problem, forms::body::is_json, gate::identify::Identify},
 };
-use poem::{Request, http::header};
+use poem::{
+    Request,
+    http::{header, uri::Authority},
+};
 
 /// Header in which a browser says how the page and the service are related.
 const FETCH_SITE: &str = "sec-fetch-site";
@@ -36,6 +39,39 @@ pub fn call_origin(request: &Request) -> CallOrigin<'_> {
 fn is_own_page(request: &Request, identify: &dyn Identify) -> bool {
     let call = call_origin(request);
     call.is_same_origin || call.origin.is_some_and(|origin| identify.is_session_page(origin))
+}
+
+/// Names by which this machine calls itself; no name server can give them to somebody else.
+const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
+
+/// Refuses a call of a page of another origin than `own`, and one under the name of another host; who is no browser
+/// names no origin.
+///
+/// That a browser calls page and service the same origin proves nothing: whoever owns a name can have it resolve to this
+/// machine.
+pub(in crate::http) fn require_own_origin(request: &Request, own: &str) -> Result<(), Problem> {
+    let call = call_origin(request);
+    let is_own = match call.origin {
+        Some(origin) => origin == own,
+        None => call.is_same_origin || !is_browser(request),
+    };
+    if is_own && is_own_host(request, own) {
+        return Ok(());
+    }
+    Err(Refusal::forbidden("Only pages of this service may call this, by its own address").into())
+}
+
+/// Whether the call names the host of `own`, or this machine by a name of its own.
+fn is_own_host(request: &Request, own: &str) -> bool {
+    let named = only(request, header::HOST.as_str()).or_else(|| request.uri().authority().map(Authority::as_str));
+    let Some(host) = named.and_then(|named| named.parse::<Authority>().ok()) else {
+        return false;
+    };
+    let is_loopback = LOOPBACK.iter().any(|name| host.host().eq_ignore_ascii_case(name));
+    is_loopback
+        || own
+            .split_once("://")
+            .is_some_and(|(_, own)| host.as_str().eq_ignore_ascii_case(own))
 }
 
 /// What a foreign page reads whose call carries the cookie of a session.
