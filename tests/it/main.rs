@@ -32,6 +32,7 @@ mod create_once;
 mod currencies;
 mod destinations;
 mod destinations_bound;
+mod dev_room;
 mod documents;
 mod events;
 mod events_kinds;

@@ -1,0 +1,231 @@
+//! The room `/_dev` of `prs dev`, and that nobody else has it.
+
+use crate::support::{TestApp, chain::transactions, clock::FixedClock, dev::Dev};
+use alloy::{primitives::U256, sol_types::SolCall};
+use async_trait::async_trait;
+use chrono::{DateTime, TimeDelta, Utc};
+use poem::{Endpoint, Request, endpoint::BoxEndpoint, http::Method};
+use prs::{
+    adapters::rates::{CoinIds, sandbox::RateSandbox},
+    boot::{process::Process, role::Role, serve},
+    domain::calldata::Erc20FeeProxy,
+    http::dev::Room,
+    ports::{clock::Clock, sandbox::TimeMachine},
+};
+use serde_json::{Value, json};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// Moves the clock of a test.
+struct Fixed(Arc<FixedClock>);
+
+#[async_trait]
+impl TimeMachine for Fixed {
+    async fn forward(&self, by: TimeDelta) -> anyhow::Result<DateTime<Utc>> {
+        self.0.advance(by);
+        Ok(self.0.now())
+    }
+}
+
+fn with_room(app: &TestApp) -> Process {
+    let mut process = Process::new(Role::Api);
+    process.room = Some(Room {
+        time: Arc::new(Fixed(app.clock.clone())),
+        rates: Arc::new(RateSandbox::new(CoinIds::default(), app.clock.clone())),
+    });
+    process
+}
+
+type App = BoxEndpoint<'static, poem::Response>;
+
+/// Posts to the room, at a loopback name unless the headers name a host.
+async fn post(app: &App, path: &str, headers: &[(&str, &str)], body: &str) -> (u16, Value) {
+    let mut call = Request::builder()
+        .method(Method::POST)
+        .uri(path.parse().expect("a path"));
+    if headers.iter().all(|(name, _)| *name != "host") {
+        call = call.header("host", "localhost:8080");
+    }
+    for (name, value) in headers {
+        call = call.header(*name, *value);
+    }
+    let answer = app.get_response(call.body(body.to_owned())).await;
+    let status = answer.status().as_u16();
+    let text = answer.into_body().into_string().await.expect("text");
+    (status, serde_json::from_str(&text).expect("JSON"))
+}
+
+const JSON: (&str, &str) = ("content-type", "application/json");
+
+#[tokio::test]
+async fn only_json_of_no_page_or_an_own_one_to_the_own_host_moves_the_clock_forward() {
+    let app = TestApp::start().await;
+    let served = serve::app(&crate::support::app::settings(), &app.ctx, &with_room(&app));
+    let before = app.ctx.clock.now();
+    let own = app.ctx.own_pages.origin.clone();
+    let day = r#"{"seconds":86400}"#;
+    for (headers, body, status) in [
+        (vec![], day, 400),
+        (vec![("content-type", "text/plain")], day, 400),
+        (vec![JSON], r#"{"seconds":0}"#, 400),
+        (vec![JSON], r#"{"seconds":-1}"#, 400),
+        (vec![JSON], r#"{"seconds":31622401}"#, 400),
+        (vec![JSON], r#"{}"#, 400),
+        (vec![JSON, ("origin", "http://localhost:3000")], day, 403),
+        (vec![JSON, ("origin", "null")], day, 403),
+        (vec![JSON, ("sec-fetch-site", "cross-site")], day, 403),
+        (vec![JSON, ("origin", own.as_str()), ("origin", own.as_str())], day, 403),
+        (
+            vec![
+                JSON,
+                ("sec-fetch-site", "same-origin"),
+                ("origin", "http://rebound.example:8080"),
+            ],
+            day,
+            403,
+        ),
+        (vec![JSON, ("host", "rebound.example:8080")], day, 403),
+        (
+            vec![JSON, ("host", "rebound.example"), ("sec-fetch-site", "same-origin")],
+            day,
+            403,
+        ),
+        (vec![JSON, ("host", "localhost.rebound.example")], day, 403),
+        (vec![JSON, ("host", "")], day, 403),
+        (vec![JSON, ("host", "localhost"), ("host", "rebound.example")], day, 403),
+        (
+            vec![JSON, ("sec-fetch-site", "same-site"), ("origin", "http://127.0.0.1:1")],
+            day,
+            403,
+        ),
+    ] {
+        let (answered, error) = post(&served, "/_dev/clock", &headers, body).await;
+        assert_eq!(answered, status, "{headers:?} {body}: {error}");
+        assert_eq!(error["statusCode"], status);
+    }
+    assert_eq!(app.ctx.clock.now(), before);
+    let own_host = own.split_once("://").expect("an origin").1;
+    for headers in [
+        vec![JSON],
+        vec![JSON, ("host", own_host), ("origin", own.as_str())],
+        vec![JSON, ("host", "[::1]:8080"), ("sec-fetch-site", "same-origin")],
+    ] {
+        let (status, moved) = post(&served, "/_dev/clock", &headers, day).await;
+        assert_eq!(status, 200, "{headers:?}: {moved}");
+        let now: DateTime<Utc> = moved["now"].as_str().expect("a time").parse().expect("a time");
+        assert_eq!(now, app.ctx.clock.now());
+    }
+    assert_eq!(app.ctx.clock.now() - before, TimeDelta::days(3));
+}
+
+#[tokio::test]
+async fn nobody_else_has_the_room_and_production_refuses_it() {
+    let app = TestApp::start().await;
+    let refused = app.post("/_dev/clock").json(&json!({ "seconds": 1 })).send().await;
+    assert_eq!(refused.expect(404)["message"], "Cannot POST /_dev/clock");
+    let mut settings = crate::support::app::settings();
+    settings.http.production = true;
+    let served = serve::run_with(&settings, app.ctx.clone(), with_room(&app), || {}).await;
+    let refusal = served.expect_err("refused").to_string();
+    assert_eq!(refusal, "http.production: must be false where `/_dev` is served");
+    for document in crate::support::contract::documents() {
+        let paths = document["paths"].as_object().expect("paths");
+        assert!(paths.keys().all(|path| !path.starts_with("/_dev")));
+    }
+}
+
+/// Seconds since 1970 of the newest block.
+async fn block_time(dev: &Dev) -> i64 {
+    let block = dev.ask_node("eth_getBlockByNumber", json!(["latest", false])).await;
+    let digits = block["timestamp"].as_str().expect("a quantity");
+    i64::from_str_radix(digits.trim_start_matches("0x"), 16).expect("a number")
+}
+
+fn time(value: &Value) -> DateTime<Utc> {
+    value.as_str().expect("a time").parse().expect("a time")
+}
+
+#[tokio::test]
+async fn in_prs_dev_the_service_what_is_due_and_the_chain_move_together() {
+    prs::adapters::install_tls();
+    let folder = tempfile::tempdir().expect("a folder");
+    let dev = Dev::start(folder.path());
+    let forward = async |seconds: i64| {
+        let moved = dev.call("/_dev/clock", Some(&json!({ "seconds": seconds }))).await;
+        time(&moved["now"])
+    };
+    let begun = forward(1).await;
+    let body = json!({
+        "payee": dev.text("/chain/accounts/1/address"),
+        "amount": "1",
+        "invoiceCurrency": "FAU-sepolia",
+        "paymentCurrency": "FAU-sepolia",
+        "recurrence": { "startDate": begun.date_naive().to_string(), "frequency": "WEEKLY" },
+    });
+    dev.call("/v2/request", Some(&body)).await;
+    let block_before = block_time(&dev).await;
+    let now = forward(15 * 86_400).await;
+    let is_near = |time: DateTime<Utc>| (time - now).abs() < TimeDelta::minutes(2);
+    assert!(is_near(begun + TimeDelta::days(15)), "{begun} {now}");
+    let block = block_time(&dev).await;
+    assert!(block - block_before >= 15 * 86_400);
+    assert!(is_near(DateTime::from_timestamp(block, 0).expect("a time")));
+    let asked = Instant::now();
+    loop {
+        let list = dev.call("/v2/request", None).await;
+        if list["pagination"]["total"] == 3 {
+            assert!(is_near(time(&list["requests"][0]["createdAt"])), "{list}");
+            break;
+        }
+        assert!(asked.elapsed() < Duration::from_secs(30), "{list}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// Units that the last transaction of calldata pays through the fee proxy.
+fn units(calldata: &Value) -> U256 {
+    let steps = transactions(calldata);
+    let call = Erc20FeeProxy::transferFromWithReferenceAndFeeCall::abi_decode(&steps.last().expect("a payment").1);
+    call.expect("a payment through the fee proxy").amount
+}
+
+#[tokio::test]
+async fn in_prs_dev_a_dollar_is_paid_in_usdc_by_a_rate_that_can_be_changed() {
+    prs::adapters::install_tls();
+    let folder = tempfile::tempdir().expect("a folder");
+    let dev = Dev::start(folder.path());
+    let body = json!({
+        "payee": dev.text("/chain/accounts/1/address"),
+        "amount": "9.8",
+        "invoiceCurrency": "USD",
+        "paymentCurrency": "USDC-sepolia",
+    });
+    let created = dev.call("/v2/request", Some(&body)).await;
+    let id = created["requestId"].as_str().expect("an id");
+    let pay = format!("/v2/request/{id}/pay");
+    assert_eq!(units(&dev.call(&pay, None).await), U256::from(9_800_000));
+    let price = json!({ "token": "usdc", "currency": "USD", "price": "0.98" });
+    let changed = dev.call("/_dev/rates", Some(&price)).await;
+    let rates = changed["rates"].as_array().expect("a list");
+    let usdc = rates
+        .iter()
+        .find(|rate| rate["token"] == "USDC" && rate["currency"] == "USD");
+    assert_eq!(usdc.expect("a rate")["rate"], "0.98");
+    assert!(
+        rates.iter().all(|rate| !rate["rate"].is_null()),
+        "it begins with a rate of every pair: {changed}"
+    );
+    let quoted = dev.call(&pay, None).await;
+    assert_eq!(units(&quoted), U256::from(10_000_000));
+    assert!(quoted["metadata"]["quoteExpiresAt"].is_i64());
+    let stale = dev.call("/_dev/rates", Some(&json!({ "stale": true }))).await;
+    assert!(
+        stale["rates"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .all(|rate| rate["rate"].is_null())
+    );
+}
