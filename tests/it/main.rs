@@ -38,6 +38,7 @@ mod events;
 mod events_kinds;
 mod fair_shares;
 mod guesses;
+mod guides;
 mod handed_out;
 mod health;
 mod idempotency;
