@@ -15,16 +15,10 @@ pub struct Model {
     pub endpoint_id: String,
     /// Platform or orchestrator.
     pub owner_id: String,
-    /// State.
+    /// State. No index holds it, so that a success changes nothing that an index holds.
     pub state: String,
-    /// Number of retries that were scheduled.
+    /// Number of retries that were scheduled until it was finished; the queue counts those of one that waits.
     pub retry_count: i32,
-    /// Not before this time.
-    pub next_at: DateTimeUtc,
-    /// Until when it belongs to a worker.
-    pub lease_until: Option<DateTimeUtc>,
-    /// Which claim it belongs to.
-    pub lease_token: Option<String>,
     /// Whether it is a test delivery.
     pub is_test: bool,
     /// Whether it was queued again by its owner.
@@ -39,6 +33,18 @@ pub struct Model {
     pub recover_from: Option<DateTimeUtc>,
     /// When the next round comes, or the current one was due; none when there are no more.
     pub recover_at: Option<DateTimeUtc>,
+    /// The state again, of one that failed or was cancelled; none of any other.
+    pub missed: Option<String>,
+    /// Number of the try that arrived, unless it was queued again before. Tries that have no row of their own are these.
+    pub success_number: Option<i32>,
+    /// When that try began.
+    pub success_started_at: Option<DateTimeUtc>,
+    /// When that try ended.
+    pub success_ended_at: Option<DateTimeUtc>,
+    /// Status that the receiver answered it with.
+    pub success_status: Option<i32>,
+    /// First bytes of that answer.
+    pub success_response: Option<String>,
 }
 
 /// Joins from this table.

@@ -1,4 +1,4 @@
-//! Tries of deliveries.
+//! Tries of deliveries, but for the one that arrived first: its delivery holds it.
 
 use sea_orm::entity::prelude::*;
 

@@ -12,6 +12,7 @@ pub mod chain_quarantine;
 pub mod client_ids;
 pub mod deliveries;
 pub mod delivery_attempts;
+pub mod delivery_queue;
 pub mod destination_nonces;
 pub mod events;
 pub mod handed_out;
