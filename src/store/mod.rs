@@ -33,6 +33,7 @@ mod plans;
 pub mod platforms;
 pub mod presence;
 pub mod quarantine;
+mod queue;
 pub mod quotes;
 pub mod rate_tiers;
 pub mod rates;

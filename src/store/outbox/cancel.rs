@@ -1,19 +1,45 @@
 //! What waits for endpoints that are off or gone, and its end.
 
-use super::rows::{is_queued, unleased};
 use crate::{
     domain::{
         ids::{EndpointId, EventId, OwnerId},
         webhook::DeliveryState,
     },
-    store::{StoreError, recovery::is_waiting},
+    store::{StoreError, queue::ENDPOINTS, recovery::is_waiting},
 };
 use chrono::{DateTime, Utc};
-use entities::{deliveries, deliveries::Column};
+use entities::{deliveries, deliveries::Column as Delivery, delivery_queue, delivery_queue::Column};
 use sea_orm::{
     ColumnTrait, ConnectionTrait, DbBackend, EntityTrait, QueryFilter, QuerySelect, Statement,
     sea_query::{Expr, LockBehavior, LockType},
 };
+use std::collections::BTreeMap;
+
+/// Cancels what of the queue a condition names; returns how many deliveries.
+pub(super) async fn cancel(conn: &impl ConnectionTrait, which: Expr, now: DateTime<Utc>) -> Result<u64, StoreError> {
+    let gone = delivery_queue::Entity::delete_many()
+        .filter(which)
+        .exec_with_returning(conn)
+        .await?;
+    let mut by_count: BTreeMap<i32, Vec<String>> = BTreeMap::new();
+    for row in gone {
+        by_count.entry(row.retry_count).or_default().push(row.id);
+    }
+    let mut cancelled = 0;
+    let state = DeliveryState::Cancelled.wire();
+    for (retry_count, ids) in by_count {
+        let result = deliveries::Entity::update_many()
+            .col_expr(Delivery::State, Expr::value(state))
+            .col_expr(Delivery::Missed, Expr::value(state))
+            .col_expr(Delivery::RetryCount, Expr::value(retry_count))
+            .col_expr(Delivery::FinishedAt, Expr::value(now))
+            .filter(Delivery::Id.is_in(ids))
+            .exec(conn)
+            .await?;
+        cancelled += result.rows_affected;
+    }
+    Ok(cancelled)
+}
 
 /// Cancels up to `limit` deliveries that wait for an endpoint, and the rounds of as many that failed; returns how many
 /// deliveries were cancelled. Rows that somebody else holds are left for the next call. Needs a transaction.
@@ -24,42 +50,10 @@ pub async fn cancel_some_of_endpoint(
     now: DateTime<Utc>,
     limit: u64,
 ) -> Result<u64, StoreError> {
-    let queued = take(conn, owner, endpoint, is_queued(), limit).await?;
-    let failed = take(conn, owner, endpoint, is_waiting(), limit).await?;
-    let mut cancelled = 0;
-    if !queued.is_empty() {
-        let result = unleased(deliveries::Entity::update_many(), DeliveryState::Cancelled)
-            .col_expr(Column::FinishedAt, Expr::value(now))
-            .filter(is_queued())
-            .filter(Column::Id.is_in(queued))
-            .exec(conn)
-            .await?;
-        cancelled = result.rows_affected;
-    }
-    if !failed.is_empty() {
-        // What failed stays so; it has no further round.
-        deliveries::Entity::update_many()
-            .col_expr(Column::RecoverAt, Expr::value(None::<DateTime<Utc>>))
-            .filter(is_waiting())
-            .filter(Column::Id.is_in(failed))
-            .exec(conn)
-            .await?;
-    }
-    Ok(cancelled)
-}
-
-/// Locks some deliveries to an endpoint. It waits for nobody, so that it blocks neither a claim nor the record of tries.
-async fn take(
-    conn: &impl ConnectionTrait,
-    owner: &OwnerId,
-    endpoint: &EndpointId,
-    which: Expr,
-    limit: u64,
-) -> Result<Vec<String>, StoreError> {
-    let ids = deliveries::Entity::find()
+    // It waits for nobody, so that it blocks neither a claim nor the record of tries.
+    let queued: Vec<String> = delivery_queue::Entity::find()
         .select_only()
         .column(Column::Id)
-        .filter(which)
         .filter(Column::OwnerId.eq(owner.as_str()))
         .filter(Column::EndpointId.eq(endpoint.as_str()))
         .limit(limit)
@@ -67,7 +61,31 @@ async fn take(
         .into_tuple()
         .all(conn)
         .await?;
-    Ok(ids)
+    let failed: Vec<String> = deliveries::Entity::find()
+        .select_only()
+        .column(Delivery::Id)
+        .filter(is_waiting())
+        .filter(Delivery::OwnerId.eq(owner.as_str()))
+        .filter(Delivery::EndpointId.eq(endpoint.as_str()))
+        .limit(limit)
+        .lock_with_behavior(LockType::Update, LockBehavior::SkipLocked)
+        .into_tuple()
+        .all(conn)
+        .await?;
+    let cancelled = match queued.is_empty() {
+        true => 0,
+        false => cancel(conn, Column::Id.is_in(queued), now).await?,
+    };
+    if !failed.is_empty() {
+        // What failed stays so; it has no further round.
+        deliveries::Entity::update_many()
+            .col_expr(Delivery::RecoverAt, Expr::value(None::<DateTime<Utc>>))
+            .filter(is_waiting())
+            .filter(Delivery::Id.is_in(failed))
+            .exec(conn)
+            .await?;
+    }
+    Ok(cancelled)
 }
 
 /// Endpoints that are off or gone while something waits for them, with their owners.
@@ -75,24 +93,25 @@ async fn take(
 /// Endpoints are found one after the other, each by one step in an index of what waits, so that a backlog costs nothing.
 pub async fn abandoned(conn: &impl ConnectionTrait, limit: u64) -> Result<Vec<(OwnerId, EndpointId)>, StoreError> {
     let backend = conn.get_database_backend();
+    let failed = "missed = 'failed' AND NOT is_test AND recover_at IS NOT NULL";
     // Nothing tells SQLite how much of the log waits.
-    let (queue, rounds) = match backend {
-        DbBackend::Sqlite => (
-            " INDEXED BY deliveries_queued_endpoint_idx",
-            " INDEXED BY deliveries_recovery_endpoint_idx",
-        ),
-        _ => ("", ""),
+    let index = match backend {
+        DbBackend::Sqlite => " INDEXED BY deliveries_recovery_endpoint_idx",
+        _ => "",
     };
-    let queued = endpoints_of("queued", queue, "state = 'queued'");
-    let waiting = "state = 'failed' AND NOT is_test AND recover_at IS NOT NULL";
-    let waiting = endpoints_of("waiting", rounds, waiting);
     let sql = format!(
-        "WITH RECURSIVE {queued}, {waiting} \
-         SELECT known.id AS id, \
-           (SELECT owner_id FROM deliveries WHERE endpoint_id = known.id ORDER BY id LIMIT 1) AS owner \
-         FROM (SELECT id FROM queued UNION SELECT id FROM waiting) AS known \
-         WHERE known.id IS NOT NULL \
-           AND NOT EXISTS (SELECT 1 FROM webhook_endpoints WHERE webhook_endpoints.id = known.id AND is_active) \
+        "WITH RECURSIVE {ENDPOINTS}, rounds(id) AS (\
+           SELECT (SELECT endpoint_id FROM deliveries{index} WHERE {failed} ORDER BY endpoint_id LIMIT 1) \
+           UNION ALL \
+           SELECT (SELECT endpoint_id FROM deliveries{index} WHERE {failed} AND endpoint_id > rounds.id \
+             ORDER BY endpoint_id LIMIT 1) FROM rounds WHERE rounds.id IS NOT NULL) \
+         SELECT known.id AS id, known.owner AS owner FROM (\
+           SELECT here.endpoint_id AS id, here.owner_id AS owner FROM endpoints \
+             JOIN delivery_queue AS here ON here.id = endpoints.id \
+           UNION \
+           SELECT rounds.id, (SELECT owner_id FROM deliveries WHERE endpoint_id = rounds.id ORDER BY id LIMIT 1) \
+             FROM rounds WHERE rounds.id IS NOT NULL) AS known \
+         WHERE NOT EXISTS (SELECT 1 FROM webhook_endpoints WHERE webhook_endpoints.id = known.id AND is_active) \
          ORDER BY known.id LIMIT {limit}"
     );
     let mut found = Vec::new();
@@ -102,17 +121,6 @@ pub async fn abandoned(conn: &impl ConnectionTrait, limit: u64) -> Result<Vec<(O
     Ok(found)
 }
 
-/// A recursive part that lists each endpoint of the rows of a partial index once.
-fn endpoints_of(name: &str, index: &str, condition: &str) -> String {
-    format!(
-        "{name}(id) AS (\
-           SELECT (SELECT endpoint_id FROM deliveries{index} WHERE {condition} ORDER BY endpoint_id LIMIT 1) \
-           UNION ALL \
-           SELECT (SELECT endpoint_id FROM deliveries{index} WHERE {condition} AND endpoint_id > {name}.id \
-             ORDER BY endpoint_id LIMIT 1) FROM {name} WHERE {name}.id IS NOT NULL)"
-    )
-}
-
 /// Cancels what is queued of an event; returns how many deliveries. What is in flight is not recorded any more.
 pub async fn cancel_queued_of_event(
     conn: &impl ConnectionTrait,
@@ -120,12 +128,17 @@ pub async fn cancel_queued_of_event(
     event: &EventId,
     now: DateTime<Utc>,
 ) -> Result<u64, StoreError> {
-    let result = unleased(deliveries::Entity::update_many(), DeliveryState::Cancelled)
-        .col_expr(Column::FinishedAt, Expr::value(now))
-        .filter(is_queued())
-        .filter(Column::OwnerId.eq(owner.as_str()))
-        .filter(Column::EventId.eq(event.as_str()))
-        .exec(conn)
+    let queued: Vec<String> = deliveries::Entity::find()
+        .select_only()
+        .column(Delivery::Id)
+        .filter(Delivery::State.eq(DeliveryState::Queued.wire()))
+        .filter(Delivery::OwnerId.eq(owner.as_str()))
+        .filter(Delivery::EventId.eq(event.as_str()))
+        .into_tuple()
+        .all(conn)
         .await?;
-    Ok(result.rows_affected)
+    match queued.is_empty() {
+        true => Ok(0),
+        false => cancel(conn, Column::Id.is_in(queued), now).await,
+    }
 }

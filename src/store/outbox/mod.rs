@@ -1,19 +1,24 @@
-//! The outbox: events, their deliveries and the tries, as rows that are also the queue.
+//! The outbox: events and their deliveries, as rows of a log and of a queue.
 //!
 //! **Parties.** A flow changes something and writes, in the same transaction, an event and a delivery of it for each
 //! active endpoint. A worker claims due deliveries under a lease, sends them while no transaction is open, and records
 //! the tries. Several workers may share the queue. The owner of an endpoint reads the log, has deliveries sent again,
 //! and switches the endpoint off. A test of endpoints is queued like an event, and whoever asked for it waits.
 //!
-//! **A delivery** is queued until it is delivered, failed or cancelled. While it is queued, it is due from `next_at`
-//! on. One that failed may be queued again, by its owner or in a recovery round ([`super::recovery`]). A claim gives it a
-//! token and an end of its lease; until then it belongs to whoever holds the token.
+//! **A delivery** is queued until it is delivered, failed or cancelled. Its row in `deliveries` is the log and stays; while
+//! it is queued, and only then, it has another one in `delivery_queue`, which says from when on it is due (`next_at`) and
+//! who has it. One that failed may be queued again, by its owner or in a recovery round ([`super::recovery`]). A claim
+//! gives it a token and an end of its lease; until then it belongs to whoever holds the token. The try that arrives is
+//! kept in the row of the log, those that fail have rows of their own (ADR-0018).
 //!
 //! **What always holds.**
-//! - An event exists if and only if what caused it was committed. One fact is one event, by its deduplication key, and
-//!   one event has one delivery for each endpoint. Both are unique indexes, not habits.
+//! - An event exists if and only if what caused it was committed. One fact is one event, by its deduplication key, which
+//!   is the primary key of a table beside the events; one event has one delivery for each endpoint: they are written
+//!   with it, or by a replay that holds it (ADR-0019).
 //! - The body is rendered once, with the event. Every try sends these bytes under the id of the delivery, replays too; to
 //!   an endpoint that nobody approved, the same bytes without what they say about persons.
+//! - A delivery is queued if and only if it has a row in the queue: both change in one transaction, the row of the queue
+//!   first when it goes, so that two of them wait for each other at that row and nowhere else.
 //! - A try is recorded by whoever still holds the delivery under the token of the claim. After a lease has ended two
 //!   workers may have sent the same delivery; one of them moves it on, and what the other one brings is dropped.
 //! - The retry count moves with a recorded try. A crash may add a POST to the four, it takes none away.
@@ -28,25 +33,29 @@
 //! words of PostgreSQL: those of SQLite say the same more slowly.
 
 mod cancel;
+mod due;
 mod postgres;
 mod rows;
 mod sqlite;
 
-use super::{Sealing, StoreError, columns, event_log, sealed};
+use super::{Sealing, StoreError, columns, event_log, queue, sealed};
 use crate::domain::{
     ids::{ClientRowId, DeliveryId, EndpointId, EventId, OwnerId},
     webhook::{ClaimedDelivery, DeliveryState, Wanted},
 };
 use chrono::{DateTime, Utc};
-use entities::{deliveries, deliveries::Column, events};
-use rows::{is_queued, unleased};
+use entities::{
+    deliveries, deliveries::Column as Delivery, delivery_queue, delivery_queue::Column, event_keys, events,
+};
+use rows::{Verdict, unleased};
 use sea_orm::{
-    ColumnTrait, ConnectionTrait, DbBackend, EntityTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
-    sea_query::{Expr, OnConflict},
+    ColumnTrait, ConnectionTrait, DbBackend, EntityTrait, QueryFilter, QuerySelect, QueryTrait,
+    sea_query::{Expr, ExprTrait, OnConflict},
 };
 use std::collections::{HashMap, HashSet};
 
 pub use cancel::{abandoned, cancel_queued_of_event, cancel_some_of_endpoint};
+pub use due::next_due;
 pub use rows::FinishedTry;
 
 /// An event to be written.
@@ -85,6 +94,8 @@ pub struct NewDelivery {
     pub owner: OwnerId,
     /// Whether it is a test delivery.
     pub is_test: bool,
+    /// Whether it was asked for, after the event was told.
+    pub is_replay: bool,
     /// Now; the first try is due at once.
     pub now: DateTime<Utc>,
 }
@@ -94,11 +105,13 @@ pub async fn insert_event(conn: &impl Sealing, event: &NewEvent) -> Result<bool,
     Ok(!insert_events(conn, std::slice::from_ref(event)).await?.is_empty())
 }
 
-/// Writes those events whose facts have not been told, with one statement for a batch; returns their ids.
+/// Writes those events whose facts have not been told, with two statements for a batch; returns their ids.
 pub async fn insert_events(conn: &impl Sealing, events: &[NewEvent]) -> Result<HashSet<EventId>, StoreError> {
     let mut written = HashSet::new();
     for events in events.chunks(columns::ROWS_MAX) {
-        let rows = events.iter().map(|event| {
+        let new_ids = insert_keys(conn, events).await?;
+        let new = events.iter().filter(|event| new_ids.contains(&event.id));
+        let rows = new.map(|event| {
             let place = event_log::body_place(event.owner.as_str(), event.id.as_str());
             let body = match event.is_personal {
                 true => sealed::seal(conn, event.body.clone(), place)?,
@@ -116,47 +129,66 @@ pub async fn insert_events(conn: &impl Sealing, events: &[NewEvent]) -> Result<H
             }))
         });
         let rows = rows.collect::<Result<Vec<_>, StoreError>>()?;
-        let mut insertion = events::Entity::insert_many(rows).into_query();
-        insertion
-            .on_conflict(
-                OnConflict::column(events::Column::DeduplicationKey)
-                    .do_nothing()
-                    .to_owned(),
-            )
-            .returning_col(events::Column::Id);
-        for row in conn.query_all(&insertion).await? {
-            written.insert(EventId(row.try_get("", "id")?));
+        if !rows.is_empty() {
+            events::Entity::insert_many(rows).exec_without_returning(conn).await?;
         }
+        written.extend(new_ids);
     }
     Ok(written)
 }
 
+/// Takes the keys of facts that have not been told; returns the events that tell them.
+async fn insert_keys(conn: &impl Sealing, events: &[NewEvent]) -> Result<HashSet<EventId>, StoreError> {
+    let rows = events.iter().map(|event| {
+        event_keys::ActiveModel::from(event_keys::Model {
+            deduplication_key: event.deduplication_key.clone(),
+            event_id: event.id.0.clone(),
+        })
+    });
+    let mut insertion = event_keys::Entity::insert_many(rows).into_query();
+    insertion
+        .on_conflict(
+            OnConflict::column(event_keys::Column::DeduplicationKey)
+                .do_nothing()
+                .to_owned(),
+        )
+        .returning_col(event_keys::Column::EventId);
+    let rows = conn.query_all(&insertion).await?;
+    let ids = rows.iter().map(|row| row.try_get("", "event_id").map(EventId));
+    Ok(ids.collect::<Result<_, _>>()?)
+}
+
 /// Writes deliveries, due at once.
+///
+/// Those of events that were told before their endpoint existed need a transaction that holds the events, and has found no
+/// such delivery since: nothing else keeps an event from having two deliveries to an endpoint.
 pub async fn insert_deliveries(conn: &impl ConnectionTrait, deliveries: &[NewDelivery]) -> Result<(), StoreError> {
     for deliveries in deliveries.chunks(columns::ROWS_MAX) {
-        let rows = deliveries.iter().map(|delivery| {
-            deliveries::ActiveModel::from(deliveries::Model {
-                id: delivery.id.0.clone(),
-                event_id: delivery.event.0.clone(),
-                endpoint_id: delivery.endpoint.0.clone(),
-                owner_id: delivery.owner.0.clone(),
-                state: DeliveryState::Queued.wire().to_owned(),
-                retry_count: 0,
-                next_at: delivery.now,
-                lease_until: None,
-                lease_token: None,
-                is_test: delivery.is_test,
-                is_replay: false,
-                created_at: delivery.now,
-                finished_at: None,
-                recovery_rounds: 0,
-                recover_from: None,
-                recover_at: None,
-            })
+        let rows = deliveries.iter().map(|delivery| deliveries::Model {
+            id: delivery.id.0.clone(),
+            event_id: delivery.event.0.clone(),
+            endpoint_id: delivery.endpoint.0.clone(),
+            owner_id: delivery.owner.0.clone(),
+            state: DeliveryState::Queued.wire().to_owned(),
+            retry_count: 0,
+            is_test: delivery.is_test,
+            is_replay: delivery.is_replay,
+            created_at: delivery.now,
+            finished_at: None,
+            recovery_rounds: 0,
+            recover_from: None,
+            recover_at: None,
+            missed: None,
+            success_number: None,
+            success_started_at: None,
+            success_ended_at: None,
+            success_status: None,
+            success_response: None,
         });
-        deliveries::Entity::insert_many(rows)
+        deliveries::Entity::insert_many(rows.clone().map(queue::new_delivery))
             .exec_without_returning(conn)
             .await?;
+        queue::enqueue(conn, rows.zip(deliveries).map(|(row, delivery)| (row, delivery.now))).await?;
     }
     Ok(())
 }
@@ -166,8 +198,8 @@ pub async fn insert_deliveries(conn: &impl ConnectionTrait, deliveries: &[NewDel
 /// They belong to the holder of the token until the lease ends; afterwards anybody may claim them again. Deliveries
 /// whose endpoint is inactive or gone are cancelled instead.
 ///
-/// Two groups are looked at: the longest waiting of all, twice the limit, and the longest waiting of each owner, an equal
-/// part of the limit each. So a claim costs the same however much waits behind them, and an owner that comes late is
+/// The longest waiting of each endpoint are looked at, an equal part of twice the limit each. So a claim costs the same
+/// however much waits behind them, nothing for what waits for endpoints that are left out, and an owner that comes late is
 /// among the next claim however much others have queued.
 pub async fn claim(conn: &impl ConnectionTrait, wanted: &Wanted) -> Result<Vec<ClaimedDelivery>, StoreError> {
     let (claimed, unsendable) = match conn.get_database_backend() {
@@ -175,12 +207,14 @@ pub async fn claim(conn: &impl ConnectionTrait, wanted: &Wanted) -> Result<Vec<C
         _ => sqlite::claim(conn, wanted).await?,
     };
     if !unsendable.is_empty() {
-        let stopped = unleased(deliveries::Entity::update_many(), DeliveryState::Cancelled)
-            .col_expr(Column::FinishedAt, Expr::value(wanted.now))
-            .filter(is_queued())
-            .filter(Column::Id.is_in(unsendable))
-            .filter(Column::LeaseToken.eq(wanted.lease_token.as_str()));
-        stopped.exec(conn).await?;
+        cancel::cancel(
+            conn,
+            Column::Id
+                .is_in(unsendable)
+                .and(Column::LeaseToken.eq(wanted.lease_token.as_str())),
+            wanted.now,
+        )
+        .await?;
     }
     Ok(claimed)
 }
@@ -193,19 +227,23 @@ pub async fn finish_batch(conn: &impl Sealing, tries: &[FinishedTry]) -> Result<
     let is_postgres = conn.get_database_backend() == DbBackend::Postgres;
     let mut recorded = HashSet::new();
     for tries in tries.chunks(columns::ROWS_MAX) {
+        let made = tries.iter().map(|tried| Ok((tried, rows::try_row(conn, tried)?)));
+        let made = made.collect::<Result<Vec<_>, StoreError>>()?;
         let held = match is_postgres {
-            true => postgres::finish(conn, tries).await?,
-            false => sqlite::finish(conn, tries).await?,
+            true => postgres::finish(conn, &made).await?,
+            false => sqlite::finish(conn, &made).await?,
         };
-        let is_held = |(delivery, ..): &&FinishedTry| {
+        let is_held = |(delivery, ..): &FinishedTry| {
             held.contains(&(delivery.id.as_str().to_owned(), delivery.lease_token.clone()))
         };
-        let made = tries.iter().filter(is_held).map(|tried| rows::try_row(conn, tried));
-        let made = made.collect::<Result<Vec<_>, StoreError>>()?;
-        if !made.is_empty() {
+        let apart = made
+            .into_iter()
+            .filter(|(tried, _)| is_held(tried) && Verdict::of(tried) != Verdict::Arrived);
+        let apart: Vec<_> = apart.map(|(_, row)| row).collect();
+        if !apart.is_empty() {
             match is_postgres {
-                true => postgres::add_tries(conn, made).await?,
-                false => sqlite::add_tries(conn, made).await?,
+                true => postgres::add_tries(conn, apart).await?,
+                false => sqlite::add_tries(conn, apart).await?,
             }
         }
         recorded.extend(held.into_iter().map(|(id, _)| DeliveryId(id)));
@@ -213,48 +251,21 @@ pub async fn finish_batch(conn: &impl Sealing, tries: &[FinishedTry]) -> Result<
     Ok(recorded)
 }
 
+/// Removes what is left of deliveries that have left the queue, which every claim walks past. SQLite leaves nothing.
+pub async fn tidy(conn: &impl ConnectionTrait) -> Result<(), StoreError> {
+    match conn.get_database_backend() {
+        DbBackend::Postgres => postgres::tidy(conn).await,
+        _ => Ok(()),
+    }
+}
+
 /// Releases what is held under a token, so that it can be claimed at once; returns how many.
 pub async fn release(conn: &impl ConnectionTrait, lease_token: &str) -> Result<u64, StoreError> {
-    let result = unleased(deliveries::Entity::update_many(), DeliveryState::Queued)
-        .filter(is_queued())
-        // True for every row: it leads SQLite to the index of the queue instead of the whole log.
-        .filter(Column::NextAt.gte(DateTime::UNIX_EPOCH))
+    let result = unleased(delivery_queue::Entity::update_many())
         .filter(Column::LeaseToken.eq(lease_token))
         .exec(conn)
         .await?;
     Ok(result.rows_affected)
-}
-
-/// When the next delivery of an endpoint that is not busy can be claimed: now at the earliest, `None` when there is
-/// none.
-pub async fn next_due(
-    conn: &impl ConnectionTrait,
-    now: DateTime<Utc>,
-    busy: &[EndpointId],
-) -> Result<Option<DateTime<Utc>>, StoreError> {
-    let free = earliest(conn, Column::NextAt, Column::LeaseUntil.is_null(), busy).await?;
-    let leased = earliest(conn, Column::LeaseUntil, Column::LeaseUntil.is_not_null(), busy).await?;
-    let next = free.into_iter().chain(leased).min();
-    Ok(next.map(|next| Ord::max(next, now)))
-}
-
-/// The smallest time in a column of the queue.
-async fn earliest(
-    conn: &impl ConnectionTrait,
-    column: Column,
-    which: Expr,
-    busy: &[EndpointId],
-) -> Result<Option<DateTime<Utc>>, StoreError> {
-    let mut query = deliveries::Entity::find()
-        .select_only()
-        .column(column)
-        .filter(is_queued())
-        .filter(which);
-    if !busy.is_empty() {
-        query = query.filter(Column::EndpointId.is_not_in(busy.iter().map(EndpointId::as_str)));
-    }
-    let time = query.order_by_asc(column).limit(1).into_tuple().one(conn).await?;
-    Ok(time)
 }
 
 /// How many deliveries of an owner are due, counted up to a number. Those that wait for their next try are not due.
@@ -264,10 +275,9 @@ pub async fn count_due(
     now: DateTime<Utc>,
     up_to: u64,
 ) -> Result<u64, StoreError> {
-    let due = deliveries::Entity::find()
+    let due = delivery_queue::Entity::find()
         .select_only()
         .column(Column::Id)
-        .filter(is_queued())
         .filter(Column::OwnerId.eq(owner.as_str()))
         .filter(Column::NextAt.lte(now))
         .limit(up_to);
@@ -283,11 +293,11 @@ pub async fn states_of_event(
 ) -> Result<HashMap<DeliveryState, u64>, StoreError> {
     let rows: Vec<(String, i64)> = deliveries::Entity::find()
         .select_only()
-        .column(Column::State)
+        .column(Delivery::State)
         .column_as(Expr::cust("COUNT(*)"), "count")
-        .filter(Column::OwnerId.eq(owner.as_str()))
-        .filter(Column::EventId.eq(event.as_str()))
-        .group_by(Column::State)
+        .filter(Delivery::OwnerId.eq(owner.as_str()))
+        .filter(Delivery::EventId.eq(event.as_str()))
+        .group_by(Delivery::State)
         .into_tuple()
         .all(conn)
         .await?;
@@ -301,14 +311,15 @@ pub async fn states_of_event(
 /// The claims under which deliveries of an endpoint are held.
 pub async fn claims_on_endpoint(
     conn: &impl ConnectionTrait,
+    owner: &OwnerId,
     endpoint: &EndpointId,
     now: DateTime<Utc>,
 ) -> Result<Vec<String>, StoreError> {
-    let tokens = deliveries::Entity::find()
+    let tokens = delivery_queue::Entity::find()
         .select_only()
         .column(Column::LeaseToken)
         .distinct()
-        .filter(is_queued())
+        .filter(Column::OwnerId.eq(owner.as_str()))
         .filter(Column::EndpointId.eq(endpoint.as_str()))
         .filter(Column::LeaseToken.is_not_null())
         .filter(Column::LeaseUntil.gt(now))

@@ -4,44 +4,52 @@
 //! a text with two thousand placeholders costs the server more than the rows do. [`super::sqlite`] says the same for
 //! SQLite; the same tests hold for both.
 
-use super::rows::{FinishedTry, OWNERS_MAX, Verdict, whole};
+use super::rows::{ENDPOINTS_MAX, FinishedTry, Verdict, whole};
 use crate::{
     domain::{
         ids::{DeliveryId, EndpointId, EventId, OwnerId},
-        webhook::{ClaimedDelivery, DeliveryState, Wanted},
+        webhook::{AfterTry, ClaimedDelivery, ENDPOINT_PART, Wanted},
     },
     store::{StoreError, columns, endpoints},
 };
 use chrono::{DateTime, SecondsFormat, Utc};
+use entities::delivery_attempts;
 use sea_orm::{ConnectionTrait, DbBackend, JsonValue, Statement, Value};
 use serde_json::json;
 use std::collections::{BTreeMap, HashSet};
 
-/// Looks at the longest waiting rows and at the first ones of each owner, locks them where the indexes lead, lets owners
-/// and their endpoints take turns, leases what was chosen, and reads what sending needs.
+/// Looks at the first waiting rows of each endpoint, lets owners and their endpoints take turns, locks and leases what was
+/// chosen, and reads what sending needs. When more endpoints wait than are listed, it looks at the longest waiting rows
+/// too.
 ///
-/// Owners are found one after the other, each by one step in the index of the queue, so that a backlog costs nothing.
-/// Each part runs once: as a plain subquery it may run again and lock more. The array keeps the update on the primary
-/// key, whatever the server believes of the size of the table.
+/// Endpoints are found one after the other, each by one step in the index, so that a backlog costs nothing. Each part
+/// runs once. The arrays keep the last two on the primary key. What another claim has chosen at the same moment is
+/// skipped.
 const CLAIM: &str = "\
-WITH RECURSIVE owners AS (\
-  (SELECT owner_id AS id FROM deliveries WHERE state = 'queued' ORDER BY owner_id, next_at LIMIT 1) \
+WITH RECURSIVE endpoints AS (\
+  (SELECT owner_id, endpoint_id FROM delivery_queue ORDER BY owner_id, endpoint_id, next_at LIMIT 1) \
   UNION ALL \
-  SELECT (SELECT owner_id FROM deliveries WHERE state = 'queued' AND owner_id > owners.id \
-    ORDER BY owner_id, next_at LIMIT 1) FROM owners WHERE owners.id IS NOT NULL), \
-listed AS MATERIALIZED (SELECT id FROM owners WHERE id IS NOT NULL LIMIT $9), \
+  SELECT later.owner_id, later.endpoint_id FROM endpoints CROSS JOIN LATERAL (\
+    SELECT owner_id, endpoint_id FROM delivery_queue \
+    WHERE (owner_id, endpoint_id) > (endpoints.owner_id, endpoints.endpoint_id) \
+    ORDER BY owner_id, endpoint_id, next_at LIMIT 1) later), \
+known AS MATERIALIZED (SELECT owner_id, endpoint_id FROM endpoints LIMIT $9), \
+listed AS MATERIALIZED (\
+  SELECT owner_id, endpoint_id FROM known \
+  WHERE owner_id NOT IN (SELECT jsonb_array_elements_text($8)) \
+    AND endpoint_id NOT IN (SELECT jsonb_array_elements_text($2))), \
 oldest AS MATERIALIZED (\
-  SELECT id, owner_id, endpoint_id, next_at FROM deliveries \
-  WHERE state = 'queued' AND next_at <= $1 AND (lease_until IS NULL OR lease_until <= $1) \
+  SELECT id, owner_id, endpoint_id, next_at FROM delivery_queue \
+  WHERE next_at <= $1 AND (lease_until IS NULL OR lease_until <= $1) \
     AND endpoint_id NOT IN (SELECT jsonb_array_elements_text($2)) \
-  ORDER BY next_at LIMIT $3 FOR UPDATE SKIP LOCKED), \
+  ORDER BY next_at LIMIT (SELECT CASE WHEN count(*) >= $9 THEN $3 ELSE 0 END FROM known)), \
 first AS MATERIALIZED (\
   SELECT own.* FROM listed CROSS JOIN LATERAL (\
-    SELECT id, owner_id, endpoint_id, next_at FROM deliveries \
-    WHERE state = 'queued' AND owner_id = listed.id AND next_at <= $1 AND (lease_until IS NULL OR lease_until <= $1) \
-      AND endpoint_id NOT IN (SELECT jsonb_array_elements_text($2)) \
-    ORDER BY next_at LIMIT (SELECT greatest(1, $5 / greatest(1, count(*))) FROM listed) FOR UPDATE SKIP LOCKED) own \
-  WHERE listed.id NOT IN (SELECT jsonb_array_elements_text($8))), \
+    SELECT id, owner_id, endpoint_id, next_at FROM delivery_queue \
+    WHERE owner_id = listed.owner_id AND endpoint_id = listed.endpoint_id AND next_at <= $1 \
+      AND (lease_until IS NULL OR lease_until <= $1) \
+    ORDER BY next_at \
+    LIMIT (SELECT least($4, greatest(2 * $5 / greatest(1, count(*)), $10)) FROM listed)) own), \
 due AS MATERIALIZED (SELECT * FROM oldest UNION SELECT * FROM first), \
 ranked AS MATERIALIZED (\
   SELECT id, owner_id, next_at, row_number() OVER (PARTITION BY endpoint_id ORDER BY next_at) AS turn FROM due), \
@@ -50,8 +58,11 @@ fair AS MATERIALIZED (\
   FROM ranked WHERE turn <= $4), \
 chosen AS MATERIALIZED (\
   SELECT id FROM fair ORDER BY owner_turn, next_at LIMIT $5), \
+free AS MATERIALIZED (\
+  SELECT id FROM delivery_queue WHERE id = ANY(ARRAY(SELECT id FROM chosen)) \
+    AND (lease_until IS NULL OR lease_until <= $1) FOR UPDATE SKIP LOCKED), \
 claimed AS (\
-  UPDATE deliveries SET lease_until = $6, lease_token = $7 WHERE id = ANY(ARRAY(SELECT id FROM chosen)) \
+  UPDATE delivery_queue SET lease_until = $6, lease_token = $7 WHERE id = ANY(ARRAY(SELECT id FROM free)) \
   RETURNING id, event_id, owner_id, endpoint_id, retry_count, is_test, is_replay, next_at) \
 SELECT claimed.*, events.body, endpoint.url, endpoint.secret_sealed, endpoint.former_secrets, endpoint.is_active, \
   endpoint.failing_since IS NOT NULL AS is_failing, endpoint.header_prefix, endpoint.is_approved \
@@ -59,20 +70,39 @@ FROM claimed JOIN events ON events.id = claimed.event_id \
 LEFT JOIN webhook_endpoints endpoint ON endpoint.id = claimed.endpoint_id \
 ORDER BY claimed.next_at, claimed.id";
 
-/// Ends leases that are still held, each under its own token and with its own time.
-const FINISH: &str = "\
-UPDATE deliveries SET state = $1, lease_until = NULL, lease_token = NULL, finished_at = tried.at \
-FROM jsonb_to_recordset($2) AS tried(id text, token text, at timestamptz) \
-WHERE deliveries.id = tried.id AND deliveries.lease_token = tried.token AND deliveries.state = 'queued' \
+/// For the transaction of a claim. Nothing is lost with a claim, so its commit waits for no disk: when the server fails,
+/// what was claimed can be claimed again. Plans are made while the queue may be empty, and kept when it is long.
+const CLAIM_SETTINGS: &str = "SET LOCAL synchronous_commit = off; SET LOCAL enable_seqscan = off";
+
+/// For the transaction of a record.
+const RECORD_SETTINGS: &str = "SET LOCAL enable_seqscan = off";
+
+/// The tries of a batch that end deliveries, and what of them was still held, each under its own token: it leaves the
+/// queue.
+const ENDED: &str = "\
+WITH tried AS MATERIALIZED (SELECT * FROM jsonb_to_recordset($3) AS tried(\
+  id text, token text, number int, started_at timestamptz, ended_at timestamptz, status int, response text)), \
+ended AS (\
+  DELETE FROM delivery_queue USING tried \
+  WHERE delivery_queue.id = tried.id AND delivery_queue.lease_token = tried.token RETURNING tried.*) \
+UPDATE deliveries SET state = $1, missed = $2, retry_count = ended.number - 1, finished_at = ended.ended_at";
+
+/// How the log keeps a try that arrived.
+const SUCCESS: &str = ", success_number = ended.number, success_started_at = ended.started_at, \
+  success_ended_at = ended.ended_at, success_status = ended.status, success_response = ended.response";
+
+const OF_ENDED: &str = " FROM ended WHERE deliveries.id = ended.id RETURNING ended.id, ended.token";
+
+/// Ends leases that are still held; the deliveries are tried again.
+const RETRY: &str = "\
+UPDATE delivery_queue SET lease_until = NULL, lease_token = NULL, next_at = tried.next_at, \
+  retry_count = retry_count + 1 \
+FROM jsonb_to_recordset($1) AS tried(id text, token text, next_at timestamptz) \
+WHERE delivery_queue.id = tried.id AND delivery_queue.lease_token = tried.token \
 RETURNING tried.id, tried.token";
 
-/// The same for deliveries that are tried again.
-const RETRY: &str = "\
-UPDATE deliveries SET state = $1, lease_until = NULL, lease_token = NULL, next_at = tried.at, \
-  retry_count = retry_count + 1 \
-FROM jsonb_to_recordset($2) AS tried(id text, token text, at timestamptz) \
-WHERE deliveries.id = tried.id AND deliveries.lease_token = tried.token AND deliveries.state = 'queued' \
-RETURNING tried.id, tried.token";
+/// It leaves the table to whoever tidies it already, and never waits for others to cut its file.
+const TIDY: &str = "VACUUM (SKIP_LOCKED, TRUNCATE OFF) delivery_queue";
 
 const ADD_TRIES: &str = "\
 INSERT INTO delivery_attempts (id, delivery_id, number, started_at, ended_at, status, error, response) \
@@ -80,7 +110,7 @@ SELECT id, delivery_id, number, started_at, ended_at, status, error, response FR
 AS made(id text, delivery_id text, number int, started_at timestamptz, ended_at timestamptz, status int, \
   error text, response text)";
 
-fn statement(sql: &str, values: impl IntoIterator<Item = Value>) -> Statement {
+fn statement(sql: impl Into<String>, values: impl IntoIterator<Item = Value>) -> Statement {
     Statement::from_sql_and_values(DbBackend::Postgres, sql, values)
 }
 
@@ -93,6 +123,7 @@ pub(super) async fn claim(
     conn: &impl ConnectionTrait,
     wanted: &Wanted,
 ) -> Result<(Vec<ClaimedDelivery>, Vec<String>), StoreError> {
+    conn.execute_unprepared(CLAIM_SETTINGS).await?;
     let busy: Vec<&str> = wanted.busy.iter().map(EndpointId::as_str).collect();
     let served: Vec<&str> = wanted.served.iter().map(OwnerId::as_str).collect();
     let claim = statement(
@@ -106,7 +137,8 @@ pub(super) async fn claim(
             wanted.lease_until().into(),
             wanted.lease_token.as_str().into(),
             json!(served).into(),
-            whole(OWNERS_MAX),
+            whole(ENDPOINTS_MAX),
+            whole(ENDPOINT_PART),
         ],
     );
     let (mut claimed, mut unsendable) = (Vec::new(), Vec::new());
@@ -138,25 +170,41 @@ pub(super) async fn claim(
     Ok((claimed, unsendable))
 }
 
-/// Ends the leases of tried deliveries; returns delivery and token of those that were still held.
+/// Ends the leases of tried deliveries and writes what follows; returns delivery and token of those that were still held.
+/// A try comes with its row.
 pub(super) async fn finish(
     conn: &impl ConnectionTrait,
-    tries: &[FinishedTry],
+    tries: &[(&FinishedTry, delivery_attempts::Model)],
 ) -> Result<HashSet<(String, String)>, StoreError> {
+    conn.execute_unprepared(RECORD_SETTINGS).await?;
     let mut groups: BTreeMap<Verdict, Vec<JsonValue>> = BTreeMap::new();
-    for (delivery, outcome, after, _) in tries {
-        let (verdict, at) = Verdict::of(*after, outcome);
-        let row = json!({ "id": delivery.id.as_str(), "token": delivery.lease_token, "at": time(at) });
-        groups.entry(verdict).or_default().push(row);
+    for (tried, row) in tries {
+        let (delivery, _, after, _) = tried;
+        let next_at = match after {
+            AfterTry::RetryAt(at) => Some(time(*at)),
+            _ => None,
+        };
+        let row = json!({
+            "id": row.delivery_id,
+            "token": delivery.lease_token,
+            "number": row.number,
+            "started_at": time(row.started_at),
+            "ended_at": time(row.ended_at),
+            "next_at": next_at,
+            "status": row.status,
+            "response": row.response,
+        });
+        groups.entry(Verdict::of(tried)).or_default().push(row);
     }
     let mut held = HashSet::new();
     for (verdict, rows) in groups {
-        let (sql, state) = match verdict {
-            Verdict::Delivered => (FINISH, DeliveryState::Delivered),
-            Verdict::Retry => (RETRY, DeliveryState::Queued),
-            Verdict::Exhausted => (FINISH, DeliveryState::Failed),
+        let rows = JsonValue::Array(rows).into();
+        let ended = [verdict.state().wire().into(), verdict.missed().into()];
+        let finish = match verdict {
+            Verdict::Retry => statement(RETRY, [rows]),
+            Verdict::Arrived => statement([ENDED, SUCCESS, OF_ENDED].concat(), ended.into_iter().chain([rows])),
+            _ => statement([ENDED, OF_ENDED].concat(), ended.into_iter().chain([rows])),
         };
-        let finish = statement(sql, [state.wire().into(), JsonValue::Array(rows).into()]);
         for row in conn.query_all_raw(finish).await? {
             held.insert((row.try_get("", "id")?, row.try_get("", "token")?));
         }
@@ -164,10 +212,16 @@ pub(super) async fn finish(
     Ok(held)
 }
 
+/// Removes what is left of deliveries that have left the queue.
+pub(super) async fn tidy(conn: &impl ConnectionTrait) -> Result<(), StoreError> {
+    conn.execute_unprepared(TIDY).await?;
+    Ok(())
+}
+
 /// Adds tries to the log.
 pub(super) async fn add_tries(
     conn: &impl ConnectionTrait,
-    made: Vec<entities::delivery_attempts::Model>,
+    made: Vec<delivery_attempts::Model>,
 ) -> Result<(), StoreError> {
     let rows: Vec<JsonValue> = made
         .into_iter()

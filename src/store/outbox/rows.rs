@@ -1,4 +1,4 @@
-//! What both databases share: the condition of the queue, the rows of tries, and what sending needs of a claimed row.
+//! What both databases share: what follows a try, the rows of tries, and what sending needs of a claimed row.
 
 use crate::{
     domain::{
@@ -9,7 +9,7 @@ use crate::{
     store::{Sealing, StoreError, columns, delivery_log, endpoints, sealed},
 };
 use chrono::{DateTime, Utc};
-use entities::{deliveries, deliveries::Column, delivery_attempts, events, webhook_endpoints};
+use entities::{delivery_attempts, delivery_queue, delivery_queue::Column, events, webhook_endpoints};
 use sea_orm::{
     ColumnTrait, ConnectionTrait, EntityTrait, FromQueryResult, JsonValue, QueryFilter, QueryOrder, QuerySelect,
     UpdateMany, Value,
@@ -19,23 +19,17 @@ use sea_orm::{
 /// One finished try: the claimed delivery, what came of it, what follows, and a fresh id for the row of the try.
 pub type FinishedTry = (ClaimedDelivery, TryOutcome, AfterTry, String);
 
-/// Owners of whom a claim looks at the first ones that wait. Those beyond are claimed by age alone.
-pub(super) const OWNERS_MAX: u64 = 1_000;
+/// Endpoints of whom a claim looks at the first deliveries that wait. Those beyond are claimed by age alone.
+pub(super) const ENDPOINTS_MAX: u64 = 1_000;
 
 /// A number as a parameter.
 pub(super) fn whole(number: u64) -> Value {
     i64::try_from(number).unwrap_or(i64::MAX).into()
 }
 
-/// The condition of the partial indexes. It is spelled out because a bound value would not match them.
-pub(super) fn is_queued() -> Expr {
-    Expr::cust("state = 'queued'")
-}
-
-/// Ends the lease of deliveries and gives them a state.
-pub(super) fn unleased(update: UpdateMany<deliveries::Entity>, state: DeliveryState) -> UpdateMany<deliveries::Entity> {
+/// Ends the lease of deliveries.
+pub(super) fn unleased(update: UpdateMany<delivery_queue::Entity>) -> UpdateMany<delivery_queue::Entity> {
     update
-        .col_expr(Column::State, Expr::value(state.wire()))
         .col_expr(Column::LeaseUntil, Expr::value(None::<DateTime<Utc>>))
         .col_expr(Column::LeaseToken, Expr::value(None::<String>))
 }
@@ -43,39 +37,62 @@ pub(super) fn unleased(update: UpdateMany<deliveries::Entity>, state: DeliverySt
 /// What follows a try, without its time: tries that share it are written by one statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Verdict {
-    /// Arrived.
-    Delivered,
-    /// Due again.
-    Retry,
+    /// Arrived in the first round: the delivery holds the try.
+    Arrived,
+    /// Arrived after it was queued again.
+    ArrivedAgain,
     /// Given up.
     Exhausted,
+    /// Due again.
+    Retry,
 }
 
 impl Verdict {
-    /// What follows a try, and when it is finished or due again.
-    pub(super) fn of(after: AfterTry, outcome: &TryOutcome) -> (Self, DateTime<Utc>) {
+    /// What follows a try.
+    pub(super) fn of((delivery, _, after, _): &FinishedTry) -> Self {
         match after {
-            AfterTry::Delivered => (Self::Delivered, outcome.ended_at),
-            AfterTry::RetryAt(at) => (Self::Retry, at),
-            AfterTry::Exhausted => (Self::Exhausted, outcome.ended_at),
+            AfterTry::Delivered if delivery.is_replay => Self::ArrivedAgain,
+            AfterTry::Delivered => Self::Arrived,
+            AfterTry::Exhausted => Self::Exhausted,
+            AfterTry::RetryAt(_) => Self::Retry,
         }
+    }
+
+    /// The state that follows.
+    pub(super) fn state(self) -> DeliveryState {
+        match self {
+            Self::Arrived | Self::ArrivedAgain => DeliveryState::Delivered,
+            Self::Exhausted => DeliveryState::Failed,
+            Self::Retry => DeliveryState::Queued,
+        }
+    }
+
+    /// The state of a delivery that ends without having arrived.
+    pub(super) fn missed(self) -> Option<String> {
+        (self == Self::Exhausted).then(|| self.state().wire().to_owned())
     }
 }
 
-/// The row of a try. What a receiver said about a sealed body may repeat it, so it is sealed too.
+/// The row of a try; the delivery itself holds one that arrived in the first round, as if this was its row.
+///
+/// What a receiver said about a sealed body may repeat it, so it is sealed too.
 pub(super) fn try_row(
     conn: &impl Sealing,
-    (delivery, outcome, _, id): &FinishedTry,
+    tried @ (delivery, outcome, _, id): &FinishedTry,
 ) -> Result<delivery_attempts::Model, StoreError> {
+    let id = match Verdict::of(tried) {
+        Verdict::Arrived => delivery.id.0.clone(),
+        _ => id.clone(),
+    };
     let response = match outcome.response.clone() {
         Some(text) if is_sealed(&delivery.body) => {
-            let place = delivery_log::response_place(delivery.owner.as_str(), id);
+            let place = delivery_log::response_place(delivery.owner.as_str(), &id);
             Some(sealed::seal(conn, text, place)?)
         }
         other => other,
     };
     Ok(delivery_attempts::Model {
-        id: id.clone(),
+        id,
         delivery_id: delivery.id.0.clone(),
         number: columns::number("number", delivery.retry_count + 1)?,
         started_at: outcome.started_at,
@@ -111,7 +128,7 @@ pub(super) async fn load_claimed(
     ids: &[String],
     lease_token: &str,
 ) -> Result<Vec<ClaimedDelivery>, StoreError> {
-    let rows: Vec<Row> = deliveries::Entity::find()
+    let rows: Vec<Row> = delivery_queue::Entity::find()
         .select_only()
         .columns([
             Column::Id,
@@ -131,14 +148,14 @@ pub(super) async fn load_claimed(
         .column(webhook_endpoints::Column::IsApproved)
         .join(
             JoinType::InnerJoin,
-            deliveries::Entity::belongs_to(events::Entity)
+            delivery_queue::Entity::belongs_to(events::Entity)
                 .from(Column::EventId)
                 .to(events::Column::Id)
                 .into(),
         )
         .join(
             JoinType::InnerJoin,
-            deliveries::Entity::belongs_to(webhook_endpoints::Entity)
+            delivery_queue::Entity::belongs_to(webhook_endpoints::Entity)
                 .from(Column::EndpointId)
                 .to(webhook_endpoints::Column::Id)
                 .into(),

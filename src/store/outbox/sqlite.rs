@@ -1,50 +1,57 @@
 //! What the queue of deliveries does, in statements that SQLite understands. [`super::postgres`] says the same in the
 //! words of PostgreSQL; the same tests hold for both.
 
-use super::rows::{FinishedTry, OWNERS_MAX, Verdict, is_queued, load_claimed, unleased, whole};
+use super::rows::{ENDPOINTS_MAX, FinishedTry, Verdict, load_claimed, unleased, whole};
 use crate::{
     domain::{
-        ids::{DeliveryId, EndpointId, OwnerId},
-        webhook::{ClaimedDelivery, DeliveryState, Wanted},
+        ids::{EndpointId, OwnerId},
+        webhook::{AfterTry, ClaimedDelivery, ENDPOINT_PART, Wanted},
     },
     store::StoreError,
 };
-use chrono::{DateTime, Utc};
-use entities::{deliveries, deliveries::Column, delivery_attempts};
+use chrono::{DateTime, SecondsFormat, Utc};
+use entities::{delivery_attempts, delivery_queue, delivery_queue::Column};
 use sea_orm::{
-    ColumnTrait, ConnectionTrait, DbBackend, EntityTrait, QueryFilter, QueryTrait, Statement, Value,
-    sea_query::{CaseStatement, Expr, ExprTrait, UpdateStatement},
+    ColumnTrait, ConnectionTrait, DbBackend, EntityTrait, JsonValue, QueryFilter, QueryTrait, Statement, Value,
+    sea_query::{CaseStatement, Expr, ExprTrait},
 };
 use serde_json::json;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Looks at the longest waiting rows and at the first ones of each owner, lets owners and their endpoints take turns, and
-/// leases what was chosen.
+/// Looks at the first waiting rows of each endpoint, lets owners and their endpoints take turns, and leases what was
+/// chosen. When more endpoints wait than are listed, it looks at the longest waiting rows too.
 ///
-/// Owners are found one after the other, each by one step in the index of the queue, so that a backlog costs nothing.
-/// The index is named because nothing tells SQLite how much of the log is queued.
+/// Endpoints are found one after the other, each by a step or two in the index, so that a backlog costs nothing. The index
+/// is named because nothing tells SQLite how long the queue is.
 const CLAIM: &str = "\
-WITH RECURSIVE owners(id) AS (\
-  SELECT (SELECT owner_id FROM deliveries INDEXED BY deliveries_owner_due_idx WHERE state = 'queued' \
-    ORDER BY owner_id LIMIT 1) \
+WITH RECURSIVE endpoints(id) AS (\
+  SELECT (SELECT id FROM delivery_queue INDEXED BY delivery_queue_endpoint_idx \
+    ORDER BY owner_id, endpoint_id, next_at LIMIT 1) \
   UNION ALL \
-  SELECT (SELECT owner_id FROM deliveries INDEXED BY deliveries_owner_due_idx WHERE state = 'queued' \
-    AND owner_id > owners.id ORDER BY owner_id LIMIT 1) FROM owners WHERE owners.id IS NOT NULL \
+  SELECT coalesce(\
+    (SELECT later.id FROM delivery_queue AS later INDEXED BY delivery_queue_endpoint_idx \
+      WHERE later.owner_id = here.owner_id AND later.endpoint_id > here.endpoint_id \
+      ORDER BY later.endpoint_id, later.next_at LIMIT 1), \
+    (SELECT later.id FROM delivery_queue AS later INDEXED BY delivery_queue_endpoint_idx \
+      WHERE later.owner_id > here.owner_id ORDER BY later.owner_id, later.endpoint_id, later.next_at LIMIT 1)) \
+  FROM endpoints JOIN delivery_queue AS here ON here.id = endpoints.id \
   LIMIT ?9), \
-listed AS MATERIALIZED (SELECT id FROM owners WHERE id IS NOT NULL), \
+listed AS MATERIALIZED (\
+  SELECT here.owner_id, here.endpoint_id FROM endpoints CROSS JOIN delivery_queue AS here ON here.id = endpoints.id \
+  WHERE here.owner_id NOT IN (SELECT value FROM json_each(?8)) \
+    AND here.endpoint_id NOT IN (SELECT value FROM json_each(?2))), \
 oldest AS MATERIALIZED (\
-  SELECT id, owner_id, endpoint_id, next_at FROM deliveries INDEXED BY deliveries_due_idx \
-  WHERE state = 'queued' AND next_at <= ?1 AND (lease_until IS NULL OR lease_until <= ?1) \
+  SELECT id, owner_id, endpoint_id, next_at FROM delivery_queue INDEXED BY delivery_queue_due_idx \
+  WHERE next_at <= ?1 AND (lease_until IS NULL OR lease_until <= ?1) \
     AND endpoint_id NOT IN (SELECT value FROM json_each(?2)) \
-  ORDER BY next_at LIMIT ?3), \
+  ORDER BY next_at LIMIT (SELECT CASE WHEN count(id) >= ?9 THEN ?3 ELSE 0 END FROM endpoints)), \
 first AS MATERIALIZED (\
-  SELECT one.id, one.owner_id, one.endpoint_id, one.next_at FROM listed CROSS JOIN deliveries AS one \
-  WHERE listed.id NOT IN (SELECT value FROM json_each(?8)) AND one.id IN (\
-    SELECT own.id FROM deliveries AS own INDEXED BY deliveries_owner_due_idx \
-    WHERE own.state = 'queued' AND own.owner_id = listed.id AND own.next_at <= ?1 \
+  SELECT one.id, one.owner_id, one.endpoint_id, one.next_at FROM listed CROSS JOIN delivery_queue AS one \
+  WHERE one.id IN (\
+    SELECT own.id FROM delivery_queue AS own INDEXED BY delivery_queue_endpoint_idx \
+    WHERE own.owner_id = listed.owner_id AND own.endpoint_id = listed.endpoint_id AND own.next_at <= ?1 \
       AND (own.lease_until IS NULL OR own.lease_until <= ?1) \
-      AND own.endpoint_id NOT IN (SELECT value FROM json_each(?2)) \
-    ORDER BY own.next_at LIMIT (SELECT max(1, ?5 / max(1, count(*))) FROM listed))), \
+    ORDER BY own.next_at LIMIT (SELECT min(?4, max(2 * ?5 / max(1, count(*)), ?10)) FROM listed))), \
 due AS MATERIALIZED (SELECT * FROM oldest UNION SELECT * FROM first), \
 ranked AS MATERIALIZED (\
   SELECT id, owner_id, next_at, row_number() OVER (PARTITION BY endpoint_id ORDER BY next_at) AS turn FROM due), \
@@ -52,7 +59,20 @@ fair AS MATERIALIZED (\
   SELECT id, next_at, row_number() OVER (PARTITION BY owner_id ORDER BY turn, next_at) AS owner_turn \
   FROM ranked WHERE turn <= ?4), \
 chosen AS MATERIALIZED (SELECT id FROM fair ORDER BY owner_turn, next_at LIMIT ?5) \
-UPDATE deliveries SET lease_until = ?6, lease_token = ?7 WHERE id IN (SELECT id FROM chosen) RETURNING id";
+UPDATE delivery_queue SET lease_until = ?6, lease_token = ?7 WHERE id IN (SELECT id FROM chosen) RETURNING id";
+
+/// How the log keeps the end of deliveries.
+const ENDED: &str = "\
+UPDATE deliveries SET state = ?1, missed = ?2, retry_count = json_extract(tried.value, '$.number') - 1, \
+  finished_at = json_extract(tried.value, '$.ended_at')";
+
+/// How it keeps a try that arrived.
+const SUCCESS: &str = ", success_number = json_extract(tried.value, '$.number'), \
+  success_started_at = json_extract(tried.value, '$.started_at'), \
+  success_ended_at = json_extract(tried.value, '$.ended_at'), success_status = json_extract(tried.value, '$.status'), \
+  success_response = json_extract(tried.value, '$.response')";
+
+const OF_TRIED: &str = " FROM json_each(?3) AS tried WHERE deliveries.id = json_extract(tried.value, '$.id')";
 
 /// Claims a batch; the deliveries whose endpoint is inactive or gone stand apart, by their ids.
 pub(super) async fn claim(
@@ -61,7 +81,7 @@ pub(super) async fn claim(
 ) -> Result<(Vec<ClaimedDelivery>, Vec<String>), StoreError> {
     let busy: Vec<&str> = wanted.busy.iter().map(EndpointId::as_str).collect();
     let served: Vec<&str> = wanted.served.iter().map(OwnerId::as_str).collect();
-    let values: [Value; 9] = [
+    let values: [Value; 10] = [
         wanted.now.into(),
         json!(busy).to_string().into(),
         whole(wanted.oldest()),
@@ -70,7 +90,8 @@ pub(super) async fn claim(
         wanted.lease_until().into(),
         wanted.lease_token.as_str().into(),
         json!(served).to_string().into(),
-        whole(OWNERS_MAX),
+        whole(ENDPOINTS_MAX),
+        whole(ENDPOINT_PART),
     ];
     let statement = Statement::from_sql_and_values(DbBackend::Sqlite, CLAIM, values);
     let mut ids: Vec<String> = Vec::new();
@@ -86,28 +107,99 @@ pub(super) async fn claim(
     Ok((claimed, ids))
 }
 
-/// A delivery and when it is finished or due again.
-type DueTime<'a> = (&'a DeliveryId, DateTime<Utc>);
-
-/// Ends the leases of tried deliveries; returns delivery and token of those that were still held.
+/// Ends the leases of tried deliveries and writes what follows; returns delivery and token of those that were still held.
+/// A try comes with its row.
 pub(super) async fn finish(
     conn: &impl ConnectionTrait,
-    tries: &[FinishedTry],
+    tries: &[(&FinishedTry, delivery_attempts::Model)],
 ) -> Result<HashSet<(String, String)>, StoreError> {
-    let mut groups: BTreeMap<(&str, Verdict), Vec<DueTime<'_>>> = BTreeMap::new();
-    for (delivery, outcome, after, _) in tries {
-        let (verdict, at) = Verdict::of(*after, outcome);
-        let group = groups.entry((&delivery.lease_token, verdict)).or_default();
-        group.push((&delivery.id, at));
+    let mut claims: HashMap<&str, Vec<&(&FinishedTry, delivery_attempts::Model)>> = HashMap::new();
+    for tried in tries {
+        claims.entry(&tried.0.0.lease_token).or_default().push(tried);
     }
     let mut held = HashSet::new();
-    for ((lease_token, verdict), deliveries) in groups {
-        let statement = follow_up(lease_token, verdict, &deliveries);
-        for row in conn.query_all(&statement).await? {
-            held.insert((row.try_get("", "id")?, lease_token.to_owned()));
+    for (lease_token, tries) in claims {
+        let (retried, ended): (Vec<_>, Vec<_>) = tries
+            .into_iter()
+            .partition(|(tried, _)| Verdict::of(tried) == Verdict::Retry);
+        for id in retry(conn, lease_token, &retried).await? {
+            held.insert((id, lease_token.to_owned()));
         }
+        let gone = delivery_queue::Entity::delete_many()
+            .filter(Column::Id.is_in(ended.iter().map(|(_, row)| row.delivery_id.as_str())))
+            .filter(Column::LeaseToken.eq(lease_token))
+            .exec_with_returning(conn)
+            .await?;
+        let gone: HashSet<String> = gone.into_iter().map(|row| row.id).collect();
+        let mut groups: BTreeMap<Verdict, Vec<&delivery_attempts::Model>> = BTreeMap::new();
+        for (tried, row) in ended.into_iter().filter(|(_, row)| gone.contains(&row.delivery_id)) {
+            groups.entry(Verdict::of(tried)).or_default().push(row);
+        }
+        for (verdict, rows) in groups {
+            end(conn, verdict, &rows).await?;
+        }
+        held.extend(gone.into_iter().map(|id| (id, lease_token.to_owned())));
     }
     Ok(held)
+}
+
+/// Writes into the log how deliveries ended that share a verdict.
+async fn end(
+    conn: &impl ConnectionTrait,
+    verdict: Verdict,
+    rows: &[&delivery_attempts::Model],
+) -> Result<(), StoreError> {
+    let tried = rows.iter().map(|row| {
+        json!({
+            "id": row.delivery_id,
+            "number": row.number,
+            "started_at": time(row.started_at),
+            "ended_at": time(row.ended_at),
+            "status": row.status,
+            "response": row.response,
+        })
+    });
+    let values: [Value; 3] = [
+        verdict.state().wire().into(),
+        verdict.missed().into(),
+        JsonValue::from_iter(tried).to_string().into(),
+    ];
+    let success = if verdict == Verdict::Arrived { SUCCESS } else { "" };
+    let sql = [ENDED, success, OF_TRIED].concat();
+    conn.execute_raw(Statement::from_sql_and_values(DbBackend::Sqlite, sql, values))
+        .await?;
+    Ok(())
+}
+
+/// A time as this database holds it.
+fn time(at: DateTime<Utc>) -> String {
+    at.to_rfc3339_opts(SecondsFormat::AutoSi, false)
+}
+
+/// Queues deliveries of a claim for their next try, each at its own time; returns those that were still held.
+async fn retry(
+    conn: &impl ConnectionTrait,
+    lease_token: &str,
+    tries: &[&(&FinishedTry, delivery_attempts::Model)],
+) -> Result<Vec<String>, StoreError> {
+    if tries.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut at = CaseStatement::new();
+    for ((_, _, after, _), row) in tries {
+        if let AfterTry::RetryAt(time) = after {
+            at = at.case(Column::Id.eq(row.delivery_id.as_str()), Expr::value(*time));
+        }
+    }
+    let mut statement = unleased(delivery_queue::Entity::update_many())
+        .col_expr(Column::NextAt, at.into())
+        .col_expr(Column::RetryCount, Expr::col(Column::RetryCount).add(1))
+        .filter(Column::Id.is_in(tries.iter().map(|(_, row)| row.delivery_id.as_str())))
+        .filter(Column::LeaseToken.eq(lease_token))
+        .into_query();
+    statement.returning_col(Column::Id);
+    let rows = conn.query_all(&statement).await?;
+    rows.iter().map(|row| Ok(row.try_get("", "id")?)).collect()
 }
 
 /// Adds tries to the log.
@@ -119,27 +211,4 @@ pub(super) async fn add_tries(
         .exec_without_returning(conn)
         .await?;
     Ok(())
-}
-
-/// One update of all deliveries that share token and verdict, each with its own time.
-fn follow_up(lease_token: &str, verdict: Verdict, deliveries: &[DueTime<'_>]) -> UpdateStatement {
-    let mut at = CaseStatement::new();
-    for (id, time) in deliveries {
-        at = at.case(Column::Id.eq(id.as_str()), Expr::value(*time));
-    }
-    let all = deliveries::Entity::update_many();
-    let update = match verdict {
-        Verdict::Delivered => unleased(all, DeliveryState::Delivered).col_expr(Column::FinishedAt, at.into()),
-        Verdict::Exhausted => unleased(all, DeliveryState::Failed).col_expr(Column::FinishedAt, at.into()),
-        Verdict::Retry => unleased(all, DeliveryState::Queued)
-            .col_expr(Column::NextAt, at.into())
-            .col_expr(Column::RetryCount, Expr::col(Column::RetryCount).add(1)),
-    };
-    let mut statement = update
-        .filter(is_queued())
-        .filter(Column::Id.is_in(deliveries.iter().map(|(id, _)| id.as_str())))
-        .filter(Column::LeaseToken.eq(lease_token))
-        .into_query();
-    statement.returning_col(Column::Id);
-    statement
 }

@@ -1,0 +1,57 @@
+//! When something of the queue can be claimed.
+
+use crate::{
+    domain::ids::EndpointId,
+    store::{StoreError, queue::ENDPOINTS},
+};
+use chrono::{DateTime, Utc};
+use sea_orm::{ConnectionTrait, DbBackend, Statement};
+use serde_json::json;
+
+/// The first time of an endpoint's deliveries that nobody has.
+const FREE: &str = "(SELECT own.next_at FROM delivery_queue AS own \
+  WHERE own.owner_id = here.owner_id AND own.endpoint_id = here.endpoint_id AND own.lease_until IS NULL \
+  ORDER BY own.next_at LIMIT 1)";
+
+/// The first end of a lease among the longest waiting of an endpoint. No more than that are leased as long as nothing that
+/// is due is free.
+const LEASED: &str = "(SELECT min(ahead.lease_until) FROM (SELECT own.lease_until FROM delivery_queue AS own \
+  WHERE own.owner_id = here.owner_id AND own.endpoint_id = here.endpoint_id ORDER BY own.next_at LIMIT 1000) AS ahead)";
+
+/// When the next delivery of an endpoint that is not busy can be claimed: now at the earliest, `None` when there is
+/// none.
+pub async fn next_due(
+    conn: &impl ConnectionTrait,
+    now: DateTime<Utc>,
+    busy: &[EndpointId],
+) -> Result<Option<DateTime<Utc>>, StoreError> {
+    let free = earliest(conn, FREE, busy).await?;
+    if free.is_some_and(|free| free <= now) {
+        return Ok(Some(now));
+    }
+    let leased = earliest(conn, LEASED, busy).await?;
+    let next = free.into_iter().chain(leased).min();
+    Ok(next.map(|next| Ord::max(next, now)))
+}
+
+/// The smallest of the times that a subquery finds for each endpoint that waits and is not busy.
+async fn earliest(
+    conn: &impl ConnectionTrait,
+    time: &str,
+    busy: &[EndpointId],
+) -> Result<Option<DateTime<Utc>>, StoreError> {
+    let busy = json!(busy.iter().map(EndpointId::as_str).collect::<Vec<_>>());
+    let backend = conn.get_database_backend();
+    let (list, busy) = match backend {
+        DbBackend::Postgres => ("SELECT jsonb_array_elements_text($1)", busy.into()),
+        _ => ("SELECT value FROM json_each($1)", busy.to_string().into()),
+    };
+    let sql = format!(
+        "WITH RECURSIVE {ENDPOINTS} SELECT min({time}) AS time \
+         FROM endpoints JOIN delivery_queue AS here ON here.id = endpoints.id WHERE here.endpoint_id NOT IN ({list})"
+    );
+    let row = conn
+        .query_one_raw(Statement::from_sql_and_values(backend, sql, [busy]))
+        .await?;
+    row.map_or(Ok(None), |row| Ok(row.try_get("", "time")?))
+}
