@@ -163,6 +163,7 @@ pub async fn publish_all(ctx: &Ctx, tx: &Tx, events: &[Event]) -> Result<(), Sto
             endpoint: endpoint.id.clone(),
             owner: event.owner.clone(),
             is_test: false,
+            is_replay: false,
             now: event.now,
         })
         .collect();

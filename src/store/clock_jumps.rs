@@ -4,6 +4,7 @@ use super::{StoreError, recovery::is_waiting};
 use chrono::{DateTime, TimeDelta, Utc};
 use entities::{
     deliveries::{Column, Entity},
+    delivery_queue::{Column as Queued, Entity as Queue},
     webhook_endpoints::{Column as Endpoint, Entity as Endpoints},
 };
 use sea_orm::{
@@ -24,21 +25,19 @@ pub async fn shift(
     by: TimeDelta,
 ) -> Result<usize, StoreError> {
     let mut moved = 0;
-    for column in [Column::NextAt, Column::LeaseUntil] {
-        let rows: Vec<(String, DateTime<Utc>)> = Entity::find()
+    for column in [Queued::NextAt, Queued::LeaseUntil] {
+        let rows: Vec<(String, DateTime<Utc>)> = Queue::find()
             .select_only()
-            .columns([Column::Id, column])
-            // Spelled out, because a bound value would not match the condition of the partial index.
-            .filter(Expr::cust("state = 'queued'"))
+            .columns([Queued::Id, column])
             .filter(column.gt(from).and(column.lte(until)))
             .into_tuple()
             .all(conn)
             .await?;
         moved += rows.len();
         for (id, time) in rows {
-            Entity::update_many()
+            Queue::update_many()
                 .col_expr(column, Expr::value(time + by))
-                .filter(Column::Id.eq(id))
+                .filter(Queued::Id.eq(id))
                 .exec(conn)
                 .await?;
         }
@@ -55,10 +54,9 @@ pub async fn end_waits(
     now: DateTime<Utc>,
 ) -> Result<u64, StoreError> {
     let mut ended = 0;
-    for column in [Column::NextAt, Column::LeaseUntil] {
-        let update = Entity::update_many()
+    for column in [Queued::NextAt, Queued::LeaseUntil] {
+        let update = Queue::update_many()
             .col_expr(column, Expr::value(now))
-            .filter(Expr::cust("state = 'queued'"))
             .filter(column.gt(limit));
         ended += update.exec(conn).await?.rows_affected;
     }

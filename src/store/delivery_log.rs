@@ -1,6 +1,6 @@
 //! The log of deliveries: reading it, and queueing again what it holds.
 
-use super::{Sealing, StoreError, columns, sealed};
+use super::{Sealing, StoreError, columns, queue, sealed};
 use crate::{
     domain::{
         ids::{DeliveryId, EndpointId, EventId, PlatformId},
@@ -8,11 +8,14 @@ use crate::{
     },
     ports::sealer::Place,
 };
-use chrono::{DateTime, Utc};
-use entities::{deliveries, deliveries::Column as Delivery, delivery_attempts, events, events::Column as Event};
+use chrono::{DateTime, TimeDelta, Utc};
+use entities::{
+    deliveries, deliveries::Column as Delivery, delivery_attempts, delivery_queue, delivery_queue::Column as Queued,
+    events, events::Column as Event,
+};
 use sea_orm::{
-    ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, Select,
-    sea_query::{Expr, OnConflict},
+    ColumnTrait, Condition, ConnectionTrait, EntityTrait, JoinType, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
+    Select, SelectTwo, sea_query::Expr,
 };
 use std::collections::HashMap;
 
@@ -27,8 +30,8 @@ pub struct DeliveryRecord {
     pub state: DeliveryState,
     /// Number of retries that were scheduled.
     pub retry_count: u32,
-    /// Not before this time.
-    pub next_at: DateTime<Utc>,
+    /// Not before this time; none unless it is queued.
+    pub next_at: Option<DateTime<Utc>>,
     /// Whether it is a test delivery.
     pub is_test: bool,
     /// When it left the queue.
@@ -80,17 +83,6 @@ pub struct DeliveryFilter {
     pub limit: u64,
 }
 
-/// A delivery to be written for an event that was told before its endpoint existed.
-#[derive(Debug, Clone)]
-pub struct LateDelivery {
-    /// Fresh id.
-    pub id: DeliveryId,
-    /// Event.
-    pub event: EventId,
-    /// Receiver.
-    pub endpoint: EndpointId,
-}
-
 /// Where the answer to a try stands.
 pub(super) fn response_place<'a>(owner: &'a str, attempt: &'a str) -> Place<'a> {
     Place {
@@ -100,17 +92,59 @@ pub(super) fn response_place<'a>(owner: &'a str, attempt: &'a str) -> Place<'a> 
     }
 }
 
+/// A delivery, and its row of the queue while it waits.
+type Row = (deliveries::Model, Option<delivery_queue::Model>);
+
+/// Deliveries with their rows of the queue.
+fn with_queue() -> SelectTwo<deliveries::Entity, delivery_queue::Entity> {
+    let queued = deliveries::Entity::belongs_to(delivery_queue::Entity)
+        .from(Delivery::Id)
+        .to(Queued::Id);
+    deliveries::Entity::find()
+        .join(JoinType::LeftJoin, queued.into())
+        .select_also(delivery_queue::Entity)
+}
+
+/// The condition of a state. What waits is found by the queue, what failed or was cancelled by its own index: no index
+/// holds the others, because a success would have to be written there too.
+fn in_state(
+    platform: &PlatformId,
+    endpoints: Option<&[EndpointId]>,
+    filter: &DeliveryFilter,
+    state: DeliveryState,
+) -> Expr {
+    match state {
+        DeliveryState::Delivered => Delivery::State.eq(state.wire()),
+        DeliveryState::Failed | DeliveryState::Cancelled => Delivery::Missed.eq(state.wire()),
+        DeliveryState::Queued => {
+            let matches = Condition::all()
+                .add(Queued::OwnerId.eq(platform.as_str()))
+                .add_option(endpoints.map(|own| Queued::EndpointId.is_in(own.iter().map(EndpointId::as_str))))
+                .add_option(filter.event.as_ref().map(|id| Queued::EventId.eq(id.as_str())))
+                .add_option(filter.endpoint.as_ref().map(|id| Queued::EndpointId.eq(id.as_str())))
+                .add_option(filter.before.as_ref().map(|id| Queued::Id.lt(id.as_str())));
+            let queued = delivery_queue::Entity::find()
+                .select_only()
+                .column(Queued::Id)
+                .filter(matches)
+                .order_by_desc(Queued::Id)
+                .limit(filter.limit);
+            Delivery::Id.in_subquery(queued.into_query())
+        }
+    }
+}
+
 fn page(
     platform: &PlatformId,
     endpoints: Option<&[EndpointId]>,
     filter: &DeliveryFilter,
-) -> Select<deliveries::Entity> {
+) -> SelectTwo<deliveries::Entity, delivery_queue::Entity> {
     let matches = seen_by(platform, endpoints)
         .add_option(filter.event.as_ref().map(|id| Delivery::EventId.eq(id.as_str())))
         .add_option(filter.endpoint.as_ref().map(|id| Delivery::EndpointId.eq(id.as_str())))
-        .add_option(filter.state.map(|state| Delivery::State.eq(state.wire())))
+        .add_option(filter.state.map(|state| in_state(platform, endpoints, filter, state)))
         .add_option(filter.before.as_ref().map(|id| Delivery::Id.lt(id.as_str())));
-    deliveries::Entity::find()
+    with_queue()
         .filter(matches)
         .order_by_desc(Delivery::Id)
         .limit(filter.limit)
@@ -134,20 +168,29 @@ pub async fn find_delivery(
     endpoints: Option<&[EndpointId]>,
     id: &DeliveryId,
 ) -> Result<Option<LoggedDelivery>, StoreError> {
-    let row = deliveries::Entity::find()
+    let row = with_queue()
         .filter(seen_by(platform, endpoints))
         .filter(Delivery::Id.eq(id.as_str()))
         .one(conn)
         .await?;
-    let Some(mut found) = with_kinds(conn, row.into_iter().collect()).await?.pop() else {
+    let Some(row) = row else {
         return Ok(None);
     };
-    let tries = delivery_attempts::Entity::find()
+    let success = success(&row.0);
+    let Some(mut found) = with_kinds(conn, vec![row]).await?.pop() else {
+        return Ok(None);
+    };
+    let mut tries = delivery_attempts::Entity::find()
         .filter(delivery_attempts::Column::DeliveryId.eq(id.as_str()))
         .order_by_asc(delivery_attempts::Column::StartedAt)
         .order_by_asc(delivery_attempts::Column::Id)
         .all(conn)
         .await?;
+    if let Some(success) = success {
+        // It follows the failed tries of the first round, and those of replays follow it.
+        let failed = usize::try_from(success.number - 1).unwrap_or(usize::MAX);
+        tries.insert(failed.min(tries.len()), success);
+    }
     for row in tries {
         let place = response_place(platform.as_str(), &row.id);
         let response = row.response.map(|text| sealed::open(conn, text, place));
@@ -165,13 +208,27 @@ pub async fn find_delivery(
     Ok(Some(found))
 }
 
+/// The try that a delivery holds, as a row of its own would.
+fn success(delivery: &deliveries::Model) -> Option<delivery_attempts::Model> {
+    Some(delivery_attempts::Model {
+        id: delivery.id.clone(),
+        delivery_id: delivery.id.clone(),
+        number: delivery.success_number?,
+        started_at: delivery.success_started_at?,
+        ended_at: delivery.success_ended_at?,
+        status: delivery.success_status,
+        error: None,
+        response: delivery.success_response.clone(),
+    })
+}
+
 /// Deliveries of some events, in the order of their ids and without their tries.
 pub async fn deliveries_of(
     conn: &impl ConnectionTrait,
     platform: &PlatformId,
     events: &[EventId],
 ) -> Result<Vec<LoggedDelivery>, StoreError> {
-    let rows = deliveries::Entity::find()
+    let rows = with_queue()
         .filter(seen_by(platform, None))
         .filter(Delivery::EventId.is_in(events.iter().map(EventId::as_str)))
         .order_by_asc(Delivery::Id)
@@ -186,23 +243,21 @@ fn seen_by(platform: &PlatformId, endpoints: Option<&[EndpointId]>) -> Condition
         .add_option(endpoints.map(|own| Delivery::EndpointId.is_in(own.iter().map(EndpointId::as_str))))
 }
 
-async fn with_kinds(
-    conn: &impl ConnectionTrait,
-    rows: Vec<deliveries::Model>,
-) -> Result<Vec<LoggedDelivery>, StoreError> {
+async fn with_kinds(conn: &impl ConnectionTrait, rows: Vec<Row>) -> Result<Vec<LoggedDelivery>, StoreError> {
     if rows.is_empty() {
         return Ok(Vec::new());
     }
     let kinds: Vec<(String, String)> = events::Entity::find()
         .select_only()
         .columns([Event::Id, Event::Kind])
-        .filter(Event::Id.is_in(rows.iter().map(|row| row.event_id.as_str())))
+        .filter(Event::Id.is_in(rows.iter().map(|(row, _)| row.event_id.as_str())))
         .into_tuple()
         .all(conn)
         .await?;
     let kinds: HashMap<String, String> = kinds.into_iter().collect();
     rows.into_iter()
-        .map(|row| {
+        .map(|(row, queued)| {
+            let retry_count = queued.as_ref().map_or(row.retry_count, |queued| queued.retry_count);
             let kind = kinds
                 .get(&row.event_id)
                 .ok_or_else(|| columns::broken("event_id", &row.event_id))?;
@@ -216,8 +271,8 @@ async fn with_kinds(
                     id: DeliveryId(row.id),
                     endpoint: EndpointId(row.endpoint_id),
                     state,
-                    retry_count: columns::number("retry_count", row.retry_count)?,
-                    next_at: row.next_at,
+                    retry_count: columns::number("retry_count", retry_count)?,
+                    next_at: queued.map(|queued| queued.next_at),
                     is_test: row.is_test,
                     finished_at: row.finished_at,
                     recovery_rounds: columns::number("recovery_rounds", row.recovery_rounds)?,
@@ -232,16 +287,29 @@ async fn with_kinds(
 /// How many deliveries of an endpoint are in a state.
 pub type DeliveryCount = (EndpointId, DeliveryState, u64);
 
+/// How far the time in the id of a delivery may be from the time of its creation, which is read a moment before.
+const DRAWN_APART: TimeDelta = TimeDelta::minutes(1);
+
+/// The first id of a time that is so much later. The bounds of the id say nothing more than the time of creation: they
+/// lead to the part of the index that is meant.
+fn drawn(time: DateTime<Utc>, later: TimeDelta) -> Option<DeliveryId> {
+    time.checked_add_signed(later).map(DeliveryId::first_at)
+}
+
 fn grouped(
     platform: &PlatformId,
     endpoints: Option<&[EndpointId]>,
     (since, until): (DateTime<Utc>, DateTime<Utc>),
 ) -> Select<deliveries::Entity> {
+    let created = Condition::all()
+        .add(Delivery::CreatedAt.between(since, until))
+        .add_option(drawn(since, -DRAWN_APART).map(|id| Delivery::Id.gte(id.0)))
+        .add_option(drawn(until, DRAWN_APART).map(|id| Delivery::Id.lt(id.0)));
     deliveries::Entity::find()
         .select_only()
         .columns([Delivery::EndpointId, Delivery::State])
         .column_as(Expr::cust("COUNT(*)"), "count")
-        .filter(seen_by(platform, endpoints).add(Delivery::CreatedAt.between(since, until)))
+        .filter(seen_by(platform, endpoints).add(created))
         .group_by(Delivery::EndpointId)
         .group_by(Delivery::State)
         .order_by_asc(Delivery::EndpointId)
@@ -266,7 +334,7 @@ pub async fn counts(
 /// Queues finished deliveries of a platform again, due at once, for a new round of tries under the same identity; returns how
 /// many.
 ///
-/// A delivery that waits or is being sent is left alone.
+/// A delivery that waits or is being sent is left alone. Needs a transaction.
 pub async fn requeue(
     conn: &impl ConnectionTrait,
     platform: &PlatformId,
@@ -275,12 +343,10 @@ pub async fn requeue(
 ) -> Result<u64, StoreError> {
     let mut queued = 0;
     for ids in deliveries.chunks(columns::ROWS_MAX) {
-        let result = deliveries::Entity::update_many()
+        let again = deliveries::Entity::update_many()
             .col_expr(Delivery::State, Expr::value(DeliveryState::Queued.wire()))
+            .col_expr(Delivery::Missed, Expr::value(None::<String>))
             .col_expr(Delivery::RetryCount, Expr::value(0))
-            .col_expr(Delivery::NextAt, Expr::value(now))
-            .col_expr(Delivery::LeaseUntil, Expr::value(None::<DateTime<Utc>>))
-            .col_expr(Delivery::LeaseToken, Expr::value(None::<String>))
             .col_expr(Delivery::FinishedAt, Expr::value(None::<DateTime<Utc>>))
             .col_expr(Delivery::IsReplay, Expr::value(true))
             .col_expr(Delivery::RecoveryRounds, Expr::value(0))
@@ -288,61 +354,18 @@ pub async fn requeue(
             .filter(Delivery::OwnerId.eq(platform.as_str()))
             .filter(Delivery::State.ne(DeliveryState::Queued.wire()))
             .filter(Delivery::Id.is_in(ids.iter().map(DeliveryId::as_str)))
-            .exec(conn)
+            .exec_with_returning(conn)
             .await?;
-        queued += result.rows_affected;
+        queued += u64::try_from(again.len()).unwrap_or(u64::MAX);
+        queue::enqueue(conn, again.into_iter().map(|delivery| (delivery, now))).await?;
     }
     Ok(queued)
-}
-
-/// Writes deliveries of events that were told before their endpoint existed, due at once; returns how many.
-///
-/// A delivery that somebody else has written meanwhile stays the only one.
-pub async fn insert_late(
-    conn: &impl ConnectionTrait,
-    platform: &PlatformId,
-    late: &[LateDelivery],
-    now: DateTime<Utc>,
-) -> Result<u64, StoreError> {
-    let mut written = 0;
-    for late in late.chunks(columns::ROWS_MAX) {
-        let rows = late.iter().map(|delivery| {
-            deliveries::ActiveModel::from(deliveries::Model {
-                id: delivery.id.0.clone(),
-                event_id: delivery.event.0.clone(),
-                endpoint_id: delivery.endpoint.0.clone(),
-                owner_id: platform.0.clone(),
-                state: DeliveryState::Queued.wire().to_owned(),
-                retry_count: 0,
-                next_at: now,
-                lease_until: None,
-                lease_token: None,
-                is_test: false,
-                is_replay: true,
-                created_at: now,
-                finished_at: None,
-                recovery_rounds: 0,
-                recover_from: None,
-                recover_at: None,
-            })
-        });
-        written += deliveries::Entity::insert_many(rows)
-            .on_conflict(
-                OnConflict::columns([Delivery::EventId, Delivery::EndpointId])
-                    .do_nothing()
-                    .to_owned(),
-            )
-            .exec_without_returning(conn)
-            .await?;
-    }
-    Ok(written)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::store::plans;
-    use sea_orm::QueryTrait;
 
     #[tokio::test]
     async fn a_state_and_a_summary_of_sqlite_read_their_own_index() {
@@ -355,11 +378,11 @@ mod tests {
                 ..DeliveryFilter::default()
             };
             let steps = plans::steps(db, &page(&platform, None, &failed).into_query()).await;
-            let wanted = "deliveries_state_idx (owner_id=? AND state=? AND id<?)";
+            let wanted = "deliveries_missed_idx (owner_id=? AND missed=? AND id<?)";
             assert!(steps.contains(wanted) && !steps.contains("B-TREE"), "{steps}");
             let span = (DateTime::UNIX_EPOCH, DateTime::UNIX_EPOCH);
             let steps = plans::steps(db, &grouped(&platform, None, span).into_query()).await;
-            let wanted = "COVERING INDEX deliveries_created_idx (owner_id=? AND created_at>? AND created_at<?)";
+            let wanted = "INDEX deliveries_platform_idx (owner_id=? AND id>? AND id<?)";
             assert!(steps.contains(wanted), "{steps}");
         })
         .await;

@@ -1,17 +1,19 @@
 //! Deliveries whose tries failed and that wait for a further round, and endpoints that take nothing.
 //!
-//! A delivery waits while its state is `failed` and `recover_at` is set. Those of an endpoint that answers again are due
+//! A delivery waits while it is `failed` and `recover_at` is set. Those of an endpoint that answers again are due
 //! from `recover_from` on; the endpoint says so until nothing waits for it any more, so that a long backlog is queued in
 //! batches.
 
-use super::{StoreError, columns};
+use super::{StoreError, columns, queue};
 use crate::domain::{
     ids::{DeliveryId, EndpointId},
     recovery::Recovery,
     webhook::DeliveryState,
 };
 use chrono::{DateTime, Utc};
-use entities::{deliveries, deliveries::Column, webhook_endpoints, webhook_endpoints::Column as Endpoint};
+use entities::{
+    deliveries, deliveries::Column, delivery_queue, webhook_endpoints, webhook_endpoints::Column as Endpoint,
+};
 use sea_orm::{
     ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, Select,
     sea_query::{CaseStatement, Expr, ExprTrait, Query, SelectStatement},
@@ -30,7 +32,7 @@ pub struct Rounds {
 
 /// The condition of the partial indexes. It is spelled out because a bound value would not match them.
 pub(super) fn is_waiting() -> Expr {
-    Expr::cust("state = 'failed' AND NOT is_test AND recover_at IS NOT NULL")
+    Expr::cust("missed = 'failed' AND NOT is_test AND recover_at IS NOT NULL")
 }
 
 /// How far the rounds of some deliveries are.
@@ -114,20 +116,21 @@ fn waiting(limit: u64) -> Select<deliveries::Entity> {
         .limit(limit)
 }
 
-/// Begins the next round of deliveries that wait for it: queued, due at once, marked as a replay.
+/// Begins the next round of deliveries that wait for it: queued, due at once, marked as a replay. Needs a transaction.
 pub async fn begin(conn: &impl ConnectionTrait, ids: &[DeliveryId], now: DateTime<Utc>) -> Result<(), StoreError> {
     for ids in ids.chunks(columns::ROWS_MAX) {
-        deliveries::Entity::update_many()
+        let begun = deliveries::Entity::update_many()
             .col_expr(Column::State, Expr::value(DeliveryState::Queued.wire()))
+            .col_expr(Column::Missed, Expr::value(None::<String>))
             .col_expr(Column::RecoveryRounds, Expr::col(Column::RecoveryRounds).add(1))
             .col_expr(Column::RetryCount, Expr::value(0))
-            .col_expr(Column::NextAt, Expr::value(now))
             .col_expr(Column::FinishedAt, Expr::value(None::<DateTime<Utc>>))
             .col_expr(Column::IsReplay, Expr::value(true))
             .filter(is_waiting())
             .filter(Column::Id.is_in(ids.iter().map(DeliveryId::as_str)))
-            .exec(conn)
+            .exec_with_returning(conn)
             .await?;
+        queue::enqueue(conn, begun.into_iter().map(|delivery| (delivery, now))).await?;
     }
     Ok(())
 }
@@ -234,11 +237,10 @@ pub async fn failing(
 
 /// How many deliveries are queued, and when the one that waits the longest was due.
 pub async fn queued(conn: &impl ConnectionTrait) -> Result<(u64, Option<DateTime<Utc>>), StoreError> {
-    let row: Option<(i64, Option<DateTime<Utc>>)> = deliveries::Entity::find()
+    let row: Option<(i64, Option<DateTime<Utc>>)> = delivery_queue::Entity::find()
         .select_only()
         .column_as(Expr::cust("COUNT(*)"), "count")
-        .column_as(Column::NextAt.min(), "oldest")
-        .filter(Expr::cust("state = 'queued'"))
+        .column_as(delivery_queue::Column::NextAt.min(), "oldest")
         .into_tuple()
         .one(conn)
         .await?;
@@ -252,7 +254,7 @@ pub async fn failed(conn: &impl ConnectionTrait) -> Result<(u64, u64), StoreErro
         .select_only()
         .column_as(Expr::cust("COUNT(*)"), "failed")
         .column_as(Column::RecoverAt.count(), "waiting")
-        .filter(Expr::cust("state = 'failed' AND NOT is_test"))
+        .filter(Expr::cust("missed = 'failed' AND NOT is_test"))
         .into_tuple()
         .one(conn)
         .await?;

@@ -36,7 +36,7 @@ pub struct SealedColumn {
 const NEVER: &str = "1 = 0";
 
 /// Every column with sealed values.
-pub const SEALED_COLUMNS: [SealedColumn; 8] = [
+pub const SEALED_COLUMNS: [SealedColumn; 9] = [
     SealedColumn {
         name: "key_material.sealed",
         form: Form::Text,
@@ -110,6 +110,17 @@ pub const SEALED_COLUMNS: [SealedColumn; 8] = [
         owner: "(SELECT owner_id FROM deliveries WHERE deliveries.id = delivery_id)",
         clear: "response NOT LIKE 'v_:%' AND EXISTS (SELECT 1 FROM deliveries JOIN events ON events.id = event_id \
                 WHERE deliveries.id = delivery_id AND events.body LIKE 'v2:%')",
+    },
+    // The try that arrived stands in the row of its delivery, as if that was its own.
+    SealedColumn {
+        name: "delivery_attempts.response",
+        form: Form::Text,
+        table: "deliveries",
+        column: "success_response",
+        key: &["id"],
+        owner: "owner_id",
+        clear: "success_response NOT LIKE 'v_:%' AND EXISTS (SELECT 1 FROM events WHERE events.id = event_id \
+                AND events.body LIKE 'v2:%')",
     },
 ];
 

@@ -3,7 +3,7 @@
 use crate::{
     ctx::Ctx,
     domain::{
-        ids::{EndpointId, Secret},
+        ids::{EndpointId, OwnerId, Secret},
         refusal::Refusal,
         webhook::{LEASE_MS, SECRETS_MAX, TooManySecrets, retire},
     },
@@ -81,7 +81,7 @@ pub async fn run(
             return Err(Refusal::conflict("The secret is being rotated by another call at this moment").into());
         }
         keeper.commit(tx, &rotated).await?;
-        wait_for_older(ctx, id).await;
+        wait_for_older(ctx, &holder.owner, id).await;
         Ok(rotated)
     })
     .await
@@ -89,10 +89,10 @@ pub async fn run(
 
 /// Waits until nothing is in flight that was claimed with the secrets of before. Nothing depends on it but the moment
 /// of the answer.
-async fn wait_for_older(ctx: &Ctx, id: &EndpointId) {
+async fn wait_for_older(ctx: &Ctx, owner: &OwnerId, id: &EndpointId) {
     let end = Instant::now() + WAIT_MAX;
     sleep(CLAIM_PAUSE).await;
-    let look = || store::outbox::claims_on_endpoint(ctx.db.reader(), id, ctx.clock.now());
+    let look = || store::outbox::claims_on_endpoint(ctx.db.reader(), owner, id, ctx.clock.now());
     let wait = async {
         let mut older = look().await?;
         while !older.is_empty() {

@@ -108,6 +108,7 @@ pub async fn run(ctx: &Ctx, holder: Holder, kinds: &[&str], event_type: &str) ->
             endpoint: endpoint.id.clone(),
             owner: holder.owner.clone(),
             is_test: true,
+            is_replay: false,
             now,
         })
         .collect();

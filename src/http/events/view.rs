@@ -21,7 +21,6 @@ pub(super) fn logged(event: EventRecord) -> LoggedEvent {
 
 pub(super) fn delivery(found: &LoggedDelivery, receivers: &Receivers) -> Delivery {
     let delivery = &found.delivery;
-    let is_queued = delivery.state == DeliveryState::Queued;
     Delivery {
         id: UlidText::written(&delivery.id),
         event_id: UlidText::written(&found.event),
@@ -33,7 +32,7 @@ pub(super) fn delivery(found: &LoggedDelivery, receivers: &Receivers) -> Deliver
         is_test: delivery.is_test,
         is_replay: found.is_replay,
         created_at: Instant(found.created_at),
-        next_attempt_at: OrNull(is_queued.then_some(Instant(delivery.next_at))),
+        next_attempt_at: OrNull(delivery.next_at.map(Instant)),
         finished_at: OrNull(delivery.finished_at.map(Instant)),
         recovery_rounds: delivery.recovery_rounds,
         next_round_at: OrNull(delivery.next_round_at.map(Instant)),
