@@ -27,6 +27,9 @@ pub const RESPONSE_BYTES_MAX: usize = 16 * 1024;
 /// Source: rules A.5.
 pub const LEASE_MS: i64 = 15_000;
 
+/// Deliveries of one endpoint that a claim looks at when many endpoints wait; fewer only when fewer are wanted.
+pub const ENDPOINT_PART: u64 = 16;
+
 /// Time for which a replaced secret stays good when nobody says.
 pub const OVERLAP_S_DEFAULT: u32 = 24 * 60 * 60;
 
@@ -148,8 +151,8 @@ impl Wanted {
         self.now + TimeDelta::milliseconds(LEASE_MS)
     }
 
-    /// How many of the longest waiting are looked at, whoever they belong to. None while owners are left out, since what
-    /// waits for those would have to be read to be passed over.
+    /// How many of the longest waiting are looked at, whoever they belong to, when more endpoints wait than can be listed.
+    /// None while owners are left out, since what waits for those would have to be read to be passed over.
     pub fn oldest(&self) -> u64 {
         if self.served.is_empty() {
             self.limit.saturating_mul(2)
@@ -158,13 +161,14 @@ impl Wanted {
         }
     }
 
-    /// Whether more may be due than a claim brought: it is full, or an endpoint got all that it may have.
+    /// Whether more may be due than a claim brought: it is full, or an endpoint got as much as may be all that was looked
+    /// at.
     pub fn may_be_more(&self, claimed: &[ClaimedDelivery]) -> bool {
         let mut left: HashMap<&EndpointId, u64> = HashMap::new();
         let is_full = |count: usize| u64::try_from(count).is_ok_and(|count| count >= self.limit);
         is_full(claimed.len())
             || claimed.iter().any(|delivery| {
-                let left = left.entry(&delivery.endpoint).or_insert(self.share);
+                let left = left.entry(&delivery.endpoint).or_insert(self.share.min(ENDPOINT_PART));
                 *left = left.saturating_sub(1);
                 *left == 0
             })

@@ -43,7 +43,7 @@ pub struct WebhookSettings {
     /// domains, or `off`. API keys and sessions always may. Under `all` a public client ID, one with allowed domains, sees
     /// only the endpoints that it registered and nobody approved.
     pub client_id_management: ClientIdManagement,
-    /// Days that events and finished deliveries are kept.
+    /// Days that events and finished deliveries are kept; PostgreSQL drops them by the month, when its end is that old.
     #[schemars(range(min = 1, max = 3_650))]
     pub retention_days: u32,
 }

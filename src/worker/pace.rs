@@ -1,6 +1,6 @@
 //! Repeats a step at its pace: again after the pause that it asks for, later and later after failures, until stopped.
 
-use crate::{domain::network::Network, flows::FlowResult};
+use crate::{ctx::Ctx, domain::network::Network, flows::FlowResult};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -13,7 +13,31 @@ pub(super) struct Pace {
     pub(super) longest: Duration,
 }
 
+/// Pause between two batches, so that a long backlog does not hold up calls and deliveries.
+const BREATH: Duration = Duration::from_millis(50);
+
 impl Pace {
+    /// What is looked for every second.
+    pub(super) const EACH_SECOND: Self = Self {
+        base: Duration::from_secs(1),
+        longest: Duration::from_secs(30),
+    };
+
+    /// Works off one batch after the other until `stop`, and looks again after `base` when nothing is left; `batch`
+    /// returns whether there may be more.
+    pub(super) async fn keep_batches(
+        self,
+        (ctx, stop): (&Ctx, &CancellationToken),
+        what: &str,
+        batch: impl AsyncFn(&Ctx) -> FlowResult<bool>,
+    ) {
+        let step = || async {
+            let has_more = batch(ctx).await?;
+            Ok(if has_more { BREATH } else { self.base })
+        };
+        self.keep(stop, what, None, step).await;
+    }
+
     /// Repeats `step`, which returns the pause that follows it, until `stop`; `what`, of `network` if it is about one,
     /// names it in the log.
     ///

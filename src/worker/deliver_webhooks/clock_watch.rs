@@ -24,14 +24,14 @@ const JUMP_ECHO: Duration = Duration::from_millis(TRY_TIMEOUT_MS + 5_000);
 /// What was seen at the last look at the clock.
 pub(super) struct ClockWatch {
     wall: DateTime<Utc>,
-    at: Instant,
+    at: Duration,
     /// The last jump, and until when it has an echo.
     echo: Option<(Jump, Instant)>,
 }
 
 impl ClockWatch {
-    /// Begins with a look: the clock showed `wall` at the moment `at`.
-    pub(super) fn new(wall: DateTime<Utc>, at: Instant) -> Self {
+    /// Begins with a look: the clock showed `wall` at the reading `at` of the steady clock.
+    pub(super) fn new(wall: DateTime<Utc>, at: Duration) -> Self {
         Self { wall, at, echo: None }
     }
 
@@ -41,8 +41,8 @@ impl ClockWatch {
     }
 
     /// A jump since the last look.
-    fn jump(&self, wall: DateTime<Utc>, at: Instant) -> Option<Jump> {
-        let passed = TimeDelta::from_std(at.saturating_duration_since(self.at)).unwrap_or(TimeDelta::MAX);
+    fn jump(&self, wall: DateTime<Utc>, at: Duration) -> Option<Jump> {
+        let passed = TimeDelta::from_std(at.saturating_sub(self.at)).unwrap_or(TimeDelta::MAX);
         let before = self.wall.checked_add_signed(passed)?;
         let by = wall - before;
         (by.abs() >= JUMP_MIN).then_some(Jump { before, by })
@@ -57,7 +57,7 @@ impl ClockWatch {
         }
         // The look comes last, so that a claim follows it at once; what was done meanwhile may have taken long.
         loop {
-            let (wall, at) = (ctx.clock.now(), Instant::now());
+            let (wall, at) = (ctx.clock.now(), ctx.clock.steady());
             let jump = self.jump(wall, at);
             if let Some(jump) = jump {
                 tracing::warn!(jump_s = jump.by.num_seconds(), "the clock of the machine jumped");
@@ -78,7 +78,7 @@ mod tests {
 
     /// What a look finds when the clock moved by `shown_s` while `passed_s` passed.
     fn look(shown_s: i64, passed_s: u64) -> Option<i64> {
-        let (wall, at) = (DateTime::UNIX_EPOCH, Instant::now());
+        let (wall, at) = (DateTime::UNIX_EPOCH, Duration::from_secs(1));
         let watch = ClockWatch::new(wall, at);
         let jump = watch.jump(wall + TimeDelta::seconds(shown_s), at + Duration::from_secs(passed_s))?;
         assert_eq!(jump.before, wall + TimeDelta::seconds(i64::try_from(passed_s).unwrap()));

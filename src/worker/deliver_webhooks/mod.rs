@@ -5,6 +5,7 @@
 //! leases and pauses right when the clock of the machine jumps.
 
 mod clock_watch;
+mod records;
 mod turns;
 
 use crate::{
@@ -13,15 +14,14 @@ use crate::{
         ids::EndpointId,
         webhook::{ClaimedDelivery, LEASE_MS, TRY_TIMEOUT_MS, Tried, Wanted},
     },
-    flows::{
-        FlowError,
-        webhooks::{deliver, follow_clock},
-    },
+    flows::webhooks::{deliver, follow_clock, opened::OpenedSecrets},
 };
 use chrono::{DateTime, TimeDelta, Utc};
 use clock_watch::ClockWatch;
+use records::{FAILURE_PAUSE, Records};
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::HashMap,
+    sync::Arc,
     time::{Duration, Instant},
 };
 use tokio::task::{Id, JoinError, JoinSet};
@@ -33,9 +33,6 @@ pub use turns::Options;
 /// Longest sleep when nothing seems due; another instance may have queued something.
 const IDLE_PAUSE: Duration = Duration::from_millis(250);
 
-/// Pause after the database did not answer.
-const FAILURE_PAUSE: Duration = Duration::from_millis(500);
-
 /// Longest wait of a busy worker for a batch that is worth a claim.
 const GATHER_PAUSE: Duration = Duration::from_millis(20);
 
@@ -44,9 +41,6 @@ const NEWS_PAUSE: Duration = Duration::from_millis(5);
 
 /// Pause between two looks while owners are left out: when something is due for others is not worth a question of its own.
 const LEFT_OUT_PAUSE: Duration = Duration::from_millis(50);
-
-/// Tries that are recorded together at most.
-const RECORD_BATCH: usize = 256;
 
 /// An answer within this time is quick: a share of deliveries is sent long before its lease ends.
 const QUICK: TimeDelta = TimeDelta::milliseconds(100);
@@ -58,7 +52,7 @@ const SEND_WITHIN: Duration = Duration::from_millis(LEASE_MS.unsigned_abs() - TR
 ///
 /// Nothing here waits for the database alone: while a batch is claimed and another one recorded, sending goes on.
 pub async fn run(ctx: Ctx, options: Options, stop: CancellationToken) {
-    let mut clock = ClockWatch::new(ctx.clock.now(), Instant::now());
+    let mut clock = ClockWatch::new(ctx.clock.now(), ctx.clock.steady());
     if let Err(error) = follow_clock::begin(&ctx).await {
         tracing::warn!(%error, "waits could not be compared with the clock");
     }
@@ -73,11 +67,15 @@ pub async fn run(ctx: Ctx, options: Options, stop: CancellationToken) {
         }
         sending.start(&ctx);
         claims.start(&ctx, clock.wall(), &mut sending.turns);
-        records.start(&ctx);
+        records.start(&ctx, sending.tasks.is_empty());
         tokio::select! {
             () = ctx.due.notified() => claims.hear(),
-            () = tokio::time::sleep(claims.nap(&sending.turns)) => claims.is_hungry = true,
-            Some(finished) = sending.tasks.join_next_with_id() => records.made.extend(sending.collect(finished)),
+            () = tokio::time::sleep(claims.nap(&sending.turns)) => {
+                claims.is_hungry = true;
+                sending.opened.forget_old(ctx.clock.steady());
+            }
+            () = tokio::time::sleep(records.pause()), if records.is_gathering() => {}
+            Some(finished) = sending.tasks.join_next_with_id() => records.add(sending.collect(finished)),
             Some(answer) = claims.asking.join_next() => claims.take(&ctx, answer, &mut sending.turns),
             Some(written) = records.writing.join_next() => records.take(written),
             () = stop.cancelled() => {}
@@ -85,8 +83,8 @@ pub async fn run(ctx: Ctx, options: Options, stop: CancellationToken) {
     }
     claims.finish(&mut sending.turns).await;
     while let Some(finished) = sending.tasks.join_next_with_id().await {
-        records.made.extend(sending.collect(finished));
-        records.start(&ctx);
+        records.add(sending.collect(finished));
+        records.start(&ctx, sending.tasks.is_empty());
     }
     records.finish(&ctx).await;
     for token in sending.turns.into_tokens() {
@@ -104,6 +102,7 @@ struct Sending {
     turns: Turns,
     tasks: JoinSet<Option<Tried>>,
     endpoints: HashMap<Id, EndpointId>,
+    opened: Arc<OpenedSecrets>,
 }
 
 impl Sending {
@@ -112,15 +111,18 @@ impl Sending {
             turns: Turns::new(options),
             tasks: JoinSet::new(),
             endpoints: HashMap::new(),
+            opened: Arc::default(),
         }
     }
 
     /// Sends whatever has its turn.
     fn start(&mut self, ctx: &Ctx) {
         while let Some(delivery) = self.turns.next(Instant::now()) {
-            let ctx = ctx.clone();
+            let (ctx, opened) = (ctx.clone(), self.opened.clone());
             let endpoint = delivery.endpoint.clone();
-            let task = self.tasks.spawn(async move { deliver::send(&ctx, delivery).await });
+            let task = self
+                .tasks
+                .spawn(async move { deliver::send(&ctx, &opened, delivery).await });
             self.endpoints.insert(task.id(), endpoint);
         }
     }
@@ -280,115 +282,5 @@ async fn until_due(ctx: Ctx, busy: Vec<EndpointId>) -> Answer {
             .clamp(Duration::from_millis(1), IDLE_PAUSE),
         Ok(None) => IDLE_PAUSE,
         Err(_) => FAILURE_PAUSE,
-    })
-}
-
-/// Tries that are made and not yet recorded. They are recorded in one batch after the other, while others are sent.
-///
-/// After two failures in a row, those of each endpoint are written apart, until all of a batch are: what cannot be
-/// written of one endpoint keeps nobody else waiting.
-///
-/// A batch is written by a task of its own: a future that waits here would keep the one writer of SQLite from whoever
-/// the loop waits for.
-#[derive(Default)]
-struct Records {
-    made: Vec<Tried>,
-    /// The batch that is being written; it returns the tries that were not written.
-    writing: JoinSet<Vec<Tried>>,
-    /// Batches in a row of which something was not written.
-    failures: u32,
-}
-
-impl Records {
-    /// Begins a batch, unless one is being written.
-    fn start(&mut self, ctx: &Ctx) {
-        if !self.writing.is_empty() || self.made.is_empty() {
-            return;
-        }
-        let batch: Vec<Tried> = self.made.drain(..self.made.len().min(RECORD_BATCH)).collect();
-        let parts = match self.failures {
-            0 | 1 => vec![batch],
-            _ => by_endpoint(batch),
-        };
-        self.writing.spawn(write(ctx.clone(), parts));
-    }
-
-    /// Takes back what was not written, behind what was made meanwhile.
-    fn take(&mut self, written: Result<Vec<Tried>, JoinError>) {
-        let left = unrecorded(written);
-        self.failures = match left.is_empty() {
-            true => 0,
-            false => self.failures.saturating_add(1),
-        };
-        self.made.extend(left);
-    }
-
-    /// Writes all that is left, each batch once: a stop does not wait for a database that is away.
-    async fn finish(&mut self, ctx: &Ctx) {
-        loop {
-            self.start(ctx);
-            match self.writing.join_next().await {
-                None => return,
-                Some(written) => drop(unrecorded(written)),
-            }
-        }
-    }
-}
-
-/// The tries of each endpoint apart, in the order in which endpoints come first.
-fn by_endpoint(batch: Vec<Tried>) -> Vec<Vec<Tried>> {
-    let mut places: HashMap<EndpointId, usize> = HashMap::new();
-    let mut parts: Vec<Vec<Tried>> = Vec::new();
-    for tried in batch {
-        let next = places.len();
-        let place = *places.entry(tried.delivery.endpoint.clone()).or_insert(next);
-        match parts.get_mut(place) {
-            Some(part) => part.push(tried),
-            None => parts.push(vec![tried]),
-        }
-    }
-    parts
-}
-
-/// Writes parts of a batch, each in a transaction of its own; returns what was not written because the database was
-/// away. When two parts in a row were not, the rest waits for the next time, before them. A part that is refused is
-/// written once more, each endpoint apart.
-async fn write(ctx: Ctx, parts: Vec<Vec<Tried>>) -> Vec<Tried> {
-    let (mut left, mut failures) = (Vec::new(), 0);
-    let mut parts = VecDeque::from(parts);
-    while let Some(part) = parts.pop_front() {
-        let Err(error) = deliver::record(&ctx, &part).await else {
-            failures = 0;
-            continue;
-        };
-        // The receivers may have the events already: what is not recorded before its lease ends is sent again, under
-        // the same identity.
-        tracing::warn!(%error, count = part.len(), "tries could not be recorded");
-        if !matches!(error, FlowError::Unavailable(_)) {
-            let pieces = by_endpoint(part);
-            if pieces.len() > 1 {
-                parts.extend(pieces);
-            }
-            continue;
-        }
-        left.extend(part);
-        failures += 1;
-        if failures == 2 {
-            break;
-        }
-    }
-    let mut unwritten: Vec<Tried> = parts.into_iter().flatten().collect();
-    unwritten.extend(left);
-    if !unwritten.is_empty() {
-        tokio::time::sleep(FAILURE_PAUSE).await;
-    }
-    unwritten
-}
-
-/// What is to be recorded again.
-fn unrecorded(written: Result<Vec<Tried>, JoinError>) -> Vec<Tried> {
-    written.unwrap_or_else(|error| {
-        tracing::error!(%error, "a batch of tries was not recorded");
-        Vec::new()
     })
 }

@@ -46,6 +46,10 @@ const SHARE_MULTIPLE: usize = 4;
 /// The same while every endpoint at work answers quickly: larger claims cost less for each delivery.
 const QUICK_SHARE_MULTIPLE: usize = 16;
 
+/// What a quick endpoint keeps at hand, in multiples of what it may have in flight: enough to send while the next claim is
+/// made.
+const QUICK_AHEAD: usize = 4;
+
 /// While there is no room, a claim for the owners that have nothing at hand asks for this part of the places.
 const LATECOMERS_DIVISOR: usize = 16;
 
@@ -299,7 +303,7 @@ impl Turns {
         let places = self.places(endpoint);
         let lane = self.lanes.get(endpoint);
         lane.is_some_and(|lane| match self.quick.contains(endpoint) {
-            true => lane.waiting.len() >= self.options.concurrency_per_endpoint,
+            true => lane.waiting.len() >= self.options.concurrency_per_endpoint.saturating_mul(QUICK_AHEAD),
             false => !lane.waiting.is_empty() || lane.in_flight >= places,
         })
     }

@@ -467,19 +467,19 @@ fn an_endpoint_with_enough_is_left_out_until_it_needs_more() {
 
 #[test]
 fn a_quick_endpoint_keeps_the_next_ones_at_hand() {
-    let (mut turns, now) = with_waiting(options(99, 2), &[("a", "a1"); 5]);
+    let (mut turns, now) = with_waiting(options(99, 2), &[("a", "a1"); 11]);
     sent(&mut turns, now);
     turns.done(&endpoint("a1"), Manner::Quick);
     assert_eq!(
         turns.leave_out(),
         [endpoint("a1")],
-        "three wait, and two may be in flight"
+        "nine wait, and two may be in flight"
     );
     sent(&mut turns, now);
-    assert!(!turns.has_freed(), "two wait");
+    assert!(!turns.has_freed(), "eight wait, four times as many");
     turns.done(&endpoint("a1"), Manner::Quick);
     sent(&mut turns, now);
-    assert!(turns.has_freed(), "one waits");
+    assert!(turns.has_freed(), "seven wait");
     assert!(turns.leave_out().is_empty());
 }
 
