@@ -205,6 +205,7 @@ impl Service {
                 endpoint: endpoint.clone(),
                 owner: (&self.platform).into(),
                 is_test: false,
+                is_replay: false,
                 now,
             }));
             written.push(id);
@@ -239,10 +240,12 @@ impl Service {
         }
     }
 
-    /// Number of deliveries for which a condition holds.
+    /// Number of deliveries for which a condition on them and their rows of the queue holds.
     pub async fn count(&self, condition: &str) -> usize {
         let db = self.ctx.db.reader();
-        let sql = format!("SELECT CAST(count(*) AS BIGINT) AS n FROM deliveries WHERE {condition}");
+        let sql = format!(
+            "SELECT CAST(count(*) AS BIGINT) AS n FROM deliveries LEFT JOIN delivery_queue USING (id) WHERE {condition}"
+        );
         let row = db
             .query_one_raw(sea_orm::Statement::from_string(db.get_database_backend(), sql))
             .await

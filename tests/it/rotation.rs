@@ -324,6 +324,7 @@ async fn publish(ctx: &Ctx, owner: &OwnerId, endpoint: &EndpointId, count: usize
             endpoint: endpoint.clone(),
             owner: owner.clone(),
             is_test: false,
+            is_replay: false,
             now,
         });
     }

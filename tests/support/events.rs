@@ -45,6 +45,7 @@ pub async fn tell_of(app: &TestApp, client_id: &str, kind: &str, request_id: &st
             endpoint: endpoint.id,
             owner: (&app.platform).into(),
             is_test: false,
+            is_replay: false,
             now,
         })
         .collect();

@@ -21,6 +21,17 @@ impl Lines {
         (lines, tracing::subscriber::set_default(log.finish()))
     }
 
+    /// Listens to what a filter lets through until the guard is dropped.
+    pub fn listen_to(filter: &str) -> (Self, DefaultGuard) {
+        let lines = Self::default();
+        let writer = lines.clone();
+        let log = tracing_subscriber::fmt()
+            .with_ansi(false)
+            .with_env_filter(filter)
+            .with_writer(move || writer.clone());
+        (lines, tracing::subscriber::set_default(log.finish()))
+    }
+
     /// All of them.
     pub fn text(&self) -> String {
         String::from_utf8(self.0.lock().expect("unpoisoned").clone()).expect("UTF-8")

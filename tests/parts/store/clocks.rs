@@ -67,6 +67,7 @@ impl Instance {
             endpoint: endpoint.id,
             owner: event.owner,
             is_test: false,
+            is_replay: false,
             now,
         };
         store::outbox::insert_deliveries(self.db.writer(), &[delivery])

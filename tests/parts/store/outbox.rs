@@ -26,6 +26,9 @@ on_both! {
     a_claim_sees_an_owner_behind_the_backlog_of_another
     an_owner_that_is_served_is_left_out
     the_next_due_time_is_known
+    a_claim_passes_a_backlog_that_nobody_can_send
+    the_log_shows_every_try_over_replays
+    deliveries_keep_their_state_and_tries_when_the_schema_moves
 }
 
 async fn an_event_is_told_once(db: &Db) {
@@ -327,4 +330,107 @@ async fn the_next_due_time_is_known(db: &Db) {
     assert_eq!(next(3).await, Some(at(18)));
     finish(db, &[(held, outcome(500, 4), AfterTry::RetryAt(at(5)), "try".into())]).await;
     assert_eq!(next(3).await, Some(at(5)));
+}
+
+async fn a_claim_passes_a_backlog_that_nobody_can_send(db: &Db) {
+    let (hanging, other) = (with_endpoint(db, 1).await, with_endpoint(db, 2).await);
+    for event in 0..40 {
+        publish(db, event, &[&hanging]).await;
+    }
+    publish(db, 40, &[&other]).await;
+    let busy = Wanted {
+        limit: 4,
+        busy: vec![hanging.id.clone()],
+        ..wanted(0, "one")
+    };
+    let claimed = store::outbox::claim(db.writer(), &busy).await.unwrap();
+    let endpoints: Vec<_> = claimed.iter().map(|one| &one.endpoint).collect();
+    assert_eq!(endpoints, [&other.id]);
+    let many = claim(db, 0, "two").await;
+    assert_eq!(many.len(), 40, "all of one endpoint, when nobody else waits");
+}
+
+async fn the_log_shows_every_try_over_replays(db: &Db) {
+    let endpoint = with_endpoint(db, 1).await;
+    let event = publish(db, 1, &[&endpoint]).await;
+    let mut second = 0;
+    let mut replays = 0;
+    for (round, statuses) in [[500, 200].as_slice(), &[204], &[500, 202]].into_iter().enumerate() {
+        for status in statuses {
+            second += 10;
+            let held = claim(db, second, &format!("at {second}")).await.remove(0);
+            assert_eq!(held.is_replay, round > 0);
+            let after = match status {
+                500 => AfterTry::RetryAt(at(second)),
+                _ => AfterTry::Delivered,
+            };
+            let tried = (held, outcome(*status, second), after, format!("try-{second}"));
+            assert_eq!(finish(db, &[tried]).await.len(), 1);
+        }
+        let record = deliveries(db, &event).await.remove(0);
+        assert_eq!((record.state, record.next_at), (DeliveryState::Delivered, None));
+        assert_eq!(record.finished_at, Some(at(second)));
+        assert_eq!(record.retry_count, u32::try_from(statuses.len()).unwrap() - 1);
+        let tx = db.begin("replay").await.unwrap();
+        replays += store::delivery_log::requeue(&tx, &platform("a"), &[record.id], at(second))
+            .await
+            .unwrap();
+        tx.commit().await.unwrap();
+    }
+    assert_eq!(replays, 3);
+    let record = deliveries(db, &event).await.remove(0);
+    assert_eq!((record.state, record.next_at), (DeliveryState::Queued, Some(at(50))));
+    let tries: Vec<_> = record
+        .tries
+        .iter()
+        .map(|one| (one.number, one.outcome.status))
+        .collect();
+    let expected = [(1, 500), (2, 200), (1, 204), (1, 500), (2, 202)];
+    assert_eq!(tries, expected.map(|(number, status)| (number, Some(status))));
+}
+
+async fn deliveries_keep_their_state_and_tries_when_the_schema_moves(db: &Db) {
+    let endpoints = [
+        with_endpoint(db, 1).await,
+        with_endpoint(db, 2).await,
+        with_endpoint(db, 3).await,
+        with_endpoint(db, 4).await,
+    ];
+    let all: Vec<_> = endpoints.iter().collect();
+    let (event, held) = (publish(db, 1, &all).await, publish(db, 2, &all[..1]).await);
+    let verdicts = [AfterTry::Delivered, AfterTry::RetryAt(at(90)), AfterTry::Exhausted];
+    let claimed = claim(db, 0, "one").await;
+    let of_event = claimed.into_iter().filter(|one| one.event == event);
+    let tries: Vec<_> = of_event
+        .zip(verdicts)
+        .map(|(delivery, after)| {
+            let id = format!("try of {}", delivery.endpoint);
+            (
+                delivery,
+                outcome(if after == AfterTry::Delivered { 200 } else { 500 }, 4),
+                after,
+                id,
+            )
+        })
+        .collect();
+    assert_eq!(finish(db, &tries).await.len(), 3);
+    assert_eq!(super::samples::cancel(db, "a", &endpoints[3].id, 5).await, 1);
+    let before = (deliveries(db, &event).await, deliveries(db, &held).await);
+    let states: Vec<_> = before.0.iter().map(|record| record.state).collect();
+    use DeliveryState::{Cancelled, Delivered, Failed, Queued};
+    assert_eq!(states, [Delivered, Queued, Failed, Cancelled]);
+
+    let steps = db.migrate_status().await.unwrap();
+    let queued = steps.iter().position(|step| step.name.ends_with("queue_deliveries"));
+    db.migrate_down(u32::try_from(steps.len() - queued.unwrap()).unwrap())
+        .await
+        .unwrap();
+    db.migrate_up().await.unwrap();
+    assert_eq!((deliveries(db, &event).await, deliveries(db, &held).await), before);
+    assert!(claim(db, 14, "early").await.is_empty(), "the lease holds");
+    let again = claim(db, 90, "late").await;
+    let found: Vec<_> = again.iter().map(|one| (&one.event, one.retry_count)).collect();
+    assert_eq!(found, [(&held, 0), (&event, 1)]);
+    let failed = store::recovery::failed(db.reader()).await.unwrap();
+    assert_eq!(failed, (1, 0));
 }

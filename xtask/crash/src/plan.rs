@@ -64,7 +64,7 @@ impl Plan {
             rolling_restarts: either(1, 5),
             quiet_replays: either(1, 6),
             database_kills: either(2, 10),
-            cuts: either(30, 300),
+            cuts: either(30, 500),
             clock_rounds: either(1, 5),
             bad_events: events(3, 20),
             isolated_events: events(10, 30),
