@@ -76,12 +76,30 @@ impl AccountId {
     }
 }
 
+/// The smallest ULID that can be drawn at a time.
+pub fn first_at(time: DateTime<Utc>) -> String {
+    // The time part has 48 bits and none for a sign.
+    let at_ms = u64::try_from(time.timestamp_millis()).unwrap_or(0).min((1 << 48) - 1);
+    Ulid::from_parts(at_ms, 0).to_string()
+}
+
+/// When a ULID was drawn; `None` when the text is none.
+pub fn drawn_at(text: &str) -> Option<DateTime<Utc>> {
+    let drawn: Ulid = text.parse().ok()?;
+    DateTime::from_timestamp_millis(i64::try_from(drawn.timestamp_ms()).ok()?)
+}
+
 impl EventId {
     /// The smallest id that can be drawn at a time.
     pub fn first_at(time: DateTime<Utc>) -> Self {
-        // The time part has 48 bits and none for a sign.
-        let at_ms = u64::try_from(time.timestamp_millis()).unwrap_or(0).min((1 << 48) - 1);
-        Self(Ulid::from_parts(at_ms, 0).to_string())
+        Self(first_at(time))
+    }
+}
+
+impl DeliveryId {
+    /// The smallest id that can be drawn at a time.
+    pub fn first_at(time: DateTime<Utc>) -> Self {
+        Self(first_at(time))
     }
 }
 

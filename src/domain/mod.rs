@@ -26,6 +26,7 @@ pub mod name;
 pub mod network;
 pub mod oddity;
 pub mod pair;
+pub mod partitions;
 pub mod payment;
 pub mod permit;
 pub mod quota;
