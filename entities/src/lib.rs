@@ -14,6 +14,7 @@ pub mod deliveries;
 pub mod delivery_attempts;
 pub mod delivery_queue;
 pub mod destination_nonces;
+pub mod event_keys;
 pub mod events;
 pub mod handed_out;
 pub mod idempotency_keys;

@@ -40,9 +40,13 @@ mod m20261122_0036_keep_protocol_fees;
 mod m20261122_0037_index_accepted_rates;
 mod m20261122_0038_keep_who_asked_for_quotes;
 mod m20261122_0039_know_quoted_payments;
+mod m20261122_0040_divide_tries;
+mod m20261122_0041_divide_events;
 mod m20261122_0042_queue_deliveries;
 mod m20261122_0043_limit_schedules;
 mod m20261122_0044_index_relayer;
+mod m20261122_0045_divide_deliveries;
+mod months;
 mod tables;
 
 /// Applies and undoes the migrations.
@@ -91,9 +95,12 @@ impl MigratorTrait for Migrator {
             Box::new(m20261122_0037_index_accepted_rates::Migration),
             Box::new(m20261122_0038_keep_who_asked_for_quotes::Migration),
             Box::new(m20261122_0039_know_quoted_payments::Migration),
+            Box::new(m20261122_0040_divide_tries::Migration),
+            Box::new(m20261122_0041_divide_events::Migration),
             Box::new(m20261122_0042_queue_deliveries::Migration),
             Box::new(m20261122_0043_limit_schedules::Migration),
             Box::new(m20261122_0044_index_relayer::Migration),
+            Box::new(m20261122_0045_divide_deliveries::Migration),
         ]
     }
 }
