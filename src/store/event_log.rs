@@ -6,12 +6,13 @@ use crate::{
     ports::sealer::Place,
 };
 use chrono::{DateTime, TimeDelta, Utc};
-use entities::{client_ids, deliveries, deliveries::Column as Delivery, delivery_attempts, events};
+use entities::{client_ids, deliveries, deliveries::Column as Delivery, delivery_attempts, event_keys, events};
 use events::Column as Event;
 use sea_orm::{
     ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, Select,
-    sea_query::{Expr, ExprTrait, JoinType, Query},
+    sea_query::{Expr, ExprTrait, JoinType, LockBehavior, LockType, Query, SelectStatement},
 };
+use std::collections::HashSet;
 
 /// How far the time in the id of an event may be from the time of its creation, which is read a moment before.
 const DRAWN_APART: TimeDelta = TimeDelta::minutes(1);
@@ -251,12 +252,27 @@ pub async fn newest_event(
     Ok(id.map(EventId))
 }
 
-/// Deletes events of before `cutoff` with their deliveries and tries, at most `limit`; returns how many. Needs a
-/// transaction.
-///
-/// An event stays while one of its deliveries waits for a try or a round, or was finished after `cutoff`.
-pub async fn forget(conn: &impl ConnectionTrait, cutoff: DateTime<Utc>, limit: u64) -> Result<u64, StoreError> {
-    let in_use = Query::select()
+/// Keeps events from being forgotten until the transaction ends, and others from holding them; returns those that are
+/// still there. Whoever writes a delivery of theirs does this before it looks which there are: so an event has one
+/// delivery for each endpoint.
+pub async fn hold(conn: &impl ConnectionTrait, scope: &Scope, ids: &[EventId]) -> Result<HashSet<EventId>, StoreError> {
+    let held: Vec<String> = events::Entity::find()
+        .select_only()
+        .column(Event::Id)
+        .filter(owned(scope))
+        .filter(Event::Id.is_in(ids.iter().map(EventId::as_str)))
+        .order_by_asc(Event::Id)
+        .lock(LockType::NoKeyUpdate)
+        .into_tuple()
+        .all(conn)
+        .await?;
+    Ok(held.into_iter().map(EventId).collect())
+}
+
+/// The deliveries of an event of the outer query that are kept: they wait for a try or a round, or were finished after
+/// `cutoff`.
+fn kept_deliveries(cutoff: DateTime<Utc>) -> SelectStatement {
+    Query::select()
         .expr(Expr::val(1))
         .from(deliveries::Entity)
         .and_where(Expr::col((deliveries::Entity, Delivery::EventId)).equals((events::Entity, Event::Id)))
@@ -268,18 +284,44 @@ pub async fn forget(conn: &impl ConnectionTrait, cutoff: DateTime<Utc>, limit: u
                     "deliveries.state = 'failed' AND deliveries.recover_at IS NOT NULL",
                 )),
         )
-        .to_owned();
-    let ids: Vec<String> = events::Entity::find()
+        .to_owned()
+}
+
+fn forgettable(cutoff: DateTime<Utc>) -> Select<events::Entity> {
+    events::Entity::find()
         .select_only()
         .column(Event::Id)
+        .filter(Expr::exists(kept_deliveries(cutoff)).not())
+}
+
+/// Deletes events of before `cutoff` that were drawn before `until`, with their deliveries and tries, at most `limit`;
+/// returns how many. Needs a transaction.
+///
+/// An event stays while one of its deliveries waits for a try or a round, or was finished after `cutoff`.
+pub async fn forget(
+    conn: &impl ConnectionTrait,
+    cutoff: DateTime<Utc>,
+    until: DateTime<Utc>,
+    limit: u64,
+) -> Result<u64, StoreError> {
+    let locked: Vec<String> = forgettable(cutoff)
+        // An event is drawn before it is created: the key leads to what is old, and says nothing more.
+        .filter(Event::Id.lt(EventId::first_at(until).as_str()))
         .filter(Event::CreatedAt.lt(cutoff))
-        .filter(Expr::exists(in_use).not())
-        .order_by_asc(Event::CreatedAt)
         .order_by_asc(Event::Id)
         .limit(limit)
+        .lock_with_behavior(LockType::Update, LockBehavior::SkipLocked)
         .into_tuple()
         .all(conn)
         .await?;
+    // A delivery may have been written until the lock was had: nothing but this look keeps its event.
+    let ids: Vec<String> = match locked.is_empty() {
+        true => Vec::new(),
+        false => {
+            let free = forgettable(cutoff).filter(Event::Id.is_in(locked));
+            free.into_tuple().all(conn).await?
+        }
+    };
     if ids.is_empty() {
         return Ok(0);
     }
@@ -294,8 +336,39 @@ pub async fn forget(conn: &impl ConnectionTrait, cutoff: DateTime<Utc>, limit: u
         .exec(conn)
         .await?;
     deliveries::Entity::delete_many().filter(of_event).exec(conn).await?;
+    event_keys::Entity::delete_many()
+        .filter(event_keys::Column::EventId.is_in(ids.iter().map(String::as_str)))
+        .exec(conn)
+        .await?;
     let gone = events::Entity::delete_many()
         .filter(Event::Id.is_in(ids))
+        .exec(conn)
+        .await?;
+    Ok(gone.rows_affected)
+}
+
+/// Deletes the keys of events from before a time that are gone, at most `limit`; returns how many.
+pub async fn forget_keys(conn: &impl ConnectionTrait, before: DateTime<Utc>, limit: u64) -> Result<u64, StoreError> {
+    let present = Query::select()
+        .expr(Expr::val(1))
+        .from(events::Entity)
+        .and_where(Expr::col((events::Entity, Event::Id)).equals((event_keys::Entity, event_keys::Column::EventId)))
+        .to_owned();
+    let left: Vec<String> = event_keys::Entity::find()
+        .select_only()
+        .column(event_keys::Column::EventId)
+        .filter(event_keys::Column::EventId.lt(EventId::first_at(before).as_str()))
+        .filter(Expr::exists(present).not())
+        .order_by_asc(event_keys::Column::EventId)
+        .limit(limit)
+        .into_tuple()
+        .all(conn)
+        .await?;
+    if left.is_empty() {
+        return Ok(0);
+    }
+    let gone = event_keys::Entity::delete_many()
+        .filter(event_keys::Column::EventId.is_in(left))
         .exec(conn)
         .await?;
     Ok(gone.rows_affected)

@@ -27,6 +27,7 @@ pub mod observations;
 pub mod orchestrators;
 pub mod outbox;
 pub mod owners;
+pub mod partitions;
 pub mod payments;
 #[cfg(test)]
 mod plans;
@@ -79,7 +80,7 @@ pub const TOTAL_MAX: u64 = 10_000;
 pub const REVOKED_LISTED_MAX: u64 = 1_000;
 
 /// The known constraints: what flows call them, the names in PostgreSQL, the columns that SQLite names instead.
-const CONSTRAINTS: [(&str, &[&str], &[&str]); 6] = [
+const CONSTRAINTS: [(&str, &[&str], &[&str]); 5] = [
     (
         REQUEST_REFERENCE,
         &["requests_reference_key"],
@@ -90,7 +91,6 @@ const CONSTRAINTS: [(&str, &[&str], &[&str]); 6] = [
         &["payments_identity_key"],
         &["payments.network, payments.tx_hash, payments.position, payments.counts_payments"],
     ),
-    (EVENT_KEY, &["events_deduplication_key"], &["events.deduplication_key"]),
     (
         ENDPOINT_URL,
         &["webhook_endpoints_client_url_key", "webhook_endpoints_platform_url_key"],

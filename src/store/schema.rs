@@ -8,24 +8,37 @@ const SQLITE: &str = "SELECT sql || ';' AS line FROM sqlite_master \
     WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%' AND tbl_name <> 'seaql_migrations' \
     ORDER BY tbl_name, type DESC, name";
 
-/// Columns, constraints, indexes and storage parameters, each as one line.
-const POSTGRES: &str = "SELECT line FROM ( \
+/// Columns, constraints, indexes, storage parameters and how a table is partitioned, each as one line. Of partitions, which
+/// come and go with the months, only what they have and their table has not; how their rows are stored counts as the
+/// table's.
+const POSTGRES: &str = "SELECT DISTINCT line, owner COLLATE \"C\", part, place COLLATE \"C\" FROM ( \
     SELECT table_name::text AS owner, 0 AS part, lpad(ordinal_position::text, 4, '0') AS place, \
         'column ' || table_name || '.' || column_name || ' ' || data_type \
         || CASE is_nullable WHEN 'NO' THEN ' not null' ELSE '' END \
         || coalesce(' default ' || column_default, '') AS line \
-    FROM information_schema.columns WHERE table_schema = current_schema() \
+    FROM information_schema.columns JOIN pg_class rel ON rel.relname = table_name \
+        AND rel.relnamespace = current_schema()::regnamespace \
+    WHERE table_schema = current_schema() AND NOT rel.relispartition \
     UNION ALL \
     SELECT rel.relname::text, 1, con.conname::text, \
         'constraint ' || rel.relname || '.' || con.conname || ' ' || pg_get_constraintdef(con.oid) \
     FROM pg_constraint con JOIN pg_class rel ON rel.oid = con.conrelid \
     WHERE con.connamespace = current_schema()::regnamespace AND con.contype IN ('p', 'u', 'f', 'c') \
+        AND con.conparentid = 0 \
     UNION ALL \
-    SELECT tablename::text, 2, indexname::text, indexdef FROM pg_indexes WHERE schemaname = current_schema() \
+    SELECT tablename::text, 2, indexname::text, replace(indexdef, ' ON ONLY ', ' ON ') FROM pg_indexes \
+    JOIN pg_class own ON own.relname = indexname AND own.relnamespace = current_schema()::regnamespace \
+    WHERE schemaname = current_schema() AND NOT own.relispartition \
     UNION ALL \
-    SELECT relname::text, 3, '', 'storage ' || relname || ' ' || array_to_string(reloptions, ', ') \
-    FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r' AND reloptions IS NOT NULL \
-    ) AS parts WHERE owner <> 'seaql_migrations' ORDER BY owner COLLATE \"C\", part, place COLLATE \"C\"";
+    SELECT coalesce(whole.relname, own.relname)::text, 3, '', \
+        'storage ' || coalesce(whole.relname, own.relname) || ' ' || array_to_string(own.reloptions, ', ') \
+    FROM pg_class own LEFT JOIN pg_inherits ON inhrelid = own.oid LEFT JOIN pg_class whole ON whole.oid = inhparent \
+    WHERE own.relnamespace = current_schema()::regnamespace AND own.relkind = 'r' AND own.reloptions IS NOT NULL \
+    UNION ALL \
+    SELECT partrelid::regclass::text, 4, '', 'partitions ' || partrelid::regclass || ' by ' || pg_get_partkeydef(partrelid) \
+    FROM pg_partitioned_table JOIN pg_class own ON own.oid = partrelid \
+    WHERE own.relnamespace = current_schema()::regnamespace \
+    ) AS parts WHERE owner <> 'seaql_migrations' ORDER BY 2, 3, 4";
 
 /// One line for each part of the schema.
 pub(super) async fn dump(reader: &DatabaseConnection) -> Result<String, StoreError> {
