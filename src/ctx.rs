@@ -23,7 +23,7 @@ use crate::{
     },
     store::Db,
 };
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 use lru::LruCache;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -155,6 +155,13 @@ pub struct WebhookRules {
     pub client_id_management: EndpointManagers,
     /// Days that events and finished deliveries are kept.
     pub retention_days: u32,
+}
+
+impl WebhookRules {
+    /// Before when events and finished deliveries are old.
+    pub fn old_before(&self, now: DateTime<Utc>) -> DateTime<Utc> {
+        now - TimeDelta::days(i64::from(self.retention_days))
+    }
 }
 
 /// Settings of payments.

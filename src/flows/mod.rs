@@ -9,6 +9,7 @@ pub mod events;
 pub mod idempotency;
 pub mod keys;
 pub mod orchestrators;
+pub mod partitions;
 pub mod payments;
 pub mod payouts;
 pub mod platforms;

@@ -5,6 +5,7 @@ pub mod chain_pace;
 pub mod chain_states;
 pub mod deliver_webhooks;
 pub mod fill_in_chains;
+mod keep_partitions;
 pub mod lead_chains;
 mod mend_deliveries;
 mod obstacles;
@@ -59,6 +60,7 @@ pub fn start(
     tasks.spawn(deliver_webhooks::run(ctx.clone(), options, stop.clone()));
     tasks.spawn(mend_deliveries::run(ctx.clone(), stop.clone()));
     tasks.spawn(sweep_events::run(ctx.clone(), stop.clone()));
+    tasks.spawn(keep_partitions::run(ctx.clone(), stop.clone()));
     tasks.spawn(repeat_requests::run(ctx.clone(), stop.clone()));
     tasks.spawn(seal_rows::run(ctx.clone(), stop.clone()));
     tasks.spawn(read_rates::run(ctx.clone(), stop.clone()));

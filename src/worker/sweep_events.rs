@@ -1,19 +1,17 @@
 //! Keeps the event log as long as the settings say, sessions as long as they last, answers of repeatable calls for their
-//! day, and what was set aside for a while after it was settled.
+//! day, what was set aside for a while after it was settled, rates as long as a payment may need them, and recurring
+//! payments open as long as their payers may sign them.
 
 use super::pace::Pace;
 use crate::{
     ctx::Ctx,
-    flows::{auth, events, idempotency, payments},
+    flows::{auth, events, idempotency, payments, rates, schedules},
 };
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 /// Pause between two sweeps, and after one that failed.
 const PAUSE: Duration = Duration::from_mins(10);
-
-/// Pause between two batches, so that a long backlog does not hold up deliveries.
-const BREATH: Duration = Duration::from_millis(50);
 
 const PACE: Pace = Pace {
     base: PAUSE,
@@ -22,19 +20,13 @@ const PACE: Pace = Pace {
 
 /// Runs until `stop`.
 pub async fn run(ctx: Ctx, stop: CancellationToken) {
-    let pause = |has_more: bool| if has_more { BREATH } else { PAUSE };
+    let own = (&ctx, &stop);
     tokio::join!(
-        PACE.keep(&stop, "removing old idempotency keys", None, || async {
-            idempotency::sweep(&ctx).await.map(pause)
-        }),
-        PACE.keep(&stop, "removing old events", None, || async {
-            events::sweep::run(&ctx).await.map(pause)
-        }),
-        PACE.keep(&stop, "removing old sessions", None, || async {
-            auth::sweep::run(&ctx).await.map(pause)
-        }),
-        PACE.keep(&stop, "removing what was settled long ago", None, || async {
-            payments::quarantine::sweep(&ctx).await.map(pause)
-        }),
+        PACE.keep_batches(own, "removing old idempotency keys", idempotency::sweep),
+        PACE.keep_batches(own, "removing old events", events::sweep::run),
+        PACE.keep_batches(own, "removing old sessions", auth::sweep::run),
+        PACE.keep_batches(own, "removing what was settled long ago", payments::quarantine::sweep),
+        PACE.keep_batches(own, "removing old rates", rates::sweep::run),
+        PACE.keep_batches(own, "ending unsigned recurring payments", schedules::lapse::run),
     );
 }

@@ -4,7 +4,7 @@ use crate::{
     ctx::Ctx,
     domain::{
         caller::PlatformCaller,
-        ids::{DeliveryId, EndpointId, EventId},
+        ids::{DeliveryId, EndpointId, EventId, OwnerId},
         refusal::{Refusal, RefusalKind},
         webhook::DeliveryState,
     },
@@ -13,7 +13,7 @@ use crate::{
         events::{EventRecord, Receivers, check_span, no_repeated_test, receivers, unknown_event},
         require_room,
     },
-    store::{self, Scope, delivery_log::LateDelivery},
+    store::{self, Scope, outbox::NewDelivery},
 };
 use chrono::{DateTime, Utc};
 use std::collections::HashSet;
@@ -145,6 +145,7 @@ async fn queue(
     let now = ctx.clock.now();
     let tx = ctx.db.begin("replay_events").await?;
     require_room(ctx, &tx, &(&caller.platform).into()).await?;
+    let held = store::event_log::hold(&tx, &Scope::from(caller), &ids).await?;
     let mut known = HashSet::new();
     let mut again: Vec<DeliveryId> = Vec::new();
     let mut asked = 0;
@@ -162,7 +163,7 @@ async fn queue(
         }
     }
     // An endpoint that was registered later has no deliveries of these events yet.
-    let late: Vec<LateDelivery> = endpoint
+    let late: Vec<NewDelivery> = endpoint
         .and_then(|id| receivers.0.get(id))
         .into_iter()
         .flat_map(|endpoint| {
@@ -171,17 +172,21 @@ async fn queue(
                 .filter(|event| endpoint.client.is_none() || endpoint.client == event.client);
             concerned.map(|event| (event.id.clone(), endpoint.id.clone()))
         })
-        .filter(|pair| !known.contains(pair))
-        .map(|(event, endpoint)| LateDelivery {
+        .filter(|pair| held.contains(&pair.0) && !known.contains(pair))
+        .map(|(event, endpoint)| NewDelivery {
             id: DeliveryId(ctx.ids.ulid()),
             event,
             endpoint,
+            owner: OwnerId::from(&caller.platform),
+            is_test: false,
+            is_replay: true,
+            now,
         })
         .collect();
     let queued = store::delivery_log::requeue(&tx, &caller.platform, &again, now).await?;
-    let written = store::delivery_log::insert_late(&tx, &caller.platform, &late, now).await?;
+    store::outbox::insert_deliveries(&tx, &late).await?;
     tx.commit().await?;
-    total.replayed += queued + written;
+    total.replayed += queued + u64::try_from(late.len()).unwrap_or(u64::MAX);
     total.skipped += asked - queued;
     Ok(())
 }

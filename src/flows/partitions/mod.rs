@@ -1,0 +1,7 @@
+//! Months of the tables that grow: made before they begin, dropped when they are old. Source: ADR-0019.
+
+mod ahead;
+mod retire;
+
+pub use ahead::run as look_ahead;
+pub use retire::run as retire;
