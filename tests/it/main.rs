@@ -37,6 +37,7 @@ mod documents;
 mod events;
 mod events_kinds;
 mod fair_shares;
+mod growth;
 mod guesses;
 mod guides;
 mod handed_out;

@@ -2,12 +2,8 @@
 
 use super::secrets::{self, Issued};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
-use std::{
-    path::PathBuf,
-    sync::atomic::{AtomicU64, Ordering},
-};
-
-static COUNTER: AtomicU64 = AtomicU64::new(0);
+use std::path::PathBuf;
+use ulid::Ulid;
 
 /// An empty database that goes away with the test.
 pub struct TestDatabase {
@@ -78,9 +74,10 @@ impl TestDatabase {
     }
 }
 
+/// A name that no earlier run used either: one that was killed leaves its files behind.
+#[expect(clippy::disallowed_methods, reason = "the name must differ from run to run")]
 fn fresh_name() -> String {
-    let number = COUNTER.fetch_add(1, Ordering::SeqCst);
-    format!("prs_test_{}_{number}", std::process::id())
+    format!("prs_test_{}", Ulid::generate().to_string().to_lowercase())
 }
 
 impl Drop for TestDatabase {

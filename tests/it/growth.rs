@@ -1,0 +1,180 @@
+//! The log of events over months: what is old goes, and on PostgreSQL its partitions with it.
+
+use crate::support::{Answer, TestApp, events::tell, receiver::Receiver};
+use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
+use prs::{
+    domain::{ids::EventId, partitions::Partition},
+    flows, store,
+    store::partitions::{Divided, list},
+};
+use sea_orm::{ConnectionTrait, Statement};
+
+const DAY_MS: i64 = 86_400_000;
+
+async fn months(app: &TestApp, table: Divided) -> Option<Vec<Partition>> {
+    list(app.ctx.db.reader(), table).await.expect("reads")
+}
+
+/// A look of the worker at everything that it keeps.
+async fn look(app: &TestApp) {
+    flows::partitions::look_ahead(&app.ctx).await.expect("looks ahead");
+    while flows::events::sweep::run(&app.ctx).await.expect("sweeps") {}
+    flows::partitions::retire(&app.ctx).await.expect("retires");
+}
+
+/// Moves the clock to three days after everything that the migration left in one partition; returns when that ends.
+async fn enter_a_month(app: &TestApp) -> DateTime<Utc> {
+    let begin = match months(app, Divided::Events).await {
+        Some(all) => all.iter().map(|month| month.until).max().expect("a partition"),
+        None => app.ctx.clock.now() + TimeDelta::days(400),
+    };
+    app.advance_ms((begin - app.ctx.clock.now()).num_milliseconds() + 3 * DAY_MS);
+    begin
+}
+
+async fn is_kept(app: &TestApp, id: &str) -> bool {
+    let scope = store::Scope {
+        platform: app.platform.clone(),
+        client: None,
+    };
+    let id = EventId(id.to_owned());
+    let found = store::event_log::find_event(app.ctx.db.reader(), &scope, &id).await;
+    found.expect("reads").is_some()
+}
+
+async fn count(app: &TestApp, table: &str) -> i64 {
+    let sql = format!("SELECT CAST(COUNT(*) AS BIGINT) AS n FROM {table}");
+    let statement = Statement::from_string(app.ctx.db.reader().get_database_backend(), sql);
+    let row = app.ctx.db.reader().query_one_raw(statement).await.expect("counts");
+    row.expect("a row").try_get("", "n").expect("a number")
+}
+
+#[tokio::test]
+async fn months_are_made_ahead_and_go_when_they_are_old() {
+    let app = TestApp::start().await;
+    let beside = app.beside(|_| {}).await;
+    let receiver = Receiver::start().await;
+    app.register(&receiver.url()).await;
+    let begin = enter_a_month(&app).await;
+    let (one, other) = tokio::join!(
+        flows::partitions::look_ahead(&app.ctx),
+        flows::partitions::look_ahead(&beside.ctx)
+    );
+    one.expect("looks ahead");
+    other.expect("looks ahead, or leaves it to the other one");
+    if let Some(all) = months(&app, Divided::Events).await {
+        let ahead = all.iter().filter(|month| month.from.is_some_and(|from| from >= begin));
+        assert_eq!(ahead.count(), 3, "the present month and two ahead: {all:?}");
+    }
+    if let Some(made) = months(&app, Divided::Events).await {
+        let analyze = app.ctx.db.writer().execute_unprepared("ANALYZE events");
+        analyze.await.expect("analyzes, as an operator may");
+        assert!(
+            months(&app, Divided::Events)
+                .await
+                .expect("some")
+                .iter()
+                .any(|month| month.is_found_empty)
+        );
+        look(&app).await;
+        let mut anew = months(&app, Divided::Events).await.expect("some");
+        anew.retain(|month| made.contains(month));
+        assert_eq!(
+            anew.iter()
+                .filter(|month| month.from.is_some_and(|from| from > begin))
+                .count(),
+            2
+        );
+    }
+    let old = tell(&app, "payment.confirmed", "01old").await;
+    app.deliver().await;
+    assert_eq!(receiver.received().await.len(), 1);
+    look(&app).await;
+    app.advance_ms(40 * DAY_MS);
+    let fresh = tell(&app, "payment.confirmed", "01fresh").await;
+    app.deliver().await;
+    app.advance_ms(20 * DAY_MS);
+    look(&app).await;
+    look(&app).await;
+    assert!(!is_kept(&app, &old).await);
+    assert!(is_kept(&app, &fresh).await);
+    for table in Divided::ALL {
+        let Some(left) = months(&app, table).await else {
+            continue;
+        };
+        let cutoff = app.ctx.clock.now() - TimeDelta::days(30);
+        assert!(left.iter().all(|month| month.until > cutoff), "{left:?}");
+        assert!(left.len() >= 3, "{left:?}");
+        let strays = store::partitions::strays(app.ctx.db.reader(), table)
+            .await
+            .expect("counts");
+        assert_eq!(strays, 0);
+    }
+    let path = "/v2/deliveries";
+    let page = app.get(path).with_key().send().await.expect(200);
+    assert_eq!(page["deliveries"].as_array().map(Vec::len), Some(1));
+    assert_eq!(page["deliveries"][0]["eventId"], fresh.as_str());
+    for (table, left) in [
+        ("events", 1),
+        ("event_keys", 1),
+        ("deliveries", 1),
+        ("delivery_attempts", 0),
+    ] {
+        assert_eq!(count(&app, table).await, left, "{table}");
+    }
+}
+
+#[tokio::test]
+async fn what_waits_keeps_its_month_for_a_while_and_itself_for_good() {
+    let app = TestApp::start().await;
+    let receiver = Receiver::start().await;
+    app.register(&receiver.url()).await;
+    enter_a_month(&app).await;
+    look(&app).await;
+    let old = tell(&app, "payment.confirmed", "01old").await;
+    app.deliver().await;
+    let waiting = tell(&app, "payment.confirmed", "01waiting").await;
+    app.advance_ms(60 * DAY_MS);
+    look(&app).await;
+    assert_eq!(is_kept(&app, &old).await, app.ctx.db.is_postgres());
+    assert!(is_kept(&app, &waiting).await);
+    app.advance_ms(40 * DAY_MS);
+    look(&app).await;
+    assert!(!is_kept(&app, &old).await);
+    assert!(is_kept(&app, &waiting).await);
+    assert_eq!(count(&app, "deliveries").await, 1);
+    app.deliver().await;
+    assert_eq!(receiver.received().await.len(), 2);
+    app.advance_ms(31 * DAY_MS);
+    look(&app).await;
+    look(&app).await;
+    for table in ["events", "event_keys", "deliveries"] {
+        assert_eq!(count(&app, table).await, 0, "{table}");
+    }
+}
+
+#[tokio::test]
+async fn two_replays_at_once_give_an_endpoint_one_delivery_of_an_event() {
+    let app = TestApp::start().await;
+    let beside = app.beside(|_| {}).await;
+    let told: Vec<String> = [
+        tell(&app, "payment.confirmed", "01a").await,
+        tell(&app, "payment.confirmed", "01b").await,
+    ]
+    .into();
+    let receiver = Receiver::start().await;
+    let (endpoint, _) = app.register(&receiver.url()).await;
+    let since = (app.ctx.clock.now() - TimeDelta::hours(1)).to_rfc3339_opts(SecondsFormat::Secs, true);
+    let body = serde_json::json!({ "since": since, "endpointId": endpoint });
+    let one = app.post("/v2/events/replay").with_key().json(&body);
+    let other = beside.post("/v2/events/replay").with_key().json(&body);
+    let (one, other) = tokio::join!(one.send(), other.send());
+    let replayed = |answer: &Answer| answer.expect(202)["replayed"].as_u64().expect("a number");
+    assert_eq!(replayed(&one) + replayed(&other), 2);
+    assert_eq!(count(&app, "deliveries").await, 2);
+    app.deliver().await;
+    let mut received: Vec<String> = receiver.received().await.iter().map(|one| one.body.clone()).collect();
+    received.sort_unstable();
+    received.dedup();
+    assert_eq!(received.len(), told.len());
+}

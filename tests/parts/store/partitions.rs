@@ -1,0 +1,191 @@
+//! Tables that grow, by month on PostgreSQL and in one piece on SQLite.
+
+use super::{
+    on_both,
+    samples::{at, claim, deliveries, finish, outcome, platform, publish, scope, with_endpoint},
+};
+use chrono::{DateTime, TimeDelta, Utc};
+use prs::{
+    domain::{
+        ids::{EventId, first_at},
+        partitions::{Month, Partition},
+        webhook::AfterTry,
+    },
+    store::{
+        Db, StoreError,
+        event_log::{self, EventFilter},
+        outbox::{self, NewEvent},
+        partitions::{self, Divided},
+    },
+};
+use sea_orm::{ConnectionTrait, Statement};
+
+on_both! {
+    rows_stay_what_they_are_when_tables_are_divided_and_united
+    a_fact_is_told_once_however_many_months_lie_between
+    a_month_takes_what_was_written_before_it_was_made
+    a_change_of_partitions_waits_for_nobody_for_long
+}
+
+fn event(id: String, fact: &str) -> NewEvent {
+    NewEvent {
+        id: EventId(id),
+        owner: (&platform("a")).into(),
+        client: None,
+        kind: "payment.confirmed".into(),
+        deduplication_key: fact.to_owned(),
+        request_id: None,
+        body: "{}".into(),
+        is_personal: false,
+        now: at(0),
+    }
+}
+
+async fn tell(db: &Db, event: &NewEvent) -> bool {
+    let tx = db.begin("tell").await.unwrap();
+    let is_written = outbox::insert_event(&tx, event).await.unwrap();
+    tx.commit().await.unwrap();
+    is_written
+}
+
+async fn told(db: &Db) -> Vec<event_log::EventRecord> {
+    let filter = EventFilter {
+        limit: 100,
+        ..EventFilter::default()
+    };
+    event_log::events(db.reader(), &scope("a"), &filter).await.unwrap()
+}
+
+/// The months of events; none where the table is in one piece.
+async fn months(db: &Db) -> Vec<Partition> {
+    let months = partitions::list(db.reader(), Divided::Events).await.unwrap();
+    assert_eq!(months.is_some(), db.is_postgres());
+    months.unwrap_or_default()
+}
+
+#[expect(clippy::disallowed_methods, reason = "SQLite has the clock of the machine")]
+async fn now(db: &Db) -> DateTime<Utc> {
+    db.ask_time().await.unwrap();
+    db.time().unwrap_or_else(Utc::now)
+}
+
+/// A month that has no partition.
+async fn month_ahead(db: &Db) -> Month {
+    Month::of(now(db).await + TimeDelta::days(400))
+}
+
+async fn add(db: &Db, month: Month) -> Result<(), StoreError> {
+    let tx = db.begin("add").await.unwrap();
+    assert!(partitions::begin_change(&tx).await.unwrap());
+    partitions::add(&tx, Divided::Events, month).await?;
+    tx.commit().await
+}
+
+async fn rows_stay_what_they_are_when_tables_are_divided_and_united(db: &Db) {
+    let endpoint = with_endpoint(db, 1).await;
+    for number in 1..=3 {
+        publish(db, number, &[&endpoint]).await;
+    }
+    let old = now(db).await - TimeDelta::days(90);
+    assert!(tell(db, &event(first_at(old), "old")).await);
+    let claimed = claim(db, 0, "claim").await.into_iter().zip(1..);
+    let tries: Vec<_> = claimed
+        .map(|(held, number)| (held, outcome(500, number), AfterTry::Exhausted, format!("try-{number}")))
+        .collect();
+    assert_eq!(finish(db, &tries).await.len(), 3);
+    let log = async || {
+        let events = told(db).await;
+        let mut tried = Vec::new();
+        for event in &events {
+            tried.push(deliveries(db, &event.id).await);
+        }
+        (events, tried)
+    };
+    let before = log().await;
+    assert_eq!(before.0.len(), 4);
+    let states = db.migrate_status().await.unwrap();
+    let divided = states.iter().position(|state| state.name.ends_with("divide_tries"));
+    let steps = u32::try_from(states.len() - divided.unwrap()).unwrap();
+    db.migrate_down(steps).await.unwrap();
+    db.migrate_up().await.unwrap();
+    assert_eq!(log().await, before);
+    assert!(!tell(db, &event(first_at(old), "old")).await, "it is told already");
+    if db.is_postgres() {
+        let [all] = months(db).await.try_into().unwrap();
+        assert_eq!(all.from, None);
+        assert!(all.until > now(db).await + TimeDelta::days(7));
+    }
+}
+
+async fn a_fact_is_told_once_however_many_months_lie_between(db: &Db) {
+    let later = first_at(month_ahead(db).await.begin());
+    assert!(tell(db, &event(first_at(at(0)), "fact")).await);
+    assert!(!tell(db, &event(later.clone(), "fact")).await);
+    assert!(tell(db, &event(later, "another fact")).await);
+    assert_eq!(told(db).await.len(), 2);
+}
+
+async fn a_month_takes_what_was_written_before_it_was_made(db: &Db) {
+    let month = month_ahead(db).await;
+    let (first, last) = (
+        first_at(month.begin()),
+        first_at(month.next().begin() - TimeDelta::milliseconds(1)),
+    );
+    for (id, fact) in [
+        (first.clone(), "first"),
+        (last, "last"),
+        (first_at(month.next().begin()), "of the month after"),
+    ] {
+        assert!(tell(db, &event(id, fact)).await);
+    }
+    let written = told(db).await;
+    if db.is_postgres() {
+        let strays = async || partitions::strays(db.reader(), Divided::Events).await.unwrap();
+        assert_eq!(strays().await, 3);
+        add(db, month).await.unwrap();
+        assert_eq!(strays().await, 1);
+        let made = months(db).await.into_iter().max_by_key(|partition| partition.until);
+        let name = format!("events_{month}");
+        let wanted = Partition {
+            name: name.clone(),
+            from: Some(month.begin()),
+            until: month.next().begin(),
+            is_found_empty: false,
+        };
+        assert_eq!(made, Some(wanted));
+        let sql = format!("SELECT tableoid::regclass::text AS place FROM events WHERE id = '{first}'");
+        let statement = Statement::from_string(db.reader().get_database_backend(), sql);
+        let row = db.reader().query_one_raw(statement).await.unwrap().unwrap();
+        assert_eq!(row.try_get::<String>("", "place").unwrap(), name);
+    }
+    assert_eq!(told(db).await, written);
+}
+
+async fn a_change_of_partitions_waits_for_nobody_for_long(db: &Db) {
+    assert!(tell(db, &event(first_at(at(0)), "fact")).await);
+    let month = month_ahead(db).await;
+    let reading = db.begin("read").await.unwrap();
+    let filter = EventFilter {
+        limit: 1,
+        ..EventFilter::default()
+    };
+    assert_eq!(
+        event_log::events(&reading, &scope("a"), &filter).await.unwrap().len(),
+        1
+    );
+    if db.is_postgres() {
+        let error = add(db, month).await.unwrap_err();
+        assert!(matches!(error, StoreError::Unavailable(_)), "{error}");
+        let (one, other) = (db.begin("one").await.unwrap(), db.begin("other").await.unwrap());
+        assert!(partitions::begin_change(&one).await.unwrap());
+        assert!(
+            !partitions::begin_change(&other).await.unwrap(),
+            "one changes at a time"
+        );
+    }
+    reading.commit().await.unwrap();
+    if db.is_postgres() {
+        add(db, month).await.unwrap();
+        assert_eq!(months(db).await.len(), 2);
+    }
+}
