@@ -9,15 +9,21 @@ pub struct Model {
     /// Tenant.
     #[sea_orm(primary_key, auto_increment = false)]
     pub platform_id: String,
-    /// Canonical address.
+    /// The 20 bytes of its address, after 0x41 on Tron.
     #[sea_orm(primary_key, auto_increment = false)]
-    pub wallet: String,
+    pub wallet: Vec<u8>,
     /// Time of the block of the payment.
     #[sea_orm(primary_key, auto_increment = false)]
     pub paid_at: DateTimeUtc,
     /// Payment.
     #[sea_orm(primary_key, auto_increment = false)]
     pub payment_id: String,
+    /// Whether it received the payment.
+    pub is_payee: bool,
+    /// Client ID of the payment.
+    pub client_row: Option<String>,
+    /// Group of the payment.
+    pub group_key: i64,
 }
 
 /// Joins from this table.

@@ -19,36 +19,36 @@ pub struct Model {
     pub request_id: String,
     /// Network.
     pub network: String,
-    /// Transaction, 64 hexadecimal digits.
-    pub tx_hash: String,
+    /// Transaction, 32 bytes.
+    pub tx_hash: Vec<u8>,
     /// Position among all events of the transaction.
     pub position: i32,
     /// Whether the position counts payments alone, as it did once; until the receipt is met again.
     pub counts_payments: bool,
     /// Height of the block.
     pub block_number: i64,
-    /// Hash of the block, 64 hexadecimal digits.
-    pub block_hash: String,
+    /// Hash of the block, 32 bytes.
+    pub block_hash: Vec<u8>,
     /// Index of the event in its block.
     pub log_index: i64,
-    /// Canonical address of the contract that emitted the event.
-    pub proxy: String,
-    /// Canonical address of the token, none for the native coin.
-    pub token: Option<String>,
-    /// Canonical address of the receiver.
-    pub payee: String,
-    /// Canonical address that the money came from.
-    pub payer: Option<String>,
-    /// Canonical address of the account behind the payer.
-    pub payer_eoa: Option<String>,
+    /// Contract that emitted the event: the 20 bytes of an address, after 0x41 on Tron.
+    pub proxy: Vec<u8>,
+    /// Token, none for the native coin.
+    pub token: Option<Vec<u8>>,
+    /// Receiver.
+    pub payee: Vec<u8>,
+    /// Where the money came from.
+    pub payer: Option<Vec<u8>>,
+    /// Account behind the payer.
+    pub payer_eoa: Option<Vec<u8>>,
     /// Token units that arrived.
     pub units: String,
     /// Token units that the event names.
     pub event_units: String,
     /// Token units of the fee.
     pub fee_units: String,
-    /// Canonical address that received the fee.
-    pub fee_address: Option<String>,
+    /// Receiver of the fee.
+    pub fee_address: Option<Vec<u8>>,
     /// Settlement units credited to the request.
     pub credited: String,
     /// Settlement units by which its fee falls short of what was handed out.
@@ -61,8 +61,8 @@ pub struct Model {
     pub payment_currency: String,
     /// Merchant reference of the request.
     pub merchant_reference: Option<String>,
-    /// Payment reference, 16 hexadecimal digits.
-    pub reference: String,
+    /// Payment reference, eight bytes.
+    pub reference: Vec<u8>,
     /// Time of the block.
     pub paid_at: DateTimeUtc,
     /// When the payment was recorded.
@@ -73,6 +73,21 @@ pub struct Model {
     pub reversal_reason: Option<String>,
     /// Whether it was told, and that was not taken back.
     pub is_told: bool,
+    /// Recurring payment that executed it.
+    pub schedule_id: Option<String>,
+    /// Rate by which it counts, a decimal text; none where the chain converted or nothing was converted.
+    pub rate: Option<String>,
+    /// Who told that rate.
+    pub rate_provider: Option<String>,
+    /// Fees that its transaction paid to further receivers: canonical addresses, each with `=` and token units, separated
+    /// by commas; none without any.
+    pub further_fees: Option<String>,
+    /// Whether it settled a quote.
+    pub is_quoted: bool,
+    /// Which group of the platform's payments it belongs to.
+    pub group_key: i64,
+    /// Which group of its client ID's payments it belongs to.
+    pub client_group_key: Option<i64>,
 }
 
 /// Joins from this table.

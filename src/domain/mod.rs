@@ -40,6 +40,7 @@ pub mod registration;
 pub mod relay;
 pub mod request;
 pub mod schedule;
+pub mod search;
 pub mod session;
 pub mod webhook;
 pub(crate) mod wire_text;
