@@ -169,6 +169,44 @@ pub(super) fn units(column: &str, text: &str) -> Result<U256, StoreError> {
     read.ok_or_else(|| broken(column, text))
 }
 
+/// What the 21 bytes of a Tron address begin with.
+const TRON_PREFIX: u8 = 0x41;
+
+/// Writes an address as its 20 bytes, after the prefix on Tron.
+pub(super) fn address_bytes(address: &Address) -> Vec<u8> {
+    match address {
+        Address::Evm(bytes) => bytes.to_vec(),
+        Address::Tron(bytes) => [&[TRON_PREFIX], bytes.as_slice()].concat(),
+    }
+}
+
+/// Reads the bytes of an address. The zero address is one: events on chain may name it, whoever emitted them.
+pub(super) fn address_of(column: &str, bytes: &[u8]) -> Result<Address, StoreError> {
+    match bytes {
+        [TRON_PREFIX, rest @ ..] if rest.len() == EvmAddress::len_bytes() => {
+            Ok(Address::Tron(EvmAddress::from_slice(rest)))
+        }
+        _ if bytes.len() == EvmAddress::len_bytes() => Ok(Address::Evm(EvmAddress::from_slice(bytes))),
+        _ => Err(broken(column, &hex::encode(bytes))),
+    }
+}
+
+/// Reads the bytes of an optional address.
+pub(super) fn address_option_of(column: &str, bytes: Option<&[u8]>) -> Result<Option<Address>, StoreError> {
+    bytes.map(|bytes| address_of(column, bytes)).transpose()
+}
+
+/// Reads the 32 bytes of a hash.
+pub(super) fn hash_of(column: &str, bytes: &[u8]) -> Result<B256, StoreError> {
+    B256::try_from(bytes).map_err(|_| broken(column, &hex::encode(bytes)))
+}
+
+/// Reads the eight bytes of a payment reference.
+pub(super) fn reference_of(bytes: &[u8]) -> Result<PaymentReference, StoreError> {
+    let known = bytes.try_into().map(PaymentReference);
+    known.map_err(|_| broken("reference", &hex::encode(bytes)))
+}
+
 /// Writes 32 bytes as 64 hexadecimal digits.
 pub(super) fn hash_text(hash: &B256) -> String {
     hex::encode(hash)

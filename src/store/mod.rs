@@ -63,9 +63,7 @@ pub use sqlite_files::Durability;
 /// Another request of the network has the same reference and payee: draw a new salt.
 pub const REQUEST_REFERENCE: &str = "requests_reference_key";
 /// The payment event is already recorded.
-pub const PAYMENT_IDENTITY: &str = "payments_identity_key";
-/// The fact is already told as an event.
-pub const EVENT_KEY: &str = "events_deduplication_key";
+pub const PAYMENT_IDENTITY: &str = "payments_event_key";
 /// The owner already has an endpoint with this URL.
 pub const ENDPOINT_URL: &str = "webhook_endpoints_url";
 /// The wallet already has this destination, or another one in use.
@@ -88,8 +86,8 @@ const CONSTRAINTS: [(&str, &[&str], &[&str]); 5] = [
     ),
     (
         PAYMENT_IDENTITY,
-        &["payments_identity_key"],
-        &["payments.network, payments.tx_hash, payments.position, payments.counts_payments"],
+        &["payments_event_key"],
+        &["payments.tx_hash, payments.network, payments.position, payments.counts_payments"],
     ),
     (
         ENDPOINT_URL,

@@ -1,0 +1,19 @@
+//! Settled payments: appended once, searched often; one that leaves the chain stays and is marked.
+
+mod filter;
+mod former;
+mod former_search;
+mod groups;
+mod lists;
+mod record;
+mod search;
+mod write;
+
+pub use filter::{Begin, FoundPayment, PaymentFilter, PaymentPage, Window};
+pub use former::move_some;
+pub use lists::{
+    blocks, find_in_transactions, in_blocks, largest_of_request, largest_of_schedule, list_of_request, of_transactions,
+};
+pub use record::{PaymentRecord, RequestSummary, Reversal, SettledPayment};
+pub use search::{read, search};
+pub use write::{insert_new, place, reinstate, relocate, reverse, set_told};

@@ -1,0 +1,191 @@
+//! Recording payments, and changing what was recorded.
+
+use super::{
+    former, groups,
+    record::{PaymentRecord, SettledPayment, from_row, to_row},
+};
+use crate::{
+    domain::{
+        ids::PaymentId,
+        payment::{Observation, ReversalReason},
+    },
+    store::{Moving, StoreError, columns},
+};
+use chrono::{DateTime, Utc};
+use entities::{
+    former_payments::Column as Former, payment_parties, payment_parties::Column as Party, payments, payments::Column,
+};
+use sea_orm::{
+    ActiveModelTrait, ColumnTrait, Condition, EntityTrait, QueryFilter, QueryTrait,
+    sea_query::{Expr, ExprTrait, IntoCondition, OnConflict},
+};
+use std::collections::HashSet;
+
+/// Records those payments whose events are not recorded yet, with two statements for a batch; returns their ids.
+///
+/// Credit a request only for a payment whose id is returned, in the same transaction.
+pub async fn insert_new(conn: &impl Moving, payments: &[SettledPayment<'_>]) -> Result<HashSet<PaymentId>, StoreError> {
+    let rows = payments.iter().map(to_row).collect::<Result<Vec<_>, _>>()?;
+    take_recorded(conn, payments).await?;
+    let mut fresh = Vec::with_capacity(rows.len());
+    for rows in rows.chunks(columns::ROWS_MAX) {
+        let mut insertion =
+            payments::Entity::insert_many(rows.iter().cloned().map(payments::ActiveModel::from)).into_query();
+        insertion
+            .on_conflict(
+                OnConflict::columns([
+                    Column::TxHash,
+                    Column::Network,
+                    Column::Position,
+                    Column::CountsPayments,
+                ])
+                .do_nothing()
+                .to_owned(),
+            )
+            .returning_col(Column::Id);
+        let mut new_ids = HashSet::new();
+        for row in conn.query_all(&insertion).await? {
+            new_ids.insert(row.try_get::<String>("", "id")?);
+        }
+        fresh.extend(rows.iter().filter(|row| new_ids.contains(&row.id)).cloned());
+    }
+    groups::enter(conn, &fresh).await?;
+    Ok(fresh.into_iter().map(|row| PaymentId(row.id)).collect())
+}
+
+/// Moves the rows of before that record the events of payments, so that none of these is recorded a second time.
+async fn take_recorded(conn: &impl Moving, payments: &[SettledPayment<'_>]) -> Result<(), StoreError> {
+    for payments in payments.chunks(columns::ROWS_MAX) {
+        let mut recorded = Condition::any();
+        for payment in payments {
+            let observed = &payment.settled.observed;
+            let event = Former::Network
+                .eq(observed.network.id())
+                .and(Former::TxHash.eq(columns::hash_text(&observed.tx_hash)));
+            recorded = recorded.add(event);
+        }
+        former::take(conn, recorded).await?;
+    }
+    Ok(())
+}
+
+/// Moves the rows of before with these ids.
+async fn take_ids(conn: &impl Moving, ids: &[PaymentId]) -> Result<(), StoreError> {
+    let named = Former::Id.is_in(ids.iter().map(PaymentId::as_str));
+    former::take(conn, named.into_condition()).await
+}
+
+/// Puts a payment where the receipt of its transaction shows it.
+pub async fn place(conn: &impl Moving, id: &PaymentId, observed: &Observation) -> Result<(), StoreError> {
+    let position: i32 = columns::number("position", observed.position)?;
+    let block_number: i64 = columns::number("block_number", observed.block_number)?;
+    let log_index: i64 = columns::number("log_index", observed.log_index)?;
+    take_ids(conn, std::slice::from_ref(id)).await?;
+    payments::Entity::update_many()
+        .col_expr(Column::Position, Expr::value(position))
+        .col_expr(Column::CountsPayments, Expr::value(false))
+        .col_expr(Column::BlockNumber, Expr::value(block_number))
+        .col_expr(Column::BlockHash, Expr::value(observed.block_hash.to_vec()))
+        .col_expr(Column::LogIndex, Expr::value(log_index))
+        .filter(Column::Id.eq(id.0.as_str()))
+        .exec(conn)
+        .await?;
+    Ok(())
+}
+
+/// Marks a payment as taken back; returns it as it is then, or nothing when it is marked already.
+pub async fn reverse(
+    conn: &impl Moving,
+    id: &PaymentId,
+    reason: ReversalReason,
+    now: DateTime<Utc>,
+) -> Result<Option<PaymentRecord>, StoreError> {
+    take_ids(conn, std::slice::from_ref(id)).await?;
+    let result = payments::Entity::update_many()
+        .col_expr(Column::ReversedAt, Expr::value(now))
+        .col_expr(Column::ReversalReason, Expr::value(reason.wire()))
+        .filter(Column::Id.eq(id.as_str()))
+        .filter(Column::ReversedAt.is_null())
+        .exec(conn)
+        .await?;
+    if result.rows_affected == 0 {
+        return Ok(None);
+    }
+    let row = payments::Entity::find()
+        .filter(Column::Id.eq(id.as_str()))
+        .one(conn)
+        .await?;
+    row.map(from_row).transpose()
+}
+
+/// Notes whether payments were told, or that what was told of them was taken back.
+pub async fn set_told(conn: &impl Moving, ids: &[PaymentId], is_told: bool) -> Result<(), StoreError> {
+    for ids in ids.chunks(columns::ROWS_MAX) {
+        take_ids(conn, ids).await?;
+        payments::Entity::update_many()
+            .col_expr(Column::IsTold, Expr::value(is_told))
+            .filter(Column::Id.is_in(ids.iter().map(PaymentId::as_str)))
+            .exec(conn)
+            .await?;
+    }
+    Ok(())
+}
+
+/// Writes what the chain proves now of a payment that was taken back, and takes the mark away; returns the payment, or
+/// nothing when it is not marked. It keeps its id, and what was told of it. Needs a transaction.
+///
+/// Credit a request again only after this returned the payment in the same transaction.
+pub async fn reinstate(conn: &impl Moving, payment: &SettledPayment<'_>) -> Result<Option<PaymentRecord>, StoreError> {
+    overwrite(conn, payment, Column::ReversedAt.is_not_null()).await
+}
+
+/// Writes what the chain proves now of a payment that counts: the same money, somewhere else. It keeps its id, and what
+/// was told of it. Needs a transaction.
+pub async fn relocate(conn: &impl Moving, payment: &SettledPayment<'_>) -> Result<(), StoreError> {
+    overwrite(conn, payment, Column::ReversedAt.is_null()).await?;
+    Ok(())
+}
+
+/// Replaces the facts of the row in this state, and its parties; returns it as it is then.
+async fn overwrite(
+    conn: &impl Moving,
+    payment: &SettledPayment<'_>,
+    state: Expr,
+) -> Result<Option<PaymentRecord>, StoreError> {
+    let fresh = to_row(payment)?;
+    take_recorded(conn, std::slice::from_ref(payment)).await?;
+    let stored = payments::Entity::find()
+        .filter(Column::Network.eq(fresh.network.as_str()))
+        .filter(Column::TxHash.eq(fresh.tx_hash.as_slice()))
+        .filter(Column::Position.eq(fresh.position))
+        .filter(Column::CountsPayments.eq(false))
+        .filter(state.clone())
+        .one(conn)
+        .await?;
+    let Some(stored) = stored else { return Ok(None) };
+    let again = payments::Model {
+        id: stored.id.clone(),
+        created_at: stored.created_at,
+        is_told: stored.is_told,
+        ..fresh
+    };
+    payment_parties::Entity::delete_many()
+        .filter(Party::PlatformId.eq(stored.platform_id.as_str()))
+        .filter(Party::Wallet.is_in(groups::wallets_of(&stored)))
+        .filter(Party::PaidAt.eq(stored.paid_at))
+        .filter(Party::PaymentId.eq(stored.id.as_str()))
+        .exec(conn)
+        .await?;
+    groups::enter_parties(conn, std::slice::from_ref(&again)).await?;
+    groups::count(conn, &[(&stored, -1), (&again, 1)]).await?;
+    let result = payments::Entity::update_many()
+        .set(payments::ActiveModel::from(again.clone()).reset_all())
+        .filter(Column::Id.eq(stored.id.as_str()))
+        .filter(state)
+        .exec(conn)
+        .await?;
+    if result.rows_affected == 0 {
+        return Ok(None);
+    }
+    from_row(again).map(Some)
+}
