@@ -71,7 +71,8 @@ pub const DESTINATION: &str = "payee_destinations_key";
 /// The idempotency key is already taken.
 pub const IDEMPOTENCY_KEY: &str = "idempotency_keys_pkey";
 
-/// Matches of a search that are counted; a larger result reports this figure as its total. Source: decisions D15.
+/// Matches of a search that are counted one by one; where no count is kept, a larger result reports this figure as its
+/// total. Source: decisions D15.
 pub const TOTAL_MAX: u64 = 10_000;
 
 /// Revoked keys, and revoked client IDs, that a list shows: whoever makes and revokes them for years reads no longer lists.

@@ -1,0 +1,203 @@
+//! Groups of payments and how many there are, kept with every payment.
+
+use crate::{
+    domain::payment::PaymentKind,
+    store::{Scope, StoreError, columns},
+};
+use entities::{
+    payment_groups, payment_groups::Column as Group, payment_parties, payment_wallets,
+    payment_wallets::Column as Wallet, payments,
+};
+use sea_orm::{
+    ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QuerySelect, QueryTrait,
+    sea_query::{Expr, ExprTrait, OnConflict},
+};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+
+/// What the row of a group says in place of a client ID when it counts the payments of a whole platform.
+const WHOLE: &str = "";
+
+/// What a payment is grouped by.
+pub(super) struct Facets<'a> {
+    /// Tenant.
+    pub(super) platform: &'a str,
+    /// Kind.
+    pub(super) kind: &'a str,
+    /// Currency id of the invoice.
+    pub(super) invoice_currency: &'a str,
+    /// Currency id of the payment.
+    pub(super) payment_currency: &'a str,
+}
+
+impl Facets<'_> {
+    /// The key of the group: of the platform, or of one of its client IDs. Nobody has to be asked for it: it is a hash, and
+    /// of two groups that share one by chance the search still tells the platforms apart.
+    pub(super) fn key(&self, client: Option<&str>) -> i64 {
+        let mut hash = Sha256::new();
+        let client = client.unwrap_or(WHOLE);
+        for part in [
+            self.platform,
+            client,
+            self.kind,
+            self.invoice_currency,
+            self.payment_currency,
+        ] {
+            hash.update(part.as_bytes());
+            hash.update([0]);
+        }
+        let [a, b, c, d, e, f, g, h, ..] = <[u8; 32]>::from(hash.finalize());
+        i64::from_be_bytes([a, b, c, d, e, f, g, h])
+    }
+}
+
+fn facets(row: &payments::Model) -> Facets<'_> {
+    Facets {
+        platform: &row.platform_id,
+        kind: &row.kind,
+        invoice_currency: &row.invoice_currency,
+        payment_currency: &row.payment_currency,
+    }
+}
+
+/// Enters rows that were just written among the payments of their wallets, and counts them.
+pub(super) async fn enter(conn: &impl ConnectionTrait, rows: &[payments::Model]) -> Result<(), StoreError> {
+    enter_parties(conn, rows).await?;
+    let changes: Vec<_> = rows.iter().map(|row| (row, 1)).collect();
+    count(conn, &changes).await
+}
+
+/// Counts rows, or takes them off the counts, with one statement for the groups and one for the wallets of each batch.
+/// Counters are always taken in the same order, so that no two transactions wait for each other.
+pub(super) async fn count(conn: &impl ConnectionTrait, changes: &[(&payments::Model, i64)]) -> Result<(), StoreError> {
+    let (mut groups, mut wallets) = (BTreeMap::new(), BTreeMap::new());
+    for (row, change) in changes {
+        let facets = facets(row);
+        for client in std::iter::once(None).chain(row.client_row.as_deref().map(Some)) {
+            let key = (
+                facets.platform,
+                client.unwrap_or(WHOLE),
+                facets.kind,
+                facets.invoice_currency,
+                facets.payment_currency,
+            );
+            groups.entry(key).or_insert((facets.key(client), 0)).1 += change;
+        }
+        for wallet in wallets_of(row) {
+            *wallets.entry((facets.platform, wallet)).or_insert(0) += change;
+        }
+    }
+    let groups: Vec<_> = groups.into_iter().filter(|(_, (_, change))| *change != 0).collect();
+    for groups in groups.chunks(columns::ROWS_MAX) {
+        let rows = groups
+            .iter()
+            .map(|(columns, (group_key, payments))| payment_groups::Model {
+                platform_id: columns.0.to_owned(),
+                client_row: columns.1.to_owned(),
+                kind: columns.2.to_owned(),
+                invoice_currency: columns.3.to_owned(),
+                payment_currency: columns.4.to_owned(),
+                group_key: *group_key,
+                payments: *payments,
+            });
+        let mut insertion =
+            payment_groups::Entity::insert_many(rows.map(payment_groups::ActiveModel::from)).into_query();
+        let columns = [
+            Group::PlatformId,
+            Group::ClientRow,
+            Group::Kind,
+            Group::InvoiceCurrency,
+            Group::PaymentCurrency,
+        ];
+        let known = Expr::col((payment_groups::Entity, Group::Payments));
+        let more = OnConflict::columns(columns)
+            .value(Group::Payments, known.add(Expr::cust("excluded.payments")))
+            .to_owned();
+        conn.execute(insertion.on_conflict(more)).await?;
+    }
+    let wallets: Vec<_> = wallets.into_iter().filter(|(_, change)| *change != 0).collect();
+    for wallets in wallets.chunks(columns::ROWS_MAX) {
+        let rows = wallets
+            .iter()
+            .map(|((platform, wallet), change)| payment_wallets::Model {
+                platform_id: (*platform).to_owned(),
+                wallet: wallet.to_vec(),
+                payments: *change,
+            });
+        let mut insertion =
+            payment_wallets::Entity::insert_many(rows.map(payment_wallets::ActiveModel::from)).into_query();
+        let known = Expr::col((payment_wallets::Entity, Wallet::Payments));
+        let more = OnConflict::columns([Wallet::PlatformId, Wallet::Wallet])
+            .value(Wallet::Payments, known.add(Expr::cust("excluded.payments")))
+            .to_owned();
+        conn.execute(insertion.on_conflict(more)).await?;
+    }
+    Ok(())
+}
+
+/// Enters payments among those of their wallets.
+pub(super) async fn enter_parties(conn: &impl ConnectionTrait, rows: &[payments::Model]) -> Result<(), StoreError> {
+    for rows in rows.chunks(columns::ROWS_MAX) {
+        let parties = rows.iter().flat_map(|row| {
+            wallets_of(row).map(|wallet| payment_parties::Model {
+                platform_id: row.platform_id.clone(),
+                wallet: wallet.to_vec(),
+                paid_at: row.paid_at,
+                payment_id: row.id.clone(),
+                is_payee: wallet == row.payee,
+                client_row: row.client_row.clone(),
+                group_key: row.group_key,
+            })
+        });
+        payment_parties::Entity::insert_many(parties.map(payment_parties::ActiveModel::from))
+            .exec_without_returning(conn)
+            .await?;
+    }
+    Ok(())
+}
+
+/// Distinct wallets of a payment.
+pub(super) fn wallets_of(row: &payments::Model) -> impl Iterator<Item = &[u8]> {
+    let payer = row.payer.as_ref().filter(|payer| **payer != row.payee);
+    let eoa = row.payer_eoa.as_ref();
+    let eoa = eoa.filter(|eoa| **eoa != row.payee && Some(*eoa) != row.payer.as_ref());
+    [Some(&row.payee), payer, eoa].into_iter().flatten().map(Vec::as_slice)
+}
+
+/// Number of a platform's payments in which a wallet takes part.
+pub(super) async fn count_of_wallet(
+    conn: &impl ConnectionTrait,
+    scope: &Scope,
+    wallet: &[u8],
+) -> Result<u64, StoreError> {
+    let count: Option<i64> = payment_wallets::Entity::find()
+        .select_only()
+        .column(Wallet::Payments)
+        .filter(Wallet::PlatformId.eq(scope.platform.as_str()))
+        .filter(Wallet::Wallet.eq(wallet))
+        .into_tuple()
+        .one(conn)
+        .await?;
+    columns::number("payments", count.unwrap_or(0))
+}
+
+/// Groups of a scope: keys, each with the number of its payments.
+pub(super) async fn find(
+    conn: &impl ConnectionTrait,
+    scope: &Scope,
+    kind: Option<PaymentKind>,
+    (invoice_currencies, payment_currencies): (Option<&Vec<String>>, Option<&Vec<String>>),
+) -> Result<Vec<(i64, i64)>, StoreError> {
+    let client = scope.client.as_ref().map_or(WHOLE, |client| client.as_str());
+    let wanted = Condition::all()
+        .add_option(kind.map(|kind| Group::Kind.eq(kind.wire())))
+        .add_option(invoice_currencies.map(|ids| Group::InvoiceCurrency.is_in(ids)))
+        .add_option(payment_currencies.map(|ids| Group::PaymentCurrency.is_in(ids)));
+    let found = payment_groups::Entity::find()
+        .select_only()
+        .columns([Group::GroupKey, Group::Payments])
+        .filter(Group::PlatformId.eq(scope.platform.as_str()))
+        .filter(Group::ClientRow.eq(client))
+        .filter(wanted);
+    Ok(found.into_tuple().all(conn).await?)
+}

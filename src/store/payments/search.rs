@@ -1,0 +1,510 @@
+//! Searches of the payments that somebody may see.
+//!
+//! A search is read off an index that says everything that is asked, so that none looks at rows that do not match: a key
+//! has its own index; a wallet has its parties; kind, currencies and client ID are a group, and a search for some of them
+//! reads the groups that fit side by side. The keeping of the counts tells which groups there are, and how many payments.
+//! Source: rules E.2; rules E.5.
+
+use super::{
+    filter::{Begin, FoundPayment, PaymentFilter, PaymentPage, Window},
+    former, former_search, groups,
+    record::{from_row, summary},
+};
+use crate::{
+    domain::{ids::PaymentId, search::PaymentPosition},
+    store::{Moving, Scope, Sealing, StoreError, TOTAL_MAX, columns, requests},
+};
+use chrono::{DateTime, Utc};
+use entities::{
+    payment_parties, payment_parties::Column as Party, payments, payments::Column, requests as request_rows,
+};
+use sea_orm::{
+    ColumnTrait, Condition, ConnectionTrait, EntityTrait, FromQueryResult, JoinType, JsonValue, Order, QueryFilter,
+    QueryOrder, QueryResult, QuerySelect, RelationTrait, Select,
+    sea_query::{Alias, Expr, ExprTrait, Query, SelectStatement, UnionType},
+};
+use std::collections::{BTreeSet, HashMap};
+
+/// Names of the two columns that say where a payment stands.
+const PAID_AT: &str = "paid_at";
+const ID: &str = "id";
+
+/// Searches the payments that a scope may see, newest first, and counts them.
+pub async fn search(
+    conn: &(impl Sealing + Moving),
+    scope: &Scope,
+    filter: &PaymentFilter,
+    window: &Window,
+) -> Result<PaymentPage, StoreError> {
+    let one_more = Window {
+        limit: window.limit + 1,
+        ..window.clone()
+    };
+    let is_left = former::is_left(conn).await?;
+    let (way, mut rows) = find(conn, scope, filter, (&one_more, is_left)).await?;
+    let limit = usize::try_from(window.limit).unwrap_or(usize::MAX);
+    let has_more = rows.len() > limit;
+    let total = match (&window.begin, has_more) {
+        (Begin::Row(offset), false) if !rows.is_empty() || *offset == 0 => {
+            let seen: u64 = columns::number("payments", rows.len())?;
+            known_total(&way, offset + seen)
+        }
+        _ if is_left => {
+            // What is moved in between is counted twice, never not at all.
+            let before = former_search::count(conn, scope, filter).await?;
+            let way = self::way(conn, scope, filter).await?;
+            known_total(&way, before + count(conn, scope, &way).await?)
+        }
+        _ => count(conn, scope, &way).await?,
+    };
+    rows.truncate(limit);
+    Ok(PaymentPage { rows, total, has_more })
+}
+
+/// Reads a part of the payments that a scope may see and that match, newest first, without counting them. Read on from
+/// the last one, it finds every match once that was there from the beginning, however many arrive meanwhile.
+pub async fn read(
+    conn: &(impl Sealing + Moving),
+    scope: &Scope,
+    filter: &PaymentFilter,
+    window: &Window,
+) -> Result<Vec<FoundPayment>, StoreError> {
+    let is_left = former::is_left(conn).await?;
+    Ok(find(conn, scope, filter, (window, is_left)).await?.1)
+}
+
+/// A part of the matches, and the way that led to them. Rows of before are looked for first: what is moved in between is
+/// found on both ways then.
+async fn find(
+    conn: &(impl Sealing + Moving),
+    scope: &Scope,
+    filter: &PaymentFilter,
+    (window, is_left): (&Window, bool),
+) -> Result<(Way, Vec<FoundPayment>), StoreError> {
+    if !is_left {
+        let way = way(conn, scope, filter).await?;
+        let rows = match rows_of(&way, window) {
+            Some(rows) => load(conn, rows).await?,
+            None => Vec::new(),
+        };
+        return Ok((way, rows));
+    }
+    let (skipped, all) = match &window.begin {
+        Begin::Row(offset) => {
+            let limit = offset + window.limit;
+            let begin = Begin::Row(0);
+            (*offset, Window { begin, limit })
+        }
+        Begin::After(_) => (0, window.clone()),
+    };
+    let before = former_search::positions(conn, scope, filter, &all).await?;
+    let way = way(conn, scope, filter).await?;
+    let mut positions: BTreeSet<_> = before.into_iter().collect();
+    if let Some(page) = way.page(&all) {
+        for row in conn.query_all(&page).await? {
+            let paid_at: DateTime<Utc> = row.try_get("", PAID_AT)?;
+            let id = PaymentId(row.try_get("", ID)?);
+            positions.insert(PaymentPosition { paid_at, id });
+        }
+    }
+    let number = |rows| usize::try_from(rows).unwrap_or(usize::MAX);
+    let page = positions
+        .into_iter()
+        .rev()
+        .skip(number(skipped))
+        .take(number(window.limit));
+    let ids: Vec<String> = page.map(|position| position.id.0).collect();
+    Ok((way, load_both(conn, scope, &ids).await?))
+}
+
+/// Loads payments wherever they are, in this order.
+async fn load_both(conn: &impl Sealing, scope: &Scope, ids: &[String]) -> Result<Vec<FoundPayment>, StoreError> {
+    let mut found: HashMap<String, FoundPayment> = HashMap::new();
+    for ids in ids.chunks(columns::ROWS_MAX) {
+        let before = former_search::load(conn, scope, ids).await?;
+        let named = with_requests()
+            .filter(Column::PlatformId.eq(scope.platform.as_str()))
+            .filter(Column::Id.is_in(ids));
+        let now = load(conn, named).await?;
+        found.extend(before.into_iter().chain(now).map(|row| (row.0.id.0.clone(), row)));
+    }
+    Ok(ids.iter().filter_map(|id| found.remove(id)).collect())
+}
+
+/// How a search finds its payments.
+enum Way {
+    /// Nothing can match.
+    Nowhere,
+    /// By a key that few payments share.
+    Key(Condition),
+    /// By a wallet, among the parties.
+    Wallet {
+        /// What is asked of them.
+        condition: Condition,
+        /// The wallet, when nothing else is asked.
+        only: Option<Vec<u8>>,
+    },
+    /// By groups.
+    Groups {
+        /// What is asked of the payments of each.
+        groups: Vec<Condition>,
+        /// How many there are, when nothing else is asked.
+        total: Option<u64>,
+    },
+}
+
+async fn way(conn: &impl ConnectionTrait, scope: &Scope, filter: &PaymentFilter) -> Result<Way, StoreError> {
+    if let Some(key) = key(filter) {
+        return Ok(Way::Key(key.add(of_row(scope, filter))));
+    }
+    let currencies = (filter.invoice_currencies.as_ref(), filter.payment_currencies.as_ref());
+    let is_grouped = filter.kind.is_some() || currencies.0.is_some() || currencies.1.is_some();
+    let is_dated = filter.from.is_some() || filter.to.is_some();
+    let Some(wallet) = &filter.wallet else {
+        let found = groups::find(conn, scope, filter.kind, currencies).await?;
+        if found.is_empty() {
+            return Ok(Way::Nowhere);
+        }
+        let total = columns::number("payments", found.iter().map(|(_, payments)| payments).sum::<i64>())?;
+        let group = match scope.client {
+            Some(_) => Column::ClientGroupKey,
+            None => Column::GroupKey,
+        };
+        let condition = |(key, _): (i64, i64)| {
+            Condition::all()
+                .add(Column::PlatformId.eq(scope.platform.as_str()))
+                .add(group.eq(key))
+                .add(between(Column::PaidAt, filter))
+        };
+        return Ok(Way::Groups {
+            groups: found.into_iter().map(condition).collect(),
+            total: (!is_dated).then_some(total),
+        });
+    };
+    let wallet = columns::address_bytes(wallet);
+    let mut condition = Condition::all()
+        .add(Party::PlatformId.eq(scope.platform.as_str()))
+        .add(Party::Wallet.eq(wallet.as_slice()))
+        .add(between(Party::PaidAt, filter))
+        .add_option(scope.client.as_ref().map(|client| Party::ClientRow.eq(client.as_str())));
+    if filter.is_wallet_payee {
+        condition = condition.add(Party::IsPayee.eq(true));
+    }
+    if is_grouped {
+        let of_platform = Scope {
+            client: None,
+            ..scope.clone()
+        };
+        let found = groups::find(conn, &of_platform, filter.kind, currencies).await?;
+        if found.is_empty() {
+            return Ok(Way::Nowhere);
+        }
+        condition = condition.add(Party::GroupKey.is_in(found.into_iter().map(|(key, _)| key)));
+    }
+    let is_alone = !is_grouped && !is_dated && !filter.is_wallet_payee && scope.client.is_none();
+    Ok(Way::Wallet {
+        condition,
+        only: is_alone.then_some(wallet),
+    })
+}
+
+/// The keys of a filter, when it has any.
+fn key(filter: &PaymentFilter) -> Option<Condition> {
+    // The key of events begins with the hash and the network. SQLite values the hash alone no more than the platform, with
+    // which other indexes begin, and would read all payments of a platform.
+    let keys = [
+        filter
+            .tx_hash
+            .map(|hash| Column::TxHash.eq(hash.to_vec()).and(Column::Network.gt(""))),
+        filter
+            .reference
+            .map(|reference| Column::Reference.eq(reference.0.to_vec())),
+        filter.request_id.as_ref().map(|id| Column::RequestId.eq(id)),
+        filter
+            .merchant_reference
+            .as_ref()
+            .map(|reference| Column::MerchantReference.eq(reference)),
+    ];
+    let keys: Vec<_> = keys.into_iter().flatten().collect();
+    let all = |keys: Vec<Expr>| keys.into_iter().fold(Condition::all(), Condition::add);
+    (!keys.is_empty()).then(|| all(keys))
+}
+
+/// What is asked beside a key, as columns of the payment say it.
+fn of_row(scope: &Scope, filter: &PaymentFilter) -> Condition {
+    let wallet = filter.wallet.as_ref().map(|wallet| {
+        let wallet = columns::address_bytes(wallet);
+        let is_payee = Condition::any().add(Column::Payee.eq(wallet.as_slice()));
+        match filter.is_wallet_payee {
+            true => is_payee,
+            false => is_payee
+                .add(Column::Payer.eq(wallet.as_slice()))
+                .add(Column::PayerEoa.eq(wallet.as_slice())),
+        }
+    });
+    let client = scope.client.as_ref();
+    let invoices = filter.invoice_currencies.as_ref();
+    let payments = filter.payment_currencies.as_ref();
+    Condition::all()
+        .add(Column::PlatformId.eq(scope.platform.as_str()))
+        .add_option(client.map(|client| Column::ClientRow.eq(client.as_str())))
+        .add_option(wallet)
+        .add_option(filter.kind.map(|kind| Column::Kind.eq(kind.wire())))
+        .add_option(invoices.map(|ids| Column::InvoiceCurrency.is_in(ids)))
+        .add_option(payments.map(|ids| Column::PaymentCurrency.is_in(ids)))
+        .add(between(Column::PaidAt, filter))
+}
+
+/// The span of time.
+fn between(paid_at: impl ColumnTrait, filter: &PaymentFilter) -> Condition {
+    Condition::all()
+        .add_option(filter.from.map(|from| paid_at.gte(from)))
+        .add_option(filter.to.map(|to| paid_at.lte(to)))
+}
+
+/// What stands behind a position in the order of a page, by the columns that say where a payment stands.
+fn behind((paid_at, id): (impl ColumnTrait, impl ColumnTrait), last: &PaymentPosition) -> Expr {
+    let place = [Expr::val(last.paid_at), Expr::val(last.id.as_str())];
+    let columns = [Expr::col(paid_at.as_column_ref()), Expr::col(id.as_column_ref())];
+    Expr::tuple(columns).lt(Expr::tuple(place))
+}
+
+impl Way {
+    /// Where the matches stand, without an order; those behind a position when one is given.
+    fn matching(&self, after: Option<&PaymentPosition>) -> Option<SelectStatement> {
+        let of_payments = |condition: &Condition| {
+            let behind = after.map(|last| behind((Column::PaidAt, Column::Id), last));
+            Query::select()
+                .columns([Alias::new(PAID_AT), Alias::new(ID)])
+                .from(payments::Entity)
+                .cond_where(condition.clone().add_option(behind))
+                .to_owned()
+        };
+        match self {
+            Self::Nowhere => None,
+            Self::Key(condition) => Some(of_payments(condition)),
+            Self::Wallet { condition, .. } => {
+                let behind = after.map(|last| behind((Party::PaidAt, Party::PaymentId), last));
+                let found = Query::select()
+                    .column(Alias::new(PAID_AT))
+                    .expr_as(Party::PaymentId.into_expr(), Alias::new(ID))
+                    .from(payment_parties::Entity)
+                    .cond_where(condition.clone().add_option(behind))
+                    .to_owned();
+                Some(found)
+            }
+            Self::Groups { groups, .. } => {
+                let mut groups = groups.iter().map(of_payments);
+                let mut found = groups.next()?;
+                for group in groups {
+                    found.union(UnionType::All, group);
+                }
+                Some(found)
+            }
+        }
+    }
+
+    /// Ids of a part of the matches, newest first.
+    fn page(&self, window: &Window) -> Option<SelectStatement> {
+        let mut page = match &window.begin {
+            Begin::Row(offset) => self.matching(None)?.offset(*offset).to_owned(),
+            Begin::After(last) => self.matching(Some(last))?,
+        };
+        page.order_by(Alias::new(PAID_AT), Order::Desc)
+            .order_by(Alias::new(ID), Order::Desc)
+            .limit(window.limit);
+        Some(page)
+    }
+}
+
+/// A payment with what is read of its request.
+struct FoundRow {
+    payment: payments::Model,
+    status: String,
+    customer: Option<JsonValue>,
+}
+
+impl FromQueryResult for FoundRow {
+    fn from_query_result(row: &QueryResult, prefix: &str) -> Result<Self, sea_orm::DbErr> {
+        Ok(Self {
+            payment: payments::Model::from_query_result(row, prefix)?,
+            status: row.try_get(prefix, "request_status")?,
+            customer: row.try_get(prefix, "request_customer")?,
+        })
+    }
+}
+
+/// Payments with what is read of their requests, newest first.
+fn with_requests() -> Select<payments::Entity> {
+    payments::Entity::find()
+        .join(JoinType::InnerJoin, payments::Relation::Request.def())
+        .column_as(request_rows::Column::Status, "request_status")
+        .column_as(request_rows::Column::Customer, "request_customer")
+        .order_by_desc(Column::PaidAt)
+        .order_by_desc(Column::Id)
+}
+
+async fn load(conn: &impl Sealing, found: Select<payments::Entity>) -> Result<Vec<FoundPayment>, StoreError> {
+    let rows = found.into_model::<FoundRow>().all(conn).await?;
+    let rows = rows.into_iter().map(|row| {
+        let payment = from_row(row.payment)?;
+        let summary = summary(conn, &payment, &row.status, row.customer)?;
+        Ok((payment, summary))
+    });
+    rows.collect()
+}
+
+/// The rows of a part of the matches in the table of now. Those of a key are few. Of others the ids are found first, in the
+/// order of an index, and only their rows are loaded.
+fn rows_of(way: &Way, window: &Window) -> Option<Select<payments::Entity>> {
+    if let Way::Key(condition) = way {
+        let found = with_requests().filter(condition.clone()).limit(window.limit);
+        return Some(match &window.begin {
+            Begin::Row(offset) => found.offset(*offset),
+            Begin::After(last) => found.filter(behind((Column::PaidAt, Column::Id), last)),
+        });
+    }
+    let ids = Query::select()
+        .column(Alias::new(ID))
+        .from_subquery(way.page(window)?, "page")
+        .to_owned();
+    Some(with_requests().filter(Column::Id.in_subquery(ids)))
+}
+
+/// The total that is told when so many matches are known: above the largest count only where a kept count says it.
+fn known_total(way: &Way, matches: u64) -> u64 {
+    match way {
+        Way::Wallet { only: Some(_), .. } | Way::Groups { total: Some(_), .. } => matches,
+        _ => Ord::min(matches, TOTAL_MAX),
+    }
+}
+
+/// Number of matches in the table of now: as it is kept, or counted up to [`TOTAL_MAX`].
+async fn count(conn: &impl ConnectionTrait, scope: &Scope, way: &Way) -> Result<u64, StoreError> {
+    match way {
+        Way::Wallet { only: Some(wallet), .. } => groups::count_of_wallet(conn, scope, wallet).await,
+        Way::Groups { total: Some(total), .. } => Ok(*total),
+        _ => match way.matching(None) {
+            Some(matching) => requests::count(conn, matching).await,
+            None => Ok(0),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        domain::{
+            address::Address,
+            ids::{ClientRowId, PlatformId},
+            payment::PaymentKind,
+            reference::PaymentReference,
+        },
+        store::{Db, plans},
+    };
+    use alloy::primitives::{Address as EvmAddress, B256};
+    use sea_orm::QueryTrait;
+
+    /// Steps of SQLite's plan for a part of a search.
+    async fn plan(db: &Db, filter: &PaymentFilter, client: Option<&str>, begin: Begin) -> String {
+        let scope = Scope {
+            platform: PlatformId("platform".into()),
+            client: client.map(|client| ClientRowId(client.into())),
+        };
+        let way = way(db.reader(), &scope, filter).await.unwrap();
+        let rows = rows_of(&way, &Window { begin, limit: 21 }).unwrap();
+        plans::steps(db, &rows.into_query()).await
+    }
+
+    #[tokio::test]
+    async fn every_search_of_sqlite_reads_its_own_index() {
+        plans::with_database(every_search_reads_its_own_index).await;
+    }
+
+    async fn every_search_reads_its_own_index(db: &Db) {
+        for (client, currency, key) in [("", "USD", 1), ("", "EUR", 2), ("client", "USD", 3)] {
+            let group = format!(
+                "INSERT INTO payment_groups VALUES ('platform', '{client}', 'direct', '{currency}', 'USDC-base', {key}, 9)"
+            );
+            db.writer().execute_unprepared(&group).await.unwrap();
+        }
+        let dated = PaymentFilter {
+            from: Some(DateTime::UNIX_EPOCH),
+            to: Some(DateTime::UNIX_EPOCH),
+            kind: Some(PaymentKind::Direct),
+            ..Default::default()
+        };
+        let of_wallet = PaymentFilter {
+            wallet: Some(Address::Evm(EvmAddress::ZERO)),
+            ..dated.clone()
+        };
+        let by_tx_hash = PaymentFilter {
+            tx_hash: Some(B256::ZERO),
+            ..of_wallet.clone()
+        };
+        let by_reference = PaymentFilter {
+            reference: Some(PaymentReference([0; 8])),
+            ..of_wallet.clone()
+        };
+        let by_request = PaymentFilter {
+            request_id: Some("01".into()),
+            ..of_wallet.clone()
+        };
+        let by_merchant = PaymentFilter {
+            merchant_reference: Some("order".into()),
+            ..of_wallet.clone()
+        };
+        let of_client = dated.clone();
+        for (filter, client, wanted) in [
+            (by_tx_hash, None, "payments_event_key (tx_hash=? AND network>?)"),
+            (
+                by_reference,
+                None,
+                "payments_by_reference (platform_id=? AND reference=?)",
+            ),
+            (by_request, None, "payments_by_request (platform_id=? AND request_id=?)"),
+            (
+                by_merchant,
+                None,
+                "payments_by_merchant_reference (platform_id=? AND merchant_reference=?",
+            ),
+            (
+                of_wallet,
+                None,
+                "payment_parties_1 (platform_id=? AND wallet=? AND paid_at>? AND paid_at<?)",
+            ),
+            (
+                dated,
+                None,
+                "payments_by_group (platform_id=? AND group_key=? AND paid_at>? AND paid_at<?)",
+            ),
+            (
+                of_client,
+                Some("client"),
+                "payments_by_client_group (platform_id=? AND client_group_key=? AND paid_at>? AND paid_at<?)",
+            ),
+        ] {
+            let steps = plan(db, &filter, client, Begin::Row(0)).await;
+            assert!(steps.contains(wanted), "{wanted}:\n{steps}");
+            assert!(!steps.contains("SCAN payment"), "{steps}");
+            let undated = PaymentFilter {
+                from: None,
+                to: None,
+                ..filter
+            };
+            let last = PaymentPosition {
+                paid_at: DateTime::UNIX_EPOCH,
+                id: PaymentId("last".into()),
+            };
+            let steps = plan(db, &undated, client, Begin::After(last)).await;
+            assert!(!steps.contains("SCAN payment"), "{steps}");
+            if !wanted.contains("paid_at") {
+                continue;
+            }
+            let beginning = wanted.split(" AND paid_at").next().unwrap();
+            assert!(steps.contains(beginning), "{beginning}:\n{steps}");
+            assert!(steps.contains("(paid_at,") && steps.contains(")<(?,?)"), "{steps}");
+        }
+    }
+}
