@@ -1,7 +1,7 @@
 //! Connections, transactions and migrations of both databases.
 
 use super::{
-    StoreError, reach, schema,
+    Moving, StoreError, reach, schema,
     sealed::Sealing,
     sqlite_files::{self, Durability},
     time::{self, ServerClock},
@@ -24,7 +24,10 @@ use std::{
     ops::Deref,
     path::PathBuf,
     str::FromStr,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -80,6 +83,7 @@ pub struct Db {
     writer: Connection,
     suspicion: Arc<Suspicion>,
     clock: Arc<ServerClock>,
+    is_moved: Arc<AtomicBool>,
 }
 
 impl fmt::Debug for Db {
@@ -131,8 +135,10 @@ impl Db {
                     return Err(StoreError::Unavailable(anyhow::anyhow!(cause)));
                 }
             };
+            let is_moved = Arc::new(AtomicBool::default());
             let pool = Connection {
                 live,
+                is_moved: is_moved.clone(),
                 deadline: Some(Deadline {
                     limit: ANSWER_TIMEOUT,
                     suspicion: suspicion.clone(),
@@ -146,6 +152,7 @@ impl Db {
                 writer: pool,
                 suspicion,
                 clock: Arc::default(),
+                is_moved,
             };
             db.ask_time().await?;
             Ok(db)
@@ -162,8 +169,10 @@ impl Db {
         let writer = Database::connect(sqlite_options(url, Access::Write, durability)).await?;
         let reader = Database::connect(sqlite_options(url, Access::Read, durability)).await?;
         // SQLite is a file of this machine: it has a deadline for its lock, and no network that could be silent.
+        let is_moved = Arc::new(AtomicBool::default());
         let unlimited = |live| Connection {
             live,
+            is_moved: is_moved.clone(),
             deadline: None,
             sealer: None,
         };
@@ -174,6 +183,7 @@ impl Db {
             writer: unlimited(writer),
             suspicion: Arc::default(),
             clock: Arc::default(),
+            is_moved,
         })
     }
 
@@ -182,6 +192,7 @@ impl Db {
     pub fn answering_within(&self, limit: Duration) -> Self {
         let limited = |connection: &Connection| Connection {
             live: connection.live.clone(),
+            is_moved: self.is_moved.clone(),
             deadline: self.is_postgres().then(|| Deadline {
                 limit,
                 suspicion: self.suspicion.clone(),
@@ -195,6 +206,7 @@ impl Db {
             writer: limited(&self.writer),
             suspicion: self.suspicion.clone(),
             clock: self.clock.clone(),
+            is_moved: self.is_moved.clone(),
         }
     }
 
@@ -262,6 +274,7 @@ impl Db {
             started,
             deadline: self.writer.deadline.clone(),
             sealer: self.writer.sealer.clone(),
+            is_moved: self.is_moved.clone(),
         })
     }
 
@@ -318,6 +331,8 @@ impl Db {
             .set_application_name("prs migrate")
             .record_stmt_in_spans(false);
         let connection = Database::connect(options).await?;
+        // Taken back and forth, rows may have to be moved again.
+        self.is_moved.store(false, Ordering::Relaxed);
         let result = self.migrate_alone(&connection, direction).await;
         connection.close().await?;
         result
@@ -425,6 +440,17 @@ pub struct Connection {
     deadline: Option<Deadline>,
     /// `None` before the master keys are known.
     sealer: Option<Arc<dyn Sealer>>,
+    is_moved: Arc<AtomicBool>,
+}
+
+impl Moving for Connection {
+    fn is_moved(&self) -> bool {
+        self.is_moved.load(Ordering::Relaxed)
+    }
+
+    fn note_moved(&self) {
+        self.is_moved.store(true, Ordering::Relaxed);
+    }
 }
 
 impl Sealing for Connection {
@@ -632,6 +658,15 @@ pub struct Tx {
     started: Instant,
     deadline: Option<Deadline>,
     sealer: Option<Arc<dyn Sealer>>,
+    is_moved: Arc<AtomicBool>,
+}
+
+impl Moving for Tx {
+    fn is_moved(&self) -> bool {
+        self.is_moved.load(Ordering::Relaxed)
+    }
+
+    fn note_moved(&self) {}
 }
 
 impl Sealing for Tx {

@@ -23,6 +23,7 @@ pub mod key_material;
 pub mod keys;
 pub mod leaders;
 pub mod live_schedules;
+mod moving;
 pub mod observations;
 pub mod orchestrators;
 pub mod outbox;
@@ -56,6 +57,7 @@ use crate::domain::{
     ids::{ClientRowId, OwnerId, PlatformId},
 };
 pub use db::{Db, MigrationState, Tx};
+pub use moving::Moving;
 use sea_orm::{DbErr, RuntimeErr, SqlErr, sqlx};
 pub use sealed::Sealing;
 pub use sqlite_files::Durability;

@@ -8,6 +8,7 @@ pub mod fill_in_chains;
 mod keep_partitions;
 pub mod lead_chains;
 mod mend_deliveries;
+mod move_payments;
 mod obstacles;
 mod pace;
 mod read_rates;
@@ -63,6 +64,7 @@ pub fn start(
     tasks.spawn(keep_partitions::run(ctx.clone(), stop.clone()));
     tasks.spawn(repeat_requests::run(ctx.clone(), stop.clone()));
     tasks.spawn(seal_rows::run(ctx.clone(), stop.clone()));
+    tasks.spawn(move_payments::run(ctx.clone(), stop.clone()));
     tasks.spawn(read_rates::run(ctx.clone(), stop.clone()));
     workers
 }

@@ -8,6 +8,7 @@ mod gather;
 mod handed_out;
 pub mod lead;
 mod lines;
+pub mod move_stored;
 pub mod obstacles;
 pub mod quarantine;
 mod rating;
