@@ -3,6 +3,7 @@
 mod ahead;
 pub mod backlog;
 mod confirm;
+mod cursor;
 mod facts;
 mod gather;
 mod handed_out;

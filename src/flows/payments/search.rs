@@ -1,99 +1,71 @@
 //! Searches settled payments.
 
+use super::cursor;
 use crate::{
     ctx::Ctx,
     domain::{
-        address::Address,
         caller::PlatformCaller,
-        ids::RequestId,
-        payment::PaymentKind,
-        reference::PaymentReference,
-        refusal::{FieldError, Refusal},
+        refusal::{Checks, Refusal},
+        search::{PaymentPosition, PaymentSearch},
     },
     flows::FlowResult,
     store::{
         self, Scope,
-        payments::{PaymentFilter, PaymentRecord, RequestSummary},
+        payments::{PaymentFilter, Window},
     },
 };
-use alloy::primitives::B256;
-use chrono::{DateTime, Utc};
 
-/// Filters, checked for shape; they combine with AND.
-#[derive(Debug, Clone, Default)]
-pub struct PaymentSearch {
-    /// Source or destination transaction.
-    pub tx_hash: Option<B256>,
-    /// Payer or payee; payee alone for a public client ID.
-    pub wallet: Option<Address>,
-    /// Reference.
-    pub reference: Option<PaymentReference>,
-    /// Request.
-    pub request_id: Option<RequestId>,
-    /// Merchant reference.
-    pub merchant_reference: Option<String>,
-    /// Kind.
-    pub kind: Option<PaymentKind>,
-    /// Id, alias or symbol of the invoice currency.
-    pub invoice_currency: Option<String>,
-    /// Id, alias or symbol of the payment currency.
-    pub payment_currency: Option<String>,
-    /// From this time on.
-    pub from: Option<DateTime<Utc>>,
-    /// Up to this time.
-    pub to: Option<DateTime<Utc>>,
-    /// Page size.
-    pub limit: u64,
-    /// Rows before the page.
-    pub offset: u64,
+pub use crate::store::payments::{Begin, FoundPayment};
+
+/// Where a page begins, as the caller says it.
+#[derive(Debug, Clone)]
+pub enum Start {
+    /// Behind so many matches.
+    Row(u64),
+    /// At the cursor that another page ended with.
+    Cursor(String),
 }
 
 /// One page of payments, newest first.
 #[derive(Debug, Clone)]
 pub struct PaymentPage {
     /// Payments with their requests.
-    pub payments: Vec<(PaymentRecord, RequestSummary)>,
-    /// Matches; exact up to 10,000, never more.
+    pub payments: Vec<FoundPayment>,
+    /// Matches; exact up to 10,000, and above where a count is kept.
     pub total: u64,
     /// Whether there are more after this page.
     pub has_more: bool,
-    /// Page size.
-    pub limit: u64,
-    /// Rows before the page.
-    pub offset: u64,
+    /// Cursor of the page that follows, if there is one.
+    pub next: Option<String>,
 }
 
 /// Searches the payments of the caller's requests. A public client ID is told nothing about persons, and
 /// finds a wallet as payee alone.
 ///
-/// Errors: no search parameter, dates in the wrong order (400).
+/// Errors: no search parameter, dates in the wrong order, an unknown currency, a cursor of another search (400).
 /// Source: interface §4.1; decisions D13; decisions D14; decisions D15; decisions D23; decisions D32.
-pub async fn run(ctx: &Ctx, caller: &PlatformCaller, search: &PaymentSearch) -> FlowResult<PaymentPage> {
-    check(search)?;
-    let filter = PaymentFilter {
-        tx_hash: search.tx_hash,
-        wallet: search.wallet.map(|wallet| wallet.canonical()),
-        // Found by its payer, a payment would tell who paid it.
-        is_wallet_payee: caller.is_public(),
-        reference: search.reference,
-        request_id: search.request_id.as_ref().map(ToString::to_string),
-        merchant_reference: search.merchant_reference.clone(),
-        kind: search.kind,
-        invoice_currencies: search
-            .invoice_currency
-            .as_deref()
-            .map(|text| ctx.catalogue.ids_or_symbols(text)),
-        payment_currencies: search
-            .payment_currency
-            .as_deref()
-            .map(|text| ctx.catalogue.ids_or_symbols(text)),
-        from: search.from,
-        to: search.to,
-        limit: search.limit,
-        offset: search.offset,
+pub async fn run(
+    ctx: &Ctx,
+    caller: &PlatformCaller,
+    search: &PaymentSearch,
+    (start, limit): (Start, u64),
+) -> FlowResult<PaymentPage> {
+    let (filter, scope) = (filter(ctx, caller, search)?, Scope::from(caller));
+    let begin = match start {
+        Start::Row(offset) => Begin::Row(offset),
+        Start::Cursor(text) => Begin::After(cursor::read(ctx, &scope, &filter, &text)?),
     };
-    let found = store::payments::search(ctx.db.reader(), &Scope::from(caller), &filter).await?;
+    let window = Window { begin, limit };
+    let found = store::payments::search(ctx.db.reader(), &scope, &filter, &window).await?;
     let mut payments = found.rows;
+    let last = payments
+        .last()
+        .filter(|_| found.has_more)
+        .map(|(payment, _)| PaymentPosition {
+            paid_at: payment.paid_at,
+            id: payment.id.clone(),
+        });
+    let next = last.map(|last| cursor::write(ctx, &scope, &filter, &last));
     if caller.is_public() {
         let rows = payments.into_iter();
         let rows = rows.map(|(payment, request)| (payment.without_persons(), request.without_persons()));
@@ -103,35 +75,39 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, search: &PaymentSearch) -> 
         payments,
         total: found.total,
         has_more: found.has_more,
-        limit: search.limit,
-        offset: search.offset,
+        next,
     })
 }
 
-fn check(search: &PaymentSearch) -> Result<(), Refusal> {
-    let mut errors = Vec::new();
-    let is_searching = search.tx_hash.is_some()
-        || search.wallet.is_some()
-        || search.reference.is_some()
-        || search.request_id.is_some()
-        || search.merchant_reference.is_some()
-        || search.kind.is_some()
-        || search.invoice_currency.is_some()
-        || search.payment_currency.is_some();
-    if !is_searching {
-        errors.push(FieldError::new(
-            "query",
-            "At least one search parameter must be provided",
-        ));
+/// What a search means for the rows.
+pub(super) fn filter(ctx: &Ctx, caller: &PlatformCaller, search: &PaymentSearch) -> Result<PaymentFilter, Refusal> {
+    let mut checks = Checks::new();
+    search.check(&mut checks);
+    let invoice_currencies = currencies(ctx, "invoiceCurrency", search.invoice_currency.as_deref(), &mut checks);
+    let payment_currencies = currencies(ctx, "paymentCurrency", search.payment_currency.as_deref(), &mut checks);
+    checks.finish()?;
+    Ok(PaymentFilter {
+        tx_hash: search.tx_hash,
+        wallet: search.wallet,
+        // Found by its payer, a payment would tell who paid it.
+        is_wallet_payee: caller.is_public(),
+        reference: search.reference,
+        request_id: search.request_id.as_ref().map(ToString::to_string),
+        merchant_reference: search.merchant_reference.clone(),
+        kind: search.kind,
+        invoice_currencies,
+        payment_currencies,
+        from: search.from,
+        to: search.to,
+    })
+}
+
+/// Ids of the currencies that a text means.
+fn currencies(ctx: &Ctx, field: &str, text: Option<&str>, checks: &mut Checks) -> Option<Vec<String>> {
+    let found = ctx.catalogue.ids_or_symbols(text?);
+    if found.is_empty() {
+        let message = "is not a currency of this service; GET /v2/currencies lists them all";
+        checks.fail(field, message);
     }
-    if let (Some(from), Some(to)) = (search.from, search.to)
-        && to < from
-    {
-        errors.push(FieldError::new("toDate", "toDate must be after or equal to fromDate"));
-    }
-    if errors.is_empty() {
-        Ok(())
-    } else {
-        Err(Refusal::fields(errors))
-    }
+    Some(found)
 }

@@ -19,7 +19,8 @@ const OFFSET_MAX: u64 = 10_000;
 #[derive(Debug, Clone, Object)]
 #[oai(rename = "Pagination", rename_all = "camelCase")]
 pub struct Page {
-    /// Number of matches; exact up to 10000, never more than that for a search. Example: `1`
+    /// Number of matches. 10000 may stand for more: above that it is exact for payments by a wallet alone, or by kind and
+    /// currencies without dates and wallet. Example: `1`
     pub total: u64,
     /// Page size. Example: `20`
     pub limit: u64,

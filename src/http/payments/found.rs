@@ -1,0 +1,25 @@
+//! What a search found, as the interface shows it.
+
+use crate::{
+    domain::ledger::RequestStatus,
+    flows::payments::{PaymentRecord, RequestSummary},
+    http::{
+        forms::payment::{Payment, PaymentRequestSummary, payment},
+        operation::*,
+    },
+};
+
+/// A payment that a search found.
+pub(super) fn found(ctx: &Ctx, record: &PaymentRecord, request: RequestSummary) -> Payment {
+    let summary = PaymentRequestSummary {
+        request_id: RequestIdText::written(request.request_id),
+        payment_reference: ReferenceText::written(request.reference),
+        has_been_paid: request.status == RequestStatus::Paid,
+        customer_info: OrNull(request.customer.map(Into::into)),
+        reference: OrNull(request.merchant_reference.map(MerchantReference::written)),
+    };
+    Payment {
+        request: Some(summary),
+        ..payment(ctx, record)
+    }
+}

@@ -1,0 +1,48 @@
+//! Filters of payments as parameters of the query.
+
+use crate::{
+    domain::{payment::PaymentKind, search::PaymentSearch},
+    http::operation::*,
+};
+
+/// Filters as they came, each right or wrong on its own.
+pub(super) struct FilterTexts {
+    /// `txHash`.
+    pub(super) tx_hash: Checked<TxHash>,
+    /// `walletAddress`.
+    pub(super) wallet: Checked<WalletText>,
+    /// `paymentReference`.
+    pub(super) reference: Checked<ReferenceText>,
+    /// `requestId`.
+    pub(super) request_id: Checked<RequestIdText>,
+    /// `reference`.
+    pub(super) merchant_reference: Checked<MerchantReference>,
+    /// `type`.
+    pub(super) kind: Checked<PaymentKind>,
+    /// `invoiceCurrency`.
+    pub(super) invoice_currency: Checked<CurrencyIdText>,
+    /// `paymentCurrency`.
+    pub(super) payment_currency: Checked<CurrencyIdText>,
+    /// `fromDate`.
+    pub(super) from: Checked<IsoInstantText>,
+    /// `toDate`.
+    pub(super) to: Checked<IsoInstantText>,
+}
+
+impl FilterTexts {
+    /// Reads the filters, and notes those whose text is wrong.
+    pub(super) fn read(self, checks: &mut Checks) -> PaymentSearch {
+        PaymentSearch {
+            tx_hash: self.tx_hash.read(checks),
+            wallet: self.wallet.read(checks),
+            reference: self.reference.read(checks),
+            request_id: self.request_id.read(checks),
+            merchant_reference: self.merchant_reference.take(checks).map(String::from),
+            kind: self.kind.take(checks),
+            invoice_currency: self.invoice_currency.take(checks).map(String::from),
+            payment_currency: self.payment_currency.take(checks).map(String::from),
+            from: self.from.read(checks),
+            to: self.to.read(checks),
+        }
+    }
+}
