@@ -73,6 +73,7 @@ mod schedule_turns;
 mod schedules;
 mod schedules_in_step;
 mod schedules_public;
+mod search;
 mod sessions;
 mod sessions_manage;
 mod sign_in_message;

@@ -141,11 +141,11 @@ async fn a_repair_that_ends_in_the_middle_is_finished_by_the_next_one() {
 async fn a_payment_that_the_chain_does_not_hold_is_reversed() {
     let (app, receiver, paid) = start().await;
     let before = receiver.received().await.len();
-    let invented = format!(
-        "UPDATE payments SET tx_hash = '{}' WHERE request_id = '{}'",
-        "ab".repeat(32),
-        paid[2]
-    );
+    let bytes = match app.ctx.db.is_postgres() {
+        true => format!("'\\x{}'", "ab".repeat(32)),
+        false => format!("X'{}'", "ab".repeat(32)),
+    };
+    let invented = format!("UPDATE payments SET tx_hash = {bytes} WHERE request_id = '{}'", paid[2]);
     run_sql(&app, invented).await;
     let report = compare(&app, true).await;
     let mut found = kinds(&report);

@@ -10,11 +10,14 @@ mod idempotency;
 mod observations;
 mod outbox;
 mod owners;
+mod partitions;
+mod payment_search;
 mod payments;
 mod quarantine;
 mod recovery;
 mod requests;
 mod samples;
+mod schedules;
 mod silence;
 
 use crate::support::database::TestDatabase;

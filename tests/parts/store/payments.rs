@@ -2,19 +2,21 @@
 
 use super::{
     on_both,
-    samples::{at, client_scope, hash, observation, request, scope, wallet},
+    samples::{at, client_scope, hash, observation, platform, request, scope, wallet},
 };
 use alloy::primitives::U256;
 use prs::{
     domain::{
         address::Address,
-        ids::PaymentId,
+        fees::FeeLeg,
+        ids::{PaymentId, ScheduleId},
         payment::{Observation, PaymentKind, ProvenTransfer, ReversalReason, Settled},
         request::{Request, terms::CustomerInfo},
+        search::PaymentPosition,
     },
     store::{
         self, Db, Scope,
-        payments::{PaymentFilter, Reversal, SettledPayment},
+        payments::{Begin, PaymentFilter, Reversal, SettledPayment, Window},
     },
 };
 use sea_orm::ConnectionTrait;
@@ -30,7 +32,9 @@ on_both! {
     a_wallet_finds_what_it_paid_and_received
     pages_of_a_search_are_stable_and_complete
     payments_of_another_tenant_are_not_found
-    totals_stop_at_the_cap
+    totals_are_exact_where_counts_are_kept_and_stop_at_the_cap_elsewhere
+    of_a_schedule_the_largest_payments_are_read
+    a_payment_is_found_by_the_transactions_of_its_own_request
 }
 
 fn settled(number: u64, payer: u8) -> Settled {
@@ -42,7 +46,10 @@ fn settled(number: u64, payer: u8) -> Settled {
             payer_eoa: Some(wallet(payer)),
         },
         credited: U256::from(100),
+        applied: None,
+        is_quoted: false,
         fee_shortfall: None,
+        further_fees: Vec::new(),
         at: at(i64::try_from(number).unwrap()),
     }
 }
@@ -63,13 +70,17 @@ async fn record(db: &Db, request: &Request, settled: &Settled) -> bool {
     !written.is_empty()
 }
 
-fn page(filter: PaymentFilter) -> PaymentFilter {
-    PaymentFilter { limit: 20, ..filter }
+/// A page that begins behind so many matches.
+fn page(offset: u64, limit: u64) -> Window {
+    let begin = Begin::Row(offset);
+    Window { begin, limit }
 }
 
 /// Numbers of the payments that a search finds, in its order.
 async fn numbers(db: &Db, scope: &Scope, filter: PaymentFilter) -> Vec<u64> {
-    let found = store::payments::search(db.reader(), scope, &filter).await.unwrap();
+    let found = store::payments::search(db.reader(), scope, &filter, &page(0, 20))
+        .await
+        .unwrap();
     found.rows.iter().map(|(payment, _)| payment.block_number).collect()
 }
 
@@ -112,10 +123,10 @@ async fn a_payment_is_recorded_once(db: &Db) {
     let batch = [named("known", &first), named("new", &next), named("twice", &next)];
     let written = store::payments::insert_new(db.writer(), &batch).await.unwrap();
     assert_eq!(written, [PaymentId("new".into())].into());
-    let filter = page(PaymentFilter {
-        wallet: Some(wallet(2).canonical()),
+    let filter = PaymentFilter {
+        wallet: Some(wallet(2)),
         ..Default::default()
-    });
+    };
     assert_eq!(numbers(db, &scope("a"), filter).await, [1, 1, 1]);
 }
 
@@ -128,6 +139,11 @@ async fn the_largest_amounts_survive(db: &Db) {
     largest.observed.fee_address = Some(wallet(5));
     largest.proven.received_units = U256::MAX;
     largest.credited = U256::MAX;
+    let further = [6, 7].map(|receiver| FeeLeg {
+        receiver: wallet(receiver),
+        units: U256::MAX,
+    });
+    largest.further_fees = further.to_vec();
     assert!(record(db, &request, &largest).await);
     let stored = store::payments::list_of_request(db.reader(), &request).await.unwrap();
     assert_eq!(
@@ -140,6 +156,7 @@ async fn the_largest_amounts_survive(db: &Db) {
         [U256::MAX; 4]
     );
     assert_eq!(stored[0].fee_address, Some(wallet(5)));
+    assert_eq!(stored[0].further_fees, further);
 }
 
 async fn a_rolled_back_payment_leaves_nothing(db: &Db) {
@@ -204,13 +221,11 @@ async fn a_reversed_payment_stays_and_does_not_count_until_it_is_proven_again(db
     assert_eq!((&reversed.id, reversed.is_told), (&id, false));
     assert_eq!(reverse(31).await, None, "it is marked already");
     assert_eq!(counted().await.len(), 1);
-    let of_wallet = |number| {
-        page(PaymentFilter {
-            wallet: Some(wallet(number).canonical()),
-            ..Default::default()
-        })
+    let of_wallet = |number| PaymentFilter {
+        wallet: Some(wallet(number)),
+        ..Default::default()
     };
-    let found = store::payments::search(db.reader(), &scope("a"), &of_wallet(2))
+    let found = store::payments::search(db.reader(), &scope("a"), &of_wallet(2), &page(0, 20))
         .await
         .unwrap();
     let marks: Vec<_> = found.rows.iter().map(|(payment, _)| payment.reversal).collect();
@@ -317,39 +332,41 @@ async fn payments_are_found_by_every_key(db: &Db) {
             ..Default::default()
         },
         PaymentFilter {
-            wallet: Some(wallet(2).canonical()),
+            wallet: Some(wallet(2)),
             from: Some(at(3)),
             ..Default::default()
         },
         PaymentFilter {
-            wallet: Some(wallet(2).canonical()),
+            wallet: Some(wallet(2)),
             tx_hash: Some(hash(3)),
             ..Default::default()
         },
     ];
     for filter in filters {
         let text = format!("{filter:?}");
-        assert_eq!(numbers(db, &scope("a"), page(filter)).await, [3], "{text}");
+        assert_eq!(numbers(db, &scope("a"), filter).await, [3], "{text}");
     }
     let none = PaymentFilter {
         tx_hash: Some(hash(3)),
         kind: Some(PaymentKind::Direct),
         ..Default::default()
     };
-    assert!(numbers(db, &scope("a"), page(none)).await.is_empty());
+    assert!(numbers(db, &scope("a"), none).await.is_empty());
     let of_nobody = PaymentFilter {
         tx_hash: Some(hash(3)),
-        wallet: Some(wallet(77).canonical()),
+        wallet: Some(wallet(77)),
         ..Default::default()
     };
-    assert!(numbers(db, &scope("a"), page(of_nobody)).await.is_empty());
+    assert!(numbers(db, &scope("a"), of_nobody).await.is_empty());
     let payment_currencies = Some(vec!["FAU-sepolia".into()]);
-    let all = page(PaymentFilter {
+    let all = PaymentFilter {
         payment_currencies,
         to: Some(at(3)),
         ..Default::default()
-    });
-    let found = store::payments::search(db.reader(), &scope("a"), &all).await.unwrap();
+    };
+    let found = store::payments::search(db.reader(), &scope("a"), &all, &page(0, 20))
+        .await
+        .unwrap();
     let (payment, summary) = &found.rows[0];
     assert_eq!(payment.request_id, requests[2].id.0);
     assert_eq!(summary.customer, requests[2].terms.customer);
@@ -366,10 +383,10 @@ async fn a_wallet_finds_what_it_paid_and_received(db: &Db) {
         assert!(record(db, &request, &settled).await);
     }
     let find = async |wallet: Address| {
-        let filter = page(PaymentFilter {
-            wallet: Some(wallet.canonical()),
+        let filter = PaymentFilter {
+            wallet: Some(wallet),
             ..Default::default()
-        });
+        };
         numbers(db, &scope("a"), filter).await
     };
     assert_eq!(find(wallet(1)).await, [3, 2, 1]);
@@ -387,32 +404,35 @@ async fn pages_of_a_search_are_stable_and_complete(db: &Db) {
         settled.at = at(0);
         assert!(record(db, &request, &settled).await);
     }
-    for wallet in [None, Some(wallet(2).canonical())] {
-        let mut seen = HashSet::new();
+    for wallet in [None, Some(wallet(2))] {
+        let filter = PaymentFilter {
+            wallet,
+            ..Default::default()
+        };
+        let search = async |window: Window| {
+            let found = store::payments::search(db.reader(), &scope("a"), &filter, &window).await;
+            found.unwrap()
+        };
+        let mut seen = Vec::new();
         for offset in [0, 10, 20] {
-            let filter = PaymentFilter {
-                wallet: wallet.clone(),
-                limit: 10,
-                offset,
-                ..Default::default()
-            };
-            let found = store::payments::search(db.reader(), &scope("a"), &filter)
-                .await
-                .unwrap();
+            let found = search(page(offset, 10)).await;
             assert_eq!((found.total, found.has_more), (25, offset < 20));
             seen.extend(found.rows.into_iter().map(|(payment, _)| payment.id));
         }
-        assert_eq!(seen.len(), 25);
-        let beyond = PaymentFilter {
-            wallet,
-            limit: 10,
-            offset: 30,
-            ..Default::default()
-        };
-        let found = store::payments::search(db.reader(), &scope("a"), &beyond)
-            .await
-            .unwrap();
-        assert_eq!((found.rows.len(), found.total, found.has_more), (0, 25, false));
+        assert_eq!(seen.iter().collect::<HashSet<_>>().len(), 25);
+        let beyond = search(page(30, 10)).await;
+        assert_eq!((beyond.rows.len(), beyond.total, beyond.has_more), (0, 25, false));
+
+        let (mut walked, mut begin, mut has_more) = (Vec::new(), Begin::Row(0), true);
+        while has_more {
+            let found = search(Window { begin, limit: 10 }).await;
+            assert_eq!(found.total, 25, "the total is that of the search, not of what is left");
+            walked.extend(found.rows.into_iter().map(|(payment, _)| payment.id));
+            let id = walked.last().unwrap().clone();
+            begin = Begin::After(PaymentPosition { paid_at: at(0), id });
+            has_more = found.has_more;
+        }
+        assert_eq!(walked, seen, "page after page by position is the same as by offset");
     }
 }
 
@@ -426,7 +446,7 @@ async fn payments_of_another_tenant_are_not_found(db: &Db) {
             ..Default::default()
         },
         PaymentFilter {
-            wallet: Some(wallet(2).canonical()),
+            wallet: Some(wallet(2)),
             ..Default::default()
         },
         PaymentFilter {
@@ -440,39 +460,101 @@ async fn payments_of_another_tenant_are_not_found(db: &Db) {
     ];
     for filter in filters {
         for stranger in [scope("b"), client_scope("a", "client-2"), client_scope("b", "client-1")] {
-            assert!(numbers(db, &stranger, page(filter.clone())).await.is_empty());
+            assert!(numbers(db, &stranger, filter.clone()).await.is_empty());
         }
-        assert_eq!(
-            numbers(db, &client_scope("a", "client-1"), page(filter.clone())).await,
-            [1]
-        );
+        assert_eq!(numbers(db, &client_scope("a", "client-1"), filter.clone()).await, [1]);
     }
 }
 
-async fn totals_stop_at_the_cap(db: &Db) {
+async fn totals_are_exact_where_counts_are_kept_and_stop_at_the_cap_elsewhere(db: &Db) {
     let request = request("a", 1);
     store::requests::insert(db.writer(), &request).await.unwrap();
+    for number in 1..=2 {
+        assert!(record(db, &request, &settled(number, 2)).await);
+    }
     let series = if db.is_postgres() {
         "SELECT value FROM generate_series(1, 10050) AS value"
     } else {
         "WITH RECURSIVE n(value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM n WHERE value < 10050) SELECT value FROM n"
     };
-    let sql = format!(
-        "INSERT INTO payment_parties (platform_id, wallet, paid_at, payment_id) \
-         SELECT 'platform-a', '{}', '2027-01-15 08:00:00+00:00', 'p' || value FROM ({series}) AS numbers",
-        wallet(2).canonical()
+    let like = "SELECT platform_id, wallet, paid_at, is_payee, group_key FROM payment_parties WHERE is_payee LIMIT 1";
+    let parties = format!(
+        "INSERT INTO payment_parties (platform_id, wallet, paid_at, payment_id, is_payee, group_key) \
+         SELECT platform_id, wallet, paid_at, 'p' || value, is_payee, group_key \
+         FROM ({like}) AS one, ({series}) AS numbers"
     );
-    db.writer().execute_unprepared(&sql).await.unwrap();
-    for number in 1..=2 {
-        assert!(record(db, &request, &settled(number, 2)).await);
+    db.writer().execute_unprepared(&parties).await.unwrap();
+    for counts in ["payment_groups", "payment_wallets"] {
+        let more = format!("UPDATE {counts} SET payments = payments + 10050");
+        db.writer().execute_unprepared(&more).await.unwrap();
     }
-    let filter = PaymentFilter {
-        wallet: Some(wallet(2).canonical()),
-        limit: 1,
+    let of_wallet = PaymentFilter {
+        wallet: Some(wallet(1)),
         ..Default::default()
     };
-    let found = store::payments::search(db.reader(), &scope("a"), &filter)
-        .await
-        .unwrap();
-    assert_eq!((found.total, found.has_more), (store::TOTAL_MAX, true));
+    let of_kind = PaymentFilter {
+        kind: Some(PaymentKind::Direct),
+        ..Default::default()
+    };
+    let of_both = PaymentFilter {
+        kind: Some(PaymentKind::Direct),
+        ..of_wallet.clone()
+    };
+    let dated = PaymentFilter {
+        from: Some(at(0)),
+        ..of_wallet.clone()
+    };
+    for (filter, total) in [
+        (of_wallet, 10_052),
+        (of_kind, 10_052),
+        (of_both, store::TOTAL_MAX),
+        (dated, store::TOTAL_MAX),
+    ] {
+        let found = store::payments::search(db.reader(), &scope("a"), &filter, &page(0, 1)).await;
+        let found = found.unwrap();
+        assert_eq!((found.total, found.has_more), (total, true), "{filter:?}");
+    }
+}
+
+async fn of_a_schedule_the_largest_payments_are_read(db: &Db) {
+    let id = ScheduleId("schedule-1".into());
+    let mut request = request("a", 1);
+    request.terms.schedule = Some(id.clone());
+    store::requests::insert(db.writer(), &request).await.unwrap();
+    for (number, credited) in [(1, 9), (2, 1), (3, 100), (4, 1), (5, 20)] {
+        let settled = Settled {
+            credited: U256::from(credited),
+            ..settled(number, 2)
+        };
+        assert!(record(db, &request, &settled).await);
+    }
+    let blocks = async |owner: &str, limit| {
+        let found = store::payments::largest_of_schedule(db.reader(), &platform(owner), &id, limit).await;
+        let found = found.unwrap().into_iter();
+        found.map(|payment| payment.block_number).collect::<Vec<_>>()
+    };
+    assert_eq!(blocks("a", 3).await, [1, 3, 5]);
+    assert_eq!(blocks("a", 100).await, [1, 2, 3, 4, 5]);
+    assert_eq!(blocks("b", 100).await, [0; 0]);
+}
+
+async fn a_payment_is_found_by_the_transactions_of_its_own_request(db: &Db) {
+    let (one, other) = (request("a", 1), request("a", 2));
+    for request in [&one, &other] {
+        store::requests::insert(db.writer(), request).await.unwrap();
+    }
+    for (number, request) in [(1, &one), (2, &one), (3, &other)] {
+        assert!(record(db, request, &settled(number, 2)).await);
+    }
+    let found = async |numbers: &[u64]| {
+        let hashes: Vec<_> = numbers
+            .iter()
+            .map(|number| settled(*number, 2).observed.tx_hash)
+            .collect();
+        let found = store::payments::find_in_transactions(db.reader(), &one, &hashes).await;
+        found.unwrap().map(|payment| payment.block_number)
+    };
+    assert_eq!(found(&[2, 9]).await, Some(2));
+    assert_eq!(found(&[3]).await, None, "it paid another request");
+    assert_eq!(found(&[]).await, None);
 }
