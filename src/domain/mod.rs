@@ -15,6 +15,7 @@ pub mod conversion_call;
 pub mod currency;
 pub mod destination;
 pub mod event;
+pub mod export;
 pub mod fee_legs;
 pub mod fees;
 pub mod guesses;

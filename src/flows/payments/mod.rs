@@ -4,6 +4,7 @@ mod ahead;
 pub mod backlog;
 mod confirm;
 mod cursor;
+pub mod export;
 mod facts;
 mod gather;
 mod handed_out;

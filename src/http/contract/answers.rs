@@ -261,11 +261,16 @@ fn add_headers(response: &mut Value, more: Option<&str>) {
     response["headers"] = headers.into();
 }
 
-/// What an answer carries: JSON, or a stream whose schema is that of one message.
+/// What an answer carries: JSON, or a stream whose schema is that of one message or line.
 fn answer_media(response: &mut Value) -> Option<&mut Value> {
     let content = response.get_mut("content")?.as_object_mut()?;
     content
         .iter_mut()
-        .find(|(kind, _)| matches!(kind.as_str(), "application/json" | "text/event-stream"))
+        .find(|(kind, _)| {
+            matches!(
+                kind.as_str(),
+                "application/json" | "application/jsonl" | "text/event-stream"
+            )
+        })
         .map(|(_, media)| media)
 }

@@ -1,43 +1,47 @@
-//! Payment search.
+//! Payment search, and exports of what it finds.
+
+mod export;
+mod found;
+mod query;
 
 use crate::{
-    domain::{ledger::RequestStatus, payment::PaymentKind},
-    flows::{
-        self,
-        payments::{PaymentRecord, RequestSummary, search::PaymentSearch},
-    },
+    domain::{export::ExportFormat, payment::PaymentKind},
+    flows::{self, payments::search::Start},
     http::{
+        edge::server::Stopping,
         forms::{
             paging::{Page, limit_offset},
-            payment::{Payment, PaymentRequestSummary, payment},
+            payment::Payment,
         },
         operation::*,
     },
 };
+pub use export::Export;
+use found::found;
+use poem::Request;
+use query::FilterTexts;
+
+text! {
+    /// Where a page of a search begins: `nextCursor` of the page before.
+    SearchCursorText {
+        pattern: "^[A-Za-z0-9_-]{40,128}$",
+        length_max: 128,
+        example: "8b1f6e2d3c4a5b69788796a5b4c3d2e1AAY1w0mC4AAwMUtDTTZRUDhSNVQzVjlYMkIxRDRGNkdI",
+        hint: "must be the nextCursor of a page of this search, with the same filters and credential; leave it out to begin again",
+    }
+}
 
 /// One page of payments, newest first.
 #[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
 pub struct PaymentSearchResult {
     /// The payments
     #[oai(validator(max_items = 100))]
     pub payments: Vec<Payment>,
     /// Where the page lies
     pub pagination: Page,
-}
-
-/// A payment that a search found.
-fn found(ctx: &Ctx, record: &PaymentRecord, request: RequestSummary) -> Payment {
-    let summary = PaymentRequestSummary {
-        request_id: RequestIdText::written(request.request_id),
-        payment_reference: ReferenceText::written(request.reference),
-        has_been_paid: request.status == RequestStatus::Paid,
-        customer_info: OrNull(request.customer.map(Into::into)),
-        reference: OrNull(request.merchant_reference.map(MerchantReference::written)),
-    };
-    Payment {
-        request: Some(summary),
-        ..payment(ctx, record)
-    }
+    /// `cursor` of the next page; null after the last one
+    pub next_cursor: OrNull<SearchCursorText>,
 }
 
 /// Payment search.
@@ -48,7 +52,8 @@ impl Payments {
     /// Search payments
     ///
     /// Finds final payments of your requests. At least one filter other than dates and paging is needed; filters
-    /// combine with AND. A transaction hash or wallet finds every payment of a batch.
+    /// combine with AND. A transaction hash or wallet finds every payment of a batch. Pages that are read with `cursor`
+    /// show every payment once, also while others arrive.
     ///
     /// 200: One page of payments, newest first, each with the request that it settles
     #[oai(path = "/payments", method = "get", operation_id = "searchPayments")]
@@ -93,30 +98,118 @@ impl Payments {
         limit: Checked<LimitText>,
         /// Rows before the page, 0 to 10000
         offset: Checked<OffsetText>,
+        /// `nextCursor` of the page before, with the same filters; not beside `offset`
+        cursor: Checked<SearchCursorText>,
     ) -> Result<Json<PaymentSearchResult>, Fail<{ s::BAD_REQUEST }>> {
         let mut checks = Checks::new();
-        let mut search = PaymentSearch {
-            tx_hash: tx_hash.read(&mut checks),
-            wallet: wallet_address.read(&mut checks),
-            reference: payment_reference.read(&mut checks),
-            request_id: request_id.read(&mut checks),
-            merchant_reference: reference.take(&mut checks).map(String::from),
-            kind: kind.take(&mut checks),
-            invoice_currency: invoice_currency.take(&mut checks).map(String::from),
-            payment_currency: payment_currency.take(&mut checks).map(String::from),
-            from: from_date.read(&mut checks),
-            to: to_date.read(&mut checks),
-            limit: 0,
-            offset: 0,
+        let texts = FilterTexts {
+            tx_hash,
+            wallet: wallet_address,
+            reference: payment_reference,
+            request_id,
+            merchant_reference: reference,
+            kind,
+            invoice_currency,
+            payment_currency,
+            from: from_date,
+            to: to_date,
         };
-        (search.limit, search.offset) = limit_offset(limit, offset, &mut checks);
+        let search = texts.read(&mut checks);
+        if offset.is_given() && cursor.is_given() {
+            checks.fail(
+                "cursor",
+                "must not stand beside offset: the cursor says where the page begins",
+            );
+        }
+        let (limit, offset) = limit_offset(limit, offset, &mut checks);
+        let start = match cursor.take(&mut checks) {
+            Some(cursor) => Start::Cursor(cursor.into()),
+            None => Start::Row(offset),
+        };
         checks.finish()?;
-        let page = flows::payments::search::run(&ctx, &caller, &search).await?;
-        let pagination = Page::new(page.total, page.limit, page.offset, page.has_more);
+        let page = flows::payments::search::run(&ctx, &caller, &search, (start, limit)).await?;
+        let pagination = Page::new(page.total, limit, offset, page.has_more);
         let payments = page.payments.into_iter();
         let payments = payments
             .map(|(record, request)| found(&ctx, &record, request))
             .collect();
-        Ok(Json(PaymentSearchResult { payments, pagination }))
+        Ok(Json(PaymentSearchResult {
+            payments,
+            pagination,
+            next_cursor: OrNull(page.next.map(SearchCursorText::written)),
+        }))
+    }
+
+    /// Export payments
+    ///
+    /// Every payment that the same filters find, newest first, in one answer that is written while you read it. Cells of
+    /// a CSV that begin with `=`, `+`, `-`, `@`, a tab, a carriage return or `'` get one `'` in front, so that no
+    /// spreadsheet takes them for a formula; take one away from each cell that begins with it to have the texts again.
+    /// An export that cannot be finished, or whose reader takes nothing for eight seconds, breaks off without the end of
+    /// its last chunk, which clients report. Payments that are recorded meanwhile may be left out.
+    ///
+    /// 200: The payments, each with the request that it settles
+    /// 429: 2 exports of this platform are running; one more is taken when one has ended
+    #[oai(path = "/payments/export", method = "get", operation_id = "exportPayments")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one argument for each parameter of the contract"
+    )]
+    async fn export(
+        &self,
+        ctx: Data<&Ctx>,
+        caller: Auth<Exporter>,
+        request: &Request,
+        /// Form of the answer; `csv` when absent
+        format: Checked<ExportFormat>,
+        /// Source or destination transaction
+        #[oai(name = "txHash")]
+        tx_hash: Checked<TxHash>,
+        /// Payer or payee
+        #[oai(name = "walletAddress")]
+        wallet_address: Checked<WalletText>,
+        /// Reference that payments carry on chain
+        #[oai(name = "paymentReference")]
+        payment_reference: Checked<ReferenceText>,
+        /// Id of the request
+        #[oai(name = "requestId")]
+        request_id: Checked<RequestIdText>,
+        /// Your own reference
+        reference: Checked<MerchantReference>,
+        /// Kind of the payment
+        #[oai(name = "type")]
+        kind: Checked<PaymentKind>,
+        /// Id or symbol of the invoice currency
+        #[oai(name = "invoiceCurrency")]
+        invoice_currency: Checked<CurrencyIdText>,
+        /// Id or symbol of the payment currency
+        #[oai(name = "paymentCurrency")]
+        payment_currency: Checked<CurrencyIdText>,
+        /// From this time on, inclusive; UTC ending in `Z`
+        #[oai(name = "fromDate")]
+        from_date: Checked<IsoInstantText>,
+        /// Up to this time, inclusive; UTC ending in `Z`
+        #[oai(name = "toDate")]
+        to_date: Checked<IsoInstantText>,
+    ) -> Result<Export, Fail<{ s::BAD_REQUEST }>> {
+        let mut checks = Checks::new();
+        let format = format.take(&mut checks).unwrap_or(ExportFormat::Csv);
+        let texts = FilterTexts {
+            tx_hash,
+            wallet: wallet_address,
+            reference: payment_reference,
+            request_id,
+            merchant_reference: reference,
+            kind,
+            invoice_currency,
+            payment_currency,
+            from: from_date,
+            to: to_date,
+        };
+        let search = texts.read(&mut checks);
+        checks.finish()?;
+        // Without a server around it, in a test, nothing stops.
+        let stop = request.data::<Stopping>().map(|stopping| stopping.0.clone());
+        Ok(export::open(&ctx, &caller, &search, format, stop.unwrap_or_default()).await?)
     }
 }

@@ -1,0 +1,58 @@
+//! Exports settled payments: all that match, part by part.
+
+use super::search::{Begin, filter};
+use crate::{
+    ctx::Ctx,
+    domain::{
+        caller::PlatformCaller,
+        search::{PaymentPosition, PaymentSearch},
+    },
+    flows::FlowResult,
+    store::{
+        self, Scope,
+        payments::{FoundPayment, PaymentFilter, Window},
+    },
+};
+
+/// Payments of a part.
+const PART: u64 = 500;
+
+/// A walk over all payments that match, newest first. Each part is a statement of its own, so that nothing is held in the
+/// database between two; what is recorded meanwhile is met when it belongs behind the last part.
+pub struct Walk {
+    ctx: Ctx,
+    scope: Scope,
+    filter: PaymentFilter,
+    begin: Option<Begin>,
+}
+
+impl Walk {
+    /// Begins a walk over the payments of the caller's requests.
+    ///
+    /// Errors: no search parameter, dates in the wrong order, an unknown currency (400).
+    pub fn start(ctx: &Ctx, caller: &PlatformCaller, search: &PaymentSearch) -> FlowResult<Self> {
+        Ok(Self {
+            ctx: ctx.clone(),
+            scope: Scope::from(caller),
+            filter: filter(ctx, caller, search)?,
+            begin: Some(Begin::Row(0)),
+        })
+    }
+
+    /// The next payments with their requests; none at the end.
+    pub async fn next(&mut self) -> FlowResult<Vec<FoundPayment>> {
+        let Some(begin) = self.begin.take() else {
+            return Ok(Vec::new());
+        };
+        let window = Window { begin, limit: PART };
+        let found = store::payments::read(self.ctx.db.reader(), &self.scope, &self.filter, &window).await?;
+        let is_full = u64::try_from(found.len()).is_ok_and(|count| count == PART);
+        self.begin = found.last().filter(|_| is_full).map(|(last, _)| {
+            Begin::After(PaymentPosition {
+                paid_at: last.paid_at,
+                id: last.id.clone(),
+            })
+        });
+        Ok(found)
+    }
+}
