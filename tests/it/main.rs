@@ -36,6 +36,7 @@ mod dev_room;
 mod documents;
 mod events;
 mod events_kinds;
+mod export;
 mod fair_shares;
 mod growth;
 mod guesses;

@@ -1,0 +1,275 @@
+//! Exports of payments: the same as the pages of a search, in one answer that holds nothing when nobody reads it.
+
+use crate::support::{Answer, TestApp, app::PAGE, requests::fau, session::sign_in, wallet::TestWallet};
+use alloy::primitives::{Address as EvmAddress, B256, U256};
+use chrono::{DateTime, TimeDelta};
+use prs::{
+    domain::{
+        address::Address,
+        ids::PaymentId,
+        network::Network,
+        payment::{Observation, ProvenTransfer, Settled},
+    },
+    ports::clock::Clock,
+    store::{self, Scope, payments::SettledPayment},
+};
+use serde_json::{Value, json};
+use std::{
+    collections::HashMap,
+    io::{Read, Write},
+    net::{SocketAddr, TcpStream},
+    time::{Duration, Instant},
+};
+
+/// What a spreadsheet would execute, what a CSV has to quote, and what changes the direction of writing.
+const REFERENCES: [&str; 6] = ["=1+1", "+1", "-1", "@SUM(A1)", "'quoted', \"twice\"", "plain"];
+
+/// Credits so many payments to a request of the platform, three of them at each moment.
+async fn credit(app: &TestApp, id: &str, numbers: std::ops::Range<u64>) {
+    let scope = Scope {
+        platform: app.platform.clone(),
+        client: None,
+    };
+    let request = store::requests::find(app.ctx.db.reader(), &scope, id).await.unwrap();
+    let request = request.expect("the request");
+    let wallet = Address::Evm(EvmAddress::repeat_byte(7));
+    let settled: Vec<Settled> = numbers
+        .map(|number| Settled {
+            observed: Observation {
+                network: Network::Sepolia,
+                tx_hash: B256::from(U256::from(number / 2 + 1)),
+                position: u32::from(number % 2 == 1),
+                block_number: number,
+                block_hash: B256::repeat_byte(2),
+                log_index: 0,
+                proxy: wallet,
+                reference_topic: B256::repeat_byte(3),
+                token: None,
+                payee: request.terms.payee,
+                units: U256::from(1),
+                fee_units: U256::ZERO,
+                fee_address: None,
+                conversion: None,
+            },
+            proven: ProvenTransfer {
+                received_units: U256::from(1),
+                payer: Some(wallet),
+                payer_eoa: Some(wallet),
+            },
+            credited: U256::from(1),
+            applied: None,
+            is_quoted: false,
+            fee_shortfall: None,
+            further_fees: Vec::new(),
+            at: DateTime::UNIX_EPOCH + TimeDelta::seconds(i64::try_from(number / 3).unwrap()),
+        })
+        .collect();
+    let payments: Vec<SettledPayment<'_>> = settled
+        .iter()
+        .map(|settled| SettledPayment {
+            id: PaymentId(ulid::Ulid::from_parts(settled.observed.block_number, 1).to_string()),
+            request: &request,
+            settled,
+            created_at: app.clock.now(),
+        })
+        .collect();
+    let tx = app.ctx.db.begin("credit").await.unwrap();
+    let written = store::payments::insert_new(&tx, &payments).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(written.len(), payments.len());
+}
+
+async fn export(app: &TestApp, query: &str) -> Answer {
+    app.get(&format!("/v2/payments/export?{query}")).with_key().send().await
+}
+
+fn lines(answer: &Answer) -> Vec<Value> {
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    answer
+        .text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+/// Each line of cells with the names of the header; one `'` is taken away where a cell begins with it.
+fn rows(answer: &Answer) -> Vec<HashMap<String, String>> {
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    let mut reader = csv::Reader::from_reader(answer.text.as_bytes());
+    let rows: Vec<HashMap<String, String>> = reader.deserialize().collect::<Result<_, _>>().unwrap();
+    let signs = ['=', '+', '-', '@', '\t', '\r'];
+    assert!(
+        !rows
+            .iter()
+            .flat_map(HashMap::values)
+            .any(|cell| cell.starts_with(signs))
+    );
+    let text = |cell: String| cell.strip_prefix('\'').map(str::to_owned).unwrap_or(cell);
+    rows.into_iter()
+        .map(|row| row.into_iter().map(|(name, cell)| (name, text(cell))).collect())
+        .collect()
+}
+
+#[tokio::test]
+async fn an_export_has_what_all_pages_of_the_search_have_in_their_order() {
+    let app = TestApp::start().await;
+    let id = app.create_request(&fau("1")).await;
+    credit(&app, &id, 0..1_203).await;
+    let mut searched = Vec::new();
+    for offset in (0..1_300).step_by(100) {
+        let path = format!("/v2/payments?type=direct&limit=100&offset={offset}");
+        let page = app.get(&path).with_key().send().await.expect(200);
+        searched.extend(page["payments"].as_array().unwrap().clone());
+    }
+    assert_eq!(searched.len(), 1_203);
+    let exported = lines(&export(&app, "type=direct&format=jsonl").await);
+    assert_eq!(exported, searched);
+    let cells = rows(&export(&app, "type=direct&format=csv").await);
+    assert_eq!(cells.len(), searched.len());
+    for (row, payment) in cells.iter().zip(&searched) {
+        for (cell, member) in [
+            ("id", "id"),
+            ("timestamp", "timestamp"),
+            ("amount", "amount"),
+            ("txHash", "sourceTxHash"),
+        ] {
+            assert_eq!(payment[member], row[cell].as_str(), "{cell}");
+        }
+        assert_eq!(row["requestId"], id);
+    }
+    let of_one = lines(&export(&app, &format!("format=jsonl&txHash={:#x}", B256::from(U256::from(3)))).await);
+    assert_eq!(of_one.len(), 2, "every payment of a batch");
+    assert_eq!(
+        lines(&export(&app, "format=jsonl&type=conversion").await),
+        Vec::<Value>::new()
+    );
+    assert_eq!(rows(&export(&app, "type=conversion").await), Vec::new());
+}
+
+#[tokio::test]
+async fn texts_survive_a_spreadsheet_that_would_execute_them() {
+    let app = TestApp::start().await;
+    for (number, reference) in (0_u64..).zip(REFERENCES) {
+        let mut input = fau("1");
+        input["reference"] = json!(reference);
+        // References are kept as they are, names of customers are sealed.
+        let name = format!("{reference} Ada");
+        input["customerInfo"] = json!({ "firstName": name, "address": { "city": "=cmd|' /C calc'!A0" } });
+        let id = app.create_request(&input).await;
+        credit(&app, &id, number * 2..number * 2 + 1).await;
+    }
+    let answer = export(&app, "type=direct").await;
+    assert_eq!(answer.header("content-type"), Some("text/csv; charset=utf-8"));
+    assert_eq!(
+        answer.header("content-disposition"),
+        Some("attachment; filename=\"payments.csv\"")
+    );
+    let rows = rows(&answer);
+    let read: Vec<&str> = rows.iter().rev().map(|row| row["reference"].as_str()).collect();
+    assert_eq!(read, REFERENCES);
+    assert!(
+        rows.iter()
+            .all(|row| row["firstName"] == format!("{} Ada", row["reference"]) && row["city"].starts_with("=cmd"))
+    );
+}
+
+#[tokio::test]
+async fn keys_sessions_and_backends_export_and_a_page_does_not() {
+    let app = TestApp::start().await;
+    let path = "/v2/payments/export?type=direct";
+    assert_eq!(app.get(path).with_key().send().await.status, 200);
+    assert_eq!(app.get(path).with_client().send().await.status, 200);
+    let session = sign_in(&app, &TestWallet::new(7)).await;
+    let bearer = format!("Bearer {session}");
+    assert_eq!(app.get(path).header("authorization", &bearer).send().await.status, 200);
+    let page = app
+        .get(path)
+        .header("x-client-id", &app.page_client)
+        .header("origin", PAGE);
+    assert_eq!(page.send().await.status, 403);
+    let (other, _) = app.other_tenant().await;
+    let id = app.create_request(&fau("1")).await;
+    credit(&app, &id, 0..2).await;
+    let of_other = app
+        .get("/v2/payments/export?type=direct&format=jsonl")
+        .header("x-api-key", &other);
+    assert_eq!(of_other.send().await.text, "");
+}
+
+#[tokio::test]
+async fn wrong_parameters_of_an_export_are_named() {
+    let app = TestApp::start().await;
+    for (query, field) in [
+        ("", "query"),
+        ("format=csv", "query"),
+        ("type=direct&format=xml", "format"),
+        ("txHash=0x12", "txHash"),
+        (
+            "type=direct&fromDate=2026-01-02T00:00:00Z&toDate=2026-01-01T00:00:00Z",
+            "toDate",
+        ),
+    ] {
+        let answer = export(&app, query).await;
+        assert_eq!(
+            (answer.status, answer.wrong_fields()),
+            (400, vec![field.to_owned()]),
+            "{query}"
+        );
+    }
+}
+
+/// Begins an export and reads nothing of it but its status.
+fn begin(address: SocketAddr, key: &str) -> (TcpStream, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let head = format!(
+        "GET /v2/payments/export?type=direct&format=jsonl HTTP/1.1\r\nhost: a\r\nx-api-key: {key}\r\nconnection: close\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut status = [0; 12];
+    stream.read_exact(&mut status).unwrap();
+    (stream, String::from_utf8_lossy(&status[9..]).into_owned())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_platform_runs_two_exports_and_what_nobody_reads_is_given_up() {
+    let app = TestApp::start().await;
+    let id = app.create_request(&fau("1")).await;
+    // More than the buffers of two sockets take.
+    credit(&app, &id, 0..12_000).await;
+    let (address, key) = (app.listen().await, app.key.clone());
+    let (other_key, _) = app.other_tenant().await;
+    let check = move || {
+        let (gone, first) = begin(address, &key);
+        let (mut stalled, second) = begin(address, &key);
+        assert_eq!((first.as_str(), second.as_str()), ("200", "200"));
+        assert_eq!(begin(address, &key).1, "429");
+        assert_eq!(begin(address, &other_key).1, "200", "another platform has its own");
+        let begun = Instant::now();
+        drop(gone);
+        let freed = |what: &str| {
+            while begin(address, &key).1 != "200" {
+                assert!(begun.elapsed() < Duration::from_secs(10), "{what} holds its place");
+                std::thread::sleep(Duration::from_millis(100));
+            }
+        };
+        freed("a reader who went away");
+        // The other one counts as gone after eight seconds in which it took nothing, when all buffers are full.
+        let are_both_free = || {
+            let (_one, third) = begin(address, &key);
+            let (_two, fourth) = begin(address, &key);
+            third == "200" && fourth == "200"
+        };
+        while !are_both_free() {
+            assert!(
+                begun.elapsed() < Duration::from_secs(18),
+                "a reader who stalls holds its place"
+            );
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        let mut rest = Vec::new();
+        let _ = stalled.read_to_end(&mut rest);
+        assert!(!rest.ends_with(b"0\r\n\r\n"), "what broke off looks complete");
+    };
+    tokio::task::spawn_blocking(check).await.unwrap();
+}
