@@ -272,6 +272,7 @@ impl Db {
             live,
             name,
             started,
+            statements: AtomicU32::new(0),
             deadline: self.writer.deadline.clone(),
             sealer: self.writer.sealer.clone(),
             is_moved: self.is_moved.clone(),
@@ -656,6 +657,8 @@ pub struct Tx {
     live: DatabaseTransaction,
     name: &'static str,
     started: Instant,
+    /// Statements so far.
+    statements: AtomicU32,
     deadline: Option<Deadline>,
     sealer: Option<Arc<dyn Sealer>>,
     is_moved: Arc<AtomicBool>,
@@ -676,6 +679,12 @@ impl Sealing for Tx {
 }
 
 impl Tx {
+    /// Waits for the answer to one more statement.
+    async fn counted<T>(&self, answer: impl Future<Output = Result<T, DbErr>> + Send) -> Result<T, DbErr> {
+        self.statements.fetch_add(1, Ordering::Relaxed);
+        in_time(self.deadline.as_ref(), answer).await
+    }
+
     /// Makes everything that was written in it durable and visible at once.
     pub async fn commit(self) -> Result<(), StoreError> {
         crate::fail_at(self.name, "before_commit");
@@ -683,7 +692,8 @@ impl Tx {
         crate::fail_at(self.name, "after_commit");
         let elapsed = self.started.elapsed();
         metrics::histogram!("prs_transaction_seconds", "name" => self.name).record(elapsed);
-        tracing::trace!(transaction = self.name, ?elapsed, "committed");
+        let statements = self.statements.load(Ordering::Relaxed);
+        tracing::trace!(transaction = self.name, statements, ?elapsed, "committed");
         Ok(())
     }
 }
@@ -703,18 +713,18 @@ impl ConnectionTrait for Tx {
     }
 
     async fn execute_raw(&self, statement: Statement) -> Result<ExecResult, DbErr> {
-        in_time(self.deadline.as_ref(), self.live.execute_raw(statement)).await
+        self.counted(self.live.execute_raw(statement)).await
     }
 
     async fn execute_unprepared(&self, sql: &str) -> Result<ExecResult, DbErr> {
-        in_time(self.deadline.as_ref(), self.live.execute_unprepared(sql)).await
+        self.counted(self.live.execute_unprepared(sql)).await
     }
 
     async fn query_one_raw(&self, statement: Statement) -> Result<Option<QueryResult>, DbErr> {
-        in_time(self.deadline.as_ref(), self.live.query_one_raw(statement)).await
+        self.counted(self.live.query_one_raw(statement)).await
     }
 
     async fn query_all_raw(&self, statement: Statement) -> Result<Vec<QueryResult>, DbErr> {
-        in_time(self.deadline.as_ref(), self.live.query_all_raw(statement)).await
+        self.counted(self.live.query_all_raw(statement)).await
     }
 }

@@ -33,6 +33,14 @@ enum Durability {
     Full,
 }
 
+/// What stands before each entry of the log of a server that records: the program that asked.
+const RECORD_PREFIX: &str = "@%a@ ";
+
+/// The program and the message of an entry of the log of a server that records.
+pub fn recorded(entry: &str) -> Option<(&str, &str)> {
+    entry.strip_prefix('@')?.split_once("@ ")
+}
+
 /// A running cluster; stopped and removed when dropped.
 pub struct Postgres {
     folder: TempDir,
@@ -43,15 +51,21 @@ pub struct Postgres {
 impl Postgres {
     /// Starts a cluster, installing the server first when it is missing and we may.
     pub fn start() -> Result<Self> {
-        Self::start_with(Durability::Off)
+        Self::start_with(Durability::Off, &[])
+    }
+
+    /// Starts a cluster that writes every statement with its values into [`Self::log`]; see [`recorded`].
+    pub fn start_recording() -> Result<Self> {
+        let prefix = format!("log_line_prefix = '{RECORD_PREFIX}'");
+        Self::start_with(Durability::Off, &[&prefix, "log_statement = all"])
     }
 
     /// Starts a cluster that waits for the disk as one in production does.
     pub fn start_durable() -> Result<Self> {
-        Self::start_with(Durability::Full)
+        Self::start_with(Durability::Full, &[])
     }
 
-    fn start_with(durability: Durability) -> Result<Self> {
+    fn start_with(durability: Durability, further: &[&str]) -> Result<Self> {
         let programs = match find_programs() {
             Some(programs) => programs,
             None => {
@@ -79,7 +93,7 @@ impl Postgres {
             "--pgdata",
         ]);
         command::capture(create.arg(server.cluster()))?;
-        server.configure(durability)?;
+        server.configure(durability, further)?;
         for start in 1..=STARTS_MAX {
             match server.listen() {
                 Ok(()) => return Ok(server),
@@ -97,7 +111,25 @@ impl Postgres {
 
     /// The address of the database every cluster has.
     pub fn url(&self) -> String {
-        format!("postgres://{USER}@127.0.0.1:{}/postgres", self.port)
+        self.database("postgres")
+    }
+
+    /// What it says about itself, and what it records.
+    pub fn log(&self) -> PathBuf {
+        self.folder.path().join("server.log")
+    }
+
+    /// A `psql` that is connected to one of its databases and says nothing but results.
+    pub fn psql(&self, database: &str) -> Command {
+        let mut psql = Command::new(self.programs.join("psql"));
+        psql.args(["--no-psqlrc", "--quiet", "--no-align", "--tuples-only", "--dbname"])
+            .arg(self.database(database));
+        psql
+    }
+
+    /// The address of a database of this name.
+    pub fn database(&self, name: &str) -> String {
+        format!("postgres://{USER}@127.0.0.1:{}/{name}", self.port)
     }
 
     /// Where it listens.
@@ -149,7 +181,7 @@ impl Postgres {
         command
     }
 
-    fn configure(&self, durability: Durability) -> Result<()> {
+    fn configure(&self, durability: Durability, further: &[&str]) -> Result<()> {
         let mut settings = OpenOptions::new()
             .append(true)
             .open(self.cluster().join("postgresql.conf"))?;
@@ -163,6 +195,9 @@ impl Postgres {
                 "fsync = off\nfull_page_writes = off\nsynchronous_commit = off"
             )?;
         }
+        for line in further {
+            writeln!(settings, "{line}")?;
+        }
         Ok(())
     }
 
@@ -172,7 +207,7 @@ impl Postgres {
     }
 
     fn launch(&self) -> Result<()> {
-        let log = self.folder.path().join("server.log");
+        let log = self.log();
         let mut start = self.program("pg_ctl");
         start
             .args(["start", "--wait", "--silent", "--pgdata"])
