@@ -38,6 +38,11 @@ enum Verb {
         /// Parts of test paths, such as `access` or `tron`; `abuse` alone measures what a greedy tenant does to a modest one
         names: Vec<String>,
     },
+    /// How PostgreSQL executes every statement of the tests, or of those that are named, in a database of a million payments
+    Plans {
+        /// Parts of test paths, such as `payments`
+        names: Vec<String>,
+    },
     /// Everything that can be said without running tests: fmt, clippy, tidy, openapi, schema, cargo-deny
     Check(check::Options),
     /// The numbers of the service beside their baselines, or those that are named
@@ -83,6 +88,7 @@ fn run(verb: &Verb) -> Outcome {
         Verb::Schema(SchemaVerb::Check) => schema::check(),
         Verb::Tidy => tidy::run(),
         Verb::Test { names } => test::run(names),
+        Verb::Plans { names } => test::plans(names),
         Verb::Check(options) => check::run(options),
         Verb::Bench(options) => bench::run(options),
         Verb::Dev(options) => dev::run(options),

@@ -1,5 +1,6 @@
 //! `cargo xtask test`: every test once, and the integration suite once for each database. `cargo xtask test money` also
-//! lists what was once found on the way of the money, with its tests; `cargo xtask test abuse` measures instead.
+//! lists what was once found on the way of the money, with its tests; `cargo xtask test abuse` measures instead. A run of
+//! all tests ends with a look at the plans of their statements.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +12,7 @@ use xtask::machine::failure::{Failure, Outcome};
 use xtask::machine::postgres::Postgres;
 use xtask::machine::{command, packages, workspace};
 
-use super::findings;
+use super::{findings, plans};
 
 /// The package whose integration suite runs once for each database.
 const SERVICE: &str = "payment-request-service";
@@ -108,6 +109,25 @@ pub(crate) fn run(names: &[String]) -> Outcome {
         return Err(anyhow!("no test has one of these in its path: {}", asked.join(", ")).into());
     }
     Ok(())
+}
+
+/// Runs the tests of the service on PostgreSQL, or those that are named, and judges the plans of their statements.
+pub(crate) fn plans(names: &[String]) -> Outcome {
+    packages::ensure_chain_node()?;
+    let postgres = Postgres::start_recording()?;
+    let nextest = command::capture(workspace::cargo().args(["nextest", "--version"])).is_ok();
+    let settings = [
+        ("PRS_TEST_DATABASE", "postgres"),
+        ("PRS_TEST_POSTGRES_URL", &postgres.url()),
+    ];
+    let mut succeeded = true;
+    for half in [Half::Units, Half::Integration] {
+        succeeded &= tally(nextest, half, names, &settings)?.succeeded;
+    }
+    if !succeeded {
+        return Err(anyhow!("tests failed, so that not every statement is known").into());
+    }
+    plans::judge(&postgres, names.is_empty())
 }
 
 /// Measures what a greedy tenant does to a modest one, as a release build; a missed goal is a failure.

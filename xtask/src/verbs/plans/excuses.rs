@@ -1,0 +1,187 @@
+//! Findings that are known, each with the reason why it stands.
+
+use super::judge::Finding;
+
+/// Parts of a statement, and why what is found of it stands.
+pub(super) type Excuse = (&'static [&'static str], &'static str);
+
+const CLOCK: &str = "repairs times once, after the clock was set back";
+const GAUGE: &str = "a gauge, which counts all of them";
+const RARE: &str = "asks for what does not occur; ends with an index for every filter";
+const TYPES: &str = "the server cannot tell the types of its values; it finds its rows by their ids";
+const OPERATOR: &str = "asked for by the operator alone, by hand";
+
+/// Statements whose plans cost more than they may.
+pub(super) const PLANS: &[Excuse] = &[
+    (&["UPDATE \"deliveries\" SET \"recover_from\" = (CASE"], TYPES),
+    (&["UPDATE \"requests\" SET \"status\" = \"given\""], TYPES),
+    (
+        &["FROM \"requests\" WHERE \"requests\".\"platform_id\" = $ AND \"requests\".\"client_row\" = $"],
+        RARE,
+    ),
+    (&["WHERE \"delivery_queue\".\"lease_until\" > $"], CLOCK),
+    (
+        &[
+            "UPDATE \"delivery_queue\" SET",
+            "WHERE \"delivery_queue\".\"lease_token\" = $",
+        ],
+        "what a worker that stops hands back, once",
+    ),
+    (&["MIN(\"delivery_queue\".\"next_at\")"], GAUGE),
+    (&["COUNT(\"deliveries\".\"recover_at\")"], GAUGE),
+    (
+        &[
+            "UPDATE \"webhook_endpoints\" SET",
+            "\"webhook_endpoints\".\"failing_since\" > $ OR",
+        ],
+        CLOCK,
+    ),
+    (
+        &["FROM \"events\" WHERE NOT EXISTS(SELECT $ FROM \"deliveries\""],
+        "passes what is kept no longer but is still needed; whole months are dropped",
+    ),
+    (
+        &["EXISTS (SELECT 1 FROM deliveries JOIN events", "AS place_owner"],
+        "once for each change of the key",
+    ),
+    (
+        &[
+            "\"requests\".\"status\" NOT IN",
+            "NOT EXISTS(SELECT $ FROM \"payments\"",
+        ],
+        OPERATOR,
+    ),
+    (
+        &["FROM \"chain_quarantine\" WHERE \"chain_quarantine\".\"request_row\" = $"],
+        "few rows are set aside",
+    ),
+    (
+        &["\"first_payment_s\" + (\"executed\" * \"period_s\")"],
+        "a gauge of the relayer, once a minute",
+    ),
+    (
+        &["SELECT \"client_ids\".\"allowed_domains\""],
+        "reads the origins of all pages, which is remembered",
+    ),
+];
+
+const CHAIN: &str = "follows a network, whoever is paid there";
+const CREDENTIAL: &str = "finds out who calls";
+const EXPIRY: &str = "removes what is kept no longer";
+const MOVE: &str = "moves what the version before wrote, whoever was paid";
+const SEAL: &str = "seals again under another key";
+const WORKER: &str = "delivers, whoever waits";
+
+/// Statements that are for no single platform, and who asks. Divided by platform, the database asks all its parts.
+pub(super) const NO_PLATFORM: &[Excuse] = &[
+    (&["\"accounts\".\"email_hash\" = $"], CREDENTIAL),
+    (&["\"client_ids\".\"client_id\" = $ LIMIT"], CREDENTIAL),
+    (&["SELECT \"client_ids\".\"allowed_domains\""], CREDENTIAL),
+    (&["UPDATE \"client_ids\" SET \"last_used_at\""], CREDENTIAL),
+    (&["\"invites\".\"code_hash\" = $"], CREDENTIAL),
+    (&["\"keys\".\"hash\" = $"], CREDENTIAL),
+    (&["UPDATE \"keys\" SET \"last_used_at\""], CREDENTIAL),
+    (&["\"sessions\".\"token_hash\" = $"], CREDENTIAL),
+    (&["UPDATE \"sessions\" SET \"last_used_at\""], CREDENTIAL),
+    (&["\"wallets\".\"address\" = $"], CREDENTIAL),
+    (&["\"chain_quarantine\""], CHAIN),
+    (&["\"payments\".\"network\" = $"], CHAIN),
+    (&["FROM \"payments\" WHERE \"network\" = $"], CHAIN),
+    (&["\"former_payments\""], MOVE),
+    (&["DELETE FROM \"former_payment_parties\""], MOVE),
+    (&["UPDATE \"payments\" SET"], CHAIN),
+    (&["FROM \"payments\" WHERE \"payments\".\"id\" = $"], CHAIN),
+    (&["\"relay_transactions\".\"network\" = $"], CHAIN),
+    (&["\"requests\".\"network\" = $"], CHAIN),
+    (&["UPDATE \"requests\" SET \"status\" = \"given\""], CHAIN),
+    (&["UPDATE \"requests\" SET \"is_listening\""], CHAIN),
+    (&["FROM \"requests\" WHERE \"requests\".\"request_id\" = $"], CHAIN),
+    (
+        &["FROM \"requests\" WHERE \"requests\".\"next_period_at\" <= $"],
+        "makes what repeats, whoever asked for it",
+    ),
+    (&["\"schedules\".\"network\" = $"], CHAIN),
+    (
+        &["\"schedules\".\"payer\" = $"],
+        "a payer has one allowance for the schedules of all platforms",
+    ),
+    (&["FROM \"schedules\" WHERE \"schedules\".\"status\" = $"], EXPIRY),
+    (
+        &["UPDATE \"payee_destinations\" SET \"is_claimed\""],
+        "a wallet proves itself to all platforms",
+    ),
+    (&["FROM \"client_ids\" WHERE \"client_ids\".\"id\" IN ($)"], WORKER),
+    (&["FROM \"deliveries\" WHERE (missed = 'failed'"], WORKER),
+    (&["FROM \"deliveries\" WHERE \"deliveries\".\"id\" IN ($)"], WORKER),
+    (&["FROM \"deliveries\" WHERE missed = "], WORKER),
+    (&["UPDATE \"deliveries\" SET"], WORKER),
+    (&["UPDATE deliveries SET"], WORKER),
+    (&["endpoints(id) AS"], WORKER),
+    (&["UPDATE delivery_queue SET"], WORKER),
+    (&["UPDATE \"delivery_queue\" SET"], WORKER),
+    (&["DELETE FROM \"delivery_queue\""], WORKER),
+    (&["MIN(\"delivery_queue\".\"next_at\")"], WORKER),
+    (
+        &["FROM \"delivery_queue\" WHERE \"delivery_queue\".\"next_at\" > $"],
+        WORKER,
+    ),
+    (
+        &["FROM \"delivery_queue\" WHERE \"delivery_queue\".\"lease_until\" > $"],
+        WORKER,
+    ),
+    (&["FROM \"events\" WHERE \"events\".\"id\" IN ($)"], WORKER),
+    (&["FROM \"webhook_endpoints\" WHERE (is_recovering)"], WORKER),
+    (
+        &["FROM \"webhook_endpoints\" WHERE \"webhook_endpoints\".\"id\" IN ($)"],
+        WORKER,
+    ),
+    (&["UPDATE \"webhook_endpoints\" SET"], WORKER),
+    (&["DELETE FROM \"deliveries\""], EXPIRY),
+    (&["DELETE FROM \"delivery_attempts\""], EXPIRY),
+    (&["DELETE FROM \"destination_nonces\""], EXPIRY),
+    (&["FROM \"deliveries\" WHERE \"deliveries\".\"event_id\" < $"], EXPIRY),
+    (&["FROM \"deliveries\" WHERE \"deliveries\".\"id\" < $"], EXPIRY),
+    (&["FROM \"delivery_queue\" WHERE \"delivery_queue\".\"id\" < $"], EXPIRY),
+    (&["FROM \"event_keys\" WHERE \"event_keys\".\"event_id\" < $"], EXPIRY),
+    (
+        &["FROM \"events\" WHERE NOT EXISTS(SELECT $ FROM \"deliveries\""],
+        EXPIRY,
+    ),
+    (&["DELETE FROM \"idempotency_keys\""], EXPIRY),
+    (&["DELETE FROM \"invites\""], EXPIRY),
+    (&["DELETE FROM \"quotes\""], EXPIRY),
+    (&["DELETE FROM \"sessions\" WHERE \"sessions\".\"id\" IN"], EXPIRY),
+    (&["AS place_owner"], SEAL),
+    (&["AS TEXT) = $ AND ("], SEAL),
+    (&["\"accounts\".\"email_hash\" IS NULL"], SEAL),
+    (&["UPDATE \"accounts\" SET \"email_hash\""], SEAL),
+];
+
+/// Takes out the findings that are known; returns the excuses that nothing needs any more.
+pub(super) fn settle(excuses: &[Excuse], findings: &mut Vec<Finding>) -> Vec<Finding> {
+    let covers = |parts: &[&str], shape: &str| parts.iter().all(|part| shape.contains(part));
+    let is_unused = |(parts, _): &&Excuse| !findings.iter().any(|(shape, _)| covers(parts, shape));
+    let unused = excuses.iter().filter(is_unused);
+    let unused = unused.map(|(parts, why)| (parts.join(" … "), format!("needs no excuse any more ({why})")));
+    let unused = unused.collect();
+    findings.retain(|(shape, _)| !excuses.iter().any(|(parts, _)| covers(parts, shape)));
+    unused
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_excuse_covers_its_statements_and_has_to_be_needed() {
+        let excuses: &[Excuse] = &[(&["FROM a", "b = $"], "read once"), (&["FROM c"], "small")];
+        let finding = |shape: &str| (shape.to_owned(), "reads all".to_owned());
+        let mut findings = vec![finding("SELECT FROM a WHERE b = $"), finding("SELECT FROM a")];
+        let unused = settle(excuses, &mut findings);
+        assert_eq!(findings, [finding("SELECT FROM a")]);
+        assert_eq!(
+            unused,
+            [("FROM c".to_owned(), "needs no excuse any more (small)".to_owned())]
+        );
+    }
+}

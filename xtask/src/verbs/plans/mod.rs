@@ -1,0 +1,238 @@
+//! `cargo xtask plans`: how PostgreSQL executes every statement of the service in a database of a million payments.
+//!
+//! The statements are those of the tests, with their values: the server writes them down. Each is executed under
+//! `EXPLAIN`, with the values of the test and with those that most rows share, and taken back. One that reads all of a
+//! large table, or touches more pages than its rows explain, is a finding. Each run also takes an index away, to see that
+//! this is found.
+
+mod excuses;
+mod explain;
+mod hot;
+mod judge;
+mod record;
+mod tenants;
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::fs;
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use anyhow::{Context, Result, anyhow, bail};
+use xtask::machine::failure::Outcome;
+use xtask::machine::postgres::Postgres;
+use xtask::machine::{command, workspace};
+
+use hot::Frequent;
+use judge::Finding;
+use record::{Call, Sample, Statements};
+
+/// Rows of the tables that grow with each payment.
+const LARGE: u64 = 1_000_000;
+
+/// Rows of all other tables that grow.
+const MEDIUM: u64 = 20_000;
+
+/// The database that is filled, on the server that recorded.
+const DATABASE: &str = "prs_plans";
+
+/// What knows how to fill a table.
+const FILL: &str = include_str!("fill.sql");
+
+/// How many tables are filled at the same time.
+const FILLERS: usize = 2;
+
+/// What is executed before a statement that is explained in the database as it is.
+const AS_IT_IS: &str = "SELECT";
+
+/// The column whose index is taken away.
+const TAKEN_AWAY: &str = "tx_hash";
+
+/// Judges all statements that a server recorded. `is_whole` says that all tests ran, so that every excuse is needed.
+pub(crate) fn judge(server: &Postgres, is_whole: bool) -> Outcome {
+    let statements = record::read(&server.log())?;
+    fill(server)?;
+    let mut findings = plans(server, &statements)?;
+    let mut unused = excuses::settle(excuses::PLANS, &mut findings);
+    let mut crossing = tenants::findings(&statements, &owned(server)?);
+    unused.extend(excuses::settle(excuses::NO_PLATFORM, &mut crossing));
+    findings.extend(crossing);
+    findings.extend(unused.into_iter().filter(|_| is_whole));
+    for (shape, finding) in &findings {
+        eprintln!("{finding}:\n  {shape}\n");
+    }
+    if !findings.is_empty() {
+        return Err(anyhow!("{} statements cost too much in a large database", findings.len()).into());
+    }
+    let seen = without_index(server, &statements)?;
+    println!(
+        "plans: {} statements read by indexes and touch few pages; {seen}",
+        statements.len()
+    );
+    Ok(())
+}
+
+/// Makes the database, with the schema of this tree and its rows.
+fn fill(server: &Postgres) -> Result<()> {
+    let prs = workspace::build_prs()?;
+    execute(
+        server
+            .psql("postgres")
+            .args(["--command", &format!("CREATE DATABASE {DATABASE}")]),
+    )?;
+    let mut migrate = Command::new(prs);
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PRS_")) {
+        migrate.env_remove(name);
+    }
+    execute(
+        migrate
+            .args(["migrate", "up"])
+            .env("PRS_DATABASE__URL", server.database(DATABASE)),
+    )?;
+    let sizes = [format!("--set=large={LARGE}"), format!("--set=medium={MEDIUM}")];
+    let script = tempfile::NamedTempFile::new()?;
+    fs::write(&script, FILL)?;
+    execute(
+        server
+            .psql(DATABASE)
+            .args(sizes)
+            .args(["--set=ON_ERROR_STOP=1", "--file"])
+            .arg(script.path()),
+    )?;
+    let tables = Mutex::new(VecDeque::from(lines(
+        server,
+        "SELECT name FROM fill.tables ORDER BY rows DESC, name",
+    )?));
+    let next = || tables.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+    let filler = || -> Result<()> {
+        while let Some(table) = next() {
+            let commands = [
+                format!("SELECT fill.fill('{table}')"),
+                format!("VACUUM ANALYZE {table}"),
+            ];
+            let mut psql = server.psql(DATABASE);
+            psql.args(commands.map(|command| format!("--command={command}")));
+            execute(psql.arg("--set=ON_ERROR_STOP=1")).with_context(|| format!("table {table} is not filled"))?;
+        }
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let fillers: Vec<_> = (0..FILLERS).map(|_| scope.spawn(filler)).collect();
+        let ended = fillers
+            .into_iter()
+            .map(|filler| filler.join().map_err(|_| anyhow!("a filler panicked"))?);
+        ended.collect()
+    })
+}
+
+/// Judges the plans of all statements, those that only read first: what the others did leaves dead rows.
+fn plans(server: &Postgres, statements: &Statements) -> Result<Vec<Finding>> {
+    let large = large(server)?;
+    let frequent = frequent(server)?;
+    let mut calls: Vec<Call<'_>> = Vec::new();
+    for (shape, samples) in statements {
+        for sample in samples {
+            let mut versions = vec![sample.values.clone()];
+            for columns in [hot::OWNERS.as_slice(), hot::COLUMNS.as_slice()] {
+                let heated = hot::heated(sample, columns, &frequent);
+                if !versions.contains(&heated) {
+                    versions.push(heated);
+                }
+            }
+            calls.extend(versions.into_iter().map(|values| (shape.as_str(), sample, values)));
+        }
+    }
+    calls.sort_by_key(|(shape, ..)| !shape.starts_with("SELECT"));
+    let answers = explain::explain(&mut server.psql(DATABASE), AS_IT_IS, &calls)?;
+    let mut findings = BTreeMap::new();
+    for ((shape, _, values), answer) in calls.iter().zip(answers) {
+        let entries = values.len().saturating_sub(shape.matches('$').count());
+        let finding = match &answer {
+            Ok(plan) => judge::judge(plan, entries, &large),
+            Err(reason) => Some(format!("cannot be explained ({reason})")),
+        };
+        if let Some(finding) = finding {
+            let values = values.join(", ");
+            findings
+                .entry(*shape)
+                .or_insert_with(|| format!("{finding} with the values {values}"));
+        }
+    }
+    Ok(findings
+        .into_iter()
+        .map(|(shape, finding)| (shape.to_owned(), finding))
+        .collect())
+}
+
+/// Takes away an index by which a statement finds its rows, and says what is found then.
+fn without_index(server: &Postgres, statements: &Statements) -> Result<String> {
+    let large = large(server)?;
+    let by_column = |(shape, samples): (&'_ String, &'_ Vec<Sample>)| -> bool {
+        shape.starts_with("SELECT") && shape.contains(TAKEN_AWAY) && !samples.is_empty()
+    };
+    let calls: Vec<Call<'_>> = statements
+        .iter()
+        .filter(|statement| by_column(*statement))
+        .flat_map(|(shape, samples)| samples.iter().take(1).map(move |sample| (shape.as_str(), sample)))
+        .map(|(shape, sample)| (shape, sample, sample.values.clone()))
+        .collect();
+    let plans = explain::explain(&mut server.psql(DATABASE), AS_IT_IS, &calls)?;
+    for (call, plan) in calls.iter().zip(plans.into_iter().flatten()) {
+        for index in judge::indexes_by(&plan, TAKEN_AWAY) {
+            let before = format!("DROP INDEX {index}");
+            let plans = explain::explain(&mut server.psql(DATABASE), &before, std::slice::from_ref(call))?;
+            let finding = plans
+                .into_iter()
+                .flatten()
+                .find_map(|plan| judge::judge(&plan, 0, &large));
+            if let Some(finding) = finding {
+                return Ok(format!("without {index} one {finding}"));
+            }
+        }
+    }
+    bail!("no index can be taken away so that it is found: the judgement of plans is worth nothing")
+}
+
+/// The tables, or their partitions, that are to be read by an index.
+fn large(server: &Postgres) -> Result<HashSet<String>> {
+    let query = format!(
+        "SELECT relname FROM pg_class WHERE relkind = 'r' AND reltuples >= {}",
+        judge::LARGE_ROWS
+    );
+    Ok(lines(server, &query)?.into_iter().collect())
+}
+
+/// The tables whose rows belong to somebody.
+fn owned(server: &Postgres) -> Result<HashSet<String>> {
+    let columns = hot::OWNERS.map(|column| format!("'{column}'")).join(", ");
+    let query = format!(
+        "SELECT DISTINCT table_name FROM information_schema.columns \
+         WHERE table_schema = 'public' AND column_name IN ({columns})"
+    );
+    Ok(lines(server, &query)?.into_iter().collect())
+}
+
+/// The most frequent value of each column that has one.
+fn frequent(server: &Postgres) -> Result<Frequent> {
+    let columns = hot::COLUMNS.map(|column| format!("'{column}'")).join(", ");
+    let query = format!(
+        "SELECT DISTINCT ON (attname) attname || '=' || quote_literal((most_common_vals::text::text[])[1]) \
+         FROM pg_stats JOIN pg_class ON relname = tablename \
+         WHERE schemaname = 'public' AND attname IN ({columns}) AND most_common_vals IS NOT NULL \
+         ORDER BY attname, reltuples DESC, most_common_freqs[1] DESC"
+    );
+    let lines = lines(server, &query)?;
+    let pairs = lines.iter().filter_map(|line| line.split_once('='));
+    Ok(pairs
+        .map(|(column, value)| (column.to_owned(), value.to_owned()))
+        .collect())
+}
+
+fn lines(server: &Postgres, query: &str) -> Result<Vec<String>> {
+    let answer = execute(server.psql(DATABASE).args(["--command", query]))?;
+    Ok(answer.lines().map(str::to_owned).collect())
+}
+
+fn execute(command: &mut Command) -> Result<String> {
+    Ok(String::from_utf8(command::capture(command)?)?)
+}
