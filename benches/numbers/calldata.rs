@@ -1,5 +1,6 @@
-//! Payments encoded in process: reference and calldata of one token payment with a fee.
+//! Payments encoded in process: reference and calldata of one token payment with a fee, and of a whole batch.
 
+use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -8,13 +9,15 @@ use anyhow::{Context, anyhow};
 use prs::domain::{
     address::Address,
     amount::Percent,
-    calldata::{PaymentPlan, PlatformFee},
+    batch_call::{Batch, BatchItem, BatchTerms},
+    calldata::{Conversion, PaymentPlan},
+    fees::FeeLeg,
     ids::RequestId,
     reference::PaymentReference,
 };
 
 use crate::REPEATS;
-use crate::report::{Goal, Row, rate_per_s};
+use crate::report::{Goal, Row, in_ms, rate_per_s};
 
 /// What the JavaScript reference encodes in one second. Source: rules E.4 (rounded).
 const REFERENCE_PER_S: f64 = 5_800.0;
@@ -24,6 +27,12 @@ const GOAL_RATIO: f64 = 50.0;
 
 /// Different requests, so that no result can be reused.
 const REQUESTS: u64 = 64;
+
+/// Payments of the batch, the most that one may have.
+const BATCH: u8 = 200;
+
+/// Longest time for the calldata of that batch, in milliseconds.
+const GOAL_BATCH_MS: f64 = 5.0;
 
 /// How long one run takes.
 const RUN: Duration = Duration::from_secs(1);
@@ -45,9 +54,8 @@ pub(crate) fn measure() -> anyhow::Result<Row> {
         .collect();
     let units = U256::from(1_500_000_u64);
     let percent = Percent::parse("2.5").map_err(|error| anyhow!("{error}"))?;
-    let fee = PlatformFee {
-        percent,
-        address: Address::Evm(EvmAddress::repeat_byte(0xfe)),
+    let fee = FeeLeg {
+        receiver: Address::Evm(EvmAddress::repeat_byte(0xfe)),
         units: percent.of(units),
     };
     let mut plan = PaymentPlan {
@@ -87,5 +95,68 @@ pub(crate) fn measure() -> anyhow::Result<Row> {
         baseline_name: "JavaScript reference, published",
         baseline: vec![REFERENCE_PER_S],
         goal: Goal::Ratio(GOAL_RATIO),
+    })
+}
+
+/// Measures the calldata of a full batch on one thread: references, fees to two receivers, approvals and the call, for
+/// payments of all kinds. The first run only warms up.
+pub(crate) fn measure_batch() -> anyhow::Result<Row> {
+    let address = |last: u8| Address::Evm(EvmAddress::with_last_byte(last));
+    let terms = BatchTerms {
+        contract: address(250),
+        fee_basis_points: 0,
+        paths_to_usd: BTreeMap::new(),
+    };
+    let units = U256::from(1_500_000_u64);
+    let leg = |receiver: u8| FeeLeg {
+        receiver: address(receiver),
+        units: units / U256::from(40),
+    };
+    let (fee, further_fees) = (leg(251), [leg(252)]);
+    let id = RequestId::from_digest(&U256::MAX.to_be_bytes());
+    let salts: Vec<String> = (0..BATCH).map(|seed| format!("{seed:016x}")).collect();
+    let plan = |seed: u8, salt: &str| {
+        let payee = address(seed);
+        let token = (seed % 4 < 2).then(|| address(210 + seed % 3));
+        let path = [1, 2, 3].map(EvmAddress::with_last_byte).to_vec();
+        PaymentPlan {
+            proxy: address(249),
+            token,
+            resets_allowance: false,
+            payee,
+            units,
+            reference: PaymentReference::derive(&id, salt, &payee),
+            fee: Some(fee),
+            conversion: seed.is_multiple_of(2).then(|| Conversion {
+                path,
+                max_to_spend: units * U256::from(2),
+                max_rate_timespan_s: 90_000,
+            }),
+        }
+    };
+    let run = || -> anyhow::Result<Duration> {
+        let started = Instant::now();
+        let plans: Vec<PaymentPlan> = (0..BATCH)
+            .zip(black_box(&salts))
+            .map(|(seed, salt)| plan(seed, salt))
+            .collect();
+        let items = plans.iter().map(|plan| BatchItem {
+            plan,
+            further_fees: &further_fees,
+        });
+        let items: Vec<BatchItem<'_>> = items.collect();
+        let batch = Batch::of(&terms, &items, None)?;
+        black_box((batch.gas(), batch.approvals(|_| None), batch.step()));
+        Ok(started.elapsed())
+    };
+    run()?;
+    let ours = (0..REPEATS).map(|_| run().map(in_ms));
+    Ok(Row {
+        name: "calldata of 200",
+        unit: "ms",
+        ours: ours.collect::<anyhow::Result<_>>()?,
+        baseline_name: "",
+        baseline: Vec::new(),
+        goal: Goal::AtMost(GOAL_BATCH_MS),
     })
 }

@@ -17,7 +17,7 @@ const WARM_UP_REQUESTS: usize = 1_000;
 /// Share of the bare handler's rate that we want to reach.
 const GOAL_RATIO: f64 = 0.7;
 
-const BODY: &str = r#"{"payee":"0x70997970C51812dc3A010C7d01b50e0d17dc79C8","amount":"1.5","invoiceCurrency":"FAU-sepolia","paymentCurrency":"FAU-sepolia"}"#;
+pub(crate) const BODY: &str = r#"{"payee":"0x70997970C51812dc3A010C7d01b50e0d17dc79C8","amount":"1.5","invoiceCurrency":"FAU-sepolia","paymentCurrency":"FAU-sepolia"}"#;
 
 /// Measures both sides in turn, each as a process of its own on a database of its own.
 pub(crate) fn measure(scale: f64) -> anyhow::Result<Row> {
@@ -73,7 +73,8 @@ pub(crate) fn measure(scale: f64) -> anyhow::Result<Row> {
     })
 }
 
-fn say(name: &str, load: &Load) {
+/// Prints how a run went.
+pub(crate) fn say(name: &str, load: &Load) {
     eprintln!(
         "  {name}: {} requests in {:.1} s, p50 {:.1} ms, p99 {:.1} ms",
         load.latencies.len(),

@@ -27,6 +27,7 @@ use prs::{
         request::{Origin, Request, terms::Terms},
     },
     flows::payments::{
+        backlog,
         lead::{self, Leadership},
         watch::{self, Step},
     },
@@ -73,6 +74,9 @@ const COIN: &str = "ETH-sepolia-sepolia";
 
 const PAYEE: Address = Address::repeat_byte(0xaa);
 const FEE_ADDRESS: Address = Address::repeat_byte(0xbb);
+
+/// What the bare rows carry as the key of their group: they are all alike.
+const ONLY_GROUP: i64 = 1;
 
 /// Fills a chain, then measures all three in turn.
 pub(crate) fn measure(scale: f64) -> anyhow::Result<Row> {
@@ -197,6 +201,7 @@ pub(crate) fn request(number: u64) -> anyhow::Result<Request> {
             page: None,
         },
         terms: Terms {
+            is_quoted: false,
             kind: PaymentKind::Direct,
             network: Network::Sepolia,
             payee: prs::domain::address::Address::Evm(PAYEE),
@@ -211,6 +216,7 @@ pub(crate) fn request(number: u64) -> anyhow::Result<Request> {
             original_request_id: None,
             original_request_reference: None,
             is_crypto_to_fiat: false,
+            schedule: None,
         },
         has_unkept_answers: false,
         ledger: Ledger::new(U256::from(UNITS)),
@@ -232,12 +238,16 @@ pub(crate) async fn catch_up(ctx: &Ctx) -> anyhow::Result<()> {
         .followed
         .get(&Network::Sepolia)
         .context("the chain is not enabled")?;
-    let leadership = lead(ctx).await?;
+    let (leadership, rates) = (lead(ctx).await?, backlog::Rates::default());
     loop {
-        match watch::run(ctx, chain.as_ref(), &leadership).await? {
-            Step::At(position) if !position.moved && position.confirmed == position.head.number => return Ok(()),
-            Step::At(_) => {}
+        let position = match watch::run(ctx, chain.as_ref(), &leadership).await? {
+            Step::At(position) => position,
             Step::Halted(reason) => bail!("the chain is halted: {reason}"),
+        };
+        let is_at_head = !position.moved && position.confirmed == position.head.number;
+        // Older blocks than the newest final one are filled in beside it.
+        if !backlog::run(ctx, chain.as_ref(), &leadership, &rates).await? && is_at_head {
+            return Ok(());
         }
     }
 }
@@ -282,11 +292,11 @@ async fn read_bare(chain: &Devnet, mut from: u64, events: usize) -> anyhow::Resu
 struct ReadyRow {
     id: String,
     request_row: String,
-    tx_hash: String,
+    tx_hash: Vec<u8>,
     position: i32,
     block_number: i64,
-    block_hash: String,
-    reference: String,
+    block_hash: Vec<u8>,
+    reference: Vec<u8>,
 }
 
 /// Writes the rows of as many payments as the chain has for known requests into the same table.
@@ -297,8 +307,8 @@ async fn write_bare(chain: &Devnet, blocks: usize) -> anyhow::Result<Duration> {
     insert_requests(&db, blocks * PAYMENTS_PER_BLOCK).await?;
     db.close().await?;
     let rows = ready_rows(blocks)?;
-    let proxy = format!("{:#x}", chain.contracts().ethereum_fee_proxy);
-    let payee = format!("{PAYEE:#x}");
+    let proxy = chain.contracts().ethereum_fee_proxy.to_vec();
+    let payee = PAYEE.to_vec();
     let now: DateTime<Utc> = SystemClock.now();
     let mut connection = PgConnection::connect(&database.url).await?;
     let started = Instant::now();
@@ -308,7 +318,7 @@ async fn write_bare(chain: &Devnet, blocks: usize) -> anyhow::Result<Duration> {
             let mut insert = QueryBuilder::<Postgres>::new(
                 "INSERT INTO payments (id, platform_id, request_row, request_id, network, tx_hash, position, \
                  counts_payments, block_number, block_hash, log_index, proxy, payee, units, event_units, fee_units, \
-                 credited, kind, invoice_currency, payment_currency, reference, paid_at, created_at, is_told) ",
+                 credited, kind, invoice_currency, payment_currency, reference, paid_at, created_at, is_told, group_key) ",
             );
             insert.push_values(inserted, |mut values, row| {
                 values
@@ -335,7 +345,8 @@ async fn write_bare(chain: &Devnet, blocks: usize) -> anyhow::Result<Duration> {
                     .push_bind(&row.reference)
                     .push_bind(now)
                     .push_bind(now)
-                    .push_bind(false);
+                    .push_bind(false)
+                    .push_bind(ONLY_GROUP);
             });
             insert.build().execute(&mut *tx).await?;
         }
@@ -352,9 +363,9 @@ async fn write_bare(chain: &Devnet, blocks: usize) -> anyhow::Result<Duration> {
 }
 
 fn ready_rows(blocks: usize) -> anyhow::Result<Vec<ReadyRow>> {
-    let hash = |kind: &str, number: usize| -> String {
+    let hash = |kind: &str, number: usize| -> Vec<u8> {
         let hash: B256 = keccak256(format!("{kind} {number}"));
-        hash.to_string()
+        hash.to_vec()
     };
     let row = |number: usize| {
         let block = (number - 1) / PAYMENTS_PER_BLOCK;
@@ -365,7 +376,7 @@ fn ready_rows(blocks: usize) -> anyhow::Result<Vec<ReadyRow>> {
             position: i32::try_from((number - 1) % PAYMENTS_PER_BLOCK)?,
             block_number: i64::try_from(block)?,
             block_hash: hash("block", block),
-            reference: format!("{number:016x}"),
+            reference: u64::try_from(number)?.to_be_bytes().to_vec(),
         })
     };
     (EVENTS_PER_MATCH..=blocks * PAYMENTS_PER_BLOCK)

@@ -16,6 +16,7 @@ mod ingest;
 mod latency;
 mod limits;
 mod load;
+mod payout;
 mod report;
 mod rpc;
 mod service;
@@ -64,6 +65,8 @@ struct Arguments {
 enum Number {
     /// Requests created over HTTP
     Create,
+    /// Payouts and calldata over HTTP with the node asked each time
+    Payout,
     /// Payments encoded in process
     Calldata,
     /// Payment events read from a chain into committed rows
@@ -145,7 +148,8 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
 fn measure(name: Number, scale: f64) -> anyhow::Result<Vec<Row>> {
     Ok(match name {
         Number::Create => vec![create::measure(scale)?],
-        Number::Calldata => vec![calldata::measure()?],
+        Number::Calldata => vec![calldata::measure()?, calldata::measure_batch()?],
+        Number::Payout => payout::measure(scale)?,
         Number::Ingest => vec![ingest::measure(scale)?],
         Number::Latency => latency::measure(scale)?,
         Number::Burst => vec![burst::measure(scale)?],
