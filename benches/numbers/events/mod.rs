@@ -1,8 +1,11 @@
 //! Delivery of events on PostgreSQL: rate, latency, punctuality, fairness, recovery, and what bad receivers cost.
 
+mod backlogs;
 mod bare;
+mod peers;
 mod queue;
 mod receiver;
+mod recorded;
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -79,7 +82,15 @@ struct Bench {
 
 impl Bench {
     async fn start() -> anyhow::Result<Self> {
-        let database = BenchDatabase::create().await?;
+        Self::start_on(BenchDatabase::create().await?).await
+    }
+
+    /// The same on a database that waits for the disk.
+    async fn start_durable() -> anyhow::Result<Self> {
+        Self::start_on(BenchDatabase::create_durable().await?).await
+    }
+
+    async fn start_on(database: BenchDatabase) -> anyhow::Result<Self> {
         let settings = service::settings(database.url.clone())?;
         let ctx = boot::context(&settings, boot::open_database(&settings).await?)?;
         let platform: PlatformId = flows::platforms::create::run(&ctx, "Bench").await?;
@@ -153,7 +164,9 @@ pub(crate) fn measure(scale: f64) -> anyhow::Result<Vec<Row>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut rows = vec![fan_out(scaled(FAN_OUT_EVENTS, scale)).await?];
+        rows.extend(recorded::measure(scaled(FAN_OUT_EVENTS, scale)).await?);
         rows.extend(latency(scaled(LATENCY_EVENTS, scale)).await?);
+        rows.extend(backlogs::measure(scaled(LATENCY_EVENTS, scale), scale).await?);
         rows.extend(lateness(scaled(REFUSED_DELIVERIES, scale)).await?);
         rows.push(hanging(scaled(BATCHES, scale)).await?);
         rows.push(backlog(scaled(BACKLOG_DELIVERIES, scale)).await?);
@@ -209,15 +222,7 @@ async fn latency(events: usize) -> anyhow::Result<Vec<Row>> {
     let worker = bench.work();
     let (mut p50, mut p99) = (Vec::new(), Vec::new());
     for _ in 0..REPEATS {
-        bench.receiver.clear();
-        let mut times = Vec::with_capacity(events);
-        for number in 1..=events {
-            let (_, committed) = bench.queue.add(std::slice::from_ref(&endpoint)).await?;
-            bench.ctx.due.notify_one();
-            let arrivals = bench.wait(number)?;
-            times.extend(arrivals.last().map(|last| last.at.saturating_duration_since(committed)));
-            tokio::time::sleep(LATENCY_PAUSE).await;
-        }
+        let times = one_by_one(&mut bench, &endpoint, events).await?;
         p50.push(in_ms(percentile(&times, 50)));
         p99.push(in_ms(percentile(&times, 99)));
     }
@@ -227,6 +232,20 @@ async fn latency(events: usize) -> anyhow::Result<Vec<Row>> {
         at_most("event p50", "ms", p50, 4.0),
         at_most("event p99", "ms", p99, 20.0),
     ])
+}
+
+/// The times from commit to arrival of events that are told one after the other.
+async fn one_by_one(bench: &mut Bench, endpoint: &String, events: usize) -> anyhow::Result<Vec<Duration>> {
+    bench.receiver.clear();
+    let mut times = Vec::with_capacity(events);
+    for number in 1..=events {
+        let (_, committed) = bench.queue.add(std::slice::from_ref(endpoint)).await?;
+        bench.ctx.due.notify_one();
+        let arrivals = bench.wait(number)?;
+        times.extend(arrivals.last().map(|last| last.at.saturating_duration_since(committed)));
+        tokio::time::sleep(LATENCY_PAUSE).await;
+    }
+    Ok(times)
 }
 
 fn at_most(name: &'static str, unit: &'static str, ours: Vec<f64>, most: f64) -> Row {

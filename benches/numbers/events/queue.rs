@@ -87,14 +87,22 @@ impl Queue {
 
     /// Deliveries that are not finished.
     pub(crate) async fn waiting(&mut self) -> anyhow::Result<i64> {
-        let count = sqlx::query_scalar("SELECT count(*) FROM deliveries WHERE state = 'queued'");
+        let count = sqlx::query_scalar("SELECT count(*) FROM delivery_queue");
         Ok(count.fetch_one(&mut self.connection).await?)
+    }
+
+    /// Bytes that the server has written to its log so far, whoever caused them.
+    pub(crate) async fn logged_bytes(&mut self) -> anyhow::Result<i64> {
+        let bytes = sqlx::query_scalar("SELECT (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::bigint");
+        Ok(bytes.fetch_one(&mut self.connection).await?)
     }
 
     /// The longest of all tries, in seconds.
     pub(crate) async fn longest_try_s(&mut self) -> anyhow::Result<f64> {
         let longest = sqlx::query_scalar(
-            "SELECT coalesce(max(extract(epoch FROM ended_at - started_at)), 0)::float8 FROM delivery_attempts",
+            "SELECT coalesce(max(extract(epoch FROM ended_at - started_at)), 0)::float8 FROM (\
+             SELECT started_at, ended_at FROM delivery_attempts \
+             UNION ALL SELECT success_started_at, success_ended_at FROM deliveries) AS tries(started_at, ended_at)",
         );
         Ok(longest.fetch_one(&mut self.connection).await?)
     }
@@ -102,11 +110,18 @@ impl Queue {
     /// Removes every event; endpoints stay.
     pub(crate) async fn clear(&mut self) -> anyhow::Result<()> {
         for statement in [
-            "TRUNCATE delivery_attempts, deliveries, events CASCADE",
+            "TRUNCATE delivery_queue, delivery_attempts, deliveries, events CASCADE",
             "UPDATE webhook_endpoints SET is_active = false",
         ] {
             sqlx::query(statement).execute(&mut self.connection).await?;
         }
+        Ok(())
+    }
+
+    /// Lets an endpoint receive again.
+    pub(crate) async fn switch_on(&mut self, endpoint: &str) -> anyhow::Result<()> {
+        let switch = sqlx::query("UPDATE webhook_endpoints SET is_active = true WHERE id = $1").bind(endpoint);
+        switch.execute(&mut self.connection).await?;
         Ok(())
     }
 
@@ -145,7 +160,7 @@ async fn insert_deliveries(
     now: DateTime<Utc>,
 ) -> anyhow::Result<()> {
     let mut insert: QueryBuilder<Postgres> = QueryBuilder::new(
-        "INSERT INTO deliveries (id, event_id, endpoint_id, owner_id, state, retry_count, next_at, is_test, created_at) ",
+        "INSERT INTO deliveries (id, event_id, endpoint_id, owner_id, state, retry_count, is_test, created_at) ",
     );
     insert.push_values(rows, |mut row, (event, delivery, endpoint)| {
         row.push_bind(delivery)
@@ -154,8 +169,21 @@ async fn insert_deliveries(
             .push_bind(platform.as_str())
             .push_bind("queued")
             .push_bind(0)
-            .push_bind(now)
             .push_bind(false)
+            .push_bind(now);
+    });
+    insert.build().execute(&mut *connection).await?;
+    let mut insert: QueryBuilder<Postgres> = QueryBuilder::new(
+        "INSERT INTO delivery_queue (id, event_id, endpoint_id, owner_id, is_test, is_replay, retry_count, next_at) ",
+    );
+    insert.push_values(rows, |mut row, (event, delivery, endpoint)| {
+        row.push_bind(delivery)
+            .push_bind(event)
+            .push_bind(*endpoint)
+            .push_bind(platform.as_str())
+            .push_bind(false)
+            .push_bind(false)
+            .push_bind(0)
             .push_bind(now);
     });
     insert.build().execute(connection).await?;

@@ -58,7 +58,19 @@ pub fn ensure_chain_node() -> Result<()> {
     if std::env::var_os("PRS_ANVIL").is_some() || command::find_program("anvil").is_some() {
         return Ok(());
     }
-    let folder = workspace::root().join("devnet");
+    fetch("devnet", "the local chain node")
+}
+
+/// Makes sure that there are the job queues that the delivery of events is measured beside, and what they wait in.
+pub fn ensure_job_queues() -> Result<()> {
+    ensure_program("node", &["nodejs"])?;
+    ensure_program("redis-server", &["redis-server"])?;
+    fetch("benches/peers/events", "BullMQ and graphile-worker")
+}
+
+/// Fetches the pinned npm packages of a folder, unless they are there.
+fn fetch(folder: &str, what: &str) -> Result<()> {
+    let folder = workspace::root().join(folder);
     let (lock, installed) = (
         folder.join("package-lock.json"),
         folder.join("node_modules/.package-lock.json"),
@@ -67,7 +79,7 @@ pub fn ensure_chain_node() -> Result<()> {
         return Ok(());
     }
     let npm = ensure_program("npm", &["nodejs", "npm"])?;
-    eprintln!("fetching the local chain node");
+    eprintln!("fetching {what}");
     let mut install = Command::new(npm);
     install
         .current_dir(&folder)

@@ -7,13 +7,16 @@ use xtask::machine::postgres::Postgres;
 use xtask::machine::{command, packages, workspace};
 
 /// Numbers that are measured on PostgreSQL.
-const ON_POSTGRES: [&str; 2] = ["create", "events"];
+const ON_POSTGRES: [&str; 3] = ["create", "payout", "events"];
 
 /// Numbers that are measured on a PostgreSQL that waits for the disk.
-const ON_DURABLE_POSTGRES: [&str; 1] = ["ingest"];
+const ON_DURABLE_POSTGRES: [&str; 2] = ["ingest", "events"];
+
+/// Numbers that are measured beside other job queues.
+const BESIDE_QUEUES: [&str; 1] = ["events"];
 
 /// Numbers that are measured on a local chain.
-const ON_CHAIN: [&str; 4] = ["ingest", "latency", "burst", "rpc"];
+const ON_CHAIN: [&str; 5] = ["payout", "ingest", "latency", "burst", "rpc"];
 
 /// How `cargo xtask bench` measures.
 #[derive(Debug, clap::Args)]
@@ -32,6 +35,11 @@ pub(crate) fn run(options: &Options) -> Outcome {
     let durable = durable.then(Postgres::start_durable).transpose()?;
     if needs(&options.names, &ON_CHAIN) {
         packages::ensure_chain_node()?;
+    }
+    if needs(&options.names, &BESIDE_QUEUES)
+        && let Err(error) = packages::ensure_job_queues()
+    {
+        eprintln!("BullMQ and graphile-worker are left out: {error:#}");
     }
     let mut bench = cargo_bench(options);
     if let Some(server) = &postgres {

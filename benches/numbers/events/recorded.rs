@@ -1,0 +1,79 @@
+//! How many deliveries a second are recorded on a PostgreSQL that waits for the disk, beside the job queues of others, and
+//! how much of its log each one costs.
+
+use std::time::{Duration, Instant};
+
+use anyhow::ensure;
+
+use super::{ARRIVAL_TIMEOUT, Bench, at_most, peers};
+use crate::REPEATS;
+use crate::database::BenchDatabase;
+use crate::report::{Goal, Row, rate_per_s};
+
+/// Share of the rate of another queue that we want to reach.
+const PEER_RATIO: f64 = 1.5;
+
+/// Most of the log of the server that one delivery may cost, from its claim to its record.
+const LOGGED_BYTES_MAX: f64 = 600.0;
+
+/// Pause between two looks at what waits.
+const LOOK_PAUSE: Duration = Duration::from_millis(5);
+
+/// Measures all of it in turn.
+pub(super) async fn measure(events: usize) -> anyhow::Result<Vec<Row>> {
+    let mut bench = Bench::start_durable().await?;
+    let are_there = peers::are_there();
+    let redis = if are_there { peers::Redis::start()? } else { None };
+    let (mut ours, mut logged) = (Vec::new(), Vec::new());
+    let (mut bullmq, mut graphile) = (Vec::new(), Vec::new());
+    for _ in 0..REPEATS {
+        let (rate, bytes) = recorded(&mut bench, events).await?;
+        ours.push(rate);
+        logged.push(bytes);
+        let url = bench.receiver.url("/peer");
+        if let Some(redis) = &redis {
+            bullmq.push(tokio::task::block_in_place(|| peers::bullmq(redis, &url, events))?);
+        }
+        if are_there {
+            let database = BenchDatabase::create_durable().await?;
+            let rate = tokio::task::block_in_place(|| peers::graphile(&database.url, &url, events));
+            database.remove().await?;
+            graphile.push(rate?);
+        }
+        eprintln!("  fan-out, recorded: ours {rate:.0}/s, BullMQ {bullmq:.0?}/s, graphile-worker {graphile:.0?}/s");
+    }
+    bench.end().await?;
+    let row = |name, baseline_name, baseline| Row {
+        name,
+        unit: "deliveries/s",
+        ours: ours.clone(),
+        baseline_name,
+        baseline,
+        goal: Goal::Ratio(PEER_RATIO),
+    };
+    Ok(vec![
+        row("recorded, BullMQ", "BullMQ on Redis, AOF always", bullmq),
+        row("recorded, graphile", "graphile-worker in batches", graphile),
+        at_most("log of the server", "B/delivery", logged, LOGGED_BYTES_MAX),
+    ])
+}
+
+/// Rate and bytes of the log of one run, from the first arrival until nothing waits to be recorded.
+async fn recorded(bench: &mut Bench, events: usize) -> anyhow::Result<(f64, f64)> {
+    bench.clear().await?;
+    bench.backlog("/ok", events).await?;
+    let logged = bench.queue.logged_bytes().await?;
+    let running = bench.serve()?;
+    let arrivals = bench.wait(events)?;
+    let deadline = Instant::now() + ARRIVAL_TIMEOUT;
+    while bench.queue.waiting().await? > 0 {
+        ensure!(Instant::now() < deadline, "what arrived is not recorded");
+        tokio::time::sleep(LOOK_PAUSE).await;
+    }
+    let ended = Instant::now();
+    drop(running);
+    let first = arrivals.iter().map(|arrival| arrival.at).min().unwrap_or(ended);
+    // Far below 2^52 bytes.
+    let bytes = (bench.queue.logged_bytes().await? - logged) as f64 / events as f64;
+    Ok((rate_per_s(events, ended - first), bytes))
+}
