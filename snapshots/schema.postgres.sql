@@ -93,9 +93,6 @@ column deliveries.endpoint_id text not null
 column deliveries.owner_id text not null
 column deliveries.state text not null
 column deliveries.retry_count integer not null
-column deliveries.next_at timestamp with time zone not null
-column deliveries.lease_until timestamp with time zone
-column deliveries.lease_token text
 column deliveries.is_test boolean not null
 column deliveries.created_at timestamp with time zone not null
 column deliveries.finished_at timestamp with time zone
@@ -103,20 +100,22 @@ column deliveries.is_replay boolean not null default false
 column deliveries.recovery_rounds integer not null default 0
 column deliveries.recover_from timestamp with time zone
 column deliveries.recover_at timestamp with time zone
-constraint deliveries.deliveries_event_fkey FOREIGN KEY (event_id) REFERENCES events(id)
+column deliveries.missed text
+column deliveries.success_number integer
+column deliveries.success_started_at timestamp with time zone
+column deliveries.success_ended_at timestamp with time zone
+column deliveries.success_status integer
+column deliveries.success_response text
 constraint deliveries.deliveries_pkey PRIMARY KEY (id)
-CREATE INDEX deliveries_created_idx ON public.deliveries USING btree (owner_id, created_at, endpoint_id, state)
-CREATE INDEX deliveries_due_idx ON public.deliveries USING btree (next_at) WHERE (state = 'queued'::text)
 CREATE INDEX deliveries_endpoint_idx ON public.deliveries USING btree (endpoint_id, id)
-CREATE UNIQUE INDEX deliveries_event_endpoint_key ON public.deliveries USING btree (event_id, endpoint_id)
-CREATE INDEX deliveries_owner_due_idx ON public.deliveries USING btree (owner_id, next_at) WHERE (state = 'queued'::text)
+CREATE INDEX deliveries_event_idx ON public.deliveries USING btree (event_id, endpoint_id)
+CREATE INDEX deliveries_missed_idx ON public.deliveries USING btree (owner_id, missed, id) WHERE (missed IS NOT NULL)
 CREATE UNIQUE INDEX deliveries_pkey ON public.deliveries USING btree (id)
 CREATE INDEX deliveries_platform_idx ON public.deliveries USING btree (owner_id, id)
-CREATE INDEX deliveries_queued_endpoint_idx ON public.deliveries USING btree (endpoint_id) WHERE (state = 'queued'::text)
-CREATE INDEX deliveries_recovery_endpoint_idx ON public.deliveries USING btree (endpoint_id, recover_from) WHERE ((state = 'failed'::text) AND (NOT is_test) AND (recover_at IS NOT NULL))
-CREATE INDEX deliveries_recovery_idx ON public.deliveries USING btree (recover_at) WHERE ((state = 'failed'::text) AND (NOT is_test))
-CREATE INDEX deliveries_state_idx ON public.deliveries USING btree (owner_id, state, id)
-storage deliveries fillfactor=70, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=1000
+CREATE INDEX deliveries_recovery_endpoint_idx ON public.deliveries USING btree (endpoint_id, recover_from) WHERE ((missed = 'failed'::text) AND (NOT is_test) AND (recover_at IS NOT NULL))
+CREATE INDEX deliveries_recovery_idx ON public.deliveries USING btree (recover_at) WHERE ((missed = 'failed'::text) AND (NOT is_test))
+storage deliveries autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=1000, fillfactor=45
+partitions deliveries by RANGE (id)
 column delivery_attempts.id text not null
 column delivery_attempts.delivery_id text not null
 column delivery_attempts.number integer not null
@@ -128,6 +127,22 @@ column delivery_attempts.response text
 constraint delivery_attempts.delivery_attempts_pkey PRIMARY KEY (id)
 CREATE INDEX delivery_attempts_delivery_idx ON public.delivery_attempts USING btree (delivery_id)
 CREATE UNIQUE INDEX delivery_attempts_pkey ON public.delivery_attempts USING btree (id)
+partitions delivery_attempts by RANGE (id)
+column delivery_queue.id text not null
+column delivery_queue.event_id text not null
+column delivery_queue.endpoint_id text not null
+column delivery_queue.owner_id text not null
+column delivery_queue.is_test boolean not null
+column delivery_queue.is_replay boolean not null
+column delivery_queue.retry_count integer not null
+column delivery_queue.next_at timestamp with time zone not null
+column delivery_queue.lease_until timestamp with time zone
+column delivery_queue.lease_token text
+constraint delivery_queue.delivery_queue_pkey PRIMARY KEY (id)
+CREATE INDEX delivery_queue_due_idx ON public.delivery_queue USING btree (next_at)
+CREATE INDEX delivery_queue_endpoint_idx ON public.delivery_queue USING btree (owner_id, endpoint_id, next_at)
+CREATE UNIQUE INDEX delivery_queue_pkey ON public.delivery_queue USING btree (id)
+storage delivery_queue fillfactor=45, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=1000, autovacuum_vacuum_cost_delay=0
 column destination_nonces.nonce text not null
 column destination_nonces.platform_id text not null
 column destination_nonces.client_row text not null
@@ -140,6 +155,11 @@ column destination_nonces.used_at timestamp with time zone
 constraint destination_nonces.destination_nonces_pkey PRIMARY KEY (nonce)
 CREATE INDEX destination_nonces_expires_idx ON public.destination_nonces USING btree (expires_at)
 CREATE UNIQUE INDEX destination_nonces_pkey ON public.destination_nonces USING btree (nonce)
+column event_keys.deduplication_key text not null
+column event_keys.event_id text not null
+constraint event_keys.event_keys_pkey PRIMARY KEY (deduplication_key)
+CREATE INDEX event_keys_event_idx ON public.event_keys USING btree (event_id)
+CREATE UNIQUE INDEX event_keys_pkey ON public.event_keys USING btree (deduplication_key)
 column events.id text not null
 column events.owner_id text not null
 column events.client_row text
@@ -150,12 +170,66 @@ column events.body text not null
 column events.created_at timestamp with time zone not null
 constraint events.events_pkey PRIMARY KEY (id)
 CREATE INDEX events_client_idx ON public.events USING btree (client_row, id)
-CREATE INDEX events_created_idx ON public.events USING btree (created_at, id)
-CREATE UNIQUE INDEX events_deduplication_key ON public.events USING btree (deduplication_key)
 CREATE INDEX events_kind_idx ON public.events USING btree (owner_id, kind, id)
 CREATE UNIQUE INDEX events_pkey ON public.events USING btree (id)
 CREATE INDEX events_platform_idx ON public.events USING btree (owner_id, id)
 CREATE INDEX events_request_idx ON public.events USING btree (request_id, id)
+partitions events by RANGE (id)
+column former_payment_parties.platform_id text not null
+column former_payment_parties.wallet text not null
+column former_payment_parties.paid_at timestamp with time zone not null
+column former_payment_parties.payment_id text not null
+constraint former_payment_parties.former_payment_parties_pkey PRIMARY KEY (platform_id, wallet, paid_at, payment_id)
+CREATE UNIQUE INDEX former_payment_parties_pkey ON public.former_payment_parties USING btree (platform_id, wallet, paid_at, payment_id)
+column former_payments.id text not null
+column former_payments.platform_id text not null
+column former_payments.client_row text
+column former_payments.request_row text not null
+column former_payments.request_id text not null
+column former_payments.network text not null
+column former_payments.tx_hash text not null
+column former_payments.position integer not null
+column former_payments.block_number bigint not null
+column former_payments.block_hash text not null
+column former_payments.log_index bigint not null
+column former_payments.proxy text not null
+column former_payments.token text
+column former_payments.payee text not null
+column former_payments.payer text
+column former_payments.payer_eoa text
+column former_payments.units text not null
+column former_payments.event_units text not null
+column former_payments.fee_units text not null
+column former_payments.fee_address text
+column former_payments.credited text not null
+column former_payments.kind text not null
+column former_payments.invoice_currency text not null
+column former_payments.payment_currency text not null
+column former_payments.merchant_reference text
+column former_payments.reference text not null
+column former_payments.paid_at timestamp with time zone not null
+column former_payments.created_at timestamp with time zone not null
+column former_payments.counts_payments boolean not null default false
+column former_payments.fee_shortfall text
+column former_payments.reversed_at timestamp with time zone
+column former_payments.reversal_reason text
+column former_payments.is_told boolean not null default false
+column former_payments.schedule_id text
+column former_payments.rate text
+column former_payments.rate_provider text
+column former_payments.further_fees text
+column former_payments.is_quoted boolean not null default false
+constraint former_payments.former_payments_pkey PRIMARY KEY (id)
+constraint former_payments.former_payments_request_fkey FOREIGN KEY (request_row) REFERENCES requests(id)
+CREATE UNIQUE INDEX former_payments_pkey ON public.former_payments USING btree (id)
+CREATE INDEX payments_block_idx ON public.former_payments USING btree (network, block_number)
+CREATE UNIQUE INDEX payments_identity_key ON public.former_payments USING btree (network, tx_hash, "position", counts_payments)
+CREATE INDEX payments_merchant_reference_idx ON public.former_payments USING btree (platform_id, merchant_reference) WHERE (merchant_reference IS NOT NULL)
+CREATE INDEX payments_paid_idx ON public.former_payments USING btree (platform_id, paid_at DESC, id DESC)
+CREATE INDEX payments_reference_idx ON public.former_payments USING btree (platform_id, reference)
+CREATE INDEX payments_request_id_idx ON public.former_payments USING btree (platform_id, request_id)
+CREATE INDEX payments_schedule_idx ON public.former_payments USING btree (platform_id, schedule_id) WHERE (schedule_id IS NOT NULL)
+CREATE INDEX payments_tx_hash_idx ON public.former_payments USING btree (platform_id, tx_hash)
 column handed_out.platform_id text not null
 column handed_out.request_row text not null
 column handed_out.content_hash text not null
@@ -166,6 +240,9 @@ column handed_out.max_rate_age_s bigint
 column handed_out.handed_out_at timestamp with time zone not null
 column handed_out.client_row text not null default ''::text
 column handed_out.is_binding boolean not null default false
+column handed_out.protocol_basis_points integer
+column handed_out.protocol_address text
+column handed_out.protocol_cap text
 constraint handed_out.handed_out_pkey PRIMARY KEY (platform_id, request_row, content_hash)
 CREATE UNIQUE INDEX handed_out_pkey ON public.handed_out USING btree (platform_id, request_row, content_hash)
 column idempotency_keys.owner_id text not null
@@ -260,64 +337,143 @@ CREATE UNIQUE INDEX payee_destinations_active_key ON public.payee_destinations U
 CREATE UNIQUE INDEX payee_destinations_key ON public.payee_destinations USING btree (platform_id, wallet, network, token)
 CREATE UNIQUE INDEX payee_destinations_pkey ON public.payee_destinations USING btree (id)
 CREATE INDEX payee_destinations_wallet_idx ON public.payee_destinations USING btree (wallet)
+column payment_groups.platform_id text not null
+column payment_groups.client_row text not null
+column payment_groups.kind text not null
+column payment_groups.invoice_currency text not null
+column payment_groups.payment_currency text not null
+column payment_groups.group_key bigint not null
+column payment_groups.payments bigint not null
+constraint payment_groups.payment_groups_pkey PRIMARY KEY (platform_id, client_row, kind, invoice_currency, payment_currency)
+CREATE UNIQUE INDEX payment_groups_pkey ON public.payment_groups USING btree (platform_id, client_row, kind, invoice_currency, payment_currency)
 column payment_parties.platform_id text not null
-column payment_parties.wallet text not null
+column payment_parties.wallet bytea not null
 column payment_parties.paid_at timestamp with time zone not null
 column payment_parties.payment_id text not null
+column payment_parties.is_payee boolean not null
+column payment_parties.client_row text
+column payment_parties.group_key bigint not null
 constraint payment_parties.payment_parties_pkey PRIMARY KEY (platform_id, wallet, paid_at, payment_id)
 CREATE UNIQUE INDEX payment_parties_pkey ON public.payment_parties USING btree (platform_id, wallet, paid_at, payment_id)
+column payment_wallets.platform_id text not null
+column payment_wallets.wallet bytea not null
+column payment_wallets.payments bigint not null
+constraint payment_wallets.payment_wallets_pkey PRIMARY KEY (platform_id, wallet)
+CREATE UNIQUE INDEX payment_wallets_pkey ON public.payment_wallets USING btree (platform_id, wallet)
 column payments.id text not null
 column payments.platform_id text not null
 column payments.client_row text
 column payments.request_row text not null
 column payments.request_id text not null
 column payments.network text not null
-column payments.tx_hash text not null
+column payments.tx_hash bytea not null
 column payments.position integer not null
+column payments.counts_payments boolean not null default false
 column payments.block_number bigint not null
-column payments.block_hash text not null
+column payments.block_hash bytea not null
 column payments.log_index bigint not null
-column payments.proxy text not null
-column payments.token text
-column payments.payee text not null
-column payments.payer text
-column payments.payer_eoa text
+column payments.proxy bytea not null
+column payments.token bytea
+column payments.payee bytea not null
+column payments.payer bytea
+column payments.payer_eoa bytea
 column payments.units text not null
 column payments.event_units text not null
 column payments.fee_units text not null
-column payments.fee_address text
+column payments.fee_address bytea
 column payments.credited text not null
+column payments.fee_shortfall text
 column payments.kind text not null
 column payments.invoice_currency text not null
 column payments.payment_currency text not null
 column payments.merchant_reference text
-column payments.reference text not null
+column payments.reference bytea not null
 column payments.paid_at timestamp with time zone not null
 column payments.created_at timestamp with time zone not null
-column payments.counts_payments boolean not null default false
-column payments.fee_shortfall text
 column payments.reversed_at timestamp with time zone
 column payments.reversal_reason text
 column payments.is_told boolean not null default false
+column payments.schedule_id text
+column payments.rate text
+column payments.rate_provider text
+column payments.further_fees text
+column payments.is_quoted boolean not null default false
+column payments.group_key bigint not null
+column payments.client_group_key bigint
 constraint payments.payments_pkey PRIMARY KEY (id)
 constraint payments.payments_request_fkey FOREIGN KEY (request_row) REFERENCES requests(id)
-CREATE INDEX payments_block_idx ON public.payments USING btree (network, block_number)
-CREATE UNIQUE INDEX payments_identity_key ON public.payments USING btree (network, tx_hash, "position", counts_payments)
-CREATE INDEX payments_merchant_reference_idx ON public.payments USING btree (platform_id, merchant_reference) WHERE (merchant_reference IS NOT NULL)
-CREATE INDEX payments_paid_idx ON public.payments USING btree (platform_id, paid_at DESC, id DESC)
+CREATE INDEX payments_by_block ON public.payments USING btree (network, block_number)
+CREATE INDEX payments_by_client_group ON public.payments USING btree (platform_id, client_group_key, paid_at, id) WHERE (client_group_key IS NOT NULL)
+CREATE INDEX payments_by_group ON public.payments USING btree (platform_id, group_key, paid_at, id)
+CREATE INDEX payments_by_merchant_reference ON public.payments USING btree (platform_id, merchant_reference, paid_at, id) WHERE (merchant_reference IS NOT NULL)
+CREATE INDEX payments_by_reference ON public.payments USING btree (platform_id, reference)
+CREATE INDEX payments_by_request ON public.payments USING btree (platform_id, request_id)
+CREATE INDEX payments_by_schedule ON public.payments USING btree (platform_id, schedule_id) WHERE (schedule_id IS NOT NULL)
+CREATE UNIQUE INDEX payments_event_key ON public.payments USING btree (tx_hash, network, "position", counts_payments)
 CREATE UNIQUE INDEX payments_pkey ON public.payments USING btree (id)
-CREATE INDEX payments_reference_idx ON public.payments USING btree (platform_id, reference)
-CREATE INDEX payments_request_id_idx ON public.payments USING btree (platform_id, request_id)
-CREATE INDEX payments_tx_hash_idx ON public.payments USING btree (platform_id, tx_hash)
 column platforms.id text not null
 column platforms.name text not null
 column platforms.created_at timestamp with time zone not null
 constraint platforms.platforms_pkey PRIMARY KEY (id)
 CREATE UNIQUE INDEX platforms_pkey ON public.platforms USING btree (id)
+column quotes.id text not null
+column quotes.platform_id text not null
+column quotes.request_row text not null
+column quotes.settlement_units text not null
+column quotes.units text not null
+column quotes.rate text not null
+column quotes.rate_provider text not null
+column quotes.quoted_at timestamp with time zone not null
+column quotes.ends_at timestamp with time zone not null
+column quotes.client_row text not null default ''::text
+constraint quotes.quotes_pkey PRIMARY KEY (id)
+CREATE INDEX quotes_ends_at ON public.quotes USING btree (ends_at)
+CREATE UNIQUE INDEX quotes_pkey ON public.quotes USING btree (id)
+CREATE INDEX quotes_request ON public.quotes USING btree (platform_id, request_row)
 column rate_tiers.subject text not null
 column rate_tiers.tier text not null
 constraint rate_tiers.rate_tiers_pkey PRIMARY KEY (subject)
 CREATE UNIQUE INDEX rate_tiers_pkey ON public.rate_tiers USING btree (subject)
+column rates.id text not null
+column rates.symbol text not null
+column rates.invoice text not null
+column rates.read_at timestamp with time zone not null
+column rates.state text not null
+column rates.provider text not null
+column rates.rate text
+column rates.as_of timestamp with time zone
+column rates.flaw text
+constraint rates.rates_pkey PRIMARY KEY (id)
+CREATE INDEX rates_accepted ON public.rates USING btree (symbol, invoice, read_at) WHERE (state = 'accepted'::text)
+CREATE UNIQUE INDEX rates_key ON public.rates USING btree (symbol, invoice, read_at)
+CREATE UNIQUE INDEX rates_pkey ON public.rates USING btree (id)
+CREATE INDEX rates_read_at ON public.rates USING btree (read_at)
+column relay_bids.network text not null
+column relay_bids.relayer text not null
+column relay_bids.nonce bigint not null
+column relay_bids.bid integer not null
+column relay_bids.max_fee text not null
+column relay_bids.tip text not null
+column relay_bids.tx_hash text not null
+column relay_bids.raw text not null
+column relay_bids.signed_at timestamp with time zone not null
+constraint relay_bids.relay_bids_pkey PRIMARY KEY (network, relayer, nonce, bid)
+CREATE UNIQUE INDEX relay_bids_pkey ON public.relay_bids USING btree (network, relayer, nonce, bid)
+column relay_transactions.network text not null
+column relay_transactions.relayer text not null
+column relay_transactions.nonce bigint not null
+column relay_transactions.platform_id text not null
+column relay_transactions.schedule_id text not null
+column relay_transactions.number integer not null
+column relay_transactions.to_address text not null
+column relay_transactions.calldata text not null
+column relay_transactions.gas_limit bigint not null
+column relay_transactions.state text not null
+column relay_transactions.created_at timestamp with time zone not null
+constraint relay_transactions.relay_transactions_pkey PRIMARY KEY (network, relayer, nonce)
+CREATE INDEX relay_transactions_payment_idx ON public.relay_transactions USING btree (schedule_id, number)
+CREATE UNIQUE INDEX relay_transactions_pkey ON public.relay_transactions USING btree (network, relayer, nonce)
+CREATE INDEX relay_transactions_state_idx ON public.relay_transactions USING btree (network, relayer, state, nonce)
 column requests.id text not null
 column requests.platform_id text not null
 column requests.client_row text
@@ -354,15 +510,70 @@ column requests.paid_at timestamp with time zone
 column requests.has_unkept_answers boolean not null default true
 column requests.is_told_paid boolean not null default false
 column requests.reversals integer not null default 0
+column requests.schedule_id text
+column requests.next_period integer not null default 0
+column requests.next_period_at timestamp with time zone
+column requests.parent_row text
+column requests.period integer
+column requests.is_quoted boolean not null default false
+column requests.tolerated text not null default '0'::text
 constraint requests.requests_pkey PRIMARY KEY (id)
 CREATE INDEX requests_created_idx ON public.requests USING btree (platform_id, created_at DESC, id DESC)
 CREATE INDEX requests_merchant_reference_idx ON public.requests USING btree (platform_id, merchant_reference) WHERE (merchant_reference IS NOT NULL)
+CREATE INDEX requests_next_period_idx ON public.requests USING btree (next_period_at) WHERE (next_period_at IS NOT NULL)
 CREATE INDEX requests_open_idx ON public.requests USING btree (network, created_at) WHERE (status = ANY (ARRAY['pending'::text, 'partially_paid'::text]))
 CREATE INDEX requests_payee_idx ON public.requests USING btree (platform_id, payee, created_at, id)
+CREATE UNIQUE INDEX requests_period_key ON public.requests USING btree (parent_row, period) WHERE (parent_row IS NOT NULL)
 CREATE UNIQUE INDEX requests_pkey ON public.requests USING btree (id)
 CREATE UNIQUE INDEX requests_reference_key ON public.requests USING btree (network, reference, payee)
 CREATE UNIQUE INDEX requests_request_id_key ON public.requests USING btree (request_id)
 CREATE INDEX requests_topic_idx ON public.requests USING btree (network, reference_topic)
+column schedule_executions.schedule_id text not null
+column schedule_executions.number integer not null
+column schedule_executions.platform_id text not null
+column schedule_executions.request_row text not null
+column schedule_executions.request_id text not null
+column schedule_executions.failures integer not null
+column schedule_executions.created_at timestamp with time zone not null
+constraint schedule_executions.schedule_executions_pkey PRIMARY KEY (schedule_id, number)
+CREATE UNIQUE INDEX schedule_executions_pkey ON public.schedule_executions USING btree (schedule_id, number)
+column schedules.id text not null
+column schedules.platform_id text not null
+column schedules.client_row text
+column schedules.client_id text
+column schedules.origin text
+column schedules.network text not null
+column schedules.contract text not null
+column schedules.payer text not null
+column schedules.token text not null
+column schedules.payee text not null
+column schedules.fee_address text
+column schedules.amount text not null
+column schedules.fee text not null
+column schedules.relayer_fee text not null
+column schedules.period_s bigint not null
+column schedules.first_payment_s bigint not null
+column schedules.total_payments integer not null
+column schedules.nonce text not null
+column schedules.deadline_s bigint not null
+column schedules.signature text
+column schedules.status text not null
+column schedules.executed integer not null
+column schedules.failures integer not null
+column schedules.failure_reason text
+column schedules.wake_at timestamp with time zone
+column schedules.last_paid_at timestamp with time zone
+column schedules.version bigint not null
+column schedules.created_at timestamp with time zone not null
+column schedules.asked_amount text not null default ''::text
+column schedules.asked_currency text not null default ''::text
+constraint schedules.schedules_pkey PRIMARY KEY (id)
+CREATE INDEX schedules_live_idx ON public.schedules USING btree (platform_id, status, client_row)
+CREATE INDEX schedules_next_payment_idx ON public.schedules USING btree (network, status, failures, ((first_payment_s + (executed * period_s))))
+CREATE INDEX schedules_payer_idx ON public.schedules USING btree (payer, token, contract, status)
+CREATE UNIQUE INDEX schedules_pkey ON public.schedules USING btree (id)
+CREATE INDEX schedules_status_idx ON public.schedules USING btree (status, created_at)
+CREATE INDEX schedules_wake_idx ON public.schedules USING btree (network, wake_at)
 column sessions.id text not null
 column sessions.token_hash text not null
 column sessions.platform_id text not null
