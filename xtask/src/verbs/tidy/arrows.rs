@@ -22,6 +22,19 @@ const ASSEMBLY: [&str; 5] = ["", "main", "boot", "settings", "cli"];
 /// Folders and files of `http` that nouns share; every other name there is a noun.
 const HTTP_SHARED: [&str; 6] = ["contract", "edge", "error", "forms", "gate", "operation"];
 
+/// Flows that are made of those of another noun: a payout is a request and the calldata that pays it, a schedule is a
+/// payout that repeats under the leader who follows payments, and rates say how much a request costs and what a payment
+/// is worth.
+const STANDS_ON: [(&str, &str); 7] = [
+    ("payouts", "requests"),
+    ("payouts", "rates"),
+    ("schedules", "payouts"),
+    ("schedules", "requests"),
+    ("schedules", "payments"),
+    ("requests", "rates"),
+    ("payments", "rates"),
+];
+
 /// What must be known about the service besides the file at hand.
 pub(crate) struct Table {
     modules: Modules,
@@ -102,12 +115,15 @@ impl Table {
         }
     }
 
-    /// Flows share `flows/mod.rs`, `auth::identify`, `idempotency` and their own folder.
+    /// Flows share `flows/mod.rs`, `auth::identify`, `idempotency` and their own folder; some stand on another.
     fn may_import_flow(&self, module: &[String], path: &[String]) -> bool {
         let Some(target) = path.get(1) else { return true };
         let own = module.get(1).is_none_or(|folder| folder == target);
         let identify = target == "auth" && path.get(2).is_some_and(|file| file == "identify");
-        own || identify || target == "idempotency" || !self.flows.contains(target)
+        let stands_on = module
+            .get(1)
+            .is_some_and(|folder| STANDS_ON.contains(&(folder, target)));
+        own || identify || stands_on || target == "idempotency" || !self.flows.contains(target)
     }
 }
 
@@ -157,6 +173,9 @@ flows/requests/create.rs | use crate::flows::{Fault, FlowResult, requests::read,
 flows/requests/create.rs | use crate::{domain::request, ports::clock::Clock, store, ctx::Ctx}; |
 flows/requests/create.rs | use crate::flows::payments::search; | flows::requests::create may not use crate::flows::payments::search
 flows/requests/create.rs | use crate::flows::{idempotency, keys}; | flows::requests::create may not use crate::flows::keys
+flows/payouts/create.rs | use crate::flows::requests::planned; |
+flows/requests/planned.rs | use crate::flows::payouts::create; | flows::requests::planned may not use crate::flows::payouts::create
+flows/schedules/create.rs | use crate::flows::{requests::planned, payouts::create}; |
 flows/requests/create.rs | use crate::payloads::payments; | flows::requests::create may not use crate::payloads::payments
 flows/mod.rs | use crate::payloads::payments; |
 # ctx sees the handle of the database alone, and of http only the contract sees payloads
@@ -205,6 +224,7 @@ extra/mod.rs | | `extra` is in no layer of the architecture"#;
             "idempotency",
             "keys",
             "requests/create",
+            "payouts/create",
             "payments/search",
             "auth/identify",
         ];
