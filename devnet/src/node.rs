@@ -61,6 +61,9 @@ pub struct Account {
     pub private_key: B256,
 }
 
+/// States of how many of the last blocks the node can go back to.
+const STATES_KEPT: &str = "500";
+
 /// The command that fetches the node and the published contracts.
 pub(crate) fn repair_command() -> String {
     format!("run `npm ci --ignore-scripts` in {}", dir().display())
@@ -209,7 +212,10 @@ fn command(anvil: &Path, options: &Options) -> Command {
         // Transactions of one block stay in the order in which they were sent.
         .args(["--order", "fifo"])
         // The gas limit of each transaction counts against the block, and ours are generous.
-        .args(["--gas-limit", "1000000000"]);
+        .args(["--gas-limit", "1000000000"])
+        // Older states would go to files in the home directory, gigabytes in an hour of tests, and a node that is
+        // killed leaves them there.
+        .args(["--prune-history", STATES_KEPT]);
     match options.block_time {
         BlockTime::Instant => command.arg("--no-mining"),
         BlockTime::EveryMs(ms) => command.args(["--block-time", &format!("{}.{:03}", ms / 1000, ms % 1000)]),
