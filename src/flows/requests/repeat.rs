@@ -74,6 +74,7 @@ async fn repeat(ctx: &Ctx, owner: &PlatformId, row: &RequestRowId) -> FlowResult
         crate::fail_at("repeat_request", "inserted");
         let next = period + 1;
         store::repeats::plan(&tx, &parent, recurrence.begin_of(next).map(|at| (next, at))).await?;
+        crate::fail_at("repeat_request", "planned");
         publish(ctx, &tx, &told(request, parent)).await?;
         tx.commit().await?;
         return Ok(true);

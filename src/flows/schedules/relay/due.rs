@@ -65,12 +65,15 @@ pub(super) async fn rehearse(round: &Round<'_>, schedule: &Schedule) -> FlowResu
     let signature = schedule.signature.as_ref().ok_or_else(unsigned)?;
     let step = schedule.permit.trigger_step(signature, number, request.reference);
     match round.relay.rehearse(&step).await {
-        Ok(gas) => Ok(Rehearsed::Ready(Box::new(Ready {
-            execution,
-            request,
-            step,
-            gas_limit: gas_limit(gas),
-        }))),
+        Ok(gas) => {
+            crate::fail_at("relay", "rehearsed");
+            Ok(Rehearsed::Ready(Box::new(Ready {
+                execution,
+                request,
+                step,
+                gas_limit: gas_limit(gas),
+            })))
+        }
         Err(ChainError::Reverted(reason)) => {
             tracing::info!(schedule = %schedule.id, number, reason, "the chain refuses a payment");
             let has_moved = hindered(round, schedule, &execution, &request, None).await?;
@@ -115,6 +118,7 @@ async fn open(round: &Round<'_>, schedule: &Schedule, number: u8) -> FlowResult<
         }
         let kept: Vec<_> = handed.iter().map(|handed| (&request, handed)).collect();
         store::handed_out::keep(&tx, first.origin.client.as_ref(), &kept, round.now).await?;
+        crate::fail_at("open_execution", "request_inserted");
         store::schedules::insert_execution(&tx, &execution).await?;
         round.leadership.commit(tx).await?;
         return Ok((execution, request));
@@ -152,6 +156,7 @@ pub(super) async fn sign(
         price,
     };
     let bid = round.relay.sign(&unsigned, round.now).map_err(Fault)?;
+    crate::fail_at("relay", "signed");
     let Bid { tx_hash, raw, .. } = bid.clone();
     let transaction = RelayTransaction {
         network,
@@ -166,6 +171,7 @@ pub(super) async fn sign(
     };
     let tx = ctx.db.begin("sign_execution").await?;
     store::relays::insert(&tx, &transaction, round.now).await?;
+    crate::fail_at("sign_execution", "inserted");
     store::requests::set_listening(&tx, &[&request]).await?;
     if !store::schedules::replace(&tx, schedule, &schedule.in_flight()).await? {
         return Err(changed_meanwhile(schedule));

@@ -185,6 +185,7 @@ async fn go_to(
 ) -> FlowResult<()> {
     let tx = round.ctx.db.begin(name).await?;
     settle(&tx, schedule, transaction).await?;
+    crate::fail_at(name, "settled");
     replace(&tx, schedule, after).await?;
     round.leadership.commit(tx).await
 }
