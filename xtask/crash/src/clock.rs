@@ -1,11 +1,13 @@
 //! The clock of the machine jumps.
 
 use std::collections::HashMap;
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use tempfile::TempDir;
 
 use crate::fault::{Database, Fault};
 use crate::plan::{Plan, QUIET_TIME};
@@ -19,8 +21,11 @@ const LIBRARIES: &str = "/usr/lib";
 /// The library that shows a process another time, in its folder.
 const FAKETIME: &str = "faketime/libfaketimeMT.so.1";
 
+/// No difference from the right time.
+const RIGHT: &str = "+0";
+
 /// Where the clock stands after each jump, compared with the right time.
-const OFFSETS: [&str; 4] = ["+2h", "+0", "-2h", "+0"];
+const OFFSETS: [&str; 4] = ["+2h", RIGHT, "-2h", RIGHT];
 
 /// Where it stands in the end: two hours before the times that were written just before.
 const LAST_OFFSET: &str = "-2h";
@@ -36,18 +41,8 @@ const TOLERANCE: Duration = Duration::from_millis(20);
 
 /// The clock jumps forward and back while payments are confirmed and deliveries are repeated.
 pub(crate) fn jumps(plan: &Plan) -> Result<Row> {
-    let library = ensure_library()?;
-    let folder = tempfile::Builder::new().prefix("prs-clock-").tempdir()?;
-    let offset = folder.path().join("offset");
-    fs::write(&offset, "+0\n")?;
-    let environment = [
-        ("LD_PRELOAD", library.display().to_string()),
-        ("FAKETIME_TIMESTAMP_FILE", offset.display().to_string()),
-        ("FAKETIME_NO_CACHE", "1".to_owned()),
-        // Deadlines count the time that passes, and that never jumps.
-        ("FAKETIME_DONT_FAKE_MONOTONIC", "1".to_owned()),
-        ("DONT_FAKE_MONOTONIC", "1".to_owned()),
-    ];
+    let clock = ShownClock::new()?;
+    let environment = clock.environment();
     let mut stage = Stage::open_with(plan, Fault::ClockJumps, Database::Sqlite, false, &environment)?;
     stage.register("late")?;
     stage.register("flaky")?;
@@ -56,13 +51,13 @@ pub(crate) fn jumps(plan: &Plan) -> Result<Row> {
         for _ in 0..plan.clock_rounds {
             for next in OFFSETS {
                 pressure.pause(PAUSE)?;
-                fs::write(&offset, format!("{next}\n"))?;
+                clock.set(next)?;
                 jumps += 1;
             }
             pressure.next_round();
         }
         pressure.pause(PAUSE)?;
-        fs::write(&offset, format!("{LAST_OFFSET}\n"))?;
+        clock.set(LAST_OFFSET)?;
         Ok(jumps + 1)
     })?;
     let verdict = stage.settle(&mut records, "flaky", QUIET_TIME)?;
@@ -108,6 +103,48 @@ pub(crate) fn jumps(plan: &Plan) -> Result<Row> {
         latest.as_secs_f64()
     ));
     Ok(row)
+}
+
+/// The clock that processes are shown in place of the machine's.
+pub(crate) struct ShownClock {
+    library: PathBuf,
+    folder: TempDir,
+}
+
+impl ShownClock {
+    /// A clock that is right at first.
+    pub(crate) fn new() -> Result<Self> {
+        let library = ensure_library()?;
+        let folder = tempfile::Builder::new().prefix("prs-clock-").tempdir()?;
+        // The server of a database is another user.
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o755))?;
+        let clock = Self { library, folder };
+        clock.set(RIGHT)?;
+        Ok(clock)
+    }
+
+    /// What a process is started with that is shown it.
+    pub(crate) fn environment(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("LD_PRELOAD", self.library.display().to_string()),
+            ("FAKETIME_TIMESTAMP_FILE", self.offset().display().to_string()),
+            ("FAKETIME_NO_CACHE", "1".to_owned()),
+            // Deadlines count the time that passes, and that never jumps.
+            ("FAKETIME_DONT_FAKE_MONOTONIC", "1".to_owned()),
+            ("DONT_FAKE_MONOTONIC", "1".to_owned()),
+        ]
+    }
+
+    /// Sets it so far from the right time, for everybody at once.
+    pub(crate) fn set(&self, offset: &str) -> Result<()> {
+        let next = self.folder.path().join("next");
+        fs::write(&next, format!("{offset}\n"))?;
+        Ok(fs::rename(next, self.offset())?)
+    }
+
+    fn offset(&self) -> PathBuf {
+        self.folder.path().join("offset")
+    }
 }
 
 fn ensure_library() -> Result<PathBuf> {

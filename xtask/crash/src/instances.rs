@@ -52,7 +52,7 @@ const SETTLED: Duration = Duration::from_secs(1);
 
 /// The instance that leads the network is killed or stopped in the middle, again and again.
 pub(crate) fn leaders(plan: &Plan) -> Result<Row> {
-    let mut stage = Stage::open_api(plan, Fault::LeaderKills)?;
+    let mut stage = Stage::open_api(plan, Fault::LeaderKills, &[])?;
     stage.pace = PACE;
     stage.register("late")?;
     let mut workers = [stage.worker("one")?, stage.worker("two")?];
@@ -101,7 +101,7 @@ pub(crate) fn leaders(plan: &Plan) -> Result<Row> {
 }
 
 /// Whether an instance follows the network as its leader.
-fn leads(worker: &Service) -> bool {
+pub(crate) fn leads(worker: &Service) -> bool {
     let health = Client::new(worker.base_url(), Vec::new());
     let page = health.call_within(Duration::from_secs(1), "/health/ready", &Call::Get);
     page.is_ok_and(|page| {

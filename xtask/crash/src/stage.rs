@@ -15,7 +15,7 @@ use chrono::DateTime;
 use devnet::Devnet;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::runtime::Runtime;
+use tokio::runtime::{Handle, Runtime};
 
 use crate::client::Client;
 use crate::fault::{Database, Fault};
@@ -33,7 +33,7 @@ use xtask::service::client::Call;
 const WRITERS: usize = 2;
 
 /// Accounts that pay, each in a thread of its own; the first ones belong to the deployment.
-const PAYERS: [usize; 2] = [2, 3];
+pub(crate) const PAYERS: [usize; 2] = [2, 3];
 
 /// Requests that wait for their payer; more would only make the end of the run longer.
 const WAITING_MAX: usize = 16;
@@ -67,7 +67,8 @@ pub(crate) struct Stage {
     pub(crate) machines: Machines,
     /// Speaks for the merchant's page.
     pub(crate) client: Client,
-    chain: Devnet,
+    /// What the service follows and its payers pay on.
+    pub(crate) chain: Arc<Devnet>,
     runtime: Runtime,
     secrets: HashMap<String, String>,
     database_url: String,
@@ -88,8 +89,8 @@ impl Stage {
     }
 
     /// [`Self::open`] on PostgreSQL, where the service that clients talk to follows no network and sends nothing.
-    pub(crate) fn open_api(plan: &Plan, fault: Fault) -> Result<Self> {
-        Self::open_as("api", plan, fault, Database::Postgres, false, &[])
+    pub(crate) fn open_api(plan: &Plan, fault: Fault, environment: &[(&'static str, String)]) -> Result<Self> {
+        Self::open_as("api", plan, fault, Database::Postgres, false, environment)
     }
 
     /// [`Self::open`] with a link in front of PostgreSQL.
@@ -97,7 +98,7 @@ impl Stage {
         Self::open_with(plan, fault, Database::Postgres, true, &[])
     }
 
-    /// [`Self::open`] with variables in the environment of the service, or a link.
+    /// [`Self::open`] with variables in the environment of the service and its database server, or a link.
     pub(crate) fn open_with(
         plan: &Plan,
         fault: Fault,
@@ -124,7 +125,7 @@ impl Stage {
         let folder = tempfile::Builder::new().prefix("prs-crash-").tempdir()?;
         let postgres = match database {
             Database::Sqlite => None,
-            Database::Postgres => Some(Postgres::start_durable()?),
+            Database::Postgres => Some(Postgres::start_durable(environment)?),
         };
         let link = match &postgres {
             Some(postgres) if is_linked => Some(Link::to(postgres.port())?),
@@ -142,7 +143,7 @@ impl Stage {
             .worker_threads(1)
             .enable_all()
             .build()?;
-        let chain = runtime.block_on(start_chain())?;
+        let chain = Arc::new(runtime.block_on(start_chain())?);
         let mut service = Service::new(Settings {
             prs: &plan.prs,
             folder: folder.path(),
@@ -320,6 +321,11 @@ impl Stage {
         }
     }
 
+    /// Where the chain is asked.
+    pub(crate) fn runtime(&self) -> &Handle {
+        self.runtime.handle()
+    }
+
     /// Reads, however often it takes.
     pub(crate) fn get(&self, path: &str) -> Result<Value> {
         read(&self.client, path)
@@ -467,17 +473,9 @@ fn read(client: &Client, path: &str) -> Result<Value> {
 fn read_back(records: &mut Records, client: &Client) -> Result<()> {
     let mut found = HashMap::new();
     for Acknowledged { request_id, .. } in &records.acknowledged {
-        let path = format!("/v2/request/{request_id}");
-        let request = client.insist(&path, &Call::Get)?;
-        if request.status == 404 {
-            continue;
+        if let Some(request) = find(client, request_id)? {
+            found.insert(request_id.clone(), request);
         }
-        let is_paid = request.expect(200).with_context(|| path)?["hasBeenPaid"] == true;
-        let path = format!("/v2/payments?requestId={request_id}");
-        let payments = read(client, &path)?;
-        let payments = payments["payments"].as_array().with_context(|| path)?;
-        let credits = payments.iter().map(credit).collect::<Result<_>>()?;
-        found.insert(request_id.clone(), Found { is_paid, credits });
     }
     records.found = found;
     records.listed = 0;
@@ -488,6 +486,21 @@ fn read_back(records: &mut Records, client: &Client) -> Result<()> {
         records.listed += usize::try_from(total.with_context(|| path)?)?;
     }
     Ok(())
+}
+
+/// A request as the service shows it, with its payments; nothing when it does not know it.
+pub(crate) fn find(client: &Client, request_id: &str) -> Result<Option<Found>> {
+    let path = format!("/v2/request/{request_id}");
+    let request = client.insist(&path, &Call::Get)?;
+    if request.status == 404 {
+        return Ok(None);
+    }
+    let is_paid = request.expect(200).with_context(|| path)?["hasBeenPaid"] == true;
+    let path = format!("/v2/payments?requestId={request_id}");
+    let payments = read(client, &path)?;
+    let payments = payments["payments"].as_array().with_context(|| path)?;
+    let credits = payments.iter().map(credit).collect::<Result<_>>()?;
+    Ok(Some(Found { is_paid, credits }))
 }
 
 fn credit(payment: &Value) -> Result<Credit> {

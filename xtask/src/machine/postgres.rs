@@ -46,26 +46,28 @@ pub struct Postgres {
     folder: TempDir,
     programs: PathBuf,
     port: u16,
+    /// What the server is started with.
+    environment: Vec<(&'static str, String)>,
 }
 
 impl Postgres {
     /// Starts a cluster, installing the server first when it is missing and we may.
     pub fn start() -> Result<Self> {
-        Self::start_with(Durability::Off, &[])
+        Self::start_with(Durability::Off, &[], &[])
     }
 
     /// Starts a cluster that writes every statement with its values into [`Self::log`]; see [`recorded`].
     pub fn start_recording() -> Result<Self> {
         let prefix = format!("log_line_prefix = '{RECORD_PREFIX}'");
-        Self::start_with(Durability::Off, &[&prefix, "log_statement = all"])
+        Self::start_with(Durability::Off, &[&prefix, "log_statement = all"], &[])
     }
 
-    /// Starts a cluster that waits for the disk as one in production does.
-    pub fn start_durable() -> Result<Self> {
-        Self::start_with(Durability::Full, &[])
+    /// Starts a cluster that waits for the disk as one in production does, with variables in the environment of its server.
+    pub fn start_durable(environment: &[(&'static str, String)]) -> Result<Self> {
+        Self::start_with(Durability::Full, &[], environment)
     }
 
-    fn start_with(durability: Durability, further: &[&str]) -> Result<Self> {
+    fn start_with(durability: Durability, further: &[&str], environment: &[(&'static str, String)]) -> Result<Self> {
         let programs = match find_programs() {
             Some(programs) => programs,
             None => {
@@ -81,6 +83,7 @@ impl Postgres {
             folder,
             programs,
             port: 0,
+            environment: environment.to_vec(),
         };
         let mut create = server.program("initdb");
         create.args([
@@ -169,14 +172,20 @@ impl Postgres {
 
     /// A program of the server, under the user who may run it: PostgreSQL refuses root.
     fn program(&self, name: &str) -> Command {
-        let path = self.programs.join(name);
+        self.program_with(&[], name)
+    }
+
+    /// The same with variables that only the program sees: a library that is loaded into it is none of whoever starts it.
+    fn program_with(&self, environment: &[(&'static str, String)], name: &str) -> Command {
+        let variables = environment.iter().map(|(name, value)| format!("{name}={value}"));
         let mut command = if command::is_root() {
             let mut runuser = Command::new("runuser");
-            runuser.args(["-u", "postgres", "--"]).arg(path);
+            runuser.args(["-u", "postgres", "--", "env"]);
             runuser
         } else {
-            Command::new(path)
+            Command::new("env")
         };
+        command.args(variables).arg(self.programs.join(name));
         command.current_dir(self.folder.path());
         command
     }
@@ -208,7 +217,7 @@ impl Postgres {
 
     fn launch(&self) -> Result<()> {
         let log = self.log();
-        let mut start = self.program("pg_ctl");
+        let mut start = self.program_with(&self.environment, "pg_ctl");
         start
             .args(["start", "--wait", "--silent", "--pgdata"])
             .arg(self.cluster())

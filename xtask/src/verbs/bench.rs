@@ -32,7 +32,7 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Outcome {
     let postgres = needs(&options.names, &ON_POSTGRES).then(Postgres::start).transpose()?;
     let durable = needs(&options.names, &ON_DURABLE_POSTGRES);
-    let durable = durable.then(Postgres::start_durable).transpose()?;
+    let durable = durable.then(|| Postgres::start_durable(&[])).transpose()?;
     if needs(&options.names, &ON_CHAIN) {
         packages::ensure_chain_node()?;
     }
