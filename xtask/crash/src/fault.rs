@@ -83,6 +83,9 @@ pub(crate) enum Fault {
     /// F25: instances are replaced one after the other
     #[value(alias = "F25")]
     RollingRestarts,
+    /// F26: the service is killed while recurring payments and requests are due
+    #[value(alias = "F26")]
+    RecurringKills,
 }
 
 impl Fault {
@@ -112,6 +115,9 @@ impl Fault {
             Self::ClockJumps | Self::BadReceivers | Self::AbsentReceiver => usize::from(is_short) + 2,
             Self::LeaderKills if is_short => 1,
             Self::LeaderKills => 3,
+            Self::RecurringKills if is_short && database == Database::Sqlite => 3,
+            Self::RecurringKills if is_short => 0,
+            Self::RecurringKills => 1,
             Self::HangingReceiver | Self::RollingRestarts => LAST_LANE,
         }
     }
@@ -119,7 +125,7 @@ impl Fault {
     /// Where it is played.
     pub(crate) fn databases(self, chosen: Databases) -> &'static [Database] {
         match self {
-            Self::Kills | Self::CommitEdges => chosen.each(),
+            Self::Kills | Self::CommitEdges | Self::RecurringKills => chosen.each(),
             Self::WorkerKills
             | Self::DatabaseOutages
             | Self::CutConnections

@@ -1,8 +1,12 @@
 //! `cargo xtask crash`: everything around the service breaks, one thing after the other, while requests are created and
 //! paid, and afterwards nothing may be missing, doubled or changed.
 
+mod asked;
+mod calendar;
 mod client;
 mod clock;
+mod deaths;
+mod dues;
 mod fault;
 mod instances;
 mod kills;
@@ -11,8 +15,10 @@ mod load;
 mod outages;
 mod plan;
 mod receivers;
+mod recurring;
 mod report;
 mod service;
+mod settled;
 mod sink;
 mod stage;
 mod verdict;
@@ -124,6 +130,7 @@ fn play(plan: &Plan, fault: Fault, database: Database) -> Row {
         Fault::AbsentReceiver => receivers::away(plan),
         Fault::LeaderKills => instances::leaders(plan),
         Fault::RollingRestarts => instances::rolling(plan),
+        Fault::RecurringKills => recurring::kills(plan, database),
     };
     let row = played.unwrap_or_else(|error| Row::failed(fault, database, &error));
     eprintln!(

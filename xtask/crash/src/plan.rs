@@ -28,6 +28,12 @@ pub(crate) struct Plan {
     pub(crate) leader_kills: u64,
     /// The same with leaders that are stopped and go on later.
     pub(crate) leader_stops: u64,
+    /// Deaths of the service while recurring payments and requests are due, when it is alone.
+    pub(crate) recurring_kills: u64,
+    /// The same of one of two instances.
+    pub(crate) recurring_twin_kills: u64,
+    /// Payments of each schedule.
+    pub(crate) recurring_payments: u32,
     /// Rounds in which each of two instances is replaced.
     pub(crate) rolling_restarts: u64,
     /// Replays by two workers without a kill.
@@ -61,6 +67,9 @@ impl Plan {
             worker_kills: either(1, 4),
             leader_kills: either(3, 20),
             leader_stops: either(1, 5),
+            recurring_kills: either(10, 50),
+            recurring_twin_kills: either(4, 20),
+            recurring_payments: if is_short { 4 } else { 12 },
             rolling_restarts: either(1, 5),
             quiet_replays: either(1, 6),
             database_kills: either(2, 10),

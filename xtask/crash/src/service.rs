@@ -2,6 +2,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -25,6 +26,9 @@ const READY_POLL: Duration = Duration::from_millis(2);
 
 /// How much of the log is shown when the service does not come up.
 const LOG_LINES_SHOWN: usize = 30;
+
+/// The signal with which a process ends at a point.
+const ABORT: i32 = 6;
 
 /// How often a process that is to end by itself is looked at.
 const END_POLL: Duration = Duration::from_millis(5);
@@ -77,6 +81,7 @@ impl Service {
                 "contracts": {
                     "ERC20FeeProxy": with.chain.contracts().erc20_fee_proxy.to_string(),
                     "EthereumFeeProxy": with.chain.contracts().ethereum_fee_proxy.to_string(),
+                    "ERC20RecurringPaymentProxy": with.chain.contracts().recurring_payment_proxy.to_string(),
                 },
                 "tokens": {"FAU": with.chain.tokens().fau.to_string()},
             }},
@@ -190,6 +195,22 @@ impl Service {
         }
         self.running = None;
         Ok(true)
+    }
+
+    /// Whether the process has ended by itself, at a point or in another way.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.still_running().is_err()
+    }
+
+    /// The end of a process that was to end at a point. Errors: it ended in another way.
+    pub(crate) fn bury(&mut self) -> Result<()> {
+        let mut running = self.running.take().context("the service is not running")?;
+        let status = running.child().wait()?;
+        if status.signal() != Some(ABORT) {
+            self.show_log();
+            bail!("the service ended by itself with {status}");
+        }
+        Ok(())
     }
 
     /// The memory that the process holds for itself at this moment, in KiB; pages of its database do not count.

@@ -1,0 +1,279 @@
+//! The service dies while recurring payments and recurring requests are due, alone and as one of two instances.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use devnet::RELAYER_INDEX;
+use fastrand::Rng;
+use xtask::machine::command;
+use xtask::service::client::{Call, Client};
+
+use crate::asked::{Asked, PARENTS, SCHEDULES, ask_for_all};
+use crate::calendar::{Calendar, DAY_S};
+use crate::clock::ShownClock;
+use crate::deaths::{Deaths, End, POINTS, is_of_leader, launch};
+use crate::fault::{Database, Fault};
+use crate::instances::leads;
+use crate::plan::{Plan, QUIET_TIME};
+use crate::report::Row;
+use crate::service::Service;
+use crate::settled::{Ended, settle};
+use crate::stage::{POLL, Stage, wait_for};
+
+/// Pause between two days, in milliseconds.
+const DAY_MS: std::ops::RangeInclusive<u64> = 10..=120;
+
+/// How long a process lives after its last day, in milliseconds, when it dies at a random moment.
+const LIFE_MS: std::ops::RangeInclusive<u64> = 0..=1_500;
+
+/// How long it may live after that when it is to end at a point.
+const POINT_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// The same for one of two instances.
+const TWIN_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// What an instance needs beyond that: it asks the server for the time every five seconds.
+const TIME_LAG: Duration = Duration::from_secs(5);
+
+/// How long is waited for doubles in a short run, where the clock ends the leases of the dead.
+const SHORT_QUIET: Duration = Duration::from_secs(3);
+
+/// Deaths while payments and requests are due, of one service or of two instances that lead in turns.
+pub(crate) fn kills(plan: &Plan, database: Database) -> Result<Row> {
+    let clock = ShownClock::new()?;
+    let environment = clock.environment();
+    let mut stage = match database {
+        Database::Sqlite => Stage::open_with(plan, Fault::RecurringKills, database, false, &environment)?,
+        Database::Postgres => Stage::open_api(plan, Fault::RecurringKills, &environment)?,
+    };
+    let mut calendar = Calendar::new(clock, &stage);
+    let mut variables = environment;
+    variables.extend(relaying(&stage)?);
+    for (name, value) in &variables {
+        stage.machines.service.set_variable(name, value.clone());
+    }
+    stage.machines.service.kill()?;
+    stage.machines.service.start()?;
+    stage.register("late")?;
+    let asked = ask_for_all(&stage, &calendar, plan.recurring_payments)?;
+    let mut rng = Rng::with_seed(plan.seed);
+    let mut deaths = Deaths::new(&mut rng);
+    let mut workers = Vec::new();
+    let wanted = match database {
+        Database::Sqlite => {
+            alone(plan, &mut stage, &mut calendar, &asked, &mut deaths, &mut rng)?;
+            plan.recurring_kills
+        }
+        Database::Postgres => {
+            for name in ["one", "two"] {
+                let mut worker = stage.worker(name)?;
+                for (name, value) in &variables {
+                    worker.set_variable(name, value.clone());
+                }
+                workers.push(worker);
+            }
+            twins(plan, &mut workers, &mut calendar, &asked, &mut deaths, &mut rng)?;
+            plan.recurring_twin_kills
+        }
+    };
+    let quiet = if plan.is_short { SHORT_QUIET } else { QUIET_TIME };
+    let ended = settle(&stage, &workers, &mut calendar, &asked, quiet)?;
+    Ok(judged(plan, database, wanted, &deaths, &ended))
+}
+
+/// What a service needs to execute payments, and to be ready on a chain that a day passes on at once.
+fn relaying(stage: &Stage) -> Result<[(&'static str, String); 2]> {
+    const WEEK_S: u64 = 7 * DAY_S;
+    let relayer = stage.chain.accounts().get(RELAYER_INDEX).context("no relayer")?;
+    Ok([
+        ("PRS_RELAYER__PRIVATE_KEY", relayer.private_key.to_string()),
+        ("PRS_HEALTH__CHAIN_STALE_S", WEEK_S.to_string()),
+    ])
+}
+
+fn may_go_on() -> Result<()> {
+    if command::interrupted() {
+        bail!("interrupted");
+    }
+    Ok(())
+}
+
+/// Lets days pass until this one, for whoever is alive.
+fn pass_until(day: u64, calendar: &mut Calendar, rng: &mut Rng, mut is_dead: impl FnMut() -> bool) -> Result<()> {
+    while calendar.days() < day {
+        may_go_on()?;
+        calendar.forward(DAY_S)?;
+        if !is_dead() {
+            thread::sleep(Duration::from_millis(rng.u64(DAY_MS)));
+        }
+    }
+    Ok(())
+}
+
+/// One service dies again and again: at points and at random moments, some days passing while it lives and others while
+/// it is dead.
+fn alone(
+    plan: &Plan,
+    stage: &mut Stage,
+    calendar: &mut Calendar,
+    asked: &Asked,
+    deaths: &mut Deaths,
+    rng: &mut Rng,
+) -> Result<()> {
+    let service = &mut stage.machines.service;
+    service.kill()?;
+    while deaths.count < plan.recurring_kills {
+        may_go_on()?;
+        let day = asked.days * (deaths.count + 1) / plan.recurring_kills;
+        let end = deaths.draw(rng);
+        launch(service, end)?;
+        if rng.bool() {
+            ready_or_dead(service)?;
+        }
+        pass_until(day, calendar, rng, || service.has_ended())?;
+        let patience = match end {
+            Some(_) => POINT_TIMEOUT,
+            None => Duration::from_millis(rng.u64(LIFE_MS)),
+        };
+        let begun = Instant::now();
+        while !service.has_ended() && begun.elapsed() < patience {
+            may_go_on()?;
+            thread::sleep(POLL);
+        }
+        let is_reached = service.has_ended();
+        match is_reached {
+            true => service.bury()?,
+            false => service.kill()?,
+        }
+        deaths.note(end, is_reached);
+        calendar.agree()?;
+    }
+    // What the dead had taken is free again.
+    calendar.forward(DAY_S)?;
+    service.start().map(drop)
+}
+
+fn ready_or_dead(service: &mut Service) -> Result<()> {
+    let health = Client::new(service.base_url(), Vec::new());
+    wait_for("readiness or death", || {
+        let page = health.call_within(Duration::from_secs(1), "/health/ready", &Call::Get);
+        let is_ready = page.is_ok_and(|page| page.status == 200);
+        Ok((is_ready || service.has_ended()).then_some(()))
+    })
+}
+
+/// Two workers share a database, and the one that leads the network dies again and again; so does the other one, when
+/// it comes to its point first.
+fn twins(
+    plan: &Plan,
+    workers: &mut [Service],
+    calendar: &mut Calendar,
+    asked: &Asked,
+    deaths: &mut Deaths,
+    rng: &mut Rng,
+) -> Result<()> {
+    let mut ends: Vec<End> = Vec::new();
+    for worker in workers.iter_mut() {
+        let end = deaths.draw(rng);
+        launch(worker, end)?;
+        ready_or_dead(worker)?;
+        ends.push(end);
+    }
+    while deaths.count < plan.recurring_twin_kills {
+        let leader = leader_or_death(workers)?;
+        let day = asked.days * (deaths.count + 1) / plan.recurring_twin_kills;
+        pass_until(day, calendar, rng, || workers.iter_mut().any(Service::has_ended))?;
+        let patience = match leader.map(|leader| ends[leader]) {
+            Some(Some(_)) => TIME_LAG + TWIN_TIMEOUT,
+            Some(None) => TIME_LAG + Duration::from_millis(rng.u64(LIFE_MS)),
+            None => Duration::ZERO,
+        };
+        let begun = Instant::now();
+        let dead = loop {
+            may_go_on()?;
+            if let Some(dead) = workers.iter_mut().position(Service::has_ended) {
+                workers[dead].bury()?;
+                deaths.note(ends[dead], true);
+                deaths.leaders += u64::from(ends[dead].is_some_and(is_of_leader));
+                break dead;
+            }
+            if begun.elapsed() > patience {
+                let leader = workers.iter().position(leads).or(leader).unwrap_or_default();
+                workers[leader].kill()?;
+                deaths.note(ends[leader], false);
+                deaths.leaders += 1;
+                break leader;
+            }
+            thread::sleep(POLL);
+        };
+        // The lease of the dead ends with the day, and the other one takes over before that one is back.
+        calendar.forward(DAY_S)?;
+        leader_or_death(&mut workers[1 - dead..=1 - dead])?;
+        ends[dead] = deaths.draw(rng);
+        launch(&mut workers[dead], ends[dead])?;
+        // A server whose clock jumps ends statements as late, and who only starts gives up then.
+        ready_or_dead(&mut workers[dead])?;
+    }
+    for worker in workers.iter_mut() {
+        // One of them may have come to its point by now.
+        if !worker.has_ended() {
+            worker.kill()?;
+        }
+    }
+    calendar.forward(DAY_S)?;
+    for worker in workers {
+        worker.start()?;
+    }
+    Ok(())
+}
+
+/// Which one leads the network; nothing when one has died before any of them did.
+fn leader_or_death(workers: &mut [Service]) -> Result<Option<usize>> {
+    wait_for("a leader or a death", || {
+        let leader = workers.iter().position(leads);
+        let is_dead = workers.iter_mut().any(Service::has_ended);
+        Ok((leader.is_some() || is_dead).then_some(leader))
+    })
+}
+
+fn judged(plan: &Plan, database: Database, wanted: u64, deaths: &Deaths, ended: &Ended) -> Row {
+    let Ended {
+        verdict,
+        tally,
+        relayer,
+    } = ended;
+    let mut row = Row::of(Fault::RecurringKills, database, wanted, verdict);
+    row.acknowledged = tally.payments_due + tally.requests_due;
+    row.lost += tally.lost();
+    row.doubled += tally.doubled();
+    row.check(tally.failures == 0, || {
+        format!("{} payments were told as failed", tally.failures)
+    });
+    row.check(tally.nonces_lost == 0, || {
+        format!("{} places among the transactions are lost", tally.nonces_lost)
+    });
+    row.check((tally.lost(), tally.doubled()) == (0, 0), || format!("{tally:?}"));
+    let never: Vec<&str> = POINTS
+        .into_iter()
+        .filter(|point| !deaths.reached.contains(point))
+        .collect();
+    let must_reach_all = database == Database::Sqlite && !plan.is_short;
+    row.check(never.is_empty() || !must_reach_all, || {
+        format!("never reached: {}", never.join(", "))
+    });
+    let of_whom = match database {
+        Database::Sqlite => String::new(),
+        Database::Postgres => format!(", {} of the leader", deaths.leaders),
+    };
+    row.note(&format!(
+        "{} deaths{of_whom}, {} of {} points reached; {} payments of {SCHEDULES} schedules by {} transactions, {} requests of {PARENTS}",
+        deaths.count,
+        deaths.reached.len(),
+        POINTS.len(),
+        tally.payments_due - tally.payments_missing,
+        relayer.nonces.len(),
+        tally.requests_due - tally.requests_missing,
+    ));
+    row
+}
