@@ -78,13 +78,13 @@ pub fn old(cutoff: DateTime<Utc>, mut partitions: Vec<Partition>) -> Vec<Partiti
     partitions
 }
 
-/// Up to when rows that are older than `cutoff` are deleted one by one: what is from before all months, which may hold
-/// rows of any age, and months that something holds up. `None` when there is nothing of this.
+/// Up to when rows that are older than `cutoff` are deleted one by one: what is from before all months, in their own
+/// partition or in none, which may be of any age, and months that something holds up. `None` without partitions.
 pub fn swept_until(cutoff: DateTime<Utc>, partitions: &[Partition]) -> Option<DateTime<Utc>> {
     let held_up = cutoff - PATIENCE;
     let is_swept = |partition: &&Partition| partition.from.is_none() || partition.until <= held_up;
-    let swept = partitions.iter().filter(is_swept);
-    swept.map(|partition| partition.until.min(cutoff)).max()
+    let swept = partitions.iter().filter(is_swept).map(|partition| partition.until);
+    swept.chain(first(partitions)).max().map(|until| until.min(cutoff))
 }
 
 /// When the first month begins; `None` while there is a partition of everything before.
@@ -167,7 +167,12 @@ mod tests {
         let until = |cutoff, partitions: &[Partition]| swept_until(time(cutoff), partitions);
         assert_eq!(until("2026-01-10T00:00:00", &both), Some(time("2026-01-10T00:00:00")));
         assert_eq!(until("2026-03-02T00:00:00", &both), Some(time("2026-02-01T00:00:00")));
-        assert_eq!(until("2026-03-31T23:00:00", only), None);
+        assert_eq!(
+            until("2026-03-31T23:00:00", only),
+            february.from,
+            "strays from before it"
+        );
+        assert_eq!(until("2026-01-10T00:00:00", only), Some(time("2026-01-10T00:00:00")));
         assert_eq!(until("2026-04-01T00:00:00", only), Some(february.until));
         assert_eq!(first(&both), None);
         assert_eq!(first(only), february.from);

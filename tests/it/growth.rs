@@ -125,6 +125,22 @@ async fn months_are_made_ahead_and_go_when_they_are_old() {
 }
 
 #[tokio::test]
+async fn an_event_of_a_clock_that_ran_ahead_leaves_months_to_be_dropped_whole() {
+    let app = TestApp::start().await;
+    enter_a_month(&app).await;
+    look(&app).await;
+    let old = tell(&app, "payment.confirmed", "01old").await;
+    app.advance_ms(600 * DAY_MS);
+    let ahead = tell(&app, "payment.confirmed", "01ahead").await;
+    app.advance_ms(-540 * DAY_MS);
+    while flows::events::sweep::run(&app.ctx).await.expect("sweeps") {}
+    assert_eq!(is_kept(&app, &old).await, app.ctx.db.is_postgres());
+    flows::partitions::retire(&app.ctx).await.expect("retires");
+    assert!(!is_kept(&app, &old).await);
+    assert!(is_kept(&app, &ahead).await);
+}
+
+#[tokio::test]
 async fn what_waits_keeps_its_month_for_a_while_and_itself_for_good() {
     let app = TestApp::start().await;
     let receiver = Receiver::start().await;

@@ -6,7 +6,7 @@ use crate::{
     flows::FlowResult,
     store::{
         self,
-        partitions::{Divided, list, strays},
+        partitions::{Divided, list},
     },
 };
 use chrono::{DateTime, Utc};
@@ -26,11 +26,7 @@ pub async fn run(ctx: &Ctx) -> FlowResult<bool> {
     let Some(months) = list(ctx.db.reader(), Divided::Events).await? else {
         return forget(ctx, cutoff, cutoff).await;
     };
-    let until = match strays(ctx.db.reader(), Divided::Events).await? {
-        0 => partitions::swept_until(cutoff, &months),
-        _ => Some(cutoff),
-    };
-    let has_more = match until {
+    let has_more = match partitions::swept_until(cutoff, &months) {
         Some(until) => forget(ctx, cutoff, until).await?,
         None => false,
     };
