@@ -241,18 +241,21 @@ impl Catalogue {
             .join(", ")
     }
 
-    /// Canonical ids that a search text means: the currency of that id or alias, or every currency of that symbol.
+    /// Canonical ids that a search text means: the currency of that id or alias, or every currency that has this symbol, or
+    /// this name before its network in an id or alias. So `ETH` is the coin of each network, whatever its symbol there.
     pub fn ids_or_symbols(&self, text: &str) -> Vec<String> {
-        match self.find(text) {
-            Some(currency) => vec![currency.id.clone()],
-            None => {
-                let same = self
-                    .currencies
-                    .iter()
-                    .filter(|currency| currency.symbol.eq_ignore_ascii_case(text));
-                same.map(|currency| currency.id.clone()).collect()
-            }
+        if let Some(currency) = self.find(text) {
+            return vec![currency.id.clone()];
         }
+        let is_meant = |currency: &&Currency| {
+            let is_named = |network: Network| {
+                let named = self.find(&format!("{text}-{}", network.id()));
+                named.is_some_and(|named| named.id == currency.id)
+            };
+            currency.symbol.eq_ignore_ascii_case(text) || currency.network.is_some_and(is_named)
+        };
+        let meant = self.currencies.iter().filter(is_meant);
+        meant.map(|currency| currency.id.clone()).collect()
     }
 
     /// Contracts of a network.

@@ -1,6 +1,6 @@
 //! Exports of payments: the same as the pages of a search, in one answer that holds nothing when nobody reads it.
 
-use crate::support::{Answer, TestApp, app::PAGE, requests::fau, session::sign_in, wallet::TestWallet};
+use crate::support::{Answer, TestApp, app::PAGE, requests::{fau, request}, session::sign_in, wallet::TestWallet};
 use alloy::primitives::{Address as EvmAddress, B256, U256};
 use chrono::{DateTime, TimeDelta};
 use prs::{
@@ -272,4 +272,24 @@ async fn a_platform_runs_two_exports_and_what_nobody_reads_is_given_up() {
         assert!(!rest.ends_with(b"0\r\n\r\n"), "what broke off looks complete");
     };
     tokio::task::spawn_blocking(check).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_name_of_a_coin_finds_it_on_every_network() {
+    let app = TestApp::start().await;
+    let id = app.create_request(&request("1", "ETH-sepolia", "ETH-sepolia")).await;
+    credit(&app, &id, 0..3).await;
+    for query in [
+        "paymentCurrency=ETH",
+        "invoiceCurrency=eth",
+        "paymentCurrency=ETH-sepolia",
+    ] {
+        let answer = app.get(&format!("/v2/payments?{query}")).with_key().send().await;
+        assert_eq!(answer.expect(200)["pagination"]["total"], 3, "{query}");
+        assert_eq!(lines(&export(&app, &format!("{query}&format=jsonl")).await).len(), 3);
+    }
+    for query in ["paymentCurrency=POL", "paymentCurrency=ETH-base"] {
+        let answer = app.get(&format!("/v2/payments?{query}")).with_key().send().await;
+        assert_eq!(answer.expect(200)["pagination"]["total"], 0, "{query}");
+    }
 }

@@ -82,10 +82,10 @@ impl Payments {
         /// Kind of the payment
         #[oai(name = "type")]
         kind: Checked<PaymentKind>,
-        /// Id or symbol of the invoice currency
+        /// Id of the invoice currency, or a symbol or coin on all networks, like `USDC` or `ETH`
         #[oai(name = "invoiceCurrency")]
         invoice_currency: Checked<CurrencyIdText>,
-        /// Id or symbol of the payment currency
+        /// Id of the payment currency, or a symbol or coin on all networks, like `USDC` or `ETH`
         #[oai(name = "paymentCurrency")]
         payment_currency: Checked<CurrencyIdText>,
         /// From this time on, inclusive; UTC ending in `Z`
@@ -179,10 +179,10 @@ impl Payments {
         /// Kind of the payment
         #[oai(name = "type")]
         kind: Checked<PaymentKind>,
-        /// Id or symbol of the invoice currency
+        /// Id of the invoice currency, or a symbol or coin on all networks, like `USDC` or `ETH`
         #[oai(name = "invoiceCurrency")]
         invoice_currency: Checked<CurrencyIdText>,
-        /// Id or symbol of the payment currency
+        /// Id of the payment currency, or a symbol or coin on all networks, like `USDC` or `ETH`
         #[oai(name = "paymentCurrency")]
         payment_currency: Checked<CurrencyIdText>,
         /// From this time on, inclusive; UTC ending in `Z`
