@@ -13,6 +13,8 @@ use chrono::{DateTime, Utc};
 /// Filters of a search, checked for shape; they combine with AND.
 #[derive(Debug, Clone, Default)]
 pub struct PaymentSearch {
+    /// Whether a filter other than dates was given, right or wrong.
+    pub is_searching: bool,
     /// Source or destination transaction.
     pub tx_hash: Option<B256>,
     /// Payer or payee; payee alone for a public client ID.
@@ -40,15 +42,7 @@ impl PaymentSearch {
     ///
     /// Source: interface §4.1; decisions D13.
     pub fn check(&self, checks: &mut Checks) {
-        let is_searching = self.tx_hash.is_some()
-            || self.wallet.is_some()
-            || self.reference.is_some()
-            || self.request_id.is_some()
-            || self.merchant_reference.is_some()
-            || self.kind.is_some()
-            || self.invoice_currency.is_some()
-            || self.payment_currency.is_some();
-        if !is_searching {
+        if !self.is_searching {
             checks.fail("query", "At least one search parameter must be provided");
         }
         if let (Some(from), Some(to)) = (self.from, self.to)

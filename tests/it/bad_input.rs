@@ -166,6 +166,44 @@ async fn every_wrong_field_is_named_at_once() {
 }
 
 #[tokio::test]
+async fn a_search_names_wrong_fields_of_every_kind_at_once() {
+    let app = TestApp::start().await;
+    let dates = "fromDate=2026-01-02T00:00:00Z&toDate=2026-01-01T00:00:00Z";
+    for (query, wrong) in [
+        ("limit=0".to_owned(), ["limit", "query"].as_slice()),
+        (format!("limit=0&type=direct&{dates}"), &["limit", "toDate"]),
+        (format!("type=nix&{dates}"), &["toDate", "type"]),
+        ("limit=0&invoiceCurrency=XXX".to_owned(), &["invoiceCurrency", "limit"]),
+        (
+            "invoiceCurrency=XXX&paymentCurrency=YYY".to_owned(),
+            &["invoiceCurrency", "paymentCurrency"],
+        ),
+        (
+            format!("invoiceCurrency=XXX&cursor={}", "A".repeat(64)),
+            &["cursor", "invoiceCurrency"],
+        ),
+        ("type=nix".to_owned(), &["type"]),
+    ] {
+        let answer = app.get(&format!("/v2/payments?{query}")).with_key().send().await;
+        let mut fields = answer.wrong_fields();
+        fields.sort();
+        assert_eq!(fields, wrong, "{query}");
+    }
+    for (query, wrong) in [
+        (format!("format=xml&{dates}"), ["format", "query", "toDate"].as_slice()),
+        (
+            format!("txHash=0x1&invoiceCurrency=XXX&{dates}"),
+            &["invoiceCurrency", "toDate", "txHash"],
+        ),
+    ] {
+        let answer = app.get(&format!("/v2/payments/export?{query}")).with_key().send().await;
+        let mut fields = answer.wrong_fields();
+        fields.sort();
+        assert_eq!(fields, wrong, "{query}");
+    }
+}
+
+#[tokio::test]
 async fn a_search_is_checked() {
     let app = TestApp::start().await;
     let hash_65 = format!("0x{}", "a".repeat(63));

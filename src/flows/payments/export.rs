@@ -5,6 +5,7 @@ use crate::{
     ctx::Ctx,
     domain::{
         caller::PlatformCaller,
+        refusal::Checks,
         search::{PaymentPosition, PaymentSearch},
     },
     flows::FlowResult,
@@ -29,12 +30,14 @@ pub struct Walk {
 impl Walk {
     /// Begins a walk over the payments of the caller's requests.
     ///
-    /// Errors: no search parameter, dates in the wrong order, an unknown currency (400).
-    pub fn start(ctx: &Ctx, caller: &PlatformCaller, search: &PaymentSearch) -> FlowResult<Self> {
+    /// Errors: what was noted before, no search parameter, dates in the wrong order, an unknown currency (400).
+    pub fn start(ctx: &Ctx, caller: &PlatformCaller, search: &PaymentSearch, mut checks: Checks) -> FlowResult<Self> {
+        let filter = filter(ctx, caller, search, &mut checks);
+        checks.finish()?;
         Ok(Self {
             ctx: ctx.clone(),
             scope: Scope::from(caller),
-            filter: filter(ctx, caller, search)?,
+            filter,
             begin: Some(Begin::Row(0)),
         })
     }

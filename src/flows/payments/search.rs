@@ -5,7 +5,7 @@ use crate::{
     ctx::Ctx,
     domain::{
         caller::PlatformCaller,
-        refusal::{Checks, Refusal},
+        refusal::Checks,
         search::{PaymentPosition, PaymentSearch},
     },
     flows::FlowResult,
@@ -42,19 +42,22 @@ pub struct PaymentPage {
 /// Searches the payments of the caller's requests. A public client ID is told nothing about persons, and
 /// finds a wallet as payee alone.
 ///
-/// Errors: no search parameter, dates in the wrong order, an unknown currency, a cursor of another search (400).
+/// Errors: what was noted before, no search parameter, dates in the wrong order, an unknown currency, a cursor of another
+/// search (400).
 /// Source: interface §4.1; decisions D13; decisions D14; decisions D15; decisions D23; decisions D32.
 pub async fn run(
     ctx: &Ctx,
     caller: &PlatformCaller,
     search: &PaymentSearch,
     (start, limit): (Start, u64),
+    mut checks: Checks,
 ) -> FlowResult<PaymentPage> {
-    let (filter, scope) = (filter(ctx, caller, search)?, Scope::from(caller));
+    let (filter, scope) = (filter(ctx, caller, search, &mut checks), Scope::from(caller));
     let begin = match start {
-        Start::Row(offset) => Begin::Row(offset),
-        Start::Cursor(text) => Begin::After(cursor::read(ctx, &scope, &filter, &text)?),
+        Start::Row(offset) => Some(Begin::Row(offset)),
+        Start::Cursor(text) => checks.join(cursor::read(ctx, &scope, &filter, &text)).map(Begin::After),
     };
+    let begin = checks.finish_with(begin)?;
     let window = Window { begin, limit };
     let found = store::payments::search(ctx.db.reader(), &scope, &filter, &window).await?;
     let mut payments = found.rows;
@@ -79,14 +82,12 @@ pub async fn run(
     })
 }
 
-/// What a search means for the rows.
-pub(super) fn filter(ctx: &Ctx, caller: &PlatformCaller, search: &PaymentSearch) -> Result<PaymentFilter, Refusal> {
-    let mut checks = Checks::new();
-    search.check(&mut checks);
-    let invoice_currencies = currencies(ctx, "invoiceCurrency", search.invoice_currency.as_deref(), &mut checks);
-    let payment_currencies = currencies(ctx, "paymentCurrency", search.payment_currency.as_deref(), &mut checks);
-    checks.finish()?;
-    Ok(PaymentFilter {
+/// What a search means for the rows; notes what is missing, contradicts itself or is unknown.
+pub(super) fn filter(ctx: &Ctx, caller: &PlatformCaller, search: &PaymentSearch, checks: &mut Checks) -> PaymentFilter {
+    search.check(checks);
+    let invoice_currencies = currencies(ctx, "invoiceCurrency", search.invoice_currency.as_deref(), checks);
+    let payment_currencies = currencies(ctx, "paymentCurrency", search.payment_currency.as_deref(), checks);
+    PaymentFilter {
         tx_hash: search.tx_hash,
         wallet: search.wallet,
         // Found by its payer, a payment would tell who paid it.
@@ -99,7 +100,7 @@ pub(super) fn filter(ctx: &Ctx, caller: &PlatformCaller, search: &PaymentSearch)
         payment_currencies,
         from: search.from,
         to: search.to,
-    })
+    }
 }
 
 /// Ids of the currencies that a text means.

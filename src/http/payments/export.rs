@@ -6,7 +6,7 @@ use crate::{
     domain::{
         caller::PlatformCaller,
         export::{ExportFormat, defused},
-        refusal::{Refusal, RefusalKind},
+        refusal::{Checks, Refusal, RefusalKind},
         search::PaymentSearch,
     },
     flows::{
@@ -186,15 +186,15 @@ impl Open {
 /// Begins an export of the payments of a caller, until the reader has everything, goes away or takes nothing, or until the
 /// service stops. What does not come to its end is cut off in a way that a client of HTTP notices.
 ///
-/// Errors: as many exports run as a platform may have (429); a filter that is wrong (400).
+/// Errors: as many exports run as a platform may have (429); what was noted before, and a filter that is wrong (400).
 pub(super) async fn open(
     ctx: &Ctx,
     caller: &PlatformCaller,
-    search: &PaymentSearch,
+    (search, checks): (&PaymentSearch, Checks),
     format: ExportFormat,
     stop: CancellationToken,
 ) -> FlowResult<Export> {
-    let mut walk = Walk::start(ctx, caller, search)?;
+    let mut walk = Walk::start(ctx, caller, search, checks)?;
     let place = EXPORTS.take(&caller.platform, |own, _| match own {
         ..=EXPORTS_MAX => Ok(()),
         _ => {

@@ -126,8 +126,7 @@ impl Payments {
             Some(cursor) => Start::Cursor(cursor.into()),
             None => Start::Row(offset),
         };
-        checks.finish()?;
-        let page = flows::payments::search::run(&ctx, &caller, &search, (start, limit)).await?;
+        let page = flows::payments::search::run(&ctx, &caller, &search, (start, limit), checks).await?;
         let pagination = Page::new(page.total, limit, offset, page.has_more);
         let payments = page.payments.into_iter();
         let payments = payments
@@ -207,9 +206,8 @@ impl Payments {
             to: to_date,
         };
         let search = texts.read(&mut checks);
-        checks.finish()?;
         // Without a server around it, in a test, nothing stops.
         let stop = request.data::<Stopping>().map(|stopping| stopping.0.clone());
-        Ok(export::open(&ctx, &caller, &search, format, stop.unwrap_or_default()).await?)
+        Ok(export::open(&ctx, &caller, (&search, checks), format, stop.unwrap_or_default()).await?)
     }
 }

@@ -32,7 +32,16 @@ pub(super) struct FilterTexts {
 impl FilterTexts {
     /// Reads the filters, and notes those whose text is wrong.
     pub(super) fn read(self, checks: &mut Checks) -> PaymentSearch {
+        let is_searching = self.tx_hash.is_given()
+            || self.wallet.is_given()
+            || self.reference.is_given()
+            || self.request_id.is_given()
+            || self.merchant_reference.is_given()
+            || self.kind.is_given()
+            || self.invoice_currency.is_given()
+            || self.payment_currency.is_given();
         PaymentSearch {
+            is_searching,
             tx_hash: self.tx_hash.read(checks),
             wallet: self.wallet.read(checks),
             reference: self.reference.read(checks),
