@@ -22,7 +22,16 @@ use std::{
 };
 
 /// What a spreadsheet would execute, what a CSV has to quote, and what changes the direction of writing.
-const REFERENCES: [&str; 6] = ["=1+1", "+1", "-1", "@SUM(A1)", "'quoted', \"twice\"", "plain"];
+const REFERENCES: [&str; 8] = [
+    "=1+1",
+    "+1",
+    "-1",
+    "@SUM(A1)",
+    "'quoted', \"twice\"",
+    "plain",
+    "x;=1+1;y",
+    "＝1+1",
+];
 
 /// Credits so many payments to a request of the platform, three of them at each moment.
 async fn credit(app: &TestApp, id: &str, numbers: std::ops::Range<u64>) {
@@ -92,19 +101,26 @@ fn lines(answer: &Answer) -> Vec<Value> {
         .collect()
 }
 
-/// Each line of cells with the names of the header; one `'` is taken away where a cell begins with it.
+/// Each line of cells with the names of the header, whose texts are read back as the document says. No cell is a formula,
+/// whatever a spreadsheet separates by.
 fn rows(answer: &Answer) -> Vec<HashMap<String, String>> {
     assert_eq!(answer.status, 200, "{}", answer.text);
     let mut reader = csv::Reader::from_reader(answer.text.as_bytes());
     let rows: Vec<HashMap<String, String>> = reader.deserialize().collect::<Result<_, _>>().unwrap();
-    let signs = ['=', '+', '-', '@', '\t', '\r'];
-    assert!(
-        !rows
-            .iter()
-            .flat_map(HashMap::values)
-            .any(|cell| cell.starts_with(signs))
-    );
-    let text = |cell: String| cell.strip_prefix('\'').map(str::to_owned).unwrap_or(cell);
+    let signs = ['=', '+', '-', '@', '\t', '\r', '＝', '＋', '－', '＠'];
+    for separator in *b",;\t" {
+        for is_quoting in [true, separator == b','] {
+            let mut reader = csv::ReaderBuilder::new()
+                .flexible(true)
+                .delimiter(separator)
+                .quoting(is_quoting)
+                .from_reader(answer.text.as_bytes());
+            let records: Vec<csv::StringRecord> = reader.records().collect::<Result<_, _>>().unwrap();
+            assert!(!records.iter().flatten().any(|cell| cell.starts_with(signs)));
+        }
+    }
+    let rule = regex::Regex::new("(^|[;\t\r\n])'").unwrap();
+    let text = |cell: String| rule.replace_all(&cell, "$1").into_owned();
     rows.into_iter()
         .map(|row| row.into_iter().map(|(name, cell)| (name, text(cell))).collect())
         .collect()
