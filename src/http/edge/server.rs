@@ -13,6 +13,7 @@ use poem::{
     http::{HeaderValue, header, uri::Scheme},
     web::{LocalAddr, RemoteAddr},
 };
+use socket2::SockRef;
 use std::{convert::Infallible, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -28,6 +29,10 @@ const LAST_CALLS: Duration = Duration::from_millis(250);
 
 /// Pause after a failed accept, which mostly means that the process is out of file descriptors.
 const ACCEPT_PAUSE_MS: u64 = 50;
+
+/// Bytes of an answer that wait in a socket and are not on their way yet. The kernel would take megabytes, and tell of room
+/// only when much of them is gone: a client that takes a little at a time would look like one that takes nothing.
+const UNSENT_BYTES: u32 = 64 * 1024;
 
 /// Largest head of a request.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
@@ -65,6 +70,10 @@ impl Default for ServerOptions {
 /// Cancelled when the server stops; carried by every request, so that answers without an end know when to end.
 #[derive(Debug, Clone)]
 pub struct Stopping(pub CancellationToken);
+
+/// Closes the connection of a call when it is cancelled, whatever is still to be sent; carried by every request.
+#[derive(Debug, Clone)]
+pub struct HangUp(pub CancellationToken);
 
 /// The two steps of a stop. Between them whoever sends calls here has time to notice, and nothing is refused.
 #[derive(Debug, Clone, Default)]
@@ -188,11 +197,16 @@ impl Server {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "TCP_NODELAY could not be set");
         }
+        if let Err(error) = SockRef::from(&stream).set_tcp_notsent_lowat(UNSENT_BYTES) {
+            tracing::debug!(%error, "TCP_NOTSENT_LOWAT could not be set");
+        }
+        let hang_up = CancellationToken::new();
         let mut stream = TimeoutStream::new(stream);
         stream.set_write_timeout(Some(Duration::from_millis(self.options.write_deadline_ms)));
         let service = service_fn(|mut request: hyper::Request<Incoming>| {
             let server = self.clone();
             request.extensions_mut().insert(Stopping(self.shutdown.stop.clone()));
+            request.extensions_mut().insert(HangUp(hang_up.clone()));
             async move {
                 let local = LocalAddr(Addr::socket(local));
                 let remote = RemoteAddr(Addr::socket(remote));
@@ -217,10 +231,12 @@ impl Server {
         };
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,
+            () = hang_up.cancelled() => Ok(()),
             () = last_calls => {
                 connection.as_mut().graceful_shutdown();
                 tokio::select! {
                     ended = connection.as_mut() => ended,
+                    () = hang_up.cancelled() => Ok(()),
                     () = self.abort.cancelled() => Ok(()),
                 }
             }
