@@ -55,6 +55,18 @@ pub async fn find_by_hash(conn: &impl ConnectionTrait, hash: &str) -> Result<Opt
     row.map(from_row).transpose()
 }
 
+/// Finds a session of a platform, whatever its age.
+pub async fn find(
+    conn: &impl ConnectionTrait,
+    platform: &PlatformId,
+    id: &SessionId,
+) -> Result<Option<Session>, StoreError> {
+    let found = Entity::find()
+        .filter(Column::PlatformId.eq(platform.as_str()))
+        .filter(Column::Id.eq(id.as_str()));
+    found.one(conn).await?.map(from_row).transpose()
+}
+
 /// Notes a use and its new end, unless the session is over by then; an older time than the noted one changes nothing.
 pub async fn touch(
     conn: &impl ConnectionTrait,

@@ -1,8 +1,16 @@
 //! Exports of payments: the same as the pages of a search, in one answer that holds nothing when nobody reads it.
 
-use crate::support::{Answer, TestApp, app::PAGE, requests::{fau, request}, session::sign_in, wallet::TestWallet};
+use crate::support::{
+    Answer, TestApp,
+    app::PAGE,
+    lines::Lines,
+    requests::{fau, request},
+    session::sign_in,
+    wallet::TestWallet,
+};
 use alloy::primitives::{Address as EvmAddress, B256, U256};
 use chrono::{DateTime, TimeDelta};
+use poem::http::Method;
 use prs::{
     domain::{
         address::Address,
@@ -10,6 +18,8 @@ use prs::{
         network::Network,
         payment::{Observation, ProvenTransfer, Settled},
     },
+    flows,
+    http::edge::server::ServerOptions,
     ports::clock::Clock,
     store::{self, Scope, payments::SettledPayment},
 };
@@ -220,6 +230,9 @@ async fn wrong_parameters_of_an_export_are_named() {
         ("format=csv", "query"),
         ("type=direct&format=xml", "format"),
         ("txHash=0x12", "txHash"),
+        ("type=direct&limit=1", "limit"),
+        ("type=direct&cursor=nonsense", "cursor"),
+        ("type=direct&offset=0", "offset"),
         (
             "type=direct&fromDate=2026-01-02T00:00:00Z&toDate=2026-01-01T00:00:00Z",
             "toDate",
@@ -234,12 +247,12 @@ async fn wrong_parameters_of_an_export_are_named() {
     }
 }
 
-/// Begins an export and reads nothing of it but its status.
-fn begin(address: SocketAddr, key: &str) -> (TcpStream, String) {
+/// Begins an export with a credential, and reads nothing of it but its status.
+fn begin(address: SocketAddr, credential: &str) -> (TcpStream, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let head = format!(
-        "GET /v2/payments/export?type=direct&format=jsonl HTTP/1.1\r\nhost: a\r\nx-api-key: {key}\r\nconnection: close\r\n\r\n"
+        "GET /v2/payments/export?type=direct&format=jsonl HTTP/1.1\r\nhost: a\r\n{credential}\r\nconnection: close\r\n\r\n"
     );
     stream.write_all(head.as_bytes()).unwrap();
     let mut status = [0; 12];
@@ -247,30 +260,56 @@ fn begin(address: SocketAddr, key: &str) -> (TcpStream, String) {
     (stream, String::from_utf8_lossy(&status[9..]).into_owned())
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
+async fn an_export_by_http_1_0_is_refused() {
+    let app = TestApp::start().await;
+    let (address, key) = (app.listen().await, app.key.clone());
+    let check = move || {
+        let mut stream = TcpStream::connect(address).unwrap();
+        let head = format!("GET /v2/payments/export?type=direct HTTP/1.0\r\nhost: a\r\nx-api-key: {key}\r\n\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.contains(" 400 ") && answer.contains("HTTP/1.1"), "{answer}");
+    };
+    tokio::task::spawn_blocking(check).await.unwrap();
+}
+
+/// Reads what is left; tells whether the answer came to its end.
+fn is_complete(stream: &mut TcpStream) -> bool {
+    let mut rest = Vec::new();
+    let _ = stream.read_to_end(&mut rest);
+    rest.ends_with(b"\r\n0\r\n\r\n")
+}
+
+/// Payments that are more than the buffers of two sockets take.
+const MANY: std::ops::Range<u64> = 0..12_000;
+
+#[tokio::test]
 async fn a_platform_runs_two_exports_and_what_nobody_reads_is_given_up() {
     let app = TestApp::start().await;
     let id = app.create_request(&fau("1")).await;
-    // More than the buffers of two sockets take.
-    credit(&app, &id, 0..12_000).await;
-    let (address, key) = (app.listen().await, app.key.clone());
+    credit(&app, &id, MANY).await;
+    let (lines, _listening) = Lines::listen();
+    let (address, key) = (app.listen().await, format!("x-api-key: {}", app.key));
     let (other_key, _) = app.other_tenant().await;
     let check = move || {
         let (gone, first) = begin(address, &key);
         let (mut stalled, second) = begin(address, &key);
         assert_eq!((first.as_str(), second.as_str()), ("200", "200"));
         assert_eq!(begin(address, &key).1, "429");
-        assert_eq!(begin(address, &other_key).1, "200", "another platform has its own");
+        let other = format!("x-api-key: {other_key}");
+        assert_eq!(begin(address, &other).1, "200", "another platform has its own");
         let begun = Instant::now();
         drop(gone);
-        let freed = |what: &str| {
-            while begin(address, &key).1 != "200" {
-                assert!(begun.elapsed() < Duration::from_secs(10), "{what} holds its place");
-                std::thread::sleep(Duration::from_millis(100));
-            }
-        };
-        freed("a reader who went away");
-        // The other one counts as gone after eight seconds in which it took nothing, when all buffers are full.
+        while begin(address, &key).1 != "200" {
+            assert!(
+                begun.elapsed() < Duration::from_secs(5),
+                "a reader who went away holds its place"
+            );
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        // The other one counts as gone when it takes nothing.
         let are_both_free = || {
             let (_one, third) = begin(address, &key);
             let (_two, fourth) = begin(address, &key);
@@ -278,16 +317,112 @@ async fn a_platform_runs_two_exports_and_what_nobody_reads_is_given_up() {
         };
         while !are_both_free() {
             assert!(
-                begun.elapsed() < Duration::from_secs(18),
+                begun.elapsed() < Duration::from_secs(10),
                 "a reader who stalls holds its place"
             );
             std::thread::sleep(Duration::from_millis(200));
         }
-        let mut rest = Vec::new();
-        let _ = stalled.read_to_end(&mut rest);
-        assert!(!rest.ends_with(b"0\r\n\r\n"), "what broke off looks complete");
+        assert!(!is_complete(&mut stalled), "what broke off looks complete");
     };
     tokio::task::spawn_blocking(check).await.unwrap();
+    let text = lines.text();
+    assert_eq!(text.matches("an export was given up").count(), 1, "{text}");
+}
+
+#[tokio::test]
+async fn an_export_that_is_given_up_frees_its_connection() {
+    let app = TestApp::start().await;
+    let id = app.create_request(&fau("1")).await;
+    credit(&app, &id, MANY).await;
+    let options = ServerOptions {
+        connections_max: 1,
+        ..ServerOptions::default()
+    };
+    let (address, key) = (app.listen_with(options).await, format!("x-api-key: {}", app.key));
+    let check = move || {
+        let (_stalled, status) = begin(address, &key);
+        assert_eq!(status, "200");
+        let begun = Instant::now();
+        assert_eq!(begin(address, &key).1, "200");
+        let waited = begun.elapsed();
+        assert!(waited < Duration::from_secs(10), "{waited:?}");
+    };
+    tokio::task::spawn_blocking(check).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_reader_who_is_slow_and_steady_gets_everything() {
+    let app = TestApp::start().await;
+    let id = app.create_request(&fau("1")).await;
+    credit(&app, &id, MANY).await;
+    let (address, key) = (app.listen().await, format!("x-api-key: {}", app.key));
+    let check = move || {
+        let (mut stream, status) = begin(address, &key);
+        assert_eq!(status, "200");
+        std::thread::sleep(Duration::from_secs(1));
+        // Longer than a reader may take nothing, at 80 kB a second.
+        let mut piece = [0; 8_000];
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(12) {
+            stream.read_exact(&mut piece).unwrap();
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        assert!(is_complete(&mut stream), "it was cut off");
+    };
+    tokio::task::spawn_blocking(check).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_export_ends_when_its_credential_does() {
+    let app = TestApp::start().await;
+    let id = app.create_request(&fau("1")).await;
+    credit(&app, &id, MANY).await;
+    let address = app.listen().await;
+    let key = flows::keys::create(&app.ctx, &app.platform, None).await.unwrap();
+    let (key_row, key) = (key.row.id, key.key.reveal().to_owned());
+    let wallet = TestWallet::new(7);
+    let tx = app.ctx.db.begin("bind").await.unwrap();
+    let bound = store::accounts::bind_wallet(&tx, &wallet.address(), &app.platform, app.clock.now()).await;
+    tx.commit().await.unwrap();
+    assert!(bound.unwrap());
+    let session = sign_in(&app, &wallet).await;
+    let client = app.backend_client.clone();
+    let started = |credential: String| async move {
+        let (stream, status) = tokio::task::spawn_blocking(move || begin(address, &credential))
+            .await
+            .unwrap();
+        assert_eq!(status, "200");
+        stream
+    };
+    let ends = async |mut stream: TcpStream| {
+        app.advance_ms(6_000);
+        !tokio::task::spawn_blocking(move || is_complete(&mut stream))
+            .await
+            .unwrap()
+    };
+
+    let still_good = started(format!("x-api-key: {key}")).await;
+    assert!(!ends(still_good).await, "a good key");
+    let by_key = started(format!("x-api-key: {key}")).await;
+    flows::keys::revoke(&app.ctx, &app.platform, &key_row).await.unwrap();
+    assert!(ends(by_key).await, "a revoked key");
+
+    let still_good = started(format!("authorization: Bearer {session}")).await;
+    assert!(!ends(still_good).await, "a good session");
+    let by_session = started(format!("authorization: Bearer {session}")).await;
+    let out = app
+        .post("/v1/auth/logout")
+        .header("authorization", &format!("Bearer {session}"));
+    out.send().await;
+    assert!(ends(by_session).await, "a session that was signed out");
+
+    let still_good = started(format!("x-client-id: {client}")).await;
+    assert!(!ends(still_good).await, "a good client ID");
+    let by_client = started(format!("x-client-id: {client}")).await;
+    let found = store::client_ids::find_by_client_id(app.ctx.db.reader(), &client).await;
+    let path = format!("/v2/client-ids/{}", found.unwrap().expect("a client ID").row.as_str());
+    app.call(Method::DELETE, &path).with_key().send().await;
+    assert!(ends(by_client).await, "a revoked client ID");
 }
 
 #[tokio::test]

@@ -395,10 +395,15 @@ impl TestApp {
 
     /// Serves the same state on a socket of its own, with counts and memories of its own, until the test ends.
     pub async fn listen(&self) -> SocketAddr {
+        self.listen_with(ServerOptions::default()).await
+    }
+
+    /// The same with other limits of connections.
+    pub async fn listen_with(&self, options: ServerOptions) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("an address");
         let app = boot::serve::app(&self.settings, &self.ctx, &Process::new(Role::Api));
-        let served = server::serve(vec![listener], app, ServerOptions::default(), Shutdown::default());
+        let served = server::serve(vec![listener], app, options, Shutdown::default());
         tokio::spawn(served);
         address
     }

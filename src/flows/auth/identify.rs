@@ -215,6 +215,24 @@ fn session_caller(session: Session) -> PlatformCaller {
     }
 }
 
+/// Whether the credential of a caller is still good, and still a secret, for answers that would outlive it otherwise.
+pub async fn is_still_admitted(ctx: &Ctx, caller: &PlatformCaller) -> FlowResult<bool> {
+    let (conn, now, platform) = (ctx.db.reader(), ctx.clock.now(), &caller.platform);
+    Ok(match &caller.credential {
+        Credential::ApiKey { id } => store::keys::is_active(conn, &platform.into(), id, now).await?,
+        Credential::ClientId { id, .. } => {
+            let client = store::client_ids::find(conn, platform, id).await?;
+            // One that was given pages since is no secret any more.
+            client.is_some_and(|client| client.require_active().is_ok() && !client.is_public())
+        }
+        Credential::Session { id, .. } => {
+            let session = store::sessions::find(conn, platform, id).await?;
+            let absolute = ctx.people.sessions.wallet_absolute;
+            session.is_some_and(|session| session.is_active(absolute, now))
+        }
+    })
+}
+
 /// How often a caller may call.
 pub async fn tier(ctx: &Ctx, caller: &PlatformCaller) -> FlowResult<Tier> {
     let found = store::rate_tiers::find(ctx.db.reader(), &caller.platform, caller.client()).await?;

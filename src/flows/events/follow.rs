@@ -7,11 +7,8 @@
 
 use crate::{
     ctx::Ctx,
-    domain::{
-        caller::{Credential, PlatformCaller},
-        ids::EventId,
-    },
-    flows::{FlowResult, events::EventRecord},
+    domain::{caller::PlatformCaller, ids::EventId},
+    flows::{FlowResult, auth::identify, events::EventRecord},
     store::{self, Scope},
 };
 use chrono::{DateTime, TimeDelta, Utc};
@@ -98,18 +95,6 @@ impl Follower {
 
     /// Whether the credential that started this is still good; a stream would outlive it otherwise.
     pub async fn is_admitted(&self) -> FlowResult<bool> {
-        let conn = self.ctx.db.reader();
-        let platform = &self.caller.platform;
-        Ok(match &self.caller.credential {
-            Credential::ApiKey { id } => {
-                store::keys::is_active(conn, &platform.into(), id, self.ctx.clock.now()).await?
-            }
-            Credential::ClientId { id, .. } => {
-                let client = store::client_ids::find(conn, platform, id).await?;
-                // One that was given pages since is no secret any more.
-                client.is_some_and(|client| client.require_active().is_ok() && !client.is_public())
-            }
-            Credential::Session { .. } => false,
-        })
+        identify::is_still_admitted(&self.ctx, &self.caller).await
     }
 }

@@ -5,15 +5,19 @@ use crate::{
     ctx::Ctx,
     domain::{
         caller::PlatformCaller,
-        refusal::Checks,
+        refusal::{Checks, Refusal},
         search::{PaymentPosition, PaymentSearch},
     },
-    flows::FlowResult,
+    flows::{FlowResult, auth::identify},
     store::{
         self, Scope,
         payments::{FoundPayment, PaymentFilter, Window},
     },
 };
+use std::time::Duration;
+
+/// For how long a credential is believed that was looked up.
+const BELIEVED: Duration = Duration::from_secs(5);
 
 /// Payments of a part.
 const PART: u64 = 500;
@@ -22,6 +26,9 @@ const PART: u64 = 500;
 /// database between two; what is recorded meanwhile is met when it belongs behind the last part.
 pub struct Walk {
     ctx: Ctx,
+    caller: PlatformCaller,
+    /// When its credential was good, by the steady clock.
+    admitted_at: Duration,
     scope: Scope,
     filter: PaymentFilter,
     begin: Option<Begin>,
@@ -36,10 +43,25 @@ impl Walk {
         checks.finish()?;
         Ok(Self {
             ctx: ctx.clone(),
+            caller: caller.clone(),
+            admitted_at: ctx.clock.steady(),
             scope: Scope::from(caller),
             filter,
             begin: Some(Begin::Row(0)),
         })
+    }
+
+    /// Looks the credential that began this up again, at most every few seconds. Errors: it is not good any more (401).
+    pub async fn require_admitted(&mut self) -> FlowResult<()> {
+        let now = self.ctx.clock.steady();
+        if now.saturating_sub(self.admitted_at) < BELIEVED {
+            return Ok(());
+        }
+        if !identify::is_still_admitted(&self.ctx, &self.caller).await? {
+            return Err(Refusal::unauthenticated("The credential is not good any more").into());
+        }
+        self.admitted_at = now;
+        Ok(())
     }
 
     /// The next payments with their requests; none at the end.

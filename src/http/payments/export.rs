@@ -10,10 +10,11 @@ use crate::{
         search::PaymentSearch,
     },
     flows::{
-        FlowResult,
+        FlowError, FlowResult,
         payments::{export::Walk, search::FoundPayment},
     },
     http::{
+        edge::server::{HangUp, Stopping},
         error::done,
         forms::{payment::Payment, words::words},
         gate::places::{Place, Places},
@@ -21,7 +22,10 @@ use crate::{
 };
 use bytes::Bytes;
 use futures_util::stream;
-use poem::{Body, IntoResponse, Response, http::header};
+use poem::{
+    Body, IntoResponse, Request, Response,
+    http::{Version, header},
+};
 use poem_openapi::{
     ApiResponse,
     registry::{MetaMediaType, MetaResponse, MetaResponses, MetaSchema, MetaSchemaRef, Registry},
@@ -30,7 +34,6 @@ use poem_openapi::{
 use serde_json::Value;
 use std::{io, time::Duration};
 use tokio::{sync::mpsc, time::timeout};
-use tokio_util::sync::CancellationToken;
 
 words! {
     /// What an export is written as: a header and cells, or a line of JSON for each payment
@@ -40,20 +43,24 @@ words! {
 /// Exports of a platform at a time, on each instance.
 const EXPORTS_MAX: u64 = 2;
 
+/// Exports of all platforms at a time, on each instance: rendering them takes the time of other calls.
+const EXPORTS_OF_ALL_MAX: u64 = 16;
+
 /// When one of them may have ended.
 const RETRY_AFTER_S: u32 = 10;
 
 /// Bytes that go out together.
 const PIECE_BYTES: usize = 32 * 1024;
 
-/// How long a reader may take nothing; then it counts as gone.
+/// How long a reader may take nothing; then it counts as gone. The server keeps what waits in its sockets small, so that
+/// whoever takes a little at a time is seen to take it.
 const PATIENCE: Duration = Duration::from_secs(8);
 
 /// Who has exports open.
 static EXPORTS: Places = Places::new();
 
 /// Names of cells, and where a payment has what stands in them.
-const CELLS: [(&str, &str); 29] = [
+const CELLS: [(&str, &str); 32] = [
     ("id", "/id"),
     ("timestamp", "/timestamp"),
     ("type", "/type"),
@@ -83,6 +90,9 @@ const CELLS: [(&str, &str); 29] = [
     ("postalCode", "/request/customerInfo/address/postalCode"),
     ("country", "/request/customerInfo/address/country"),
     ("destinationNetwork", "/destinationNetwork"),
+    ("destinationTxHash", "/destinationTxHash"),
+    ("destinationConvertedAmount", "/convertedAmountDestination"),
+    ("destinationConversionRate", "/conversionRateDestination"),
 ];
 
 /// An export that goes out while it is read.
@@ -125,11 +135,16 @@ impl ApiResponse for Export {
     }
 }
 
-/// The header and a row, with the first of their cells.
+/// The header and a row.
 fn table() -> MetaSchemaRef {
-    let example = "id,timestamp,type,amount\r\n01KCM6Q8R5T3V9X2B1D4F6G7H8,2026-11-20T09:30:00.000Z,direct,10.5\r\n";
+    let names: Vec<&str> = CELLS.iter().map(|(name, _)| *name).collect();
+    let row = "01KCM6Q8R5T3V9X2B1D4F6G7H8,2026-11-20T09:30:00.000Z,direct,10.5,FAU,FAU,,,,sepolia,\
+        0x4a2d5f7c1b8e3a906d7f2c4b5a1e8d3f6c9b0a7e2d5f4c1b8a3e6d9f0c7b2a5e,,[],,,,\
+        01b8f4c2d7e6a3950f1c8b4d2e7a6f3c9015d8b4e2a7c6f3091b5d8e4a2c7f6b30,0x9f1c3b5d7e2a4c68,true,INV-9,\
+        Ada,Lovelace,ada@example.com,,,,,,sepolia,\
+        0x4a2d5f7c1b8e3a906d7f2c4b5a1e8d3f6c9b0a7e2d5f4c1b8a3e6d9f0c7b2a5e,,";
     MetaSchemaRef::Inline(Box::new(MetaSchema {
-        example: Some(Value::from(example)),
+        example: Some(Value::from(format!("{}\r\n{row}\r\n", names.join(",")))),
         ..MetaSchema::new_with_format("string", "csv")
     }))
 }
@@ -140,69 +155,122 @@ enum Piece {
     End,
 }
 
+/// What ends an export early.
+enum Cut {
+    /// The reader went away.
+    Gone,
+    /// The reader took nothing for too long.
+    Stalled,
+    /// The payments cannot be read, or not any more.
+    Failed(FlowError),
+    /// A payment cannot be written.
+    Unwritable(io::Error),
+}
+
+impl From<FlowError> for Cut {
+    fn from(error: FlowError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<io::Error> for Cut {
+    fn from(error: io::Error) -> Self {
+        Self::Unwritable(error)
+    }
+}
+
 /// What an open export holds.
 struct Open {
     ctx: Ctx,
     walk: Walk,
     format: ExportFormat,
     pieces: mpsc::Sender<Piece>,
+    hang_up: Option<HangUp>,
     _place: Place,
 }
 
 impl Open {
+    /// Writes everything, and says why when it does not.
+    async fn run(mut self, first: Vec<FoundPayment>) {
+        match self.write(first).await {
+            Ok(()) | Err(Cut::Gone) => {}
+            Err(Cut::Stalled) => {
+                tracing::info!("an export was given up: its reader took nothing for {PATIENCE:?}");
+                // What waits in the connection would keep it for longer.
+                if let Some(HangUp(connection)) = &self.hang_up {
+                    connection.cancel();
+                }
+            }
+            Err(Cut::Failed(FlowError::Refused(refusal))) => tracing::info!(%refusal, "an export ends early"),
+            Err(Cut::Failed(error)) => tracing::warn!(%error, "an export ends early"),
+            Err(Cut::Unwritable(error)) => tracing::error!(%error, "a payment cannot be exported"),
+        }
+    }
+
     /// Writes everything, as fast as the reader takes it.
-    async fn write(mut self, mut part: Vec<FoundPayment>) {
+    async fn write(&mut self, mut part: Vec<FoundPayment>) -> Result<(), Cut> {
         let mut waiting = match self.format {
-            ExportFormat::Csv => line(CELLS.iter().map(|(name, _)| (*name).to_owned())),
+            ExportFormat::Csv => line(CELLS.iter().map(|(name, _)| (*name).to_owned()))?,
             ExportFormat::Jsonl => Vec::new(),
         };
         while !part.is_empty() {
             for (record, request) in part {
-                let payment = found(&self.ctx, &record, request).to_json().unwrap_or_default();
+                let payment = found(&self.ctx, &record, request).to_json();
+                let payment = payment.ok_or_else(|| io::Error::other("it has no form in JSON"))?;
                 waiting.extend(match self.format {
-                    ExportFormat::Csv => line(cells(&payment)),
+                    ExportFormat::Csv => line(cells(&payment))?,
                     ExportFormat::Jsonl => format!("{payment}\n").into_bytes(),
                 });
-                if waiting.len() >= PIECE_BYTES && !self.send(Piece::Bytes(std::mem::take(&mut waiting).into())).await {
-                    return;
+                if waiting.len() >= PIECE_BYTES {
+                    self.walk.require_admitted().await?;
+                    self.send(Piece::Bytes(std::mem::take(&mut waiting).into())).await?;
                 }
             }
-            part = match self.walk.next().await {
-                Ok(part) => part,
-                Err(error) => return tracing::warn!(%error, "an export ends early"),
-            };
+            part = self.walk.next().await?;
         }
-        if waiting.is_empty() || self.send(Piece::Bytes(waiting.into())).await {
-            self.send(Piece::End).await;
+        if !waiting.is_empty() {
+            self.send(Piece::Bytes(waiting.into())).await?;
         }
+        self.send(Piece::End).await
     }
 
-    /// Waits until the reader has room; tells whether it took the piece.
-    async fn send(&self, piece: Piece) -> bool {
-        matches!(timeout(PATIENCE, self.pieces.send(piece)).await, Ok(Ok(())))
+    /// Waits until the reader has room for a piece.
+    async fn send(&self, piece: Piece) -> Result<(), Cut> {
+        match timeout(PATIENCE, self.pieces.send(piece)).await {
+            Ok(sent) => sent.map_err(|_| Cut::Gone),
+            Err(_) => Err(Cut::Stalled),
+        }
     }
 }
 
 /// Begins an export of the payments of a caller, until the reader has everything, goes away or takes nothing, or until the
 /// service stops. What does not come to its end is cut off in a way that a client of HTTP notices.
 ///
-/// Errors: as many exports run as a platform may have (429); what was noted before, and a filter that is wrong (400).
+/// Errors: as many exports run as a platform may have, or all together (429); what was noted before, and a filter that is
+/// wrong (400); a call whose answer could not show that it breaks off (400).
 pub(super) async fn open(
     ctx: &Ctx,
     caller: &PlatformCaller,
     (search, checks): (&PaymentSearch, Checks),
     format: ExportFormat,
-    stop: CancellationToken,
+    request: &Request,
 ) -> FlowResult<Export> {
     let mut walk = Walk::start(ctx, caller, search, checks)?;
-    let place = EXPORTS.take(&caller.platform, |own, _| match own {
-        ..=EXPORTS_MAX => Ok(()),
-        _ => {
-            let message =
-                format!("{EXPORTS_MAX} exports of this platform are running; one more is taken when one has ended");
-            Err(Refusal::new(RefusalKind::TooMany, message).after(RETRY_AFTER_S))
-        }
+    if request.version() < Version::HTTP_11 {
+        let message = "An export needs HTTP/1.1: an answer by HTTP/1.0 does not show whether it is complete";
+        return Err(Refusal::invalid(message).into());
+    }
+    let place = EXPORTS.take(&caller.platform, |own, all| {
+        let message = match (own, all) {
+            (..=EXPORTS_MAX, ..=EXPORTS_OF_ALL_MAX) => return Ok(()),
+            (..=EXPORTS_MAX, _) => "Too many exports are running; try again later".to_owned(),
+            _ => format!("{EXPORTS_MAX} exports of this platform are running; one more is taken when one has ended"),
+        };
+        Err(Refusal::new(RefusalKind::TooMany, message).after(RETRY_AFTER_S))
     })?;
+    // Without a server around it, in a test, nothing stops.
+    let stop = request.data::<Stopping>().map(|stopping| stopping.0.clone());
+    let stop = stop.unwrap_or_default();
     let first = walk.next().await?;
     let (pieces, taken) = mpsc::channel(1);
     let open = Open {
@@ -210,9 +278,10 @@ pub(super) async fn open(
         walk,
         format,
         pieces,
+        hang_up: request.data::<HangUp>().cloned(),
         _place: place,
     };
-    tokio::spawn(async move { stop.run_until_cancelled(open.write(first)).await });
+    tokio::spawn(async move { stop.run_until_cancelled(open.run(first)).await });
     let body = stream::unfold(Some(taken), |taken| async {
         let mut taken = taken?;
         match taken.recv().await {
@@ -237,21 +306,20 @@ fn cells(payment: &Value) -> impl Iterator<Item = String> {
 }
 
 /// One line of cells, in quotes where they need them, none of which is a formula.
-fn line(cells: impl Iterator<Item = String>) -> Vec<u8> {
+fn line(cells: impl Iterator<Item = String>) -> io::Result<Vec<u8>> {
     let mut writer = csv::WriterBuilder::new()
         .terminator(csv::Terminator::CRLF)
         .from_writer(Vec::new());
-    let cells = cells.map(|cell| defused(&cell));
-    // Memory takes every byte, and one line has no other to be as long as.
-    let written = writer.write_record(cells);
-    debug_assert!(written.is_ok());
-    writer.into_inner().unwrap_or_default()
+    writer.write_record(cells.map(|cell| defused(&cell)))?;
+    writer.into_inner().map_err(csv::IntoInnerError::into_error)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use serde_json::json;
+    use std::collections::BTreeSet;
 
     /// The rule for readers, as the document says it.
     fn read_back(cell: &str) -> String {
@@ -279,7 +347,7 @@ mod tests {
             // The first and the last cell of a payment are no text of others.
             let fixed = || "sepolia".to_owned();
             let cells = std::iter::once(fixed()).chain(texts.clone()).chain([fixed()]);
-            let bytes = line(cells);
+            let bytes = line(cells).unwrap();
             let read = split(&bytes, b',', true);
             let read: Vec<String> = read[1..=texts.len()].iter().map(|cell| read_back(cell)).collect();
             prop_assert_eq!(read, texts);
@@ -294,5 +362,39 @@ mod tests {
                 prop_assert!(!cells.iter().any(|cell| cell.starts_with(signs)), "{separator}: {cells:?}");
             }
         }
+    }
+
+    /// Where a schema of the document has values, as pointers; lists are one value.
+    fn members(document: &Value, schema: &Value, at: &str, found: &mut BTreeSet<String>) {
+        if let Some(name) = schema["$ref"].as_str() {
+            let named = document.pointer(name.trim_start_matches('#')).expect("a schema");
+            return members(document, named, at, found);
+        }
+        let parts = ["allOf", "anyOf", "oneOf"].map(|word| schema[word].as_array());
+        if let Some(parts) = parts.into_iter().flatten().next() {
+            return parts.iter().for_each(|part| members(document, part, at, found));
+        }
+        match schema["properties"].as_object() {
+            Some(properties) => properties
+                .iter()
+                .for_each(|(name, schema)| members(document, schema, &format!("{at}/{name}"), found)),
+            None => drop(found.insert(at.to_owned())),
+        }
+    }
+
+    #[test]
+    fn every_member_of_a_payment_has_a_cell_and_every_cell_a_member() {
+        let document: Value = serde_json::from_str(include_str!("../../../openapi/v2.json")).unwrap();
+        let mut documented = BTreeSet::new();
+        members(
+            &document,
+            &json!({ "$ref": "#/components/schemas/Payment" }),
+            "",
+            &mut documented,
+        );
+        let cells: BTreeSet<String> = CELLS.iter().map(|(_, pointer)| (*pointer).to_owned()).collect();
+        assert_eq!(cells, documented);
+        let names: BTreeSet<&str> = CELLS.iter().map(|(name, _)| *name).collect();
+        assert_eq!((names.len(), cells.len()), (CELLS.len(), CELLS.len()), "each once");
     }
 }

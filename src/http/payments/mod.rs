@@ -8,7 +8,6 @@ use crate::{
     domain::{export::ExportFormat, payment::PaymentKind},
     flows::{self, payments::search::Start},
     http::{
-        edge::server::Stopping,
         forms::{
             paging::{Page, limit_offset},
             payment::Payment,
@@ -30,6 +29,9 @@ text! {
         hint: "must be the nextCursor of a page of this search, with the same filters and credential; leave it out to begin again",
     }
 }
+
+/// Parameters of a search that an export does not have.
+const PAGING: [&str; 3] = ["limit", "offset", "cursor"];
 
 /// One page of payments, newest first.
 #[derive(Debug, Clone, Object)]
@@ -141,11 +143,18 @@ impl Payments {
 
     /// Export payments
     ///
-    /// Every payment that the same filters find, newest first, in one answer that is written while you read it. Cells of
-    /// a CSV that begin with `=`, `+`, `-`, `@`, a tab, a carriage return or `'` get one `'` in front, so that no
-    /// spreadsheet takes them for a formula; take one away from each cell that begins with it to have the texts again.
-    /// An export that cannot be finished, or whose reader takes nothing for eight seconds, breaks off without the end of
-    /// its last chunk, which clients report. Payments that are recorded meanwhile may be left out.
+    /// Every payment that the same filters find, newest first, in one answer that is written while you read it. An
+    /// export has no pages: `limit`, `offset` and `cursor` are refused.
+    ///
+    /// A CSV is read by the names of its header; columns may be added at the end. `fees` is JSON, `hasBeenPaid` is `true`
+    /// or `false`, what a payment does not have is empty. So that no spreadsheet takes a text for a formula, whatever it
+    /// separates cells by, `=`, `+`, `-`, `@`, their wide forms, a tab, a carriage return and `'` get one `'` in front where
+    /// they stand at the beginning of a cell or behind `;`, a tab or a line break, and `"` where it stands behind one of
+    /// these. Replace `(^|[;\t\r\n])'` by its group in each cell to have the texts again.
+    ///
+    /// An export that cannot be finished, whose reader takes nothing for eight seconds, or whose credential ends, breaks
+    /// off without the end of its last chunk, which clients report; HTTP/1.0 has no chunks and is refused. Payments that
+    /// are recorded meanwhile may be left out.
     ///
     /// 200: The payments, each with the request that it settles
     /// 429: 2 exports of this platform are running; one more is taken when one has ended
@@ -206,8 +215,12 @@ impl Payments {
             to: to_date,
         };
         let search = texts.read(&mut checks);
-        // Without a server around it, in a test, nothing stops.
-        let stop = request.data::<Stopping>().map(|stopping| stopping.0.clone());
-        Ok(export::open(&ctx, &caller, (&search, checks), format, stop.unwrap_or_default()).await?)
+        // Parameters that nobody knows are passed over; these are known beside it, and would be thought to count.
+        for (name, _) in url::form_urlencoded::parse(request.uri().query().unwrap_or_default().as_bytes()) {
+            if PAGING.contains(&name.as_ref()) {
+                checks.fail(name, "is of GET /v2/payments: an export has no pages");
+            }
+        }
+        Ok(export::open(&ctx, &caller, (&search, checks), format, request).await?)
     }
 }
