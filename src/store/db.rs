@@ -332,7 +332,7 @@ impl Db {
             .set_application_name("prs migrate")
             .record_stmt_in_spans(false);
         let connection = Database::connect(options).await?;
-        // Taken back and forth, rows may have to be moved again.
+        // Taken back and forth, which tests do in one process, rows may have to be moved again.
         self.is_moved.store(false, Ordering::Relaxed);
         let result = self.migrate_alone(&connection, direction).await;
         connection.close().await?;

@@ -13,8 +13,8 @@ const FREE: &str = "(SELECT own.next_at FROM delivery_queue AS own \
   WHERE own.owner_id = here.owner_id AND own.endpoint_id = here.endpoint_id AND own.lease_until IS NULL \
   ORDER BY own.next_at LIMIT 1)";
 
-/// The first end of a lease among the longest waiting of an endpoint. No more than that are leased as long as nothing that
-/// is due is free.
+/// The first end of a lease among the longest waiting of an endpoint: what is leased stands there while nothing that is due
+/// is free. Of more than a thousand leases another one may end a little earlier; it is found with the next look.
 const LEASED: &str = "(SELECT min(ahead.lease_until) FROM (SELECT own.lease_until FROM delivery_queue AS own \
   WHERE own.owner_id = here.owner_id AND own.endpoint_id = here.endpoint_id ORDER BY own.next_at LIMIT 1000) AS ahead)";
 

@@ -7,7 +7,7 @@ pub(super) type Excuse = (&'static [&'static str], &'static str);
 
 const CLOCK: &str = "repairs times once, after the clock was set back";
 const GAUGE: &str = "a gauge, which counts all of them";
-const RARE: &str = "asks for what does not occur; ends with an index for every filter";
+const RARE: &str = "asks for what does not occur: no index begins with the client ID of a request";
 const TYPES: &str = "the server cannot tell the types of its values; it finds its rows by their ids";
 const OPERATOR: &str = "asked for by the operator alone, by hand";
 
