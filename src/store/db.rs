@@ -11,9 +11,9 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use migration::{MigrationStatus, Migrator, MigratorTrait};
 use sea_orm::{
-    ConnectOptions, ConnectionTrait, Database, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, ExecResult,
-    IntoDatabaseExecutor, QueryResult, RuntimeErr, SqliteTransactionMode, Statement, TransactionOptions,
-    TransactionTrait,
+    AccessMode, ConnectOptions, ConnectionTrait, Database, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr,
+    ExecResult, IntoDatabaseExecutor, IsolationLevel, QueryResult, RuntimeErr, SqliteTransactionMode, Statement,
+    TransactionOptions, TransactionTrait,
     sqlx::{
         self,
         sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous},
@@ -259,12 +259,32 @@ impl Db {
     /// On SQLite it takes the write lock at once: a transaction that reads first and writes later would fail as busy
     /// whenever somebody else has written in between.
     pub async fn begin(&self, name: &'static str) -> Result<Tx, StoreError> {
-        let started = Instant::now();
         let options = TransactionOptions {
             sqlite_transaction_mode: Some(SqliteTransactionMode::Immediate),
             ..Default::default()
         };
-        let begun = self.writer.live.begin_with_options(options);
+        self.begin_on(&self.writer, name, options).await
+    }
+
+    /// Begins a transaction whose statements all read the database as it is when the first of them does. It writes nothing.
+    pub async fn begin_snapshot(&self, name: &'static str) -> Result<Tx, StoreError> {
+        // A transaction of SQLite reads one state in any case.
+        let options = TransactionOptions {
+            isolation_level: self.is_postgres().then_some(IsolationLevel::RepeatableRead),
+            access_mode: self.is_postgres().then_some(AccessMode::ReadOnly),
+            sqlite_transaction_mode: Some(SqliteTransactionMode::Deferred),
+        };
+        self.begin_on(&self.reader, name, options).await
+    }
+
+    async fn begin_on(
+        &self,
+        connection: &Connection,
+        name: &'static str,
+        options: TransactionOptions,
+    ) -> Result<Tx, StoreError> {
+        let started = Instant::now();
+        let begun = connection.live.begin_with_options(options);
         let live = in_time(self.acquiring().as_ref(), begun).await?;
         tracing::trace!(transaction = name, "begun");
         crate::fail_at(name, "begun");
@@ -273,8 +293,8 @@ impl Db {
             name,
             started,
             statements: AtomicU32::new(0),
-            deadline: self.writer.deadline.clone(),
-            sealer: self.writer.sealer.clone(),
+            deadline: connection.deadline.clone(),
+            sealer: connection.sealer.clone(),
             is_moved: self.is_moved.clone(),
         })
     }
@@ -652,7 +672,7 @@ fn postgres_options(url: &str, suspicion: Arc<Suspicion>) -> ConnectOptions {
     options
 }
 
-/// A writing transaction. Dropped without [`Tx::commit`], it leaves no trace.
+/// A transaction. Dropped without [`Tx::commit`], it leaves no trace.
 pub struct Tx {
     live: DatabaseTransaction,
     name: &'static str,

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     domain::{ids::PaymentId, search::PaymentPosition},
-    store::{Moving, Scope, Sealing, StoreError, TOTAL_MAX, columns, requests},
+    store::{Db, Moving, Scope, Sealing, StoreError, TOTAL_MAX, columns, requests},
 };
 use chrono::{DateTime, Utc};
 use entities::{
@@ -31,16 +31,31 @@ const ID: &str = "id";
 
 /// Searches the payments that a scope may see, newest first, and counts them.
 pub async fn search(
-    conn: &(impl Sealing + Moving),
+    db: &Db,
     scope: &Scope,
     filter: &PaymentFilter,
     window: &Window,
+) -> Result<PaymentPage, StoreError> {
+    if !former::is_left(db.reader()).await? {
+        return page(db.reader(), scope, filter, (window, false)).await;
+    }
+    // Read one after the other, the counts of both tables would have what is moved in between twice.
+    let moment = db.begin_snapshot("search_payments").await?;
+    let found = page(&moment, scope, filter, (window, true)).await?;
+    moment.commit().await?;
+    Ok(found)
+}
+
+async fn page(
+    conn: &(impl Sealing + Moving),
+    scope: &Scope,
+    filter: &PaymentFilter,
+    (window, is_left): (&Window, bool),
 ) -> Result<PaymentPage, StoreError> {
     let one_more = Window {
         limit: window.limit + 1,
         ..window.clone()
     };
-    let is_left = former::is_left(conn).await?;
     let (way, mut rows) = find(conn, scope, filter, (&one_more, is_left)).await?;
     let limit = usize::try_from(window.limit).unwrap_or(usize::MAX);
     let has_more = rows.len() > limit;
@@ -50,9 +65,7 @@ pub async fn search(
             known_total(&way, offset + seen)
         }
         _ if is_left => {
-            // What is moved in between is counted twice, never not at all.
             let before = former_search::count(conn, scope, filter).await?;
-            let way = self::way(conn, scope, filter).await?;
             known_total(&way, before + count(conn, scope, &way).await?)
         }
         _ => count(conn, scope, &way).await?,
@@ -270,8 +283,9 @@ fn behind((paid_at, id): (impl ColumnTrait, impl ColumnTrait), last: &PaymentPos
 }
 
 impl Way {
-    /// Where the matches stand, without an order; those behind a position when one is given.
-    fn matching(&self, after: Option<&PaymentPosition>) -> Option<SelectStatement> {
+    /// Where the matches stand, without an order; those behind a position when one is given, and of each group the first
+    /// ones when a number is.
+    fn matching(&self, after: Option<&PaymentPosition>, first: Option<u64>) -> Option<SelectStatement> {
         let of_payments = |condition: &Condition| {
             let behind = after.map(|last| behind((Column::PaidAt, Column::Id), last));
             Query::select()
@@ -294,7 +308,11 @@ impl Way {
                 Some(found)
             }
             Self::Groups { groups, .. } => {
-                let mut groups = groups.iter().map(of_payments);
+                let is_alone = groups.len() == 1;
+                let mut groups = groups.iter().map(|group| match first.filter(|_| !is_alone) {
+                    Some(first) => first_of(of_payments(group), first),
+                    None => of_payments(group),
+                });
                 let mut found = groups.next()?;
                 for group in groups {
                     found.union(UnionType::All, group);
@@ -307,14 +325,30 @@ impl Way {
     /// Ids of a part of the matches, newest first.
     fn page(&self, window: &Window) -> Option<SelectStatement> {
         let mut page = match &window.begin {
-            Begin::Row(offset) => self.matching(None)?.offset(*offset).to_owned(),
-            Begin::After(last) => self.matching(Some(last))?,
+            Begin::Row(offset) => self
+                .matching(None, Some(offset + window.limit))?
+                .offset(*offset)
+                .to_owned(),
+            Begin::After(last) => self.matching(Some(last), Some(window.limit))?,
         };
-        page.order_by(Alias::new(PAID_AT), Order::Desc)
-            .order_by(Alias::new(ID), Order::Desc)
-            .limit(window.limit);
+        newest_first(&mut page).limit(window.limit);
         Some(page)
     }
+}
+
+/// The newest rows of one group. PostgreSQL reads the parts of a union in no order unless each has its own, and would read
+/// all of a large group for one page.
+fn first_of(mut group: SelectStatement, rows: u64) -> SelectStatement {
+    newest_first(&mut group).limit(rows);
+    Query::select()
+        .columns([Alias::new(PAID_AT), Alias::new(ID)])
+        .from_subquery(group, "newest")
+        .to_owned()
+}
+
+fn newest_first(rows: &mut SelectStatement) -> &mut SelectStatement {
+    rows.order_by(Alias::new(PAID_AT), Order::Desc)
+        .order_by(Alias::new(ID), Order::Desc)
 }
 
 /// A payment with what is read of its request.
@@ -384,7 +418,7 @@ async fn count(conn: &impl ConnectionTrait, scope: &Scope, way: &Way) -> Result<
     match way {
         Way::Wallet { only: Some(wallet), .. } => groups::count_of_wallet(conn, scope, wallet).await,
         Way::Groups { total: Some(total), .. } => Ok(*total),
-        _ => match way.matching(None) {
+        _ => match way.matching(None, None) {
             Some(matching) => requests::count(conn, matching).await,
             None => Ok(0),
         },
@@ -401,7 +435,7 @@ mod tests {
             payment::PaymentKind,
             reference::PaymentReference,
         },
-        store::{Db, plans},
+        store::plans,
     };
     use alloy::primitives::{Address as EvmAddress, B256};
     use sea_orm::QueryTrait;

@@ -78,9 +78,7 @@ fn page(offset: u64, limit: u64) -> Window {
 
 /// Numbers of the payments that a search finds, in its order.
 async fn numbers(db: &Db, scope: &Scope, filter: PaymentFilter) -> Vec<u64> {
-    let found = store::payments::search(db.reader(), scope, &filter, &page(0, 20))
-        .await
-        .unwrap();
+    let found = store::payments::search(db, scope, &filter, &page(0, 20)).await.unwrap();
     found.rows.iter().map(|(payment, _)| payment.block_number).collect()
 }
 
@@ -225,7 +223,7 @@ async fn a_reversed_payment_stays_and_does_not_count_until_it_is_proven_again(db
         wallet: Some(wallet(number)),
         ..Default::default()
     };
-    let found = store::payments::search(db.reader(), &scope("a"), &of_wallet(2), &page(0, 20))
+    let found = store::payments::search(db, &scope("a"), &of_wallet(2), &page(0, 20))
         .await
         .unwrap();
     let marks: Vec<_> = found.rows.iter().map(|(payment, _)| payment.reversal).collect();
@@ -364,7 +362,7 @@ async fn payments_are_found_by_every_key(db: &Db) {
         to: Some(at(3)),
         ..Default::default()
     };
-    let found = store::payments::search(db.reader(), &scope("a"), &all, &page(0, 20))
+    let found = store::payments::search(db, &scope("a"), &all, &page(0, 20))
         .await
         .unwrap();
     let (payment, summary) = &found.rows[0];
@@ -410,7 +408,7 @@ async fn pages_of_a_search_are_stable_and_complete(db: &Db) {
             ..Default::default()
         };
         let search = async |window: Window| {
-            let found = store::payments::search(db.reader(), &scope("a"), &filter, &window).await;
+            let found = store::payments::search(db, &scope("a"), &filter, &window).await;
             found.unwrap()
         };
         let mut seen = Vec::new();
@@ -510,7 +508,7 @@ async fn totals_are_exact_where_counts_are_kept_and_stop_at_the_cap_elsewhere(db
         (of_both, store::TOTAL_MAX),
         (dated, store::TOTAL_MAX),
     ] {
-        let found = store::payments::search(db.reader(), &scope("a"), &filter, &page(0, 1)).await;
+        let found = store::payments::search(db, &scope("a"), &filter, &page(0, 1)).await;
         let found = found.unwrap();
         assert_eq!((found.total, found.has_more), (total, true), "{filter:?}");
     }
