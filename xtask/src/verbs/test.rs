@@ -64,7 +64,13 @@ pub(crate) fn run(names: &[String]) -> Outcome {
     }
     packages::ensure_chain_node()?;
     tolerate_outside_ci("verifiers of webhooks", packages::ensure_webhook_verifiers())?;
-    let postgres = tolerate_outside_ci("tests on PostgreSQL", Postgres::start())?;
+    // What is asked for by name makes some statements of the service; the plans of all are judged after all tests.
+    let is_whole = asked.is_empty();
+    let server = match is_whole {
+        true => Postgres::start_recording(),
+        false => Postgres::start(),
+    };
+    let postgres = tolerate_outside_ci("tests on PostgreSQL", server)?;
     let nextest = command::capture(workspace::cargo().args(["nextest", "--version"])).is_ok();
 
     let url = postgres.as_ref().map(Postgres::url);
@@ -78,7 +84,6 @@ pub(crate) fn run(names: &[String]) -> Outcome {
             tally(nextest, Half::Integration, names, &settings)
         })
         .transpose()?;
-    drop(postgres);
 
     let mut total = units.passed + sqlite.passed;
     let mut succeeded = units.succeeded && sqlite.succeeded;
@@ -108,22 +113,23 @@ pub(crate) fn run(names: &[String]) -> Outcome {
     if total == 0 {
         return Err(anyhow!("no test has one of these in its path: {}", asked.join(", ")).into());
     }
-    Ok(())
+    match postgres.filter(|_| is_whole) {
+        Some(postgres) => plans::judge(&postgres, is_whole),
+        None => Ok(()),
+    }
 }
 
-/// Runs the tests of the service on PostgreSQL, or those that are named, and judges the plans of their statements.
+/// Runs the tests that meet PostgreSQL, or those that are named, and judges the plans of their statements.
 pub(crate) fn plans(names: &[String]) -> Outcome {
     packages::ensure_chain_node()?;
     let postgres = Postgres::start_recording()?;
     let nextest = command::capture(workspace::cargo().args(["nextest", "--version"])).is_ok();
-    let settings = [
-        ("PRS_TEST_DATABASE", "postgres"),
-        ("PRS_TEST_POSTGRES_URL", &postgres.url()),
-    ];
-    let mut succeeded = true;
-    for half in [Half::Units, Half::Integration] {
-        succeeded &= tally(nextest, half, names, &settings)?.succeeded;
-    }
+    let url = postgres.url();
+    let server = ("PRS_TEST_POSTGRES_URL", url.as_str());
+    let units = tally(nextest, Half::Units, names, &[server])?;
+    let settings = [("PRS_TEST_DATABASE", "postgres"), server];
+    let stored = tally(nextest, Half::Integration, names, &settings)?;
+    let succeeded = units.succeeded && stored.succeeded;
     if !succeeded {
         return Err(anyhow!("tests failed, so that not every statement is known").into());
     }

@@ -17,6 +17,7 @@ use std::fs;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
+use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
 use xtask::machine::failure::Outcome;
@@ -50,8 +51,10 @@ const TAKEN_AWAY: &str = "tx_hash";
 
 /// Judges all statements that a server recorded. `is_whole` says that all tests ran, so that every excuse is needed.
 pub(crate) fn judge(server: &Postgres, is_whole: bool) -> Outcome {
+    let begun = Instant::now();
     let statements = record::read(&server.log())?;
     fill(server)?;
+    let filled = begun.elapsed();
     let mut findings = plans(server, &statements)?;
     let mut unused = excuses::settle(excuses::PLANS, &mut findings);
     let mut crossing = tenants::findings(&statements, &owned(server)?);
@@ -66,8 +69,10 @@ pub(crate) fn judge(server: &Postgres, is_whole: bool) -> Outcome {
     }
     let seen = without_index(server, &statements)?;
     println!(
-        "plans: {} statements read by indexes and touch few pages; {seen}",
-        statements.len()
+        "plans: {} statements read by indexes and touch few pages; {seen}; {} s for the rows, {} s for the plans",
+        statements.len(),
+        filled.as_secs(),
+        (begun.elapsed() - filled).as_secs()
     );
     Ok(())
 }
