@@ -1,5 +1,6 @@
 -- Rows for every table of a migrated database. What a column holds follows from its name and type, so that a new table or
--- column is filled without being told here.
+-- column is filled without being told here. Who needs something else in a column says so in fill.chosen; the bench of
+-- searches does (benches/numbers/payments/fill.sql).
 --
 -- In the tables that grow with each payment, half of the rows belong to one platform; in the others, nobody has more than
 -- twenty. A tenth of the rows names one wallet, and every word is the one that most rows share: a statement that looks for
@@ -42,6 +43,9 @@ $$;
 CREATE VIEW fill.tables AS SELECT relname AS name, fill.rows(relname) AS rows FROM pg_class
   WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition AND relname <> 'seaql_migrations';
 
+-- Expressions for columns that are to hold something of their own.
+CREATE TABLE fill.chosen (of_table text, of_column text, expression text NOT NULL, PRIMARY KEY (of_table, of_column));
+
 -- The expression for a column of row i, of n rows.
 CREATE FUNCTION fill.expression(tab text, col text, type text, nullable boolean, in_key boolean) RETURNS text
 LANGUAGE plpgsql AS $$
@@ -56,9 +60,9 @@ DECLARE
     WHEN col = 'reference' THEN format('substr(%s, 1, 16)', seed)
     -- One wallet has a tenth of all rows.
     WHEN col ~ '^(wallet|payee|payer|payer_eoa|address)$' AND NOT (in_key AND tab <> 'payment_parties')
-      THEN format('substr(md5((CASE WHEN i %% 10 = 0 THEN 0 ELSE i / 7 END)::text || %L), 1, 40)',
+      THEN format('rpad(md5((CASE WHEN i %% 10 = 0 THEN 0 ELSE i / 7 END)::text || %L), 40, ''0'')',
         CASE WHEN col LIKE 'payer%' THEN 'payer' ELSE '' END)
-    WHEN col ~ '(address|token|proxy|wallet|payee|payer|relayer|contract)$' THEN format('substr(%s, 1, 40)', seed) END;
+    WHEN col ~ '(address|token|proxy|wallet|payee|payer|relayer|contract)$' THEN format('rpad(%s, 40, ''0'')', seed) END;
 BEGIN
   RETURN CASE
     WHEN nullable AND col ~ '(reversed_at|reversal_reason|revoked_at|lease_until|lease_token|recover_at|recover_from|used_at|settled_at|next_period_at|period|parent_row|schedule_id|failing_since|failed_at|halted_reason|wake_at|holder|original_.*|flaw)$'
@@ -98,23 +102,24 @@ BEGIN
     ELSE 'DEFAULT_IS_NOT_KNOWN_FOR_' || type END;
 END $$;
 
--- Fills a table; indexes that uphold nothing are made again afterwards, which is faster than keeping them.
+-- Fills a table; indexes are made again afterwards, which is faster than keeping them, unless a constraint is upheld by one.
 CREATE FUNCTION fill.fill(tab text) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
-  columns text; expressions text; again text[];
+  columns text; expressions text; again text[]; dropping text;
 BEGIN
   SET LOCAL session_replication_role = replica;
   SET LOCAL synchronous_commit = off;
   SET LOCAL maintenance_work_mem = '256MB';
   SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum),
-    string_agg(fill.expression(tab, a.attname, format_type(a.atttypid, NULL), NOT a.attnotnull,
-      EXISTS (SELECT FROM pg_index x WHERE x.indrelid = a.attrelid AND x.indisunique AND a.attnum = ANY (x.indkey))), ', ' ORDER BY a.attnum)
+    string_agg(coalesce(c.expression, fill.expression(tab, a.attname, format_type(a.atttypid, NULL), NOT a.attnotnull,
+      EXISTS (SELECT FROM pg_index x WHERE x.indrelid = a.attrelid AND x.indisunique AND a.attnum = ANY (x.indkey)))), ', ' ORDER BY a.attnum)
     INTO columns, expressions
-    FROM pg_attribute a WHERE a.attrelid = tab::regclass AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '';
-  SELECT array_agg(pg_get_indexdef(indexrelid)) INTO again FROM pg_index
-    WHERE indrelid = tab::regclass AND NOT indisunique AND (SELECT relkind FROM pg_class WHERE oid = indrelid) = 'r';
-  EXECUTE (SELECT coalesce('DROP INDEX ' || string_agg(indexrelid::regclass::text, ', '), 'SELECT') FROM pg_index
-    WHERE indrelid = tab::regclass AND NOT indisunique AND (SELECT relkind FROM pg_class WHERE oid = indrelid) = 'r');
+    FROM pg_attribute a LEFT JOIN fill.chosen c ON c.of_table = tab AND c.of_column = a.attname
+    WHERE a.attrelid = tab::regclass AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '';
+  SELECT array_agg(pg_get_indexdef(indexrelid)), coalesce('DROP INDEX ' || string_agg(indexrelid::regclass::text, ', '), 'SELECT')
+    INTO again, dropping FROM pg_index JOIN pg_class ON pg_class.oid = indrelid
+    WHERE indrelid = tab::regclass AND relkind = 'r' AND NOT EXISTS (SELECT FROM pg_constraint WHERE conindid = indexrelid);
+  EXECUTE dropping;
   EXECUTE format('INSERT INTO %I (%s) SELECT %s FROM generate_series(1, %s) AS i', tab, columns, expressions, fill.rows(tab));
   FOR n IN 1 .. coalesce(array_length(again, 1), 0) LOOP
     EXECUTE again[n];
