@@ -68,6 +68,12 @@ pub fn ensure_job_queues() -> Result<()> {
     fetch("benches/peers/events", "BullMQ and graphile-worker")
 }
 
+/// Makes sure that there is what the search that ours is measured beside is made of.
+pub fn ensure_search_peer() -> Result<()> {
+    ensure_program("node", &["nodejs"])?;
+    fetch("benches/peers/search", "fastify and pg")
+}
+
 /// Fetches the pinned npm packages of a folder, unless they are there.
 fn fetch(folder: &str, what: &str) -> Result<()> {
     let folder = workspace::root().join(folder);

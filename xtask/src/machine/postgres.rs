@@ -1,5 +1,6 @@
 //! A throwaway PostgreSQL: its own cluster in a temporary folder, on loopback, gone with its owner.
 
+use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::net::{Ipv4Addr, TcpListener};
@@ -128,6 +129,13 @@ impl Postgres {
         psql.args(["--no-psqlrc", "--quiet", "--no-align", "--tuples-only", "--dbname"])
             .arg(self.database(database));
         psql
+    }
+
+    /// A PATH on which the programs of this version come first.
+    pub fn path(&self) -> Result<OsString> {
+        let others = std::env::var_os("PATH").unwrap_or_default();
+        let paths = std::iter::once(self.programs.clone()).chain(std::env::split_paths(&others));
+        Ok(std::env::join_paths(paths)?)
     }
 
     /// The address of a database of this name.

@@ -10,10 +10,13 @@ use xtask::machine::{command, packages, workspace};
 const ON_POSTGRES: [&str; 3] = ["create", "payout", "events"];
 
 /// Numbers that are measured on a PostgreSQL that waits for the disk.
-const ON_DURABLE_POSTGRES: [&str; 2] = ["ingest", "events"];
+const ON_DURABLE_POSTGRES: [&str; 4] = ["ingest", "events", "search", "export"];
 
 /// Numbers that are measured beside other job queues.
 const BESIDE_QUEUES: [&str; 1] = ["events"];
+
+/// Numbers that are measured beside a service in Node.js.
+const BESIDE_NODE: [&str; 1] = ["search"];
 
 /// Numbers that are measured on a local chain.
 const ON_CHAIN: [&str; 5] = ["payout", "ingest", "latency", "burst", "rpc"];
@@ -26,6 +29,9 @@ pub(crate) struct Options {
     /// Share of the full amount of work, such as 0.1 for a quick trial
     #[arg(long)]
     scale: Option<String>,
+    /// Payments that `search` and `export` find, such as 10000000; a million when absent
+    #[arg(long)]
+    rows: Option<String>,
 }
 
 /// Measures and prints. A missed goal is part of the result, not a failure.
@@ -41,12 +47,19 @@ pub(crate) fn run(options: &Options) -> Outcome {
     {
         eprintln!("BullMQ and graphile-worker are left out: {error:#}");
     }
+    if needs(&options.names, &BESIDE_NODE)
+        && let Err(error) = packages::ensure_search_peer()
+    {
+        eprintln!("the search of fastify and pg is left out: {error:#}");
+    }
     let mut bench = cargo_bench(options);
     if let Some(server) = &postgres {
         bench.env("PRS_BENCH_POSTGRES_URL", server.url());
     }
     if let Some(server) = &durable {
         bench.env("PRS_BENCH_DURABLE_POSTGRES_URL", server.url());
+        bench.env("PRS_BENCH_DURABLE_POSTGRES_LOG", server.log());
+        bench.env("PATH", server.path()?);
     }
     Ok(command::run(&mut bench)?)
 }
@@ -68,8 +81,10 @@ fn cargo_bench(options: &Options) -> Command {
             "--",
         ])
         .args(&options.names);
-    if let Some(scale) = &options.scale {
-        bench.args(["--scale", scale]);
+    for (name, value) in [("--scale", &options.scale), ("--rows", &options.rows)] {
+        if let Some(value) = value {
+            bench.args([name, value]);
+        }
     }
     bench
 }
@@ -89,11 +104,12 @@ mod tests {
     }
 
     #[test]
-    fn names_and_scale_reach_the_bench() {
+    fn names_and_sizes_reach_the_bench() {
         let options = Options {
-            names: vec!["ingest".to_owned()],
+            names: vec!["search".to_owned()],
             scale: Some("0.1".to_owned()),
+            rows: Some("20000".to_owned()),
         };
-        assert!(command::shown(&cargo_bench(&options)).ends_with("--bench numbers -- ingest --scale 0.1"));
+        assert!(command::shown(&cargo_bench(&options)).ends_with("--bench numbers -- search --scale 0.1 --rows 20000"));
     }
 }
