@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
 /// Connections that send at the same time.
-const CONNECTIONS: usize = 16;
+pub(crate) const CONNECTIONS: usize = 16;
 
 /// Answers are small; a longer one is a mistake.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
@@ -54,13 +54,28 @@ pub(crate) fn run(address: SocketAddr, request: Vec<u8>, count: usize) -> anyhow
 
 /// [`run`] where every answer has to have this status.
 pub(crate) fn run_expecting(address: SocketAddr, request: Vec<u8>, count: usize, status: u16) -> anyhow::Result<Load> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(run_connections(address, request.into(), count, status))
+    run_each(address, vec![request], (CONNECTIONS, count), status)
 }
 
-async fn run_connections(address: SocketAddr, request: Arc<[u8]>, count: usize, status: u16) -> anyhow::Result<Load> {
-    let mut streams = Vec::with_capacity(CONNECTIONS);
-    for _ in 0..CONNECTIONS {
+/// [`run_expecting`] where the requests take turns, over so many connections and so many times in all.
+pub(crate) fn run_each(
+    address: SocketAddr,
+    requests: Vec<Vec<u8>>,
+    (connections, count): (usize, usize),
+    status: u16,
+) -> anyhow::Result<Load> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(run_connections(address, requests.into(), (connections, count), status))
+}
+
+async fn run_connections(
+    address: SocketAddr,
+    requests: Arc<[Vec<u8>]>,
+    (connections, count): (usize, usize),
+    status: u16,
+) -> anyhow::Result<Load> {
+    let mut streams = Vec::with_capacity(connections);
+    for _ in 0..connections {
         let stream = TcpStream::connect(address).await.context("no connection")?;
         stream.set_nodelay(true)?;
         streams.push(stream);
@@ -69,8 +84,8 @@ async fn run_connections(address: SocketAddr, request: Arc<[u8]>, count: usize, 
     let mut connections = JoinSet::new();
     let started = Instant::now();
     for stream in streams {
-        let (request, sent) = (request.clone(), sent.clone());
-        connections.spawn(async move { keep_sending(stream, &request, &sent, count, status).await });
+        let (requests, sent) = (requests.clone(), sent.clone());
+        connections.spawn(async move { keep_sending(stream, &requests, &sent, count, status).await });
     }
     let mut latencies = Vec::with_capacity(count);
     while let Some(ended) = connections.join_next().await {
@@ -87,7 +102,7 @@ async fn run_connections(address: SocketAddr, request: Arc<[u8]>, count: usize, 
 
 async fn keep_sending(
     mut stream: TcpStream,
-    request: &[u8],
+    requests: &[Vec<u8>],
     sent: &AtomicUsize,
     count: usize,
     status: u16,
@@ -95,7 +110,12 @@ async fn keep_sending(
     let mut latencies = Vec::new();
     let wanted = format!("HTTP/1.1 {status} ");
     let mut answer = Vec::with_capacity(4 * 1024);
-    while sent.fetch_add(1, Ordering::Relaxed) < count {
+    loop {
+        let turn = sent.fetch_add(1, Ordering::Relaxed);
+        if turn >= count {
+            break;
+        }
+        let request = &requests[turn % requests.len()];
         let started = Instant::now();
         stream.write_all(request).await?;
         answer.clear();

@@ -16,6 +16,7 @@ mod ingest;
 mod latency;
 mod limits;
 mod load;
+mod payments;
 mod payout;
 mod report;
 mod rpc;
@@ -23,12 +24,17 @@ mod service;
 
 use std::process::ExitCode;
 
+use anyhow::Context;
 use clap::{Parser, ValueEnum};
 
+use crate::payments::Filled;
 use crate::report::{Machine, Row};
 
 /// How often each number is measured; the median counts.
 const REPEATS: usize = 3;
+
+/// Payments that are searched and exported, unless another number is asked for.
+const PAYMENTS: usize = 1_000_000;
 
 #[derive(Debug, Parser)]
 #[command(name = "numbers")]
@@ -38,6 +44,9 @@ struct Arguments {
     /// Share of the full amount of work, for a quick trial
     #[arg(long, default_value_t = 1.0)]
     scale: f64,
+    /// Payments to search and to export; a million when absent
+    #[arg(long)]
+    rows: Option<usize>,
     /// Set by `cargo bench`
     #[arg(long, hide = true)]
     bench: bool,
@@ -85,6 +94,10 @@ enum Number {
     Rpc,
     /// Calls with and without rate limits
     Limits,
+    /// Searches of payments
+    Search,
+    /// Exports of payments
+    Export,
 }
 
 fn main() -> ExitCode {
@@ -131,21 +144,26 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
         arguments.names.as_slice()
     };
     let before = Machine::look();
+    let mut filled = None;
     let (mut rows, mut failed): (Vec<Row>, Vec<anyhow::Error>) = (Vec::new(), Vec::new());
     for name in names {
         eprintln!("measuring {name:?} …");
         // What could be measured is worth showing.
-        match measure(*name, arguments.scale) {
+        match measure(*name, arguments, &mut filled) {
             Ok(measured) => rows.extend(measured),
             Err(error) => failed.push(error.context(format!("{name:?}"))),
         }
     }
     report::print(&rows, &before, &Machine::look(), arguments.scale);
+    if let Some(filled) = filled {
+        filled.remove()?;
+    }
     // A missed goal is part of the result.
     failed.into_iter().next().map_or(Ok(true), Err)
 }
 
-fn measure(name: Number, scale: f64) -> anyhow::Result<Vec<Row>> {
+fn measure(name: Number, arguments: &Arguments, filled: &mut Option<Filled>) -> anyhow::Result<Vec<Row>> {
+    let scale = arguments.scale;
     Ok(match name {
         Number::Create => vec![create::measure(scale)?],
         Number::Calldata => vec![calldata::measure()?, calldata::measure_batch()?],
@@ -158,7 +176,18 @@ fn measure(name: Number, scale: f64) -> anyhow::Result<Vec<Row>> {
         Number::Events => events::measure(scale)?,
         Number::Rpc => rpc::measure(scale)?,
         Number::Limits => vec![limits::measure(scale)?],
+        Number::Search => payments::measure_search(fill(filled, arguments)?, scale)?,
+        Number::Export => payments::measure_export(fill(filled, arguments)?, scale)?,
     })
+}
+
+/// The database with payments, which searches and exports share.
+fn fill<'f>(filled: &'f mut Option<Filled>, arguments: &Arguments) -> anyhow::Result<&'f Filled> {
+    if filled.is_none() {
+        let rows = arguments.rows.unwrap_or_else(|| scaled(PAYMENTS, arguments.scale));
+        *filled = Some(Filled::start(rows)?);
+    }
+    filled.as_ref().context("no payments")
 }
 
 /// A part of the full amount of work, and at least one unit of it.

@@ -74,7 +74,8 @@ impl Running {
         Self::start(command, address, "/health").context("the bare counterpart")
     }
 
-    fn start(mut command: Command, address: SocketAddr, health: &str) -> anyhow::Result<Self> {
+    /// Starts a command that listens there, and waits for its health page.
+    pub(crate) fn start(mut command: Command, address: SocketAddr, health: &str) -> anyhow::Result<Self> {
         command.stdin(Stdio::null()).stdout(Stdio::null());
         let started = Instant::now();
         let child = command.spawn()?;

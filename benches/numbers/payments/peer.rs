@@ -1,0 +1,108 @@
+//! A search as one would write it by hand with fastify and pg: the statements of ours, and an answer of the same shape. It is
+//! in `benches/peers/search`, with pinned npm packages.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, ensure};
+use prs::{domain::currency::CurrencyFilter, flows::auth::identify, settings::catalogue};
+use serde_json::{Map, Value, json};
+use tempfile::TempDir;
+
+use super::recorded::{Recorded, Statement};
+use super::{Filled, Kind, Sample, mixed};
+use crate::load;
+use crate::service::{Running, free_address};
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("benches/peers/search")
+}
+
+/// Starts it; `None` when its packages were not fetched.
+pub(super) fn start(filled: &Filled, recorded: &[Recorded], files: &TempDir) -> anyhow::Result<Option<Running>> {
+    if !folder().join("node_modules/.package-lock.json").exists() {
+        eprintln!("  search: without Node.js: `npm ci` in benches/peers/search fetches what it needs");
+        return Ok(None);
+    }
+    let address = free_address()?;
+    let kinds = recorded
+        .iter()
+        .filter(|(kind, _)| kind.is_mixed)
+        .map(|(kind, statements)| {
+            let statements: Vec<Value> = statements.iter().map(Statement::to_json).collect();
+            let asked = asked(kind, &filled.samples);
+            (asked, json!({ "name": kind.name, "statements": statements }))
+        });
+    let catalogue = catalogue::load(&filled.settings)?;
+    let currencies = catalogue.list(&CurrencyFilter::default()).into_iter().map(|currency| {
+        let known = json!({ "symbol": currency.symbol, "decimals": currency.decimals });
+        (currency.id.clone(), known)
+    });
+    let told = json!({
+        "port": address.port(),
+        "postgresUrl": filled.database.url,
+        "connections": load::CONNECTIONS,
+        "keyHash": identify::hash(&filled.tenant.api_key),
+        "clientId": filled.tenant.client_id,
+        "currencies": currencies.collect::<Map<String, Value>>(),
+        "kinds": kinds.collect::<Map<String, Value>>(),
+    });
+    let file = files.path().join("peer.json");
+    std::fs::write(&file, told.to_string())?;
+    let mut command = Command::new("node");
+    command.arg("server.mjs").arg(file).current_dir(folder());
+    Ok(Some(Running::start(command, address, "/health").context("the peer")?))
+}
+
+/// What a search asks for, with the values that do not change from one to the next.
+fn asked(kind: &Kind, samples: &[Sample]) -> String {
+    let (one, other) = ((kind.query)(&samples[0]), (kind.query)(&samples[samples.len() - 1]));
+    let parts = one
+        .split('&')
+        .zip(other.split('&'))
+        .map(|(one, other)| match one == other {
+            true => one,
+            false => one.split('=').next().unwrap_or(one),
+        });
+    let parts: Vec<&str> = parts.collect();
+    format!("{}{}", if kind.is_of_client { "client " } else { "" }, parts.join("&"))
+}
+
+/// Sees that it answers as ours: the same payments, with the same fields.
+pub(super) async fn compare(filled: &Filled, ours: SocketAddr, peer: SocketAddr) -> anyhow::Result<()> {
+    let client = reqwest::Client::builder().no_proxy().build()?;
+    for kind in mixed() {
+        let mut answers = Vec::new();
+        for address in [ours, peer] {
+            let (name, credential) = filled.credential(kind);
+            let get = client.get(format!("http://{address}{}", kind.path(&filled.samples[0])));
+            let answer = get.header(name, credential).send().await?.error_for_status()?;
+            answers.push(shape(&answer.json().await?));
+        }
+        ensure!(
+            answers[0] == answers[1],
+            "{}: ours {}, the peer {}",
+            kind.name,
+            answers[0],
+            answers[1]
+        );
+    }
+    Ok(())
+}
+
+/// An answer without what each may write in its own way: addresses, whose letters say nothing, and cursors.
+fn shape(answer: &Value) -> Value {
+    match answer {
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(name, value)| match name.as_str() {
+                "nextCursor" => (name.clone(), Value::Bool(value.is_null())),
+                _ => (name.clone(), shape(value)),
+            })
+            .collect(),
+        Value::Array(entries) => entries.iter().map(shape).collect(),
+        Value::String(text) => Value::String(text.to_lowercase()),
+        other => other.clone(),
+    }
+}
