@@ -1,6 +1,6 @@
 //! `cargo xtask test`: every test once, and the integration suite once for each database. `cargo xtask test money` also
-//! lists what was once found on the way of the money, with its tests; `cargo xtask test abuse` measures instead. A run of
-//! all tests ends with a look at the plans of their statements.
+//! lists what was once found on the way of the money, with its tests; `cargo xtask test abuse` measures instead.
+//! `cargo xtask plans` looks at the plans of their statements.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -64,13 +64,7 @@ pub(crate) fn run(names: &[String]) -> Outcome {
     }
     packages::ensure_chain_node()?;
     tolerate_outside_ci("verifiers of webhooks", packages::ensure_webhook_verifiers())?;
-    // What is asked for by name makes some statements of the service; the plans of all are judged after all tests.
-    let is_whole = asked.is_empty();
-    let server = match is_whole {
-        true => Postgres::start_recording(),
-        false => Postgres::start(),
-    };
-    let postgres = tolerate_outside_ci("tests on PostgreSQL", server)?;
+    let postgres = tolerate_outside_ci("tests on PostgreSQL", Postgres::start())?;
     let nextest = command::capture(workspace::cargo().args(["nextest", "--version"])).is_ok();
 
     let url = postgres.as_ref().map(Postgres::url);
@@ -84,6 +78,7 @@ pub(crate) fn run(names: &[String]) -> Outcome {
             tally(nextest, Half::Integration, names, &settings)
         })
         .transpose()?;
+    drop(postgres);
 
     let mut total = units.passed + sqlite.passed;
     let mut succeeded = units.succeeded && sqlite.succeeded;
@@ -113,10 +108,7 @@ pub(crate) fn run(names: &[String]) -> Outcome {
     if total == 0 {
         return Err(anyhow!("no test has one of these in its path: {}", asked.join(", ")).into());
     }
-    match postgres.filter(|_| is_whole) {
-        Some(postgres) => plans::judge(&postgres, is_whole),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 /// Runs the tests that meet PostgreSQL, or those that are named, and judges the plans of their statements.
