@@ -39,7 +39,7 @@ const RATE_LIMITED: i64 = -32_005;
 const REVERTED: i64 = 3;
 
 /// The only method that runs a contract, which alone can revert.
-const CONTRACT_CALL: &str = "eth_call";
+pub(super) const CONTRACT_CALL: &str = "eth_call";
 
 /// What is said of an answer that ended in its middle.
 const BROKEN_OFF: &str = "the answer broke off";

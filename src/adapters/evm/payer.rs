@@ -2,7 +2,7 @@
 
 use super::{
     EvmChain, Patience,
-    node::{Failure, Line},
+    node::{CONTRACT_CALL, Failure, Line},
 };
 use crate::{
     domain::{address::Address, calldata::Standing},
@@ -14,8 +14,8 @@ use alloy::{
     sol_types::SolCall,
 };
 use async_trait::async_trait;
-use futures_util::future::try_join4;
-use serde_json::json;
+use serde_json::{Value, json};
+use std::str::FromStr;
 
 sol! {
     interface Token {
@@ -30,11 +30,26 @@ sol! {
     }
 }
 
-async fn call_contract<C: SolCall>(line: &Line, to: EvmAddress, call: C) -> Result<C::Return, Failure> {
-    let request = json!({ "to": to, "data": Bytes::from(call.abi_encode()) });
-    let answer: Bytes = line.call("eth_call", (request, "latest")).await?;
-    C::abi_decode_returns_validate(&answer)
+/// The parameters of a call of a contract as of the newest block.
+fn contract_call<C: SolCall>(to: EvmAddress, call: &C) -> Value {
+    json!([{ "to": to, "data": Bytes::from(call.abi_encode()) }, "latest"])
+}
+
+fn returned<C: SolCall>(to: EvmAddress, answer: &[u8]) -> Result<C::Return, Failure> {
+    C::abi_decode_returns_validate(answer)
         .map_err(|_| Failure::Untrue(format!("{to} does not answer {}", C::SIGNATURE)))
+}
+
+async fn call_contract<C: SolCall>(line: &Line, to: EvmAddress, call: C) -> Result<C::Return, Failure> {
+    let answer: Bytes = line.call(CONTRACT_CALL, contract_call(to, &call)).await?;
+    returned::<C>(to, &answer)
+}
+
+fn read<T: FromStr>(answer: &str, what: &str) -> Result<T, Failure> {
+    // The parser's text may quote the answer.
+    answer
+        .parse()
+        .map_err(|_| Failure::Unreadable(format!("{what} is no number of the protocol")))
 }
 
 #[async_trait]
@@ -42,30 +57,41 @@ impl PayerLookup for EvmChain {
     async fn standing(&self, payer: Address, token: Option<Address>, spender: Address) -> Result<Standing, ChainError> {
         let (owner, spender) = (payer.bytes(), spender.bytes());
         let question = |line: Line| async move {
-            let line = &line;
-            let balance = async {
-                match token {
-                    Some(token) => call_contract(line, token.bytes(), Token::balanceOfCall { owner })
-                        .await
-                        .map(Some),
-                    None => Ok(None),
-                }
+            let mut calls = vec![
+                ("eth_getBalance", json!([owner, "latest"])),
+                ("eth_gasPrice", json!([])),
+            ];
+            if let Some(token) = token {
+                let token = token.bytes();
+                calls.push((CONTRACT_CALL, contract_call(token, &Token::balanceOfCall { owner })));
+                calls.push((
+                    CONTRACT_CALL,
+                    contract_call(token, &Token::allowanceCall { owner, spender }),
+                ));
+            }
+            // Whoever pays waits for this: one question is answered in a quarter of the time of four.
+            let answers: Vec<String> = line.batch(&calls).await?.into_iter().collect::<Result<_, _>>()?;
+            let (native_balance, gas_price, of_token) = match answers.as_slice() {
+                [native_balance, gas_price, of_token @ ..] => (native_balance, gas_price, of_token),
+                _ => return Err(Failure::Unreadable("too few answers".to_owned())),
             };
-            let allowance = async {
-                match token {
-                    Some(token) => call_contract(line, token.bytes(), Token::allowanceCall { owner, spender }).await,
-                    None => Ok(U256::ZERO),
+            let native_balance = read(native_balance, "a balance")?;
+            let (balance, allowance) = match (token, of_token) {
+                (Some(token), [balance, allowance]) => {
+                    let (token, balance) = (token.bytes(), read::<Bytes>(balance, "a balance")?);
+                    let allowance = read::<Bytes>(allowance, "an allowance")?;
+                    (
+                        returned::<Token::balanceOfCall>(token, &balance)?,
+                        returned::<Token::allowanceCall>(token, &allowance)?,
+                    )
                 }
+                _ => (native_balance, U256::ZERO),
             };
-            let native_balance = line.call::<U256>("eth_getBalance", (owner, "latest"));
-            let gas_price = line.call::<U256>("eth_gasPrice", ());
-            let (balance, allowance, native_balance, gas_price) =
-                try_join4(balance, allowance, native_balance, gas_price).await?;
             Ok(Standing {
-                balance: balance.unwrap_or(native_balance),
+                balance,
                 native_balance,
                 allowance,
-                gas_price,
+                gas_price: read(gas_price, "a price of gas")?,
             })
         };
         self.ask(Patience::lookup(), question).await
