@@ -10,8 +10,8 @@ use entities::{
     former_payment_parties, former_payment_parties::Column as Party, former_payments, former_payments::Column, payments,
 };
 use sea_orm::{
-    ColumnTrait, Condition, ConnectionTrait, DbBackend, EntityTrait, Order, QueryFilter, QueryOrder, QuerySelect,
-    QueryTrait, Value,
+    ColumnTrait, Condition, ConnectionTrait, EntityTrait, Order, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
+    Value,
     sea_query::{Expr, ExprTrait, LockBehavior, LockType},
 };
 use std::collections::HashSet;
@@ -98,9 +98,11 @@ pub(super) async fn is_left(conn: &impl Moving) -> Result<bool, StoreError> {
     if conn.is_moved() {
         return Ok(false);
     }
+    // By the key: read in the order of the file, what was moved out of it would be passed each time.
     let first = former_payments::Entity::find()
         .select_only()
         .column(Column::Id)
+        .order_by_asc(Column::Id)
         .limit(1);
     let first: Option<String> = first.into_tuple().one(conn).await?;
     if first.is_none() {
@@ -109,27 +111,29 @@ pub(super) async fn is_left(conn: &impl Moving) -> Result<bool, StoreError> {
     Ok(first.is_some())
 }
 
-/// Moves payments of before, at most `limit`, in no order, and forgets their wallets once all are moved; tells whether
+/// Moves payments of before, at most `limit`, oldest first, and forgets their wallets once all are moved; tells whether
 /// there may be more to do. Payments that somebody else moves are left to them. Needs a transaction.
 pub async fn move_some(conn: &impl Moving, limit: u64) -> Result<bool, StoreError> {
-    let mut some = former_payments::Entity::find()
+    let some = former_payments::Entity::find()
         .select_only()
         .column(Column::Id)
+        .order_by_asc(Column::Id)
         .limit(limit)
+        .lock_with_behavior(LockType::Update, LockBehavior::SkipLocked)
         .into_query();
-    if conn.get_database_backend() == DbBackend::Postgres {
-        some.lock_with_behavior(LockType::Update, LockBehavior::SkipLocked);
-    }
     let moved = moved(conn, Condition::all().add(Column::Id.in_subquery(some))).await?;
     if moved > 0 || is_left(conn).await? {
         return Ok(true);
     }
     let key = [Party::PlatformId, Party::Wallet, Party::PaidAt, Party::PaymentId];
-    let some = former_payment_parties::Entity::find()
+    let mut some = former_payment_parties::Entity::find()
         .select_only()
         .columns(key)
-        .limit(limit)
-        .into_query();
+        .limit(limit);
+    for column in key {
+        some = some.order_by_asc(column);
+    }
+    let some = some.into_query();
     let forgotten = former_payment_parties::Entity::delete_many()
         .filter(Expr::tuple(key.map(Expr::col)).in_subquery(some))
         .exec(conn)
