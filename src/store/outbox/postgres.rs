@@ -4,7 +4,7 @@
 //! a text with two thousand placeholders costs the server more than the rows do. [`super::sqlite`] says the same for
 //! SQLite; the same tests hold for both.
 
-use super::rows::{ENDPOINTS_MAX, FinishedTry, Verdict, whole};
+use super::rows::{ENDPOINTS_MAX, FinishedTry, OWNER_ENDPOINTS_MAX, Verdict, whole};
 use crate::{
     domain::{
         ids::{DeliveryId, EndpointId, EventId, OwnerId},
@@ -22,27 +22,42 @@ use std::collections::{BTreeMap, HashSet};
 /// chosen, and reads what sending needs. When more endpoints wait than are listed, it looks at the longest waiting rows
 /// too.
 ///
-/// Endpoints are found one after the other, each by one step in the index, so that a backlog costs nothing. Each part
-/// runs once. The arrays keep the last two on the primary key. What another claim has chosen at the same moment is
-/// skipped.
+/// Endpoints are found one after the other, each by one step in the index, so that a backlog costs nothing. Each owner has
+/// its part of the list, so that nobody's endpoints fill it alone; an owner who has had it, or is left out, is stepped over.
+/// Each part runs once. The arrays keep the last two on the primary key. What another claim has chosen at the same moment
+/// is skipped.
 const CLAIM: &str = "\
 WITH RECURSIVE endpoints AS (\
-  (SELECT owner_id, endpoint_id FROM delivery_queue ORDER BY owner_id, endpoint_id, next_at LIMIT 1) \
+  (SELECT owner_id, endpoint_id, next_at, 0 AS ahead, 0 AS passed FROM delivery_queue \
+    ORDER BY owner_id, endpoint_id, next_at LIMIT 1) \
   UNION ALL \
-  SELECT later.owner_id, later.endpoint_id FROM endpoints CROSS JOIN LATERAL (\
-    SELECT owner_id, endpoint_id FROM delivery_queue \
-    WHERE (owner_id, endpoint_id) > (endpoints.owner_id, endpoints.endpoint_id) \
-    ORDER BY owner_id, endpoint_id, next_at LIMIT 1) later), \
-known AS MATERIALIZED (SELECT owner_id, endpoint_id FROM endpoints LIMIT $9), \
+  SELECT later.owner_id, later.endpoint_id, later.next_at, \
+    CASE WHEN later.owner_id = here.owner_id THEN here.ahead ELSE 0 END, \
+    CASE WHEN later.owner_id = here.owner_id THEN here.passed ELSE 0 END \
+  FROM (\
+    SELECT owner_id, endpoint_id, ahead, passed, ahead >= $11 OR passed >= $9 \
+      OR owner_id IN (SELECT jsonb_array_elements_text($8)) AS is_over \
+    FROM (\
+      SELECT owner_id, endpoint_id, passed + 1 AS passed, ahead + CASE WHEN next_at <= $1 \
+        AND endpoint_id NOT IN (SELECT jsonb_array_elements_text($2)) THEN 1 ELSE 0 END AS ahead \
+      FROM endpoints) counted) here \
+  CROSS JOIN LATERAL (\
+    (SELECT owner_id, endpoint_id, next_at FROM delivery_queue \
+      WHERE NOT here.is_over AND (owner_id, endpoint_id) > (here.owner_id, here.endpoint_id) \
+      ORDER BY owner_id, endpoint_id, next_at LIMIT 1) \
+    UNION ALL \
+    (SELECT owner_id, endpoint_id, next_at FROM delivery_queue \
+      WHERE here.is_over AND owner_id > here.owner_id ORDER BY owner_id, endpoint_id, next_at LIMIT 1)) later), \
 listed AS MATERIALIZED (\
-  SELECT owner_id, endpoint_id FROM known \
-  WHERE owner_id NOT IN (SELECT jsonb_array_elements_text($8)) \
-    AND endpoint_id NOT IN (SELECT jsonb_array_elements_text($2))), \
+  SELECT owner_id, endpoint_id, ahead FROM endpoints WHERE next_at <= $1 \
+    AND owner_id NOT IN (SELECT jsonb_array_elements_text($8)) \
+    AND endpoint_id NOT IN (SELECT jsonb_array_elements_text($2)) \
+  LIMIT $9), \
 oldest AS MATERIALIZED (\
   SELECT id, owner_id, endpoint_id, next_at FROM delivery_queue \
   WHERE next_at <= $1 AND (lease_until IS NULL OR lease_until <= $1) \
     AND endpoint_id NOT IN (SELECT jsonb_array_elements_text($2)) \
-  ORDER BY next_at LIMIT (SELECT CASE WHEN count(*) >= $9 THEN $3 ELSE 0 END FROM known)), \
+  ORDER BY next_at LIMIT (SELECT CASE WHEN count(*) >= $9 OR max(ahead) + 1 >= $11 THEN $3 ELSE 0 END FROM listed)), \
 first AS MATERIALIZED (\
   SELECT own.* FROM listed CROSS JOIN LATERAL (\
     SELECT id, owner_id, endpoint_id, next_at FROM delivery_queue \
@@ -139,6 +154,7 @@ pub(super) async fn claim(
             json!(served).into(),
             whole(ENDPOINTS_MAX),
             whole(ENDPOINT_PART),
+            whole(OWNER_ENDPOINTS_MAX),
         ],
     );
     let (mut claimed, mut unsendable) = (Vec::new(), Vec::new());

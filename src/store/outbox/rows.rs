@@ -22,6 +22,9 @@ pub type FinishedTry = (ClaimedDelivery, TryOutcome, AfterTry, String);
 /// Endpoints of whom a claim looks at the first deliveries that wait. Those beyond are claimed by age alone.
 pub(super) const ENDPOINTS_MAX: u64 = 1_000;
 
+/// Those of one owner among them.
+pub(super) const OWNER_ENDPOINTS_MAX: u64 = 125;
+
 /// A number as a parameter.
 pub(super) fn whole(number: u64) -> Value {
     i64::try_from(number).unwrap_or(i64::MAX).into()

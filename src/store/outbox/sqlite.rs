@@ -1,7 +1,7 @@
 //! What the queue of deliveries does, in statements that SQLite understands. [`super::postgres`] says the same in the
 //! words of PostgreSQL; the same tests hold for both.
 
-use super::rows::{ENDPOINTS_MAX, FinishedTry, Verdict, load_claimed, unleased, whole};
+use super::rows::{ENDPOINTS_MAX, FinishedTry, OWNER_ENDPOINTS_MAX, Verdict, load_claimed, unleased, whole};
 use crate::{
     domain::{
         ids::{EndpointId, OwnerId},
@@ -18,33 +18,76 @@ use sea_orm::{
 use serde_json::json;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+/// Whether the endpoint of a step is listed: something of it is due, and neither it nor its owner is left out.
+macro_rules! is_listed {
+    () => {
+        "(here.next_at <= ?1 AND here.owner_id NOT IN (SELECT value FROM json_each(?8)) \
+         AND here.endpoint_id NOT IN (SELECT value FROM json_each(?2)))"
+    };
+}
+
+/// Endpoints of its owner that are listed up to a step.
+macro_rules! ahead {
+    () => {
+        concat!(
+            "(CASE WHEN here.owner_id = endpoints.owner_id THEN endpoints.ahead ELSE 0 END + ",
+            is_listed!(),
+            ")"
+        )
+    };
+}
+
+/// Endpoints of its owner that were looked at up to a step.
+macro_rules! passed {
+    () => {
+        "(CASE WHEN here.owner_id = endpoints.owner_id THEN endpoints.passed ELSE 0 END + 1)"
+    };
+}
+
 /// Looks at the first waiting rows of each endpoint, lets owners and their endpoints take turns, and leases what was
 /// chosen. When more endpoints wait than are listed, it looks at the longest waiting rows too.
 ///
-/// Endpoints are found one after the other, each by a step or two in the index, so that a backlog costs nothing. The index
-/// is named because nothing tells SQLite how long the queue is.
-const CLAIM: &str = "\
-WITH RECURSIVE endpoints(id) AS (\
+/// Endpoints are found one after the other, each by a step or two in the index, so that a backlog costs nothing. Each owner
+/// has its part of the list, so that nobody's endpoints fill it alone; an owner who has had it, or is left out, is stepped
+/// over. A step holds what was counted before it, and of which owner. The index is named because nothing tells SQLite how
+/// long the queue is.
+const CLAIM: &str = concat!(
+    "\
+WITH RECURSIVE endpoints(id, owner_id, ahead, passed, total) AS (\
   SELECT (SELECT id FROM delivery_queue INDEXED BY delivery_queue_endpoint_idx \
-    ORDER BY owner_id, endpoint_id, next_at LIMIT 1) \
+    ORDER BY owner_id, endpoint_id, next_at LIMIT 1), '', 0, 0, 0 \
   UNION ALL \
   SELECT coalesce(\
-    (SELECT later.id FROM delivery_queue AS later INDEXED BY delivery_queue_endpoint_idx \
+    CASE WHEN here.owner_id NOT IN (SELECT value FROM json_each(?8)) AND ",
+    ahead!(),
+    " < ?11 AND ",
+    passed!(),
+    " < ?9 THEN \
+      (SELECT later.id FROM delivery_queue AS later INDEXED BY delivery_queue_endpoint_idx \
       WHERE later.owner_id = here.owner_id AND later.endpoint_id > here.endpoint_id \
-      ORDER BY later.endpoint_id, later.next_at LIMIT 1), \
+      ORDER BY later.endpoint_id, later.next_at LIMIT 1) END, \
     (SELECT later.id FROM delivery_queue AS later INDEXED BY delivery_queue_endpoint_idx \
-      WHERE later.owner_id > here.owner_id ORDER BY later.owner_id, later.endpoint_id, later.next_at LIMIT 1)) \
-  FROM endpoints JOIN delivery_queue AS here ON here.id = endpoints.id \
-  LIMIT ?9), \
+      WHERE later.owner_id > here.owner_id ORDER BY later.owner_id, later.endpoint_id, later.next_at LIMIT 1)), \
+    here.owner_id, ",
+    ahead!(),
+    ", ",
+    passed!(),
+    ", endpoints.total + ",
+    is_listed!(),
+    " \
+  FROM endpoints JOIN delivery_queue AS here ON here.id = endpoints.id WHERE endpoints.total < ?9), \
 listed AS MATERIALIZED (\
-  SELECT here.owner_id, here.endpoint_id FROM endpoints CROSS JOIN delivery_queue AS here ON here.id = endpoints.id \
-  WHERE here.owner_id NOT IN (SELECT value FROM json_each(?8)) \
-    AND here.endpoint_id NOT IN (SELECT value FROM json_each(?2))), \
+  SELECT here.owner_id, here.endpoint_id, ",
+    ahead!(),
+    " AS ahead \
+  FROM endpoints CROSS JOIN delivery_queue AS here ON here.id = endpoints.id WHERE ",
+    is_listed!(),
+    " LIMIT ?9), \
 oldest AS MATERIALIZED (\
   SELECT id, owner_id, endpoint_id, next_at FROM delivery_queue INDEXED BY delivery_queue_due_idx \
   WHERE next_at <= ?1 AND (lease_until IS NULL OR lease_until <= ?1) \
     AND endpoint_id NOT IN (SELECT value FROM json_each(?2)) \
-  ORDER BY next_at LIMIT (SELECT CASE WHEN count(id) >= ?9 THEN ?3 ELSE 0 END FROM endpoints)), \
+  ORDER BY next_at LIMIT (SELECT CASE WHEN count(*) >= ?9 OR max(ahead) >= ?11 THEN ?3 ELSE 0 END FROM listed)), \
 first AS MATERIALIZED (\
   SELECT one.id, one.owner_id, one.endpoint_id, one.next_at FROM listed CROSS JOIN delivery_queue AS one \
   WHERE one.id IN (\
@@ -59,7 +102,8 @@ fair AS MATERIALIZED (\
   SELECT id, next_at, row_number() OVER (PARTITION BY owner_id ORDER BY turn, next_at) AS owner_turn \
   FROM ranked WHERE turn <= ?4), \
 chosen AS MATERIALIZED (SELECT id FROM fair ORDER BY owner_turn, next_at LIMIT ?5) \
-UPDATE delivery_queue SET lease_until = ?6, lease_token = ?7 WHERE id IN (SELECT id FROM chosen) RETURNING id";
+UPDATE delivery_queue SET lease_until = ?6, lease_token = ?7 WHERE id IN (SELECT id FROM chosen) RETURNING id"
+);
 
 /// How the log keeps the end of deliveries.
 const ENDED: &str = "\
@@ -81,7 +125,7 @@ pub(super) async fn claim(
 ) -> Result<(Vec<ClaimedDelivery>, Vec<String>), StoreError> {
     let busy: Vec<&str> = wanted.busy.iter().map(EndpointId::as_str).collect();
     let served: Vec<&str> = wanted.served.iter().map(OwnerId::as_str).collect();
-    let values: [Value; 10] = [
+    let values: [Value; 11] = [
         wanted.now.into(),
         json!(busy).to_string().into(),
         whole(wanted.oldest()),
@@ -92,6 +136,7 @@ pub(super) async fn claim(
         json!(served).to_string().into(),
         whole(ENDPOINTS_MAX),
         whole(ENDPOINT_PART),
+        whole(OWNER_ENDPOINTS_MAX),
     ];
     let statement = Statement::from_sql_and_values(DbBackend::Sqlite, CLAIM, values);
     let mut ids: Vec<String> = Vec::new();

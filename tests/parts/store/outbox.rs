@@ -25,6 +25,7 @@ on_both! {
     owners_take_turns_in_a_claim
     a_claim_sees_an_owner_behind_the_backlog_of_another
     an_owner_that_is_served_is_left_out
+    an_owner_with_more_endpoints_than_are_listed_holds_up_nobody
     the_next_due_time_is_known
     a_claim_passes_a_backlog_that_nobody_can_send
     the_log_shows_every_try_over_replays
@@ -317,6 +318,47 @@ async fn an_owner_that_is_served_is_left_out(db: &Db) {
     let claimed = store::outbox::claim(db.writer(), &wanted).await.unwrap();
     let owners: Vec<_> = claimed.iter().map(|one| &one.owner).collect();
     assert_eq!(owners, [&late.owner]);
+}
+
+async fn an_owner_with_more_endpoints_than_are_listed_holds_up_nobody(db: &Db) {
+    let mut crowd = Vec::new();
+    let tx = db.begin("crowd").await.unwrap();
+    for number in 0..1_050 {
+        let endpoint = endpoint("a", None, number);
+        store::endpoints::insert(&tx, &endpoint).await.unwrap();
+        crowd.push(endpoint);
+    }
+    let late = endpoint("b", None, 2_000);
+    store::endpoints::insert(&tx, &late).await.unwrap();
+    tx.commit().await.unwrap();
+    publish(db, 1, &crowd.iter().collect::<Vec<_>>()).await;
+    publish(db, 2, &[&late]).await;
+    let owners = async |wanted: Wanted| {
+        let claimed = store::outbox::claim(db.writer(), &wanted).await.unwrap();
+        let mut owners: Vec<_> = claimed.into_iter().map(|one| one.owner).collect();
+        owners.sort();
+        owners.dedup();
+        owners
+    };
+    let served = Wanted {
+        served: vec![crowd[0].owner.clone()],
+        limit: 0,
+        ..wanted(0, "none")
+    };
+    assert!(owners(served.clone()).await.is_empty());
+    let busy = Wanted {
+        limit: 2,
+        busy: crowd[..224].iter().map(|endpoint| endpoint.id.clone()).collect(),
+        ..wanted(0, "one")
+    };
+    assert_eq!(owners(busy).await, [crowd[0].owner.clone(), late.owner.clone()]);
+    publish(db, 3, &[&late]).await;
+    let served = Wanted {
+        limit: 5,
+        lease_token: "two".to_owned(),
+        ..served
+    };
+    assert_eq!(owners(served).await, [late.owner]);
 }
 
 async fn the_next_due_time_is_known(db: &Db) {
