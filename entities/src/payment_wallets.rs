@@ -1,4 +1,4 @@
-//! How many payments each wallet takes part in, kept with every payment.
+//! In which groups each wallet takes part, as payee or otherwise, and in how many payments; kept with every payment.
 
 use sea_orm::entity::prelude::*;
 
@@ -12,6 +12,15 @@ pub struct Model {
     /// The 20 bytes of its address, after 0x41 on Tron.
     #[sea_orm(primary_key, auto_increment = false)]
     pub wallet: Vec<u8>,
+    /// Client ID of the group; empty for groups of the whole platform.
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub client_row: String,
+    /// Group.
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub group_key: i64,
+    /// Whether it received the payments.
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub is_payee: bool,
     /// Number of payments.
     pub payments: i64,
 }

@@ -133,22 +133,23 @@ fn payments() -> TableCreateStatement {
         .to_owned()
 }
 
-/// Read backwards, the key serves the newest payments of a wallet first. What else a search asks of them is beside it.
+/// Read backwards, the key serves the newest payments of a wallet in a group first.
 fn parties() -> TableCreateStatement {
     Table::create()
         .table("payment_parties")
         .col(text("platform_id"))
         .col(blob("wallet"))
+        .col(big_integer("group_key"))
+        .col(boolean("is_payee"))
         .col(timestamp_with_time_zone("paid_at"))
         .col(text("payment_id"))
-        .col(boolean("is_payee"))
-        .col(text_null("client_row"))
-        .col(big_integer("group_key"))
         .primary_key(
             Index::create()
                 .name("payment_parties_pkey")
                 .col("platform_id")
                 .col("wallet")
+                .col("group_key")
+                .col("is_payee")
                 .col("paid_at")
                 .col("payment_id"),
         )
@@ -182,12 +183,18 @@ fn wallets() -> TableCreateStatement {
         .table("payment_wallets")
         .col(text("platform_id"))
         .col(blob("wallet"))
+        .col(text("client_row"))
+        .col(big_integer("group_key"))
+        .col(boolean("is_payee"))
         .col(big_integer("payments"))
         .primary_key(
             Index::create()
                 .name("payment_wallets_pkey")
                 .col("platform_id")
-                .col("wallet"),
+                .col("wallet")
+                .col("client_row")
+                .col("group_key")
+                .col("is_payee"),
         )
         .to_owned()
 }
@@ -215,9 +222,16 @@ fn indexes() -> Vec<IndexCreateStatement> {
         by("payments_by_request", &["platform_id", "request_id"]),
         by(
             "payments_by_merchant_reference",
-            &["platform_id", "merchant_reference", "paid_at", "id"],
+            &["platform_id", "merchant_reference", "group_key", "paid_at", "id"],
         )
         .and_where(Expr::col("merchant_reference").is_not_null())
+        .to_owned(),
+        by(
+            "payments_by_client_reference",
+            &["platform_id", "merchant_reference", "client_group_key", "paid_at", "id"],
+        )
+        .and_where(Expr::col("merchant_reference").is_not_null())
+        .and_where(Expr::col("client_group_key").is_not_null())
         .to_owned(),
         by("payments_by_group", &["platform_id", "group_key", "paid_at", "id"]),
         by(
@@ -264,7 +278,7 @@ fn moved_back(backend: DbBackend) -> [String; 3] {
         "DELETE FROM former_payment_parties WHERE payment_id IN (SELECT id FROM payments)".to_owned(),
         format!(
             "INSERT INTO former_payment_parties (platform_id, wallet, paid_at, payment_id) \
-             SELECT platform_id, {}, paid_at, payment_id FROM payment_parties",
+             SELECT DISTINCT platform_id, {}, paid_at, payment_id FROM payment_parties",
             address("wallet")
         ),
     ]

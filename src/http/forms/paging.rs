@@ -19,8 +19,8 @@ const OFFSET_MAX: u64 = 10_000;
 #[derive(Debug, Clone, Object)]
 #[oai(rename = "Pagination", rename_all = "camelCase")]
 pub struct Page {
-    /// Number of matches. In a search of payments 10000 may stand for more: above that it is exact by kind and currencies
-    /// without dates and wallet, and with a key or session by a wallet alone. Example: `1`
+    /// Number of matches. In a search of payments 10000 may stand for more: above that it is exact by wallet, kind and
+    /// currencies without dates. Example: `1`
     pub total: u64,
     /// Page size. Example: `20`
     pub limit: u64,

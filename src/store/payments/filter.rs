@@ -58,7 +58,7 @@ pub type FoundPayment = (PaymentRecord, RequestSummary);
 pub struct PaymentPage {
     /// Payments with their requests, newest first.
     pub rows: Vec<FoundPayment>,
-    /// Number of matches, counted up to [`super::TOTAL_MAX`].
+    /// Number of matches: exact where counts are kept, else up to [`crate::store::TOTAL_MAX`].
     pub total: u64,
     /// Whether there is a row behind this page.
     pub has_more: bool,

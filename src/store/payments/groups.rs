@@ -68,23 +68,25 @@ pub(super) async fn enter(conn: &impl ConnectionTrait, rows: &[payments::Model])
 }
 
 /// Counts rows, or takes them off the counts, with one statement for the groups and one for the wallets of each batch.
-/// Counters are always taken in the same order, so that no two transactions wait for each other.
+/// The counters of one call are taken in the same order by everybody, so that two transactions that call it once do not wait
+/// for each other in a circle. One that calls it again may, and is made again by whoever began it.
 pub(super) async fn count(conn: &impl ConnectionTrait, changes: &[(&payments::Model, i64)]) -> Result<(), StoreError> {
     let (mut groups, mut wallets) = (BTreeMap::new(), BTreeMap::new());
     for (row, change) in changes {
         let facets = facets(row);
-        for client in std::iter::once(None).chain(row.client_row.as_deref().map(Some)) {
+        for (client, group_key) in groups_of(row) {
             let key = (
                 facets.platform,
-                client.unwrap_or(WHOLE),
+                client,
                 facets.kind,
                 facets.invoice_currency,
                 facets.payment_currency,
             );
-            groups.entry(key).or_insert((facets.key(client), 0)).1 += change;
-        }
-        for wallet in wallets_of(row) {
-            *wallets.entry((facets.platform, wallet)).or_insert(0) += change;
+            groups.entry(key).or_insert((group_key, 0)).1 += change;
+            for wallet in wallets_of(row) {
+                let key = (facets.platform, wallet, client, group_key, wallet == row.payee);
+                *wallets.entry(key).or_insert(0) += change;
+            }
         }
     }
     let groups: Vec<_> = groups.into_iter().filter(|(_, (_, change))| *change != 0).collect();
@@ -117,17 +119,28 @@ pub(super) async fn count(conn: &impl ConnectionTrait, changes: &[(&payments::Mo
     }
     let wallets: Vec<_> = wallets.into_iter().filter(|(_, change)| *change != 0).collect();
     for wallets in wallets.chunks(columns::ROWS_MAX) {
-        let rows = wallets
-            .iter()
-            .map(|((platform, wallet), change)| payment_wallets::Model {
-                platform_id: (*platform).to_owned(),
-                wallet: wallet.to_vec(),
-                payments: *change,
-            });
+        let rows =
+            wallets.iter().map(
+                |((platform, wallet, client, group_key, is_payee), change)| payment_wallets::Model {
+                    platform_id: (*platform).to_owned(),
+                    wallet: wallet.to_vec(),
+                    client_row: (*client).to_owned(),
+                    group_key: *group_key,
+                    is_payee: *is_payee,
+                    payments: *change,
+                },
+            );
         let mut insertion =
             payment_wallets::Entity::insert_many(rows.map(payment_wallets::ActiveModel::from)).into_query();
         let known = Expr::col((payment_wallets::Entity, Wallet::Payments));
-        let more = OnConflict::columns([Wallet::PlatformId, Wallet::Wallet])
+        let columns = [
+            Wallet::PlatformId,
+            Wallet::Wallet,
+            Wallet::ClientRow,
+            Wallet::GroupKey,
+            Wallet::IsPayee,
+        ];
+        let more = OnConflict::columns(columns)
             .value(Wallet::Payments, known.add(Expr::cust("excluded.payments")))
             .to_owned();
         conn.execute(insertion.on_conflict(more)).await?;
@@ -139,21 +152,27 @@ pub(super) async fn count(conn: &impl ConnectionTrait, changes: &[(&payments::Mo
 pub(super) async fn enter_parties(conn: &impl ConnectionTrait, rows: &[payments::Model]) -> Result<(), StoreError> {
     for rows in rows.chunks(columns::ROWS_MAX) {
         let parties = rows.iter().flat_map(|row| {
-            wallets_of(row).map(|wallet| payment_parties::Model {
+            let party = |group_key, wallet: &[u8]| payment_parties::Model {
                 platform_id: row.platform_id.clone(),
                 wallet: wallet.to_vec(),
+                group_key,
+                is_payee: wallet == row.payee,
                 paid_at: row.paid_at,
                 payment_id: row.id.clone(),
-                is_payee: wallet == row.payee,
-                client_row: row.client_row.clone(),
-                group_key: row.group_key,
-            })
+            };
+            groups_of(row).flat_map(move |(_, group_key)| wallets_of(row).map(move |wallet| party(group_key, wallet)))
         });
         payment_parties::Entity::insert_many(parties.map(payment_parties::ActiveModel::from))
             .exec_without_returning(conn)
             .await?;
     }
     Ok(())
+}
+
+/// Groups of a payment: that of its platform, and that of its client ID; each with the client ID, or [`WHOLE`].
+fn groups_of(row: &payments::Model) -> impl Iterator<Item = (&str, i64)> {
+    let of_client = row.client_row.as_deref().zip(row.client_group_key);
+    std::iter::once((WHOLE, row.group_key)).chain(of_client)
 }
 
 /// Distinct wallets of a payment.
@@ -164,21 +183,38 @@ pub(super) fn wallets_of(row: &payments::Model) -> impl Iterator<Item = &[u8]> {
     [Some(&row.payee), payer, eoa].into_iter().flatten().map(Vec::as_slice)
 }
 
-/// Number of a platform's payments in which a wallet takes part.
-pub(super) async fn count_of_wallet(
+/// What a wallet has to do with the payments of a group.
+pub(super) struct Part {
+    /// Group.
+    pub(super) group_key: i64,
+    /// Whether it received them.
+    pub(super) is_payee: bool,
+    /// How many there are.
+    pub(super) payments: i64,
+}
+
+/// In which groups of a scope a wallet takes part; in some of them alone when their keys are given.
+pub(super) async fn parts_of(
     conn: &impl ConnectionTrait,
     scope: &Scope,
     wallet: &[u8],
-) -> Result<u64, StoreError> {
-    let count: Option<i64> = payment_wallets::Entity::find()
+    groups: Option<Vec<i64>>,
+) -> Result<Vec<Part>, StoreError> {
+    let client = scope.client.as_ref().map_or(WHOLE, |client| client.as_str());
+    let found = payment_wallets::Entity::find()
         .select_only()
-        .column(Wallet::Payments)
+        .columns([Wallet::GroupKey, Wallet::IsPayee, Wallet::Payments])
         .filter(Wallet::PlatformId.eq(scope.platform.as_str()))
         .filter(Wallet::Wallet.eq(wallet))
-        .into_tuple()
-        .one(conn)
-        .await?;
-    columns::number("payments", count.unwrap_or(0))
+        .filter(Wallet::ClientRow.eq(client))
+        .filter(Condition::all().add_option(groups.map(|keys| Wallet::GroupKey.is_in(keys))));
+    let found: Vec<(i64, bool, i64)> = found.into_tuple().all(conn).await?;
+    let part = |(group_key, is_payee, payments)| Part {
+        group_key,
+        is_payee,
+        payments,
+    };
+    Ok(found.into_iter().map(part).filter(|part| part.payments > 0).collect())
 }
 
 /// Groups of a scope: keys, each with the number of its payments.

@@ -1,8 +1,9 @@
 //! Searches of the payments that somebody may see.
 //!
-//! A search is read off an index that says everything that is asked, so that none looks at rows that do not match: a key
-//! has its own index; a wallet has its parties; kind, currencies and client ID are a group, and a search for some of them
-//! reads the groups that fit side by side. The keeping of the counts tells which groups there are, and how many payments.
+//! A search is read off ranges of an index that say everything that is asked, so that none looks at rows that do not match.
+//! Kind, currencies and client ID are a group; a wallet has its payments by group, and so has a merchant reference. The
+//! groups that fit are read side by side, and the keeping of the counts tells which there are, and how many payments. Only
+//! keys that few payments share are read whole, and a merchant reference beside a wallet by whichever is rarer.
 //! Source: rules E.2; rules E.5.
 
 use super::{
@@ -11,7 +12,7 @@ use super::{
     record::{from_row, summary},
 };
 use crate::{
-    domain::{ids::PaymentId, search::PaymentPosition},
+    domain::{address::Address, ids::PaymentId, search::PaymentPosition},
     store::{Db, Moving, Scope, Sealing, StoreError, TOTAL_MAX, columns, requests},
 };
 use chrono::{DateTime, Utc};
@@ -66,9 +67,9 @@ async fn page(
         }
         _ if is_left => {
             let before = former_search::count(conn, scope, filter).await?;
-            known_total(&way, before + count(conn, scope, &way).await?)
+            Ord::min(before + count(conn, &way).await?, TOTAL_MAX)
         }
-        _ => count(conn, scope, &way).await?,
+        _ => count(conn, &way).await?,
     };
     rows.truncate(limit);
     Ok(PaymentPage { rows, total, has_more })
@@ -144,84 +145,130 @@ async fn load_both(conn: &impl Sealing, scope: &Scope, ids: &[String]) -> Result
     Ok(ids.iter().filter_map(|id| found.remove(id)).collect())
 }
 
+/// A wallet with so few payments is read whole beside a merchant reference.
+const FEW: i64 = 1_000;
+
 /// How a search finds its payments.
 enum Way {
     /// Nothing can match.
     Nowhere,
-    /// By a key that few payments share.
-    Key(Condition),
-    /// By a wallet, among the parties.
-    Wallet {
-        /// What is asked of them.
-        condition: Condition,
-        /// The wallet, when nothing else is asked.
-        only: Option<Vec<u8>>,
-    },
-    /// By groups.
-    Groups {
-        /// What is asked of the payments of each.
-        groups: Vec<Condition>,
+    /// Few rows are read whole, and those that match are kept.
+    Few(Condition),
+    /// By ranges of an index, each in the order of a page.
+    Ranges {
+        /// Whose index.
+        table: Ranged,
+        /// What is asked of the rows of each.
+        ranges: Vec<Condition>,
         /// How many there are, when nothing else is asked.
         total: Option<u64>,
     },
 }
 
+/// What is read by ranges.
+#[derive(Clone, Copy)]
+enum Ranged {
+    Payments,
+    Parties,
+}
+
 async fn way(conn: &impl ConnectionTrait, scope: &Scope, filter: &PaymentFilter) -> Result<Way, StoreError> {
-    if let Some(key) = key(filter) {
-        return Ok(Way::Key(key.add(of_row(scope, filter))));
-    }
-    let currencies = (filter.invoice_currencies.as_ref(), filter.payment_currencies.as_ref());
-    let is_grouped = filter.kind.is_some() || currencies.0.is_some() || currencies.1.is_some();
-    let is_dated = filter.from.is_some() || filter.to.is_some();
-    let Some(wallet) = &filter.wallet else {
-        let found = groups::find(conn, scope, filter.kind, currencies).await?;
-        if found.is_empty() {
-            return Ok(Way::Nowhere);
-        }
-        let total = columns::number("payments", found.iter().map(|(_, payments)| payments).sum::<i64>())?;
-        let group = match scope.client {
-            Some(_) => Column::ClientGroupKey,
-            None => Column::GroupKey,
-        };
-        let condition = |(key, _): (i64, i64)| {
-            Condition::all()
-                .add(Column::PlatformId.eq(scope.platform.as_str()))
-                .add(group.eq(key))
-                .add(between(Column::PaidAt, filter))
-        };
-        return Ok(Way::Groups {
-            groups: found.into_iter().map(condition).collect(),
-            total: (!is_dated).then_some(total),
-        });
+    let PaymentFilter {
+        tx_hash: _,
+        wallet,
+        is_wallet_payee,
+        reference: _,
+        request_id: _,
+        merchant_reference,
+        kind,
+        invoice_currencies,
+        payment_currencies,
+        from,
+        to,
+    } = filter;
+    let currencies = (invoice_currencies.as_ref(), payment_currencies.as_ref());
+    let is_grouped = kind.is_some() || currencies.0.is_some() || currencies.1.is_some();
+    let is_dated = from.is_some() || to.is_some();
+    let groups = match is_grouped {
+        true => Some(groups::find(conn, scope, *kind, currencies).await?),
+        false => None,
     };
-    let wallet = columns::address_bytes(wallet);
-    let mut condition = Condition::all()
-        .add(Party::PlatformId.eq(scope.platform.as_str()))
-        .add(Party::Wallet.eq(wallet.as_slice()))
-        .add(between(Party::PaidAt, filter))
-        .add_option(scope.client.as_ref().map(|client| Party::ClientRow.eq(client.as_str())));
-    if filter.is_wallet_payee {
-        condition = condition.add(Party::IsPayee.eq(true));
+    if groups.as_ref().is_some_and(Vec::is_empty) {
+        return Ok(Way::Nowhere);
     }
-    if is_grouped {
-        let of_platform = Scope {
-            client: None,
-            ..scope.clone()
-        };
-        let found = groups::find(conn, &of_platform, filter.kind, currencies).await?;
-        if found.is_empty() {
+    if let Some(key) = key(filter) {
+        return Ok(Way::Few(key.add(of_row(scope, filter))));
+    }
+    if let Some(wallet) = wallet {
+        let wallet = columns::address_bytes(wallet);
+        let keys = groups
+            .as_ref()
+            .map(|groups| groups.iter().map(|(key, _)| *key).collect());
+        let mut parts = groups::parts_of(conn, scope, &wallet, keys).await?;
+        parts.retain(|part| part.is_payee || !is_wallet_payee);
+        let payments: i64 = parts.iter().map(|part| part.payments).sum();
+        if parts.is_empty() {
             return Ok(Way::Nowhere);
         }
-        condition = condition.add(Party::GroupKey.is_in(found.into_iter().map(|(key, _)| key)));
+        let ranges = parts.iter().map(|part| {
+            Condition::all()
+                .add(Party::PlatformId.eq(scope.platform.as_str()))
+                .add(Party::Wallet.eq(wallet.as_slice()))
+                .add(Party::GroupKey.eq(part.group_key))
+                .add(Party::IsPayee.eq(part.is_payee))
+                .add(between(Party::PaidAt, filter))
+        });
+        let ranges = Way::Ranges {
+            table: Ranged::Parties,
+            ranges: ranges.collect(),
+            total: (!is_dated).then_some(columns::number("payments", payments)?),
+        };
+        match merchant_reference {
+            None => return Ok(ranges),
+            Some(reference) if payments <= FEW => {
+                let named = ranges.matching(None, None).map(|named| {
+                    let ids = Query::select()
+                        .column(Alias::new(ID))
+                        .from_subquery(named, "named")
+                        .to_owned();
+                    Column::Id.in_subquery(ids).and(Column::MerchantReference.eq(reference))
+                });
+                return Ok(Way::Few(Condition::all().add_option(named).add(of_row(scope, filter))));
+            }
+            Some(_) => {}
+        }
     }
-    let is_alone = !is_grouped && !is_dated && !filter.is_wallet_payee && scope.client.is_none();
-    Ok(Way::Wallet {
-        condition,
-        only: is_alone.then_some(wallet),
+    let groups = match groups {
+        Some(groups) => groups,
+        None => groups::find(conn, scope, None, currencies).await?,
+    };
+    if groups.is_empty() {
+        return Ok(Way::Nowhere);
+    }
+    let payments = columns::number("payments", groups.iter().map(|(_, payments)| payments).sum::<i64>())?;
+    let group = match scope.client {
+        Some(_) => Column::ClientGroupKey,
+        None => Column::GroupKey,
+    };
+    let reference = merchant_reference
+        .as_ref()
+        .map(|reference| Column::MerchantReference.eq(reference));
+    let ranges = groups.into_iter().map(|(key, _)| {
+        Condition::all()
+            .add(Column::PlatformId.eq(scope.platform.as_str()))
+            .add_option(reference.clone())
+            .add(group.eq(key))
+            .add_option(wallet.as_ref().map(|wallet| of_wallet(wallet, *is_wallet_payee)))
+            .add(between(Column::PaidAt, filter))
+    });
+    Ok(Way::Ranges {
+        table: Ranged::Payments,
+        ranges: ranges.collect(),
+        total: (!is_dated && reference.is_none()).then_some(payments),
     })
 }
 
-/// The keys of a filter, when it has any.
+/// The keys of a filter that few payments share, when it has any.
 fn key(filter: &PaymentFilter) -> Option<Condition> {
     // The key of events begins with the hash and the network. SQLite values the hash alone no more than the platform, with
     // which other indexes begin, and would read all payments of a platform.
@@ -233,35 +280,36 @@ fn key(filter: &PaymentFilter) -> Option<Condition> {
             .reference
             .map(|reference| Column::Reference.eq(reference.0.to_vec())),
         filter.request_id.as_ref().map(|id| Column::RequestId.eq(id)),
-        filter
-            .merchant_reference
-            .as_ref()
-            .map(|reference| Column::MerchantReference.eq(reference)),
     ];
     let keys: Vec<_> = keys.into_iter().flatten().collect();
     let all = |keys: Vec<Expr>| keys.into_iter().fold(Condition::all(), Condition::add);
     (!keys.is_empty()).then(|| all(keys))
 }
 
+/// That a wallet takes part in a payment.
+fn of_wallet(wallet: &Address, is_payee_alone: bool) -> Condition {
+    let wallet = columns::address_bytes(wallet);
+    let is_payee = Condition::any().add(Column::Payee.eq(wallet.as_slice()));
+    match is_payee_alone {
+        true => is_payee,
+        false => is_payee
+            .add(Column::Payer.eq(wallet.as_slice()))
+            .add(Column::PayerEoa.eq(wallet.as_slice())),
+    }
+}
+
 /// What is asked beside a key, as columns of the payment say it.
 fn of_row(scope: &Scope, filter: &PaymentFilter) -> Condition {
-    let wallet = filter.wallet.as_ref().map(|wallet| {
-        let wallet = columns::address_bytes(wallet);
-        let is_payee = Condition::any().add(Column::Payee.eq(wallet.as_slice()));
-        match filter.is_wallet_payee {
-            true => is_payee,
-            false => is_payee
-                .add(Column::Payer.eq(wallet.as_slice()))
-                .add(Column::PayerEoa.eq(wallet.as_slice())),
-        }
-    });
+    let wallet = filter.wallet.as_ref();
+    let reference = filter.merchant_reference.as_ref();
     let client = scope.client.as_ref();
     let invoices = filter.invoice_currencies.as_ref();
     let payments = filter.payment_currencies.as_ref();
     Condition::all()
         .add(Column::PlatformId.eq(scope.platform.as_str()))
         .add_option(client.map(|client| Column::ClientRow.eq(client.as_str())))
-        .add_option(wallet)
+        .add_option(wallet.map(|wallet| of_wallet(wallet, filter.is_wallet_payee)))
+        .add_option(reference.map(|reference| Column::MerchantReference.eq(reference)))
         .add_option(filter.kind.map(|kind| Column::Kind.eq(kind.wire())))
         .add_option(invoices.map(|ids| Column::InvoiceCurrency.is_in(ids)))
         .add_option(payments.map(|ids| Column::PaymentCurrency.is_in(ids)))
@@ -294,28 +342,33 @@ impl Way {
                 .cond_where(condition.clone().add_option(behind))
                 .to_owned()
         };
+        let of_parties = |condition: &Condition| {
+            let behind = after.map(|last| behind((Party::PaidAt, Party::PaymentId), last));
+            Query::select()
+                .column(Alias::new(PAID_AT))
+                .expr_as(Party::PaymentId.into_expr(), Alias::new(ID))
+                .from(payment_parties::Entity)
+                .cond_where(condition.clone().add_option(behind))
+                .to_owned()
+        };
         match self {
             Self::Nowhere => None,
-            Self::Key(condition) => Some(of_payments(condition)),
-            Self::Wallet { condition, .. } => {
-                let behind = after.map(|last| behind((Party::PaidAt, Party::PaymentId), last));
-                let found = Query::select()
-                    .column(Alias::new(PAID_AT))
-                    .expr_as(Party::PaymentId.into_expr(), Alias::new(ID))
-                    .from(payment_parties::Entity)
-                    .cond_where(condition.clone().add_option(behind))
-                    .to_owned();
-                Some(found)
-            }
-            Self::Groups { groups, .. } => {
-                let is_alone = groups.len() == 1;
-                let mut groups = groups.iter().map(|group| match first.filter(|_| !is_alone) {
-                    Some(first) => first_of(of_payments(group), first),
-                    None => of_payments(group),
+            Self::Few(condition) => Some(of_payments(condition)),
+            Self::Ranges { table, ranges, .. } => {
+                let is_alone = ranges.len() == 1;
+                let mut ranges = ranges.iter().map(|range| {
+                    let rows = match table {
+                        Ranged::Payments => of_payments(range),
+                        Ranged::Parties => of_parties(range),
+                    };
+                    match first.filter(|_| !is_alone) {
+                        Some(first) => first_of(rows, first),
+                        None => rows,
+                    }
                 });
-                let mut found = groups.next()?;
-                for group in groups {
-                    found.union(UnionType::All, group);
+                let mut found = ranges.next()?;
+                for range in ranges {
+                    found.union(UnionType::All, range);
                 }
                 Some(found)
             }
@@ -388,10 +441,10 @@ async fn load(conn: &impl Sealing, found: Select<payments::Entity>) -> Result<Ve
     rows.collect()
 }
 
-/// The rows of a part of the matches in the table of now. Those of a key are few. Of others the ids are found first, in the
+/// The rows of a part of the matches in the table of now. Of ranges the ids are found first, in the
 /// order of an index, and only their rows are loaded.
 fn rows_of(way: &Way, window: &Window) -> Option<Select<payments::Entity>> {
-    if let Way::Key(condition) = way {
+    if let Way::Few(condition) = way {
         let found = with_requests().filter(condition.clone()).limit(window.limit);
         return Some(match &window.begin {
             Begin::Row(offset) => found.offset(*offset),
@@ -408,16 +461,15 @@ fn rows_of(way: &Way, window: &Window) -> Option<Select<payments::Entity>> {
 /// The total that is told when so many matches are known: above the largest count only where a kept count says it.
 fn known_total(way: &Way, matches: u64) -> u64 {
     match way {
-        Way::Wallet { only: Some(_), .. } | Way::Groups { total: Some(_), .. } => matches,
+        Way::Ranges { total: Some(_), .. } => matches,
         _ => Ord::min(matches, TOTAL_MAX),
     }
 }
 
 /// Number of matches in the table of now: as it is kept, or counted up to [`TOTAL_MAX`].
-async fn count(conn: &impl ConnectionTrait, scope: &Scope, way: &Way) -> Result<u64, StoreError> {
+async fn count(conn: &impl ConnectionTrait, way: &Way) -> Result<u64, StoreError> {
     match way {
-        Way::Wallet { only: Some(wallet), .. } => groups::count_of_wallet(conn, scope, wallet).await,
-        Way::Groups { total: Some(total), .. } => Ok(*total),
+        Way::Ranges { total: Some(total), .. } => Ok(*total),
         _ => match way.matching(None, None) {
             Some(matching) => requests::count(conn, matching).await,
             None => Ok(0),
@@ -463,6 +515,14 @@ mod tests {
             );
             db.writer().execute_unprepared(&group).await.unwrap();
         }
+        let wallet = EvmAddress::ZERO;
+        for (client, key) in [("", 1), ("", 2), ("client", 3)] {
+            // More than are read whole beside a merchant reference.
+            let part = format!(
+                "INSERT INTO payment_wallets VALUES ('platform', X'{wallet:x}', '{client}', {key}, TRUE, 2000)"
+            );
+            db.writer().execute_unprepared(&part).await.unwrap();
+        }
         let dated = PaymentFilter {
             from: Some(DateTime::UNIX_EPOCH),
             to: Some(DateTime::UNIX_EPOCH),
@@ -470,7 +530,7 @@ mod tests {
             ..Default::default()
         };
         let of_wallet = PaymentFilter {
-            wallet: Some(Address::Evm(EvmAddress::ZERO)),
+            wallet: Some(Address::Evm(wallet)),
             ..dated.clone()
         };
         let by_tx_hash = PaymentFilter {
@@ -499,14 +559,26 @@ mod tests {
             ),
             (by_request, None, "payments_by_request (platform_id=? AND request_id=?)"),
             (
-                by_merchant,
+                by_merchant.clone(),
                 None,
-                "payments_by_merchant_reference (platform_id=? AND merchant_reference=?",
+                "payments_by_merchant_reference (platform_id=? AND merchant_reference=? AND group_key=? AND paid_at>? AND \
+                 paid_at<?)",
+            ),
+            (
+                by_merchant,
+                Some("client"),
+                "payments_by_client_reference (platform_id=? AND merchant_reference=? AND client_group_key=? AND paid_at>? AND \
+                 paid_at<?)",
+            ),
+            (
+                of_wallet.clone(),
+                None,
+                "payment_parties_1 (platform_id=? AND wallet=? AND group_key=? AND is_payee=? AND paid_at>? AND paid_at<?)",
             ),
             (
                 of_wallet,
-                None,
-                "payment_parties_1 (platform_id=? AND wallet=? AND paid_at>? AND paid_at<?)",
+                Some("client"),
+                "payment_parties_1 (platform_id=? AND wallet=? AND group_key=? AND is_payee=? AND paid_at>? AND paid_at<?)",
             ),
             (
                 dated,

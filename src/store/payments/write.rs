@@ -16,7 +16,7 @@ use entities::{
     former_payments::Column as Former, payment_parties, payment_parties::Column as Party, payments, payments::Column,
 };
 use sea_orm::{
-    ActiveModelTrait, ColumnTrait, Condition, EntityTrait, QueryFilter, QueryTrait,
+    ActiveModelTrait, ColumnTrait, Condition, EntityTrait, QueryFilter, QuerySelect, QueryTrait,
     sea_query::{Expr, ExprTrait, IntoCondition, OnConflict},
 };
 use std::collections::HashSet;
@@ -159,7 +159,9 @@ async fn overwrite(
         .filter(Column::TxHash.eq(fresh.tx_hash.as_slice()))
         .filter(Column::Position.eq(fresh.position))
         .filter(Column::CountsPayments.eq(false))
-        .filter(state.clone())
+        .filter(state)
+        // Its parties and counts change before it does.
+        .lock_exclusive()
         .one(conn)
         .await?;
     let Some(stored) = stored else { return Ok(None) };
@@ -172,20 +174,17 @@ async fn overwrite(
     payment_parties::Entity::delete_many()
         .filter(Party::PlatformId.eq(stored.platform_id.as_str()))
         .filter(Party::Wallet.is_in(groups::wallets_of(&stored)))
+        .filter(Party::GroupKey.is_in(std::iter::once(stored.group_key).chain(stored.client_group_key)))
         .filter(Party::PaidAt.eq(stored.paid_at))
         .filter(Party::PaymentId.eq(stored.id.as_str()))
         .exec(conn)
         .await?;
     groups::enter_parties(conn, std::slice::from_ref(&again)).await?;
     groups::count(conn, &[(&stored, -1), (&again, 1)]).await?;
-    let result = payments::Entity::update_many()
+    payments::Entity::update_many()
         .set(payments::ActiveModel::from(again.clone()).reset_all())
         .filter(Column::Id.eq(stored.id.as_str()))
-        .filter(state)
         .exec(conn)
         .await?;
-    if result.rows_affected == 0 {
-        return Ok(None);
-    }
     from_row(again).map(Some)
 }

@@ -21,6 +21,7 @@ use prs::{
         payments::{Begin, PaymentFilter, PaymentRecord, SettledPayment, Window},
     },
 };
+use sea_orm::ConnectionTrait;
 use std::collections::HashSet;
 
 on_both! {
@@ -28,6 +29,7 @@ on_both! {
     every_filter_alone_and_with_each_other_finds_what_a_plain_filter_finds
     searches_and_totals_are_the_same_before_and_after_payments_are_moved_and_meanwhile
     a_total_counts_once_what_is_moved_at_that_moment
+    a_total_stops_at_the_cap_until_all_payments_are_moved
     a_walk_finds_once_what_was_there_while_others_arrive
     a_payment_of_the_version_before_is_recorded_once_and_can_be_changed
     counts_follow_a_payment_to_other_wallets
@@ -407,6 +409,26 @@ async fn a_total_counts_once_what_is_moved_at_that_moment(db: &Db) {
         }
     }
     mover.await.unwrap();
+}
+
+async fn a_total_stops_at_the_cap_until_all_payments_are_moved(db: &Db) {
+    fill(db, 0..12).await;
+    take_back(db).await;
+    assert!(move_batch(db, 6).await);
+    for counts in ["payment_groups", "payment_wallets"] {
+        let more = format!("UPDATE {counts} SET payments = payments + 12000");
+        db.writer().execute_unprepared(&more).await.unwrap();
+    }
+    let of_kind = PaymentFilter {
+        kind: Some(PaymentKind::Direct),
+        ..PaymentFilter::default()
+    };
+    let page = Window {
+        begin: Begin::Row(0),
+        limit: 1,
+    };
+    let found = store::payments::search(db, &scope("a"), &of_kind, &page).await;
+    assert_eq!(found.unwrap().total, store::TOTAL_MAX);
 }
 
 async fn a_walk_finds_once_what_was_there_while_others_arrive(db: &Db) {
