@@ -72,7 +72,9 @@ pub async fn list(conn: &impl ConnectionTrait, divided: Divided) -> Result<Optio
     );
     let mut partitions = Vec::new();
     for row in conn.query_all_raw(statement(sql)).await? {
-        let (first, bound): (Option<String>, String) = (row.try_get("", "first")?, row.try_get("", "bound")?);
+        let (first, bound): (Option<String>, Option<String>) = (row.try_get("", "first")?, row.try_get("", "bound")?);
+        // Another instance drops it at this moment.
+        let Some(bound) = bound else { continue };
         partitions.push(Partition {
             name: row.try_get("", "name")?,
             from: first.map(|first| time(&first)).transpose()?,
@@ -111,20 +113,27 @@ pub async fn add(tx: &Tx, divided: Divided, month: Month) -> Result<(), StoreErr
         Some(row) => row.try_get("", "storage")?,
         None => String::new(),
     };
-    let statements = [
-        format!(
-            "CREATE TABLE {table}_{month} (LIKE {table} INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING STORAGE) {storage}"
-        ),
-        format!("LOCK TABLE {table}_default IN ACCESS EXCLUSIVE MODE"),
-        format!(
-            "WITH strays AS (DELETE FROM {table}_default WHERE id >= '{first}' AND id < '{bound}' RETURNING *) \
+    let of_month = format!("id >= '{first}' AND id < '{bound}'");
+    let create = format!(
+        "CREATE TABLE {table}_{month} (LIKE {table} INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING STORAGE) {storage}"
+    );
+    tx.execute_unprepared(&create).await?;
+    let strays = format!("SELECT 1 FROM {table}_default WHERE {of_month} LIMIT 1");
+    if tx.query_one_raw(statement(strays)).await?.is_some() {
+        // The table first, as whoever uses it does: a statement that was planned before and waited for the partition alone
+        // would look for its rows where they are no longer, and change none.
+        let closed = format!("LOCK TABLE ONLY {table}, {table}_default IN ACCESS EXCLUSIVE MODE");
+        tx.execute_unprepared(&closed).await?;
+        let moved = format!(
+            "WITH strays AS (DELETE FROM {table}_default WHERE {of_month} RETURNING *) \
              INSERT INTO {table}_{month} SELECT * FROM strays"
-        ),
-        format!("ALTER TABLE {table} ATTACH PARTITION {table}_{month} FOR VALUES FROM ('{first}') TO ('{bound}')"),
-    ];
-    for sql in statements {
-        tx.execute_unprepared(&sql).await?;
+        );
+        tx.execute_unprepared(&moved).await?;
     }
+    // Refused when something was written there since; it is tried again.
+    let attach =
+        format!("ALTER TABLE {table} ATTACH PARTITION {table}_{month} FOR VALUES FROM ('{first}') TO ('{bound}')");
+    tx.execute_unprepared(&attach).await?;
     Ok(())
 }
 

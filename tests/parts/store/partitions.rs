@@ -1,9 +1,10 @@
 //! Tables that grow, by month on PostgreSQL and in one piece on SQLite.
 
 use super::{
-    on_both,
+    on_both, run,
     samples::{at, claim, deliveries, finish, outcome, platform, publish, scope, with_endpoint},
 };
+use crate::support::database::TestDatabase;
 use chrono::{DateTime, TimeDelta, Utc};
 use prs::{
     domain::{
@@ -188,4 +189,24 @@ async fn a_change_of_partitions_waits_for_nobody_for_long(db: &Db) {
         add(db, month).await.unwrap();
         assert_eq!(months(db).await.len(), 2);
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_looks_for_rows_where_they_were_while_they_are_moved_into_their_month() {
+    run(TestDatabase::postgres().await, async |db| {
+        let month = month_ahead(db).await;
+        assert!(tell(db, &event(first_at(month.begin()), "fact")).await);
+        let adding = db.begin("add").await.unwrap();
+        assert!(partitions::begin_change(&adding).await.unwrap());
+        partitions::add(&adding, Divided::Events, month).await.unwrap();
+        // What is planned by the partitions of before holds this lock.
+        let planned = db.begin("plan").await.unwrap();
+        let lock = "LOCK TABLE ONLY events IN ACCESS SHARE MODE NOWAIT";
+        let refused = planned.execute_unprepared(lock).await.unwrap_err();
+        assert!(refused.to_string().contains("could not obtain lock"), "{refused}");
+        adding.commit().await.unwrap();
+        let planned = db.begin("plan").await.unwrap();
+        planned.execute_unprepared(lock).await.unwrap();
+    })
+    .await;
 }
