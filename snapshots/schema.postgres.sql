@@ -348,18 +348,20 @@ constraint payment_groups.payment_groups_pkey PRIMARY KEY (platform_id, client_r
 CREATE UNIQUE INDEX payment_groups_pkey ON public.payment_groups USING btree (platform_id, client_row, kind, invoice_currency, payment_currency)
 column payment_parties.platform_id text not null
 column payment_parties.wallet bytea not null
+column payment_parties.group_key bigint not null
+column payment_parties.is_payee boolean not null
 column payment_parties.paid_at timestamp with time zone not null
 column payment_parties.payment_id text not null
-column payment_parties.is_payee boolean not null
-column payment_parties.client_row text
-column payment_parties.group_key bigint not null
-constraint payment_parties.payment_parties_pkey PRIMARY KEY (platform_id, wallet, paid_at, payment_id)
-CREATE UNIQUE INDEX payment_parties_pkey ON public.payment_parties USING btree (platform_id, wallet, paid_at, payment_id)
+constraint payment_parties.payment_parties_pkey PRIMARY KEY (platform_id, wallet, group_key, is_payee, paid_at, payment_id)
+CREATE UNIQUE INDEX payment_parties_pkey ON public.payment_parties USING btree (platform_id, wallet, group_key, is_payee, paid_at, payment_id)
 column payment_wallets.platform_id text not null
 column payment_wallets.wallet bytea not null
+column payment_wallets.client_row text not null
+column payment_wallets.group_key bigint not null
+column payment_wallets.is_payee boolean not null
 column payment_wallets.payments bigint not null
-constraint payment_wallets.payment_wallets_pkey PRIMARY KEY (platform_id, wallet)
-CREATE UNIQUE INDEX payment_wallets_pkey ON public.payment_wallets USING btree (platform_id, wallet)
+constraint payment_wallets.payment_wallets_pkey PRIMARY KEY (platform_id, wallet, client_row, group_key, is_payee)
+CREATE UNIQUE INDEX payment_wallets_pkey ON public.payment_wallets USING btree (platform_id, wallet, client_row, group_key, is_payee)
 column payments.id text not null
 column payments.platform_id text not null
 column payments.client_row text
@@ -404,8 +406,9 @@ constraint payments.payments_pkey PRIMARY KEY (id)
 constraint payments.payments_request_fkey FOREIGN KEY (request_row) REFERENCES requests(id)
 CREATE INDEX payments_by_block ON public.payments USING btree (network, block_number)
 CREATE INDEX payments_by_client_group ON public.payments USING btree (platform_id, client_group_key, paid_at, id) WHERE (client_group_key IS NOT NULL)
+CREATE INDEX payments_by_client_reference ON public.payments USING btree (platform_id, merchant_reference, client_group_key, paid_at, id) WHERE ((merchant_reference IS NOT NULL) AND (client_group_key IS NOT NULL))
 CREATE INDEX payments_by_group ON public.payments USING btree (platform_id, group_key, paid_at, id)
-CREATE INDEX payments_by_merchant_reference ON public.payments USING btree (platform_id, merchant_reference, paid_at, id) WHERE (merchant_reference IS NOT NULL)
+CREATE INDEX payments_by_merchant_reference ON public.payments USING btree (platform_id, merchant_reference, group_key, paid_at, id) WHERE (merchant_reference IS NOT NULL)
 CREATE INDEX payments_by_reference ON public.payments USING btree (platform_id, reference)
 CREATE INDEX payments_by_request ON public.payments USING btree (platform_id, request_id)
 CREATE INDEX payments_by_schedule ON public.payments USING btree (platform_id, schedule_id) WHERE (schedule_id IS NOT NULL)
