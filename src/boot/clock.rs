@@ -38,6 +38,10 @@ impl Clock for DatabaseClock {
         self.db.time().unwrap_or_else(|| self.machine.now())
     }
 
+    fn earliest(&self) -> DateTime<Utc> {
+        Ord::min(self.now(), self.machine.now())
+    }
+
     fn steady(&self) -> Duration {
         self.machine.steady()
     }
@@ -67,13 +71,20 @@ impl MovableClock {
     fn ahead(&self) -> Duration {
         Duration::from_millis(self.ahead_ms.load(Ordering::SeqCst))
     }
+
+    fn later(&self, time: DateTime<Utc>) -> DateTime<Utc> {
+        let ahead = TimeDelta::from_std(self.ahead()).unwrap_or_default();
+        time.checked_add_signed(ahead).unwrap_or(time)
+    }
 }
 
 impl Clock for MovableClock {
     fn now(&self) -> DateTime<Utc> {
-        let now = self.clock.now();
-        let ahead = TimeDelta::from_std(self.ahead()).unwrap_or_default();
-        now.checked_add_signed(ahead).unwrap_or(now)
+        self.later(self.clock.now())
+    }
+
+    fn earliest(&self) -> DateTime<Utc> {
+        self.later(self.clock.earliest())
     }
 
     fn steady(&self) -> Duration {

@@ -3,11 +3,15 @@
 use crate::support::{Answer, TestApp, events::tell, receiver::Receiver};
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use prs::{
+    ctx::Ctx,
     domain::{ids::EventId, partitions::Partition},
-    flows, store,
+    flows,
+    ports::clock::Clock,
+    store,
     store::partitions::{Divided, list},
 };
 use sea_orm::{ConnectionTrait, Statement};
+use std::{sync::Arc, time::Duration};
 
 const DAY_MS: i64 = 86_400_000;
 
@@ -193,4 +197,37 @@ async fn two_replays_at_once_give_an_endpoint_one_delivery_of_an_event() {
     received.sort_unstable();
     received.dedup();
     assert_eq!(received.len(), told.len());
+}
+
+/// A clock that jumped, beside one that did not.
+struct Jumped(Arc<dyn Clock>);
+
+impl Clock for Jumped {
+    fn now(&self) -> DateTime<Utc> {
+        self.0.now() + TimeDelta::days(400)
+    }
+
+    fn earliest(&self) -> DateTime<Utc> {
+        self.0.now()
+    }
+
+    fn steady(&self) -> Duration {
+        self.0.steady()
+    }
+}
+
+#[tokio::test]
+async fn a_clock_that_jumps_ahead_forgets_nothing_while_another_one_disagrees() {
+    let app = TestApp::start().await;
+    let told = tell(&app, "payment.confirmed", "01told").await;
+    let jumped = Ctx {
+        clock: Arc::new(Jumped(app.ctx.clock.clone())),
+        ..app.ctx.clone()
+    };
+    while flows::events::sweep::run(&jumped).await.expect("sweeps") {}
+    flows::partitions::retire(&jumped).await.expect("retires");
+    assert!(is_kept(&app, &told).await);
+    app.advance_ms(400 * DAY_MS);
+    look(&app).await;
+    assert!(!is_kept(&app, &told).await, "it is old by both");
 }

@@ -22,7 +22,7 @@ const BATCH_KEYS: u64 = 2_000;
 ///
 /// Source: ADR-0019.
 pub async fn run(ctx: &Ctx) -> FlowResult<bool> {
-    let cutoff = ctx.webhooks.old_before(ctx.clock.now());
+    let cutoff = ctx.webhooks.old_before(ctx.clock.earliest());
     let Some(months) = list(ctx.db.reader(), Divided::Events).await? else {
         return forget(ctx, cutoff, cutoff).await;
     };

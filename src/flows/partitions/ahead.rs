@@ -2,7 +2,7 @@
 
 use crate::{
     ctx::Ctx,
-    domain::partitions::{misjudged, missing},
+    domain::partitions::{Partition, misjudged, missing},
     flows::FlowResult,
     store::{
         self,
@@ -21,23 +21,31 @@ pub async fn run(ctx: &Ctx) -> FlowResult<()> {
         db: ctx.db.answering_within(PATIENCE),
         ..ctx.clone()
     };
+    let mut outcome = Ok(());
     for table in Divided::ALL {
         let Some(present) = list(ctx.db.reader(), table).await? else {
             return Ok(());
         };
-        let now = ctx.clock.now();
-        if !missing(now, &present).is_empty() || misjudged(now, &present).next().is_some() {
-            make(ctx, table).await?;
-        }
-        if store::partitions::is_unmeasured(ctx.db.reader(), table).await? {
-            measure(ctx, table).await?;
-        }
+        // A table whose months cannot be made now keeps neither the others from theirs nor its strays from being seen.
+        let looked = look(ctx, table, &present).await;
         let strays = store::partitions::strays(ctx.db.reader(), table).await?;
         #[expect(
             clippy::cast_precision_loss,
             reason = "a gauge is a float; the count stays far below 2^52"
         )]
         metrics::gauge!("prs_partition_strays", "table" => table.table()).set(strays as f64);
+        outcome = outcome.and(looked);
+    }
+    outcome
+}
+
+async fn look(ctx: &Ctx, table: Divided, present: &[Partition]) -> FlowResult<()> {
+    let now = ctx.clock.now();
+    if !missing(now, present).is_empty() || misjudged(now, present).next().is_some() {
+        make(ctx, table).await?;
+    }
+    if store::partitions::is_unmeasured(ctx.db.reader(), table).await? {
+        measure(ctx, table).await?;
     }
     Ok(())
 }

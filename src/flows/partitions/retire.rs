@@ -13,7 +13,7 @@ use crate::{
 /// Drops the months that the log of events does not have to keep, the oldest first, up to the first one of which something
 /// is still needed. Does nothing where tables are in one piece.
 pub async fn run(ctx: &Ctx) -> FlowResult<()> {
-    let cutoff = ctx.webhooks.old_before(ctx.clock.now());
+    let cutoff = ctx.webhooks.old_before(ctx.clock.earliest());
     for table in Divided::ALL {
         let Some(present) = list(ctx.db.reader(), table).await? else {
             return Ok(());
