@@ -4,7 +4,7 @@
 
 SET timezone = 'UTC';
 
--- Eleven groups, which follow each other; which number one has does not matter.
+-- Eleven groups, which follow each other so that each small wallet is in one; which number one has does not matter.
 CREATE TABLE fill.groups AS
   SELECT kind, invoice AS invoice_currency, 'USDC-' || network AS payment_currency, network,
     hashtextextended(kind || invoice || network, 0) AS group_key, hashtextextended(kind || invoice || network, 1) AS client_group_key
@@ -18,8 +18,8 @@ INSERT INTO fill.chosen
     SELECT entry.key AS col, array_agg(entry.value) AS list FROM fill.groups, jsonb_each_text(to_jsonb(groups)) AS entry
     GROUP BY entry.key),
   expressions AS (
-    SELECT col, format(CASE col WHEN 'client_group_key' THEN 'CASE WHEN i %% 10 = 3 THEN (%L::bigint[])[1 + i %% 11] END'
-      WHEN 'group_key' THEN '(%L::bigint[])[1 + i %% 11]' ELSE '(%L::text[])[1 + i %% 11]' END, list) FROM lists
+    SELECT col, format(CASE col WHEN 'client_group_key' THEN 'CASE WHEN i %% 10 = 3 THEN (%L::bigint[])[1 + i / 7 %% 11] END'
+      WHEN 'group_key' THEN '(%L::bigint[])[1 + i / 7 %% 11]' ELSE '(%L::text[])[1 + i / 7 %% 11]' END, list) FROM lists
     UNION ALL VALUES ('platform_id', quote_literal(:'platform')),
       ('client_row', format('CASE WHEN i %% 10 = 3 THEN %L END', :'client')),
       ('request_id', $$'01' || md5('request' || i) || md5(i || 'request')$$),

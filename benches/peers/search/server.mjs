@@ -113,6 +113,8 @@ server.get("/v2/payments", { schema: { querystring: { type: "object", properties
   for (const [number, statement] of statements.entries()) {
     const values = statement.values.map((value) => value.always ?? sampled[value.sampled]);
     const { rows } = await pool.query({ name: `${name} ${number}`, text: statement.text, values });
+    // Which group a small wallet is in is known from what was asked before.
+    sampled.wallet_group = rows[0]?.group_key;
     if (rows[0]?.request_status) payments = rows;
     else total = rows.reduce((sum, row) => sum + Number(row.total ?? row.payments), 0);
   }
