@@ -18,7 +18,7 @@ use crate::{
     },
 };
 use alloy::primitives::B256;
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::{DateTime, SecondsFormat, SubsecRound as _, Utc};
 use poem::{Request, RequestBody};
 use poem_openapi::{
     ApiExtractor, ApiExtractorType, ExtractParamOptions,
@@ -137,10 +137,8 @@ text! {
         format: "date-time",
         example: "2030-01-31T12:00:00.000Z",
         hint: "must be a date and time in UTC that ends in Z, for example 2030-01-31T12:00:00Z",
-        holds: |text: &str| DateTime::parse_from_rfc3339(text).is_ok(),
-        reads: DateTime<Utc> = |text: &str| {
-            DateTime::parse_from_rfc3339(text).map(|time| time.to_utc()).map_err(|_| IsoInstantText::HINT)
-        },
+        holds: |text: &str| instant(text).is_some(),
+        reads: DateTime<Utc> = |text: &str| instant(text).ok_or(IsoInstantText::HINT),
     }
     /// Page size, a number in a string.
     LimitText {
@@ -180,6 +178,12 @@ impl fmt::Display for Instant {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&self.0.to_rfc3339_opts(SecondsFormat::Millis, true))
     }
+}
+
+/// A time as both databases hold it: in microseconds, and never a leap second.
+fn instant(text: &str) -> Option<DateTime<Utc>> {
+    let time = DateTime::parse_from_rfc3339(text).ok()?.to_utc();
+    (time.timestamp_subsec_nanos() < 1_000_000_000).then(|| time.trunc_subsecs(6))
 }
 
 impl From<DateTime<Utc>> for Instant {
@@ -367,9 +371,16 @@ mod tests {
         assert!(UlidText::parse("81JZX4T9QK3M7N8P2R5S6V0WYB").is_err());
         assert!(IsoInstantText::parse("2030-02-30T00:00:00Z").is_err());
         assert!(IsoInstantText::parse("2030-13-01T00:00:00Z").is_err());
+        assert!(IsoInstantText::parse("2030-12-31T23:59:60Z").is_err());
         assert!(MerchantReference::parse(&"ü".repeat(256)).is_err());
         assert!(MerchantReference::parse(&"ü".repeat(255)).is_ok());
         assert!(ReferenceText::parse("9a3f5c1e7b2d4860").is_ok());
+    }
+
+    #[test]
+    fn an_instant_is_one_that_both_databases_hold() {
+        let finer = instant("2030-01-31T12:00:00.000001999Z").unwrap();
+        assert_eq!(Some(finer), instant("2030-01-31T12:00:00.000001Z"));
     }
 
     #[test]
