@@ -221,6 +221,8 @@ impl Open {
                     ExportFormat::Csv => line(cells(&payment))?,
                     ExportFormat::Jsonl => format!("{payment}\n").into_bytes(),
                 });
+                // To write takes a thread of the runtime: calls of others have their turn between two payments.
+                tokio::task::yield_now().await;
                 if waiting.len() >= PIECE_BYTES {
                     self.walk.require_admitted().await?;
                     self.send(Piece::Bytes(std::mem::take(&mut waiting).into())).await?;
