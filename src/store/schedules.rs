@@ -6,11 +6,13 @@ use crate::domain::{
     ids::{ClientRowId, PlatformId, RequestId, RequestRowId, ScheduleId},
     network::Network,
     permit::{Permit, PermitSignature},
+    relay::RelayState,
     request::Origin,
     schedule::{AskedFor, Execution, Schedule, ScheduleStatus},
 };
 use chrono::{DateTime, Utc};
 use entities::{
+    relay_transactions::{self, Column as Transaction},
     schedule_executions::{
         ActiveModel as ExecutionRow, Column as ExecutionColumn, Entity as Executions, Model as ExecutionModel,
     },
@@ -202,7 +204,7 @@ fn in_turns(network: Network, now: DateTime<Utc>, limit: u64) -> SelectStatement
 }
 
 /// The schedule of a network, of any platform, whose next payment has been due the longest or comes first, of those that
-/// are executed and whose last try did not fail.
+/// are executed, whose last try did not fail, and of which nothing is in flight.
 pub async fn oldest(conn: &impl ConnectionTrait, network: Network) -> Result<Option<Schedule>, StoreError> {
     let row = by_next_payment(network).one(conn).await?;
     row.map(from_row).transpose()
@@ -214,7 +216,18 @@ fn by_next_payment(network: Network) -> Select<Entity> {
         .filter(Column::Network.eq(network.id()))
         .filter(Column::Status.eq(ScheduleStatus::Active.wire()))
         .filter(Column::Failures.eq(0))
+        .filter(Expr::exists(in_flight()).not())
         .order_by(Expr::col(Column::FirstPaymentS).add(periods), Order::Asc)
+}
+
+/// Transactions of a schedule that are in no final block.
+fn in_flight() -> SelectStatement {
+    Query::select()
+        .expr(Expr::val(1))
+        .from(relay_transactions::Entity)
+        .and_where(Expr::col((relay_transactions::Entity, Transaction::ScheduleId)).equals((Entity, Column::Id)))
+        .and_where(Expr::col((relay_transactions::Entity, Transaction::State)).eq(RelayState::Pending.wire()))
+        .to_owned()
 }
 
 /// Looks at a schedule later, without a change of it.

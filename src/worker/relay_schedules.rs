@@ -10,6 +10,7 @@ use crate::{
         relay::{NOT_ADMITTED, PAUSED},
     },
     flows::{
+        FlowResult,
         payments::lead::Leadership,
         schedules::relay::{self, Sendings, oldest_due},
     },
@@ -24,21 +25,32 @@ use tokio_util::sync::CancellationToken;
 /// Longest pause after failures in a row.
 const BACK_OFF_MAX: Duration = Duration::from_secs(30);
 
+/// Why nothing is executed by an instance that was given no account.
+const KEYLESS: &str = "payments are due, and relayer.private_key is not set";
+
 /// Pause between two measurements of the account.
 const MEASURING: Duration = Duration::from_secs(60);
 
 /// Runs until the term ends.
 pub(super) async fn run(ctx: &Ctx, chain: &dyn Chain, poll: Duration, leadership: &Leadership) {
     let network = chain.network();
-    let Some(relay) = ctx.partners.relays.get(&network) else {
-        return;
-    };
-    let relay = relay.as_ref();
     let pace = Pace {
         base: poll,
         longest: BACK_OFF_MAX,
     };
     let (sendings, obstacles) = (Sendings::default(), Obstacles::new(network));
+    let Some(relay) = ctx.partners.relays.get(&network) else {
+        let measure = || async {
+            match measured_due(ctx, network).await? > 0.0 {
+                true => obstacles.tell(&BTreeSet::from([KEYLESS.to_owned()])),
+                false => obstacles.end(),
+            }
+            Ok(MEASURING)
+        };
+        let work = "measuring what is due";
+        return pace.keep(leadership.ended(), work, Some(network), measure).await;
+    };
+    let relay = relay.as_ref();
     let execute = || async {
         let look = relay::run(ctx, relay, chain, leadership, &sendings).await?;
         set("prs_relayer_pending_transactions", network, f64::from(look.pending));
@@ -49,10 +61,10 @@ pub(super) async fn run(ctx: &Ctx, chain: &dyn Chain, poll: Duration, leadership
         Ok(if look.has_moved { Duration::ZERO } else { poll })
     };
     let measure = || async {
+        // First, since it asks no node: a node that is gone is when somebody has to see it.
+        let oldest_due = measured_due(ctx, network).await?;
         let account = relay.account().await?;
         set("prs_relayer_balance_coins", network, coins(account.balance));
-        let oldest_due = oldest_due(ctx, network).await?.as_seconds_f64();
-        set("prs_relayer_oldest_due_seconds", network, oldest_due);
         let mut found = BTreeSet::new();
         if let Some(contract) = contract(ctx, network) {
             let state = relay.contract(contract).await?;
@@ -84,6 +96,13 @@ pub(super) async fn run(ctx: &Ctx, chain: &dyn Chain, poll: Duration, leadership
         ),
         pace.keep(leadership.ended(), "measuring the relayer", Some(network), measure),
     );
+}
+
+/// Measures for how many seconds the payment that is due the longest waits.
+async fn measured_due(ctx: &Ctx, network: Network) -> FlowResult<f64> {
+    let oldest_due = oldest_due(ctx, network).await?.as_seconds_f64();
+    set("prs_relayer_oldest_due_seconds", network, oldest_due);
+    Ok(oldest_due)
 }
 
 /// Says once whether the contract of a network lets this service execute payments.

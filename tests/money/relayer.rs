@@ -165,3 +165,16 @@ async fn what_stops_the_relayer_is_named_and_what_waits_is_measured() {
     assert!(!look.has_begun);
     assert_executed(&app, &id, 0).await;
 }
+
+#[tokio::test]
+async fn a_payment_that_is_in_flight_is_not_due() {
+    let (app, _nodes, id) = scheduled().await;
+    app.both_to(FIRST_DAY).await;
+    app.relay_once().await.expect("a look");
+    assert_eq!(app.pending_transactions().await.len(), 1);
+    app.advance_ms(900_000);
+    let oldest = prs::flows::schedules::relay::oldest_due(&app.ctx, Network::Sepolia).await;
+    assert_eq!(oldest.expect("a read").num_seconds(), 0, "its block is awaited");
+    app.execute().await;
+    assert_executed(&app, &id, 1).await;
+}

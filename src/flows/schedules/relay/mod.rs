@@ -178,10 +178,11 @@ async fn begin_all(round: &Round<'_>, due: &[Schedule], sendings: &Sendings, loo
     Ok(())
 }
 
-/// For how long the payment that is due the longest waits to be executed. One that failed for its payer is left out.
+/// For how long the payment that is due the longest waits to be executed, which cannot be before it was asked for. One that
+/// failed for its payer is left out, and one that is in flight.
 pub async fn oldest_due(ctx: &Ctx, network: Network) -> FlowResult<TimeDelta> {
     let oldest = store::schedules::oldest(ctx.db.reader(), network).await?;
-    let due_at = oldest.and_then(|oldest| Some(oldest.due_at(oldest.next_number()?)));
+    let due_at = oldest.and_then(|oldest| Some(oldest.due_at(oldest.next_number()?).max(oldest.created_at)));
     Ok(due_at.map_or(TimeDelta::zero(), |due_at| {
         (ctx.clock.now() - due_at).max(TimeDelta::zero())
     }))
