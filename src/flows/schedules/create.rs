@@ -28,7 +28,7 @@ use crate::{
         },
     },
     flows::{
-        Fault, FlowResult,
+        FlowResult,
         idempotency::{self, Answer, Keeper, Repeatable, Storage},
         payouts::create::NewPayout,
         requests::{
@@ -44,7 +44,6 @@ use crate::{
     store,
 };
 use alloy::primitives::U256;
-use anyhow::anyhow;
 
 /// What a caller asks for; every value holds for itself.
 #[derive(Debug, Clone)]
@@ -209,14 +208,20 @@ async fn convert(ctx: &Ctx, payment: &NewRequest, request: &mut Request) -> Flow
     Ok(())
 }
 
-/// What the relayer gets for each payment, in units of the token.
+/// What the relayer gets for each payment, in units of the token. Errors: the token has no units so small (400).
 fn relayer_fee(ctx: &Ctx, payment: &NewRequest) -> FlowResult<U256> {
     let token = &payment.payment.currency;
     let Some(fee) = &ctx.schedules.fee else {
         return Ok(U256::ZERO);
     };
     let units = fee.to_units(token.decimals);
-    Ok(units.map_err(|error| Fault(anyhow!("relayer.fee {error}: {}", token.symbol)))?)
+    Ok(units.map_err(|_| {
+        let sentence = format!(
+            "must be absent with {}: the fee of this service for each payment has more digits than this token",
+            token.symbol
+        );
+        Refusal::field("recurrence", sentence)
+    })?)
 }
 
 fn not_offered(request: &Request) -> Refusal {
