@@ -5,7 +5,10 @@ use anyhow::{Context, bail};
 use chrono::TimeDelta;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+};
 use url::Url;
 
 /// Whom the service asks beside the chains.
@@ -115,10 +118,17 @@ impl ConversionSettings {
                 bail!("conversion.max_rate_age_s.{symbol}: must be at most {RATE_AGE_MAX_S}; 0 accepts any age");
             }
         }
-        for symbol in self.coin_ids.keys() {
+        let mut ids = BTreeSet::new();
+        for (symbol, id) in &self.coin_ids {
             if symbol.to_lowercase() != *symbol {
                 bail!("conversion.coin_ids.{symbol}: must be written in lower case");
             }
+            if id.is_empty() || !ids.insert(id) {
+                bail!("conversion.coin_ids.{symbol}: must be the feed's own name of this one coin");
+            }
+        }
+        if self.rate_age_s < self.rate_interval_s {
+            bail!("conversion.rate_age_s: must be at least conversion.rate_interval_s, or there is no rate in between");
         }
         Ok(())
     }

@@ -261,6 +261,16 @@ fn settings_that_nobody_can_mean_are_refused_with_a_sentence() {
         ),
         ("RELAYER__FEE", "-1", "relayer.fee: must be a decimal number"),
         (
+            "CONVERSION__RATE_AGE_S",
+            "30",
+            "conversion.rate_age_s: must be at least conversion.rate_interval_s",
+        ),
+        (
+            "CONVERSION__COIN_IDS",
+            r#"{usdc="same",usdt="same"}"#,
+            "conversion.coin_ids.usdt: must be the feed's own name of this one coin",
+        ),
+        (
             "RELAYER__PRIVATE_KEY",
             "",
             "relayer.private_key: must have 64 hexadecimal digits",
