@@ -32,6 +32,13 @@ pub struct PaymentFilter {
     pub to: Option<DateTime<Utc>>,
 }
 
+impl PaymentFilter {
+    /// Whether a span of time is asked for.
+    pub(super) fn is_dated(&self) -> bool {
+        self.from.is_some() || self.to.is_some()
+    }
+}
+
 /// Where a page begins, newest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Begin {

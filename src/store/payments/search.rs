@@ -172,23 +172,26 @@ enum Ranged {
     Parties,
 }
 
+/// Groups with the number of their payments.
+type Counted = [(i64, i64)];
+
 async fn way(conn: &impl ConnectionTrait, scope: &Scope, filter: &PaymentFilter) -> Result<Way, StoreError> {
+    // Each by its name, so that a further filter cannot be forgotten here.
     let PaymentFilter {
         tx_hash: _,
         wallet,
-        is_wallet_payee,
+        is_wallet_payee: _,
         reference: _,
         request_id: _,
         merchant_reference,
         kind,
         invoice_currencies,
         payment_currencies,
-        from,
-        to,
+        from: _,
+        to: _,
     } = filter;
     let currencies = (invoice_currencies.as_ref(), payment_currencies.as_ref());
     let is_grouped = kind.is_some() || currencies.0.is_some() || currencies.1.is_some();
-    let is_dated = from.is_some() || to.is_some();
     let groups = match is_grouped {
         true => Some(groups::find(conn, scope, *kind, currencies).await?),
         false => None,
@@ -200,71 +203,80 @@ async fn way(conn: &impl ConnectionTrait, scope: &Scope, filter: &PaymentFilter)
         return Ok(Way::Few(key.add(of_row(scope, filter))));
     }
     if let Some(wallet) = wallet {
-        let wallet = columns::address_bytes(wallet);
-        let keys = groups
-            .as_ref()
-            .map(|groups| groups.iter().map(|(key, _)| *key).collect());
-        let mut parts = groups::parts_of(conn, scope, &wallet, keys).await?;
-        parts.retain(|part| part.is_payee || !is_wallet_payee);
+        let parts = parts(conn, scope, (filter, wallet), groups.as_deref()).await?;
         let payments: i64 = parts.iter().map(|part| part.payments).sum();
-        if parts.is_empty() {
-            return Ok(Way::Nowhere);
+        let ranges = by_parts(scope, (filter, wallet), &parts)?;
+        if parts.is_empty() || merchant_reference.is_none() {
+            return Ok(ranges);
         }
-        let ranges = parts.iter().map(|part| {
-            Condition::all()
-                .add(Party::PlatformId.eq(scope.platform.as_str()))
-                .add(Party::Wallet.eq(wallet.as_slice()))
-                .add(Party::GroupKey.eq(part.group_key))
-                .add(Party::IsPayee.eq(part.is_payee))
-                .add(between(Party::PaidAt, filter))
-        });
-        let ranges = Way::Ranges {
-            table: Ranged::Parties,
-            ranges: ranges.collect(),
-            total: (!is_dated).then_some(columns::number("payments", payments)?),
-        };
-        match merchant_reference {
-            None => return Ok(ranges),
-            Some(reference) if payments <= FEW => {
-                let named = ranges.matching(None, None).map(|named| {
-                    let ids = Query::select()
-                        .column(Alias::new(ID))
-                        .from_subquery(named, "named")
-                        .to_owned();
-                    Column::Id.in_subquery(ids).and(Column::MerchantReference.eq(reference))
-                });
-                return Ok(Way::Few(Condition::all().add_option(named).add(of_row(scope, filter))));
-            }
-            Some(_) => {}
+        if payments <= FEW {
+            return Ok(Way::Few(ranges.among().add(of_row(scope, filter))));
         }
     }
     let groups = match groups {
         Some(groups) => groups,
         None => groups::find(conn, scope, None, currencies).await?,
     };
-    if groups.is_empty() {
-        return Ok(Way::Nowhere);
-    }
-    let payments = columns::number("payments", groups.iter().map(|(_, payments)| payments).sum::<i64>())?;
+    by_groups(scope, filter, &groups)
+}
+
+/// In which of some groups a wallet takes part, in all of a scope when none are given; as payee alone where that is asked.
+async fn parts(
+    conn: &impl ConnectionTrait,
+    scope: &Scope,
+    (filter, wallet): (&PaymentFilter, &Address),
+    groups: Option<&Counted>,
+) -> Result<Vec<groups::Part>, StoreError> {
+    let keys = groups.map(|groups| groups.iter().map(|(key, _)| *key).collect());
+    let mut parts = groups::parts_of(conn, scope, &columns::address_bytes(wallet), keys).await?;
+    parts.retain(|part| part.is_payee || !filter.is_wallet_payee);
+    Ok(parts)
+}
+
+/// The payments of a wallet.
+fn by_parts(
+    scope: &Scope,
+    (filter, wallet): (&PaymentFilter, &Address),
+    parts: &[groups::Part],
+) -> Result<Way, StoreError> {
+    let wallet = columns::address_bytes(wallet);
+    let range = |part: &groups::Part| {
+        Condition::all()
+            .add(Party::PlatformId.eq(scope.platform.as_str()))
+            .add(Party::Wallet.eq(wallet.as_slice()))
+            .add(Party::GroupKey.eq(part.group_key))
+            .add(Party::IsPayee.eq(part.is_payee))
+            .add(between(Party::PaidAt, filter))
+    };
+    let payments = parts.iter().map(|part| part.payments).sum::<i64>();
+    Ok(Way::Ranges {
+        table: Ranged::Parties,
+        ranges: parts.iter().map(range).collect(),
+        total: (!filter.is_dated()).then_some(columns::number("payments", payments)?),
+    })
+}
+
+/// The payments of groups, with a merchant reference and of a wallet where these are asked for.
+fn by_groups(scope: &Scope, filter: &PaymentFilter, groups: &Counted) -> Result<Way, StoreError> {
     let group = match scope.client {
         Some(_) => Column::ClientGroupKey,
         None => Column::GroupKey,
     };
-    let reference = merchant_reference
-        .as_ref()
-        .map(|reference| Column::MerchantReference.eq(reference));
-    let ranges = groups.into_iter().map(|(key, _)| {
+    let reference = filter.merchant_reference.as_ref();
+    let wallet = filter.wallet.as_ref();
+    let range = |(key, _): &(i64, i64)| {
         Condition::all()
             .add(Column::PlatformId.eq(scope.platform.as_str()))
-            .add_option(reference.clone())
-            .add(group.eq(key))
-            .add_option(wallet.as_ref().map(|wallet| of_wallet(wallet, *is_wallet_payee)))
+            .add_option(reference.map(|reference| Column::MerchantReference.eq(reference)))
+            .add(group.eq(*key))
+            .add_option(wallet.map(|wallet| of_wallet(wallet, filter.is_wallet_payee)))
             .add(between(Column::PaidAt, filter))
-    });
+    };
+    let payments = groups.iter().map(|(_, payments)| payments).sum::<i64>();
     Ok(Way::Ranges {
         table: Ranged::Payments,
-        ranges: ranges.collect(),
-        total: (!is_dated && reference.is_none()).then_some(payments),
+        ranges: groups.iter().map(range).collect(),
+        total: (!filter.is_dated() && reference.is_none()).then_some(columns::number("payments", payments)?),
     })
 }
 
@@ -373,6 +385,17 @@ impl Way {
                 Some(found)
             }
         }
+    }
+
+    /// That a payment is one of the matches.
+    fn among(&self) -> Condition {
+        let ids = self.matching(None, None).map(|found| {
+            Query::select()
+                .column(Alias::new(ID))
+                .from_subquery(found, "found")
+                .to_owned()
+        });
+        Condition::all().add_option(ids.map(|ids| Column::Id.in_subquery(ids)))
     }
 
     /// Ids of a part of the matches, newest first.
