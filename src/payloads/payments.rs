@@ -252,11 +252,11 @@ pub struct PaymentBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(max = 108), extend("examples" = ["0.99985"]))]
     pub conversion_rate_destination: Option<String>,
-    /// Invoice side of the conversion.
+    /// What was paid of a converted amount, in the payment currency.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String", length(max = 108), extend("examples" = ["100.5"]))]
+    #[schemars(with = "String", length(max = 108), extend("examples" = ["100.515077"]))]
     pub converted_amount_source: Option<String>,
-    /// Payment side of the conversion.
+    /// The same where it was received.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(max = 108), extend("examples" = ["100.515077"]))]
     pub converted_amount_destination: Option<String>,

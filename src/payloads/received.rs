@@ -14,12 +14,9 @@ use crate::domain::{
     currency::{Catalogue, Currency},
     event::{ChainTransaction, OffRampStatus, PaymentReceived, PaymentReversed, Variant},
     ledger::Settlement,
-    rate::ratio,
+    rate::{RATE_DECIMALS, ratio},
     rates::RateProvider,
 };
-
-/// Fraction digits of the rates of conversions on chain.
-const RATE_DECIMALS: u8 = 8;
 
 /// The body of a payment event.
 pub(super) fn body(received: &PaymentReceived, catalogue: &Catalogue, names: &Names) -> String {
@@ -119,6 +116,7 @@ fn facts(received: &PaymentReceived, catalogue: &Catalogue, names: &Names) -> Pa
         ),
     };
     let conversion_rate = conversion_rate.filter(|_| is_converted);
+    let converted = is_converted.then(|| format_units(proven.received_units, paid_decimals));
     PaymentBody {
         request_id: request.id.to_string(),
         request_id_upper: request.id.to_string(),
@@ -148,8 +146,8 @@ fn facts(received: &PaymentReceived, catalogue: &Catalogue, names: &Names) -> Pa
         conversion_rate: conversion_rate.clone(),
         conversion_rate_source: conversion_rate.clone(),
         conversion_rate_destination: conversion_rate,
-        converted_amount_source: is_converted.then(|| settled(payment.credited)),
-        converted_amount_destination: is_converted.then(|| format_units(proven.received_units, paid_decimals)),
+        converted_amount_source: converted.clone(),
+        converted_amount_destination: converted,
         rate_provider: is_converted.then(|| {
             let provider = payment.applied.map(|applied| applied.provider);
             provider.unwrap_or(RateProvider::Chainlink).wire().to_owned()

@@ -169,16 +169,16 @@ fn a_confirmed_payment_tells_every_member_of_the_contract() {
 }
 
 #[test]
-fn a_converted_payment_tells_both_sides() {
+fn a_converted_payment_tells_what_was_paid_and_by_which_rate() {
     let (event, catalogue) = received("USD", Settlement::Partial);
     let body: Value = serde_json::from_str(&body(&event, &catalogue, &Names::default())).unwrap();
     assert_eq!(body["event"], "payment.partial");
     assert_eq!(body["currency"], "USD");
     assert_eq!(body["paymentCurrency"], "USDC");
     assert_eq!(body["amount"], "100.5");
-    assert_eq!(body["convertedAmountSource"], "100.5");
+    assert_eq!(body["convertedAmountSource"], "100.515077");
     assert_eq!(body["convertedAmountDestination"], "100.515077");
-    assert_eq!(body["conversionRate"], "0.99985");
+    assert_eq!(body["conversionRate"], "0.999850002602097195");
     assert_eq!(body["rateProvider"], "chainlink");
     assert!(body.get("excessAmount").is_none());
 }

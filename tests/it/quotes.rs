@@ -107,6 +107,7 @@ async fn a_quote_that_is_paid_in_time_settles_what_it_promised() {
         ("conversionRate", "0.97"),
         ("conversionRateSource", "0.97"),
         ("conversionRateDestination", "0.97"),
+        ("convertedAmountSource", "10.309279"),
         ("convertedAmountDestination", "10.309279"),
         ("rateProvider", "unknown"),
     ] {
