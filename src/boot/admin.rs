@@ -3,7 +3,7 @@
 use crate::{
     boot::{
         context, network_of, open_existing,
-        output::{Output, print},
+        output::{Output, print, say},
         quarantine::{self, QuarantineVerb},
         rates::{self, RatesVerb},
     },
@@ -312,7 +312,7 @@ pub async fn run(settings: &Settings, verb: AdminVerb) -> anyhow::Result<()> {
             });
             let found: Vec<Value> = found.collect();
             if output.json {
-                println!("{}", json!({ "apiKeys": found }));
+                say!("{}", json!({ "apiKeys": found }));
             } else {
                 found.iter().for_each(|key| print(&output, key));
             }

@@ -1,6 +1,12 @@
 //! Commands and what they print.
 
-use super::{admin, dev, documents, listen, log, reconcile, role::Role, serve};
+use super::{
+    admin, dev, documents, listen, log,
+    output::{self, say},
+    reconcile,
+    role::Role,
+    serve,
+};
 use crate::{
     adapters,
     domain::refusal::FieldError,
@@ -15,7 +21,7 @@ use anyhow::{Context, bail};
 use clap::{Parser, Subcommand};
 use std::{
     fs,
-    io::{IsTerminal, Write},
+    io::IsTerminal,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -155,7 +161,7 @@ fn execute(cli: Cli) -> anyhow::Result<()> {
         Command::Serve { print_config: true, .. } => {
             let settings = Settings::load(config)?;
             super::check(&settings)?;
-            print!("{}", settings.shown()?);
+            output::write(&settings.shown()?);
             Ok(())
         }
         Command::Serve {
@@ -219,7 +225,7 @@ fn write(out: Option<&Path>, text: &str) -> anyhow::Result<()> {
     match out {
         Some(path) => fs::write(path, text).with_context(|| path.display().to_string()),
         None => {
-            print!("{text}");
+            output::write(text);
             Ok(())
         }
     }
@@ -232,14 +238,14 @@ async fn migrate(settings: &Settings, verb: MigrateVerb) -> anyhow::Result<()> {
         MigrateVerb::Down { count, yes } => take_back(&db, count, yes).await?,
         MigrateVerb::Status => {
             for migration in db.migrate_status().await? {
-                println!(
+                say!(
                     "{} {}",
                     if migration.is_applied { "applied" } else { "missing" },
                     migration.name
                 );
             }
         }
-        MigrateVerb::Dump => print!("{}", db.dump_schema().await?),
+        MigrateVerb::Dump => output::write(&db.dump_schema().await?),
     }
     Ok(())
 }
@@ -256,7 +262,7 @@ async fn take_back(db: &Db, count: u32, is_meant: bool) -> anyhow::Result<()> {
         bail!("{count} changes cannot be taken back: {} are applied", names.len());
     };
     if last.is_empty() {
-        println!("nothing to take back");
+        say!("nothing to take back");
         return Ok(());
     }
     let Some(_alone) = Presence::announce(db, Intent::TakeBack).await? else {
@@ -267,7 +273,7 @@ async fn take_back(db: &Db, count: u32, is_meant: bool) -> anyhow::Result<()> {
     }
     db.migrate_down(count).await?;
     for name in last.iter().rev() {
-        println!("took back {name}");
+        say!("took back {name}");
     }
     Ok(())
 }
@@ -277,12 +283,11 @@ fn ask(names: &[String]) -> anyhow::Result<()> {
     if !std::io::stdin().is_terminal() {
         bail!("this deletes stored data; add --yes where nobody can be asked");
     }
-    println!("Takes back, with what is stored in what they added:");
+    say!("Takes back, with what is stored in what they added:");
     for name in names {
-        println!("  {name}");
+        say!("  {name}");
     }
-    print!("Type yes to go on: ");
-    std::io::stdout().flush()?;
+    output::write("Type yes to go on: ");
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer)?;
     match answer.trim() {

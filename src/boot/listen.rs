@@ -6,6 +6,7 @@ use crate::{
         clock::SystemClock,
         ids::SystemIds,
     },
+    boot::output::say,
     domain::{ids::Secret, webhook::Signing},
     ports::{clock::Clock, ids::random},
 };
@@ -184,8 +185,8 @@ pub async fn listen(arguments: &ListenArguments) -> anyhow::Result<()> {
     let client = arguments.service.client()?;
     let clock = Arc::new(SystemClock);
     let secret = Secret::new(hex::encode(random::<32>(&SystemIds::new(clock.clone()))));
-    println!("signing secret of this run: {}", secret.reveal());
-    println!("forwarding to {}", arguments.forward_to);
+    say!("signing secret of this run: {}", secret.reveal());
+    say!("forwarding to {}", arguments.forward_to);
     // What happens from now on; without this look, events before the first message would be lost with the connection.
     let newest = client.get("/v2/events", &[("limit", "1".to_owned())]).await?;
     let mut progress = Progress::after(newest["events"][0]["id"].as_str().unwrap_or(SMALLEST_ID));
@@ -243,7 +244,7 @@ async fn forward(
     };
     let body: Value = serde_json::from_str(&message.data).unwrap_or(Value::Null);
     let request = body["requestId"].as_str().unwrap_or("-");
-    println!(
+    say!(
         "{} {} {request} {result}",
         clock.now().format("%H:%M:%S"),
         message.event
@@ -283,7 +284,7 @@ pub async fn events(verb: &EventsVerb) -> anyhow::Result<()> {
             }
             if let Some(id) = id {
                 let result = client.post(&format!("/v2/events/{id}/replay"), &body).await?;
-                println!("replayed {}, skipped {}", result["replayed"], result["skipped"]);
+                say!("replayed {}, skipped {}", result["replayed"], result["skipped"]);
                 return Ok(());
             }
             body["since"] = json!(since);
@@ -293,7 +294,7 @@ pub async fn events(verb: &EventsVerb) -> anyhow::Result<()> {
             }
             loop {
                 let result = client.post("/v2/events/replay", &body).await?;
-                println!("replayed {}, skipped {}", result["replayed"], result["skipped"]);
+                say!("replayed {}, skipped {}", result["replayed"], result["skipped"]);
                 if result["nextCursor"].is_null() {
                     break;
                 }
@@ -328,7 +329,7 @@ pub async fn deliveries(verb: &DeliveriesVerb) -> anyhow::Result<()> {
         DeliveriesVerb::Retry { id, service } => {
             let path = format!("/v2/deliveries/{id}/retry");
             let result = service.client()?.post(&path, &json!({})).await?;
-            println!("{id} {}", result["delivery"]["state"].as_str().unwrap_or("-"));
+            say!("{id} {}", result["delivery"]["state"].as_str().unwrap_or("-"));
         }
     }
     Ok(())
@@ -336,7 +337,7 @@ pub async fn deliveries(verb: &DeliveriesVerb) -> anyhow::Result<()> {
 
 fn print_rows(page: &Value, list: &str, json: bool, members: &[&str]) {
     if json {
-        println!("{page}");
+        say!("{page}");
         return;
     }
     for row in page[list].as_array().into_iter().flatten() {
@@ -344,7 +345,7 @@ fn print_rows(page: &Value, list: &str, json: bool, members: &[&str]) {
             .iter()
             .map(|member| row[*member].as_str().unwrap_or("-"))
             .collect();
-        println!("{}", cells.join("  "));
+        say!("{}", cells.join("  "));
     }
 }
 

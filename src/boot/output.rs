@@ -2,6 +2,15 @@
 
 use clap::Args;
 use serde_json::Value;
+use std::io::{self, Write};
+
+/// Writes a line to standard output, as `println!` does, but ends the command when nobody reads any more.
+macro_rules! say {
+    ($($part:tt)*) => {
+        $crate::boot::output::write(&format!("{}\n", format_args!($($part)*)))
+    };
+}
+pub(super) use say;
 
 /// How results are printed.
 #[derive(Debug, Args)]
@@ -11,13 +20,21 @@ pub struct Output {
     pub(super) json: bool,
 }
 
+/// Writes to standard output. A reader that went away, such as `head`, has what it wanted.
+pub(super) fn write(text: &str) {
+    let mut out = io::stdout();
+    if out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_err() {
+        std::process::exit(0);
+    }
+}
+
 pub(super) fn print(output: &Output, result: &Value) {
     if output.json {
-        println!("{result}");
+        say!("{result}");
         return;
     }
     for (name, value) in result.as_object().into_iter().flatten() {
-        println!(
+        say!(
             "{name}: {}",
             value.as_str().map_or_else(|| value.to_string(), for_terminal)
         );

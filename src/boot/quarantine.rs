@@ -2,7 +2,7 @@
 
 use super::{
     network_of,
-    output::{Output, print},
+    output::{Output, print, say},
 };
 use crate::{
     ctx::Ctx,
@@ -134,12 +134,12 @@ pub(super) async fn run(ctx: &Ctx, verb: QuarantineVerb) -> anyhow::Result<()> {
             let found = quarantine::list(ctx, &wanted.read()?, all, after.as_ref()).await?;
             let found = described(ctx, &found).await?;
             if output.json {
-                println!("{}", json!({ "quarantined": found }));
+                say!("{}", json!({ "quarantined": found }));
                 return Ok(());
             }
             for one in found {
                 print(&output, &one);
-                println!();
+                say!("");
             }
             return Ok(());
         }

@@ -1,6 +1,6 @@
 //! `prs admin rates`: what the feeds tell, and the operator's word about it.
 
-use super::output::{Output, print};
+use super::output::{Output, print, say};
 use crate::{
     ctx::Ctx,
     domain::{
@@ -61,7 +61,7 @@ pub(super) async fn run(ctx: &Ctx, verb: RatesVerb) -> anyhow::Result<()> {
             });
             let rows: Vec<Value> = rows.collect();
             if output.json {
-                println!("{}", json!({ "rates": rows }));
+                say!("{}", json!({ "rates": rows }));
             } else {
                 rows.iter().for_each(|row| print(&output, row));
             }

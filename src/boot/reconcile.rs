@@ -1,7 +1,7 @@
 //! `prs reconcile`: the payments table beside the chain.
 
 use crate::{
-    boot::{context, open_existing},
+    boot::{context, open_existing, output::say},
     domain::network::Network,
     flows::payments::reconcile::{self, Difference, Report},
     settings::Settings,
@@ -49,16 +49,16 @@ pub(super) async fn run(settings: &Settings, arguments: &ReconcileArguments) -> 
     let mut tell = |difference: &Difference| {
         told += 1;
         if arguments.json {
-            println!("{}", as_json(difference));
+            say!("{}", as_json(difference));
         } else {
-            println!("{}", in_words(difference));
+            say!("{}", in_words(difference));
         }
     };
     let report = reconcile::run(&ctx, chain.as_ref(), range, arguments.fix, &mut tell).await;
     let Report { same, differences } =
         report.with_context(|| format!("the comparison ended early, after {told} differences"))?;
     if arguments.json {
-        println!(
+        say!(
             "{}",
             json!({ "same": same, "differences": differences, "isFixed": arguments.fix })
         );
@@ -68,7 +68,7 @@ pub(super) async fn run(settings: &Settings, arguments: &ReconcileArguments) -> 
         } else {
             ""
         };
-        println!("{same} payments are the same, {differences} differences{mended}");
+        say!("{same} payments are the same, {differences} differences{mended}");
     }
     if differences > 0 && !arguments.fix {
         return Err(Unmended(differences).into());
