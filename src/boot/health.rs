@@ -6,6 +6,7 @@ use crate::{
     domain::network::Network,
     flows::{
         payments::obstacles::{self, Obstacles},
+        rates,
         webhooks::backlog,
     },
     http::{edge::observe, error::probed},
@@ -232,10 +233,24 @@ impl Health {
         set_queue("prs_webhook_oldest_due_seconds", None, queue.oldest_due_s);
     }
 
+    /// Measures which pairs have a rate now: one that nobody reads any more runs out by time alone.
+    async fn gauge_rates(&self) {
+        if self.ctx.partners.rate_feeds.is_empty() {
+            return;
+        }
+        let look = tokio::time::timeout(DATABASE_DEADLINE, rates::list::run(&self.ctx));
+        let Ok(Ok(listed)) = look.await else { return };
+        for one in listed {
+            let usable = f64::from(u8::from(one.now.is_ok()));
+            metrics::gauge!("prs_rate_usable", "pair" => one.pair.to_string()).set(usable);
+        }
+    }
+
     /// Brings the gauges up to date; each of them is there for every enabled network from the start.
     async fn gauge(&self) {
         metrics::counter!("prs_log_lines_dropped_total").absolute(log::dropped_lines());
         self.gauge_queue().await;
+        self.gauge_rates().await;
         let states = self.process.workers.chains.all();
         let obstacles = self.obstacles().await;
         for network in self.ctx.partners.chains.followed.keys().copied() {

@@ -201,3 +201,21 @@ async fn a_first_rate_counts_once_it_has_held_or_something_confirms_it() {
     app.read_rates().await;
     app.calldata(&id, "").await;
 }
+
+#[tokio::test]
+async fn a_pair_whose_feed_is_silent_is_measured_without_a_rate_once_its_last_one_is_old() {
+    let (app, feed) = TestApp::quoting("1").await;
+    let usable = async || {
+        let page = app.get("/metrics").send().await.text;
+        let value = |line: &str| {
+            line.strip_prefix("prs_rate_usable{pair=\"USDC/USD\"} ")
+                .map(str::to_owned)
+        };
+        page.lines().find_map(value)
+    };
+    assert_eq!(usable().await.as_deref(), Some("1"));
+    feed.fails(500);
+    app.pass(3_600).await;
+    app.read_rates().await;
+    assert_eq!(usable().await.as_deref(), Some("0"));
+}

@@ -124,8 +124,6 @@ impl Judged {
         let pair = &self.reading.pair;
         let is_rate = |reading: &Reading| matches!(reading.finding, Finding::Accepted(_));
         let was_rate = self.before.as_ref().map(is_rate);
-        let usable = f64::from(u8::from(is_rate(&self.reading)));
-        metrics::gauge!("prs_rate_usable", "pair" => pair.to_string()).set(usable);
         match self.reading.finding {
             Finding::Accepted(price) if was_rate != Some(true) => {
                 tracing::info!(%pair, rate = %price.rate, "there is a rate");
