@@ -92,12 +92,12 @@ const GAUGES: [(&str, &str); 20] = [
     ),
     (
         "prs_rate_usable",
-        "1 where the newest reading of the feeds gave a rate for a token in a currency, else 0; by pair.",
+        "1 where a token has a rate in a currency now, else 0; by pair.",
     ),
     (
         "prs_relayer_admitted",
         "1 while the contract of recurring payments on a network gives the account of the relayer its role and is not paused, \
-         else 0; every minute.",
+         else 0; every minute, and NaN where another instance leads.",
     ),
     (
         "prs_relayer_balance_coins",

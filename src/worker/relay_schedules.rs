@@ -31,8 +31,22 @@ const KEYLESS: &str = "payments are due, and relayer.private_key is not set";
 /// Pause between two measurements of the account.
 const MEASURING: Duration = Duration::from_secs(60);
 
-/// Runs until the term ends.
+/// What the leader of a network measures of the account.
+const GAUGES: [&str; 4] = [OLDEST_DUE, PENDING, BALANCE, ADMITTED];
+const OLDEST_DUE: &str = "prs_relayer_oldest_due_seconds";
+const PENDING: &str = "prs_relayer_pending_transactions";
+const BALANCE: &str = "prs_relayer_balance_coins";
+const ADMITTED: &str = "prs_relayer_admitted";
+
+/// Runs until the term ends. What is measured after it is the next leader's to say, so that no alert looks at old figures.
 pub(super) async fn run(ctx: &Ctx, chain: &dyn Chain, poll: Duration, leadership: &Leadership) {
+    execute_and_measure(ctx, chain, poll, leadership).await;
+    for name in GAUGES {
+        set(name, chain.network(), f64::NAN);
+    }
+}
+
+async fn execute_and_measure(ctx: &Ctx, chain: &dyn Chain, poll: Duration, leadership: &Leadership) {
     let network = chain.network();
     let pace = Pace {
         base: poll,
@@ -53,7 +67,7 @@ pub(super) async fn run(ctx: &Ctx, chain: &dyn Chain, poll: Duration, leadership
     let relay = relay.as_ref();
     let execute = || async {
         let look = relay::run(ctx, relay, chain, leadership, &sendings).await?;
-        set("prs_relayer_pending_transactions", network, f64::from(look.pending));
+        set(PENDING, network, f64::from(look.pending));
         obstacles.tell(&look.obstacles);
         if look.has_begun && look.obstacles.is_empty() {
             obstacles.end();
@@ -64,7 +78,7 @@ pub(super) async fn run(ctx: &Ctx, chain: &dyn Chain, poll: Duration, leadership
         // First, since it asks no node: a node that is gone is when somebody has to see it.
         let oldest_due = measured_due(ctx, network).await?;
         let account = relay.account().await?;
-        set("prs_relayer_balance_coins", network, coins(account.balance));
+        set(BALANCE, network, coins(account.balance));
         let mut found = BTreeSet::new();
         if let Some(contract) = contract(ctx, network) {
             let state = relay.contract(contract).await?;
@@ -75,11 +89,7 @@ pub(super) async fn run(ctx: &Ctx, chain: &dyn Chain, poll: Duration, leadership
                     .filter(|(is_so, _)| *is_so)
                     .map(|(_, cause)| cause.to_owned()),
             );
-            set(
-                "prs_relayer_admitted",
-                network,
-                if found.is_empty() { 1.0 } else { 0.0 },
-            );
+            set(ADMITTED, network, if found.is_empty() { 1.0 } else { 0.0 });
         }
         obstacles.tell(&found);
         if found.is_empty() && oldest_due <= 0.0 {
@@ -101,7 +111,7 @@ pub(super) async fn run(ctx: &Ctx, chain: &dyn Chain, poll: Duration, leadership
 /// Measures for how many seconds the payment that is due the longest waits.
 async fn measured_due(ctx: &Ctx, network: Network) -> FlowResult<f64> {
     let oldest_due = oldest_due(ctx, network).await?.as_seconds_f64();
-    set("prs_relayer_oldest_due_seconds", network, oldest_due);
+    set(OLDEST_DUE, network, oldest_due);
     Ok(oldest_due)
 }
 
