@@ -787,3 +787,20 @@ async fn payments_of_a_batch_count_by_the_ten_and_one_by_one_for_a_public_client
     app.advance_ms(3_000);
     assert_eq!(as_page().await.status, 201);
 }
+
+#[tokio::test]
+async fn a_contract_that_makes_no_batches_is_the_fault_of_the_operator() {
+    let (mut settings, chain) = TestApp::local_chain(settings(), 1).await;
+    let section = settings.chains.get_mut("sepolia").expect("the network");
+    let contracts = &mut section.contracts;
+    contracts.insert("BatchConversionPayments".to_owned(), chain.tokens().usdc.to_string());
+    let app = TestApp::with(settings, Some(chain)).await;
+    let items = [fau("1"), fau("2")];
+    let refused = app.batch(&json!({ "requests": items })).await.expect(502);
+    let message = refused["message"].as_str().expect("a sentence");
+    assert!(
+        message.contains("sepolia") && message.contains("the operator"),
+        "{message}"
+    );
+    assert!(!message.contains("check the wallet"), "{message}");
+}

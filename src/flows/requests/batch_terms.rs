@@ -3,12 +3,14 @@
 use crate::{
     ctx::Ctx,
     domain::{
+        address::Address,
         batch_call::BatchTerms,
         currency::{ContractKind, CurrencyFilter},
         network::Network,
-        refusal::Refusal,
+        refusal::{Refusal, RefusalKind},
     },
-    flows::{FlowResult, requests::payers::payers},
+    flows::{FlowError, FlowResult, requests::payers::payers},
+    ports::chain::ChainError,
 };
 use std::collections::BTreeMap;
 
@@ -24,7 +26,11 @@ pub async fn batch_terms(ctx: &Ctx, network: Network) -> FlowResult<BatchTerms> 
             "{network} has no contract that makes several payments in one transaction"
         ))
     })?;
-    let fee_basis_points = payers(ctx, network)?.batch_fee(contract).await?;
+    let asked = payers(ctx, network)?.batch_fee(contract).await;
+    let fee_basis_points = asked.map_err(|error| match error {
+        ChainError::Reverted(reason) => unfit(network, contract, &reason).into(),
+        other => FlowError::from(other),
+    })?;
     let mut paths_to_usd = BTreeMap::new();
     if let Some(dollar) = ctx.catalogue.find("USD").filter(|_| fee_basis_points > 0) {
         let of_network = CurrencyFilter {
@@ -44,4 +50,16 @@ pub async fn batch_terms(ctx: &Ctx, network: Network) -> FlowResult<BatchTerms> 
         fee_basis_points,
         paths_to_usd,
     })
+}
+
+/// A contract that does not know the question is no batch contract, which the operator mends and no caller.
+fn unfit(network: Network, contract: Address, reason: &str) -> Refusal {
+    tracing::error!(
+        %network, %contract, reason,
+        "the contract does not say what it takes for a batch: check its address in chains.{network}.contracts"
+    );
+    let sentence = format!(
+        "{network} cannot make several payments in one transaction at the moment; the operator has to mend that"
+    );
+    Refusal::new(RefusalKind::Upstream, sentence)
 }
