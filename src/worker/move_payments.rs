@@ -1,11 +1,15 @@
 //! Moves payments that a version before stored to the tables of now, in the background; reads find both until it is done.
 
 use super::pace::Pace;
-use crate::{ctx::Ctx, flows};
+use crate::{
+    ctx::Ctx,
+    flows::payments::move_stored::{self, Pass},
+};
 use std::{
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
+use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 /// Pause after each batch, so that calls and chains do not wait for this.
@@ -24,11 +28,11 @@ const TOLD_EVERY: u64 = 100;
 
 /// Runs until `stop`.
 pub(super) async fn run(ctx: Ctx, stop: CancellationToken) {
-    let batches = AtomicU64::new(0);
+    let (batches, pass) = (AtomicU64::new(0), Mutex::new(Pass::default()));
     let step = || async {
-        if !flows::payments::move_stored::step(&ctx).await? {
+        if !move_stored::step(&ctx, &mut *pass.lock().await).await? {
             if batches.load(Ordering::Relaxed) > 0 {
-                tracing::info!("moved all payments of the version before");
+                tracing::info!("moved the payments of the version before");
             }
             return Ok(REST);
         }

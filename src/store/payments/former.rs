@@ -111,20 +111,53 @@ pub(super) async fn is_left(conn: &impl Moving) -> Result<bool, StoreError> {
     Ok(first.is_some())
 }
 
-/// Moves payments of before, at most `limit`, oldest first, and forgets their wallets once all are moved; tells whether
-/// there may be more to do. Payments that somebody else moves are left to them. Needs a transaction.
-pub async fn move_some(conn: &impl Moving, limit: u64) -> Result<bool, StoreError> {
+/// What moving some payments of before came to.
+#[derive(Debug)]
+pub struct MovedSome {
+    /// The last one that was looked at; none when no further one is there.
+    pub last: Option<String>,
+    /// Those that cannot be read, which stay where they are, and why.
+    pub unreadable: Vec<(String, StoreError)>,
+    /// Whether there may be more to do.
+    pub has_more: bool,
+}
+
+/// Moves payments of before that come after an id, at most `limit`, oldest first, and forgets their wallets once all are
+/// moved. One that cannot be read stops no other. Payments that somebody else moves are left to them. Needs a transaction.
+pub async fn move_some(conn: &impl Moving, after: Option<&str>, limit: u64) -> Result<MovedSome, StoreError> {
     let some = former_payments::Entity::find()
-        .select_only()
-        .column(Column::Id)
+        .filter(Condition::all().add_option(after.map(|id| Column::Id.gt(id))))
         .order_by_asc(Column::Id)
         .limit(limit)
         .lock_with_behavior(LockType::Update, LockBehavior::SkipLocked)
-        .into_query();
-    let moved = moved(conn, Condition::all().add(Column::Id.in_subquery(some))).await?;
-    if moved > 0 || is_left(conn).await? {
-        return Ok(true);
+        .all(conn)
+        .await?;
+    let (mut readable, mut unreadable) = (Vec::new(), Vec::new());
+    let last = some.last().map(|row| row.id.clone());
+    for row in some {
+        let id = row.id.clone();
+        match converted(row) {
+            Ok(row) => readable.push(row),
+            Err(error) => unreadable.push((id, error)),
+        }
     }
+    if last.is_some() {
+        let ids = readable.iter().map(|row| row.id.as_str());
+        former_payments::Entity::delete_many()
+            .filter(Column::Id.is_in(ids))
+            .exec(conn)
+            .await?;
+        written(conn, &readable).await?;
+    }
+    Ok(MovedSome {
+        has_more: last.is_some() || is_left(conn).await? || forget_some(conn, limit).await?,
+        last,
+        unreadable,
+    })
+}
+
+/// Forgets wallets of payments that are moved; tells whether there were any.
+async fn forget_some(conn: &impl ConnectionTrait, limit: u64) -> Result<bool, StoreError> {
     let key = [Party::PlatformId, Party::Wallet, Party::PaidAt, Party::PaymentId];
     let mut some = former_payment_parties::Entity::find()
         .select_only()
@@ -144,23 +177,23 @@ pub async fn move_some(conn: &impl Moving, limit: u64) -> Result<bool, StoreErro
 /// Moves the rows of before for which a condition holds, so that they can be changed. Needs a transaction.
 pub(super) async fn take(conn: &impl Moving, condition: Condition) -> Result<(), StoreError> {
     if is_left(conn).await? {
-        moved(conn, condition).await?;
+        let taken = former_payments::Entity::delete_many().filter(condition);
+        let taken = taken.exec_with_returning(conn).await?;
+        let rows = taken.into_iter().map(converted).collect::<Result<Vec<_>, _>>()?;
+        written(conn, &rows).await?;
     }
     Ok(())
 }
 
-async fn moved(conn: &impl ConnectionTrait, condition: Condition) -> Result<usize, StoreError> {
-    let taken = former_payments::Entity::delete_many().filter(condition);
-    let taken = taken.exec_with_returning(conn).await?;
-    let rows = taken.into_iter().map(converted).collect::<Result<Vec<_>, _>>()?;
+/// Writes what was taken out of the table of before.
+async fn written(conn: &impl ConnectionTrait, rows: &[payments::Model]) -> Result<(), StoreError> {
     for rows in rows.chunks(columns::ROWS_MAX) {
         // Without a word about conflicts: a row that were not written would be lost.
         payments::Entity::insert_many(rows.iter().cloned().map(payments::ActiveModel::from))
             .exec_without_returning(conn)
             .await?;
     }
-    groups::enter(conn, &rows).await?;
-    Ok(rows.len())
+    groups::enter(conn, rows).await
 }
 
 /// The row in the form of now.

@@ -10,7 +10,7 @@ mod search;
 mod write;
 
 pub use filter::{Begin, FoundPayment, PaymentFilter, PaymentPage, Window};
-pub use former::move_some;
+pub use former::{MovedSome, move_some};
 pub use lists::{
     blocks, find_in_transactions, in_blocks, largest_of_request, largest_of_schedule, list_of_request, of_transactions,
 };

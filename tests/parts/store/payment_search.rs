@@ -28,6 +28,7 @@ on_both! {
     a_thousand_random_searches_find_what_a_plain_filter_finds
     every_filter_alone_and_with_each_other_finds_what_a_plain_filter_finds
     searches_and_totals_are_the_same_before_and_after_payments_are_moved_and_meanwhile
+    a_payment_of_before_that_cannot_be_read_stops_no_other
     a_total_counts_once_what_is_moved_at_that_moment
     a_total_stops_at_the_cap_until_all_payments_are_moved
     a_walk_finds_once_what_was_there_while_others_arrive
@@ -359,9 +360,43 @@ async fn take_back(db: &Db) {
 
 async fn move_batch(db: &Db, limit: u64) -> bool {
     let tx = db.begin("move").await.unwrap();
-    let has_more = store::payments::move_some(&tx, limit).await.unwrap();
+    let moved = store::payments::move_some(&tx, None, limit).await.unwrap();
     tx.commit().await.unwrap();
-    has_more
+    moved.has_more
+}
+
+async fn a_payment_of_before_that_cannot_be_read_stops_no_other(db: &Db) {
+    fill(db, 0..12).await;
+    let all = everything(db).await;
+    take_back(db).await;
+    let odd = &all[5];
+    let with_payee = |payee: &str| format!("UPDATE former_payments SET payee = '{payee}' WHERE id = '{}'", odd.id);
+    db.writer().execute_unprepared(&with_payee("0x12")).await.unwrap();
+    let pass = async |limit: u64| {
+        let (mut seen, mut unreadable) = (Vec::new(), Vec::new());
+        loop {
+            let tx = db.begin("move").await.unwrap();
+            let after = seen.last().map(String::as_str);
+            let moved = store::payments::move_some(&tx, after, limit).await.unwrap();
+            tx.commit().await.unwrap();
+            unreadable.extend(moved.unreadable.into_iter().map(|(id, _)| id));
+            match moved.last {
+                Some(last) => seen.push(last),
+                None => return (seen, unreadable),
+            }
+        }
+    };
+    let id = odd.id.0.clone();
+    assert_eq!(pass(5).await.1, [id.clone()], "it is told once");
+    assert_eq!(pass(1).await, (vec![id.clone()], vec![id.clone()]), "no other is left");
+    let payee = odd.payee.to_string();
+    db.writer().execute_unprepared(&with_payee(&payee)).await.unwrap();
+    assert_eq!(
+        pass(1).await,
+        (vec![id], Vec::new()),
+        "once it is mended it is moved too"
+    );
+    assert_eq!(everything(db).await, all);
 }
 
 async fn searches_and_totals_are_the_same_before_and_after_payments_are_moved_and_meanwhile(db: &Db) {
@@ -501,7 +536,7 @@ async fn a_payment_of_the_version_before_is_recorded_once_and_can_be_changed(db:
     assert_eq!(changed.iter().filter(|payment| payment.reversal.is_some()).count(), 1);
     // What a transaction moved comes back when it is undone, and is still found then.
     let tx = db.begin("undone").await.unwrap();
-    while store::payments::move_some(&tx, 100).await.unwrap() {}
+    while store::payments::move_some(&tx, None, 100).await.unwrap().has_more {}
     drop(tx);
     assert_eq!(everything(db).await, changed);
     compare_random(db, 50, 12).await;
