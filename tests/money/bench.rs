@@ -17,7 +17,7 @@ use prs::{
     adapters::clock::SystemClock,
     boot::dev,
     domain::network::Network,
-    flows::payments::{PaymentRecord, watch::Step},
+    flows::payments::{PaymentRecord, reconcile, watch::Step},
     ports::{chain::Chain, clock::Clock},
     settings::{ChainSettings, Settings},
     store,
@@ -251,6 +251,14 @@ impl Bench {
                 Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
             }
         }
+    }
+
+    /// Compares the final blocks from one on with the chain and mends what differs, as `prs reconcile --fix` does.
+    pub async fn reconcile(&self, from: u64) {
+        let cursor = store::cursors::load(self.app.ctx.db.reader(), Network::Sepolia).await;
+        let to = cursor.expect("a store").expect("a cursor").finalized.number;
+        let compared = reconcile::run(&self.app.ctx, self.adapter().as_ref(), (from, to), true, &mut |_| {}).await;
+        compared.expect("every block is proven");
     }
 
     /// Every payment that is credited.

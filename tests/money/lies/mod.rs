@@ -251,6 +251,8 @@ async fn matrix(place: Place) {
     ]);
     let mut bench = Bench::start(&chain, place.nodes(), |_| {}).await;
     let unpaid = bench.request().await;
+    // Payments of before the first look are not looked for.
+    bench.settle().await;
     let mut outcomes = Vec::new();
     for cell in &cells {
         let (same, outcome) = run(bench, place, cell, &samples[&cell.dialect]).await;
@@ -280,7 +282,9 @@ async fn matrix(place: Place) {
 
 fn print_table(place: Place, cells: &[Cell], outcomes: &[Outcome], known: usize) {
     println!("{place:?}: {} of {known} cells", cells.len());
-    println!("  reading       lie         cells  met  credited meanwhile  after the lie  wrong  lost  halts");
+    println!(
+        "  reading       lie         cells  met  credited meanwhile  after the lie  by reconcile  wrong  lost  halts"
+    );
     for reading in READINGS {
         for kind in KINDS {
             let chosen: Vec<&Outcome> = cells
@@ -291,13 +295,14 @@ fn print_table(place: Place, cells: &[Cell], outcomes: &[Outcome], known: usize)
                 .collect();
             let count = |is: fn(&Outcome) -> bool| chosen.iter().filter(|outcome| is(outcome)).count();
             println!(
-                "  {:<12}  {:<9}  {:>6}  {:>3}  {:>18}  {:>13}  {:>5}  {:>4}  {:>5}",
+                "  {:<12}  {:<9}  {:>6}  {:>3}  {:>18}  {:>13}  {:>12}  {:>5}  {:>4}  {:>5}",
                 format!("{reading:?}"),
                 format!("{kind:?}"),
                 chosen.len(),
                 count(|outcome| outcome.changed > 0),
                 count(|outcome| outcome.is_credited_meanwhile),
-                count(|outcome| !outcome.is_credited_meanwhile && outcome.lost == 0),
+                count(|outcome| !outcome.is_credited_meanwhile && outcome.lost + outcome.reconciled == 0),
+                count(|outcome| outcome.reconciled > 0),
                 count(|outcome| outcome.wrong > 0),
                 count(|outcome| outcome.lost > 0),
                 count(|outcome| outcome.halted.is_some()),
