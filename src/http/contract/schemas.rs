@@ -41,8 +41,10 @@ pub(super) fn take_example(object: &mut Map<String, Value>) {
         .trim_end_matches('`')
         .to_owned();
     let text = text.trim_end().to_owned();
+    let is_null = example == "null" && object.get("nullable") == Some(&json!(true));
     // Texts are taken as they stand, everything else is JSON.
     let value = match object.get("type").and_then(Value::as_str) {
+        _ if is_null => Value::Null,
         Some("string") | None => json!(example),
         Some(_) => serde_json::from_str(&example).unwrap_or(json!(example)),
     };

@@ -32,6 +32,7 @@ impl Payouts {
     /// domains make recurring payments; where they may not, they get a 403.
     ///
     /// 201: The new request, and the transactions to sign, in their order
+    /// 409: There may be 1000 live recurring payments of a platform at most (caps.schedules)
     #[oai(path = "/payouts", method = "post", operation_id = "createPayout")]
     async fn create(
         &self,

@@ -51,7 +51,7 @@ pub struct RecurringActivated {
     pub message: String,
     /// Its id
     pub id: UlidText,
-    /// Its state
+    /// Its state. Example: `active`
     pub status: ScheduleStatus,
 }
 
@@ -85,7 +85,7 @@ pub struct RecurringPaymentMade {
 pub struct RecurringView {
     /// Its id
     pub id: UlidText,
-    /// State
+    /// State. Example: `active`
     pub status: ScheduleStatus,
     /// Payments that are executed and final. Example: `3`
     pub processed_payments: u32,
@@ -101,7 +101,7 @@ pub struct RecurringView {
     /// Its payments, the oldest first; the 10,000 largest when there are more
     #[oai(validator(max_items = 10000))]
     pub payments: Vec<RecurringPaymentMade>,
-    /// Failures since the last payment. Example: `0`
+    /// Failures since the last payment. Example: `1`
     pub failure_count: u32,
     /// Why the last payment failed, or why it was cancelled without a call; null otherwise. Example: `The payer does not have enough of the token`
     #[oai(validator(max_length = 1024))]
@@ -137,7 +137,7 @@ pub struct RecurringProgress {
     /// What they take from the payer with their fees, in units of the token. Example: `9234000`
     #[oai(validator(max_length = 78, pattern = "^[0-9]+$"))]
     pub remaining_amount: String,
-    /// When the next payment is due; null when it is cancelled
+    /// When the next payment is due; null when it is cancelled. Example: `null`
     pub next_payment_date: OrNull<Instant>,
 }
 
@@ -146,7 +146,7 @@ pub struct RecurringProgress {
 pub struct RecurringUpdated {
     /// Its id
     pub id: UlidText,
-    /// Its state now
+    /// Its state now. Example: `cancelled`
     pub status: ScheduleStatus,
     /// Transactions with which the payer takes back what was allowed for payments that are not executed any more; empty
     /// when nothing is to be taken back, and when no node tells what is allowed
