@@ -108,6 +108,8 @@ server.get("/v2/payments", { schema: { querystring: { type: "object", properties
     since: query.fromDate,
     until: query.toDate,
   };
+  // The counts of groups are the total only where all of their payments are asked for.
+  const isWhole = !query.reference && !query.fromDate && !query.toDate;
   let payments = [];
   let total = 0;
   for (const [number, statement] of statements.entries()) {
@@ -116,7 +118,7 @@ server.get("/v2/payments", { schema: { querystring: { type: "object", properties
     // Which group a small wallet is in is known from what was asked before.
     sampled.wallet_group = rows[0]?.group_key;
     if (rows[0]?.request_status) payments = rows;
-    else total = rows.reduce((sum, row) => sum + Number(row.total ?? row.payments), 0);
+    else total = rows.reduce((sum, row) => sum + Number(row.total ?? (isWhole ? row.payments : 0)), 0);
   }
   const hasMore = payments.length > limit;
   const page = payments.slice(0, limit);
