@@ -577,6 +577,70 @@ CREATE INDEX schedules_payer_idx ON public.schedules USING btree (payer, token, 
 CREATE UNIQUE INDEX schedules_pkey ON public.schedules USING btree (id)
 CREATE INDEX schedules_status_idx ON public.schedules USING btree (status, created_at)
 CREATE INDEX schedules_wake_idx ON public.schedules USING btree (network, wake_at)
+column secure_payment_intents.id text not null
+column secure_payment_intents.secure_payment_id text not null
+column secure_payment_intents.platform_id text not null
+column secure_payment_intents.tx_hash text not null
+column secure_payment_intents.payer text
+column secure_payment_intents.payer_eoa text
+column secure_payment_intents.created_at timestamp with time zone not null
+constraint secure_payment_intents.secure_payment_intents_pkey PRIMARY KEY (id)
+CREATE UNIQUE INDEX secure_payment_intents_key ON public.secure_payment_intents USING btree (secure_payment_id, tx_hash)
+CREATE UNIQUE INDEX secure_payment_intents_pkey ON public.secure_payment_intents USING btree (id)
+column secure_payment_items.secure_payment_id text not null
+column secure_payment_items.position integer not null
+column secure_payment_items.platform_id text not null
+column secure_payment_items.request_row text not null
+column secure_payment_items.request_id text not null
+column secure_payment_items.fee_basis_points integer
+column secure_payment_items.fee_address text
+column secure_payment_items.is_own_fee boolean not null
+column secure_payment_items.protocol_basis_points integer
+column secure_payment_items.protocol_address text
+column secure_payment_items.protocol_cap text
+constraint secure_payment_items.secure_payment_items_pkey PRIMARY KEY (secure_payment_id, "position")
+CREATE UNIQUE INDEX secure_payment_items_pkey ON public.secure_payment_items USING btree (secure_payment_id, "position")
+CREATE INDEX secure_payment_items_request_idx ON public.secure_payment_items USING btree (platform_id, request_row)
+column secure_payment_refusals.secure_payment_id text not null
+column secure_payment_refusals.wallet text not null
+column secure_payment_refusals.platform_id text not null
+column secure_payment_refusals.occasions bigint not null
+column secure_payment_refusals.told_at timestamp with time zone not null
+constraint secure_payment_refusals.secure_payment_refusals_pkey PRIMARY KEY (secure_payment_id, wallet)
+CREATE UNIQUE INDEX secure_payment_refusals_pkey ON public.secure_payment_refusals USING btree (secure_payment_id, wallet)
+column secure_payments.id text not null
+column secure_payments.token text not null
+column secure_payments.platform_id text not null
+column secure_payments.client_row text
+column secure_payments.client_id text
+column secure_payments.origin text
+column secure_payments.flow text not null
+column secure_payments.kind text not null
+column secure_payments.status text not null
+column secure_payments.network text not null
+column secure_payments.destination_wallet text
+column secure_payments.destination_token text
+column secure_payments.creator text
+column secure_payments.reference text
+column secure_payments.payer_identifier text
+column secure_payments.recipient_identifier text
+column secure_payments.redirect_url text
+column secure_payments.redirect_label text
+column secure_payments.access_mode text not null
+column secure_payments.access_provider text
+column secure_payments.hides_until_approved boolean not null
+column secure_payments.hides_payee boolean not null
+column secure_payments.allowed_payers jsonb not null
+column secure_payments.hinted_at timestamp with time zone
+column secure_payments.created_at timestamp with time zone not null
+column secure_payments.expires_at timestamp with time zone not null
+column secure_payments.completed_at timestamp with time zone
+constraint secure_payments.secure_payments_pkey PRIMARY KEY (id)
+CREATE INDEX secure_payments_client_idx ON public.secure_payments USING btree (client_row, status, expires_at)
+CREATE INDEX secure_payments_expiry_idx ON public.secure_payments USING btree (status, expires_at)
+CREATE UNIQUE INDEX secure_payments_pkey ON public.secure_payments USING btree (id)
+CREATE INDEX secure_payments_platform_idx ON public.secure_payments USING btree (platform_id, status, expires_at)
+CREATE UNIQUE INDEX secure_payments_token_key ON public.secure_payments USING btree (token)
 column sessions.id text not null
 column sessions.token_hash text not null
 column sessions.platform_id text not null

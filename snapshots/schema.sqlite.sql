@@ -111,6 +111,16 @@ CREATE INDEX schedules_next_payment_idx ON schedules (network, status, failures,
 CREATE INDEX "schedules_payer_idx" ON "schedules" ("payer", "token", "contract", "status");
 CREATE INDEX "schedules_status_idx" ON "schedules" ("status", "created_at");
 CREATE INDEX "schedules_wake_idx" ON "schedules" ("network", "wake_at");
+CREATE TABLE "secure_payment_intents" ( "id" text NOT NULL PRIMARY KEY, "secure_payment_id" text NOT NULL, "platform_id" text NOT NULL, "tx_hash" text NOT NULL, "payer" text NULL, "payer_eoa" text NULL, "created_at" timestamp_with_timezone_text NOT NULL );
+CREATE UNIQUE INDEX "secure_payment_intents_key" ON "secure_payment_intents" ("secure_payment_id", "tx_hash");
+CREATE TABLE "secure_payment_items" ( "secure_payment_id" text NOT NULL, "position" integer NOT NULL, "platform_id" text NOT NULL, "request_row" text NOT NULL, "request_id" text NOT NULL, "fee_basis_points" integer NULL, "fee_address" text NULL, "is_own_fee" boolean NOT NULL, "protocol_basis_points" integer NULL, "protocol_address" text NULL, "protocol_cap" text NULL, CONSTRAINT "secure_payment_items_pkey" PRIMARY KEY ("secure_payment_id", "position") );
+CREATE INDEX "secure_payment_items_request_idx" ON "secure_payment_items" ("platform_id", "request_row");
+CREATE TABLE "secure_payment_refusals" ( "secure_payment_id" text NOT NULL, "wallet" text NOT NULL, "platform_id" text NOT NULL, "occasions" integer NOT NULL, "told_at" timestamp_with_timezone_text NOT NULL, CONSTRAINT "secure_payment_refusals_pkey" PRIMARY KEY ("secure_payment_id", "wallet") );
+CREATE TABLE "secure_payments" ( "id" text NOT NULL PRIMARY KEY, "token" text NOT NULL, "platform_id" text NOT NULL, "client_row" text NULL, "client_id" text NULL, "origin" text NULL, "flow" text NOT NULL, "kind" text NOT NULL, "status" text NOT NULL, "network" text NOT NULL, "destination_wallet" text NULL, "destination_token" text NULL, "creator" text NULL, "reference" text NULL, "payer_identifier" text NULL, "recipient_identifier" text NULL, "redirect_url" text NULL, "redirect_label" text NULL, "access_mode" text NOT NULL, "access_provider" text NULL, "hides_until_approved" boolean NOT NULL, "hides_payee" boolean NOT NULL, "allowed_payers" jsonb_text NOT NULL, "hinted_at" timestamp_with_timezone_text NULL, "created_at" timestamp_with_timezone_text NOT NULL, "expires_at" timestamp_with_timezone_text NOT NULL, "completed_at" timestamp_with_timezone_text NULL );
+CREATE INDEX "secure_payments_client_idx" ON "secure_payments" ("client_row", "status", "expires_at");
+CREATE INDEX "secure_payments_expiry_idx" ON "secure_payments" ("status", "expires_at");
+CREATE INDEX "secure_payments_platform_idx" ON "secure_payments" ("platform_id", "status", "expires_at");
+CREATE UNIQUE INDEX "secure_payments_token_key" ON "secure_payments" ("token");
 CREATE TABLE "sessions" ( "id" text NOT NULL PRIMARY KEY, "token_hash" text NOT NULL, "platform_id" text NOT NULL, "wallet" text NULL, "account_id" text NULL, "created_at" timestamp_with_timezone_text NOT NULL, "last_used_at" timestamp_with_timezone_text NOT NULL, "expires_at" timestamp_with_timezone_text NOT NULL );
 CREATE INDEX "sessions_expires_idx" ON "sessions" ("expires_at");
 CREATE UNIQUE INDEX "sessions_token_key" ON "sessions" ("token_hash");
