@@ -10,7 +10,7 @@ use prs::domain::{
     address::Address,
     amount::Percent,
     batch_call::{Batch, BatchItem, BatchTerms},
-    calldata::{Conversion, PaymentPlan},
+    calldata::{Allowing, Conversion, PaymentPlan},
     fees::FeeLeg,
     ids::RequestId,
     reference::PaymentReference,
@@ -146,7 +146,11 @@ pub(crate) fn measure_batch() -> anyhow::Result<Row> {
         });
         let items: Vec<BatchItem<'_>> = items.collect();
         let batch = Batch::of(&terms, &items, None)?;
-        black_box((batch.gas(), batch.approvals(|_| None), batch.step()));
+        black_box((
+            batch.gas(),
+            batch.approvals(Allowing::Everything, |_| None),
+            batch.step(),
+        ));
         Ok(started.elapsed())
     };
     run()?;

@@ -2,7 +2,7 @@
 
 use super::{
     address::Address,
-    calldata::{APPROVAL_GAS, Calldata, PaymentPlan, Standing, Step, approval_step},
+    calldata::{APPROVAL_GAS, Allowing, Calldata, PaymentPlan, Standing, Step, approval_step},
     fees::FeeLeg,
     reference::PaymentReference,
     refusal::Refusal,
@@ -289,14 +289,19 @@ impl Batch {
         }
     }
 
+    /// Native coin that goes with the call.
+    pub fn value(&self) -> U256 {
+        self.value
+    }
+
     /// What leaves the payer in each token, at most.
     pub fn spendings(&self) -> &[Spending] {
         &self.spendings
     }
 
     /// One approval for each token whose allowance is not enough or not known, after a reset where the token needs one.
-    /// It is unlimited, as the published interface shows it. Source: rules G.2 (6); rules G.5 (4).
-    pub fn approvals(&self, allowance: impl Fn(&Address) -> Option<U256>) -> Vec<Step> {
+    /// Source: rules G.2 (6); rules G.5 (4).
+    pub fn approvals(&self, allowing: Allowing, allowance: impl Fn(&Address) -> Option<U256>) -> Vec<Step> {
         let mut steps = Vec::new();
         for Spending {
             token,
@@ -312,7 +317,7 @@ impl Batch {
             if *resets_allowance && allowance.is_none_or(|allowance| !allowance.is_zero()) {
                 steps.push(approval_step(*token, self.contract, U256::ZERO));
             }
-            steps.push(approval_step(*token, self.contract, U256::MAX));
+            steps.push(approval_step(*token, self.contract, allowing.units(*units)));
         }
         steps
     }
@@ -349,14 +354,17 @@ pub fn assemble(
     item: BatchItem<'_>,
     payer: Option<Address>,
     standing: Option<&Standing>,
+    allowing: Allowing,
 ) -> Result<Calldata, Refusal> {
     let batch = Batch::of(terms, &[item], payer)?;
-    let mut steps = batch.approvals(|_| standing.map(|standing| standing.allowance));
+    let mut steps = batch.approvals(allowing, |_| standing.map(|standing| standing.allowance));
     let payment_index = steps.len();
     let payment = batch.step();
     let needed = batch.spendings.first().map_or(payment.value, |spending| spending.units);
-    let approvals = u64::try_from(payment_index).unwrap_or(u64::MAX);
-    let gas = U256::from(approvals.saturating_mul(APPROVAL_GAS).saturating_add(batch.gas()));
+    let approval_gas = u64::try_from(payment_index)
+        .unwrap_or(u64::MAX)
+        .saturating_mul(APPROVAL_GAS);
+    let gas = U256::from(approval_gas.saturating_add(batch.gas()));
     let value = payment.value;
     steps.push(payment);
     Ok(Calldata {
@@ -367,6 +375,9 @@ pub fn assemble(
         has_enough_gas: standing.is_none_or(|standing| {
             standing.native_balance >= value.saturating_add(gas.saturating_mul(standing.gas_price))
         }),
+        needed,
+        approval_gas,
+        payment_gas: batch.gas(),
     })
 }
 

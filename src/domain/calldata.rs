@@ -28,7 +28,7 @@ sol! {
 /// Gas that one approval may need; rounded up from measured figures.
 ///
 /// Source: rules G.2 (47,206 measured).
-pub(super) const APPROVAL_GAS: u64 = 60_000;
+pub const APPROVAL_GAS: u64 = 60_000;
 
 /// Gas that one payment may need, cold receivers and a fee included.
 ///
@@ -91,6 +91,25 @@ pub struct Standing {
     pub gas_price: U256,
 }
 
+/// How much an approval allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Allowing {
+    /// Everything for ever, as the published interface shows it.
+    Everything,
+    /// What the payment needs and nothing more: whoever pays here may never come again.
+    WhatIsNeeded,
+}
+
+impl Allowing {
+    /// Units of an approval for a payment that needs so many.
+    pub(super) fn units(self, needed: U256) -> U256 {
+        match self {
+            Self::Everything => U256::MAX,
+            Self::WhatIsNeeded => needed,
+        }
+    }
+}
+
 /// Steps and what is known about them.
 ///
 /// Source: interface §2.6; rules H.1; rules H.2; rules H.3.
@@ -106,6 +125,12 @@ pub struct Calldata {
     pub has_enough_balance: bool,
     /// Whether the payer holds the gas; true when no payer was named.
     pub has_enough_gas: bool,
+    /// Units that leave the payer in the payment currency, at most.
+    pub needed: U256,
+    /// Gas that the approvals may need together.
+    pub approval_gas: u64,
+    /// Gas that the payment may need.
+    pub payment_gas: u64,
 }
 
 impl PaymentPlan {
@@ -197,9 +222,9 @@ pub fn approval_step(token: Address, spender: Address, units: U256) -> Step {
 /// Puts approval and payment in order.
 ///
 /// Shape: without `standing` nothing is known of the payer, so a token payment carries its approval and the balances
-/// count as sufficient. An allowance that covers amount and fee needs no approval. The approval is unlimited, as the
-/// published interface shows it. Source: rules P.2; rules G.2 (6); rules G.5 (4).
-pub fn assemble(plan: &PaymentPlan, standing: Option<&Standing>) -> Calldata {
+/// count as sufficient. An allowance that covers amount and fee needs no approval.
+/// Source: rules P.2; rules G.2 (6); rules G.5 (4).
+pub fn assemble(plan: &PaymentPlan, standing: Option<&Standing>, allowing: Allowing) -> Calldata {
     let needed = plan.total_units().unwrap_or(U256::MAX);
     let mut steps = Vec::new();
     let mut approval_index = None;
@@ -211,13 +236,15 @@ pub fn assemble(plan: &PaymentPlan, standing: Option<&Standing>) -> Calldata {
                 steps.push(approval_step(token, plan.proxy, U256::ZERO));
             }
             approval_index = Some(steps.len());
-            steps.push(approval_step(token, plan.proxy, U256::MAX));
+            steps.push(approval_step(token, plan.proxy, allowing.units(needed)));
         }
     }
     let payment_index = steps.len();
     steps.push(plan.payment_step());
-    let approvals = u64::try_from(payment_index).unwrap_or(u64::MAX);
-    let gas = U256::from(approvals.saturating_mul(APPROVAL_GAS).saturating_add(PAYMENT_GAS));
+    let approval_gas = u64::try_from(payment_index)
+        .unwrap_or(u64::MAX)
+        .saturating_mul(APPROVAL_GAS);
+    let gas = U256::from(approval_gas.saturating_add(PAYMENT_GAS));
     let value = if plan.token.is_none() { needed } else { U256::ZERO };
     Calldata {
         steps,
@@ -227,5 +254,8 @@ pub fn assemble(plan: &PaymentPlan, standing: Option<&Standing>) -> Calldata {
         has_enough_gas: standing.is_none_or(|standing| {
             standing.native_balance >= value.saturating_add(gas.saturating_mul(standing.gas_price))
         }),
+        needed,
+        approval_gas,
+        payment_gas: PAYMENT_GAS,
     }
 }

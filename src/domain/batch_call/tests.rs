@@ -1,7 +1,7 @@
 //! What a batch pays to whom, and what it may cost.
 
 use super::*;
-use crate::domain::calldata::Conversion;
+use crate::domain::calldata::{Allowing, Conversion};
 use proptest::prelude::*;
 use std::collections::HashMap;
 
@@ -117,11 +117,14 @@ fn a_token_is_approved_once_for_all_kinds_and_one_like_usdt_after_a_reset() {
     let reset = approval_step(address(2), address(99), U256::ZERO);
     let approvals = [address(2), address(1)].map(|token| approval_step(token, address(99), U256::MAX));
     let all = [reset, approvals[0].clone(), approvals[1].clone()];
-    assert_eq!(batch.approvals(|_| None), all);
-    assert_eq!(batch.approvals(|_| Some(U256::ONE)), all);
-    assert_eq!(batch.approvals(|_| Some(U256::ZERO)), approvals);
-    assert_eq!(batch.approvals(|_| Some(U256::from(2_600))), []);
-    assert_eq!(batch.approvals(|_| Some(U256::from(2_599))), all[..2]);
+    assert_eq!(batch.approvals(Allowing::Everything, |_| None), all);
+    assert_eq!(batch.approvals(Allowing::Everything, |_| Some(U256::ONE)), all);
+    assert_eq!(batch.approvals(Allowing::Everything, |_| Some(U256::ZERO)), approvals);
+    assert_eq!(batch.approvals(Allowing::Everything, |_| Some(U256::from(2_600))), []);
+    assert_eq!(
+        batch.approvals(Allowing::Everything, |_| Some(U256::from(2_599))),
+        all[..2]
+    );
 }
 
 #[test]

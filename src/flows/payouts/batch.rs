@@ -8,7 +8,7 @@ use crate::{
         amount::Percent,
         batch::{check_networks, too_much_gas},
         batch_call::{Batch, BatchError, BatchItem, BatchTerms, fitting},
-        calldata::Step,
+        calldata::{Allowing, Step},
         caller::PlatformCaller,
         client_id::ClientId,
         fees::{Fees, of_call},
@@ -356,7 +356,7 @@ async fn prepared(ctx: &Ctx, caller: &PlatformCaller, due: &[Due], input: &NewBa
             None => Vec::new(),
         };
         let allowances: HashMap<Address, U256> = allowances.into_iter().collect();
-        let approvals = batch.approvals(|token| allowances.get(token).copied());
+        let approvals = batch.approvals(Allowing::Everything, |token| allowances.get(token).copied());
         let payment = batch.step();
         Ok(Prepared {
             plans,

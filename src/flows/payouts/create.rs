@@ -5,6 +5,7 @@ use crate::{
     domain::{
         address::Address,
         amount::Percent,
+        calldata::Allowing,
         caller::PlatformCaller,
         client_id::ClientId,
         fees::{Fees, of_call},
@@ -67,7 +68,7 @@ pub async fn run(
         for _ in 0..DRAWS_MAX {
             let (request, fees) = decide(ctx, &input, &of_client, client.as_ref(), &origin, &fresh(ctx))?;
             let (units, payer) = (request.ledger.expected, request.terms.payer);
-            let handout = prepared(ctx, &request, units, fees, payer).await?;
+            let handout = prepared(ctx, &request, units, fees, (payer, Allowing::Everything)).await?;
             let payout = Payout { request, handout };
             match commit(ctx, caller, &payout, keeper).await {
                 Err(InsertError::Taken) => continue,

@@ -5,6 +5,7 @@ use crate::{
     domain::{
         caller::PlatformCaller,
         handed_out::{HandedOut, NAMED_FEES_MAX},
+        ids::ClientRowId,
         quote::{NAMED_QUOTES_MAX, Quote},
         refusal::Refusal,
         request::Request,
@@ -38,22 +39,41 @@ impl From<KeepError> for FlowError {
     }
 }
 
+/// For whom something is handed out.
+#[derive(Debug, Clone, Copy)]
+pub struct Asker<'a> {
+    /// The client ID; `None` for whoever acts for the whole platform.
+    pub client: Option<&'a ClientRowId>,
+    /// Whether anybody may be asking, so that the fee that is named binds nobody.
+    pub is_public: bool,
+}
+
+impl<'a> From<&'a PlatformCaller> for Asker<'a> {
+    fn from(caller: &'a PlatformCaller) -> Self {
+        Self {
+            client: caller.client(),
+            is_public: caller.is_public(),
+        }
+    }
+}
+
 /// What is kept of an answer.
-pub(super) fn handed_out(caller: &PlatformCaller, planned: &Planned) -> HandedOut {
-    HandedOut::of(&planned.plan, &planned.fees, !caller.is_public() || planned.fees.is_own)
+pub fn handed_out(asker: Asker<'_>, planned: &Planned) -> HandedOut {
+    HandedOut::of(&planned.plan, &planned.fees, !asker.is_public || planned.fees.is_own)
 }
 
 /// Keeps what is handed out for requests that the same transaction made, which await their payments: nothing was handed
 /// out for them before.
 pub async fn keep_of_new(
     tx: &Tx,
-    caller: &PlatformCaller,
+    asker: impl Into<Asker<'_>>,
     planned: &[(&Request, &Planned)],
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
-    let handed = in_order(caller, planned);
-    store::handed_out::keep(tx, caller.client(), &pairs(&handed), now).await?;
-    store::quotes::insert(tx, caller.client(), &quoted(&handed)).await
+    let asker = asker.into();
+    let handed = in_order(asker, planned);
+    store::handed_out::keep(tx, asker.client, &pairs(&handed), now).await?;
+    store::quotes::insert(tx, asker.client, &quoted(&handed)).await
 }
 
 /// Keeps in a transaction what is handed out for requests, which await their payments from then on.
@@ -63,11 +83,12 @@ pub async fn keep_of_new(
 /// or too many of its quotes of parts of it have not ended (400). Source: decisions D38.
 pub async fn keep(
     tx: &Tx,
-    caller: &PlatformCaller,
+    asker: impl Into<Asker<'_>>,
     planned: &[(&Request, &Planned)],
     now: DateTime<Utc>,
 ) -> Result<(), KeepError> {
-    let handed = in_order(caller, planned);
+    let asker = asker.into();
+    let handed = in_order(asker, planned);
     let named: Vec<&Handed<'_>> = handed.iter().filter(|handed| handed.names_fee()).collect();
     let parts: Vec<&Handed<'_>> = handed.iter().filter(|handed| handed.is_part()).collect();
     let requests: Vec<&Request> = handed.iter().map(|handed| handed.request).collect();
@@ -77,20 +98,20 @@ pub async fn keep(
     let mut silent = requests;
     silent.retain(|request| !request.ledger.is_listening);
     store::requests::set_listening(tx, &silent).await?;
-    check_fees(tx, caller, &named, now).await?;
-    store::handed_out::keep(tx, caller.client(), &pairs(&handed), now).await?;
+    check_fees(tx, asker, &named, now).await?;
+    store::handed_out::keep(tx, asker.client, &pairs(&handed), now).await?;
     let mut quoted = quoted(&handed);
     if quoted.is_empty() {
         return Ok(());
     }
-    let prolonged = store::quotes::prolong(tx, caller.client(), &quoted).await?;
+    let prolonged = store::quotes::prolong(tx, asker.client, &quoted).await?;
     quoted.retain(|(request, _)| !prolonged.contains(&request.row));
     let further: Vec<&Handed<'_>> = parts
         .into_iter()
         .filter(|handed| !prolonged.contains(&handed.request.row))
         .collect();
-    check_quotes(tx, caller, &further, now).await?;
-    Ok(store::quotes::insert(tx, caller.client(), &quoted).await?)
+    check_quotes(tx, asker, &further, now).await?;
+    Ok(store::quotes::insert(tx, asker.client, &quoted).await?)
 }
 
 /// What is handed out for one of several requests.
@@ -117,11 +138,11 @@ impl Handed<'_> {
 }
 
 /// In the order of their rows.
-fn in_order<'a>(caller: &PlatformCaller, planned: &[(&'a Request, &'a Planned)]) -> Vec<Handed<'a>> {
+fn in_order<'a>(asker: Asker<'_>, planned: &[(&'a Request, &'a Planned)]) -> Vec<Handed<'a>> {
     let handed = planned.iter().enumerate().map(|(place, (request, planned))| Handed {
         place,
         request,
-        handed: handed_out(caller, planned),
+        handed: handed_out(asker, planned),
         is_named: !planned.fees.is_own,
         quote: planned.quote.as_ref(),
     });
@@ -141,14 +162,9 @@ fn quoted<'a>(handed: &[Handed<'a>]) -> Vec<(&'a Request, &'a Quote)> {
 
 /// Checks that the credential of the call may have one more part of each request quoted; they are locked, so that calls
 /// at the same time wait for each other. Errors: too many of its quotes have not ended (400).
-async fn check_quotes(
-    tx: &Tx,
-    caller: &PlatformCaller,
-    parts: &[&Handed<'_>],
-    now: DateTime<Utc>,
-) -> Result<(), KeepError> {
+async fn check_quotes(tx: &Tx, asker: Asker<'_>, parts: &[&Handed<'_>], now: DateTime<Utc>) -> Result<(), KeepError> {
     let requests: Vec<&Request> = parts.iter().map(|part| part.request).collect();
-    let open = store::quotes::count_open(tx, &requests, caller.client(), now).await?;
+    let open = store::quotes::count_open(tx, &requests, asker.client, now).await?;
     let full = parts.iter().find(|part| {
         open.get(&part.request.row)
             .is_some_and(|open| *open >= NAMED_QUOTES_MAX)
@@ -164,13 +180,8 @@ async fn check_quotes(
 
 /// Checks that the credential of the call may name one more fee for each request; they are locked, so that calls at the
 /// same time wait for each other. Errors: it named too many (400).
-async fn check_fees(
-    tx: &Tx,
-    caller: &PlatformCaller,
-    named: &[&Handed<'_>],
-    now: DateTime<Utc>,
-) -> Result<(), KeepError> {
-    let asker = caller.client();
+async fn check_fees(tx: &Tx, asker: Asker<'_>, named: &[&Handed<'_>], now: DateTime<Utc>) -> Result<(), KeepError> {
+    let asker = asker.client;
     let requests: Vec<&Request> = named.iter().map(|named| named.request).collect();
     let counts = store::handed_out::count_fees(tx, &requests, asker).await?;
     let is_full = |named: &Handed<'_>| {

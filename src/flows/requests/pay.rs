@@ -12,6 +12,7 @@ use crate::{
     domain::{
         address::Address,
         amount::{Amount, Percent},
+        calldata::Allowing,
         caller::PlatformCaller,
         client_id::ClientId,
         fees::{Fees, of_call},
@@ -52,8 +53,8 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str, input: &P
     let currencies = currencies(ctx, &request)?;
     let Decided { wallet, units, fees } = decide(ctx, &request, &currencies, input, client.as_ref())?;
     let asking = in_turns(ctx, caller, request.terms.network);
-    let handout = prepared(&asking, &request, units, fees, wallet).await?;
-    let (handed, now) = (handed_out(caller, &handout.planned), ctx.clock.now());
+    let handout = prepared(&asking, &request, units, fees, (wallet, Allowing::Everything)).await?;
+    let (handed, now) = (handed_out(caller.into(), &handout.planned), ctx.clock.now());
     let is_kept = store::handed_out::is_kept(ctx.db.reader(), &request, caller.client(), &handed, now).await?;
     let is_told = is_kept && handout.planned.quote.is_none();
     if !is_told || !request.ledger.is_listening {

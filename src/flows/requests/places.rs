@@ -64,11 +64,16 @@ fn own(places: &Places, holder: &Holder) -> Arc<Semaphore> {
 
 /// The same handles, but what they ask a network about payers takes the places of a caller.
 pub fn in_turns(ctx: &Ctx, caller: &PlatformCaller, network: Network) -> Ctx {
+    in_turns_of(ctx, holder(caller), network)
+}
+
+/// The same with the places of a holder.
+pub fn in_turns_of(ctx: &Ctx, holder: Holder, network: Network) -> Ctx {
     asking(ctx, network, |asked| match ctx.questions.get(&network) {
         Some(places) => Arc::new(InTurns {
             asked,
             places: Arc::clone(places),
-            holder: holder(caller),
+            holder,
             network,
         }),
         None => asked,

@@ -10,7 +10,7 @@ use crate::{
         address::Address,
         amount::Percent,
         batch_call::{self, BatchItem},
-        calldata::{Calldata, Conversion, PaymentPlan, assemble},
+        calldata::{Allowing, Calldata, Conversion, PaymentPlan, Standing, assemble},
         client_id::ClientId,
         conversion::RateBounds,
         currency::{ContractKind, Currency},
@@ -52,6 +52,8 @@ pub struct Handout {
     pub planned: Planned,
     /// What the payer signs.
     pub calldata: Calldata,
+    /// What the chain says about the payer, when one is named.
+    pub standing: Option<Standing>,
 }
 
 /// Plans the payment of so many settlement units of a request, and looks the payer up.
@@ -64,7 +66,7 @@ pub async fn prepared(
     request: &Request,
     units: U256,
     fees: Fees,
-    wallet: Option<Address>,
+    (wallet, allowing): (Option<Address>, Allowing),
 ) -> FlowResult<Handout> {
     let network = request.terms.network;
     let asked = async {
@@ -82,11 +84,21 @@ pub async fn prepared(
         let calldata = match &batch {
             Some(batch) => {
                 let further_fees = &planned.further_fees;
-                batch_call::assemble(batch, BatchItem { plan, further_fees }, wallet, standing.as_ref())?
+                batch_call::assemble(
+                    batch,
+                    BatchItem { plan, further_fees },
+                    wallet,
+                    standing.as_ref(),
+                    allowing,
+                )?
             }
-            None => assemble(plan, standing.as_ref()),
+            None => assemble(plan, standing.as_ref(), allowing),
         };
-        FlowResult::Ok(Handout { planned, calldata })
+        FlowResult::Ok(Handout {
+            planned,
+            calldata,
+            standing,
+        })
     };
     in_time(network, asked).await
 }

@@ -107,7 +107,7 @@ pub fn transaction(step: &Step) -> Transaction {
 
 /// The body of calldata.
 pub fn calldata(handout: &Handout) -> PaymentCalldata {
-    let Handout { planned, calldata } = handout;
+    let Handout { planned, calldata, .. } = handout;
     let fees = &planned.fees;
     // A plan has a handful of steps.
     let position = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
