@@ -24,6 +24,10 @@ pub struct Caps {
     pub schedules: u64,
     /// Live recurring payments that a public client ID made.
     pub public_schedules: u64,
+    /// Secure payments of a platform that can be paid.
+    pub secure_payments: u64,
+    /// Secure payments that a public client ID made and that can be paid.
+    pub public_secure_payments: u64,
 }
 
 /// Recurring payments that are signed and have not ended.
@@ -73,6 +77,25 @@ impl Caps {
         at_most(live.of_public_client + 1, self.public_schedules, what, setting, way_out)
     }
 
+    /// Whether one more secure payment may be made beside so many of the platform that can be paid, and of the public
+    /// client ID that makes it; 0 for any other maker. Errors: a cap is reached (409).
+    pub fn admit_another_secure_payment(&self, of_platform: u64, of_public_client: u64) -> Result<(), Refusal> {
+        let way_out = "withdraw one, or wait until one is paid or expires";
+        let (what, setting) = ("secure payments of a platform that can be paid", "caps.secure_payments");
+        at_most(of_platform + 1, self.secure_payments, what, setting, way_out)?;
+        let (what, setting) = (
+            "secure payments of a public client ID that can be paid",
+            "caps.public_secure_payments",
+        );
+        at_most(
+            of_public_client + 1,
+            self.public_secure_payments,
+            what,
+            setting,
+            way_out,
+        )
+    }
+
     /// Whether a platform may have so many streams open. Errors: more than the cap (429).
     pub fn admit_event_streams(&self, count: u64) -> Result<(), Refusal> {
         if count <= self.event_streams {
@@ -119,6 +142,8 @@ mod tests {
         due_deliveries: 2,
         schedules: 2,
         public_schedules: 2,
+        secure_payments: 2,
+        public_secure_payments: 2,
     };
 
     #[test]
@@ -145,6 +170,16 @@ mod tests {
             ),
             (beside(1, 0), beside(2, 0), "caps.schedules"),
             (beside(1, 1), beside(1, 2), "caps.public_schedules"),
+            (
+                CAPS.admit_another_secure_payment(1, 0),
+                CAPS.admit_another_secure_payment(2, 0),
+                "caps.secure_payments",
+            ),
+            (
+                CAPS.admit_another_secure_payment(1, 1),
+                CAPS.admit_another_secure_payment(1, 2),
+                "caps.public_secure_payments",
+            ),
             (CAPS.admit_more_due(1), CAPS.admit_more_due(2), "caps.due_deliveries"),
         ] {
             assert_eq!(admitted, Ok(()), "{name}");

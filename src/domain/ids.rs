@@ -67,6 +67,10 @@ ulid_ids! {
     DestinationId;
     /// A recurring payment: a schedule that its payer signed.
     ScheduleId;
+    /// Row of a secure payment; its token is another value.
+    SecurePaymentId;
+    /// What a payer says to have sent for a secure payment.
+    IntentId;
 }
 
 impl AccountId {
@@ -167,6 +171,31 @@ impl RequestId {
 impl fmt::Display for RequestId {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&self.0)
+    }
+}
+
+/// Token of a secure payment: who has it may read and pay it. `Debug` shows its end alone, so that a log line cannot give
+/// it away. Source: interface §2.10.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct SecurePaymentToken(pub String);
+
+impl SecurePaymentToken {
+    /// The text form: 26 characters of Crockford base 32, 16 of them random.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<String> for SecurePaymentToken {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl fmt::Debug for SecurePaymentToken {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let end = self.0.len().checked_sub(4).and_then(|start| self.0.get(start..));
+        write!(out, "SecurePaymentToken(…{})", end.unwrap_or_default())
     }
 }
 

@@ -42,6 +42,7 @@ pub mod relay;
 pub mod request;
 pub mod schedule;
 pub mod search;
+pub mod secure_payment;
 pub mod session;
 pub mod webhook;
 pub(crate) mod wire_text;

@@ -1,0 +1,107 @@
+//! Where a payer may go after a payment: a button that strangers press, so its address is held to narrow rules.
+
+use url::Url;
+
+/// What is said of an address that is no plain web address. Source: rules P.3.7.
+pub const UNSAFE: &str = "redirectUrl must be a safe http(s) URL with no script/HTML payload";
+
+/// What is said of a label that belongs to nothing. Source: interface §4.7; interface §7.
+pub const LABEL_ALONE: &str = "redirectLabel cannot be provided without redirectUrl";
+
+/// Characters of markup and of other schemes of writing addresses.
+const REFUSED: [char; 7] = ['<', '>', '"', '\'', '`', '\\', '\u{ad}'];
+
+/// A button on the last screen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Redirect {
+    /// An http or https address without user name, as its creator wrote it.
+    pub url: String,
+    /// What the button says; none for the usual text.
+    pub label: Option<String>,
+}
+
+/// Whether people see a character, and in the place in which it stands.
+pub fn is_plain(letter: char) -> bool {
+    let is_hidden = matches!(
+        letter,
+        '\u{ad}'
+            | '\u{61c}'
+            | '\u{180e}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{3164}'
+            | '\u{feff}'
+            | '\u{fff9}'..='\u{fffe}'
+            | '\u{e0000}'..='\u{e007f}'
+    );
+    !letter.is_control() && !is_hidden
+}
+
+/// Checks an address. Errors: [`UNSAFE`]. Source: interface §4.7.
+pub fn checked_url(text: &str) -> Result<&str, &'static str> {
+    let fits = |letter: char| is_plain(letter) && !letter.is_whitespace() && !REFUSED.contains(&letter);
+    if !text.chars().all(fits) {
+        return Err(UNSAFE);
+    }
+    let is_written_out = ["http://", "https://"].iter().any(|scheme| {
+        text.get(..scheme.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+    });
+    let url = Url::parse(text).map_err(|_| UNSAFE)?;
+    let has_user = !url.username().is_empty() || url.password().is_some() || url.authority().contains('@');
+    match is_written_out && url.has_host() && !has_user {
+        true => Ok(text),
+        false => Err(UNSAFE),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_web_addresses_are_good() {
+        for text in [
+            "https://shop.example/thanks",
+            "http://localhost:3000/?order=1&state=a%20b#done",
+            "HTTPS://SHOP.EXAMPLE",
+            "https://bücher.example/straße",
+        ] {
+            assert_eq!(checked_url(text), Ok(text));
+        }
+    }
+
+    #[test]
+    fn everything_that_could_mislead_is_refused() {
+        for text in [
+            "",
+            "javascript:alert(1)",
+            "data:text/html,x",
+            "//shop.example",
+            "/thanks",
+            "https:shop.example",
+            "https:/shop.example",
+            "https://",
+            "https://user@shop.example",
+            "https://user:secret@shop.example",
+            "https://@shop.example",
+            "https://shop.example/ thanks",
+            "https://shop.example/\u{a0}",
+            "https://shop.example/\"",
+            "https://shop.example/'",
+            "https://shop.example/`",
+            "https://shop.example/<b>",
+            "https://shop.example\\@evil.example",
+            "https://shop.example/\n",
+            "https://shop.example/\t",
+            "https://shop.example/\u{7}",
+            "https://shop.example/\u{202e}gpj",
+            "https://shop.example/\u{200b}",
+            " https://shop.example",
+            "ftp://shop.example",
+        ] {
+            assert_eq!(checked_url(text), Err(UNSAFE), "{text:?}");
+        }
+    }
+}

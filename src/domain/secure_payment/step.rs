@@ -1,0 +1,148 @@
+//! What a payment page reports of its visitor: a few known texts, and never the address of a wallet.
+
+use crate::domain::{event::PayerStepKind, refusal::Refusal};
+use chrono::{DateTime, TimeDelta, Utc};
+use std::time::Duration;
+
+/// Largest list of properties, in bytes of all names and values.
+pub const PROPERTIES_BYTES_MAX: usize = 8 * 1024;
+
+/// Reports of one secure payment from one address in an hour.
+pub const OF_ADDRESS_MAX: u32 = 20;
+
+/// Reports of one secure payment in an hour.
+pub const OF_PAYMENT_MAX: u32 = 100;
+
+/// Time over which reports are counted.
+const HOUR: Duration = Duration::from_hours(1);
+
+/// Properties that are told; every other one is dropped. Source: interface §6.3.
+pub const KNOWN: [&str; 6] = [
+    "wallet_provider",
+    "wallet_address_hashed",
+    "payment_submission_id",
+    "payment_submission_id_type",
+    "selected_source_chain",
+    "payment_type",
+];
+
+/// How far ahead of this service the clock of a browser may be.
+const AHEAD_MAX: TimeDelta = TimeDelta::days(1);
+
+/// What a page reports.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// The step.
+    pub step: PayerStepKind,
+    /// When the browser says that it happened.
+    pub occurred_at: DateTime<Utc>,
+    /// What else it says, by known names.
+    pub properties: Vec<(&'static str, String)>,
+}
+
+impl Report {
+    /// Checks what a page says. Errors: a value shows the address of a wallet, or together they are too long, or the time
+    /// is in the future (400). Source: interface §6.3.
+    pub fn check(&self, now: DateTime<Utc>) -> Result<(), Refusal> {
+        let bytes: usize = self
+            .properties
+            .iter()
+            .map(|(name, value)| name.len() + value.len())
+            .sum();
+        if bytes > PROPERTIES_BYTES_MAX {
+            return Err(Refusal::field("properties", "must have at most 8 KB"));
+        }
+        if self.occurred_at > now + AHEAD_MAX {
+            return Err(Refusal::field("occurredAt", "must not be in the future"));
+        }
+        match self.properties.iter().find(|(_, value)| shows_wallet(value)) {
+            Some((name, _)) => Err(Refusal::field(
+                format!("properties.{name}"),
+                "must not hold the address of a wallet: send its hash as wallet_address_hashed",
+            )),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whether a text holds the address of a wallet: 40 hexadecimal digits, alone, behind the prefix of Tron or padded to a
+/// word; or Base58 of the length of a Tron address.
+pub fn shows_wallet(text: &str) -> bool {
+    let mut hexadecimal = text.split(|letter: char| !letter.is_ascii_hexdigit());
+    let is_evm = |digits: &str| match digits.len() {
+        40 => true,
+        42 => digits.starts_with("41"),
+        64 => digits.starts_with("000000000000000000000000"),
+        _ => false,
+    };
+    let is_base58 = |letter: char| letter.is_ascii_alphanumeric() && !matches!(letter, '0' | 'O' | 'I' | 'l');
+    let mut base58 = text.split(|letter: char| !is_base58(letter));
+    hexadecimal.any(is_evm) || base58.any(|run| run.len() == 34 && run.starts_with('T'))
+}
+
+/// Reports that were counted since the first one of the present hour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counted {
+    since: Duration,
+    reports: u32,
+}
+
+impl Counted {
+    /// Counts one more at a reading of the steady clock. Errors: seconds until there is room again.
+    pub fn one_more(before: Option<Self>, max: u32, now: Duration) -> Result<Self, u32> {
+        let running = before.filter(|counted| now < counted.since + HOUR);
+        let counted = running.unwrap_or(Self { since: now, reports: 0 });
+        if counted.reports >= max {
+            let left = (counted.since + HOUR).saturating_sub(now).as_secs();
+            return Err(u32::try_from(left).unwrap_or(u32::MAX).max(1));
+        }
+        Ok(Self {
+            reports: counted.reports + 1,
+            ..counted
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_seen_and_hashes_are_not() {
+        let digits = "6923831acf5c327260d7ac7c9dff5b1c3cb3c7d7";
+        let padded = format!("0x{}{digits}", "0".repeat(24));
+        for text in [
+            format!("0x{digits}"),
+            digits.to_uppercase(),
+            format!("0X{digits}"),
+            format!("eip155:1:0x{digits}"),
+            format!("my wallet is 0x{digits}."),
+            format!("41{digits}"),
+            padded,
+            "TJRabPrwbZy45sbavfcjinPJC18kjpRTv8".to_owned(),
+            "tron:TJRabPrwbZy45sbavfcjinPJC18kjpRTv8!".to_owned(),
+        ] {
+            assert!(shows_wallet(&text), "{text}");
+        }
+        for text in [
+            String::new(),
+            "metamask".to_owned(),
+            "ab".repeat(32),
+            format!("0x{}", "8f".repeat(32)),
+            "01JZX4T9QK3M7N8P2R5S6V0WYB".to_owned(),
+        ] {
+            assert!(!shows_wallet(&text), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_hour_has_room_for_so_many_and_the_next_one_again() {
+        let second = Duration::from_secs;
+        let mut counted = None;
+        for _ in 0..3 {
+            counted = Some(Counted::one_more(counted, 3, second(10)).unwrap());
+        }
+        assert_eq!(Counted::one_more(counted, 3, second(11)), Err(3_599));
+        assert!(Counted::one_more(counted, 3, second(3_610)).is_ok());
+    }
+}
