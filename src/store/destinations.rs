@@ -11,9 +11,11 @@ use chrono::{DateTime, Utc};
 use entities::{
     destination_nonces,
     payee_destinations::{ActiveModel, Column, Entity, Model},
+    wallets,
 };
 use sea_orm::{
-    ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, sea_query::Expr,
+    ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
+    sea_query::{Expr, OnConflict},
 };
 
 fn to_row(destination: &Destination) -> Model {
@@ -114,6 +116,25 @@ pub async fn active_of(
     row.map(from_row).transpose()
 }
 
+/// The destinations in use of the wallets that sign in to a platform. What others registered there with a signature is
+/// not among them: whoever holds a public client ID can.
+pub async fn own_in_use(conn: &impl ConnectionTrait, platform: &PlatformId) -> Result<Vec<Destination>, StoreError> {
+    let own = wallets::Entity::find()
+        .select_only()
+        .column(wallets::Column::Address)
+        .filter(wallets::Column::PlatformId.eq(platform.as_str()))
+        .into_query();
+    let rows = Entity::find()
+        .filter(Column::PlatformId.eq(platform.as_str()))
+        .filter(Column::IsActive.eq(true))
+        .filter(Column::IsClaimed.eq(true))
+        .filter(Column::Wallet.in_subquery(own))
+        .order_by_asc(Column::Id)
+        .all(conn)
+        .await?;
+    rows.into_iter().map(from_row).collect()
+}
+
 /// Finds a destination of a platform by what it names, active or not.
 pub async fn find(
     conn: &impl ConnectionTrait,
@@ -170,6 +191,15 @@ pub async fn payable(
 /// Errors: [`StoreError::Conflict`] with [`super::DESTINATION`] when somebody else was first.
 pub async fn insert(conn: &impl ConnectionTrait, destination: &Destination) -> Result<(), StoreError> {
     Entity::insert(ActiveModel::from(to_row(destination)))
+        .exec_without_returning(conn)
+        .await?;
+    Ok(())
+}
+
+/// Notes where a wallet is paid that never said so itself, unless something is known of it already.
+pub async fn note(conn: &impl ConnectionTrait, destination: &Destination) -> Result<(), StoreError> {
+    Entity::insert(ActiveModel::from(to_row(destination)))
+        .on_conflict(OnConflict::new().do_nothing().to_owned())
         .exec_without_returning(conn)
         .await?;
     Ok(())

@@ -48,6 +48,7 @@ pub mod schedules;
 mod schema;
 mod sealed;
 pub mod sealed_rows;
+pub mod secure_payments;
 pub mod sessions;
 mod sqlite_files;
 pub mod time;

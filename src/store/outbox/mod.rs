@@ -158,6 +158,12 @@ async fn insert_keys(conn: &impl Sealing, events: &[NewEvent]) -> Result<HashSet
     Ok(ids.collect::<Result<_, _>>()?)
 }
 
+/// The event that tells a fact, by its key.
+pub async fn event_of_key(conn: &impl ConnectionTrait, key: &str) -> Result<Option<EventId>, StoreError> {
+    let row = event_keys::Entity::find_by_id(key).one(conn).await?;
+    Ok(row.map(|row| EventId(row.event_id)))
+}
+
 /// Writes deliveries, due at once.
 ///
 /// Those of events that were told before their endpoint existed need a transaction that holds the events, and has found no

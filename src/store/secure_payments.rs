@@ -1,0 +1,568 @@
+//! Secure payments with their items, what payers say to have sent, and which refused wallets were told about.
+
+use super::{Scope, StoreError, columns};
+use crate::domain::{
+    address::Address,
+    amount::Percent,
+    destination::{AccessMode, ScreeningProvider},
+    fees::{Fee, Fees},
+    ids::{ClientRowId, IntentId, PlatformId, RequestId, RequestRowId, SecurePaymentId, SecurePaymentToken},
+    interop_address::{DestinationKey, InteropAddress},
+    ledger::RequestStatus,
+    request::{Origin, Request},
+    secure_payment::{
+        About, Item, PaymentFlow, SecurePayment, SecurePaymentKind, SecurePaymentStatus, access::AccessPolicy,
+        intent::Intent, redirect::Redirect,
+    },
+};
+use alloy::primitives::B256;
+use chrono::{DateTime, Utc};
+use entities::{
+    requests, secure_payment_intents, secure_payment_items, secure_payment_refusals,
+    secure_payments::{ActiveModel, Column, Entity, Model},
+};
+use sea_orm::{
+    ColumnTrait, Condition, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
+    QueryTrait,
+    sea_query::{Expr, LockType, OnConflict, SelectStatement},
+};
+use secure_payment_intents::Column as Said;
+use secure_payment_items::Column as Part;
+use secure_payment_refusals::Column as Refused;
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+fn to_row(payment: &SecurePayment) -> Result<Model, StoreError> {
+    let SecurePayment {
+        origin, policy, about, ..
+    } = payment;
+    let redirect = about.redirect.as_ref();
+    let allowed: Vec<String> = policy.allowed.iter().map(Address::canonical).collect();
+    Ok(Model {
+        id: payment.id.0.clone(),
+        token: payment.token.0.clone(),
+        platform_id: origin.platform.0.clone(),
+        client_row: origin.client.as_ref().map(|client| client.0.clone()),
+        client_id: origin.client_id.clone(),
+        origin: origin.page.clone(),
+        flow: payment.flow.wire().to_owned(),
+        kind: payment.kind.wire().to_owned(),
+        status: payment.status.wire().to_owned(),
+        network: payment.network.id().to_owned(),
+        destination_wallet: payment.destination.map(|key| key.interop.wallet.canonical()),
+        destination_token: payment.destination.map(|key| key.token.canonical()),
+        creator: payment.creator.clone(),
+        reference: about.reference.clone(),
+        payer_identifier: about.payer_identifier.clone(),
+        recipient_identifier: about.recipient_identifier.clone(),
+        redirect_url: redirect.map(|redirect| redirect.url.clone()),
+        redirect_label: redirect.and_then(|redirect| redirect.label.clone()),
+        access_mode: policy.mode.wire().to_owned(),
+        access_provider: policy.provider.map(|provider| provider.wire().to_owned()),
+        hides_until_approved: policy.hides_until_approved,
+        hides_payee: policy.hides_payee,
+        allowed_payers: columns::to_json("allowed_payers", &allowed)?,
+        hinted_at: payment.hinted_at,
+        created_at: payment.created_at,
+        expires_at: payment.expires_at,
+        completed_at: payment.completed_at,
+    })
+}
+
+fn from_row(row: Model, items: Vec<Item>) -> Result<SecurePayment, StoreError> {
+    let network = columns::network(&row.network)?;
+    let wallet = columns::address_option("destination_wallet", row.destination_wallet.as_deref())?;
+    let token = columns::address_option("destination_token", row.destination_token.as_deref())?;
+    let destination = wallet.zip(token).map(|(wallet, token)| DestinationKey {
+        interop: InteropAddress { wallet, network },
+        token,
+    });
+    let provider = |text: &String| columns::known("access_provider", text, ScreeningProvider::from_wire);
+    let allowed: Vec<String> = columns::from_json("allowed_payers", row.allowed_payers)?;
+    let allowed = allowed.iter().map(|text| columns::address("allowed_payers", text));
+    Ok(SecurePayment {
+        id: SecurePaymentId(row.id),
+        token: SecurePaymentToken(row.token),
+        origin: Origin {
+            platform: PlatformId(row.platform_id),
+            client: row.client_row.map(ClientRowId),
+            client_id: row.client_id,
+            page: row.origin,
+        },
+        flow: columns::known("flow", &row.flow, PaymentFlow::from_wire)?,
+        kind: columns::known("kind", &row.kind, SecurePaymentKind::from_wire)?,
+        status: columns::known("status", &row.status, SecurePaymentStatus::from_wire)?,
+        network,
+        destination,
+        creator: row.creator,
+        policy: AccessPolicy {
+            mode: columns::known("access_mode", &row.access_mode, AccessMode::from_wire)?,
+            provider: row.access_provider.as_ref().map(provider).transpose()?,
+            hides_until_approved: row.hides_until_approved,
+            hides_payee: row.hides_payee,
+            allowed: allowed.collect::<Result<_, _>>()?,
+        },
+        about: About {
+            reference: row.reference,
+            payer_identifier: row.payer_identifier,
+            recipient_identifier: row.recipient_identifier,
+            redirect: row.redirect_url.map(|url| Redirect {
+                url,
+                label: row.redirect_label,
+            }),
+        },
+        hinted_at: row.hinted_at,
+        created_at: row.created_at,
+        expires_at: row.expires_at,
+        completed_at: row.completed_at,
+        items,
+    })
+}
+
+fn item_row(payment: &SecurePayment, position: usize, item: &Item) -> Result<secure_payment_items::Model, StoreError> {
+    let points = |fee: &Fee| i32::from(fee.percent.basis_points());
+    let Fees {
+        platform,
+        is_own,
+        protocol,
+    } = &item.fees;
+    Ok(secure_payment_items::Model {
+        secure_payment_id: payment.id.0.clone(),
+        position: columns::number("position", position)?,
+        platform_id: payment.origin.platform.0.clone(),
+        request_row: item.request.0.clone(),
+        request_id: item.request_id.0.clone(),
+        fee_basis_points: platform.as_ref().map(points),
+        fee_address: platform.map(|fee| fee.receiver.canonical()),
+        is_own_fee: *is_own,
+        protocol_basis_points: protocol.as_ref().map(points),
+        protocol_address: protocol.map(|fee| fee.receiver.canonical()),
+        protocol_cap: protocol.and_then(|fee| fee.cap).map(|cap| cap.to_string()),
+    })
+}
+
+fn item(row: secure_payment_items::Model) -> Result<Item, StoreError> {
+    let fee = |points: Option<i32>, address: Option<&str>, cap: Option<&str>| -> Result<Option<Fee>, StoreError> {
+        let Some(receiver) = columns::address_option("fee_address", address)? else {
+            return Ok(None);
+        };
+        let text = points.unwrap_or_default().to_string();
+        let percent = |text: &str| Percent::from_basis_points(text.parse().ok()?);
+        Ok(Some(Fee {
+            percent: columns::known("fee_basis_points", &text, percent)?,
+            receiver,
+            cap: cap.map(|cap| columns::units("protocol_cap", cap)).transpose()?,
+        }))
+    };
+    Ok(Item {
+        fees: Fees {
+            platform: fee(row.fee_basis_points, row.fee_address.as_deref(), None)?,
+            is_own: row.is_own_fee,
+            protocol: fee(
+                row.protocol_basis_points,
+                row.protocol_address.as_deref(),
+                row.protocol_cap.as_deref(),
+            )?,
+        },
+        request: RequestRowId(row.request_row),
+        request_id: RequestId(row.request_id),
+    })
+}
+
+/// Adds a secure payment with its items.
+pub async fn insert(conn: &impl ConnectionTrait, payment: &SecurePayment) -> Result<(), StoreError> {
+    Entity::insert(ActiveModel::from(to_row(payment)?))
+        .exec_without_returning(conn)
+        .await?;
+    let rows = payment.items.iter().enumerate().map(|(position, item)| {
+        let row = item_row(payment, position, item)?;
+        Ok(secure_payment_items::ActiveModel::from(row))
+    });
+    let rows = rows.collect::<Result<Vec<_>, StoreError>>()?;
+    for rows in rows.chunks(columns::ROWS_MAX) {
+        secure_payment_items::Entity::insert_many(rows.to_vec())
+            .exec_without_returning(conn)
+            .await?;
+    }
+    Ok(())
+}
+
+/// Rows with their items.
+async fn with_items(conn: &impl ConnectionTrait, rows: Vec<Model>) -> Result<Vec<SecurePayment>, StoreError> {
+    let mut items: HashMap<String, Vec<Item>> = HashMap::new();
+    for some in rows.chunks(columns::ROWS_MAX) {
+        let parts = secure_payment_items::Entity::find()
+            .filter(Part::SecurePaymentId.is_in(some.iter().map(|row| row.id.as_str())))
+            .order_by_asc(Part::SecurePaymentId)
+            .order_by_asc(Part::Position)
+            .all(conn)
+            .await?;
+        for part in parts {
+            let payment = part.secure_payment_id.clone();
+            items.entry(payment).or_default().push(item(part)?);
+        }
+    }
+    let read = |row: Model| {
+        let own = items.remove(&row.id).unwrap_or_default();
+        from_row(row, own)
+    };
+    rows.into_iter().map(read).collect()
+}
+
+/// Finds a secure payment of any platform: the token is what opens it.
+pub async fn by_token(
+    conn: &impl ConnectionTrait,
+    token: &SecurePaymentToken,
+) -> Result<Option<SecurePayment>, StoreError> {
+    let row = Entity::find()
+        .filter(Column::Token.eq(token.as_str()))
+        .one(conn)
+        .await?;
+    Ok(with_items(conn, row.into_iter().collect()).await?.pop())
+}
+
+/// Those of a scope, by their tokens.
+fn owned(scope: &Scope, tokens: &[SecurePaymentToken]) -> Condition {
+    let client = scope
+        .client
+        .as_ref()
+        .map(|client| Column::ClientRow.eq(client.as_str()));
+    Condition::all()
+        .add(Column::PlatformId.eq(scope.platform.as_str()))
+        .add_option(client)
+        .add(Column::Token.is_in(tokens.iter().map(SecurePaymentToken::as_str)))
+}
+
+/// Reads secure payments of a scope and keeps others from changing them until the transaction ends, in one order for
+/// everybody.
+pub async fn lock_all(
+    conn: &impl ConnectionTrait,
+    scope: &Scope,
+    tokens: &[SecurePaymentToken],
+) -> Result<Vec<SecurePayment>, StoreError> {
+    let rows = Entity::find()
+        .filter(owned(scope, tokens))
+        .order_by_asc(Column::Id)
+        .lock(LockType::NoKeyUpdate)
+        .all(conn)
+        .await?;
+    with_items(conn, rows).await
+}
+
+/// The newest secure payment of a platform that pays a request.
+pub async fn of_request(
+    conn: &impl ConnectionTrait,
+    platform: &PlatformId,
+    request: &Request,
+) -> Result<Option<SecurePayment>, StoreError> {
+    let row = Entity::find()
+        .filter(Column::PlatformId.eq(platform.as_str()))
+        .filter(Column::Id.in_subquery(paying(conn, &[request])))
+        .order_by_desc(Column::CreatedAt)
+        .order_by_desc(Column::Id)
+        .limit(1)
+        .one(conn)
+        .await?;
+    Ok(with_items(conn, row.into_iter().collect()).await?.pop())
+}
+
+/// The ids of what pays requests.
+fn paying(conn: &impl ConnectionTrait, requests: &[&Request]) -> SelectStatement {
+    secure_payment_items::Entity::find()
+        .select_only()
+        .column(Part::SecurePaymentId)
+        .filter(columns::among_requests(
+            conn,
+            (Part::PlatformId, Part::RequestRow),
+            requests,
+        ))
+        .into_query()
+}
+
+/// The secure payments that pay requests, kept from others until the transaction ends. Whoever changes requests too locks
+/// those before.
+///
+/// A combination that was committed while this waited made another one; so it is read again until it stays.
+pub async fn lock_of_requests(
+    conn: &impl ConnectionTrait,
+    requests: &[&Request],
+) -> Result<Vec<SecurePayment>, StoreError> {
+    let mut locked = Vec::new();
+    for requests in requests.chunks(columns::ROWS_MAX) {
+        let mut known = 0;
+        loop {
+            let rows = Entity::find()
+                .filter(Column::Id.in_subquery(paying(conn, requests)))
+                .order_by_asc(Column::Id)
+                .lock(LockType::NoKeyUpdate)
+                .all(conn)
+                .await?;
+            if rows.len() == known {
+                locked.extend(rows);
+                break;
+            }
+            known = rows.len();
+        }
+    }
+    let mut seen = BTreeSet::new();
+    locked.retain(|row| seen.insert(row.id.clone()));
+    with_items(conn, locked).await
+}
+
+/// Which requests of secure payments are not paid.
+pub async fn unpaid(
+    conn: &impl ConnectionTrait,
+    payments: &[SecurePayment],
+) -> Result<HashSet<RequestRowId>, StoreError> {
+    use requests::Column as Request;
+    let owners: BTreeSet<&str> = payments
+        .iter()
+        .map(|payment| payment.origin.platform.as_str())
+        .collect();
+    let items = payments.iter().flat_map(|payment| &payment.items);
+    let rows: Vec<String> = items.map(|item| item.request.0.clone()).collect();
+    let unpaid: Vec<String> = requests::Entity::find()
+        .select_only()
+        .column(Request::Id)
+        .filter(Request::PlatformId.is_in(owners))
+        .filter(columns::is_among(conn, Request::Id, rows))
+        .filter(Request::Status.ne(RequestStatus::Paid.wire()))
+        .into_tuple()
+        .all(conn)
+        .await?;
+    Ok(unpaid.into_iter().map(RequestRowId).collect())
+}
+
+/// Writes the state of a secure payment that is locked.
+pub async fn set_status(conn: &impl ConnectionTrait, payment: &SecurePayment) -> Result<(), StoreError> {
+    Entity::update_many()
+        .col_expr(Column::Status, Expr::value(payment.status.wire()))
+        .col_expr(Column::CompletedAt, Expr::value(payment.completed_at))
+        .filter(Column::PlatformId.eq(payment.origin.platform.as_str()))
+        .filter(Column::Id.eq(payment.id.as_str()))
+        .exec(conn)
+        .await?;
+    Ok(())
+}
+
+/// Notes that somebody says a payment is on its way.
+pub async fn hint(conn: &impl ConnectionTrait, payment: &SecurePayment, now: DateTime<Utc>) -> Result<(), StoreError> {
+    Entity::update_many()
+        .col_expr(Column::HintedAt, Expr::value(now))
+        .filter(Column::PlatformId.eq(payment.origin.platform.as_str()))
+        .filter(Column::Id.eq(payment.id.as_str()))
+        .exec(conn)
+        .await?;
+    Ok(())
+}
+
+/// Ends what nobody paid in time, of any platform, the oldest first; returns how many.
+pub async fn expire(conn: &impl ConnectionTrait, now: DateTime<Utc>, limit: u64) -> Result<u64, StoreError> {
+    let is_over = || {
+        Condition::all()
+            .add(Column::Status.eq(SecurePaymentStatus::Pending.wire()))
+            .add(Column::ExpiresAt.lt(now))
+    };
+    let oldest = Entity::find()
+        .select_only()
+        .column(Column::Id)
+        .filter(is_over())
+        .order_by_asc(Column::ExpiresAt)
+        .limit(limit)
+        .into_query();
+    let result = Entity::update_many()
+        .col_expr(Column::Status, Expr::value(SecurePaymentStatus::Expired.wire()))
+        .filter(Column::Id.in_subquery(oldest))
+        .filter(is_over())
+        .exec(conn)
+        .await?;
+    Ok(result.rows_affected)
+}
+
+/// How many secure payments can be paid, of a platform or of one of its client IDs, counted up to a number.
+pub async fn count_open(
+    conn: &impl ConnectionTrait,
+    scope: &Scope,
+    now: DateTime<Utc>,
+    up_to: u64,
+) -> Result<u64, StoreError> {
+    let client = scope
+        .client
+        .as_ref()
+        .map(|client| Column::ClientRow.eq(client.as_str()));
+    let open = Entity::find()
+        .select_only()
+        .column(Column::Id)
+        .filter(
+            Condition::all()
+                .add(Column::PlatformId.eq(scope.platform.as_str()))
+                .add_option(client),
+        )
+        .filter(Column::Status.eq(SecurePaymentStatus::Pending.wire()))
+        .filter(Column::ExpiresAt.gte(now))
+        .limit(up_to);
+    let ids: Vec<String> = open.into_tuple().all(conn).await?;
+    Ok(u64::try_from(ids.len()).unwrap_or(u64::MAX))
+}
+
+/// The tokens of the secure payments that requests were made for, by the rows of the requests.
+pub async fn tokens_of(
+    conn: &impl ConnectionTrait,
+    requests: &[&Request],
+) -> Result<HashMap<RequestRowId, SecurePaymentToken>, StoreError> {
+    let mut tokens = HashMap::new();
+    for requests in requests.chunks(columns::ROWS_MAX) {
+        let parts = secure_payment_items::Entity::find()
+            .filter(columns::among_requests(
+                conn,
+                (Part::PlatformId, Part::RequestRow),
+                requests,
+            ))
+            .order_by_asc(Part::SecurePaymentId);
+        let parts = parts.all(conn).await?;
+        let ids: BTreeSet<String> = parts.iter().map(|part| part.secure_payment_id.clone()).collect();
+        let named: Vec<(String, String)> = Entity::find()
+            .select_only()
+            .columns([Column::Id, Column::Token])
+            .filter(columns::is_among(conn, Column::Id, ids))
+            .into_tuple()
+            .all(conn)
+            .await?;
+        let named: HashMap<String, String> = named.into_iter().collect();
+        for part in parts {
+            if let Some(token) = named.get(&part.secure_payment_id) {
+                let request = RequestRowId(part.request_row);
+                tokens
+                    .entry(request)
+                    .or_insert_with(|| SecurePaymentToken(token.clone()));
+            }
+        }
+    }
+    Ok(tokens)
+}
+
+/// What a payer said to have sent with this hash.
+pub async fn find_intent(
+    conn: &impl ConnectionTrait,
+    payment: &SecurePayment,
+    tx_hash: &B256,
+) -> Result<Option<Intent>, StoreError> {
+    let row = said(payment)
+        .filter(Said::TxHash.eq(columns::hash_text(tx_hash)))
+        .one(conn)
+        .await?;
+    row.map(|row| {
+        Ok(Intent {
+            id: IntentId(row.id),
+            tx_hash: columns::hash("tx_hash", &row.tx_hash)?,
+            payer: columns::address_option("payer", row.payer.as_deref())?,
+            payer_eoa: columns::address_option("payer_eoa", row.payer_eoa.as_deref())?,
+            created_at: row.created_at,
+        })
+    })
+    .transpose()
+}
+
+fn said(payment: &SecurePayment) -> sea_orm::Select<secure_payment_intents::Entity> {
+    secure_payment_intents::Entity::find()
+        .filter(Said::PlatformId.eq(payment.origin.platform.as_str()))
+        .filter(Said::SecurePaymentId.eq(payment.id.as_str()))
+}
+
+/// How many transactions payers said to have sent.
+pub async fn count_intents(conn: &impl ConnectionTrait, payment: &SecurePayment) -> Result<u64, StoreError> {
+    Ok(said(payment).count(conn).await?)
+}
+
+/// Keeps what a payer said to have sent; the secure payment is locked.
+pub async fn insert_intent(
+    conn: &impl ConnectionTrait,
+    payment: &SecurePayment,
+    intent: &Intent,
+) -> Result<(), StoreError> {
+    let row = secure_payment_intents::Model {
+        id: intent.id.0.clone(),
+        secure_payment_id: payment.id.0.clone(),
+        platform_id: payment.origin.platform.0.clone(),
+        tx_hash: columns::hash_text(&intent.tx_hash),
+        payer: intent.payer.map(|payer| payer.canonical()),
+        payer_eoa: intent.payer_eoa.map(|payer| payer.canonical()),
+        created_at: intent.created_at,
+    };
+    secure_payment_intents::Entity::insert(secure_payment_intents::ActiveModel::from(row))
+        .exec_without_returning(conn)
+        .await?;
+    Ok(())
+}
+
+fn refused(payment: &SecurePayment) -> sea_orm::Select<secure_payment_refusals::Entity> {
+    secure_payment_refusals::Entity::find()
+        .filter(Refused::PlatformId.eq(payment.origin.platform.as_str()))
+        .filter(Refused::SecurePaymentId.eq(payment.id.as_str()))
+}
+
+/// How often a refused wallet was told about, and when last.
+pub async fn told(
+    conn: &impl ConnectionTrait,
+    payment: &SecurePayment,
+    wallet: &Address,
+) -> Result<Option<(u64, DateTime<Utc>)>, StoreError> {
+    let row = refused(payment)
+        .filter(Refused::Wallet.eq(wallet.canonical()))
+        .one(conn)
+        .await?;
+    row.map(|row| Ok((columns::number("occasions", row.occasions)?, row.told_at)))
+        .transpose()
+}
+
+/// How many refused wallets were told about since a time.
+pub async fn count_told(
+    conn: &impl ConnectionTrait,
+    payment: &SecurePayment,
+    since: DateTime<Utc>,
+) -> Result<u64, StoreError> {
+    Ok(refused(payment).filter(Refused::ToldAt.gt(since)).count(conn).await?)
+}
+
+/// Notes that a refused wallet is told about; the secure payment is locked.
+pub async fn note_told(
+    conn: &impl ConnectionTrait,
+    payment: &SecurePayment,
+    wallet: &Address,
+    occasion: u64,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    let row = secure_payment_refusals::Model {
+        secure_payment_id: payment.id.0.clone(),
+        wallet: wallet.canonical(),
+        platform_id: payment.origin.platform.0.clone(),
+        occasions: columns::number("occasions", occasion)?,
+        told_at: now,
+    };
+    let known = OnConflict::columns([Refused::SecurePaymentId, Refused::Wallet])
+        .update_columns([Refused::Occasions, Refused::ToldAt])
+        .to_owned();
+    secure_payment_refusals::Entity::insert(secure_payment_refusals::ActiveModel::from(row))
+        .on_conflict(known)
+        .exec_without_returning(conn)
+        .await?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::plans::{steps, with_database};
+
+    #[tokio::test]
+    async fn a_token_is_found_by_its_index() {
+        with_database(async |db| {
+            let found = Entity::find().filter(Column::Token.eq("token")).into_query();
+            let plan = steps(db, &found).await;
+            assert!(
+                plan.contains("USING INDEX secure_payments_token_key (token=?)"),
+                "{plan}"
+            );
+        })
+        .await;
+    }
+}
