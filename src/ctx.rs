@@ -2,6 +2,7 @@
 
 use crate::{
     domain::{
+        address::Address,
         amount::{Amount, Percent},
         caps::Caps,
         client_id::{EndpointManagers, OwnPages},
@@ -15,6 +16,7 @@ use crate::{
         registration::Registration,
         relay::BidRules,
         schedule::RetryRules,
+        secure_payment::{options::Rest, step::Counted},
         webhook::UrlPolicy,
     },
     ports::{
@@ -23,6 +25,7 @@ use crate::{
     },
     store::Db,
 };
+use alloy::primitives::U256;
 use chrono::{DateTime, TimeDelta, Utc};
 use lru::LruCache;
 use std::{
@@ -86,6 +89,10 @@ pub struct Ctx {
     pub schedules: Arc<ScheduleRules>,
     /// Settings of rates.
     pub rates: Arc<RateRules>,
+    /// Settings of secure payments.
+    pub secure_payments: Arc<SecurePaymentRules>,
+    /// What this instance remembers for the pages of secure payments.
+    pub payment_pages: Arc<PaymentPages>,
     /// The service's own pages.
     pub own_pages: Arc<OwnPages>,
     /// Counts the changes of credentials on this instance, so that none is believed longer than it is good.
@@ -209,6 +216,31 @@ pub struct ScheduleRules {
     pub retries: RetryRules,
     /// What transactions may cost, by network.
     pub bids: BTreeMap<Network, BidRules>,
+}
+
+/// Settings of secure payments.
+#[derive(Debug)]
+pub struct SecurePaymentRules {
+    /// Address of the payment page.
+    pub pay_url: String,
+    /// How long one can be paid that names no time of its own.
+    pub lasts: TimeDelta,
+}
+
+/// A balance that is asked for: network, token or `None` for the coin, and wallet.
+pub type BalanceOf = (Network, Option<Address>, Address);
+
+/// What one instance remembers for the pages of secure payments: whoever has a token may ask, and asks again and again.
+#[derive(Debug)]
+pub struct PaymentPages {
+    /// Places for questions about balances.
+    pub places: Arc<Places>,
+    /// Balances, with the reading of the steady clock at which they were read.
+    pub balances: Mutex<LruCache<BalanceOf, (Duration, U256)>>,
+    /// Networks that did not answer.
+    pub rests: Mutex<HashMap<Network, Rest>>,
+    /// Reports, by what they are counted for.
+    pub reports: Mutex<LruCache<String, Counted>>,
 }
 
 /// Settings of sessions.

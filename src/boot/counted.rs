@@ -4,7 +4,11 @@
 use crate::{adapters::evm, ctx::Ctx, domain::network::Network, settings::Settings};
 
 /// Counters without labels.
-const PLAIN: [&str; 2] = ["prs_http_connections_refused_total", "prs_log_lines_dropped_total"];
+const PLAIN: [&str; 3] = [
+    "prs_http_connections_refused_total",
+    "prs_log_lines_dropped_total",
+    "prs_refused_wallets_untold_total",
+];
 
 /// Counters of each network.
 const OF_NETWORKS: [&str; 5] = [

@@ -1,7 +1,7 @@
 //! What every metric counts, and in which unit: its HELP on the page of metrics.
 
 /// Names of counters and what they count.
-const COUNTERS: [(&str, &str); 10] = [
+const COUNTERS: [(&str, &str); 11] = [
     (
         "prs_chain_calls_total",
         "Calls to a node of a network, by how they ended.",
@@ -31,6 +31,10 @@ const COUNTERS: [(&str, &str); 10] = [
     (
         "prs_payments_reversed_total",
         "Credited payments of a network that were taken back because they left the chain.",
+    ),
+    (
+        "prs_refused_wallets_untold_total",
+        "Wallets that may not pay a secure payment, tried to, and were not told about.",
     ),
     ("prs_webhook_tries_total", "Tries to deliver an event, by result."),
 ];

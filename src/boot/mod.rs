@@ -25,7 +25,10 @@ pub mod serve;
 use crate::{
     adapters,
     boot::clock::DatabaseClock,
-    ctx::{Ctx, Partners, PaymentRules, People, Places, RateRules, ScheduleRules, SessionRules, WebhookRules},
+    ctx::{
+        Ctx, Partners, PaymentPages, PaymentRules, People, Places, RateRules, ScheduleRules, SecurePaymentRules,
+        SessionRules, WebhookRules,
+    },
     domain::{
         client_id::{OwnPages, normalise_domain},
         currency::KnownContract,
@@ -64,6 +67,13 @@ const QUESTIONS_MAX: usize = 32;
 
 /// Those of one holder. A platform is two of them, itself and its public client IDs, and has half of all at most.
 const QUESTIONS_OF_ONE: usize = 8;
+
+/// Questions of payment pages about balances, in flight at the same time, and those of the links of one platform.
+const BALANCES_MAX: usize = 32;
+const BALANCES_OF_ONE: usize = 8;
+
+/// Balances and counts of reports that an instance remembers at most.
+const REMEMBERED_MAX: NonZeroUsize = NonZeroUsize::new(20_000).unwrap();
 
 /// The network that an operator names.
 fn network_of(id: &str) -> anyhow::Result<Network> {
@@ -274,6 +284,16 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
         rates: Arc::new(RateRules {
             guards: settings.conversion.rate_guards(),
             read_every: TimeDelta::seconds(settings.conversion.rate_interval_s.into()),
+        }),
+        secure_payments: Arc::new(SecurePaymentRules {
+            pay_url: settings.pay_url().trim_end_matches('/').to_owned(),
+            lasts: TimeDelta::seconds(settings.secure_payments.expires_in_s.into()),
+        }),
+        payment_pages: Arc::new(PaymentPages {
+            places: places(BALANCES_MAX, BALANCES_OF_ONE),
+            balances: Mutex::new(LruCache::new(REMEMBERED_MAX)),
+            rests: Mutex::default(),
+            reports: Mutex::new(LruCache::new(REMEMBERED_MAX)),
         }),
         own_pages: Arc::new(own_pages),
         credential_changes: Arc::default(),

@@ -16,6 +16,7 @@ pub mod platforms;
 pub mod rates;
 pub mod requests;
 pub mod schedules;
+pub mod secure_payments;
 pub mod webhooks;
 
 use crate::{

@@ -36,6 +36,12 @@ pub struct CapSettings {
     /// The same of those that a public client ID made, for each such client ID.
     #[schemars(range(min = 1, max = 100_000))]
     pub public_schedules: u64,
+    /// Secure payments of a platform that can be paid. With so many, the next one is a 409.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub secure_payments: u64,
+    /// The same of those that a public client ID made, for each such client ID.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub public_secure_payments: u64,
 }
 
 impl Default for CapSettings {
@@ -49,6 +55,8 @@ impl Default for CapSettings {
             due_deliveries: 10_000,
             schedules: 1_000,
             public_schedules: 20,
+            secure_payments: 100_000,
+            public_secure_payments: 10_000,
         }
     }
 }
@@ -64,6 +72,8 @@ impl From<&CapSettings> for Caps {
             due_deliveries: settings.due_deliveries,
             schedules: settings.schedules,
             public_schedules: settings.public_schedules,
+            secure_payments: settings.secure_payments,
+            public_secure_payments: settings.public_secure_payments,
         }
     }
 }

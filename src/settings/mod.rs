@@ -9,6 +9,7 @@ mod fees;
 mod payouts;
 mod reference;
 mod relayer;
+mod secure_payments;
 mod webhooks;
 
 use crate::domain::{
@@ -38,6 +39,7 @@ pub use fees::FeeSettings;
 pub use payouts::PayoutSettings;
 pub use reference::markdown;
 pub use relayer::RelayerSettings;
+pub use secure_payments::SecurePaymentSettings;
 pub use webhooks::{ClientIdManagement, HeaderPrefix, WebhookSettings};
 
 /// File that is read when `--config` names none.
@@ -64,6 +66,8 @@ pub struct Settings {
     pub conversion: ConversionSettings,
     /// Payouts.
     pub payouts: PayoutSettings,
+    /// Secure payments.
+    pub secure_payments: SecurePaymentSettings,
     /// Whom the service asks beside the chains.
     pub partners: PartnerSettings,
     /// The service's own fee.

@@ -1,11 +1,11 @@
 //! Keeps the event log as long as the settings say, sessions as long as they last, answers of repeatable calls for their
 //! day, what was set aside for a while after it was settled, rates as long as a payment may need them, and recurring
-//! payments open as long as their payers may sign them.
+//! payments and secure payments open as long as their payers may sign or pay them.
 
 use super::pace::Pace;
 use crate::{
     ctx::Ctx,
-    flows::{auth, events, idempotency, payments, rates, schedules},
+    flows::{auth, events, idempotency, payments, rates, schedules, secure_payments},
 };
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -28,5 +28,6 @@ pub async fn run(ctx: Ctx, stop: CancellationToken) {
         PACE.keep_batches(own, "removing what was settled long ago", payments::quarantine::sweep),
         PACE.keep_batches(own, "removing old rates", rates::sweep::run),
         PACE.keep_batches(own, "ending unsigned recurring payments", schedules::lapse::run),
+        PACE.keep_batches(own, "ending secure payments", secure_payments::expire::run),
     );
 }

@@ -7,7 +7,7 @@ use super::{
     gather::{Gathered, gather},
     lead::Mandate,
     lines::Confirmed,
-    reverse, rewind,
+    links, reverse, rewind,
 };
 use crate::{
     ctx::Ctx,
@@ -289,6 +289,8 @@ async fn write(ctx: &Ctx, chain: &dyn Chain, tx: &Tx, from: u64, gathered: Gathe
     for (request_row, fresh) in fresh {
         ledgers.insert(request_row, before(tx, &requests[request_row], &fresh).await?);
     }
+    let paid: Vec<&Request> = ledgers.keys().map(|row| &requests[*row]).collect();
+    let tokens = links::tokens(tx, &paid, ctx.webhooks.scoped_variants).await?;
     let (mut events, mut told_ids) = (Vec::new(), Vec::new());
     for ((settled, request_row), counted) in credited.into_iter().zip(counted) {
         let Some(counted) = counted else { continue };
@@ -310,7 +312,11 @@ async fn write(ctx: &Ctx, chain: &dyn Chain, tx: &Tx, from: u64, gathered: Gathe
                 ledger: ledger.clone(),
                 ..request.clone()
             };
-            let event = Event::PaymentReceived(Box::new(PaymentReceived::new(settlement, request, settled)));
+            let token = tokens.get(&request.row).map(|token| token.0.clone());
+            let event = Event::PaymentReceived(Box::new(PaymentReceived {
+                secure_payment_token: token,
+                ..PaymentReceived::new(settlement, request, settled)
+            }));
             let twins = event.twins(ctx.webhooks.scoped_variants);
             events.push(event);
             events.extend(twins);
@@ -321,6 +327,7 @@ async fn write(ctx: &Ctx, chain: &dyn Chain, tx: &Tx, from: u64, gathered: Gathe
     if !store::requests::advance_all(tx, &changes, now).await? {
         return Ok(None);
     }
+    links::follow(tx, &changes, now).await?;
     store::payments::set_told(tx, &told_ids, true).await?;
     crate::fail_at("confirm_blocks", "credited");
     publish_all(ctx, tx, &events).await?;

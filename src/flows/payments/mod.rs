@@ -10,6 +10,7 @@ mod gather;
 mod handed_out;
 pub mod lead;
 mod lines;
+mod links;
 pub mod move_stored;
 pub mod obstacles;
 pub mod quarantine;

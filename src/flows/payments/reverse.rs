@@ -10,7 +10,11 @@ use crate::{
         payment::{Observation, ProvenTransfer, ReversalReason, Settled},
         request::Request,
     },
-    flows::{FlowError, FlowResult, payments::lines::Reversed, publish_all},
+    flows::{
+        FlowError, FlowResult,
+        payments::{lines::Reversed, links},
+        publish_all,
+    },
     store::{self, Scope, Tx, payments::PaymentRecord},
 };
 use chrono::{DateTime, Utc};
@@ -77,10 +81,14 @@ async fn one(
         id: payment.id.clone(),
         reason,
     }))];
+    let tokens = links::tokens(tx, &[&request], ctx.webhooks.scoped_variants).await?;
     let mut told_ids = Vec::new();
     for (index, settlement, ledger) in reversed.then {
         let left = &remaining[index];
-        let received = PaymentReceived::new(settlement, with(ledger), settled(left));
+        let received = PaymentReceived {
+            secure_payment_token: tokens.get(&request.row).map(|token| token.0.clone()),
+            ..PaymentReceived::new(settlement, with(ledger), settled(left))
+        };
         let event = Event::PaymentReceived(Box::new(received));
         let twins = event.twins(ctx.webhooks.scoped_variants);
         events.push(event);
@@ -137,7 +145,7 @@ async fn advance(tx: &Tx, request: &Request, ledger: &Ledger, now: DateTime<Utc>
             request.id
         )));
     }
-    Ok(())
+    links::follow(tx, &[(request, ledger)], now).await
 }
 
 /// The account of a request as these payments make it, the oldest first. One that they make as it is stays as it is: the

@@ -10,10 +10,15 @@ use crate::{
     store,
 };
 
+/// What is said of a request that a secure payment awaits.
+const OF_LINK: &str =
+    "This request is paid by a secure payment: withdraw that with POST /v2/secure-payments/{token}/withdraw";
+
 /// Cancels a request for which nothing has arrived, and ends its repetition; again, nothing changes.
 ///
 /// A payment that is credited at the same moment comes before or after it, never in between. Errors: unknown (404), paid
-/// in part or in full, on its way, or one of a recurring payment (400). Source: rules S.1.
+/// in part or in full, on its way, or one of a recurring payment or of a
+/// secure payment that can be paid (400). Source: rules S.1.
 pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str) -> FlowResult<Request> {
     let found = find(ctx, caller, request_id).await?;
     if let Some(schedule) = &found.terms.schedule {
@@ -25,11 +30,16 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str) -> FlowRe
     }
     let tx = ctx.db.begin("cancel_request").await?;
     let request = find_locked(&tx, &found).await?;
+    let payments = store::secure_payments::lock_of_requests(&tx, &[&request]).await?;
+    let now = ctx.clock.now();
+    if payments.iter().any(|payment| payment.payable_at(now).is_ok()) {
+        return Err(Refusal::invalid(OF_LINK).into());
+    }
     let ledger = request.ledger.cancel().map_err(Refusal::invalid)?;
     if ledger == request.ledger {
         return Ok(request);
     }
-    if !store::requests::advance(&tx, &request, &ledger, ctx.clock.now()).await? {
+    if !store::requests::advance(&tx, &request, &ledger, now).await? {
         let cause = anyhow::anyhow!("request {} changed while it was cancelled", request.id);
         return Err(FlowError::NotYet(cause));
     }

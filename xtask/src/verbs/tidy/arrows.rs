@@ -23,9 +23,9 @@ const ASSEMBLY: [&str; 5] = ["", "main", "boot", "settings", "cli"];
 const HTTP_SHARED: [&str; 6] = ["contract", "edge", "error", "forms", "gate", "operation"];
 
 /// Flows that are made of those of another noun: a payout is a request and the calldata that pays it, a schedule is a
-/// payout that repeats under the leader who follows payments, and rates say how much a request costs and what a payment
+/// payout that repeats under the leader who follows payments, a secure payment hands out requests to strangers, and rates say how much a request costs and what a payment
 /// is worth.
-const STANDS_ON: [(&str, &str); 7] = [
+const STANDS_ON: [(&str, &str); 8] = [
     ("payouts", "requests"),
     ("payouts", "rates"),
     ("schedules", "payouts"),
@@ -33,6 +33,7 @@ const STANDS_ON: [(&str, &str); 7] = [
     ("schedules", "payments"),
     ("requests", "rates"),
     ("payments", "rates"),
+    ("secure_payments", "requests"),
 ];
 
 /// What must be known about the service besides the file at hand.

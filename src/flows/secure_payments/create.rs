@@ -1,0 +1,226 @@
+//! Makes a secure payment by which its creator is paid.
+
+use super::made::{Draft, Made, admit, check_gas, expires_at, told};
+use crate::{
+    ctx::Ctx,
+    domain::{
+        caller::{Credential, PlatformCaller},
+        client_id::ClientId,
+        destination::Destination,
+        fees::{Fees, of_call},
+        refusal::{Checks, FieldError, Refusal},
+        request::{
+            Request,
+            plan::{NewRequest, OfClient, PaymentCurrency, payment_currency, plan},
+        },
+        secure_payment::{
+            PaymentFlow, SecurePaymentKind,
+            plan::{Destinations, NewItem, NewSecurePayment, Wanted},
+        },
+    },
+    flows::{
+        FlowResult,
+        idempotency::{self, Answer, Keeper, Repeatable, Storage},
+        requests::{
+            create::{DRAWS_MAX, InsertError, collided, fresh, origin},
+            of_client::{client_of, of_client},
+            planned::fees,
+        },
+    },
+    store,
+};
+
+/// What is said to a backend client ID that nothing says whom it acts for. Source: rules P.3.7.
+const UNBOUND: &str =
+    "This client ID has no allowed domains and is bound to no payee destination: bind it to one first";
+
+/// Makes a secure payment.
+///
+/// Destination, fees and policy are captured: later changes of them change no link. Errors, in this order: nobody whom it
+/// could pay to (400, 403), every wrong field at once (400). Source: interface §4.7; rules P.3.7; decisions D1; decisions D2.
+pub async fn run(
+    ctx: &Ctx,
+    caller: &PlatformCaller,
+    input: NewSecurePayment,
+    call: Repeatable<Made>,
+) -> FlowResult<Answer<Made>> {
+    idempotency::once(ctx, caller, call, Storage::Plain, async |keeper| {
+        admit(ctx, caller).await?;
+        let client = client_of(ctx, caller).await?;
+        let of_client = of_client(ctx, caller, client.as_ref()).await?;
+        let destinations = destinations(ctx, caller, &of_client, &input.items).await?;
+        let destination = destinations.choose(&input.items)?;
+        let currency = currency(ctx, &destination)?;
+        let limits = OfClient {
+            bound: None,
+            ..of_client
+        };
+        for _ in 0..DRAWS_MAX {
+            let due = requested(ctx, caller, &input, (&destination, &currency), &limits, client.as_ref())?;
+            let kind = match due.len() {
+                1 => SecurePaymentKind::Single,
+                _ => SecurePaymentKind::Batch,
+            };
+            let network = currency.network;
+            if kind == SecurePaymentKind::Batch {
+                check_gas(ctx, network, "requests", &due)?;
+            }
+            let draft = Draft {
+                flow: PaymentFlow::GetPaid,
+                kind,
+                network,
+                destination: Some(destination.key),
+                creator: None,
+                policy: input.policy.resolved(destination.policy),
+                about: input.about.clone(),
+                expires_at: expires_at(ctx, input.expires_in),
+                due,
+            };
+            match commit(ctx, caller, draft, keeper).await {
+                Err(InsertError::Taken) => continue,
+                Err(InsertError::Failed(error)) => return Err(error),
+                Ok(made) => return Ok(made),
+            }
+        }
+        Err(collided())
+    })
+    .await
+}
+
+/// Where a caller may be paid. A client ID that is bound has its destination alone, a person the own one; without either
+/// it is that of the platform's wallets, and whoever holds a secret may name another one that is in use there: with a
+/// public client ID a stranger could have registered it.
+///
+/// Errors: a backend client ID that is bound to none (403).
+async fn destinations(
+    ctx: &Ctx,
+    caller: &PlatformCaller,
+    of_client: &OfClient,
+    items: &[NewItem],
+) -> FlowResult<Destinations> {
+    let in_use = |destination: &Destination| destination.is_active && destination.is_claimed;
+    if let Some(bound) = &of_client.bound {
+        let own = Some(bound.clone()).filter(in_use).into_iter().collect();
+        return Ok(Destinations {
+            own,
+            others: Vec::new(),
+        });
+    }
+    if let Credential::ClientId { is_public: false, .. } = caller.credential {
+        return Err(Refusal::forbidden(UNBOUND).into());
+    }
+    let reader = ctx.db.reader();
+    if let Some(wallet) = caller.wallet() {
+        let own = store::destinations::active_of(reader, &caller.platform, wallet).await?;
+        return Ok(Destinations {
+            own: own.filter(in_use).into_iter().collect(),
+            others: Vec::new(),
+        });
+    }
+    let own = store::destinations::own_in_use(reader, &caller.platform).await?;
+    let named = items.iter().find_map(|item| match item.destination {
+        Wanted::Named(key) => Some(key),
+        Wanted::Any | Wanted::Unknown => None,
+    });
+    let others = match named {
+        Some(key) if !caller.is_public() => store::destinations::find(reader, &caller.platform, &key).await?,
+        _ => None,
+    };
+    Ok(Destinations {
+        own,
+        others: others.filter(in_use).into_iter().collect(),
+    })
+}
+
+/// The currency of a destination. Errors: it left the catalogue, or its network is not enabled any more (400).
+fn currency(ctx: &Ctx, destination: &Destination) -> Result<PaymentCurrency, Refusal> {
+    let key = &destination.key;
+    let network = key.interop.network;
+    let known = ctx.catalogue.by_token(network, &key.token);
+    let gone = || {
+        Refusal::invalid(format!(
+            "The token of the payment destination is not known on {network} any more"
+        ))
+    };
+    let id = known.map(|currency| currency.id.clone()).ok_or_else(gone)?;
+    payment_currency(&ctx.catalogue, &id)
+        .map_err(|sentence| Refusal::invalid(format!("The currency of the payment destination {sentence}")))
+}
+
+/// The requests and what is charged on top of each. Errors: every wrong field of every item (400).
+fn requested(
+    ctx: &Ctx,
+    caller: &PlatformCaller,
+    input: &NewSecurePayment,
+    (destination, currency): (&Destination, &PaymentCurrency),
+    limits: &OfClient,
+    client: Option<&ClientId>,
+) -> FlowResult<Vec<(Request, Fees)>> {
+    let origin = origin(caller);
+    let mut checks = Checks::new();
+    let mut due = Vec::with_capacity(input.items.len());
+    for (index, item) in input.items.iter().enumerate() {
+        let entry = format!("requests[{index}]");
+        let new = NewRequest {
+            payee: Some(destination.key.interop.wallet),
+            payer: None,
+            amount: item.amount.clone(),
+            invoice: currency.currency.clone(),
+            payment: currency.clone(),
+            recurrence: None,
+            is_crypto_to_fiat: false,
+            customer: None,
+            merchant_reference: item.reference.clone().or_else(|| input.about.reference.clone()),
+            original_request_id: None,
+            original_request_reference: None,
+        };
+        let planned = plan(&new, limits, &origin, &fresh(ctx), &ctx.catalogue);
+        let request = checks.join(planned.map_err(|refusal| of_item(refusal, &entry)));
+        let mut named = Checks::new();
+        let fee = item
+            .fee
+            .and_then(|fee| of_call(Some(fee.fee), currency.network, &ctx.catalogue, &mut named));
+        let is_of_item = item.fee.is_some_and(|fee| fee.is_of_item);
+        checks.join(named.finish().map_err(|refusal| match is_of_item {
+            true => refusal.within(&entry),
+            false => refusal,
+        }));
+        due.push((request, fee));
+    }
+    checks.finish()?;
+    let due = due.into_iter().filter_map(|(request, fee)| Some((request?, fee)));
+    let charged = due.map(|(request, fee)| {
+        let fees = fees(ctx, &request, client, fee)?;
+        FlowResult::Ok((request, fees))
+    });
+    charged.collect()
+}
+
+/// A refusal of a request by the members of an item: who is paid in what follows from its destination.
+fn of_item(refusal: Refusal, entry: &str) -> Refusal {
+    let fields = refusal.fields.into_iter().map(|error| match error.field.as_str() {
+        "amount" => FieldError::new(format!("{entry}.amount"), error.message),
+        _ => FieldError::new(format!("{entry}.destinationId"), error.message),
+    });
+    Refusal {
+        fields: fields.collect(),
+        ..refusal
+    }
+}
+
+/// Writes the requests, the secure payment and the answer, all or nothing.
+async fn commit(
+    ctx: &Ctx,
+    caller: &PlatformCaller,
+    draft: Draft,
+    keeper: &Keeper<'_, Made>,
+) -> Result<Made, InsertError> {
+    let opened = draft.made(ctx, caller);
+    let tx = ctx.db.begin("create_secure_payment").await?;
+    let requests: Vec<&Request> = opened.requests.iter().collect();
+    store::requests::insert_all(&tx, &requests).await?;
+    store::secure_payments::insert(&tx, &opened.payment).await?;
+    let made = told(ctx, opened);
+    keeper.commit(tx, &made).await.map_err(InsertError::Failed)?;
+    Ok(made)
+}

@@ -1,0 +1,156 @@
+//! Makes a secure payment by which its creator pays somebody.
+
+use super::made::{Draft, Made, admit, expires_at, told};
+use crate::{
+    ctx::Ctx,
+    domain::{
+        caller::PlatformCaller,
+        client_id::ClientId,
+        destination::Destination,
+        fees::{Fees, of_call},
+        ids::DestinationId,
+        interop_address::{DestinationKey, InteropAddress},
+        refusal::{Checks, FieldError, Refusal},
+        request::{
+            Request,
+            plan::{NewRequest, OfClient, plan},
+        },
+        secure_payment::{PaymentFlow, SecurePaymentKind, plan::NewPayout},
+    },
+    flows::{
+        FlowResult,
+        idempotency::{self, Answer, Keeper, Repeatable, Storage},
+        requests::{
+            create::{DRAWS_MAX, InsertError, collided, fresh, origin},
+            of_client::{client_of, of_client},
+            planned::fees,
+        },
+    },
+    store,
+};
+
+/// Makes a secure payment of one recipient. Whoever has its token pays it; the wallet of its creator is noted.
+///
+/// Errors: every wrong field at once, also what the client ID of the caller may not ask for (400).
+/// Source: interface §4.7; rules P.3.7; decisions D33.
+pub async fn run(
+    ctx: &Ctx,
+    caller: &PlatformCaller,
+    input: NewPayout,
+    call: Repeatable<Made>,
+) -> FlowResult<Answer<Made>> {
+    idempotency::once(ctx, caller, call, Storage::Plain, async |keeper| {
+        admit(ctx, caller).await?;
+        let client = client_of(ctx, caller).await?;
+        let of_client = of_client(ctx, caller, client.as_ref()).await?;
+        let key = input.currency.currency.token().map(|token| DestinationKey {
+            interop: InteropAddress {
+                wallet: input.recipient,
+                network: input.currency.network,
+            },
+            token,
+        });
+        let known = match &key {
+            Some(key) => store::destinations::find(ctx.db.reader(), &caller.platform, key).await?,
+            None => None,
+        };
+        let policy = known.and_then(|known| known.policy);
+        for _ in 0..DRAWS_MAX {
+            let due = requested(ctx, caller, &input, &of_client, client.as_ref())?;
+            let draft = Draft {
+                flow: PaymentFlow::Pay,
+                kind: SecurePaymentKind::Single,
+                network: input.currency.network,
+                destination: key,
+                creator: Some(input.creator.clone()),
+                policy: input.policy.resolved(policy),
+                about: input.about.clone(),
+                expires_at: expires_at(ctx, input.expires_in),
+                due: vec![due],
+            };
+            match commit(ctx, caller, draft, keeper).await {
+                Err(InsertError::Taken) => continue,
+                Err(InsertError::Failed(error)) => return Err(error),
+                Ok(made) => return Ok(made),
+            }
+        }
+        Err(collided())
+    })
+    .await
+}
+
+fn requested(
+    ctx: &Ctx,
+    caller: &PlatformCaller,
+    input: &NewPayout,
+    of_client: &OfClient,
+    client: Option<&ClientId>,
+) -> FlowResult<(Request, Fees)> {
+    let mut checks = Checks::new();
+    let fee = of_call(input.fee, input.currency.network, &ctx.catalogue, &mut checks);
+    let new = NewRequest {
+        payee: Some(input.recipient),
+        payer: None,
+        amount: input.amount.clone(),
+        invoice: input.currency.currency.clone(),
+        payment: input.currency.clone(),
+        recurrence: None,
+        is_crypto_to_fiat: false,
+        customer: None,
+        merchant_reference: input.about.reference.clone(),
+        original_request_id: None,
+        original_request_reference: None,
+    };
+    let planned = plan(&new, of_client, &origin(caller), &fresh(ctx), &ctx.catalogue);
+    let request = checks.join(planned.map_err(of_payout));
+    let request = checks.finish_with(request)?;
+    let fees = fees(ctx, &request, client, fee)?;
+    Ok((request, fees))
+}
+
+/// A refusal of a request by the members of a payout.
+fn of_payout(refusal: Refusal) -> Refusal {
+    let mut fields: Vec<FieldError> = Vec::new();
+    for error in refusal.fields {
+        let field = match error.field.as_str() {
+            "payee" => "recipient",
+            "amount" => "amount",
+            _ => "currency",
+        };
+        // Both currencies of the request are the one that is named.
+        if !fields.iter().any(|known| known.field == field) {
+            fields.push(FieldError::new(field, error.message));
+        }
+    }
+    Refusal { fields, ..refusal }
+}
+
+/// Writes the request, where its recipient is paid, the secure payment and the answer, all or nothing.
+async fn commit(
+    ctx: &Ctx,
+    caller: &PlatformCaller,
+    draft: Draft,
+    keeper: &Keeper<'_, Made>,
+) -> Result<Made, InsertError> {
+    let opened = draft.made(ctx, caller);
+    let tx = ctx.db.begin("create_secure_payout").await?;
+    let requests: Vec<&Request> = opened.requests.iter().collect();
+    store::requests::insert_all(&tx, &requests).await?;
+    if let Some(key) = opened.payment.destination {
+        let noted = Destination {
+            id: DestinationId(ctx.ids.ulid()),
+            platform: caller.platform.clone(),
+            key,
+            policy: None,
+            is_claimed: false,
+            is_active: true,
+            created_at: opened.now,
+            updated_at: opened.now,
+        };
+        store::destinations::note(&tx, &noted).await?;
+    }
+    store::secure_payments::insert(&tx, &opened.payment).await?;
+    let made = told(ctx, opened);
+    keeper.commit(tx, &made).await.map_err(InsertError::Failed)?;
+    Ok(made)
+}

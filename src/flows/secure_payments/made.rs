@@ -1,0 +1,164 @@
+//! What every operation does that makes a secure payment.
+
+use super::opened::Opened;
+use crate::{
+    ctx::Ctx,
+    domain::{
+        batch::too_much_gas,
+        batch_call::{Batch, BatchItem, BatchTerms, fitting},
+        calldata::PaymentPlan,
+        caller::{Credential, Person, PlatformCaller},
+        currency::ContractKind,
+        fees::{FeeLeg, Fees},
+        ids::{SecurePaymentId, SecurePaymentToken},
+        interop_address::DestinationKey,
+        network::Network,
+        refusal::Refusal,
+        request::Request,
+        secure_payment::{
+            About, Item, PaymentFlow, SecurePayment, SecurePaymentKind, SecurePaymentStatus, access::AccessPolicy,
+            fee_plan::FeePlan,
+        },
+    },
+    flows::{
+        FlowResult,
+        requests::{create::origin, planned::outlined},
+    },
+    store::{self, Scope},
+};
+use chrono::{DateTime, TimeDelta, Utc};
+use std::collections::BTreeMap;
+
+/// What is said to an account that signs in without a wallet. Source: rules P.3.7.
+const NO_WALLET: &str = "Secure payments belong to wallets: sign in with the wallet that is paid or pays";
+
+/// A secure payment that was made.
+#[derive(Debug, Clone)]
+pub struct Made {
+    /// The secure payment.
+    pub payment: SecurePayment,
+    /// Where payers find it.
+    pub url: String,
+    /// Its fees in dollars; `None` where it is not paid in one dollar token.
+    pub fee_plan: Option<FeePlan>,
+}
+
+/// A secure payment that is being made.
+pub(super) struct Draft {
+    pub(super) flow: PaymentFlow,
+    pub(super) kind: SecurePaymentKind,
+    pub(super) network: Network,
+    pub(super) destination: Option<DestinationKey>,
+    pub(super) creator: Option<String>,
+    pub(super) policy: AccessPolicy,
+    pub(super) about: About,
+    pub(super) expires_at: DateTime<Utc>,
+    pub(super) due: Vec<(Request, Fees)>,
+}
+
+impl Draft {
+    /// What it becomes: a fresh token, and what it was made of as it is now.
+    pub(super) fn made(self, ctx: &Ctx, caller: &PlatformCaller) -> Opened {
+        let item = |(request, fees): &(Request, Fees)| Item {
+            request: request.row.clone(),
+            request_id: request.id.clone(),
+            fees: *fees,
+        };
+        let payment = SecurePayment {
+            id: SecurePaymentId(ctx.ids.ulid()),
+            token: SecurePaymentToken(ctx.ids.ulid()),
+            origin: origin(caller),
+            flow: self.flow,
+            kind: self.kind,
+            status: SecurePaymentStatus::Pending,
+            network: self.network,
+            destination: self.destination,
+            creator: self.creator,
+            policy: self.policy,
+            about: self.about,
+            hinted_at: None,
+            created_at: ctx.clock.now(),
+            expires_at: self.expires_at,
+            completed_at: None,
+            items: self.due.iter().map(item).collect(),
+        };
+        Opened {
+            now: payment.created_at,
+            requests: self.due.into_iter().map(|(request, _)| request).collect(),
+            payment,
+        }
+    }
+}
+
+/// Where payers find a secure payment. Source: rules P.3.7.
+pub(super) fn url(ctx: &Ctx, payment: &SecurePayment) -> String {
+    format!("{}/?token={}", ctx.secure_payments.pay_url, payment.token.as_str())
+}
+
+/// What is answered about one that was made.
+pub(super) fn told(ctx: &Ctx, opened: Opened) -> Made {
+    Made {
+        url: url(ctx, &opened.payment),
+        fee_plan: opened.fee_plan(ctx),
+        payment: opened.payment,
+    }
+}
+
+/// Until when a secure payment can be paid that is made now.
+pub(super) fn expires_at(ctx: &Ctx, asked: Option<TimeDelta>) -> DateTime<Utc> {
+    ctx.clock.now() + asked.unwrap_or(ctx.secure_payments.lasts)
+}
+
+/// Checks that a caller may make one more. Errors: an account without a wallet (403); a cap is reached (409).
+pub(super) async fn admit(ctx: &Ctx, caller: &PlatformCaller) -> FlowResult<()> {
+    if let Credential::Session {
+        person: Person::Account(_),
+        ..
+    } = caller.credential
+    {
+        return Err(Refusal::forbidden(NO_WALLET).into());
+    }
+    let (now, caps) = (ctx.clock.now(), &ctx.caps);
+    let own = Scope::from(caller);
+    let of_public_client = match caller.is_public() {
+        true => store::secure_payments::count_open(ctx.db.reader(), &own, now, caps.public_secure_payments).await?,
+        false => 0,
+    };
+    let whole_platform = Scope { client: None, ..own };
+    let of_platform =
+        store::secure_payments::count_open(ctx.db.reader(), &whole_platform, now, caps.secure_payments).await?;
+    Ok(caps.admit_another_secure_payment(of_platform, of_public_client)?)
+}
+
+/// Checks that several payments fit into one transaction, so that a link that is handed on can be paid. `list` is the
+/// member that names them. Errors: they do not, or the network has no contract for them (400).
+pub(super) fn check_gas(ctx: &Ctx, network: Network, list: &str, due: &[(Request, Fees)]) -> FlowResult<()> {
+    let contract = ctx
+        .catalogue
+        .default_contract(network, ContractKind::BatchConversionPayments);
+    let Some(contract) = contract else {
+        let sentence = format!("must have one item: {network} has no contract that makes several payments at once");
+        return Err(Refusal::field(list, sentence).into());
+    };
+    let outlines = due
+        .iter()
+        .map(|(request, fees)| outlined(ctx, request, request.ledger.remaining(), fees));
+    let outlines: Vec<(PaymentPlan, Vec<FeeLeg>)> = outlines.collect::<FlowResult<_>>()?;
+    let items = outlines
+        .iter()
+        .map(|(plan, further_fees)| BatchItem { plan, further_fees });
+    let items: Vec<BatchItem<'_>> = items.collect();
+    // What the contract takes for itself changes no gas.
+    let terms = BatchTerms {
+        contract,
+        fee_basis_points: 0,
+        paths_to_usd: BTreeMap::new(),
+    };
+    let batch = Batch::of(&terms, &items, None).map_err(|error| Refusal::field(list, error.to_string()))?;
+    let (gas, gas_max) = (batch.gas(), ctx.payments.batch_gas);
+    if gas > gas_max {
+        let counts = (items.len(), fitting(&terms, &items, None, gas_max));
+        return Err(too_much_gas(list, counts, (gas, gas_max)).into());
+    }
+    Ok(())
+}

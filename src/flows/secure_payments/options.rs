@@ -1,0 +1,165 @@
+//! From which chains a wallet could pay. Whoever has a token may ask for any wallet, so questions have places and a
+//! breaker of their own, and their answers are remembered for a while.
+
+use super::opened::Opened;
+use crate::{
+    ctx::{Ctx, Holder},
+    domain::{
+        address::Address,
+        amount::{Amount, format_units},
+        currency::{Currency, CurrencyFilter},
+        network::{Family, Network},
+        secure_payment::{intent::PaymentChain, options::PaymentOption},
+    },
+    flows::requests::places::take,
+};
+use alloy::primitives::U256;
+use futures_util::future::join_all;
+use std::{collections::BTreeMap, sync::PoisonError, time::Duration};
+use tokio::time::timeout;
+
+/// Time in which a chain has to answer; one that does not is left out.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How long an answer is remembered.
+const REMEMBERED: Duration = Duration::from_secs(5);
+
+/// Tokens of other chains that are looked for where a payment is in a dollar token. Source: interface §4.7.
+const SYMBOLS: [&str; 4] = ["USDC", "USDT", "USDT0", "EURC"];
+
+/// A balance to look for, and what of it is needed.
+struct Wanted<'a> {
+    network: Network,
+    currency: &'a Currency,
+    needed: U256,
+}
+
+/// What a wallet holds of what could pay, on the payment's own chain and on every other one that answers in time.
+pub(super) async fn of(ctx: &Ctx, opened: &Opened, wallet: Address) -> Vec<PaymentOption> {
+    let holder = &Holder {
+        platform: opened.payment.origin.platform.clone(),
+        is_public: true,
+    };
+    let wanted = wanted(ctx, opened);
+    let wanted = wanted.into_iter().filter(|one| one.network.family() == wallet.family());
+    let asked = wanted.map(|one| async move {
+        let balance = balance(ctx, holder, &one, wallet).await?;
+        let Wanted {
+            network,
+            currency,
+            needed,
+        } = one;
+        Some(PaymentOption {
+            chain: PaymentChain::of(network)?,
+            token: currency.symbol.clone(),
+            balance: format_units(balance, currency.decimals),
+            needed: format_units(needed, currency.decimals),
+            has_enough_balance: balance >= needed,
+        })
+    });
+    join_all(asked).await.into_iter().flatten().collect()
+}
+
+/// What is left to be paid with its fees, in each of its currencies; and the same in dollar tokens elsewhere.
+fn wanted<'a>(ctx: &'a Ctx, opened: &Opened) -> Vec<Wanted<'a>> {
+    let network = opened.payment.network;
+    let mut needed: BTreeMap<&str, U256> = BTreeMap::new();
+    for (request, fees, units) in opened.unpaid() {
+        let with_fees = fees.legs(units).and_then(|legs| units.checked_add(legs.units()?));
+        let sum = needed.entry(request.terms.payment_currency.as_str()).or_default();
+        *sum = sum.saturating_add(with_fees.unwrap_or(U256::MAX));
+    }
+    let own: Vec<Wanted<'a>> = needed
+        .iter()
+        .filter_map(|(id, needed)| {
+            Some(Wanted {
+                network,
+                currency: ctx.catalogue.find(id)?,
+                needed: *needed,
+            })
+        })
+        .collect();
+    let dollars = match own.as_slice() {
+        [sole] if sole.currency.is_dollar() => Amount::parse(&format_units(sole.needed, sole.currency.decimals)).ok(),
+        _ => None,
+    };
+    let elsewhere = dollars.into_iter().flat_map(|dollars| {
+        let networks = ctx.catalogue.enabled().filter(move |other| *other != network);
+        networks.flat_map(move |other| elsewhere(ctx, other, &dollars))
+    });
+    let elsewhere: Vec<Wanted<'a>> = elsewhere.collect();
+    own.into_iter().chain(elsewhere).collect()
+}
+
+/// The tokens of another network in which so many dollars could be held.
+fn elsewhere<'a>(ctx: &'a Ctx, network: Network, dollars: &Amount) -> Vec<Wanted<'a>> {
+    if network.family() != Family::Evm {
+        return Vec::new();
+    }
+    let of_network = CurrencyFilter {
+        network: Some(network.id().to_owned()),
+        ..CurrencyFilter::default()
+    };
+    let tokens = ctx.catalogue.list(&of_network).into_iter();
+    let tokens = tokens.filter(|currency| currency.is_dollar() && SYMBOLS.contains(&currency.symbol.as_str()));
+    tokens
+        .filter_map(|currency| {
+            Some(Wanted {
+                network,
+                currency,
+                needed: dollars.to_units(currency.decimals).ok()?,
+            })
+        })
+        .collect()
+}
+
+/// A balance, remembered or asked for; `None` when its chain does not answer in time or is left alone for a while.
+async fn balance(ctx: &Ctx, holder: &Holder, wanted: &Wanted<'_>, wallet: Address) -> Option<U256> {
+    let (pages, network) = (&ctx.payment_pages, wanted.network);
+    let key = (network, wanted.currency.token(), wallet);
+    let now = ctx.clock.steady();
+    let known = pages
+        .balances
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .get(&key)
+        .copied();
+    if let Some((_, balance)) = known.filter(|(at, _)| now.saturating_sub(*at) < REMEMBERED) {
+        return Some(balance);
+    }
+    let rest = pages
+        .rests
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .get(&network)
+        .copied();
+    if rest.is_some_and(|rest| !rest.is_over(now)) {
+        return None;
+    }
+    let payers = ctx.partners.chains.payers.get(&network)?;
+    let asked = async {
+        let _place = take(&pages.places, holder, PATIENCE).await?;
+        // What is allowed is of no interest here, so nobody in particular is named.
+        Some(payers.standing(wallet, key.1, wallet).await)
+    };
+    let answer = match timeout(PATIENCE, asked).await {
+        // No place says nothing about the chain.
+        Ok(None) => return None,
+        Ok(Some(answer)) => answer.ok(),
+        Err(_) => None,
+    };
+    let now = ctx.clock.steady();
+    let after = rest.unwrap_or_default().after(answer.is_some(), now);
+    pages
+        .rests
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .insert(network, after);
+    let balance = answer?.balance;
+    pages
+        .balances
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .put(key, (now, balance));
+    Some(balance)
+}

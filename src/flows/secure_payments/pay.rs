@@ -1,0 +1,332 @@
+//! Hands out the calldata that pays a secure payment.
+
+use super::{access, open, open::Look, opened::Opened};
+use crate::{
+    ctx::{Ctx, Holder},
+    domain::{
+        address::Address,
+        batch::check_networks,
+        batch_call::{Batch, BatchError, BatchItem},
+        calldata::{APPROVAL_GAS, Allowing, Standing, Step},
+        fees::{Fee, Fees},
+        ids::RequestId,
+        refusal::Refusal,
+        request::Request,
+        secure_payment::{SecurePaymentKind, Unpayable, fee_plan::FeeKind},
+    },
+    flows::{
+        FlowResult,
+        requests::{
+            batch_terms::batch_terms,
+            keep::{Asker, handed_out, keep},
+            payers::{in_time, payers},
+            places::in_turns_of,
+            planned::{Handout, Planned, outlined, prepared},
+        },
+    },
+    store,
+};
+use alloy::primitives::U256;
+use futures_util::future::try_join_all;
+use std::collections::HashMap;
+
+/// What is answered to a payer.
+#[derive(Debug, Clone)]
+pub enum Paying {
+    /// One request.
+    Single(Box<Single>),
+    /// Several, in one transaction.
+    Batch(Box<Together>),
+}
+
+/// The calldata of one request.
+#[derive(Debug, Clone)]
+pub struct Single {
+    /// The request.
+    pub request: Request,
+    /// Its calldata.
+    pub handout: Handout,
+    /// The fees that it pays.
+    pub fees: FeeLines,
+}
+
+/// The calldata of several requests.
+#[derive(Debug, Clone)]
+pub struct Together {
+    /// Those that are paid: what is paid already is left out.
+    pub requests: Vec<Request>,
+    /// Approvals, to be sent first.
+    pub approvals: Vec<Step>,
+    /// The payment of all of them.
+    pub payment: Step,
+    /// Whether the payer holds the money; true when no payer was named.
+    pub has_enough_balance: bool,
+    /// Whether the payer holds the gas; `None` when no payer was named.
+    pub has_enough_gas: Option<bool>,
+    /// What the payer has too little of.
+    pub short_of: Vec<ShortOf>,
+    /// The fees that they pay.
+    pub fees: FeeLines,
+}
+
+/// A token of which the payer holds too little; `None` for the native coin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShortOf {
+    /// Contract.
+    pub token: Option<Address>,
+    /// Units that are needed.
+    pub required: U256,
+    /// Units that are there.
+    pub available: U256,
+}
+
+/// One fee as it is paid.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FeeLine {
+    /// The request that it is paid with.
+    pub request: RequestId,
+    /// Whose it is.
+    pub kind: FeeKind,
+    /// Units of the payment currency.
+    pub units: U256,
+    /// Id of that currency.
+    pub currency: String,
+    /// Who gets it.
+    pub receiver: Address,
+}
+
+/// What is paid and the fees on top of it, in the order in which the transaction pays them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FeeLines {
+    /// Fee by fee.
+    pub lines: Vec<FeeLine>,
+    /// Units that the payees get; `None` when they are in several currencies.
+    pub gross: Option<U256>,
+}
+
+/// Hands out the calldata of what is left to be paid, with allowances of exactly that.
+///
+/// What is answered is kept before, so that a payment can be compared with it. Errors: it cannot be paid any more (403), it
+/// is paid (409), the payer may not pay it (403), who pays is not said where that counts (400), no node answers (502).
+/// Source: interface §4.7; rules P.3.7; decisions D38.
+pub async fn run(ctx: &Ctx, opened: &Opened, look: &Look) -> FlowResult<Paying> {
+    opened.payable().map_err(Refusal::from)?;
+    open::check(ctx, opened, look)?;
+    let payment = &opened.payment;
+    match &look.payer {
+        Some(payer) => {
+            if let Some(decision) = access::decide(ctx, payment, payer).await? {
+                decision.require()?;
+            }
+        }
+        None if payment.policy.asks_who_pays(payment.flow) => {
+            let sentence = "is required: not every wallet may pay this";
+            return Err(Refusal::field("wallet", sentence).into());
+        }
+        None => {}
+    }
+    let unpaid = opened.unpaid();
+    if unpaid.is_empty() {
+        return Err(Refusal::forbidden(Unpayable::ComplianceFailed.sentence()).into());
+    }
+    let holder = Holder {
+        platform: payment.origin.platform.clone(),
+        is_public: true,
+    };
+    let asking = in_turns_of(ctx, holder, payment.network);
+    let wallet = look.payer.map(|payer| payer.wallet);
+    // What the secure payment was made with binds whoever pays, whoever asked for it.
+    let due: Vec<Due> = unpaid.into_iter().map(Due::new).collect();
+    match payment.kind {
+        SecurePaymentKind::Single => single(&asking, opened, due, wallet).await,
+        SecurePaymentKind::Batch => together(&asking, opened, due, wallet).await,
+    }
+}
+
+/// A request of which something is left.
+struct Due {
+    request: Request,
+    fees: Fees,
+    units: U256,
+}
+
+impl Due {
+    fn new((request, fees, units): (&Request, &Fees, U256)) -> Self {
+        Self {
+            request: request.clone(),
+            fees: Fees { is_own: true, ..*fees },
+            units,
+        }
+    }
+}
+
+async fn single(ctx: &Ctx, opened: &Opened, due: Vec<Due>, wallet: Option<Address>) -> FlowResult<Paying> {
+    let fees = fee_lines(&due);
+    let sole = due.into_iter().next();
+    let Due {
+        request,
+        fees: charged,
+        units,
+    } = sole.ok_or_else(|| Refusal::forbidden(Unpayable::ComplianceFailed.sentence()))?;
+    let handout = prepared(ctx, &request, units, charged, (wallet, Allowing::WhatIsNeeded)).await?;
+    kept(ctx, opened, &[(&request, &handout.planned)]).await?;
+    Ok(Paying::Single(Box::new(Single { request, handout, fees })))
+}
+
+async fn together(ctx: &Ctx, opened: &Opened, due: Vec<Due>, wallet: Option<Address>) -> FlowResult<Paying> {
+    let network = opened.payment.network;
+    check_networks([network])?;
+    let planned = due.iter().map(|due| {
+        let (plan, further_fees) = outlined(ctx, &due.request, due.units, &due.fees)?;
+        FlowResult::Ok(Planned {
+            plan,
+            further_fees,
+            fees: due.fees,
+            quote: None,
+        })
+    });
+    let planned: Vec<Planned> = planned.collect::<FlowResult<_>>()?;
+    let items = planned.iter().map(|planned| BatchItem {
+        plan: &planned.plan,
+        further_fees: &planned.further_fees,
+    });
+    let items: Vec<BatchItem<'_>> = items.collect();
+    let (batch, standings) = in_time(network, async {
+        let terms = batch_terms(ctx, network).await?;
+        let batch = Batch::of(&terms, &items, wallet).map_err(unpaid_together)?;
+        let standings = match wallet {
+            Some(wallet) => standings(ctx, opened, &batch, (wallet, terms.contract)).await?,
+            None => HashMap::new(),
+        };
+        FlowResult::Ok((batch, standings))
+    })
+    .await?;
+    let approvals = batch.approvals(Allowing::WhatIsNeeded, |token| {
+        standings.get(&Some(*token)).map(|standing| standing.allowance)
+    });
+    let short_of = short_of(&batch, &standings);
+    let gas = batch.gas().saturating_add(approval_gas(approvals.len()));
+    let has_enough_gas = standings.values().next().map(|standing| {
+        let gas = U256::from(gas).saturating_mul(standing.gas_price);
+        standing.native_balance >= batch.value().saturating_add(gas)
+    });
+    let handed = due.iter().zip(&planned).map(|(due, planned)| (&due.request, planned));
+    kept(ctx, opened, &handed.collect::<Vec<_>>()).await?;
+    Ok(Paying::Batch(Box::new(Together {
+        fees: fee_lines(&due),
+        requests: due.into_iter().map(|due| due.request).collect(),
+        approvals,
+        payment: batch.step(),
+        has_enough_balance: short_of.is_empty(),
+        has_enough_gas,
+        short_of,
+    })))
+}
+
+/// Gas of so many approvals.
+fn approval_gas(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX).saturating_mul(APPROVAL_GAS)
+}
+
+/// Why payments are not made together, by the parameters of the call.
+fn unpaid_together(error: BatchError) -> Refusal {
+    match error {
+        BatchError::NoPayer => Refusal::field("wallet", error.to_string()),
+        BatchError::TooLarge => Refusal::forbidden(Unpayable::ComplianceFailed.sentence()),
+    }
+}
+
+/// What the chain says about the payer, token by token; of the native coin alone under `None`.
+async fn standings(
+    ctx: &Ctx,
+    opened: &Opened,
+    batch: &Batch,
+    (wallet, contract): (Address, Address),
+) -> FlowResult<HashMap<Option<Address>, Standing>> {
+    let payers = payers(ctx, opened.payment.network)?;
+    let tokens: Vec<Option<Address>> = match batch.spendings() {
+        [] => vec![None],
+        spendings => spendings.iter().map(|spending| Some(spending.token)).collect(),
+    };
+    let asked = tokens.into_iter().map(|token| async move {
+        let standing = payers.standing(wallet, token, contract).await?;
+        FlowResult::Ok((token, standing))
+    });
+    Ok(try_join_all(asked).await?.into_iter().collect())
+}
+
+fn short_of(batch: &Batch, standings: &HashMap<Option<Address>, Standing>) -> Vec<ShortOf> {
+    let tokens = batch.spendings().iter().map(|spending| ShortOf {
+        token: Some(spending.token),
+        required: spending.units,
+        available: standings
+            .get(&Some(spending.token))
+            .map_or(spending.units, |standing| standing.balance),
+    });
+    let native = standings
+        .values()
+        .next()
+        .map_or(batch.value(), |standing| standing.native_balance);
+    let coin = ShortOf {
+        token: None,
+        required: batch.value(),
+        available: native,
+    };
+    let all = tokens.chain([coin]);
+    all.filter(|one| one.available < one.required).collect()
+}
+
+/// The fees in the order of the transaction: those that ride in payments, then those that are paid by themselves. The
+/// contract of batches knows one receiver of riding fees, that of the first one.
+fn fee_lines(due: &[Due]) -> FeeLines {
+    let line = |due: &Due, kind: FeeKind, fee: Fee| FeeLine {
+        request: due.request.id.clone(),
+        kind,
+        units: fee.of(due.units),
+        currency: due.request.terms.payment_currency.clone(),
+        receiver: fee.receiver,
+    };
+    let all = due.iter().flat_map(|due| {
+        let platform = due.fees.platform.map(|fee| line(due, FeeKind::Platform, fee));
+        let protocol = due.fees.protocol.map(|fee| line(due, FeeKind::Protocol, fee));
+        platform.into_iter().chain(protocol)
+    });
+    let all: Vec<FeeLine> = all.filter(|line| !line.units.is_zero()).collect();
+    let taker = all.first().map(|line| line.receiver);
+    let (mut lines, others): (Vec<FeeLine>, Vec<FeeLine>) =
+        all.into_iter().partition(|line| Some(line.receiver) == taker);
+    lines.extend(others);
+    let currencies = due.iter().map(|due| &due.request.terms.payment_currency);
+    let is_one = currencies
+        .clone()
+        .zip(currencies.skip(1))
+        .all(|(one, next)| one == next);
+    let sum = || due.iter().try_fold(U256::ZERO, |sum, due| sum.checked_add(due.units));
+    FeeLines {
+        lines,
+        gross: is_one.then(sum).flatten(),
+    }
+}
+
+/// Keeps what is handed out, unless it is kept already: whoever has the token may ask again and again.
+async fn kept(ctx: &Ctx, opened: &Opened, planned: &[(&Request, &Planned)]) -> FlowResult<()> {
+    let asker = Asker {
+        client: opened.payment.origin.client.as_ref(),
+        is_public: false,
+    };
+    let now = ctx.clock.now();
+    let handed: Vec<_> = planned
+        .iter()
+        .map(|(request, planned)| (*request, handed_out(asker, planned)))
+        .collect();
+    let pairs: Vec<_> = handed.iter().map(|(request, handed)| (*request, handed)).collect();
+    let known = store::handed_out::kept(ctx.db.reader(), asker.client, &pairs, now).await?;
+    let is_new = |request: &Request| !known.contains(&request.row) || !request.ledger.is_listening;
+    let new: Vec<(&Request, &Planned)> = planned.iter().copied().filter(|(request, _)| is_new(request)).collect();
+    if new.is_empty() {
+        return Ok(());
+    }
+    let tx = ctx.db.begin("issue_calldata").await?;
+    keep(&tx, asker, &new, now).await?;
+    Ok(tx.commit().await?)
+}

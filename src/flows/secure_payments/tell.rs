@@ -1,0 +1,88 @@
+//! Tells the owner of a secure payment that a wallet tried to pay it that may not.
+
+use crate::{
+    ctx::Ctx,
+    domain::{
+        address::Address,
+        event::{AccessRejected, Event},
+        ids::OwnerId,
+        secure_payment::{
+            SecurePayment,
+            access::{Told, occasion},
+        },
+        webhook::DeliveryState,
+    },
+    flows::{FlowResult, publish},
+    store::{self, Scope},
+};
+use chrono::{DateTime, TimeDelta, Utc};
+
+/// Tells about a refused wallet, unless that was done within ten minutes and somebody heard it, or so many others were told
+/// about within the hour; what is not told is counted. Source: interface §6.3.
+pub(super) async fn refused(ctx: &Ctx, payment: &SecurePayment, wallet: &Address) -> FlowResult<()> {
+    let (now, reader) = (ctx.clock.now(), ctx.db.reader());
+    let hour_ago = now - TimeDelta::hours(1);
+    let before = store::secure_payments::told(reader, payment, wallet).await?;
+    let has_failed = match before {
+        Some((occasions, at)) => nobody_heard(ctx, event(payment, *wallet, occasions, at)).await?,
+        None => false,
+    };
+    let told = |before: Option<(u64, DateTime<Utc>)>, has_failed| {
+        before.map(|(occasions, at)| Told {
+            occasions,
+            at,
+            has_failed,
+        })
+    };
+    let others = store::secure_payments::count_told(reader, payment, hour_ago).await?;
+    if occasion(told(before, has_failed), others, now).is_none() {
+        metrics::counter!("prs_refused_wallets_untold_total").increment(1);
+        return Ok(());
+    }
+    // Several calls may have come as far as this; whoever is first tells.
+    let tx = ctx.db.begin("tell_refused_wallet").await?;
+    let owner = Scope {
+        platform: payment.origin.platform.clone(),
+        client: None,
+    };
+    store::secure_payments::lock_all(&tx, &owner, std::slice::from_ref(&payment.token)).await?;
+    let present = store::secure_payments::told(&tx, payment, wallet).await?;
+    let others = store::secure_payments::count_told(&tx, payment, hour_ago).await?;
+    let Some(next) = occasion(told(present, has_failed && present == before), others, now) else {
+        return Ok(());
+    };
+    store::secure_payments::note_told(&tx, payment, wallet, next, now).await?;
+    if let Some(event) = event(payment, *wallet, next, now) {
+        publish(ctx, &tx, &event).await?;
+    }
+    tx.commit().await?;
+    ctx.due.notify_one();
+    Ok(())
+}
+
+/// Whether everybody who was to be told of an event could not be reached.
+async fn nobody_heard(ctx: &Ctx, event: Option<Event>) -> FlowResult<bool> {
+    let Some(event) = event else { return Ok(false) };
+    let reader = ctx.db.reader();
+    let Some(id) = store::outbox::event_of_key(reader, &event.deduplication_key()).await? else {
+        return Ok(false);
+    };
+    let Event::AccessRejected(facts) = &event else {
+        return Ok(false);
+    };
+    let states = store::outbox::states_of_event(reader, &OwnerId::from(&facts.platform), &id).await?;
+    Ok(!states.is_empty() && states.keys().all(|state| *state == DeliveryState::Failed))
+}
+
+/// The event of one occasion; of several requests it names the first.
+fn event(payment: &SecurePayment, wallet: Address, occasion: u64, at: DateTime<Utc>) -> Option<Event> {
+    let first = payment.items.first()?;
+    Some(Event::AccessRejected(Box::new(AccessRejected {
+        platform: payment.origin.platform.clone(),
+        client: payment.origin.client.clone(),
+        request: first.request_id.clone(),
+        wallet,
+        occasion,
+        at,
+    })))
+}

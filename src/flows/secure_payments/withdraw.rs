@@ -1,0 +1,33 @@
+//! Withdraws a secure payment.
+
+use crate::{
+    ctx::Ctx,
+    domain::{caller::PlatformCaller, ids::SecurePaymentToken, refusal::Refusal, secure_payment::SecurePayment},
+    flows::FlowResult,
+    store::{self, Scope},
+};
+
+/// Withdraws a secure payment of the caller's platform; again, nothing changes. Its requests stay, and money that arrives
+/// all the same is credited to them.
+///
+/// Errors: unknown, or somebody else's (404); it is paid, or its recipient may not be paid (409). Source: rules S.2.
+pub async fn run(ctx: &Ctx, caller: &PlatformCaller, token: &str) -> FlowResult<SecurePayment> {
+    let whole_platform = Scope {
+        platform: caller.platform.clone(),
+        client: None,
+    };
+    let tx = ctx.db.begin("withdraw_secure_payment").await?;
+    let token = SecurePaymentToken(token.to_owned());
+    let mut locked = store::secure_payments::lock_all(&tx, &whole_platform, &[token]).await?;
+    let payment = locked
+        .pop()
+        .ok_or_else(|| Refusal::not_found("Secure payment not found"))?;
+    let status = payment.withdrawn()?;
+    if status == payment.status {
+        return Ok(payment);
+    }
+    let withdrawn = SecurePayment { status, ..payment };
+    store::secure_payments::set_status(&tx, &withdrawn).await?;
+    tx.commit().await?;
+    Ok(withdrawn)
+}
