@@ -9,6 +9,10 @@ use crate::{
     http::{
         contract::routes::{ALLOW_READS, RouteTable},
         edge::call_id::CallId,
+        forms::{
+            null::OrNull,
+            wire::{RequestIdText, TxHash},
+        },
     },
 };
 use poem::{
@@ -20,7 +24,7 @@ use poem_openapi::{
     ApiResponse, Object,
     error::{ContentTypeError, ParseParamError, ParsePathError, ParseRequestPayloadError},
     registry::{MetaMediaType, MetaResponse, MetaResponses, Registry},
-    types::{Example, ToJSON, Type},
+    types::{Any, Example, ToJSON, Type},
 };
 use serde_json::Value;
 use std::borrow::Cow;
@@ -83,9 +87,37 @@ pub struct ErrorBody {
     /// What to do about it.
     #[oai(skip_serializing_if_is_none, validator(max_length = 1000))]
     pub hint: Option<String>,
+    /// State of a secure payment that is paid: `completed`. Example: `completed`
+    #[oai(skip_serializing_if_is_none, validator(max_length = 32))]
+    pub status: Option<String>,
+    /// Look of its page: always null, since it has none of its own.
+    #[oai(skip_serializing_if_is_none)]
+    pub branding: Option<Any<Value>>,
+    /// What became of its requests.
+    #[oai(skip_serializing_if_is_none, validator(max_items = 200))]
+    pub request_statuses: Option<Vec<RequestPaid>>,
     /// Id of the call, as in the x-request-id header; quote it when asking for help.
     #[oai(skip_serializing_if_is_none, validator(max_length = 128))]
     pub request_id: Option<String>,
+}
+
+/// What became of a request of a secure payment.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct RequestPaid {
+    /// Id of the request
+    pub request_id: RequestIdText,
+    /// Whether the whole amount has arrived. Example: `true`
+    pub has_been_paid: bool,
+    /// Transaction that completed it; null before
+    pub tx_hash: OrNull<TxHash>,
+}
+
+/// A secure payment that is paid.
+#[derive(Debug, Clone)]
+pub struct Completed {
+    /// What became of its requests.
+    pub requests: Vec<RequestPaid>,
 }
 
 /// One wrong field.
@@ -109,6 +141,9 @@ impl Example for ErrorBody {
             errors: Some(vec![ErrorDetail::example()]),
             code: Some("validation_failed".to_owned()),
             hint: Some("Correct the named fields and send the call again".to_owned()),
+            status: None,
+            branding: None,
+            request_statuses: None,
             request_id: Some(CALL_ID.to_owned()),
         }
     }
@@ -137,6 +172,8 @@ pub struct Problem {
     pub hint: Option<Cow<'static, str>>,
     /// Seconds after which another try makes sense.
     pub retry_after_s: Option<u64>,
+    /// The secure payment that is paid already.
+    pub completed: Option<Box<Completed>>,
 }
 
 impl Problem {
@@ -147,6 +184,7 @@ impl Problem {
             fields: Vec::new(),
             hint: None,
             retry_after_s: None,
+            completed: None,
         }
     }
 
@@ -174,6 +212,13 @@ impl Problem {
         self
     }
 
+    /// Adds what became of a secure payment.
+    #[must_use]
+    pub fn with_completed(mut self, completed: Completed) -> Self {
+        self.completed = Some(Box::new(completed));
+        self
+    }
+
     fn body(&self, request_id: Option<&str>) -> ErrorBody {
         let are_all_named = self.fields.len() <= FIELDS_MAX;
         let hint = if are_all_named {
@@ -192,6 +237,9 @@ impl Problem {
             errors: (!self.fields.is_empty()).then(|| details.collect()),
             code: None,
             hint: hint.map(str::to_owned),
+            status: self.completed.as_ref().map(|_| "completed".to_owned()),
+            branding: self.completed.as_ref().map(|_| Any(Value::Null)),
+            request_statuses: self.completed.as_ref().map(|completed| completed.requests.clone()),
             request_id: request_id.map(str::to_owned),
         }
     }

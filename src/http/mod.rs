@@ -20,5 +20,6 @@ pub mod events;
 pub mod payments;
 pub mod payouts;
 pub mod requests;
+pub mod secure_payments;
 pub mod wallets;
 pub mod webhooks;

@@ -1,7 +1,8 @@
 //! All operations, document by document. They are without state: they find their handles in the request.
 
 use crate::http::{
-    accounts, api_keys, client_ids, currencies, destinations, events, payments, payouts, requests, wallets, webhooks,
+    accounts, api_keys, client_ids, currencies, destinations, events, payments, payouts, requests, secure_payments,
+    wallets, webhooks,
 };
 use poem_openapi::OpenApi;
 
@@ -13,6 +14,7 @@ pub fn platform() -> impl OpenApi {
         payouts::Payouts,
         payouts::BatchPayouts,
         payouts::recurring::RecurringPayouts,
+        secure_payments::SecurePayments,
         payments::Payments,
         client_ids::ClientIds,
         destinations::Destinations,

@@ -9,6 +9,9 @@ pub enum PlatformTag {
     Requests,
     /// Paying somebody without a request that was created before: the request and its calldata in one call
     Payouts,
+    /// Links by which whoever has the token pays: one request or several, incoming or outgoing
+    #[oai(rename = "Secure payments")]
+    SecurePayments,
     /// Settled payments, found by transaction, wallet, reference or request
     Payments,
     /// Public identifiers for browser pages and backends that act for a platform

@@ -1,6 +1,7 @@
 //! Forms of what comes in and goes out: texts become values with every wrong field named at once, values become bodies.
 
 pub mod body;
+pub mod branding;
 pub mod calldata;
 pub mod idempotency;
 pub mod json;

@@ -91,7 +91,23 @@ access! {
     /// The platform's servers, its people and its backends, for what takes a request back, or ends or resumes what somebody
     /// signed: whoever reads a page does not.
     Canceller: PlatformCaller [ApiKey, ClientId, SessionBearer, Session] as Secret {
-        cancelRequest updateRecurringPayment
+        cancelRequest updateRecurringPayment withdrawSecurePayment
+    }
+
+    /// Whoever acts for a platform makes links; what a public client ID makes, strangers make. An orchestrator key beside
+    /// it is refused as long as orchestrators make none.
+    LinkMaker: PlatformCaller [ApiKey, ClientId, SessionBearer, Session] as Alone {
+        createSecurePayment createSecurePayout combineSecurePayouts previewSecurePaymentFees
+    }
+
+    /// Whoever calls may open and pay any link whose token he has, of whatever platform.
+    LinkReader: PlatformCaller [ApiKey, ClientId] {
+        getSecurePayment getSecurePaymentCalldata recordSecurePaymentIntent
+    }
+
+    /// The same for what a payment page reports; a browser does so from pages of this service alone.
+    LinkReporter: PlatformCaller [ApiKey, ClientId] as SameOrigin {
+        reportSecurePaymentEvent
     }
 
     /// The same for everything that was paid: a public client ID is shown a page at a time, without persons.
@@ -127,6 +143,7 @@ access! {
         createOwnDestination updateOwnDestination getOwnDestination deactivateOwnDestination
         lookUpPayoutDestination lookUpDestination
         listApiKeys createApiKey rotateApiKey revokeApiKey
+        findSecurePayment
     }
 
     /// Anybody: who signs in has no credential yet, and who signs out needs none.

@@ -20,7 +20,7 @@ use crate::{
         error::{Problem, unauthorized},
         gate::{
             identify::Identify,
-            page::{FOREIGN_COOKIE, call_origin, require_own_page},
+            page::{FOREIGN_COOKIE, call_origin, require_own_page, require_same_origin},
             rate_limits::{Meter, Purpose},
             scheme::{Mark, Policy, Scheme, Unusable, needs},
         },
@@ -32,6 +32,9 @@ use std::{ops::Deref, sync::Arc};
 
 /// What a public client ID reads where a secret is needed.
 const CLOSED_TO_PUBLIC: &str = "A client ID with allowed domains is public, and this operation is closed to it; a client ID without domains opens it";
+
+/// What is said to an orchestrator that comes with a client ID. Source: rules P.1.4.
+const NOT_FOR_ORCHESTRATORS: &str = "This client ID is linked to no orchestrator: call without x-orchestrator-key";
 
 /// The caller of an operation under a policy. Make it the first argument, so that strangers learn nothing else.
 #[derive(Debug)]
@@ -159,13 +162,19 @@ impl<'a> Shown<'a> {
         self.meter.is_some_and(|meter| meter.is_guesser()) && !self.identify.was_good(credential)
     }
 
-    /// Errors: a client ID that is public, or that the operator lets manage no endpoints, where that counts (403).
+    /// Errors: an orchestrator key beside it, a page of another origin, or a client ID that is public, or that the operator lets manage no endpoints, where that counts (403).
     ///
     /// Source: decisions D32.
     fn require_marks(&self, caller: &Caller, accepted: &[Scheme], marks: &[Mark]) -> Result<(), Problem> {
         let Caller::Platform(caller) = caller else {
             return Ok(());
         };
+        if marks.contains(&Mark::Alone) && Scheme::OrchestratorKey.read(self.request).is_some() {
+            return Err(Refusal::forbidden(NOT_FOR_ORCHESTRATORS).into());
+        }
+        if marks.contains(&Mark::SameOrigin) {
+            require_same_origin(self.request)?;
+        }
         // Where another client ID would do, the sentence says so, and a hint without client IDs would say otherwise.
         if marks.contains(&Mark::Secret) && caller.is_public() {
             return Err(Refusal::forbidden(CLOSED_TO_PUBLIC).into());

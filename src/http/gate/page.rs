@@ -74,6 +74,14 @@ fn is_own_host(request: &Request, own: &str) -> bool {
             .is_some_and(|(_, own)| host.as_str().eq_ignore_ascii_case(own))
 }
 
+/// Refuses what a browser says a page of another origin calls; who is no browser says nothing.
+pub(super) fn require_same_origin(request: &Request) -> Result<(), Problem> {
+    match only(request, FETCH_SITE) {
+        None | Some("same-origin") => Ok(()),
+        Some(_) => Err(Refusal::forbidden("Only pages of this service may call this").into()),
+    }
+}
+
 /// What a foreign page reads whose call carries the cookie of a session.
 pub(super) const FOREIGN_COOKIE: &str = "A session cookie counts only in calls of pages of this service: send an Origin header that is listed in \
      http.session_origins, or use the Authorization header";

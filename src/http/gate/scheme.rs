@@ -153,6 +153,10 @@ pub enum Mark {
     Management,
     /// Closed to public client IDs.
     Secret,
+    /// No orchestrator key may stand beside the credential: nobody makes these for one yet.
+    Alone,
+    /// A browser calls from pages of this service alone.
+    SameOrigin,
     /// Open to the client IDs that `webhooks.client_id_management` lets manage endpoints.
     Endpoints,
 }

@@ -1,0 +1,42 @@
+//! How the page of a secure payment looks, as clients see it.
+
+use crate::http::forms::wire::UlidText;
+use poem_openapi::Object;
+
+/// Colours and texts of a payment page. This service has the operator's alone, so where one is named it is null.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
+pub struct Branding {
+    /// Its id
+    pub id: UlidText,
+    /// Row of the client ID that it belongs to
+    pub client_id_id: Option<UlidText>,
+    /// Orchestrator that it belongs to
+    pub orchestrator_id: Option<UlidText>,
+    /// Path of the logo. Example: `/branding/logo.png`
+    #[oai(validator(max_length = 255))]
+    pub logo_path: Option<String>,
+    /// Colour behind the page. Example: `#f3f4f6`
+    #[oai(validator(max_length = 7))]
+    pub page_background_color: Option<String>,
+    /// Colour behind the card. Example: `#ffffff`
+    #[oai(validator(max_length = 7))]
+    pub card_background_color: Option<String>,
+    /// Colour of the button. Example: `#00d395`
+    #[oai(validator(max_length = 7))]
+    pub primary_action_color: Option<String>,
+    /// Colour of texts. Example: `#475569`
+    #[oai(validator(max_length = 7))]
+    pub primary_text_color: Option<String>,
+    /// Colour of notes. Example: `#94a3b8`
+    #[oai(validator(max_length = 7))]
+    pub secondary_text_color: Option<String>,
+    /// Path of the terms. Example: `/branding/terms.html`
+    #[oai(validator(max_length = 255))]
+    pub terms_path: Option<String>,
+    /// Path of the privacy notice. Example: `/branding/privacy.html`
+    #[oai(validator(max_length = 255))]
+    pub privacy_path: Option<String>,
+    /// Whether the page names this service. Example: `false`
+    pub display_service_branding: Option<bool>,
+}

@@ -1,0 +1,706 @@
+//! What creators of secure payments send and get.
+
+use crate::{
+    domain::{
+        address::Address,
+        amount::Percent,
+        currency::Catalogue,
+        destination::ScreeningProvider,
+        interop_address::DestinationKey,
+        network::Network,
+        refusal::{FieldError, Refusal},
+        request::plan::payment_currency,
+        secure_payment::{
+            About, PaymentFlow, SecurePaymentKind, SecurePaymentStatus,
+            access::{AskedMode, AskedPolicy},
+            fee_plan::{BearerSource, FeeBearer},
+            plan::{NamedFee, NewItem, NewPayout, NewSecurePayment, Wanted, unreadable_destination},
+            redirect::{LABEL_ALONE, Redirect, checked_url, is_plain},
+        },
+    },
+    http::{forms::text::LINE, operation::*},
+};
+use chrono::TimeDelta;
+
+words! {
+    /// State of a secure payment
+    SecurePaymentStatus as "SecurePaymentStatus";
+    /// How many requests a secure payment has
+    SecurePaymentKind as "SecurePaymentType";
+    /// Which way the money goes, as the creator sees it
+    PaymentFlow as "PaymentFlow";
+    /// Whether payers are screened; `inherit` as the destination has it
+    AskedMode as "SecurePaymentAccessMode";
+    /// Who bears a fee
+    FeeBearer as "FeeBearer";
+    /// What decided who bears a fee
+    BearerSource as "FeeBearerSource";
+}
+
+text! {
+    /// Id of a payee destination. Whether it names one is a rule of the domain.
+    LinkDestinationText {
+        pattern: r"^[^\x00-\x1f\x7f]*$",
+        length_min: 1,
+        length_max: 200,
+        example: "0x7eB023BFbAeE228de6DC5B92D0BeEB1eDb1Fd567@eip155:11155111#6B834D37:0x370DE27fdb7D1Ff1e1BaA7D11c5820a324Cf623C",
+        hint: "must be the id of a payee destination: wallet@eip155:chainId#checksum:token",
+    }
+    /// Where a payer may go. What is safe is a rule of the domain.
+    RedirectUrlText {
+        pattern: r"^[^\x00]*$",
+        length_max: 2048,
+        example: "https://shop.example.com/thanks",
+        hint: "must be an http or https address of at most 2048 characters, for example https://shop.example.com/thanks",
+    }
+    /// What a button says.
+    RedirectLabelText {
+        pattern: r#"^[^<>&"'`]*$"#,
+        length_min: 1,
+        length_max: 255,
+        example: "Back to the shop",
+        hint: "must have 1 to 255 characters, without < > & and quotes, control characters, invisible ones and marks of the writing direction",
+    }
+    /// The merchant's own name of somebody.
+    IdentifierText {
+        pattern: LINE,
+        length_min: 1,
+        length_max: 255,
+        example: "customer-17",
+        hint: "must be one line of 1 to 255 characters, without control characters, invisible ones and marks of the writing direction",
+    }
+}
+
+/// Who may pay a secure payment, and what a payer sees of it. What is absent or null is as at the destination.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase", example)]
+pub struct SecurePaymentAccessPolicy {
+    /// Which payers are screened
+    #[oai(nullable)]
+    pub mode: Option<AskedMode>,
+    /// Who screens them: with `kyt_all_wallets` and only there
+    #[oai(nullable)]
+    pub screening_provider: Option<ScreeningProvider>,
+    /// Whether amount and people stay hidden until the payer is approved. Example: `false`
+    #[oai(nullable)]
+    pub hide_until_approved: Option<bool>,
+    /// Whether payers see the address of the payee masked. Example: `false`
+    #[oai(nullable)]
+    pub hide_payee_address: Option<bool>,
+    /// Wallets that may pay; absent, null or empty for everybody. Noted on payouts, where it holds nobody
+    #[oai(nullable, validator(max_items = 1000))]
+    pub allowed_payer_addresses: Option<Vec<WalletText>>,
+}
+
+impl Example for SecurePaymentAccessPolicy {
+    fn example() -> Self {
+        Self {
+            mode: Some(AskedMode::Off),
+            screening_provider: None,
+            hide_until_approved: Some(false),
+            hide_payee_address: Some(false),
+            allowed_payer_addresses: Some(vec![WalletText::example()]),
+        }
+    }
+}
+
+/// One amount of a secure payment.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
+pub struct SecurePaymentItem {
+    /// Where it is paid to; absent, at the destination that is set up. Another one is a 403
+    #[oai(nullable)]
+    pub destination_id: Option<LinkDestinationText>,
+    /// Amount in the token of the destination, human units
+    pub amount: AmountText,
+    /// Fee on top of this amount, 0 to 100; needs `feeAddress`
+    #[oai(nullable)]
+    pub fee_percentage: Option<PercentText>,
+    /// Receiver of the fee; needs `feePercentage`
+    #[oai(nullable)]
+    pub fee_address: Option<WalletText>,
+    /// Your own reference of this amount
+    #[oai(nullable)]
+    pub reference: Option<MerchantReference>,
+    /// The same as beside the items; one for a link
+    #[oai(nullable)]
+    pub payer_identifier: Option<IdentifierText>,
+    /// The same as beside the items; one for a link
+    #[oai(nullable)]
+    pub redirect_url: Option<RedirectUrlText>,
+    /// The same as beside the items; one for a link
+    #[oai(nullable)]
+    pub redirect_label: Option<RedirectLabelText>,
+    /// Must be absent: the destination says who is paid. Example: `0x7eB023BFbAeE228de6DC5B92D0BeEB1eDb1Fd567`
+    #[oai(nullable, validator(max_length = 255))]
+    pub payee: Option<String>,
+    /// Must be absent: the destination says in what is paid. Example: `FAU-sepolia`
+    #[oai(nullable, validator(max_length = 255))]
+    pub invoice_currency: Option<String>,
+    /// Must be absent: the destination says in what is paid. Example: `FAU-sepolia`
+    #[oai(nullable, validator(max_length = 255))]
+    pub payment_currency: Option<String>,
+}
+
+impl Example for SecurePaymentItem {
+    fn example() -> Self {
+        Self {
+            destination_id: None,
+            amount: AmountText::example(),
+            fee_percentage: None,
+            fee_address: None,
+            reference: None,
+            payer_identifier: None,
+            redirect_url: None,
+            redirect_label: None,
+            payee: None,
+            invoice_currency: None,
+            payment_currency: None,
+        }
+    }
+}
+
+/// What is asked for with a link.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
+pub struct CreateSecurePaymentBody {
+    /// What is paid; several are paid in one transaction
+    #[oai(validator(min_items = 1, max_items = 200))]
+    pub requests: Vec<SecurePaymentItem>,
+    /// Fee on top of each amount, 0 to 100; needs `feeAddress`
+    #[oai(nullable)]
+    pub fee_percentage: Option<PercentText>,
+    /// Receiver of the fee; needs `feePercentage`
+    #[oai(nullable)]
+    pub fee_address: Option<WalletText>,
+    /// Your own reference; payers see it
+    #[oai(nullable)]
+    pub reference: Option<MerchantReference>,
+    /// Your own name of the payer; no payer sees it
+    #[oai(nullable)]
+    pub payer_identifier: Option<IdentifierText>,
+    /// Where the payer may go afterwards: a button, nothing redirects by itself
+    #[oai(nullable)]
+    pub redirect_url: Option<RedirectUrlText>,
+    /// What the button says; needs `redirectUrl`
+    #[oai(nullable)]
+    pub redirect_label: Option<RedirectLabelText>,
+    /// Who may pay, and what a payer sees
+    #[oai(nullable)]
+    pub access_policy: Option<SecurePaymentAccessPolicy>,
+    /// Seconds for which it can be paid, 5 minutes to 90 days; absent, as the operator has it. An addition of this service. Example: `86400`
+    #[oai(nullable, validator(minimum(value = "300"), maximum(value = "7776000")))]
+    pub expires_in: Option<u32>,
+}
+
+impl Example for CreateSecurePaymentBody {
+    /// Works as it stands where a destination is set up.
+    fn example() -> Self {
+        Self {
+            requests: vec![SecurePaymentItem::example()],
+            fee_percentage: None,
+            fee_address: None,
+            reference: Some(MerchantReference::example()),
+            payer_identifier: None,
+            redirect_url: None,
+            redirect_label: None,
+            access_policy: None,
+            expires_in: None,
+        }
+    }
+}
+
+/// Whom to pay with a link.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
+pub struct CreateSecurePayoutBody {
+    /// Wallet that is paid
+    pub recipient: WalletText,
+    /// Wallet that is going to pay, usually yours; noted, and any wallet may pay
+    pub creator_wallet_address: WalletText,
+    /// Network of the payment
+    pub network: NetworkText,
+    /// What is paid; has to be on `network`
+    pub currency: CurrencyIdText,
+    /// Amount, human units
+    pub amount: AmountText,
+    /// Your own reference; payers see it
+    #[oai(nullable)]
+    pub reference: Option<MerchantReference>,
+    /// Your own name of the recipient; no payer sees it
+    #[oai(nullable)]
+    pub recipient_identifier: Option<IdentifierText>,
+    /// Fee on top of the amount, 0 to 100; needs `feeAddress`
+    #[oai(nullable)]
+    pub fee_percentage: Option<PercentText>,
+    /// Receiver of the fee; needs `feePercentage`
+    #[oai(nullable)]
+    pub fee_address: Option<WalletText>,
+    /// Where the payer may go afterwards: a button, nothing redirects by itself
+    #[oai(nullable)]
+    pub redirect_url: Option<RedirectUrlText>,
+    /// What the button says; needs `redirectUrl`
+    #[oai(nullable)]
+    pub redirect_label: Option<RedirectLabelText>,
+    /// Who is screened, and what a payer sees
+    #[oai(nullable)]
+    pub access_policy: Option<SecurePaymentAccessPolicy>,
+    /// Seconds for which it can be paid, 5 minutes to 90 days; absent, as the operator has it. An addition of this service. Example: `86400`
+    #[oai(nullable, validator(minimum(value = "300"), maximum(value = "7776000")))]
+    pub expires_in: Option<u32>,
+}
+
+impl Example for CreateSecurePayoutBody {
+    /// Works as it stands on a service with Sepolia.
+    fn example() -> Self {
+        Self {
+            recipient: WalletText::example(),
+            creator_wallet_address: WalletText::example(),
+            network: NetworkText::example(),
+            currency: CurrencyIdText::example(),
+            amount: AmountText::example(),
+            reference: Some(MerchantReference::example()),
+            recipient_identifier: None,
+            fee_percentage: None,
+            fee_address: None,
+            redirect_url: None,
+            redirect_label: None,
+            access_policy: None,
+            expires_in: None,
+        }
+    }
+}
+
+/// Payouts that become one link.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
+pub struct CombinePayoutsBody {
+    /// Tokens of payout links that nobody has paid, all on one network; they are withdrawn
+    #[oai(validator(min_items = 2, max_items = 200, unique_items))]
+    pub tokens: Vec<UlidText>,
+    /// Where the payer may go afterwards: a button, nothing redirects by itself
+    #[oai(nullable)]
+    pub redirect_url: Option<RedirectUrlText>,
+    /// What the button says; needs `redirectUrl`
+    #[oai(nullable)]
+    pub redirect_label: Option<RedirectLabelText>,
+}
+
+impl Example for CombinePayoutsBody {
+    fn example() -> Self {
+        Self {
+            tokens: ["01JZX4T9QK3M7N8P2R5S6V0WYB", "01JZX4T9QK3M7N8P2R5S6V0WYC"]
+                .map(UlidText::written)
+                .to_vec(),
+            redirect_url: None,
+            redirect_label: None,
+        }
+    }
+}
+
+/// A payment whose fees are asked for.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
+pub struct PreviewFeesBody {
+    /// Amount, human units
+    pub amount: AmountText,
+    /// Id or symbol of a stablecoin. Example: `USDC`
+    pub currency: CurrencyIdText,
+    /// Which way the money goes
+    pub flow: PaymentFlow,
+    /// Who bears fees that nothing else decides about
+    #[oai(nullable)]
+    pub default_fee_bearer: Option<FeeBearer>,
+}
+
+impl Example for PreviewFeesBody {
+    fn example() -> Self {
+        Self {
+            amount: AmountText::example(),
+            currency: CurrencyIdText::written("USDC"),
+            flow: PaymentFlow::GetPaid,
+            default_fee_bearer: None,
+        }
+    }
+}
+
+/// A link that was made.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct SecurePaymentCreated {
+    /// The requests that it pays, in the order of the call
+    #[oai(validator(min_items = 1, max_items = 200))]
+    pub request_ids: Vec<RequestIdText>,
+    /// Page for the payer. Example: `https://pay.example.com/?token=01JZX4T9QK3M7N8P2R5S6V0WYB`
+    #[oai(validator(max_length = 2100))]
+    pub secure_payment_url: String,
+    /// Token of the link: whoever has it may read and pay it
+    pub token: UlidText,
+    /// Its fees in US dollars; null where it is not paid in one stablecoin
+    pub fee_plan: OrNull<FeePlanView>,
+}
+
+/// Fees of a secure payment in US dollars, as they are for good once it is made.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct FeePlanView {
+    /// Version of this form, always 1. Example: `1`
+    pub version: u32,
+    /// Which way the money goes
+    pub flow: PaymentFlow,
+    /// Who bears fees that nothing else decides about
+    pub default_fee_bearer: FeeBearer,
+    /// What is asked for. Example: `100`
+    #[oai(validator(max_length = 108))]
+    pub gross_amount_usd: String,
+    /// What the payee gets of it. Example: `100`
+    #[oai(validator(max_length = 108))]
+    pub net_recipient_amount_usd: String,
+    /// What the payer pays. Example: `102.5`
+    #[oai(validator(max_length = 108))]
+    pub payer_total_amount_usd: String,
+    /// All fees. Example: `2.5`
+    #[oai(validator(max_length = 108))]
+    pub total_fees_usd: String,
+    /// Those that the payee bears. Example: `0`
+    #[oai(validator(max_length = 108))]
+    pub payee_borne_fees_usd: String,
+    /// Those that the payer bears. Example: `2.5`
+    #[oai(validator(max_length = 108))]
+    pub payer_borne_fees_usd: String,
+    /// Fee by fee
+    #[oai(validator(max_items = 400))]
+    pub fees: Vec<FeePlanLineView>,
+}
+
+/// One fee of a plan.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct FeePlanLineView {
+    /// Whose it is: `platform` or `protocol`. Example: `platform`
+    #[oai(rename = "type", validator(max_length = 32))]
+    pub kind: String,
+    /// Name for people. Example: `Platform fee`
+    #[oai(validator(max_length = 64))]
+    pub label: String,
+    /// Who bears it
+    pub fee_bearer: FeeBearer,
+    /// What decided that
+    pub fee_bearer_source: BearerSource,
+    /// Rate in basis points. Example: `250`
+    #[oai(validator(maximum(value = "10000")))]
+    pub percentage_bps: u32,
+    /// Most of one payment; null without a limit. Example: `25`
+    #[oai(validator(max_length = 108))]
+    pub cap_usd: OrNull<String>,
+    /// What it is. Example: `2.5`
+    #[oai(validator(max_length = 108))]
+    pub calculated_amount_usd: String,
+    /// How its receiver is found: always by a fixed address. Example: `static_address`
+    #[oai(validator(max_length = 32))]
+    pub destination_resolver: String,
+    /// Its receiver
+    pub destination_ref: FeeDestination,
+    /// Where it was set: `call`, `client_id` or `service_settings`. Example: `call`
+    #[oai(validator(max_length = 32))]
+    pub config_source: String,
+}
+
+/// Receiver of a fee.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
+pub struct FeeDestination {
+    /// On EVM networks
+    pub evm_address: Option<WalletText>,
+    /// On Tron
+    pub tron_address: Option<WalletText>,
+}
+
+/// A secure payment that was withdrawn.
+#[derive(Debug, Clone, Object)]
+pub struct SecurePaymentWithdrawn {
+    /// Its token
+    pub token: UlidText,
+    /// Its state: `invalidated`. Example: `invalidated`
+    pub status: SecurePaymentStatus,
+}
+
+/// Both halves of a fee, or neither, under the names of a place in the body.
+fn fee(
+    percent: Option<PercentText>,
+    receiver: Option<WalletText>,
+    place: &str,
+    checks: &mut Checks,
+) -> Option<(Percent, Address)> {
+    match (&percent, &receiver) {
+        (Some(_), None) => checks.fail(format!("{place}feeAddress"), "is required when feePercentage is set"),
+        (None, Some(_)) => checks.fail(format!("{place}feePercentage"), "is required when feeAddress is set"),
+        _ => {}
+    }
+    let percent = percent.and_then(|text| checks.take(&format!("{place}feePercentage"), text.value()));
+    let receiver = receiver.and_then(|text| checks.take(&format!("{place}feeAddress"), text.value()));
+    percent.zip(receiver)
+}
+
+/// A button, or what is wrong with one.
+fn redirect(url: Option<RedirectUrlText>, label: Option<RedirectLabelText>, checks: &mut Checks) -> Option<Redirect> {
+    match (url, label) {
+        (None, None) => None,
+        (None, Some(_)) => {
+            checks.fail("redirectLabel", LABEL_ALONE);
+            None
+        }
+        (Some(url), label) => {
+            let url = checks.take("redirectUrl", checked_url(url.as_str())).map(str::to_owned);
+            let is_hidden = |label: &RedirectLabelText| !label.as_str().chars().all(is_plain);
+            if label.as_ref().is_some_and(is_hidden) {
+                checks.fail("redirectLabel", RedirectLabelText::HINT);
+            }
+            Some(Redirect {
+                url: url?,
+                label: label.map(String::from),
+            })
+        }
+    }
+}
+
+/// What stands beside the items or in them; of a link there is one, so all places have to say the same.
+fn sole<T: Clone + PartialEq>(
+    name: &str,
+    beside: Option<T>,
+    items: &[SecurePaymentItem],
+    of: impl Fn(&SecurePaymentItem) -> Option<T>,
+    checks: &mut Checks,
+) -> Option<T> {
+    let mut known = beside;
+    for (index, item) in items.iter().enumerate() {
+        let Some(own) = of(item) else { continue };
+        let differs = known.as_ref().is_some_and(|known| *known != own);
+        if differs {
+            let sentence = format!("must be absent or the same as in the other places: a link has one {name}");
+            checks.fail(format!("requests[{index}].{name}"), sentence);
+        }
+        known = known.or(Some(own));
+    }
+    known
+}
+
+impl SecurePaymentAccessPolicy {
+    fn read(self, checks: &mut Checks) -> AskedPolicy {
+        let wallets = self.allowed_payer_addresses.unwrap_or_default().into_iter();
+        let wallets = wallets.enumerate().filter_map(|(index, wallet)| {
+            // The case of an EVM address carries nothing here; Base58 keeps its own.
+            let text = match wallet.as_str().starts_with('T') {
+                true => wallet.as_str().to_owned(),
+                false => wallet.as_str().to_ascii_lowercase(),
+            };
+            let field = format!("accessPolicy.allowedPayerAddresses[{index}]");
+            checks.take(&field, Address::parse(&text))
+        });
+        let asked = AskedPolicy {
+            allowed: wallets.collect(),
+            mode: self.mode,
+            provider: self.screening_provider,
+            hides_until_approved: self.hide_until_approved,
+            hides_payee: self.hide_payee_address,
+        };
+        asked.check(checks);
+        asked
+    }
+}
+
+impl SecurePaymentItem {
+    /// Reads an item; `beside` is the fee and `reference` the reference that stand beside the items.
+    fn read(
+        self,
+        index: usize,
+        (beside, reference): (Option<NamedFee>, Option<&str>),
+        unreadable: &mut Vec<FieldError>,
+        checks: &mut Checks,
+    ) -> Option<NewItem> {
+        let place = format!("requests[{index}].");
+        let foreign = [
+            ("payee", &self.payee),
+            ("invoiceCurrency", &self.invoice_currency),
+            ("paymentCurrency", &self.payment_currency),
+        ];
+        for (name, given) in foreign {
+            if given.is_some() {
+                let sentence = "must be absent: the payment destination says who is paid and in what";
+                checks.fail(format!("{place}{name}"), sentence);
+            }
+        }
+        let amount = checks.take(&format!("{place}amount"), self.amount.value());
+        let own = fee(self.fee_percentage, self.fee_address, &place, checks);
+        let fee = match (own, beside) {
+            (Some(own), Some(beside)) if own != beside.fee => {
+                let sentence = "must be absent or the same as beside the items: both say what this amount is charged";
+                checks.fail(format!("{place}feePercentage"), sentence);
+                None
+            }
+            (Some(fee), _) => Some(NamedFee { fee, is_of_item: true }),
+            (None, beside) => beside,
+        };
+        let own = self.reference.map(String::from);
+        if let (Some(own), Some(beside)) = (&own, reference)
+            && own != beside
+        {
+            let sentence = "must be absent or the same as beside the items";
+            checks.fail(format!("{place}reference"), sentence);
+        }
+        let destination = match self.destination_id {
+            None => Wanted::Any,
+            Some(text) => match DestinationKey::parse(text.as_str()) {
+                Ok(Some(key)) => Wanted::Named(key),
+                Ok(None) => Wanted::Unknown,
+                Err(_) => {
+                    let field = format!("{place}destinationId");
+                    unreadable.push(FieldError::new(field, LinkDestinationText::HINT));
+                    Wanted::Unknown
+                }
+            },
+        };
+        Some(NewItem {
+            destination,
+            amount: amount?,
+            fee,
+            reference: own,
+        })
+    }
+}
+
+impl CreateSecurePaymentBody {
+    /// Reads the values, as far as they can be judged without the destination. Errors: every wrong field, then every text
+    /// that names no destination.
+    pub(super) fn read(self) -> Result<NewSecurePayment, Refusal> {
+        let mut checks = Checks::new();
+        let items = &self.requests;
+        let url = sole(
+            "redirectUrl",
+            self.redirect_url,
+            items,
+            |item| item.redirect_url.clone(),
+            &mut checks,
+        );
+        let label = sole(
+            "redirectLabel",
+            self.redirect_label,
+            items,
+            |item| item.redirect_label.clone(),
+            &mut checks,
+        );
+        let payer = |item: &SecurePaymentItem| item.payer_identifier.clone();
+        let payer = sole("payerIdentifier", self.payer_identifier, items, payer, &mut checks);
+        let is_label_alone = url.is_none() && label.is_some();
+        let redirect = redirect(url, label, &mut checks);
+        let beside = fee(self.fee_percentage, self.fee_address, "", &mut checks);
+        let beside = beside.map(|fee| NamedFee { fee, is_of_item: false });
+        let reference = self.reference.map(String::from);
+        let mut unreadable = Vec::new();
+        let count = self.requests.len();
+        let items =
+            self.requests.into_iter().enumerate().filter_map(|(index, item)| {
+                item.read(index, (beside, reference.as_deref()), &mut unreadable, &mut checks)
+            });
+        let items: Vec<NewItem> = items.collect();
+        let policy = self
+            .access_policy
+            .map(|policy| policy.read(&mut checks))
+            .unwrap_or_default();
+        checks.finish().map_err(|refusal| led(refusal, is_label_alone))?;
+        if !unreadable.is_empty() {
+            return Err(unreadable_destination(unreadable));
+        }
+        let of_item = match (count, items.first()) {
+            (1, Some(sole)) => sole.reference.clone(),
+            _ => None,
+        };
+        Ok(NewSecurePayment {
+            items,
+            about: About {
+                reference: reference.or(of_item),
+                payer_identifier: payer.map(String::from),
+                recipient_identifier: None,
+                redirect,
+            },
+            policy,
+            expires_in: self.expires_in.map(|seconds| TimeDelta::seconds(seconds.into())),
+        })
+    }
+}
+
+/// Makes the sentence of the contract the message where it applies. Source: decisions D39.
+fn led(refusal: Refusal, is_label_alone: bool) -> Refusal {
+    match is_label_alone {
+        true => refusal.led_by("redirectLabel"),
+        false => refusal.led_by("redirectUrl"),
+    }
+}
+
+impl CreateSecurePayoutBody {
+    /// Reads the values. Errors: every wrong field.
+    pub(super) fn read(self, catalogue: &Catalogue) -> Result<NewPayout, Refusal> {
+        let mut checks = Checks::new();
+        let is_label_alone = self.redirect_url.is_none() && self.redirect_label.is_some();
+        let redirect = redirect(self.redirect_url, self.redirect_label, &mut checks);
+        let recipient = checks.take("recipient", self.recipient.value());
+        let amount = checks.take("amount", self.amount.value());
+        let network = Network::from_id(self.network.as_str());
+        if network.is_none() {
+            checks.fail("network", format!("must be one of {}", Network::ids_in_words()));
+        }
+        let currency = checks.take("currency", payment_currency(catalogue, self.currency.as_str()));
+        if let (Some(network), Some(currency)) = (network, &currency)
+            && currency.network != network
+        {
+            let sentence = format!(
+                "must be on {network}, which network names: this one is on {}",
+                currency.network
+            );
+            checks.fail("currency", sentence);
+        }
+        let fee = fee(self.fee_percentage, self.fee_address, "", &mut checks);
+        let policy = self
+            .access_policy
+            .map(|policy| policy.read(&mut checks))
+            .unwrap_or_default();
+        // Of a Tron address the form is enough here: no money goes there.
+        let creator = match self.creator_wallet_address.value() {
+            Ok(creator) => Some(creator.to_string()),
+            Err(_) if self.creator_wallet_address.as_str().starts_with('T') => {
+                Some(self.creator_wallet_address.as_str().to_owned())
+            }
+            Err(sentence) => checks.take("creatorWalletAddress", Err::<String, _>(sentence)),
+        };
+        let given = recipient.zip(amount).zip(currency.zip(creator));
+        let ((recipient, amount), (currency, creator)) = checks
+            .finish_with(given)
+            .map_err(|refusal| led(refusal, is_label_alone))?;
+        Ok(NewPayout {
+            recipient,
+            creator,
+            currency,
+            amount,
+            fee,
+            about: About {
+                reference: self.reference.map(String::from),
+                payer_identifier: None,
+                recipient_identifier: self.recipient_identifier.map(String::from),
+                redirect,
+            },
+            policy,
+            expires_in: self.expires_in.map(|seconds| TimeDelta::seconds(seconds.into())),
+        })
+    }
+}
+
+impl CombinePayoutsBody {
+    /// Reads the values. Errors: a button that is none.
+    pub(super) fn read(self) -> Result<(Vec<String>, Option<Redirect>), Refusal> {
+        let mut checks = Checks::new();
+        let is_label_alone = self.redirect_url.is_none() && self.redirect_label.is_some();
+        let redirect = redirect(self.redirect_url, self.redirect_label, &mut checks);
+        checks.finish().map_err(|refusal| led(refusal, is_label_alone))?;
+        Ok((self.tokens.into_iter().map(String::from).collect(), redirect))
+    }
+}

@@ -1,0 +1,456 @@
+//! Secure payments: links by which whoever has the token pays.
+
+mod answers;
+mod bodies;
+mod view;
+
+use crate::{
+    domain::{
+        event::PayerStepKind,
+        refusal::Refusal,
+        secure_payment::{
+            Unpayable,
+            access::Payer,
+            intent::{PaymentChain, Source},
+            step::{KNOWN, Report},
+        },
+    },
+    flows::{
+        self, FlowResult,
+        secure_payments::{
+            open::Look,
+            opened::{self, Opened},
+            preview_fees,
+            record_intent::Sent,
+        },
+    },
+    http::{error::Problem, gate::address::CallerAddress, operation::*},
+};
+pub use answers::*;
+pub use bodies::*;
+
+/// Secure payments.
+pub struct SecurePayments;
+
+#[OpenApi(prefix_path = "/v2", tag = "PlatformTag::SecurePayments")]
+impl SecurePayments {
+    /// Make a payment link
+    ///
+    /// Makes a link by which you are paid, at the destination of the client ID, else at the one of the platform. Several
+    /// items are paid in one transaction. Whoever has the link may pay it until it expires. Destination, fees and policy are
+    /// those of this moment: what you change later changes no link.
+    ///
+    /// A client ID without domains has to be bound to a destination. Accounts that sign in without a wallet make no links.
+    ///
+    /// 201: The link
+    /// 400: No active payment destination found for this platform
+    /// 403: Destination does not match the configured payment destination.
+    #[oai(path = "/secure-payments", method = "post", operation_id = "createSecurePayment")]
+    async fn create(
+        &self,
+        ctx: Data<&Ctx>,
+        caller: Auth<LinkMaker>,
+        key: Keyed,
+        body: Body<CreateSecurePaymentBody>,
+    ) -> Result<Created<SecurePaymentCreated>, Fail<{ s::BAD_REQUEST | s::FORBIDDEN | s::CONFLICT }>> {
+        let once = key.once(op::createSecurePayment, &body.0);
+        let input = body.0.read()?;
+        answer_once(once, view::created, async |call| {
+            flows::secure_payments::create::run(&ctx, &caller, input, call).await
+        })
+        .await
+    }
+
+    /// Look up the link of a request
+    ///
+    /// The newest link of one of your requests, with what only you may see. For people who signed in.
+    ///
+    /// 200: The link
+    /// 404: No secure payment found for this request ID
+    #[oai(path = "/secure-payments", method = "get", operation_id = "findSecurePayment")]
+    async fn find(
+        &self,
+        ctx: Data<&Ctx>,
+        caller: Auth<SessionOnly>,
+        /// Id of the request
+        #[oai(name = "requestId")]
+        request_id: Needed<RequestIdText>,
+    ) -> Result<Json<OwnSecurePayment>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND }>> {
+        let mut checks = Checks::new();
+        let id = request_id.read(&mut checks);
+        let id = checks.finish_with(id)?;
+        let found = flows::secure_payments::find::run(&ctx, &caller, id.as_str()).await?;
+        Ok(Json(view::found(&ctx, &found)))
+    }
+
+    /// Make a payout link
+    ///
+    /// Makes a link by which somebody pays a recipient whom you name. Any wallet may pay it; that of `creatorWalletAddress`
+    /// is noted.
+    ///
+    /// 201: The link
+    #[oai(
+        path = "/secure-payments/payouts",
+        method = "post",
+        operation_id = "createSecurePayout"
+    )]
+    async fn create_payout(
+        &self,
+        ctx: Data<&Ctx>,
+        caller: Auth<LinkMaker>,
+        key: Keyed,
+        body: Body<CreateSecurePayoutBody>,
+    ) -> Result<Created<SecurePaymentCreated>, Fail<{ s::BAD_REQUEST | s::FORBIDDEN | s::CONFLICT }>> {
+        let once = key.once(op::createSecurePayout, &body.0);
+        let input = body.0.read(&ctx.catalogue)?;
+        answer_once(once, view::created, async |call| {
+            flows::secure_payments::create_payout::run(&ctx, &caller, input, call).await
+        })
+        .await
+    }
+
+    /// Combine payout links
+    ///
+    /// Makes one link of several payout links that nobody has paid, all on one network. They are withdrawn and their
+    /// requests live on in it; it ends when the first of them would have ended. Money that still arrives for one of them is
+    /// credited to its request, which the new link then leaves out.
+    ///
+    /// 201: The link
+    #[oai(
+        path = "/secure-payments/batch-payouts",
+        method = "post",
+        operation_id = "combineSecurePayouts"
+    )]
+    async fn combine(
+        &self,
+        ctx: Data<&Ctx>,
+        caller: Auth<LinkMaker>,
+        key: Keyed,
+        body: Body<CombinePayoutsBody>,
+    ) -> Result<Created<SecurePaymentCreated>, Fail<{ s::BAD_REQUEST | s::FORBIDDEN | s::CONFLICT }>> {
+        let once = key.once(op::combineSecurePayouts, &body.0);
+        let (tokens, redirect) = body.0.read()?;
+        answer_once(once, view::created, async |call| {
+            flows::secure_payments::create_batch_payout::run(&ctx, &caller, &tokens, redirect, call).await
+        })
+        .await
+    }
+
+    /// Preview the fees of a link
+    ///
+    /// The fees in US dollars that a link in a stablecoin would have, without a fee that a call names. Every fee comes on
+    /// top of the amount, so the payer bears it. Nothing is stored.
+    ///
+    /// 200: The fees
+    #[oai(
+        path = "/secure-payments/fees/preview",
+        method = "post",
+        operation_id = "previewSecurePaymentFees"
+    )]
+    async fn preview_fees(
+        &self,
+        ctx: Data<&Ctx>,
+        caller: Auth<LinkMaker>,
+        body: Body<PreviewFeesBody>,
+    ) -> Result<Json<FeePlanView>, Fail<{ s::BAD_REQUEST }>> {
+        let mut checks = Checks::new();
+        let amount = checks.take("amount", body.amount.value());
+        let asked = preview_fees::Asked {
+            amount: checks.finish_with(amount)?,
+            currency: body.currency.to_string(),
+            flow: body.flow,
+            default_bearer: body.default_fee_bearer,
+        };
+        let plan = preview_fees::run(&ctx, &caller, &asked).await?;
+        Ok(Json(view::fee_plan(&plan)))
+    }
+
+    /// Open a link
+    ///
+    /// What a payer is shown before paying: the token is all that it takes, whoever calls. With `wallet` the answer says
+    /// whether that wallet may pay, and what it holds on which chain. Where the creator wants it, nothing about money and
+    /// people is shown before the wallet is approved.
+    ///
+    /// 200: The link
+    /// 403: Secure payment has expired
+    /// 404: Secure payment not found
+    /// 409: Secure payment has already been completed
+    #[oai(path = "/secure-payments/:token", method = "get", operation_id = "getSecurePayment")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one argument for each parameter of the contract"
+    )]
+    async fn open(
+        &self,
+        ctx: Data<&Ctx>,
+        _caller: Auth<LinkReader>,
+        /// Token of the link
+        token: Path<UlidText>,
+        /// Wallet that wants to pay
+        wallet: Checked<WalletText>,
+        /// Chain to pay from; needs `token`, and has to be that of the payment
+        chain: Checked<PaymentChain>,
+        /// Symbol of the token to pay with; needs `chain`, and has to be that of the payment. Example: `FAU`
+        #[oai(name = "token")]
+        symbol: Checked<SymbolText>,
+        /// Account behind a smart account; needs `wallet`
+        #[oai(name = "eoaWallet")]
+        eoa_wallet: Checked<WalletText>,
+        /// Whether `wallet` is a Safe account, which cannot pay on this service yet
+        #[oai(name = "isSafe")]
+        is_safe: Checked<SafeFlag>,
+    ) -> Result<
+        Json<SecurePaymentView>,
+        Fail<{ s::BAD_REQUEST | s::FORBIDDEN | s::NOT_FOUND | s::CONFLICT | s::BAD_GATEWAY }>,
+    > {
+        let look = look(wallet, (chain, symbol), eoa_wallet, is_safe)?;
+        let opened = opened(&ctx, &token).await?;
+        let shown = flows::secure_payments::open::run(&ctx, &opened, &look).await?;
+        Ok(Json(view::shown(&opened, &shown)))
+    }
+
+    /// Get the calldata that pays a link
+    ///
+    /// Answers the transactions that a wallet signs and sends, in order, for what is left of the requests that are not
+    /// paid. Approvals allow exactly what is needed. With `wallet` the answer knows balances and allowance and leaves out
+    /// what is not needed.
+    ///
+    /// 200: The transactions to sign, and what the wallet needs for them
+    /// 403: Wallet is not allowed to pay this secure payment
+    /// 404: Secure payment not found
+    /// 409: Secure payment has already been completed
+    #[oai(
+        path = "/secure-payments/:token/pay",
+        method = "get",
+        operation_id = "getSecurePaymentCalldata"
+    )]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one argument for each parameter of the contract"
+    )]
+    async fn pay(
+        &self,
+        ctx: Data<&Ctx>,
+        _caller: Auth<LinkReader>,
+        /// Token of the link
+        token: Path<UlidText>,
+        /// Wallet that pays
+        wallet: Checked<WalletText>,
+        /// Chain to pay from; needs `token`, and has to be that of the payment
+        chain: Checked<PaymentChain>,
+        /// Symbol of the token to pay with; needs `chain`, and has to be that of the payment. Example: `FAU`
+        #[oai(name = "token")]
+        symbol: Checked<SymbolText>,
+        /// Account behind a smart account; needs `wallet`
+        #[oai(name = "eoaWallet")]
+        eoa_wallet: Checked<WalletText>,
+        /// Whether `wallet` is a Safe account, which cannot pay on this service yet
+        #[oai(name = "isSafe")]
+        is_safe: Checked<SafeFlag>,
+    ) -> Result<
+        Json<SecureCalldata>,
+        Fail<{ s::BAD_REQUEST | s::FORBIDDEN | s::NOT_FOUND | s::CONFLICT | s::BAD_GATEWAY }>,
+    > {
+        let look = look(wallet, (chain, symbol), eoa_wallet, is_safe)?;
+        let opened = opened(&ctx, &token).await?;
+        let paying = flows::secure_payments::pay::run(&ctx, &opened, &look).await?;
+        Ok(Json(view::paying(&ctx, &opened, &paying)))
+    }
+
+    /// Say what was sent
+    ///
+    /// Notes the transaction that a payer sent, once for each hash, so that others see that a payment is on its way. It
+    /// settles nothing and raises no event.
+    ///
+    /// 200: The transaction is noted
+    /// 403: Secure payment has expired
+    /// 404: Secure payment not found
+    /// 409: Secure payment has already been completed
+    #[oai(
+        path = "/secure-payments/:token/intent",
+        method = "post",
+        operation_id = "recordSecurePaymentIntent"
+    )]
+    async fn record_intent(
+        &self,
+        ctx: Data<&Ctx>,
+        _caller: Auth<LinkReader>,
+        /// Token of the link
+        token: Path<UlidText>,
+        body: Body<RecordIntentBody>,
+    ) -> Result<Json<IntentRecorded>, Fail<{ s::BAD_REQUEST | s::FORBIDDEN | s::NOT_FOUND | s::CONFLICT }>> {
+        let sent = body.0.read()?;
+        let opened = opened(&ctx, &token).await?;
+        let recorded = flows::secure_payments::record_intent::run(&ctx, &opened, &sent).await?;
+        Ok(Json(view::recorded(&recorded)))
+    }
+
+    /// Report what a payer did
+    ///
+    /// Telemetry of the payment page, told as `secure_payment.user_event`; it proves nothing. Browsers report from pages of
+    /// this service alone. At most 20 reports of a link an hour from one address, and 100 altogether.
+    ///
+    /// 202: The report is told
+    /// 403: Secure payment has expired
+    /// 404: Secure payment not found
+    #[oai(
+        path = "/secure-payments/:token/events",
+        method = "post",
+        operation_id = "reportSecurePaymentEvent"
+    )]
+    async fn report(
+        &self,
+        ctx: Data<&Ctx>,
+        _caller: Auth<LinkReporter>,
+        address: Option<Data<&CallerAddress>>,
+        /// Token of the link
+        token: Path<UlidText>,
+        body: Body<PayerStepBody>,
+    ) -> Result<Accepted<Success>, Fail<{ s::BAD_REQUEST | s::FORBIDDEN | s::NOT_FOUND }>> {
+        let report = body.0.read()?;
+        let opened = opened::by_token(&ctx, token.as_str()).await?;
+        let address = address.and_then(|address| address.0.0);
+        flows::secure_payments::user_event::run(&ctx, &opened, address, &report).await?;
+        Ok(Accepted::new(Success { success: true }))
+    }
+
+    /// Withdraw a link
+    ///
+    /// Nobody gets calldata by it any more; repeated, the call answers the same. Its requests stay. Calldata that was handed
+    /// out before still works on the chain: money that arrives all the same is credited to its request. An addition of this
+    /// service.
+    ///
+    /// 200: The link is withdrawn
+    /// 404: Secure payment not found
+    /// 409: Secure payment has already been completed
+    #[oai(
+        path = "/secure-payments/:token/withdraw",
+        method = "post",
+        operation_id = "withdrawSecurePayment"
+    )]
+    async fn withdraw(
+        &self,
+        ctx: Data<&Ctx>,
+        caller: Auth<Canceller>,
+        /// Token of the link
+        token: Path<UlidText>,
+    ) -> Result<Json<SecurePaymentWithdrawn>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND | s::CONFLICT }>> {
+        let withdrawn = flows::secure_payments::withdraw::run(&ctx, &caller, token.as_str()).await?;
+        Ok(Json(SecurePaymentWithdrawn {
+            token: UlidText::written(withdrawn.token.as_str()),
+            status: withdrawn.status,
+        }))
+    }
+}
+
+/// Opens a link that may still be paid. Errors: nobody made it (404); it is paid, with what became of its requests (409).
+async fn opened(ctx: &Ctx, token: &UlidText) -> Result<Opened, Problem> {
+    let opened: FlowResult<Opened> = opened::by_token(ctx, token.as_str()).await;
+    let opened = opened.map_err(Problem::from)?;
+    match opened.payable() {
+        Err(why @ Unpayable::Completed) => {
+            Err(Problem::from(Refusal::from(why)).with_completed(view::completed(&opened)))
+        }
+        Err(why) => Err(Refusal::from(why).into()),
+        Ok(()) => Ok(opened),
+    }
+}
+
+/// Who looks, and from where he would pay. Errors: every wrong parameter.
+fn look(
+    wallet: Checked<WalletText>,
+    (chain, symbol): (Checked<PaymentChain>, Checked<SymbolText>),
+    eoa: Checked<WalletText>,
+    is_safe: Checked<SafeFlag>,
+) -> Result<Look, Refusal> {
+    let mut checks = Checks::new();
+    match (chain.is_given(), symbol.is_given()) {
+        (true, false) => checks.fail("token", "is required: chain and token go together"),
+        (false, true) => checks.fail("chain", "is required: chain and token go together"),
+        _ => {}
+    }
+    if eoa.is_given() && !wallet.is_given() {
+        checks.fail("wallet", "is required with eoaWallet: the smart account that pays");
+    }
+    if let Some(SafeFlag::True) = is_safe.take(&mut checks) {
+        checks.fail(
+            "isSafe",
+            "must be false or absent: Safe accounts cannot pay on this service yet",
+        );
+    }
+    let chain = chain.take(&mut checks);
+    let symbol = symbol.take(&mut checks);
+    let (wallet, eoa) = (wallet.read(&mut checks), eoa.read(&mut checks));
+    checks.finish()?;
+    Ok(Look {
+        payer: wallet.map(|wallet| Payer { wallet, eoa }),
+        source: chain.zip(symbol).map(|(chain, token)| Source {
+            chain,
+            token: token.into(),
+        }),
+    })
+}
+
+impl RecordIntentBody {
+    /// Reads the values. Errors: every wrong field; what belongs to Safe accounts is one.
+    fn read(self) -> Result<Sent, Refusal> {
+        let mut checks = Checks::new();
+        for (name, is_given) in [
+            ("safeTxHash", self.safe_tx_hash.is_some()),
+            ("safePaymentDeadline", self.safe_payment_deadline.is_some()),
+        ] {
+            if is_given {
+                checks.fail(name, "must be absent: Safe accounts cannot pay on this service yet");
+            }
+        }
+        let tx_hash = match &self.tx_hash {
+            Some(text) => checks.take("txHash", text.value()),
+            None => {
+                checks.fail("txHash", format!("is required: {}", TxHash::HINT));
+                None
+            }
+        };
+        let payer = self
+            .payer_address
+            .and_then(|text| checks.take("payerAddress", text.value()));
+        let payer_eoa = self
+            .payer_eoa_address
+            .and_then(|text| checks.take("payerEoaAddress", text.value()));
+        Ok(Sent {
+            tx_hash: checks.finish_with(tx_hash)?,
+            source: Source {
+                chain: self.chain,
+                token: self.token.into(),
+            },
+            payer,
+            payer_eoa,
+        })
+    }
+}
+
+impl PayerStepBody {
+    /// Reads the values. Errors: a time that is none.
+    fn read(self) -> Result<Report, Refusal> {
+        let mut checks = Checks::new();
+        let occurred_at = checks.take("occurredAt", self.occurred_at.value());
+        let given = self.properties.map_or([const { None }; 6], |properties| {
+            [
+                properties.wallet_provider,
+                properties.wallet_address_hashed,
+                properties.payment_submission_id,
+                properties.payment_submission_id_type,
+                properties.selected_source_chain,
+                properties.payment_type,
+            ]
+        });
+        let properties = KNOWN.into_iter().zip(given);
+        let step: PayerStepKind = self.user_event;
+        Ok(Report {
+            step,
+            occurred_at: checks.finish_with(occurred_at)?,
+            properties: properties
+                .filter_map(|(name, value)| Some((name, String::from(value?))))
+                .collect(),
+        })
+    }
+}

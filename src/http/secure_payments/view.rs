@@ -1,0 +1,495 @@
+//! Secure payments as clients see them.
+
+use super::{answers::*, bodies::*};
+use crate::{
+    domain::{
+        address::Address,
+        amount::format_units,
+        calldata::Step,
+        fees::Fee,
+        interop_address::{DestinationKey, InteropAddress},
+        network::Family,
+        request::Request,
+        secure_payment::{
+            SecurePaymentKind, access,
+            fee_plan::{FeeBearer, FeePlan, FeePlanLine},
+            options::PaymentOption,
+        },
+    },
+    flows::{
+        requests::planned::Handout,
+        secure_payments::{
+            Made,
+            find::Found,
+            open::Shown,
+            opened::Opened,
+            pay::{FeeLines, Paying, ShortOf, Single, Together},
+            record_intent::Recorded,
+        },
+    },
+    http::{
+        error::{Completed, RequestPaid},
+        forms::calldata::{PlatformFee, transaction},
+        operation::*,
+    },
+};
+use alloy::primitives::U256;
+
+pub(super) fn created(made: &Made) -> SecurePaymentCreated {
+    let ids = made
+        .payment
+        .items
+        .iter()
+        .map(|item| RequestIdText::written(&item.request_id));
+    SecurePaymentCreated {
+        request_ids: ids.collect(),
+        secure_payment_url: made.url.clone(),
+        token: UlidText::written(made.payment.token.as_str()),
+        fee_plan: OrNull(made.fee_plan.as_ref().map(fee_plan)),
+    }
+}
+
+pub(super) fn fee_plan(plan: &FeePlan) -> FeePlanView {
+    FeePlanView {
+        version: 1,
+        flow: plan.flow,
+        default_fee_bearer: plan.default_bearer,
+        gross_amount_usd: plan.gross(),
+        net_recipient_amount_usd: plan.gross(),
+        payer_total_amount_usd: plan.payer_total(),
+        total_fees_usd: plan.fees(),
+        payee_borne_fees_usd: "0".to_owned(),
+        payer_borne_fees_usd: plan.fees(),
+        fees: plan.lines.iter().map(fee_plan_line).collect(),
+    }
+}
+
+fn fee_plan_line(line: &FeePlanLine) -> FeePlanLineView {
+    let receiver = Some(WalletText::written(line.receiver));
+    let (evm_address, tron_address) = match line.receiver.family() {
+        Family::Evm => (receiver, None),
+        Family::Tron => (None, receiver),
+    };
+    FeePlanLineView {
+        kind: line.kind.wire().to_owned(),
+        label: line.kind.label().to_owned(),
+        fee_bearer: FeeBearer::Payer,
+        fee_bearer_source: line.kind.bearer_source(),
+        percentage_bps: line.percent.basis_points().into(),
+        cap_usd: OrNull(line.cap.clone()),
+        calculated_amount_usd: line.amount(),
+        destination_resolver: "static_address".to_owned(),
+        destination_ref: FeeDestination {
+            evm_address,
+            tron_address,
+        },
+        config_source: line.origin.wire().to_owned(),
+    }
+}
+
+/// What is said of one that is paid. What is hidden until its payer is approved stays hidden.
+pub(super) fn completed(opened: &Opened) -> Completed {
+    let shown = (!opened.payment.policy.hides_until_approved).then_some(&opened.requests);
+    let requests = shown.into_iter().flatten().map(|request| RequestPaid {
+        request_id: RequestIdText::written(&request.id),
+        has_been_paid: request.ledger.has_been_paid(),
+        tx_hash: OrNull(request.ledger.tx_hash.map(TxHash::written)),
+    });
+    Completed {
+        requests: requests.collect(),
+    }
+}
+
+/// An address, or its two ends.
+fn address(address: Address, is_masked: bool) -> String {
+    let text = address.to_string();
+    if !is_masked {
+        return text;
+    }
+    let start: String = text.chars().take(6).collect();
+    let end = text.len().checked_sub(4).and_then(|from| text.get(from..));
+    format!("{start}...{}", end.unwrap_or_default())
+}
+
+fn destination(key: &DestinationKey, is_masked: bool) -> SecurePaymentDestination {
+    let interop = &key.interop;
+    SecurePaymentDestination {
+        destination_id: (!is_masked).then(|| key.to_string()),
+        payee_address: match is_masked {
+            true => format!(
+                "{}@eip155:{}",
+                address(interop.wallet, true),
+                interop.network.chain_id()
+            ),
+            false => interop.to_string(),
+        },
+        token_address: WalletText::written(key.token),
+        wallet_address: address(interop.wallet, is_masked),
+        network: NetworkText::written(interop.network),
+        is_masked: is_masked.then_some(true),
+    }
+}
+
+/// Where a request of a secure payment pays to.
+fn destination_of(request: &Request, is_masked: bool) -> OrNull<SecurePaymentDestination> {
+    let terms = &request.terms;
+    let key = terms.token.map(|token| DestinationKey {
+        interop: InteropAddress {
+            wallet: terms.payee,
+            network: terms.network,
+        },
+        token,
+    });
+    OrNull(key.map(|key| destination(&key, is_masked)))
+}
+
+fn decision(decision: &access::AccessDecision) -> AccessDecisionView {
+    let wallet = |result: &access::WalletResult| AccessWalletResult {
+        wallet_address: WalletText::written(result.wallet),
+        wallet_type: result.kind,
+        parent_wallet_address: OrNull(result.parent.map(WalletText::written)),
+        status: result.status,
+        reason_code: result.reason.clone(),
+        provider: OrNull(result.provider),
+        evaluated_at: result.evaluated_at.map(Instant),
+    };
+    AccessDecisionView {
+        status: decision.status,
+        reason_code: decision.reason.clone(),
+        provider: OrNull(decision.provider),
+        wallet_results: decision.wallets.iter().map(wallet).collect(),
+    }
+}
+
+fn options(options: &[PaymentOption]) -> PaymentOptionsView {
+    let mut chains = PaymentOptionsView::new();
+    for option in options {
+        let shown = PaymentOptionView {
+            balance: option.balance.clone(),
+            has_enough_balance: option.has_enough_balance,
+            needed_amount: option.needed.clone(),
+        };
+        let chain = chains.entry(option.chain.wire().to_owned()).or_default();
+        chain.insert(option.token.clone(), shown);
+    }
+    chains
+}
+
+fn analytics(opened: &Opened, plan: Option<&FeePlan>, is_masked: bool) -> SecurePaymentAnalytics {
+    let ids = opened
+        .requests
+        .iter()
+        .filter_map(|request| destination_of(request, false).0?.destination_id);
+    SecurePaymentAnalytics {
+        creation_timestamp: Some(Instant(opened.payment.created_at)),
+        total_payment_amount_usd: plan.map(FeePlan::payer_total),
+        protocol_fee_amount_usd: plan.map(FeePlan::protocol_fee),
+        fee_amounts_usd_unavailable_reason: plan.is_none().then(|| "fee_plan_unavailable".to_owned()),
+        number_of_payments_excluding_fees: u32::try_from(opened.requests.len()).ok(),
+        destination_ids: (!is_masked).then(|| ids.collect()),
+    }
+}
+
+/// A secure payment as a payer may see it.
+pub(super) fn shown(opened: &Opened, shown: &Shown) -> SecurePaymentView {
+    let payment = &opened.payment;
+    let access_decision = shown.access.as_ref().map(decision);
+    let expires_at = Instant(payment.expires_at);
+    let status = opened.status();
+    if shown.is_masked {
+        return SecurePaymentView::Masked(MaskedSecurePayment {
+            payment_type: payment.kind,
+            status,
+            orchestrator_id: OrNull(None),
+            branding: OrNull(None),
+            access_decision,
+            expires_at,
+        });
+    }
+    let is_masked = payment.policy.hides_payee;
+    let plan = shown.fee_plan.as_ref();
+    let redirect = payment.about.redirect.as_ref();
+    let redirect_url = OrNull(redirect.map(|redirect| redirect.url.clone()));
+    let redirect_label = OrNull(redirect.and_then(|redirect| redirect.label.clone()));
+    let request_ids = opened
+        .requests
+        .iter()
+        .map(|request| RequestIdText::written(&request.id));
+    let payment_options = shown.options.as_deref().map(options);
+    let reference = OrNull(payment.about.reference.clone().map(MerchantReference::written));
+    let is_payee_address_masked = is_masked.then_some(true);
+    let in_flight = payment.in_flight_until(opened.now).is_some();
+    let analytics = Some(analytics(opened, plan, is_masked));
+    let fee_plan = OrNull(plan.map(fee_plan));
+    let network = NetworkText::written(payment.network);
+    match (payment.kind, opened.requests.as_slice()) {
+        (SecurePaymentKind::Single, [request]) => SecurePaymentView::Single(SingleSecurePayment {
+            payment_type: payment.kind,
+            status,
+            redirect_url,
+            redirect_label,
+            orchestrator_id: OrNull(None),
+            branding: OrNull(None),
+            payment_options,
+            analytics,
+            request_ids: request_ids.collect(),
+            payee: address(request.terms.payee, is_masked),
+            network,
+            amount: AmountText::written(&request.terms.amount),
+            payment_currency: CurrencyIdText::written(&request.terms.payment_currency),
+            is_native_currency: request.terms.token.is_none(),
+            destination: destination_of(request, is_masked),
+            reference,
+            is_payee_address_masked,
+            fee_plan,
+            access_decision,
+            flow: payment.flow,
+            expires_at,
+            in_flight,
+        }),
+        (_, requests) => SecurePaymentView::Batch(BatchSecurePayment {
+            payment_type: payment.kind,
+            status,
+            redirect_url,
+            redirect_label,
+            orchestrator_id: OrNull(None),
+            branding: OrNull(None),
+            payment_options,
+            analytics,
+            request_ids: request_ids.collect(),
+            payees: requests
+                .iter()
+                .map(|request| address(request.terms.payee, is_masked))
+                .collect(),
+            network,
+            amounts: requests
+                .iter()
+                .map(|request| AmountText::written(&request.terms.amount))
+                .collect(),
+            payment_currencies: requests
+                .iter()
+                .map(|request| CurrencyIdText::written(&request.terms.payment_currency))
+                .collect(),
+            is_native_currency: requests.iter().map(|request| request.terms.token.is_none()).collect(),
+            destinations: requests
+                .iter()
+                .map(|request| destination_of(request, is_masked))
+                .collect(),
+            reference,
+            is_payee_address_masked,
+            fee_plan,
+            access_decision,
+            flow: payment.flow,
+            expires_at,
+            in_flight,
+        }),
+    }
+}
+
+fn decimals(ctx: &Ctx, currency: &str) -> u8 {
+    ctx.catalogue.find(currency).map_or(0, |currency| currency.decimals)
+}
+
+/// Fraction digits of the coin that pays for gas.
+const COIN_DECIMALS: u8 = 18;
+
+/// The fees that transactions pay; `None` when they pay none.
+fn bundle(ctx: &Ctx, opened: &Opened, fees: &FeeLines, currency: Option<&str>) -> FeeBundle {
+    let network = opened.payment.network;
+    let lines = fees.lines.iter().map(|line| FeeBundleLine {
+        request_id: RequestIdText::written(&line.request),
+        fee_component_id: OrNull(None),
+        fee_type: OrNull(Some(line.kind.wire().to_owned())),
+        fee_label: OrNull(Some(line.kind.label().to_owned())),
+        fee_bearer: OrNull(Some(FeeBearer::Payer)),
+        amount: format_units(line.units, decimals(ctx, &line.currency)),
+        payment_currency_id: CurrencyIdText::written(&line.currency),
+        network: NetworkText::written(network),
+        chain_id: network.chain_id().to_string(),
+        recipient: WalletText::written(line.receiver),
+    });
+    let total = fees
+        .lines
+        .iter()
+        .fold(U256::ZERO, |sum, line| sum.saturating_add(line.units));
+    let summary = fees.gross.zip(currency).map(|(gross, currency)| {
+        let human = |units: U256| format_units(units, decimals(ctx, currency));
+        FeeAmountSummary {
+            gross_amount: human(gross),
+            net_recipient_amount: human(gross),
+            total_fees: human(total),
+            payee_borne_fees: "0".to_owned(),
+            payer_borne_fees: human(total),
+            payer_total: human(gross.saturating_add(total)),
+        }
+    });
+    FeeBundle {
+        bundle_id: OrNull(None),
+        default_fee_bearer: OrNull(Some(opened.payment.flow.usual_bearer())),
+        amount_summary: OrNull(summary),
+        fees: lines.collect(),
+    }
+}
+
+fn charged(fee: Fee) -> PlatformFee {
+    PlatformFee {
+        percentage: PercentText::written(fee.percent),
+        address: WalletText::written(fee.receiver),
+    }
+}
+
+/// The transactions that pay a secure payment.
+pub(super) fn paying(ctx: &Ctx, opened: &Opened, paying: &Paying) -> SecureCalldata {
+    match paying {
+        Paying::Single(single) => SecureCalldata::Single(one(ctx, opened, single)),
+        Paying::Batch(together) => SecureCalldata::Batch(several(ctx, opened, together)),
+    }
+}
+
+fn one(ctx: &Ctx, opened: &Opened, single: &Single) -> SingleCalldata {
+    let Handout {
+        planned,
+        calldata,
+        standing,
+    } = &single.handout;
+    let currency = single.request.terms.payment_currency.as_str();
+    let human = |units: U256| format_units(units, decimals(ctx, currency));
+    let coin = |units: U256| format_units(units, COIN_DECIMALS);
+    // A plan has a handful of steps.
+    let position = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
+    let network_fee = |gas: u64| standing.map(|standing| coin(U256::from(gas).saturating_mul(standing.gas_price)));
+    let is_token = single.request.terms.token.is_some();
+    SingleCalldata {
+        payment_type: opened.payment.kind,
+        transactions: calldata.steps.iter().map(transaction).collect(),
+        fee_bundle: OrNull(Some(bundle(ctx, opened, &single.fees, Some(currency)))),
+        metadata: SecureCalldataMetadata {
+            steps_required: position(calldata.steps.len()),
+            needs_approval: calldata.approval_index.is_some(),
+            transaction_sponsorship_fee_usd: OrNull(None),
+            approval_transaction_index: calldata.approval_index.map(position),
+            approval_transactions_count: Some(position(calldata.payment_index)),
+            payment_transaction_index: position(calldata.payment_index),
+            has_enough_balance: standing.map(|_| calldata.has_enough_balance),
+            has_enough_gas: standing.map(|_| calldata.has_enough_gas),
+            has_enough_allowance: standing.map(|_| calldata.approval_index.is_none()),
+            platform_fee: planned.fees.platform.map(charged),
+            protocol_fee: planned.fees.protocol.map(charged),
+            balance: standing.map(|standing| human(standing.balance)),
+            allowance: standing.filter(|_| is_token).map(|standing| human(standing.allowance)),
+            required_amount: Some(human(calldata.needed)),
+            native_balance: standing.map(|standing| coin(standing.native_balance)),
+            estimated_network_fee: network_fee(calldata.approval_gas.saturating_add(calldata.payment_gas)),
+            estimated_approval_network_fee: network_fee(calldata.approval_gas),
+            estimated_payment_network_fee: network_fee(calldata.payment_gas),
+            route_type: Some("samechain".to_owned()),
+        },
+    }
+}
+
+fn several(ctx: &Ctx, opened: &Opened, together: &Together) -> BatchCalldata {
+    let approval = |step: &Step| SecureApproval {
+        data: hex::encode_prefixed(&step.calldata),
+        to: WalletText::written(step.to),
+        value: step.value.into(),
+    };
+    let short = |short: &ShortOf| {
+        let network = opened.payment.network;
+        let known = short.token.and_then(|token| ctx.catalogue.by_token(network, &token));
+        let decimals = known.map_or(COIN_DECIMALS, |currency| currency.decimals);
+        InsufficientToken {
+            token_address: short.token.map_or_else(
+                || alloy::primitives::Address::ZERO.to_string(),
+                |token| token.to_string(),
+            ),
+            token_symbol: known.map(|currency| SymbolText::written(&currency.symbol)),
+            payment_currency_id: known.map(|currency| CurrencyIdText::written(&currency.id)),
+            required: format_units(short.required, decimals),
+            available: format_units(short.available, decimals),
+        }
+    };
+    let can_pay = together
+        .has_enough_gas
+        .map(|has_gas| has_gas && together.has_enough_balance);
+    let first = together.requests.first();
+    let currency = first.map(|request| request.terms.payment_currency.as_str());
+    BatchCalldata {
+        payment_type: opened.payment.kind,
+        erc20_approval_transactions: together.approvals.iter().map(approval).collect(),
+        batch_payment_transaction: SecureBatchPayment {
+            data: hex::encode_prefixed(&together.payment.calldata),
+            to: WalletText::written(together.payment.to),
+            value: together.payment.value.into(),
+        },
+        metadata: BatchCalldataMetadata {
+            has_enough_balance: together.has_enough_balance,
+            has_enough_gas: OrNull(together.has_enough_gas),
+            can_make_payment: OrNull(can_pay),
+            insufficient_tokens: together.short_of.iter().map(short).collect(),
+        },
+        fee_bundle: OrNull(Some(bundle(ctx, opened, &together.fees, currency))),
+        request_ids: together
+            .requests
+            .iter()
+            .map(|request| RequestIdText::written(&request.id))
+            .collect(),
+    }
+}
+
+pub(super) fn recorded(recorded: &Recorded) -> IntentRecorded {
+    IntentRecorded {
+        intent_id: UlidText::written(recorded.intent.id.as_str()),
+        payment_reference: ReferenceText::written(recorded.reference),
+        tx_hash: TxHash::written(recorded.intent.tx_hash),
+        is_listening: recorded.is_listening,
+        payer_address: recorded.intent.payer.map(WalletText::written),
+    }
+}
+
+/// A secure payment as its owner sees it.
+pub(super) fn found(ctx: &Ctx, found: &Found) -> OwnSecurePayment {
+    let (opened, payment) = (&found.opened, &found.opened.payment);
+    let redirect = payment.about.redirect.as_ref();
+    let own = payment.destination.as_ref().map(|key| destination(key, false));
+    let currencies = opened
+        .requests
+        .iter()
+        .map(|request| request.terms.payment_currency.as_str());
+    let first = currencies.clone().next();
+    let currency = first.filter(|first| currencies.clone().all(|currency| currency == *first));
+    OwnSecurePayment {
+        token: UlidText::written(payment.token.as_str()),
+        secure_payment_url: found.url.clone(),
+        status: opened.status(),
+        payment_type: payment.kind,
+        created_at: OrNull(Some(Instant(payment.created_at))),
+        expires_at: Instant(payment.expires_at),
+        redirect_url: OrNull(redirect.map(|redirect| redirect.url.clone())),
+        redirect_label: OrNull(redirect.and_then(|redirect| redirect.label.clone())),
+        completed_at: OrNull(payment.completed_at.map(Instant)),
+        payer_address: OrNull(found.payer.map(WalletText::written)),
+        payer_kyt_results: Vec::new(),
+        payee_kyt_results: Vec::new(),
+        claimed_destination: OrNull(own.clone().filter(|_| found.is_claimed)),
+        destination: OrNull(own),
+        orchestrator_id: OrNull(None),
+        fee_plan: OrNull(opened.fee_plan(ctx).as_ref().map(fee_plan)),
+        network: NetworkText::written(payment.network),
+        currency: OrNull(currency.map(CurrencyIdText::written)),
+        execution_kind: OrNull(Some("evm_same_chain".to_owned())),
+        identity_mode: match payment.origin.client_id {
+            Some(_) => "client_id".to_owned(),
+            None => "manual_dashboard".to_owned(),
+        },
+        client_id: OrNull(payment.origin.client_id.clone()),
+        branding: BrandingSummary {
+            whitelabel_enabled: false,
+            source: "service_network".to_owned(),
+        },
+        child_executable: found.block.is_none(),
+        block_reason: OrNull(found.block),
+        allowed_payer_addresses: payment.policy.allowed.iter().map(WalletText::written).collect(),
+        payer_identifier: OrNull(payment.about.payer_identifier.clone()),
+        recipient_identifier: OrNull(payment.about.recipient_identifier.clone()),
+    }
+}
