@@ -8,13 +8,15 @@ use crate::{
     adapters::{ids::SystemIds, rates::sandbox::RateSandbox},
     ctx::Ctx,
     domain::{
-        caller::{Credential, PlatformCaller},
-        ids::{KeyId, PlatformId},
+        address::Address,
+        caller::{Credential, Person, PlatformCaller},
+        ids::{KeyId, PlatformId, SessionId},
         network::Network,
     },
     flows::{
         self,
         client_ids::create::NewClientId,
+        destinations::NewDestination,
         idempotency::{Answer, Repeatable},
         orchestrators::create::NewOrchestrator,
         rates::accept::Word,
@@ -176,7 +178,7 @@ async fn serve_on(arguments: &DevArguments, chain: &Arc<Devnet>, folder: &std::p
     // The chain of an earlier run is gone with its process; a database that was kept has read another one.
     store::cursors::forget(ctx.db.writer(), Network::Sepolia).await?;
     store::relays::forget(ctx.db.writer(), Network::Sepolia).await?;
-    let seeded = seed(&ctx).await?;
+    let seeded = seed(&ctx, chain).await?;
     let base = settings.public_url();
     let line = json!({
         "baseUrl": base,
@@ -190,6 +192,7 @@ async fn serve_on(arguments: &DevArguments, chain: &Arc<Devnet>, folder: &std::p
         "clientId": seeded.client_id,
         "clientOrigin": CLIENT_ORIGIN,
         "backendClientId": seeded.backend_client_id,
+        "destinationId": seeded.destination_id,
         "orchestratorId": seeded.orchestrator.id.as_str(),
         "orchestratorKey": seeded.orchestrator.key.reveal(),
         "chain": chain.summary("sepolia"),
@@ -208,6 +211,10 @@ async fn serve_on(arguments: &DevArguments, chain: &Arc<Devnet>, folder: &std::p
             println!(
                 "Backend client ID {}",
                 line["backendClientId"].as_str().unwrap_or_default()
+            );
+            println!(
+                "First link        curl -H 'x-api-key: {}' -H 'content-type: application/json' -d '{{\"requests\":[{{\"amount\":\"1\"}}]}}' {base}/v2/secure-payments",
+                line["apiKey"].as_str().unwrap_or_default()
             );
             println!(
                 "Local chain       {}",
@@ -289,12 +296,51 @@ struct Seeded {
     api_key: String,
     client_id: String,
     backend_client_id: String,
+    destination_id: String,
     orchestrator: NewOrchestrator,
 }
 
-/// Makes a tenant with an API key, a client ID for a page and one for a backend, and an orchestrator.
-async fn seed(ctx: &Ctx) -> anyhow::Result<Seeded> {
+/// The account of the local chain that is paid by links.
+const PAYEE_INDEX: usize = 1;
+
+/// The tenant of the wallet that is paid: a database that was kept has it already.
+async fn tenant(ctx: &Ctx, wallet: &Address) -> anyhow::Result<PlatformId> {
+    if let Some(known) = store::accounts::platform_of_wallet(ctx.db.reader(), wallet).await? {
+        return Ok(known);
+    }
     let platform = flows::platforms::create::run(ctx, PLATFORM_NAME).await?;
+    let tx = ctx.db.begin("bind_wallet").await?;
+    store::accounts::bind_wallet(&tx, wallet, &platform, ctx.clock.now()).await?;
+    tx.commit().await?;
+    Ok(platform)
+}
+
+/// Where the wallet of a tenant is paid: in the test token of the local chain.
+async fn destination(ctx: &Ctx, platform: &PlatformId, wallet: Address, chain: &Devnet) -> anyhow::Result<String> {
+    let owner = PlatformCaller {
+        platform: platform.clone(),
+        credential: Credential::Session {
+            id: SessionId(platform.to_string()),
+            person: Person::Wallet(wallet),
+        },
+    };
+    let input = NewDestination {
+        token: chain.tokens().fau.to_string(),
+        chain_id: Network::Sepolia.chain_id(),
+        policy: None,
+    };
+    match flows::destinations::create::run(ctx, &owner, &input, Repeatable::unkeyed()).await? {
+        Answer::Fresh(destination) => Ok(destination.key.to_string()),
+        Answer::Replayed(_) => bail!("a destination that was just asked for existed before"),
+    }
+}
+
+/// Makes a tenant with a wallet that is paid, an API key, a client ID for a page and one for a backend, and an orchestrator.
+async fn seed(ctx: &Ctx, chain: &Devnet) -> anyhow::Result<Seeded> {
+    let wallet = chain.accounts().get(PAYEE_INDEX).context("too few accounts")?;
+    let wallet = Address::Evm(wallet.address);
+    let platform = tenant(ctx, &wallet).await?;
+    let destination_id = destination(ctx, &platform, wallet, chain).await?;
     let key = flows::keys::create(ctx, &platform, Some("prs dev")).await?.key;
     let caller = PlatformCaller {
         platform: platform.clone(),
@@ -322,6 +368,7 @@ async fn seed(ctx: &Ctx) -> anyhow::Result<Seeded> {
         api_key: key.reveal().to_owned(),
         client_id,
         backend_client_id,
+        destination_id,
         orchestrator: flows::orchestrators::create::run(ctx, PLATFORM_NAME).await?,
     })
 }
