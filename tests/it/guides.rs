@@ -71,3 +71,8 @@ async fn follow(guide: &str) {
 async fn the_lines_of_the_guide_to_payouts_work_as_they_stand() {
     follow("payouts.md").await;
 }
+
+#[tokio::test]
+async fn the_lines_of_the_guide_to_payment_links_work_as_they_stand() {
+    follow("payment-links.md").await;
+}

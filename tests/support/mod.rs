@@ -12,6 +12,8 @@ pub mod dev;
 pub mod events;
 #[allow(dead_code, reason = "not every binary that shares this reads the log")]
 pub mod lines;
+#[allow(dead_code, reason = "not every binary that shares this makes links")]
+pub mod links;
 #[allow(dead_code, reason = "not every binary that shares this runs it")]
 pub mod program;
 #[allow(dead_code, reason = "not every binary that shares this asks them")]

@@ -1,0 +1,339 @@
+//! Who may open and pay a link, who is told of those who may not, and what a page may report.
+
+use crate::support::{
+    TestApp,
+    app::forged,
+    chain::PAYER,
+    links::{link_of, payout_of, token_of},
+    receiver::Receiver,
+    requests::PAYEE,
+};
+use poem::http::Method;
+use serde_json::{Value, json};
+
+const LISTED: &str = "0x90F79bf6EB2c4f870365E785982E1f101E93b906";
+const UNLISTED: &str = "0x15d34AAf54267DB7D7c367839AAf71A00a2C6A65";
+
+async fn app() -> TestApp {
+    let app = TestApp::start().await;
+    app.is_paid_in("FAU-sepolia").await;
+    app
+}
+
+fn listed(members: Value) -> Value {
+    let mut body = link_of(&["1"]);
+    body["accessPolicy"] = members;
+    body["accessPolicy"]["allowedPayerAddresses"] = json!([LISTED.to_lowercase()]);
+    body
+}
+
+async fn told(receiver: &Receiver) -> Vec<Value> {
+    let told = receiver.received().await;
+    let bodies = told.iter().map(crate::support::receiver::Received::json);
+    bodies
+        .filter(|body| body["event"] == "secure_payment.access_rejected")
+        .collect()
+}
+
+/// The receiver of everything of the platform.
+async fn receiver(app: &TestApp) -> Receiver {
+    let receiver = Receiver::start().await;
+    let call = app.post("/v1/webhook").with_key();
+    call.json(&json!({ "url": receiver.url() })).send().await.expect(201);
+    receiver
+}
+
+#[tokio::test]
+async fn a_wallet_that_is_not_listed_may_look_and_not_pay() {
+    let app = app().await;
+    let receiver = receiver(&app).await;
+    let made = app.link(&listed(json!({}))).await.expect(201);
+    let link = token_of(&made);
+    let opened = app
+        .open_link(&link, &format!("?wallet={UNLISTED}"))
+        .send()
+        .await
+        .expect(200);
+    assert_eq!(
+        (
+            &opened["accessDecision"]["status"],
+            &opened["accessDecision"]["reasonCode"]
+        ),
+        (&json!("rejected"), &json!("wallet_not_allowed"))
+    );
+    assert_eq!(opened.get("paymentOptions"), None);
+    assert!(
+        !opened.to_string().to_lowercase().contains(&LISTED.to_lowercase()),
+        "the list is not shown"
+    );
+    let refused = app.calldata_of(&link, Some(UNLISTED)).await.expect(403);
+    assert_eq!(refused["message"], "Wallet is not allowed to pay this secure payment");
+    assert_eq!(app.calldata_of(&link, None).await.wrong_fields(), ["wallet"]);
+    app.deliver().await;
+    let told = told(&receiver).await;
+    assert_eq!(told.len(), 1, "once in ten minutes");
+    assert_eq!(told[0]["attemptedPayerWalletAddress"], UNLISTED.to_lowercase());
+    assert_eq!(told[0]["requestId"], made["requestIds"][0]);
+    for wallet in [LISTED.to_owned(), LISTED.to_lowercase()] {
+        let opened = app
+            .open_link(&link, &format!("?wallet={wallet}"))
+            .send()
+            .await
+            .expect(200);
+        assert_eq!(opened["accessDecision"]["status"], "approved");
+    }
+    let behind = format!("?wallet={UNLISTED}&eoaWallet={LISTED}");
+    let opened = app.open_link(&link, &behind).send().await.expect(200);
+    assert_eq!(
+        opened["accessDecision"]["status"], "approved",
+        "the account behind counts"
+    );
+}
+
+#[tokio::test]
+async fn a_listed_wallet_pays() {
+    let app = TestApp::on_chain().await;
+    app.is_paid_in("FAU-sepolia").await;
+    let mut body = link_of(&["1"]);
+    body["accessPolicy"] = json!({ "allowedPayerAddresses": [app.account(PAYER)] });
+    let link = token_of(&app.link(&body).await.expect(201));
+    app.pay_link(&link).await;
+    app.settle().await;
+    app.open_link(&link, "").send().await.expect(409);
+}
+
+#[tokio::test]
+async fn a_list_on_a_payout_is_noted_and_holds_nobody() {
+    let app = app().await;
+    let mut body = payout_of(LISTED, "1");
+    body["accessPolicy"] = json!({ "allowedPayerAddresses": [LISTED] });
+    let link = token_of(&app.payout_link(&body).await.expect(201));
+    let opened = app
+        .open_link(&link, &format!("?wallet={UNLISTED}"))
+        .send()
+        .await
+        .expect(200);
+    assert_eq!(opened.get("accessDecision"), None);
+}
+
+#[tokio::test]
+async fn a_refused_wallet_is_told_about_again_after_ten_minutes_or_when_nobody_heard() {
+    let app = app().await;
+    let receiver = receiver(&app).await;
+    let link = token_of(&app.link(&listed(json!({}))).await.expect(201));
+    let knock = async || {
+        app.open_link(&link, &format!("?wallet={UNLISTED}"))
+            .send()
+            .await
+            .expect(200);
+        app.deliver().await;
+        told(&receiver).await.len()
+    };
+    assert_eq!(knock().await, 1);
+    app.advance_ms(599_999);
+    assert_eq!(knock().await, 1);
+    app.advance_ms(1);
+    assert_eq!(knock().await, 2);
+    receiver.answer(500);
+    app.advance_ms(600_000);
+    let failed = knock().await;
+    assert_eq!(failed, 3);
+    for _ in 0..3 {
+        app.advance_ms(20_000);
+        app.deliver().await;
+    }
+    receiver.answer(200);
+    let before = told(&receiver).await.len();
+    assert_eq!(knock().await, before + 1, "every endpoint failed its last try");
+}
+
+#[tokio::test]
+async fn at_most_twenty_wallets_of_a_link_are_told_about_in_an_hour() {
+    let app = app().await;
+    let receiver = receiver(&app).await;
+    let link = token_of(&app.link(&listed(json!({}))).await.expect(201));
+    for number in 1..=25_u8 {
+        let wallet = format!("0x{}", hex::encode([number; 20]));
+        app.open_link(&link, &format!("?wallet={wallet}"))
+            .send()
+            .await
+            .expect(200);
+    }
+    app.deliver().await;
+    assert_eq!(told(&receiver).await.len(), 20);
+    app.advance_ms(3_600_001);
+    app.open_link(&link, &format!("?wallet=0x{}", "19".repeat(20)))
+        .send()
+        .await
+        .expect(200);
+    app.deliver().await;
+    assert_eq!(told(&receiver).await.len(), 21);
+}
+
+#[tokio::test]
+async fn what_is_hidden_stands_in_no_answer_until_the_payer_is_approved() {
+    let app = app().await;
+    let mut body = listed(json!({ "hideUntilApproved": true }));
+    body["requests"][0]["amount"] = json!("777.25");
+    body["reference"] = json!("hidden-reference");
+    body["redirectUrl"] = json!("https://hidden.example.com");
+    let made = app.link(&body).await.expect(201);
+    let (link, id) = (
+        token_of(&made),
+        made["requestIds"][0].as_str().expect("an id").to_owned(),
+    );
+    for query in ["".to_owned(), format!("?wallet={UNLISTED}")] {
+        let masked = app.open_link(&link, &query).send().await;
+        masked.expect(200);
+        for secret in ["777.25", PAYEE, "hidden", &id, "FAU"] {
+            assert!(!masked.text.contains(secret), "{secret} in {}", masked.text);
+        }
+    }
+    let shown = app
+        .open_link(&link, &format!("?wallet={LISTED}"))
+        .send()
+        .await
+        .expect(200);
+    assert_eq!((&shown["amount"], &shown["payee"]), (&json!("777.25"), &json!(PAYEE)));
+}
+
+#[tokio::test]
+async fn a_masked_payee_is_shown_by_its_ends() {
+    let app = app().await;
+    let mut body = link_of(&["1", "2"]);
+    body["accessPolicy"] = json!({ "hidePayeeAddress": true });
+    let link = token_of(&app.link(&body).await.expect(201));
+    let opened = app.open_link(&link, "").send().await;
+    assert!(!opened.text.contains(PAYEE), "{}", opened.text);
+    let opened = opened.expect(200);
+    assert_eq!(opened["isPayeeAddressMasked"], true);
+    assert_eq!(opened["payees"][0], format!("{}...{}", &PAYEE[..6], &PAYEE[38..]));
+    assert_eq!(opened["destinations"][0].get("destinationId"), None);
+    assert_eq!(opened["destinations"][0]["isMasked"], true);
+}
+
+#[tokio::test]
+async fn where_wallets_are_screened_and_nobody_screens_nobody_pays() {
+    let app = app().await;
+    let receiver = receiver(&app).await;
+    let mut body = link_of(&["1"]);
+    body["accessPolicy"] = json!({ "mode": "kyt_all_wallets", "screeningProvider": "hypernative" });
+    let link = token_of(&app.link(&body).await.expect(201));
+    let opened = app
+        .open_link(&link, &format!("?wallet={LISTED}"))
+        .send()
+        .await
+        .expect(200);
+    assert_eq!(opened["accessDecision"]["status"], "error");
+    app.calldata_of(&link, Some(LISTED)).await.expect(403);
+    app.deliver().await;
+    assert!(told(&receiver).await.is_empty());
+}
+
+#[tokio::test]
+async fn any_credential_opens_a_link_and_only_its_owner_withdraws_it() {
+    let app = app().await;
+    let (other_key, other_client) = app.other_tenant().await;
+    let link = token_of(&app.link(&link_of(&["1"])).await.expect(201));
+    let path = format!("/v2/secure-payments/{link}");
+    app.get(&path).send().await.expect(401);
+    for (name, value) in [("x-api-key", &other_key), ("x-client-id", &other_client)] {
+        app.get(&path).header(name, value).send().await.expect(200);
+        app.get(&format!("{path}/pay"))
+            .header(name, value)
+            .send()
+            .await
+            .expect(200);
+        let withdraw = app.post(&format!("{path}/withdraw")).header(name, value);
+        withdraw.send().await.expect(404);
+    }
+    forged(&app, Method::GET, &path).send().await.expect(200);
+    let by_page = forged(&app, Method::POST, &format!("{path}/withdraw"));
+    by_page.send().await.expect(403);
+    let own = app.post(&format!("{path}/withdraw")).with_client();
+    assert_eq!(own.send().await.expect(200)["status"], "invalidated");
+    let again = app.post(&format!("{path}/withdraw")).with_key();
+    assert_eq!(again.send().await.expect(200)["status"], "invalidated");
+}
+
+#[tokio::test]
+async fn a_stranger_with_the_public_client_id_is_not_paid_by_the_links_of_the_platform() {
+    let app = app().await;
+    let made = forged(&app, Method::POST, "/v2/secure-payments").json(&link_of(&["1"]));
+    let link = token_of(&made.send().await.expect(201));
+    let opened = app.open_link(&link, "").send().await.expect(200);
+    assert_eq!(opened["payee"], PAYEE);
+    let fau = crate::support::wallet::token(&app, "FAU-sepolia");
+    let named = json!({ "requests": [{ "amount": "1", "destinationId": format!("sepolia:{LISTED}:{fau}") }] });
+    forged(&app, Method::POST, "/v2/secure-payments")
+        .json(&named)
+        .send()
+        .await
+        .expect(403);
+}
+
+#[tokio::test]
+async fn reports_of_a_page_are_told_without_wallets_and_within_bounds() {
+    let app = app().await;
+    let receiver = receiver(&app).await;
+    let made = app.link(&link_of(&["1"])).await.expect(201);
+    let path = format!("/v2/secure-payments/{}/events", token_of(&made));
+    let report = |second: u32, properties: Value| {
+        json!({
+            "userEvent": "payment_approved_in_wallet",
+            "occurredAt": format!("2020-01-01T00:00:{second:02}Z"),
+            "properties": properties,
+        })
+    };
+    let send = async |body: Value| app.post(&path).with_client().json(&body).send().await;
+    let known = json!({
+        "wallet_provider": "metamask",
+        "payment_submission_id": format!("0x{}", "8f".repeat(32)),
+        "something_else": LISTED,
+    });
+    assert_eq!(send(report(0, known)).await.expect(202), json!({ "success": true }));
+    app.deliver().await;
+    let told = receiver.received().await;
+    let told: Vec<Value> = told.iter().map(crate::support::receiver::Received::json).collect();
+    let event = told
+        .iter()
+        .find(|told| told["event"] == "secure_payment.user_event")
+        .expect("told");
+    assert_eq!(
+        (
+            &event["userEvent"],
+            &event["requestId"],
+            &event["properties"]["wallet_provider"]
+        ),
+        (
+            &json!("payment_approved_in_wallet"),
+            &made["requestIds"][0],
+            &json!("metamask")
+        )
+    );
+    assert_eq!(event["properties"].get("something_else"), None);
+    let opened = app.open_link(&token_of(&made), "").send().await.expect(200);
+    assert_eq!(opened["inFlight"], true);
+    let lower = LISTED.to_lowercase();
+    for value in [
+        LISTED,
+        lower.as_str(),
+        &lower[2..],
+        "TJRabPrwbZy45sbavfcjinPJC18kjpRTv8",
+    ] {
+        let refused = send(report(1, json!({ "wallet_provider": format!("it is {value}") }))).await;
+        assert_eq!(refused.wrong_fields(), ["properties.wallet_provider"]);
+    }
+    assert_eq!(
+        send(json!({ "userEvent": "paid", "occurredAt": "2020-01-01T00:00:00Z" }))
+            .await
+            .wrong_fields(),
+        ["userEvent"]
+    );
+    let foreign = app.post(&path).with_client().header("sec-fetch-site", "cross-site");
+    foreign.json(&report(2, json!({}))).send().await.expect(403);
+    for second in 1..20 {
+        send(report(second, json!({}))).await.expect(202);
+    }
+    send(report(20, json!({}))).await.expect(429);
+}

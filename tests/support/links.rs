@@ -1,0 +1,120 @@
+//! Making, opening and paying links.
+
+use super::{Answer, TestApp, app::Call, chain::PAYER, requests::PAYEE, wallet::session, wallet::token};
+use alloy::primitives::{Address as EvmAddress, U256};
+use prs::{
+    domain::{address::Address, caller::Person, network::Network},
+    flows::{
+        destinations::{self, NewDestination},
+        idempotency::Repeatable,
+    },
+    store,
+};
+use serde_json::{Value, json};
+
+/// The body of a link of so many amounts.
+pub fn link_of(amounts: &[&str]) -> Value {
+    let items: Vec<Value> = amounts.iter().map(|amount| json!({ "amount": amount })).collect();
+    json!({ "requests": items })
+}
+
+/// The body of a payout link.
+pub fn payout_of(recipient: &str, amount: &str) -> Value {
+    json!({
+        "recipient": recipient,
+        "creatorWalletAddress": PAYEE,
+        "network": "sepolia",
+        "currency": "FAU-sepolia",
+        "amount": amount,
+    })
+}
+
+/// Token of a link that was made.
+pub fn token_of(made: &Value) -> String {
+    made["token"].as_str().expect("a token").to_owned()
+}
+
+impl TestApp {
+    /// Gives the tenant a wallet that is paid in a token of Sepolia.
+    pub async fn is_paid_in(&self, currency: &str) {
+        let wallet = Address::parse(PAYEE).expect("an address");
+        let tx = self.ctx.db.begin("a wallet").await.expect("begins");
+        let bound = store::accounts::bind_wallet(&tx, &wallet, &self.platform, self.ctx.clock.now()).await;
+        bound.expect("written");
+        tx.commit().await.expect("commits");
+        let input = NewDestination {
+            token: token(self, currency),
+            chain_id: Network::Sepolia.chain_id(),
+            policy: None,
+        };
+        let owner = session(&self.platform, Person::Wallet(wallet));
+        destinations::create::run(&self.ctx, &owner, &input, Repeatable::unkeyed())
+            .await
+            .expect("a destination");
+    }
+
+    /// Makes a link with the API key.
+    pub async fn link(&self, body: &Value) -> Answer {
+        self.post("/v2/secure-payments").with_key().json(body).send().await
+    }
+
+    /// Makes a payout link with the API key.
+    pub async fn payout_link(&self, body: &Value) -> Answer {
+        self.post("/v2/secure-payments/payouts")
+            .with_key()
+            .json(body)
+            .send()
+            .await
+    }
+
+    /// Opens a link with the backend client ID.
+    pub fn open_link<'a>(&'a self, token: &str, query: &str) -> Call<'a> {
+        self.get(&format!("/v2/secure-payments/{token}{query}")).with_client()
+    }
+
+    /// Asks for the calldata of a link.
+    pub async fn calldata_of(&self, token: &str, wallet: Option<&str>) -> Answer {
+        let query = wallet.map_or_else(String::new, |wallet| format!("?wallet={wallet}"));
+        self.open_link(token, &format!("/pay{query}")).send().await
+    }
+
+    /// Pays a link from an account of the local chain; the payment is mined, not yet seen.
+    pub async fn pay_link(&self, token: &str) -> Value {
+        let payer = self.account(PAYER);
+        let calldata = self.calldata_of(token, Some(&payer)).await.expect(200);
+        self.send_calldata(&calldata).await;
+        calldata
+    }
+
+    /// Sends the transactions of an answer of `/pay`.
+    pub async fn send_calldata(&self, calldata: &Value) {
+        let steps = link_transactions(calldata);
+        let receipts = self.devnet().pay(PAYER, &steps).await.expect("mined");
+        assert!(receipts.iter().all(|receipt| receipt.status), "a transaction failed");
+    }
+
+    /// State of a link as its row says it.
+    pub async fn stored_link(&self, token: &str) -> prs::domain::secure_payment::SecurePayment {
+        let token = prs::domain::ids::SecurePaymentToken(token.to_owned());
+        let found = store::secure_payments::by_token(self.ctx.db.reader(), &token).await;
+        found.expect("readable").expect("a link")
+    }
+}
+
+/// Transactions of an answer of `/pay`, of one request or several.
+pub fn link_transactions(calldata: &Value) -> Vec<(EvmAddress, Vec<u8>, U256)> {
+    let step = |step: &Value| {
+        let text = |value: &Value| value.as_str().expect("text").to_owned();
+        let value = U256::from_str_radix(text(&step["value"]["hex"]).trim_start_matches("0x"), 16).expect("a number");
+        let data = hex::decode(text(&step["data"])).expect("hexadecimal");
+        (text(&step["to"]).parse().expect("an address"), data, value)
+    };
+    match calldata["transactions"].as_array() {
+        Some(steps) => steps.iter().map(step).collect(),
+        None => {
+            let approvals = calldata["ERC20ApprovalTransactions"].as_array().expect("approvals");
+            let payment = &calldata["batchPaymentTransaction"];
+            approvals.iter().chain([payment]).map(step).collect()
+        }
+    }
+}
