@@ -2,11 +2,13 @@
 //! chains.
 
 pub mod api_client;
+mod breaker;
 pub mod clock;
 pub mod evm;
 pub mod guesses;
 pub mod ids;
 pub mod outbound;
+mod partner;
 pub mod passwords;
 pub mod rates;
 pub mod sealer;

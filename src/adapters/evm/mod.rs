@@ -10,7 +10,6 @@
 //! delays the answer and never lowers how many have to agree. Source: ADR-0012; rules B.2.
 
 mod answers;
-mod breaker;
 mod decode;
 mod evidence;
 mod kept;

@@ -2,14 +2,13 @@
 
 use super::{
     answers::{self, Place, Share},
-    breaker::Breaker,
     movement::Movement,
     redaction::Redaction,
     refusals,
     window::{Narrower, Window},
     wire::{Envelope, Refusal},
 };
-use crate::domain::network::Network;
+use crate::{adapters::breaker::Breaker, domain::network::Network};
 use alloy::primitives::U64;
 use bytes::Bytes;
 use futures_util::future::join_all;

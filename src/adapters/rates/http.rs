@@ -2,21 +2,17 @@
 
 use super::simple_price::{CoinIds, read};
 use crate::{
-    adapters::install_tls,
+    adapters::partner::{self, NoAnswer},
     domain::{pair::Pair, rates::RateProvider},
     ports::rates::{FeedError, RateFeed, Told},
 };
 use async_trait::async_trait;
-use reqwest::{Client, header::HeaderValue, redirect};
+use reqwest::{Client, header::HeaderValue};
 use std::{collections::BTreeSet, time::Duration};
-use tokio::time::timeout;
 use url::Url;
 
 /// Time for a whole answer.
 const DEADLINE: Duration = Duration::from_secs(5);
-
-/// Largest answer that is read.
-const ANSWER_BYTES_MAX: usize = 1 << 20;
 
 /// Hosts of CoinGecko, and the headers in which they expect a key.
 const COINGECKO: [(&str, &str); 2] = [
@@ -46,11 +42,7 @@ pub struct HttpFeed {
 impl HttpFeed {
     /// Checks the options. Errors: the key is no header value.
     pub fn new(options: HttpFeedOptions) -> anyhow::Result<Self> {
-        install_tls();
-        let client = Client::builder()
-            .redirect(redirect::Policy::none())
-            .timeout(DEADLINE)
-            .build()?;
+        let client = partner::client(DEADLINE)?;
         let host = options.url.host_str().unwrap_or_default();
         let known = COINGECKO.into_iter().find(|(known, _)| *known == host);
         let key = known.zip(options.api_key.as_deref()).map(|((_, name), key)| {
@@ -70,7 +62,7 @@ impl HttpFeed {
         })
     }
 
-    async fn ask(&self, pairs: &BTreeSet<Pair>) -> Result<String, String> {
+    async fn ask(&self, pairs: &BTreeSet<Pair>) -> Result<String, NoAnswer> {
         let ids: BTreeSet<&str> = pairs
             .iter()
             .filter_map(|pair| self.options.coin_ids.get(&pair.symbol).map(String::as_str))
@@ -90,31 +82,8 @@ impl HttpFeed {
         if let Some((name, key)) = &self.key {
             call = call.header(*name, key.clone());
         }
-        // The URL may hold a key, so it is not repeated.
-        let mut response = call.send().await.map_err(|error| reason(&error))?;
-        if !response.status().is_success() {
-            return Err(format!("answers {}", response.status().as_u16()));
-        }
-        let mut bytes = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(|error| reason(&error))? {
-            bytes.extend_from_slice(&chunk);
-            if bytes.len() > ANSWER_BYTES_MAX {
-                return Err("answers with more than a megabyte".to_owned());
-            }
-        }
-        String::from_utf8(bytes).map_err(|_| "answers with something that is no text".to_owned())
+        partner::answer(call).await
     }
-}
-
-fn reason(error: &reqwest::Error) -> String {
-    let what = if error.is_timeout() {
-        "does not answer in time"
-    } else if error.is_connect() {
-        "cannot be reached"
-    } else {
-        "breaks its answer off"
-    };
-    what.to_owned()
 }
 
 #[async_trait]
@@ -124,9 +93,7 @@ impl RateFeed for HttpFeed {
     }
 
     async fn read(&self, pairs: &BTreeSet<Pair>) -> Result<Told, FeedError> {
-        let answer = timeout(DEADLINE, self.ask(pairs)).await;
-        let text = answer.unwrap_or_else(|_| Err("does not answer in time".to_owned()));
-        let text = text.map_err(FeedError)?;
+        let text = self.ask(pairs).await.map_err(|why| FeedError(why.to_string()))?;
         let told = read(&text, pairs, &self.options.coin_ids, None);
         told.ok_or_else(|| FeedError("answers with something that is no object of coins".to_owned()))
     }

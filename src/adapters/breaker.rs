@@ -1,4 +1,4 @@
-//! Keeps calls away from a node that fails again and again.
+//! Keeps calls away from a node or a partner that fails again and again.
 
 use std::time::Duration;
 use tokio::time::Instant;
@@ -40,12 +40,12 @@ impl Breaker {
         is_available
     }
 
-    /// The node answered.
+    /// It answered.
     pub(super) fn succeed(&mut self) {
         *self = Self::default();
     }
 
-    /// The node failed. Calls that were under way when the breaker opened tell nothing new.
+    /// It failed. Calls that were under way when the breaker opened tell nothing new.
     pub(super) fn fail(&mut self, now: Instant) {
         if !self.is_trying && !self.is_available(now) {
             return;
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_without_an_outcome_does_not_block_the_node_for_ever() {
+    fn a_trial_without_an_outcome_does_not_block_it_for_ever() {
         let now = Instant::now();
         let mut breaker = open(now);
         assert!(breaker.admit(now + PAUSE_MIN));
