@@ -41,6 +41,7 @@ pub mod registration;
 pub mod relay;
 pub mod request;
 pub mod schedule;
+pub mod screening;
 pub mod search;
 pub mod secure_payment;
 pub mod session;

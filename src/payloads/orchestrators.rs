@@ -3,7 +3,8 @@
 use super::{forms::timestamp, placeholders as sample};
 use crate::domain::{
     address::Address,
-    event::{ClientIdLinked, ScreeningCompleted, ScreeningStatus},
+    event::{ClientIdLinked, ScreeningCompleted},
+    screening::ScreeningStatus,
 };
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -14,7 +14,7 @@ use crate::domain::{
         AccessRejected, AgreementStatus, Audience, CLIENT_KINDS, ChainTransaction, ClientIdLinked, ComplianceUpdated,
         Event, ForeignJson, KycStatus, ORCHESTRATOR_KINDS, OffRampStatus, PayerStep, PayerStepKind,
         PaymentDetailStatus, PaymentDetailUpdated, PaymentFailed, PaymentProcessing, PaymentReceived, PaymentRefunded,
-        PaymentReversed, RequestRecurring, ScreeningCompleted, ScreeningStatus, WebhookDisabled,
+        PaymentReversed, RequestRecurring, ScreeningCompleted, WebhookDisabled,
     },
     ids::{ClientRowId, EndpointId, OwnerId, PaymentId, PlatformId, RequestId, RequestRowId},
     ledger::{Ledger, RequestStatus, Settlement},
@@ -25,6 +25,7 @@ use crate::domain::{
         Origin, Request,
         terms::{CustomerInfo, Terms},
     },
+    screening::ScreeningStatus,
 };
 use alloy::primitives::{B256, U256};
 use chrono::DateTime;

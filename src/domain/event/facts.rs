@@ -8,6 +8,7 @@ use crate::domain::{
     network::{Family, Network},
     payment::{ReversalReason, Settled},
     request::Request,
+    screening::ScreeningStatus,
     wire_text::wire_text,
 };
 use chrono::{DateTime, Utc};
@@ -393,16 +394,6 @@ pub struct ClientIdLinked {
     pub currency_symbol: String,
     /// When it was linked.
     pub at: DateTime<Utc>,
-}
-
-wire_text! {
-    /// Result of a screening that came to one. Source: rules S.8.
-    pub enum ScreeningStatus {
-        /// The wallet may pay.
-        Approved = "approved",
-        /// The wallet may not pay.
-        Rejected = "rejected",
-    }
 }
 
 /// Facts of `kyt.screening.completed`.

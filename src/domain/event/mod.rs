@@ -6,7 +6,7 @@ pub use facts::{
     AccessRejected, AgreementStatus, ChainTransaction, ClientIdLinked, ComplianceUpdated, ForeignJson, KycStatus,
     OffRampStatus, PayerStep, PayerStepKind, PaymentDetailStatus, PaymentDetailUpdated, PaymentFailed,
     PaymentProcessing, PaymentReceived, PaymentRefunded, PaymentReversed, RequestRecurring, ScreeningCompleted,
-    ScreeningStatus, Variant, WebhookDisabled,
+    Variant, WebhookDisabled,
 };
 
 use super::{
