@@ -40,6 +40,8 @@ pub mod relay_transactions;
 pub mod requests;
 pub mod schedule_executions;
 pub mod schedules;
+pub mod screening_questions;
+pub mod screenings;
 pub mod secure_payment_intents;
 pub mod secure_payment_items;
 pub mod secure_payment_refusals;

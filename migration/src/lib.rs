@@ -48,6 +48,7 @@ mod m20261122_0044_index_relayer;
 mod m20261122_0045_divide_deliveries;
 mod m20261122_0046_search_payments;
 mod m20261123_0047_add_secure_payments;
+mod m20261123_0048_keep_screenings;
 mod months;
 mod tables;
 
@@ -105,6 +106,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261122_0045_divide_deliveries::Migration),
             Box::new(m20261122_0046_search_payments::Migration),
             Box::new(m20261123_0047_add_secure_payments::Migration),
+            Box::new(m20261123_0048_keep_screenings::Migration),
         ]
     }
 }

@@ -46,6 +46,7 @@ pub mod repeats;
 pub mod requests;
 pub mod schedules;
 mod schema;
+pub mod screenings;
 mod sealed;
 pub mod sealed_rows;
 pub mod secure_payments;
