@@ -21,7 +21,7 @@ use crate::{
     },
     ports::{
         chain::Chains, clock::Clock, guesses::GuessCounter, ids::Ids, outbound::Outbound, passwords::Passwords,
-        rates::RateFeed, relay::Relay, sealer::Sealer,
+        rates::RateFeed, relay::Relay, screening::Screener, sealer::Sealer,
     },
     store::Db,
 };
@@ -93,6 +93,8 @@ pub struct Ctx {
     pub secure_payments: Arc<SecurePaymentRules>,
     /// What this instance remembers for the pages of secure payments.
     pub payment_pages: Arc<PaymentPages>,
+    /// Settings of screening.
+    pub screening: Arc<ScreeningRules>,
     /// The service's own pages.
     pub own_pages: Arc<OwnPages>,
     /// Counts the changes of credentials on this instance, so that none is believed longer than it is good.
@@ -111,6 +113,8 @@ pub struct Ctx {
     pub batches: Arc<Places>,
     /// Places for questions to each enabled network that callers wait for.
     pub questions: Arc<BTreeMap<Network, Arc<Places>>>,
+    /// Places for wallets that are screened.
+    pub screenings: Arc<Places>,
     /// Told when deliveries may be due, so that the worker does not wait for its next tick.
     pub due: Arc<Notify>,
 }
@@ -126,6 +130,8 @@ pub struct Partners {
     pub outbound: Arc<dyn Outbound>,
     /// Feeds of rates beside the chains, the one that counts first; none where no such rate is used.
     pub rate_feeds: Arc<[Arc<dyn RateFeed>]>,
+    /// Who screens wallets; none where nobody does.
+    pub screeners: Arc<[Arc<dyn Screener>]>,
 }
 
 /// How people sign in.
@@ -201,6 +207,13 @@ pub struct RateRules {
     pub guards: RateGuards,
     /// Time between two readings.
     pub read_every: TimeDelta,
+}
+
+/// Settings of screening.
+#[derive(Debug)]
+pub struct ScreeningRules {
+    /// Whether another provider is asked when the chosen one does not answer.
+    pub has_backup: bool,
 }
 
 /// Settings of recurring payments.

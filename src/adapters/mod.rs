@@ -1,5 +1,5 @@
 //! Implementations of the ports on the real world: clock, randomness, sealed secrets, passwords, webhooks, rates,
-//! chains.
+//! screening, chains.
 
 pub mod api_client;
 mod breaker;
@@ -11,6 +11,7 @@ pub mod outbound;
 mod partner;
 pub mod passwords;
 pub mod rates;
+pub mod screening;
 pub mod sealer;
 
 use std::sync::Once;

@@ -26,8 +26,8 @@ use crate::{
     adapters,
     boot::clock::DatabaseClock,
     ctx::{
-        Ctx, Partners, PaymentPages, PaymentRules, People, Places, RateRules, ScheduleRules, SecurePaymentRules,
-        SessionRules, WebhookRules,
+        Ctx, Partners, PaymentPages, PaymentRules, People, Places, RateRules, ScheduleRules, ScreeningRules,
+        SecurePaymentRules, SessionRules, WebhookRules,
     },
     domain::{
         client_id::{OwnPages, normalise_domain},
@@ -36,8 +36,8 @@ use crate::{
         network::{Family, Network},
         webhook::UrlPolicy,
     },
-    ports::{chain::Chains, clock::Clock, ids::Ids, rates::RateFeed, relay::Relay},
-    settings::{self, RateSource, Settings, Synchronous, catalogue},
+    ports::{chain::Chains, clock::Clock, ids::Ids, rates::RateFeed, relay::Relay, screening::Screener},
+    settings::{self, RateSource, ScreeningSource, Settings, Synchronous, catalogue},
     store::{Db, Durability},
 };
 use alloy::signers::local::PrivateKeySigner;
@@ -74,6 +74,11 @@ const BALANCES_OF_ONE: usize = 8;
 
 /// Balances and counts of reports that an instance remembers at most.
 const REMEMBERED_MAX: NonZeroUsize = NonZeroUsize::new(20_000).unwrap();
+/// Payers whose wallets are screened at the same time.
+const SCREENINGS_MAX: usize = 32;
+
+/// Those of the links of one platform: strangers with one link must not keep the payers of all others waiting.
+const SCREENINGS_OF_ONE: usize = 8;
 
 /// The network that an operator names.
 fn network_of(id: &str) -> anyhow::Result<Network> {
@@ -266,6 +271,7 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
             relays: Arc::new(relays),
             outbound: Arc::new(adapters::outbound::HttpOutbound::new(url_policy, clock.clone())?),
             rate_feeds: rate_feeds(settings, &clock)?,
+            screeners: screeners(settings)?,
         },
         people: People {
             passwords: Arc::new(adapters::passwords::Argon2Passwords::new()?),
@@ -295,6 +301,9 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
             rests: Mutex::default(),
             reports: Mutex::new(LruCache::new(REMEMBERED_MAX)),
         }),
+        screening: Arc::new(ScreeningRules {
+            has_backup: settings.screening.backup,
+        }),
         own_pages: Arc::new(own_pages),
         credential_changes: Arc::default(),
         origin_changes: Arc::default(),
@@ -304,6 +313,7 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
         answering: Arc::default(),
         batches: places(BATCHES_MAX, BATCHES_OF_ONE),
         questions: Arc::new(questions),
+        screenings: places(SCREENINGS_MAX, SCREENINGS_OF_ONE),
         due: Arc::new(Notify::new()),
     })
 }
@@ -340,6 +350,37 @@ fn rate_feeds(settings: &Settings, clock: &Arc<dyn Clock>) -> anyhow::Result<Arc
         (RateSource::File, None) | (RateSource::Off, _) => {}
     }
     Ok(feeds.into())
+}
+
+/// The providers of which the settings have a key.
+fn screeners(settings: &Settings) -> anyhow::Result<Arc<[Arc<dyn Screener>]>> {
+    use adapters::screening::{Hypernative, HypernativeOptions, MerkleScience, MerkleScienceOptions};
+    let screening = &settings.screening;
+    let mut screeners: Vec<Arc<dyn Screener>> = Vec::new();
+    if settings.partners.screening == ScreeningSource::Off {
+        return Ok(screeners.into());
+    }
+    let key = screening
+        .hypernative_client_id
+        .clone()
+        .zip(screening.hypernative_client_secret.clone());
+    if let Some((client_id, client_secret)) = key {
+        screeners.push(Arc::new(Hypernative::new(HypernativeOptions {
+            url: screening.hypernative_url()?,
+            client_id,
+            client_secret,
+            policy_id: screening.hypernative_policy_id.clone(),
+        })?));
+    }
+    if let Some(api_key) = screening.merklescience_api_key.clone() {
+        screeners.push(Arc::new(MerkleScience::new(MerkleScienceOptions {
+            url: screening.merklescience_url()?,
+            api_key,
+            blockchains: screening.blockchains()?,
+            reject_from: screening.merklescience_reject_from,
+        })?));
+    }
+    Ok(screeners.into())
 }
 
 fn session_rules(settings: &Settings) -> SessionRules {

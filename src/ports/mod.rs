@@ -9,4 +9,5 @@ pub mod passwords;
 pub mod rates;
 pub mod relay;
 pub mod sandbox;
+pub mod screening;
 pub mod sealer;

@@ -1,5 +1,6 @@
 //! What a conversion on chain may cost, and which rates count: of price feeds on chain, and of feeds beside it.
 
+use super::screening::ScreeningSource;
 use crate::domain::{amount::Percent, conversion::RateAges, rates::RateGuards};
 use anyhow::{Context, bail};
 use chrono::TimeDelta;
@@ -19,6 +20,9 @@ pub struct PartnerSettings {
     /// requests are refused; `http` for the feeds of `conversion.feed_urls`; `file` for `conversion.feed_file`;
     /// `sandbox` for the one that `prs dev` runs.
     pub rates: RateSource,
+    /// Who screens the wallets of secure payments whose policy asks for it: `off` for nobody, so that nobody may pay them;
+    /// `http` for the providers of `screening`; `sandbox` for those that `prs dev` runs.
+    pub screening: ScreeningSource,
 }
 
 /// Where rates come from that no price feed on chain tells.

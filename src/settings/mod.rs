@@ -9,6 +9,7 @@ mod fees;
 mod payouts;
 mod reference;
 mod relayer;
+mod screening;
 mod secure_payments;
 mod webhooks;
 
@@ -39,6 +40,7 @@ pub use fees::FeeSettings;
 pub use payouts::PayoutSettings;
 pub use reference::markdown;
 pub use relayer::RelayerSettings;
+pub use screening::{ScreeningSettings, ScreeningSource};
 pub use secure_payments::SecurePaymentSettings;
 pub use webhooks::{ClientIdManagement, HeaderPrefix, WebhookSettings};
 
@@ -70,6 +72,8 @@ pub struct Settings {
     pub secure_payments: SecurePaymentSettings,
     /// Whom the service asks beside the chains.
     pub partners: PartnerSettings,
+    /// Screening of wallets.
+    pub screening: ScreeningSettings,
     /// The service's own fee.
     pub fees: FeeSettings,
     /// How often credentials may call.
@@ -473,6 +477,18 @@ impl Settings {
             ("PRS_SECRETS__MASTER_KEY", "secrets.master_key"),
             ("PRS_RELAYER__PRIVATE_KEY", "relayer.private_key"),
             ("PRS_RELAYER__FEE", "relayer.fee"),
+            (
+                "PRS_SCREENING__HYPERNATIVE_CLIENT_ID",
+                "screening.hypernative_client_id",
+            ),
+            (
+                "PRS_SCREENING__HYPERNATIVE_CLIENT_SECRET",
+                "screening.hypernative_client_secret",
+            ),
+            (
+                "PRS_SCREENING__MERKLESCIENCE_API_KEY",
+                "screening.merklescience_api_key",
+            ),
         ] {
             if let Ok(text) = std::env::var(variable) {
                 figment = figment.merge((name, text));
@@ -535,6 +551,12 @@ impl Settings {
         self.conversion.validate()?;
         self.conversion
             .validate_source(self.partners.rates, self.http.production)?;
+        let enabled = self.networks().filter(|(network, chain)| chain.is_enabled(*network));
+        self.screening.validate(
+            self.partners.screening,
+            self.http.production,
+            enabled.map(|(network, _)| network),
+        )?;
         self.fees.protocol()?;
         self.webhooks.header_prefix.validate(self.webhooks.standard_headers)?;
         let processors = [
@@ -633,6 +655,13 @@ impl Settings {
         shown.relayer.private_key = shown.relayer.private_key.map(|_| "(hidden)".to_owned());
         shown.database.url = without_password(&shown.database.url);
         shown.conversion.feed_api_key = shown.conversion.feed_api_key.map(|_| "(hidden)".to_owned());
+        for secret in [
+            &mut shown.screening.hypernative_client_id,
+            &mut shown.screening.hypernative_client_secret,
+            &mut shown.screening.merklescience_api_key,
+        ] {
+            *secret = secret.take().map(|_| "(hidden)".to_owned());
+        }
         for entry in &mut shown.secrets.master_keys {
             "(hidden)".clone_into(entry);
         }

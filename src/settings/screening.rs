@@ -1,0 +1,254 @@
+//! Who screens wallets, and how they are reached.
+
+use crate::domain::{destination::ScreeningProvider, network::Network};
+use anyhow::{Context, bail};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use url::{Host, Url};
+
+/// Who screens wallets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ScreeningSource {
+    /// Nobody.
+    #[default]
+    Off,
+    /// The sandbox of `prs dev`.
+    Sandbox,
+    /// Providers over HTTP.
+    Http,
+}
+
+/// Screening of wallets.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ScreeningSettings {
+    /// Whether another provider that is configured is asked when the chosen one does not answer. A result ends it: who is
+    /// rejected by one is not shown to the other.
+    pub backup: bool,
+    /// Address of Hypernative.
+    pub hypernative_url: String,
+    /// First half of a key of Hypernative; with both halves it is asked.
+    pub hypernative_client_id: Option<String>,
+    /// Second half of it.
+    pub hypernative_client_secret: Option<String>,
+    /// Policy of its screener, a UUID; absent, the default one of the account.
+    pub hypernative_policy_id: Option<String>,
+    /// Address of Merkle Science.
+    pub merklescience_url: String,
+    /// Key of Merkle Science; with one it is asked.
+    pub merklescience_api_key: Option<String>,
+    /// The lowest risk level at which it rejects a wallet, of 0 (no risk) to 5 (critical).
+    #[schemars(range(min = 1, max = 5))]
+    pub merklescience_reject_from: u8,
+    /// Numbers that it gives to blockchains, by network ID. It lists them for your key under `/api/v4.2/blockchains/`.
+    pub merklescience_blockchains: BTreeMap<String, u32>,
+}
+
+impl Default for ScreeningSettings {
+    fn default() -> Self {
+        let blockchains = [
+            ("mainnet", 1),
+            ("bsc", 8),
+            ("matic", 9),
+            ("tron", 10),
+            ("optimism", 16),
+            ("arbitrum-one", 17),
+            // A wallet of the test network is known by what the same key did on mainnet.
+            ("sepolia", 1),
+        ];
+        Self {
+            backup: true,
+            hypernative_url: "https://api.hypernative.xyz".to_owned(),
+            hypernative_client_id: None,
+            hypernative_client_secret: None,
+            hypernative_policy_id: None,
+            merklescience_url: "https://api.merklescience.com".to_owned(),
+            merklescience_api_key: None,
+            merklescience_reject_from: 3,
+            merklescience_blockchains: blockchains.map(|(id, number)| (id.to_owned(), number)).into(),
+        }
+    }
+}
+
+impl ScreeningSettings {
+    /// Checks that what is asked can be asked about every enabled network.
+    pub(super) fn validate(
+        &self,
+        source: ScreeningSource,
+        is_production: bool,
+        enabled: impl Iterator<Item = Network>,
+    ) -> anyhow::Result<()> {
+        let urls = [
+            ("hypernative_url", self.hypernative_url()?),
+            ("merklescience_url", self.merklescience_url()?),
+        ];
+        if self.hypernative_client_id.is_some() != self.hypernative_client_secret.is_some() {
+            bail!("screening.hypernative_client_secret: must come together with screening.hypernative_client_id");
+        }
+        let blockchains = self.blockchains()?;
+        match source {
+            ScreeningSource::Off => return Ok(()),
+            ScreeningSource::Sandbox if is_production => {
+                bail!("partners.screening: sandbox is for development; choose http or off, or http.production false")
+            }
+            ScreeningSource::Sandbox => {
+                if let Some((name, _)) = urls.iter().find(|(_, url)| !is_loopback(url)) {
+                    bail!(
+                        "screening.{name}: only `prs dev` runs the sandbox of partners.screening; choose http or off"
+                    );
+                }
+            }
+            ScreeningSource::Http if self.offered().is_empty() => bail!(
+                "screening.hypernative_client_id: partners.screening = \"http\" needs a key of one provider: \
+                 screening.hypernative_client_id and _client_secret, or screening.merklescience_api_key"
+            ),
+            ScreeningSource::Http => {}
+        }
+        if self.merklescience_api_key.is_some() {
+            for network in enabled {
+                if !blockchains.contains_key(&network) {
+                    bail!("screening.merklescience_blockchains: needs the number of {network}, which is enabled");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The providers of which there is a key.
+    pub fn offered(&self) -> Vec<ScreeningProvider> {
+        let has_hypernative = self.hypernative_client_id.is_some() && self.hypernative_client_secret.is_some();
+        let known = [
+            (ScreeningProvider::Hypernative, has_hypernative),
+            (ScreeningProvider::Merklescience, self.merklescience_api_key.is_some()),
+        ];
+        known
+            .into_iter()
+            .filter_map(|(provider, has_key)| has_key.then_some(provider))
+            .collect()
+    }
+
+    /// Where Hypernative is asked. Errors: anybody on the way could change its answers.
+    pub fn hypernative_url(&self) -> anyhow::Result<Url> {
+        address("hypernative_url", &self.hypernative_url)
+    }
+
+    /// Where Merkle Science is asked. Errors: as [`Self::hypernative_url`].
+    pub fn merklescience_url(&self) -> anyhow::Result<Url> {
+        address("merklescience_url", &self.merklescience_url)
+    }
+
+    /// What Merkle Science calls the networks. Errors: an unknown network.
+    pub fn blockchains(&self) -> anyhow::Result<BTreeMap<Network, u32>> {
+        let known = self.merklescience_blockchains.iter().map(|(id, number)| {
+            let network = Network::from_id(id).with_context(|| {
+                let ids = Network::ids_in_words();
+                format!("screening.merklescience_blockchains.{id}: unknown network; accepted are {ids}")
+            })?;
+            anyhow::Ok((network, *number))
+        });
+        known.collect()
+    }
+}
+
+fn address(name: &str, text: &str) -> anyhow::Result<Url> {
+    let url = Url::parse(text).with_context(|| format!("screening.{name}: must be an absolute address"))?;
+    if url.scheme() != "https" && !(url.scheme() == "http" && is_loopback(&url)) {
+        bail!("screening.{name}: must be an https address; http is for this machine alone");
+    }
+    Ok(url)
+}
+
+fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(
+        source: ScreeningSource,
+        is_production: bool,
+        change: impl FnOnce(&mut ScreeningSettings),
+    ) -> Option<String> {
+        let mut settings = ScreeningSettings::default();
+        change(&mut settings);
+        let enabled = [Network::Mainnet, Network::Base].into_iter();
+        let checked = settings.validate(source, is_production, enabled);
+        checked.err().map(|error| format!("{error:#}"))
+    }
+
+    fn local(settings: &mut ScreeningSettings) {
+        settings.hypernative_url = "http://127.0.0.1:1".to_owned();
+        settings.merklescience_url = "http://localhost:1".to_owned();
+    }
+
+    #[test]
+    fn production_never_begins_with_a_sandbox() {
+        assert_eq!(refusal(ScreeningSource::Sandbox, false, local), None);
+        let in_production = refusal(ScreeningSource::Sandbox, true, local).expect("refused");
+        assert!(in_production.starts_with("partners.screening: "), "{in_production}");
+        let real = refusal(ScreeningSource::Sandbox, false, |_| {}).expect("refused");
+        assert!(real.starts_with("screening.hypernative_url: "), "{real}");
+    }
+
+    #[test]
+    fn a_provider_needs_its_key_and_a_number_of_every_network() {
+        assert_eq!(refusal(ScreeningSource::Off, true, |_| {}), None);
+        let key = |it: &mut ScreeningSettings| it.merklescience_api_key = Some("k".to_owned());
+        let both = |it: &mut ScreeningSettings| {
+            it.hypernative_client_id = Some("i".to_owned());
+            it.hypernative_client_secret = Some("s".to_owned());
+        };
+        assert_eq!(refusal(ScreeningSource::Http, true, both), None);
+        let named = |it: &mut ScreeningSettings| {
+            key(it);
+            it.merklescience_blockchains.insert("base".to_owned(), 7);
+        };
+        assert_eq!(refusal(ScreeningSource::Http, true, named), None);
+        for (refusal, name) in [
+            (
+                refusal(ScreeningSource::Http, true, |_| {}),
+                "screening.hypernative_client_id:",
+            ),
+            (
+                refusal(ScreeningSource::Http, true, |it| {
+                    it.hypernative_client_id = Some("i".to_owned())
+                }),
+                "screening.hypernative_client_secret:",
+            ),
+            (
+                refusal(ScreeningSource::Http, true, key),
+                "screening.merklescience_blockchains:",
+            ),
+            (
+                refusal(ScreeningSource::Off, true, |it| {
+                    it.merklescience_blockchains.insert("polygon".to_owned(), 1);
+                }),
+                "screening.merklescience_blockchains.polygon:",
+            ),
+            (
+                refusal(ScreeningSource::Off, true, |it| {
+                    it.hypernative_url = "http://a.example".to_owned()
+                }),
+                "screening.hypernative_url:",
+            ),
+            (
+                refusal(ScreeningSource::Off, true, |it| {
+                    it.merklescience_url = "a.example".to_owned()
+                }),
+                "screening.merklescience_url:",
+            ),
+        ] {
+            let refusal = refusal.expect("refused");
+            assert!(refusal.starts_with(name), "{refusal}");
+        }
+    }
+}
