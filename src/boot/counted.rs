@@ -1,7 +1,10 @@
 //! Every counter of the service, there with 0 from the start: an alert on an increase would miss the first one of a counter
 //! that appears with it.
 
-use crate::{adapters::evm, ctx::Ctx, domain::network::Network, settings::Settings};
+use crate::{
+    adapters::evm, ctx::Ctx, domain::network::Network, flows::secure_payments::screen::OUTCOMES as SCREENING_OUTCOMES,
+    settings::Settings,
+};
 
 /// Counters without labels.
 const PLAIN: [&str; 3] = [
@@ -34,6 +37,12 @@ pub(super) fn begin(settings: &Settings, ctx: &Ctx) {
     }
     for result in ["delivered", "failed"] {
         metrics::counter!("prs_webhook_tries_total", "result" => result).increment(0);
+    }
+    for screener in ctx.partners.screeners.iter() {
+        for outcome in SCREENING_OUTCOMES {
+            let provider = screener.provider().wire();
+            metrics::counter!("prs_screening_answers_total", "provider" => provider, "outcome" => outcome).increment(0);
+        }
     }
     for network in ctx.partners.chains.followed.keys().copied() {
         of_network(settings, network);

@@ -1,7 +1,7 @@
 //! What every metric counts, and in which unit: its HELP on the page of metrics.
 
 /// Names of counters and what they count.
-const COUNTERS: [(&str, &str); 11] = [
+const COUNTERS: [(&str, &str); 12] = [
     (
         "prs_chain_calls_total",
         "Calls to a node of a network, by how they ended.",
@@ -36,11 +36,15 @@ const COUNTERS: [(&str, &str); 11] = [
         "prs_refused_wallets_untold_total",
         "Wallets that may not pay a secure payment, tried to, and were not told about.",
     ),
+    (
+        "prs_screening_answers_total",
+        "Questions about a wallet to a provider of screening, by provider and outcome: approved, rejected or error.",
+    ),
     ("prs_webhook_tries_total", "Tries to deliver an event, by result."),
 ];
 
 /// Names of gauges and what they show.
-const GAUGES: [(&str, &str); 20] = [
+const GAUGES: [(&str, &str); 21] = [
     (
         "prs_chain_confirmed",
         "Newest block of a network whose payments are settled, as its number.",
@@ -115,6 +119,10 @@ const GAUGES: [(&str, &str); 20] = [
     (
         "prs_relayer_pending_transactions",
         "Transactions of the relayer on a network that are in no final block.",
+    ),
+    (
+        "prs_screening_last_ok_timestamp_seconds",
+        "When a provider of screening last came to a result, in seconds since 1970; absent before the first one.",
     ),
     (
         "prs_webhook_deliveries",

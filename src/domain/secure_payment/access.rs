@@ -251,7 +251,7 @@ impl AccessPolicy {
 
     /// Whether a payer has to say who he is before he is told how to pay.
     pub fn asks_who_pays(&self, flow: PaymentFlow) -> bool {
-        self.mode == AccessMode::KytAllWallets || self.has_list(flow)
+        (flow == PaymentFlow::GetPaid && self.mode == AccessMode::KytAllWallets) || self.has_list(flow)
     }
 
     /// Whether the list counts: on payouts it is noted and holds nobody. Source: rules P.3.7.

@@ -1,20 +1,14 @@
 //! Who may pay a secure payment: the one place that decides about a wallet.
 
-use super::tell;
+use super::{screen, tell};
 use crate::{
     ctx::Ctx,
-    domain::{
-        destination::AccessMode,
-        secure_payment::{
-            SecurePayment,
-            access::{AccessDecision, AccessStatus, Payer},
-        },
+    domain::secure_payment::{
+        SecurePayment,
+        access::{AccessDecision, AccessStatus, Payer},
     },
     flows::FlowResult,
 };
-
-/// Why nobody is let in where wallets are to be screened and nobody screens.
-const NO_SCREENING: &str = "screening_not_configured";
 
 /// Decides whether a payer may see and pay a secure payment; `None` where it is open to everybody.
 ///
@@ -26,8 +20,5 @@ pub async fn decide(ctx: &Ctx, payment: &SecurePayment, payer: &Payer) -> FlowRe
         tell::refused(ctx, payment, &payer.listed_as()).await?;
         return Ok(Some(refused.clone()));
     }
-    match payment.policy.mode {
-        AccessMode::Off => Ok(listed),
-        AccessMode::KytAllWallets => Ok(Some(AccessDecision::error(NO_SCREENING, payment.policy.provider))),
-    }
+    Ok(screen::payer(ctx, payment, payer).await?.or(listed))
 }

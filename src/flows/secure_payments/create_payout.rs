@@ -1,6 +1,9 @@
 //! Makes a secure payment by which its creator pays somebody.
 
-use super::made::{Draft, Made, admit, expires_at, told};
+use super::{
+    made::{Draft, Made, admit, expires_at, told},
+    screen,
+};
 use crate::{
     ctx::Ctx,
     domain::{
@@ -15,7 +18,8 @@ use crate::{
             Request,
             plan::{NewRequest, OfClient, plan},
         },
-        secure_payment::{PaymentFlow, SecurePaymentKind, plan::NewPayout},
+        screening::{Screening, ScreeningStatus},
+        secure_payment::{PaymentFlow, SecurePaymentKind, SecurePaymentStatus, plan::NewPayout},
     },
     flows::{
         FlowResult,
@@ -23,15 +27,20 @@ use crate::{
         requests::{
             create::{DRAWS_MAX, InsertError, collided, fresh, origin},
             of_client::{client_of, of_client},
+            places::holder,
             planned::fees,
         },
     },
     store,
 };
 
+/// What is said of a recipient who does not pass. Source: rules P.3.7.
+const RECIPIENT_REJECTED: &str = "Recipient wallet failed screening";
+
 /// Makes a secure payment of one recipient. Whoever has its token pays it; the wallet of its creator is noted.
 ///
-/// Errors: every wrong field at once, also what the client ID of the caller may not ask for (400).
+/// Errors: every wrong field at once, also what the client ID of the caller may not ask for (400); the recipient is to be
+/// screened and does not pass, which is kept (403), or no provider answers (502).
 /// Source: interface §4.7; rules P.3.7; decisions D33.
 pub async fn run(
     ctx: &Ctx,
@@ -41,12 +50,13 @@ pub async fn run(
 ) -> FlowResult<Answer<Made>> {
     idempotency::once(ctx, caller, call, Storage::Plain, async |keeper| {
         admit(ctx, caller).await?;
+        let network = input.currency.network;
         let client = client_of(ctx, caller).await?;
         let of_client = of_client(ctx, caller, client.as_ref()).await?;
         let key = input.currency.currency.token().map(|token| DestinationKey {
             interop: InteropAddress {
                 wallet: input.recipient,
-                network: input.currency.network,
+                network,
             },
             token,
         });
@@ -54,22 +64,28 @@ pub async fn run(
             Some(key) => store::destinations::find(ctx.db.reader(), &caller.platform, key).await?,
             None => None,
         };
-        let policy = known.and_then(|known| known.policy);
+        let policy = input.policy.resolved(known.and_then(|known| known.policy));
+        let mut found = None;
         for _ in 0..DRAWS_MAX {
             let due = requested(ctx, caller, &input, &of_client, client.as_ref())?;
+            // Bad input costs no question, and a second draw none either.
+            let screened = match found.take() {
+                Some(screened) => screened,
+                None => screen::recipient(ctx, &holder(caller), &policy, network, input.recipient).await?,
+            };
             let draft = Draft {
                 flow: PaymentFlow::Pay,
                 kind: SecurePaymentKind::Single,
-                network: input.currency.network,
+                network,
                 destination: key,
                 creator: Some(input.creator.clone()),
-                policy: input.policy.resolved(policy),
+                policy: policy.clone(),
                 about: input.about.clone(),
                 expires_at: expires_at(ctx, input.expires_in),
                 due: vec![due],
             };
-            match commit(ctx, caller, draft, keeper).await {
-                Err(InsertError::Taken) => continue,
+            match commit(ctx, caller, draft, screened.as_ref(), keeper).await {
+                Err(InsertError::Taken) => found = Some(screened),
                 Err(InsertError::Failed(error)) => return Err(error),
                 Ok(made) => return Ok(made),
             }
@@ -130,9 +146,14 @@ async fn commit(
     ctx: &Ctx,
     caller: &PlatformCaller,
     draft: Draft,
+    screened: Option<&Screening>,
     keeper: &Keeper<'_, Made>,
 ) -> Result<Made, InsertError> {
-    let opened = draft.made(ctx, caller);
+    let mut opened = draft.made(ctx, caller);
+    let is_rejected = screened.is_some_and(|screened| screened.status == ScreeningStatus::Rejected);
+    if is_rejected {
+        opened.payment.status = SecurePaymentStatus::ComplianceFailed;
+    }
     let tx = ctx.db.begin("create_secure_payout").await?;
     let requests: Vec<&Request> = opened.requests.iter().collect();
     store::requests::insert_all(&tx, &requests).await?;
@@ -150,6 +171,12 @@ async fn commit(
         store::destinations::note(&tx, &noted).await?;
     }
     store::secure_payments::insert(&tx, &opened.payment).await?;
+    let found: Vec<Screening> = screened.into_iter().cloned().collect();
+    store::screenings::keep(&tx, &caller.platform, &opened.payment.id, &found).await?;
+    if is_rejected {
+        tx.commit().await?;
+        return Err(InsertError::Failed(Refusal::forbidden(RECIPIENT_REJECTED).into()));
+    }
     let made = told(ctx, opened);
     keeper.commit(tx, &made).await.map_err(InsertError::Failed)?;
     Ok(made)

@@ -10,12 +10,16 @@ use crate::{
         address::Address,
         caller::PlatformCaller,
         refusal::Refusal,
+        screening::Screening,
         secure_payment::{PaymentFlow, SecurePaymentKind, SecurePaymentStatus},
         wire_text::wire_text,
     },
     flows::FlowResult,
     store::{self, Scope},
 };
+
+/// Results of screenings that are shown.
+const SCREENINGS_MAX: u64 = 1_000;
 
 /// Payments among which the payer of the completing one is looked for.
 const PAYMENTS_MAX: u64 = 100;
@@ -51,6 +55,8 @@ pub struct Found {
     pub payer: Option<Address>,
     /// Whether the owner of its destination set that up.
     pub is_claimed: bool,
+    /// What was found about wallets that wanted to pay it, or about its recipient; the newest results.
+    pub screenings: Vec<Screening>,
     /// Why it could not be paid together with others; `None` when it could.
     pub block: Option<BlockReason>,
 }
@@ -71,7 +77,10 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str) -> FlowRe
         }
         None => false,
     };
+    let (platform, id) = (&caller.platform, &opened.payment.id);
+    let screenings = store::screenings::of_payment_newest(reader, platform, id, SCREENINGS_MAX).await?;
     Ok(Found {
+        screenings,
         url: url(ctx, &opened.payment),
         payer: payer(ctx, &opened).await?,
         is_claimed,

@@ -15,6 +15,7 @@ mod options;
 pub mod pay;
 pub mod preview_fees;
 pub mod record_intent;
+pub mod screen;
 mod tell;
 pub mod user_event;
 pub mod withdraw;

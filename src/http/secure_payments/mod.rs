@@ -86,9 +86,11 @@ impl SecurePayments {
     /// Make a payout link
     ///
     /// Makes a link by which somebody pays a recipient whom you name. Any wallet may pay it; that of `creatorWalletAddress`
-    /// is noted.
+    /// is noted. Where its policy, or that of the recipient's destination, asks for screening, the recipient is screened
+    /// first.
     ///
     /// 201: The link
+    /// 403: Recipient wallet failed screening
     #[oai(
         path = "/secure-payments/payouts",
         method = "post",
@@ -100,7 +102,8 @@ impl SecurePayments {
         caller: Auth<LinkMaker>,
         key: Keyed,
         body: Body<CreateSecurePayoutBody>,
-    ) -> Result<Created<SecurePaymentCreated>, Fail<{ s::BAD_REQUEST | s::FORBIDDEN | s::CONFLICT }>> {
+    ) -> Result<Created<SecurePaymentCreated>, Fail<{ s::BAD_REQUEST | s::FORBIDDEN | s::CONFLICT | s::BAD_GATEWAY }>>
+    {
         let once = key.once(op::createSecurePayout, &body.0);
         let input = body.0.read(&ctx.catalogue)?;
         answer_once(once, view::created, async |call| {

@@ -10,8 +10,9 @@ use crate::{
         interop_address::{DestinationKey, InteropAddress},
         network::Family,
         request::Request,
+        screening::{self, Screening},
         secure_payment::{
-            SecurePaymentKind, access,
+            PaymentFlow, SecurePaymentKind, access,
             fee_plan::{FeeBearer, FeePlan, FeePlanLine},
             options::PaymentOption,
         },
@@ -158,6 +159,23 @@ fn decision(decision: &access::AccessDecision) -> AccessDecisionView {
         reason_code: decision.reason.clone(),
         provider: OrNull(decision.provider),
         wallet_results: decision.wallets.iter().map(wallet).collect(),
+    }
+}
+
+fn kyt_result(screening: &Screening) -> KytResult {
+    let (status, reason) = screening::status(screening.status);
+    KytResult {
+        wallet_address: WalletText::written(screening.wallet.address),
+        wallet_type: screening.wallet.kind,
+        parent_wallet_address: OrNull(screening.wallet.parent.map(WalletText::written)),
+        status: OrNull(Some(status)),
+        reason_code: OrNull(Some(reason.to_owned())),
+        provider: OrNull(Some(screening.provider)),
+        provider_reference: OrNull(None),
+        report_url: OrNull(None),
+        notes: OrNull(None),
+        raw_status: OrNull(Some(screening.raw_status.clone())),
+        evaluated_at: OrNull(Some(Instant(screening.evaluated_at))),
     }
 }
 
@@ -457,6 +475,11 @@ pub(super) fn found(ctx: &Ctx, found: &Found) -> OwnSecurePayment {
         .map(|request| request.terms.payment_currency.as_str());
     let first = currencies.clone().next();
     let currency = first.filter(|first| currencies.clone().all(|currency| currency == *first));
+    let screened: Vec<KytResult> = found.screenings.iter().map(kyt_result).collect();
+    let (payer_kyt_results, payee_kyt_results) = match payment.flow {
+        PaymentFlow::GetPaid => (screened, Vec::new()),
+        PaymentFlow::Pay => (Vec::new(), screened),
+    };
     OwnSecurePayment {
         token: UlidText::written(payment.token.as_str()),
         secure_payment_url: found.url.clone(),
@@ -468,8 +491,8 @@ pub(super) fn found(ctx: &Ctx, found: &Found) -> OwnSecurePayment {
         redirect_label: OrNull(redirect.and_then(|redirect| redirect.label.clone())),
         completed_at: OrNull(payment.completed_at.map(Instant)),
         payer_address: OrNull(found.payer.map(WalletText::written)),
-        payer_kyt_results: Vec::new(),
-        payee_kyt_results: Vec::new(),
+        payer_kyt_results,
+        payee_kyt_results,
         claimed_destination: OrNull(own.clone().filter(|_| found.is_claimed)),
         destination: OrNull(own),
         orchestrator_id: OrNull(None),

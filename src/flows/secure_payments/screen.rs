@@ -1,0 +1,220 @@
+//! Screens the wallets of who wants to pay a secure payment, and of whom a payout pays: once for each payment and wallet.
+
+use crate::{
+    ctx::{Ctx, Holder},
+    domain::{
+        address::Address,
+        destination::ScreeningProvider,
+        ids::{OwnerId, PlatformId},
+        network::Network,
+        refusal::{Refusal, RefusalKind},
+        screening::{self, Agenda, ScreenedWallet, Screening},
+        secure_payment::{
+            PaymentFlow, SecurePayment,
+            access::{AccessDecision, AccessPolicy, Payer},
+        },
+    },
+    flows::{
+        FlowResult,
+        requests::places::{Place, take},
+    },
+    ports::screening::Screener,
+    store,
+};
+use futures_util::future::join_all;
+use std::{sync::Arc, time::Duration};
+use tokio::time::{Instant, sleep};
+
+/// Why nobody is let in where wallets are to be screened and nobody screens.
+const NO_SCREENING: &str = "screening_not_configured";
+
+/// How a question to a provider ends.
+pub const OUTCOMES: [&str; 3] = ["approved", "rejected", "error"];
+
+/// How long somebody waits for a place.
+const PATIENCE: Duration = Duration::from_millis(1_500);
+
+/// How long a payer waits for the answer to a question that somebody else asked: as long as both providers have together.
+const OTHERS_WAIT: Duration = Duration::from_secs(7);
+
+/// Pause between two looks for it.
+const LOOK_PAUSE: Duration = Duration::from_millis(200);
+
+/// Decides whether the wallets of a payer pass the screening of a secure payment; `None` where nobody is screened, as on
+/// payouts, whose recipients are.
+///
+/// What a provider found is kept. A wallet about which every provider failed is an error, of which nothing is kept or told.
+/// Errors: more new wallets than a payment may have within an hour, or too many at this moment (429). Source: rules S.8.
+pub(super) async fn payer(ctx: &Ctx, payment: &SecurePayment, payer: &Payer) -> FlowResult<Option<AccessDecision>> {
+    let Some(screeners) = chosen(ctx, &payment.policy).filter(|_| payment.flow == PaymentFlow::GetPaid) else {
+        return Ok(None);
+    };
+    if screeners.is_empty() {
+        return Ok(Some(AccessDecision::error(NO_SCREENING, payment.policy.provider)));
+    }
+    let wallets = ScreenedWallet::of_payer(payer);
+    let known = known(ctx, payment, &screeners, &wallets).await?;
+    Ok(Some(screening::decide(&wallets, &known, payment.policy.provider)))
+}
+
+/// What a provider finds about the recipient of a payout that is being made; `None` where nobody is screened.
+///
+/// Errors: no provider answers (502), or too many are screened at this moment (429). Source: rules S.8.
+pub(super) async fn recipient(
+    ctx: &Ctx,
+    holder: &Holder,
+    policy: &AccessPolicy,
+    network: Network,
+    wallet: Address,
+) -> FlowResult<Option<Screening>> {
+    let Some(screeners) = chosen(ctx, policy) else {
+        return Ok(None);
+    };
+    let _place = place(ctx, holder).await?;
+    let found = ask(ctx, &screeners, network, &[ScreenedWallet::alone(wallet)]).await;
+    let found = found.into_iter().next().ok_or_else(|| {
+        let message = "The wallet of the recipient cannot be screened at the moment; try again later";
+        Refusal::new(RefusalKind::Upstream, message)
+    })?;
+    Ok(Some(found))
+}
+
+/// Whom to ask under a policy, in this order; `None` where nobody is screened.
+fn chosen(ctx: &Ctx, policy: &AccessPolicy) -> Option<Vec<Arc<dyn Screener>>> {
+    let all = &ctx.partners.screeners;
+    let offered: Vec<ScreeningProvider> = all.iter().map(|screener| screener.provider()).collect();
+    let order = screening::order(policy, &offered, ctx.screening.has_backup)?;
+    let of = |provider: &ScreeningProvider| all.iter().find(|screener| screener.provider() == *provider).cloned();
+    Some(order.iter().filter_map(of).collect())
+}
+
+async fn place(ctx: &Ctx, holder: &Holder) -> Result<Place, Refusal> {
+    let place = take(&ctx.screenings, holder, PATIENCE).await;
+    place.ok_or_else(|| {
+        let message = "Too many wallets are screened at this moment; try again";
+        Refusal::new(RefusalKind::TooMany, message).after(1)
+    })
+}
+
+/// What is known about wallets of a payment once the providers were asked about those that nobody knew.
+async fn known(
+    ctx: &Ctx,
+    payment: &SecurePayment,
+    screeners: &[Arc<dyn Screener>],
+    wallets: &[ScreenedWallet],
+) -> FlowResult<Vec<Screening>> {
+    let (platform, reader) = (&payment.origin.platform, ctx.db.reader());
+    let known = store::screenings::of_wallets(reader, platform, &payment.id, wallets).await?;
+    let missing = screening::missing(wallets, &known);
+    if missing.is_empty() {
+        return Ok(known);
+    }
+    // Who asks too often is refused before anything is locked.
+    let questions = store::screenings::questions(reader, platform, &payment.id).await?;
+    screening::agenda(&missing, &questions, ctx.clock.now())?;
+    let holder = Holder {
+        platform: platform.clone(),
+        is_public: true,
+    };
+    let place = place(ctx, &holder).await?;
+    let Agenda { asked, awaited } = open(ctx, payment, &missing).await?;
+    if !asked.is_empty() {
+        let found = ask(ctx, screeners, payment.network, &asked).await;
+        close(ctx, payment, &asked, &found).await?;
+    }
+    drop(place);
+    await_others(ctx, payment, &awaited).await?;
+    Ok(store::screenings::of_wallets(reader, platform, &payment.id, wallets).await?)
+}
+
+/// Notes about which wallets this call asks, so that nobody else does meanwhile and all that were asked about are counted.
+async fn open(ctx: &Ctx, payment: &SecurePayment, missing: &[ScreenedWallet]) -> FlowResult<Agenda> {
+    let (platform, now) = (&payment.origin.platform, ctx.clock.now());
+    let tx = ctx.db.begin("ask_screening").await?;
+    store::owners::lock(&tx, &OwnerId::from(platform)).await?;
+    store::screenings::forget_questions(&tx, platform, &payment.id, now - screening::WINDOW).await?;
+    let questions = store::screenings::questions(&tx, platform, &payment.id).await?;
+    let known = store::screenings::of_wallets(&tx, platform, &payment.id, missing).await?;
+    let agenda = screening::agenda(&screening::missing(missing, &known), &questions, now)?;
+    store::screenings::open_questions(&tx, platform, &payment.id, &agenda.asked, now).await?;
+    tx.commit().await?;
+    Ok(agenda)
+}
+
+/// What the providers say about wallets; one about which every provider failed is missing.
+async fn ask(
+    ctx: &Ctx,
+    screeners: &[Arc<dyn Screener>],
+    network: Network,
+    wallets: &[ScreenedWallet],
+) -> Vec<Screening> {
+    let found = wallets.iter().map(|wallet| ask_about(ctx, screeners, network, wallet));
+    join_all(found).await.into_iter().flatten().collect()
+}
+
+async fn ask_about(
+    ctx: &Ctx,
+    screeners: &[Arc<dyn Screener>],
+    network: Network,
+    wallet: &ScreenedWallet,
+) -> Option<Screening> {
+    for screener in screeners {
+        let provider = screener.provider();
+        let finding = screener.screen(&wallet.address, network).await;
+        let outcome = finding.as_ref().map_or("error", |finding| finding.status.wire());
+        metrics::counter!("prs_screening_answers_total", "provider" => provider.wire(), "outcome" => outcome)
+            .increment(1);
+        match finding {
+            Ok(finding) => {
+                let evaluated_at = ctx.clock.now();
+                #[expect(
+                    clippy::cast_precision_loss,
+                    reason = "gauges are floats; seconds since 1970 stay far below 2^52"
+                )]
+                metrics::gauge!("prs_screening_last_ok_timestamp_seconds", "provider" => provider.wire())
+                    .set(evaluated_at.timestamp() as f64);
+                return Some(Screening {
+                    wallet: *wallet,
+                    status: finding.status,
+                    provider,
+                    raw_status: finding.raw_status,
+                    evaluated_at,
+                });
+            }
+            Err(error) => tracing::warn!(%network, %error, "a wallet was not screened"),
+        }
+    }
+    None
+}
+
+/// Keeps what was found, and that nothing was found about the others.
+async fn close(ctx: &Ctx, payment: &SecurePayment, asked: &[ScreenedWallet], found: &[Screening]) -> FlowResult<()> {
+    let platform: &PlatformId = &payment.origin.platform;
+    let is_found = |address: &Address| found.iter().any(|screening| screening.wallet.address == *address);
+    let (answered, failed): (Vec<Address>, Vec<Address>) =
+        asked.iter().map(|wallet| wallet.address).partition(is_found);
+    let tx = ctx.db.begin("keep_screening").await?;
+    store::screenings::keep(&tx, platform, &payment.id, found).await?;
+    for (wallets, is_answered) in [(answered, true), (failed, false)] {
+        store::screenings::close_questions(&tx, platform, &payment.id, &wallets, is_answered).await?;
+    }
+    tx.commit().await?;
+    Ok(())
+}
+
+/// Waits until the questions of others about wallets have ended.
+async fn await_others(ctx: &Ctx, payment: &SecurePayment, awaited: &[ScreenedWallet]) -> FlowResult<()> {
+    let until = Instant::now() + OTHERS_WAIT;
+    while !awaited.is_empty() && Instant::now() < until {
+        let questions = store::screenings::questions(ctx.db.reader(), &payment.origin.platform, &payment.id).await?;
+        let is_awaited = |address| awaited.iter().any(|wallet| wallet.address == address);
+        if !questions
+            .iter()
+            .any(|question| question.is_open && is_awaited(question.wallet))
+        {
+            break;
+        }
+        sleep(LOOK_PAUSE).await;
+    }
+    Ok(())
+}
