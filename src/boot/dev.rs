@@ -2,10 +2,10 @@
 
 use super::{
     clock::MovableClock, context_with, database_clock, open_database, process::Process, rate_feed, role::Role,
-    sandbox::LocalTime, serve,
+    sandbox::LocalTime, screening_sandbox, serve,
 };
 use crate::{
-    adapters::{ids::SystemIds, rates::sandbox::RateSandbox},
+    adapters::{ids::SystemIds, rates::sandbox::RateSandbox, screening::sandbox::ScreeningSandbox},
     ctx::Ctx,
     domain::{
         address::Address,
@@ -22,7 +22,7 @@ use crate::{
         rates::accept::Word,
     },
     http::dev::Room,
-    settings::{CHAIN_STALE_S_MAX, ChainSettings, RateSource, Settings, Synchronous},
+    settings::{CHAIN_STALE_S_MAX, ChainSettings, RateSource, ScreeningSource, Settings, Synchronous},
     store,
 };
 use anyhow::{Context, bail};
@@ -161,6 +161,17 @@ async fn serve_on(arguments: &DevArguments, chain: &Arc<Devnet>, folder: &std::p
     settings.conversion.rate_interval_s = RATE_INTERVAL_S;
     let faucet = ("fau".to_owned(), "faucet-token".to_owned());
     settings.conversion.coin_ids.extend([faucet]);
+    let screens = screening_sandbox::bind().await.context("sandbox of screening")?;
+    settings.partners.screening = ScreeningSource::Sandbox;
+    settings.screening.hypernative_url = screens.url();
+    settings.screening.merklescience_url = screens.url();
+    for key in [
+        &mut settings.screening.hypernative_client_id,
+        &mut settings.screening.hypernative_client_secret,
+        &mut settings.screening.merklescience_api_key,
+    ] {
+        *key = Some("sandbox".to_owned());
+    }
     settings.validate()?;
     let db = open_database(&settings).await?;
     let clock = Arc::new(MovableClock::new(database_clock(&db)));
@@ -168,12 +179,15 @@ async fn serve_on(arguments: &DevArguments, chain: &Arc<Devnet>, folder: &std::p
     let ctx = context_with(&settings, db, clock.clone(), ids)?;
     let sandbox = Arc::new(RateSandbox::new(settings.conversion.coins(), clock.clone()));
     rate_feed::serve(feed, sandbox.clone());
+    let screening = Arc::new(ScreeningSandbox::default());
+    screens.serve(screening.clone());
     flows::rates::refresh::now_once(&ctx).await?;
     accept_rates(&ctx).await?;
     let mut process = Process::new(Role::All);
     process.room = Some(Room {
         time: Arc::new(LocalTime::new(clock, chain.clone())),
         rates: sandbox,
+        screening,
     });
     // The chain of an earlier run is gone with its process; a database that was kept has read another one.
     store::cursors::forget(ctx.db.writer(), Network::Sepolia).await?;

@@ -20,6 +20,7 @@ mod rates;
 mod reconcile;
 pub mod role;
 mod sandbox;
+mod screening_sandbox;
 pub mod serve;
 
 use crate::{

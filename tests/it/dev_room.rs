@@ -6,7 +6,10 @@ use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use poem::{Endpoint, Request, endpoint::BoxEndpoint, http::Method};
 use prs::{
-    adapters::rates::{CoinIds, sandbox::RateSandbox},
+    adapters::{
+        rates::{CoinIds, sandbox::RateSandbox},
+        screening::sandbox::ScreeningSandbox,
+    },
     boot::{process::Process, role::Role, serve},
     domain::calldata::Erc20FeeProxy,
     http::dev::Room,
@@ -34,6 +37,7 @@ fn with_room(app: &TestApp) -> Process {
     process.room = Some(Room {
         time: Arc::new(Fixed(app.clock.clone())),
         rates: Arc::new(RateSandbox::new(CoinIds::default(), app.clock.clone())),
+        screening: Arc::new(ScreeningSandbox::default()),
     });
     process
 }
@@ -228,4 +232,47 @@ async fn in_prs_dev_a_dollar_is_paid_in_usdc_by_a_rate_that_can_be_changed() {
             .iter()
             .all(|rate| rate["rate"].is_null())
     );
+}
+
+/// Asks the room to have a wallet answered about, with what is good and what is not.
+#[tokio::test]
+async fn what_the_sandbox_of_screening_answers_is_set_for_a_wallet_of_the_right_form() {
+    let app = TestApp::start().await;
+    let served = serve::app(&crate::support::app::settings(), &app.ctx, &with_room(&app));
+    let wallet = "0x7eB023BFbAeE228de6DC5B92D0BeEB1eDb1Fd567";
+    for outcome in ["approved", "rejected", "error", "hang"] {
+        let body = json!({ "wallet": wallet, "outcome": outcome }).to_string();
+        let (status, told) = post(&served, "/_dev/screening", &[JSON], &body).await;
+        assert_eq!(status, 200, "{told}");
+        let expected = json!({ "wallet": wallet, "outcome": outcome, "provider": null });
+        assert_eq!(told, expected);
+    }
+    for (body, field) in [
+        (json!({ "wallet": "0x1", "outcome": "approved" }), "wallet"),
+        (
+            json!({ "wallet": wallet.replace('B', "b"), "outcome": "approved" }),
+            "wallet",
+        ),
+        (json!({ "wallet": wallet, "outcome": "maybe" }), "outcome"),
+        (json!({ "wallet": wallet }), "outcome"),
+        (
+            json!({ "wallet": wallet, "outcome": "hang", "provider": "nobody" }),
+            "provider",
+        ),
+    ] {
+        let (status, refused) = post(&served, "/_dev/screening", &[JSON], &body.to_string()).await;
+        assert_eq!(
+            (status, &refused["errors"][0]["field"]),
+            (400, &json!(field)),
+            "{refused}"
+        );
+    }
+    let foreign = [JSON, ("origin", "http://localhost:3000")];
+    let body = json!({ "wallet": wallet, "outcome": "approved" });
+    assert_eq!(
+        post(&served, "/_dev/screening", &foreign, &body.to_string()).await.0,
+        403
+    );
+    let elsewhere = app.post("/_dev/screening").json(&body).send().await;
+    elsewhere.expect(404);
 }

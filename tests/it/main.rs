@@ -78,6 +78,7 @@ mod schedule_turns;
 mod schedules;
 mod schedules_in_step;
 mod schedules_public;
+mod screening;
 mod search;
 mod sessions;
 mod sessions_manage;

@@ -24,6 +24,8 @@ pub mod receiver;
 pub mod requests;
 #[allow(dead_code, reason = "not every binary that shares this repeats payments")]
 pub mod schedules;
+#[allow(dead_code, reason = "not every binary that shares this asks providers")]
+pub mod screening;
 pub mod secrets;
 pub mod session;
 pub mod wallet;

@@ -5,10 +5,12 @@
 
 use crate::{
     domain::{
+        destination::ScreeningProvider,
         pair::Pair,
         rate::Rate,
         rates::RateChange,
         refusal::{Checks, Refusal},
+        screening::SandboxAnswer,
     },
     flows::{
         Fault, FlowError,
@@ -18,7 +20,7 @@ use crate::{
         },
     },
     http::{contract::described::Described, gate::page::require_own_origin, operation::*},
-    ports::{rates::RateControls, sandbox::TimeMachine},
+    ports::{rates::RateControls, sandbox::TimeMachine, screening::ScreeningControls},
 };
 use chrono::TimeDelta;
 use poem::{Endpoint, EndpointExt, Request, Route};
@@ -33,6 +35,8 @@ pub struct Room {
     pub time: Arc<dyn TimeMachine>,
     /// What the sandbox of rates tells.
     pub rates: Arc<dyn RateControls>,
+    /// What the sandbox of screening answers.
+    pub screening: Arc<dyn ScreeningControls>,
 }
 
 /// Adds the room to the routes of the service.
@@ -102,6 +106,33 @@ pub struct RatesChanged {
     /// One for each token and currency that a quote may need
     #[oai(validator(max_items = 1000))]
     pub rates: Vec<RateNow>,
+}
+
+words! {
+    /// What the sandbox does when it is asked about a wallet
+    SandboxAnswer as "SandboxAnswer";
+}
+
+/// What the sandbox of screening answers about a wallet from now on.
+#[derive(Debug, Clone, Object)]
+pub struct ScreenWalletBody {
+    /// The wallet, an EVM one in any case
+    pub wallet: WalletText,
+    /// The answer: `approved`, as about every wallet at first, `rejected`, `error`, or `hang` for none in time
+    pub outcome: SandboxAnswer,
+    /// Which provider answers so; absent, both
+    pub provider: Option<ScreeningProvider>,
+}
+
+/// What the sandbox of screening was told.
+#[derive(Debug, Clone, Object)]
+pub struct WalletScreened {
+    /// The wallet
+    pub wallet: WalletText,
+    /// The answer from now on
+    pub outcome: SandboxAnswer,
+    /// Which provider answers so; null for both
+    pub provider: OrNull<ScreeningProvider>,
 }
 
 fn change(body: ChangeRatesBody, known: &[String]) -> Result<RateChange, Refusal> {
@@ -190,6 +221,33 @@ impl Dev {
         let listed = list::run(&ctx).await?;
         Ok(Json(RatesChanged {
             rates: listed.into_iter().map(rate_now).collect(),
+        }))
+    }
+
+    /// Change what the sandbox of screening answers about a wallet
+    ///
+    /// What was found before is kept with each payment. With one provider that fails, the other one is asked.
+    ///
+    /// 200: What it answers from now on
+    #[oai(path = "/screening", method = "post", operation_id = "changeScreening")]
+    async fn screening(
+        &self,
+        room: Data<&Room>,
+        body: Body<ScreenWalletBody>,
+    ) -> Result<Json<WalletScreened>, Fail<{ s::BAD_REQUEST }>> {
+        let ScreenWalletBody {
+            wallet,
+            outcome,
+            provider,
+        } = body.0;
+        let mut checks = Checks::new();
+        let address = checks.take("wallet", wallet.value());
+        let address = checks.finish_with(address)?;
+        room.screening.answer(&address, provider, outcome);
+        Ok(Json(WalletScreened {
+            wallet,
+            outcome,
+            provider: OrNull(provider),
         }))
     }
 }

@@ -1,0 +1,105 @@
+//! Providers of screening that answer as a test wants, in both published shapes.
+
+use super::{TestApp, app::settings};
+use prs::{
+    adapters::screening::sandbox::{Reaction, ScreeningSandbox},
+    domain::{address::Address, destination::ScreeningProvider, screening::SandboxAnswer},
+    ports::screening::ScreeningControls,
+    settings::{ChainSettings, ScreeningSource, Settings},
+};
+use sea_orm::{ConnectionTrait, Statement};
+use std::{sync::Arc, time::Duration};
+use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate, matchers::any};
+
+/// Longer than a question may take.
+const HANGS: Duration = Duration::from_secs(5);
+
+/// Both providers.
+pub struct Providers {
+    server: MockServer,
+    told: Arc<ScreeningSandbox>,
+}
+
+struct Answers(Arc<ScreeningSandbox>);
+
+fn asked(request: &Request) -> ScreeningProvider {
+    match request.url.path() {
+        "/screener/reputation" => ScreeningProvider::Hypernative,
+        "/api/v4.2/addresses/" => ScreeningProvider::Merklescience,
+        other => panic!("nobody asks {other}"),
+    }
+}
+
+impl Respond for Answers {
+    fn respond(&self, request: &Request) -> ResponseTemplate {
+        let question = std::str::from_utf8(&request.body).expect("text");
+        match self.0.react(asked(request), question) {
+            Reaction::Answers(told) => ResponseTemplate::new(200).set_body_string(told),
+            Reaction::Fails => ResponseTemplate::new(503),
+            Reaction::Hangs => ResponseTemplate::new(503).set_delay(HANGS),
+        }
+    }
+}
+
+impl Providers {
+    /// Starts them; they approve every wallet.
+    pub async fn start() -> Self {
+        let told = Arc::new(ScreeningSandbox::default());
+        let server = MockServer::start().await;
+        Mock::given(any())
+            .respond_with(Answers(Arc::clone(&told)))
+            .mount(&server)
+            .await;
+        Self { server, told }
+    }
+
+    /// What they answer about a wallet from now on: one of them, or both.
+    pub fn answer(&self, wallet: &str, provider: Option<ScreeningProvider>, answer: SandboxAnswer) {
+        let wallet = Address::parse(wallet).expect("a wallet");
+        self.told.answer(&wallet, provider, answer);
+    }
+
+    /// How often each of them was asked.
+    pub async fn questions(&self, provider: ScreeningProvider) -> usize {
+        let requests = self.server.received_requests().await.expect("requests are kept");
+        requests.iter().filter(|request| asked(request) == provider).count()
+    }
+
+    /// Settings of a service that asks them.
+    pub fn settings(&self) -> Settings {
+        let mut settings = settings();
+        settings.partners.screening = ScreeningSource::Http;
+        settings.screening.hypernative_url = self.server.uri();
+        settings.screening.merklescience_url = self.server.uri();
+        for key in [
+            &mut settings.screening.hypernative_client_id,
+            &mut settings.screening.hypernative_client_secret,
+            &mut settings.screening.merklescience_api_key,
+        ] {
+            *key = Some("key".to_owned());
+        }
+        settings
+    }
+}
+
+/// The same where the node of the network is down.
+pub fn screened(providers: &Providers) -> Settings {
+    let mut settings = providers.settings();
+    let chain = ChainSettings {
+        rpc_urls: vec!["http://127.0.0.1:9".to_owned()],
+        ..ChainSettings::default()
+    };
+    settings.chains.insert("sepolia".to_owned(), chain);
+    settings
+}
+
+/// Rows of a table.
+pub async fn rows(app: &TestApp, table: &str) -> i64 {
+    let reader = app.ctx.db.reader();
+    let counting = Statement::from_string(
+        reader.get_database_backend(),
+        format!("SELECT COUNT(*) AS n FROM {table}"),
+    );
+    let row = reader.query_one_raw(counting).await.expect("counted").expect("a row");
+    row.try_get("", "n").expect("a number")
+}
