@@ -276,3 +276,44 @@ async fn what_the_sandbox_of_screening_answers_is_set_for_a_wallet_of_the_right_
     let elsewhere = app.post("/_dev/screening").json(&body).send().await;
     elsewhere.expect(404);
 }
+
+#[tokio::test]
+async fn in_prs_dev_a_wallet_is_screened_by_providers_that_do_what_they_are_told() {
+    prs::adapters::install_tls();
+    let folder = tempfile::tempdir().expect("a folder");
+    let dev = Dev::start(folder.path());
+    let wallet = dev.text("/chain/accounts/0/address").to_owned();
+    let body = json!({
+        "requests": [{ "amount": "1" }],
+        "accessPolicy": { "mode": "kyt_all_wallets", "screeningProvider": "hypernative" },
+    });
+    for (told, status, provider) in [
+        (vec![], "approved", "hypernative"),
+        (vec![("rejected", json!(null))], "rejected", "hypernative"),
+        (
+            vec![("error", json!("hypernative")), ("approved", json!("merklescience"))],
+            "approved",
+            "merklescience",
+        ),
+        (vec![("error", json!("merklescience"))], "error", "hypernative"),
+    ] {
+        for (outcome, provider) in told {
+            let mut change = json!({ "wallet": wallet, "outcome": outcome });
+            if !provider.is_null() {
+                change["provider"] = provider;
+            }
+            dev.call("/_dev/screening", Some(&change)).await;
+        }
+        let made = dev.call("/v2/secure-payments", Some(&body)).await;
+        let link = made["token"].as_str().expect("a token").to_owned();
+        let opened = dev
+            .call(&format!("/v2/secure-payments/{link}?wallet={wallet}"), None)
+            .await;
+        let decision = &opened["accessDecision"];
+        assert_eq!(
+            (&decision["status"], &decision["provider"]),
+            (&json!(status), &json!(provider)),
+            "{opened}"
+        );
+    }
+}
