@@ -332,6 +332,7 @@ async fn a_recipient_is_screened_before_a_payout_link_is_handed_out() {
         rows(&app, "secure_payments WHERE status = 'compliance_failed'").await,
         1
     );
+    assert_eq!(rows(&app, "requests WHERE status = 'cancelled'").await, 1);
     providers.answer(WALLET, None, Error);
     app.payout_link(&payout(WALLET)).await.expect(502);
     assert_eq!(rows(&app, "secure_payments").await, 2);

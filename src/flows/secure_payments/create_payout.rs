@@ -153,6 +153,11 @@ async fn commit(
     let is_rejected = screened.is_some_and(|screened| screened.status == ScreeningStatus::Rejected);
     if is_rejected {
         opened.payment.status = SecurePaymentStatus::ComplianceFailed;
+        // Nobody gets calldata for it by its id either.
+        for request in &mut opened.requests {
+            let cancelled = request.ledger.cancel().map_err(Refusal::invalid);
+            request.ledger = cancelled.map_err(|refusal| InsertError::Failed(refusal.into()))?;
+        }
     }
     let tx = ctx.db.begin("create_secure_payout").await?;
     let requests: Vec<&Request> = opened.requests.iter().collect();
