@@ -109,22 +109,35 @@ async fn known(
     if missing.is_empty() {
         return Ok(known);
     }
-    // Who asks too often is refused before anything is locked.
+    // Who asks too often is refused before anything is locked, and who has to wait locks nothing.
     let questions = store::screenings::questions(reader, platform, &payment.id).await?;
-    screening::agenda(&missing, &questions, ctx.clock.now())?;
+    let planned = screening::agenda(&missing, &questions, ctx.clock.now())?;
+    let awaited = match planned.asked.is_empty() {
+        true => planned.awaited,
+        false => ask_in_turn(ctx, payment, screeners, &missing).await?,
+    };
+    await_others(ctx, payment, &awaited).await?;
+    Ok(store::screenings::of_wallets(reader, platform, &payment.id, wallets).await?)
+}
+
+/// Asks about wallets of a payment and keeps what is found; returns those about which somebody else is asking.
+async fn ask_in_turn(
+    ctx: &Ctx,
+    payment: &SecurePayment,
+    screeners: &[Arc<dyn Screener>],
+    missing: &[ScreenedWallet],
+) -> FlowResult<Vec<ScreenedWallet>> {
     let holder = Holder {
-        platform: platform.clone(),
+        platform: payment.origin.platform.clone(),
         is_public: true,
     };
-    let place = place(ctx, &holder).await?;
-    let Agenda { asked, awaited } = open(ctx, payment, &missing).await?;
+    let _place = place(ctx, &holder).await?;
+    let Agenda { asked, awaited } = open(ctx, payment, missing).await?;
     if !asked.is_empty() {
         let found = ask(ctx, screeners, payment.network, &asked).await;
         close(ctx, payment, &asked, &found).await?;
     }
-    drop(place);
-    await_others(ctx, payment, &awaited).await?;
-    Ok(store::screenings::of_wallets(reader, platform, &payment.id, wallets).await?)
+    Ok(awaited)
 }
 
 /// Notes about which wallets this call asks, so that nobody else does meanwhile and all that were asked about are counted.
