@@ -577,6 +577,25 @@ CREATE INDEX schedules_payer_idx ON public.schedules USING btree (payer, token, 
 CREATE UNIQUE INDEX schedules_pkey ON public.schedules USING btree (id)
 CREATE INDEX schedules_status_idx ON public.schedules USING btree (status, created_at)
 CREATE INDEX schedules_wake_idx ON public.schedules USING btree (network, wake_at)
+column screening_questions.platform_id text not null
+column screening_questions.secure_payment_id text not null
+column screening_questions.wallet text not null
+column screening_questions.asked_at timestamp with time zone not null
+column screening_questions.failures integer not null
+column screening_questions.is_open boolean not null
+constraint screening_questions.screening_questions_pkey PRIMARY KEY (platform_id, secure_payment_id, wallet)
+CREATE UNIQUE INDEX screening_questions_pkey ON public.screening_questions USING btree (platform_id, secure_payment_id, wallet)
+column screenings.platform_id text not null
+column screenings.secure_payment_id text not null
+column screenings.wallet text not null
+column screenings.wallet_kind text not null
+column screenings.parent_wallet text
+column screenings.status text not null
+column screenings.provider text not null
+column screenings.raw_status text not null
+column screenings.evaluated_at timestamp with time zone not null
+constraint screenings.screenings_pkey PRIMARY KEY (platform_id, secure_payment_id, wallet)
+CREATE UNIQUE INDEX screenings_pkey ON public.screenings USING btree (platform_id, secure_payment_id, wallet)
 column secure_payment_intents.id text not null
 column secure_payment_intents.secure_payment_id text not null
 column secure_payment_intents.platform_id text not null
