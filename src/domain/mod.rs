@@ -10,6 +10,7 @@ pub mod caller;
 pub mod caps;
 pub mod client_id;
 pub mod client_limits;
+pub mod colour;
 pub mod conversion;
 pub mod conversion_call;
 pub mod currency;

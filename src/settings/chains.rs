@@ -11,6 +11,9 @@ use std::collections::BTreeMap;
 pub struct ChainSettings {
     /// JSON-RPC addresses of an EVM network, tried in order; two or more let the service check one against another.
     pub rpc_urls: Vec<String>,
+    /// JSON-RPC address that the payment page names to wallets which do not know the network, so without a key; absent,
+    /// their owners add it by themselves.
+    pub wallet_rpc_url: Option<String>,
     /// Blocks after which a payment counts as final, the block itself included; absent, the node's `finalized` tag.
     #[schemars(range(min = 1, max = 100_000))]
     pub confirmations: Option<u64>,
@@ -51,6 +54,7 @@ impl Default for ChainSettings {
     fn default() -> Self {
         Self {
             rpc_urls: Vec::new(),
+            wallet_rpc_url: None,
             confirmations: None,
             agreement: None,
             agreement_fallback_s: None,
@@ -87,6 +91,7 @@ impl ChainSettings {
     pub(super) fn misplaced(&self, network: Network) -> Option<&'static str> {
         let of_nodes = [
             ("rpc_urls", !self.rpc_urls.is_empty()),
+            ("wallet_rpc_url", self.wallet_rpc_url.is_some()),
             ("agreement", self.agreement.is_some()),
             ("agreement_fallback_s", self.agreement_fallback_s.is_some()),
             ("relayer_max_fee_gwei", self.relayer_max_fee_gwei.is_some()),

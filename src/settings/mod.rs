@@ -1,6 +1,7 @@
 //! All configuration: compiled-in defaults, then a file, then the environment; checked before anything starts.
 
 mod bounds;
+mod brand;
 mod caps;
 pub mod catalogue;
 mod chains;
@@ -33,6 +34,7 @@ use std::{
     path::Path,
 };
 
+pub use brand::{BrandSettings, Language};
 pub use caps::CapSettings;
 pub use chains::ChainSettings;
 pub use conversion::{ConversionSettings, PartnerSettings, RateSource, USUAL_RATE_AGE};
@@ -62,7 +64,7 @@ pub struct Settings {
     pub accounts: AccountSettings,
     /// Delivery of events.
     pub webhooks: WebhookSettings,
-    /// Names that appear in events.
+    /// Names that appear in events, and the looks of the payment page.
     pub brand: BrandSettings,
     /// Conversion, on chain and by quotes.
     pub conversion: ConversionSettings,
@@ -249,25 +251,6 @@ impl From<Registration> for registration::Registration {
     }
 }
 
-/// Names that appear in events.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct BrandSettings {
-    /// `paymentProcessor` of crypto payments.
-    pub processor_crypto: String,
-    /// `paymentProcessor` of fiat payments.
-    pub processor_fiat: String,
-}
-
-impl Default for BrandSettings {
-    fn default() -> Self {
-        Self {
-            processor_crypto: "service-network".to_owned(),
-            processor_fiat: "service-tech".to_owned(),
-        }
-    }
-}
-
 /// How often a credential may call from one address; each instance counts for itself.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -293,9 +276,12 @@ pub struct RateLimitSettings {
     /// Challenges, logins and registrations of one address.
     #[schemars(range(min = 1, max = 100_000_000))]
     pub sign_in_per_minute: u32,
-    /// Calls of one address with credentials that nobody knows.
+    /// Calls of one address with credentials that nobody knows, and as many visits to payment pages that nobody made.
     #[schemars(range(min = 1, max = 100_000_000))]
     pub unknown_per_minute: u32,
+    /// Calls of one address to the payment page of one link; a page that waits for a payment asks about once a second.
+    #[schemars(range(min = 1, max = 100_000_000))]
+    pub page_per_minute: u32,
     /// What every quota is multiplied with outside production.
     #[schemars(range(min = 1, max = 1_000))]
     pub factor_outside_production: u32,
@@ -317,6 +303,7 @@ impl Default for RateLimitSettings {
             platform_factor: 4,
             sign_in_per_minute: 30,
             unknown_per_minute: 60,
+            page_per_minute: 300,
             factor_outside_production: 4,
             block_s: 300,
             trusted_proxies: Vec::new(),
@@ -518,11 +505,12 @@ impl Settings {
             let Some(network) = Network::from_id(id) else {
                 bail!("chains.{id}: unknown network; accepted are {}", Network::ids_in_words());
             };
-            for url in &chain.rpc_urls {
-                let fits = url::Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"));
-                if !fits {
-                    bail!("chains.{id}.rpc_urls: every entry must be an http or https address");
-                }
+            let fits = |url: &String| url::Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"));
+            if !chain.rpc_urls.iter().all(fits) {
+                bail!("chains.{id}.rpc_urls: every entry must be an http or https address");
+            }
+            if !chain.wallet_rpc_url.iter().all(fits) {
+                bail!("chains.{id}.wallet_rpc_url: must be an http or https address");
             }
             if let Some(name) = chain.misplaced(network) {
                 bail!("chains.{id}.{name}: {id} has no such setting; remove it");
@@ -559,15 +547,7 @@ impl Settings {
         )?;
         self.fees.protocol()?;
         self.webhooks.header_prefix.validate(self.webhooks.standard_headers)?;
-        let processors = [
-            ("processor_crypto", &self.brand.processor_crypto),
-            ("processor_fiat", &self.brand.processor_fiat),
-        ];
-        for (name, processor) in processors {
-            if processor.trim().is_empty() {
-                bail!("brand.{name}: must be a name, for example service-network");
-            }
-        }
+        self.brand.validate()?;
         if let Err(entry) = self.rate_limits.trusted_networks() {
             bail!("rate_limits.trusted_proxies: {entry} is neither an address nor a network such as 10.0.0.0/8");
         }

@@ -1,0 +1,205 @@
+//! How the service names itself, and what the hosted payment page looks like.
+
+use crate::domain::colour::{Brand, Colour};
+use anyhow::{Context, bail};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Longest name of a brand, in characters.
+const NAME_LENGTH_MAX: usize = 60;
+
+/// A language of the payment page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Language {
+    /// English.
+    #[default]
+    En,
+    /// German.
+    De,
+    /// Spanish.
+    Es,
+    /// French.
+    Fr,
+    /// Arabic.
+    Ar,
+}
+
+impl Language {
+    /// Every language, in the order in which they are offered.
+    pub const ALL: [Self; 5] = [Self::En, Self::De, Self::Es, Self::Fr, Self::Ar];
+
+    /// Its code.
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::En => "en",
+            Self::De => "de",
+            Self::Es => "es",
+            Self::Fr => "fr",
+            Self::Ar => "ar",
+        }
+    }
+}
+
+/// Names that appear in events, and the looks of the payment page.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct BrandSettings {
+    /// `paymentProcessor` of crypto payments.
+    pub processor_crypto: String,
+    /// `paymentProcessor` of fiat payments.
+    pub processor_fiat: String,
+    /// Name that payers read on the payment page as the one who is paid, at most 60 characters; absent, they read the
+    /// address of the receiver.
+    pub name: Option<String>,
+    /// Language of the payment page for browsers that ask for none of its own: `en`, `de`, `es`, `fr` or `ar`.
+    pub language: Language,
+    /// Colour behind the payment page, `#rrggbb` like those below. With one of them set, what is absent is as published;
+    /// without any, the page has its own colours. What is written on them is made readable whatever they are.
+    pub page_background: Option<String>,
+    /// Colour behind its texts.
+    pub surface_background: Option<String>,
+    /// Colour of its button.
+    pub primary_action: Option<String>,
+    /// Colour of its texts.
+    pub primary_text: Option<String>,
+    /// Colour of its texts that matter less.
+    pub secondary_text: Option<String>,
+    /// Address of the terms, shown at the foot of the page.
+    pub terms_url: Option<String>,
+    /// Address of the privacy policy, shown there too.
+    pub privacy_url: Option<String>,
+}
+
+impl Default for BrandSettings {
+    fn default() -> Self {
+        Self {
+            processor_crypto: "service-network".to_owned(),
+            processor_fiat: "service-tech".to_owned(),
+            name: None,
+            language: Language::default(),
+            page_background: None,
+            surface_background: None,
+            primary_action: None,
+            primary_text: None,
+            secondary_text: None,
+            terms_url: None,
+            privacy_url: None,
+        }
+    }
+}
+
+impl BrandSettings {
+    /// Names and the published colour of each.
+    fn colours(&self) -> [(&'static str, Option<&String>, &'static str); 5] {
+        [
+            ("page_background", self.page_background.as_ref(), "#f3f4f6"),
+            ("surface_background", self.surface_background.as_ref(), "#ffffff"),
+            ("primary_action", self.primary_action.as_ref(), "#00d395"),
+            ("primary_text", self.primary_text.as_ref(), "#475569"),
+            ("secondary_text", self.secondary_text.as_ref(), "#94a3b8"),
+        ]
+    }
+
+    /// What the operator chose; `None` for the colours of the page. Errors: what is no colour.
+    pub fn brand(&self) -> anyhow::Result<Option<Brand>> {
+        let colours = self.colours();
+        if colours.iter().all(|(_, chosen, _)| chosen.is_none()) {
+            return Ok(None);
+        }
+        let colours = colours.map(|(name, chosen, published)| {
+            Colour::parse(chosen.map_or(published, String::as_str))
+                .with_context(|| format!("brand.{name}: must be a colour such as {published}"))
+        });
+        let [ground, card, action, text, quiet] = colours;
+        Ok(Some(Brand {
+            ground: ground?,
+            card: card?,
+            action: action?,
+            text: text?,
+            quiet: quiet?,
+        }))
+    }
+
+    /// Refuses what no page could show.
+    pub(super) fn validate(&self) -> anyhow::Result<()> {
+        let processors = [
+            ("processor_crypto", &self.processor_crypto),
+            ("processor_fiat", &self.processor_fiat),
+        ];
+        for (name, processor) in processors {
+            if processor.trim().is_empty() {
+                bail!("brand.{name}: must be a name, for example service-network");
+            }
+        }
+        self.brand()?;
+        if let Some(name) = &self.name
+            && (name.trim().is_empty() || name.chars().count() > NAME_LENGTH_MAX || name.chars().any(turns))
+        {
+            bail!("brand.name: must be 1 to {NAME_LENGTH_MAX} characters without control or direction characters");
+        }
+        for (name, url) in [("terms_url", &self.terms_url), ("privacy_url", &self.privacy_url)] {
+            let fits = |url: &String| url::Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"));
+            if url.as_ref().is_some_and(|url| !fits(url)) {
+                bail!("brand.{name}: must be an http or https address");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a character is invisible, or turns the text around it.
+fn turns(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(change: impl FnOnce(&mut BrandSettings)) -> Option<String> {
+        let mut brand = BrandSettings::default();
+        change(&mut brand);
+        brand.validate().err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn one_colour_brings_the_published_ones_with_it() {
+        assert!(BrandSettings::default().brand().unwrap().is_none());
+        let brand = BrandSettings {
+            primary_action: Some("#102030".to_owned()),
+            ..BrandSettings::default()
+        };
+        let brand = brand.brand().unwrap().unwrap();
+        assert_eq!(
+            (brand.action.to_string(), brand.card.to_string()),
+            ("#102030".to_owned(), "#ffffff".to_owned())
+        );
+    }
+
+    #[test]
+    fn what_no_page_could_show_is_refused() {
+        assert_eq!(refusal(|_| ()), None);
+        let name = |name: &str| Some(name.to_owned());
+        for (change, setting) in [
+            (refusal(|brand| brand.name = name("")), "brand.name"),
+            (refusal(|brand| brand.name = name(&"a".repeat(61))), "brand.name"),
+            (refusal(|brand| brand.name = name("a\u{202e}b")), "brand.name"),
+            (refusal(|brand| brand.primary_text = name("red")), "brand.primary_text"),
+            (
+                refusal(|brand| brand.terms_url = name("javascript:alert(1)")),
+                "brand.terms_url",
+            ),
+            (
+                refusal(|brand| brand.processor_fiat = String::new()),
+                "brand.processor_fiat",
+            ),
+        ] {
+            assert!(
+                change.as_ref().is_some_and(|sentence| sentence.starts_with(setting)),
+                "{change:?}"
+            );
+        }
+    }
+}
