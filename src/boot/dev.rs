@@ -296,6 +296,7 @@ pub fn chain_settings(chain: &Devnet, rpc_urls: Vec<String>) -> ChainSettings {
     };
     ChainSettings {
         rpc_urls,
+        wallet_rpc_url: Some(chain.rpc_url().to_owned()),
         confirmations: Some(1),
         start_block: Some(0),
         poll_ms: POLL_MS,

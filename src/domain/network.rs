@@ -61,6 +61,20 @@ impl Network {
         }
     }
 
+    /// The name that people know it by.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Mainnet => "Ethereum",
+            Self::ArbitrumOne => "Arbitrum One",
+            Self::Optimism => "Optimism",
+            Self::Base => "Base",
+            Self::Matic => "Polygon",
+            Self::Bsc => "BNB Smart Chain",
+            Self::Tron => "Tron",
+            Self::Sepolia => "Sepolia",
+        }
+    }
+
     /// The chain ID.
     pub const fn chain_id(self) -> u64 {
         match self {
