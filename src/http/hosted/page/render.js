@@ -1,0 +1,189 @@
+// Draws: elements without markup out of texts, numbers and dates of the language, screens and the summary beside them.
+
+import { locale, now, path, words } from './state.js';
+
+const SVG = 'http://www.w3.org/2000/svg';
+const DRAWN = new Set(['svg', 'path', 'circle']);
+const BALANCE_DIGITS = 6;
+
+export const byId = (id) => document.getElementById(id);
+
+/** The words under a name, with what they say about `values`. */
+export const t = (name, values = {}) => words[name].replace(/\{(\w+)\}/g, (_, key) => values[key] ?? '');
+
+/** An element; properties that begin with `on` are listeners, children that are nothing are left out. */
+export function el(tag, properties, ...children) {
+  const made = DRAWN.has(tag) ? document.createElementNS(SVG, tag) : document.createElement(tag);
+  for (const [name, value] of Object.entries(properties ?? {})) {
+    if (value == null || value === false) continue;
+    if (name.startsWith('on')) made.addEventListener(name.slice(2), value);
+    else made.setAttribute(name, value === true ? '' : value);
+  }
+  made.append(...children.flat(2).filter((child) => child != null && child !== false));
+  return made;
+}
+
+/** A decimal text as the language writes it, with all of its digits. */
+export function number(text) {
+  const [whole, part] = text.split('.');
+  const grouped = whole.replace(/\B(?=(\d{3})+$)/g, locale.group);
+  return part ? grouped + locale.decimal + part : grouped;
+}
+
+export const money = (text, symbol) => `${number(text)}\u00a0${symbol}`;
+
+/** A balance, cut off after a few digits: never more than there is. */
+export function balance(text, symbol) {
+  const [whole, part = ''] = text.split('.');
+  const cut = part.slice(0, BALANCE_DIGITS).replace(/0+$/, '');
+  return money(cut ? `${whole}.${cut}` : whole, symbol);
+}
+
+export const short = (address) => (address.length > 16 ? `${address.slice(0, 6)}…${address.slice(-4)}` : address);
+
+export const date = (iso) =>
+  new Intl.DateTimeFormat(`${locale.code}-u-nu-latn`, { dateStyle: 'medium', timeStyle: 'short' }).format(new Date(iso));
+
+export const code = (text) => el('bdi', { class: 'code' }, text);
+export const quiet = (text) => el('p', { class: 'quiet' }, text);
+export const heading = (text) => el('h2', { tabindex: '-1' }, text);
+export const button = (label, onclick, isSecond) =>
+  el('button', { type: 'button', class: isSecond ? 'button second' : 'button', onclick }, label);
+export const row = (name, value, kind) => el('div', { class: kind }, el('dt', {}, name), el('dd', {}, value));
+export const waiting = () => el('div', { class: 'waiting', 'aria-hidden': 'true' });
+export const tick = () =>
+  el('svg', { class: 'sign good', viewBox: '0 0 24 24', 'aria-hidden': 'true' }, el('circle', { cx: 12, cy: 12, r: 10 }), el('path', { d: 'm7.5 12.5 3 3 6-7' }));
+
+export const note = (kind, title, text, ...further) =>
+  el('div', { class: `note ${kind}`, role: kind === 'bad' ? 'alert' : null }, heading(title), el('p', {}, text), further);
+
+/** Says something to those who do not see the page. */
+export function say(text) {
+  const live = byId('live');
+  live.textContent = '';
+  setTimeout(() => (live.textContent = text), 50);
+}
+
+export const shown = () => byId('action').dataset.screen ?? '';
+
+/** Shows a screen; another one than before takes the focus. */
+export function show(name, ...children) {
+  const action = byId('action');
+  const isOther = action.dataset.screen && action.dataset.screen !== name;
+  action.dataset.screen = name;
+  action.replaceChildren(...children.flat(2).filter(Boolean));
+  if (isOther) (action.querySelector('h2') ?? action).focus({ preventScroll: matchMedia('(min-width: 52rem)').matches });
+  performance.mark(`screen:${name}`);
+}
+
+/** A transaction for people, with the way to its explorer. */
+export function transaction(link, hash) {
+  const to = { href: link.network.explorer + hash, target: '_blank', rel: 'noopener noreferrer' };
+  return el('a', to, code(short(hash)));
+}
+
+/** Where the redirect button leads; `null` for what is no address of the web. */
+export function wayBack({ redirect }) {
+  if (!redirect || !/^https?:$/.test(new URL(redirect.url).protocol)) return null;
+  const leads = el('p', { class: 'quiet middle' }, t('leadsTo', { host: redirect.host }));
+  return [el('a', { class: 'button', href: redirect.url, rel: 'noopener noreferrer' }, redirect.label ?? t('back')), leads];
+}
+
+export const receipt = () => el('a', { class: 'button second', href: path('receipt'), target: '_blank' }, t('receipt'));
+
+/** What is due in each currency, as one text. */
+export const due = (details) =>
+  details.currencies.filter((one) => one.due !== '0').map((one) => money(one.due, one.symbol)).join(' + ');
+
+/** Draws the summary again, when more is known or something has arrived. */
+export function summarise({ details, reference, network }) {
+  const total = byId('total');
+  if (!details) return;
+  const { currencies, items } = details;
+  total.replaceChildren(
+    ...currencies.flatMap((one, index) => [
+      index ? ' + ' : '',
+      el('span', {}, number(one.total)),
+      ' ',
+      el('span', { class: 'symbol' }, one.symbol),
+    ]),
+  );
+  const ofEach = (member, isShown) =>
+    currencies.filter(isShown).map((one) => el('span', { class: 'line' }, money(one[member], one.symbol)));
+  const some = (member) => (one) => one[member] !== '0';
+  const hasFees = currencies.some(some('fee'));
+  const isPartly = currencies.some((one) => one.paid !== '0' && one.due !== '0');
+  byId('rows').replaceChildren(
+    ...[
+      reference && row(t('reference'), el('bdi', {}, reference)),
+      items.length === 1 ? row(t('receiver'), code(items[0].payee)) : row(t('receivers'), String(items.length)),
+      row(t('network'), network.name),
+      hasFees && row(t('amount'), ofEach('amount', () => true)),
+      hasFees && row(t('fee'), ofEach('fee', some('fee'))),
+      isPartly && row(t('arrived'), ofEach('paid', some('paid'))),
+      isPartly && row(t('stillDue'), ofEach('due', some('due')), 'strong'),
+    ].filter(Boolean),
+  );
+  if (items.length > 1) {
+    const entry = (item) =>
+      el('tr', {}, el('td', {}, code(item.payee)), el('td', { class: 'number' }, money(item.amount, currencies[item.currency].symbol)));
+    byId('receivers').hidden = false;
+    byId('entries').replaceChildren(...items.map(entry));
+  }
+}
+
+const FILTERED_FROM = 50;
+
+/** Lets people look for a receiver in a long list. */
+export function searchable() {
+  const rows = () => [...byId('entries').children];
+  if (!byId('entries') || rows().length <= FILTERED_FROM) return;
+  const narrow = ({ target }) => {
+    const wanted = target.value.trim().toLowerCase();
+    for (const one of rows()) one.hidden = !one.textContent.toLowerCase().includes(wanted);
+  };
+  const field = el('input', { id: 'search', type: 'search', autocomplete: 'off', spellcheck: 'false', oninput: narrow });
+  byId('receivers').querySelector('summary').after(el('label', { class: 'search', for: 'search' }, t('search'), field));
+}
+
+const HOUR = 3_600_000;
+const MINUTE = 60_000;
+const ANNOUNCED_MINUTES = [10, 5, 1];
+
+/** Shows how long the link holds: a date, and in its last hour the time that is left. Calls `ended` at the end. */
+export function countDown(expiresAt, ended) {
+  const place = byId('expiry');
+  if (!place) return;
+  const [name, time] = [place.querySelector('span'), place.querySelector('time')];
+  time.textContent = date(expiresAt);
+  const announced = new Set();
+  const timer = setInterval(() => {
+    if (!place.isConnected) return void clearInterval(timer);
+    const left = Date.parse(expiresAt) - now();
+    if (left <= 0) {
+      clearInterval(timer);
+      ended();
+    } else if (left <= HOUR) {
+      const seconds = String(Math.floor((left % MINUTE) / 1000)).padStart(2, '0');
+      name.textContent = t('validFor');
+      time.textContent = `${Math.floor(left / MINUTE)}:${seconds}`;
+      place.classList.toggle('soon', left <= 10 * MINUTE);
+      const due = ANNOUNCED_MINUTES.find((minutes) => left <= minutes * MINUTE && left > (minutes - 1) * MINUTE && !announced.has(minutes));
+      if (due && announced.add(due)) say(t('minutesLeft', { minutes: due }));
+    }
+  }, 500);
+}
+
+/** Buttons that copy what they carry. */
+export function copying() {
+  document.addEventListener('click', async ({ target }) => {
+    const from = target.closest?.('[data-copy]');
+    if (!from || !navigator.clipboard) return;
+    const label = from.textContent;
+    await navigator.clipboard.writeText(from.dataset.copy);
+    from.textContent = t('copied');
+    say(t('copied'));
+    setTimeout(() => (from.textContent = label), 1500);
+  });
+  if (!navigator.clipboard) for (const one of document.querySelectorAll('[data-copy]')) one.hidden = true;
+}

@@ -1,0 +1,81 @@
+// What the service says about this link, and what this browser remembers of a payment that was begun.
+
+import { Trouble } from './sign.js';
+
+const boot = JSON.parse(document.getElementById('boot').textContent);
+
+export const { words, locale, page } = boot;
+
+const listeners = [];
+let link = boot.link;
+/** What the clock of the service is ahead of this one. */
+let ahead = Date.parse(link.serverTime) - Date.now();
+
+export const current = () => link;
+export const now = () => Date.now() + ahead;
+
+/** Calls `changed(before, after)` whenever the service says something new. */
+export const watch = (changed) => listeners.push(changed);
+
+const ROOT = location.pathname.replace(/\/$/, '');
+export const path = (name) => `${ROOT}/${name}`;
+
+/** Kinds of trouble by the status of an answer. */
+const KINDS = { 403: 'refused', 404: 'gone', 409: 'done', 410: 'gone', 413: 'connection', 429: 'connection' };
+
+async function call(name, options) {
+  let answer;
+  try {
+    answer = await fetch(path(name), { cache: 'no-store', credentials: 'omit', ...options });
+  } catch {
+    throw new Trouble('connection');
+  }
+  const body = await answer.json().catch(() => null);
+  if (answer.ok) return body;
+  const kind = KINDS[answer.status] ?? (answer.status < 500 ? 'other' : 'connection');
+  throw new Trouble(kind, body?.message ?? String(answer.status));
+}
+
+/** Asks for the state of the link, with what it means for `wallet` where one is named. */
+export async function refresh(wallet) {
+  const fresh = await call(wallet ? `state?wallet=${wallet}` : 'state');
+  const before = link;
+  // An answer that names no wallet may hide what was shown to one.
+  const details = fresh.details ?? (wallet ? null : before.details);
+  link = { ...fresh, details, wallet: wallet ? fresh.wallet : before.wallet };
+  ahead = Date.parse(link.serverTime) - Date.now();
+  for (const changed of listeners) changed(before, link);
+  return link;
+}
+
+/** Transactions that pay what is due now; never kept, since they are for what was due when they were made. */
+export const calldata = (wallet) => call(`calldata?wallet=${wallet}`);
+
+/** Says that a transaction is on its way, so that other visitors of the link can be warned. */
+export const intend = (txHash, payerAddress) =>
+  call('intent', {
+    method: 'POST',
+    keepalive: true,
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ txHash, payerAddress }),
+  }).catch(() => null);
+
+const KEY = `pay:${link.token}`;
+
+/** What is remembered: `{ wallet, account, phase, hash, calls }`. */
+export function remembered() {
+  try {
+    return JSON.parse(localStorage.getItem(KEY)) ?? {};
+  } catch {
+    return {};
+  }
+}
+
+export function remember(further) {
+  try {
+    if (further) localStorage.setItem(KEY, JSON.stringify({ ...remembered(), ...further }));
+    else localStorage.removeItem(KEY);
+  } catch {
+    // A private window remembers nothing.
+  }
+}

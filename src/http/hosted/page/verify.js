@@ -1,0 +1,238 @@
+// Reads what the wallet will be asked to sign and compares it with what the page shows.
+//
+// Only calls that are known are let through: allowances of the token for the contracts of this payment, and one payment
+// that moves each amount to its receiver under its reference, and fees to the receivers that the link names. This finds
+// stale and broken answers; whoever controls the service controls this file too.
+
+/** Why a transaction does not belong to this payment; `why` names a sentence of the word lists. */
+export class Mismatch extends Error {
+  constructor(why) {
+    super(why);
+    this.why = why;
+  }
+}
+
+const require = (holds, why) => {
+  if (!holds) throw new Mismatch(why);
+};
+
+/** A decimal text in the smallest unit. */
+export function units(text, decimals) {
+  const [whole, part = ''] = text.split('.');
+  require(/^\d+$/.test(whole) && /^\d*$/.test(part) && part.length <= decimals, 'amount');
+  return BigInt(whole + part.padEnd(decimals, '0'));
+}
+
+/** Units as a decimal text without zeros at its end. */
+export function decimal(amount, decimals) {
+  const digits = amount.toString().padStart(decimals + 1, '0');
+  const at = digits.length - decimals;
+  const part = digits.slice(at).replace(/0+$/, '');
+  return digits.slice(0, at) + (part && '.' + part);
+}
+
+const BATCH_TOKEN = 2n;
+const BATCH_COIN = 3n;
+const LIST_MAX = 1000;
+
+/** Receiver of fees in a batch that has none. */
+const NOBODY = '0x000000000000000000000000000000000000dead';
+
+/** Arguments of a call. What lies outside of them is no argument. */
+class Arguments {
+  constructor(hex) {
+    this.hex = hex;
+  }
+
+  slice(at, bytes) {
+    const part = this.hex.slice(at * 2, (at + bytes) * 2);
+    require(part.length === bytes * 2, 'unknown');
+    return part;
+  }
+
+  number(at) {
+    return BigInt('0x' + this.slice(at, 32));
+  }
+
+  /** A number that counts or points into the arguments. */
+  small(at) {
+    const number = this.number(at);
+    require(number * 2n <= BigInt(this.hex.length), 'unknown');
+    return Number(number);
+  }
+
+  address(at) {
+    const number = this.number(at);
+    require(number >> 160n === 0n, 'unknown');
+    return '0x' + number.toString(16).padStart(40, '0');
+  }
+
+  bytes(at) {
+    return '0x' + this.slice(at + 32, this.small(at));
+  }
+
+  /** Where the entries of a list are, whose entries are words, or point to where they are. */
+  entries(at, arePointers) {
+    const count = this.small(at);
+    require(count <= LIST_MAX, 'unknown');
+    const first = at + 32;
+    return Array.from({ length: count }, (_, index) => {
+      const place = first + index * 32;
+      return arePointers ? first + this.small(place) : place;
+    });
+  }
+}
+
+const READERS = {
+  // approve(address,uint256)
+  '0x095ea7b3': (call) => ({ spender: call.address(0), allowance: call.number(32) }),
+  // transferFromWithReferenceAndFee(address,address,uint256,bytes,uint256,address)
+  '0xc219a14d': (call) => ({
+    transfers: [
+      {
+        token: call.address(0),
+        to: call.address(32),
+        amount: call.number(64),
+        reference: call.bytes(call.small(96)),
+        fee: call.number(128),
+        feeTo: call.address(160),
+      },
+    ],
+  }),
+  // transferWithReferenceAndFee(address,bytes,uint256,address), whose amount is what comes with it beside the fee
+  '0xb868980b': (call, value) => ({
+    transfers: [
+      {
+        token: null,
+        to: call.address(0),
+        amount: value - call.number(64),
+        reference: call.bytes(call.small(32)),
+        fee: call.number(64),
+        feeTo: call.address(96),
+      },
+    ],
+  }),
+  // batchPayments((uint256,(address,uint256,address[],bytes,uint256,uint256,uint256)[])[],address[][],address)
+  '0x92cddb91': (call) => ({ transfers: batch(call), isBatch: true }),
+};
+
+function batch(call) {
+  const feeTo = call.address(64);
+  return call.entries(call.small(0), true).flatMap((group) => {
+    const kind = call.number(group);
+    require(kind === BATCH_TOKEN || kind === BATCH_COIN, 'unknown');
+    return call.entries(group + call.small(group + 32), true).map((at) => {
+      const path = call.entries(at + call.small(at + 64), false).map((place) => call.address(place));
+      require(path.length === (kind === BATCH_TOKEN ? 1 : 0), 'token');
+      return {
+        token: path[0] ?? null,
+        to: call.address(at),
+        amount: call.number(at + 32),
+        reference: call.bytes(at + call.small(at + 96)),
+        fee: call.number(at + 128),
+        feeTo,
+      };
+    });
+  });
+}
+
+const lower = (text) => text.toLowerCase();
+
+/** Whether an address is the one that is shown, of which the middle may be hidden. */
+function isShown(address, shown) {
+  const [head, tail] = lower(shown).split('...');
+  return tail === undefined ? address === head : address.startsWith(head) && address.endsWith(tail);
+}
+
+/** What the payer is asked for, in the smallest units of each currency. */
+function expected(details) {
+  const currencies = details.currencies.map((currency) => ({
+    ...currency,
+    token: currency.address && lower(currency.address),
+    most: units(currency.most, currency.decimals),
+    fees: new Map(currency.fees.map((fee) => [lower(fee.receiver), units(fee.amount, currency.decimals)])),
+  }));
+  const open = details.items.filter((item) => item.due !== '0');
+  const items = open.map((item) => ({
+    ...item,
+    currency: currencies[item.currency],
+    units: units(item.due, currencies[item.currency].decimals),
+  }));
+  return { currencies, items: new Map(items.map((item) => [lower(item.paymentReference), item])) };
+}
+
+/**
+ * What each step does, for people: `{ kind: 'reset' | 'allow' | 'pay', currency, amount, receivers, to, data }`.
+ *
+ * Throws a Mismatch when a step is not part of this payment.
+ */
+export function verify(details, steps, payer) {
+  const { currencies, items } = expected(details);
+  const contracts = details.contracts.map(lower);
+  const ofToken = (token) => {
+    const currency = currencies.find((one) => one.token === token);
+    require(currency, 'token');
+    return currency;
+  };
+  require(steps.length > 0, 'missing');
+  return steps.map((step, index) => {
+    const [to, data, value] = [lower(step.to), lower(step.data), BigInt(step.value)];
+    require(/^0x([0-9a-f]{2})*$/.test(data), 'unknown');
+    const reader = READERS[data.slice(0, 10)];
+    require(reader, 'unknown');
+    const call = reader(new Arguments(data.slice(10)), value);
+    const isLast = index === steps.length - 1;
+    require(isLast === Boolean(call.transfers), call.transfers ? 'unknown' : 'missing');
+    if (!call.transfers) {
+      const currency = ofToken(to);
+      require(contracts.includes(call.spender), 'spender');
+      require(call.allowance <= currency.most, 'allowance');
+      require(value === 0n, 'value');
+      const kind = call.allowance === 0n ? 'reset' : 'allow';
+      return { kind, currency, amount: call.allowance, to: call.spender, data };
+    }
+    require(contracts.includes(to), 'contract');
+    pays(call, items, ofToken, payer);
+    const coin = currencies.find((one) => !one.token);
+    require(call.isBatch || value === 0n || !call.transfers[0].token, 'value');
+    require(value <= (coin?.most ?? 0n), 'value');
+    return { kind: 'pay', amounts: sums(items, currencies), receivers: items.size, to, data };
+  });
+}
+
+/** Requires that transfers pay each item once, and otherwise fees alone. */
+function pays({ transfers, isBatch }, items, ofToken, payer) {
+  const open = new Map(items);
+  const charge = (currency, receiver, amount) => {
+    if (amount === 0n) return;
+    const left = (currency.fees.get(receiver) ?? 0n) - amount;
+    require(left >= 0n, 'fee');
+    currency.fees.set(receiver, left);
+  };
+  for (const transfer of transfers) {
+    const currency = ofToken(transfer.token);
+    const item = open.get(transfer.reference);
+    if (item) {
+      open.delete(transfer.reference);
+      require(item.currency === currency, 'token');
+      require(isShown(transfer.to, item.payee), 'recipient');
+      require(transfer.amount === item.units, 'amount');
+    } else {
+      // Receivers of further fees are paid like anybody, under a reference of no item.
+      require(!items.has(transfer.reference) && currency.fees.has(transfer.to), 'reference');
+      charge(currency, transfer.to, transfer.amount);
+    }
+    charge(currency, transfer.feeTo, transfer.fee);
+    // The batch contract may take a fee of its own for the receiver of fees.
+    const mayTake = [NOBODY, lower(payer), ...currency.fees.keys()];
+    require(!isBatch || mayTake.includes(transfer.feeTo), 'fee');
+  }
+  require(open.size === 0, 'missing');
+}
+
+/** What leaves the wallet for items, by currency. */
+function sums(items, currencies) {
+  const of = (currency) =>
+    [...items.values()].filter((item) => item.currency === currency).reduce((sum, item) => sum + item.units, 0n);
+  return currencies.map((currency) => ({ currency, amount: of(currency) })).filter(({ amount }) => amount > 0n);
+}
