@@ -335,6 +335,26 @@ pub fn probed(is_good: bool) -> StatusCode {
     }
 }
 
+/// 200 of a page; 410 of one that ends with the link that it shows.
+pub(in crate::http) fn paged(is_gone: bool) -> StatusCode {
+    if is_gone { StatusCode::GONE } else { StatusCode::OK }
+}
+
+/// 202: taken, and what follows from it comes later.
+pub(in crate::http) fn taken() -> StatusCode {
+    StatusCode::ACCEPTED
+}
+
+/// 404 of a page for people.
+pub(in crate::http) fn unknown_page() -> StatusCode {
+    StatusCode::NOT_FOUND
+}
+
+/// 429 of a page for people.
+pub(in crate::http) fn crowded_page() -> StatusCode {
+    StatusCode::TOO_MANY_REQUESTS
+}
+
 /// Bits for the statuses that an operation may answer with, besides those that every operation has.
 pub mod s {
     /// 400.

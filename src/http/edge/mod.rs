@@ -101,13 +101,13 @@ where
     })
 }
 
-/// Whether an answer says no without the body that says why.
+/// Whether an answer says no without the body that says why, to programs or to people.
 fn is_bare(response: &Response) -> bool {
     let is_failure = response.status().is_client_error() || response.status().is_server_error();
     is_failure
         && !response
             .content_type()
-            .is_some_and(|kind| kind.starts_with("application/json"))
+            .is_some_and(|kind| kind.starts_with("application/json") || kind.starts_with("text/html"))
 }
 
 fn carry_over(extensions: poem::http::Extensions, mut response: Response) -> Response {

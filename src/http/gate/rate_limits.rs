@@ -77,6 +77,10 @@ pub enum Purpose {
     SignIn,
     /// A credential that nobody knows.
     Unknown,
+    /// A visit to the payment page of one link.
+    Page,
+    /// A visit to a payment page that nobody made.
+    UnknownPage,
 }
 
 /// Whose calls are counted as what, and from where; `None` counts those from everywhere.
@@ -223,7 +227,8 @@ impl RateLimits {
                 of_tier(tier).saturating_mul(settings.platform_factor)
             }
             Purpose::SignIn => settings.sign_in_per_minute,
-            Purpose::Unknown => settings.unknown_per_minute,
+            Purpose::Unknown | Purpose::UnknownPage => settings.unknown_per_minute,
+            Purpose::Page => settings.page_per_minute,
         };
         NonZeroU32::new(quota.saturating_mul(self.factor)).unwrap_or(NonZeroU32::MIN)
     }
@@ -292,7 +297,7 @@ impl RateLimits {
                 let blocked = breach.blocked_for(now);
                 drop(breach);
                 count.was_refused.store(true, Ordering::Release);
-                if blocked.is_some() && counted.purpose == Purpose::Unknown {
+                if blocked.is_some() && matches!(counted.purpose, Purpose::Unknown | Purpose::UnknownPage) {
                     self.has_guessers.store(true, Ordering::Release);
                 }
                 refused(blocked.unwrap_or(wait))
@@ -300,12 +305,12 @@ impl RateLimits {
         }
     }
 
-    /// Whether an address is blocked because it went on to show credentials that nobody knows.
-    fn is_guesser(&self, address: Option<IpAddr>) -> bool {
+    /// Whether an address is blocked because it went on to show what nobody knows: credentials, or tokens of pages.
+    fn is_guesser(&self, purpose: Purpose, address: Option<IpAddr>) -> bool {
         if !self.has_guessers.load(Ordering::Acquire) {
             return false;
         }
-        let guesses = self.counted(Purpose::Unknown, "", address);
+        let guesses = self.counted(purpose, "", address);
         let count = self.counts().get(&guesses).cloned();
         count.is_some_and(|count| count.blocked_for(self.clock.steady()).is_some())
     }
@@ -368,7 +373,20 @@ impl Meter {
 
     /// Whether the address of the call is blocked for guessing credentials.
     pub(super) fn is_guesser(&self) -> bool {
-        self.limits.is_guesser(self.address)
+        self.limits.is_guesser(Purpose::Unknown, self.address)
+    }
+
+    /// Counts a visit to the payment page of a link. Errors: 429, also for an address that guesses tokens.
+    pub(in crate::http) fn admit_visit(&self, token: &str) -> Result<(), Problem> {
+        if self.limits.is_guesser(Purpose::UnknownPage, self.address) {
+            return self.admit_address(Purpose::UnknownPage);
+        }
+        self.count(self.limits.counted(Purpose::Page, token, self.address))
+    }
+
+    /// Counts a visit that led nowhere. Errors: 429.
+    pub(in crate::http) fn admit_unknown_page(&self) -> Result<(), Problem> {
+        self.admit_address(Purpose::UnknownPage)
     }
 
     fn count(&self, counted: Counted) -> Result<(), Problem> {
