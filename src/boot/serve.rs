@@ -24,6 +24,7 @@ use crate::{
         },
         error::probed,
         gate::{address::Addresses, identify::Identify, rate_limits::RateLimits},
+        hosted::{self, Page},
     },
     settings::Settings,
     store::{
@@ -207,6 +208,7 @@ pub fn app(settings: &Settings, ctx: &Ctx, process: &Process) -> BoxEndpoint<'st
         routes = routes
             .nest_no_strip("/v2", OpenApiService::new(Described(apis::platform()), "", ""))
             .nest_no_strip("/v1", OpenApiService::new(Described(apis::auth()), "", ""));
+        routes = hosted::routes(routes, page(settings));
     }
     if let Some(room) = &process.room {
         routes = dev::routes(routes, room.clone());
@@ -231,6 +233,25 @@ pub fn app(settings: &Settings, ctx: &Ctx, process: &Process) -> BoxEndpoint<'st
         rates: RateLimits::new(&settings.rate_limits, settings.http.production, ctx.clock.clone()),
     };
     edge::wrap(routes, edge)
+}
+
+/// What all payment pages share. The settings were validated when they were read.
+fn page(settings: &Settings) -> Page {
+    let brand = &settings.brand;
+    let pay_url = settings.pay_url();
+    let host = pay_url.trim_end_matches('/');
+    let nodes = settings.networks();
+    Page {
+        address: format!("{}/pay", host.strip_suffix("/pay").unwrap_or(host)),
+        name: brand.name.clone(),
+        language: brand.language,
+        brand: brand.brand().unwrap_or_default(),
+        nodes: nodes
+            .filter_map(|(network, chain)| Some((network, chain.wallet_rpc_url.clone()?)))
+            .collect(),
+        terms: brand.terms_url.clone(),
+        privacy: brand.privacy_url.clone(),
+    }
 }
 
 fn answer(is_good: bool, body: &Value) -> Response {

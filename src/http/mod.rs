@@ -17,6 +17,7 @@ pub mod currencies;
 pub mod destinations;
 pub mod dev;
 pub mod events;
+pub mod hosted;
 pub mod payments;
 pub mod payouts;
 pub mod requests;

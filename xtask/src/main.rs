@@ -43,7 +43,7 @@ enum Verb {
         /// Parts of test paths, such as `payments`
         names: Vec<String>,
     },
-    /// Everything that can be said without running tests: fmt, clippy, tidy, openapi, schema, cargo-deny
+    /// Everything that can be said without running tests: fmt, clippy, tidy, openapi, schema, payment page, cargo-deny
     Check(check::Options),
     /// The numbers of the service beside their baselines, or those that are named
     Bench(bench::Options),

@@ -5,7 +5,7 @@ use std::time::Instant;
 use anyhow::anyhow;
 
 use crate::verbs::openapi::CheckOptions;
-use crate::verbs::{advisories, deny, openapi, schema, tidy};
+use crate::verbs::{advisories, deny, openapi, page, schema, tidy};
 use xtask::machine::failure::{Failure, Outcome};
 use xtask::machine::{command, workspace};
 
@@ -43,6 +43,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
         ("tidy", Box::new(tidy::run)),
         ("openapi check", Box::new(move || openapi::check(openapi_options))),
         ("schema check", Box::new(schema::check)),
+        ("payment page", Box::new(page::check)),
         ("cargo-deny", Box::new(deny::check)),
         ("advisories", Box::new(advisories::check)),
     ];

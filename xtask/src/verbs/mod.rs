@@ -8,6 +8,7 @@ pub(crate) mod deny;
 pub(crate) mod dev;
 mod findings;
 pub(crate) mod openapi;
+pub(crate) mod page;
 pub(crate) mod plans;
 pub(crate) mod schema;
 pub(crate) mod test;

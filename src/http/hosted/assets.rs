@@ -1,0 +1,119 @@
+//! The files of the page: part of the binary, compressed once, under an address that changes with their content.
+
+use super::headers;
+use brotli::enc::BrotliEncoderParams;
+use bytes::Bytes;
+use poem::{
+    Request, Response,
+    error::NotFoundError,
+    handler,
+    http::{HeaderValue, header},
+    web::Path,
+};
+use sha2::{Digest, Sha256};
+use std::sync::LazyLock;
+
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const STYLE: &str = "text/css; charset=utf-8";
+
+/// Names, kinds and texts. Modules name each other relative to their own address, so all of them have the same edition.
+const FILES: [(&str, &str, &str); 8] = [
+    ("page.css", STYLE, include_str!("page/page.css")),
+    ("main.js", SCRIPT, include_str!("page/main.js")),
+    ("render.js", SCRIPT, include_str!("page/render.js")),
+    ("sign.js", SCRIPT, include_str!("page/sign.js")),
+    ("state.js", SCRIPT, include_str!("page/state.js")),
+    ("telemetry.js", SCRIPT, include_str!("page/telemetry.js")),
+    ("verify.js", SCRIPT, include_str!("page/verify.js")),
+    ("wallets.js", SCRIPT, include_str!("page/wallets.js")),
+];
+
+/// The modules that the first one needs at once, so that browsers fetch them together.
+pub(super) const MODULES: [&str; 5] = ["render.js", "sign.js", "state.js", "verify.js", "wallets.js"];
+
+/// Digits of an edition.
+const EDITION_LENGTH: usize = 16;
+
+struct File {
+    name: &'static str,
+    kind: &'static str,
+    text: Bytes,
+    compressed: Bytes,
+}
+
+struct Assets {
+    edition: String,
+    files: Vec<File>,
+}
+
+static ASSETS: LazyLock<Assets> = LazyLock::new(|| {
+    let mut hash = Sha256::new();
+    for (name, _, text) in FILES {
+        hash.update(name);
+        hash.update(text);
+    }
+    let mut edition = hex::encode(hash.finalize());
+    edition.truncate(EDITION_LENGTH);
+    let files = FILES.map(|(name, kind, text)| File {
+        name,
+        kind,
+        text: Bytes::from_static(text.as_bytes()),
+        compressed: compressed(text.as_bytes(), 11),
+    });
+    Assets {
+        edition,
+        files: files.into(),
+    }
+});
+
+/// Where a file is.
+pub(super) fn address(name: &str) -> String {
+    format!("/pay/assets/{}/{name}", ASSETS.edition)
+}
+
+/// Compresses a text; `quality` from 0 to 11.
+pub(super) fn compressed(text: &[u8], quality: i32) -> Bytes {
+    let parameters = BrotliEncoderParams {
+        quality,
+        size_hint: text.len(),
+        ..BrotliEncoderParams::default()
+    };
+    let mut compressed = Vec::new();
+    // Writing to memory cannot fail.
+    let _ = brotli::BrotliCompress(&mut &*text, &mut compressed, &parameters);
+    compressed.into()
+}
+
+/// A file of this edition; of another one the browser has a page that is old, which loads itself anew.
+#[handler]
+pub(super) fn file(Path((edition, name)): Path<(String, String)>, request: &Request) -> poem::Result<Response> {
+    let file = ASSETS.files.iter().find(|file| file.name == name);
+    let Some(file) = file.filter(|_| edition == ASSETS.edition) else {
+        return Err(NotFoundError.into());
+    };
+    let mut response = headers::packed(request, file.kind, file.text.clone(), || file.compressed.clone());
+    let forever = HeaderValue::from_static("public, max-age=31536000, immutable");
+    response.headers_mut().insert(header::CACHE_CONTROL, forever);
+    Ok(response)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_module_that_is_announced_is_there() {
+        for name in MODULES {
+            assert!(FILES.iter().any(|(file, ..)| *file == name), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_compressed_is_what_was_written() {
+        for file in &ASSETS.files {
+            let mut text = Vec::new();
+            brotli::BrotliDecompress(&mut &*file.compressed, &mut text).unwrap();
+            assert_eq!(text, file.text, "{}", file.name);
+        }
+    }
+}

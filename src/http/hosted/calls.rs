@@ -1,0 +1,226 @@
+//! What the scripts of the page call: state, calldata, hints and telemetry.
+
+use super::{
+    Page,
+    visit::{Visit, look},
+};
+use crate::{
+    domain::{
+        address::Address,
+        event::PayerStepKind,
+        refusal::Refusal,
+        secure_payment::{
+            intent::{PaymentChain, Source},
+            step::{KNOWN, Report},
+        },
+    },
+    flows::secure_payments::{
+        opened::Opened,
+        pay::{self, Paying},
+        record_intent::{self, Sent},
+        user_event,
+    },
+    http::{
+        error::{self, Problem},
+        forms::calldata::{Transaction, transaction},
+    },
+};
+use alloy::primitives::U256;
+use chrono::{DateTime, Utc};
+use poem::{
+    Body, Response, handler,
+    http::StatusCode,
+    web::{Data, Query},
+};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// Largest body that a page sends, in bytes.
+const BODY_BYTES_MAX: usize = 8 * 1024;
+
+fn json(status: StatusCode, body: &impl Serialize) -> Result<Response, Problem> {
+    let text = serde_json::to_string(body).map_err(|error| {
+        tracing::error!(%error, "an answer to a page could not be written");
+        Problem::internal()
+    })?;
+    Ok(Response::builder()
+        .status(status)
+        .content_type("application/json")
+        .body(text))
+}
+
+async fn read<T: DeserializeOwned>(body: Body) -> Result<T, Problem> {
+    let bytes = body
+        .into_bytes_limit(BODY_BYTES_MAX)
+        .await
+        .map_err(|_| error::too_large())?;
+    serde_json::from_slice(&bytes).map_err(|error| Problem::bad_request(format!("The body cannot be used: {error}")))
+}
+
+/// Which wallet asks.
+#[derive(Debug, Deserialize)]
+pub(super) struct Asking {
+    wallet: Option<String>,
+}
+
+/// The state of a link, whatever it is. Errors: 400, 404, 429.
+#[handler]
+pub(super) async fn state(
+    Data(page): Data<&Arc<Page>>,
+    Query(asking): Query<Asking>,
+    visit: Visit,
+) -> poem::Result<Response> {
+    let opened = visit.opened().await?;
+    let link = match &asking.wallet {
+        Some(wallet) => visit.shown_to(page, &opened, wallet).await?,
+        None => visit.shown(page, &opened)?,
+    };
+    Ok(json(error::paged(false), &link)?)
+}
+
+/// A transaction as wallets take it.
+#[derive(Debug, Serialize)]
+struct Step {
+    to: String,
+    data: String,
+    value: String,
+}
+
+impl From<Transaction> for Step {
+    fn from(transaction: Transaction) -> Self {
+        let value: U256 = transaction.value.hex.parse().unwrap_or_default();
+        Self {
+            to: transaction.to.as_str().to_owned(),
+            data: transaction.data,
+            value: format!("{value:#x}"),
+        }
+    }
+}
+
+/// What pays what is due now.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Calldata {
+    /// Approvals first, the payment last.
+    steps: Vec<Step>,
+    /// Whether the wallet holds the money.
+    is_funded: bool,
+    /// Whether it holds the network fee.
+    has_gas: bool,
+    /// What the network takes about, in its coin; `None` for several payments.
+    gas: Option<String>,
+}
+
+/// Calldata for a wallet. Errors: as those of the interface, and 400 without a wallet.
+#[handler]
+pub(super) async fn calldata(Query(asking): Query<Asking>, visit: Visit) -> poem::Result<Response> {
+    let opened = visit.opened().await?;
+    let wallet = asking.wallet.ok_or_else(|| Refusal::field("wallet", "is required"));
+    let paying = pay::run(&visit.ctx, &opened, &look(&wallet?)?)
+        .await
+        .map_err(Problem::from)?;
+    let calldata = match paying {
+        Paying::Single(single) => {
+            let handout = &single.handout;
+            let gas = handout.standing.map(|standing| {
+                let gas = handout
+                    .calldata
+                    .approval_gas
+                    .saturating_add(handout.calldata.payment_gas);
+                // Every coin has 18 decimals on these networks.
+                crate::domain::amount::format_units(standing.gas_price.saturating_mul(U256::from(gas)), 18)
+            });
+            Calldata {
+                steps: handout.calldata.steps.iter().map(transaction).map(Step::from).collect(),
+                is_funded: handout.calldata.has_enough_balance,
+                has_gas: handout.calldata.has_enough_gas,
+                gas,
+            }
+        }
+        Paying::Batch(together) => Calldata {
+            steps: together
+                .approvals
+                .iter()
+                .chain([&together.payment])
+                .map(transaction)
+                .map(Step::from)
+                .collect(),
+            is_funded: together.has_enough_balance,
+            has_gas: together.has_enough_gas.unwrap_or(true),
+            gas: None,
+        },
+    };
+    Ok(json(error::paged(false), &calldata)?)
+}
+
+/// A transaction that was sent.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SentBody {
+    tx_hash: String,
+    payer_address: String,
+}
+
+/// Keeps a hint. Errors: as those of the interface, and 403 for others than the page.
+#[handler]
+pub(super) async fn intent(visit: Visit, body: Body) -> poem::Result<Response> {
+    visit.require_own_page()?;
+    let opened = visit.opened().await?;
+    let sent: SentBody = read(body).await?;
+    let tx_hash = sent.tx_hash.parse();
+    let sent = Sent {
+        tx_hash: tx_hash.map_err(|_| Refusal::field("txHash", "must be 0x and 64 hexadecimal digits"))?,
+        source: source(&visit, &opened)?,
+        payer: look(&sent.payer_address)?.payer.map(|payer| payer.wallet),
+        payer_eoa: None,
+    };
+    record_intent::run(&visit.ctx, &opened, &sent)
+        .await
+        .map_err(Problem::from)?;
+    Ok(error::empty())
+}
+
+/// The chain and a token of the link itself: the page knows no other way.
+fn source(visit: &Visit, opened: &Opened) -> Result<Source, Problem> {
+    let first = opened.requests.first();
+    let currency = first.and_then(|request| visit.ctx.catalogue.find(&request.terms.payment_currency));
+    let chain = PaymentChain::of(opened.payment.network);
+    let (Some(currency), Some(chain)) = (currency, chain) else {
+        return Err(Problem::internal());
+    };
+    Ok(Source {
+        chain,
+        token: currency.symbol.clone(),
+    })
+}
+
+/// What a page tells of its visitor.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Told {
+    user_event: String,
+    occurred_at: DateTime<Utc>,
+    properties: BTreeMap<String, serde_json::Value>,
+}
+
+/// Takes an event. Errors: as those of the interface, and 403 for others than the page.
+#[handler]
+pub(super) async fn events(visit: Visit, body: Body) -> poem::Result<Response> {
+    visit.require_own_page()?;
+    let opened = visit.opened().await?;
+    let told: Told = read(body).await?;
+    let step = PayerStepKind::from_wire(&told.user_event);
+    let properties = KNOWN.iter().filter_map(|name| {
+        let value = told.properties.get(*name)?.as_str()?;
+        Some((*name, value.to_owned()))
+    });
+    let report = Report {
+        step: step.ok_or_else(|| Refusal::field("userEvent", "is not known"))?,
+        occurred_at: told.occurred_at,
+        properties: properties.collect(),
+    };
+    user_event::run(&visit.ctx, &opened, visit.address, &report)
+        .await
+        .map_err(Problem::from)?;
+    Ok(json(error::taken(), &())?)
+}

@@ -1,0 +1,418 @@
+//! The page as HTML: all of it that can be said without a wallet.
+
+use super::{
+    Page, assets, headers,
+    link::{Currency, Details, Link},
+    visit::{Visit, Visited},
+    words::{self, Words},
+};
+use crate::http::error;
+use chrono::{DateTime, Utc};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use poem::{
+    IntoResponse, Request, Response,
+    error::NotFoundError,
+    handler,
+    web::{Data, Redirect},
+};
+use qrcode::{Color, EcLevel, QrCode};
+use serde::Serialize;
+use std::{fmt::Write, sync::Arc};
+
+/// Receivers of a list that is shown without being asked for.
+const OPEN_RECEIVERS_MAX: usize = 50;
+
+/// The page of a link.
+#[handler]
+pub(super) async fn shown(Data(page): Data<&Arc<Page>>, visit: Visit, request: &Request) -> poem::Result<Response> {
+    let words = words::chosen(request, page.language);
+    let (status, text) = match visit.find().await? {
+        Visited::Found(opened) => {
+            let link = visit.shown(page, &opened)?;
+            (error::paged(link.end().is_some()), document(page, words, &link)?)
+        }
+        Visited::Unknown => (error::unknown_page(), closed(words, "unknown", None)),
+        Visited::TooOften(_) => (error::crowded_page(), closed(words, "tooMany", None)),
+    };
+    Ok(headers::page(request, status, text.into_string()))
+}
+
+/// Where links led that carry their token in a query. Errors: 404 without one.
+#[handler]
+pub(super) fn moved(request: &Request) -> poem::Result<Response> {
+    let query = request.uri().query().unwrap_or_default();
+    let token = url::form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "token");
+    let token = token.map(|(_, token)| token).filter(|token| is_token(token));
+    let token = token.ok_or(NotFoundError)?;
+    Ok(Redirect::see_other(format!("/pay/{token}")).into_response())
+}
+
+/// Whether a text may be a token, so that it can stand in an address.
+pub(super) fn is_token(text: &str) -> bool {
+    !text.is_empty() && text.len() <= 64 && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
+}
+
+fn document(page: &Page, words: &Words, link: &Link) -> Result<Markup, error::Problem> {
+    if let Some(end) = link.end() {
+        return Ok(closed(words, end, link.reference.as_deref()));
+    }
+    let address = format!("{}/{}", page.address, link.token);
+    let name = called(page, words, link);
+    let title = match &link.details {
+        Some(details) => {
+            let amount = sums(words, details, |currency| &currency.total);
+            words.filled("title", &[("amount", &amount), ("name", &name)])
+        }
+        None => words.filled("titlePlain", &[("name", &name)]),
+    };
+    let boot = boot(words, link, &address)?;
+    Ok(html! {
+        (DOCTYPE)
+        html lang=(words.code) dir=(words.direction) {
+            head {
+                (head(&title))
+                @if page.brand.is_some() {
+                    link rel="stylesheet" href={ "/pay/" (link.token) "/brand.css" };
+                }
+                @for module in assets::MODULES {
+                    link rel="modulepreload" href=(assets::address(module));
+                }
+                script type="module" src=(assets::address("main.js")) {}
+            }
+            body {
+                a.skip href="#action" { (words.text("skip")) }
+                div.sheet {
+                    main.card.two {
+                        (summary(words, link, &name))
+                        section.action #action tabindex="-1" {
+                            @if link.is_completed() { (done(words, link)) } @else {
+                                noscript {
+                                    div.note {
+                                        h2 { (words.text("noScript")) }
+                                        p { (words.text("noScriptMore")) }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                    aside.elsewhere #elsewhere hidden[link.is_completed()] {
+                        details {
+                            summary { (words.text("elsewhere")) }
+                            div.qr { (qr(&address, words.text("qr"))) }
+                            p { (words.text("elsewhereMore")) }
+                            button.plain type="button" data-copy=(address) { (words.text("copyLink")) }
+                        }
+                    }
+                    (foot(page, words))
+                }
+                p.unseen #live role="status" {}
+                script #boot type="application/json" { (PreEscaped(boot)) }
+            }
+        }
+    })
+}
+
+/// What a page begins with.
+pub(super) fn head(title: &str) -> Markup {
+    html! {
+        meta charset="utf-8";
+        meta name="viewport" content="width=device-width, initial-scale=1";
+        meta name="color-scheme" content="light dark";
+        title { (title) }
+        link rel="icon" href="data:,";
+        link rel="stylesheet" href=(assets::address("page.css"));
+    }
+}
+
+/// The page of a link that cannot be paid.
+pub(super) fn closed(words: &Words, end: &str, reference: Option<&str>) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang=(words.code) dir=(words.direction) {
+            head { (head(words.text(end))) }
+            body {
+                div.sheet {
+                    main.card {
+                        div.action.narrow {
+                            svg.sign viewBox="0 0 24 24" aria-hidden="true" {
+                                circle cx="12" cy="12" r="10" {}
+                                path d="M12 7v6M12 16.5v.1" {}
+                            }
+                            h1 { (words.text(end)) }
+                            p { (words.text(&format!("{end}More"))) }
+                            @if let Some(reference) = reference {
+                                p.quiet { (words.text("reference")) ": " bdi { (reference) } }
+                            }
+                        }
+                    }
+                    footer { (languages(words)) }
+                }
+            }
+        }
+    }
+}
+
+/// Who is paid, in a few words.
+pub(super) fn called(page: &Page, words: &Words, link: &Link) -> String {
+    let own = page.name.as_ref().filter(|_| link.flow == "get_paid");
+    match (own, &link.details) {
+        (Some(name), _) => name.clone(),
+        (None, Some(details)) if details.items.len() == 1 => {
+            details.items.iter().map(|item| short(&item.payee)).collect()
+        }
+        (None, Some(details)) => words.filled("someReceivers", &[("count", &details.items.len().to_string())]),
+        (None, None) => {
+            let end = link.token.get(link.token.len().saturating_sub(4)..).unwrap_or_default();
+            format!("…{end}")
+        }
+    }
+}
+
+/// Both ends of an address.
+fn short(address: &str) -> String {
+    match (
+        address.get(..6),
+        address.len().checked_sub(4).and_then(|at| address.get(at..)),
+    ) {
+        (Some(start), Some(end)) if address.len() > 16 => format!("{start}…{end}"),
+        _ => address.to_owned(),
+    }
+}
+
+pub(super) fn money(words: &Words, amount: &str, currency: &Currency) -> String {
+    format!("{}\u{a0}{}", words.number(amount), currency.symbol)
+}
+
+fn sums(words: &Words, details: &Details, of: impl Fn(&Currency) -> &str) -> String {
+    let each = details
+        .currencies
+        .iter()
+        .map(|currency| money(words, of(currency), currency));
+    each.collect::<Vec<_>>().join(" + ")
+}
+
+fn summary(words: &Words, link: &Link, name: &str) -> Markup {
+    let is_payout = link.flow == "pay";
+    let to = match (link.is_completed(), is_payout) {
+        (true, true) => "paidOut",
+        (true, false) => "paidTo",
+        (false, true) => "payOut",
+        (false, false) => "payTo",
+    };
+    html! {
+        section.summary aria-labelledby="total" {
+            p.to #to { (words.text(to)) }
+            p.name { bdi { (name) } }
+            h1 #total {
+                @if let Some(details) = &link.details {
+                    @for (index, currency) in details.currencies.iter().enumerate() {
+                        @if index > 0 { " + " }
+                        span { (words.number(&currency.total)) } " " span.symbol { (currency.symbol) }
+                    }
+                } @else { span.symbol { (words.text("hidden")) } }
+            }
+            dl.rows #rows { (rows(words, link)) }
+            (receivers(words, link.details.as_ref()))
+            @if !link.is_completed() {
+                p.expiry #expiry {
+                    span { (words.text("expires")) } " "
+                    time datetime=(link.expires_at) { (moment(&link.expires_at)) }
+                }
+            }
+        }
+    }
+}
+
+fn row(name: &str, value: Markup) -> Markup {
+    html! { div { dt { (name) } dd { (value) } } }
+}
+
+/// What is known of a payment besides its sum.
+pub(super) fn rows(words: &Words, link: &Link) -> Markup {
+    let Some(details) = &link.details else {
+        return html! {
+            @if let Some(reference) = &link.reference { (row(words.text("reference"), html! { bdi { (reference) } })) }
+            (row(words.text("network"), html! { (link.network.name) }))
+        };
+    };
+    let currencies = &details.currencies;
+    let each = |is_shown: fn(&Currency) -> bool, of: fn(&Currency) -> &str| {
+        html! {
+            @for currency in currencies.iter().filter(|currency| is_shown(currency)) {
+                span.line { (money(words, of(currency), currency)) }
+            }
+        }
+    };
+    let has_fees = currencies.iter().any(|currency| currency.fee != "0");
+    let is_partly = currencies
+        .iter()
+        .any(|currency| currency.paid != "0" && currency.due != "0");
+    html! {
+        @if let Some(reference) = &link.reference { (row(words.text("reference"), html! { bdi { (reference) } })) }
+        @match details.items.as_slice() {
+            [only] => (row(words.text("receiver"), html! { bdi.code { (only.payee) } })),
+            several => (row(words.text("receivers"), html! { (several.len()) })),
+        }
+        (row(words.text("network"), html! { (link.network.name) }))
+        @if has_fees {
+            (row(words.text("amount"), each(|_| true, |currency| &currency.amount)))
+            (row(words.text("fee"), each(|currency| currency.fee != "0", |currency| &currency.fee)))
+        }
+        @if is_partly {
+            (row(words.text("arrived"), each(|currency| currency.paid != "0", |currency| &currency.paid)))
+            (row(words.text("stillDue"), each(|currency| currency.due != "0", |currency| &currency.due)))
+        }
+    }
+}
+
+/// Who receives what; hidden where that is not known yet or said above.
+pub(super) fn receivers(words: &Words, details: Option<&Details>) -> Markup {
+    let several = details.filter(|details| details.items.len() > 1);
+    let count = several.map_or(0, |details| details.items.len());
+    html! {
+        details.receivers #receivers hidden[several.is_none()] open[count <= OPEN_RECEIVERS_MAX] {
+            summary { (words.text("list")) }
+            div.scroll tabindex="0" role="region" aria-label=(words.text("list")) {
+                table {
+                    thead {
+                        tr {
+                            th scope="col" { (words.text("receiver")) }
+                            th.number scope="col" { (words.text("amount")) }
+                        }
+                    }
+                    tbody #entries {
+                        @if let Some(details) = several {
+                            @for item in &details.items {
+                                tr {
+                                    td { bdi.code { (item.payee) } }
+                                    td.number {
+                                        @if let Some(currency) = details.currencies.get(item.currency) {
+                                            (money(words, &item.amount, currency))
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What is left to do after a payment.
+fn done(words: &Words, link: &Link) -> Markup {
+    html! {
+        svg.sign.good viewBox="0 0 24 24" aria-hidden="true" {
+            circle cx="12" cy="12" r="10" {}
+            path d="m7.5 12.5 3 3 6-7" {}
+        }
+        h2 { (words.text("complete")) }
+        p.quiet { (words.text("completeMore")) }
+        dl.rows {
+            @if let Some(at) = &link.completed_at {
+                (row(words.text("paidAt"), html! { time datetime=(at) { (moment(at)) } }))
+            }
+            @if let Some(hash) = &link.tx_hash {
+                (row(words.text("transaction"), transaction(link, hash)))
+            }
+        }
+        div.stack {
+            @if let Some(redirect) = &link.redirect {
+                a.button href=(redirect.url) rel="noopener noreferrer" {
+                    (redirect.label.as_deref().unwrap_or_else(|| words.text("back")))
+                }
+                p.quiet.middle { (words.filled("leadsTo", &[("host", &redirect.host)])) }
+            }
+            a.button.second href={ "/pay/" (link.token) "/receipt?lang=" (words.code) } target="_blank" {
+                (words.text("receipt"))
+            }
+        }
+    }
+}
+
+pub(super) fn transaction(link: &Link, hash: &str) -> Markup {
+    html! {
+        a href={ (link.network.explorer) (hash) } target="_blank" rel="noopener noreferrer" { bdi.code { (hash) } }
+    }
+}
+
+/// A time for people who have no scripts; the others read it in their own zone.
+pub(super) fn moment(iso: &str) -> String {
+    match DateTime::parse_from_rfc3339(iso) {
+        Ok(at) => at.with_timezone(&Utc).format("%Y-%m-%d %H:%M UTC").to_string(),
+        Err(_) => iso.to_owned(),
+    }
+}
+
+fn languages(words: &Words) -> Markup {
+    html! {
+        nav aria-label=(words.text("languages")) {
+            @for other in words::all() {
+                a href={ "?lang=" (other.code) } lang=(other.code) hreflang=(other.code)
+                    aria-current=[(other.code == words.code).then_some("true")] { (other.name) }
+            }
+        }
+    }
+}
+
+fn foot(page: &Page, words: &Words) -> Markup {
+    html! {
+        footer {
+            (languages(words))
+            @for (name, address) in [("terms", &page.terms), ("privacy", &page.privacy)] {
+                @if let Some(address) = address {
+                    a href=(address) rel="noopener noreferrer" { (words.text(name)) }
+                }
+            }
+        }
+    }
+}
+
+/// A square that telephones read: one path, in which each run of dark fields is one stroke.
+fn qr(text: &str, label: &str) -> Markup {
+    let Ok(code) = QrCode::with_error_correction_level(text, EcLevel::M) else {
+        return html! {};
+    };
+    let width = code.width();
+    let mut path = String::new();
+    for (y, fields) in code.to_colors().chunks(width).enumerate() {
+        let mut x = 0;
+        for run in fields.chunk_by(|one, next| one == next) {
+            if run.first() == Some(&Color::Dark) {
+                // Writing to a String cannot fail.
+                let _ = write!(path, "M{x},{y}h{length}v1h-{length}z", length = run.len());
+            }
+            x += run.len();
+        }
+    }
+    html! {
+        svg viewBox={ "0 0 " (width) " " (width) } role="img" aria-label=(label) shape-rendering="crispEdges" {
+            path d=(path) {}
+        }
+    }
+}
+
+/// What the scripts begin with.
+#[derive(Serialize)]
+struct Boot<'a> {
+    link: &'a Link,
+    words: &'a words::Texts,
+    locale: words::Locale<'a>,
+    page: &'a str,
+}
+
+/// As text that ends no element.
+fn boot(words: &Words, link: &Link, page: &str) -> Result<String, error::Problem> {
+    let boot = Boot {
+        link,
+        words: &words.page,
+        locale: words.locale(),
+        page,
+    };
+    let text = serde_json::to_string(&boot).map_err(|error| {
+        tracing::error!(%error, "the state of a page could not be written");
+        error::Problem::internal()
+    })?;
+    Ok(text.replace('<', "\\u003c"))
+}

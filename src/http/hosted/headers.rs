@@ -1,0 +1,81 @@
+//! Headers that pages carry, and their bodies as browsers take them.
+
+use super::assets::compressed;
+use bytes::Bytes;
+use poem::{
+    Request, Response,
+    http::{HeaderName, HeaderValue, StatusCode, header},
+};
+
+/// A page loads and calls this service alone, and nothing stands inside of it or around it.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
+                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'";
+
+/// What a page may ask the browser for.
+const PERMISSIONS: &str = "accelerometer=(), camera=(), display-capture=(), fullscreen=(), geolocation=(), gyroscope=(), \
+                           magnetometer=(), microphone=(), midi=(), payment=(), publickey-credentials-get=(), \
+                           screen-wake-lock=(), usb=(), xr-spatial-tracking=()";
+
+/// Wallets open windows of their own, which still have to reach the page.
+const FIXED: [(HeaderName, HeaderValue); 6] = [
+    (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
+    (
+        HeaderName::from_static("permissions-policy"),
+        HeaderValue::from_static(PERMISSIONS),
+    ),
+    (
+        HeaderName::from_static("cross-origin-opener-policy"),
+        HeaderValue::from_static("same-origin-allow-popups"),
+    ),
+    (
+        HeaderName::from_static("cross-origin-resource-policy"),
+        HeaderValue::from_static("same-origin"),
+    ),
+    (
+        HeaderName::from_static("x-robots-tag"),
+        HeaderValue::from_static("noindex, nofollow"),
+    ),
+    (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+];
+
+/// How hard documents are compressed, each of them anew.
+const QUALITY: i32 = 5;
+
+/// Whether a client takes what is compressed with Brotli.
+fn takes_brotli(request: &Request) -> bool {
+    let accepted = request.headers().get_all(header::ACCEPT_ENCODING).iter();
+    let accepted = accepted
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','));
+    let mut ways = accepted.map(|way| way.split(';').map(str::trim));
+    ways.any(|mut way| way.next() == Some("br") && way.all(|quality| quality != "q=0"))
+}
+
+/// A body, compressed for those who take it.
+pub(super) fn packed(request: &Request, kind: &str, text: Bytes, pack: impl FnOnce() -> Bytes) -> Response {
+    let response = Response::builder()
+        .content_type(kind)
+        .header(header::VARY, "Accept-Encoding");
+    match takes_brotli(request) {
+        true => response.header(header::CONTENT_ENCODING, "br").body(pack()),
+        false => response.body(text),
+    }
+}
+
+/// A page, in the language that its reader asked for.
+pub(super) fn page(request: &Request, status: StatusCode, text: String) -> Response {
+    let text = Bytes::from(text);
+    let mut response = packed(request, "text/html; charset=utf-8", text.clone(), || {
+        compressed(&text, QUALITY)
+    });
+    response.set_status(status);
+    let headers = response.headers_mut();
+    headers.insert(
+        header::VARY,
+        HeaderValue::from_static("Accept-Encoding, Accept-Language"),
+    );
+    for (name, value) in FIXED {
+        headers.insert(name, value);
+    }
+    response
+}

@@ -1,0 +1,158 @@
+//! What a page knows of a link: the one form in which documents, receipts and scripts read it.
+
+use serde::Serialize;
+
+/// A link as its visitor sees it.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Link {
+    /// What opens it.
+    pub(super) token: String,
+    /// State, as the interface names it.
+    pub(super) status: &'static str,
+    /// `get_paid` or `pay`.
+    pub(super) flow: &'static str,
+    /// What its creator calls it.
+    pub(super) reference: Option<String>,
+    /// Where it is paid.
+    pub(super) network: Network,
+    /// What is asked for; `None` for who may not see it, or not yet.
+    pub(super) details: Option<Details>,
+    /// Where the payer may go afterwards.
+    pub(super) redirect: Option<Redirect>,
+    /// Until when it can be paid.
+    pub(super) expires_at: String,
+    /// What the clock of the service shows.
+    pub(super) server_time: String,
+    /// When it was paid.
+    pub(super) completed_at: Option<String>,
+    /// The transaction that paid it last.
+    pub(super) tx_hash: Option<String>,
+    /// Somebody said that a payment is on its way.
+    pub(super) in_flight: Option<InFlight>,
+    /// What it means for the wallet that asks.
+    pub(super) wallet: Option<Wallet>,
+}
+
+/// A network, as wallets have to know it.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Network {
+    pub(super) id: &'static str,
+    pub(super) name: &'static str,
+    pub(super) chain_id: u64,
+    /// Symbol of its coin.
+    pub(super) coin: String,
+    /// Where people look at its transactions: what a hash is added to.
+    pub(super) explorer: String,
+    /// A node for wallets that do not know the network.
+    pub(super) rpc_url: Option<String>,
+}
+
+/// What is asked for.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Details {
+    pub(super) items: Vec<Item>,
+    /// In the order in which items name them.
+    pub(super) currencies: Vec<Currency>,
+    /// Contracts that payments may go through.
+    pub(super) contracts: Vec<String>,
+}
+
+/// One payment of a link.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Item {
+    /// Receiver; its middle is hidden where the payer may not see it.
+    pub(super) payee: String,
+    /// Position among the currencies.
+    pub(super) currency: usize,
+    /// Decimal, as it was asked for.
+    pub(super) amount: String,
+    /// Decimal, what is left of it.
+    pub(super) due: String,
+    /// What the payment carries.
+    pub(super) payment_reference: String,
+}
+
+/// A currency of a link, and what is paid in it; amounts are decimal.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Currency {
+    pub(super) symbol: String,
+    pub(super) decimals: u8,
+    /// Contract of a token; `None` for the coin.
+    pub(super) address: Option<String>,
+    /// All items as they were asked for.
+    pub(super) amount: String,
+    /// Fees on top of that.
+    pub(super) fee: String,
+    /// Both together.
+    pub(super) total: String,
+    /// What has arrived for the items.
+    pub(super) paid: String,
+    /// What is left, with the fees on top of it.
+    pub(super) due: String,
+    /// The most that may leave the wallet for it.
+    pub(super) most: String,
+    /// Fees on top of what is left.
+    pub(super) fees: Vec<Fee>,
+}
+
+/// A fee on top of what is left.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Fee {
+    pub(super) receiver: String,
+    pub(super) amount: String,
+}
+
+/// Where the payer may go afterwards.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Redirect {
+    pub(super) url: String,
+    /// What the button says; `None` for the usual text.
+    pub(super) label: Option<String>,
+    /// Host that it leads to, as browsers show it.
+    pub(super) host: String,
+}
+
+/// A payment that may be on its way.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct InFlight {
+    /// Until when that is believed.
+    pub(super) until: String,
+}
+
+/// What a link means for a wallet.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Wallet {
+    /// `approved`, `rejected` or `error`.
+    pub(super) decision: &'static str,
+    /// Why, as a code.
+    pub(super) reason: String,
+    /// What it holds; `None` where no node answers.
+    pub(super) funds: Option<Vec<Fund>>,
+}
+
+/// What a wallet holds of a currency.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Fund {
+    /// Position among the currencies.
+    pub(super) currency: usize,
+    pub(super) balance: String,
+    /// What is not there.
+    pub(super) missing: Option<String>,
+}
+
+impl Link {
+    /// Whether the page ends here, and as what.
+    pub(super) fn end(&self) -> Option<&'static str> {
+        (!matches!(self.status, "pending" | "completed")).then_some(self.status)
+    }
+
+    /// Whether all of it is paid.
+    pub(super) fn is_completed(&self) -> bool {
+        self.status == "completed"
+    }
+}

@@ -1,0 +1,75 @@
+//! What is left of a payment: a page to print, which shows what the link shows to everybody who has it.
+
+use super::{
+    Page,
+    document::{called, closed, head, moment, money, receivers, rows, transaction},
+    headers,
+    link::Link,
+    visit::{Visit, Visited},
+    words::{self, Words},
+};
+use crate::http::error;
+use maud::{DOCTYPE, Markup, html};
+use poem::{Request, Response, handler, web::Data};
+use std::sync::Arc;
+
+/// The receipt of a link, whatever its state: money may arrive late.
+#[handler]
+pub(super) async fn shown(Data(page): Data<&Arc<Page>>, visit: Visit, request: &Request) -> poem::Result<Response> {
+    let words = words::chosen(request, page.language);
+    let (status, text) = match visit.find().await? {
+        Visited::Found(opened) => {
+            let link = visit.shown(page, &opened)?;
+            (error::paged(false), receipt(page, words, &link))
+        }
+        Visited::Unknown => (error::unknown_page(), closed(words, "unknown", None)),
+        Visited::TooOften(_) => (error::crowded_page(), closed(words, "tooMany", None)),
+    };
+    Ok(headers::page(request, status, text.into_string()))
+}
+
+fn receipt(page: &Page, words: &Words, link: &Link) -> Markup {
+    let name = called(page, words, link);
+    let title = format!("{} · {name}", words.text("receiptTitle"));
+    html! {
+        (DOCTYPE)
+        html lang=(words.code) dir=(words.direction) {
+            head { (head(&title)) }
+            body {
+                div.sheet {
+                    main.card {
+                        div {
+                            p.to { (words.text("receiptTitle")) }
+                            h1 { bdi { (name) } }
+                            @if !link.is_completed() { p.note { (words.text("receiptPending")) } }
+                            dl.rows {
+                                @for currency in link.details.iter().flat_map(|details| &details.currencies) {
+                                    div.strong {
+                                        dt { (words.text("total")) }
+                                        dd { (money(words, &currency.total, currency)) }
+                                    }
+                                }
+                                (rows(words, link))
+                                @if let Some(at) = &link.completed_at {
+                                    div { dt { (words.text("paidAt")) } dd { time datetime=(at) { (moment(at)) } } }
+                                }
+                                @if let Some(hash) = &link.tx_hash {
+                                    div { dt { (words.text("transaction")) } dd { (transaction(link, hash)) } }
+                                }
+                                @for item in link.details.iter().flat_map(|details| &details.items).take(1) {
+                                    div {
+                                        dt { (words.text("reason")) }
+                                        dd { bdi.code { (item.payment_reference) } }
+                                    }
+                                }
+                            }
+                            (receivers(words, link.details.as_ref()))
+                            p.quiet.no-print { (words.text("print")) }
+                            p.no-print { a href={ "/pay/" (link.token) } { (words.text("backToPayment")) } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

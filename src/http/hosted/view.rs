@@ -1,0 +1,246 @@
+//! A link as its page shows it: what is hidden from a visitor is not in it.
+
+use super::{
+    Page,
+    link::{Currency, Details, Fee, Fund, InFlight, Item, Link, Network, Redirect, Wallet},
+};
+use crate::{
+    ctx::Ctx,
+    domain::{
+        address::Address,
+        amount::format_units,
+        currency::{ContractKind, CurrencyFilter, CurrencyKind},
+        fees::FeeLeg,
+        network,
+        secure_payment::{SecurePaymentKind, SecurePaymentStatus, access::AccessStatus, intent::PaymentChain},
+    },
+    flows::secure_payments::{open::Shown, opened::Opened},
+    http::error::Problem,
+};
+use alloy::primitives::{U256, utils::parse_units};
+use chrono::{DateTime, SecondsFormat, Utc};
+use std::collections::BTreeMap;
+use url::Url;
+
+/// The most that the contract of batches takes for itself, in basis points: it accepts no larger fee.
+const BATCH_FEE_MAX: u64 = 200;
+
+/// Contracts that payments of a link go through.
+const PROXIES: [ContractKind; 3] = [
+    ContractKind::Erc20FeeProxy,
+    ContractKind::EthereumFeeProxy,
+    ContractKind::BatchConversionPayments,
+];
+
+/// A link for a visitor; `shown` is what a wallet is shown of it that can still be paid.
+///
+/// Errors: a currency left the catalogue (500).
+pub(super) fn link(ctx: &Ctx, page: &Page, opened: &Opened, shown: Option<&Shown>) -> Result<Link, Problem> {
+    let payment = &opened.payment;
+    let is_hidden = match shown {
+        Some(shown) => shown.is_masked,
+        None => payment.policy.hides_until_approved,
+    };
+    let details = match is_hidden {
+        true => None,
+        false => Some(details(ctx, opened)?),
+    };
+    let wallet = shown.map(|shown| wallet(payment.network, shown, details.as_ref()));
+    let last = opened.requests.iter().rev().find_map(|request| request.ledger.tx_hash);
+    let in_flight = match opened.status() {
+        SecurePaymentStatus::Pending => payment.in_flight_until(opened.now),
+        _ => None,
+    };
+    let redirect = payment.about.redirect.as_ref().and_then(|redirect| {
+        Some(Redirect {
+            host: Url::parse(&redirect.url).ok()?.host_str()?.to_owned(),
+            url: redirect.url.clone(),
+            label: redirect.label.clone(),
+        })
+    });
+    Ok(Link {
+        token: payment.token.as_str().to_owned(),
+        status: opened.status().wire(),
+        flow: payment.flow.wire(),
+        reference: payment.about.reference.clone().filter(|_| !is_hidden),
+        network: network(ctx, page, payment.network),
+        details,
+        redirect,
+        expires_at: iso(payment.expires_at),
+        server_time: iso(opened.now),
+        completed_at: payment.completed_at.map(iso),
+        tx_hash: last.filter(|_| !is_hidden).map(|hash| hash.to_string()),
+        in_flight: in_flight.map(|until| InFlight { until: iso(until) }),
+        wallet,
+    })
+}
+
+fn iso(at: DateTime<Utc>) -> String {
+    at.to_rfc3339_opts(SecondsFormat::Millis, true)
+}
+
+fn network(ctx: &Ctx, page: &Page, network: network::Network) -> Network {
+    let of_network = CurrencyFilter {
+        network: Some(network.id().to_owned()),
+        ..CurrencyFilter::default()
+    };
+    let known = ctx.catalogue.list(&of_network).into_iter();
+    let coin = known
+        .filter(|currency| currency.kind == CurrencyKind::Native)
+        .map(|currency| currency.symbol.clone());
+    Network {
+        id: network.id(),
+        name: network.name(),
+        chain_id: network.chain_id(),
+        coin: coin.into_iter().next().unwrap_or_default(),
+        explorer: network.explorer_url(""),
+        rpc_url: page.nodes.get(&network).cloned(),
+    }
+}
+
+/// Sums in one currency, in its units.
+#[derive(Default)]
+struct Sums {
+    amount: U256,
+    fee: U256,
+    due: U256,
+    due_fees: BTreeMap<Address, U256>,
+}
+
+fn details(ctx: &Ctx, opened: &Opened) -> Result<Details, Problem> {
+    let payment = &opened.payment;
+    let mut ids: Vec<&str> = Vec::new();
+    let mut sums: Vec<Sums> = Vec::new();
+    let mut items = Vec::with_capacity(opened.requests.len());
+    let mut uses_batch = payment.kind == SecurePaymentKind::Batch;
+    for (request, fees) in opened.due() {
+        let id = request.terms.payment_currency.as_str();
+        let known = ctx.catalogue.find(id).ok_or_else(|| {
+            tracing::error!(currency = id, "a currency left the catalogue");
+            Problem::internal()
+        })?;
+        let position = ids.iter().position(|other| *other == id).unwrap_or_else(|| {
+            ids.push(id);
+            sums.push(Sums::default());
+            ids.len() - 1
+        });
+        let expected = request.ledger.expected;
+        let left = match request.payable() {
+            Ok(()) => request.ledger.remaining(),
+            Err(_) => U256::ZERO,
+        };
+        let of = |units: U256| fees.legs(units).filter(|_| !units.is_zero()).unwrap_or_default();
+        let (whole, rest) = (of(expected), of(left));
+        uses_batch |= rest.further.is_some();
+        if let Some(sum) = sums.get_mut(position) {
+            sum.amount = sum.amount.saturating_add(expected);
+            sum.fee = sum.fee.saturating_add(whole.units().unwrap_or_default());
+            sum.due = sum.due.saturating_add(left);
+            for FeeLeg { receiver, units } in rest.riding.into_iter().chain(rest.further) {
+                let own = sum.due_fees.entry(receiver).or_default();
+                *own = own.saturating_add(units);
+            }
+        }
+        items.push(Item {
+            payee: payee(request.terms.payee, payment.policy.hides_payee),
+            currency: position,
+            amount: format_units(expected, known.decimals),
+            due: format_units(left, known.decimals),
+            payment_reference: hex::encode_prefixed(request.reference.0),
+        });
+    }
+    let currencies = ids.into_iter().zip(&sums).filter_map(|(id, sums)| {
+        let known = ctx.catalogue.find(id)?;
+        Some(currency(known, sums, uses_batch))
+    });
+    let contracts = PROXIES
+        .iter()
+        .filter_map(|kind| ctx.catalogue.default_contract(payment.network, *kind));
+    Ok(Details {
+        items,
+        currencies: currencies.collect(),
+        contracts: contracts.map(|contract| contract.to_string()).collect(),
+    })
+}
+
+fn currency(known: &crate::domain::currency::Currency, sums: &Sums, uses_batch: bool) -> Currency {
+    let text = |units: U256| format_units(units, known.decimals);
+    let due_fees = sums
+        .due_fees
+        .values()
+        .fold(U256::ZERO, |sum, fee| sum.saturating_add(*fee));
+    let due = sums.due.saturating_add(due_fees);
+    let own = match uses_batch {
+        true => due.saturating_mul(U256::from(BATCH_FEE_MAX)) / U256::from(10_000),
+        false => U256::ZERO,
+    };
+    Currency {
+        symbol: known.symbol.clone(),
+        decimals: known.decimals,
+        address: known.token().map(|token| token.to_string()),
+        amount: text(sums.amount),
+        fee: text(sums.fee),
+        total: text(sums.amount.saturating_add(sums.fee)),
+        paid: text(sums.amount.saturating_sub(sums.due)),
+        due: text(due),
+        most: text(due.saturating_add(own)),
+        fees: sums
+            .due_fees
+            .iter()
+            .map(|(receiver, units)| Fee {
+                receiver: receiver.to_string(),
+                amount: text(*units),
+            })
+            .collect(),
+    }
+}
+
+/// A receiver, without its middle where the payer may not see it.
+fn payee(address: Address, is_masked: bool) -> String {
+    let text = address.to_string();
+    let end = text.len().saturating_sub(4);
+    match (is_masked, text.get(..6), text.get(end..)) {
+        (false, ..) => text,
+        (true, Some(start), Some(end)) => format!("{start}...{end}"),
+        (true, ..) => String::new(),
+    }
+}
+
+fn wallet(network: network::Network, shown: &Shown, details: Option<&Details>) -> Wallet {
+    let decision = shown.access.as_ref();
+    let own = PaymentChain::of(network);
+    let funds = shown.options.as_ref().zip(details).map(|(options, details)| {
+        let held = options.iter().filter(|option| Some(option.chain) == own);
+        let funds = held.filter_map(|option| {
+            let currency = details
+                .currencies
+                .iter()
+                .position(|currency| currency.symbol == option.token)?;
+            let decimals = details.currencies.get(currency)?.decimals;
+            let missing = match option.has_enough_balance {
+                true => None,
+                false => Some(difference(&option.needed, &option.balance, decimals)?),
+            };
+            Some(Fund {
+                currency,
+                balance: option.balance.clone(),
+                missing,
+            })
+        });
+        funds.collect::<Vec<_>>()
+    });
+    Wallet {
+        decision: decision
+            .map_or(AccessStatus::Approved, |decision| decision.status)
+            .wire(),
+        reason: decision.map_or_else(String::new, |decision| decision.reason.clone()),
+        // Nothing at all is what is known of a chain that does not answer.
+        funds: funds.filter(|funds| !funds.is_empty()),
+    }
+}
+
+/// What is left of one decimal text without another one.
+fn difference(more: &str, less: &str, decimals: u8) -> Option<String> {
+    let units = |text: &str| Some(parse_units(text, decimals).ok()?.get_absolute());
+    Some(format_units(units(more)?.checked_sub(units(less)?)?, decimals))
+}

@@ -1,0 +1,186 @@
+//! What the page says, in each of its languages.
+
+use crate::settings::Language;
+use poem::{Request, http::header};
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, sync::LazyLock};
+
+/// Texts by name.
+pub(super) type Texts = BTreeMap<String, String>;
+
+/// The words of a language.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Words {
+    /// Code of the language, for example `de`.
+    #[serde(skip)]
+    pub(super) code: &'static str,
+    /// Its own name of itself.
+    pub(super) name: String,
+    /// `ltr` or `rtl`.
+    pub(super) direction: String,
+    /// Between whole and part of a number.
+    decimal: String,
+    /// Between thousands.
+    group: String,
+    /// Texts that stand in documents alone.
+    document: Texts,
+    /// Texts that the scripts need too.
+    pub(super) page: Texts,
+}
+
+/// How numbers and dates are written.
+#[derive(Debug, Serialize)]
+pub(super) struct Locale<'a> {
+    code: &'a str,
+    decimal: &'a str,
+    group: &'a str,
+}
+
+static WORDS: LazyLock<Vec<Words>> = LazyLock::new(|| Language::ALL.map(read).into());
+
+fn read(language: Language) -> Words {
+    let text = match language {
+        Language::En => include_str!("page/words/en.json"),
+        Language::De => include_str!("page/words/de.json"),
+        Language::Es => include_str!("page/words/es.json"),
+        Language::Fr => include_str!("page/words/fr.json"),
+        Language::Ar => include_str!("page/words/ar.json"),
+    };
+    let words = serde_json::from_str(text).unwrap_or_else(|error| {
+        tracing::error!(%error, language = language.code(), "the words of a language cannot be read");
+        Words::default()
+    });
+    Words {
+        code: language.code(),
+        ..words
+    }
+}
+
+/// Every language, in the order in which they are offered.
+pub(super) fn all() -> &'static [Words] {
+    &WORDS
+}
+
+/// The words for a call: what its address asks for, else what its browser prefers, else `usual`.
+pub(super) fn chosen(request: &Request, usual: Language) -> &'static Words {
+    let by_code = |code: &str| WORDS.iter().find(|words| words.code == code);
+    let query = request.uri().query().unwrap_or_default();
+    let asked = url::form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "lang");
+    let wanted = asked.and_then(|(_, code)| by_code(&code));
+    let preferred = || {
+        preferences(request.header(header::ACCEPT_LANGUAGE)?)
+            .into_iter()
+            .find_map(|code| by_code(&code))
+    };
+    let words = wanted.or_else(preferred).or_else(|| by_code(usual.code()));
+    words.unwrap_or_else(|| &WORDS[0])
+}
+
+/// Languages that a browser prefers, without their regions, the best first.
+fn preferences(header: &str) -> Vec<String> {
+    let mut preferences: Vec<(u16, String)> = header
+        .split(',')
+        .filter_map(|entry| {
+            let mut parts = entry.split(';').map(str::trim);
+            let code = parts.next()?.split('-').next()?.to_ascii_lowercase();
+            let weight = parts
+                .find_map(|part| part.strip_prefix("q="))
+                .map_or(Some(1_000), thousandths)?;
+            (weight > 0).then_some((weight, code))
+        })
+        .collect();
+    preferences.sort_by_key(|(weight, _)| std::cmp::Reverse(*weight));
+    preferences.into_iter().map(|(_, code)| code).collect()
+}
+
+/// A weight such as `0.8` in thousandths.
+fn thousandths(weight: &str) -> Option<u16> {
+    let (whole, part) = weight.split_once('.').unwrap_or((weight, ""));
+    let digits = format!("{part:0<3}");
+    let whole: u16 = whole.parse().ok()?;
+    Some((whole * 1_000).saturating_add(digits.get(..3)?.parse().ok()?))
+}
+
+impl Words {
+    /// A text of documents, or one that the scripts have too.
+    pub(super) fn text(&self, name: &str) -> &str {
+        let text = self.document.get(name).or_else(|| self.page.get(name));
+        text.map_or("", String::as_str)
+    }
+
+    /// A text with what it says about `values`, as they are: whoever writes it into a document escapes it.
+    pub(super) fn filled(&self, name: &str, values: &[(&str, &str)]) -> String {
+        values.iter().fold(self.text(name).to_owned(), |text, (name, value)| {
+            text.replace(&format!("{{{name}}}"), value)
+        })
+    }
+
+    /// A decimal text as this language writes it, with all of its digits.
+    pub(super) fn number(&self, text: &str) -> String {
+        let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+        let mut number = String::new();
+        for (index, digit) in whole.chars().enumerate() {
+            if index > 0 && (whole.len() - index).is_multiple_of(3) {
+                number.push_str(&self.group);
+            }
+            number.push(digit);
+        }
+        if !part.is_empty() {
+            number.push_str(&self.decimal);
+            number.push_str(part);
+        }
+        number
+    }
+
+    /// What the scripts have to know to write numbers and dates.
+    pub(super) fn locale(&self) -> Locale<'_> {
+        Locale {
+            code: self.code,
+            decimal: &self.decimal,
+            group: &self.group,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(code: &str) -> &'static Words {
+        all().iter().find(|words| words.code == code).unwrap()
+    }
+
+    #[test]
+    fn the_address_counts_before_the_browser_and_the_browser_before_the_operator() {
+        let chosen = |path: &str, header: &str| {
+            let request = Request::builder().uri(path.parse().unwrap());
+            let request = request.header(header::ACCEPT_LANGUAGE, header).finish();
+            chosen(&request, Language::Fr).code
+        };
+        assert_eq!(chosen("/pay/x?lang=ar", "de"), "ar");
+        assert_eq!(chosen("/pay/x?lang=xx", "de-CH, en;q=0.9"), "de");
+        assert_eq!(chosen("/pay/x", "ja, en;q=0.5, es;q=0.8"), "es");
+        assert_eq!(chosen("/pay/x", "de;q=0, en-GB;q=0.3"), "en");
+        assert_eq!(chosen("/pay/x", "ja"), "fr");
+        assert_eq!(chosen("/pay/x", "%;q=x"), "fr");
+    }
+
+    #[test]
+    fn numbers_keep_all_of_their_digits() {
+        assert_eq!(
+            words("en").number("1234567.000000000000000001"),
+            "1,234,567.000000000000000001"
+        );
+        assert_eq!(words("de").number("1234.5"), "1.234,5");
+        assert_eq!(words("en").number("999"), "999");
+        assert_eq!(words("en").number("0.5"), "0.5");
+    }
+
+    #[test]
+    fn every_language_was_read() {
+        for words in all() {
+            assert!(!words.name.is_empty() && words.page.len() > 50, "{}", words.code);
+            assert_eq!(words.text("nothing of this name"), "");
+        }
+    }
+}
