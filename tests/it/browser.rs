@@ -1,8 +1,9 @@
 //! A real browser signs in from a page of another origin, under its rules of cookies and of calls across origins.
-//!
-//! The browser is driven through chromedriver; where neither is installed the test fails. `cargo xtask test` brings both.
 
-use crate::{sessions::Person, support::TestApp};
+use crate::{
+    sessions::Person,
+    support::{TestApp, browser::Browser},
+};
 use axum::{Router, extract::State, response::Html, routing::post};
 use futures_util::FutureExt;
 use prs::{
@@ -11,12 +12,8 @@ use prs::{
     http::edge::server::{self, ServerOptions, Shutdown},
 };
 use serde_json::{Value, json};
-use std::{panic::AssertUnwindSafe, process::Stdio, sync::Arc};
-use tokio::{
-    io::{AsyncBufReadExt, BufReader},
-    net::TcpListener,
-    process::{Child, Command},
-};
+use std::{panic::AssertUnwindSafe, sync::Arc};
+use tokio::net::TcpListener;
 
 /// What every script can use: calls of the service, and a wallet whose owner sits in the test.
 const PRELUDE: &str = r#"
@@ -51,77 +48,10 @@ const PRELUDE: &str = r#"
     };
 "#;
 
-struct Browser {
-    client: reqwest::Client,
-    session: String,
-    _driver: Child,
-}
-
-impl Browser {
-    /// Starts a browser.
-    async fn start() -> Self {
-        let driver = Command::new("chromedriver")
-            .arg("--port=0")
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .kill_on_drop(true)
-            .spawn();
-        let mut driver =
-            driver.unwrap_or_else(|error| panic!("chromedriver: {error}; `cargo xtask test` says how to install it"));
-        let mut lines = BufReader::new(driver.stdout.take().expect("piped")).lines();
-        let port = loop {
-            let line = lines.next_line().await.expect("readable").expect("chromedriver starts");
-            if let Some((_, port)) = line.split_once("started successfully on port ") {
-                break port.trim_end_matches('.').to_owned();
-            }
-        };
-        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-        prs::adapters::install_tls();
-        let client = reqwest::Client::builder().no_proxy().build().expect("a client");
-        let arguments = [
-            "--headless=new",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-dev-shm-usage",
-            "--no-proxy-server",
-        ];
-        let wanted = json!({ "capabilities": { "alwaysMatch": {
-            "browserName": "chrome",
-            "goog:chromeOptions": { "args": arguments },
-            "timeouts": { "script": 20_000, "pageLoad": 20_000 },
-        } } });
-        let base = format!("http://127.0.0.1:{port}/session");
-        let begun = value(client.post(&base).json(&wanted)).await;
-        let id = begun["sessionId"].as_str().unwrap_or_else(|| panic!("{begun}"));
-        Self {
-            client,
-            session: format!("{base}/{id}"),
-            _driver: driver,
-        }
-    }
-
-    /// Opens a page.
-    async fn open(&self, url: &str) {
-        let call = self.client.post(format!("{}/url", self.session));
-        assert_eq!(value(call.json(&json!({ "url": url }))).await, Value::Null);
-    }
-
-    /// Runs a script on the open page; returns what its last expression resolves to.
-    async fn run(&self, service: &str, address: &str, script: &str) -> Value {
-        let script = format!("{PRELUDE} (async () => {{ {script} }})().then(done, (error) => done(String(error)));");
-        let call = self.client.post(format!("{}/execute/async", self.session));
-        value(call.json(&json!({ "script": script, "args": [service, address] }))).await
-    }
-
-    async fn end(&self) {
-        value(self.client.delete(&self.session)).await;
-    }
-}
-
-async fn value(call: reqwest::RequestBuilder) -> Value {
-    let answer = call.send().await.expect("chromedriver answers");
-    let body: Value = answer.json().await.expect("JSON");
-    body["value"].clone()
+/// Runs a script on the open page; returns what its last expression resolves to.
+async fn run(browser: &Browser, service: &str, address: &str, script: &str) -> Value {
+    let script = format!("{PRELUDE} (async () => {{ {script} }})().then(done, (error) => done(String(error)));");
+    browser.run(&script, &json!([service, address])).await
 }
 
 /// Serves an empty page, and the signatures of a person to whoever is on it.
@@ -161,7 +91,7 @@ async fn a_browser_signs_in_on_a_listed_page_and_on_no_other() {
     let browser = Browser::start().await;
     let address = ada.address().to_string();
     let story = async {
-        let run = |script: &'static str| browser.run(&service, &address, script);
+        let run = |script: &'static str| run(&browser, &service, &address, script);
         browser.open(&format!("http://127.0.0.1:{listed}/")).await;
         let seen =
             run("return [await list('include'), await signIn(), await list('include'), await list('omit')];").await;

@@ -2,6 +2,8 @@
 
 pub mod app;
 pub mod bent;
+#[allow(dead_code, reason = "not every binary that shares this drives one")]
+pub mod browser;
 pub mod chain;
 pub mod clock;
 pub mod contract;

@@ -6,7 +6,6 @@ use super::{
 };
 use crate::{
     domain::{
-        address::Address,
         event::PayerStepKind,
         refusal::Refusal,
         secure_payment::{
@@ -55,6 +54,10 @@ async fn read<T: DeserializeOwned>(body: Body) -> Result<T, Problem> {
         .await
         .map_err(|_| error::too_large())?;
     serde_json::from_slice(&bytes).map_err(|error| Problem::bad_request(format!("The body cannot be used: {error}")))
+}
+
+fn unreadable(field: &str, message: &str) -> Problem {
+    Refusal::field(field, message).into()
 }
 
 /// Which wallet asks.
@@ -115,8 +118,8 @@ struct Calldata {
 #[handler]
 pub(super) async fn calldata(Query(asking): Query<Asking>, visit: Visit) -> poem::Result<Response> {
     let opened = visit.opened().await?;
-    let wallet = asking.wallet.ok_or_else(|| Refusal::field("wallet", "is required"));
-    let paying = pay::run(&visit.ctx, &opened, &look(&wallet?)?)
+    let wallet = asking.wallet.ok_or_else(|| unreadable("wallet", "is required"))?;
+    let paying = pay::run(&visit.ctx, &opened, &look(&wallet)?)
         .await
         .map_err(Problem::from)?;
     let calldata = match paying {
@@ -169,7 +172,7 @@ pub(super) async fn intent(visit: Visit, body: Body) -> poem::Result<Response> {
     let sent: SentBody = read(body).await?;
     let tx_hash = sent.tx_hash.parse();
     let sent = Sent {
-        tx_hash: tx_hash.map_err(|_| Refusal::field("txHash", "must be 0x and 64 hexadecimal digits"))?,
+        tx_hash: tx_hash.map_err(|_| unreadable("txHash", "must be 0x and 64 hexadecimal digits"))?,
         source: source(&visit, &opened)?,
         payer: look(&sent.payer_address)?.payer.map(|payer| payer.wallet),
         payer_eoa: None,
@@ -215,7 +218,7 @@ pub(super) async fn events(visit: Visit, body: Body) -> poem::Result<Response> {
         Some((*name, value.to_owned()))
     });
     let report = Report {
-        step: step.ok_or_else(|| Refusal::field("userEvent", "is not known"))?,
+        step: step.ok_or_else(|| unreadable("userEvent", "must be one of the three steps of a payer"))?,
         occurred_at: told.occurred_at,
         properties: properties.collect(),
     };

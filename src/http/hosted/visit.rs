@@ -117,7 +117,7 @@ impl Visit {
 }
 
 /// Who looks. Errors: it is no address (400).
-pub(super) fn look(wallet: &str) -> Result<Look, Refusal> {
+pub(super) fn look(wallet: &str) -> Result<Look, Problem> {
     let wallet = Address::parse(wallet).map_err(|error| Refusal::field("wallet", error.to_string()))?;
     Ok(Look {
         payer: Some(Payer { wallet, eoa: None }),

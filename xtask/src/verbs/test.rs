@@ -254,7 +254,7 @@ fn plain_commands(half: Half, names: &[String], members: &[String]) -> Vec<Comma
             if names.is_empty() || !filters.is_empty() {
                 commands.push(base(&["--workspace", "--exclude", SERVICE], &filters));
                 let all_but_it = [
-                    "--lib", "--bins", "--test", "parts", "--test", "delivery", "--test", MONEY,
+                    "--lib", "--bins", "--test", "parts", "--test", "delivery", "--test", "page", "--test", MONEY,
                 ];
                 commands.push(base(
                     &[["--package", SERVICE].as_slice(), &all_but_it].concat(),

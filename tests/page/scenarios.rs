@@ -1,0 +1,668 @@
+//! What payers live through, one after another on one chain.
+
+use crate::{
+    stage::Stage,
+    wallet::{CHAIN, Wallet},
+};
+use serde_json::{Value, json};
+use std::{collections::BTreeMap, panic::AssertUnwindSafe, time::Instant};
+
+type Told = Result<(), String>;
+
+/// Largest document, compressed, and most calls until the page can be used. Source: interface §4.7.
+const DOCUMENT_BYTES_MAX: u64 = 8 * 1024;
+const CALLS_MAX: u64 = 9;
+
+fn amounts(amounts: &[&str]) -> Value {
+    let items: Vec<Value> = amounts.iter().map(|amount| json!({ "amount": amount })).collect();
+    json!({ "requests": items })
+}
+
+fn with(mut body: Value, members: Value) -> Value {
+    let further = members.as_object().cloned().unwrap_or_default();
+    body.as_object_mut().expect("an object").extend(further);
+    body
+}
+
+fn holds(holds: bool, what: impl Into<String>) -> Told {
+    if holds { Ok(()) } else { Err(what.into()) }
+}
+
+/// A scenario for each name, in this order.
+macro_rules! scenarios {
+    ($($name:ident),* $(,)?) => {
+        async fn play(stage: &mut Stage, only: Option<&str>) -> Vec<(&'static str, u128, Told)> {
+            let mut told = Vec::new();
+            $(
+                if only.is_none_or(|only| stringify!($name).contains(only)) {
+                    stage.wallet = Wallet::new(&stage.accounts[2]);
+                    stage.look = "";
+                    stage.dress(1100, 900, false).await;
+                    let begun = Instant::now();
+                    let end = $name(stage).await;
+                    let line = end.as_ref().map_or_else(|error| format!("FAIL {error}"), |()| "pass".to_owned());
+                    println!("{:<28} {:>6} ms  {line}", stringify!($name), begun.elapsed().as_millis());
+                    told.push((stringify!($name), begun.elapsed().as_millis(), end));
+                }
+            )*
+            told
+        }
+    };
+}
+
+scenarios![
+    one_by_one,
+    together,
+    upgrade_declined,
+    declined_then_resumed,
+    network_added,
+    network_declined,
+    too_little_token,
+    too_little_gas,
+    reloaded,
+    sped_up,
+    cancelled,
+    not_on_the_list,
+    other_recipient,
+    other_spender,
+    batch,
+    payout,
+    ends,
+    no_wallet,
+    phone_at_night,
+    languages,
+    keyboard_alone,
+    two_tabs,
+    in_flight,
+    count_down,
+    without_scripts,
+    policy,
+    outage,
+    coin,
+    allowance_reset,
+    partly_paid,
+    hidden_until_approved,
+    withdrawn,
+    hostile_texts,
+];
+
+#[tokio::test]
+async fn payers_come_through_every_scenario() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut stage = Stage::set(folder.path()).await;
+    stage.bring_wallet().await;
+    let only = std::env::var("PRS_TEST_PAGE").ok();
+    let told = AssertUnwindSafe(play(&mut stage, only.as_deref()));
+    let told = futures_util::FutureExt::catch_unwind(told).await;
+    stage.browser.end().await;
+    let told = told.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    let failed: BTreeMap<_, _> = told
+        .iter()
+        .filter_map(|(name, _, end)| Some((*name, end.as_ref().err()?)))
+        .collect();
+    println!("{} of {} scenarios passed", told.len() - failed.len(), told.len());
+    println!(
+        "{} screens judged, {} violations",
+        stage.judged.len(),
+        stage.violations.len()
+    );
+    assert!(
+        failed.is_empty() && stage.violations.is_empty(),
+        "{failed:#?} {:#?}",
+        stage.violations
+    );
+}
+
+async fn one_by_one(stage: &mut Stage) -> Told {
+    let redirect = json!({ "redirectUrl": "https://shop.example/thanks", "reference": "INV-7" });
+    let token = stage.link(with(amounts(&["25.25"]), redirect)).await;
+    let landed = format!("/pay/?token={token}");
+    stage.wallet.chain = "0x1".to_owned();
+    stage.visit(&token, "").await;
+    stage.until("connect").await?;
+    let size = stage
+        .js(
+            "const [page] = performance.getEntriesByType('navigation'); const all = performance.getEntriesByType('resource'); \
+             return [page.encodedBodySize, 1 + all.length, all.filter((one) => !one.name.startsWith(location.origin)).length];",
+        )
+        .await;
+    println!("document, calls, calls to others: {size}");
+    let number = |index: usize| size[index].as_u64().unwrap_or(u64::MAX);
+    holds(number(0) <= DOCUMENT_BYTES_MAX, "the document is too large")?;
+    holds(number(1) <= CALLS_MAX && number(2) == 0, "too many calls")?;
+    stage.press("Own Wallet").await?;
+    stage.until("options").await?;
+    stage.js("document.querySelector('.explained').open = true;").await;
+    stage.judge("explained").await;
+    let begun = Instant::now();
+    stage.press("Pay 25.25").await?;
+    stage.until("success").await?;
+    println!("pay to success in two transactions: {} ms", begun.elapsed().as_millis());
+    holds(stage.wallet.count("eth_sendTransaction") == 2, "not two transactions")?;
+    let text = stage.text().await;
+    holds(
+        text.contains("Go Back and Close") && text.contains("shop.example"),
+        text,
+    )?;
+    let events = stage
+        .dev
+        .call("/v2/events?event=secure_payment.user_event&limit=20", None)
+        .await;
+    holds(
+        !events.to_string().contains(&stage.wallet.account),
+        "an event shows the address",
+    )?;
+    let (status, text) = stage.read(&format!("/pay/{token}/receipt")).await;
+    holds(status == 200 && text.contains("25.25") && text.contains("INV-7"), text)?;
+    stage.browser.open(&stage.at(&landed)).await;
+    holds(
+        stage.text().await.contains("The payment is complete"),
+        "the old address does not lead here",
+    )
+}
+
+async fn together(stage: &mut Stage) -> Told {
+    let token = stage.link(amounts(&["3.5"])).await;
+    stage.wallet.atomic = Some("supported");
+    stage.connect(&token, "options").await?;
+    let begun = Instant::now();
+    stage.press("Pay 3.5").await?;
+    stage.until("success").await?;
+    println!("pay to success in one confirmation: {} ms", begun.elapsed().as_millis());
+    holds(stage.wallet.count("eth_sendTransaction") == 0, "sent one by one")
+}
+
+async fn upgrade_declined(stage: &mut Stage) -> Told {
+    let token = stage.link(amounts(&["3.6"])).await;
+    stage.wallet.atomic = Some("ready");
+    stage.wallet.refusals.insert("wallet_sendCalls", 5750);
+    stage.connect(&token, "options").await?;
+    stage.press("Pay 3.6").await?;
+    stage.until("success").await?;
+    holds(stage.wallet.count("eth_sendTransaction") == 2, "not one by one")
+}
+
+async fn declined_then_resumed(stage: &mut Stage) -> Told {
+    let token = stage.link(amounts(&["3.7"])).await;
+    stage.connect(&token, "options").await?;
+    stage.wallet.refusals.insert("eth_sendTransaction", 4001);
+    stage.press("Pay 3.7").await?;
+    stage.until("error-rejected").await?;
+    holds(
+        stage.text().await.contains("Nothing was sent"),
+        "what happened is not said",
+    )?;
+    let step = stage.steps(&token).await[0].clone();
+    stage.send(&step).await;
+    stage.press("Try again").await?;
+    stage.until("success").await?;
+    holds(stage.wallet.count("eth_sendTransaction") == 2, "allowed twice")
+}
+
+async fn network_added(stage: &mut Stage) -> Told {
+    let token = stage.link(amounts(&["3.8"])).await;
+    stage.wallet.chain = "0x1".to_owned();
+    stage.wallet.knows_chain = false;
+    stage.connect(&token, "options").await?;
+    stage.press("Pay 3.8").await?;
+    stage.until("success").await?;
+    holds(
+        stage.wallet.count("wallet_addEthereumChain") == 1,
+        "the network was not added",
+    )
+}
+
+async fn network_declined(stage: &mut Stage) -> Told {
+    let token = stage.link(amounts(&["3.9"])).await;
+    stage.wallet.chain = "0x1".to_owned();
+    stage.wallet.refusals.insert("wallet_switchEthereumChain", 4001);
+    stage.connect(&token, "options").await?;
+    stage.press("Pay 3.9").await?;
+    stage.until("error-network").await?;
+    holds(stage.wallet.count("eth_sendTransaction") == 0, "something was sent")
+}
+
+async fn too_little_token(stage: &mut Stage) -> Told {
+    let token = stage.link(amounts(&["999999999999"])).await;
+    stage.connect(&token, "options").await?;
+    let text = stage.text().await;
+    holds(text.contains("more are needed") && text.contains("Check again"), text)
+}
+
+async fn too_little_gas(stage: &mut Stage) -> Told {
+    let token = stage.link(amounts(&["4"])).await;
+    stage.wallet = Wallet::new(&stage.accounts[8]);
+    let balance = stage
+        .dev
+        .ask_node("eth_getBalance", json!([stage.wallet.account, "latest"]))
+        .await;
+    stage
+        .dev
+        .ask_node("anvil_setBalance", json!([stage.wallet.account, "0x0"]))
+        .await;
+    stage.connect(&token, "options").await?;
+    let text = stage.text().await;
+    stage
+        .dev
+        .ask_node("anvil_setBalance", json!([stage.wallet.account, balance]))
+        .await;
+    holds(text.contains("network fee") && text.contains("Check again"), text)
+}
+
+async fn without_blocks(stage: &mut Stage, token: &str, label: &str) -> Told {
+    let steps = stage.steps(token).await;
+    for step in &steps[..steps.len() - 1] {
+        stage.send(step).await;
+    }
+    stage.connect(token, "options").await?;
+    stage.dev.ask_node("evm_setAutomine", json!([false])).await;
+    stage.press(label).await?;
+    stage.until("sign-confirm").await
+}
+
+async fn with_blocks(stage: &Stage) {
+    stage.dev.ask_node("evm_mine", json!([])).await;
+    stage.dev.ask_node("evm_setAutomine", json!([true])).await;
+}
+
+async fn reloaded(stage: &mut Stage) -> Told {
+    let token = stage.link(amounts(&["4.1"])).await;
+    let sent = without_blocks(stage, &token, "Pay 4.1").await;
+    stage.browser.post("refresh", &json!({})).await;
+    let again = stage.until("sign-confirm").await;
+    with_blocks(stage).await;
+    sent.and(again)?;
+    stage.until("success").await?;
+    holds(stage.wallet.count("eth_sendTransaction") == 1, "paid twice")
+}
+
+/// Sends another transaction in the turn of the last one, at a higher price.
+async fn replaced(stage: &Stage, change: Value) {
+    let hash = stage.wallet.sent.clone().expect("a transaction");
+    let sent = stage.dev.ask_node("eth_getTransactionByHash", json!([hash])).await;
+    let call = json!({
+        "from": sent["from"], "to": sent["to"], "data": sent["input"], "value": sent["value"], "nonce": sent["nonce"],
+        "gas": "0x4c4b40", "gasPrice": "0x174876e800",
+    });
+    let hash = stage
+        .dev
+        .ask_node("eth_sendTransaction", json!([with(call, change)]))
+        .await;
+    assert!(hash.is_string(), "not replaced");
+}
+
+async fn sped_up(stage: &mut Stage) -> Told {
+    let token = stage.link(amounts(&["4.2"])).await;
+    let sent = without_blocks(stage, &token, "Pay 4.2").await;
+    if sent.is_ok() {
+        replaced(stage, json!({})).await;
+    }
+    with_blocks(stage).await;
+    sent?;
+    stage.until("success").await
+}
+
+async fn cancelled(stage: &mut Stage) -> Told {
+    let token = stage.link(amounts(&["4.3"])).await;
+    let sent = without_blocks(stage, &token, "Pay 4.3").await;
+    if sent.is_ok() {
+        replaced(
+            stage,
+            json!({ "to": stage.wallet.account, "data": "0x", "value": "0x0" }),
+        )
+        .await;
+    }
+    with_blocks(stage).await;
+    sent?;
+    stage.until("error-replaced").await
+}
+
+async fn not_on_the_list(stage: &mut Stage) -> Told {
+    let list = json!({ "accessPolicy": { "allowedPayerAddresses": [stage.accounts[7]] } });
+    let token = stage.link(with(amounts(&["5"]), list)).await;
+    stage.connect(&token, "blocked").await?;
+    let text = stage.text().await;
+    holds(!text.to_lowercase().contains(&stage.accounts[7]), "the list is shown")
+}
+
+async fn bent(stage: &mut Stage, is_first: bool, from: &str) -> Told {
+    let token = stage.link(amounts(&["5.1"])).await;
+    stage.visit(&token, "").await;
+    let bent = json!({ "isFirst": is_first, "from": &from[2..], "to": &stage.accounts[9][2..] });
+    let script = format!("sessionStorage.bent = JSON.stringify({bent});");
+    stage.js(&script).await;
+    stage.until("connect").await?;
+    stage.press("Own Wallet").await?;
+    stage.until("error-mismatch").await?;
+    let text = stage.text().await;
+    holds(!text.contains("Try again"), "it can be tried again")?;
+    holds(stage.wallet.count("eth_sendTransaction") == 0, "something was sent")
+}
+
+async fn other_recipient(stage: &mut Stage) -> Told {
+    let payee = stage.accounts[1].clone();
+    bent(stage, false, &payee).await
+}
+
+async fn other_spender(stage: &mut Stage) -> Told {
+    let proxy = stage
+        .dev
+        .ready
+        .pointer("/chain/contracts/ERC20FeeProxy")
+        .and_then(Value::as_str);
+    let proxy = proxy.expect("a proxy").to_lowercase();
+    bent(stage, true, &proxy).await
+}
+
+async fn batch(stage: &mut Stage) -> Told {
+    let token = stage.link(amounts(&["1.5", "2", "0.25", "10"])).await;
+    stage.connect(&token, "options").await?;
+    stage.press("Pay 4 receivers").await?;
+    stage.until("success").await
+}
+
+async fn payout(stage: &mut Stage) -> Told {
+    let token = stage.payout("FAU-sepolia", "6").await;
+    stage.connect(&token, "options").await?;
+    holds(stage.text().await.contains("Payout to"), "it is not called a payout")?;
+    stage.press("Pay 6").await?;
+    stage.until("success").await
+}
+
+async fn ends(stage: &mut Stage) -> Told {
+    let (status, text) = stage.read("/pay/01ARZ3NDEKTSV4RRFFQ69G5FAV").await;
+    holds(status == 404 && text.contains("No payment under this link"), text)?;
+    let token = stage.link(with(amounts(&["7"]), json!({ "expiresIn": 300 }))).await;
+    stage.visit(&token, "").await;
+    stage.until("connect").await?;
+    stage.wait_for(301).await;
+    let (status, text) = stage.read(&format!("/pay/{token}")).await;
+    holds(status == 410 && text.contains("This link has run out"), text)?;
+    stage.browser.open(&stage.at(&format!("/pay/{token}"))).await;
+    stage.judge("expired").await;
+    stage.browser.open(&stage.at("/pay/01ARZ3NDEKTSV4RRFFQ69G5FAV")).await;
+    stage.judge("unknown").await;
+    Ok(())
+}
+
+async fn no_wallet(stage: &mut Stage) -> Told {
+    let token = stage.link(amounts(&["7.1"])).await;
+    stage.visit(&token, "").await;
+    stage.js("sessionStorage.noWallet = 1;").await;
+    stage.browser.post("refresh", &json!({})).await;
+    tokio::time::sleep(std::time::Duration::from_millis(2_500)).await;
+    stage.look = "-without-wallet";
+    stage.until("connect").await?;
+    holds(stage.text().await.contains("Open in MetaMask"), "no way to an app")
+}
+
+async fn phone_at_night(stage: &mut Stage) -> Told {
+    let token = stage.link(amounts(&["7.2", "1.1"])).await;
+    stage.dress(320, 1_700, true).await;
+    stage.look = "-phone-dark";
+    stage.connect(&token, "options").await?;
+    let width = stage.js("return document.documentElement.scrollWidth;").await;
+    holds(
+        width.as_u64().is_some_and(|width| width <= 320),
+        format!("{width} wide"),
+    )?;
+    stage.press("Pay 2 receivers").await?;
+    stage.until("success").await
+}
+
+async fn languages(stage: &mut Stage) -> Told {
+    let token = stage.link(amounts(&["1234.5"])).await;
+    for (code, look, words) in [
+        ("ar", "-ar", "بأي محفظة تدفع؟"),
+        ("de", "-de", "Mit welcher Wallet"),
+        ("es", "-es", "¿Con qué cartera"),
+        ("fr", "-fr", "Avec quel portefeuille"),
+    ] {
+        stage.look = look;
+        stage.visit(&token, &format!("?lang={code}")).await;
+        stage.until("connect").await?;
+        holds(stage.text().await.contains(words), code)?;
+    }
+    holds(stage.text().await.contains("1\u{202f}234,5"), "numbers are not French")?;
+    stage.look = "-ar";
+    stage.visit(&token, "?lang=ar").await;
+    stage.until("connect").await?;
+    stage.press("Own Wallet").await?;
+    stage.until("options").await
+}
+
+async fn keyboard_alone(stage: &mut Stage) -> Told {
+    let token = stage.link(amounts(&["7.3"])).await;
+    stage.visit(&token, "").await;
+    stage.until("connect").await?;
+    reach(stage, "wallet").await?;
+    stage.until("options").await?;
+    reach(stage, "button").await?;
+    stage.until("success").await
+}
+
+/// Goes on with the tabulator until something of a class has the focus, and presses it.
+async fn reach(stage: &Stage, class: &str) -> Told {
+    let key = |key: &str| {
+        let both = [
+            json!({ "type": "keyDown", "value": key }),
+            json!({ "type": "keyUp", "value": key }),
+        ];
+        json!({ "actions": [{ "type": "key", "id": "keys", "actions": both }] })
+    };
+    for _ in 0..40 {
+        stage.browser.post("actions", &key("\u{e004}")).await;
+        let script = format!("return document.activeElement.classList.contains({});", json!(class));
+        if stage.js(&script).await == json!(true) {
+            stage.browser.post("actions", &key("\u{e007}")).await;
+            return Ok(());
+        }
+    }
+    Err(format!("no way to {class}"))
+}
+
+async fn two_tabs(stage: &mut Stage) -> Told {
+    let token = stage.link(amounts(&["7.4"])).await;
+    stage.connect(&token, "options").await?;
+    stage.wallet.silent = Some("eth_sendTransaction");
+    stage.press("Pay 7.4").await?;
+    stage.until("sign-allow").await?;
+    let first = stage.browser.get("window").await;
+    let second = stage.browser.post("window/new", &json!({ "type": "tab" })).await;
+    stage
+        .browser
+        .post("window", &json!({ "handle": second["handle"] }))
+        .await;
+    stage.bring_wallet().await;
+    stage.browser.open(&stage.at(&format!("/pay/{token}"))).await;
+    let played = async {
+        stage.until("options").await?;
+        stage.wallet.silent = None;
+        stage.press("Pay 7.4").await?;
+        stage.until("othertab").await?;
+        stage.press("Go on here").await?;
+        stage.until("success").await
+    };
+    let played = played.await;
+    stage.browser.post("window", &json!({ "handle": first })).await;
+    let left = match played.is_ok() {
+        true => stage.until("success").await,
+        false => Ok(()),
+    };
+    stage
+        .browser
+        .post("window", &json!({ "handle": second["handle"] }))
+        .await;
+    let closing = json!({ "handle": first });
+    stage.browser.post("window", &closing).await;
+    played.and(left)
+}
+
+async fn in_flight(stage: &mut Stage) -> Told {
+    let token = stage.link(amounts(&["7.5"])).await;
+    let hash = format!("0x{}", "ab".repeat(32));
+    let sent = json!({ "chain": "SEPOLIA", "token": "FAU", "txHash": hash });
+    stage
+        .dev
+        .call(&format!("/v2/secure-payments/{token}/intent"), Some(&sent))
+        .await;
+    stage.connect(&token, "inflight").await?;
+    stage.press("Go on all the same").await?;
+    stage.until("options").await?;
+    stage.wait_for(121).await;
+    stage.connect(&token, "options").await
+}
+
+async fn count_down(stage: &mut Stage) -> Told {
+    let token = stage.link(with(amounts(&["7.6"]), json!({ "expiresIn": 500 }))).await;
+    stage.visit(&token, "").await;
+    stage.until("connect").await?;
+    tokio::time::sleep(std::time::Duration::from_millis(1_200)).await;
+    let text = stage.js("return document.getElementById('expiry').innerText;").await;
+    let text = text.as_str().unwrap_or_default().to_owned();
+    holds(text.contains("Link holds for") && text.contains("8:"), text)
+}
+
+async fn without_scripts(stage: &mut Stage) -> Told {
+    let reference = json!({ "reference": "INV-8" });
+    let token = stage.link(with(amounts(&["7.7"]), reference)).await;
+    let (status, text) = stage.read(&format!("/pay/{token}")).await;
+    let text_lower = text.to_lowercase();
+    for part in ["7.7", "inv-8", &stage.accounts[1], "<noscript>", "qr code", "<time"] {
+        holds(text_lower.contains(part), format!("{part} is missing"))?;
+    }
+    holds(
+        status == 200 && !text.contains(" style=") && !text.contains("onclick"),
+        "something is inline",
+    )
+}
+
+async fn policy(stage: &mut Stage) -> Told {
+    let token = stage.link(amounts(&["7.8"])).await;
+    stage.visit(&token, "").await;
+    stage.until("connect").await?;
+    let script = "const done = arguments[arguments.length - 1]; const seen = []; \
+        addEventListener('securitypolicyviolation', (event) => seen.push(event.effectiveDirective)); \
+        const script = document.createElement('script'); script.textContent = 'window.ran = 1'; document.body.append(script); \
+        const style = document.createElement('style'); style.textContent = 'body{color:red}'; document.body.append(style); \
+        fetch('http://127.0.0.1:1/').catch(() => {}); new Image().src = 'http://127.0.0.1:1/x.png'; \
+        setTimeout(() => done([window.ran ?? 0, new Set(seen).size]), 500);";
+    let seen = stage.browser.run(script, &json!([])).await;
+    holds(seen == json!([0, 4]), format!("{seen}"))
+}
+
+async fn outage(stage: &mut Stage) -> Told {
+    let token = stage.link(amounts(&["7.9"])).await;
+    let sent = without_blocks(stage, &token, "Pay 7.9").await;
+    stage.js("sessionStorage.isAway = 1;").await;
+    with_blocks(stage).await;
+    sent?;
+    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    let waiting = stage.turn().await;
+    stage.js("sessionStorage.removeItem('isAway');").await;
+    stage.until("success").await?;
+    holds(waiting == "sign-confirm", waiting)
+}
+
+async fn coin(stage: &mut Stage) -> Told {
+    let token = stage.payout("ETH-sepolia-sepolia", "0.01").await;
+    stage.connect(&token, "options").await?;
+    stage.press("Pay 0.01").await?;
+    stage.until("success").await?;
+    holds(stage.wallet.count("eth_sendTransaction") == 1, "a coin was allowed")
+}
+
+async fn allowance_reset(stage: &mut Stage) -> Told {
+    let small = stage.payout("USDT-sepolia", "1").await;
+    let allow = stage.steps(&small).await[0].clone();
+    stage.send(&allow).await;
+    let token = stage.payout("USDT-sepolia", "5").await;
+    holds(stage.steps(&token).await.len() == 3, "no reset")?;
+    stage.connect(&token, "options").await?;
+    stage.press("Pay 5").await?;
+    stage.until("success").await?;
+    holds(stage.wallet.count("eth_sendTransaction") == 3, "not three transactions")
+}
+
+async fn partly_paid(stage: &mut Stage) -> Told {
+    let token = stage.link(amounts(&["8"])).await;
+    let steps = stage.steps(&token).await;
+    stage.send(&steps[0]).await;
+    let mut part = steps[1].clone();
+    // A quarter of the amount: its word is the third one.
+    let data = part["data"].as_str().expect("data");
+    let (eight, two) = (
+        format!("{:064x}", 8 * 10_u128.pow(18)),
+        format!("{:064x}", 2 * 10_u128.pow(18)),
+    );
+    part["data"] = json!(data.replacen(&eight, &two, 1));
+    stage.send(&part).await;
+    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    stage.connect(&token, "partial").await?;
+    let text = stage.text().await;
+    holds(text.contains("Already received") && text.contains("Pay 6"), text)?;
+    stage.press("Pay 6").await?;
+    stage.until("success").await
+}
+
+async fn hidden_until_approved(stage: &mut Stage) -> Told {
+    let policy = json!({ "reference": "SECRET-9", "accessPolicy": {
+        "mode": "kyt_all_wallets", "screeningProvider": "hypernative", "hideUntilApproved": true,
+    } });
+    let token = stage.link(with(amounts(&["8765.4321"]), policy)).await;
+    for page in ["", "/receipt", "/state"] {
+        let (_, text) = stage.read(&format!("/pay/{token}{page}")).await;
+        let text = text.to_lowercase();
+        for hidden in ["8765", "8,765", "secret-9", &stage.accounts[1][2..]] {
+            holds(!text.contains(hidden), format!("{page} shows {hidden}"))?;
+        }
+    }
+    // Nobody screens here, so nobody can say that the wallet is good.
+    stage.connect(&token, "error-screening").await?;
+    holds(stage.wallet.count("eth_sendTransaction") == 0, "something was sent")
+}
+
+async fn withdrawn(stage: &mut Stage) -> Told {
+    let token = stage.link(amounts(&["8.1"])).await;
+    stage.connect(&token, "options").await?;
+    stage
+        .dev
+        .call(&format!("/v2/secure-payments/{token}/withdraw"), Some(&json!({})))
+        .await;
+    for _ in 0..80 {
+        if stage.text().await.contains("This link was withdrawn") {
+            stage.judge("withdrawn").await;
+            let (status, _) = stage.read(&format!("/pay/{token}")).await;
+            return holds(status == 410, status.to_string());
+        }
+        stage.turn().await;
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    Err("an open page does not notice it".to_owned())
+}
+
+async fn hostile_texts(stage: &mut Stage) -> Told {
+    let texts = [
+        "</script><script>window.ran=1</script>",
+        "<img src=x onerror=window.ran=1>",
+        "\"><svg onload=window.ran=1>",
+        "{{constructor.constructor('window.ran=1')()}}",
+        "]]><!--",
+        "\u{202e}gnp.exe",
+    ];
+    for text in texts {
+        let token = stage.link(with(amounts(&["9"]), json!({ "reference": text }))).await;
+        stage.connect(&token, "options").await?;
+        let ran = stage
+            .js("return [window.ran ?? 0, document.querySelectorAll('script').length];")
+            .await;
+        holds(ran == json!([0, 2]), format!("{text}: {ran}"))?;
+        stage.browser.open(&stage.at(&format!("/pay/{token}/receipt"))).await;
+        let ran = stage
+            .js("return [window.ran ?? 0, document.querySelectorAll('script').length];")
+            .await;
+        holds(ran == json!([0, 0]), format!("{text} in the receipt: {ran}"))?;
+    }
+    println!("{} hostile texts, no script of theirs", texts.len());
+    holds(CHAIN == stage.wallet.chain, "the wallet went elsewhere")
+}

@@ -1,0 +1,42 @@
+// A wallet whose owner sits in the test: it announces itself, and puts every question into a list that the test answers.
+(() => {
+  if (sessionStorage.noWallet) return;
+  const waiting = new Map();
+  const listeners = [];
+  const wallet = { asks: [], listeners };
+  let last = 0;
+  const provider = {
+    on: (event, listener) => event === 'accountsChanged' && listeners.push(listener),
+    request: ({ method, params = [] }) =>
+      new Promise((resolve, reject) => {
+        const id = ++last;
+        waiting.set(id, { resolve, reject });
+        wallet.asks.push({ id, method, params });
+      }),
+  };
+  wallet.answer = (id, result, error) => {
+    const { resolve, reject } = waiting.get(id) ?? {};
+    waiting.delete(id);
+    if (error) reject?.(Object.assign(new Error(error.message), { code: error.code }));
+    else resolve?.(result);
+  };
+  window.wallet = wallet;
+  const picture = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 8 8"><rect width="8" height="8" rx="2" fill="#6941c6"/></svg>';
+  const info = { uuid: 'f3a1', name: 'Own \u202eWallet', rdns: 'test.own', icon: `data:image/svg+xml,${encodeURIComponent(picture)}` };
+  const announce = () => dispatchEvent(new CustomEvent('eip6963:announceProvider', { detail: Object.freeze({ info, provider }) }));
+  addEventListener('eip6963:requestProvider', announce);
+  announce();
+
+  // What a hostile or broken answer looks like to the page, and a service that is away.
+  const fetched = window.fetch;
+  window.fetch = async (address, options) => {
+    if (sessionStorage.isAway) throw new TypeError('Failed to fetch');
+    const answer = await fetched(address, options);
+    const bent = JSON.parse(sessionStorage.bent ?? 'null');
+    if (!bent || !String(address).startsWith('calldata', String(address).lastIndexOf('/') + 1)) return answer;
+    const body = await answer.json();
+    const step = bent.isFirst ? body.steps[0] : body.steps.at(-1);
+    step.data = step.data.toLowerCase().replaceAll(bent.from, bent.to);
+    return new Response(JSON.stringify(body), { status: answer.status, headers: { 'content-type': 'application/json' } });
+  };
+})();
