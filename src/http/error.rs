@@ -340,6 +340,11 @@ pub(in crate::http) fn paged(is_gone: bool) -> StatusCode {
     if is_gone { StatusCode::GONE } else { StatusCode::OK }
 }
 
+/// 302: it is elsewhere for now.
+pub(in crate::http) fn elsewhere() -> StatusCode {
+    StatusCode::FOUND
+}
+
 /// 202: taken, and what follows from it comes later.
 pub(in crate::http) fn taken() -> StatusCode {
     StatusCode::ACCEPTED

@@ -9,12 +9,7 @@ use super::{
 use crate::http::error;
 use chrono::{DateTime, Utc};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use poem::{
-    IntoResponse, Request, Response,
-    error::NotFoundError,
-    handler,
-    web::{Data, Redirect},
-};
+use poem::{Request, Response, error::NotFoundError, handler, http::header, web::Data};
 use qrcode::{Color, EcLevel, QrCode};
 use serde::Serialize;
 use std::{fmt::Write, sync::Arc};
@@ -44,7 +39,11 @@ pub(super) fn moved(request: &Request) -> poem::Result<Response> {
     let token = url::form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "token");
     let token = token.map(|(_, token)| token).filter(|token| is_token(token));
     let token = token.ok_or(NotFoundError)?;
-    Ok(Redirect::see_other(format!("/pay/{token}")).into_response())
+    let address = format!("/pay/{token}");
+    Ok(Response::builder()
+        .status(error::elsewhere())
+        .header(header::LOCATION, address)
+        .finish())
 }
 
 /// Whether a text may be a token, so that it can stand in an address.

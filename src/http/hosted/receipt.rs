@@ -38,7 +38,7 @@ fn receipt(page: &Page, words: &Words, link: &Link) -> Markup {
             body {
                 div.sheet {
                     main.card {
-                        div {
+                        div.action {
                             p.to { (words.text("receiptTitle")) }
                             h1 { bdi { (name) } }
                             @if !link.is_completed() { p.note { (words.text("receiptPending")) } }

@@ -85,9 +85,10 @@ fn network(ctx: &Ctx, page: &Page, network: network::Network) -> Network {
         ..CurrencyFilter::default()
     };
     let known = ctx.catalogue.list(&of_network).into_iter();
+    // The catalogue tells the coins of test networks apart by their symbols; wallets do not.
     let coin = known
         .filter(|currency| currency.kind == CurrencyKind::Native)
-        .map(|currency| currency.symbol.clone());
+        .filter_map(|currency| currency.symbol.split('-').next().map(str::to_owned));
     Network {
         id: network.id(),
         name: network.name(),

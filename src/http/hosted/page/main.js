@@ -231,14 +231,14 @@ async function planned() {
 async function pay() {
   if (isBusy) return;
   const lock = `pay:${state.current().token}`;
-  const turn = { isMine: true };
-  const run = () => payNow(turn).catch((error) => failed(error, pay));
+  const lead = { isMine: true };
+  const run = () => payNow(lead).catch((error) => failed(error, pay));
   if (!navigator.locks) return run();
   const request = async (options, held) => {
     try {
       await navigator.locks.request(lock, options, held);
     } catch {
-      turn.isMine = false;
+      lead.isMine = false;
       otherTab(takeOver);
     }
   };
@@ -269,11 +269,11 @@ function stage(now, title, text) {
   say(title);
 }
 
-async function payNow(turn) {
+async function payNow(lead) {
   isBusy = true;
   const [one, from, { network }] = [wallet, account, state.current()];
   const mine = () => {
-    if (!turn.isMine) throw new Trouble('taken');
+    if (!lead.isMine) throw new Trouble('taken');
   };
   try {
     const mustSwitch = !(await sign.isOnNetwork(one, network));
@@ -305,9 +305,11 @@ async function payNow(turn) {
         const limit = kind === 'reset' ? t('acceptReset', { token: currency.symbol }) : t('acceptAllow', { amount: money(decimal(amount, currency.decimals), currency.symbol) });
         mine();
         stage('allow', t('inWallet', named()), `${t('confirmation', { index: index + 1, count })} ${limit}`);
+        const turn = await sign.nextTurn(one, from);
         const hash = await sign.send(one, from, step);
+        mine();
         stage('allow', t('onItsWay'), limit);
-        if ((await sign.outcome(one, hash, from)) === 'reverted') throw new Trouble('reverted');
+        if ((await sign.outcome(one, hash, from, { turn })) === 'reverted') throw new Trouble('reverted');
         state.remember({ phase: 'allowed' });
       }
       steps = await allowed();
@@ -315,8 +317,9 @@ async function payNow(turn) {
     mine();
     stage('pay', t('inWallet', named()), `${t('confirmation', { index: count, count })} ${t('acceptPay')}`);
     tell('payment_sent_to_wallet');
+    const next = await sign.nextTurn(one, from);
     const hash = await sign.send(one, from, steps.at(-1));
-    state.remember({ hash, calls: null, phase: 'sent' });
+    state.remember({ hash, turn: next, calls: null, phase: 'sent' });
     tell('payment_approved_in_wallet', { payment_submission_id: hash, payment_submission_id_type: 'evm_tx_hash' });
     state.intend(hash, from);
     await followHash(hash);
@@ -358,7 +361,8 @@ async function followHash(hash) {
   stage('confirm', t('onItsWay'), t('mayClose'));
   const wait = { isOver: false, isMined: !wallet };
   const truth = settled(wait);
-  const watched = { isOver: () => wait.isOver, slow: () => say(t('slow')) };
+  const { turn } = state.remembered();
+  const watched = { turn, isOver: () => wait.isOver, slow: () => say(t('slow')) };
   const told = wallet ? sign.outcome(wallet, hash, account, watched) : truth;
   try {
     const first = await Promise.race([truth, told]);
@@ -480,7 +484,7 @@ function begin() {
     if (known && !isAsked && !wallet) {
       isAsked = true;
       if (await connect(known, true)) return void (resume(state.remembered()) || check());
-      wallet = null;
+      if (wallet === known) wallet = null;
     }
     choose();
   });

@@ -114,11 +114,15 @@ export async function bundleState(wallet, id) {
 export const send = (wallet, from, { to, data, value }) =>
   ask(wallet, 'eth_sendTransaction', [{ from, to, data, value }]);
 
+/** The turn that the next transaction of an account will have; `null` when nobody says so. */
+export const nextTurn = (wallet, from) => ask(wallet, 'eth_getTransactionCount', [from, 'pending']).catch(() => null);
+
 /**
  * What became of a transaction: `'done'`, `'reverted'`, or `'replaced'` when another one of the same account took its
- * turn, which may be the same payment at a higher price. `null` when `isOver` says that nobody waits any more.
+ * turn, which may be the same payment at a higher price. `null` when `isOver` says that nobody waits any more. A node
+ * forgets what was replaced, so `turn` is what it had when it was sent.
  */
-export async function outcome(wallet, hash, from, { isOver = () => false, slow = () => {} } = {}) {
+export async function outcome(wallet, hash, from, { turn = null, isOver = () => false, slow = () => {} } = {}) {
   const quietly = (method, params) => ask(wallet, method, params).catch(() => null);
   const receipt = async () => {
     const found = await quietly('eth_getTransactionReceipt', [hash]);
@@ -126,13 +130,12 @@ export async function outcome(wallet, hash, from, { isOver = () => false, slow =
   };
   const slowly = setTimeout(slow, SLOW_AFTER_MS);
   try {
-    let turn = null;
     for (let wait = 400; !isOver(); wait = Math.min(wait + 150, 4000)) {
       const ended = await receipt();
       if (ended) return ended;
-      turn ??= (await quietly('eth_getTransactionByHash', [hash]))?.nonce ?? null;
-      const used = turn !== null && (await quietly('eth_getTransactionCount', [from, 'latest']));
-      if (used && BigInt(used) > BigInt(turn)) {
+      const own = (await quietly('eth_getTransactionByHash', [hash]))?.nonce ?? turn;
+      const used = own !== null && (await quietly('eth_getTransactionCount', [from, 'latest']));
+      if (used && BigInt(used) > BigInt(own)) {
         await pause(REPLACED_GRACE_MS);
         return (await receipt()) ?? 'replaced';
       }
