@@ -348,7 +348,7 @@ async fn other_spender(stage: &mut Stage) -> Told {
     let proxy = stage
         .dev
         .ready
-        .pointer("/chain/contracts/ERC20FeeProxy")
+        .pointer("/chain/contracts/erc20FeeProxy")
         .and_then(Value::as_str);
     let proxy = proxy.expect("a proxy").to_lowercase();
     bent(stage, true, &proxy).await
