@@ -1,7 +1,6 @@
 //! The files of the page: part of the binary, compressed once, under an address that changes with their content.
 
-use super::headers;
-use brotli::enc::BrotliEncoderParams;
+use super::headers::{self, compressed};
 use bytes::Bytes;
 use poem::{
     Request, Response,
@@ -69,19 +68,6 @@ static ASSETS: LazyLock<Assets> = LazyLock::new(|| {
 /// Where a file is.
 pub(super) fn address(name: &str) -> String {
     format!("/pay/assets/{}/{name}", ASSETS.edition)
-}
-
-/// Compresses a text; `quality` from 0 to 11.
-pub(super) fn compressed(text: &[u8], quality: i32) -> Bytes {
-    let parameters = BrotliEncoderParams {
-        quality,
-        size_hint: text.len(),
-        ..BrotliEncoderParams::default()
-    };
-    let mut compressed = Vec::new();
-    // Writing to memory cannot fail.
-    let _ = brotli::BrotliCompress(&mut &*text, &mut compressed, &parameters);
-    compressed.into()
 }
 
 /// A file of this edition; of another one the browser has a page that is old, which loads itself anew.

@@ -1,7 +1,7 @@
 //! What the scripts of the page call: state, calldata, hints and telemetry.
 
 use super::{
-    Page,
+    look::Page,
     visit::{Visit, look},
 };
 use crate::{

@@ -1,9 +1,10 @@
 //! The page as HTML: all of it that can be said without a wallet.
 
 use super::{
-    Page, assets, headers,
+    assets, headers,
     link::{Currency, Details, Link},
-    visit::{Visit, Visited},
+    look::Page,
+    visit::{Visit, Visited, is_token},
     words::{self, Words},
 };
 use crate::http::error;
@@ -44,11 +45,6 @@ pub(super) fn moved(request: &Request) -> poem::Result<Response> {
         .status(error::elsewhere())
         .header(header::LOCATION, address)
         .finish())
-}
-
-/// Whether a text may be a token, so that it can stand in an address.
-pub(super) fn is_token(text: &str) -> bool {
-    !text.is_empty() && text.len() <= 64 && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
 fn document(page: &Page, words: &Words, link: &Link) -> Result<Markup, error::Problem> {

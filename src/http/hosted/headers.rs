@@ -1,6 +1,6 @@
 //! Headers that pages carry, and their bodies as browsers take them.
 
-use super::assets::compressed;
+use brotli::enc::BrotliEncoderParams;
 use bytes::Bytes;
 use poem::{
     Request, Response,
@@ -39,7 +39,7 @@ const FIXED: [(HeaderName, HeaderValue); 6] = [
 ];
 
 /// How hard documents are compressed, each of them anew.
-const QUALITY: i32 = 5;
+pub(super) const QUALITY: i32 = 5;
 
 /// Whether a client takes what is compressed with Brotli.
 fn takes_brotli(request: &Request) -> bool {
@@ -78,4 +78,17 @@ pub(super) fn page(request: &Request, status: StatusCode, text: String) -> Respo
         headers.insert(name, value);
     }
     response
+}
+
+/// Compresses a text; `quality` from 0 to 11.
+pub(super) fn compressed(text: &[u8], quality: i32) -> Bytes {
+    let parameters = BrotliEncoderParams {
+        quality,
+        size_hint: text.len(),
+        ..BrotliEncoderParams::default()
+    };
+    let mut compressed = Vec::new();
+    // Writing to memory cannot fail.
+    let _ = brotli::BrotliCompress(&mut &*text, &mut compressed, &parameters);
+    compressed.into()
 }

@@ -1,9 +1,34 @@
-//! The colours of the operator.
+//! What the operator chose for all pages, and its colours as a style.
 
-use super::{Page, headers};
-use crate::domain::colour::Palette;
+use super::headers::{self, compressed};
+use crate::{
+    domain::{
+        colour::{Brand, Palette},
+        network::Network,
+    },
+    settings::Language,
+};
 use poem::{Request, Response, handler, web::Data};
-use std::{fmt::Write, sync::Arc};
+use std::{collections::BTreeMap, fmt::Write, sync::Arc};
+
+/// What all pages of this service share.
+#[derive(Debug)]
+pub struct Page {
+    /// Address of the pages, without the token.
+    pub address: String,
+    /// Who is paid, as payers read it.
+    pub name: Option<String>,
+    /// Language of those who ask for none.
+    pub language: Language,
+    /// Colours of the operator.
+    pub brand: Option<Brand>,
+    /// A node of a network for wallets that do not know it.
+    pub nodes: BTreeMap<Network, String>,
+    /// Address of the terms.
+    pub terms: Option<String>,
+    /// Address of the privacy policy.
+    pub privacy: Option<String>,
+}
 
 /// The names of colours, as the style of the page has them, with those of the operator; empty where there are none.
 #[handler]
@@ -13,7 +38,7 @@ pub(super) fn sheet(Data(page): Data<&Arc<Page>>, request: &Request) -> Response
         format!(":root{{{day}}}@media(prefers-color-scheme:dark){{:root{{{night}}}}}")
     });
     headers::packed(request, "text/css; charset=utf-8", text.clone().into(), || {
-        super::assets::compressed(text.as_bytes(), 5)
+        compressed(text.as_bytes(), headers::QUALITY)
     })
 }
 

@@ -1,5 +1,7 @@
 //! The payment page: whoever has the token of a link reads there what is asked for, and pays it with a wallet.
 //!
+//! The page is HTML that can be read without scripts, and a few modules that are served as they are written. It calls
+//! this room alone, with no credential but the token, so every route here counts its calls by address and token, and
 //! those of an address that guesses tokens. In no document: what integrators call stands under `/v2`.
 
 mod assets;
@@ -13,31 +15,9 @@ mod view;
 mod visit;
 mod words;
 
-use crate::{
-    domain::{colour::Brand, network::Network},
-    settings::Language,
-};
+pub use look::Page;
 use poem::{EndpointExt, Route, get, post};
-use std::{collections::BTreeMap, sync::Arc};
-
-/// What all pages of this service share.
-#[derive(Debug)]
-pub struct Page {
-    /// Address of the pages, without the token.
-    pub address: String,
-    /// Who is paid, as payers read it.
-    pub name: Option<String>,
-    /// Language of those who ask for none.
-    pub language: Language,
-    /// Colours of the operator.
-    pub brand: Option<Brand>,
-    /// A node of a network for wallets that do not know it.
-    pub nodes: BTreeMap<Network, String>,
-    /// Address of the terms.
-    pub terms: Option<String>,
-    /// Address of the privacy policy.
-    pub privacy: Option<String>,
-}
+use std::sync::Arc;
 
 /// Adds the pages to the routes of the service.
 pub fn routes(routes: Route, page: Page) -> Route {

@@ -1,10 +1,10 @@
 //! What is left of a payment: a page to print, which shows what the link shows to everybody who has it.
 
 use super::{
-    Page,
     document::{called, closed, head, moment, money, receivers, rows, transaction},
     headers,
     link::Link,
+    look::Page,
     visit::{Visit, Visited},
     words::{self, Words},
 };

@@ -1,8 +1,8 @@
 //! A link as its page shows it: what is hidden from a visitor is not in it.
 
 use super::{
-    Page,
     link::{Currency, Details, Fee, Fund, InFlight, Item, Link, Network, Redirect, Wallet},
+    look::Page,
 };
 use crate::{
     ctx::Ctx,
