@@ -648,7 +648,6 @@ async fn hostile_texts(stage: &mut Stage) -> Told {
         "\"><svg onload=window.ran=1>",
         "{{constructor.constructor('window.ran=1')()}}",
         "]]><!--",
-        "\u{202e}gnp.exe",
     ];
     for text in texts {
         let token = stage.link(with(amounts(&["9"]), json!({ "reference": text }))).await;
