@@ -150,12 +150,20 @@ fn words(languages: &Languages, sources: &str) -> Vec<String> {
         .collect();
     let unused = names.iter().filter(|name| !is_used(name, sources));
     wrong.extend(unused.map(|name| format!("{name} is used nowhere")));
-    for name in sources.split("t('").skip(1).filter_map(|rest| rest.split_once('\'')) {
-        if name.1.starts_with([',', ')']) && !names.contains(name.0) {
-            wrong.push(format!("{} is in no language", name.0));
-        }
-    }
+    let asked = asked(sources).filter(|name| !names.contains(name));
+    wrong.extend(asked.map(|name| format!("{name} is in no language")));
     wrong
+}
+
+/// The names in calls of `t`, which reads the words.
+fn asked(sources: &str) -> impl Iterator<Item = &str> {
+    const CALL: &str = "t('";
+    sources.match_indices(CALL).filter_map(|(at, _)| {
+        let before = sources[..at].chars().next_back();
+        let (name, _) = sources[at + CALL.len()..].split_once('\'')?;
+        let is_call = before.is_none_or(|letter| !letter.is_alphanumeric());
+        is_call.then_some(name)
+    })
 }
 
 fn placeholders(text: &str) -> BTreeSet<&str> {
@@ -211,7 +219,7 @@ mod tests {
     #[test]
     fn texts_are_used_and_the_used_ones_are_there() {
         let languages = Languages::from([("en".to_owned(), texts(&[("page.e_busyMore", "x"), ("page.old", "x")]))]);
-        let found = words(&languages, "new Trouble('busy'); t('lost', {})")[1..].join("; ");
+        let found = words(&languages, "new Trouble('busy'); t('lost', {}); text.split('.')")[1..].join("; ");
         assert_eq!(found, "old is used nowhere; lost is in no language");
     }
 }
