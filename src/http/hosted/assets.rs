@@ -90,16 +90,16 @@ mod tests {
     #[test]
     fn every_module_that_is_announced_is_there() {
         for name in MODULES {
-            assert!(FILES.iter().any(|(file, ..)| *file == name), "{name}");
+            assert!(FILES.iter().any(|(known, ..)| *known == name), "{name}");
         }
     }
 
     #[test]
     fn what_is_compressed_is_what_was_written() {
-        for file in &ASSETS.files {
+        for packed in &ASSETS.files {
             let mut text = Vec::new();
-            brotli::BrotliDecompress(&mut &*file.compressed, &mut text).unwrap();
-            assert_eq!(text, file.text, "{}", file.name);
+            brotli::BrotliDecompress(&mut &*packed.compressed, &mut text).unwrap();
+            assert_eq!(text, packed.text, "{}", packed.name);
         }
     }
 }
