@@ -202,7 +202,11 @@ impl Palette {
             line: card.mixed(text, 16),
             edge: card.mixed(text, 45).on(&grounds, VISIBLE),
             action,
-            on_action: Colour::WHITE.on(&[action], READABLE),
+            // Where white cannot be read, black can.
+            on_action: match Colour::WHITE.differs(action, READABLE) {
+                true => Colour::WHITE,
+                false => Colour::BLACK,
+            },
             link: action.on(&grounds, READABLE),
         }
     }

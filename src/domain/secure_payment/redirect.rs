@@ -44,13 +44,15 @@ pub fn checked_url(text: &str) -> Result<&str, &'static str> {
     if !text.chars().all(fits) {
         return Err(UNSAFE);
     }
-    let is_written_out = ["http://", "https://"].iter().any(|scheme| {
+    let scheme = ["http://", "https://"].into_iter().find(|scheme| {
         text.get(..scheme.len())
             .is_some_and(|start| start.eq_ignore_ascii_case(scheme))
     });
     let url = Url::parse(text).map_err(|_| UNSAFE)?;
-    let has_user = !url.username().is_empty() || url.password().is_some() || url.authority().contains('@');
-    match is_written_out && url.has_host() && !has_user {
+    // As it was written: the parser leaves out a user without a name.
+    let authority = scheme.and_then(|scheme| text.get(scheme.len()..)?.split(['/', '?', '#']).next());
+    let names_host_alone = authority.is_some_and(|authority| !authority.contains('@'));
+    match names_host_alone && url.has_host() {
         true => Ok(text),
         false => Err(UNSAFE),
     }
