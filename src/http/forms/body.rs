@@ -4,10 +4,11 @@
 use crate::{
     domain::refusal::{FieldError, Refusal},
     http::{
-        error::{FIELDS_MAX, Problem, plain},
+        error::{FIELDS_MAX, Problem},
         forms::{
             json::{self, Flaw},
             overlong,
+            reason::plain,
             text::enforced,
             wire::one_of,
         },

@@ -9,6 +9,7 @@ pub mod null;
 mod overlong;
 pub mod paging;
 pub mod payment;
+pub mod reason;
 pub mod recurrence;
 pub mod reply;
 pub mod shape;

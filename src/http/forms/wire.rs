@@ -13,6 +13,7 @@ use crate::{
         refusal::Checks,
     },
     http::forms::{
+        reason::plain,
         shape::shape,
         text::{LINE, Reads, text},
     },
@@ -258,9 +259,9 @@ impl<T, const IS_NEEDED: bool> Parameter<T, IS_NEEDED> {
         let given = match texts {
             [] if IS_NEEDED => Err(missing::<T>()),
             [] => Ok(None),
-            [text] => T::parse_from_parameter(text).map(Some).map_err(|error| {
-                accepted_values::<T>().unwrap_or_else(|| crate::http::error::plain(error.message()).to_owned())
-            }),
+            [text] => T::parse_from_parameter(text)
+                .map(Some)
+                .map_err(|error| accepted_values::<T>().unwrap_or_else(|| plain(error.message()).to_owned())),
             _ => Err("must be given only once".to_owned()),
         };
         Self { name, given }
