@@ -379,7 +379,7 @@ impl Operation {
         let is_made = |name: &str| self.row.operation == "searchPayments" && name == "cursor";
         let shown = shown.filter(|(name, _)| name != "destinationId" && !NOT_BUILT.contains(&name.as_str()));
         let shown =
-            shown.filter(|(name, _)| !is_made(name) && !(self.row.operation == FINDS_LINK && name == "requestId"));
+            shown.filter(|(name, _)| !(is_made(name) || self.row.operation == FINDS_LINK && name == "requestId"));
         let query = url::form_urlencoded::Serializer::new(String::new())
             .extend_pairs(shown)
             .finish();

@@ -287,10 +287,6 @@ pub struct MaskedSecurePayment {
 }
 
 /// A secure payment as a payer may see it.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "there is one for each call, and it is written at once"
-)]
 #[derive(Debug, Clone, Union)]
 pub enum SecurePaymentView {
     /// Of one request

@@ -387,7 +387,7 @@ async fn a_payment_of_before_that_cannot_be_read_stops_no_other(db: &Db) {
         }
     };
     let id = odd.id.0.clone();
-    assert_eq!(pass(5).await.1, [id.clone()], "it is told once");
+    assert_eq!(pass(5).await.1, std::slice::from_ref(&id), "it is told once");
     assert_eq!(pass(1).await, (vec![id.clone()], vec![id.clone()]), "no other is left");
     let payee = odd.payee.to_string();
     db.writer().execute_unprepared(&with_payee(&payee)).await.unwrap();
