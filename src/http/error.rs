@@ -91,8 +91,8 @@ pub struct ErrorBody {
     /// State of a secure payment that is paid: `completed`. Example: `completed`
     #[oai(skip_serializing_if_is_none, validator(max_length = 32))]
     pub status: Option<String>,
-    /// Look of its page: always null, since it has none of its own.
-    #[oai(skip_serializing_if_is_none)]
+    /// Look of its page: always null, since it has none of its own. Example: `null`
+    #[oai(nullable, skip_serializing_if_is_none)]
     pub branding: Option<Any<Value>>,
     /// What became of its requests.
     #[oai(skip_serializing_if_is_none, validator(max_items = 200))]

@@ -1,6 +1,6 @@
 //! What payers, and the owners of secure payments, are shown.
 
-use super::bodies::FeePlanView;
+use super::bodies::{FeePlanView, LinkDestinationText, PayPageText};
 use crate::{
     domain::{
         destination::ScreeningProvider,
@@ -49,6 +49,13 @@ pub enum SafeFlag {
 }
 
 text! {
+    /// Wallet that is paid, whole or by its ends.
+    PayeeText {
+        pattern: r"^(0x[a-fA-F0-9]{40}|0x[a-fA-F0-9]{4}\.\.\.[a-fA-F0-9]{4})$",
+        length_max: 42,
+        example: "0x7eB023BFbAeE228de6DC5B92D0BeEB1eDb1Fd567",
+        hint: "must be the address of a wallet, or its first six and its last four characters around three dots",
+    }
     /// What a payment page says about its visitor.
     PropertyText {
         pattern: LINE,
@@ -153,7 +160,7 @@ pub struct SecurePaymentAnalytics {
     pub number_of_payments_excluding_fees: Option<u32>,
     /// Where it pays to; absent when the payee is masked
     #[oai(validator(max_items = 200))]
-    pub destination_ids: Option<Vec<String>>,
+    pub destination_ids: Option<Vec<LinkDestinationText>>,
 }
 
 /// A secure payment of one request.
@@ -237,7 +244,7 @@ pub struct BatchSecurePayment {
     pub request_ids: Vec<RequestIdText>,
     /// Who is paid, in the same order; masked as `0x1234...abcd` where the creator wants that
     #[oai(validator(min_items = 1, max_items = 200))]
-    pub payees: Vec<String>,
+    pub payees: Vec<PayeeText>,
     /// Network of the payments
     pub network: NetworkText,
     /// What is asked for, in the same order, human units
@@ -666,9 +673,8 @@ pub struct KytResult {
 pub struct OwnSecurePayment {
     /// Token: whoever has it may read and pay it
     pub token: UlidText,
-    /// Page for the payer. Example: `https://pay.example.com/?token=01JZX4T9QK3M7N8P2R5S6V0WYB`
-    #[oai(validator(max_length = 2100))]
-    pub secure_payment_url: String,
+    /// Page for the payer
+    pub secure_payment_url: PayPageText,
     /// State
     pub status: SecurePaymentStatus,
     /// One request or several

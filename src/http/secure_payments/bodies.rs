@@ -61,6 +61,14 @@ text! {
         example: "Back to the shop",
         hint: "must have 1 to 255 characters, without < > & and quotes, control characters, invisible ones and marks of the writing direction",
     }
+    /// Page for the payer of a secure payment.
+    PayPageText {
+        pattern: r"^https?://[^\s\x00-\x1f\x7f]+$",
+        length_max: 2100,
+        format: "uri",
+        example: "https://pay.example.com/?token=01JZX4T9QK3M7N8P2R5S6V0WYB",
+        hint: "must be the address of a page",
+    }
     /// The merchant's own name of somebody.
     IdentifierText {
         pattern: LINE,
@@ -331,9 +339,8 @@ pub struct SecurePaymentCreated {
     /// The requests that it pays, in the order of the call
     #[oai(validator(min_items = 1, max_items = 200))]
     pub request_ids: Vec<RequestIdText>,
-    /// Page for the payer. Example: `https://pay.example.com/?token=01JZX4T9QK3M7N8P2R5S6V0WYB`
-    #[oai(validator(max_length = 2100))]
-    pub secure_payment_url: String,
+    /// Page for the payer
+    pub secure_payment_url: PayPageText,
     /// Token of the link: whoever has it may read and pay it
     pub token: UlidText,
     /// Its fees in US dollars; null where it is not paid in one stablecoin

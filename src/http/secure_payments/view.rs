@@ -44,7 +44,7 @@ pub(super) fn created(made: &Made) -> SecurePaymentCreated {
         .map(|item| RequestIdText::written(&item.request_id));
     SecurePaymentCreated {
         request_ids: ids.collect(),
-        secure_payment_url: made.url.clone(),
+        secure_payment_url: PayPageText::written(&made.url),
         token: UlidText::written(made.payment.token.as_str()),
         fee_plan: OrNull(made.fee_plan.as_ref().map(fee_plan)),
     }
@@ -197,7 +197,8 @@ fn analytics(opened: &Opened, plan: Option<&FeePlan>, is_masked: bool) -> Secure
     let ids = opened
         .requests
         .iter()
-        .filter_map(|request| destination_of(request, false).0?.destination_id);
+        .filter_map(|request| destination_of(request, false).0?.destination_id)
+        .map(LinkDestinationText::written);
     SecurePaymentAnalytics {
         creation_timestamp: Some(Instant(opened.payment.created_at)),
         total_payment_amount_usd: plan.map(FeePlan::payer_total),
@@ -277,7 +278,7 @@ pub(super) fn shown(opened: &Opened, shown: &Shown) -> SecurePaymentView {
             request_ids: request_ids.collect(),
             payees: requests
                 .iter()
-                .map(|request| address(request.terms.payee, is_masked))
+                .map(|request| PayeeText::written(address(request.terms.payee, is_masked)))
                 .collect(),
             network,
             amounts: requests
@@ -482,7 +483,7 @@ pub(super) fn found(ctx: &Ctx, found: &Found) -> OwnSecurePayment {
     };
     OwnSecurePayment {
         token: UlidText::written(payment.token.as_str()),
-        secure_payment_url: found.url.clone(),
+        secure_payment_url: PayPageText::written(&found.url),
         status: opened.status(),
         payment_type: payment.kind,
         created_at: OrNull(Some(Instant(payment.created_at))),
