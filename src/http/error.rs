@@ -10,6 +10,7 @@ use crate::{
         contract::routes::{ALLOW_READS, RouteTable},
         edge::call_id::CallId,
         forms::{
+            branding::Branding,
             null::OrNull,
             reason::plain,
             wire::{RequestIdText, TxHash},
@@ -25,7 +26,7 @@ use poem_openapi::{
     ApiResponse, Object,
     error::{ContentTypeError, ParseParamError, ParsePathError, ParseRequestPayloadError},
     registry::{MetaMediaType, MetaResponse, MetaResponses, Registry},
-    types::{Any, Example, ToJSON, Type},
+    types::{Example, ToJSON, Type},
 };
 use serde_json::Value;
 use std::borrow::Cow;
@@ -91,9 +92,9 @@ pub struct ErrorBody {
     /// State of a secure payment that is paid: `completed`. Example: `completed`
     #[oai(skip_serializing_if_is_none, validator(max_length = 32))]
     pub status: Option<String>,
-    /// Look of its page: always null, since it has none of its own. Example: `null`
-    #[oai(nullable, skip_serializing_if_is_none)]
-    pub branding: Option<Any<Value>>,
+    /// Look of its page; null when it has none of its own
+    #[oai(skip_serializing_if_is_none)]
+    pub branding: Option<OrNull<Branding>>,
     /// What became of its requests.
     #[oai(skip_serializing_if_is_none, validator(max_items = 200))]
     pub request_statuses: Option<Vec<RequestPaid>>,
@@ -239,7 +240,7 @@ impl Problem {
             code: None,
             hint: hint.map(str::to_owned),
             status: self.completed.as_ref().map(|_| "completed".to_owned()),
-            branding: self.completed.as_ref().map(|_| Any(Value::Null)),
+            branding: self.completed.as_ref().map(|_| OrNull(None)),
             request_statuses: self.completed.as_ref().map(|completed| completed.requests.clone()),
             request_id: request_id.map(str::to_owned),
         }
