@@ -609,17 +609,30 @@ async fn hidden_until_approved(stage: &mut Stage) -> Told {
     let policy = json!({ "reference": "SECRET-9", "accessPolicy": {
         "mode": "kyt_all_wallets", "screeningProvider": "hypernative", "hideUntilApproved": true,
     } });
-    let token = stage.link(with(amounts(&["8765.4321"]), policy)).await;
-    for page in ["", "/receipt", "/state"] {
-        let (_, text) = stage.read(&format!("/pay/{token}{page}")).await;
+    let hidden = ["8765", "8,765", "secret-9", &stage.accounts[1].clone()[2..]].map(str::to_owned);
+    let shown = |text: &str| {
         let text = text.to_lowercase();
-        for hidden in ["8765", "8,765", "secret-9", &stage.accounts[1][2..]] {
-            holds(!text.contains(hidden), format!("{page} shows {hidden}"))?;
+        hidden.iter().find(|hidden| text.contains(*hidden)).cloned()
+    };
+    for (outcome, screen) in [
+        ("error", "error-screening"),
+        ("rejected", "blocked"),
+        ("approved", "options"),
+    ] {
+        let told = json!({ "wallet": stage.wallet.account, "outcome": outcome });
+        stage.dev.call("/_dev/screening", Some(&told)).await;
+        let token = stage.link(with(amounts(&["8765.4321"]), policy.clone())).await;
+        for page in ["", "/receipt", "/state"] {
+            let (_, text) = stage.read(&format!("/pay/{token}{page}")).await;
+            holds(shown(&text).is_none(), format!("{page} shows {:?}", shown(&text)))?;
         }
+        stage.connect(&token, screen).await?;
+        let text = stage.text().await;
+        let is_shown = shown(&text).is_some();
+        holds(is_shown == (outcome == "approved"), format!("{outcome}: {text}"))?;
+        holds(stage.wallet.count("eth_sendTransaction") == 0, "something was sent")?;
     }
-    // Nobody screens here, so nobody can say that the wallet is good.
-    stage.connect(&token, "error-screening").await?;
-    holds(stage.wallet.count("eth_sendTransaction") == 0, "something was sent")
+    Ok(())
 }
 
 async fn withdrawn(stage: &mut Stage) -> Told {
