@@ -7,6 +7,8 @@ use crate::{
     access::{Operation, Tenant, objects, operations, tenant},
     support::{
         Answer, TestApp,
+        links::{payout_of, token_of},
+        requests::PAYEE,
         wallet::{token, typed_hash},
     },
 };
@@ -49,6 +51,16 @@ async fn body_of(
             let schedule = store::schedules::find(app.ctx.db.reader(), &platform, &id).await;
             let digest = schedule.expect("a read").expect("a schedule").permit.digest();
             (json!({ "permitSignature": owner.wallet.sign(&digest) }), None)
+        }
+        "combineSecurePayouts" => {
+            let mut tokens = Vec::new();
+            for amount in ["1", "2"] {
+                let call = app.post("/v2/secure-payments/payouts");
+                let call = call.header("x-api-key", &owner.good[Scheme::ApiKey.id()]);
+                let made = call.json(&payout_of(PAYEE, amount)).send().await.expect(201);
+                tokens.push(token_of(&made));
+            }
+            (json!({ "tokens": tokens }), None)
         }
         _ => (operation.example.clone(), None),
     }
