@@ -2,7 +2,10 @@
 //! that appears with it.
 
 use crate::{
-    adapters::evm, ctx::Ctx, domain::network::Network, flows::secure_payments::screen::OUTCOMES as SCREENING_OUTCOMES,
+    adapters::evm,
+    ctx::Ctx,
+    domain::{destination::ScreeningProvider, network::Network},
+    flows::secure_payments::screen::OUTCOMES as SCREENING_OUTCOMES,
     settings::Settings,
 };
 
@@ -38,10 +41,10 @@ pub(super) fn begin(settings: &Settings, ctx: &Ctx) {
     for result in ["delivered", "failed"] {
         metrics::counter!("prs_webhook_tries_total", "result" => result).increment(0);
     }
-    for screener in ctx.partners.screeners.iter() {
+    for provider in ScreeningProvider::ALL {
         for outcome in SCREENING_OUTCOMES {
-            let provider = screener.provider().wire();
-            metrics::counter!("prs_screening_answers_total", "provider" => provider, "outcome" => outcome).increment(0);
+            metrics::counter!("prs_screening_answers_total", "provider" => provider.wire(), "outcome" => outcome)
+                .increment(0);
         }
     }
     for network in ctx.partners.chains.followed.keys().copied() {
