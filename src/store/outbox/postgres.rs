@@ -24,6 +24,8 @@ use std::collections::{BTreeMap, HashSet};
 ///
 /// Endpoints are found one after the other, each by one step in the index, so that a backlog costs nothing. Each owner has
 /// its part of the list, so that nobody's endpoints fill it alone; an owner who has had it, or is left out, is stepped over.
+/// The rows of one are asked for as a range of their index: asked for by equality and in the order of time, they would be
+/// looked for among all that wait, in the index of times, when most rows wait for a few endpoints.
 /// Each part runs once. The arrays keep the last two on the primary key. What another claim has chosen at the same moment
 /// is skipped.
 const CLAIM: &str = "\
@@ -61,9 +63,10 @@ oldest AS MATERIALIZED (\
 first AS MATERIALIZED (\
   SELECT own.* FROM listed CROSS JOIN LATERAL (\
     SELECT id, owner_id, endpoint_id, next_at FROM delivery_queue \
-    WHERE owner_id = listed.owner_id AND endpoint_id = listed.endpoint_id AND next_at <= $1 \
+    WHERE (owner_id, endpoint_id) >= (listed.owner_id, listed.endpoint_id) \
+      AND (owner_id, endpoint_id, next_at) <= (listed.owner_id, listed.endpoint_id, $1) \
       AND (lease_until IS NULL OR lease_until <= $1) \
-    ORDER BY next_at \
+    ORDER BY owner_id, endpoint_id, next_at \
     LIMIT (SELECT least($4, greatest(2 * $5 / greatest(1, count(*)), $10)) FROM listed)) own), \
 due AS MATERIALIZED (SELECT * FROM oldest UNION SELECT * FROM first), \
 ranked AS MATERIALIZED (\
