@@ -19,8 +19,8 @@ use std::time::Duration;
 /// For how long a credential is believed that was looked up.
 const BELIEVED: Duration = Duration::from_secs(5);
 
-/// Payments of a part.
-const PART: u64 = 500;
+/// Payments of a part: as many as are read and taken apart without holding up the calls beside them.
+const PART: u64 = 100;
 
 /// A walk over all payments that match, newest first. Each part is a statement of its own, so that nothing is held in the
 /// database between two; what is recorded meanwhile is met when it belongs behind the last part.
