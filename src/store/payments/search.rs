@@ -387,6 +387,16 @@ impl Way {
         }
     }
 
+    /// As many matches as are counted, each range in the order of its index: of rows in no order, PostgreSQL believes to find
+    /// as many sooner by reading the table.
+    fn countable(&self) -> Option<SelectStatement> {
+        let mut matching = self.matching(None, Some(TOTAL_MAX))?;
+        if matches!(self, Self::Ranges { ranges, .. } if ranges.len() == 1) {
+            newest_first(&mut matching);
+        }
+        Some(matching)
+    }
+
     /// That a payment is one of the matches.
     fn among(&self) -> Condition {
         let ids = self.matching(None, None).map(|found| {
@@ -493,7 +503,7 @@ fn known_total(way: &Way, matches: u64) -> u64 {
 async fn count(conn: &impl ConnectionTrait, way: &Way) -> Result<u64, StoreError> {
     match way {
         Way::Ranges { total: Some(total), .. } => Ok(*total),
-        _ => match way.matching(None, None) {
+        _ => match way.countable() {
             Some(matching) => requests::count(conn, matching).await,
             None => Ok(0),
         },
