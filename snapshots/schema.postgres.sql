@@ -169,8 +169,9 @@ column events.request_id text
 column events.body text not null
 column events.created_at timestamp with time zone not null
 constraint events.events_pkey PRIMARY KEY (id)
-CREATE INDEX events_client_idx ON public.events USING btree (client_row, id)
 CREATE INDEX events_kind_idx ON public.events USING btree (owner_id, kind, id)
+CREATE INDEX events_of_client_idx ON public.events USING btree (owner_id, client_row, id) WHERE (client_row IS NOT NULL)
+CREATE INDEX events_of_client_kind_idx ON public.events USING btree (owner_id, client_row, kind, id) WHERE (client_row IS NOT NULL)
 CREATE UNIQUE INDEX events_pkey ON public.events USING btree (id)
 CREATE INDEX events_platform_idx ON public.events USING btree (owner_id, id)
 CREATE INDEX events_request_idx ON public.events USING btree (request_id, id)

@@ -32,8 +32,9 @@ CREATE INDEX "destination_nonces_expires_idx" ON "destination_nonces" ("expires_
 CREATE TABLE "event_keys" ( "deduplication_key" text NOT NULL PRIMARY KEY, "event_id" text NOT NULL );
 CREATE INDEX "event_keys_event_idx" ON "event_keys" ("event_id");
 CREATE TABLE "events" ( "id" text NOT NULL PRIMARY KEY, "owner_id" text NOT NULL, "client_row" text NULL, "kind" text NOT NULL, "deduplication_key" text NOT NULL, "request_id" text NULL, "body" text NOT NULL, "created_at" timestamp_with_timezone_text NOT NULL );
-CREATE INDEX "events_client_idx" ON "events" ("client_row", "id");
 CREATE INDEX "events_kind_idx" ON "events" ("owner_id", "kind", "id");
+CREATE INDEX events_of_client_idx ON events (owner_id, client_row, id) WHERE client_row IS NOT NULL;
+CREATE INDEX events_of_client_kind_idx ON events (owner_id, client_row, kind, id) WHERE client_row IS NOT NULL;
 CREATE INDEX "events_platform_idx" ON "events" ("owner_id", "id");
 CREATE INDEX "events_request_idx" ON "events" ("request_id", "id");
 CREATE TABLE "former_payment_parties" ( "platform_id" text NOT NULL, "wallet" text NOT NULL, "paid_at" timestamp_with_timezone_text NOT NULL, "payment_id" text NOT NULL, CONSTRAINT "payment_parties_pkey" PRIMARY KEY ("platform_id", "wallet", "paid_at", "payment_id") );

@@ -49,6 +49,7 @@ mod m20261122_0045_divide_deliveries;
 mod m20261122_0046_search_payments;
 mod m20261123_0047_add_secure_payments;
 mod m20261123_0048_keep_screenings;
+mod m20261123_0052_index_events_of_clients;
 mod months;
 mod tables;
 
@@ -107,6 +108,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261122_0046_search_payments::Migration),
             Box::new(m20261123_0047_add_secure_payments::Migration),
             Box::new(m20261123_0048_keep_screenings::Migration),
+            Box::new(m20261123_0052_index_events_of_clients::Migration),
         ]
     }
 }
