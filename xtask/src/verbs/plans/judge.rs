@@ -13,6 +13,9 @@ const BUFFERS: u64 = 64;
 /// Pages for each further row that it reads, and for each further entry of a list: two look-ups by a key.
 const BUFFERS_READ: u64 = 12;
 
+/// Pages for each further part of a union: a descent of its own.
+const BUFFERS_PART: u64 = 8;
+
 /// Pages for each row that it changes, with all its indexes.
 const BUFFERS_CHANGED: u64 = 64;
 
@@ -40,8 +43,10 @@ pub(crate) fn judge(plan: &Value, entries: usize, large: &HashSet<String>) -> Op
             _ => (read, changed),
         }
     });
+    let parts: usize = nodes.iter().map(|node| parts(node)).sum();
+    let parts = u64::try_from(parts).unwrap_or_default();
     let further = read.saturating_sub(1) + u64::try_from(entries).unwrap_or_default();
-    let allowed = BUFFERS + BUFFERS_READ * further + BUFFERS_CHANGED * changed;
+    let allowed = BUFFERS + BUFFERS_READ * further + BUFFERS_PART * parts + BUFFERS_CHANGED * changed;
     (touched > allowed).then(|| format!("touches {touched} pages for {read} rows read and {changed} changed"))
 }
 
@@ -65,6 +70,16 @@ fn collect<'p>(plan: &'p Value, nodes: &mut Vec<&'p Value>) {
 
 fn children(plan: &Value) -> impl Iterator<Item = &Value> {
     plan.get("Plans").and_then(Value::as_array).into_iter().flatten()
+}
+
+/// Further parts of a union; those of a table that is divided are no parts of it.
+fn parts(node: &Value) -> usize {
+    let is_union = matches!(text(node, "Node Type"), "Append" | "Merge Append");
+    let reads = |part: &Value| !text(part, "Relation Name").is_empty();
+    match is_union && !children(node).all(reads) {
+        true => children(node).count().saturating_sub(1),
+        false => 0,
+    }
 }
 
 fn rows(node: &Value) -> u64 {
@@ -106,6 +121,20 @@ mod tests {
         assert!(verdict(&plan("Index Scan", 10_000, 65)).is_some());
         assert_eq!(verdict(&plan("Limit", 101, 1_264)), None);
         assert!(verdict(&plan("Limit", 101, 1_265)).is_some());
+    }
+
+    #[test]
+    fn pages_are_allowed_by_the_parts_of_a_union_and_not_by_those_of_a_table() {
+        let plan = |part: Value, pages| {
+            json!({"Node Type": "Append", "Actual Rows": 0, "Actual Loops": 1, "Shared Hit Blocks": pages,
+                "Plans": [part.clone(), part]})
+        };
+        let of_union =
+            json!({"Node Type": "Limit", "Plans": [{"Node Type": "Index Scan", "Relation Name": "payments"}]});
+        assert_eq!(verdict(&plan(of_union.clone(), 72)), None);
+        assert!(verdict(&plan(of_union, 73)).is_some());
+        let of_table = json!({"Node Type": "Index Scan", "Relation Name": "payments_2026_11"});
+        assert!(verdict(&plan(of_table, 65)).is_some());
     }
 
     #[test]
