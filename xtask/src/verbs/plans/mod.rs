@@ -152,6 +152,7 @@ fn plans(server: &Postgres, statements: &Statements) -> Result<Vec<Finding>> {
     let mut findings = BTreeMap::new();
     for ((shape, _, values), answer) in calls.iter().zip(answers) {
         let entries = values.len().saturating_sub(shape.matches('$').count());
+        let entries = entries + values.iter().map(|value| further_entries(value)).sum::<usize>();
         let finding = match &answer {
             Ok(plan) => judge::judge(plan, entries, &large),
             Err(reason) => Some(format!("cannot be explained ({reason})")),
@@ -167,6 +168,12 @@ fn plans(server: &Postgres, statements: &Statements) -> Result<Vec<Finding>> {
         .into_iter()
         .map(|(shape, finding)| (shape.to_owned(), finding))
         .collect())
+}
+
+/// Further entries of a value that is a list, as JSON.
+fn further_entries(value: &str) -> usize {
+    let list: Option<Vec<serde_json::Value>> = serde_json::from_str(value.trim_matches('\'')).ok();
+    list.map_or(0, |entries| entries.len().saturating_sub(1))
 }
 
 /// Takes away an index by which a statement finds its rows, and says what is found then.
@@ -240,4 +247,16 @@ fn lines(server: &Postgres, query: &str) -> Result<Vec<String>> {
 
 fn execute(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8(command::capture(command)?)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_that_are_one_value_count_by_their_entries() {
+        for (value, further) in [("'[\"a\", \"b\", \"c\"]'", 2), ("'[]'", 0), ("'a'", 0), ("7", 0)] {
+            assert_eq!(further_entries(value), further, "{value}");
+        }
+    }
 }
