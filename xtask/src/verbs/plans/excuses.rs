@@ -37,7 +37,7 @@ pub(super) const PLANS: &[Excuse] = &[
         CLOCK,
     ),
     (
-        &["FROM \"events\" WHERE NOT EXISTS(SELECT $ FROM \"deliveries\""],
+        &["FROM \"events\" WHERE (NOT EXISTS(SELECT $ FROM \"deliveries\""],
         "passes what is kept no longer but is still needed; whole months are dropped",
     ),
     (
@@ -63,11 +63,20 @@ pub(super) const PLANS: &[Excuse] = &[
         &["SELECT \"client_ids\".\"allowed_domains\""],
         "reads the origins of all pages, which is remembered",
     ),
+    (
+        &["FROM \"payments\" WHERE \"network\" = $ AND (\"block_number\" BETWEEN"],
+        "reads the blocks that are asked for; of all that there are, all of its payments",
+    ),
+    (
+        &["GROUP BY \"deliveries\".\"endpoint_id\", \"deliveries\".\"state\""],
+        "counts what it sums up",
+    ),
 ];
 
 const CHAIN: &str = "follows a network, whoever is paid there";
 const CREDENTIAL: &str = "finds out who calls";
 const EXPIRY: &str = "removes what is kept no longer";
+const LINK: &str = "opens a secure payment by its token, whoever made it";
 const MOVE: &str = "moves what the version before wrote, whoever was paid";
 const SEAL: &str = "seals again under another key";
 const WORKER: &str = "delivers, whoever waits";
@@ -144,13 +153,31 @@ pub(super) const NO_PLATFORM: &[Excuse] = &[
     (&["FROM \"delivery_queue\" WHERE \"delivery_queue\".\"id\" < $"], EXPIRY),
     (&["FROM \"event_keys\" WHERE \"event_keys\".\"event_id\" < $"], EXPIRY),
     (
-        &["FROM \"events\" WHERE NOT EXISTS(SELECT $ FROM \"deliveries\""],
+        &["FROM \"events\" WHERE (NOT EXISTS(SELECT $ FROM \"deliveries\""],
         EXPIRY,
     ),
     (&["DELETE FROM \"idempotency_keys\""], EXPIRY),
     (&["DELETE FROM \"invites\""], EXPIRY),
     (&["DELETE FROM \"quotes\""], EXPIRY),
     (&["DELETE FROM \"sessions\" WHERE \"sessions\".\"id\" IN"], EXPIRY),
+    (
+        &["UPDATE \"secure_payments\" SET \"status\" = $ WHERE \"secure_payments\".\"id\" IN (SELECT"],
+        EXPIRY,
+    ),
+    (
+        &["FROM \"secure_payments\" WHERE \"secure_payments\".\"token\" = $"],
+        LINK,
+    ),
+    (
+        &["FROM \"secure_payments\" WHERE \"secure_payments\".\"id\" IN ("],
+        LINK,
+    ),
+    (
+        &["FROM \"secure_payment_items\" WHERE \"secure_payment_items\".\"secure_payment_id\" IN ("],
+        LINK,
+    ),
+    (&["FROM \"requests\" WHERE \"requests\".\"id\" IN ($)"], LINK),
+    (&["FROM pg_inherits"], "asks for the months of a table"),
     (&["AS place_owner"], SEAL),
     (&["AS TEXT) = $ AND ("], SEAL),
     (&["\"accounts\".\"email_hash\" IS NULL"], SEAL),
