@@ -163,12 +163,10 @@ pub struct SecurePaymentAnalytics {
     pub destination_ids: Option<Vec<LinkDestinationText>>,
 }
 
-/// A secure payment of one request.
+/// What is shown of every secure payment of which anything is.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
-pub struct SingleSecurePayment {
-    /// Always `single`. Example: `single`
-    pub payment_type: SecurePaymentKind,
+pub struct SecurePaymentFacts {
     /// State
     pub status: SecurePaymentStatus,
     /// Where the payer may go afterwards. Example: `https://shop.example.com/thanks`
@@ -185,80 +183,8 @@ pub struct SingleSecurePayment {
     pub payment_options: Option<PaymentOptionsView>,
     /// Figures
     pub analytics: Option<SecurePaymentAnalytics>,
-    /// The request that it pays
-    #[oai(validator(min_items = 1, max_items = 1))]
-    pub request_ids: Vec<RequestIdText>,
-    /// Who is paid; masked as `0x1234...abcd` where the creator wants that. Example: `0x7eB023BFbAeE228de6DC5B92D0BeEB1eDb1Fd567`
-    #[oai(validator(max_length = 42))]
-    pub payee: String,
-    /// Network of the payment
+    /// Network on which it is paid
     pub network: NetworkText,
-    /// What is asked for, human units
-    pub amount: AmountText,
-    /// Id of the currency
-    pub payment_currency: CurrencyIdText,
-    /// Whether that is the coin of the network. Example: `false`
-    pub is_native_currency: bool,
-    /// Where it pays to; null for a native coin
-    pub destination: OrNull<SecurePaymentDestination>,
-    /// Reference of the merchant
-    pub reference: OrNull<MerchantReference>,
-    /// Whether the payee is masked; absent when it is not. Example: `true`
-    pub is_payee_address_masked: Option<bool>,
-    /// Fees in US dollars
-    pub fee_plan: OrNull<FeePlanView>,
-    /// Whether the payer may pay; absent where everybody may, and without a wallet
-    pub access_decision: Option<AccessDecisionView>,
-    /// Which way the money goes. An addition of this service
-    pub flow: PaymentFlow,
-    /// Until when it can be paid. An addition of this service
-    pub expires_at: Instant,
-    /// Whether somebody said within two minutes that a payment is on its way. An addition of this service. Example: `false`
-    pub in_flight: bool,
-}
-
-/// A secure payment of several requests.
-#[derive(Debug, Clone, Object)]
-#[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
-pub struct BatchSecurePayment {
-    /// Always `batch`. Example: `batch`
-    pub payment_type: SecurePaymentKind,
-    /// State
-    pub status: SecurePaymentStatus,
-    /// Where the payer may go afterwards. Example: `https://shop.example.com/thanks`
-    #[oai(validator(max_length = 2048))]
-    pub redirect_url: OrNull<String>,
-    /// What the button says; null for the usual text. Example: `Back to the shop`
-    #[oai(validator(max_length = 255))]
-    pub redirect_label: OrNull<String>,
-    /// Orchestrator
-    pub orchestrator_id: OrNull<UlidText>,
-    /// Look of the page
-    pub branding: OrNull<Branding>,
-    /// What the wallet could pay with: an object of chains, in each an object of tokens; absent without a wallet that may pay
-    pub payment_options: Option<PaymentOptionsView>,
-    /// Figures
-    pub analytics: Option<SecurePaymentAnalytics>,
-    /// The requests that it pays
-    #[oai(validator(min_items = 1, max_items = 200))]
-    pub request_ids: Vec<RequestIdText>,
-    /// Who is paid, in the same order; masked as `0x1234...abcd` where the creator wants that
-    #[oai(validator(min_items = 1, max_items = 200))]
-    pub payees: Vec<PayeeText>,
-    /// Network of the payments
-    pub network: NetworkText,
-    /// What is asked for, in the same order, human units
-    #[oai(validator(min_items = 1, max_items = 200))]
-    pub amounts: Vec<AmountText>,
-    /// Ids of the currencies, in the same order
-    #[oai(validator(min_items = 1, max_items = 200))]
-    pub payment_currencies: Vec<CurrencyIdText>,
-    /// Whether they are the coin of the network, in the same order. Example: `[false]`
-    #[oai(validator(min_items = 1, max_items = 200))]
-    pub is_native_currency: Vec<bool>,
-    /// Where they pay to, in the same order; null for a native coin
-    #[oai(validator(min_items = 1, max_items = 200))]
-    pub destinations: Vec<OrNull<SecurePaymentDestination>>,
     /// Reference of the merchant
     pub reference: OrNull<MerchantReference>,
     /// Whether the payees are masked; absent when they are not. Example: `true`
@@ -273,6 +199,60 @@ pub struct BatchSecurePayment {
     pub expires_at: Instant,
     /// Whether somebody said within two minutes that a payment is on its way. An addition of this service. Example: `false`
     pub in_flight: bool,
+}
+
+/// A secure payment of one request.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
+pub struct SingleSecurePayment {
+    /// Always `single`. Example: `single`
+    pub payment_type: SecurePaymentKind,
+    /// The request that it pays
+    #[oai(validator(min_items = 1, max_items = 1))]
+    pub request_ids: Vec<RequestIdText>,
+    /// Who is paid; masked as `0x1234...abcd` where the creator wants that. Example: `0x7eB023BFbAeE228de6DC5B92D0BeEB1eDb1Fd567`
+    #[oai(validator(max_length = 42))]
+    pub payee: String,
+    /// What is asked for, human units
+    pub amount: AmountText,
+    /// Id of the currency
+    pub payment_currency: CurrencyIdText,
+    /// Whether that is the coin of the network. Example: `false`
+    pub is_native_currency: bool,
+    /// Where it pays to; null for a native coin
+    pub destination: OrNull<SecurePaymentDestination>,
+    /// What is shown of every one
+    #[oai(flatten)]
+    pub facts: SecurePaymentFacts,
+}
+
+/// A secure payment of several requests.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
+pub struct BatchSecurePayment {
+    /// Always `batch`. Example: `batch`
+    pub payment_type: SecurePaymentKind,
+    /// The requests that it pays
+    #[oai(validator(min_items = 1, max_items = 200))]
+    pub request_ids: Vec<RequestIdText>,
+    /// Who is paid, in the same order; masked as `0x1234...abcd` where the creator wants that
+    #[oai(validator(min_items = 1, max_items = 200))]
+    pub payees: Vec<PayeeText>,
+    /// What is asked for, in the same order, human units
+    #[oai(validator(min_items = 1, max_items = 200))]
+    pub amounts: Vec<AmountText>,
+    /// Ids of the currencies, in the same order
+    #[oai(validator(min_items = 1, max_items = 200))]
+    pub payment_currencies: Vec<CurrencyIdText>,
+    /// Whether they are the coin of the network, in the same order. Example: `[false]`
+    #[oai(validator(min_items = 1, max_items = 200))]
+    pub is_native_currency: Vec<bool>,
+    /// Where they pay to, in the same order; null for a native coin
+    #[oai(validator(min_items = 1, max_items = 200))]
+    pub destinations: Vec<OrNull<SecurePaymentDestination>>,
+    /// What is shown of every one
+    #[oai(flatten)]
+    pub facts: SecurePaymentFacts,
 }
 
 /// A secure payment of which nothing is shown before its payer is approved.

@@ -228,59 +228,45 @@ pub(super) fn shown(opened: &Opened, shown: &Shown) -> SecurePaymentView {
     let is_masked = payment.policy.hides_payee;
     let plan = shown.fee_plan.as_ref();
     let redirect = payment.about.redirect.as_ref();
-    let redirect_url = OrNull(redirect.map(|redirect| redirect.url.clone()));
-    let redirect_label = OrNull(redirect.and_then(|redirect| redirect.label.clone()));
     let request_ids = opened
         .requests
         .iter()
         .map(|request| RequestIdText::written(&request.id));
-    let payment_options = shown.options.as_deref().map(options);
-    let reference = OrNull(payment.about.reference.clone().map(MerchantReference::written));
-    let is_payee_address_masked = is_masked.then_some(true);
-    let in_flight = payment.in_flight_until(opened.now).is_some();
-    let analytics = Some(analytics(opened, plan, is_masked));
-    let fee_plan = OrNull(plan.map(fee_plan));
-    let network = NetworkText::written(payment.network);
+    let facts = SecurePaymentFacts {
+        status,
+        redirect_url: OrNull(redirect.map(|redirect| redirect.url.clone())),
+        redirect_label: OrNull(redirect.and_then(|redirect| redirect.label.clone())),
+        orchestrator_id: OrNull(None),
+        branding: OrNull(None),
+        payment_options: shown.options.as_deref().map(options),
+        analytics: Some(analytics(opened, plan, is_masked)),
+        network: NetworkText::written(payment.network),
+        reference: OrNull(payment.about.reference.clone().map(MerchantReference::written)),
+        is_payee_address_masked: is_masked.then_some(true),
+        fee_plan: OrNull(plan.map(fee_plan)),
+        access_decision,
+        flow: payment.flow,
+        expires_at,
+        in_flight: payment.in_flight_until(opened.now).is_some(),
+    };
     match (payment.kind, opened.requests.as_slice()) {
         (SecurePaymentKind::Single, [request]) => SecurePaymentView::Single(SingleSecurePayment {
             payment_type: payment.kind,
-            status,
-            redirect_url,
-            redirect_label,
-            orchestrator_id: OrNull(None),
-            branding: OrNull(None),
-            payment_options,
-            analytics,
             request_ids: request_ids.collect(),
             payee: address(request.terms.payee, is_masked),
-            network,
             amount: AmountText::written(&request.terms.amount),
             payment_currency: CurrencyIdText::written(&request.terms.payment_currency),
             is_native_currency: request.terms.token.is_none(),
             destination: destination_of(request, is_masked),
-            reference,
-            is_payee_address_masked,
-            fee_plan,
-            access_decision,
-            flow: payment.flow,
-            expires_at,
-            in_flight,
+            facts,
         }),
         (_, requests) => SecurePaymentView::Batch(BatchSecurePayment {
             payment_type: payment.kind,
-            status,
-            redirect_url,
-            redirect_label,
-            orchestrator_id: OrNull(None),
-            branding: OrNull(None),
-            payment_options,
-            analytics,
             request_ids: request_ids.collect(),
             payees: requests
                 .iter()
                 .map(|request| PayeeText::written(address(request.terms.payee, is_masked)))
                 .collect(),
-            network,
             amounts: requests
                 .iter()
                 .map(|request| AmountText::written(&request.terms.amount))
@@ -294,13 +280,7 @@ pub(super) fn shown(opened: &Opened, shown: &Shown) -> SecurePaymentView {
                 .iter()
                 .map(|request| destination_of(request, is_masked))
                 .collect(),
-            reference,
-            is_payee_address_masked,
-            fee_plan,
-            access_decision,
-            flow: payment.flow,
-            expires_at,
-            in_flight,
+            facts,
         }),
     }
 }
