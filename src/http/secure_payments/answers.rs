@@ -94,7 +94,7 @@ pub struct AccessWalletResult {
     pub wallet_address: WalletText,
     /// What it is
     pub wallet_type: WalletType,
-    /// Smart account that it stands behind
+    /// Smart account that it stands behind, as whoever asked said with `eoaWallet`: nobody has proven it
     pub parent_wallet_address: OrNull<WalletText>,
     /// What came of it
     pub status: AccessStatus,
@@ -622,7 +622,7 @@ pub struct KytResult {
     pub wallet_address: WalletText,
     /// What it is
     pub wallet_type: WalletType,
-    /// Smart account that it stands behind
+    /// Smart account that it stands behind, as whoever asked said with `eoaWallet`: nobody has proven it
     pub parent_wallet_address: OrNull<WalletText>,
     /// What came of it
     pub status: OrNull<AccessStatus>,
