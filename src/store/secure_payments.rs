@@ -278,6 +278,29 @@ fn paying(conn: &impl ConnectionTrait, requests: &[&Request]) -> SelectStatement
         .into_query()
 }
 
+/// Which of some requests belong to secure payments, whatever became of these.
+pub async fn requests_of_any(
+    conn: &impl ConnectionTrait,
+    requests: &[&Request],
+) -> Result<HashSet<RequestRowId>, StoreError> {
+    let mut found = HashSet::new();
+    for requests in requests.chunks(columns::ROWS_MAX) {
+        let rows: Vec<String> = secure_payment_items::Entity::find()
+            .select_only()
+            .column(Part::RequestRow)
+            .filter(columns::among_requests(
+                conn,
+                (Part::PlatformId, Part::RequestRow),
+                requests,
+            ))
+            .into_tuple()
+            .all(conn)
+            .await?;
+        found.extend(rows.into_iter().map(RequestRowId));
+    }
+    Ok(found)
+}
+
 /// The secure payments that pay requests, kept from others until the transaction ends. Whoever changes requests too locks
 /// those before.
 ///

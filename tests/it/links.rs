@@ -136,7 +136,7 @@ async fn a_partial_payment_leaves_the_rest_to_be_paid() {
         token_of(&made),
         made["requestIds"][0].as_str().expect("an id").to_owned(),
     );
-    app.pay(&id, "&amount=2").await;
+    app.pay_past_link(&made["requestIds"][0], "2").await;
     app.settle().await;
     assert_eq!(app.read_request(&id).await["status"], "partially_paid");
     let opened = app.open_link(&link, "").send().await.expect(200);
@@ -158,8 +158,7 @@ async fn a_batch_is_paid_in_one_transaction_and_completes_with_its_last_request(
         (&opened["paymentType"], &opened["amounts"]),
         (&json!("batch"), &json!(["1", "2", "3"]))
     );
-    let first = made["requestIds"][0].as_str().expect("an id");
-    app.pay(first, "").await;
+    app.pay_past_link(&made["requestIds"][0], "1").await;
     app.settle().await;
     let before = fau_of(&app, PAYEE).await;
     let calldata = app.pay_link(&link).await;

@@ -337,3 +337,51 @@ async fn reports_of_a_page_are_told_without_wallets_and_within_bounds() {
     }
     send(report(20, json!({}))).await.expect(429);
 }
+
+#[tokio::test]
+async fn a_request_of_a_link_is_paid_through_the_link_alone() {
+    let app = TestApp::on_chain().await;
+    app.is_paid_in("FAU-sepolia").await;
+    let refused = |answer: &Value| {
+        let sentence = answer["message"].as_str().unwrap_or_default();
+        assert!(sentence.contains("secure payment"), "{answer}");
+    };
+    let ask = async |request: &Value| {
+        let id = request.as_str().expect("an id");
+        let by_id = || app.get(&format!("/v2/request/{id}/pay?wallet={UNLISTED}"));
+        let batch = json!({ "requestIds": [id], "payer": UNLISTED });
+        let in_batch = || app.post("/v2/payouts/batch");
+        for call in [by_id().with_key(), by_id().with_client()] {
+            refused(&call.send().await.expect(400));
+        }
+        let forged_id = forged(&app, Method::GET, &format!("/v2/request/{id}/pay?wallet={UNLISTED}"));
+        refused(&forged_id.send().await.expect(400));
+        for call in [
+            in_batch().with_key(),
+            in_batch().with_client(),
+            forged(&app, Method::POST, "/v2/payouts/batch"),
+        ] {
+            let answer = call.json(&batch).send().await.expect(400);
+            assert_eq!(answer["errors"][0]["field"], "requestIds[0]", "{answer}");
+            refused(&answer["errors"][0]);
+        }
+    };
+    // Guarded by a list, open to everybody, withdrawn, over, and two that were combined.
+    let guarded = app.link(&listed(json!({}))).await.expect(201);
+    ask(&guarded["requestIds"][0]).await;
+    let open = app.link(&link_of(&["1", "2"])).await.expect(201);
+    ask(&open["requestIds"][1]).await;
+    let withdrawal = app.post(&format!("/v2/secure-payments/{}/withdraw", token_of(&open)));
+    withdrawal.with_key().send().await.expect(200);
+    ask(&open["requestIds"][0]).await;
+    let mut tokens = Vec::new();
+    for _ in 0..2 {
+        tokens.push(app.payout_link(&payout_of(LISTED, "1")).await.expect(201));
+    }
+    let named: Vec<String> = tokens.iter().map(token_of).collect();
+    let combining = app.post("/v2/secure-payments/batch-payouts").with_key();
+    combining.json(&json!({ "tokens": named })).send().await.expect(201);
+    ask(&tokens[1]["requestIds"][0]).await;
+    // The link itself goes on.
+    app.calldata_of(&token_of(&guarded), Some(LISTED)).await.expect(200);
+}

@@ -1,14 +1,21 @@
 //! Making, opening and paying links.
 
-use super::{Answer, TestApp, app::Call, chain::PAYER, requests::PAYEE, wallet::session, wallet::token};
+use super::{
+    Answer, TestApp,
+    app::Call,
+    chain::PAYER,
+    requests::PAYEE,
+    wallet::{session, token},
+};
 use alloy::primitives::{Address as EvmAddress, U256};
 use prs::{
-    domain::{address::Address, caller::Person, network::Network},
+    domain::{address::Address, amount::Amount, calldata::Allowing, caller::Person, fees::Fees, network::Network},
     flows::{
         destinations::{self, NewDestination},
         idempotency::Repeatable,
+        requests::planned::prepared,
     },
-    store,
+    store::{self, Scope},
 };
 use serde_json::{Value, json};
 
@@ -90,6 +97,33 @@ impl TestApp {
     pub async fn send_calldata(&self, calldata: &Value) {
         let steps = link_transactions(calldata);
         let receipts = self.devnet().pay(PAYER, &steps).await.expect("mined");
+        assert!(receipts.iter().all(|receipt| receipt.status), "a transaction failed");
+    }
+
+    /// Pays a part of a request in the test token as somebody who writes his calldata himself: the service hands nothing
+    /// out for it. The payment is mined, not yet seen.
+    pub async fn pay_past_link(&self, request: &Value, amount: &str) {
+        let id = request.as_str().expect("an id");
+        let owner = Scope {
+            platform: self.platform.clone(),
+            client: None,
+        };
+        let found = store::requests::find(self.ctx.db.reader(), &owner, id).await;
+        let request = found.expect("readable").expect("a request");
+        let units = Amount::parse(amount).expect("an amount").to_units(18).expect("units");
+        let payer = Address::parse(&self.account(PAYER)).expect("an address");
+        let asked = (Some(payer), Allowing::WhatIsNeeded);
+        let handout = prepared(&self.ctx, &request, units, Fees::default(), asked).await;
+        let steps = handout.expect("calldata").calldata.steps.into_iter();
+        let steps = steps.map(|step| {
+            let to: EvmAddress = step.to.canonical().parse().expect("an address");
+            (to, step.calldata, step.value)
+        });
+        let receipts = self
+            .devnet()
+            .pay(PAYER, &steps.collect::<Vec<_>>())
+            .await
+            .expect("mined");
         assert!(receipts.iter().all(|receipt| receipt.status), "a transaction failed");
     }
 

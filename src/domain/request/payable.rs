@@ -18,6 +18,8 @@ pub enum Unpayable {
     OfSchedule,
     /// Its recurrence is stopped.
     Stopped,
+    /// A secure payment pays it, or did until it ended.
+    OfSecurePayment,
 }
 
 impl Unpayable {
@@ -57,6 +59,10 @@ impl Unpayable {
                 "The recurrence of this request is stopped",
                 "cannot be paid: the recurrence of this request is stopped",
             ),
+            Self::OfSecurePayment => (
+                "This request belongs to a secure payment: it is paid through that link alone",
+                "must be a request of no secure payment: this one is paid through its link alone",
+            ),
         }
     }
 }
@@ -76,6 +82,15 @@ impl Request {
             RequestStatus::Processing => Err(Unpayable::Processing),
             RequestStatus::Cancelled => Err(Unpayable::Cancelled),
             RequestStatus::Failed | RequestStatus::Refunded => Err(Unpayable::Ended),
+        }
+    }
+
+    /// Whether calldata may be handed out to whoever asks with its id. Errors: why not.
+    pub fn payable_by_id(&self, is_of_secure_payment: bool) -> Result<(), Unpayable> {
+        self.payable()?;
+        match is_of_secure_payment {
+            true => Err(Unpayable::OfSecurePayment),
+            false => Ok(()),
         }
     }
 }

@@ -274,13 +274,16 @@ async fn found(
         .into());
     }
     check_networks(requests.iter().map(|request| request.terms.network))?;
+    let of_links =
+        store::secure_payments::requests_of_any(ctx.db.reader(), &requests.iter().collect::<Vec<_>>()).await?;
     let mut checks = Checks::new();
     let network = requests.first().map(|request| request.terms.network);
     let named = network.map(|network| named(ctx, input, network, &mut checks));
     let (payer, fee) = named.unwrap_or_default();
     for (index, request) in requests.iter().enumerate() {
         let entry = format!("requestIds[{index}]");
-        checks.take(&entry, request.payable().map_err(Unpayable::in_list));
+        let payable = request.payable_by_id(of_links.contains(&request.row));
+        checks.take(&entry, payable.map_err(Unpayable::in_list));
         let right = "a request of another payee than payer";
         check_two_wallets(entry, payer, Some(request.terms.payee), right, &mut checks);
     }

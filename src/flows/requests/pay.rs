@@ -45,13 +45,16 @@ pub struct PayInput {
 /// Plans the payment and looks the payer up.
 ///
 /// Without `wallet` a direct payment asks no node. What is answered is kept before, so that a payment can be compared
-/// with it. Errors: wrong fields (400), an unknown request (404), no node that answers while one is needed (502).
+/// with it. Errors: wrong fields, or a request of a secure payment, whose policy says who may pay (400); an unknown
+/// request (404); no node that answers while one is needed (502).
 /// Source: interface §4.3; rules P.3.3; decisions D10; decisions D38.
 pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str, input: &PayInput) -> FlowResult<Handout> {
     let request = find(ctx, caller, request_id).await?;
     let client = client_of(ctx, caller).await?;
     let currencies = currencies(ctx, &request)?;
-    let Decided { wallet, units, fees } = decide(ctx, &request, &currencies, input, client.as_ref())?;
+    let of_links = store::secure_payments::requests_of_any(ctx.db.reader(), &[&request]).await?;
+    let is_of_link = of_links.contains(&request.row);
+    let Decided { wallet, units, fees } = decide(ctx, (&request, is_of_link), &currencies, input, client.as_ref())?;
     let asking = in_turns(ctx, caller, request.terms.network);
     let handout = prepared(&asking, &request, units, fees, (wallet, Allowing::Everything)).await?;
     let (handed, now) = (handed_out(caller.into(), &handout.planned), ctx.clock.now());
@@ -74,7 +77,7 @@ struct Decided {
 
 fn decide(
     ctx: &Ctx,
-    request: &Request,
+    (request, is_of_link): (&Request, bool),
     currencies: &Currencies<'_>,
     input: &PayInput,
     client: Option<&ClientId>,
@@ -107,7 +110,8 @@ fn decide(
     });
     let fee = of_call(input.fee, terms.network, &ctx.catalogue, &mut checks);
     checks.finish()?;
-    request.payable().map_err(|why| Refusal::invalid(why.alone()))?;
+    let payable = request.payable_by_id(is_of_link);
+    payable.map_err(|why| Refusal::invalid(why.alone()))?;
     let remaining = ledger.remaining();
     let units = part.unwrap_or(remaining).min(remaining);
     let fees = fees(ctx, request, client, fee)?;

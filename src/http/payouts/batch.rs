@@ -126,7 +126,8 @@ impl BatchPayouts {
     ///
     /// Answers one transaction that pays 1 to 200 requests on one network, in tokens, in the native coin and converted,
     /// mixed as you like: `requests` makes new ones, `requestIds` pays what is left of those that are there. Either all
-    /// of them are paid or none. Each is found and confirmed by itself. When no node answers, nothing is created.
+    /// of them are paid or none. Each is found and confirmed by itself. When no node answers, nothing is created. Requests
+    /// of secure payments are paid through their links alone, also when these have ended.
     ///
     /// 201: The transactions to sign, approvals first, and the requests that they pay
     /// 404 requestIds[0]: Request not found

@@ -152,7 +152,8 @@ impl Requests {
     /// Get the calldata that pays a request
     ///
     /// Answers the transactions that a wallet signs and sends, in order. With `wallet` the answer knows balances and
-    /// allowance and leaves out what is not needed; without it no node is asked and the approval is always included.
+    /// allowance and leaves out what is not needed; without it no node is asked and the approval is always included. A
+    /// request of a secure payment is paid through its link alone, also when the link has ended.
     ///
     /// 200: The transactions to sign, in their order, and what the wallet needs for them
     /// 404: Request not found

@@ -319,9 +319,9 @@ impl SecurePayments {
 
     /// Withdraw a link
     ///
-    /// Nobody gets calldata by it any more; repeated, the call answers the same. Its requests stay. Calldata that was handed
-    /// out before still works on the chain: money that arrives all the same is credited to its request. An addition of this
-    /// service.
+    /// Nobody gets calldata by it any more, nor by the ids of its requests, which stay; repeated, the call answers the same.
+    /// Calldata that was handed out before still works on the chain: money that arrives all the same is credited to its
+    /// request. An addition of this service.
     ///
     /// 200: The link is withdrawn
     /// 404: Secure payment not found
