@@ -21,6 +21,10 @@ const NO_DESTINATION: &str = "No active payment destination found for this platf
 /// What is said of another destination than the one that is set up. Source: rules P.3.7.
 const ANOTHER_DESTINATION: &str = "Destination does not match the configured payment destination.";
 
+/// What is said of a fee whose receiver the owner of a public client ID named nowhere.
+const STRANGE_RECEIVER: &str = "must be a payee of this client ID (allowedPayees) or a wallet of the platform that has a \
+                                destination in use: everybody may know a client ID of pages";
+
 /// The destination that an item names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wanted {
@@ -39,6 +43,25 @@ pub struct NamedFee {
     pub fee: (Percent, Address),
     /// Whether it stands in the item and not beside all of them.
     pub is_of_item: bool,
+}
+
+/// Who may get a fee that a call names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FeeReceivers {
+    /// Whoever is named.
+    Anybody,
+    /// These alone: everybody reads a public client ID off a page, and could name himself.
+    Among(Vec<Address>),
+}
+
+impl FeeReceivers {
+    /// Errors: somebody else is named, as a sentence for the caller.
+    pub fn admit(&self, receiver: Address) -> Result<Address, String> {
+        match self {
+            Self::Among(known) if !known.contains(&receiver) => Err(STRANGE_RECEIVER.to_owned()),
+            Self::Anybody | Self::Among(_) => Ok(receiver),
+        }
+    }
 }
 
 /// One amount to be paid.

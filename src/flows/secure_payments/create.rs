@@ -1,13 +1,13 @@
 //! Makes a secure payment by which its creator is paid.
 
-use super::made::{Draft, Made, admit, check_gas, expires_at, told};
+use super::made::{Draft, Made, admit, check_gas, expires_at, fee_receivers, named_fee, told};
 use crate::{
     ctx::Ctx,
     domain::{
         caller::{Credential, PlatformCaller},
         client_id::ClientId,
         destination::Destination,
-        fees::{Fees, of_call},
+        fees::Fees,
         refusal::{Checks, FieldError, Refusal},
         request::{
             Request,
@@ -15,7 +15,7 @@ use crate::{
         },
         secure_payment::{
             PaymentFlow, SecurePaymentKind,
-            plan::{Destinations, NewItem, NewSecurePayment, Wanted},
+            plan::{Destinations, FeeReceivers, NewItem, NewSecurePayment, Wanted},
         },
     },
     flows::{
@@ -48,6 +48,7 @@ pub async fn run(
         admit(ctx, caller).await?;
         let client = client_of(ctx, caller).await?;
         let of_client = of_client(ctx, caller, client.as_ref()).await?;
+        let receivers = fee_receivers(ctx, caller, &of_client).await?;
         let destinations = destinations(ctx, caller, &of_client, &input.items).await?;
         let destination = destinations.choose(&input.items)?;
         let currency = currency(ctx, &destination)?;
@@ -56,7 +57,8 @@ pub async fn run(
             ..of_client
         };
         for _ in 0..DRAWS_MAX {
-            let due = requested(ctx, caller, &input, (&destination, &currency), &limits, client.as_ref())?;
+            let of_client = (&limits, &receivers, client.as_ref());
+            let due = requested(ctx, caller, &input, (&destination, &currency), of_client)?;
             let kind = match due.len() {
                 1 => SecurePaymentKind::Single,
                 _ => SecurePaymentKind::Batch,
@@ -153,8 +155,7 @@ fn requested(
     caller: &PlatformCaller,
     input: &NewSecurePayment,
     (destination, currency): (&Destination, &PaymentCurrency),
-    limits: &OfClient,
-    client: Option<&ClientId>,
+    (limits, receivers, client): (&OfClient, &FeeReceivers, Option<&ClientId>),
 ) -> FlowResult<Vec<(Request, Fees)>> {
     let origin = origin(caller);
     let mut checks = Checks::new();
@@ -179,7 +180,7 @@ fn requested(
         let mut named = Checks::new();
         let fee = item
             .fee
-            .and_then(|fee| of_call(Some(fee.fee), currency.network, &ctx.catalogue, &mut named));
+            .and_then(|named_by| named_fee(ctx, receivers, named_by.fee, currency.network, &mut named));
         let is_of_item = item.fee.is_some_and(|fee| fee.is_of_item);
         checks.join(named.finish().map_err(|refusal| match is_of_item {
             true => refusal.within(&entry),

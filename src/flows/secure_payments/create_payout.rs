@@ -1,7 +1,7 @@
 //! Makes a secure payment by which its creator pays somebody.
 
 use super::{
-    made::{Draft, Made, admit, expires_at, told},
+    made::{Draft, Made, admit, expires_at, fee_receivers, named_fee, told},
     screen,
 };
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
         caller::PlatformCaller,
         client_id::ClientId,
         destination::Destination,
-        fees::{Fees, of_call},
+        fees::Fees,
         ids::DestinationId,
         interop_address::{DestinationKey, InteropAddress},
         refusal::{Checks, FieldError, Refusal},
@@ -19,7 +19,10 @@ use crate::{
             plan::{NewRequest, OfClient, plan},
         },
         screening::{Screening, ScreeningStatus},
-        secure_payment::{PaymentFlow, SecurePaymentKind, SecurePaymentStatus, plan::NewPayout},
+        secure_payment::{
+            PaymentFlow, SecurePaymentKind, SecurePaymentStatus,
+            plan::{FeeReceivers, NewPayout},
+        },
     },
     flows::{
         FlowResult,
@@ -53,6 +56,7 @@ pub async fn run(
         let network = input.currency.network;
         let client = client_of(ctx, caller).await?;
         let of_client = of_client(ctx, caller, client.as_ref()).await?;
+        let receivers = fee_receivers(ctx, caller, &of_client).await?;
         let key = input.currency.currency.token().map(|token| DestinationKey {
             interop: InteropAddress {
                 wallet: input.recipient,
@@ -67,7 +71,7 @@ pub async fn run(
         let policy = input.policy.resolved(known.and_then(|known| known.policy));
         let mut found = None;
         for _ in 0..DRAWS_MAX {
-            let due = requested(ctx, caller, &input, &of_client, client.as_ref())?;
+            let due = requested(ctx, caller, &input, (&of_client, &receivers, client.as_ref()))?;
             // Bad input costs no question, and a second draw none either.
             let screened = match found.take() {
                 Some(screened) => screened,
@@ -99,11 +103,13 @@ fn requested(
     ctx: &Ctx,
     caller: &PlatformCaller,
     input: &NewPayout,
-    of_client: &OfClient,
-    client: Option<&ClientId>,
+    (of_client, receivers, client): (&OfClient, &FeeReceivers, Option<&ClientId>),
 ) -> FlowResult<(Request, Fees)> {
     let mut checks = Checks::new();
-    let fee = of_call(input.fee, input.currency.network, &ctx.catalogue, &mut checks);
+    let network = input.currency.network;
+    let fee = input
+        .fee
+        .and_then(|fee| named_fee(ctx, receivers, fee, network, &mut checks));
     let new = NewRequest {
         payee: Some(input.recipient),
         payer: None,

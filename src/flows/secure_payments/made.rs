@@ -4,20 +4,22 @@ use super::opened::Opened;
 use crate::{
     ctx::Ctx,
     domain::{
+        address::Address,
+        amount::Percent,
         batch::too_much_gas,
         batch_call::{Batch, BatchItem, BatchTerms, fitting},
         calldata::PaymentPlan,
         caller::{Credential, Person, PlatformCaller},
         currency::ContractKind,
-        fees::{FeeLeg, Fees},
+        fees::{FeeLeg, Fees, of_call},
         ids::{SecurePaymentId, SecurePaymentToken},
         interop_address::DestinationKey,
         network::Network,
-        refusal::Refusal,
-        request::Request,
+        refusal::{Checks, Refusal},
+        request::{Request, plan::OfClient},
         secure_payment::{
             About, Item, PaymentFlow, SecurePayment, SecurePaymentKind, SecurePaymentStatus, access::AccessPolicy,
-            fee_plan::FeePlan,
+            fee_plan::FeePlan, plan::FeeReceivers,
         },
     },
     flows::{
@@ -128,6 +130,34 @@ pub(super) async fn admit(ctx: &Ctx, caller: &PlatformCaller) -> FlowResult<()> 
     let of_platform =
         store::secure_payments::count_open(ctx.db.reader(), &whole_platform, now, caps.secure_payments).await?;
     Ok(caps.admit_another_secure_payment(of_platform, of_public_client)?)
+}
+
+/// Who may get the fees that a caller names. A link with them is the platform's to whoever pays it, and everybody may hold
+/// a public client ID.
+pub(super) async fn fee_receivers(
+    ctx: &Ctx,
+    caller: &PlatformCaller,
+    of_client: &OfClient,
+) -> FlowResult<FeeReceivers> {
+    if !caller.is_public() {
+        return Ok(FeeReceivers::Anybody);
+    }
+    let own = store::destinations::own_in_use(ctx.db.reader(), &caller.platform).await?;
+    let wallets = own.iter().chain(&of_client.bound).map(|known| known.key.interop.wallet);
+    let payees = of_client.limits.payees.iter().copied();
+    Ok(FeeReceivers::Among(wallets.chain(payees).collect()))
+}
+
+/// A fee that a call names, once it may; notes what is wrong with it.
+pub(super) fn named_fee(
+    ctx: &Ctx,
+    receivers: &FeeReceivers,
+    (percent, receiver): (Percent, Address),
+    network: Network,
+    checks: &mut Checks,
+) -> Option<(Percent, Address)> {
+    let receiver = checks.take("feeAddress", receivers.admit(receiver))?;
+    of_call(Some((percent, receiver)), network, &ctx.catalogue, checks)
 }
 
 /// Checks that several payments fit into one transaction, so that a link that is handed on can be paid. `list` is the

@@ -1,0 +1,86 @@
+//! Fees of links: who may name one, whom they bind, and what leaves the payer.
+
+use crate::support::{
+    TestApp,
+    app::{forged, settings},
+    chain::PAYER,
+    links::{link_of, link_transactions, payout_of, token_of},
+    requests::PAYEE,
+    wallet::token,
+};
+use alloy::{
+    primitives::{Address, U256, utils::parse_units},
+    sol_types::SolCall,
+};
+use poem::http::Method;
+use serde_json::{Value, json};
+
+alloy::sol! {
+    function setBatchFee(uint16 fee) external;
+    function allowance(address owner, address spender) external view returns (uint256);
+}
+
+const STRANGER: &str = "0x15d34AAf54267DB7D7c367839AAf71A00a2C6A65";
+const PARTNER: &str = "0x976EA74026E726554dB657fA54763abd0C3a0aa9";
+
+/// The largest number of units of a token with 18 decimals.
+const MOST: &str = "115792089237316195423570985008687907853269984665640564039457.584007913129639935";
+
+fn with_fee(mut body: Value, receiver: &str) -> Value {
+    body["feePercentage"] = json!("100");
+    body["feeAddress"] = json!(receiver);
+    body
+}
+
+fn units(text: &str) -> U256 {
+    parse_units(text, 18).expect("an amount").get_absolute()
+}
+
+#[tokio::test]
+async fn a_fee_of_a_stranger_with_the_public_client_id_is_on_no_link() {
+    let app = TestApp::start().await;
+    app.is_paid_in("FAU-sepolia").await;
+    let (links, payouts) = ("/v2/secure-payments", "/v2/secure-payments/payouts");
+    let mut of_item = link_of(&["1", "2"]);
+    of_item["requests"][1] = with_fee(of_item["requests"][1].clone(), STRANGER);
+    for (path, body, field) in [
+        (links, with_fee(link_of(&["10"]), STRANGER), "feeAddress"),
+        (links, of_item, "requests[1].feeAddress"),
+        (payouts, with_fee(payout_of(STRANGER, "10"), STRANGER), "feeAddress"),
+    ] {
+        let refused = forged(&app, Method::POST, path).json(&body).send().await;
+        assert_eq!(refused.wrong_fields(), [field], "{}", refused.text);
+        assert!(
+            !refused.expect(400).to_string().contains(STRANGER),
+            "no value is repeated"
+        );
+        app.post(path).with_key().json(&body).send().await.expect(201);
+    }
+    // The wallet of the platform, and a payee of the client ID.
+    let to_platform = with_fee(link_of(&["10"]), PAYEE);
+    forged(&app, Method::POST, links)
+        .json(&to_platform)
+        .send()
+        .await
+        .expect(201);
+    let listed = app.get("/v2/client-ids").with_key().send().await.expect(200);
+    let own = listed.as_array().expect("a list").iter();
+    let mut own = own.filter(|one| one["clientId"] == app.page_client.as_str());
+    let id = own.next().expect("the client ID of pages")["id"]
+        .as_str()
+        .expect("an id")
+        .to_owned();
+    let change = app.call(Method::PUT, &format!("/v2/client-ids/{id}")).with_key();
+    let limits = json!({ "allowedPayees": [PAYEE, PARTNER] });
+    change.json(&limits).send().await.expect(200);
+    for (path, body) in [(links, link_of(&["10"])), (payouts, payout_of(PAYEE, "10"))] {
+        let named = with_fee(body.clone(), PARTNER);
+        forged(&app, Method::POST, path).json(&named).send().await.expect(201);
+        let refused = forged(&app, Method::POST, path)
+            .json(&with_fee(body, STRANGER))
+            .send()
+            .await;
+        assert_eq!(refused.wrong_fields(), ["feeAddress"], "{}", refused.text);
+    }
+}
+
