@@ -84,3 +84,44 @@ async fn a_fee_of_a_stranger_with_the_public_client_id_is_on_no_link() {
     }
 }
 
+#[tokio::test]
+async fn the_fee_of_a_link_binds_from_its_creation_on() {
+    let app = TestApp::on_chain().await;
+    app.is_paid_in("FAU-sepolia").await;
+    let mut link = link_of(&["10"]);
+    link["feePercentage"] = json!("2.5");
+    link["feeAddress"] = json!(PARTNER);
+    let mut payout = payout_of(STRANGER, "4");
+    payout["feePercentage"] = json!("10");
+    payout["feeAddress"] = json!(PARTNER);
+    for (made, amount, missing) in [
+        (app.link(&link).await.expect(201), "10", "0.25"),
+        (app.payout_link(&payout).await.expect(201), "4", "0.4"),
+    ] {
+        // Nobody has asked the link for calldata.
+        app.pay_past_link(&made["requestIds"][0], amount).await;
+        app.settle().await;
+        let id = made["requestIds"][0].as_str().expect("an id");
+        let read = app.read_request(id).await;
+        assert_eq!(read["status"], "paid");
+        let shortfall = read["payments"][0]["feeShortfall"].as_str();
+        assert_eq!(shortfall, Some(missing), "{}", read["payments"][0]);
+    }
+}
+
+#[tokio::test]
+async fn an_amount_that_its_fee_makes_too_large_is_on_no_link() {
+    let app = TestApp::start().await;
+    app.is_paid_in("FAU-sepolia").await;
+    let (links, payouts) = ("/v2/secure-payments", "/v2/secure-payments/payouts");
+    for (path, body, field) in [
+        (links, with_fee(link_of(&[MOST]), STRANGER), "requests[0].amount"),
+        (payouts, with_fee(payout_of(STRANGER, MOST), STRANGER), "amount"),
+    ] {
+        let refused = app.post(path).with_key().json(&body).send().await;
+        assert_eq!(refused.wrong_fields(), [field], "{}", refused.text);
+        assert!(!refused.expect(400).to_string().contains(MOST), "no value is repeated");
+    }
+    // Without a fee it can be paid.
+    app.link(&link_of(&[MOST])).await.expect(201);
+}

@@ -1,6 +1,6 @@
 //! Makes a secure payment by which its creator is paid.
 
-use super::made::{Draft, Made, admit, check_gas, expires_at, fee_receivers, named_fee, told};
+use super::made::{Draft, Made, admit, bind, check_gas, expires_at, fee_receivers, named_fee, outlined_all, told};
 use crate::{
     ctx::Ctx,
     domain::{
@@ -24,7 +24,7 @@ use crate::{
         requests::{
             create::{DRAWS_MAX, InsertError, collided, fresh, origin},
             of_client::{client_of, of_client},
-            planned::fees,
+            planned::{Planned, fees},
         },
     },
     store,
@@ -64,8 +64,9 @@ pub async fn run(
                 _ => SecurePaymentKind::Batch,
             };
             let network = currency.network;
+            let planned = outlined_all(ctx, &due, |index| format!("requests[{index}].amount"))?;
             if kind == SecurePaymentKind::Batch {
-                check_gas(ctx, network, "requests", &due)?;
+                check_gas(ctx, network, "requests", &planned)?;
             }
             let draft = Draft {
                 flow: PaymentFlow::GetPaid,
@@ -78,7 +79,7 @@ pub async fn run(
                 expires_at: expires_at(ctx, input.expires_in),
                 due,
             };
-            match commit(ctx, caller, draft, keeper).await {
+            match commit(ctx, caller, draft, &planned, keeper).await {
                 Err(InsertError::Taken) => continue,
                 Err(InsertError::Failed(error)) => return Err(error),
                 Ok(made) => return Ok(made),
@@ -214,12 +215,14 @@ async fn commit(
     ctx: &Ctx,
     caller: &PlatformCaller,
     draft: Draft,
+    planned: &[Planned],
     keeper: &Keeper<'_, Made>,
 ) -> Result<Made, InsertError> {
     let opened = draft.made(ctx, caller);
     let tx = ctx.db.begin("create_secure_payment").await?;
     let requests: Vec<&Request> = opened.requests.iter().collect();
     store::requests::insert_all(&tx, &requests).await?;
+    bind(&tx, &opened, planned).await?;
     store::secure_payments::insert(&tx, &opened.payment).await?;
     let made = told(ctx, opened);
     keeper.commit(tx, &made).await.map_err(InsertError::Failed)?;

@@ -1,6 +1,6 @@
 //! Combines payouts that nobody has paid yet into one secure payment.
 
-use super::made::{Draft, Made, admit, check_gas, told};
+use super::made::{Draft, Made, admit, check_gas, outlined_all, told};
 use crate::{
     ctx::Ctx,
     domain::{
@@ -59,7 +59,8 @@ pub async fn run(
             .first()
             .ok_or_else(|| Refusal::field("tokens", "must have at least 2 items"))?;
         let network = first.network;
-        check_gas(ctx, network, "tokens", &due)?;
+        let planned = outlined_all(ctx, &due, |index| format!("tokens[{index}]"))?;
+        check_gas(ctx, network, "tokens", &planned)?;
         let creator = first.creator.clone();
         let draft = Draft {
             flow: PaymentFlow::Pay,

@@ -1,7 +1,7 @@
 //! Makes a secure payment by which its creator pays somebody.
 
 use super::{
-    made::{Draft, Made, admit, expires_at, fee_receivers, named_fee, told},
+    made::{Draft, Made, admit, bind, expires_at, fee_receivers, named_fee, outlined_all, told},
     screen,
 };
 use crate::{
@@ -31,7 +31,7 @@ use crate::{
             create::{DRAWS_MAX, InsertError, collided, fresh, origin},
             of_client::{client_of, of_client},
             places::holder,
-            planned::fees,
+            planned::{Planned, fees},
         },
     },
     store,
@@ -71,7 +71,13 @@ pub async fn run(
         let policy = input.policy.resolved(known.and_then(|known| known.policy));
         let mut found = None;
         for _ in 0..DRAWS_MAX {
-            let due = requested(ctx, caller, &input, (&of_client, &receivers, client.as_ref()))?;
+            let due = vec![requested(
+                ctx,
+                caller,
+                &input,
+                (&of_client, &receivers, client.as_ref()),
+            )?];
+            let planned = outlined_all(ctx, &due, |_| "amount".to_owned())?;
             // Bad input costs no question, and a second draw none either.
             let screened = match found.take() {
                 Some(screened) => screened,
@@ -86,9 +92,9 @@ pub async fn run(
                 policy: policy.clone(),
                 about: input.about.clone(),
                 expires_at: expires_at(ctx, input.expires_in),
-                due: vec![due],
+                due,
             };
-            match commit(ctx, caller, draft, screened.as_ref(), keeper).await {
+            match commit(ctx, caller, draft, (&planned, screened.as_ref()), keeper).await {
                 Err(InsertError::Taken) => found = Some(screened),
                 Err(InsertError::Failed(error)) => return Err(error),
                 Ok(made) => return Ok(made),
@@ -152,7 +158,7 @@ async fn commit(
     ctx: &Ctx,
     caller: &PlatformCaller,
     draft: Draft,
-    screened: Option<&Screening>,
+    (planned, screened): (&[Planned], Option<&Screening>),
     keeper: &Keeper<'_, Made>,
 ) -> Result<Made, InsertError> {
     let mut opened = draft.made(ctx, caller);
@@ -168,6 +174,7 @@ async fn commit(
     let tx = ctx.db.begin("create_secure_payout").await?;
     let requests: Vec<&Request> = opened.requests.iter().collect();
     store::requests::insert_all(&tx, &requests).await?;
+    bind(&tx, &opened, planned).await?;
     if let Some(key) = opened.payment.destination {
         let noted = Destination {
             id: DestinationId(ctx.ids.ulid()),

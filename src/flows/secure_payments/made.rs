@@ -8,10 +8,9 @@ use crate::{
         amount::Percent,
         batch::too_much_gas,
         batch_call::{Batch, BatchItem, BatchTerms, fitting},
-        calldata::PaymentPlan,
         caller::{Credential, Person, PlatformCaller},
         currency::ContractKind,
-        fees::{FeeLeg, Fees, of_call},
+        fees::{Fees, of_call},
         ids::{SecurePaymentId, SecurePaymentToken},
         interop_address::DestinationKey,
         network::Network,
@@ -23,10 +22,14 @@ use crate::{
         },
     },
     flows::{
-        FlowResult,
-        requests::{create::origin, planned::outlined},
+        FlowError, FlowResult,
+        requests::{
+            create::origin,
+            keep::keep_of_new,
+            planned::{Planned, outlined},
+        },
     },
-    store::{self, Scope},
+    store::{self, Scope, StoreError, Tx},
 };
 use chrono::{DateTime, TimeDelta, Utc};
 use std::collections::BTreeMap;
@@ -160,9 +163,46 @@ pub(super) fn named_fee(
     of_call(Some((percent, receiver)), network, &ctx.catalogue, checks)
 }
 
+/// How requests are paid with what is charged on top of each, as long as nothing of them is paid; `field` names the amount
+/// of one of them by its place.
+///
+/// Errors: the first one that is too large together with its fees, so that nobody could pay it (400).
+pub(super) fn outlined_all(
+    ctx: &Ctx,
+    due: &[(Request, Fees)],
+    field: impl Fn(usize) -> String,
+) -> FlowResult<Vec<Planned>> {
+    let planned = due.iter().enumerate().map(|(index, (request, fees))| {
+        let (plan, further_fees) =
+            outlined(ctx, request, request.ledger.remaining(), fees).map_err(|error| match error {
+                FlowError::Refused(mut refusal) => {
+                    for error in &mut refusal.fields {
+                        error.field = field(index);
+                    }
+                    refusal.into()
+                }
+                other => other,
+            })?;
+        FlowResult::Ok(Planned {
+            plan,
+            further_fees,
+            fees: Fees { is_own: true, ..*fees },
+            quote: None,
+        })
+    });
+    planned.collect()
+}
+
+/// Keeps what a new secure payment charges as if it were handed out: whoever pays its requests is held to that, whether or
+/// not anybody asked for calldata before.
+pub(super) async fn bind(tx: &Tx, opened: &Opened, planned: &[Planned]) -> Result<(), StoreError> {
+    let pairs: Vec<_> = opened.requests.iter().zip(planned).collect();
+    keep_of_new(tx, opened.asker(), &pairs, opened.now).await
+}
+
 /// Checks that several payments fit into one transaction, so that a link that is handed on can be paid. `list` is the
 /// member that names them. Errors: they do not, or the network has no contract for them (400).
-pub(super) fn check_gas(ctx: &Ctx, network: Network, list: &str, due: &[(Request, Fees)]) -> FlowResult<()> {
+pub(super) fn check_gas(ctx: &Ctx, network: Network, list: &str, planned: &[Planned]) -> FlowResult<()> {
     let contract = ctx
         .catalogue
         .default_contract(network, ContractKind::BatchConversionPayments);
@@ -170,13 +210,10 @@ pub(super) fn check_gas(ctx: &Ctx, network: Network, list: &str, due: &[(Request
         let sentence = format!("must have one item: {network} has no contract that makes several payments at once");
         return Err(Refusal::field(list, sentence).into());
     };
-    let outlines = due
-        .iter()
-        .map(|(request, fees)| outlined(ctx, request, request.ledger.remaining(), fees));
-    let outlines: Vec<(PaymentPlan, Vec<FeeLeg>)> = outlines.collect::<FlowResult<_>>()?;
-    let items = outlines
-        .iter()
-        .map(|(plan, further_fees)| BatchItem { plan, further_fees });
+    let items = planned.iter().map(|planned| BatchItem {
+        plan: &planned.plan,
+        further_fees: &planned.further_fees,
+    });
     let items: Vec<BatchItem<'_>> = items.collect();
     // What the contract takes for itself changes no gas.
     let terms = BatchTerms {

@@ -18,7 +18,7 @@ use crate::{
         FlowResult,
         requests::{
             batch_terms::batch_terms,
-            keep::{Asker, handed_out, keep},
+            keep::{handed_out, keep},
             payers::{in_time, payers},
             places::in_turns_of,
             planned::{Handout, Planned, outlined, prepared},
@@ -135,7 +135,6 @@ pub async fn run(ctx: &Ctx, opened: &Opened, look: &Look) -> FlowResult<Paying> 
     };
     let asking = in_turns_of(ctx, holder, payment.network);
     let wallet = look.payer.map(|payer| payer.wallet);
-    // What the secure payment was made with binds whoever pays, whoever asked for it.
     let due: Vec<Due> = unpaid.into_iter().map(Due::new).collect();
     match payment.kind {
         SecurePaymentKind::Single => single(&asking, opened, due, wallet).await,
@@ -310,10 +309,7 @@ fn fee_lines(due: &[Due]) -> FeeLines {
 
 /// Keeps what is handed out, unless it is kept already: whoever has the token may ask again and again.
 async fn kept(ctx: &Ctx, opened: &Opened, planned: &[(&Request, &Planned)]) -> FlowResult<()> {
-    let asker = Asker {
-        client: opened.payment.origin.client.as_ref(),
-        is_public: false,
-    };
+    let asker = opened.asker();
     let now = ctx.clock.now();
     let handed: Vec<_> = planned
         .iter()
