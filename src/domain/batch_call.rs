@@ -224,6 +224,15 @@ pub struct Spending {
     pub resets_allowance: bool,
 }
 
+/// What the contract takes in one currency for itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OwnFee {
+    /// The token; `None` for the native coin.
+    pub token: Option<Address>,
+    /// Who gets it, and how much at most: the contract may have a limit of its own.
+    pub leg: FeeLeg,
+}
+
 /// Payments that are made together.
 #[derive(Debug, Clone)]
 pub struct Batch {
@@ -235,6 +244,7 @@ pub struct Batch {
     /// In the order of their first payment.
     spendings: Vec<Spending>,
     value: U256,
+    own_fees: Vec<OwnFee>,
 }
 
 impl Batch {
@@ -255,7 +265,17 @@ impl Batch {
             (None, None) => return Err(BatchError::NoPayer),
         };
         let legs = legs(items, taker).ok_or(BatchError::TooLarge)?;
-        let (spendings, value) = spent(&legs, terms.fee_basis_points).ok_or(BatchError::TooLarge)?;
+        let Spent { spendings, value, own } = spent(&legs, terms.fee_basis_points).ok_or(BatchError::TooLarge)?;
+        let own = own.into_iter().filter(|(_, units)| !units.is_zero());
+        // Where nobody takes fees, it goes back to the payer.
+        let own_fees = own.filter_map(|(token, units)| {
+            let leg = FeeLeg {
+                receiver: taker?,
+                units,
+            };
+            Some(OwnFee { token, leg })
+        });
+        let own_fees = own_fees.collect();
         Ok(Self {
             contract: terms.contract,
             fee_receiver,
@@ -267,6 +287,7 @@ impl Batch {
             legs,
             spendings,
             value,
+            own_fees,
         })
     }
 
@@ -297,6 +318,11 @@ impl Batch {
     /// What leaves the payer in each token, at most.
     pub fn spendings(&self) -> &[Spending] {
         &self.spendings
+    }
+
+    /// What the contract takes for itself and does not give back.
+    pub fn own_fees(&self) -> &[OwnFee] {
+        &self.own_fees
     }
 
     /// One approval for each token whose allowance is not enough or not known, after a reset where the token needs one.
@@ -378,6 +404,7 @@ pub fn assemble(
         needed,
         approval_gas,
         payment_gas: batch.gas(),
+        contract_fee: batch.own_fees.first().map(|own| own.leg),
     })
 }
 
@@ -437,16 +464,44 @@ fn fee_reference(payment: PaymentReference, receiver: Address) -> PaymentReferen
     PaymentReference(bytes)
 }
 
-/// What leaves the payer in tokens, and in the coin. The contract takes its own fee of what it pays, so what is sent or
-/// approved here is never less than that; the rest of the coins goes back.
-fn spent(legs: &[Leg], fee_basis_points: u16) -> Option<(Vec<Spending>, U256)> {
-    let with_own_fee = |units: U256| {
+/// What leaves the payer.
+struct Spent {
+    /// In tokens.
+    spendings: Vec<Spending>,
+    /// In the coin.
+    value: U256,
+    /// What of that the contract takes for itself, by currency.
+    own: BTreeMap<Option<Address>, U256>,
+}
+
+/// What leaves the payer in tokens, and in the coin. The contract takes its own fee of what the receivers get, of each
+/// payment in a token by itself, and not of the fee that rides in it; of a conversion it is taken from the limit, which is
+/// never less. The rest of the coins goes back.
+fn spent(legs: &[Leg], fee_basis_points: u16) -> Option<Spent> {
+    let own_fee = |units: U256| {
         let fee = U512::from(units) * U512::from(fee_basis_points) / U512::from(10_000);
-        units.checked_add(U256::checked_from_limbs_slice(fee.as_limbs())?)
+        U256::checked_from_limbs_slice(fee.as_limbs())
     };
     let (mut spendings, mut value): (Vec<Spending>, _) = (Vec::new(), U256::ZERO);
+    let mut own: BTreeMap<Option<Address>, U256> = BTreeMap::new();
+    // Of these it is taken at once.
+    let mut sums: BTreeMap<(Option<Address>, Kind), U256> = BTreeMap::new();
     for leg in legs {
         let units = leg.spends()?;
+        match leg.kind {
+            Kind::Token => {
+                let fee = own.entry(leg.token).or_default();
+                *fee = fee.checked_add(own_fee(leg.detail.requestAmount)?)?;
+            }
+            Kind::Coin => {
+                let sum = sums.entry((leg.token, leg.kind)).or_default();
+                *sum = sum.checked_add(leg.detail.requestAmount)?;
+            }
+            Kind::TokenConversion | Kind::CoinConversion => {
+                let sum = sums.entry((leg.token, leg.kind)).or_default();
+                *sum = sum.checked_add(units)?;
+            }
+        }
         let Some(token) = leg.token else {
             value = value.checked_add(units)?;
             continue;
@@ -460,10 +515,16 @@ fn spent(legs: &[Leg], fee_basis_points: u16) -> Option<(Vec<Spending>, U256)> {
             }),
         }
     }
-    for spending in &mut spendings {
-        spending.units = with_own_fee(spending.units)?;
+    for ((token, _), sum) in sums {
+        let fee = own.entry(token).or_default();
+        *fee = fee.checked_add(own_fee(sum)?)?;
     }
-    Some((spendings, with_own_fee(value)?))
+    let of = |token: Option<Address>| own.get(&token).copied().unwrap_or_default();
+    for spending in &mut spendings {
+        spending.units = spending.units.checked_add(of(Some(spending.token)))?;
+    }
+    let value = value.checked_add(of(None))?;
+    Some(Spent { spendings, value, own })
 }
 
 /// The feeds by which the contract limits its fee; none where it would ask for one of the native coin that is not there,

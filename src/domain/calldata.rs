@@ -125,6 +125,8 @@ pub struct Calldata {
     pub has_enough_balance: bool,
     /// Whether the payer holds the gas; true when no payer was named.
     pub has_enough_gas: bool,
+    /// What the contract takes for itself and does not give back, at most; `None` where it takes nothing.
+    pub contract_fee: Option<FeeLeg>,
     /// Units that leave the payer in the payment currency, at most.
     pub needed: U256,
     /// Gas that the approvals may need together.
@@ -254,6 +256,7 @@ pub fn assemble(plan: &PaymentPlan, standing: Option<&Standing>, allowing: Allow
         has_enough_gas: standing.is_none_or(|standing| {
             standing.native_balance >= value.saturating_add(gas.saturating_mul(standing.gas_price))
         }),
+        contract_fee: None,
         needed,
         approval_gas,
         payment_gas: PAYMENT_GAS,

@@ -251,7 +251,10 @@ proptest! {
                 Some(token) => batch.spendings().iter().find(|one| one.token == token).unwrap().units,
                 None => batch.step().value,
             };
-            prop_assert!(spends >= limit + fee(limit), "{spends} {limit}");
+            let own: U256 = batch.own_fees().iter().filter(|own| own.token == currency).map(|own| own.leg.units).sum();
+            let goes_back = batch.own_fees().is_empty();
+            prop_assert!(spends >= limit + own && own <= fee(limit + parts), "{spends} {limit} {own}");
+            prop_assert!(goes_back || spends <= limit + parts + own, "{spends} {limit} {own}");
             prop_assert!(spends <= limit + parts + fee(limit + parts), "{spends} {limit}");
         }
     }

@@ -46,6 +46,8 @@ wire_text! {
         Platform = "platform",
         /// That of the service.
         Protocol = "protocol",
+        /// That of the contract that makes several payments at once.
+        Contract = "batch_contract",
     }
 }
 
@@ -76,7 +78,7 @@ impl FeeKind {
     pub const fn bearer_source(self) -> BearerSource {
         match self {
             Self::Platform => BearerSource::ForcedFeePolicy,
-            Self::Protocol => BearerSource::FeeConfig,
+            Self::Protocol | Self::Contract => BearerSource::FeeConfig,
         }
     }
 
@@ -85,6 +87,7 @@ impl FeeKind {
         match self {
             Self::Platform => "Platform fee",
             Self::Protocol => "Service fee",
+            Self::Contract => "Contract fee",
         }
     }
 }
