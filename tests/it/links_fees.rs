@@ -110,6 +110,58 @@ async fn the_fee_of_a_link_binds_from_its_creation_on() {
 }
 
 #[tokio::test]
+async fn what_the_batch_contract_takes_is_shown_and_nothing_stays_allowed() {
+    let mut settings = settings();
+    settings.fees.protocol_bps = 50;
+    settings.fees.protocol_address = Some(PARTNER.to_owned());
+    let app = TestApp::on_chain_as(settings, 1).await;
+    app.is_paid_in("FAU-sepolia").await;
+    let chain = app.devnet();
+    let contract = chain.contracts().batch_conversion_payments;
+    let set = setBatchFeeCall { fee: 100 }.abi_encode();
+    assert!(chain.send(0, contract, set, U256::ZERO).await.expect("mined").status);
+    let fau: Address = token(&app, "FAU-sepolia").parse().expect("an address");
+    let payer: Address = app.account(PAYER).parse().expect("an address");
+    let mut two_receivers = link_of(&["100"]);
+    two_receivers["feePercentage"] = json!("2");
+    two_receivers["feeAddress"] = json!(STRANGER);
+    let mut several = link_of(&["100", "33.000000000000000001", "0.000000000000000007"]);
+    several["feePercentage"] = json!("3");
+    several["feeAddress"] = json!(STRANGER);
+    for body in [two_receivers, several, link_of(&["1", "2"])] {
+        let link = token_of(&app.link(&body).await.expect(201));
+        let state = app.get(&format!("/pay/{link}/state")).send().await.expect(200);
+        let before = chain.balance_of(fau, payer).await.expect("a balance");
+        let calldata = app.pay_link(&link).await;
+        let spent = before - chain.balance_of(fau, payer).await.expect("a balance");
+        let bundle = &calldata["feeBundle"];
+        let shown = bundle["amountSummary"]["payerTotal"].as_str().expect("a total");
+        assert_eq!(units(shown), spent, "{bundle}");
+        let fees = bundle["fees"].as_array().expect("a list").iter();
+        let fees = fees.map(|fee| units(fee["amount"].as_str().expect("an amount")));
+        let gross = units(bundle["amountSummary"]["grossAmount"].as_str().expect("an amount"));
+        assert_eq!(fees.fold(gross, |sum, fee| sum + fee), spent, "{bundle}");
+        if let Some(required) = calldata["metadata"]["requiredAmount"].as_str() {
+            assert_eq!(units(required), spent);
+        }
+        let approved = U256::from_be_slice(&link_transactions(&calldata)[0].1[36..68]);
+        assert_eq!(approved, spent, "exactly what is needed");
+        let asked = allowanceCall {
+            owner: payer,
+            spender: contract,
+        };
+        let left = chain
+            .call(PAYER, fau, asked.abi_encode(), U256::ZERO)
+            .await
+            .expect("answers");
+        assert_eq!(U256::from_be_slice(&left), U256::ZERO);
+        // The page knows no chain, and says what the contract takes at most.
+        let most = state["details"]["currencies"][0]["most"].as_str().expect("an amount");
+        assert!(units(most) >= spent, "{state}");
+    }
+}
+
+#[tokio::test]
 async fn an_amount_that_its_fee_makes_too_large_is_on_no_link() {
     let app = TestApp::start().await;
     app.is_paid_in("FAU-sepolia").await;

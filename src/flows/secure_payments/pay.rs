@@ -8,7 +8,7 @@ use crate::{
         batch::check_networks,
         batch_call::{Batch, BatchError, BatchItem},
         calldata::{APPROVAL_GAS, Allowing, Standing, Step},
-        fees::{Fee, Fees},
+        fees::{Fee, FeeLeg, Fees},
         ids::RequestId,
         refusal::Refusal,
         request::Request,
@@ -160,7 +160,7 @@ impl Due {
 }
 
 async fn single(ctx: &Ctx, opened: &Opened, due: Vec<Due>, wallet: Option<Address>) -> FlowResult<Paying> {
-    let fees = fee_lines(&due);
+    let mut fees = fee_lines(&due);
     let sole = due.into_iter().next();
     let Due {
         request,
@@ -168,6 +168,8 @@ async fn single(ctx: &Ctx, opened: &Opened, due: Vec<Due>, wallet: Option<Addres
         units,
     } = sole.ok_or_else(|| Refusal::forbidden(Unpayable::ComplianceFailed.sentence()))?;
     let handout = prepared(ctx, &request, units, charged, (wallet, Allowing::WhatIsNeeded)).await?;
+    fees.lines
+        .extend(handout.calldata.contract_fee.map(|leg| contract_fee(&request, leg)));
     kept(ctx, opened, &[(&request, &handout.planned)]).await?;
     Ok(Paying::Single(Box::new(Single { request, handout, fees })))
 }
@@ -209,10 +211,15 @@ async fn together(ctx: &Ctx, opened: &Opened, due: Vec<Due>, wallet: Option<Addr
         let gas = U256::from(gas).saturating_mul(standing.gas_price);
         standing.native_balance >= batch.value().saturating_add(gas)
     });
+    let mut fees = fee_lines(&due);
+    fees.lines.extend(batch.own_fees().iter().filter_map(|own| {
+        let first = due.iter().find(|due| due.request.terms.token == own.token)?;
+        Some(contract_fee(&first.request, own.leg))
+    }));
     let handed = due.iter().zip(&planned).map(|(due, planned)| (&due.request, planned));
     kept(ctx, opened, &handed.collect::<Vec<_>>()).await?;
     Ok(Paying::Batch(Box::new(Together {
-        fees: fee_lines(&due),
+        fees,
         requests: due.into_iter().map(|due| due.request).collect(),
         approvals,
         payment: batch.step(),
@@ -304,6 +311,17 @@ fn fee_lines(due: &[Due]) -> FeeLines {
     FeeLines {
         lines,
         gross: is_one.then(sum).flatten(),
+    }
+}
+
+/// What the contract takes of all payments in the currency of this one.
+fn contract_fee(request: &Request, leg: FeeLeg) -> FeeLine {
+    FeeLine {
+        request: request.id.clone(),
+        kind: FeeKind::Contract,
+        units: leg.units,
+        currency: request.terms.payment_currency.clone(),
+        receiver: leg.receiver,
     }
 }
 
