@@ -63,6 +63,8 @@ pub struct Together {
     pub has_enough_balance: bool,
     /// Whether the payer holds the gas; `None` when no payer was named.
     pub has_enough_gas: Option<bool>,
+    /// What the network takes about for all of it, in units of its coin; `None` when no payer was named.
+    pub network_fee: Option<U256>,
     /// What the payer has too little of.
     pub short_of: Vec<ShortOf>,
     /// The fees that they pay.
@@ -207,10 +209,11 @@ async fn together(ctx: &Ctx, opened: &Opened, due: Vec<Due>, wallet: Option<Addr
     });
     let short_of = short_of(&batch, &standings);
     let gas = batch.gas().saturating_add(approval_gas(approvals.len()));
-    let has_enough_gas = standings.values().next().map(|standing| {
-        let gas = U256::from(gas).saturating_mul(standing.gas_price);
-        standing.native_balance >= batch.value().saturating_add(gas)
-    });
+    let standing = standings.values().next();
+    let network_fee = standing.map(|standing| U256::from(gas).saturating_mul(standing.gas_price));
+    let has_enough_gas = standing
+        .zip(network_fee)
+        .map(|(standing, fee)| standing.native_balance >= batch.value().saturating_add(fee));
     let mut fees = fee_lines(&due);
     fees.lines.extend(batch.own_fees().iter().filter_map(|own| {
         let first = due.iter().find(|due| due.request.terms.token == own.token)?;
@@ -225,6 +228,7 @@ async fn together(ctx: &Ctx, opened: &Opened, due: Vec<Due>, wallet: Option<Addr
         payment: batch.step(),
         has_enough_balance: short_of.is_empty(),
         has_enough_gas,
+        network_fee,
         short_of,
     })))
 }

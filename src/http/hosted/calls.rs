@@ -6,6 +6,7 @@ use super::{
 };
 use crate::{
     domain::{
+        amount::format_units,
         event::PayerStepKind,
         refusal::Refusal,
         secure_payment::{
@@ -110,8 +111,13 @@ struct Calldata {
     is_funded: bool,
     /// Whether it holds the network fee.
     has_gas: bool,
-    /// What the network takes about, in its coin; `None` for several payments.
+    /// What the network takes about, in its coin; `None` where no node says what the wallet holds.
     gas: Option<String>,
+}
+
+/// Every coin has 18 decimals on these networks.
+fn in_coins(units: U256) -> String {
+    format_units(units, 18)
 }
 
 /// Calldata for a wallet. Errors: as those of the interface, and 400 without a wallet.
@@ -130,8 +136,7 @@ pub(super) async fn calldata(Query(asking): Query<Asking>, visit: Visit) -> poem
                     .calldata
                     .approval_gas
                     .saturating_add(handout.calldata.payment_gas);
-                // Every coin has 18 decimals on these networks.
-                crate::domain::amount::format_units(standing.gas_price.saturating_mul(U256::from(gas)), 18)
+                in_coins(standing.gas_price.saturating_mul(U256::from(gas)))
             });
             Calldata {
                 steps: handout.calldata.steps.iter().map(transaction).map(Step::from).collect(),
@@ -150,7 +155,7 @@ pub(super) async fn calldata(Query(asking): Query<Asking>, visit: Visit) -> poem
                 .collect(),
             is_funded: together.has_enough_balance,
             has_gas: together.has_enough_gas.unwrap_or(true),
-            gas: None,
+            gas: together.network_fee.map(in_coins),
         },
     };
     Ok(json(error::paged(false), &calldata)?)
