@@ -29,8 +29,9 @@ const SERVICE: &str = "service";
 /// How the names of the values begin that show which master keys are in use; the id follows.
 const CHECK: &str = "master:";
 
-/// Name of the value that shows that nothing is left from the time before values were sealed.
-const ALL_SEALED: &str = "all-sealed";
+/// Name of the value that shows that nothing is left from the time before values were sealed. It gets another number
+/// when a column that held clear values is sealed, so that databases which were done before are walked through again.
+const ALL_SEALED: &str = "all-sealed:2";
 
 /// Where a value of the key material stands.
 pub fn material_place(name: &str) -> Place<'_> {

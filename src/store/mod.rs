@@ -49,6 +49,7 @@ mod schema;
 pub mod screenings;
 mod sealed;
 pub mod sealed_rows;
+pub mod secure_payment_names;
 pub mod secure_payments;
 pub mod sessions;
 mod sqlite_files;

@@ -36,7 +36,7 @@ pub struct SealedColumn {
 const NEVER: &str = "1 = 0";
 
 /// Every column with sealed values.
-pub const SEALED_COLUMNS: [SealedColumn; 9] = [
+pub const SEALED_COLUMNS: [SealedColumn; 11] = [
     SealedColumn {
         name: "key_material.sealed",
         form: Form::Text,
@@ -90,6 +90,24 @@ pub const SEALED_COLUMNS: [SealedColumn; 9] = [
         key: &["id"],
         owner: "platform_id",
         clear: "CAST(customer AS TEXT) LIKE '{%'",
+    },
+    SealedColumn {
+        name: "secure_payments.payer_identifier",
+        form: Form::Text,
+        table: "secure_payments",
+        column: "payer_identifier",
+        key: &["id"],
+        owner: "platform_id",
+        clear: "payer_identifier NOT LIKE 'v_:%'",
+    },
+    SealedColumn {
+        name: "secure_payments.recipient_identifier",
+        form: Form::Text,
+        table: "secure_payments",
+        column: "recipient_identifier",
+        key: &["id"],
+        owner: "platform_id",
+        clear: "recipient_identifier NOT LIKE 'v_:%'",
     },
     SealedColumn {
         name: "events.body",

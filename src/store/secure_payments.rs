@@ -1,6 +1,6 @@
 //! Secure payments with their items, what payers say to have sent, and which refused wallets were told about.
 
-use super::{Scope, StoreError, columns};
+use super::{Scope, Sealing, StoreError, columns, secure_payment_names};
 use crate::domain::{
     address::Address,
     amount::Percent,
@@ -11,7 +11,7 @@ use crate::domain::{
     ledger::RequestStatus,
     request::{Origin, Request},
     secure_payment::{
-        About, Item, PaymentFlow, SecurePayment, SecurePaymentKind, SecurePaymentStatus, access::AccessPolicy,
+        About, Item, Names, PaymentFlow, SecurePayment, SecurePaymentKind, SecurePaymentStatus, access::AccessPolicy,
         intent::Intent, redirect::Redirect,
     },
 };
@@ -31,10 +31,11 @@ use secure_payment_items::Column as Part;
 use secure_payment_refusals::Column as Refused;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-fn to_row(payment: &SecurePayment) -> Result<Model, StoreError> {
+fn to_row(conn: &impl Sealing, payment: &SecurePayment, names: &Names) -> Result<Model, StoreError> {
     let SecurePayment {
         origin, policy, about, ..
     } = payment;
+    let names = secure_payment_names::sealed(conn, payment, names)?;
     let redirect = about.redirect.as_ref();
     let allowed: Vec<String> = policy.allowed.iter().map(Address::canonical).collect();
     Ok(Model {
@@ -52,8 +53,8 @@ fn to_row(payment: &SecurePayment) -> Result<Model, StoreError> {
         destination_token: payment.destination.map(|key| key.token.canonical()),
         creator: payment.creator.clone(),
         reference: about.reference.clone(),
-        payer_identifier: about.payer_identifier.clone(),
-        recipient_identifier: about.recipient_identifier.clone(),
+        payer_identifier: names.payer,
+        recipient_identifier: names.recipient,
         redirect_url: redirect.map(|redirect| redirect.url.clone()),
         redirect_label: redirect.and_then(|redirect| redirect.label.clone()),
         access_mode: policy.mode.wire().to_owned(),
@@ -103,8 +104,6 @@ fn from_row(row: Model, items: Vec<Item>) -> Result<SecurePayment, StoreError> {
         },
         about: About {
             reference: row.reference,
-            payer_identifier: row.payer_identifier,
-            recipient_identifier: row.recipient_identifier,
             redirect: row.redirect_url.map(|url| Redirect {
                 url,
                 label: row.redirect_label,
@@ -168,9 +167,9 @@ fn item(row: secure_payment_items::Model) -> Result<Item, StoreError> {
     })
 }
 
-/// Adds a secure payment with its items.
-pub async fn insert(conn: &impl ConnectionTrait, payment: &SecurePayment) -> Result<(), StoreError> {
-    Entity::insert(ActiveModel::from(to_row(payment)?))
+/// Adds a secure payment with its items and its creator's names for people.
+pub async fn insert(conn: &impl Sealing, payment: &SecurePayment, names: &Names) -> Result<(), StoreError> {
+    Entity::insert(ActiveModel::from(to_row(conn, payment, names)?))
         .exec_without_returning(conn)
         .await?;
     let rows = payment.items.iter().enumerate().map(|(position, item)| {

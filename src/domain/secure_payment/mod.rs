@@ -57,12 +57,24 @@ wire_text! {
 pub struct About {
     /// Reference of the merchant.
     pub reference: Option<String>,
-    /// The merchant's own name of the payer. No answer by token holds it.
-    pub payer_identifier: Option<String>,
-    /// The merchant's own name of the recipient. No answer by token holds it.
-    pub recipient_identifier: Option<String>,
     /// Where the payer may go afterwards.
     pub redirect: Option<Redirect>,
+}
+
+/// A merchant's own names for people. They are no part of a secure payment: whoever opens one by its token does not even
+/// read them.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Names {
+    /// Of who pays.
+    pub payer: Option<String>,
+    /// Of who is paid.
+    pub recipient: Option<String>,
+}
+
+impl std::fmt::Debug for Names {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Names(…)")
+    }
 }
 
 /// A request of a secure payment.

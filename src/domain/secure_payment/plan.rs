@@ -1,6 +1,6 @@
 //! Whether a secure payment can be made, and where it pays to.
 
-use super::{About, access::AskedPolicy};
+use super::{About, Names, access::AskedPolicy};
 use crate::domain::{
     address::Address,
     amount::{Amount, Percent},
@@ -84,6 +84,8 @@ pub struct NewSecurePayment {
     pub items: Vec<NewItem>,
     /// What its creator says about it.
     pub about: About,
+    /// What it calls whom.
+    pub names: Names,
     /// Who may pay.
     pub policy: AskedPolicy,
     /// How long it can be paid; `None` for the usual time.
@@ -105,6 +107,8 @@ pub struct NewPayout {
     pub fee: Option<(Percent, Address)>,
     /// What its creator says about it.
     pub about: About,
+    /// What it calls whom.
+    pub names: Names,
     /// Who may pay.
     pub policy: AskedPolicy,
     /// How long it can be paid; `None` for the usual time.

@@ -14,7 +14,7 @@ use crate::{
             plan::{NewRequest, OfClient, PaymentCurrency, payment_currency, plan},
         },
         secure_payment::{
-            PaymentFlow, SecurePaymentKind,
+            Names, PaymentFlow, SecurePaymentKind,
             plan::{Destinations, FeeReceivers, NewItem, NewSecurePayment, Wanted},
         },
     },
@@ -79,7 +79,7 @@ pub async fn run(
                 expires_at: expires_at(ctx, input.expires_in),
                 due,
             };
-            match commit(ctx, caller, draft, &planned, keeper).await {
+            match commit(ctx, caller, (draft, &input.names), &planned, keeper).await {
                 Err(InsertError::Taken) => continue,
                 Err(InsertError::Failed(error)) => return Err(error),
                 Ok(made) => return Ok(made),
@@ -214,7 +214,7 @@ fn of_item(refusal: Refusal, entry: &str) -> Refusal {
 async fn commit(
     ctx: &Ctx,
     caller: &PlatformCaller,
-    draft: Draft,
+    (draft, names): (Draft, &Names),
     planned: &[Planned],
     keeper: &Keeper<'_, Made>,
 ) -> Result<Made, InsertError> {
@@ -223,7 +223,7 @@ async fn commit(
     let requests: Vec<&Request> = opened.requests.iter().collect();
     store::requests::insert_all(&tx, &requests).await?;
     bind(&tx, &opened, planned).await?;
-    store::secure_payments::insert(&tx, &opened.payment).await?;
+    store::secure_payments::insert(&tx, &opened.payment, names).await?;
     let made = told(ctx, opened);
     keeper.commit(tx, &made).await.map_err(InsertError::Failed)?;
     Ok(made)

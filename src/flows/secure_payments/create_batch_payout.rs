@@ -12,7 +12,7 @@ use crate::{
         refusal::{Checks, Refusal},
         request::{Request, payable::Unpayable},
         secure_payment::{
-            About, PaymentFlow, SecurePayment, SecurePaymentKind, SecurePaymentStatus, access::AccessPolicy,
+            About, Names, PaymentFlow, SecurePayment, SecurePaymentKind, SecurePaymentStatus, access::AccessPolicy,
             redirect::Redirect,
         },
     },
@@ -88,7 +88,7 @@ pub async fn run(
             };
             store::secure_payments::set_status(&tx, &ended).await?;
         }
-        store::secure_payments::insert(&tx, &opened.payment).await?;
+        store::secure_payments::insert(&tx, &opened.payment, &Names::default()).await?;
         let made = told(ctx, opened);
         keeper.commit(tx, &made).await?;
         Ok(made)

@@ -20,7 +20,7 @@ use crate::{
         },
         screening::{Screening, ScreeningStatus},
         secure_payment::{
-            PaymentFlow, SecurePaymentKind, SecurePaymentStatus,
+            Names, PaymentFlow, SecurePaymentKind, SecurePaymentStatus,
             plan::{FeeReceivers, NewPayout},
         },
     },
@@ -94,7 +94,15 @@ pub async fn run(
                 expires_at: expires_at(ctx, input.expires_in),
                 due,
             };
-            match commit(ctx, caller, draft, (&planned, screened.as_ref()), keeper).await {
+            match commit(
+                ctx,
+                caller,
+                (draft, &input.names),
+                (&planned, screened.as_ref()),
+                keeper,
+            )
+            .await
+            {
                 Err(InsertError::Taken) => found = Some(screened),
                 Err(InsertError::Failed(error)) => return Err(error),
                 Ok(made) => return Ok(made),
@@ -157,7 +165,7 @@ fn of_payout(refusal: Refusal) -> Refusal {
 async fn commit(
     ctx: &Ctx,
     caller: &PlatformCaller,
-    draft: Draft,
+    (draft, names): (Draft, &Names),
     (planned, screened): (&[Planned], Option<&Screening>),
     keeper: &Keeper<'_, Made>,
 ) -> Result<Made, InsertError> {
@@ -188,7 +196,7 @@ async fn commit(
         };
         store::destinations::note(&tx, &noted).await?;
     }
-    store::secure_payments::insert(&tx, &opened.payment).await?;
+    store::secure_payments::insert(&tx, &opened.payment, names).await?;
     let found: Vec<Screening> = screened.into_iter().cloned().collect();
     store::screenings::keep(&tx, &caller.platform, &opened.payment.id, &found).await?;
     if is_rejected {

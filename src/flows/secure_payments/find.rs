@@ -11,7 +11,7 @@ use crate::{
         caller::PlatformCaller,
         refusal::Refusal,
         screening::Screening,
-        secure_payment::{PaymentFlow, SecurePaymentKind, SecurePaymentStatus},
+        secure_payment::{Names, PaymentFlow, SecurePaymentKind, SecurePaymentStatus},
         wire_text::wire_text,
     },
     flows::FlowResult,
@@ -49,6 +49,8 @@ wire_text! {
 pub struct Found {
     /// The secure payment with its requests.
     pub opened: Opened,
+    /// What its creator calls whom.
+    pub names: Names,
     /// Where payers find it.
     pub url: String,
     /// Who paid the last of its requests.
@@ -81,6 +83,7 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str) -> FlowRe
     let screenings = store::screenings::of_payment_newest(reader, platform, id, SCREENINGS_MAX).await?;
     Ok(Found {
         screenings,
+        names: store::secure_payment_names::of(reader, &opened.payment).await?,
         url: url(ctx, &opened.payment),
         payer: payer(ctx, &opened).await?,
         is_claimed,

@@ -11,7 +11,7 @@ use crate::{
         refusal::{FieldError, Refusal},
         request::plan::payment_currency,
         secure_payment::{
-            About, PaymentFlow, SecurePaymentKind, SecurePaymentStatus,
+            About, Names, PaymentFlow, SecurePaymentKind, SecurePaymentStatus,
             access::{AskedMode, AskedPolicy},
             fee_plan::{BearerSource, FeeBearer},
             plan::{NamedFee, NewItem, NewPayout, NewSecurePayment, Wanted, unreadable_destination},
@@ -626,9 +626,11 @@ impl CreateSecurePaymentBody {
             items,
             about: About {
                 reference: reference.or(of_item),
-                payer_identifier: payer.map(String::from),
-                recipient_identifier: None,
                 redirect,
+            },
+            names: Names {
+                payer: payer.map(String::from),
+                recipient: None,
             },
             policy,
             expires_in: self.expires_in.map(|seconds| TimeDelta::seconds(seconds.into())),
@@ -691,9 +693,11 @@ impl CreateSecurePayoutBody {
             fee,
             about: About {
                 reference: self.reference.map(String::from),
-                payer_identifier: None,
-                recipient_identifier: self.recipient_identifier.map(String::from),
                 redirect,
+            },
+            names: Names {
+                payer: None,
+                recipient: self.recipient_identifier.map(String::from),
             },
             policy,
             expires_in: self.expires_in.map(|seconds| TimeDelta::seconds(seconds.into())),

@@ -493,7 +493,7 @@ pub(super) fn found(ctx: &Ctx, found: &Found) -> OwnSecurePayment {
         child_executable: found.block.is_none(),
         block_reason: OrNull(found.block),
         allowed_payer_addresses: payment.policy.allowed.iter().map(WalletText::written).collect(),
-        payer_identifier: OrNull(payment.about.payer_identifier.clone()),
-        recipient_identifier: OrNull(payment.about.recipient_identifier.clone()),
+        payer_identifier: OrNull(found.names.payer.clone()),
+        recipient_identifier: OrNull(found.names.recipient.clone()),
     }
 }
