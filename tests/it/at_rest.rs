@@ -1,8 +1,13 @@
 //! Secrets and personal details at rest: sealed, found all the same, and brought under another master key while calls are
 //! answered. What a test says about persons is looked for in files, rows and log when it ends.
 
-use crate::support::{TestApp, receiver::Receiver, requests::fau};
-use prs::{ctx::Ctx, flows::at_rest, settings::Settings, store};
+use crate::support::{
+    TestApp,
+    links::{link_of, payout_of, token_of},
+    receiver::Receiver,
+    requests::{PAYEE, fau},
+};
+use prs::{ctx::Ctx, domain::ids::Secret, flows::at_rest, settings::Settings, store};
 use sea_orm::{ConnectionTrait, Statement, Value};
 use serde_json::{Value as Json, json};
 use std::{
@@ -68,6 +73,45 @@ async fn account(app: &TestApp, verb: &str, email: &str) -> u16 {
     call.send().await.status
 }
 
+/// A link and a payout whose merchant has names for who pays and who is paid; returns their requests.
+async fn named_links(app: &TestApp) -> [Json; 2] {
+    app.is_paid_in("FAU-sepolia").await;
+    let mut link = link_of(&["1"]);
+    link["payerIdentifier"] = json!("Canary payer");
+    let mut payout = payout_of(PAYEE, "1");
+    payout["recipientIdentifier"] = json!("Canary recipient");
+    let made = [app.link(&link).await, app.payout_link(&payout).await];
+    made.map(|made| made.expect(201)["requestIds"][0].clone())
+}
+
+/// What their owner is told of the names.
+async fn names(app: &TestApp, requests: &[Json; 2]) -> [Json; 2] {
+    let owner = app.owner().await;
+    let [link, payout] = requests;
+    let link = app.find_link(&owner, link).await.expect(200);
+    let payout = app.find_link(&owner, payout).await.expect(200);
+    [link["payerIdentifier"].clone(), payout["recipientIdentifier"].clone()]
+}
+
+#[tokio::test]
+async fn the_names_that_a_merchant_has_for_people_are_sealed_and_reach_nobody_else() {
+    let app = TestApp::start().await;
+    let requests = named_links(&app).await;
+    assert_eq!(names(&app, &requests).await, ["Canary payer", "Canary recipient"]);
+    assert!(!holds(&app.stored(), "Canary"), "a name is stored clear");
+    let owner = app.owner().await;
+    for request in &requests {
+        let token = token_of(&app.find_link(&owner, request).await.expect(200));
+        for answer in [
+            app.open_link(&token, "").send().await,
+            app.calldata_of(&token, None).await,
+        ] {
+            answer.expect(200);
+            assert!(!answer.text.contains("Canary"), "{}", answer.text);
+        }
+    }
+}
+
 #[tokio::test]
 async fn what_is_said_about_persons_is_sealed_and_reaches_its_owner() {
     let app = TestApp::on_chain().await;
@@ -118,8 +162,9 @@ async fn a_rotation_under_load_fails_no_call_and_leaves_no_row() {
         .with_client()
         .header("idempotency-key", "rotated-before");
     let rotated = rotate.json(&json!({})).send().await.expect(200);
+    let named = named_links(&app).await;
     let app = app.restarted_with(|settings| use_keys(settings, &[NEW, OLD])).await;
-    assert!(left(&app.ctx).await > 60);
+    assert!(left(&app.ctx).await > 62);
 
     let is_over = AtomicBool::new(false);
     let calls = Cell::new(0_u32);
@@ -169,6 +214,7 @@ async fn a_rotation_under_load_fails_no_call_and_leaves_no_row() {
         "the stored answer"
     );
     assert_eq!(account(&app, "login", "canary.account@example.com").await, 200);
+    assert_eq!(names(&app, &named).await, ["Canary payer", "Canary recipient"]);
     let events = app.get("/v2/events").with_key().send().await.expect(200);
     let body = events["events"][0]["body"].as_str().expect("text");
     let body: Json = serde_json::from_str(body).expect("JSON");
@@ -236,10 +282,13 @@ async fn rows_of_before_are_read_and_sealed_in_the_background() {
     app.pay(&id, "").await;
     app.follow().await;
     assert_eq!(account(&app, "register", "canary.account@example.com").await, 201);
+    let named = named_links(&app).await;
     make_clear(&app, &id).await;
     assert!(holds(&app.stored(), "Canary street 1"), "a row of before");
+    assert!(holds(&app.stored(), "Canary recipient"), "another one");
 
     let app = app.restarted().await;
+    assert!(!at_rest::is_all_sealed(&app.ctx).await.expect("reads"));
     assert_eq!(account(&app, "login", "canary.account@example.com").await, 200);
     assert_eq!(account(&app, "register", "canary.account@example.com").await, 409);
     let payments = || async {
@@ -254,6 +303,7 @@ async fn rows_of_before_are_read_and_sealed_in_the_background() {
     assert_eq!(before.0, person(1));
     seal_rows(&app.ctx).await;
     assert_eq!(payments().await, before);
+    assert_eq!(names(&app, &named).await, ["Canary payer", "Canary recipient"]);
     let stored = app.stored();
     for text in ["Canary", "canary"] {
         assert!(!holds(&stored, text), "{text} is still stored clear");
@@ -294,7 +344,21 @@ async fn make_clear(app: &TestApp, id: &str) {
         let of_event = "UPDATE events SET body = $1 WHERE id = $2";
         write(of_event, vec![event.body.into(), event.id.as_str().into()]).await;
     }
-    write("DELETE FROM key_material WHERE name = 'all-sealed'", Vec::new()).await;
+    for (column, name) in [("payer", "Canary payer"), ("recipient", "Canary recipient")] {
+        let of_link =
+            format!("UPDATE secure_payments SET {column}_identifier = $1 WHERE {column}_identifier LIKE 'v2:%'");
+        write(&of_link, vec![name.into()]).await;
+    }
+    // A database that was done before links were sealed too.
+    write("DELETE FROM key_material WHERE name LIKE 'all-sealed%'", Vec::new()).await;
+    let place = at_rest::material_place("all-sealed");
+    let done = app.ctx.sealer.seal(&Secret::new("all-sealed"), place).expect("sealed");
+    let done = store::key_material::Material {
+        name: "all-sealed".to_owned(),
+        sealed: done,
+    };
+    let noted = store::key_material::insert(db, done, app.ctx.clock.now()).await;
+    noted.expect("written");
 }
 
 #[tokio::test]

@@ -5,7 +5,8 @@ use super::{
     app::Call,
     chain::PAYER,
     requests::PAYEE,
-    wallet::{session, token},
+    session::sign_in,
+    wallet::{TestWallet, session, token},
 };
 use alloy::primitives::{Address as EvmAddress, U256};
 use prs::{
@@ -58,6 +59,23 @@ impl TestApp {
         destinations::create::run(&self.ctx, &owner, &input, Repeatable::unkeyed())
             .await
             .expect("a destination");
+    }
+
+    /// Signs in the person of the tenant, the owner of [`PAYEE`]; returns the header that shows it.
+    pub async fn owner(&self) -> String {
+        let wallet = TestWallet::payee();
+        let tx = self.ctx.db.begin("a wallet").await.expect("begins");
+        let bound = store::accounts::bind_wallet(&tx, &wallet.address(), &self.platform, self.ctx.clock.now()).await;
+        bound.expect("written");
+        tx.commit().await.expect("commits");
+        format!("Bearer {}", sign_in(self, &wallet).await)
+    }
+
+    /// Looks the link of a request up, as who signed in.
+    pub async fn find_link(&self, owner: &str, request: &Value) -> Answer {
+        let id = request.as_str().expect("an id");
+        let call = self.get(&format!("/v2/secure-payments?requestId={id}"));
+        call.header("authorization", owner).send().await
     }
 
     /// Makes a link with the API key.

@@ -17,7 +17,15 @@ static LOG: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 const SECRET_PREFIXES: [&str; 3] = ["sk_", "orc_", "whsec_"];
 
 /// Members of bodies that hold secrets or say who somebody is.
-const SECRET_MEMBERS: [&str; 5] = ["secret", "password", "apiKey", "email", "invite"];
+const SECRET_MEMBERS: [&str; 7] = [
+    "secret",
+    "password",
+    "apiKey",
+    "email",
+    "invite",
+    "payerIdentifier",
+    "recipientIdentifier",
+];
 
 /// Members all of whose texts are personal.
 const PERSONAL_MEMBERS: [&str; 1] = ["customerInfo"];

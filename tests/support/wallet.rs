@@ -1,6 +1,6 @@
 //! A wallet that signs, and the calls that its owner makes.
 
-use super::TestApp;
+use super::{TestApp, requests::PAYEE};
 use alloy::primitives::{Address as EvmAddress, B256, U256, keccak256};
 use k256::ecdsa::SigningKey;
 use prs::domain::{
@@ -19,6 +19,15 @@ impl TestWallet {
     /// The wallet of a number.
     pub fn new(number: u8) -> Self {
         Self(SigningKey::from_slice(&[number; 32]).expect("a key"))
+    }
+
+    /// The wallet of [`PAYEE`], an account that every local chain has.
+    pub fn payee() -> Self {
+        const KEY: &str = "59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d";
+        let key = hex::decode(KEY).expect("hexadecimal");
+        let wallet = Self(SigningKey::from_slice(&key).expect("a key"));
+        assert_eq!(wallet.address().to_string(), PAYEE);
+        wallet
     }
 
     /// Its address.
