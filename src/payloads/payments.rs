@@ -140,9 +140,9 @@ pub struct ClientIdScope {
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CheckoutScope {
-    /// Token of the secure payment.
+    /// Token of the secure payment; null for an endpoint that is not approved.
     #[schemars(length(max = 64), extend("examples" = [sample::SECURE_PAYMENT_TOKEN]))]
-    pub secure_payment_token: String,
+    pub secure_payment_token: Option<String>,
     /// Client ID that created the secure payment; null when an API key did.
     #[schemars(length(max = 64), extend("examples" = [sample::CLIENT_ID]))]
     pub client_id: Option<String>,
@@ -444,7 +444,7 @@ pub(super) fn client_id_sample() -> ClientIdScope {
 /// Secure payment of a test delivery.
 pub(super) fn checkout_sample() -> CheckoutScope {
     CheckoutScope {
-        secure_payment_token: sample::SECURE_PAYMENT_TOKEN.to_owned(),
+        secure_payment_token: Some(sample::SECURE_PAYMENT_TOKEN.to_owned()),
         client_id: Some(sample::CLIENT_ID.to_owned()),
         origin: Some(sample::ORIGIN.to_owned()),
     }

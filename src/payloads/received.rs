@@ -33,7 +33,7 @@ pub(super) fn body(received: &PaymentReceived, catalogue: &Catalogue, names: &Na
         origin: request.origin.page.clone(),
     };
     let checkout_scope = || CheckoutScope {
-        secure_payment_token: received.secure_payment_token.clone().unwrap_or_default(),
+        secure_payment_token: received.secure_payment_token.clone(),
         client_id: request.origin.client_id.clone(),
         origin: request.origin.page.clone(),
     };

@@ -22,14 +22,14 @@ pub struct SecurePaymentUserEvent {
         "examples" = ["wallet_connected"]
     ))]
     pub user_event: &'static str,
-    /// Token of the secure payment.
+    /// Token of the secure payment; null for an endpoint that is not approved.
     #[schemars(length(max = 64), extend("examples" = [sample::SECURE_PAYMENT_TOKEN]))]
-    pub secure_payment_token: String,
-    /// The request; only when the secure payment has exactly one.
+    pub secure_payment_token: Option<String>,
+    /// The request; only when the secure payment has exactly one, and never for an endpoint that is not approved.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(max = 66), extend("examples" = [sample::REQUEST_ID]))]
     pub request_id: Option<String>,
-    /// All requests of the secure payment.
+    /// All requests of the secure payment. Empty for an endpoint that is not approved.
     #[schemars(
         length(max = 1000),
         inner(length(max = 66)),
@@ -75,7 +75,7 @@ pub(super) fn user_event(facts: &PayerStep) -> SecurePaymentUserEvent {
     SecurePaymentUserEvent {
         event: "secure_payment.user_event",
         user_event: facts.step.wire(),
-        secure_payment_token: facts.secure_payment_token.clone(),
+        secure_payment_token: Some(facts.secure_payment_token.clone()),
         request_id: facts.sole_request().map(ToString::to_string),
         request_ids: facts.requests.iter().map(ToString::to_string).collect(),
         orchestrator_id: facts.orchestrator.clone(),
@@ -107,7 +107,7 @@ pub(super) fn user_event_sample() -> SecurePaymentUserEvent {
     SecurePaymentUserEvent {
         event: "secure_payment.user_event",
         user_event: PayerStepKind::WalletConnected.wire(),
-        secure_payment_token: sample::SECURE_PAYMENT_TOKEN.to_owned(),
+        secure_payment_token: Some(sample::SECURE_PAYMENT_TOKEN.to_owned()),
         request_id: Some(sample::REQUEST_ID.to_owned()),
         request_ids: vec![sample::REQUEST_ID.to_owned()],
         orchestrator_id: Some(sample::ORCHESTRATOR.to_owned()),

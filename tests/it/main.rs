@@ -50,6 +50,7 @@ mod links_access;
 mod links_fees;
 mod links_input;
 mod links_states;
+mod links_strangers;
 mod log_lines;
 mod orchestrators;
 mod origins;
