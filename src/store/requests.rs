@@ -20,6 +20,7 @@ use chrono::{DateTime, Utc};
 use entities::{
     former_payments, payments,
     requests::{ActiveModel, Column, Entity, Model},
+    secure_payment_items, secure_payments,
 };
 use sea_orm::{
     ColumnTrait, Condition, ConnectionTrait, EntityTrait, IdenStatic, JsonValue, QueryFilter, QueryOrder, QuerySelect,
@@ -432,18 +433,67 @@ pub async fn is_awaited(
     Ok(found.is_some())
 }
 
+/// That a link pays a row of requests which hides something from who is not approved.
+fn is_hidden() -> Expr {
+    let of_link = |column: secure_payments::Column| Expr::col((secure_payments::Entity, column));
+    let of_item = |column: secure_payment_items::Column| Expr::col((secure_payment_items::Entity, column));
+    let hides = Condition::any()
+        .add(of_link(secure_payments::Column::HidesPayee).eq(true))
+        .add(of_link(secure_payments::Column::HidesUntilApproved).eq(true));
+    let hiding = Query::select()
+        .expr(Expr::val(1))
+        .from(secure_payment_items::Entity)
+        .inner_join(
+            secure_payments::Entity,
+            of_link(secure_payments::Column::Id).eq(of_item(secure_payment_items::Column::SecurePaymentId)),
+        )
+        .and_where(of_item(secure_payment_items::Column::PlatformId).eq(Expr::col((Entity, Column::PlatformId))))
+        .and_where(of_item(secure_payment_items::Column::RequestRow).eq(Expr::col((Entity, Column::Id))))
+        .cond_where(hides)
+        .to_owned();
+    Expr::exists(hiding)
+}
+
+/// Which of some requests of a platform a link pays that hides something, by their public ids.
+pub async fn hidden_among(
+    conn: &impl ConnectionTrait,
+    platform: &PlatformId,
+    ids: impl IntoIterator<Item = String>,
+) -> Result<HashSet<String>, StoreError> {
+    let found = Entity::find()
+        .select_only()
+        .column(Column::RequestId)
+        .filter(Column::PlatformId.eq(platform.as_str()))
+        .filter(columns::is_among(conn, Column::RequestId, ids))
+        .filter(is_hidden())
+        .into_tuple::<String>()
+        .all(conn)
+        .await?;
+    Ok(found.into_iter().collect())
+}
+
+/// Which requests a page lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Listed {
+    /// Every one.
+    All,
+    /// Those that no link pays which hides something.
+    Shown,
+}
+
 /// One page of requests, newest first, and how many there are, counted up to [`TOTAL_MAX`].
 ///
 /// `payee` is a canonical address.
 pub async fn list(
     conn: &impl Sealing,
     scope: &Scope,
-    payee: Option<&str>,
+    (listed, payee): (Listed, Option<&str>),
     limit: u64,
     offset: u64,
 ) -> Result<(Vec<Request>, u64), StoreError> {
+    let shown = (listed == Listed::Shown).then(|| is_hidden().not());
     let matching = Entity::find()
-        .filter(owned(scope))
+        .filter(owned(scope).add_option(shown))
         .apply_if(payee, |query, payee| query.filter(Column::Payee.eq(payee)));
     let rows = matching
         .clone()

@@ -72,3 +72,51 @@ async fn an_endpoint_that_nobody_approved_hears_no_token_of_a_link() {
     assert_eq!(told[2].json()["requestIds"], made["requestIds"]);
 }
 
+#[tokio::test]
+async fn what_a_link_hides_is_hidden_from_a_public_client_id_by_its_request_too() {
+    let app = TestApp::on_chain().await;
+    app.is_paid_in("FAU-sepolia").await;
+    let page = async |path: &str| forged(&app, Method::GET, path).send().await;
+    let by_key = async |path: &str| app.get(path).with_key().send().await.expect(200);
+    for (policy, is_hidden) in [
+        (json!({ "hideUntilApproved": true }), true),
+        (json!({ "hidePayeeAddress": true }), true),
+        (json!({}), false),
+    ] {
+        let mut body = link_of(&["1", "2"]);
+        body["accessPolicy"] = policy.clone();
+        let link = forged(&app, Method::POST, "/v2/secure-payments");
+        let made = link.json(&body).send().await.expect(201);
+        app.pay_link(&token_of(&made)).await;
+        app.settle().await;
+        let id = made["requestIds"][1].as_str().expect("an id");
+        let (one, paid) = (format!("/v2/request/{id}"), format!("/v2/payments?requestId={id}"));
+        by_key(&one).await;
+        assert_eq!(by_key(&paid).await["payments"].as_array().map(Vec::len), Some(1));
+        app.get(&one).with_client().send().await.expect(200);
+        let seen = page(&one).await;
+        assert_eq!(seen.status, if is_hidden { 404 } else { 200 }, "{policy} {}", seen.text);
+        let payments = page(&paid).await;
+        assert_eq!(
+            payments.expect(200)["payments"],
+            if is_hidden {
+                json!([])
+            } else {
+                payments.json()["payments"].clone()
+            }
+        );
+        assert_eq!(payments.text.contains(id), !is_hidden, "{policy} {}", payments.text);
+        assert_eq!(
+            payments.json()["pagination"]["total"],
+            i32::from(!is_hidden),
+            "{policy}"
+        );
+    }
+    let listed = page("/v2/request").await.expect(200);
+    assert_eq!(listed["requests"].as_array().map(Vec::len), Some(2), "{listed}");
+    assert_eq!(listed["pagination"]["total"], 2, "{listed}");
+    let behind = page("/v2/request?limit=1&offset=1").await.expect(200);
+    assert_eq!(behind["pagination"]["total"], 2, "{behind}");
+    assert_eq!(by_key("/v2/request").await["pagination"]["total"], 6);
+}
+

@@ -39,8 +39,8 @@ pub struct PaymentPage {
     pub next: Option<String>,
 }
 
-/// Searches the payments of the caller's requests. A public client ID is told nothing about persons, and
-/// finds a wallet as payee alone.
+/// Searches the payments of the caller's requests. A public client ID is told nothing about persons, finds a wallet as payee
+/// alone, and is shown no payment of a link that hides something.
 ///
 /// Errors: what was noted before, no search parameter, dates in the wrong order, an unknown currency, a cursor of another
 /// search (400).
@@ -60,7 +60,7 @@ pub async fn run(
     let begin = checks.finish_with(begin)?;
     let window = Window { begin, limit };
     let found = store::payments::search(&ctx.db, &scope, &filter, &window).await?;
-    let mut payments = found.rows;
+    let (mut payments, mut total) = (found.rows, found.total);
     let last = payments
         .last()
         .filter(|_| found.has_more)
@@ -70,13 +70,18 @@ pub async fn run(
         });
     let next = last.map(|last| cursor::write(ctx, &scope, &filter, &last));
     if caller.is_public() {
+        let ids = payments.iter().map(|(_, request)| request.request_id.clone());
+        let hidden = store::requests::hidden_among(ctx.db.reader(), &caller.platform, ids).await?;
+        let found = payments.len();
+        payments.retain(|(_, request)| !hidden.contains(&request.request_id));
+        total = total.saturating_sub(u64::try_from(found - payments.len()).unwrap_or(total));
         let rows = payments.into_iter();
         let rows = rows.map(|(payment, request)| (payment.without_persons(), request.without_persons()));
         payments = rows.collect();
     }
     Ok(PaymentPage {
         payments,
-        total: found.total,
+        total,
         has_more: found.has_more,
         next,
     })

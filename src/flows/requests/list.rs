@@ -4,7 +4,7 @@ use crate::{
     ctx::Ctx,
     domain::{address::Address, caller::PlatformCaller, request::Request},
     flows::FlowResult,
-    store::{self, Scope},
+    store::{self, Scope, requests::Listed},
 };
 
 /// One page of requests.
@@ -20,7 +20,8 @@ pub struct RequestPage {
     pub offset: u64,
 }
 
-/// Requests of the caller, optionally those of one payee. A public client ID is told nothing about persons.
+/// Requests of the caller, optionally those of one payee. A public client ID is told nothing about persons, and of no
+/// request of a link that hides something.
 pub async fn run(
     ctx: &Ctx,
     caller: &PlatformCaller,
@@ -29,8 +30,13 @@ pub async fn run(
     offset: u64,
 ) -> FlowResult<RequestPage> {
     let payee = payee.map(|payee| payee.canonical());
+    let listed = match caller.is_public() {
+        true => Listed::Shown,
+        false => Listed::All,
+    };
+    let (reader, scope) = (ctx.db.reader(), Scope::from(caller));
     let (mut requests, total) =
-        store::requests::list(ctx.db.reader(), &Scope::from(caller), payee.as_deref(), limit, offset).await?;
+        store::requests::list(reader, &scope, (listed, payee.as_deref()), limit, offset).await?;
     if caller.is_public() {
         requests = requests.into_iter().map(Request::without_persons).collect();
     }

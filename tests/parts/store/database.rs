@@ -55,7 +55,9 @@ async fn concurrent_writers_do_not_fail_as_busy(db: &Db) {
         tokio::spawn(async move {
             for round in 0..10 {
                 let tx = db.begin("read then write").await.unwrap();
-                store::requests::list(&tx, &scope("a"), None, 1, 0).await.unwrap();
+                store::requests::list(&tx, &scope("a"), (store::requests::Listed::All, None), 1, 0)
+                    .await
+                    .unwrap();
                 store::requests::insert(&tx, &request("a", writer * 100 + round))
                     .await
                     .unwrap();
@@ -175,7 +177,7 @@ async fn a_full_disk_is_told_from_a_database_that_does_not_answer() {
             }
         }
         assert!(matches!(outcome, Err(StoreError::Full(_))), "{outcome:?}");
-        store::requests::list(db.reader(), &scope("a"), None, 1, 0)
+        store::requests::list(db.reader(), &scope("a"), (store::requests::Listed::All, None), 1, 0)
             .await
             .unwrap();
     })
@@ -200,7 +202,7 @@ async fn a_statement_that_reads_sqlite_without_end_is_interrupted() {
         let outcome = StoreError::from(outcome.unwrap_err());
         assert!(matches!(outcome, StoreError::Unavailable(_)), "{outcome:?}");
         // The connection is as good as before.
-        store::requests::list(db.reader(), &scope("a"), None, 1, 0)
+        store::requests::list(db.reader(), &scope("a"), (store::requests::Listed::All, None), 1, 0)
             .await
             .unwrap();
     })

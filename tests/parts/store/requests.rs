@@ -156,9 +156,10 @@ async fn another_tenant_and_another_client_see_nothing(db: &Db) {
     let id = mine.id.as_str();
     for stranger in [scope("b"), client_scope("a", "client-2"), client_scope("b", "client-1")] {
         assert_eq!(store::requests::find(db.reader(), &stranger, id).await.unwrap(), None);
-        let (listed, total) = store::requests::list(db.reader(), &stranger, None, 20, 0)
-            .await
-            .unwrap();
+        let (listed, total) =
+            store::requests::list(db.reader(), &stranger, (store::requests::Listed::All, None), 20, 0)
+                .await
+                .unwrap();
         assert_eq!((listed.len(), total), (0, 0));
     }
     for owner in [scope("a"), client_scope("a", "client-1")] {
@@ -192,9 +193,15 @@ async fn requests_are_listed_newest_first_with_a_total(db: &Db) {
         store::requests::insert(db.writer(), &request).await.unwrap();
     }
     let list = async |payee: Option<String>, limit, offset| {
-        let (rows, total) = store::requests::list(db.reader(), &scope("a"), payee.as_deref(), limit, offset)
-            .await
-            .unwrap();
+        let (rows, total) = store::requests::list(
+            db.reader(),
+            &scope("a"),
+            (store::requests::Listed::All, payee.as_deref()),
+            limit,
+            offset,
+        )
+        .await
+        .unwrap();
         let orders: Vec<_> = rows
             .iter()
             .filter_map(|row| row.terms.merchant_reference.clone())
@@ -354,7 +361,7 @@ async fn times_are_compared_by_value(db: &Db) {
         };
         store::requests::insert(db.writer(), &request).await.unwrap();
     }
-    let (rows, _) = store::requests::list(db.reader(), &scope("a"), None, 20, 0)
+    let (rows, _) = store::requests::list(db.reader(), &scope("a"), (store::requests::Listed::All, None), 20, 0)
         .await
         .unwrap();
     let stored: Vec<_> = rows
