@@ -225,10 +225,7 @@ fn row(name: &str, value: Markup) -> Markup {
 /// What is known of a payment besides its sum.
 pub(super) fn rows(words: &Words, link: &Link) -> Markup {
     let Some(details) = &link.details else {
-        return html! {
-            @if let Some(reference) = &link.reference { (row(words.text("reference"), html! { bdi { (reference) } })) }
-            (row(words.text("network"), html! { (link.network.name) }))
-        };
+        return html! {};
     };
     let currencies = &details.currencies;
     let each = |is_shown: fn(&Currency) -> bool, of: fn(&Currency) -> &str| {
@@ -248,7 +245,7 @@ pub(super) fn rows(words: &Words, link: &Link) -> Markup {
             [only] => (row(words.text("receiver"), html! { bdi.code { (only.payee) } })),
             several => (row(words.text("receivers"), html! { (several.len()) })),
         }
-        (row(words.text("network"), html! { (link.network.name) }))
+        @if let Some(network) = &link.network { (row(words.text("network"), html! { (network.name) })) }
         @if has_fees {
             (row(words.text("amount"), each(|_| true, |currency| &currency.amount)))
             (row(words.text("fee"), each(|currency| currency.fee != "0", |currency| &currency.fee)))
@@ -328,7 +325,9 @@ fn done(words: &Words, link: &Link) -> Markup {
 
 pub(super) fn transaction(link: &Link, hash: &str) -> Markup {
     html! {
-        a href={ (link.network.explorer) (hash) } target="_blank" rel="noopener noreferrer" { bdi.code { (hash) } }
+        @if let Some(network) = &link.network {
+            a href={ (network.explorer) (hash) } target="_blank" rel="noopener noreferrer" { bdi.code { (hash) } }
+        } @else { bdi.code { (hash) } }
     }
 }
 

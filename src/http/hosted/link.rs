@@ -14,11 +14,11 @@ pub(super) struct Link {
     pub(super) flow: &'static str,
     /// What its creator calls it.
     pub(super) reference: Option<String>,
-    /// Where it is paid.
-    pub(super) network: Network,
+    /// Where it is paid; `None` like `details`.
+    pub(super) network: Option<Network>,
     /// What is asked for; `None` for who may not see it, or not yet.
     pub(super) details: Option<Details>,
-    /// Where the payer may go afterwards.
+    /// Where the payer may go afterwards; `None` for who may not see it, too.
     pub(super) redirect: Option<Redirect>,
     /// Until when it can be paid.
     pub(super) expires_at: String,

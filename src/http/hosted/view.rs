@@ -51,7 +51,8 @@ pub(super) fn link(ctx: &Ctx, page: &Page, opened: &Opened, shown: Option<&Shown
         SecurePaymentStatus::Pending => payment.in_flight_until(opened.now),
         _ => None,
     };
-    let redirect = payment.about.redirect.as_ref().and_then(|redirect| {
+    let redirect = payment.about.redirect.as_ref().filter(|_| !is_hidden);
+    let redirect = redirect.and_then(|redirect| {
         Some(Redirect {
             host: Url::parse(&redirect.url).ok()?.host_str()?.to_owned(),
             url: redirect.url.clone(),
@@ -63,7 +64,7 @@ pub(super) fn link(ctx: &Ctx, page: &Page, opened: &Opened, shown: Option<&Shown
         status: opened.status().wire(),
         flow: payment.flow.wire(),
         reference: payment.about.reference.clone().filter(|_| !is_hidden),
-        network: network(ctx, page, payment.network),
+        network: (!is_hidden).then(|| network(ctx, page, payment.network)),
         details,
         redirect,
         expires_at: iso(payment.expires_at),

@@ -34,7 +34,7 @@ const tell = async (event, further) => {
   const { tell: send } = await import('./telemetry.js');
   const { items } = state.current().details ?? { items: [] };
   const about = {
-    selected_source_chain: state.current().network.id,
+    selected_source_chain: state.current().network?.id,
     payment_type: items.length > 1 ? 'batch' : 'single',
   };
   send(state.path('events'), event, wallet, account, { ...about, ...further });
@@ -429,7 +429,7 @@ function failed(error, again) {
   const isAllowed = kind === 'rejected' && state.remembered().phase === 'allowed';
   const name = isAllowed ? 'rejectedLater' : kind === 'unknownNetwork' ? 'network' : kind;
   const tone = ['rejected', 'busy', 'screening'].includes(kind) ? 'careful' : 'bad';
-  const message = note(tone, t(`e_${name}`), t(`e_${name}More`, { network: state.current().network.name, detail }));
+  const message = note(tone, t(`e_${name}`), t(`e_${name}More`, { network: state.current().network?.name, detail }));
   const retry = kind !== 'mismatch' && button(t(isAllowed ? 'goOn' : 'retry'), again);
   show(`error-${kind}`, wallet && account && connected(), message, retry);
 }

@@ -78,6 +78,7 @@ export function show(name, ...children) {
 
 /** A transaction for people, with the way to its explorer. */
 export function transaction(link, hash) {
+  if (!link.network) return code(short(hash));
   const to = { href: link.network.explorer + hash, target: '_blank', rel: 'noopener noreferrer' };
   return el('a', to, code(short(hash)));
 }

@@ -41,8 +41,8 @@ export async function refresh(wallet) {
   const fresh = await call(wallet ? `state?wallet=${wallet}` : 'state');
   const before = link;
   // An answer that names no wallet may hide what was shown to one.
-  const details = fresh.details ?? (wallet ? null : before.details);
-  link = { ...fresh, details, wallet: wallet ? fresh.wallet : before.wallet };
+  const { details, network, redirect } = fresh.details || wallet ? fresh : before;
+  link = { ...fresh, details, network, redirect, wallet: wallet ? fresh.wallet : before.wallet };
   ahead = Date.parse(link.serverTime) - Date.now();
   for (const changed of listeners) changed(before, link);
   return link;
