@@ -120,3 +120,87 @@ async fn what_a_link_hides_is_hidden_from_a_public_client_id_by_its_request_too(
     assert_eq!(by_key("/v2/request").await["pagination"]["total"], 6);
 }
 
+#[tokio::test]
+async fn a_masked_link_tells_neither_network_nor_token_nor_where_it_leads() {
+    let app = TestApp::start().await;
+    app.is_paid_in("FAU-sepolia").await;
+    let mut body = link_of(&["777.25"]);
+    body["redirectUrl"] = json!("https://hidden.example.com/order-555");
+    body["redirectLabel"] = json!("hidden-label");
+    body["accessPolicy"] = json!({ "hideUntilApproved": true, "allowedPayerAddresses": [LISTED] });
+    let link = token_of(&app.link(&body).await.expect(201));
+    let secrets = [
+        "777.25",
+        PAYEE,
+        "order-555",
+        "hidden-label",
+        "FAU",
+        "Sepolia",
+        "SEPOLIA",
+        "sepolia",
+        "11155111",
+    ];
+    let tells = |text: &str| {
+        secrets
+            .into_iter()
+            .filter(|secret| text.contains(secret))
+            .collect::<Vec<_>>()
+    };
+    let wallet = format!("wallet={UNLISTED}");
+    let mut leaks = Vec::new();
+    for path in [
+        "?chain=BASE&token=USDC".to_owned(),
+        "?chain=SEPOLIA&token=USDC".to_owned(),
+        format!("?{wallet}&chain=BASE&token=USDC"),
+        "?wallet=TJRabPrwbZy45sbavfcjinPJC18kjpRTv8".to_owned(),
+        "/pay?chain=BASE&token=USDC".to_owned(),
+        format!("/pay?{wallet}&chain=BASE&token=USDC"),
+    ] {
+        let answer = app.open_link(&link, &path).send().await;
+        assert!(matches!(answer.status, 200 | 400 | 403), "{path}: {}", answer.text);
+        leaks.extend(
+            tells(&answer.text)
+                .into_iter()
+                .map(|secret| format!("{path}: {secret}")),
+        );
+    }
+    let sent = json!({ "txHash": format!("0x{}", "8f".repeat(32)), "chain": "BASE", "token": "USDC" });
+    let path = format!("/v2/secure-payments/{link}/intent");
+    let answer = app.post(&path).with_client().json(&sent).send().await;
+    assert_eq!(answer.wrong_fields().len(), 2, "{}", answer.text);
+    leaks.extend(
+        tells(&answer.text)
+            .into_iter()
+            .map(|secret| format!("intent: {secret}")),
+    );
+    for path in ["", "/state", &format!("/state?{wallet}"), "/receipt"] {
+        let answer = app.get(&format!("/pay/{link}{path}")).send().await;
+        assert_eq!(answer.status, 200, "{path}: {}", answer.text);
+        leaks.extend(
+            tells(&answer.text)
+                .into_iter()
+                .map(|secret| format!("page {path}: {secret}")),
+        );
+    }
+    assert!(leaks.is_empty(), "{leaks:#?}");
+    let state = app
+        .get(&format!("/pay/{link}/state?wallet={LISTED}"))
+        .send()
+        .await
+        .expect(200);
+    assert_eq!(
+        (&state["network"]["chainId"], &state["redirect"]["host"]),
+        (&json!(11_155_111), &json!("hidden.example.com"))
+    );
+    let wrong = format!("?wallet={LISTED}&chain=BASE&token=USDC");
+    assert_eq!(app.open_link(&link, &wrong).send().await.wrong_fields(), ["chain"]);
+    let wrong = format!("/pay?wallet={LISTED}&chain=BASE&token=USDC");
+    assert_eq!(app.open_link(&link, &wrong).send().await.wrong_fields(), ["chain"]);
+    let open = app
+        .open_link(&link, &format!("?wallet={LISTED}"))
+        .send()
+        .await
+        .expect(200);
+    assert_eq!(open["network"], "sepolia");
+}
+

@@ -4,7 +4,8 @@ use super::{access, opened::Opened, options};
 use crate::{
     ctx::Ctx,
     domain::{
-        refusal::{Checks, Refusal},
+        address::Address,
+        refusal::{Checks, FieldError, Refusal},
         secure_payment::{
             access::{AccessDecision, AccessStatus, Payer},
             fee_plan::FeePlan,
@@ -14,6 +15,12 @@ use crate::{
     },
     flows::FlowResult,
 };
+
+/// What is said of a wallet of another network where the network is hidden.
+const OTHER_NETWORK: &str = "must be an address of the network of this payment";
+
+/// What is said of another chain or token where both are hidden, whichever of them is another one.
+const OTHER_SOURCE: &str = "must be absent, or that of the payment: nothing else pays this";
 
 /// Who looks, and from where he would pay; every value holds for itself.
 #[derive(Debug, Clone, Default)]
@@ -53,37 +60,66 @@ pub async fn run(ctx: &Ctx, opened: &Opened, look: &Look) -> FlowResult<Shown> {
         Some(decision) => decision.status == AccessStatus::Approved,
         None => look.payer.is_some(),
     };
+    let is_masked = payment.policy.hides_until_approved && !is_let_in;
+    if !is_masked {
+        check_source(ctx, opened, look)?;
+    }
     let options = match &look.payer {
         Some(payer) if is_let_in => Some(options::of(ctx, opened, payer.wallet).await),
         _ => None,
     };
     Ok(Shown {
-        is_masked: payment.policy.hides_until_approved && !is_let_in,
+        is_masked,
         access,
         options,
         fee_plan: opened.fee_plan(ctx),
     })
 }
 
-/// Checks who looks and from where. Errors: every wrong field (400).
+/// Checks who looks and from where. A chain and a token that are hidden until the payer is approved are left to
+/// [`check_source`], so that nobody finds them by trying. Errors: every wrong field (400).
 pub(super) fn check(ctx: &Ctx, opened: &Opened, look: &Look) -> Result<(), Refusal> {
-    let network = opened.payment.network;
+    let payment = &opened.payment;
+    let is_hidden = payment.policy.hides_until_approved;
+    let usable = |wallet: Address| {
+        let usable = wallet.usable_on(payment.network);
+        usable.map_err(|error| match is_hidden {
+            true => OTHER_NETWORK.to_owned(),
+            false => error.to_string(),
+        })
+    };
     let mut checks = Checks::new();
     if let Some(payer) = &look.payer {
-        checks.take("wallet", payer.wallet.usable_on(network));
+        checks.take("wallet", usable(payer.wallet));
         if let Some(eoa) = payer.eoa {
-            checks.take("eoaWallet", eoa.usable_on(network));
+            checks.take("eoaWallet", usable(eoa));
         }
     }
-    if let Some(source) = &look.source {
-        let ids = opened
-            .requests
-            .iter()
-            .map(|request| request.terms.payment_currency.as_str());
-        let known = ids.filter_map(|id| ctx.catalogue.find(id));
-        let mut symbols: Vec<&str> = known.map(|currency| currency.symbol.as_str()).collect();
-        symbols.dedup();
-        checks.join(opened.payment.check_source(source, &symbols));
+    if !is_hidden {
+        checks.join(check_source(ctx, opened, look));
     }
     checks.finish()
+}
+
+/// Checks from where somebody pays. Errors: another chain or token (400).
+pub(super) fn check_source(ctx: &Ctx, opened: &Opened, look: &Look) -> Result<(), Refusal> {
+    let Some(source) = &look.source else {
+        return Ok(());
+    };
+    let requests = opened.requests.iter();
+    let ids = requests.map(|request| request.terms.payment_currency.as_str());
+    let known = ids.filter_map(|id| ctx.catalogue.find(id));
+    let mut symbols: Vec<&str> = known.map(|currency| currency.symbol.as_str()).collect();
+    symbols.dedup();
+    opened.payment.check_source(source, &symbols)
+}
+
+/// The same for whoever was asked nothing, so that what is hidden stands in no refusal. Errors: another chain or token (400).
+pub(super) fn check_source_unseen(ctx: &Ctx, opened: &Opened, look: &Look) -> Result<(), Refusal> {
+    let checked = check_source(ctx, opened, look);
+    if checked.is_ok() || !opened.payment.policy.hides_until_approved {
+        return checked;
+    }
+    let fields = ["chain", "token"].map(|field| FieldError::new(field, OTHER_SOURCE));
+    Err(Refusal::fields(fields.into()))
 }

@@ -127,6 +127,7 @@ pub async fn run(ctx: &Ctx, opened: &Opened, look: &Look) -> FlowResult<Paying> 
         }
         None => {}
     }
+    open::check_source(ctx, opened, look)?;
     let unpaid = opened.unpaid();
     if unpaid.is_empty() {
         return Err(Refusal::forbidden(Unpayable::ComplianceFailed.sentence()).into());

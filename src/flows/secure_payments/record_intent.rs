@@ -59,6 +59,7 @@ pub async fn run(ctx: &Ctx, opened: &Opened, sent: &Sent) -> FlowResult<Recorded
         source: Some(sent.source.clone()),
     };
     open::check(ctx, opened, &look).map_err(by_body)?;
+    open::check_source_unseen(ctx, opened, &look)?;
     let payment = &opened.payment;
     let now = ctx.clock.now();
     let tx = ctx.db.begin("record_intent").await?;
