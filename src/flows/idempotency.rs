@@ -28,7 +28,8 @@ const IN_FLIGHT: &str =
 
 /// What a public caller reads who asks again for an answer with a secret.
 const SHOWN_ONCE: &str = "A call with this Idempotency-Key was answered before, and the answer holds a secret, which a \
-                          public client ID is shown once: use a new key, or look the endpoint up with an API key";
+                          public client ID is shown once: use a new key, or look up what was made with an API key or \
+                          a session";
 
 /// What a caller who sent `Idempotency-Key` wants to be sure of.
 #[derive(Debug, Clone)]

@@ -204,3 +204,25 @@ async fn a_masked_link_tells_neither_network_nor_token_nor_where_it_leads() {
     assert_eq!(open["network"], "sepolia");
 }
 
+#[tokio::test]
+async fn a_guessed_idempotency_key_shows_no_token() {
+    let app = TestApp::start().await;
+    app.is_paid_in("FAU-sepolia").await;
+    for (path, body) in [
+        ("/v2/secure-payments", link_of(&["1"])),
+        ("/v2/secure-payments/payouts", payout_of(UNLISTED, "1")),
+    ] {
+        let call = || forged(&app, Method::POST, path).header("idempotency-key", "order-1");
+        let made = call().json(&body).send().await.expect(201);
+        let guessed = call().json(&body).send().await;
+        guessed.expect(409);
+        assert!(!guessed.text.contains(&token_of(&made)), "{}", guessed.text);
+        let by_key = || app.post(path).with_key().header("idempotency-key", "order-1");
+        let made = by_key().json(&body).send().await.expect(201);
+        assert_eq!(by_key().json(&body).send().await.expect(201), made);
+        let open = token_of(&made);
+        let kept =
+            crate::support::screening::rows(&app, &format!("idempotency_keys WHERE response LIKE '%{open}%'")).await;
+        assert_eq!(kept, 0, "what opens a link is not readable in the database");
+    }
+}

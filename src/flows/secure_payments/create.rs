@@ -44,7 +44,7 @@ pub async fn run(
     input: NewSecurePayment,
     call: Repeatable<Made>,
 ) -> FlowResult<Answer<Made>> {
-    idempotency::once(ctx, caller, call, Storage::Plain, async |keeper| {
+    idempotency::once(ctx, caller, call, Storage::Sealed, async |keeper| {
         admit(ctx, caller).await?;
         let client = client_of(ctx, caller).await?;
         let of_client = of_client(ctx, caller, client.as_ref()).await?;

@@ -41,7 +41,7 @@ pub async fn run(
     call: Repeatable<Made>,
 ) -> FlowResult<Answer<Made>> {
     let tokens: Vec<SecurePaymentToken> = tokens.iter().cloned().map(SecurePaymentToken).collect();
-    idempotency::once(ctx, caller, call, Storage::Plain, async |keeper| {
+    idempotency::once(ctx, caller, call, Storage::Sealed, async |keeper| {
         admit(ctx, caller).await?;
         let tx = ctx.db.begin("combine_secure_payments").await?;
         let locked = store::secure_payments::lock_all(&tx, &Scope::from(caller), &tokens).await?;

@@ -23,7 +23,7 @@ impl Webhooks {
     /// 201: The new endpoint and its secret, which is shown only here
     /// 409: This URL is already registered
     /// 409: There may be 100 webhook endpoints at most (caps.endpoints); delete one before you register another, or ask the operator for more
-    /// 409: A call with this Idempotency-Key was answered before, and the answer holds a secret, which a public client ID is shown once: use a new key, or look the endpoint up with an API key
+    /// 409: A call with this Idempotency-Key was answered before, and the answer holds a secret, which a public client ID is shown once: use a new key, or look up what was made with an API key or a session
     #[oai(path = "/webhook", method = "post", operation_id = "createWebhook")]
     async fn create(
         &self,
