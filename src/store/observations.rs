@@ -161,15 +161,16 @@ pub async fn heights(
     heights.map(|height| columns::number("block_number", height)).collect()
 }
 
-/// Notes with a reference topic: money that is in flight.
-pub async fn list_seen_by_topic(
+/// Notes with one of these reference topics: money that is in flight.
+pub async fn list_seen_by_topics(
     conn: &impl ConnectionTrait,
     network: Network,
-    topic: &B256,
+    topics: &[B256],
 ) -> Result<Vec<Observation>, StoreError> {
+    let topics = topics.iter().map(columns::hash_text);
     let mut rows = Entity::find()
         .filter(Column::Network.eq(network.id()))
-        .filter(Column::ReferenceTopic.eq(columns::hash_text(topic)))
+        .filter(columns::is_among(conn, Column::ReferenceTopic, topics))
         .all(conn)
         .await?;
     // Sorted here: asked for an order, SQLite would walk all notes of the network by height.

@@ -49,6 +49,7 @@ mod links;
 mod links_access;
 mod links_fees;
 mod links_input;
+mod links_on_the_way;
 mod links_states;
 mod links_strangers;
 mod log_lines;

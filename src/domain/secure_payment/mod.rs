@@ -181,9 +181,11 @@ impl SecurePayment {
         }
     }
 
-    /// Until when a payment counts as on its way; `None` when nobody says so.
-    pub fn in_flight_until(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        self.hinted_at.map(|at| at + HINT_LASTS).filter(|until| *until > now)
+    /// Until when a payment counts as on its way; `None` when nobody says so. What is seen on the chain and not final is on
+    /// its way however long that takes: it counts anew with each look.
+    pub fn in_flight_until(&self, is_seen: bool, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        let since = if is_seen { Some(now) } else { self.hinted_at };
+        since.map(|at| at + HINT_LASTS).filter(|until| *until > now)
     }
 
     /// The state once it is withdrawn by its owner; one that was withdrawn before stays as it is.
@@ -318,8 +320,9 @@ pub(crate) mod tests {
             hinted_at: Some(at(10)),
             ..link(Pending)
         };
-        assert_eq!(hinted.in_flight_until(at(129)), Some(at(130)));
-        assert_eq!(hinted.in_flight_until(at(130)), None);
+        assert_eq!(hinted.in_flight_until(false, at(129)), Some(at(130)));
+        assert_eq!(hinted.in_flight_until(false, at(130)), None);
+        assert_eq!(hinted.in_flight_until(true, at(130)), Some(at(250)));
     }
 
     #[test]

@@ -75,7 +75,7 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str) -> FlowRe
     }
     let payments = store::payments::largest_of_request(ctx.db.reader(), &request, SHOWN_MAX).await?;
     let seen: Vec<Observation> =
-        store::observations::list_seen_by_topic(ctx.db.reader(), request.terms.network, &request.reference.topic())
+        store::observations::list_seen_by_topics(ctx.db.reader(), request.terms.network, &[request.reference.topic()])
             .await?;
     let matching = seen.iter().filter(|observed| request.matches(observed, &ctx.catalogue));
     let exchange = request.terms.exchange();

@@ -89,6 +89,7 @@ impl Draft {
         };
         Opened {
             now: payment.created_at,
+            is_seen: false,
             requests: self.due.into_iter().map(|(request, _)| request).collect(),
             payment,
         }

@@ -15,9 +15,10 @@ use crate::{
     flows::{Fault, FlowResult, requests::keep::Asker},
     store::{self, Scope},
 };
-use alloy::primitives::U256;
+use alloy::primitives::{B256, U256};
 use anyhow::anyhow;
 use chrono::{DateTime, Utc};
+use std::collections::HashMap;
 
 /// A secure payment with its requests, in their order, as it is at a moment.
 #[derive(Debug, Clone)]
@@ -26,6 +27,8 @@ pub struct Opened {
     pub payment: SecurePayment,
     /// Its requests.
     pub requests: Vec<Request>,
+    /// Whether a payment of one that awaits money is seen on the chain and not final.
+    pub is_seen: bool,
     /// The moment.
     pub now: DateTime<Utc>,
 }
@@ -50,17 +53,41 @@ pub(super) async fn with_requests(ctx: &Ctx, payment: SecurePayment) -> FlowResu
     let requests = ids.iter().map(|id| known.remove(id));
     let requests: Option<Vec<Request>> = requests.collect();
     let missing = || Fault(anyhow!("a request of secure payment {} is not there", payment.id));
+    let requests = requests.ok_or_else(missing)?;
+    let now = ctx.clock.now();
+    let is_seen = match payment.payable_at(now) {
+        Ok(()) => is_seen(ctx, &payment, &requests).await?,
+        Err(_) => false,
+    };
     Ok(Opened {
-        requests: requests.ok_or_else(missing)?,
-        now: ctx.clock.now(),
+        requests,
+        is_seen,
+        now,
         payment,
     })
+}
+
+/// Whether a payment of one of the requests that await money is seen on the chain and not final.
+async fn is_seen(ctx: &Ctx, payment: &SecurePayment, requests: &[Request]) -> FlowResult<bool> {
+    let awaiting = requests.iter().filter(|request| request.payable().is_ok());
+    let awaiting: HashMap<B256, &Request> = awaiting.map(|request| (request.reference.topic(), request)).collect();
+    let topics: Vec<B256> = awaiting.keys().copied().collect();
+    let seen = store::observations::list_seen_by_topics(ctx.db.reader(), payment.network, &topics).await?;
+    Ok(seen.iter().any(|observed| {
+        let request = awaiting.get(&observed.reference_topic);
+        request.is_some_and(|request| request.matches(observed, &ctx.catalogue))
+    }))
 }
 
 impl Opened {
     /// State at the moment.
     pub fn status(&self) -> SecurePaymentStatus {
         self.payment.status_at(self.now)
+    }
+
+    /// Until when a payment counts as on its way; `None` when nothing is seen and nobody says so.
+    pub fn in_flight_until(&self) -> Option<DateTime<Utc>> {
+        self.payment.in_flight_until(self.is_seen, self.now)
     }
 
     /// Errors: it cannot be paid any more (403), or it is paid (409).

@@ -48,7 +48,7 @@ pub(super) fn link(ctx: &Ctx, page: &Page, opened: &Opened, shown: Option<&Shown
     let wallet = shown.map(|shown| wallet(payment.network, shown, details.as_ref()));
     let last = opened.requests.iter().rev().find_map(|request| request.ledger.tx_hash);
     let in_flight = match opened.status() {
-        SecurePaymentStatus::Pending => payment.in_flight_until(opened.now),
+        SecurePaymentStatus::Pending => opened.in_flight_until(),
         _ => None,
     };
     let redirect = payment.about.redirect.as_ref().filter(|_| !is_hidden);

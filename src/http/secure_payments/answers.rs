@@ -197,7 +197,8 @@ pub struct SecurePaymentFacts {
     pub flow: PaymentFlow,
     /// Until when it can be paid. An addition of this service
     pub expires_at: Instant,
-    /// Whether somebody said within two minutes that a payment is on its way. An addition of this service. Example: `false`
+    /// Whether a payment is seen on the chain and not final, or somebody said within two minutes that one is on its way.
+    /// Who pays all the same may pay twice. An addition of this service. Example: `false`
     pub in_flight: bool,
 }
 

@@ -247,7 +247,7 @@ pub(super) fn shown(opened: &Opened, shown: &Shown) -> SecurePaymentView {
         access_decision,
         flow: payment.flow,
         expires_at,
-        in_flight: payment.in_flight_until(opened.now).is_some(),
+        in_flight: opened.in_flight_until().is_some(),
     };
     match (payment.kind, opened.requests.as_slice()) {
         (SecurePaymentKind::Single, [request]) => SecurePaymentView::Single(SingleSecurePayment {

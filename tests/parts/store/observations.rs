@@ -22,7 +22,7 @@ on_both! {
 }
 
 async fn noted(db: &Db, observed: &Observation) -> Vec<Observation> {
-    store::observations::list_seen_by_topic(db.reader(), observed.network, &observed.reference_topic)
+    store::observations::list_seen_by_topics(db.reader(), observed.network, &[observed.reference_topic])
         .await
         .unwrap()
 }

@@ -1,0 +1,93 @@
+//! Payments of links that are on their way: what others see of them, and who may say that one is.
+
+use crate::support::{
+    TestApp,
+    app::forged,
+    chain::PAYER,
+    links::{link_of, token_of},
+};
+use poem::http::Method;
+use serde_json::{Value, json};
+
+/// Blocks after which a payment is final here.
+const CONFIRMATIONS: u64 = 6;
+
+/// Longer than a hint counts.
+const AFTER_HINTS_MS: i64 = 150_000;
+
+const LISTED: &str = "0x90F79bf6EB2c4f870365E785982E1f101E93b906";
+const UNLISTED: &str = "0x15d34AAf54267DB7D7c367839AAf71A00a2C6A65";
+const HASH: &str = "0x8f4e1b2a7c6d5e9f0a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f6071";
+
+async fn app() -> TestApp {
+    let app = TestApp::start().await;
+    app.is_paid_in("FAU-sepolia").await;
+    app
+}
+
+fn masked() -> Value {
+    let mut body = link_of(&["1"]);
+    body["accessPolicy"] = json!({ "allowedPayerAddresses": [LISTED], "hideUntilApproved": true });
+    body
+}
+
+fn intent(payer: Option<&str>) -> Value {
+    let mut body = json!({ "txHash": HASH, "chain": "SEPOLIA", "token": "FAU" });
+    if let Some(payer) = payer {
+        body["payerAddress"] = json!(payer);
+    }
+    body
+}
+
+#[tokio::test]
+async fn what_is_seen_of_a_payment_is_on_its_way_until_it_is_final() {
+    let app = TestApp::on_chain_with(CONFIRMATIONS).await;
+    app.is_paid_in("FAU-sepolia").await;
+    let link = token_of(&app.link(&link_of(&["2", "3"])).await.expect(201));
+    let look = async || {
+        let opened = app.open_link(&link, "").send().await.expect(200);
+        let state = app.get(&format!("/pay/{link}/state")).send().await.expect(200);
+        let shown = state["inFlight"]["until"].as_str().map(str::to_owned);
+        let now = state["serverTime"].as_str().expect("a time").to_owned();
+        (opened["inFlight"].as_bool().expect("a boolean"), shown, now)
+    };
+    let (is_in_flight, until, _) = look().await;
+    assert_eq!((is_in_flight, until), (false, None), "nobody pays yet");
+    app.pay_link(&link).await;
+    app.follow().await;
+    for _ in 0..3 {
+        let (is_in_flight, until, now) = look().await;
+        assert!(is_in_flight, "seen and not final");
+        assert!(until.expect("a time") > now, "the page warns");
+        app.advance_ms(AFTER_HINTS_MS);
+    }
+    // It is a warning: who goes on pays.
+    app.calldata_of(&link, Some(&app.account(PAYER))).await.expect(200);
+    app.devnet().mine(CONFIRMATIONS).await.expect("mined");
+    app.settle().await;
+    app.open_link(&link, "").send().await.expect(409);
+    let state = app.get(&format!("/pay/{link}/state")).send().await.expect(200);
+    assert_eq!(
+        (&state["status"], &state["inFlight"]),
+        (&json!("completed"), &Value::Null)
+    );
+}
+
+#[tokio::test]
+async fn a_part_that_is_seen_and_leaves_the_chain_is_not_on_its_way_any_more() {
+    let app = TestApp::on_chain_with(CONFIRMATIONS).await;
+    app.is_paid_in("FAU-sepolia").await;
+    let made = app.link(&link_of(&["5"])).await.expect(201);
+    let link = token_of(&made);
+    app.calldata_of(&link, Some(&app.account(PAYER))).await.expect(200);
+    let before = app.devnet().block_number().await.expect("a height");
+    app.pay_past_link(&made["requestIds"][0], "2").await;
+    app.follow().await;
+    assert_eq!(app.open_link(&link, "").send().await.expect(200)["inFlight"], true);
+    let after = app.devnet().block_number().await.expect("a height");
+    app.devnet().reorg(after - before).await.expect("a reorganisation");
+    app.devnet().mine(1).await.expect("mined");
+    app.follow().await;
+    assert_eq!(app.open_link(&link, "").send().await.expect(200)["inFlight"], false);
+}
+
