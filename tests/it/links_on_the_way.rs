@@ -91,3 +91,50 @@ async fn a_part_that_is_seen_and_leaves_the_chain_is_not_on_its_way_any_more() {
     assert_eq!(app.open_link(&link, "").send().await.expect(200)["inFlight"], false);
 }
 
+#[tokio::test]
+async fn a_wallet_that_may_not_pay_says_nothing_of_payments() {
+    let app = app().await;
+    let mut open = link_of(&["1"]);
+    open["accessPolicy"] = json!({ "allowedPayerAddresses": [LISTED] });
+    for body in [open, masked()] {
+        let link = token_of(&app.link(&body).await.expect(201));
+        let path = format!("/v2/secure-payments/{link}/intent");
+        for call in [app.post(&path).with_key(), forged(&app, Method::POST, &path)] {
+            let refused = call.json(&intent(Some(UNLISTED))).send().await.expect(403);
+            assert_eq!(refused["message"], "Wallet is not allowed to pay this secure payment");
+        }
+        let page = app
+            .post(&format!("/pay/{link}/intent"))
+            .header("sec-fetch-site", "same-origin");
+        let sent = json!({ "txHash": HASH, "payerAddress": UNLISTED });
+        page.json(&sent).send().await.expect(403);
+        let opened = app
+            .open_link(&link, &format!("?wallet={LISTED}"))
+            .send()
+            .await
+            .expect(200);
+        assert_eq!(opened["inFlight"], false, "nothing was noted");
+        let noted = app.post(&path).with_key().json(&intent(Some(LISTED))).send().await;
+        assert!(noted.expect(200)["paymentReference"].is_string());
+    }
+}
+
+#[tokio::test]
+async fn a_link_that_hides_itself_tells_its_reference_to_nobody_unknown() {
+    let app = app().await;
+    let link = token_of(&app.link(&masked()).await.expect(201));
+    let path = format!("/v2/secure-payments/{link}/intent");
+    let refused = app.post(&path).with_key().json(&intent(None)).send().await;
+    assert_eq!(refused.wrong_fields(), ["payerAddress"], "{}", refused.text);
+    refused.expect(400);
+    // One that hides nothing asks nobody for a name.
+    let open = token_of(&app.link(&link_of(&["1"])).await.expect(201));
+    let path = format!("/v2/secure-payments/{open}/intent");
+    app.post(&path).with_key().json(&intent(None)).send().await.expect(200);
+    // The state of the link is said before who asks.
+    let withdrawal = app.post(&format!("/v2/secure-payments/{link}/withdraw"));
+    withdrawal.with_key().send().await.expect(200);
+    let path = format!("/v2/secure-payments/{link}/intent");
+    let over = app.post(&path).with_key().json(&intent(Some(UNLISTED))).send().await;
+    assert_eq!(over.expect(403)["message"], "Secure payment has been withdrawn");
+}

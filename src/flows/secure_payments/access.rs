@@ -22,3 +22,11 @@ pub async fn decide(ctx: &Ctx, payment: &SecurePayment, payer: &Payer) -> FlowRe
     }
     Ok(screen::payer(ctx, payment, payer).await?.or(listed))
 }
+
+/// Lets a payer through who may pay. Errors: he may not, or nobody can say (403).
+pub(super) async fn require(ctx: &Ctx, payment: &SecurePayment, payer: &Payer) -> FlowResult<()> {
+    match decide(ctx, payment, payer).await? {
+        Some(decision) => Ok(decision.require()?),
+        None => Ok(()),
+    }
+}

@@ -116,11 +116,7 @@ pub async fn run(ctx: &Ctx, opened: &Opened, look: &Look) -> FlowResult<Paying> 
     open::check(ctx, opened, look)?;
     let payment = &opened.payment;
     match &look.payer {
-        Some(payer) => {
-            if let Some(decision) = access::decide(ctx, payment, payer).await? {
-                decision.require()?;
-            }
-        }
+        Some(payer) => access::require(ctx, payment, payer).await?,
         None if payment.policy.asks_who_pays(payment.flow) => {
             let sentence = "is required: not every wallet may pay this";
             return Err(Refusal::field("wallet", sentence).into());

@@ -1,6 +1,6 @@
 //! Keeps what a payer says to have sent: a hint that a payment is on its way. It settles nothing.
 
-use super::{open, open::Look, opened::Opened};
+use super::{access, open, open::Look, opened::Opened};
 use crate::{
     ctx::Ctx,
     domain::{
@@ -9,12 +9,13 @@ use crate::{
         reference::PaymentReference,
         refusal::{Refusal, RefusalKind},
         secure_payment::{
+            SecurePayment,
             access::Payer,
             intent::{INTENTS_MAX, Intent, Source},
         },
     },
     flows::FlowResult,
-    store::{self, Scope},
+    store::{self, Scope, Sealing},
 };
 use alloy::primitives::B256;
 
@@ -47,8 +48,9 @@ pub struct Recorded {
 
 /// Keeps a transaction once for each hash.
 ///
-/// Errors: the payment cannot be paid any more (403), it is paid (409), there is no route from there (400), so many were
-/// named before (429). Source: interface §4.7; rules P.3.7.
+/// Errors: the payment cannot be paid any more (403), it is paid (409), the payer may not pay it (403), there is no route
+/// from there, or who pays is not said where everything is hidden until that is known (400), so many were named before
+/// (429). Source: interface §4.7; rules P.3.7.
 pub async fn run(ctx: &Ctx, opened: &Opened, sent: &Sent) -> FlowResult<Recorded> {
     opened.payable().map_err(Refusal::from)?;
     let look = Look {
@@ -61,7 +63,21 @@ pub async fn run(ctx: &Ctx, opened: &Opened, sent: &Sent) -> FlowResult<Recorded
     open::check(ctx, opened, &look).map_err(by_body)?;
     open::check_source_unseen(ctx, opened, &look)?;
     let payment = &opened.payment;
+    match &look.payer {
+        Some(payer) => access::require(ctx, payment, payer).await?,
+        None if payment.policy.hides_until_approved => {
+            let sentence = "is required: what this pays is hidden until a wallet is approved";
+            return Err(Refusal::field("payerAddress", sentence).into());
+        }
+        None => {}
+    }
     let now = ctx.clock.now();
+    // Who has the token may ask again and again: what would change nothing locks nothing.
+    let reader = ctx.db.reader();
+    if let Some(known) = store::secure_payments::find_intent(reader, payment, &sent.tx_hash).await? {
+        return recorded(opened, known);
+    }
+    admit_another(reader, payment).await?;
     let tx = ctx.db.begin("record_intent").await?;
     let owner = Scope {
         platform: payment.origin.platform.clone(),
@@ -74,10 +90,7 @@ pub async fn run(ctx: &Ctx, opened: &Opened, sent: &Sent) -> FlowResult<Recorded
     let intent = match store::secure_payments::find_intent(&tx, payment, &sent.tx_hash).await? {
         Some(known) => known,
         None => {
-            if store::secure_payments::count_intents(&tx, payment).await? >= INTENTS_MAX {
-                let sentence = format!("{INTENTS_MAX} transactions were named for this secure payment already");
-                return Err(Refusal::new(RefusalKind::TooMany, sentence).after(RETRY_AFTER_S).into());
-            }
+            admit_another(&tx, payment).await?;
             let intent = Intent {
                 id: IntentId(ctx.ids.ulid()),
                 tx_hash: sent.tx_hash,
@@ -91,6 +104,19 @@ pub async fn run(ctx: &Ctx, opened: &Opened, sent: &Sent) -> FlowResult<Recorded
         }
     };
     tx.commit().await?;
+    recorded(opened, intent)
+}
+
+/// Errors: so many transactions were named before (429).
+async fn admit_another(conn: &impl Sealing, payment: &SecurePayment) -> FlowResult<()> {
+    if store::secure_payments::count_intents(conn, payment).await? < INTENTS_MAX {
+        return Ok(());
+    }
+    let sentence = format!("{INTENTS_MAX} transactions were named for this secure payment already");
+    Err(Refusal::new(RefusalKind::TooMany, sentence).after(RETRY_AFTER_S).into())
+}
+
+fn recorded(opened: &Opened, intent: Intent) -> FlowResult<Recorded> {
     let open = opened.requests.iter().find(|request| request.payable().is_ok());
     let request = open.or_else(|| opened.requests.first());
     let request = request.ok_or_else(|| Refusal::not_found("Secure payment not found"))?;

@@ -263,10 +263,11 @@ impl SecurePayments {
     /// Say what was sent
     ///
     /// Notes the transaction that a payer sent, once for each hash, so that others see that a payment is on its way. It
-    /// settles nothing and raises no event.
+    /// settles nothing and raises no event. A wallet that is named in `payerAddress` has to be one that may pay; where all
+    /// is hidden until a wallet is approved, one has to be named.
     ///
     /// 200: The transaction is noted
-    /// 403: Secure payment has expired
+    /// 403: Wallet is not allowed to pay this secure payment
     /// 404: Secure payment not found
     /// 409: Secure payment has already been completed
     #[oai(
