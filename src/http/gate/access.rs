@@ -97,7 +97,12 @@ access! {
     /// Whoever acts for a platform makes links; what a public client ID makes, strangers make. An orchestrator key beside
     /// it is refused as long as orchestrators make none.
     LinkMaker: PlatformCaller [ApiKey, ClientId, SessionBearer, Session] as Alone {
-        createSecurePayment createSecurePayout combineSecurePayouts previewSecurePaymentFees
+        createSecurePayment createSecurePayout previewSecurePaymentFees
+    }
+
+    /// The same without public client IDs: what one of them made, any of its visitors made, and combining withdraws it.
+    LinkCombiner: PlatformCaller [ApiKey, ClientId, SessionBearer, Session] as Alone Secret {
+        combineSecurePayouts
     }
 
     /// Whoever calls may open and pay any link whose token he has, of whatever platform.

@@ -127,7 +127,7 @@ impl SecurePayments {
     async fn combine(
         &self,
         ctx: Data<&Ctx>,
-        caller: Auth<LinkMaker>,
+        caller: Auth<LinkCombiner>,
         key: Keyed,
         body: Body<CombinePayoutsBody>,
     ) -> Result<Created<SecurePaymentCreated>, Fail<{ s::BAD_REQUEST | s::FORBIDDEN | s::CONFLICT }>> {
