@@ -16,6 +16,9 @@ pub struct ScreeningError {
     pub provider: &'static str,
     /// What happened. It holds no wallet and no key.
     pub what: String,
+    /// Whether the provider answered in full, and what it says of this wallet is no result. It works, so its answer counts:
+    /// nobody else is asked instead.
+    pub is_answered: bool,
 }
 
 /// What a provider says of a wallet.

@@ -182,6 +182,71 @@ async fn the_backup_is_asked_after_an_error_and_after_nothing_else() {
     }
 }
 
+/// Complete answers that are no result: a word that nobody knows, and two that contradict each other.
+const ODD: [(ScreeningProvider, &str); 4] = [
+    (
+        Hypernative,
+        r#"{"data":[{"address":"WALLET","recommendation":"Review"}]}"#,
+    ),
+    (
+        Hypernative,
+        r#"{"data":[{"address":"WALLET","recommendation":"Approve"},{"address":"WALLET","recommendation":"Deny"}]}"#,
+    ),
+    (
+        Hypernative,
+        r#"{"data":[{"address":"WALLET","recommendation":"Deny"},{"address":"WALLET","recommendation":"Approve"}]}"#,
+    ),
+    (Merklescience, r#"{"identifier":"WALLET","risk_level":6}"#),
+];
+
+#[tokio::test]
+async fn an_odd_word_about_a_wallet_is_no_failure_of_its_provider() {
+    for (chosen, words) in ODD {
+        let other = if chosen == Hypernative {
+            Merklescience
+        } else {
+            Hypernative
+        };
+        let (app, providers) = app(|_| {}).await;
+        providers.say(chosen, Some(words));
+        let link = link(&app, &by(chosen)).await;
+        for number in 1..=5 {
+            let told = decision(&app, &link, &stranger(number)).await;
+            assert_eq!(said(&told), ["error", "provider_error", chosen.wire()], "{words}");
+        }
+        app.calldata_of(&link, Some(&stranger(1))).await.expect(403);
+        assert_eq!(
+            providers.questions(other).await,
+            0,
+            "the backup is for failures: {words}"
+        );
+        assert_eq!(rows(&app, "screenings").await, 0, "{words}");
+        // Other wallets are asked about at once.
+        providers.say(chosen, None);
+        providers.answer(WALLET, Some(chosen), Rejected);
+        providers.answer(WALLET, Some(other), Approved);
+        let told = decision(&app, &link, WALLET).await;
+        assert_eq!(
+            said(&told),
+            ["rejected", "screening_rejected", chosen.wire()],
+            "{words}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_calls_itself_failed_approves_nobody() {
+    let (app, providers) = app(|settings| settings.screening.backup = false).await;
+    let link = link(&app, &by(Hypernative)).await;
+    let failed = r#"{"success":false,"error":"x","data":[{"address":"WALLET","recommendation":"Approve"}]}"#;
+    providers.say(Hypernative, Some(failed));
+    assert_eq!(said(&decision(&app, &link, WALLET).await)[0], "error");
+    app.calldata_of(&link, Some(WALLET)).await.expect(403);
+    assert_eq!(rows(&app, "screenings").await, 0);
+    providers.say(Hypernative, Some(&failed.replace("false", "true")));
+    assert_eq!(said(&decision(&app, &link, WALLET).await)[0], "approved");
+}
+
 #[tokio::test]
 async fn a_provider_that_hangs_holds_a_payer_up_for_three_seconds() {
     let (app, providers) = app(|_| {}).await;

@@ -8,7 +8,12 @@ use prs::{
     settings::{ChainSettings, ScreeningSource, Settings},
 };
 use sea_orm::{ConnectionTrait, Statement};
-use std::{sync::Arc, time::Duration};
+use serde_json::Value;
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate, matchers::any};
 
 /// Longer than a question may take.
@@ -18,9 +23,13 @@ const HANGS: Duration = Duration::from_secs(5);
 pub struct Providers {
     server: MockServer,
     told: Arc<ScreeningSandbox>,
+    words: Arc<Mutex<HashMap<&'static str, String>>>,
 }
 
-struct Answers(Arc<ScreeningSandbox>);
+struct Answers {
+    told: Arc<ScreeningSandbox>,
+    words: Arc<Mutex<HashMap<&'static str, String>>>,
+}
 
 fn asked(request: &Request) -> ScreeningProvider {
     match request.url.path() {
@@ -33,7 +42,14 @@ fn asked(request: &Request) -> ScreeningProvider {
 impl Respond for Answers {
     fn respond(&self, request: &Request) -> ResponseTemplate {
         let question = std::str::from_utf8(&request.body).expect("text");
-        match self.0.react(asked(request), question) {
+        let provider = asked(request);
+        if let Some(word) = self.words.lock().expect("a lock").get(provider.wire()) {
+            let wallet: Value = serde_json::from_str(question).expect("a question");
+            let wallet = wallet["addresses"][0].as_str().or(wallet["identifier"].as_str());
+            let told = word.replace("WALLET", wallet.expect("a wallet"));
+            return ResponseTemplate::new(200).set_body_string(told);
+        }
+        match self.told.react(provider, question) {
             Reaction::Answers(told) => ResponseTemplate::new(200).set_body_string(told),
             Reaction::Fails => ResponseTemplate::new(503),
             Reaction::Hangs => ResponseTemplate::new(503).set_delay(HANGS),
@@ -44,13 +60,23 @@ impl Respond for Answers {
 impl Providers {
     /// Starts them; they approve every wallet.
     pub async fn start() -> Self {
-        let told = Arc::new(ScreeningSandbox::default());
+        let (told, words) = (Arc::new(ScreeningSandbox::default()), Arc::default());
         let server = MockServer::start().await;
-        Mock::given(any())
-            .respond_with(Answers(Arc::clone(&told)))
-            .mount(&server)
-            .await;
-        Self { server, told }
+        let answers = Answers {
+            told: Arc::clone(&told),
+            words: Arc::clone(&words),
+        };
+        Mock::given(any()).respond_with(answers).mount(&server).await;
+        Self { server, told, words }
+    }
+
+    /// What one of them answers about every wallet from now on, word for word but for `WALLET`; `None` ends that.
+    pub fn say(&self, provider: ScreeningProvider, words: Option<&str>) {
+        let mut known = self.words.lock().expect("a lock");
+        match words {
+            Some(words) => known.insert(provider.wire(), words.to_owned()),
+            None => known.remove(provider.wire()),
+        };
     }
 
     /// What they answer about a wallet from now on: one of them, or both.

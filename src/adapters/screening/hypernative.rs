@@ -1,6 +1,10 @@
 //! Hypernative: the reputation of addresses under a policy of its screener.
 
-use super::question::{Asked, below, secret};
+use super::question::{
+    Asked,
+    NoResult::{self, Broken, Unclear},
+    below, secret,
+};
 use crate::{
     domain::{address::Address, destination::ScreeningProvider, network::Network, screening::ScreeningStatus},
     ports::screening::{Finding, Screener, ScreeningError},
@@ -51,10 +55,11 @@ struct Question<'a> {
 
 /// What is answered: a list under `data`, or the one entry itself.
 #[derive(Deserialize)]
-#[serde(untagged)]
-enum Answer {
-    List { data: Vec<Entry> },
-    One(Entry),
+struct Answer {
+    success: Option<bool>,
+    data: Option<Vec<Entry>>,
+    address: Option<String>,
+    recommendation: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -97,22 +102,35 @@ impl Screener for Hypernative {
     }
 }
 
-fn read(text: &str, wallet: &Address) -> Result<Finding, &'static str> {
-    let answer: Answer = serde_json::from_str(text).map_err(|_| "answers with something that is no reputation")?;
-    let entries = match answer {
-        Answer::List { data } => data,
-        Answer::One(entry) => vec![entry],
-    };
+fn read(text: &str, wallet: &Address) -> Result<Finding, NoResult> {
+    let answer: Answer =
+        serde_json::from_str(text).map_err(|_| Broken("answers with something that is no reputation"))?;
+    if answer.success == Some(false) {
+        return Err(Broken("says that it failed"));
+    }
+    let sole = answer.address.zip(answer.recommendation);
+    let sole = sole.map(|(address, recommendation)| Entry {
+        address,
+        recommendation,
+    });
+    let entries: Vec<Entry> = answer.data.into_iter().flatten().chain(sole).collect();
     let is_asked = |entry: &&Entry| Address::parse(&entry.address).is_ok_and(|address| address == *wallet);
-    let entry = entries.iter().find(is_asked).ok_or("answers about another wallet")?;
-    let status = match entry.recommendation.as_str() {
+    let mut own = entries
+        .iter()
+        .filter(is_asked)
+        .map(|entry| entry.recommendation.as_str());
+    let word = own.next().ok_or(Broken("answers about another wallet"))?;
+    if own.any(|other| !other.eq_ignore_ascii_case(word)) {
+        return Err(Unclear("contradicts itself"));
+    }
+    let status = match word {
         word if word.eq_ignore_ascii_case(APPROVE) => ScreeningStatus::Approved,
         word if word.eq_ignore_ascii_case(DENY) => ScreeningStatus::Rejected,
-        _ => return Err("neither approves nor denies"),
+        _ => return Err(Unclear("neither approves nor denies")),
     };
     Ok(Finding {
         status,
-        raw_status: entry.recommendation.clone(),
+        raw_status: word.to_owned(),
     })
 }
 
@@ -122,7 +140,7 @@ mod tests {
 
     const WALLET: &str = "0x70884132cc85409674e4189b1f17a72f67d2d7ff";
 
-    fn told(text: &str) -> Result<ScreeningStatus, &'static str> {
+    fn told(text: &str) -> Result<ScreeningStatus, NoResult> {
         read(text, &Address::parse(WALLET).unwrap()).map(|finding| finding.status)
     }
 
@@ -137,7 +155,25 @@ mod tests {
         let listed = format!(r#"{{"success":true,"data":[{other},{}]}}"#, entry(&upper, "approve"));
         assert_eq!(told(&listed), Ok(ScreeningStatus::Approved));
         assert_eq!(told(&entry(WALLET, "Deny")), Ok(ScreeningStatus::Rejected));
-        assert_eq!(told(&other), Err("answers about another wallet"));
+        assert_eq!(told(&other), Err(Broken("answers about another wallet")));
+        let twice = format!(r#"{{"data":[{0},{0}]}}"#, entry(WALLET, "Deny"));
+        assert_eq!(told(&twice), Ok(ScreeningStatus::Rejected), "said twice");
+    }
+
+    #[test]
+    fn an_answer_that_contradicts_itself_is_none() {
+        let [approves, denies] = ["Approve", "Deny"].map(|word| entry(WALLET, word));
+        for both in [[&approves, &denies], [&denies, &approves]] {
+            let text = format!(r#"{{"data":[{},{}]}}"#, both[0], both[1]);
+            assert_eq!(told(&text), Err(Unclear("contradicts itself")));
+            let beside = both[1].replacen('{', &format!(r#"{{"data":[{}],"#, both[0]), 1);
+            assert_eq!(told(&beside), Err(Unclear("contradicts itself")));
+        }
+        let failed = format!(r#"{{"success":false,"error":"x","data":[{approves}]}}"#);
+        assert_eq!(told(&failed), Err(Broken("says that it failed")));
+        for word in ["Review", "", "Approved by nobody"] {
+            assert_eq!(told(&entry(WALLET, word)), Err(Unclear("neither approves nor denies")));
+        }
     }
 
     #[test]

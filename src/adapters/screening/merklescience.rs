@@ -1,6 +1,10 @@
 //! Merkle Science: the risk level of an address on a blockchain.
 
-use super::question::{Asked, below, secret};
+use super::question::{
+    Asked,
+    NoResult::{self, Broken, Unclear},
+    below, secret,
+};
 use crate::{
     domain::{address::Address, destination::ScreeningProvider, network::Network, screening::ScreeningStatus},
     ports::screening::{Finding, Screener, ScreeningError},
@@ -92,14 +96,15 @@ impl Screener for MerkleScience {
     }
 }
 
-fn read(text: &str, wallet: &Address, reject_from: u8) -> Result<Finding, &'static str> {
-    let answer: Answer = serde_json::from_str(text).map_err(|_| "answers with something that is no risk level")?;
+fn read(text: &str, wallet: &Address, reject_from: u8) -> Result<Finding, NoResult> {
+    let answer: Answer =
+        serde_json::from_str(text).map_err(|_| Broken("answers with something that is no risk level"))?;
     if Address::parse(&answer.identifier) != Ok(*wallet) {
-        return Err("answers about another wallet");
+        return Err(Broken("answers about another wallet"));
     }
     let level = answer.risk_level;
     if level > LEVEL_MAX {
-        return Err("answers with a risk level that nobody knows");
+        return Err(Unclear("answers with a risk level that nobody knows"));
     }
     let status = match level >= reject_from {
         true => ScreeningStatus::Rejected,
@@ -118,7 +123,7 @@ mod tests {
 
     const WALLET: &str = "0x70884132cc85409674e4189b1f17a72f67d2d7ff";
 
-    fn told(text: &str) -> Result<Finding, &'static str> {
+    fn told(text: &str) -> Result<Finding, NoResult> {
         read(text, &Address::parse(WALLET).unwrap(), 3)
     }
 

@@ -33,6 +33,15 @@ const ABOUT_THE_QUESTION: [StatusCode; 3] = [
     StatusCode::UNPROCESSABLE_ENTITY,
 ];
 
+/// Why an answer holds no result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NoResult {
+    /// It is not what the provider publishes: the provider fails.
+    Broken(&'static str),
+    /// It is, and says of this wallet what cannot be taken for a result.
+    Unclear(&'static str),
+}
+
 /// A provider that is asked over HTTP.
 pub(super) struct Asked {
     provider: ScreeningProvider,
@@ -62,6 +71,7 @@ impl Asked {
         ScreeningError {
             provider: self.provider.wire(),
             what: what.into(),
+            is_answered: false,
         }
     }
 
@@ -73,7 +83,7 @@ impl Asked {
     pub(super) async fn ask(
         &self,
         question: impl FnOnce(&Client) -> RequestBuilder,
-        read: impl FnOnce(&str) -> Result<Finding, &'static str>,
+        read: impl FnOnce(&str) -> Result<Finding, NoResult>,
     ) -> Result<Finding, ScreeningError> {
         let until = Instant::now() + self.deadline;
         let Ok(Ok(_place)) = timeout_at(until, self.places.acquire()).await else {
@@ -85,7 +95,18 @@ impl Asked {
         let answer = timeout_at(until, partner::answer(question(&self.client))).await;
         let answer = answer.unwrap_or(Err(NoAnswer::Broken("does not answer in time")));
         let found = match answer {
-            Ok(text) => read(&text).map_err(NoAnswer::Broken),
+            Ok(text) => match read(&text) {
+                Ok(finding) => Ok(finding),
+                Err(NoResult::Broken(what)) => Err(NoAnswer::Broken(what)),
+                // Whoever has a wallet of which the provider says this must not keep it from being asked about others.
+                Err(NoResult::Unclear(what)) => {
+                    self.breaker().succeed();
+                    return Err(ScreeningError {
+                        is_answered: true,
+                        ..self.error(what)
+                    });
+                }
+            },
             Err(NoAnswer::Status(status)) if ABOUT_THE_QUESTION.contains(&status) => {
                 self.breaker().succeed();
                 return Err(self.error(NoAnswer::Status(status).to_string()));

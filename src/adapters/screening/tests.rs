@@ -147,3 +147,19 @@ async fn a_provider_that_fails_again_and_again_is_left_alone_and_one_that_refuse
     assert_eq!(asked(503).await, 3);
     assert_eq!(asked(400).await, 10);
 }
+
+#[tokio::test]
+async fn an_odd_word_about_one_wallet_leaves_the_provider_to_others() {
+    for entries in [
+        json!([{ "address": LOWER, "recommendation": "Review" }]),
+        json!([{ "address": LOWER, "recommendation": "Approve" }, { "address": LOWER, "recommendation": "Deny" }]),
+    ] {
+        let server = server(ResponseTemplate::new(200).set_body_json(json!({ "data": entries }))).await;
+        let screener = hypernative(&server, None);
+        for _ in 0..10 {
+            let error = screener.screen(&wallet(), Network::Base).await.unwrap_err();
+            assert!(error.is_answered, "{error}");
+        }
+        assert_eq!(server.received_requests().await.unwrap().len(), 10);
+    }
+}

@@ -194,7 +194,13 @@ async fn ask_about(
                     evaluated_at,
                 });
             }
-            Err(error) => tracing::warn!(%network, %error, "a wallet was not screened"),
+            Err(error) => {
+                tracing::warn!(%network, %error, "a wallet was not screened");
+                // The next one is for failures: else whoever gets no clear word here would be judged by whom it suits.
+                if error.is_answered {
+                    return None;
+                }
+            }
         }
     }
     None
