@@ -16,6 +16,7 @@ use crate::{
         registration::Registration,
         relay::BidRules,
         schedule::RetryRules,
+        screening::Screening,
         secure_payment::{options::Rest, step::Counted},
         webhook::UrlPolicy,
     },
@@ -254,6 +255,10 @@ pub struct PaymentPages {
     pub rests: Mutex<HashMap<Network, Rest>>,
     /// Reports, by what they are counted for.
     pub reports: Mutex<LruCache<String, Counted>>,
+    /// Recipients that public client IDs had screened, by platform and client ID.
+    pub recipients: Mutex<LruCache<String, Counted>>,
+    /// Those of them that did not pass, by what they were asked about.
+    pub rejected: Mutex<LruCache<String, Screening>>,
 }
 
 /// Settings of sessions.

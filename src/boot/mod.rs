@@ -301,6 +301,8 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
             balances: Mutex::new(LruCache::new(REMEMBERED_MAX)),
             rests: Mutex::default(),
             reports: Mutex::new(LruCache::new(REMEMBERED_MAX)),
+            recipients: Mutex::new(LruCache::new(REMEMBERED_MAX)),
+            rejected: Mutex::new(LruCache::new(REMEMBERED_MAX)),
         }),
         screening: Arc::new(ScreeningRules {
             has_backup: settings.screening.backup,

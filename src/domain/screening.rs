@@ -12,8 +12,8 @@ use chrono::{DateTime, TimeDelta, Utc};
 /// How long one question to a provider may take. Source: rules S.8.
 pub const DEADLINE: TimeDelta = TimeDelta::seconds(3);
 
-/// Wallets of one payment that are asked about within [`WINDOW`], at most: each costs money, and everybody who has the
-/// link may name any. Source: rules S.8.
+/// Wallets of one payment that are asked about within [`WINDOW`], at most, and recipients of one public client ID: each costs
+/// money, and everybody who has the link, or read the client ID off a page, may name any. Source: rules S.8.
 pub const NEW_WALLETS_MAX: usize = 30;
 
 /// For how long a wallet counts that was asked about.

@@ -2,6 +2,7 @@
 
 use crate::support::{
     TestApp,
+    app::forged,
     chain::PAYER,
     links::{link_of, payout_of, token_of},
     receiver::Receiver,
@@ -11,6 +12,7 @@ use crate::support::{
     wallet::{TestWallet, token},
 };
 use futures_util::future::join_all;
+use poem::http::Method;
 use prs::{
     domain::{
         destination::ScreeningProvider::{self, Hypernative, Merklescience},
@@ -510,4 +512,43 @@ async fn a_provider_that_fails_does_not_cost_more_than_the_cap_either() {
         (rows(&app, "screenings").await, rows(&app, "screening_questions").await),
         (0, 30)
     );
+}
+
+#[tokio::test]
+async fn a_public_client_id_has_as_many_recipients_screened_in_an_hour_as_a_link_has_wallets() {
+    let (app, providers) = app(|settings| settings.screening.backup = false).await;
+    let rejected = stranger(1_000);
+    providers.answer(&rejected, None, Rejected);
+    let make = async |recipient: String| {
+        let mut body = payout_of(&recipient, "1");
+        body["accessPolicy"] = by(Hypernative)["accessPolicy"].clone();
+        let call = forged(&app, Method::POST, "/v2/secure-payments/payouts");
+        call.json(&body).send().await
+    };
+    for number in 0..10 {
+        make(stranger(number)).await.expect(201);
+    }
+    for _ in 0..10 {
+        let refused = make(rejected.clone()).await.expect(403);
+        assert_eq!(refused["message"], "Recipient wallet failed screening");
+    }
+    assert_eq!(providers.questions(Hypernative).await, 11, "who failed is known");
+    for number in 10..20 {
+        make(stranger(number)).await.expect(201);
+    }
+    for recipient in [stranger(20), rejected.clone()] {
+        let refused = make(recipient).await;
+        refused.expect(429);
+        assert!(refused.header("retry-after").is_some());
+    }
+    assert_eq!(providers.questions(Hypernative).await, 21);
+    // Who holds a secret pays for himself.
+    let mut body = payout_of(&stranger(21), "1");
+    body["accessPolicy"] = by(Hypernative)["accessPolicy"].clone();
+    app.payout_link(&body).await.expect(201);
+    let plain = payout_of(&stranger(22), "1");
+    let unscreened = forged(&app, Method::POST, "/v2/secure-payments/payouts");
+    unscreened.json(&plain).send().await.expect(201);
+    app.advance_ms(3_600_000);
+    make(stranger(20)).await.expect(201);
 }

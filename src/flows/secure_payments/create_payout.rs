@@ -30,7 +30,6 @@ use crate::{
         requests::{
             create::{DRAWS_MAX, InsertError, collided, fresh, origin},
             of_client::{client_of, of_client},
-            places::holder,
             planned::{Planned, fees},
         },
     },
@@ -43,7 +42,8 @@ const RECIPIENT_REJECTED: &str = "Recipient wallet failed screening";
 /// Makes a secure payment of one recipient. Whoever has its token pays it; the wallet of its creator is noted.
 ///
 /// Errors: every wrong field at once, also what the client ID of the caller may not ask for (400); the recipient is to be
-/// screened and does not pass, which is kept (403), or no provider answers (502).
+/// screened and does not pass, which is kept (403), or no provider answers (502), or a public client ID had too many screened
+/// within an hour (429).
 /// Source: interface §4.7; rules P.3.7; decisions D33.
 pub async fn run(
     ctx: &Ctx,
@@ -81,7 +81,7 @@ pub async fn run(
             // Bad input costs no question, and a second draw none either.
             let screened = match found.take() {
                 Some(screened) => screened,
-                None => screen::recipient(ctx, &holder(caller), &policy, network, input.recipient).await?,
+                None => screen::recipient(ctx, caller, &policy, network, input.recipient).await?,
             };
             let draft = Draft {
                 flow: PaymentFlow::Pay,

@@ -4,25 +4,30 @@ use crate::{
     ctx::{Ctx, Holder},
     domain::{
         address::Address,
+        caller::PlatformCaller,
         destination::ScreeningProvider,
         ids::{OwnerId, PlatformId},
         network::Network,
         refusal::{Refusal, RefusalKind},
-        screening::{self, Agenda, ScreenedWallet, Screening},
+        screening::{self, Agenda, ScreenedWallet, Screening, ScreeningStatus},
         secure_payment::{
             PaymentFlow, SecurePayment,
             access::{AccessDecision, AccessPolicy, Payer},
+            step::Counted,
         },
     },
     flows::{
         FlowResult,
-        requests::places::{Place, take},
+        requests::places::{Place, holder, take},
     },
     ports::screening::Screener,
     store,
 };
 use futures_util::future::join_all;
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
 use tokio::time::{Instant, sleep};
 
 /// Why nobody is let in where wallets are to be screened and nobody screens.
@@ -59,10 +64,12 @@ pub(super) async fn payer(ctx: &Ctx, payment: &SecurePayment, payer: &Payer) -> 
 
 /// What a provider finds about the recipient of a payout that is being made; `None` where nobody is screened.
 ///
-/// Errors: no provider answers (502), or too many are screened at this moment (429). Source: rules S.8.
+/// Whoever reads a public client ID off a page names recipients by it: they are counted, and one that did not pass within
+/// the hour is not asked about again. Errors: no provider answers (502), too many are screened at this moment, or were with
+/// this client ID within the hour (429). Source: rules S.8.
 pub(super) async fn recipient(
     ctx: &Ctx,
-    holder: &Holder,
+    caller: &PlatformCaller,
     policy: &AccessPolicy,
     network: Network,
     wallet: Address,
@@ -70,13 +77,61 @@ pub(super) async fn recipient(
     let Some(screeners) = chosen(ctx, policy) else {
         return Ok(None);
     };
-    let _place = place(ctx, holder).await?;
+    let provider = policy.provider.map_or("", ScreeningProvider::wire);
+    let asked = format!("{} {provider} {network} {}", caller.platform, wallet.canonical());
+    if caller.is_public() {
+        count_recipient(ctx, caller)?;
+        if let Some(rejected) = known_rejected(ctx, &asked) {
+            return Ok(Some(rejected));
+        }
+    }
+    let _place = place(ctx, &holder(caller)).await?;
     let found = ask(ctx, &screeners, network, &[ScreenedWallet::alone(wallet)]).await;
     let found = found.into_iter().next().ok_or_else(|| {
         let message = "The wallet of the recipient cannot be screened at the moment; try again later";
         Refusal::new(RefusalKind::Upstream, message)
     })?;
+    if caller.is_public() && found.status == ScreeningStatus::Rejected {
+        let mut rejected = ctx
+            .payment_pages
+            .rejected
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        rejected.put(asked, found.clone());
+    }
     Ok(Some(found))
+}
+
+/// What was found about a recipient that did not pass within the hour.
+fn known_rejected(ctx: &Ctx, asked: &str) -> Option<Screening> {
+    let mut rejected = ctx
+        .payment_pages
+        .rejected
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
+    let known = rejected.get(asked).cloned();
+    known.filter(|known| ctx.clock.now() - known.evaluated_at < screening::WINDOW)
+}
+
+/// Counts a recipient for the public client ID that names it. Errors: 429.
+fn count_recipient(ctx: &Ctx, caller: &PlatformCaller) -> Result<(), Refusal> {
+    let client = caller.client().map_or("", |client| client.as_str());
+    let key = format!("{} {client}", caller.platform);
+    let max = u32::try_from(screening::NEW_WALLETS_MAX).unwrap_or(u32::MAX);
+    let mut counted = ctx
+        .payment_pages
+        .recipients
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
+    let one_more = Counted::one_more(counted.get(&key).copied(), max, ctx.clock.steady()).map_err(|wait_s| {
+        let sentence = format!(
+            "As many recipients as a public client ID may have screened within an hour, {max}, were screened for this one; \
+             try again later, or make the link with an API key"
+        );
+        Refusal::new(RefusalKind::TooMany, sentence).after(wait_s)
+    })?;
+    counted.put(key, one_more);
+    Ok(())
 }
 
 /// Whom to ask under a policy, in this order; `None` where nobody is screened.
