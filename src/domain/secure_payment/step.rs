@@ -1,6 +1,6 @@
 //! What a payment page reports of its visitor: a few known texts, and never the address of a wallet.
 
-use crate::domain::{event::PayerStepKind, refusal::Refusal};
+use crate::domain::{address::Address, event::PayerStepKind, refusal::Refusal};
 use chrono::{DateTime, TimeDelta, Utc};
 use std::time::Duration;
 
@@ -65,19 +65,47 @@ impl Report {
     }
 }
 
-/// Whether a text holds the address of a wallet: 40 hexadecimal digits, alone, behind the prefix of Tron or padded to a
-/// word; or Base58 of the length of a Tron address.
+/// Digits of an address of EVM networks.
+const EVM_DIGITS: usize = 40;
+
+/// Digits of a hash: the only ones in which so many may stand.
+const HASH_DIGITS: usize = 64;
+
+/// Zeros before an address that is padded to a word.
+const PADDING: &str = "000000000000000000000000";
+
+/// Characters of a Tron address.
+const TRON_LETTERS: usize = 34;
+
+/// Whether a text holds the address of a wallet, also with something between its digits or as full-width letters: a run of
+/// hexadecimal digits as long as an EVM address or longer, unless it is a hash, or Base58 that may be a Tron address.
 pub fn shows_wallet(text: &str) -> bool {
-    let mut hexadecimal = text.split(|letter: char| !letter.is_ascii_hexdigit());
-    let is_evm = |digits: &str| match digits.len() {
-        40 => true,
-        42 => digits.starts_with("41"),
-        64 => digits.starts_with("000000000000000000000000"),
-        _ => false,
-    };
+    let plain: String = text.chars().map(narrow).collect();
+    let joined: String = plain.chars().filter(char::is_ascii_alphanumeric).collect();
+    let is_checked = |window: &str| Address::parse(window).is_ok();
+    holds_evm(&plain) || holds_evm(&joined) || holds_tron(&plain, |_| true) || holds_tron(&joined, is_checked)
+}
+
+/// The usual form of a full-width letter.
+fn narrow(letter: char) -> char {
+    let narrow = u32::from(letter)
+        .checked_sub(0xfee0)
+        .filter(|code| (0x21..=0x7e).contains(code));
+    narrow.and_then(char::from_u32).unwrap_or(letter)
+}
+
+fn holds_evm(text: &str) -> bool {
+    let mut runs = text.split(|letter: char| !letter.is_ascii_hexdigit());
+    runs.any(|run| run.len() >= EVM_DIGITS && (run.len() != HASH_DIGITS || run.starts_with(PADDING)))
+}
+
+fn holds_tron(text: &str, is_one: impl Fn(&str) -> bool) -> bool {
     let is_base58 = |letter: char| letter.is_ascii_alphanumeric() && !matches!(letter, '0' | 'O' | 'I' | 'l');
-    let mut base58 = text.split(|letter: char| !is_base58(letter));
-    hexadecimal.any(is_evm) || base58.any(|run| run.len() == 34 && run.starts_with('T'))
+    let mut runs = text.split(|letter: char| !is_base58(letter));
+    runs.any(|run| {
+        let mut starts = run.match_indices('T');
+        starts.any(|(start, _)| run.get(start..start + TRON_LETTERS).is_some_and(&is_one))
+    })
 }
 
 /// Reports that were counted since the first one of the present hour.
@@ -121,6 +149,17 @@ mod tests {
             padded,
             "TJRabPrwbZy45sbavfcjinPJC18kjpRTv8".to_owned(),
             "tron:TJRabPrwbZy45sbavfcjinPJC18kjpRTv8!".to_owned(),
+            "xTJRabPrwbZy45sbavfcjinPJC18kjpRTv8x".to_owned(),
+            "TJRabPrwb Zy45sbavf cjinPJC18 kjpRTv8".to_owned(),
+            format!("0x{} {}", &digits[..20], &digits[20..]),
+            format!("{}\u{200b}{}", &digits[..7], &digits[7..]),
+            digits.split("").collect::<Vec<_>>().join("_"),
+            digits
+                .chars()
+                .filter_map(|letter| char::from_u32(u32::from(letter) + 0xfee0))
+                .collect(),
+            format!("{digits}{digits}"),
+            format!("ab{digits}"),
         ] {
             assert!(shows_wallet(&text), "{text}");
         }
@@ -129,6 +168,7 @@ mod tests {
             "metamask".to_owned(),
             "ab".repeat(32),
             format!("0x{}", "8f".repeat(32)),
+            "Trust Wallet, the one with a very long name indeed".to_owned(),
             "01JZX4T9QK3M7N8P2R5S6V0WYB".to_owned(),
         ] {
             assert!(!shows_wallet(&text), "{text}");
