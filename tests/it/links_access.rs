@@ -339,6 +339,98 @@ async fn reports_of_a_page_are_told_without_wallets_and_within_bounds() {
 }
 
 #[tokio::test]
+async fn the_page_and_the_interface_take_the_same_reports() {
+    let app = app().await;
+    let link = token_of(&app.link(&link_of(&["1"])).await.expect(201));
+    let good = json!({
+        "userEvent": "wallet_connected",
+        "occurredAt": "2020-01-01T00:00:00.000Z",
+        "properties": {
+            "wallet_provider": "MetaMask",
+            "wallet_address_hashed": "5f".repeat(32),
+            "payment_submission_id": format!("0x{}", "8f".repeat(32)),
+            "payment_submission_id_type": "tx_hash",
+            "selected_source_chain": "sepolia",
+            "payment_type": "direct",
+        },
+    });
+    let with = |pointer: &str, value: Value| {
+        let mut body = good.clone();
+        *body.pointer_mut(pointer).expect("a member") = value;
+        body
+    };
+    let digits = LISTED[2..].to_lowercase();
+    let full_width: String = digits
+        .chars()
+        .map(|letter| char::from_u32(u32::from(letter) + 0xfee0).expect("a letter"))
+        .collect();
+    let spaced: Vec<&str> = (0..40).step_by(4).map(|at| &digits[at..at + 4]).collect();
+    let hidden = [
+        spaced.join(" "),
+        spaced.join("-"),
+        spaced.join(":"),
+        spaced.join("_"),
+        spaced.join("."),
+        full_width,
+        format!("ab{digits}cd"),
+        format!("0x{digits}{digits}"),
+        "walletTJRabPrwbZy45sbavfcjinPJC18kjpRTv8x".to_owned(),
+    ];
+    let of_provider = |text: &str| with("/properties/wallet_provider", json!(text));
+    let mut wrong: Vec<Value> = hidden.iter().map(|text| of_provider(text)).collect();
+    wrong.push(with("/properties/payment_type", json!(spaced.join(" "))));
+    wrong.push(with("/properties/payment_submission_id", json!(LISTED)));
+    wrong.push(with("/properties/wallet_address_hashed", json!(LISTED)));
+    let long = "x".repeat(2_000);
+    for text in ["a\u{0}b", "\u{202e}gpj", "\u{1b}[31m", &long] {
+        wrong.push(of_provider(text));
+    }
+    for text in ["-262143-01-01T00:00:00Z", "2016-12-31T23:59:60Z", "yesterday"] {
+        wrong.push(with("/occurredAt", json!(text)));
+    }
+    wrong.push(with("/occurredAt", json!(7)));
+    wrong.push(with("/properties/payment_type", json!(7)));
+    wrong.push(with("/properties", json!([])));
+    wrong.push(with("/userEvent", json!("paid")));
+    let (page, interface) = (
+        format!("/pay/{link}/events"),
+        format!("/v2/secure-payments/{link}/events"),
+    );
+    let by_page = async |body: &Value| {
+        let call = app.post(&page).header("sec-fetch-site", "same-origin");
+        call.json(body).send().await
+    };
+    let by_interface = async |body: &Value| app.post(&interface).with_client().json(body).send().await;
+    let mut taken = Vec::new();
+    for body in &wrong {
+        let (to_page, to_interface) = (by_page(body).await, by_interface(body).await);
+        for (who, answer) in [("page", &to_page), ("interface", &to_interface)] {
+            let tells = ["Told", "serde", "struct", "at line"]
+                .iter()
+                .any(|word| answer.text.contains(word));
+            if answer.status != 400 || tells {
+                taken.push(format!("{who} {body}: {} {}", answer.status, answer.text));
+            }
+        }
+        if to_page.status == 400 && to_page.wrong_fields() != to_interface.wrong_fields() {
+            taken.push(format!("{body}: {} but {}", to_page.text, to_interface.text));
+        }
+    }
+    for body in [json!([]), json!(null)] {
+        let refused = by_page(&body).await;
+        if refused.status != 400 || refused.text.contains("struct") {
+            taken.push(format!("{body}: {}", refused.text));
+        }
+    }
+    assert!(taken.is_empty(), "{}", taken.join("\n"));
+    by_page(&good).await.expect(202);
+    by_interface(&with("/userEvent", json!("payment_sent_to_wallet")))
+        .await
+        .expect(202);
+    println!("reports: {} that both refuse alike", wrong.len());
+}
+
+#[tokio::test]
 async fn a_request_of_a_link_is_paid_through_the_link_alone() {
     let app = TestApp::on_chain().await;
     app.is_paid_in("FAU-sepolia").await;

@@ -8,6 +8,7 @@ pub mod json;
 pub mod null;
 mod overlong;
 pub mod paging;
+pub mod payer_step;
 pub mod payment;
 pub mod reason;
 pub mod recurrence;

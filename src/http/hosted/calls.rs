@@ -7,12 +7,8 @@ use super::{
 use crate::{
     domain::{
         amount::format_units,
-        event::PayerStepKind,
-        refusal::Refusal,
-        secure_payment::{
-            intent::{PaymentChain, Source},
-            step::{KNOWN, Report},
-        },
+        refusal::{Checks, Refusal},
+        secure_payment::intent::{PaymentChain, Source},
     },
     flows::secure_payments::{
         opened::Opened,
@@ -22,18 +18,24 @@ use crate::{
     },
     http::{
         error::{self, Problem},
-        forms::calldata::{Transaction, transaction},
+        forms::{
+            body::parse,
+            calldata::{Transaction, transaction},
+            payer_step::PayerStepBody,
+            text::Reads,
+            wire::{TxHash, WalletText},
+        },
     },
 };
 use alloy::primitives::U256;
-use chrono::{DateTime, Utc};
 use poem::{
     Body, Response, handler,
     http::StatusCode,
     web::{Data, Query},
 };
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use std::{collections::BTreeMap, sync::Arc};
+use poem_openapi::{Object, types::ParseFromJSON};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// Largest body that a page sends, in bytes.
 const BODY_BYTES_MAX: usize = 8 * 1024;
@@ -49,12 +51,12 @@ fn json(status: StatusCode, body: &impl Serialize) -> Result<Response, Problem> 
         .body(text))
 }
 
-async fn read<T: DeserializeOwned>(body: Body) -> Result<T, Problem> {
+async fn read<T: ParseFromJSON + 'static>(body: Body) -> Result<T, Problem> {
     let bytes = body
         .into_bytes_limit(BODY_BYTES_MAX)
         .await
         .map_err(|_| error::too_large())?;
-    serde_json::from_slice(&bytes).map_err(|error| Problem::bad_request(format!("The body cannot be used: {error}")))
+    parse(&bytes)
 }
 
 fn unreadable(field: &str, message: &str) -> Problem {
@@ -162,11 +164,11 @@ pub(super) async fn calldata(Query(asking): Query<Asking>, visit: Visit) -> poem
 }
 
 /// A transaction that was sent.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Object)]
+#[oai(rename_all = "camelCase")]
 struct SentBody {
-    tx_hash: String,
-    payer_address: String,
+    tx_hash: TxHash,
+    payer_address: WalletText,
 }
 
 /// Keeps a hint. Errors: as those of the interface, and 403 for others than the page.
@@ -175,11 +177,13 @@ pub(super) async fn intent(visit: Visit, body: Body) -> poem::Result<Response> {
     visit.require_own_page()?;
     let opened = visit.opened().await?;
     let sent: SentBody = read(body).await?;
-    let tx_hash = sent.tx_hash.parse();
+    let mut checks = Checks::new();
+    let tx_hash = checks.take("txHash", sent.tx_hash.value());
+    let payer = checks.take("payerAddress", sent.payer_address.value());
     let sent = Sent {
-        tx_hash: tx_hash.map_err(|_| unreadable("txHash", "must be 0x and 64 hexadecimal digits"))?,
+        tx_hash: checks.finish_with(tx_hash).map_err(Problem::from)?,
         source: source(&visit, &opened)?,
-        payer: look(&sent.payer_address)?.payer.map(|payer| payer.wallet),
+        payer,
         payer_eoa: None,
     };
     record_intent::run(&visit.ctx, &opened, &sent)
@@ -202,31 +206,13 @@ fn source(visit: &Visit, opened: &Opened) -> Result<Source, Problem> {
     })
 }
 
-/// What a page tells of its visitor.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Told {
-    user_event: String,
-    occurred_at: DateTime<Utc>,
-    properties: BTreeMap<String, serde_json::Value>,
-}
-
 /// Takes an event. Errors: as those of the interface, and 403 for others than the page.
 #[handler]
 pub(super) async fn events(visit: Visit, body: Body) -> poem::Result<Response> {
     visit.require_own_page()?;
     let opened = visit.opened().await?;
-    let told: Told = read(body).await?;
-    let step = PayerStepKind::from_wire(&told.user_event);
-    let properties = KNOWN.iter().filter_map(|name| {
-        let value = told.properties.get(*name)?.as_str()?;
-        Some((*name, value.to_owned()))
-    });
-    let report = Report {
-        step: step.ok_or_else(|| unreadable("userEvent", "must be one of the three steps of a payer"))?,
-        occurred_at: told.occurred_at,
-        properties: properties.collect(),
-    };
+    let told: PayerStepBody = read(body).await?;
+    let report = told.read().map_err(Problem::from)?;
     user_event::run(&visit.ctx, &opened, visit.address, &report)
         .await
         .map_err(Problem::from)?;

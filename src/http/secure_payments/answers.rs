@@ -4,7 +4,6 @@ use super::bodies::{FeePlanView, LinkDestinationText, PayPageText};
 use crate::{
     domain::{
         destination::ScreeningProvider,
-        event::PayerStepKind,
         secure_payment::{
             PaymentFlow, SecurePaymentKind, SecurePaymentStatus,
             access::{AccessStatus, WalletType},
@@ -17,7 +16,6 @@ use crate::{
         forms::{
             branding::Branding,
             calldata::{BigNumber, PlatformFee, Transaction},
-            text::LINE,
         },
         operation::*,
     },
@@ -34,8 +32,6 @@ words! {
     PaymentChain as "PaymentChain";
     /// Why a payout cannot be paid together with others
     BlockReason as "BlockReason";
-    /// What a payer did on the payment page
-    PayerStepKind as "PayerStep";
 }
 
 /// Whether a Safe account pays
@@ -55,13 +51,6 @@ text! {
         length_max: 42,
         example: "0x7eB023BFbAeE228de6DC5B92D0BeEB1eDb1Fd567",
         hint: "must be the address of a wallet, or its first six and its last four characters around three dots",
-    }
-    /// What a payment page says about its visitor.
-    PropertyText {
-        pattern: LINE,
-        length_max: 1024,
-        example: "metamask",
-        hint: "must be one line of at most 1024 characters, without control characters, invisible ones and marks of the writing direction",
     }
 }
 
@@ -562,46 +551,6 @@ pub struct IntentRecorded {
     pub is_listening: bool,
     /// Account that pays; absent when it was not named
     pub payer_address: Option<WalletText>,
-}
-
-/// What the page says of its visitor. Others are dropped, and none may hold the address of a wallet.
-#[derive(Debug, Clone, Object)]
-#[oai(skip_serializing_if_is_none)]
-pub struct PayerStepProperties {
-    /// Which wallet program it is. Example: `metamask`
-    pub wallet_provider: Option<PropertyText>,
-    /// A hash of the address of the wallet. Example: `5f2b7c1d9e3a40618293a4b5c6d7e8f90a1b2c3d4e5f60718f4e1b2a7c6d5e9f`
-    pub wallet_address_hashed: Option<PropertyText>,
-    /// What the wallet answered. Example: `0x8f4e1b2a7c6d5e9f0a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f6071`
-    pub payment_submission_id: Option<PropertyText>,
-    /// What that is. Example: `evm_tx_hash`
-    pub payment_submission_id_type: Option<PropertyText>,
-    /// Chain that was chosen. Example: `sepolia`
-    pub selected_source_chain: Option<PropertyText>,
-    /// Kind of the payment. Example: `direct`
-    pub payment_type: Option<PropertyText>,
-}
-
-/// What a payer did on the payment page.
-#[derive(Debug, Clone, Object)]
-#[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
-pub struct PayerStepBody {
-    /// What it was
-    pub user_event: PayerStepKind,
-    /// When it was, by the clock of the browser
-    pub occurred_at: IsoInstantText,
-    /// What else is known
-    pub properties: Option<PayerStepProperties>,
-}
-
-impl Example for PayerStepBody {
-    fn example() -> Self {
-        Self {
-            user_event: PayerStepKind::WalletConnected,
-            occurred_at: IsoInstantText::written("2026-01-31T12:00:00.000Z"),
-            properties: None,
-        }
-    }
 }
 
 /// Whether the page of a secure payment has a look of its own.

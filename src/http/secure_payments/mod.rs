@@ -6,13 +6,11 @@ mod view;
 
 use crate::{
     domain::{
-        event::PayerStepKind,
         refusal::Refusal,
         secure_payment::{
             Unpayable,
             access::Payer,
             intent::{PaymentChain, Source},
-            step::{KNOWN, Report},
         },
     },
     flows::{
@@ -24,7 +22,7 @@ use crate::{
             record_intent::Sent,
         },
     },
-    http::{error::Problem, gate::address::CallerAddress, operation::*},
+    http::{error::Problem, forms::payer_step::PayerStepBody, gate::address::CallerAddress, operation::*},
 };
 pub use answers::*;
 pub use bodies::*;
@@ -428,33 +426,6 @@ impl RecordIntentBody {
             },
             payer,
             payer_eoa,
-        })
-    }
-}
-
-impl PayerStepBody {
-    /// Reads the values. Errors: a time that is none.
-    fn read(self) -> Result<Report, Refusal> {
-        let mut checks = Checks::new();
-        let occurred_at = checks.take("occurredAt", self.occurred_at.value());
-        let given = self.properties.map_or([const { None }; 6], |properties| {
-            [
-                properties.wallet_provider,
-                properties.wallet_address_hashed,
-                properties.payment_submission_id,
-                properties.payment_submission_id_type,
-                properties.selected_source_chain,
-                properties.payment_type,
-            ]
-        });
-        let properties = KNOWN.into_iter().zip(given);
-        let step: PayerStepKind = self.user_event;
-        Ok(Report {
-            step,
-            occurred_at: checks.finish_with(occurred_at)?,
-            properties: properties
-                .filter_map(|(name, value)| Some((name, String::from(value?))))
-                .collect(),
         })
     }
 }

@@ -1,0 +1,116 @@
+//! What a payer did on the payment page, as the page and the interface read it.
+
+use crate::{
+    domain::{
+        event::PayerStepKind,
+        refusal::{Checks, Refusal},
+        secure_payment::step::{KNOWN, Report},
+    },
+    http::forms::{
+        text::{LINE, Reads, text},
+        wire::*,
+        words::words,
+    },
+};
+use poem_openapi::{Object, types::Example};
+
+words! {
+    /// What a payer did on the payment page
+    PayerStepKind as "PayerStep";
+}
+
+text! {
+    /// A wallet program.
+    ProviderText {
+        pattern: LINE,
+        length_max: 64,
+        example: "metamask",
+        hint: "must be one line of at most 64 characters, without control characters, invisible ones and marks of the writing direction",
+    }
+    /// A hash of the address of a wallet.
+    AddressHashText {
+        pattern: "^(0x)?[0-9a-fA-F]{64}$",
+        length_max: 66,
+        example: "5f2b7c1d9e3a40618293a4b5c6d7e8f90a1b2c3d4e5f60718f4e1b2a7c6d5e9f",
+        hint: "must be a hash of 64 hexadecimal digits",
+    }
+    /// What a wallet answered: the hash of a transaction, or the id of calls that are one.
+    SubmissionIdText {
+        pattern: "^[0-9A-Za-z._:-]{1,255}$",
+        length_max: 255,
+        example: "0x8f4e1b2a7c6d5e9f0a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f6071",
+        hint: "must have 1 to 255 letters and digits of English, dots, colons, dashes and underscores",
+    }
+    /// A word of programs.
+    CodeText {
+        pattern: "^[0-9A-Za-z_-]{1,32}$",
+        length_max: 32,
+        example: "evm_tx_hash",
+        hint: "must have 1 to 32 letters and digits of English, dashes and underscores",
+    }
+}
+
+/// What the page says of its visitor. Others are dropped, and none may hold the address of a wallet.
+#[derive(Debug, Clone, Object)]
+#[oai(skip_serializing_if_is_none)]
+pub struct PayerStepProperties {
+    /// Which wallet program it is. Example: `metamask`
+    pub wallet_provider: Option<ProviderText>,
+    /// A hash of the address of the wallet. Example: `5f2b7c1d9e3a40618293a4b5c6d7e8f90a1b2c3d4e5f60718f4e1b2a7c6d5e9f`
+    pub wallet_address_hashed: Option<AddressHashText>,
+    /// What the wallet answered. Example: `0x8f4e1b2a7c6d5e9f0a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f6071`
+    pub payment_submission_id: Option<SubmissionIdText>,
+    /// What that is. Example: `evm_tx_hash`
+    pub payment_submission_id_type: Option<CodeText>,
+    /// Chain that was chosen. Example: `sepolia`
+    pub selected_source_chain: Option<CodeText>,
+    /// Kind of the payment. Example: `direct`
+    pub payment_type: Option<CodeText>,
+}
+
+/// What a payer did on the payment page.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
+pub struct PayerStepBody {
+    /// What it was
+    pub user_event: PayerStepKind,
+    /// When it was, by the clock of the browser
+    pub occurred_at: IsoInstantText,
+    /// What else is known
+    pub properties: Option<PayerStepProperties>,
+}
+
+impl Example for PayerStepBody {
+    fn example() -> Self {
+        Self {
+            user_event: PayerStepKind::WalletConnected,
+            occurred_at: IsoInstantText::written("2026-01-31T12:00:00.000Z"),
+            properties: None,
+        }
+    }
+}
+
+impl PayerStepBody {
+    /// Reads the values. Errors: a time that is none.
+    pub fn read(self) -> Result<Report, Refusal> {
+        let mut checks = Checks::new();
+        let occurred_at = checks.take("occurredAt", self.occurred_at.value());
+        let given = self.properties.map_or([const { None }; 6], |properties| {
+            [
+                properties.wallet_provider.map(String::from),
+                properties.wallet_address_hashed.map(String::from),
+                properties.payment_submission_id.map(String::from),
+                properties.payment_submission_id_type.map(String::from),
+                properties.selected_source_chain.map(String::from),
+                properties.payment_type.map(String::from),
+            ]
+        });
+        let properties = KNOWN.into_iter().zip(given);
+        let step: PayerStepKind = self.user_event;
+        Ok(Report {
+            step,
+            occurred_at: checks.finish_with(occurred_at)?,
+            properties: properties.filter_map(|(name, value)| Some((name, value?))).collect(),
+        })
+    }
+}
