@@ -66,10 +66,12 @@ async fn the_sentences_of_the_contract_are_the_message() {
             "redirectUrl must be a safe http(s) URL with no script/HTML payload",
         );
     }
-    let form = json!({ "requests": [{ "amount": "1", "destinationId": "nowhere" }] });
-    let refused = app.link(&form).await;
-    message(&refused, 400, "Invalid destination ID format");
-    assert_eq!(refused.wrong_fields(), ["requests[0].destinationId"]);
+    for text in ["nowhere", &"x".repeat(200)] {
+        let form = json!({ "requests": [{ "amount": "1", "destinationId": text }] });
+        let refused = app.link(&form).await;
+        message(&refused, 400, "Invalid destination ID format");
+        assert_eq!(refused.wrong_fields(), ["requests[0].destinationId"]);
+    }
     let fau = token(&app, "FAU-sepolia");
     for destination in [
         format!("sepolia:{OTHER}:{fau}"),
@@ -125,6 +127,7 @@ async fn every_wrong_field_is_named_with_its_place() {
         (link_of(&["1", "x"]), "requests[1].amount"),
         (link_of(&["1.0000000000000000001"]), "requests[0].amount"),
         (item(json!({ "payee": PAYEE })), "requests[0].payee"),
+        (item(json!({ "currency": "USDC-sepolia" })), "requests[0].currency"),
         (item(json!({ "invoiceCurrency": "USD" })), "requests[0].invoiceCurrency"),
         (
             item(json!({ "paymentCurrency": "FAU-sepolia" })),
@@ -162,6 +165,11 @@ async fn every_wrong_field_is_named_with_its_place() {
             beside(json!({ "redirectUrl": "https://a.example", "redirectLabel": "a\u{202e}b" })),
             "redirectLabel",
         ),
+        (
+            item(json!({ "redirectUrl": "javascript:x" })),
+            "requests[0].redirectUrl",
+        ),
+        (item(json!({ "redirectLabel": "Back" })), "requests[0].redirectLabel"),
         (beside(json!({ "reference": "" })), "reference"),
         (beside(json!({ "payerIdentifier": over })), "payerIdentifier"),
         (beside(json!({ "expiresIn": 299 })), "expiresIn"),
@@ -200,6 +208,11 @@ async fn places_that_say_different_things_are_refused_and_equal_ones_are_one() {
     let urls = |url: &str| json!({ "redirectUrl": url });
     for (beside, own, field) in [
         (fees("1"), fees("2"), "requests[0].feePercentage"),
+        (
+            fees("1"),
+            json!({ "feePercentage": "1", "feeAddress": PAYEE }),
+            "requests[0].feeAddress",
+        ),
         (
             json!({ "reference": "a" }),
             json!({ "reference": "b" }),

@@ -144,6 +144,9 @@ pub struct SecurePaymentItem {
     pub payee: Option<String>,
     /// Must be absent: the destination says in what is paid. Example: `FAU-sepolia`
     #[oai(nullable, validator(max_length = 255))]
+    pub currency: Option<String>,
+    /// Must be absent: the destination says in what is paid. Example: `FAU-sepolia`
+    #[oai(nullable, validator(max_length = 255))]
     pub invoice_currency: Option<String>,
     /// Must be absent: the destination says in what is paid. Example: `FAU-sepolia`
     #[oai(nullable, validator(max_length = 255))]
@@ -162,6 +165,7 @@ impl Example for SecurePaymentItem {
             redirect_url: None,
             redirect_label: None,
             payee: None,
+            currency: None,
             invoice_currency: None,
             payment_currency: None,
         }
@@ -449,24 +453,63 @@ fn fee(
     percent.zip(receiver)
 }
 
-/// A button, or what is wrong with one.
-fn redirect(url: Option<RedirectUrlText>, label: Option<RedirectLabelText>, checks: &mut Checks) -> Option<Redirect> {
-    match (url, label) {
-        (None, None) => None,
-        (None, Some(_)) => {
-            checks.fail("redirectLabel", LABEL_ALONE);
-            None
+/// A button as a body has it: its parts, each with the place at which it stands.
+struct Button {
+    url: Option<Placed<RedirectUrlText>>,
+    label: Option<Placed<RedirectLabelText>>,
+}
+
+impl Button {
+    /// One that stands beside everything else.
+    fn beside(url: Option<RedirectUrlText>, label: Option<RedirectLabelText>) -> Self {
+        Self {
+            url: url.map(|url| Placed::at("redirectUrl", url)),
+            label: label.map(|label| Placed::at("redirectLabel", label)),
         }
-        (Some(url), label) => {
-            let url = checks.take("redirectUrl", checked_url(url.as_str())).map(str::to_owned);
-            let is_hidden = |label: &RedirectLabelText| !label.as_str().chars().all(is_plain);
-            if label.as_ref().is_some_and(is_hidden) {
-                checks.fail("redirectLabel", RedirectLabelText::HINT);
+    }
+
+    /// The field whose sentence is the message, where something is wrong with the button. Source: decisions D39.
+    fn leading(&self) -> String {
+        match (&self.url, &self.label) {
+            (Some(url), _) => url.field.clone(),
+            (None, Some(label)) => label.field.clone(),
+            (None, None) => "redirectUrl".to_owned(),
+        }
+    }
+
+    /// What it is, or what is wrong with it.
+    fn read(self, checks: &mut Checks) -> Option<Redirect> {
+        let Some(url) = self.url else {
+            if let Some(label) = self.label {
+                checks.fail(label.field, LABEL_ALONE);
             }
-            Some(Redirect {
-                url: url?,
-                label: label.map(String::from),
-            })
+            return None;
+        };
+        let target = checks
+            .take(&url.field, checked_url(url.value.as_str()))
+            .map(str::to_owned);
+        let is_seen = |label: &Placed<RedirectLabelText>| label.value.as_str().chars().all(is_plain);
+        if let Some(label) = self.label.as_ref().filter(|label| !is_seen(label)) {
+            checks.fail(label.field.as_str(), RedirectLabelText::HINT);
+        }
+        Some(Redirect {
+            url: target?,
+            label: self.label.map(|label| label.value.into()),
+        })
+    }
+}
+
+/// A value with the name of the place at which it stands.
+struct Placed<T> {
+    field: String,
+    value: T,
+}
+
+impl<T> Placed<T> {
+    fn at(field: impl Into<String>, value: T) -> Self {
+        Self {
+            field: field.into(),
+            value,
         }
     }
 }
@@ -478,16 +521,17 @@ fn sole<T: Clone + PartialEq>(
     items: &[SecurePaymentItem],
     of: impl Fn(&SecurePaymentItem) -> Option<T>,
     checks: &mut Checks,
-) -> Option<T> {
-    let mut known = beside;
+) -> Option<Placed<T>> {
+    let mut known = beside.map(|value| Placed::at(name, value));
     for (index, item) in items.iter().enumerate() {
         let Some(own) = of(item) else { continue };
-        let differs = known.as_ref().is_some_and(|known| *known != own);
+        let field = format!("requests[{index}].{name}");
+        let differs = known.as_ref().is_some_and(|known| known.value != own);
         if differs {
             let sentence = format!("must be absent or the same as in the other places: a link has one {name}");
-            checks.fail(format!("requests[{index}].{name}"), sentence);
+            checks.fail(field.as_str(), sentence);
         }
-        known = known.or(Some(own));
+        known = known.or(Some(Placed::at(field, own)));
     }
     known
 }
@@ -528,6 +572,7 @@ impl SecurePaymentItem {
         let place = format!("requests[{index}].");
         let foreign = [
             ("payee", &self.payee),
+            ("currency", &self.currency),
             ("invoiceCurrency", &self.invoice_currency),
             ("paymentCurrency", &self.payment_currency),
         ];
@@ -542,7 +587,13 @@ impl SecurePaymentItem {
         let fee = match (own, beside) {
             (Some(own), Some(beside)) if own != beside.fee => {
                 let sentence = "must be absent or the same as beside the items: both say what this amount is charged";
-                checks.fail(format!("{place}feePercentage"), sentence);
+                let differs = [
+                    ("feePercentage", own.0 != beside.fee.0),
+                    ("feeAddress", own.1 != beside.fee.1),
+                ];
+                for (name, _) in differs.into_iter().filter(|(_, differs)| *differs) {
+                    checks.fail(format!("{place}{name}"), sentence);
+                }
                 None
             }
             (Some(fee), _) => Some(NamedFee { fee, is_of_item: true }),
@@ -598,8 +649,9 @@ impl CreateSecurePaymentBody {
         );
         let payer = |item: &SecurePaymentItem| item.payer_identifier.clone();
         let payer = sole("payerIdentifier", self.payer_identifier, items, payer, &mut checks);
-        let is_label_alone = url.is_none() && label.is_some();
-        let redirect = redirect(url, label, &mut checks);
+        let button = Button { url, label };
+        let leading = button.leading();
+        let redirect = button.read(&mut checks);
         let beside = fee(self.fee_percentage, self.fee_address, "", &mut checks);
         let beside = beside.map(|fee| NamedFee { fee, is_of_item: false });
         let reference = self.reference.map(String::from);
@@ -614,7 +666,7 @@ impl CreateSecurePaymentBody {
             .access_policy
             .map(|policy| policy.read(&mut checks))
             .unwrap_or_default();
-        checks.finish().map_err(|refusal| led(refusal, is_label_alone))?;
+        checks.finish().map_err(|refusal| refusal.led_by(&leading))?;
         if !unreadable.is_empty() {
             return Err(unreadable_destination(unreadable));
         }
@@ -629,7 +681,7 @@ impl CreateSecurePaymentBody {
                 redirect,
             },
             names: Names {
-                payer: payer.map(String::from),
+                payer: payer.map(|payer| payer.value.into()),
                 recipient: None,
             },
             policy,
@@ -638,20 +690,13 @@ impl CreateSecurePaymentBody {
     }
 }
 
-/// Makes the sentence of the contract the message where it applies. Source: decisions D39.
-fn led(refusal: Refusal, is_label_alone: bool) -> Refusal {
-    match is_label_alone {
-        true => refusal.led_by("redirectLabel"),
-        false => refusal.led_by("redirectUrl"),
-    }
-}
-
 impl CreateSecurePayoutBody {
     /// Reads the values. Errors: every wrong field.
     pub(super) fn read(self, catalogue: &Catalogue) -> Result<NewPayout, Refusal> {
         let mut checks = Checks::new();
-        let is_label_alone = self.redirect_url.is_none() && self.redirect_label.is_some();
-        let redirect = redirect(self.redirect_url, self.redirect_label, &mut checks);
+        let button = Button::beside(self.redirect_url, self.redirect_label);
+        let leading = button.leading();
+        let redirect = button.read(&mut checks);
         let recipient = checks.take("recipient", self.recipient.value());
         let amount = checks.take("amount", self.amount.value());
         let network = Network::from_id(self.network.as_str());
@@ -682,9 +727,8 @@ impl CreateSecurePayoutBody {
             Err(sentence) => checks.take("creatorWalletAddress", Err::<String, _>(sentence)),
         };
         let given = recipient.zip(amount).zip(currency.zip(creator));
-        let ((recipient, amount), (currency, creator)) = checks
-            .finish_with(given)
-            .map_err(|refusal| led(refusal, is_label_alone))?;
+        let ((recipient, amount), (currency, creator)) =
+            checks.finish_with(given).map_err(|refusal| refusal.led_by(&leading))?;
         Ok(NewPayout {
             recipient,
             creator,
@@ -709,9 +753,10 @@ impl CombinePayoutsBody {
     /// Reads the values. Errors: a button that is none.
     pub(super) fn read(self) -> Result<(Vec<String>, Option<Redirect>), Refusal> {
         let mut checks = Checks::new();
-        let is_label_alone = self.redirect_url.is_none() && self.redirect_label.is_some();
-        let redirect = redirect(self.redirect_url, self.redirect_label, &mut checks);
-        checks.finish().map_err(|refusal| led(refusal, is_label_alone))?;
+        let button = Button::beside(self.redirect_url, self.redirect_label);
+        let leading = button.leading();
+        let redirect = button.read(&mut checks);
+        checks.finish().map_err(|refusal| refusal.led_by(&leading))?;
         Ok((self.tokens.into_iter().map(String::from).collect(), redirect))
     }
 }
