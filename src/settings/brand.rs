@@ -1,6 +1,9 @@
 //! How the service names itself, and what the hosted payment page looks like.
 
-use crate::domain::colour::{Brand, Colour};
+use crate::domain::{
+    colour::{Brand, Colour},
+    secure_payment::redirect::is_plain,
+};
 use anyhow::{Context, bail};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -134,7 +137,7 @@ impl BrandSettings {
         }
         self.brand()?;
         if let Some(name) = &self.name
-            && (name.trim().is_empty() || name.chars().count() > NAME_LENGTH_MAX || name.chars().any(turns))
+            && (name.trim().is_empty() || name.chars().count() > NAME_LENGTH_MAX || !name.chars().all(is_plain))
         {
             bail!("brand.name: must be 1 to {NAME_LENGTH_MAX} characters without control or direction characters");
         }
@@ -146,12 +149,6 @@ impl BrandSettings {
         }
         Ok(())
     }
-}
-
-/// Whether a character is invisible, or turns the text around it.
-fn turns(character: char) -> bool {
-    character.is_control()
-        || matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 #[cfg(test)]

@@ -351,3 +351,42 @@ async fn links_that_can_be_paid_are_capped() {
     call.send().await.expect(200);
     by_page().await.expect(201);
 }
+
+#[tokio::test]
+async fn texts_that_nobody_sees_are_refused() {
+    let app = app().await;
+    let mut wrong = Vec::new();
+    let mut judge = |said: String, answer: &Answer, member: &str| {
+        if answer.status != 400 || answer.wrong_fields() != [member] {
+            wrong.push(format!("{said}: {} {}", answer.status, answer.text));
+        }
+    };
+    let hidden = [
+        0x34f, 0x115f, 0x1160, 0x17b4, 0x17b5, 0x2061, 0x2065, 0x206a, 0x206f, 0x2800, 0x3164, 0xffa0, 0xfff0, 0xfff8,
+        0xfdd0, 0xfdef, 0xffff, 0x1_fffe, 0x10_ffff,
+    ];
+    for code in hidden {
+        let letter = char::from_u32(code).expect("a character");
+        for member in ["redirectLabel", "reference", "payerIdentifier"] {
+            let mut body = link_of(&["1"]);
+            body["redirectUrl"] = json!("https://shop.example");
+            body[member] = json!(format!("a{letter}b"));
+            judge(format!("{member} {code:x}"), &app.link(&body).await, member);
+        }
+        let mut body = link_of(&["1"]);
+        body["redirectUrl"] = json!(format!("https://shop.example/{letter}"));
+        let answer = app.link(&body).await;
+        assert_eq!(answer.status, 400, "{code:x} in an address: {}", answer.text);
+    }
+    for label in [" ", "   ", "\u{a0}", "\u{3000}\u{2003}"] {
+        let mut body = link_of(&["1"]);
+        body["redirectUrl"] = json!("https://shop.example");
+        body["redirectLabel"] = json!(label);
+        judge(format!("{label:?}"), &app.link(&body).await, "redirectLabel");
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let mut body = link_of(&["1"]);
+    body["redirectUrl"] = json!("https://shop.example");
+    body["redirectLabel"] = json!(" Zurück zum Laden");
+    app.link(&body).await.expect(201);
+}

@@ -25,17 +25,27 @@ pub fn is_plain(letter: char) -> bool {
     let is_hidden = matches!(
         letter,
         '\u{ad}'
+            | '\u{34f}'
             | '\u{61c}'
+            | '\u{115f}'
+            | '\u{1160}'
+            | '\u{17b4}'
+            | '\u{17b5}'
             | '\u{180e}'
             | '\u{200b}'..='\u{200f}'
             | '\u{2028}'..='\u{202e}'
             | '\u{2060}'..='\u{206f}'
+            | '\u{2800}'
             | '\u{3164}'
+            | '\u{fdd0}'..='\u{fdef}'
             | '\u{feff}'
-            | '\u{fff9}'..='\u{fffe}'
+            | '\u{ffa0}'
+            | '\u{fff0}'..='\u{fffe}'
             | '\u{e0000}'..='\u{e007f}'
     );
-    !letter.is_control() && !is_hidden
+    // The last two of each plane are no characters.
+    let is_none = u32::from(letter) & 0xfffe == 0xfffe;
+    !letter.is_control() && !is_hidden && !is_none
 }
 
 /// Checks an address. Errors: [`UNSAFE`]. Source: interface §4.7.

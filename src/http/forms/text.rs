@@ -1,16 +1,31 @@
 //! The macro behind the wire types; operations declare forms of their own with it.
 
+/// Characters of [`LINE`] that are refused.
+macro_rules! unseen {
+    () => {
+        r"\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ufdd0-\ufdef\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff"
+    };
+}
+
 /// One line of text that reads as it is written: without control characters, line breaks, marks that turn the direction
 /// of writing around, and characters that nobody sees, which would show people something else than what is stored. What
 /// joins letters and emojis (U+200C, U+200D, U+FE0F) is good.
-pub const LINE: &str = r"^[^\x00-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\u3164\ufeff\ufff9-\ufffb\ufffe]*$";
+pub const LINE: &str = concat!("^[^", unseen!(), "]*$");
 
-/// [`LINE`], without tag characters besides. Readers of the documents that know no planes cannot compile it.
-const LINE_WITHOUT_TAGS: &str = r"^[^\x00-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\u3164\ufeff\ufff9-\ufffb\ufffe\u{e0000}-\u{e007f}]*$";
+/// [`LINE`], without tag characters and what is no character in other planes besides. Readers of the documents that know no
+/// planes cannot compile it.
+const LINE_IN_ALL_PLANES: &str = concat!(
+    "^[^",
+    unseen!(),
+    r"\u{e0000}-\u{e007f}",
+    r"\u{1fffe}\u{1ffff}\u{2fffe}\u{2ffff}\u{3fffe}\u{3ffff}\u{4fffe}\u{4ffff}\u{5fffe}\u{5ffff}\u{6fffe}\u{6ffff}\u{7fffe}\u{7ffff}\u{8fffe}\u{8ffff}",
+    r"\u{9fffe}\u{9ffff}\u{afffe}\u{affff}\u{bfffe}\u{bffff}\u{cfffe}\u{cffff}\u{dfffe}\u{dffff}\u{efffe}\u{effff}\u{ffffe}\u{fffff}\u{10fffe}\u{10ffff}",
+    "]*$"
+);
 
 /// The pattern that texts are held to where the documents say `pattern`.
 pub fn enforced(pattern: &str) -> &str {
-    if pattern == LINE { LINE_WITHOUT_TAGS } else { pattern }
+    if pattern == LINE { LINE_IN_ALL_PLANES } else { pattern }
 }
 
 /// A text form that stands for a value of the domain.

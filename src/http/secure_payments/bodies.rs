@@ -59,7 +59,7 @@ text! {
         length_min: 1,
         length_max: 255,
         example: "Back to the shop",
-        hint: "must have 1 to 255 characters, without < > & and quotes, control characters, invisible ones and marks of the writing direction",
+        hint: "must have 1 to 255 characters, not blanks alone, without < > & and quotes, control characters, invisible ones and marks of the writing direction",
     }
     /// Page for the payer of a secure payment.
     PayPageText {
@@ -488,7 +488,10 @@ impl Button {
         let target = checks
             .take(&url.field, checked_url(url.value.as_str()))
             .map(str::to_owned);
-        let is_seen = |label: &Placed<RedirectLabelText>| label.value.as_str().chars().all(is_plain);
+        let is_seen = |label: &Placed<RedirectLabelText>| {
+            let text = label.value.as_str();
+            text.chars().all(is_plain) && text.chars().any(|letter| !letter.is_whitespace())
+        };
         if let Some(label) = self.label.as_ref().filter(|label| !is_seen(label)) {
             checks.fail(label.field.as_str(), RedirectLabelText::HINT);
         }
