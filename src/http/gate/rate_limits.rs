@@ -376,11 +376,9 @@ impl Meter {
         self.limits.is_guesser(Purpose::Unknown, self.address)
     }
 
-    /// Counts a visit to the payment page of a link. Errors: 429, also for an address that guesses tokens.
+    /// Counts a visit to the payment page of a link. Errors: 429. Whoever guesses tokens may visit the links that are there:
+    /// an address can be that of many people.
     pub(in crate::http) fn admit_visit(&self, token: &str) -> Result<(), Problem> {
-        if self.limits.is_guesser(Purpose::UnknownPage, self.address) {
-            return self.admit_address(Purpose::UnknownPage);
-        }
         self.count(self.limits.counted(Purpose::Page, token, self.address))
     }
 

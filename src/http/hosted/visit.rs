@@ -40,7 +40,7 @@ pub(super) enum Visited {
     Found(Box<Opened>),
     /// Nobody made such a link.
     Unknown,
-    /// It came too soon, or its address goes on to guess. After so many seconds it may come again.
+    /// It came too soon, or nobody made such a link and its address goes on to guess. After so many seconds it may come again.
     TooOften(u64),
 }
 
