@@ -1,5 +1,6 @@
 //! Headers that pages carry, and their bodies as browsers take them.
 
+use crate::http::error::crowded_page;
 use brotli::enc::BrotliEncoderParams;
 use bytes::Bytes;
 use poem::{
@@ -77,6 +78,13 @@ pub(super) fn page(request: &Request, status: StatusCode, text: String) -> Respo
     for (name, value) in FIXED {
         headers.insert(name, value);
     }
+    response
+}
+
+/// A page for whoever came too soon: after so many seconds it may be asked for again.
+pub(super) fn crowded(request: &Request, seconds: u64, text: String) -> Response {
+    let mut response = page(request, crowded_page(), text);
+    response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
     response
 }
 

@@ -23,7 +23,10 @@ pub(super) async fn shown(Data(page): Data<&Arc<Page>>, visit: Visit, request: &
             (error::paged(false), receipt(page, words, &link))
         }
         Visited::Unknown => (error::unknown_page(), closed(words, "unknown", None)),
-        Visited::TooOften(_) => (error::crowded_page(), closed(words, "tooMany", None)),
+        Visited::TooOften(seconds) => {
+            let text = closed(words, "tooMany", None).into_string();
+            return Ok(headers::crowded(request, seconds, text));
+        }
     };
     Ok(headers::page(request, status, text.into_string()))
 }
