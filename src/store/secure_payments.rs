@@ -24,7 +24,7 @@ use entities::{
 use sea_orm::{
     ColumnTrait, Condition, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
     QueryTrait,
-    sea_query::{Expr, LockType, OnConflict, SelectStatement},
+    sea_query::{Expr, LockBehavior, LockType, OnConflict, SelectStatement},
 };
 use secure_payment_intents::Column as Said;
 use secure_payment_items::Column as Part;
@@ -377,23 +377,27 @@ pub async fn hint(conn: &impl ConnectionTrait, payment: &SecurePayment, now: Dat
     Ok(())
 }
 
-/// Ends what nobody paid in time, of any platform, the oldest first; returns how many.
+/// Ends what nobody paid in time, of any platform, the oldest first; returns how many. What somebody else works with at this
+/// moment is left for the next time: others lock several of them in an order of their own.
 pub async fn expire(conn: &impl ConnectionTrait, now: DateTime<Utc>, limit: u64) -> Result<u64, StoreError> {
     let is_over = || {
         Condition::all()
             .add(Column::Status.eq(SecurePaymentStatus::Pending.wire()))
             .add(Column::ExpiresAt.lt(now))
     };
-    let oldest = Entity::find()
+    let oldest: Vec<String> = Entity::find()
         .select_only()
         .column(Column::Id)
         .filter(is_over())
         .order_by_asc(Column::ExpiresAt)
         .limit(limit)
-        .into_query();
+        .lock_with_behavior(LockType::NoKeyUpdate, LockBehavior::SkipLocked)
+        .into_tuple()
+        .all(conn)
+        .await?;
     let result = Entity::update_many()
         .col_expr(Column::Status, Expr::value(SecurePaymentStatus::Expired.wire()))
-        .filter(Column::Id.in_subquery(oldest))
+        .filter(columns::is_among(conn, Column::Id, oldest))
         .filter(is_over())
         .exec(conn)
         .await?;
