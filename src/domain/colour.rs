@@ -141,6 +141,8 @@ pub struct Palette {
     pub edge: Colour,
     /// Of the button.
     pub action: Colour,
+    /// Around the button: its own colour where that can be seen on the card.
+    pub action_edge: Colour,
     /// On the button.
     pub on_action: Colour,
     /// Of links and of what has the focus.
@@ -192,6 +194,7 @@ impl Palette {
         } = brand;
         let grounds = [card, tint];
         let text = text.on(&grounds, CLEAR);
+        let edge = card.mixed(text, 45).on(&grounds, VISIBLE);
         Self {
             ground,
             card,
@@ -200,8 +203,9 @@ impl Palette {
             quiet: quiet.on(&grounds, READABLE),
             below: quiet.on(&[ground], READABLE),
             line: card.mixed(text, 16),
-            edge: card.mixed(text, 45).on(&grounds, VISIBLE),
+            edge,
             action,
+            action_edge: if action.differs(card, VISIBLE) { action } else { edge },
             // Where white cannot be read, black can.
             on_action: match Colour::WHITE.differs(action, READABLE) {
                 true => Colour::WHITE,
@@ -257,9 +261,10 @@ mod tests {
             let [ground, card, action, text, quiet] = chosen.map(Colour);
             let brand = Brand { ground, card, action, text, quiet };
             for palette in [brand.light(), brand.dark()] {
-                let Palette { ground, card, tint, text, quiet, below, on_action, action, link, edge, .. } = palette;
+                let Palette { ground, card, tint, text, quiet, below, on_action, action, action_edge, link, edge, .. } = palette;
                 prop_assert!(on_action.differs(action, READABLE), "{palette:?}");
                 prop_assert!(below.differs(ground, READABLE), "{palette:?}");
+                prop_assert!(action_edge.differs(card, VISIBLE), "{palette:?}");
                 for under in [card, tint] {
                     for over in [text, quiet, link] {
                         prop_assert!(over.differs(under, READABLE), "{palette:?}");

@@ -53,6 +53,7 @@ fn named(palette: &Palette) -> String {
         line,
         edge,
         action,
+        action_edge,
         on_action,
         link,
     } = palette;
@@ -66,6 +67,7 @@ fn named(palette: &Palette) -> String {
         ("line", line),
         ("edge", edge),
         ("action", action),
+        ("action-edge", action_edge),
         ("on-action", on_action),
         ("link", link),
     ];
