@@ -24,7 +24,7 @@ use crate::{
         },
         error::probed,
         gate::{address::Addresses, identify::Identify, rate_limits::RateLimits},
-        hosted::{self, Page},
+        hosted::{self, Kept, Page},
     },
     settings::Settings,
     store::{
@@ -245,7 +245,7 @@ fn page(settings: &Settings) -> Page {
         address: format!("{}/pay", host.strip_suffix("/pay").unwrap_or(host)),
         name: brand.name.clone(),
         language: brand.language,
-        brand: brand.brand().unwrap_or_default(),
+        style: Kept::style(brand.brand().unwrap_or_default().as_ref()),
         nodes: nodes
             .filter_map(|(network, chain)| Some((network, chain.wallet_rpc_url.clone()?)))
             .collect(),

@@ -1,30 +1,22 @@
-//! The files of the page: part of the binary, compressed once, under an address that changes with their content.
+//! The modules of the page: part of the binary, compressed once, under an address that changes with their content.
 
 use super::headers::{self, compressed};
 use bytes::Bytes;
-use poem::{
-    Request, Response,
-    error::NotFoundError,
-    handler,
-    http::{HeaderValue, header},
-    web::Path,
-};
+use poem::{Request, Response, error::NotFoundError, handler, web::Path};
 use sha2::{Digest, Sha256};
 use std::sync::LazyLock;
 
 const SCRIPT: &str = "text/javascript; charset=utf-8";
-const STYLE: &str = "text/css; charset=utf-8";
 
-/// Names, kinds and texts. Modules name each other relative to their own address, so all of them have the same edition.
-const FILES: [(&str, &str, &str); 8] = [
-    ("page.css", STYLE, include_str!("page/page.css")),
-    ("main.js", SCRIPT, include_str!("page/main.js")),
-    ("render.js", SCRIPT, include_str!("page/render.js")),
-    ("sign.js", SCRIPT, include_str!("page/sign.js")),
-    ("state.js", SCRIPT, include_str!("page/state.js")),
-    ("telemetry.js", SCRIPT, include_str!("page/telemetry.js")),
-    ("verify.js", SCRIPT, include_str!("page/verify.js")),
-    ("wallets.js", SCRIPT, include_str!("page/wallets.js")),
+/// Names and texts. Modules name each other relative to their own address, so all of them have the same edition.
+const FILES: [(&str, &str); 7] = [
+    ("main.js", include_str!("page/main.js")),
+    ("render.js", include_str!("page/render.js")),
+    ("sign.js", include_str!("page/sign.js")),
+    ("state.js", include_str!("page/state.js")),
+    ("telemetry.js", include_str!("page/telemetry.js")),
+    ("verify.js", include_str!("page/verify.js")),
+    ("wallets.js", include_str!("page/wallets.js")),
 ];
 
 /// The modules that the first one needs at once, so that browsers fetch them together.
@@ -35,7 +27,6 @@ const EDITION_LENGTH: usize = 16;
 
 struct File {
     name: &'static str,
-    kind: &'static str,
     text: Bytes,
     compressed: Bytes,
 }
@@ -46,16 +37,9 @@ struct Assets {
 }
 
 static ASSETS: LazyLock<Assets> = LazyLock::new(|| {
-    let mut hash = Sha256::new();
-    for (name, _, text) in FILES {
-        hash.update(name);
-        hash.update(text);
-    }
-    let mut edition = hex::encode(hash.finalize());
-    edition.truncate(EDITION_LENGTH);
-    let files = FILES.map(|(name, kind, text)| File {
+    let edition = edition(FILES.iter().flat_map(|(name, text)| [name.as_bytes(), text.as_bytes()]));
+    let files = FILES.map(|(name, text)| File {
         name,
-        kind,
         text: Bytes::from_static(text.as_bytes()),
         compressed: compressed(text.as_bytes(), 11),
     });
@@ -64,6 +48,17 @@ static ASSETS: LazyLock<Assets> = LazyLock::new(|| {
         files: files.into(),
     }
 });
+
+/// What tells contents from those of before.
+pub(super) fn edition<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update(part);
+    }
+    let mut edition = hex::encode(hash.finalize());
+    edition.truncate(EDITION_LENGTH);
+    edition
+}
 
 /// Where a file is.
 pub(super) fn address(name: &str) -> String {
@@ -77,9 +72,8 @@ pub(super) fn file(Path((edition, name)): Path<(String, String)>, request: &Requ
     let Some(file) = file.filter(|_| edition == ASSETS.edition) else {
         return Err(NotFoundError.into());
     };
-    let mut response = headers::packed(request, file.kind, file.text.clone(), || file.compressed.clone());
-    let forever = HeaderValue::from_static("public, max-age=31536000, immutable");
-    response.headers_mut().insert(header::CACHE_CONTROL, forever);
+    let mut response = headers::packed(request, SCRIPT, file.text.clone(), || file.compressed.clone());
+    headers::keep(&mut response);
     Ok(response)
 }
 

@@ -27,9 +27,9 @@ pub(super) async fn shown(Data(page): Data<&Arc<Page>>, visit: Visit, request: &
             let link = visit.shown(page, &opened)?;
             (error::paged(link.end().is_some()), document(page, words, &link)?)
         }
-        Visited::Unknown => (error::unknown_page(), closed(words, "unknown", None)),
+        Visited::Unknown => (error::unknown_page(), closed(page, words, "unknown", None)),
         Visited::TooOften(seconds) => {
-            let text = closed(words, "tooMany", None).into_string();
+            let text = closed(page, words, "tooMany", None).into_string();
             return Ok(headers::crowded(request, seconds, text));
         }
     };
@@ -52,7 +52,7 @@ pub(super) fn moved(request: &Request) -> poem::Result<Response> {
 
 fn document(page: &Page, words: &Words, link: &Link) -> Result<Markup, error::Problem> {
     if let Some(end) = link.end() {
-        return Ok(closed(words, end, link.reference.as_deref()));
+        return Ok(closed(page, words, end, link.reference.as_deref()));
     }
     let address = format!("{}/{}", page.address, link.token);
     let name = called(page, words, link);
@@ -68,10 +68,7 @@ fn document(page: &Page, words: &Words, link: &Link) -> Result<Markup, error::Pr
         (DOCTYPE)
         html lang=(words.code) dir=(words.direction) {
             head {
-                (head(&title))
-                @if page.brand.is_some() {
-                    link rel="stylesheet" href={ "/pay/" (link.token) "/brand.css" };
-                }
+                (head(page, &title))
                 @for module in assets::MODULES {
                     link rel="modulepreload" href=(assets::address(module));
                 }
@@ -111,23 +108,23 @@ fn document(page: &Page, words: &Words, link: &Link) -> Result<Markup, error::Pr
 }
 
 /// What a page begins with.
-pub(super) fn head(title: &str) -> Markup {
+pub(super) fn head(page: &Page, title: &str) -> Markup {
     html! {
         meta charset="utf-8";
         meta name="viewport" content="width=device-width, initial-scale=1";
         meta name="color-scheme" content="light dark";
         title { (title) }
         link rel="icon" href="data:,";
-        link rel="stylesheet" href=(assets::address("page.css"));
+        link rel="stylesheet" href=(page.style_address());
     }
 }
 
 /// The page of a link that cannot be paid.
-pub(super) fn closed(words: &Words, end: &str, reference: Option<&str>) -> Markup {
+pub(super) fn closed(page: &Page, words: &Words, end: &str, reference: Option<&str>) -> Markup {
     html! {
         (DOCTYPE)
         html lang=(words.code) dir=(words.direction) {
-            head { (head(words.text(end))) }
+            head { (head(page, words.text(end))) }
             body {
                 div.sheet {
                     main.card {

@@ -63,6 +63,12 @@ pub(super) fn packed(request: &Request, kind: &str, text: Bytes, pack: impl FnOn
     }
 }
 
+/// Lets browsers keep what has an address of its own edition.
+pub(super) fn keep(response: &mut Response) {
+    let forever = HeaderValue::from_static("public, max-age=31536000, immutable");
+    response.headers_mut().insert(header::CACHE_CONTROL, forever);
+}
+
 /// A page, in the language that its reader asked for.
 pub(super) fn page(request: &Request, status: StatusCode, text: String) -> Response {
     let text = Bytes::from(text);

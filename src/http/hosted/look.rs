@@ -1,6 +1,9 @@
-//! What the operator chose for all pages, and its colours as a style.
+//! What the operator chose for all pages, and its colours in the style of the pages.
 
-use super::headers::{self, compressed};
+use super::{
+    assets::edition,
+    headers::{self, compressed},
+};
 use crate::{
     domain::{
         colour::{Brand, Palette},
@@ -8,8 +11,23 @@ use crate::{
     },
     settings::Language,
 };
-use poem::{Request, Response, handler, web::Data};
-use std::{collections::BTreeMap, fmt::Write, sync::Arc};
+use bytes::Bytes;
+use poem::{
+    Request, Response,
+    error::NotFoundError,
+    handler,
+    web::{Data, Path},
+};
+use std::{
+    collections::BTreeMap,
+    fmt::Write,
+    sync::{Arc, OnceLock},
+};
+
+const STYLE: &str = include_str!("page/page.css");
+
+/// Where the rules for paper begin.
+const PRINT: &str = "@media print";
 
 /// What all pages of this service share.
 #[derive(Debug)]
@@ -20,8 +38,8 @@ pub struct Page {
     pub name: Option<String>,
     /// Language of those who ask for none.
     pub language: Language,
-    /// Colours of the operator.
-    pub brand: Option<Brand>,
+    /// How they look, in the colours of the operator where it chose some.
+    pub style: Kept,
     /// A node of a network for wallets that do not know it.
     pub nodes: BTreeMap<Network, String>,
     /// Address of the terms.
@@ -30,16 +48,63 @@ pub struct Page {
     pub privacy: Option<String>,
 }
 
-/// The names of colours, as the style of the page has them, with those of the operator; empty where there are none.
+/// What browsers keep for good: a file, compressed where that helps, under an address that changes with what it holds.
+#[derive(Debug)]
+pub struct Kept {
+    edition: String,
+    kind: &'static str,
+    bytes: Bytes,
+    compressed: OnceLock<Bytes>,
+}
+
+impl Kept {
+    fn new(kind: &'static str, bytes: Vec<u8>) -> Self {
+        Self {
+            edition: edition([bytes.as_slice()]),
+            kind,
+            bytes: bytes.into(),
+            compressed: OnceLock::new(),
+        }
+    }
+
+    /// The style of the pages, and the colours of an operator instead of its own.
+    pub fn style(brand: Option<&Brand>) -> Self {
+        let colours = brand.map_or_else(String::new, |brand| {
+            let (day, night) = (named(&brand.light()), named(&brand.dark()));
+            format!(":root{{{day}}}@media screen and (prefers-color-scheme:dark){{:root{{{night}}}}}")
+        });
+        // Print comes after the colours of the operator: paper is white.
+        let (screen, print) = STYLE.split_once(PRINT).unwrap_or((STYLE, ""));
+        let text = [screen, &colours, PRINT, print].concat();
+        Self::new("text/css; charset=utf-8", text.into_bytes())
+    }
+
+    fn answer(&self, request: &Request, edition: &str) -> poem::Result<Response> {
+        if edition != self.edition {
+            return Err(NotFoundError.into());
+        }
+        let packed = || self.compressed.get_or_init(|| compressed(&self.bytes, 11)).clone();
+        let mut response = headers::packed(request, self.kind, self.bytes.clone(), packed);
+        headers::keep(&mut response);
+        Ok(response)
+    }
+}
+
+impl Page {
+    /// Where the style is.
+    pub(super) fn style_address(&self) -> String {
+        format!("/pay/style/{}", self.style.edition)
+    }
+}
+
+/// The style. Errors: 404 for another edition.
 #[handler]
-pub(super) fn sheet(Data(page): Data<&Arc<Page>>, request: &Request) -> Response {
-    let text = page.brand.map_or_else(String::new, |brand| {
-        let (day, night) = (named(&brand.light()), named(&brand.dark()));
-        format!(":root{{{day}}}@media(prefers-color-scheme:dark){{:root{{{night}}}}}")
-    });
-    headers::packed(request, "text/css; charset=utf-8", text.clone().into(), || {
-        compressed(text.as_bytes(), headers::QUALITY)
-    })
+pub(super) fn style_file(
+    Data(page): Data<&Arc<Page>>,
+    Path(edition): Path<String>,
+    request: &Request,
+) -> poem::Result<Response> {
+    page.style.answer(request, &edition)
 }
 
 fn named(palette: &Palette) -> String {

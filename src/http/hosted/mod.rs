@@ -15,7 +15,7 @@ mod view;
 mod visit;
 mod words;
 
-pub use look::Page;
+pub use look::{Kept, Page};
 use poem::{EndpointExt, Route, get, post};
 use std::sync::Arc;
 
@@ -27,9 +27,9 @@ pub fn routes(routes: Route, page: Page) -> Route {
         .at("/pay", get(document::moved))
         .at("/pay/", get(document::moved))
         .at("/pay/assets/:edition/:name", get(assets::file))
+        .at("/pay/style/:edition", get(look::style_file).data(page.clone()))
         .at("/pay/:token", get(document::shown).data(page.clone()))
         .at("/pay/:token/receipt", get(receipt::shown).data(page.clone()))
-        .at("/pay/:token/brand.css", get(look::sheet).data(page.clone()))
         .at("/pay/:token/state", get(calls::state).data(page))
         .at("/pay/:token/calldata", get(calls::calldata))
         .at("/pay/:token/intent", post(calls::intent))

@@ -22,9 +22,9 @@ pub(super) async fn shown(Data(page): Data<&Arc<Page>>, visit: Visit, request: &
             let link = visit.shown(page, &opened)?;
             (error::paged(false), receipt(page, words, &link))
         }
-        Visited::Unknown => (error::unknown_page(), closed(words, "unknown", None)),
+        Visited::Unknown => (error::unknown_page(), closed(page, words, "unknown", None)),
         Visited::TooOften(seconds) => {
-            let text = closed(words, "tooMany", None).into_string();
+            let text = closed(page, words, "tooMany", None).into_string();
             return Ok(headers::crowded(request, seconds, text));
         }
     };
@@ -37,7 +37,7 @@ fn receipt(page: &Page, words: &Words, link: &Link) -> Markup {
     html! {
         (DOCTYPE)
         html lang=(words.code) dir=(words.direction) {
-            head { (head(&title)) }
+            head { (head(page, &title)) }
             body {
                 div.sheet {
                     main.card {
