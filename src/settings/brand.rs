@@ -7,9 +7,42 @@ use crate::domain::{
 use anyhow::{Context, bail};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 /// Longest name of a brand, in characters.
 const NAME_LENGTH_MAX: usize = 60;
+
+/// Largest file of a logo, in bytes.
+const LOGO_BYTES_MAX: usize = 200_000;
+
+/// A picture that stands on the payment page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Picture {
+    /// Its media type.
+    pub kind: &'static str,
+    /// The file.
+    pub bytes: Vec<u8>,
+}
+
+impl Picture {
+    /// Reads a file; what it is called says nothing of what it holds. Errors: it is larger, or none of the three kinds.
+    fn read(path: &Path) -> anyhow::Result<Self> {
+        let bytes = fs::read(path)?;
+        if bytes.len() > LOGO_BYTES_MAX {
+            bail!("it has {} bytes, and at most {LOGO_BYTES_MAX} fit", bytes.len());
+        }
+        let kind = match bytes.as_slice() {
+            [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => "image/png",
+            [0xff, 0xd8, 0xff, ..] => "image/jpeg",
+            [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => "image/webp",
+            _ => bail!("it is no PNG, JPEG or WebP"),
+        };
+        Ok(Self { kind, bytes })
+    }
+}
 
 /// A language of the payment page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -55,6 +88,8 @@ pub struct BrandSettings {
     /// Name that payers read on the payment page as the one who is paid, at most 60 characters; absent, they read the
     /// address of the receiver.
     pub name: Option<String>,
+    /// File of a logo that stands above that name: PNG, JPEG or WebP of at most 200,000 bytes, served by the service itself.
+    pub logo: Option<PathBuf>,
     /// Language of the payment page for browsers that ask for none of its own: `en`, `de`, `es`, `fr` or `ar`.
     pub language: Language,
     /// Colour behind the payment page, `#rrggbb` like those below. With one of them set, what is absent is as published;
@@ -80,6 +115,7 @@ impl Default for BrandSettings {
             processor_crypto: "service-network".to_owned(),
             processor_fiat: "service-tech".to_owned(),
             name: None,
+            logo: None,
             language: Language::default(),
             page_background: None,
             surface_background: None,
@@ -124,6 +160,12 @@ impl BrandSettings {
         }))
     }
 
+    /// The logo. Errors: a file that cannot be read, or is no such picture.
+    pub fn picture(&self) -> anyhow::Result<Option<Picture>> {
+        let read = |path: &PathBuf| Picture::read(path).with_context(|| format!("brand.logo: {}", path.display()));
+        self.logo.as_ref().map(read).transpose()
+    }
+
     /// Refuses what no page could show.
     pub(super) fn validate(&self) -> anyhow::Result<()> {
         let processors = [
@@ -136,6 +178,7 @@ impl BrandSettings {
             }
         }
         self.brand()?;
+        self.picture()?;
         if let Some(name) = &self.name
             && (name.trim().is_empty() || name.chars().count() > NAME_LENGTH_MAX || !name.chars().all(is_plain))
         {
@@ -198,5 +241,37 @@ mod tests {
                 "{change:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_logo_is_a_small_picture_whatever_its_file_is_called() {
+        let folder = tempfile::tempdir().unwrap();
+        let read = |bytes: &[u8]| {
+            let path = folder.path().join("logo.png");
+            fs::write(&path, bytes).unwrap();
+            let brand = BrandSettings {
+                logo: Some(path),
+                ..BrandSettings::default()
+            };
+            brand.validate().and_then(|()| brand.picture())
+        };
+        let png = b"\x89PNG\r\n\x1a\n....";
+        assert_eq!(read(png).unwrap().unwrap().kind, "image/png");
+        assert_eq!(read(b"\xff\xd8\xff....").unwrap().unwrap().kind, "image/jpeg");
+        assert_eq!(read(b"RIFF....WEBPVP8 ").unwrap().unwrap().kind, "image/webp");
+        for refused in [
+            b"<svg onload=alert(1)>".as_slice(),
+            b"",
+            b"GIF89a",
+            &[png.as_slice(), &[0; 200_000]].concat(),
+        ] {
+            let error = read(refused).unwrap_err();
+            assert!(format!("{error:#}").starts_with("brand.logo: "), "{error:#}");
+        }
+        let brand = BrandSettings {
+            logo: Some(folder.path().join("missing.png")),
+            ..BrandSettings::default()
+        };
+        assert!(brand.validate().is_err());
     }
 }

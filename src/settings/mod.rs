@@ -34,7 +34,7 @@ use std::{
     path::Path,
 };
 
-pub use brand::{BrandSettings, Language};
+pub use brand::{BrandSettings, Language, Picture};
 pub use caps::CapSettings;
 pub use chains::ChainSettings;
 pub use conversion::{ConversionSettings, PartnerSettings, RateSource, USUAL_RATE_AGE};
