@@ -246,6 +246,7 @@ fn page(settings: &Settings) -> Page {
         name: brand.name.clone(),
         language: brand.language,
         style: Kept::style(brand.brand().unwrap_or_default().as_ref()),
+        logo: brand.picture().unwrap_or_default().map(Kept::logo),
         nodes: nodes
             .filter_map(|(network, chain)| Some((network, chain.wallet_rpc_url.clone()?)))
             .collect(),

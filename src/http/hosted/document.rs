@@ -78,7 +78,7 @@ fn document(page: &Page, words: &Words, link: &Link) -> Result<Markup, error::Pr
                 a.skip href="#action" { (words.text("skip")) }
                 div.sheet {
                     main.card.two {
-                        (summary(words, link, &name))
+                        (summary(page, words, link, &name))
                         section.action #action tabindex="-1" {
                             @if link.is_completed() { (done(words, link)) } @else {
                                 noscript {
@@ -147,6 +147,12 @@ pub(super) fn closed(page: &Page, words: &Words, end: &str, reference: Option<&s
     }
 }
 
+/// The logo of the operator, on links by which it is the operator that is paid.
+pub(super) fn logo(page: &Page, link: &Link) -> Markup {
+    let address = page.logo_address().filter(|_| link.flow == "get_paid");
+    html! { @if let Some(address) = address { img.logo src=(address) alt=""; } }
+}
+
 /// Who is paid, in a few words.
 pub(super) fn called(page: &Page, words: &Words, link: &Link) -> String {
     let own = page.name.as_ref().filter(|_| link.flow == "get_paid");
@@ -186,7 +192,7 @@ fn sums(words: &Words, details: &Details, of: impl Fn(&Currency) -> &str) -> Str
     each.collect::<Vec<_>>().join(" + ")
 }
 
-fn summary(words: &Words, link: &Link, name: &str) -> Markup {
+fn summary(page: &Page, words: &Words, link: &Link, name: &str) -> Markup {
     let is_payout = link.flow == "pay";
     let to = match (link.is_completed(), is_payout) {
         (true, true) => "paidOut",
@@ -196,6 +202,7 @@ fn summary(words: &Words, link: &Link, name: &str) -> Markup {
     };
     html! {
         section.summary aria-labelledby="total" {
+            (logo(page, link))
             p.to #to { (words.text(to)) }
             p.name { bdi { (name) } }
             h1 #total {

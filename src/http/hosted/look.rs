@@ -1,4 +1,4 @@
-//! What the operator chose for all pages, and its colours in the style of the pages.
+//! What the operator chose for all pages: its colours, in the style of the pages, and its logo.
 
 use super::{
     assets::edition,
@@ -9,7 +9,7 @@ use crate::{
         colour::{Brand, Palette},
         network::Network,
     },
-    settings::Language,
+    settings::{Language, Picture},
 };
 use bytes::Bytes;
 use poem::{
@@ -40,6 +40,8 @@ pub struct Page {
     pub language: Language,
     /// How they look, in the colours of the operator where it chose some.
     pub style: Kept,
+    /// Its logo.
+    pub logo: Option<Kept>,
     /// A node of a network for wallets that do not know it.
     pub nodes: BTreeMap<Network, String>,
     /// Address of the terms.
@@ -79,12 +81,21 @@ impl Kept {
         Self::new("text/css; charset=utf-8", text.into_bytes())
     }
 
+    /// A logo.
+    pub fn logo(picture: Picture) -> Self {
+        Self::new(picture.kind, picture.bytes)
+    }
+
     fn answer(&self, request: &Request, edition: &str) -> poem::Result<Response> {
         if edition != self.edition {
             return Err(NotFoundError.into());
         }
         let packed = || self.compressed.get_or_init(|| compressed(&self.bytes, 11)).clone();
-        let mut response = headers::packed(request, self.kind, self.bytes.clone(), packed);
+        let mut response = match self.kind.starts_with("image/") {
+            // Pictures are compressed in their own way.
+            true => Response::builder().content_type(self.kind).body(self.bytes.clone()),
+            false => headers::packed(request, self.kind, self.bytes.clone(), packed),
+        };
         headers::keep(&mut response);
         Ok(response)
     }
@@ -94,6 +105,11 @@ impl Page {
     /// Where the style is.
     pub(super) fn style_address(&self) -> String {
         format!("/pay/style/{}", self.style.edition)
+    }
+
+    /// Where the logo is.
+    pub(super) fn logo_address(&self) -> Option<String> {
+        self.logo.as_ref().map(|logo| format!("/pay/logo/{}", logo.edition))
     }
 }
 
@@ -105,6 +121,17 @@ pub(super) fn style_file(
     request: &Request,
 ) -> poem::Result<Response> {
     page.style.answer(request, &edition)
+}
+
+/// The logo. Errors: 404 for another edition, and where there is none.
+#[handler]
+pub(super) fn logo_file(
+    Data(page): Data<&Arc<Page>>,
+    Path(edition): Path<String>,
+    request: &Request,
+) -> poem::Result<Response> {
+    let logo = page.logo.as_ref().ok_or(NotFoundError)?;
+    logo.answer(request, &edition)
 }
 
 fn named(palette: &Palette) -> String {

@@ -1,7 +1,7 @@
 //! What is left of a payment: a page to print, which shows what the link shows to everybody who has it.
 
 use super::{
-    document::{called, closed, head, moment, money, receivers, rows, transaction},
+    document::{called, closed, head, logo, moment, money, receivers, rows, transaction},
     headers,
     link::Link,
     look::Page,
@@ -42,6 +42,7 @@ fn receipt(page: &Page, words: &Words, link: &Link) -> Markup {
                 div.sheet {
                     main.card {
                         div.action {
+                            (logo(page, link))
                             p.to { (words.text("receiptTitle")) }
                             h1 { bdi { (name) } }
                             @if !link.is_completed() { p.note { (words.text("receiptPending")) } }
