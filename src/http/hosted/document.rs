@@ -15,8 +15,8 @@ use qrcode::{Color, EcLevel, QrCode};
 use serde::Serialize;
 use std::{fmt::Write, sync::Arc};
 
-/// Receivers of a list that is shown without being asked for.
-const OPEN_RECEIVERS_MAX: usize = 50;
+/// Receivers that a document lists: the first ones, or those from the one that its reader asks for. Scripts fetch the rest.
+const RECEIVERS_MAX: usize = 50;
 
 /// The page of a link.
 #[handler]
@@ -25,7 +25,8 @@ pub(super) async fn shown(Data(page): Data<&Arc<Page>>, visit: Visit, request: &
     let (status, text) = match visit.find().await? {
         Visited::Found(opened) => {
             let link = visit.shown(page, &opened)?;
-            (error::paged(link.end().is_some()), document(page, words, &link)?)
+            let text = document(page, words, &link, first_of(request))?;
+            (error::paged(link.end().is_some()), text)
         }
         Visited::Unknown => (error::unknown_page(), closed(page, words, "unknown", None)),
         Visited::TooOften(seconds) => {
@@ -50,7 +51,14 @@ pub(super) fn moved(request: &Request) -> poem::Result<Response> {
         .finish())
 }
 
-fn document(page: &Page, words: &Words, link: &Link) -> Result<Markup, error::Problem> {
+/// The receiver that the list begins with, as the address asks for it.
+fn first_of(request: &Request) -> usize {
+    let query = request.uri().query().unwrap_or_default();
+    let from = url::form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "from");
+    from.and_then(|(_, from)| from.parse().ok()).unwrap_or_default()
+}
+
+fn document(page: &Page, words: &Words, link: &Link, first: usize) -> Result<Markup, error::Problem> {
     if let Some(end) = link.end() {
         return Ok(closed(page, words, end, link.reference.as_deref()));
     }
@@ -78,7 +86,7 @@ fn document(page: &Page, words: &Words, link: &Link) -> Result<Markup, error::Pr
                 a.skip href="#action" { (words.text("skip")) }
                 div.sheet {
                     main.card.two {
-                        (summary(page, words, link, &name))
+                        (summary(page, words, link, (&name, first)))
                         section.action #action tabindex="-1" {
                             @if link.is_completed() { (done(words, link)) } @else {
                                 noscript {
@@ -192,7 +200,7 @@ fn sums(words: &Words, details: &Details, of: impl Fn(&Currency) -> &str) -> Str
     each.collect::<Vec<_>>().join(" + ")
 }
 
-fn summary(page: &Page, words: &Words, link: &Link, name: &str) -> Markup {
+fn summary(page: &Page, words: &Words, link: &Link, (name, first): (&str, usize)) -> Markup {
     let is_payout = link.flow == "pay";
     let to = match (link.is_completed(), is_payout) {
         (true, true) => "paidOut",
@@ -214,7 +222,7 @@ fn summary(page: &Page, words: &Words, link: &Link, name: &str) -> Markup {
                 } @else { span.symbol { (words.text("hidden")) } }
             }
             dl.rows #rows { (rows(words, link)) }
-            (receivers(words, link.details.as_ref()))
+            (receivers(words, link.details.as_ref(), Listed::Part(first)))
             @if !link.is_completed() {
                 p.expiry #expiry {
                     span { (words.text("expires")) } " "
@@ -264,12 +272,28 @@ pub(super) fn rows(words: &Words, link: &Link) -> Markup {
     }
 }
 
+/// Which receivers are listed.
+pub(super) enum Listed<'a> {
+    /// A part of them, from this one on.
+    Part(usize),
+    /// All of them, each with the request that pays it.
+    All(&'a [String]),
+}
+
 /// Who receives what; hidden where that is not known yet or said above.
-pub(super) fn receivers(words: &Words, details: Option<&Details>) -> Markup {
+pub(super) fn receivers(words: &Words, details: Option<&Details>, listed: Listed<'_>) -> Markup {
     let several = details.filter(|details| details.items.len() > 1);
     let count = several.map_or(0, |details| details.items.len());
+    let unsaid: &[String] = &[];
+    let (first, most, requests) = match listed {
+        Listed::Part(first) if first < count => (first, RECEIVERS_MAX, unsaid),
+        Listed::Part(_) => (0, RECEIVERS_MAX, unsaid),
+        Listed::All(requests) => (0, count, requests),
+    };
+    let entries = several.iter().flat_map(|details| &details.items).zip(0..);
+    let entries = entries.skip(first).take(most);
     html! {
-        details.receivers #receivers hidden[several.is_none()] open[count <= OPEN_RECEIVERS_MAX] {
+        details.receivers #receivers hidden[several.is_none()] open[count <= most || first > 0] {
             summary { (words.text("list")) }
             div.scroll tabindex="0" role="region" aria-label=(words.text("list")) {
                 table {
@@ -280,19 +304,37 @@ pub(super) fn receivers(words: &Words, details: Option<&Details>) -> Markup {
                         }
                     }
                     tbody #entries {
-                        @if let Some(details) = several {
-                            @for item in &details.items {
-                                tr {
-                                    td { bdi.code { (item.payee) } }
-                                    td.number {
-                                        @if let Some(currency) = details.currencies.get(item.currency) {
-                                            (money(words, &item.amount, currency))
-                                        }
+                        @for (item, position) in entries {
+                            tr {
+                                td {
+                                    bdi.code { (item.payee) }
+                                    @if let Some(request) = requests.get::<usize>(position) {
+                                        span.line.quiet { (words.text("requestId")) ": " bdi.code { (request) } }
+                                    }
+                                }
+                                td.number {
+                                    @if let Some(currency) = details.and_then(|details| details.currencies.get(item.currency)) {
+                                        (money(words, &item.amount, currency))
                                     }
                                 }
                             }
                         }
                     }
+                }
+            }
+            @if count > most { (further(words, (first, count))) }
+        }
+    }
+}
+
+/// The ways to the other parts of a long list.
+fn further(words: &Words, (first, count): (usize, usize)) -> Markup {
+    let parts = (0..count).step_by(RECEIVERS_MAX);
+    html! {
+        nav.parts #further aria-label=(words.text("list")) {
+            @for from in parts {
+                a href={ "?lang=" (words.code) "&from=" (from) } aria-current=[(from == first).then_some("page")] {
+                    (from + 1) "–" (count.min(from + RECEIVERS_MAX))
                 }
             }
         }
@@ -405,8 +447,13 @@ struct Boot<'a> {
 
 /// As text that ends no element.
 fn boot(words: &Words, link: &Link, page: &str) -> Result<String, error::Problem> {
+    // Many receivers are fetched once somebody wants to see or pay them.
+    let mut link = link.clone();
+    if let Some(details) = link.details.as_mut().filter(|details| details.count > RECEIVERS_MAX) {
+        details.items.clear();
+    }
     let boot = Boot {
-        link,
+        link: &link,
         words: &words.page,
         locale: words.locale(),
         page,

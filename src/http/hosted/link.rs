@@ -53,6 +53,9 @@ pub(super) struct Network {
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Details {
+    /// How many items there are.
+    pub(super) count: usize,
+    /// All of them; in documents none where there are many.
     pub(super) items: Vec<Item>,
     /// In the order in which items name them.
     pub(super) currencies: Vec<Currency>,

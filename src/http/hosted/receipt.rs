@@ -1,7 +1,7 @@
 //! What is left of a payment: a page to print, which shows what the link shows to everybody who has it.
 
 use super::{
-    document::{called, closed, head, logo, moment, money, receivers, rows, transaction},
+    document::{Listed, called, closed, head, logo, moment, money, receivers, rows, transaction},
     headers,
     link::Link,
     look::Page,
@@ -67,7 +67,7 @@ fn receipt(page: &Page, words: &Words, link: &Link) -> Markup {
                                     }
                                 }
                             }
-                            (receivers(words, link.details.as_ref()))
+                            (receivers(words, link.details.as_ref(), Listed::All(&[])))
                             p.quiet.no-print { (words.text("print")) }
                             p.no-print { a href={ "/pay/" (link.token) } { (words.text("backToPayment")) } }
                         }

@@ -159,6 +159,7 @@ fn details(ctx: &Ctx, opened: &Opened) -> Result<Details, Problem> {
         .iter()
         .filter_map(|kind| ctx.catalogue.default_contract(payment.network, *kind));
     Ok(Details {
+        count: items.len(),
         items,
         currencies: currencies.collect(),
         contracts: contracts.map(|contract| contract.to_string()).collect(),

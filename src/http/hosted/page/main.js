@@ -9,7 +9,7 @@ import { decimal, Mismatch, verify } from './verify.js';
 import { appLinks, discover } from './wallets.js';
 import {
   balance, byId, button, code, copying, countDown, date, due, el, heading, money, note, quiet, receipt, row, say,
-  searchable, short, show, shown, summarise, t, tick, transaction, waiting, wayBack,
+  short, show, shown, summarise, t, tick, transaction, waiting, wayBack,
 } from './render.js';
 
 const { pause, Trouble } = sign;
@@ -32,10 +32,10 @@ let needs = null;
 
 const tell = async (event, further) => {
   const { tell: send } = await import('./telemetry.js');
-  const { items } = state.current().details ?? { items: [] };
+  const count = state.current().details?.count;
   const about = {
     selected_source_chain: state.current().network?.id,
-    payment_type: items.length > 1 ? 'batch' : 'single',
+    payment_type: count > 1 ? 'batch' : 'single',
   };
   send(state.path('events'), event, wallet, account, { ...about, ...further });
 };
@@ -166,7 +166,7 @@ function warn(inFlight) {
 function offer() {
   const link = state.current();
   const { details, wallet: standing } = link;
-  const { currencies, items } = details;
+  const { currencies, count } = details;
   const fund = ({ currency, balance: held, missing }) => {
     const { symbol } = currencies[currency];
     const text = missing ? t('missing', { amount: money(missing, symbol) }) : t('balance', { amount: balance(held, symbol) });
@@ -177,7 +177,7 @@ function offer() {
   const isShort = lacksGas || (needs && !needs.isFunded) || standing?.funds?.some((one) => one.missing);
   const isPartly = currencies.some((one) => one.paid !== '0');
   const total = due(details);
-  const label = items.length > 1 ? t('payMany', { count: items.length, amount: total }) : t('pay', { amount: total });
+  const label = count > 1 ? t('payMany', { count, amount: total }) : t('pay', { amount: total });
   show(
     isPartly ? 'partial' : 'options',
     connected(),
@@ -495,8 +495,13 @@ function begin() {
   }, LOOK_FOR_WALLETS_MS);
 }
 
+/** A long list is fetched once somebody opens it; a wallet that is checked brings it too. */
+byId('receivers').addEventListener('toggle', ({ target }) => {
+  const { details } = state.current();
+  if (target.open && details && details.items.length < details.count) state.refresh().catch(() => null);
+});
+
 copying();
-searchable();
 performance.mark('ready');
 if (state.current().status === 'completed') {
   for (const time of document.querySelectorAll('time')) time.textContent = date(time.dateTime);

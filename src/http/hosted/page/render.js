@@ -117,7 +117,7 @@ export function summarise({ details, reference, network }) {
   byId('rows').replaceChildren(
     ...[
       reference && row(t('reference'), el('bdi', {}, reference)),
-      items.length === 1 ? row(t('receiver'), code(items[0].payee)) : row(t('receivers'), String(items.length)),
+      details.count === 1 ? row(t('receiver'), code(items[0].payee)) : row(t('receivers'), String(details.count)),
       row(t('network'), network.name),
       hasFees && row(t('amount'), ofEach('amount', () => true)),
       hasFees && row(t('fee'), ofEach('fee', some('fee'))),
@@ -130,19 +130,22 @@ export function summarise({ details, reference, network }) {
       el('tr', {}, el('td', {}, code(item.payee)), el('td', { class: 'number' }, money(item.amount, currencies[item.currency].symbol)));
     byId('receivers').hidden = false;
     byId('entries').replaceChildren(...items.map(entry));
+    byId('further')?.remove();
+    searchable();
   }
 }
 
 const FILTERED_FROM = 50;
 
 /** Lets people look for a receiver in a long list. */
-export function searchable() {
-  const rows = () => [...byId('entries').children];
-  if (!byId('entries') || rows().length <= FILTERED_FROM) return;
-  const narrow = ({ target }) => {
-    const wanted = target.value.trim().toLowerCase();
-    for (const one of rows()) one.hidden = !one.textContent.toLowerCase().includes(wanted);
+function searchable() {
+  const rows = [...byId('entries').children];
+  if (rows.length <= FILTERED_FROM) return;
+  const narrow = () => {
+    const wanted = byId('search').value.trim().toLowerCase();
+    for (const one of byId('entries').children) one.hidden = !one.textContent.toLowerCase().includes(wanted);
   };
+  if (byId('search')) return narrow();
   const field = el('input', { id: 'search', type: 'search', autocomplete: 'off', spellcheck: 'false', oninput: narrow });
   byId('receivers').querySelector('summary').after(el('label', { class: 'search', for: 'search' }, t('search'), field));
 }
