@@ -93,7 +93,7 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str) -> FlowRe
 }
 
 /// Who completed the last of its requests, once all of them are paid.
-async fn payer(ctx: &Ctx, opened: &Opened) -> FlowResult<Option<Address>> {
+pub async fn payer(ctx: &Ctx, opened: &Opened) -> FlowResult<Option<Address>> {
     let last = opened.requests.last().filter(|request| request.ledger.has_been_paid());
     let Some(last) = last else { return Ok(None) };
     let payments = store::payments::largest_of_request(ctx.db.reader(), last, PAYMENTS_MAX).await?;

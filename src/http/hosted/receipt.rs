@@ -8,7 +8,7 @@ use super::{
     visit::{Visit, Visited},
     words::{self, Words},
 };
-use crate::http::error;
+use crate::{domain::address::Address, flows::secure_payments::find, http::error};
 use maud::{DOCTYPE, Markup, html};
 use poem::{Request, Response, handler, web::Data};
 use std::sync::Arc;
@@ -20,7 +20,11 @@ pub(super) async fn shown(Data(page): Data<&Arc<Page>>, visit: Visit, request: &
     let (status, text) = match visit.find().await? {
         Visited::Found(opened) => {
             let link = visit.shown(page, &opened)?;
-            (error::paged(false), receipt(page, words, &link))
+            let known = Known {
+                payer: find::payer(&visit.ctx, &opened).await.map_err(error::Problem::from)?,
+                requests: opened.requests.iter().map(|request| request.id.0.clone()).collect(),
+            };
+            (error::paged(false), receipt(page, words, &link, &known))
         }
         Visited::Unknown => (error::unknown_page(), closed(page, words, "unknown", None)),
         Visited::TooOften(seconds) => {
@@ -31,7 +35,16 @@ pub(super) async fn shown(Data(page): Data<&Arc<Page>>, visit: Visit, request: &
     Ok(headers::page(request, status, text.into_string()))
 }
 
-fn receipt(page: &Page, words: &Words, link: &Link) -> Markup {
+/// What a receipt says beyond what the page knows.
+struct Known {
+    /// Who paid.
+    payer: Option<Address>,
+    /// Ids of the requests that were paid, in the order of the items.
+    requests: Vec<String>,
+}
+
+fn receipt(page: &Page, words: &Words, link: &Link, known: &Known) -> Markup {
+    let payer = known.payer.filter(|_| link.details.is_some());
     let name = called(page, words, link);
     let title = format!("{} · {name}", words.text("receiptTitle"));
     html! {
@@ -54,20 +67,26 @@ fn receipt(page: &Page, words: &Words, link: &Link) -> Markup {
                                     }
                                 }
                                 (rows(words, link))
+                                @if let Some(payer) = payer {
+                                    div { dt { (words.text("payer")) } dd { bdi.code { (payer.to_string()) } } }
+                                }
                                 @if let Some(at) = &link.completed_at {
                                     div { dt { (words.text("paidAt")) } dd { time datetime=(at) { (moment(at)) } } }
                                 }
                                 @if let Some(hash) = &link.tx_hash {
                                     div { dt { (words.text("transaction")) } dd { (transaction(link, hash)) } }
                                 }
-                                @for item in link.details.iter().flat_map(|details| &details.items).take(1) {
+                                @if let Some([item]) = link.details.as_ref().map(|details| details.items.as_slice()) {
+                                    @for request in &known.requests {
+                                        div { dt { (words.text("requestId")) } dd { bdi.code { (request) } } }
+                                    }
                                     div {
                                         dt { (words.text("reason")) }
                                         dd { bdi.code { (item.payment_reference) } }
                                     }
                                 }
                             }
-                            (receivers(words, link.details.as_ref(), Listed::All(&[])))
+                            (receivers(words, link.details.as_ref(), Listed::All(&known.requests)))
                             p.quiet.no-print { (words.text("print")) }
                             p.no-print { a href={ "/pay/" (link.token) } { (words.text("backToPayment")) } }
                         }
