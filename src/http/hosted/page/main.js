@@ -52,7 +52,7 @@ function choose() {
   if (isBusy || !['', 'connect', 'connecting'].includes(shown())) return;
   if (wallets.length) {
     const picture = (one) =>
-      one.icon ? el('img', { src: one.icon, alt: '', width: 32, height: 32 }) : el('span', { class: 'letter', 'aria-hidden': 'true' }, nameOf(one)[0]);
+      one.icon ? el('img', { src: one.icon, alt: '', width: 32, height: 32 }) : el('span', { class: 'letter', 'aria-hidden': 'true' }, [...nameOf(one)][0]);
     const entry = (one) =>
       el('li', {}, el('button', { type: 'button', class: 'wallet', 'data-wallet': one.id, onclick: () => connect(one) }, picture(one), el('bdi', {}, nameOf(one))));
     return show('connect', heading(t('choose')), quiet(t('chooseMore')), el('ul', { class: 'wallets' }, wallets.map(entry)));

@@ -38,7 +38,7 @@ async function call(name, options) {
 
 /** Asks for the state of the link, with what it means for `wallet` where one is named. */
 export async function refresh(wallet) {
-  const fresh = await call(wallet ? `state?wallet=${wallet}` : 'state');
+  const fresh = await call(wallet ? `state?wallet=${encodeURIComponent(wallet)}` : 'state');
   const before = link;
   // An answer that names no wallet may hide what was shown to one.
   const { details, network, redirect } = fresh.details || wallet ? fresh : before;
@@ -49,7 +49,7 @@ export async function refresh(wallet) {
 }
 
 /** Transactions that pay what is due now; never kept, since they are for what was due when they were made. */
-export const calldata = (wallet) => call(`calldata?wallet=${wallet}`);
+export const calldata = (wallet) => call(`calldata?wallet=${encodeURIComponent(wallet)}`);
 
 /** Says that a transaction is on its way, so that other visitors of the link can be warned. */
 export const intend = (txHash, payerAddress) =>
