@@ -342,7 +342,7 @@ async function allowed() {
 async function settled(wait) {
   const owed = () => state.current().details?.currencies.map((one) => one.due).join();
   const before = owed();
-  for (let ms = 350; !wait.isOver; ms = Math.min(ms + 100, 4000)) {
+  for (let ms = 200; !wait.isOver; ms = Math.min(ms + 60, 4000)) {
     await pause(document.hidden ? 8000 : ms);
     const link = await state.refresh().catch(() => null);
     if (link?.status === 'completed') return 'completed';
