@@ -15,5 +15,6 @@ mod support {
 }
 
 mod scenarios;
+mod screens;
 mod stage;
 mod wallet;

@@ -1,40 +1,42 @@
 //! What payers live through, one after another on one chain.
 
 use crate::{
+    screens,
     stage::Stage,
     wallet::{CHAIN, Wallet},
 };
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, panic::AssertUnwindSafe, time::Instant};
 
-type Told = Result<(), String>;
+/// How a scenario ended. Errors: what went wrong.
+pub type Told = Result<(), String>;
 
 /// Largest document, compressed, and most calls until the page can be used. Source: interface §4.7.
 const DOCUMENT_BYTES_MAX: u64 = 8 * 1024;
 const CALLS_MAX: u64 = 9;
 
-fn amounts(amounts: &[&str]) -> Value {
+pub fn amounts(amounts: &[&str]) -> Value {
     let items: Vec<Value> = amounts.iter().map(|amount| json!({ "amount": amount })).collect();
     json!({ "requests": items })
 }
 
-fn with(mut body: Value, members: Value) -> Value {
+pub fn with(mut body: Value, members: Value) -> Value {
     let further = members.as_object().cloned().unwrap_or_default();
     body.as_object_mut().expect("an object").extend(further);
     body
 }
 
-fn holds(holds: bool, what: impl Into<String>) -> Told {
+pub fn holds(holds: bool, what: impl Into<String>) -> Told {
     if holds { Ok(()) } else { Err(what.into()) }
 }
 
 /// A scenario for each name, in this order.
 macro_rules! scenarios {
-    ($($name:ident),* $(,)?) => {
+    ($($name:path),* $(,)?) => {
         async fn play(stage: &mut Stage, only: Option<&str>) -> Vec<(&'static str, u128, Told)> {
             let mut told = Vec::new();
             $(
-                if only.is_none_or(|only| stringify!($name).contains(only)) {
+                if only.is_none_or(|only| stringify!($name).replace(' ', "").contains(only)) {
                     stage.wallet = Wallet::new(&stage.accounts[2]);
                     stage.look = "";
                     stage.dress(1100, 900, false).await;
@@ -83,6 +85,9 @@ scenarios![
     partly_paid,
     hidden_until_approved,
     withdrawn,
+    screens::held,
+    screens::troubles,
+    screens::looks,
     hostile_texts,
 ];
 
@@ -250,10 +255,7 @@ async fn too_little_gas(stage: &mut Stage) -> Told {
 }
 
 async fn without_blocks(stage: &mut Stage, token: &str, label: &str) -> Told {
-    let steps = stage.steps(token).await;
-    for step in &steps[..steps.len() - 1] {
-        stage.send(step).await;
-    }
+    stage.allow(token).await;
     stage.connect(token, "options").await?;
     stage.dev.ask_node("evm_setAutomine", json!([false])).await;
     stage.press(label).await?;

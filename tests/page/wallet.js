@@ -30,6 +30,7 @@
   // What a hostile or broken answer looks like to the page, and a service that is away.
   const fetched = window.fetch;
   window.fetch = async (address, options) => {
+    if (sessionStorage.isSlow) return new Promise(() => {});
     if (sessionStorage.isAway) throw new TypeError('Failed to fetch');
     const answer = await fetched(address, options);
     const bent = JSON.parse(sessionStorage.bent ?? 'null');

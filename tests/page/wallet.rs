@@ -21,6 +21,8 @@ pub struct Wallet {
     pub atomic: Option<&'static str>,
     /// Codes with which the next questions of a method are refused.
     pub refusals: HashMap<&'static str, i64>,
+    /// What it says instead of the hash of the next transaction.
+    pub lie: Option<String>,
     /// Methods that are left without an answer.
     pub silent: Option<&'static str>,
     /// Every method that was asked.
@@ -39,6 +41,7 @@ impl Wallet {
             is_connected: false,
             atomic: None,
             refusals: HashMap::new(),
+            lie: None,
             silent: None,
             asked: Vec::new(),
             sent: None,
@@ -84,6 +87,7 @@ impl Wallet {
             },
             "wallet_sendCalls" => Ok(self.together(dev, &params[0]["calls"]).await),
             "wallet_getCallsStatus" => Ok(self.state(dev, params[0].as_str().expect("an id")).await),
+            "eth_sendTransaction" if self.lie.is_some() => Ok(json!(self.lie.take())),
             "eth_sendTransaction" => {
                 let hash = dev.ask_node(method, params.clone()).await;
                 match hash.is_string() {

@@ -1,0 +1,99 @@
+//! Screens that pass by too quickly to be judged, held by a wallet or a service that does not answer; and those of troubles
+//! that no other scenario has.
+
+use crate::{
+    scenarios::{Told, amounts, holds},
+    stage::Stage,
+    wallet::{CHAIN, Wallet},
+};
+
+/// Looks at a page: width, whether it is dark, language.
+const LOOKS: [(&str, u32, bool, &str); 3] = [
+    ("-phone", 360, false, ""),
+    ("-dark", 1100, true, ""),
+    ("-ar-phone", 360, false, "?lang=ar"),
+];
+
+pub async fn held(stage: &mut Stage) -> Told {
+    let token = stage.link(amounts(&["6.1"])).await;
+    let hold = |stage: &mut Stage, method| {
+        stage.wallet = Wallet::new(&stage.accounts[2]);
+        stage.wallet.silent = Some(method);
+    };
+    hold(stage, "eth_requestAccounts");
+    stage.connect(&token, "connecting").await?;
+    hold(stage, "wallet_switchEthereumChain");
+    stage.wallet.chain = "0x1".to_owned();
+    stage.connect(&token, "options").await?;
+    stage.press("Pay 6.1").await?;
+    stage.until("sign-network").await?;
+    hold(stage, "wallet_sendCalls");
+    stage.wallet.atomic = Some("supported");
+    stage.connect(&token, "options").await?;
+    stage.press("Pay 6.1").await?;
+    stage.until("sign-both").await?;
+    stage.allow(&token).await;
+    hold(stage, "eth_sendTransaction");
+    stage.connect(&token, "options").await?;
+    stage.press("Pay 6.1").await?;
+    stage.until("sign-pay").await?;
+    stage.wallet = Wallet::new(&stage.accounts[2]);
+    for (flag, screen) in [("isSlow", "checking"), ("isAway", "error-connection")] {
+        stage.visit(&token, "").await;
+        stage.until("connect").await?;
+        stage.js(&format!("sessionStorage.{flag} = 1;")).await;
+        stage.press("Own Wallet").await?;
+        stage.until(screen).await?;
+    }
+    holds(stage.wallet.chain == CHAIN, "the wallet went elsewhere")
+}
+
+pub async fn troubles(stage: &mut Stage) -> Told {
+    let token = stage.link(amounts(&["6.2"])).await;
+    for (code, screen) in [(-32002, "error-busy"), (3, "error-reverted"), (-32000, "error-other")] {
+        stage.wallet = Wallet::new(&stage.accounts[2]);
+        stage.connect(&token, "options").await?;
+        stage.wallet.refusals.insert("eth_sendTransaction", code);
+        stage.press("Pay 6.2").await?;
+        stage.until(screen).await?;
+        holds(stage.text().await.contains("Try again"), "it cannot be tried again")?;
+    }
+    Ok(())
+}
+
+/// The way of a payment on a phone, in the dark, and from right to left.
+pub async fn looks(stage: &mut Stage) -> Told {
+    for (look, width, is_dark, query) in LOOKS {
+        stage.dress(width, 1_500, is_dark).await;
+        stage.look = look;
+        stage.wallet = Wallet::new(&stage.accounts[2]);
+        let token = stage.link(amounts(&["6.3", "6.4"])).await;
+        stage.visit(&token, query).await;
+        stage.until("connect").await?;
+        stage.press("Own Wallet").await?;
+        stage.until("options").await?;
+        stage.js("document.querySelector('.explained').open = true;").await;
+        stage.judge("explained").await;
+        let wide = stage.js("return document.documentElement.scrollWidth;").await;
+        holds(
+            wide.as_u64().is_some_and(|wide| wide <= width.into()),
+            format!("{wide} wide"),
+        )?;
+        stage.js("document.querySelector('.explained').open = false;").await;
+        stage.wallet.silent = Some("eth_sendTransaction");
+        stage
+            .js("[...document.querySelectorAll('#action .button')].at(-1).click();")
+            .await;
+        stage.until("sign-allow").await?;
+        stage.settle(&token).await;
+        stage.until_paid(std::slice::from_ref(&token)).await?;
+        stage.browser.open(&stage.at(&format!("/pay/{token}{query}"))).await;
+        stage.judge("paid").await;
+        stage
+            .browser
+            .open(&stage.at(&format!("/pay/{token}/receipt{query}")))
+            .await;
+        stage.judge("receipt").await;
+    }
+    Ok(())
+}
