@@ -14,6 +14,8 @@ mod support {
     pub mod published;
 }
 
+mod bent;
+mod proxy;
 mod scenarios;
 mod screens;
 mod stage;

@@ -1,7 +1,7 @@
 //! What payers live through, one after another on one chain.
 
 use crate::{
-    screens,
+    bent, screens,
     stage::Stage,
     wallet::{CHAIN, Wallet},
 };
@@ -39,6 +39,7 @@ macro_rules! scenarios {
                 if only.is_none_or(|only| stringify!($name).replace(' ', "").contains(only)) {
                     stage.wallet = Wallet::new(&stage.accounts[2]);
                     stage.look = "";
+                    stage.origin = None;
                     stage.dress(1100, 900, false).await;
                     let begun = Instant::now();
                     let end = $name(stage).await;
@@ -65,8 +66,8 @@ scenarios![
     sped_up,
     cancelled,
     not_on_the_list,
-    other_recipient,
-    other_spender,
+    bent::calldata,
+    bent::check_off,
     batch,
     payout,
     ends,
@@ -325,35 +326,6 @@ async fn not_on_the_list(stage: &mut Stage) -> Told {
     stage.connect(&token, "blocked").await?;
     let text = stage.text().await;
     holds(!text.to_lowercase().contains(&stage.accounts[7]), "the list is shown")
-}
-
-async fn bent(stage: &mut Stage, is_first: bool, from: &str) -> Told {
-    let token = stage.link(amounts(&["5.1"])).await;
-    stage.visit(&token, "").await;
-    let bent = json!({ "isFirst": is_first, "from": &from[2..], "to": &stage.accounts[9][2..] });
-    let script = format!("sessionStorage.bent = JSON.stringify({bent});");
-    stage.js(&script).await;
-    stage.until("connect").await?;
-    stage.press("Own Wallet").await?;
-    stage.until("error-mismatch").await?;
-    let text = stage.text().await;
-    holds(!text.contains("Try again"), "it can be tried again")?;
-    holds(stage.wallet.count("eth_sendTransaction") == 0, "something was sent")
-}
-
-async fn other_recipient(stage: &mut Stage) -> Told {
-    let payee = stage.accounts[1].clone();
-    bent(stage, false, &payee).await
-}
-
-async fn other_spender(stage: &mut Stage) -> Told {
-    let proxy = stage
-        .dev
-        .ready
-        .pointer("/chain/contracts/erc20FeeProxy")
-        .and_then(Value::as_str);
-    let proxy = proxy.expect("a proxy").to_lowercase();
-    bent(stage, true, &proxy).await
 }
 
 async fn batch(stage: &mut Stage) -> Told {

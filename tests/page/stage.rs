@@ -32,6 +32,8 @@ pub struct Stage {
     pub violations: Vec<String>,
     /// What makes the screens of this scenario look different.
     pub look: &'static str,
+    /// Where the browser finds the service, when something stands between them.
+    pub origin: Option<String>,
     judge: String,
     pictures: PathBuf,
     client: reqwest::Client,
@@ -58,6 +60,7 @@ impl Stage {
             judged: BTreeSet::new(),
             violations: Vec::new(),
             look: "",
+            origin: None,
             judge,
             pictures,
             client: reqwest::Client::builder().no_proxy().build().expect("a client"),
@@ -68,7 +71,8 @@ impl Stage {
 
     /// The address of a path of the service.
     pub fn at(&self, path: &str) -> String {
-        format!("{}{path}", self.dev.text("/baseUrl"))
+        let origin = self.origin.as_deref();
+        format!("{}{path}", origin.unwrap_or_else(|| self.dev.text("/baseUrl")))
     }
 
     /// Makes a link; returns its token.

@@ -27,17 +27,11 @@
   addEventListener('eip6963:requestProvider', announce);
   announce();
 
-  // What a hostile or broken answer looks like to the page, and a service that is away.
+  // A service that is away, or slow.
   const fetched = window.fetch;
   window.fetch = async (address, options) => {
     if (sessionStorage.isSlow) return new Promise(() => {});
     if (sessionStorage.isAway) throw new TypeError('Failed to fetch');
-    const answer = await fetched(address, options);
-    const bent = JSON.parse(sessionStorage.bent ?? 'null');
-    if (!bent || !String(address).startsWith('calldata', String(address).lastIndexOf('/') + 1)) return answer;
-    const body = await answer.json();
-    const step = bent.isFirst ? body.steps[0] : body.steps.at(-1);
-    step.data = step.data.toLowerCase().replaceAll(bent.from, bent.to);
-    return new Response(JSON.stringify(body), { status: answer.status, headers: { 'content-type': 'application/json' } });
+    return fetched(address, options);
   };
 })();

@@ -1,0 +1,199 @@
+//! Calldata that is not the payment that the page shows: what stands before the service changes it on its way.
+
+use crate::{
+    proxy::Proxy,
+    scenarios::{Told, amounts, holds, with},
+    stage::Stage,
+};
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+/// Time in which the page has to say something about calldata.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// What stands in the call of a payment behind its selector, in words of 32 bytes.
+mod word {
+    pub const TOKEN: usize = 0;
+    pub const TO: usize = 1;
+    pub const AMOUNT: usize = 2;
+    pub const FEE: usize = 4;
+    pub const FEE_TO: usize = 5;
+    pub const REFERENCE: usize = 7;
+}
+
+fn data(step: &Value) -> String {
+    step["data"].as_str().expect("calldata").to_owned()
+}
+
+/// Puts another word into a call.
+fn put(step: &mut Value, word: usize, value: &str) {
+    let mut text = data(step);
+    let at = 10 + word * 64;
+    text.replace_range(at..at + 64, &format!("{value:0>64}"));
+    step["data"] = json!(text);
+}
+
+type Bend = fn(&mut Vec<Value>, &str);
+
+/// What is changed, and how; the text is an address that has no part in the payment.
+const BENDS: [(&str, Bend); 18] = [
+    ("receiver", |steps, other| put(&mut steps[1], word::TO, other)),
+    ("token", |steps, other| put(&mut steps[1], word::TOKEN, other)),
+    ("amount", |steps, _| {
+        put(&mut steps[1], word::AMOUNT, "470de4df82000001")
+    }),
+    ("reference", |steps, _| {
+        let other = format!("{:0<64}", "0102030405060708");
+        put(&mut steps[1], word::REFERENCE, &other);
+    }),
+    ("fee", |steps, _| put(&mut steps[1], word::FEE, "ffffffffffffffff")),
+    ("receiver of fees", |steps, other| {
+        put(&mut steps[1], word::FEE_TO, other)
+    }),
+    ("contract", |steps, other| steps[1]["to"] = json!(format!("0x{other}"))),
+    ("coins with it", |steps, _| steps[1]["value"] = json!("0x1")),
+    ("coins with the permission", |steps, _| steps[0]["value"] = json!("0x1")),
+    ("spender", |steps, other| put(&mut steps[0], 0, other)),
+    ("permission without end", |steps, _| {
+        put(&mut steps[0], 1, &"f".repeat(64))
+    }),
+    ("permission for another token", |steps, other| {
+        steps[0]["to"] = json!(format!("0x{other}"));
+    }),
+    ("unknown call", |steps, _| {
+        let text = data(&steps[1]).replacen("0xc219a14d", "0xa9059cbb", 1);
+        steps[1]["data"] = json!(text);
+    }),
+    ("one call more", |steps, other| {
+        let call = format!("0xa9059cbb{other:0>64}{:064x}", 1);
+        steps.insert(1, json!({ "to": steps[0]["to"], "data": call, "value": "0x0" }));
+    }),
+    ("payment twice", |steps, _| steps.push(steps[1].clone())),
+    ("no payment", |steps, _| {
+        steps.pop();
+    }),
+    ("nothing", |steps, _| steps.clear()),
+    ("cut off", |steps, _| {
+        let text = data(&steps[1]);
+        steps[1]["data"] = json!(text[..text.len() - 128]);
+    }),
+];
+
+/// Connects the wallet; returns the screen on which the page stops.
+async fn fate(stage: &mut Stage, token: &str) -> Result<String, String> {
+    stage.visit(token, "").await;
+    stage.until("connect").await?;
+    stage.press("Own Wallet").await?;
+    let begun = Instant::now();
+    loop {
+        let screen = stage.turn().await;
+        if !["", "connect", "connecting", "checking"].contains(&screen.as_str()) {
+            return Ok(screen);
+        }
+        holds(begun.elapsed() < PATIENCE, format!("{screen} stays"))?;
+        tokio::time::sleep(Duration::from_millis(25)).await;
+    }
+}
+
+/// Stops for good: no way to try again, and nothing was asked of the wallet.
+async fn stops(stage: &mut Stage, token: &str) -> Told {
+    let screen = fate(stage, token).await?;
+    holds(screen == "error-mismatch", format!("{screen} is shown"))?;
+    let text = stage.text().await;
+    holds(text.contains("Stopped to protect you"), text.clone())?;
+    holds(!text.contains("Try again"), "it can be tried again")?;
+    let asked = ["eth_sendTransaction", "wallet_sendCalls"].map(|method| stage.wallet.count(method));
+    holds(asked == [0, 0], "something was sent")
+}
+
+struct Bent {
+    proxy: Proxy,
+    token: String,
+    other: String,
+}
+
+impl Bent {
+    async fn new(stage: &mut Stage) -> Self {
+        let proxy = Proxy::before(stage.dev.text("/baseUrl")).await;
+        stage.origin = Some(proxy.address.clone());
+        let fee = json!({ "feePercentage": "1", "feeAddress": stage.accounts[6] });
+        Self {
+            proxy,
+            token: stage.link(with(amounts(&["5.1"]), fee)).await,
+            other: stage.accounts[9][2..].to_owned(),
+        }
+    }
+
+    /// From now on answers are changed so, and the module that checks them is what `module` makes of it.
+    fn lets(&self, bend: Bend, module: fn(String) -> String) {
+        let other = self.other.clone();
+        self.proxy.lets(move |path, text| {
+            if path.ends_with("/verify.js") {
+                return module(text);
+            }
+            if !path.ends_with("/calldata") {
+                return text;
+            }
+            let mut answer: Value = serde_json::from_str(&text).expect("JSON");
+            let steps = answer["steps"].as_array_mut().unwrap_or_else(|| panic!("{text}"));
+            bend(steps, &other);
+            answer.to_string()
+        });
+    }
+}
+
+pub async fn calldata(stage: &mut Stage) -> Told {
+    let bent = Bent::new(stage).await;
+    bent.lets(|_, _| {}, |text| text);
+    let screen = fate(stage, &bent.token).await?;
+    holds(screen == "options", format!("unchanged calldata leads to {screen}"))?;
+    for (what, bend) in BENDS {
+        bent.lets(bend, |text| text);
+        stops(stage, &bent.token)
+            .await
+            .map_err(|error| format!("{what}: {error}"))?;
+    }
+    stage.judge("error-mismatch").await;
+    // The page shows another receiver than the calldata pays.
+    let other = format!("0x{}", bent.other);
+    bent.proxy.lets(move |path, text| {
+        if !path.ends_with("/state") {
+            return text;
+        }
+        let mut answer: Value = serde_json::from_str(&text).expect("JSON");
+        if let Some(payee) = answer.pointer_mut("/details/items/0/payee") {
+            *payee = json!(other);
+        }
+        answer.to_string()
+    });
+    stops(stage, &bent.token)
+        .await
+        .map_err(|error| format!("shown receiver: {error}"))?;
+    println!(
+        "{} changes of calldata and one of what is shown: all stopped, no way to try again",
+        BENDS.len()
+    );
+    Ok(())
+}
+
+/// The same checks notice a page that lets everything through.
+pub async fn check_off(stage: &mut Stage) -> Told {
+    let bent = Bent::new(stage).await;
+    let mut noticed = 0;
+    // What cannot be read at all is no payment to anybody.
+    let tried = BENDS
+        .iter()
+        .filter(|(what, _)| !["nothing", "cut off", "unknown call"].contains(what));
+    let mut count = 0;
+    for (_, bend) in tried.step_by(3) {
+        bent.lets(*bend, |text| {
+            let open = text.replace("if (!holds) throw new Mismatch(why);", "");
+            assert_ne!(open, text, "the check is made elsewhere");
+            open
+        });
+        count += 1;
+        noticed += usize::from(stops(stage, &bent.token).await.is_err());
+    }
+    println!("calldata check off: noticed {noticed} of {count} times");
+    holds(noticed == count, "a page that checks nothing was not noticed")
+}
