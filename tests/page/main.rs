@@ -15,6 +15,7 @@ mod support {
 }
 
 mod bent;
+mod hostile;
 mod proxy;
 mod scenarios;
 mod screens;

@@ -1,10 +1,6 @@
 //! What payers live through, one after another on one chain.
 
-use crate::{
-    bent, screens,
-    stage::Stage,
-    wallet::{CHAIN, Wallet},
-};
+use crate::{bent, hostile, screens, stage::Stage, wallet::Wallet};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, panic::AssertUnwindSafe, time::Instant};
 
@@ -89,7 +85,7 @@ scenarios![
     screens::held,
     screens::troubles,
     screens::looks,
-    hostile_texts,
+    hostile::texts,
 ];
 
 #[tokio::test]
@@ -626,29 +622,4 @@ async fn withdrawn(stage: &mut Stage) -> Told {
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
     Err("an open page does not notice it".to_owned())
-}
-
-async fn hostile_texts(stage: &mut Stage) -> Told {
-    let texts = [
-        "</script><script>window.ran=1</script>",
-        "<img src=x onerror=window.ran=1>",
-        "\"><svg onload=window.ran=1>",
-        "{{constructor.constructor('window.ran=1')()}}",
-        "]]><!--",
-    ];
-    for text in texts {
-        let token = stage.link(with(amounts(&["9"]), json!({ "reference": text }))).await;
-        stage.connect(&token, "options").await?;
-        let ran = stage
-            .js("return [window.ran ?? 0, document.querySelectorAll('script').length];")
-            .await;
-        holds(ran == json!([0, 2]), format!("{text}: {ran}"))?;
-        stage.browser.open(&stage.at(&format!("/pay/{token}/receipt"))).await;
-        let ran = stage
-            .js("return [window.ran ?? 0, document.querySelectorAll('script').length];")
-            .await;
-        holds(ran == json!([0, 0]), format!("{text} in the receipt: {ran}"))?;
-    }
-    println!("{} hostile texts, no script of theirs", texts.len());
-    holds(CHAIN == stage.wallet.chain, "the wallet went elsewhere")
 }

@@ -94,12 +94,51 @@ impl Stage {
         made["token"].as_str().expect("a token").to_owned()
     }
 
+    /// Asks for a link; returns what is answered, whatever it is.
+    pub async fn ask(&self, path: &str, body: &Value) -> (u16, Value) {
+        let call = self.client.post(format!("{}{path}", self.dev.text("/baseUrl")));
+        let call = call.header("x-api-key", self.dev.text("/apiKey")).json(body);
+        let answer = call.send().await.expect("an answer");
+        (answer.status().as_u16(), answer.json().await.expect("JSON"))
+    }
+
+    /// What the page is made of, and what happened to it. See `wallet.js`.
+    pub async fn seen(&self) -> Value {
+        self.js("return window.seen();").await
+    }
+
+    /// Pays a link from the wallet, without a page.
+    pub async fn settle(&self, token: &str) {
+        for step in self.steps(token).await {
+            assert!(self.send(&step).await.is_string(), "{step}");
+        }
+    }
+
     /// Allows what a link needs, without a page.
     pub async fn allow(&self, token: &str) {
         let steps = self.steps(token).await;
         for step in &steps[..steps.len() - 1] {
             self.send(step).await;
         }
+    }
+
+    /// Waits until links are paid.
+    pub async fn until_paid(&self, tokens: &[String]) -> Result<(), String> {
+        for token in tokens {
+            let begun = Instant::now();
+            while !self
+                .read(&format!("/pay/{token}/state"))
+                .await
+                .1
+                .contains(r#""status":"completed""#)
+            {
+                if begun.elapsed() > PATIENCE {
+                    return Err(format!("{token} is not paid"));
+                }
+                tokio::time::sleep(LOOK).await;
+            }
+        }
+        Ok(())
     }
 
     /// Reads a page without a browser: status and text.

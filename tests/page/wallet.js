@@ -1,5 +1,23 @@
 // A wallet whose owner sits in the test: it announces itself, and puts every question into a list that the test answers.
 (() => {
+  // Whether a text ran, what the policy stopped, and what a page is made of, whatever its texts say.
+  const reports = [];
+  document.addEventListener('securitypolicyviolation', (event) => reports.push(`${event.effectiveDirective} ${event.blockedURI}`));
+  for (const name of ['alert', 'confirm', 'prompt', 'print']) window[name] = () => void (window.ran = 1);
+  window.seen = () => {
+    const all = [...document.querySelectorAll('*')];
+    const [way] = document.querySelectorAll('.stack a.button:not(.second)');
+    return {
+      ran: window.ran ?? 0,
+      reports,
+      made: all.map((one) => [one.localName, ...one.getAttributeNames().sort()].join(' ')).join('\n'),
+      leads: all.flatMap((one) => ['href', 'src'].map((name) => one[name]?.baseVal ?? one[name]).filter(Boolean)),
+      title: document.title,
+      texts: [...document.querySelectorAll('bdi')].map((one) => one.textContent),
+      source: document.documentElement.outerHTML,
+      way: way && [way.getAttribute('href'), way.textContent, way.nextElementSibling.textContent, new URL(way.href).hostname],
+    };
+  };
   if (sessionStorage.noWallet) return;
   const waiting = new Map();
   const listeners = [];

