@@ -378,3 +378,168 @@ pub async fn texts(stage: &mut Stage) -> Told {
     holds(refused < LINKS * 3, "most texts were refused")
 }
 
+/// Announces wallets, opens each, and gives back what is odd on the screens.
+const ANNOUNCE: &str = "
+const [wallets, done] = arguments;
+const pause = (ms) => new Promise((resume) => setTimeout(resume, ms));
+const action = document.getElementById('action');
+const tags = ['h2', 'p', 'ul', 'li', 'button', 'img', 'span', 'bdi', 'div'];
+const names = ['class', 'type', 'data-wallet', 'src', 'alt', 'width', 'height', 'aria-hidden', 'tabindex', 'role'];
+const odd = [];
+const look = () => {
+  for (const one of action.querySelectorAll('*')) {
+    const further = one.getAttributeNames().filter((name) => !names.includes(name));
+    if (!tags.includes(one.localName) || further.length) odd.push(`${one.localName} ${further}`);
+    if (one.src && !one.src.startsWith('data:image/')) odd.push(one.src);
+  }
+};
+(async () => {
+  for (const info of wallets) {
+    const provider = { request: () => new Promise(() => {}), on() {} };
+    dispatchEvent(new CustomEvent('eip6963:announceProvider', { detail: { info, provider } }));
+  }
+  const count = action.querySelectorAll('.wallet').length;
+  look();
+  for (let index = 0; index < count; index++) {
+    action.querySelectorAll('.wallet')[index].click();
+    await pause(0);
+    look();
+    action.querySelector('.button').click();
+  }
+  await pause(300);
+  done({ count, odd, ran: window.ran ?? 0, reports: window.seen().reports });
+})();";
+
+/// Has a wallet that answers every question with the next error, or names the next account, and presses again and again.
+const ANSWER: &str = "
+const [answers, done] = arguments;
+const pause = (ms) => new Promise((resume) => setTimeout(resume, ms));
+const action = document.getElementById('action');
+const tags = ['h2', 'p', 'button', 'span', 'bdi', 'div'];
+const names = ['class', 'type', 'tabindex', 'role', 'aria-hidden'];
+const odd = [];
+const texts = new Set();
+let next = 0;
+const provider = {
+  on() {},
+  request: async () => {
+    const { error, account } = answers[next++ % answers.length];
+    if (error) throw Object.assign(new Error(error.message), error);
+    return [account];
+  },
+};
+(async () => {
+  const info = { uuid: 'u', rdns: 'evil.example', name: 'Evil', icon: '' };
+  dispatchEvent(new CustomEvent('eip6963:announceProvider', { detail: { info, provider } }));
+  [...action.querySelectorAll('.wallet')].at(-1).click();
+  let count = 0;
+  for (let tries = 0; next < answers.length && tries < 3000; tries++) {
+    await pause(5);
+    if (!/^(error|blocked)/.test(action.dataset.screen)) continue;
+    for (const one of action.querySelectorAll('*')) {
+      const further = one.getAttributeNames().filter((name) => !names.includes(name));
+      if (!tags.includes(one.localName) || further.length) odd.push(`${one.localName} ${further}`);
+    }
+    texts.add(action.textContent);
+    count++;
+    // An account that was named is forgotten before another one is asked for.
+    const change = action.querySelector('.connected button');
+    if (change) {
+      change.click();
+      [...action.querySelectorAll('.wallet')].at(-1).click();
+    } else action.querySelector('.button').click();
+  }
+  done({ count, odd, texts: texts.size, ran: window.ran ?? 0, reports: window.seen().reports });
+})();";
+
+fn announced(dice: &mut Dice) -> Vec<Value> {
+    let icon = |dice: &mut Dice| {
+        let text = dice.text();
+        match dice.below(8) {
+            0 => format!("data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' onload='alert(1)'>{text}</svg>"),
+            1 => format!("data:image/svg+xml;base64,{text}"),
+            2 => format!("data:image/png;base64,{text}\" onerror=\"window.ran=1"),
+            3 => format!("data:text/html,{text}"),
+            4 => format!("https://evil.example/{text}"),
+            5 => format!("javascript:window.ran=1//{text}"),
+            6 => format!("data:image/png,{}", "x".repeat(150_000)),
+            _ => text,
+        }
+    };
+    let wallets = (0..WALLETS).map(|index| {
+        let (name, rdns) = (dice.text(), format!("{}.{index}", dice.text()));
+        json!({ "uuid": name, "name": name, "rdns": rdns, "icon": icon(dice) })
+    });
+    wallets.collect()
+}
+
+/// Opens a page and lets wallets announce themselves there. Errors: something of their texts is an element, or runs.
+async fn announce(stage: &mut Stage, token: &str, wallets: &[Value]) -> Told {
+    stage.visit(token, "").await;
+    stage.until("connect").await?;
+    let told = stage.browser.run(ANNOUNCE, &json!([wallets])).await;
+    holds(told["count"] == json!(wallets.len() + 1), format!("{told}"))?;
+    holds(
+        told["ran"] == 0 && told["odd"] == json!([]) && told["reports"] == json!([]),
+        format!("{told}"),
+    )
+}
+
+pub async fn wallets(stage: &mut Stage) -> Told {
+    let mut dice = Dice::new(14);
+    let token = stage.link(amounts(&["9.1"])).await;
+    announce(stage, &token, &announced(&mut dice)).await?;
+    let errors = (0..ERRORS).map(|_| {
+        let code = match dice.below(3) {
+            0 => json!(dice.text()),
+            _ => json!([4001, -32002, 4902, 3, -32000][dice.below(5)]),
+        };
+        let (message, name, cause) = (dice.text(), dice.text(), dice.text());
+        json!({ "error": { "code": code, "message": message, "name": name, "data": { "message": cause } } })
+    });
+    let answers: Vec<Value> = errors.collect();
+    let named = (0..ACCOUNTS).map(|_| json!({ "account": dice.text() }));
+    let answers: Vec<Value> = answers.into_iter().chain(named).collect();
+    stage.visit(&token, "").await;
+    stage.until("connect").await?;
+    let told = stage.browser.run(ANSWER, &json!([answers])).await;
+    let played = told["count"].as_u64().unwrap_or_default();
+    holds(
+        played + 1 >= u64::try_from(answers.len()).expect("small"),
+        format!("{told}"),
+    )?;
+    holds(
+        told["ran"] == 0 && told["odd"] == json!([]) && told["reports"] == json!([]),
+        format!("{told}"),
+    )?;
+    // What it says is the hash of its transaction.
+    for _ in 0..4 {
+        let token = stage.link(amounts(&["9.2"])).await;
+        stage.allow(&token).await;
+        stage.wallet = Wallet::new(&stage.accounts[2]);
+        stage.connect(&token, "options").await?;
+        stage.wallet.lie = Some(dice.text());
+        stage.press("Pay 9.2").await?;
+        stage.until("sign-confirm").await?;
+        let seen = stage.seen().await;
+        holds(
+            seen["ran"] == 0 && seen["reports"] == json!([]),
+            format!("{}", seen["reports"]),
+        )?;
+        let shown = seen["source"].as_str().unwrap_or_default();
+        holds(
+            !shown.contains("<img src=\"x\""),
+            "an answer of the wallet is an element",
+        )?;
+    }
+    println!(
+        "{} hostile texts of wallets ({} names, icons and domains, {} errors, {} accounts and hashes): 0 scripts ran, 0 were stopped, \
+         0 elements more",
+        WALLETS * 3 + ERRORS * 4 + ACCOUNTS + 4,
+        WALLETS * 3,
+        ERRORS * 4,
+        ACCOUNTS + 4,
+    );
+    holds(CHAIN == stage.wallet.chain, "the wallet went elsewhere")
+}
+

@@ -86,6 +86,7 @@ scenarios![
     screens::troubles,
     screens::looks,
     hostile::texts,
+    hostile::wallets,
 ];
 
 #[tokio::test]
