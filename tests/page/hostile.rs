@@ -543,3 +543,70 @@ pub async fn wallets(stage: &mut Stage) -> Told {
     holds(CHAIN == stage.wallet.chain, "the wallet went elsewhere")
 }
 
+/// The same checks notice a page that does not escape what it writes.
+pub async fn escaping_off(stage: &mut Stage) -> Told {
+    let mut dice = Dice::new(15);
+    let proxy = Proxy::before(stage.dev.text("/baseUrl")).await;
+    let plain = made(stage, false, harmless(false)).await?.0;
+    let mut links = Vec::new();
+    while links.len() < UNESCAPED {
+        let mut texts = harmless(false);
+        texts.insert("reference", dice.text());
+        let link = made(stage, false, texts).await?.0;
+        let is_markup = |text: &String| {
+            ["<script", "<img", "<svg", "<details", "<iframe"]
+                .iter()
+                .any(|tag| text.contains(tag))
+        };
+        if is_markup(&link.texts["reference"]) {
+            links.push(link);
+        }
+    }
+    stage.origin = Some(proxy.address.clone());
+    let played = async {
+        let plain = look(stage, &plain.token, "").await;
+        for link in &links {
+            let seen = look(stage, &link.token, "").await;
+            sane(&seen, &plain).and_then(|()| shows(&seen, link, false))?;
+        }
+        proxy.lets(|path, text| match path.ends_with(".js") {
+            true => text,
+            false => text
+                .replace("&lt;", "<")
+                .replace("&gt;", ">")
+                .replace("&quot;", "\"")
+                .replace("&amp;", "&"),
+        });
+        let mut noticed = 0;
+        for link in &links {
+            let seen = look(stage, &link.token, "").await;
+            noticed += usize::from(sane(&seen, &plain).and_then(|()| shows(&seen, link, false)).is_err());
+        }
+        holds(
+            noticed == links.len(),
+            format!("{noticed} of {} documents without escaping noticed", links.len()),
+        )?;
+        proxy.lets(|path, text| match path.ends_with("/render.js") {
+            true => text.replace(
+                "made.append(",
+                "made.append = (...all) => all.forEach((one) => one instanceof Node ? made.appendChild(one) : \
+                 made.insertAdjacentHTML('beforeend', one));\n  made.append(",
+            ),
+            false => text,
+        });
+        let mut wallets = announced(&mut dice);
+        // It would lead away before anybody looked.
+        wallets.retain(|wallet| !wallet["name"].to_string().contains("<meta"));
+        let token = links[0].token.clone();
+        let told = announce(stage, &token, &wallets).await.err().unwrap_or_default();
+        let is_noticed = told.contains("\"odd\":[\"");
+        println!(
+            "escaping off: noticed in {noticed} of {} documents, and in the module: {is_noticed}",
+            links.len()
+        );
+        holds(is_noticed, format!("a module without escaping was not noticed: {told}"))
+    };
+    let played = played.await;
+    stage.origin = None;
+    played
+}

@@ -87,6 +87,8 @@ scenarios![
     screens::looks,
     hostile::texts,
     hostile::wallets,
+    hostile::escaping_off,
+    hostile_texts,
 ];
 
 #[tokio::test]
