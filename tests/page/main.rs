@@ -16,6 +16,7 @@ mod support {
 
 mod bent;
 mod hostile;
+mod many;
 mod proxy;
 mod scenarios;
 mod screens;

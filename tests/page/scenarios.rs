@@ -1,6 +1,6 @@
 //! What payers live through, one after another on one chain.
 
-use crate::{bent, hostile, screens, stage::Stage, wallet::Wallet};
+use crate::{bent, hostile, many, screens, stage::Stage, wallet::Wallet};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, panic::AssertUnwindSafe, time::Instant};
 
@@ -85,6 +85,8 @@ scenarios![
     screens::held,
     screens::troubles,
     screens::looks,
+    many::receivers,
+    many::combined_payouts,
     hostile::texts,
     hostile::wallets,
     hostile::escaping_off,
