@@ -15,6 +15,7 @@ mod support {
 }
 
 mod bent;
+mod brand;
 mod hostile;
 mod many;
 mod proxy;

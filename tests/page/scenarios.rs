@@ -1,6 +1,6 @@
 //! What payers live through, one after another on one chain.
 
-use crate::{bent, hostile, many, screens, stage::Stage, wallet::Wallet};
+use crate::{bent, brand, hostile, many, screens, stage::Stage, wallet::Wallet};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, panic::AssertUnwindSafe, time::Instant};
 
@@ -87,6 +87,7 @@ scenarios![
     screens::looks,
     many::receivers,
     many::combined_payouts,
+    brand::branded,
     hostile::texts,
     hostile::wallets,
     hostile::escaping_off,
