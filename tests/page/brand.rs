@@ -219,3 +219,65 @@ async fn logo_stands(stage: &mut Stage) -> Told {
     )
 }
 
+pub async fn hostile_names(stage: &mut Stage) -> Told {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut dice = Dice::new(16);
+    let named = |name: &str| BrandSettings {
+        name: Some(name.to_owned()),
+        ..BrandSettings::default()
+    };
+    let is_taken = |name: &str| {
+        let mut settings = Settings::development(([127, 0, 0, 1], 1).into());
+        settings.brand = named(name);
+        settings.validate().is_ok()
+    };
+    let (mut taken, mut refused) = (Vec::new(), 0);
+    while taken.len() < SHOWN {
+        let name: String = dice.text().chars().take(60).collect();
+        match is_taken(&name) {
+            true => taken.push(name),
+            false => refused += 1,
+        }
+    }
+    let pending = stage.link(amounts(&["6.7"])).await;
+    let completed = stage.link(amounts(&["6.7"])).await;
+    stage.settle(&completed).await;
+    stage.until_paid(std::slice::from_ref(&completed)).await?;
+    let pages = [
+        (&pending, ""),
+        (&pending, "/receipt"),
+        (&completed, ""),
+        (&completed, "/receipt"),
+    ];
+    let mut plain: Vec<Value> = Vec::new();
+    let shown = ["Shop".to_owned()].into_iter().chain(taken);
+    let mut count = 0;
+    for name in shown {
+        let service = Branded::start(stage, folder.path(), named(&name)).await;
+        stage.origin = Some(service.address.clone());
+        for (index, (token, page)) in pages.iter().enumerate() {
+            let mut seen = look(stage, token, page).await;
+            let title = seen["title"].as_str().unwrap_or_default().to_owned();
+            let is_shown = seen["texts"]
+                .as_array()
+                .is_some_and(|texts| texts.contains(&json!(name)));
+            let spaced = |text: &str| text.split_ascii_whitespace().collect::<Vec<_>>().join(" ");
+            holds(
+                is_shown && title.contains(&spaced(&name)),
+                format!("{name} is not shown: {title}"),
+            )?;
+            seen["title"] = json!("");
+            match plain.get(index) {
+                Some(plain) => sane(&seen, plain).map_err(|error| format!("{name} on {page}: {error}"))?,
+                None => plain.push(seen),
+            }
+        }
+        count += 1;
+    }
+    println!(
+        "{} hostile names of brands through page, receipt and title, {refused} more refused at the start: 0 scripts ran, 0 were stopped, \
+         0 elements more",
+        count - 1
+    );
+    holds(count == SHOWN + 1, "too few names were shown")
+}

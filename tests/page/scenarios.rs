@@ -88,10 +88,10 @@ scenarios![
     many::receivers,
     many::combined_payouts,
     brand::branded,
+    brand::hostile_names,
     hostile::texts,
     hostile::wallets,
     hostile::escaping_off,
-    hostile_texts,
 ];
 
 #[tokio::test]
