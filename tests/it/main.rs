@@ -52,6 +52,7 @@ mod links_input;
 mod links_on_the_way;
 mod links_states;
 mod links_strangers;
+mod links_table;
 mod log_lines;
 mod orchestrators;
 mod origins;
