@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// Kinds of credentials: one for each scheme, and the client ID of a page, which is no secret.
-const KINDS: [Kind; 6] = [
+pub const KINDS: [Kind; 6] = [
     Kind::Of(Scheme::OrchestratorKey),
     Kind::Of(Scheme::ApiKey),
     Kind::Of(Scheme::ClientId),

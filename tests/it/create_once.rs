@@ -67,7 +67,7 @@ async fn body_of(
 }
 
 /// Rows of each table.
-async fn counts(app: &TestApp) -> BTreeMap<String, i64> {
+pub async fn counts(app: &TestApp) -> BTreeMap<String, i64> {
     let reader = app.ctx.db.reader();
     let backend = reader.get_database_backend();
     let tables = match backend {
@@ -92,7 +92,7 @@ async fn counts(app: &TestApp) -> BTreeMap<String, i64> {
 }
 
 /// What was added to each table.
-fn added(before: &BTreeMap<String, i64>, after: &BTreeMap<String, i64>) -> BTreeMap<String, i64> {
+pub fn added(before: &BTreeMap<String, i64>, after: &BTreeMap<String, i64>) -> BTreeMap<String, i64> {
     let added = after
         .iter()
         .map(|(table, count)| (table.clone(), count - before[table]));

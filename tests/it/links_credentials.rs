@@ -1,0 +1,212 @@
+//! Who may do what with a link: each kind of credential on each operation, of its tenant and of another one, and what a
+//! stranger has who knows the token.
+
+use crate::{
+    access::{KINDS, Operation, Tenant, operations, tenant},
+    create_once::{added, counts},
+    support::{
+        Answer, TestApp,
+        app::{Call, PAGE},
+        links::{link_of, payout_of, token_of},
+        wallet::token,
+    },
+};
+use poem::http::Method;
+use prs::http::gate::scheme::Scheme;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+const OTHER: &str = "0x90F79bf6EB2c4f870365E785982E1f101E93b906";
+const HASH: &str = "0x8f4e1b2a7c6d5e9f0a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f6071";
+
+/// Statuses in the order of the kinds of credentials: orchestrator key, API key, client ID without pages, public client
+/// ID, session as bearer, session as cookie.
+type Statuses = [u16; 6];
+
+/// What is called, and what each kind of credential is answered: that of the tenant of the link, and that of another one.
+const CELLS: [(&str, Statuses, Statuses); 11] = [
+    ("createSecurePayment", [403, 201, 403, 201, 201, 201], [403; 6]),
+    (
+        "createSecurePayout",
+        [403, 201, 201, 201, 201, 201],
+        [403, 201, 201, 201, 201, 201],
+    ),
+    // A client ID has what it made itself, and these are made with the key. A public one is that of every visitor.
+    (
+        "combineSecurePayouts",
+        [403, 201, 400, 403, 201, 201],
+        [403, 400, 400, 403, 400, 400],
+    ),
+    (
+        "combine what it made",
+        [403, 201, 201, 403, 201, 201],
+        [403, 201, 201, 403, 201, 201],
+    ),
+    (
+        "previewSecurePaymentFees",
+        [403, 200, 200, 200, 200, 200],
+        [403, 200, 200, 200, 200, 200],
+    ),
+    (
+        "findSecurePayment",
+        [403, 403, 403, 403, 200, 200],
+        [403, 403, 403, 403, 404, 404],
+    ),
+    (
+        "getSecurePayment",
+        [403, 200, 200, 200, 403, 403],
+        [403, 200, 200, 200, 403, 403],
+    ),
+    (
+        "getSecurePaymentCalldata",
+        [403, 200, 200, 200, 403, 403],
+        [403, 200, 200, 200, 403, 403],
+    ),
+    (
+        "recordSecurePaymentIntent",
+        [403, 200, 200, 200, 403, 403],
+        [403, 200, 200, 200, 403, 403],
+    ),
+    (
+        "reportSecurePaymentEvent",
+        [403, 202, 202, 202, 403, 403],
+        [403, 202, 202, 202, 403, 403],
+    ),
+    (
+        "withdrawSecurePayment",
+        [403, 200, 200, 403, 200, 200],
+        [403, 404, 404, 403, 404, 404],
+    ),
+];
+
+fn by_key<'a>(call: Call<'a>, owner: &Tenant) -> Call<'a> {
+    call.header("x-api-key", &owner.good[Scheme::ApiKey.id()])
+}
+
+/// Gives a tenant a destination; returns its id.
+async fn destination(app: &TestApp, owner: &Tenant) -> String {
+    let body = json!({ "tokenAddress": token(app, "FAU-sepolia"), "chainId": 11_155_111 });
+    let session = format!("Bearer {}", owner.good[Scheme::SessionBearer.id()]);
+    let call = app.post("/v1/payee-destination").header("authorization", &session);
+    let made = call.json(&body).send().await.expect(201);
+    made["destinationId"].as_str().expect("an id").to_owned()
+}
+
+async fn payout(app: &TestApp, owner: &Tenant) -> Value {
+    let call = by_key(app.post("/v2/secure-payments/payouts"), owner);
+    call.json(&payout_of(OTHER, "1")).send().await.expect(201)
+}
+
+/// Calls an operation with a credential, about links that are made for this call.
+async fn call(
+    app: &TestApp,
+    (name, operations): (&str, &BTreeMap<&'static str, Operation>),
+    credential: Option<(Scheme, &str)>,
+    owner: &Tenant,
+    destination: &str,
+) -> Answer {
+    let own = [payout(app, owner).await, payout(app, owner).await];
+    let token = token_of(&own[0]);
+    let operation = |name: &str| &operations[name];
+    let paths = |name: &str| operation(name).path.replace("{token}", &token);
+    let (operation, path, body) = match name {
+        "createSecurePayment" => {
+            let item = json!({ "amount": "1", "destinationId": destination });
+            (operation(name), paths(name), json!({ "requests": [item] }))
+        }
+        "createSecurePayout" => (operation(name), paths(name), payout_of(OTHER, "1")),
+        "combineSecurePayouts" => (
+            operation(name),
+            paths(name),
+            json!({ "tokens": [token, token_of(&own[1])] }),
+        ),
+        "combine what it made" => {
+            let mut tokens = Vec::new();
+            for _ in 0..2 {
+                let making = operation("createSecurePayout");
+                let made = making
+                    .send_to(app, credential, &making.path, &payout_of(OTHER, "1"))
+                    .await;
+                tokens.extend((made.status == 201).then(|| token_of(&made.json())));
+            }
+            let combining = operation("combineSecurePayouts");
+            (combining, combining.path.clone(), json!({ "tokens": tokens }))
+        }
+        "previewSecurePaymentFees" => {
+            let body = json!({ "amount": "1", "currency": "USDC", "flow": "get_paid" });
+            (operation(name), paths(name), body)
+        }
+        "findSecurePayment" => {
+            let request = own[0]["requestIds"][0].as_str().expect("an id");
+            (
+                operation(name),
+                format!("{}?requestId={request}", paths(name)),
+                json!({}),
+            )
+        }
+        "recordSecurePaymentIntent" => (
+            operation(name),
+            paths(name),
+            json!({ "txHash": HASH, "chain": "SEPOLIA", "token": "FAU" }),
+        ),
+        "reportSecurePaymentEvent" => (
+            operation(name),
+            paths(name),
+            json!({ "userEvent": "wallet_connected", "occurredAt": "2020-01-01T00:00:00Z" }),
+        ),
+        _ => (operation(name), paths(name), json!({})),
+    };
+    operation.send_to(app, credential, &path, &body).await
+}
+
+/// The operations of links, by their names.
+fn of_links() -> BTreeMap<&'static str, Operation> {
+    let all = operations().into_iter();
+    let of_links = all.filter(|operation| operation.path.contains("/secure-payments"));
+    of_links.map(|operation| (operation.row.operation, operation)).collect()
+}
+
+#[tokio::test]
+async fn each_credential_on_each_operation_of_links_is_answered_as_the_table_says() {
+    let app = TestApp::start().await;
+    let (own, foreign) = (tenant(&app, 7).await, tenant(&app, 8).await);
+    let named = destination(&app, &own).await;
+    destination(&app, &foreign).await;
+    let operations = of_links();
+    let (mut cells, mut wrong) = (0, Vec::new());
+    for (name, of_own, of_foreign) in CELLS {
+        let operation = (name, &operations);
+        let mut line = Vec::new();
+        let mut judge = |who: String, answer: &Answer, expected: u16| {
+            cells += 1;
+            line.push(answer.status.to_string());
+            if answer.status != expected {
+                wrong.push(format!(
+                    "{name} {who}: {} instead of {expected}: {}",
+                    answer.status, answer.text
+                ));
+            }
+        };
+        let nobody = call(&app, operation, None, &own, &named).await;
+        judge("nobody".to_owned(), &nobody, 401);
+        for (whose, tenant, expected) in [("own", &own, of_own), ("foreign", &foreign, of_foreign)] {
+            for (kind, expected) in KINDS.into_iter().zip(expected) {
+                let credential = (kind.scheme(), tenant.good[kind.id()].as_str());
+                let answer = call(&app, operation, Some(credential), &own, &named).await;
+                judge(format!("{whose} {kind:?}"), &answer, expected);
+            }
+        }
+        println!("{name}: {}", line.join(" "));
+    }
+    println!(
+        "links: {cells} cells over {} operations, {} wrong",
+        operations.len(),
+        wrong.len()
+    );
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let called: BTreeSet<&str> = CELLS.iter().map(|(name, ..)| *name).collect();
+    for name in operations.keys() {
+        assert!(called.contains(name), "{name} has no cells");
+    }
+}
+
