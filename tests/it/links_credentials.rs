@@ -210,3 +210,175 @@ async fn each_credential_on_each_operation_of_links_is_answered_as_the_table_say
     }
 }
 
+/// A call of the list in docs/security.md.
+struct Listed {
+    method: Method,
+    path: String,
+    is_open_to_token: bool,
+    is_open_to_page: bool,
+}
+
+/// The list of what the token of a link opens.
+fn listed() -> Vec<Listed> {
+    let path = format!("{}/docs/security.md", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(path).expect("readable");
+    let (_, section) = text.split_once("### With the token of a link").expect("a section");
+    let section = section.split("\n#").next().expect("a section");
+    let calls = section.lines().filter_map(|line| line.strip_prefix("| `"));
+    let read = |line: &str| {
+        let (call, rest) = line.split_once('`').expect("a call");
+        let (method, path) = call.split_once(' ').expect("a method");
+        let mut cells = rest.split('|').skip(1).map(str::trim);
+        let mut is_open = || match cells.next() {
+            Some("yes") => true,
+            Some("no") => false,
+            other => panic!("{line}: {other:?}"),
+        };
+        Listed {
+            method: method.parse().expect("a method"),
+            path: path.to_owned(),
+            is_open_to_token: is_open(),
+            is_open_to_page: is_open(),
+        }
+    };
+    calls.map(read).collect()
+}
+
+/// The routes of the payment page that name a link, as the service has them.
+fn routes_of_page() -> BTreeSet<String> {
+    let source = include_str!("../../src/http/hosted/mod.rs");
+    let routes = source.lines().filter_map(|line| line.trim().strip_prefix(".at(\""));
+    let routes = routes.filter_map(|line| line.split_once('"'));
+    let routes = routes.filter(|(path, _)| path.contains(":token"));
+    let method = |rest: &str| if rest.contains("post(") { "POST" } else { "GET" };
+    routes
+        .map(|(path, rest)| format!("{} {}", method(rest), path.replace(":token", "{token}")))
+        .collect()
+}
+
+/// Who calls without being asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stranger {
+    /// He has the token alone.
+    WithToken,
+    /// He has a public client ID too, and writes the headers of its page by hand.
+    WithPage,
+}
+
+impl Stranger {
+    async fn call(self, app: &TestApp, listed: &Listed, token: &str, tokens: &[String]) -> Answer {
+        let mut path = listed.path.replace("{token}", token);
+        let wallet = app.account(crate::support::chain::PAYER);
+        if path.ends_with("/calldata") || path.ends_with("/pay") || path.ends_with("/state") {
+            path = format!("{path}?wallet={wallet}");
+        }
+        if path == "/v2/secure-payments" && listed.method == Method::GET {
+            path = format!("{path}?requestId=01{}", "ab".repeat(32));
+        }
+        let mut call = app
+            .call(listed.method.clone(), &path)
+            .header("origin", PAGE)
+            .header("sec-fetch-site", "same-origin");
+        if self == Self::WithPage {
+            call = call.header("x-client-id", &app.page_client);
+        }
+        let body = match path.as_str() {
+            "/v2/secure-payments" => link_of(&["1"]),
+            "/v2/secure-payments/payouts" => payout_of(OTHER, "1"),
+            "/v2/secure-payments/batch-payouts" => json!({ "tokens": tokens }),
+            "/v2/secure-payments/fees/preview" => json!({ "amount": "1", "currency": "USDC", "flow": "pay" }),
+            path if path.ends_with("/intent") && path.starts_with("/v2") => {
+                json!({ "txHash": HASH, "chain": "SEPOLIA", "token": "FAU" })
+            }
+            path if path.ends_with("/intent") => json!({ "txHash": HASH, "payerAddress": wallet }),
+            path if path.ends_with("/events") => {
+                json!({ "userEvent": "wallet_connected", "occurredAt": "2020-01-01T00:00:00Z", "properties": {} })
+            }
+            _ => json!({}),
+        };
+        match listed.method {
+            Method::GET => call.send().await,
+            _ => call.json(&body).send().await,
+        }
+    }
+}
+
+/// Tables in which a stranger leaves something, besides those of new links: what was named, handed out, told and counted.
+const TOUCHED: [&str; 6] = [
+    "secure_payment_intents",
+    "handed_out",
+    "events",
+    "event_keys",
+    "deliveries",
+    "delivery_queue",
+];
+
+#[tokio::test]
+async fn a_token_opens_what_the_list_says_and_nothing_else() {
+    let app = TestApp::on_chain().await;
+    app.is_paid_in("FAU-sepolia").await;
+    let owner = app.owner().await;
+    let listed = listed();
+    let known: BTreeSet<String> = listed
+        .iter()
+        .map(|call| format!("{} {}", call.method, call.path))
+        .collect();
+    let operations = of_links().into_values();
+    let there: BTreeSet<String> = operations
+        .map(|operation| format!("{} {}", operation.method, operation.path))
+        .chain(routes_of_page())
+        .collect();
+    assert_eq!(known, there, "the list is complete");
+    let (mut calls, mut wrong) = (0, Vec::new());
+    for stranger in [Stranger::WithToken, Stranger::WithPage] {
+        let mut link = link_of(&["1"]);
+        link["payerIdentifier"] = json!("customer-of-a-shop");
+        let made = app.link(&link).await.expect(201);
+        let token = token_of(&made);
+        let tokens = [
+            token_of(&app.payout_link(&payout_of(OTHER, "1")).await.expect(201)),
+            token_of(&app.payout_link(&payout_of(OTHER, "1")).await.expect(201)),
+        ];
+        let found = app.find_link(&owner, &made["requestIds"][0]).await.expect(200);
+        let before = counts(&app).await;
+        let mut made_by_him = 0;
+        for call in &listed {
+            let is_open = match stranger {
+                Stranger::WithToken => call.is_open_to_token,
+                Stranger::WithPage => call.is_open_to_page,
+            };
+            let answer = stranger.call(&app, call, &token, &tokens).await;
+            calls += 1;
+            let is_let_in = (200..300).contains(&answer.status);
+            if is_let_in != is_open || (!is_open && !matches!(answer.status, 401 | 403)) {
+                wrong.push(format!(
+                    "{stranger:?} {} {}: {} {}",
+                    call.method, call.path, answer.status, answer.text
+                ));
+            }
+            if answer.text.contains("customer-of-a-shop") {
+                wrong.push(format!("{} {} tells who pays", call.method, call.path));
+            }
+            made_by_him += usize::from(answer.status == 201);
+        }
+        let of_new_links = [
+            "requests",
+            "payee_destinations",
+            "secure_payments",
+            "secure_payment_items",
+        ];
+        for (table, rows) in added(&before, &counts(&app).await) {
+            let is_of_new_link = made_by_him > 0 && of_new_links.contains(&table.as_str());
+            if !TOUCHED.contains(&table.as_str()) && !is_of_new_link {
+                wrong.push(format!("{stranger:?} added {rows} rows to {table}"));
+            }
+        }
+        let now = app.find_link(&owner, &made["requestIds"][0]).await.expect(200);
+        assert_eq!(found, now, "the link of the owner is as it was");
+        for token in &tokens {
+            app.open_link(token, "").send().await.expect(200);
+        }
+    }
+    println!("strangers: {calls} calls, {} not as listed", wrong.len());
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
