@@ -47,6 +47,7 @@ mod idempotency;
 mod leaders;
 mod links;
 mod links_access;
+mod links_caps;
 mod links_credentials;
 mod links_fees;
 mod links_input;
