@@ -127,3 +127,177 @@ async fn an_hour_of_a_link_has_room_for_so_much_and_the_next_one_again() {
     );
 }
 
+/// A caller with an address of this machine.
+struct Caller {
+    client: Client,
+    service: SocketAddr,
+}
+
+impl Caller {
+    fn at(service: SocketAddr, address: &str) -> Self {
+        let address: IpAddr = address.parse().expect("an address");
+        let client = Client::builder().no_proxy().local_address(address).build();
+        Self {
+            client: client.expect("a client"),
+            service,
+        }
+    }
+
+    /// Calls as the page does.
+    async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> (StatusCode, Option<u64>) {
+        let url = format!("http://{}{path}", self.service);
+        let mut call = self.client.request(method, url).header("sec-fetch-site", "same-origin");
+        if let Some(body) = body {
+            call = call.json(body);
+        }
+        let answer = call.send().await.expect("an answer");
+        let wait = answer
+            .headers()
+            .get("retry-after")
+            .and_then(|wait| wait.to_str().ok()?.parse().ok());
+        (answer.status(), wait)
+    }
+
+    async fn get(&self, path: &str) -> u16 {
+        self.call(Method::GET, path, None).await.0.as_u16()
+    }
+}
+
+async fn limited() -> (TestApp, SocketAddr) {
+    let mut settings = settings();
+    let chain = ChainSettings {
+        rpc_urls: vec!["http://127.0.0.1:9".to_owned()],
+        ..ChainSettings::default()
+    };
+    settings.chains.insert("sepolia".to_owned(), chain);
+    settings.rate_limits.factor_outside_production = 1;
+    settings.rate_limits.page_per_minute = 60;
+    settings.rate_limits.unknown_per_minute = 30;
+    let app = TestApp::limited(settings, None).await;
+    app.is_paid_in("FAU-sepolia").await;
+    let service = app.listen().await;
+    (app, service)
+}
+
+#[tokio::test]
+async fn reports_are_counted_by_address_and_link_and_by_link_alone() {
+    let app = TestApp::start().await;
+    app.is_paid_in("FAU-sepolia").await;
+    let service = app.listen().await;
+    let links = [
+        token_of(&app.link(&link_of(&["1"])).await.expect(201)),
+        token_of(&app.link(&link_of(&["1"])).await.expect(201)),
+    ];
+    let mut step = 0;
+    let mut report = async |caller: &Caller, link: &str| {
+        step += 1;
+        let body = json!({
+            "userEvent": "wallet_connected",
+            "occurredAt": format!("2020-01-01T00:00:00.{step:03}Z"),
+            "properties": {},
+        });
+        caller
+            .call(Method::POST, &format!("/pay/{link}/events"), Some(&body))
+            .await
+            .0
+            .as_u16()
+    };
+    let callers: Vec<Caller> = (1..=6)
+        .map(|number| Caller::at(service, &format!("127.0.0.{}", 100 + number)))
+        .collect();
+    for (number, caller) in callers.iter().enumerate().take(5) {
+        for _ in 0..20 {
+            assert_eq!(report(caller, &links[0]).await, 202, "address {number}");
+        }
+        assert_eq!(report(caller, &links[0]).await, 429, "the 21st of address {number}");
+        assert_eq!(report(caller, &links[1]).await, 202, "another link");
+    }
+    assert_eq!(report(&callers[5], &links[0]).await, 429, "the 101st of the link");
+    assert_eq!(rows(&app, "events WHERE kind = 'secure_payment.user_event'").await, 105);
+}
+
+#[tokio::test]
+async fn calls_of_a_payment_page_are_counted_by_address_and_token() {
+    let (app, service) = limited().await;
+    let links = [
+        token_of(&app.link(&link_of(&["1"])).await.expect(201)),
+        token_of(&app.link(&link_of(&["1"])).await.expect(201)),
+    ];
+    let step = json!({ "userEvent": "wallet_connected", "occurredAt": "2020-01-01T00:00:00Z", "properties": {} });
+    let sent = json!({ "txHash": format!("0x{}", "8f".repeat(32)), "payerAddress": stranger(1) });
+    let routes: [(Method, &str, Option<&Value>); 6] = [
+        (Method::GET, "", None),
+        (Method::GET, "/receipt", None),
+        (Method::GET, "/state", None),
+        (Method::GET, "/calldata", None),
+        (Method::POST, "/intent", Some(&sent)),
+        (Method::POST, "/events", Some(&step)),
+    ];
+    // A sixth of a minute's quota comes at once: ten calls, whichever they are.
+    for (first, (method, route, body)) in routes.iter().enumerate() {
+        let caller = Caller::at(service, &format!("127.0.1.{}", first + 1));
+        for number in 0..10 {
+            let (method, route, body) = &routes[(first + number) % routes.len()];
+            let path = format!("/pay/{}{route}", links[0]);
+            let (status, _) = caller.call(method.clone(), &path, *body).await;
+            assert_ne!(status, StatusCode::TOO_MANY_REQUESTS, "call {number} to {route:?}");
+        }
+        let path = |link: usize| format!("/pay/{}{route}", links[link]);
+        let (status, wait) = caller.call(method.clone(), &path(0), *body).await;
+        assert_eq!((status.as_u16(), wait), (429, Some(1)), "{route:?}");
+        let (other, _) = caller.call(method.clone(), &path(1), *body).await;
+        assert_ne!(other, StatusCode::TOO_MANY_REQUESTS, "another link at {route:?}");
+        let neighbour = Caller::at(service, &format!("127.0.2.{}", first + 1));
+        let (other, _) = neighbour.call(method.clone(), &path(0), *body).await;
+        assert_ne!(other, StatusCode::TOO_MANY_REQUESTS, "another address at {route:?}");
+        app.advance_ms(1_000);
+        let (again, _) = caller.call(method.clone(), &path(0), *body).await;
+        assert_ne!(again, StatusCode::TOO_MANY_REQUESTS, "after a second at {route:?}");
+    }
+    println!(
+        "page: {} routes, ten calls of an address and link at once each",
+        routes.len()
+    );
+}
+
+#[tokio::test]
+async fn guesses_at_tokens_are_counted_by_address_whatever_they_name() {
+    let (app, service) = limited().await;
+    let link = token_of(&app.link(&link_of(&["1"])).await.expect(201));
+    let routes = ["", "/receipt", "/state", "/calldata"];
+    let guess = |number: usize| {
+        format!(
+            "/pay/01K9Z0T3G9R5M1N2P3Q4R5{number:04}{}",
+            routes[number % routes.len()]
+        )
+    };
+    let (caller, neighbour) = (Caller::at(service, "127.0.3.1"), Caller::at(service, "127.0.3.2"));
+    for number in 0..5 {
+        assert_eq!(caller.get(&guess(number)).await, 404, "guess {number}");
+    }
+    assert_eq!(caller.get(&guess(5)).await, 429, "a sixth of a minute's quota");
+    assert_eq!(
+        caller.get(&format!("/pay/{link}/state")).await,
+        200,
+        "a link that is there"
+    );
+    assert_eq!(neighbour.get(&guess(6)).await, 404, "another address");
+    // Who goes on for a minute's quota is blocked, for what he guesses.
+    for number in 7..40 {
+        assert_eq!(caller.get(&guess(number)).await, 429);
+    }
+    let (blocked, wait) = caller.call(Method::GET, &guess(40), None).await;
+    assert_eq!(blocked.as_u16(), 429);
+    assert!(wait.is_some_and(|wait| wait > 60), "{wait:?}");
+    for route in ["", "/state", "/receipt"] {
+        assert_eq!(
+            caller.get(&format!("/pay/{link}{route}")).await,
+            200,
+            "a good link stays open"
+        );
+    }
+    assert_eq!(neighbour.get(&format!("/pay/{link}/state")).await, 200);
+    app.advance_ms(300_000);
+    assert_eq!(caller.get(&guess(41)).await, 404, "the block ends");
+    println!("guesses: 5 at once, then 429; blocked after 30 more");
+}
