@@ -12,7 +12,6 @@
 mod support;
 
 mod bench;
-mod dice;
 mod findings;
 mod lies;
 mod proxy;

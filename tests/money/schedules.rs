@@ -6,7 +6,7 @@
 
 use crate::{
     bench::{Bench, Open, Paid, chain},
-    dice::Dice,
+    support::dice::Dice,
 };
 use alloy::primitives::{B256, U256};
 use devnet::{Devnet, ReorgTransaction};

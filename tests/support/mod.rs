@@ -10,6 +10,8 @@ pub mod contract;
 pub mod database;
 #[allow(dead_code, reason = "not every binary that shares this starts one")]
 pub mod dev;
+#[allow(dead_code, reason = "not every binary that shares this draws numbers")]
+pub mod dice;
 #[allow(dead_code, reason = "not every binary that shares this tells events")]
 pub mod events;
 #[allow(dead_code, reason = "not every binary that shares this reads the log")]

@@ -1,6 +1,6 @@
 //! The fields of answers: found by walking honest ones, changed one at a time.
 
-use crate::{dice::Dice, proxy::number};
+use crate::{proxy::number, support::dice::Dice};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -10,8 +10,8 @@ mod run;
 
 use crate::{
     bench::{Bench, chain},
-    dice::Dice,
     proxy::{Proxy, Tamper, Told},
+    support::dice::Dice,
 };
 use devnet::Devnet;
 use fields::{Path, Samples};

@@ -7,8 +7,8 @@ use super::{
 };
 use crate::{
     bench::{Bench, Paid},
-    dice::Dice,
     proxy::{Tamper, Told, number},
+    support::dice::Dice,
 };
 use serde_json::{Value, json};
 use std::{
