@@ -315,3 +315,217 @@ async fn payments_of_everything_that_is_combined_complete_one_link() {
     tally.end("payments and combination", &["combined, and completed", "paid first"]);
 }
 
+#[tokio::test]
+async fn a_withdrawal_beside_a_payment_has_one_outcome_and_the_money_is_credited() {
+    let app = service().await;
+    let mut tally = Tally::default();
+    for starts in Starts::all(5) {
+        let made = app.link(&short(link_of(&["1"]))).await.expect(201);
+        let link = Link::of(&made);
+        pay(&app, PAYER, &link.token).await;
+        let (_, withdrawn) = starts.race(app.follow(), withdraw(&app, &link.token)).await;
+        app.settle().await;
+        assert_eq!(credited(&app, &link.request).await, (1, 1));
+        match (withdrawn.status, link.status(&app).await) {
+            (200, SecurePaymentStatus::Invalidated) => tally.note("withdrawn"),
+            (409, SecurePaymentStatus::Completed) => tally.note("paid first"),
+            (status, stored) => panic!("{status} and {stored:?}"),
+        }
+        assert_eq!(app.read_request(&link.request).await["status"], "paid");
+    }
+    tally.end("payment and withdrawal", &["paid first", "withdrawn"]);
+}
+
+#[tokio::test]
+async fn of_two_combinations_of_the_same_links_one_is_made() {
+    let app = service().await;
+    let mut tally = Tally::default();
+    for (round, starts) in Starts::all(6).into_iter().enumerate() {
+        let links = [
+            Link::payout(&app).await,
+            Link::payout(&app).await,
+            Link::payout(&app).await,
+        ];
+        let [one, two, three] = [&links[0].token, &links[1].token, &links[2].token].map(String::as_str);
+        // In the same order, in the other one, and with one in common.
+        let second: &[&str] = match round % 3 {
+            0 => &[one, two],
+            1 => &[two, one],
+            _ => &[three, two],
+        };
+        let (first, second) = starts.race(combine(&app, &[one, two]), combine(&app, second)).await;
+        let made: Vec<&Answer> = [&first, &second]
+            .into_iter()
+            .filter(|made| made.status == 201)
+            .collect();
+        let refused = [&first, &second].into_iter().find(|made| made.status == 400);
+        assert_eq!(made.len(), 1, "{} and {}", first.text, second.text);
+        assert!(refused.is_some(), "{} and {}", first.text, second.text);
+        let made = made[0].json();
+        let paid_by_it = made["requestIds"].as_array().expect("a list");
+        for link in &links {
+            let is_in_it = paid_by_it.contains(&json!(link.request));
+            let expected = match is_in_it {
+                true => SecurePaymentStatus::Invalidated,
+                false => SecurePaymentStatus::Pending,
+            };
+            assert_eq!(link.status(&app).await, expected);
+        }
+        tally.note(if first.status == 201 { "the first" } else { "the second" });
+    }
+    tally.end("two combinations", &["the first", "the second"]);
+}
+
+#[tokio::test]
+async fn a_combination_beside_a_withdrawal_takes_all_of_its_links_or_none() {
+    let app = service().await;
+    let mut tally = Tally::default();
+    for starts in Starts::all(7) {
+        let links = [Link::payout(&app).await, Link::payout(&app).await];
+        let tokens = [links[0].token.as_str(), links[1].token.as_str()];
+        let (combined, withdrawn) = starts
+            .race(combine(&app, &tokens), withdraw(&app, &links[1].token))
+            .await;
+        withdrawn.expect(200);
+        assert_eq!(links[1].status(&app).await, SecurePaymentStatus::Invalidated);
+        match (combined.status, links[0].status(&app).await) {
+            (201, SecurePaymentStatus::Invalidated) => tally.note("combined"),
+            (400, SecurePaymentStatus::Pending) => tally.note("withdrawn first"),
+            (status, stored) => panic!("{status} and {stored:?}"),
+        }
+    }
+    tally.end("combination and withdrawal", &["combined", "withdrawn first"]);
+}
+
+#[tokio::test]
+async fn a_combination_beside_the_sweeper_ends_with_its_links() {
+    let app = TestApp::start().await;
+    let mut tally = Tally::default();
+    for starts in Starts::all(8) {
+        let links = [Link::payout(&app).await, Link::payout(&app).await];
+        // Their last millisecond, and the one after.
+        app.advance_ms(LASTS_MS);
+        let tokens = [links[0].token.as_str(), links[1].token.as_str()];
+        let sweep = async {
+            app.advance_ms(1);
+            expire::run(&app.ctx).await.expect("a sweep")
+        };
+        let (combined, _) = starts.race(combine(&app, &tokens), sweep).await;
+        while expire::run(&app.ctx).await.expect("a sweep") {}
+        let statuses = [links[0].status(&app).await, links[1].status(&app).await];
+        match combined.status {
+            201 => {
+                assert_eq!(statuses, [SecurePaymentStatus::Invalidated; 2]);
+                let made = app.stored_link(&token_of(&combined.json())).await;
+                assert_eq!(made.status, SecurePaymentStatus::Expired);
+                tally.note("combined");
+            }
+            400 => {
+                assert_eq!(statuses, [SecurePaymentStatus::Expired; 2]);
+                tally.note("expired first");
+            }
+            _ => panic!("{} {}", combined.status, combined.text),
+        }
+    }
+    tally.end("combination and sweeper", &["combined", "expired first"]);
+}
+
+#[tokio::test]
+async fn the_sweeper_waits_for_nobody_who_works_with_links() {
+    let app = TestApp::start().await;
+    let mut first = payout_of(RECIPIENT, "1");
+    first["expiresIn"] = json!(900);
+    // The second one ends before the first one, so the sweeper comes to it first.
+    let first = token_of(&app.payout_link(&first).await.expect(201));
+    let second = token_of(&app.payout_link(&short(payout_of(RECIPIENT, "1"))).await.expect(201));
+    app.advance_ms(900_001);
+    let scope = Scope {
+        platform: app.platform.clone(),
+        client: None,
+    };
+    let lock = async |tx: &Tx, token: &str| {
+        let tokens = [SecurePaymentToken(token.to_owned())];
+        let locked = store::secure_payments::lock_all(tx, &scope, &tokens).await;
+        locked.expect("nobody stands in the way")
+    };
+    let tx = app.ctx.db.begin("somebody else").await.expect("begins");
+    lock(&tx, &first).await;
+    let working = async {
+        sleep(Duration::from_millis(300)).await;
+        lock(&tx, &second).await;
+        tx.commit().await.expect("commits");
+    };
+    let both = async { tokio::join!(expire::run(&app.ctx), working) };
+    let (swept, ()) = timeout(Duration::from_secs(10), both)
+        .await
+        .expect("nobody waits for good");
+    swept.expect("a sweep");
+    expire::run(&app.ctx).await.expect("another one");
+    for token in [&first, &second] {
+        assert_eq!(app.stored_link(token).await.status, SecurePaymentStatus::Expired);
+    }
+}
+
+#[tokio::test]
+async fn intents_at_once_find_the_same_cap_and_each_hash_its_place() {
+    let app = TestApp::start().await;
+    app.is_paid_in("FAU-sepolia").await;
+    let link = Link::of(&app.link(&link_of(&["1"])).await.expect(201));
+    let path = format!("/v2/secure-payments/{}/intent", link.token);
+    let send = async |number: u8| {
+        let hash = format!("0x{}", hex::encode([number; 32]));
+        let body = json!({ "txHash": hash, "chain": "SEPOLIA", "token": "FAU" });
+        loop {
+            let answer = app.post(&path).with_client().json(&body).send().await;
+            // On a busy machine so many may find no connection: then nothing happened, and they come again.
+            if answer.status != 503 {
+                return answer;
+            }
+        }
+    };
+    // Forty payers with thirty hashes.
+    let answers = futures_util::future::join_all((0..40).map(|number| send(number % 30))).await;
+    let kept: std::collections::BTreeSet<String> = answers
+        .iter()
+        .filter(|answer| answer.status == 200)
+        .map(|answer| answer.json()["intentId"].as_str().expect("an id").to_owned())
+        .collect();
+    let mut statuses: BTreeMap<u16, usize> = BTreeMap::new();
+    for answer in &answers {
+        *statuses.entry(answer.status).or_default() += 1;
+    }
+    println!("intents: 40 at once, {} kept, {statuses:?}", kept.len());
+    assert_eq!(kept.len(), 20);
+    assert_eq!(
+        statuses.keys().copied().collect::<Vec<u16>>(),
+        [200, 429],
+        "{statuses:?}"
+    );
+}
+
+/// The local chain is followed by one instance at a time; a second one that begins takes over between two commits.
+#[tokio::test]
+async fn a_payment_that_two_instances_see_completes_its_link_once() {
+    let app = service().await;
+    let other = app.beside(|_| {}).await;
+    let mut tally = Tally::default();
+    for starts in Starts::all(9) {
+        let link = Link::payout(&app).await;
+        pay(&app, PAYER, &link.token).await;
+        let look = async |app: &TestApp| {
+            let followed = app.ctx.partners.chains.followed.get(&Network::Sepolia).cloned();
+            let chain = followed.expect("enabled");
+            let leadership = lead(&app.ctx, Network::Sepolia).await;
+            // Who lost the lead meanwhile may fail; the other one goes on.
+            prs::flows::payments::watch::run(&app.ctx, chain.as_ref(), &leadership)
+                .await
+                .is_ok()
+        };
+        starts.race(look(&app), look(&other)).await;
+        app.settle().await;
+        assert_eq!(link.status(&app).await, SecurePaymentStatus::Completed);
+        assert_eq!(credited(&app, &link.request).await, (1, 1));
+        tally.note("completed");
+    }
+    tally.end("two instances", &["completed"]);
+}
