@@ -328,6 +328,7 @@ async fn write(ctx: &Ctx, chain: &dyn Chain, tx: &Tx, from: u64, gathered: Gathe
         return Ok(None);
     }
     links::follow(tx, &changes, now).await?;
+    crate::fail_at("confirm_blocks", "followed");
     store::payments::set_told(tx, &told_ids, true).await?;
     crate::fail_at("confirm_blocks", "credited");
     publish_all(ctx, tx, &events).await?;

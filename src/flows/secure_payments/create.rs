@@ -222,8 +222,11 @@ async fn commit(
     let tx = ctx.db.begin("create_secure_payment").await?;
     let requests: Vec<&Request> = opened.requests.iter().collect();
     store::requests::insert_all(&tx, &requests).await?;
+    crate::fail_at("create_secure_payment", "requests_inserted");
     bind(&tx, &opened, planned).await?;
+    crate::fail_at("create_secure_payment", "bound");
     store::secure_payments::insert(&tx, &opened.payment, names).await?;
+    crate::fail_at("create_secure_payment", "inserted");
     let made = told(ctx, opened);
     keeper.commit(tx, &made).await.map_err(InsertError::Failed)?;
     Ok(made)

@@ -87,8 +87,10 @@ pub async fn run(
                 ..original.clone()
             };
             store::secure_payments::set_status(&tx, &ended).await?;
+            crate::fail_at("combine_secure_payments", "original_ended");
         }
         store::secure_payments::insert(&tx, &opened.payment, &Names::default()).await?;
+        crate::fail_at("combine_secure_payments", "inserted");
         let made = told(ctx, opened);
         keeper.commit(tx, &made).await?;
         Ok(made)

@@ -182,7 +182,9 @@ async fn commit(
     let tx = ctx.db.begin("create_secure_payout").await?;
     let requests: Vec<&Request> = opened.requests.iter().collect();
     store::requests::insert_all(&tx, &requests).await?;
+    crate::fail_at("create_secure_payout", "request_inserted");
     bind(&tx, &opened, planned).await?;
+    crate::fail_at("create_secure_payout", "bound");
     if let Some(key) = opened.payment.destination {
         let noted = Destination {
             id: DestinationId(ctx.ids.ulid()),
@@ -195,8 +197,10 @@ async fn commit(
             updated_at: opened.now,
         };
         store::destinations::note(&tx, &noted).await?;
+        crate::fail_at("create_secure_payout", "destination_noted");
     }
     store::secure_payments::insert(&tx, &opened.payment, names).await?;
+    crate::fail_at("create_secure_payout", "inserted");
     let found: Vec<Screening> = screened.into_iter().cloned().collect();
     store::screenings::keep(&tx, &caller.platform, &opened.payment.id, &found).await?;
     if is_rejected {

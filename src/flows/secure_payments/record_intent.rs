@@ -99,6 +99,7 @@ pub async fn run(ctx: &Ctx, opened: &Opened, sent: &Sent) -> FlowResult<Recorded
                 created_at: now,
             };
             store::secure_payments::insert_intent(&tx, payment, &intent).await?;
+            crate::fail_at("record_intent", "inserted");
             store::secure_payments::hint(&tx, payment, now).await?;
             intent
         }

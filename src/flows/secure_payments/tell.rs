@@ -52,6 +52,7 @@ pub(super) async fn refused(ctx: &Ctx, payment: &SecurePayment, wallet: &Address
         return Ok(());
     };
     store::secure_payments::note_told(&tx, payment, wallet, next, now).await?;
+    crate::fail_at("tell_refused_wallet", "noted");
     if let Some(event) = event(payment, *wallet, next, now) {
         publish(ctx, &tx, &event).await?;
     }

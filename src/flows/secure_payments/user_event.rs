@@ -49,6 +49,7 @@ pub async fn run(ctx: &Ctx, opened: &Opened, address: Option<IpAddr>, report: &R
     let tx = ctx.db.begin("tell_payer_step").await?;
     if report.step == PayerStepKind::PaymentApprovedInWallet && opened.status() == SecurePaymentStatus::Pending {
         store::secure_payments::hint(&tx, payment, now).await?;
+        crate::fail_at("tell_payer_step", "hinted");
     }
     publish(ctx, &tx, &event).await?;
     tx.commit().await?;
