@@ -161,7 +161,7 @@ pub(crate) fn payee(round: u64) -> String {
 }
 
 /// An amount that no other request of the run has.
-fn amount(number: u64) -> String {
+pub(crate) fn amount(number: u64) -> String {
     let fraction = format!("{:09}", number + 1);
     format!("0.{}", fraction.trim_end_matches('0'))
 }
@@ -174,12 +174,14 @@ fn currency(number: u64) -> &'static str {
     }
 }
 
-fn text(body: &Value, pointer: &str) -> Result<String> {
+/// A text of an answer.
+pub(crate) fn text(body: &Value, pointer: &str) -> Result<String> {
     let text = body.pointer(pointer).and_then(Value::as_str);
     Ok(text.with_context(|| format!("no {pointer} in {body}"))?.to_owned())
 }
 
-fn transactions(calls: &Value) -> Result<Vec<(Address, Vec<u8>, U256)>> {
+/// Transactions to sign and send, in order.
+pub(crate) fn transactions(calls: &Value) -> Result<Vec<(Address, Vec<u8>, U256)>> {
     let calls = calls["transactions"].as_array().context("no transactions")?;
     calls
         .iter()

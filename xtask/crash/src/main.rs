@@ -13,6 +13,7 @@ mod kills;
 mod link;
 mod load;
 mod outages;
+mod payers;
 mod plan;
 mod receivers;
 mod recurring;

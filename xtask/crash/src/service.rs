@@ -81,6 +81,7 @@ impl Service {
                 "contracts": {
                     "ERC20FeeProxy": with.chain.contracts().erc20_fee_proxy.to_string(),
                     "EthereumFeeProxy": with.chain.contracts().ethereum_fee_proxy.to_string(),
+                    "BatchConversionPayments": with.chain.contracts().batch_conversion_payments.to_string(),
                     "ERC20RecurringPaymentProxy": with.chain.contracts().recurring_payment_proxy.to_string(),
                 },
                 "tokens": {"FAU": with.chain.tokens().fau.to_string()},
