@@ -86,6 +86,9 @@ pub(crate) enum Fault {
     /// F26: the service is killed while recurring payments and requests are due
     #[value(alias = "F26")]
     RecurringKills,
+    /// F27: the service is killed while links are made, combined, withdrawn and paid
+    #[value(alias = "F27")]
+    LinkKills,
 }
 
 impl Fault {
@@ -118,6 +121,8 @@ impl Fault {
             Self::RecurringKills if is_short && database == Database::Sqlite => 3,
             Self::RecurringKills if is_short => 0,
             Self::RecurringKills => 1,
+            Self::LinkKills if is_short && database == Database::Sqlite => 1,
+            Self::LinkKills => 2,
             Self::HangingReceiver | Self::RollingRestarts => LAST_LANE,
         }
     }
@@ -125,7 +130,7 @@ impl Fault {
     /// Where it is played.
     pub(crate) fn databases(self, chosen: Databases) -> &'static [Database] {
         match self {
-            Self::Kills | Self::CommitEdges | Self::RecurringKills => chosen.each(),
+            Self::Kills | Self::CommitEdges | Self::RecurringKills | Self::LinkKills => chosen.each(),
             Self::WorkerKills
             | Self::DatabaseOutages
             | Self::CutConnections

@@ -11,6 +11,7 @@ mod fault;
 mod instances;
 mod kills;
 mod link;
+mod links;
 mod load;
 mod outages;
 mod payers;
@@ -132,6 +133,7 @@ fn play(plan: &Plan, fault: Fault, database: Database) -> Row {
         Fault::LeaderKills => instances::leaders(plan),
         Fault::RollingRestarts => instances::rolling(plan),
         Fault::RecurringKills => recurring::kills(plan, database),
+        Fault::LinkKills => links::kills(plan, database),
     };
     let row = played.unwrap_or_else(|error| Row::failed(fault, database, &error));
     eprintln!(
