@@ -16,11 +16,26 @@ mod ingest;
 mod latency;
 mod limits;
 mod load;
+mod page;
 mod payments;
 mod payout;
 mod report;
 mod rpc;
 mod service;
+
+#[path = "../../tests/support"]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    missing_docs,
+    clippy::expect_used,
+    reason = "shared with the tests, which may fail with a panic"
+)]
+mod support {
+    pub mod browser;
+    pub mod dev;
+    pub mod program;
+}
 
 use std::process::ExitCode;
 
@@ -98,6 +113,8 @@ enum Number {
     Search,
     /// Exports of payments
     Export,
+    /// The payment page in a browser
+    Page,
 }
 
 fn main() -> ExitCode {
@@ -178,6 +195,7 @@ fn measure(name: Number, arguments: &Arguments, filled: &mut Option<Filled>) -> 
         Number::Limits => vec![limits::measure(scale)?],
         Number::Search => payments::measure_search(fill(filled, arguments)?, scale)?,
         Number::Export => payments::measure_export(fill(filled, arguments)?, scale)?,
+        Number::Page => page::measure(scale)?,
     })
 }
 

@@ -40,6 +40,12 @@ pub fn ensure_program(program: &str, packages: &[&str]) -> Result<PathBuf> {
     }
 }
 
+/// Makes sure there is a browser, and what drives it.
+pub fn ensure_browser() -> Result<()> {
+    ensure_program("chromium", &["chromium", "chromium-driver"])?;
+    ensure_program("chromedriver", &["chromium-driver"]).map(drop)
+}
+
 /// Makes sure that the tests can install the published verifiers of webhooks: one needs npm, the other one `venv`.
 pub fn ensure_webhook_verifiers() -> Result<()> {
     ensure_program("node", &["nodejs"])?;

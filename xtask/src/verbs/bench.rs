@@ -19,7 +19,10 @@ const BESIDE_QUEUES: [&str; 1] = ["events"];
 const BESIDE_NODE: [&str; 1] = ["search"];
 
 /// Numbers that are measured on a local chain.
-const ON_CHAIN: [&str; 5] = ["payout", "ingest", "latency", "burst", "rpc"];
+const ON_CHAIN: [&str; 6] = ["payout", "ingest", "latency", "burst", "rpc", "page"];
+
+/// Numbers that are measured in a browser.
+const IN_BROWSER: [&str; 1] = ["page"];
 
 /// How `cargo xtask bench` measures.
 #[derive(Debug, clap::Args)]
@@ -41,6 +44,9 @@ pub(crate) fn run(options: &Options) -> Outcome {
     let durable = durable.then(|| Postgres::start_durable(&[])).transpose()?;
     if needs(&options.names, &ON_CHAIN) {
         packages::ensure_chain_node()?;
+    }
+    if needs(&options.names, &IN_BROWSER) {
+        packages::ensure_browser()?;
     }
     if needs(&options.names, &BESIDE_QUEUES)
         && let Err(error) = packages::ensure_job_queues()

@@ -56,11 +56,7 @@ pub(crate) fn run(names: &[String]) -> Outcome {
     }
     let names = names.as_slice();
     if needs_browser()? {
-        tolerate_outside_ci(
-            "browser tests",
-            packages::ensure_program("chromium", &["chromium", "chromium-driver"])
-                .and_then(|_| packages::ensure_program("chromedriver", &["chromium-driver"])),
-        )?;
+        tolerate_outside_ci("browser tests", packages::ensure_browser())?;
     }
     packages::ensure_chain_node()?;
     tolerate_outside_ci("verifiers of webhooks", packages::ensure_webhook_verifiers())?;
