@@ -1,4 +1,4 @@
-//! The bare counterpart of the service: axum and sqlx, one prepared insert, no checks. Nobody could take payments with
+//! The bare counterpart of the service: axum and sqlx, one prepared statement, no checks. Nobody could take payments with
 //! it; it shows what the HTTP stack and the database cost at least.
 
 use std::net::Ipv4Addr;
@@ -7,10 +7,11 @@ use std::sync::Arc;
 use anyhow::Context;
 use axum::{
     Json, Router,
-    extract::State,
+    extract::{Path, State},
     http::StatusCode,
     routing::{get, post},
 };
+use chrono::{DateTime, Utc};
 use prs::{
     adapters::{clock::SystemClock, ids::SystemIds},
     ports::{
@@ -19,7 +20,10 @@ use prs::{
     },
 };
 use serde::{Deserialize, Serialize};
-use sqlx::{PgPool, postgres::PgPoolOptions};
+use sqlx::{
+    PgPool, Row,
+    postgres::{PgPoolOptions, PgRow},
+};
 use tokio::net::TcpListener;
 
 /// Connections of the pool, as many as the service has.
@@ -30,6 +34,10 @@ const INSERT: &str = "INSERT INTO requests (id, platform_id, request_id, salt, r
      network, payee, amount, invoice_currency, payment_currency, token, expected, credited, payment_count, \
      is_recurrence_stopped, is_crypto_to_fiat, is_listening, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, \
      'direct', 'pending', 'sepolia', $7, $8, $9, $10, $11, '1500000000000000000', '0', 0, false, false, false, $12, $12)";
+
+/// What a payer reads of a link, without the requests that it pays.
+const READ: &str = "SELECT token, status, flow, network, reference, redirect_url, expires_at FROM secure_payments \
+     WHERE token = $1";
 
 /// The token of the requests that are created; its text is as long as the service's.
 const TOKEN: &str = "0x370de27fdb7d1ff1e1baa7d11c5820a324cf623c";
@@ -48,6 +56,18 @@ struct NewRequest {
 struct Created {
     payment_reference: String,
     request_id: String,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Link {
+    token: String,
+    status: String,
+    flow: String,
+    network: String,
+    reference: Option<String>,
+    redirect_url: Option<String>,
+    expires_at: DateTime<Utc>,
 }
 
 struct Bare {
@@ -76,6 +96,7 @@ pub(crate) fn serve(port: u16, database_url: Option<&str>) -> anyhow::Result<()>
             router = router.merge(
                 Router::new()
                     .route("/v2/request", post(create))
+                    .route("/v2/secure-payments/{token}", get(read))
                     .with_state(Arc::new(bare)),
             );
         }
@@ -83,6 +104,26 @@ pub(crate) fn serve(port: u16, database_url: Option<&str>) -> anyhow::Result<()>
         axum::serve(listener, router).await?;
         Ok(())
     })
+}
+
+async fn read(State(bare): State<Arc<Bare>>, Path(token): Path<String>) -> Result<Json<Link>, StatusCode> {
+    let found = sqlx::query(READ).bind(token).fetch_optional(&bare.pool).await;
+    let link = |row: &PgRow| -> sqlx::Result<Link> {
+        Ok(Link {
+            token: row.try_get(0)?,
+            status: row.try_get(1)?,
+            flow: row.try_get(2)?,
+            network: row.try_get(3)?,
+            reference: row.try_get(4)?,
+            redirect_url: row.try_get(5)?,
+            expires_at: row.try_get(6)?,
+        })
+    };
+    match found.map(|row| row.as_ref().map(link).transpose()) {
+        Ok(Ok(Some(link))) => Ok(Json(link)),
+        Ok(Ok(None)) => Err(StatusCode::NOT_FOUND),
+        Ok(Err(_)) | Err(_) => Err(StatusCode::INTERNAL_SERVER_ERROR),
+    }
 }
 
 async fn create(

@@ -68,6 +68,56 @@ pub(crate) fn run_each(
     runtime.block_on(run_connections(address, requests.into(), (connections, count), status))
 }
 
+/// Sends the requests in turn, so many a second over [`CONNECTIONS`], whatever became of those before. A time counts from
+/// the moment at which its request was due.
+pub(crate) fn run_at(
+    address: SocketAddr,
+    requests: Vec<Vec<u8>>,
+    (rate_per_s, count): (u32, usize),
+    status: u16,
+) -> anyhow::Result<Vec<Duration>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let requests: Arc<[Vec<u8>]> = requests.into();
+    runtime.block_on(async {
+        let mut streams = Vec::with_capacity(CONNECTIONS);
+        for _ in 0..CONNECTIONS {
+            streams.push(connect(address).await?);
+        }
+        let gap = Duration::from_secs(1) / rate_per_s;
+        let turns = Arc::new(AtomicUsize::new(0));
+        let begun = tokio::time::Instant::now();
+        let mut connections = JoinSet::new();
+        for mut stream in streams {
+            let (requests, turns) = (requests.clone(), turns.clone());
+            connections.spawn(async move {
+                let mut times = Vec::new();
+                let mut answer = Vec::with_capacity(4 * 1024);
+                loop {
+                    let turn = turns.fetch_add(1, Ordering::Relaxed);
+                    if turn >= count {
+                        return anyhow::Ok(times);
+                    }
+                    let due = begun + gap * u32::try_from(turn)?;
+                    tokio::time::sleep_until(due).await;
+                    exchange(&mut stream, &requests[turn % requests.len()], &mut answer, status).await?;
+                    times.push(due.elapsed());
+                }
+            });
+        }
+        let mut times = Vec::with_capacity(count);
+        while let Some(ended) = connections.join_next().await {
+            times.extend(ended??);
+        }
+        Ok(times)
+    })
+}
+
+async fn connect(address: SocketAddr) -> anyhow::Result<TcpStream> {
+    let stream = TcpStream::connect(address).await.context("no connection")?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
 async fn run_connections(
     address: SocketAddr,
     requests: Arc<[Vec<u8>]>,
@@ -76,9 +126,7 @@ async fn run_connections(
 ) -> anyhow::Result<Load> {
     let mut streams = Vec::with_capacity(connections);
     for _ in 0..connections {
-        let stream = TcpStream::connect(address).await.context("no connection")?;
-        stream.set_nodelay(true)?;
-        streams.push(stream);
+        streams.push(connect(address).await?);
     }
     let sent = Arc::new(AtomicUsize::new(0));
     let mut connections = JoinSet::new();
@@ -108,7 +156,6 @@ async fn keep_sending(
     status: u16,
 ) -> anyhow::Result<Vec<Duration>> {
     let mut latencies = Vec::new();
-    let wanted = format!("HTTP/1.1 {status} ");
     let mut answer = Vec::with_capacity(4 * 1024);
     loop {
         let turn = sent.fetch_add(1, Ordering::Relaxed);
@@ -117,18 +164,24 @@ async fn keep_sending(
         }
         let request = &requests[turn % requests.len()];
         let started = Instant::now();
-        stream.write_all(request).await?;
-        answer.clear();
-        while !is_complete(&answer)? {
-            ensure!(answer.len() <= ANSWER_BYTES_MAX, "an answer of {} bytes", answer.len());
-            ensure!(stream.read_buf(&mut answer).await? > 0, "the connection was closed");
-        }
-        if !answer.starts_with(wanted.as_bytes()) {
-            bail!("an answer other than {status}: {}", String::from_utf8_lossy(&answer));
-        }
+        exchange(&mut stream, request, &mut answer, status).await?;
         latencies.push(started.elapsed());
     }
     Ok(latencies)
+}
+
+/// Sends a request and reads its answer. Errors: it has another status.
+async fn exchange(stream: &mut TcpStream, request: &[u8], answer: &mut Vec<u8>, status: u16) -> anyhow::Result<()> {
+    stream.write_all(request).await?;
+    answer.clear();
+    while !is_complete(answer)? {
+        ensure!(answer.len() <= ANSWER_BYTES_MAX, "an answer of {} bytes", answer.len());
+        ensure!(stream.read_buf(answer).await? > 0, "the connection was closed");
+    }
+    if !answer.starts_with(format!("HTTP/1.1 {status} ").as_bytes()) {
+        bail!("an answer other than {status}: {}", String::from_utf8_lossy(answer));
+    }
+    Ok(())
 }
 
 /// Whether head and declared body have arrived.

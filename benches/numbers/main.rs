@@ -48,8 +48,8 @@ use crate::report::{Machine, Row};
 /// How often each number is measured; the median counts.
 const REPEATS: usize = 3;
 
-/// Payments that are searched and exported, unless another number is asked for.
-const PAYMENTS: usize = 1_000_000;
+/// Payments that are searched and exported, and links that are read, unless another number is asked for.
+const ROWS: usize = 1_000_000;
 
 #[derive(Debug, Parser)]
 #[command(name = "numbers")]
@@ -59,7 +59,7 @@ struct Arguments {
     /// Share of the full amount of work, for a quick trial
     #[arg(long, default_value_t = 1.0)]
     scale: f64,
-    /// Payments to search and to export; a million when absent
+    /// Payments to search and to export, and links to read; a million when absent
     #[arg(long)]
     rows: Option<usize>,
     /// Set by `cargo bench`
@@ -115,6 +115,8 @@ enum Number {
     Export,
     /// The payment page in a browser
     Page,
+    /// Links read by their token
+    Links,
 }
 
 fn main() -> ExitCode {
@@ -196,16 +198,20 @@ fn measure(name: Number, arguments: &Arguments, filled: &mut Option<Filled>) -> 
         Number::Search => payments::measure_search(fill(filled, arguments)?, scale)?,
         Number::Export => payments::measure_export(fill(filled, arguments)?, scale)?,
         Number::Page => page::measure(scale)?,
+        Number::Links => vec![page::measure_links(rows(arguments), scale)?],
     })
 }
 
 /// The database with payments, which searches and exports share.
 fn fill<'f>(filled: &'f mut Option<Filled>, arguments: &Arguments) -> anyhow::Result<&'f Filled> {
     if filled.is_none() {
-        let rows = arguments.rows.unwrap_or_else(|| scaled(PAYMENTS, arguments.scale));
-        *filled = Some(Filled::start(rows)?);
+        *filled = Some(Filled::start(rows(arguments))?);
     }
     filled.as_ref().context("no payments")
+}
+
+fn rows(arguments: &Arguments) -> usize {
+    arguments.rows.unwrap_or_else(|| scaled(ROWS, arguments.scale))
 }
 
 /// A part of the full amount of work, and at least one unit of it.

@@ -1,10 +1,14 @@
 //! The payment page in a browser: how soon it is painted, and how long a payment takes whose payer does not hesitate.
 
+mod links;
+
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 use tokio::time::sleep;
+
+pub(crate) use links::measure as measure_links;
 
 use crate::report::{Goal, Row, median};
 use crate::scaled;

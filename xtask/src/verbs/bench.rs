@@ -7,7 +7,7 @@ use xtask::machine::postgres::Postgres;
 use xtask::machine::{command, packages, workspace};
 
 /// Numbers that are measured on PostgreSQL.
-const ON_POSTGRES: [&str; 3] = ["create", "payout", "events"];
+const ON_POSTGRES: [&str; 4] = ["create", "payout", "events", "links"];
 
 /// Numbers that are measured on a PostgreSQL that waits for the disk.
 const ON_DURABLE_POSTGRES: [&str; 4] = ["ingest", "events", "search", "export"];
@@ -32,7 +32,7 @@ pub(crate) struct Options {
     /// Share of the full amount of work, such as 0.1 for a quick trial
     #[arg(long)]
     scale: Option<String>,
-    /// Payments that `search` and `export` find, such as 10000000; a million when absent
+    /// Payments that `search` and `export` find, and links among which `links` reads, such as 10000000; a million when absent
     #[arg(long)]
     rows: Option<String>,
 }
