@@ -18,10 +18,27 @@ use serde_json::{Value, json};
 alloy::sol! {
     function setBatchFee(uint16 fee) external;
     function allowance(address owner, address spender) external view returns (uint256);
+    struct Detail {
+        address recipient;
+        uint256 requestAmount;
+        address[] path;
+        bytes paymentReference;
+        uint256 feeAmount;
+        uint256 maxToSpend;
+        uint256 maxRateTimespan;
+    }
+    struct Group {
+        uint256 paymentNetworkId;
+        Detail[] requestDetails;
+    }
+    function batchPayments(Group[] groups, address[][] pathsToUSD, address feeAddress) external;
 }
 
 const STRANGER: &str = "0x15d34AAf54267DB7D7c367839AAf71A00a2C6A65";
 const PARTNER: &str = "0x976EA74026E726554dB657fA54763abd0C3a0aa9";
+
+const OTHER: &str = "0x90F79bf6EB2c4f870365E785982E1f101E93b906";
+const RECIPIENT: &str = "0x9965507D1a55bcC2695C58ba16FB37d819B0A4dc";
 
 /// The largest number of units of a token with 18 decimals.
 const MOST: &str = "115792089237316195423570985008687907853269984665640564039457.584007913129639935";
@@ -176,4 +193,76 @@ async fn an_amount_that_its_fee_makes_too_large_is_on_no_link() {
     }
     // Without a fee it can be paid.
     app.link(&link_of(&[MOST])).await.expect(201);
+}
+
+/// Fees of one receiver in one currency that follow each other, added up.
+fn joined(fees: impl IntoIterator<Item = (Address, bool, U256)>) -> Vec<(Address, bool, U256)> {
+    let mut joined: Vec<(Address, bool, U256)> = Vec::new();
+    for (receiver, is_coin, units) in fees {
+        match joined.last_mut() {
+            Some(last) if (last.0, last.1) == (receiver, is_coin) => last.2 += units,
+            _ => joined.push((receiver, is_coin, units)),
+        }
+    }
+    joined
+}
+
+#[tokio::test]
+async fn fees_of_coins_and_tokens_are_listed_as_the_calldata_pays_them() {
+    let mut settings = settings();
+    settings.fees.protocol_bps = 50;
+    settings.fees.protocol_address = Some(PARTNER.to_owned());
+    let app = TestApp::on_chain_as(settings, 1).await;
+    let chain = app.devnet();
+    let contract = chain.contracts().batch_conversion_payments;
+    let set = setBatchFeeCall { fee: 100 }.abi_encode();
+    assert!(chain.send(0, contract, set, U256::ZERO).await.expect("mined").status);
+    let mut tokens = Vec::new();
+    for (currency, amount, receiver) in [
+        ("ETH-sepolia-sepolia", "0.5", STRANGER),
+        ("FAU-sepolia", "10", OTHER),
+        ("ETH-sepolia-sepolia", "0.25", OTHER),
+        ("FAU-sepolia", "20", STRANGER),
+        ("FAU-sepolia", "30", OTHER),
+    ] {
+        let mut payout = payout_of(RECIPIENT, amount);
+        payout["currency"] = json!(currency);
+        payout["feePercentage"] = json!("10");
+        payout["feeAddress"] = json!(receiver);
+        tokens.push(token_of(&app.payout_link(&payout).await.expect(201)));
+    }
+    let call = app.post("/v2/secure-payments/batch-payouts").with_key();
+    let made = call.json(&json!({ "tokens": tokens })).send().await.expect(201);
+    let calldata = app.pay_link(&token_of(&made)).await;
+
+    let steps = link_transactions(&calldata);
+    let call = batchPaymentsCall::abi_decode(&steps.last().expect("a payment").1).expect("the call");
+    let recipient: Address = RECIPIENT.parse().expect("an address");
+    let paid = call.groups.iter().flat_map(|group| {
+        let is_coin = group.paymentNetworkId == U256::from(3);
+        let details = group.requestDetails.iter();
+        let riding = details.clone().filter(|detail| !detail.feeAmount.is_zero());
+        let riding = riding.map(move |detail| (call.feeAddress, is_coin, detail.feeAmount));
+        let alone = details.filter(|detail| detail.recipient != recipient);
+        riding.chain(alone.map(move |detail| (detail.recipient, is_coin, detail.requestAmount)))
+    });
+    let paid = joined(paid);
+    let fees = calldata["feeBundle"]["fees"].as_array().expect("a list").iter();
+    let listed: Vec<(bool, (Address, bool, U256))> = fees
+        .map(|fee| {
+            let text = |name: &str| fee[name].as_str().expect("text").to_owned();
+            let receiver: Address = text("recipient").parse().expect("an address");
+            let is_coin = text("paymentCurrencyId").starts_with("ETH");
+            let is_of_contract = text("feeType") == "batch_contract";
+            (is_of_contract, (receiver, is_coin, units(&text("amount"))))
+        })
+        .collect();
+    let of_calls = listed.iter().filter(|(is_of_contract, _)| !is_of_contract);
+    assert_eq!(joined(of_calls.map(|(_, fee)| *fee)), paid, "{}", calldata["feeBundle"]);
+    assert_eq!(paid.len(), 6, "three receivers in each of two currencies: {paid:?}");
+    // The contract takes its own at the end of each group.
+    let ends = listed
+        .chunk_by(|one, next| one.1.1 == next.1.1)
+        .map(|group| (group.last().map(|fee| fee.0), group.iter().filter(|fee| fee.0).count()));
+    assert_eq!(ends.collect::<Vec<_>>(), [(Some(true), 1); 2], "{}", calldata["feeBundle"]);
 }

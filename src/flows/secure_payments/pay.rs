@@ -6,7 +6,7 @@ use crate::{
     domain::{
         address::Address,
         batch::check_networks,
-        batch_call::{Batch, BatchError, BatchItem},
+        batch_call::{Batch, BatchError, BatchItem, OwnFee},
         calldata::{APPROVAL_GAS, Allowing, Standing, Step},
         fees::{Fee, FeeLeg, Fees},
         ids::RequestId,
@@ -159,18 +159,19 @@ impl Due {
 }
 
 async fn single(ctx: &Ctx, opened: &Opened, due: Vec<Due>, wallet: Option<Address>) -> FlowResult<Paying> {
-    let mut fees = fee_lines(&due);
-    let sole = due.into_iter().next();
-    let Due {
-        request,
-        fees: charged,
-        units,
-    } = sole.ok_or_else(|| Refusal::forbidden(Unpayable::ComplianceFailed.sentence()))?;
-    let handout = prepared(ctx, &request, units, charged, (wallet, Allowing::WhatIsNeeded)).await?;
-    fees.lines
-        .extend(handout.calldata.contract_fee.map(|leg| contract_fee(&request, leg)));
-    kept(ctx, opened, &[(&request, &handout.planned)]).await?;
-    Ok(Paying::Single(Box::new(Single { request, handout, fees })))
+    let sole = due.first();
+    let sole = sole.ok_or_else(|| Refusal::forbidden(Unpayable::ComplianceFailed.sentence()))?;
+    let asked = (wallet, Allowing::WhatIsNeeded);
+    let handout = prepared(ctx, &sole.request, sole.units, sole.fees, asked).await?;
+    let token = sole.request.terms.token;
+    let own = handout.calldata.contract_fee.map(|leg| OwnFee { token, leg });
+    let fees = fee_lines(&due, own.as_slice());
+    kept(ctx, opened, &[(&sole.request, &handout.planned)]).await?;
+    Ok(Paying::Single(Box::new(Single {
+        request: sole.request.clone(),
+        handout,
+        fees,
+    })))
 }
 
 async fn together(ctx: &Ctx, opened: &Opened, due: Vec<Due>, wallet: Option<Address>) -> FlowResult<Paying> {
@@ -211,11 +212,7 @@ async fn together(ctx: &Ctx, opened: &Opened, due: Vec<Due>, wallet: Option<Addr
     let has_enough_gas = standing
         .zip(network_fee)
         .map(|(standing, fee)| standing.native_balance >= batch.value().saturating_add(fee));
-    let mut fees = fee_lines(&due);
-    fees.lines.extend(batch.own_fees().iter().filter_map(|own| {
-        let first = due.iter().find(|due| due.request.terms.token == own.token)?;
-        Some(contract_fee(&first.request, own.leg))
-    }));
+    let fees = fee_lines(&due, batch.own_fees());
     let handed = due.iter().zip(&planned).map(|(due, planned)| (&due.request, planned));
     kept(ctx, opened, &handed.collect::<Vec<_>>()).await?;
     Ok(Paying::Batch(Box::new(Together {
@@ -283,9 +280,20 @@ fn short_of(batch: &Batch, standings: &HashMap<Option<Address>, Standing>) -> Ve
     all.filter(|one| one.available < one.required).collect()
 }
 
-/// The fees in the order of the transaction: those that ride in payments, then those that are paid by themselves. The
-/// contract of batches knows one receiver of riding fees, that of the first one.
-fn fee_lines(due: &[Due]) -> FeeLines {
+/// When a transaction pays a fee, among the payments of tokens or among those of the coin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Turn {
+    /// In a payment.
+    Riding,
+    /// After the payments, with what else its receiver gets in the same currency.
+    Alone,
+    /// At the end, by the contract itself.
+    OfContract,
+}
+
+/// The fees in the order in which the transaction pays them. The contract of batches pays tokens before the coin, and knows
+/// one receiver of riding fees, that of the first one.
+fn fee_lines(due: &[Due], own: &[OwnFee]) -> FeeLines {
     let line = |due: &Due, kind: FeeKind, fee: Fee| FeeLine {
         request: due.request.id.clone(),
         kind,
@@ -293,16 +301,33 @@ fn fee_lines(due: &[Due]) -> FeeLines {
         currency: due.request.terms.payment_currency.clone(),
         receiver: fee.receiver,
     };
-    let all = due.iter().flat_map(|due| {
+    let charged = due.iter().flat_map(|due| {
         let platform = due.fees.platform.map(|fee| line(due, FeeKind::Platform, fee));
         let protocol = due.fees.protocol.map(|fee| line(due, FeeKind::Protocol, fee));
-        platform.into_iter().chain(protocol)
+        let lines = platform.into_iter().chain(protocol);
+        lines.map(|line| (due.request.terms.token, line))
     });
-    let all: Vec<FeeLine> = all.filter(|line| !line.units.is_zero()).collect();
-    let taker = all.first().map(|line| line.receiver);
-    let (mut lines, others): (Vec<FeeLine>, Vec<FeeLine>) =
-        all.into_iter().partition(|line| Some(line.receiver) == taker);
-    lines.extend(others);
+    let charged: Vec<(Option<Address>, FeeLine)> = charged.filter(|(_, line)| !line.units.is_zero()).collect();
+    let taker = charged.first().map(|(_, line)| line.receiver);
+    // What one receiver gets alone in a currency is paid where the first part of it stands.
+    let first = |token: Option<Address>, receiver: Address| {
+        let mut lines = charged.iter();
+        lines.position(|(other, line)| (*other, line.receiver) == (token, receiver))
+    };
+    let of_calls = charged.iter().map(|(token, line)| {
+        let (turn, place) = match Some(line.receiver) == taker {
+            true => (Turn::Riding, None),
+            false => (Turn::Alone, first(*token, line.receiver)),
+        };
+        ((token.is_none(), turn, place), line.clone())
+    });
+    let of_contract = own.iter().filter_map(|own| {
+        let place = due.iter().position(|due| due.request.terms.token == own.token)?;
+        let line = contract_fee(&due.get(place)?.request, own.leg);
+        Some(((own.token.is_none(), Turn::OfContract, Some(place)), line))
+    });
+    let mut placed: Vec<_> = of_calls.chain(of_contract).collect();
+    placed.sort_by_key(|(place, _)| *place);
     let currencies = due.iter().map(|due| &due.request.terms.payment_currency);
     let is_one = currencies
         .clone()
@@ -310,7 +335,7 @@ fn fee_lines(due: &[Due]) -> FeeLines {
         .all(|(one, next)| one == next);
     let sum = || due.iter().try_fold(U256::ZERO, |sum, due| sum.checked_add(due.units));
     FeeLines {
-        lines,
+        lines: placed.into_iter().map(|(_, line)| line).collect(),
         gross: is_one.then(sum).flatten(),
     }
 }
