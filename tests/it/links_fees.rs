@@ -266,3 +266,51 @@ async fn fees_of_coins_and_tokens_are_listed_as_the_calldata_pays_them() {
         .map(|group| (group.last().map(|fee| fee.0), group.iter().filter(|fee| fee.0).count()));
     assert_eq!(ends.collect::<Vec<_>>(), [(Some(true), 1); 2], "{}", calldata["feeBundle"]);
 }
+
+#[tokio::test]
+async fn the_page_names_every_receiver_of_fees_and_hides_the_payee_among_them() {
+    let mut settings = settings();
+    settings.fees.protocol_bps = 50;
+    settings.fees.protocol_address = Some(PARTNER.to_owned());
+    let app = TestApp::with(settings, None).await;
+    app.is_paid_in("FAU-sepolia").await;
+    let mut link = link_of(&["100", "50"]);
+    link["requests"][0]["feePercentage"] = json!("2");
+    link["requests"][0]["feeAddress"] = json!(STRANGER);
+    for (policy, receiver, is_shown) in [
+        (json!({}), STRANGER, true),
+        (json!({ "hidePayeeAddress": true }), STRANGER, true),
+        (json!({}), PAYEE, true),
+        (json!({ "hidePayeeAddress": true }), PAYEE, false),
+    ] {
+        link["accessPolicy"] = policy;
+        link["requests"][0]["feeAddress"] = json!(receiver);
+        let token = token_of(&app.link(&link).await.expect(201));
+        let state = app.get(&format!("/pay/{token}/state")).send().await;
+        let fees = state.expect(200)["details"]["currencies"][0]["fees"].clone();
+        let fees = fees.as_array().expect("a list").iter();
+        let fees: Vec<(String, String)> = fees
+            .map(|fee| {
+                let text = |name: &str| fee[name].as_str().expect("text").to_owned();
+                assert_eq!(fee["due"], fee["amount"], "nothing is paid");
+                (text("receiver"), text("amount"))
+            })
+            .collect();
+        let shown = match is_shown {
+            true => receiver.to_owned(),
+            false => format!("{}...{}", &receiver[..6], &receiver[38..]),
+        };
+        assert!(fees.contains(&(shown, "2".to_owned())), "{fees:?}");
+        assert!(fees.contains(&(PARTNER.to_owned(), "0.75".to_owned())), "{fees:?}");
+        for path in ["", "/receipt"] {
+            let page = app.get(&format!("/pay/{token}{path}")).send().await;
+            assert_eq!(page.status, 200);
+            for (receiver, amount) in &fees {
+                assert!(page.text.contains(&format!(">{receiver}<")), "{path}: {}", page.text);
+                assert!(page.text.contains(&format!(">{amount}\u{a0}FAU<")), "{path}: {}", page.text);
+            }
+            assert_eq!(page.text.contains(receiver), is_shown, "{path}: {}", page.text);
+        }
+        assert_eq!(state.text.contains(receiver), is_shown, "{}", state.text);
+    }
+}

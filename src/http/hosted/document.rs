@@ -18,6 +18,9 @@ use std::{fmt::Write, sync::Arc};
 /// Receivers that a document lists: the first ones, or those from the one that its reader asks for. Scripts fetch the rest.
 const RECEIVERS_MAX: usize = 50;
 
+/// Receivers of fees that a document names; scripts name all of them before somebody pays.
+const FEES_MAX: usize = 8;
+
 /// The page of a link.
 #[handler]
 pub(super) async fn shown(Data(page): Data<&Arc<Page>>, visit: Visit, request: &Request) -> poem::Result<Response> {
@@ -221,7 +224,7 @@ fn summary(page: &Page, words: &Words, link: &Link, (name, first): (&str, usize)
                     }
                 } @else { span.symbol { (words.text("hidden")) } }
             }
-            dl.rows #rows { (rows(words, link)) }
+            dl.rows #rows { (rows(words, link, FEES_MAX)) }
             (receivers(words, link.details.as_ref(), Listed::Part(first)))
             @if !link.is_completed() {
                 p.expiry #expiry {
@@ -237,8 +240,8 @@ fn row(name: &str, value: Markup) -> Markup {
     html! { div { dt { (name) } dd { (value) } } }
 }
 
-/// What is known of a payment besides its sum.
-pub(super) fn rows(words: &Words, link: &Link) -> Markup {
+/// What is known of a payment besides its sum; of receivers of fees their sum where there are more than `fees_max`.
+pub(super) fn rows(words: &Words, link: &Link, fees_max: usize) -> Markup {
     let Some(details) = &link.details else {
         return html! {};
     };
@@ -251,6 +254,7 @@ pub(super) fn rows(words: &Words, link: &Link) -> Markup {
         }
     };
     let has_fees = currencies.iter().any(|currency| currency.fee != "0");
+    let fees = currencies.iter().map(|currency| currency.fees.len()).sum::<usize>();
     let is_partly = currencies
         .iter()
         .any(|currency| currency.paid != "0" && currency.due != "0");
@@ -263,7 +267,18 @@ pub(super) fn rows(words: &Words, link: &Link) -> Markup {
         @if let Some(network) = &link.network { (row(words.text("network"), html! { (network.name) })) }
         @if has_fees {
             (row(words.text("amount"), each(|_| true, |currency| &currency.amount)))
-            (row(words.text("fee"), each(|currency| currency.fee != "0", |currency| &currency.fee)))
+            @if fees > fees_max {
+                (row(words.text("fee"), each(|currency| currency.fee != "0", |currency| &currency.fee)))
+            } @else {
+                @for currency in currencies {
+                    @for fee in &currency.fees {
+                        (row(words.text("fee"), html! {
+                            span.line { (money(words, &fee.amount, currency)) }
+                            bdi.code { (fee.receiver) }
+                        }))
+                    }
+                }
+            }
         }
         @if is_partly {
             (row(words.text("arrived"), each(|currency| currency.paid != "0", |currency| &currency.paid)))
@@ -451,6 +466,9 @@ fn boot(words: &Words, link: &Link, page: &str) -> Result<String, error::Problem
     let mut link = link.clone();
     if let Some(details) = link.details.as_mut().filter(|details| details.count > RECEIVERS_MAX) {
         details.items.clear();
+        for currency in &mut details.currencies {
+            currency.fees.clear();
+        }
     }
     let boot = Boot {
         link: &link,

@@ -95,19 +95,25 @@ pub(super) struct Currency {
     pub(super) total: String,
     /// What has arrived for the items.
     pub(super) paid: String,
+    /// What is left of the items.
+    pub(super) left: String,
     /// What is left, with the fees on top of it.
     pub(super) due: String,
     /// The most that may leave the wallet for it.
     pub(super) most: String,
-    /// Fees on top of what is left.
+    /// Fees by receiver.
     pub(super) fees: Vec<Fee>,
 }
 
-/// A fee on top of what is left.
+/// What a receiver of fees gets on top of the items.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Fee {
+    /// Its middle is hidden where it is a receiver whom the payer may not see.
     pub(super) receiver: String,
+    /// On top of all of them.
     pub(super) amount: String,
+    /// On top of what is left.
+    pub(super) due: String,
 }
 
 /// Where the payer may go afterwards.

@@ -66,7 +66,7 @@ fn receipt(page: &Page, words: &Words, link: &Link, known: &Known) -> Markup {
                                         dd { (money(words, &currency.total, currency)) }
                                     }
                                 }
-                                (rows(words, link))
+                                (rows(words, link, usize::MAX))
                                 @if let Some(payer) = payer {
                                     div { dt { (words.text("payer")) } dd { bdi.code { (payer.to_string()) } } }
                                 }

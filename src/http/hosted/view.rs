@@ -10,7 +10,7 @@ use crate::{
         address::Address,
         amount::format_units,
         currency::{ContractKind, CurrencyFilter, CurrencyKind},
-        fees::FeeLeg,
+        fees::{FeeLeg, Legs},
         network,
         secure_payment::{SecurePaymentKind, SecurePaymentStatus, access::AccessStatus, intent::PaymentChain},
     },
@@ -104,9 +104,19 @@ fn network(ctx: &Ctx, page: &Page, network: network::Network) -> Network {
 #[derive(Default)]
 struct Sums {
     amount: U256,
-    fee: U256,
+    left: U256,
+    fees: BTreeMap<Address, FeeSums>,
+}
+
+/// What somebody gets on top of that.
+#[derive(Default)]
+struct FeeSums {
+    amount: U256,
     due: U256,
-    due_fees: BTreeMap<Address, U256>,
+}
+
+fn legs_of(legs: Legs) -> impl Iterator<Item = FeeLeg> {
+    legs.riding.into_iter().chain(legs.further)
 }
 
 fn details(ctx: &Ctx, opened: &Opened) -> Result<Details, Problem> {
@@ -136,10 +146,13 @@ fn details(ctx: &Ctx, opened: &Opened) -> Result<Details, Problem> {
         uses_batch |= rest.further.is_some();
         if let Some(sum) = sums.get_mut(position) {
             sum.amount = sum.amount.saturating_add(expected);
-            sum.fee = sum.fee.saturating_add(whole.units().unwrap_or_default());
-            sum.due = sum.due.saturating_add(left);
-            for FeeLeg { receiver, units } in rest.riding.into_iter().chain(rest.further) {
-                let own = sum.due_fees.entry(receiver).or_default();
+            sum.left = sum.left.saturating_add(left);
+            for FeeLeg { receiver, units } in legs_of(whole) {
+                let own = &mut sum.fees.entry(receiver).or_default().amount;
+                *own = own.saturating_add(units);
+            }
+            for FeeLeg { receiver, units } in legs_of(rest) {
+                let own = &mut sum.fees.entry(receiver).or_default().due;
                 *own = own.saturating_add(units);
             }
         }
@@ -153,7 +166,7 @@ fn details(ctx: &Ctx, opened: &Opened) -> Result<Details, Problem> {
     }
     let currencies = ids.into_iter().zip(&sums).filter_map(|(id, sums)| {
         let known = ctx.catalogue.find(id)?;
-        Some(currency(known, sums, uses_batch))
+        Some(currency(opened, known, sums, uses_batch))
     });
     let contracts = PROXIES
         .iter()
@@ -166,13 +179,15 @@ fn details(ctx: &Ctx, opened: &Opened) -> Result<Details, Problem> {
     })
 }
 
-fn currency(known: &crate::domain::currency::Currency, sums: &Sums, uses_batch: bool) -> Currency {
+fn currency(
+    opened: &Opened,
+    known: &crate::domain::currency::Currency,
+    sums: &Sums,
+    uses_batch: bool,
+) -> Currency {
     let text = |units: U256| format_units(units, known.decimals);
-    let due_fees = sums
-        .due_fees
-        .values()
-        .fold(U256::ZERO, |sum, fee| sum.saturating_add(*fee));
-    let due = sums.due.saturating_add(due_fees);
+    let of = |part: fn(&FeeSums) -> U256| sums.fees.values().map(part).fold(U256::ZERO, U256::saturating_add);
+    let (fee, due) = (of(|fee| fee.amount), sums.left.saturating_add(of(|fee| fee.due)));
     let own = match uses_batch {
         true => due.saturating_mul(U256::from(BATCH_FEE_MAX)) / U256::from(10_000),
         false => U256::ZERO,
@@ -182,20 +197,29 @@ fn currency(known: &crate::domain::currency::Currency, sums: &Sums, uses_batch: 
         decimals: known.decimals,
         address: known.token().map(|token| token.to_string()),
         amount: text(sums.amount),
-        fee: text(sums.fee),
-        total: text(sums.amount.saturating_add(sums.fee)),
-        paid: text(sums.amount.saturating_sub(sums.due)),
+        fee: text(fee),
+        total: text(sums.amount.saturating_add(fee)),
+        paid: text(sums.amount.saturating_sub(sums.left)),
+        left: text(sums.left),
         due: text(due),
         most: text(due.saturating_add(own)),
         fees: sums
-            .due_fees
+            .fees
             .iter()
-            .map(|(receiver, units)| Fee {
-                receiver: receiver.to_string(),
-                amount: text(*units),
+            .map(|(receiver, fee)| Fee {
+                receiver: fee_receiver(opened, *receiver),
+                amount: text(fee.amount),
+                due: text(fee.due),
             })
             .collect(),
     }
+}
+
+/// A receiver of fees, hidden like the payees where it is one of them.
+fn fee_receiver(opened: &Opened, receiver: Address) -> String {
+    let mut payees = opened.requests.iter().map(|request| request.terms.payee);
+    let is_payee = opened.payment.policy.hides_payee && payees.any(|payee| payee == receiver);
+    payee(receiver, is_payee)
 }
 
 /// A receiver, without its middle where the payer may not see it.

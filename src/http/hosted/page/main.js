@@ -8,8 +8,8 @@ import * as state from './state.js';
 import { decimal, Mismatch, verify } from './verify.js';
 import { appLinks, discover } from './wallets.js';
 import {
-  balance, byId, button, code, copying, countDown, date, due, el, heading, money, note, quiet, receipt, row, say,
-  short, show, shown, summarise, t, tick, transaction, waiting, wayBack,
+  balance, byId, button, code, copying, countDown, date, due, el, feeRows, heading, line, money, note, quiet, receipt,
+  row, say, short, show, shown, summarise, t, tick, transaction, waiting, wayBack,
 } from './render.js';
 
 const { pause, Trouble } = sign;
@@ -185,11 +185,19 @@ function offer() {
     heading(t('payWith')),
     standing?.funds && el('div', { class: 'funds' }, standing.funds.map(fund)),
     lacksGas && el('p', { class: 'fund short' }, t('lacksGas', { coin })),
-    el('dl', { class: 'rows' }, needs?.gas && row(t('gas'), balance(needs.gas, coin)), row(t('youPay'), total, 'strong')),
+    el('dl', { class: 'rows' }, parts(details), needs?.gas && row(t('gas'), balance(needs.gas, coin)), row(t('youPay'), total, 'strong')),
     isShort
       ? [note('careful', t('notEnough'), t('notEnoughMore')), el('p', { class: 'copied' }, code(account), ' ', copy(account)), button(t('again'), check, true)]
       : [explained(), button(label, pay)],
   );
+}
+
+/** Who gets what of a payment with fees. */
+function parts({ currencies, items, count }) {
+  const fees = feeRows(currencies, 'due');
+  if (!fees.length) return null;
+  const left = currencies.filter((one) => one.left !== '0').map((one) => line(money(one.left, one.symbol)));
+  return [row(t(count > 1 ? 'receivers' : 'receiver'), [left, count > 1 ? null : code(items[0].payee)]), fees];
 }
 
 const copy = (text) => el('button', { type: 'button', class: 'plain', 'data-copy': text }, t('copy'));

@@ -44,6 +44,7 @@ export const short = (address) => (address.length > 16 ? `${address.slice(0, 6)}
 export const date = (iso) =>
   new Intl.DateTimeFormat(`${locale.code}-u-nu-latn`, { dateStyle: 'medium', timeStyle: 'short' }).format(new Date(iso));
 
+export const line = (text) => el('span', { class: 'line' }, text);
 export const code = (text) => el('bdi', { class: 'code' }, text);
 export const quiet = (text) => el('p', { class: 'quiet' }, text);
 export const heading = (text) => el('h2', { tabindex: '-1' }, text);
@@ -96,6 +97,15 @@ export const receipt = () => el('a', { class: 'button second', href: path('recei
 export const due = (details) =>
   details.currencies.filter((one) => one.due !== '0').map((one) => money(one.due, one.symbol)).join(' + ');
 
+/** What each receiver of fees gets on top of what `member` says of the items, in rows. */
+export const feeRows = (currencies, member) =>
+  currencies.flatMap((one) => {
+    const fees = one.fees.filter((fee) => fee[member] !== '0');
+    return fees.map((fee) => row(t('fee'), [line(money(fee[member], one.symbol)), code(fee.receiver)]));
+  });
+
+const FEES_MAX = 8;
+
 /** Draws the summary again, when more is known or something has arrived. */
 export function summarise({ details, reference, network }) {
   const total = byId('total');
@@ -109,10 +119,10 @@ export function summarise({ details, reference, network }) {
       el('span', { class: 'symbol' }, one.symbol),
     ]),
   );
-  const ofEach = (member, isShown) =>
-    currencies.filter(isShown).map((one) => el('span', { class: 'line' }, money(one[member], one.symbol)));
+  const ofEach = (member, isShown) => currencies.filter(isShown).map((one) => line(money(one[member], one.symbol)));
   const some = (member) => (one) => one[member] !== '0';
   const hasFees = currencies.some(some('fee'));
+  const fees = feeRows(currencies, 'amount');
   const isPartly = currencies.some((one) => one.paid !== '0' && one.due !== '0');
   byId('rows').replaceChildren(
     ...[
@@ -120,10 +130,12 @@ export function summarise({ details, reference, network }) {
       details.count === 1 ? row(t('receiver'), code(items[0].payee)) : row(t('receivers'), String(details.count)),
       row(t('network'), network.name),
       hasFees && row(t('amount'), ofEach('amount', () => true)),
-      hasFees && row(t('fee'), ofEach('fee', some('fee'))),
+      hasFees && (fees.length && fees.length <= FEES_MAX ? fees : row(t('fee'), ofEach('fee', some('fee')))),
       isPartly && row(t('arrived'), ofEach('paid', some('paid'))),
       isPartly && row(t('stillDue'), ofEach('due', some('due')), 'strong'),
-    ].filter(Boolean),
+    ]
+      .flat()
+      .filter(Boolean),
   );
   if (items.length > 1) {
     const entry = (item) =>

@@ -150,7 +150,7 @@ function expected(details) {
     ...currency,
     token: currency.address && lower(currency.address),
     most: units(currency.most, currency.decimals),
-    fees: new Map(currency.fees.map((fee) => [lower(fee.receiver), units(fee.amount, currency.decimals)])),
+    fees: currency.fees.map((fee) => ({ receiver: fee.receiver, left: units(fee.due, currency.decimals) })),
   }));
   const open = details.items.filter((item) => item.due !== '0');
   const items = open.map((item) => ({
@@ -192,7 +192,7 @@ export function verify(details, steps, payer) {
       return { kind, currency, amount: call.allowance, to: call.spender, data };
     }
     require(contracts.includes(to), 'contract');
-    pays(call, items, ofToken, payer);
+    pays(call, { currencies, items }, ofToken, payer);
     const coin = currencies.find((one) => !one.token);
     require(call.isBatch || value === 0n || !call.transfers[0].token, 'value');
     require(value <= (coin?.most ?? 0n), 'value');
@@ -200,14 +200,15 @@ export function verify(details, steps, payer) {
   });
 }
 
-/** Requires that transfers pay each item once, and otherwise fees alone. */
-function pays({ transfers, isBatch }, items, ofToken, payer) {
+/** Requires that transfers pay each item once and each receiver of fees what is shown, and nothing else. */
+function pays({ transfers, isBatch }, { currencies, items }, ofToken, payer) {
   const open = new Map(items);
+  const feeOf = ({ fees }, receiver) => fees.find((fee) => isShown(receiver, fee.receiver));
   const charge = (currency, receiver, amount) => {
     if (amount === 0n) return;
-    const left = (currency.fees.get(receiver) ?? 0n) - amount;
-    require(left >= 0n, 'fee');
-    currency.fees.set(receiver, left);
+    const fee = feeOf(currency, receiver);
+    require(fee && fee.left >= amount, 'fee');
+    fee.left -= amount;
   };
   for (const transfer of transfers) {
     const currency = ofToken(transfer.token);
@@ -219,15 +220,16 @@ function pays({ transfers, isBatch }, items, ofToken, payer) {
       require(transfer.amount === item.units, 'amount');
     } else {
       // Receivers of further fees are paid like anybody, under a reference of no item.
-      require(!items.has(transfer.reference) && currency.fees.has(transfer.to), 'reference');
+      require(!items.has(transfer.reference) && feeOf(currency, transfer.to), 'reference');
       charge(currency, transfer.to, transfer.amount);
     }
     charge(currency, transfer.feeTo, transfer.fee);
-    // The batch contract may take a fee of its own for the receiver of fees.
-    const mayTake = [NOBODY, lower(payer), ...currency.fees.keys()];
-    require(!isBatch || mayTake.includes(transfer.feeTo), 'fee');
+    // The batch contract may take a fee of its own for the receiver of fees, which is one for all currencies.
+    const mayTake = [NOBODY, lower(payer)].includes(transfer.feeTo) || currencies.some((one) => feeOf(one, transfer.feeTo));
+    require(!isBatch || mayTake, 'fee');
   }
   require(open.size === 0, 'missing');
+  require(currencies.every(({ fees }) => fees.every(({ left }) => left === 0n)), 'fee');
 }
 
 /** What leaves the wallet for items, by currency. */
