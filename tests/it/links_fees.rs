@@ -148,6 +148,8 @@ async fn what_the_batch_contract_takes_is_shown_and_nothing_stays_allowed() {
     for body in [two_receivers, several, link_of(&["1", "2"])] {
         let link = token_of(&app.link(&body).await.expect(201));
         let state = app.get(&format!("/pay/{link}/state")).send().await.expect(200);
+        let page = app.get(&format!("/pay/{link}/calldata?wallet={payer}")).send().await;
+        let sum = page.expect(200)["asked"][0].clone();
         let before = chain.balance_of(fau, payer).await.expect("a balance");
         let calldata = app.pay_link(&link).await;
         let spent = before - chain.balance_of(fau, payer).await.expect("a balance");
@@ -172,9 +174,14 @@ async fn what_the_batch_contract_takes_is_shown_and_nothing_stays_allowed() {
             .await
             .expect("answers");
         assert_eq!(U256::from_be_slice(&left), U256::ZERO);
-        // The page knows no chain, and says what the contract takes at most.
+        // The page knows no chain until a wallet asks, and then says exactly that.
         let most = state["details"]["currencies"][0]["most"].as_str().expect("an amount");
         assert!(units(most) >= spent, "{state}");
+        assert_eq!(units(sum["amount"].as_str().expect("an amount")), approved, "{sum}");
+        let part = |value: &Value| value.as_str().map_or(U256::ZERO, units);
+        let parts = part(&sum["contractFee"]["amount"]) + part(&sum["returned"]);
+        assert_eq!(part(&state["details"]["currencies"][0]["due"]) + parts, approved, "{sum}");
+        assert_eq!(approved - part(&sum["returned"]), spent, "{sum}");
     }
 }
 

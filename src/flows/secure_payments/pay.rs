@@ -48,6 +48,8 @@ pub struct Single {
     pub handout: Handout,
     /// The fees that it pays.
     pub fees: FeeLines,
+    /// What the wallet is asked for.
+    pub asked: Vec<Asked>,
 }
 
 /// The calldata of several requests.
@@ -69,6 +71,8 @@ pub struct Together {
     pub short_of: Vec<ShortOf>,
     /// The fees that they pay.
     pub fees: FeeLines,
+    /// What the wallet is asked for.
+    pub asked: Vec<Asked>,
 }
 
 /// A token of which the payer holds too little; `None` for the native coin.
@@ -104,6 +108,19 @@ pub struct FeeLines {
     pub lines: Vec<FeeLine>,
     /// Units that the payees get; `None` when they are in several currencies.
     pub gross: Option<U256>,
+}
+
+/// What a wallet is asked for in one currency, at most.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asked {
+    /// Id of the currency.
+    pub currency: String,
+    /// Units, with everything on top of what is paid.
+    pub units: U256,
+    /// What of it the contract takes for itself.
+    pub contract_fee: Option<FeeLeg>,
+    /// What of it the contract gives back to the payer.
+    pub returned: U256,
 }
 
 /// Hands out the calldata of what is left to be paid, with allowances of exactly that.
@@ -169,6 +186,7 @@ async fn single(ctx: &Ctx, opened: &Opened, due: Vec<Due>, wallet: Option<Addres
     kept(ctx, opened, &[(&sole.request, &handout.planned)]).await?;
     Ok(Paying::Single(Box::new(Single {
         request: sole.request.clone(),
+        asked: asked_for(&due, &fees, |_| handout.calldata.needed),
         handout,
         fees,
     })))
@@ -216,6 +234,7 @@ async fn together(ctx: &Ctx, opened: &Opened, due: Vec<Due>, wallet: Option<Addr
     let handed = due.iter().zip(&planned).map(|(due, planned)| (&due.request, planned));
     kept(ctx, opened, &handed.collect::<Vec<_>>()).await?;
     Ok(Paying::Batch(Box::new(Together {
+        asked: asked_for(&due, &fees, |token| needed(&batch, token)),
         fees,
         requests: due.into_iter().map(|due| due.request).collect(),
         approvals,
@@ -338,6 +357,46 @@ fn fee_lines(due: &[Due], own: &[OwnFee]) -> FeeLines {
         lines: placed.into_iter().map(|(_, line)| line).collect(),
         gross: is_one.then(sum).flatten(),
     }
+}
+
+/// Units that leave the payer in a token, or in the coin.
+fn needed(batch: &Batch, token: Option<Address>) -> U256 {
+    let Some(token) = token else {
+        return batch.value();
+    };
+    let mut spendings = batch.spendings().iter();
+    let spending = spendings.find(|spending| spending.token == token);
+    spending.map_or(U256::ZERO, |spending| spending.units)
+}
+
+/// What a wallet is asked for, by currency in the order of the requests.
+fn asked_for(due: &[Due], fees: &FeeLines, needed: impl Fn(Option<Address>) -> U256) -> Vec<Asked> {
+    let mut asked: Vec<Asked> = Vec::new();
+    for due in due {
+        let currency = &due.request.terms.payment_currency;
+        let known = asked.iter().position(|asked| asked.currency == *currency);
+        let own = known.unwrap_or_else(|| {
+            let lines = || fees.lines.iter().filter(|line| line.currency == *currency);
+            let of_contract = lines().find(|line| line.kind == FeeKind::Contract);
+            let sum = lines().fold(U256::ZERO, |sum, line| sum.saturating_add(line.units));
+            let units = needed(due.request.terms.token);
+            asked.push(Asked {
+                currency: currency.clone(),
+                units,
+                contract_fee: of_contract.map(|line| FeeLeg {
+                    receiver: line.receiver,
+                    units: line.units,
+                }),
+                // What nobody gets, once the payees below have theirs.
+                returned: units.saturating_sub(sum),
+            });
+            asked.len() - 1
+        });
+        if let Some(asked) = asked.get_mut(own) {
+            asked.returned = asked.returned.saturating_sub(due.units);
+        }
+    }
+    asked
 }
 
 /// What the contract takes of all payments in the currency of this one.

@@ -216,7 +216,7 @@ fn currency(
 }
 
 /// A receiver of fees, hidden like the payees where it is one of them.
-fn fee_receiver(opened: &Opened, receiver: Address) -> String {
+pub(super) fn fee_receiver(opened: &Opened, receiver: Address) -> String {
     let mut payees = opened.requests.iter().map(|request| request.terms.payee);
     let is_payee = opened.payment.policy.hides_payee && payees.any(|payee| payee == receiver);
     payee(receiver, is_payee)

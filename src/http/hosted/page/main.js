@@ -121,7 +121,10 @@ async function check() {
   try {
     await state.refresh(account);
     needs = null;
-    if (isOpen()) needs = await planned();
+    if (isOpen()) {
+      needs = await planned();
+      summarise(state.current(), needs.asked);
+    }
   } catch (error) {
     // A node that does not answer now may answer when it comes to paying.
     if (error.kind !== 'connection' || !state.current().wallet) return failed(error, check);
@@ -176,7 +179,7 @@ function offer() {
   const lacksGas = needs && !needs.hasGas;
   const isShort = lacksGas || (needs && !needs.isFunded) || standing?.funds?.some((one) => one.missing);
   const isPartly = currencies.some((one) => one.paid !== '0');
-  const total = due(details);
+  const total = due(details, needs?.asked);
   const label = count > 1 ? t('payMany', { count, amount: total }) : t('pay', { amount: total });
   show(
     isPartly ? 'partial' : 'options',
@@ -195,6 +198,11 @@ function offer() {
 /** Who gets what of a payment with fees. */
 function parts({ currencies, items, count }) {
   const fees = feeRows(currencies, 'due');
+  for (const { address, contractFee, returned } of needs?.asked ?? []) {
+    const { symbol } = currencies.find((one) => one.address?.toLowerCase() === address?.toLowerCase());
+    if (contractFee) fees.push(row(t('contractFee'), [line(money(contractFee.amount, symbol)), code(contractFee.receiver)]));
+    if (returned) fees.push(row(t('returned'), money(returned, symbol)));
+  }
   if (!fees.length) return null;
   const left = currencies.filter((one) => one.left !== '0').map((one) => line(money(one.left, one.symbol)));
   return [row(t(count > 1 ? 'receivers' : 'receiver'), [left, count > 1 ? null : code(items[0].payee)]), fees];
@@ -230,7 +238,19 @@ function call({ kind, currency, amount, amounts, receivers, to, data }) {
 /** Transactions that pay what is due now, read and found good. */
 async function planned() {
   const answer = await state.calldata(account);
-  return { ...answer, calls: verify(state.current().details, answer.steps, account) };
+  return { ...answer, calls: verify(state.current().details, answer, account) };
+}
+
+/** The same while the wallet is asked for what the page said; `null`, with the new sum on the page, when it is another one. */
+async function agreed(total) {
+  const plan = await planned();
+  const { details } = state.current();
+  if (due(details, plan.asked) === total) return plan;
+  isBusy = false;
+  needs = plan;
+  summarise(state.current(), needs.asked);
+  offer();
+  return null;
 }
 
 // Paying
@@ -279,7 +299,8 @@ function stage(now, title, text) {
 
 async function payNow(lead) {
   isBusy = true;
-  const [one, from, { network }] = [wallet, account, state.current()];
+  const [one, from, { network, details }] = [wallet, account, state.current()];
+  const total = due(details, needs?.asked);
   const mine = () => {
     if (!lead.isMine) throw new Trouble('taken');
   };
@@ -291,7 +312,10 @@ async function payNow(lead) {
       stage('network', t('inWallet', named()), t('acceptNetwork', { network: network.name }));
       await sign.toNetwork(one, network);
     }
-    let { steps, isFunded, hasGas, calls } = await planned();
+    const plan = await agreed(total);
+    if (!plan) return;
+    let { steps } = plan;
+    const { isFunded, hasGas, calls } = plan;
     if (!isFunded || !hasGas) throw new Trouble('funds');
     if (steps.length > 1 && (await sign.canBundle(one, from, network))) {
       stages = [...first, 'both', 'confirm'];
@@ -320,7 +344,8 @@ async function payNow(lead) {
         if ((await sign.outcome(one, hash, from, { turn })) === 'reverted') throw new Trouble('reverted');
         state.remember({ phase: 'allowed' });
       }
-      steps = await allowed();
+      steps = await allowed(total);
+      if (!steps) return;
     }
     mine();
     stage('pay', t('inWallet', named()), `${t('confirmation', { index: count, count })} ${t('acceptPay')}`);
@@ -336,11 +361,11 @@ async function payNow(lead) {
   }
 }
 
-/** The payment, made anew once the service sees the allowance, which its node may learn of a little later. */
-async function allowed() {
+/** The payment, made anew once the service sees the allowance, which its node may learn of a little later; `null` like `agreed`. */
+async function allowed(total) {
   for (let tries = 1; ; tries++) {
-    const { steps } = await planned();
-    if (steps.length === 1) return steps;
+    const plan = await agreed(total);
+    if (!plan || plan.steps.length === 1) return plan?.steps;
     if (tries === ALLOWANCE_TRIES) throw new Trouble('allowance');
     await pause(ALLOWANCE_PAUSE_MS);
   }

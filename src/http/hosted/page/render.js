@@ -1,6 +1,7 @@
 // Draws: elements without markup out of texts, numbers and dates of the language, screens and the summary beside them.
 
 import { locale, now, path, words } from './state.js';
+import { decimal, units } from './verify.js';
 
 const SVG = 'http://www.w3.org/2000/svg';
 const DRAWN = new Set(['svg', 'path', 'circle']);
@@ -93,9 +94,15 @@ export function wayBack({ redirect }) {
 
 export const receipt = () => el('a', { class: 'button second', href: path('receipt'), target: '_blank' }, t('receipt'));
 
-/** What is due in each currency, as one text. */
-export const due = (details) =>
-  details.currencies.filter((one) => one.due !== '0').map((one) => money(one.due, one.symbol)).join(' + ');
+/** What the wallet is asked for in each currency, as one text. */
+export const due = ({ currencies }, asked) =>
+  currencies.filter((one) => one.due !== '0').map((one) => money(askedFor(one, asked), one.symbol)).join(' + ');
+
+/** The sum of a currency with what the wallet is asked for on top of what is due. */
+function whole(one, asked) {
+  const of = (text) => units(text, one.decimals);
+  return decimal(of(one.total) + of(asked) - of(one.due), one.decimals);
+}
 
 /** What each receiver of fees gets on top of what `member` says of the items, in rows. */
 export const feeRows = (currencies, member) =>
@@ -106,15 +113,19 @@ export const feeRows = (currencies, member) =>
 
 const FEES_MAX = 8;
 
-/** Draws the summary again, when more is known or something has arrived. */
-export function summarise({ details, reference, network }) {
+/** What the wallet is asked for in a currency, where calldata says it; else what is due without what its contract takes. */
+export const askedFor = (one, asked) =>
+  asked?.find((sum) => sum.address?.toLowerCase() === one.address?.toLowerCase())?.amount ?? one.due;
+
+/** Draws the summary again, when more is known, as from the calldata for a wallet, or something has arrived. */
+export function summarise({ details, reference, network }, asked) {
   const total = byId('total');
   if (!details) return;
   const { currencies, items } = details;
   total.replaceChildren(
     ...currencies.flatMap((one, index) => [
       index ? ' + ' : '',
-      el('span', {}, number(one.total)),
+      el('span', {}, number(whole(one, askedFor(one, asked)))),
       ' ',
       el('span', { class: 'symbol' }, one.symbol),
     ]),
@@ -132,7 +143,7 @@ export function summarise({ details, reference, network }) {
       hasFees && row(t('amount'), ofEach('amount', () => true)),
       hasFees && (fees.length && fees.length <= FEES_MAX ? fees : row(t('fee'), ofEach('fee', some('fee')))),
       isPartly && row(t('arrived'), ofEach('paid', some('paid'))),
-      isPartly && row(t('stillDue'), ofEach('due', some('due')), 'strong'),
+      isPartly && row(t('stillDue'), currencies.filter(some('due')).map((one) => line(money(askedFor(one, asked), one.symbol))), 'strong'),
     ]
       .flat()
       .filter(Boolean),

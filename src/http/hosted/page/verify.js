@@ -161,13 +161,29 @@ function expected(details) {
   return { currencies, items: new Map(items.map((item) => [lower(item.paymentReference), item])) };
 }
 
+/** Requires that the wallet is asked for what is due, and on top for a fee of the batch contract and what it gives back. */
+function asks(currencies, asked) {
+  const isOf = (currency) => (sum) => (sum.address && lower(sum.address)) === currency.token;
+  for (const currency of currencies) {
+    const sum = asked.find(isOf(currency));
+    const of = (text) => units(text ?? '0', currency.decimals);
+    const due = of(currency.due);
+    currency.asked = of(sum?.amount);
+    currency.contractFee = sum?.contractFee ?? null;
+    require(currency.asked === due + of(currency.contractFee?.amount) + of(sum?.returned), 'amount');
+    require(currency.asked <= currency.most, 'fee');
+  }
+  require(asked.every((sum) => currencies.some((currency) => isOf(currency)(sum))), 'token');
+}
+
 /**
  * What each step does, for people: `{ kind: 'reset' | 'allow' | 'pay', currency, amount, receivers, to, data }`.
  *
- * Throws a Mismatch when a step is not part of this payment.
+ * Throws a Mismatch when a step is not part of this payment, or takes more than what the wallet is said to be asked for.
  */
-export function verify(details, steps, payer) {
+export function verify(details, { steps, asked }, payer) {
   const { currencies, items } = expected(details);
+  asks(currencies, asked);
   const contracts = details.contracts.map(lower);
   const ofToken = (token) => {
     const currency = currencies.find((one) => one.token === token);
@@ -186,7 +202,7 @@ export function verify(details, steps, payer) {
     if (!call.transfers) {
       const currency = ofToken(to);
       require(contracts.includes(call.spender), 'spender');
-      require(call.allowance <= currency.most, 'allowance');
+      require(call.allowance <= currency.asked, 'allowance');
       require(value === 0n, 'value');
       const kind = call.allowance === 0n ? 'reset' : 'allow';
       return { kind, currency, amount: call.allowance, to: call.spender, data };
@@ -195,7 +211,7 @@ export function verify(details, steps, payer) {
     pays(call, { currencies, items }, ofToken, payer);
     const coin = currencies.find((one) => !one.token);
     require(call.isBatch || value === 0n || !call.transfers[0].token, 'value');
-    require(value <= (coin?.most ?? 0n), 'value');
+    require(value === (coin?.asked ?? 0n), 'value');
     return { kind: 'pay', amounts: sums(items, currencies), receivers: items.size, to, data };
   });
 }
@@ -227,6 +243,8 @@ function pays({ transfers, isBatch }, { currencies, items }, ofToken, payer) {
     // The batch contract may take a fee of its own for the receiver of fees, which is one for all currencies.
     const mayTake = [NOBODY, lower(payer)].includes(transfer.feeTo) || currencies.some((one) => feeOf(one, transfer.feeTo));
     require(!isBatch || mayTake, 'fee');
+    const { contractFee } = currency;
+    require(!contractFee || isShown(transfer.feeTo, contractFee.receiver), 'fee');
   }
   require(open.size === 0, 'missing');
   require(currencies.every(({ fees }) => fees.every(({ left }) => left === 0n)), 'fee');
