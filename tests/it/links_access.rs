@@ -385,13 +385,6 @@ async fn the_page_and_the_interface_take_the_same_reports() {
     for text in ["a\u{0}b", "\u{202e}gpj", "\u{1b}[31m", &long] {
         wrong.push(of_provider(text));
     }
-    for text in ["-262143-01-01T00:00:00Z", "2016-12-31T23:59:60Z", "yesterday"] {
-        wrong.push(with("/occurredAt", json!(text)));
-    }
-    wrong.push(with("/occurredAt", json!(7)));
-    wrong.push(with("/properties/payment_type", json!(7)));
-    wrong.push(with("/properties", json!([])));
-    wrong.push(with("/userEvent", json!("paid")));
     let (page, interface) = (
         format!("/pay/{link}/events"),
         format!("/v2/secure-payments/{link}/events"),
@@ -401,6 +394,25 @@ async fn the_page_and_the_interface_take_the_same_reports() {
         call.json(body).send().await
     };
     let by_interface = async |body: &Value| app.post(&interface).with_client().json(body).send().await;
+    let mut times = Vec::new();
+    for text in [
+        "-262143-01-01T00:00:00Z",
+        "2016-12-31T23:59:60Z",
+        "0000-01-01T00:00:00Z",
+        "0000-12-31T23:59:59.999Z",
+        "yesterday",
+    ] {
+        times.push(with("/occurredAt", json!(text)));
+    }
+    times.push(with("/occurredAt", json!(null)));
+    for body in &times {
+        assert_eq!(by_interface(body).await.wrong_fields(), ["occurredAt"], "{body}");
+    }
+    wrong.extend(times);
+    wrong.push(with("/occurredAt", json!(7)));
+    wrong.push(with("/properties/payment_type", json!(7)));
+    wrong.push(with("/properties", json!([])));
+    wrong.push(with("/userEvent", json!("paid")));
     let mut taken = Vec::new();
     for body in &wrong {
         let (to_page, to_interface) = (by_page(body).await, by_interface(body).await);
@@ -424,6 +436,11 @@ async fn the_page_and_the_interface_take_the_same_reports() {
     }
     assert!(taken.is_empty(), "{}", taken.join("\n"));
     by_page(&good).await.expect(202);
+    // Null counts as absent.
+    for pointer in ["/properties", "/properties/wallet_provider", "/properties/payment_type"] {
+        by_page(&with(pointer, json!(null))).await.expect(202);
+        by_interface(&with(pointer, json!(null))).await.expect(202);
+    }
     by_interface(&with("/userEvent", json!("payment_sent_to_wallet")))
         .await
         .expect(202);

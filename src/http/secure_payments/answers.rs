@@ -507,19 +507,23 @@ pub enum SecureCalldata {
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
 pub struct RecordIntentBody {
     /// Hash of the transaction; required
+    #[oai(nullable)]
     pub tx_hash: Option<TxHash>,
     /// Must be absent: Safe accounts cannot pay on this service yet
+    #[oai(nullable)]
     pub safe_tx_hash: Option<TxHash>,
     /// Must be absent: Safe accounts cannot pay on this service yet. Example: `1767225600`
-    #[oai(validator(minimum(value = "1"), maximum(value = "9007199254740991")))]
+    #[oai(nullable, validator(minimum(value = "1"), maximum(value = "9007199254740991")))]
     pub safe_payment_deadline: Option<i64>,
     /// Chain that it was sent on: that of the payment
     pub chain: PaymentChain,
     /// Symbol of what was sent: that of the payment. Example: `FAU`
     pub token: SymbolText,
     /// Account that pays
+    #[oai(nullable)]
     pub payer_address: Option<WalletText>,
     /// Externally owned account behind it
+    #[oai(nullable)]
     pub payer_eoa_address: Option<WalletText>,
 }
 
