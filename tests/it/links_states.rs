@@ -172,6 +172,37 @@ async fn an_intent_is_kept_once_for_each_hash_and_settles_nothing() {
     ] {
         assert_eq!(send(body).await.wrong_fields(), [field]);
     }
+    let of_own_chain = json!({
+        "executionKind": "evm_same_chain", "sourceNetwork": "sepolia", "sourceToken": "fau", "sourceAmount": "1",
+        "routeKind": "same_chain",
+    });
+    let with = |members: &Value| {
+        let mut body = intent(HASH);
+        let members = members.as_object().cloned().unwrap_or_default();
+        body.as_object_mut().expect("an object").extend(members);
+        body
+    };
+    assert_eq!(first, send(with(&of_own_chain)).await.expect(200));
+    for (member, asked) in [
+        ("executionKind", "evm_cross_chain"),
+        ("sourceNetwork", "base"),
+        ("sourceNetwork", "tron"),
+        ("sourceNetwork", "mars"),
+        ("sourceToken", "USDC"),
+        ("routeKind", "crosschain"),
+        ("routeKind", "same_chain_conversion"),
+        ("bridgeTool", "across"),
+        ("smartAccountAddress", OTHER),
+        ("userOpHash", HASH),
+    ] {
+        let refused = send(with(&json!({ member: asked }))).await;
+        assert_eq!(refused.wrong_fields(), [member], "{asked}");
+        assert!(refused.expect(400).to_string().contains("later"), "{member}: {asked}");
+        assert_eq!(first, send(with(&json!({ member: null }))).await.expect(200), "{member}");
+    }
+    for member in ["safeTxHash", "safePaymentDeadline", "payerAddress", "payerEoaAddress", "sourceAmount"] {
+        assert_eq!(first, send(with(&json!({ member: null }))).await.expect(200), "{member}");
+    }
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ mod view;
 
 use crate::{
     domain::{
+        network::Network,
         refusal::Refusal,
         secure_payment::{
             Unpayable,
@@ -393,10 +394,51 @@ fn look(
     })
 }
 
+/// What is said of a payment that is made elsewhere than on the chain and in the token of its link.
+const ACROSS_LATER: &str = "payments across chains, and in other tokens, come later on this service";
+
+/// What is said of a payment of several links.
+const SEVERAL_LATER: &str = "several links in one payment come later on this service";
+
 impl RecordIntentBody {
-    /// Reads the values. Errors: every wrong field; what belongs to Safe accounts is one.
+    /// Notes what asks for more than a payment on the own chain in the own token. It is compared with what the body says
+    /// itself, so that nothing is told of a link.
+    fn check_route(&self, checks: &mut Checks) {
+        let network = self.source_network.as_deref();
+        let is_own = |id: &str| Network::from_id(id).and_then(PaymentChain::of) == Some(self.chain);
+        let token = self.source_token.as_deref();
+        let right = [
+            ("executionKind", self.execution_kind.as_deref(), "evm_same_chain"),
+            ("routeKind", self.route_kind.as_deref(), "same_chain"),
+        ];
+        for (name, given, right) in right {
+            if given.is_some_and(|given| given != right) {
+                checks.fail(name, format!("must be absent or {right}: {ACROSS_LATER}"));
+            }
+        }
+        if network.is_some_and(|id| !is_own(id)) {
+            let sentence = format!("must be absent, or the network of chain: {ACROSS_LATER}");
+            checks.fail("sourceNetwork", sentence);
+        }
+        if token.is_some_and(|token| !token.eq_ignore_ascii_case(self.token.as_str())) {
+            checks.fail("sourceToken", format!("must be absent, or that of token: {ACROSS_LATER}"));
+        }
+        let refused = [
+            ("bridgeTool", self.bridge_tool.is_some(), ACROSS_LATER),
+            ("smartAccountAddress", self.smart_account_address.is_some(), SEVERAL_LATER),
+            ("userOpHash", self.user_op_hash.is_some(), SEVERAL_LATER),
+        ];
+        for (name, is_given, why) in refused {
+            if is_given {
+                checks.fail(name, format!("must be absent: {why}"));
+            }
+        }
+    }
+
+    /// Reads the values. Errors: every wrong field; what belongs to Safe accounts or to other chains is one.
     fn read(self) -> Result<Sent, Refusal> {
         let mut checks = Checks::new();
+        self.check_route(&mut checks);
         for (name, is_given) in [
             ("safeTxHash", self.safe_tx_hash.is_some()),
             ("safePaymentDeadline", self.safe_payment_deadline.is_some()),
