@@ -70,7 +70,7 @@ impl SecurePayments {
     async fn find(
         &self,
         ctx: Data<&Ctx>,
-        caller: Auth<SessionOnly>,
+        caller: Auth<LinkFinder>,
         /// Id of the request
         #[oai(name = "requestId")]
         request_id: Needed<RequestIdText>,
@@ -334,7 +334,7 @@ impl SecurePayments {
     async fn withdraw(
         &self,
         ctx: Data<&Ctx>,
-        caller: Auth<Canceller>,
+        caller: Auth<LinkEnder>,
         /// Token of the link
         token: Path<UlidText>,
     ) -> Result<Json<SecurePaymentWithdrawn>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND | s::CONFLICT }>> {
