@@ -1,7 +1,7 @@
 //! `prs dev`: the whole service on one machine, with a chain of its own.
 
 use super::{
-    clock::MovableClock, context_with, database_clock, open_database, process::Process, rate_feed, role::Role,
+    clock::MovableClock, context_with, database_clock, log, open_database, process::Process, rate_feed, role::Role,
     sandbox::LocalTime, screening_sandbox, serve,
 };
 use crate::{
@@ -22,7 +22,7 @@ use crate::{
         rates::accept::Word,
     },
     http::dev::Room,
-    settings::{CHAIN_STALE_S_MAX, ChainSettings, RateSource, ScreeningSource, Settings, Synchronous},
+    settings::{CHAIN_STALE_S_MAX, ChainSettings, LogSettings, RateSource, ScreeningSource, Settings, Synchronous},
     store,
 };
 use anyhow::{Context, bail};
@@ -44,15 +44,25 @@ const POLL_MS: u64 = 50;
 
 /// What somebody reads who names a settings file.
 pub(super) const NO_FILE: &str = "`prs dev` has settings of its own and reads no file; of the environment it takes \
-    PRS_DATABASE__URL, PRS_SECRETS__MASTER_KEY, PRS_ACCOUNTS__REGISTRATION and PRS_RATE_LIMITS__ENABLED alone. \
-    `prs serve` takes every setting";
+    PRS_DATABASE__URL, PRS_SECRETS__MASTER_KEY and the sections accounts, brand, caps, fees, log, payouts, rate_limits, \
+    secure_payments, wallet_session and webhooks. `prs serve` takes every setting";
 
-/// The settings of the environment that count here.
-const TAKEN: [&str; 4] = [
-    "PRS_DATABASE__URL",
-    "PRS_SECRETS__MASTER_KEY",
-    "PRS_ACCOUNTS__REGISTRATION",
-    "PRS_RATE_LIMITS__ENABLED",
+/// The settings of the environment that count here beside those of [`SECTIONS`].
+const TAKEN: [&str; 2] = ["PRS_DATABASE__URL", "PRS_SECRETS__MASTER_KEY"];
+
+/// The sections that the environment may set. What the others say is how this program runs its own chain, feeds and
+/// listeners.
+const SECTIONS: &[&str] = &[
+    "accounts",
+    "brand",
+    "caps",
+    "fees",
+    "log",
+    "payouts",
+    "rate_limits",
+    "secure_payments",
+    "wallet_session",
+    "webhooks",
 ];
 
 /// The setting that nobody may believe in force while it is not.
@@ -84,7 +94,7 @@ fn check_environment() -> anyhow::Result<()> {
     // Names without a section are for tools.
     let mut ignored: Vec<String> = names
         .filter(|name| name.starts_with("PRS_") && name.contains("__"))
-        .filter(|name| !TAKEN.contains(&name.as_str()) && name != PRODUCTION)
+        .filter(|name| !is_taken(name) && name != PRODUCTION)
         .collect();
     ignored.sort();
     if !ignored.is_empty() {
@@ -100,6 +110,19 @@ fn check_environment() -> anyhow::Result<()> {
         ),
         _ => Ok(()),
     }
+}
+
+fn is_taken(variable: &str) -> bool {
+    let name = variable.trim_start_matches("PRS_").to_lowercase();
+    let is_in_section = name.split_once("__").is_some_and(|(section, _)| SECTIONS.contains(&section));
+    is_in_section || TAKEN.contains(&variable)
+}
+
+/// What is logged, as the environment says it. Errors: a setting of it that does not parse.
+pub(super) fn log_settings() -> anyhow::Result<LogSettings> {
+    let log = Settings::default().with_environment(&["log"])?.log;
+    log::check(&log)?;
+    Ok(log)
 }
 
 /// Runs until interrupted; the chain ends with the process, the database too unless `--data` keeps it.
@@ -126,11 +149,10 @@ pub async fn run(arguments: &DevArguments) -> anyhow::Result<()> {
 
 async fn serve_on(arguments: &DevArguments, chain: &Arc<Devnet>, folder: &std::path::Path) -> anyhow::Result<()> {
     let mut settings = Settings::development(SocketAddr::from(([127, 0, 0, 1], port(arguments.port)?)));
+    // Limits would get in the way of trying things out.
+    settings.rate_limits.enabled = false;
+    settings = settings.with_environment(SECTIONS)?;
     settings.http.insecure_cookies = true;
-    if let Ok(text) = std::env::var("PRS_ACCOUNTS__REGISTRATION") {
-        settings.accounts.registration =
-            serde_json::from_value(text.into()).context("accounts.registration: must be open, invited or off")?;
-    }
     settings.http.session_origins = SESSION_ORIGINS.map(str::to_owned).to_vec();
     settings.database.url = match std::env::var("PRS_DATABASE__URL") {
         Ok(url) => url,
@@ -144,8 +166,6 @@ async fn serve_on(arguments: &DevArguments, chain: &Arc<Devnet>, folder: &std::p
         // Where every transaction makes its block at once, a newest block of any age is no news.
         settings.health.chain_stale_s = CHAIN_STALE_S_MAX;
     }
-    // Limits would get in the way of trying things out.
-    settings.rate_limits.enabled = std::env::var("PRS_RATE_LIMITS__ENABLED").is_ok_and(|text| text == "true");
     let rpc_urls = if arguments.rpc_url.is_empty() {
         vec![chain.rpc_url().to_owned()]
     } else {

@@ -451,15 +451,8 @@ impl Settings {
             None if Path::new(DEFAULT_FILE).exists() => figment.merge(Toml::file_exact(DEFAULT_FILE)),
             None => figment,
         };
-        // Only names with a section are settings; PRS_ANVIL and its like are for tools.
-        let environment = Env::prefixed("PRS_")
-            .filter(|key| key.as_str().contains("__"))
-            .map(|key| {
-                let key = key.as_str().to_lowercase().replace("__", ".");
-                key.replace("chains.arbitrum_one.", "chains.arbitrum-one.").into()
-            });
         // A key of digits alone is a text too.
-        let mut figment = figment.merge(environment);
+        let mut figment = figment.merge(environment());
         for (variable, name) in [
             ("PRS_SECRETS__MASTER_KEY", "secrets.master_key"),
             ("PRS_RELAYER__PRIVATE_KEY", "relayer.private_key"),
@@ -484,6 +477,18 @@ impl Settings {
         let settings: Self = figment.extract().map_err(|error| explain(&error))?;
         settings.validate()?;
         Ok(settings)
+    }
+
+    /// These settings with what the environment says in some sections, which the caller checks.
+    ///
+    /// Errors: a setting of them that does not parse or is unknown, with its name and what would be right.
+    pub fn with_environment(&self, sections: &'static [&'static str]) -> anyhow::Result<Self> {
+        let environment = environment().filter(|key| {
+            let section = key.as_str().split('.').next();
+            section.is_some_and(|section| sections.contains(&section))
+        });
+        let figment = Figment::from(Serialized::defaults(self)).merge(environment);
+        figment.extract().map_err(|error| explain(&error))
     }
 
     /// The configured networks. Call it on validated settings; unknown names are skipped.
@@ -653,6 +658,15 @@ impl Settings {
         shown.conversion.feed_urls.iter_mut().for_each(hide_path);
         toml::to_string_pretty(&shown).context("settings as text")
     }
+}
+
+/// What the environment sets. Only names with a section are settings; PRS_ANVIL and its like are for tools.
+fn environment() -> Env {
+    let settings = Env::prefixed("PRS_").filter(|key| key.as_str().contains("__"));
+    settings.map(|key| {
+        let key = key.as_str().to_lowercase().replace("__", ".");
+        key.replace("chains.arbitrum_one.", "chains.arbitrum-one.").into()
+    })
 }
 
 /// Leaves scheme and host of an address.

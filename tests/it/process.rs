@@ -338,7 +338,8 @@ fn a_local_chain_is_never_in_production_and_tells_which_settings_it_ignores() {
     command
         .arg("dev")
         .env(production, "true")
-        .env("PRS_WEBHOOKS__CONCURRENCY", "7");
+        .env("PRS_WEBHOOKS__CONCURRENCY", "7")
+        .env("PRS_RELAYER__FEE", "7");
     let output = command.stderr(Stdio::piped()).output().expect("it runs");
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(
@@ -350,10 +351,12 @@ fn a_local_chain_is_never_in_production_and_tells_which_settings_it_ignores() {
         .find(|line| line.contains("ignores settings of the environment"));
     let ignored = ignored.unwrap_or_else(|| panic!("{told}"));
     assert!(
-        ignored.contains("PRS_HTTP__LISTEN") && ignored.contains("PRS_WEBHOOKS__CONCURRENCY"),
+        ignored.contains("PRS_HTTP__LISTEN") && ignored.contains("PRS_RELAYER__FEE"),
         "{ignored}"
     );
-    assert!(!ignored.contains("PRS_DATABASE__URL"), "{ignored}");
+    for taken in ["PRS_DATABASE__URL", "PRS_WEBHOOKS__CONCURRENCY"] {
+        assert!(!ignored.contains(taken), "{ignored}");
+    }
 }
 
 #[test]
