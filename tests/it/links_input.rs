@@ -66,11 +66,14 @@ async fn the_sentences_of_the_contract_are_the_message() {
             "redirectUrl must be a safe http(s) URL with no script/HTML payload",
         );
     }
-    for text in ["nowhere", &"x".repeat(200)] {
+    let long = format!("sepolia:{PAYEE}:{}", "x".repeat(200));
+    for text in ["", " ", "nowhere", &"x".repeat(200), &"x".repeat(201), &long, &format!("sepolia:{PAYEE}:\n")] {
         let form = json!({ "requests": [{ "amount": "1", "destinationId": text }] });
         let refused = app.link(&form).await;
         message(&refused, 400, "Invalid destination ID format");
         assert_eq!(refused.wrong_fields(), ["requests[0].destinationId"]);
+        let right = refused.json()["errors"][0]["message"].to_string();
+        assert!(right.contains("wallet@eip155:chainId#checksum:token"), "{right}");
     }
     let fau = token(&app, "FAU-sepolia");
     for destination in [

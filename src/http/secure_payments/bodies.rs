@@ -40,9 +40,8 @@ words! {
 text! {
     /// Id of a payee destination. Whether it names one is a rule of the domain.
     LinkDestinationText {
-        pattern: r"^[^\x00-\x1f\x7f]*$",
-        length_min: 1,
-        length_max: 200,
+        pattern: r"^[^\x00]*$",
+        length_max: 2048,
         example: "0x7eB023BFbAeE228de6DC5B92D0BeEB1eDb1Fd567@eip155:11155111#6B834D37:0x370DE27fdb7D1Ff1e1BaA7D11c5820a324Cf623C",
         hint: "must be the id of a payee destination: wallet@eip155:chainId#checksum:token",
     }
