@@ -24,7 +24,7 @@ use entities::{
 use sea_orm::{
     ColumnTrait, Condition, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
     QueryTrait,
-    sea_query::{Expr, LockBehavior, LockType, OnConflict, SelectStatement},
+    sea_query::{Expr, LockBehavior, LockType, OnConflict, Query, SelectStatement},
 };
 use secure_payment_intents::Column as Said;
 use secure_payment_items::Column as Part;
@@ -425,9 +425,17 @@ pub async fn count_open(
         )
         .filter(Column::Status.eq(SecurePaymentStatus::Pending.wire()))
         .filter(Column::ExpiresAt.gte(now))
-        .limit(up_to);
-    let ids: Vec<String> = open.into_tuple().all(conn).await?;
-    Ok(u64::try_from(ids.len()).unwrap_or(u64::MAX))
+        .limit(up_to)
+        .into_query();
+    let counting = Query::select()
+        .expr_as(Expr::cust("COUNT(*)"), "total")
+        .from_subquery(open, "open")
+        .to_owned();
+    let total: i64 = match conn.query_one(&counting).await? {
+        Some(row) => row.try_get("", "total")?,
+        None => 0,
+    };
+    columns::number("total", total)
 }
 
 /// The tokens of the secure payments that requests were made for, by the rows of the requests.

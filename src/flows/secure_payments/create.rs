@@ -1,6 +1,6 @@
 //! Makes a secure payment by which its creator is paid.
 
-use super::made::{Draft, Made, admit, bind, check_gas, expires_at, fee_receivers, named_fee, outlined_all, told};
+use super::made::{Draft, Made, admit, admit_in, bind, check_gas, expires_at, fee_receivers, named_fee, outlined_all, told};
 use crate::{
     ctx::Ctx,
     domain::{
@@ -220,6 +220,7 @@ async fn commit(
 ) -> Result<Made, InsertError> {
     let opened = draft.made(ctx, caller);
     let tx = ctx.db.begin("create_secure_payment").await?;
+    admit_in(ctx, &tx, caller).await.map_err(InsertError::Failed)?;
     let requests: Vec<&Request> = opened.requests.iter().collect();
     store::requests::insert_all(&tx, &requests).await?;
     crate::fail_at("create_secure_payment", "requests_inserted");
