@@ -12,6 +12,7 @@ use crate::support::{
 use alloy::primitives::{Address, U256};
 use prs::domain::secure_payment::SecurePaymentStatus;
 use serde_json::{Value, json};
+use wiremock::{Mock, MockServer, ResponseTemplate};
 
 const OTHER: &str = "0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC";
 const RECEIVER_OF_FEES: &str = "0x15d34AAf54267DB7D7c367839AAf71A00a2C6A65";
@@ -254,6 +255,59 @@ async fn a_wallet_sees_what_it_holds_on_the_chain_of_the_payment() {
     );
     let without = app.open_link(&link, "").send().await.expect(200);
     assert_eq!(without.get("paymentOptions"), None);
+}
+
+/// A node that finds the same balance in every token of every wallet.
+async fn rich_node() -> MockServer {
+    let server = MockServer::start().await;
+    let answered = |request: &wiremock::Request| {
+        let asked: Value = serde_json::from_slice(&request.body).expect("JSON");
+        let answer = |call: &Value| {
+            let number = match call["method"].as_str() {
+                Some("eth_call") => format!("0x{:064x}", 10_u128.pow(30)),
+                _ => "0xde0b6b3a7640000".to_owned(),
+            };
+            json!({ "jsonrpc": "2.0", "id": call["id"], "result": number })
+        };
+        let body = match asked.as_array() {
+            Some(calls) => calls.iter().map(answer).collect(),
+            None => answer(&asked),
+        };
+        ResponseTemplate::new(200).set_body_json(body)
+    };
+    Mock::given(wiremock::matchers::any())
+        .respond_with(answered)
+        .mount(&server)
+        .await;
+    server
+}
+
+#[tokio::test]
+async fn test_networks_and_others_are_not_offered_to_each_other() {
+    let node = rich_node().await;
+    let mut settings = settings();
+    for network in ["sepolia", "base", "mainnet"] {
+        let chain = prs::settings::ChainSettings {
+            rpc_urls: vec![node.uri()],
+            ..prs::settings::ChainSettings::default()
+        };
+        settings.chains.insert(network.to_owned(), chain);
+    }
+    let app = TestApp::with(settings, None).await;
+    for (network, offered) in [("base", vec!["BASE", "ETHEREUM"]), ("sepolia", vec!["SEPOLIA"])] {
+        let mut payout = payout_of(OTHER, "5");
+        payout["network"] = json!(network);
+        payout["currency"] = json!(format!("USDC-{network}"));
+        let link = token_of(&app.payout_link(&payout).await.expect(201));
+        let opened = app.open_link(&link, &format!("?wallet={PAYEE}")).send().await;
+        let options = opened.expect(200)["paymentOptions"].clone();
+        let mut chains: Vec<&String> = options.as_object().expect("chains").keys().collect();
+        chains.sort();
+        assert_eq!(chains, offered, "{network}");
+        for chain in offered {
+            assert_eq!(options[chain]["USDC"]["hasEnoughBalance"], true, "{options}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -60,7 +60,8 @@ pub(super) async fn of(ctx: &Ctx, opened: &Opened, wallet: Address) -> Vec<Payme
     join_all(asked).await.into_iter().flatten().collect()
 }
 
-/// What is left to be paid with its fees, in each of its currencies; and the same in dollar tokens elsewhere.
+/// What is left to be paid with its fees, in each of its currencies; and the same in dollar tokens elsewhere. No balance of
+/// a test network pays anything on another network, and none there is paid with money.
 fn wanted<'a>(ctx: &'a Ctx, opened: &Opened) -> Vec<Wanted<'a>> {
     let network = opened.payment.network;
     let mut needed: BTreeMap<&str, U256> = BTreeMap::new();
@@ -84,7 +85,8 @@ fn wanted<'a>(ctx: &'a Ctx, opened: &Opened) -> Vec<Wanted<'a>> {
         _ => None,
     };
     let elsewhere = dollars.into_iter().flat_map(|dollars| {
-        let networks = ctx.catalogue.enabled().filter(move |other| *other != network);
+        let others = ctx.catalogue.enabled().filter(move |other| *other != network);
+        let networks = others.filter(move |other| other.is_test() == network.is_test());
         networks.flat_map(move |other| elsewhere(ctx, other, &dollars))
     });
     let elsewhere: Vec<Wanted<'a>> = elsewhere.collect();
