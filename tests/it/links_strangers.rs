@@ -13,6 +13,7 @@ use crate::{
 };
 use poem::http::Method;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 const LISTED: &str = "0x90F79bf6EB2c4f870365E785982E1f101E93b906";
 const UNLISTED: &str = "0x15d34AAf54267DB7D7c367839AAf71A00a2C6A65";
@@ -76,6 +77,15 @@ async fn an_endpoint_that_nobody_approved_hears_no_token_of_a_link() {
 async fn what_a_link_hides_is_hidden_from_a_public_client_id_by_its_request_too() {
     let app = TestApp::on_chain().await;
     app.is_paid_in("FAU-sepolia").await;
+    let receiver = Receiver::start().await;
+    let register = forged(&app, Method::POST, "/v1/webhook").json(&json!({ "url": receiver.url() }));
+    let endpoint = register.send().await.expect(201)["id"].as_str().expect("text").to_owned();
+    let payments = ["payment.confirmed", "payment.partial"];
+    let replay = async || {
+        let body = json!({ "since": "2020-01-01T00:00:00Z", "endpointId": endpoint });
+        app.post("/v2/events/replay").with_key().json(&body).send().await.expect(200);
+        app.deliver().await;
+    };
     let page = async |path: &str| forged(&app, Method::GET, path).send().await;
     let by_key = async |path: &str| app.get(path).with_key().send().await.expect(200);
     for (policy, is_hidden) in [
@@ -87,8 +97,11 @@ async fn what_a_link_hides_is_hidden_from_a_public_client_id_by_its_request_too(
         body["accessPolicy"] = policy.clone();
         let link = forged(&app, Method::POST, "/v2/secure-payments");
         let made = link.json(&body).send().await.expect(201);
+        let before = heard(&receiver, &payments).await.len();
         app.pay_link(&token_of(&made)).await;
         app.settle().await;
+        let told = heard(&receiver, &payments).await.len() - before;
+        assert_eq!(told, if is_hidden { 0 } else { 2 }, "{policy}");
         let id = made["requestIds"][1].as_str().expect("an id");
         let (one, paid) = (format!("/v2/request/{id}"), format!("/v2/payments?requestId={id}"));
         by_key(&one).await;
@@ -118,6 +131,16 @@ async fn what_a_link_hides_is_hidden_from_a_public_client_id_by_its_request_too(
     let behind = page("/v2/request?limit=1&offset=1").await.expect(200);
     assert_eq!(behind["pagination"]["total"], 2, "{behind}");
     assert_eq!(by_key("/v2/request").await["pagination"]["total"], 6);
+    // Told again by a key, what is hidden is left out as well; approved, the endpoint hears of everything.
+    let told = async || {
+        let told = heard(&receiver, &payments).await.into_iter();
+        told.map(|one| one.json()["requestId"].to_string()).collect::<BTreeSet<_>>().len()
+    };
+    replay().await;
+    assert_eq!(told().await, 2);
+    app.post(&format!("/v1/webhook/{endpoint}/approve")).with_key().send().await.expect(200);
+    replay().await;
+    assert_eq!(told().await, 6);
 }
 
 #[tokio::test]
