@@ -438,6 +438,22 @@ pub async fn count_open(
     columns::number("total", total)
 }
 
+/// Whether any secure payment of a platform hides something from who is not approved.
+pub async fn hide_anything(conn: &impl ConnectionTrait, platform: &PlatformId) -> Result<bool, StoreError> {
+    let hiding = hiding(platform).into_tuple::<String>().one(conn).await?;
+    Ok(hiding.is_some())
+}
+
+/// The ids of those that hide something, as their index says it.
+fn hiding(platform: &PlatformId) -> sea_orm::Select<Entity> {
+    Entity::find()
+        .select_only()
+        .column(Column::Id)
+        .filter(Column::PlatformId.eq(platform.as_str()))
+        .filter(Expr::cust("(hides_payee OR hides_until_approved)"))
+        .limit(1)
+}
+
 /// The tokens of the secure payments that requests were made for, by the rows of the requests.
 pub async fn tokens_of(
     conn: &impl ConnectionTrait,
@@ -588,12 +604,17 @@ mod tests {
     use crate::store::plans::{steps, with_database};
 
     #[tokio::test]
-    async fn a_token_is_found_by_its_index() {
+    async fn a_token_and_what_hides_something_are_found_by_their_indexes() {
         with_database(async |db| {
             let found = Entity::find().filter(Column::Token.eq("token")).into_query();
             let plan = steps(db, &found).await;
             assert!(
                 plan.contains("USING INDEX secure_payments_token_key (token=?)"),
+                "{plan}"
+            );
+            let plan = steps(db, &hiding(&PlatformId("platform".into())).into_query()).await;
+            assert!(
+                plan.contains("INDEX secure_payments_hiding_idx (platform_id=?)"),
                 "{plan}"
             );
         })

@@ -144,6 +144,76 @@ async fn what_a_link_hides_is_hidden_from_a_public_client_id_by_its_request_too(
 }
 
 #[tokio::test]
+async fn pages_and_totals_of_a_public_client_id_are_those_of_what_it_is_shown() {
+    let app = TestApp::on_chain().await;
+    app.is_paid_in("FAU-sepolia").await;
+    let mut shown = Vec::new();
+    for policy in [
+        json!({}),
+        json!({ "hideUntilApproved": true }),
+        json!({}),
+        json!({ "hidePayeeAddress": true }),
+        json!({ "hidePayeeAddress": true }),
+        json!({}),
+        json!({ "hideUntilApproved": true }),
+    ] {
+        let mut body = link_of(&["1"]);
+        body["reference"] = json!("order-7");
+        body["accessPolicy"] = policy.clone();
+        let link = forged(&app, Method::POST, "/v2/secure-payments");
+        let made = link.json(&body).send().await.expect(201);
+        app.pay_link(&token_of(&made)).await;
+        app.settle().await;
+        if policy == json!({}) {
+            shown.insert(0, made["requestIds"][0].clone());
+        }
+    }
+    let reference = app.read_request(shown[0].as_str().expect("an id")).await["paymentReference"].clone();
+    let reference = reference.as_str().expect("a reference");
+    let searched = |found: &Value| -> Vec<Value> {
+        let payments = found["payments"].as_array().expect("payments").iter();
+        payments.map(|payment| payment["requestId"].clone()).collect()
+    };
+    for (filter, wanted, all) in [
+        ("type=direct".to_owned(), &shown[..], 7),
+        ("paymentCurrency=FAU-sepolia".to_owned(), &shown, 7),
+        (format!("walletAddress={PAYEE}"), &shown, 7),
+        ("reference=order-7".to_owned(), &shown, 7),
+        (format!("reference=order-7&walletAddress={PAYEE}"), &shown, 7),
+        ("type=direct&fromDate=2000-01-01T00:00:00Z".to_owned(), &shown, 7),
+        (format!("paymentReference={reference}"), &shown[..1], 1),
+    ] {
+        let path = |page: &str| format!("/v2/payments?{filter}&{page}");
+        let of_key = app.get(&path("limit=2")).with_key().send().await.expect(200);
+        assert_eq!(of_key["pagination"]["total"], all, "{filter}");
+        for size in [1, 2, 3] {
+            let (mut by_cursor, mut by_row, mut next) = (Vec::new(), Vec::new(), String::new());
+            for page in 0..=wanted.len() / size {
+                let cursor = format!("limit={size}{next}");
+                let paged = forged(&app, Method::GET, &path(&cursor)).send().await.expect(200);
+                assert_eq!(paged["pagination"]["total"], wanted.len(), "{filter} {cursor}");
+                by_cursor.extend(searched(&paged));
+                assert_eq!(
+                    paged["pagination"]["hasMore"],
+                    by_cursor.len() < wanted.len(),
+                    "{filter} {cursor}"
+                );
+                let row = format!("limit={size}&offset={}", page * size);
+                let found = forged(&app, Method::GET, &path(&row)).send().await.expect(200);
+                assert_eq!(found["pagination"]["total"], wanted.len(), "{filter} {row}");
+                by_row.extend(searched(&found));
+                match by_cursor.len() < wanted.len() {
+                    true => assert_eq!(by_cursor.len(), (page + 1) * size, "a short page: {filter} {cursor}"),
+                    false => break,
+                }
+                next = format!("&cursor={}", paged["nextCursor"].as_str().expect("a cursor"));
+            }
+            assert_eq!((&by_cursor[..], &by_row[..]), (wanted, wanted), "{filter} by {size}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_masked_link_tells_neither_network_nor_token_nor_where_it_leads() {
     let app = TestApp::start().await;
     app.is_paid_in("FAU-sepolia").await;
