@@ -324,7 +324,7 @@ fn fee_lines(due: &[Due], own: &[OwnFee]) -> FeeLines {
         let platform = due.fees.platform.map(|fee| line(due, FeeKind::Platform, fee));
         let protocol = due.fees.protocol.map(|fee| line(due, FeeKind::Protocol, fee));
         let lines = platform.into_iter().chain(protocol);
-        lines.map(|line| (due.request.terms.token, line))
+        lines.map(move |line| (due.request.terms.token, line))
     });
     let charged: Vec<(Option<Address>, FeeLine)> = charged.filter(|(_, line)| !line.units.is_zero()).collect();
     let taker = charged.first().map(|(_, line)| line.receiver);
