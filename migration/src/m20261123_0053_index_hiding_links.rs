@@ -16,8 +16,9 @@ impl MigrationTrait for Migration {
 
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
         // The query builder writes no conditions into indexes of SQLite.
-        let index =
-            format!("CREATE INDEX {HIDING} ON secure_payments (platform_id) WHERE (hides_payee OR hides_until_approved)");
+        let index = format!(
+            "CREATE INDEX {HIDING} ON secure_payments (platform_id) WHERE (hides_payee OR hides_until_approved)"
+        );
         manager.get_connection().execute_unprepared(&index).await?;
         Ok(())
     }

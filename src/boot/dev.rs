@@ -114,7 +114,9 @@ fn check_environment() -> anyhow::Result<()> {
 
 fn is_taken(variable: &str) -> bool {
     let name = variable.trim_start_matches("PRS_").to_lowercase();
-    let is_in_section = name.split_once("__").is_some_and(|(section, _)| SECTIONS.contains(&section));
+    let is_in_section = name
+        .split_once("__")
+        .is_some_and(|(section, _)| SECTIONS.contains(&section));
     is_in_section || TAKEN.contains(&variable)
 }
 

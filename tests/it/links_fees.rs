@@ -180,7 +180,11 @@ async fn what_the_batch_contract_takes_is_shown_and_nothing_stays_allowed() {
         assert_eq!(units(sum["amount"].as_str().expect("an amount")), approved, "{sum}");
         let part = |value: &Value| value.as_str().map_or(U256::ZERO, units);
         let parts = part(&sum["contractFee"]["amount"]) + part(&sum["returned"]);
-        assert_eq!(part(&state["details"]["currencies"][0]["due"]) + parts, approved, "{sum}");
+        assert_eq!(
+            part(&state["details"]["currencies"][0]["due"]) + parts,
+            approved,
+            "{sum}"
+        );
         assert_eq!(approved - part(&sum["returned"]), spent, "{sum}");
     }
 }
@@ -271,7 +275,12 @@ async fn fees_of_coins_and_tokens_are_listed_as_the_calldata_pays_them() {
     let ends = listed
         .chunk_by(|one, next| one.1.1 == next.1.1)
         .map(|group| (group.last().map(|fee| fee.0), group.iter().filter(|fee| fee.0).count()));
-    assert_eq!(ends.collect::<Vec<_>>(), [(Some(true), 1); 2], "{}", calldata["feeBundle"]);
+    assert_eq!(
+        ends.collect::<Vec<_>>(),
+        [(Some(true), 1); 2],
+        "{}",
+        calldata["feeBundle"]
+    );
 }
 
 #[tokio::test]
@@ -314,7 +323,11 @@ async fn the_page_names_every_receiver_of_fees_and_hides_the_payee_among_them() 
             assert_eq!(page.status, 200);
             for (receiver, amount) in &fees {
                 assert!(page.text.contains(&format!(">{receiver}<")), "{path}: {}", page.text);
-                assert!(page.text.contains(&format!(">{amount}\u{a0}FAU<")), "{path}: {}", page.text);
+                assert!(
+                    page.text.contains(&format!(">{amount}\u{a0}FAU<")),
+                    "{path}: {}",
+                    page.text
+                );
             }
             assert_eq!(page.text.contains(receiver), is_shown, "{path}: {}", page.text);
         }

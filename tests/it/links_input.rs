@@ -68,7 +68,15 @@ async fn the_sentences_of_the_contract_are_the_message() {
         );
     }
     let long = format!("sepolia:{PAYEE}:{}", "x".repeat(200));
-    for text in ["", " ", "nowhere", &"x".repeat(200), &"x".repeat(201), &long, &format!("sepolia:{PAYEE}:\n")] {
+    for text in [
+        "",
+        " ",
+        "nowhere",
+        &"x".repeat(200),
+        &"x".repeat(201),
+        &long,
+        &format!("sepolia:{PAYEE}:\n"),
+    ] {
         let form = json!({ "requests": [{ "amount": "1", "destinationId": text }] });
         let refused = app.link(&form).await;
         message(&refused, 400, "Invalid destination ID format");

@@ -198,10 +198,24 @@ async fn an_intent_is_kept_once_for_each_hash_and_settles_nothing() {
         let refused = send(with(&json!({ member: asked }))).await;
         assert_eq!(refused.wrong_fields(), [member], "{asked}");
         assert!(refused.expect(400).to_string().contains("later"), "{member}: {asked}");
-        assert_eq!(first, send(with(&json!({ member: null }))).await.expect(200), "{member}");
+        assert_eq!(
+            first,
+            send(with(&json!({ member: null }))).await.expect(200),
+            "{member}"
+        );
     }
-    for member in ["safeTxHash", "safePaymentDeadline", "payerAddress", "payerEoaAddress", "sourceAmount"] {
-        assert_eq!(first, send(with(&json!({ member: null }))).await.expect(200), "{member}");
+    for member in [
+        "safeTxHash",
+        "safePaymentDeadline",
+        "payerAddress",
+        "payerEoaAddress",
+        "sourceAmount",
+    ] {
+        assert_eq!(
+            first,
+            send(with(&json!({ member: null }))).await.expect(200),
+            "{member}"
+        );
     }
 }
 

@@ -79,11 +79,19 @@ async fn what_a_link_hides_is_hidden_from_a_public_client_id_by_its_request_too(
     app.is_paid_in("FAU-sepolia").await;
     let receiver = Receiver::start().await;
     let register = forged(&app, Method::POST, "/v1/webhook").json(&json!({ "url": receiver.url() }));
-    let endpoint = register.send().await.expect(201)["id"].as_str().expect("text").to_owned();
+    let endpoint = register.send().await.expect(201)["id"]
+        .as_str()
+        .expect("text")
+        .to_owned();
     let payments = ["payment.confirmed", "payment.partial"];
     let replay = async || {
         let body = json!({ "since": "2020-01-01T00:00:00Z", "endpointId": endpoint });
-        app.post("/v2/events/replay").with_key().json(&body).send().await.expect(200);
+        app.post("/v2/events/replay")
+            .with_key()
+            .json(&body)
+            .send()
+            .await
+            .expect(200);
         app.deliver().await;
     };
     let page = async |path: &str| forged(&app, Method::GET, path).send().await;
@@ -134,11 +142,17 @@ async fn what_a_link_hides_is_hidden_from_a_public_client_id_by_its_request_too(
     // Told again by a key, what is hidden is left out as well; approved, the endpoint hears of everything.
     let told = async || {
         let told = heard(&receiver, &payments).await.into_iter();
-        told.map(|one| one.json()["requestId"].to_string()).collect::<BTreeSet<_>>().len()
+        told.map(|one| one.json()["requestId"].to_string())
+            .collect::<BTreeSet<_>>()
+            .len()
     };
     replay().await;
     assert_eq!(told().await, 2);
-    app.post(&format!("/v1/webhook/{endpoint}/approve")).with_key().send().await.expect(200);
+    app.post(&format!("/v1/webhook/{endpoint}/approve"))
+        .with_key()
+        .send()
+        .await
+        .expect(200);
     replay().await;
     assert_eq!(told().await, 6);
 }

@@ -150,7 +150,10 @@ pub async fn calldata(stage: &mut Stage) -> Told {
     holds(screen == "options", format!("unchanged calldata leads to {screen}"))?;
     let text = stage.text().await.to_lowercase();
     let shown = [&stage.accounts[6], "0.051\u{a0}fau", "5.1\u{a0}fau", "5.151\u{a0}fau"];
-    holds(shown.iter().all(|shown| text.contains(*shown)), format!("not whom the fee goes to: {text}"))?;
+    holds(
+        shown.iter().all(|shown| text.contains(*shown)),
+        format!("not whom the fee goes to: {text}"),
+    )?;
     for (what, bend) in BENDS {
         bent.lets(bend, |text| text);
         stops(stage, &bent.token)

@@ -1,6 +1,8 @@
 //! Makes a secure payment by which its creator is paid.
 
-use super::made::{Draft, Made, admit, admit_in, bind, check_gas, expires_at, fee_receivers, named_fee, outlined_all, told};
+use super::made::{
+    Draft, Made, admit, admit_in, bind, check_gas, expires_at, fee_receivers, named_fee, outlined_all, told,
+};
 use crate::{
     ctx::Ctx,
     domain::{

@@ -126,7 +126,11 @@ struct ContractFee {
 
 /// Errors: a currency left the catalogue (500).
 fn sum(visit: &Visit, opened: &Opened, asked: &Asked) -> Result<Sum, Problem> {
-    let known = visit.ctx.catalogue.find(&asked.currency).ok_or_else(Problem::internal)?;
+    let known = visit
+        .ctx
+        .catalogue
+        .find(&asked.currency)
+        .ok_or_else(Problem::internal)?;
     let text = |units: U256| format_units(units, known.decimals);
     Ok(Sum {
         address: known.token().map(|token| token.to_string()),

@@ -179,12 +179,7 @@ fn details(ctx: &Ctx, opened: &Opened) -> Result<Details, Problem> {
     })
 }
 
-fn currency(
-    opened: &Opened,
-    known: &crate::domain::currency::Currency,
-    sums: &Sums,
-    uses_batch: bool,
-) -> Currency {
+fn currency(opened: &Opened, known: &crate::domain::currency::Currency, sums: &Sums, uses_batch: bool) -> Currency {
     let text = |units: U256| format_units(units, known.decimals);
     let of = |part: fn(&FeeSums) -> U256| sums.fees.values().map(part).fold(U256::ZERO, U256::saturating_add);
     let (fee, due) = (of(|fee| fee.amount), sums.left.saturating_add(of(|fee| fee.due)));

@@ -421,11 +421,18 @@ impl RecordIntentBody {
             checks.fail("sourceNetwork", sentence);
         }
         if token.is_some_and(|token| !token.eq_ignore_ascii_case(self.token.as_str())) {
-            checks.fail("sourceToken", format!("must be absent, or that of token: {ACROSS_LATER}"));
+            checks.fail(
+                "sourceToken",
+                format!("must be absent, or that of token: {ACROSS_LATER}"),
+            );
         }
         let refused = [
             ("bridgeTool", self.bridge_tool.is_some(), ACROSS_LATER),
-            ("smartAccountAddress", self.smart_account_address.is_some(), SEVERAL_LATER),
+            (
+                "smartAccountAddress",
+                self.smart_account_address.is_some(),
+                SEVERAL_LATER,
+            ),
             ("userOpHash", self.user_op_hash.is_some(), SEVERAL_LATER),
         ];
         for (name, is_given, why) in refused {

@@ -669,7 +669,10 @@ mod tests {
             let steps = plan(db, &shown, client, Begin::Row(0)).await;
             let asked = "secure_payment_items_request_idx (platform_id=? AND request_row=?)";
             assert!(steps.contains(wanted) && steps.contains(asked), "{wanted}:\n{steps}");
-            assert!(!steps.contains("SCAN payment") && !steps.contains("SCAN secure"), "{steps}");
+            assert!(
+                !steps.contains("SCAN payment") && !steps.contains("SCAN secure"),
+                "{steps}"
+            );
             let undated = PaymentFilter {
                 from: None,
                 to: None,
