@@ -31,6 +31,9 @@ use secure_payment_items::Column as Part;
 use secure_payment_refusals::Column as Refused;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+/// What stands in the row of one that nobody paid; the time decides which of them it is.
+const UNPAID: [SecurePaymentStatus; 2] = [SecurePaymentStatus::Pending, SecurePaymentStatus::Expired];
+
 fn to_row(conn: &impl Sealing, payment: &SecurePayment, names: &Names) -> Result<Model, StoreError> {
     let SecurePayment {
         origin, policy, about, ..
@@ -423,7 +426,7 @@ pub async fn count_open(
                 .add(Column::PlatformId.eq(scope.platform.as_str()))
                 .add_option(client),
         )
-        .filter(Column::Status.eq(SecurePaymentStatus::Pending.wire()))
+        .filter(Column::Status.is_in(UNPAID.map(SecurePaymentStatus::wire)))
         .filter(Column::ExpiresAt.gte(now))
         .limit(up_to)
         .into_query();

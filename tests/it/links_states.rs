@@ -2,6 +2,7 @@
 
 use crate::support::{
     TestApp,
+    app::settings,
     chain::PAYER,
     links::{link_of, payout_of, token_of},
     session::sign_in,
@@ -105,6 +106,27 @@ async fn the_last_millisecond_still_counts() {
     assert_eq!(app.stored_link(&token).await.status, SecurePaymentStatus::Pending);
     assert!(!expire::run(&app.ctx).await.expect("a sweep"));
     assert_eq!(app.stored_link(&token).await.status, SecurePaymentStatus::Expired);
+}
+
+#[tokio::test]
+async fn what_a_clock_that_was_ahead_ended_is_open_again_and_counts_against_the_cap() {
+    const HOUR_MS: i64 = 3_600_000;
+    let mut settings = settings();
+    settings.caps.secure_payments = 1;
+    let app = TestApp::on_chain_as(settings, 1).await;
+    app.is_paid_in("FAU-sepolia").await;
+    let token = token_of(&app.link(&short()).await.expect(201));
+    app.advance_ms(HOUR_MS);
+    expire::run(&app.ctx).await.expect("a sweep");
+    assert_eq!(app.stored_link(&token).await.status, SecurePaymentStatus::Expired);
+    app.open_link(&token, "").send().await.expect(403);
+    app.advance_ms(-HOUR_MS);
+    let opened = app.open_link(&token, "").send().await.expect(200);
+    assert_eq!(opened["status"], "pending");
+    app.link(&short()).await.expect(409);
+    app.pay_link(&token).await;
+    app.settle().await;
+    app.open_link(&token, "").send().await.expect(409);
 }
 
 #[tokio::test]

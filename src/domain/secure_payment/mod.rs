@@ -163,9 +163,15 @@ impl From<Unpayable> for Refusal {
 
 impl SecurePayment {
     /// State at a time: one that nobody paid expires by itself. At its last moment it can still be paid.
+    ///
+    /// The time decides, not the stored word: one that was ended by a clock that was ahead is open again once the clock is
+    /// right.
     pub fn status_at(&self, now: DateTime<Utc>) -> SecurePaymentStatus {
         match self.status {
-            SecurePaymentStatus::Pending if now > self.expires_at => SecurePaymentStatus::Expired,
+            SecurePaymentStatus::Pending | SecurePaymentStatus::Expired if now > self.expires_at => {
+                SecurePaymentStatus::Expired
+            }
+            SecurePaymentStatus::Pending | SecurePaymentStatus::Expired => SecurePaymentStatus::Pending,
             status => status,
         }
     }
@@ -262,7 +268,7 @@ pub(crate) mod tests {
     use SecurePaymentStatus::{Completed, ComplianceFailed, Expired, Invalidated, Pending};
 
     #[test]
-    fn the_last_moment_counts_and_only_what_is_pending_expires() {
+    fn the_last_moment_counts_and_only_what_nobody_paid_expires() {
         for (status, second, expected) in [
             (Pending, 99, Pending),
             (Pending, 100, Pending),
@@ -270,7 +276,9 @@ pub(crate) mod tests {
             (Completed, 101, Completed),
             (Invalidated, 101, Invalidated),
             (ComplianceFailed, 101, ComplianceFailed),
-            (Expired, 99, Expired),
+            (Expired, 101, Expired),
+            (Expired, 100, Pending),
+            (Expired, 99, Pending),
         ] {
             assert_eq!(link(status).status_at(at(second)), expected, "{status:?} at {second}");
         }
