@@ -8,6 +8,7 @@ use crate::support::{
     receiver::Receiver,
     requests::PAYEE,
 };
+use futures_util::future::join_all;
 use poem::http::Method;
 use serde_json::{Value, json};
 
@@ -168,6 +169,24 @@ async fn at_most_twenty_wallets_of_a_link_are_told_about_in_an_hour() {
         .expect(200);
     app.deliver().await;
     assert_eq!(told(&receiver).await.len(), 21);
+}
+
+#[tokio::test]
+async fn each_refused_call_is_told_or_counted_also_those_that_come_at_once() {
+    const CALLS: usize = 12;
+    let app = app().await;
+    let receiver = receiver(&app).await;
+    let link = token_of(&app.link(&listed(json!({}))).await.expect(201));
+    let query = format!("?wallet={UNLISTED}");
+    let at_once = (0..CALLS).map(|_| app.open_link(&link, &query).send());
+    for opened in join_all(at_once).await {
+        opened.expect(200);
+    }
+    app.deliver().await;
+    assert_eq!(told(&receiver).await.len(), 1);
+    let page = app.get("/metrics").send().await.text;
+    let counted = format!("\nprs_refused_wallets_untold_total {}\n", CALLS - 1);
+    assert!(page.contains(&counted), "{page}");
 }
 
 #[tokio::test]

@@ -36,7 +36,7 @@ pub(super) async fn refused(ctx: &Ctx, payment: &SecurePayment, wallet: &Address
     };
     let others = store::secure_payments::count_told(reader, payment, hour_ago).await?;
     if occasion(told(before, has_failed), others, now).is_none() {
-        metrics::counter!("prs_refused_wallets_untold_total").increment(1);
+        untold();
         return Ok(());
     }
     // Several calls may have come as far as this; whoever is first tells.
@@ -49,6 +49,7 @@ pub(super) async fn refused(ctx: &Ctx, payment: &SecurePayment, wallet: &Address
     let present = store::secure_payments::told(&tx, payment, wallet).await?;
     let others = store::secure_payments::count_told(&tx, payment, hour_ago).await?;
     let Some(next) = occasion(told(present, has_failed && present == before), others, now) else {
+        untold();
         return Ok(());
     };
     store::secure_payments::note_told(&tx, payment, wallet, next, now).await?;
@@ -59,6 +60,11 @@ pub(super) async fn refused(ctx: &Ctx, payment: &SecurePayment, wallet: &Address
     tx.commit().await?;
     ctx.due.notify_one();
     Ok(())
+}
+
+/// Counts a refused wallet that is not told about.
+fn untold() {
+    metrics::counter!("prs_refused_wallets_untold_total").increment(1);
 }
 
 /// Whether everybody who was to be told of an event could not be reached.
