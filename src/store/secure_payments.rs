@@ -567,13 +567,16 @@ pub async fn told(
         .transpose()
 }
 
-/// How many refused wallets were told about since a time.
+/// How many refused wallets were told about between two times.
 pub async fn count_told(
     conn: &impl ConnectionTrait,
     payment: &SecurePayment,
-    since: DateTime<Utc>,
+    (from, to): (DateTime<Utc>, DateTime<Utc>),
 ) -> Result<u64, StoreError> {
-    Ok(refused(payment).filter(Refused::ToldAt.gt(since)).count(conn).await?)
+    let told = refused(payment)
+        .filter(Refused::ToldAt.gt(from))
+        .filter(Refused::ToldAt.lt(to));
+    Ok(told.count(conn).await?)
 }
 
 /// Notes that a refused wallet is told about; the secure payment is locked.

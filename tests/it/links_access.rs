@@ -149,6 +149,22 @@ async fn a_refused_wallet_is_told_about_again_after_ten_minutes_or_when_nobody_h
 }
 
 #[tokio::test]
+async fn what_was_told_by_a_clock_that_was_set_back_is_told_again() {
+    let app = app().await;
+    let receiver = receiver(&app).await;
+    let link = token_of(&app.link(&listed(json!({}))).await.expect(201));
+    for back_ms in [0, 86_400_000] {
+        app.advance_ms(-back_ms);
+        for number in 1..=20_u8 {
+            let query = format!("?wallet=0x{}", hex::encode([number; 20]));
+            app.open_link(&link, &query).send().await.expect(200);
+        }
+        app.deliver().await;
+    }
+    assert_eq!(told(&receiver).await.len(), 40);
+}
+
+#[tokio::test]
 async fn at_most_twenty_wallets_of_a_link_are_told_about_in_an_hour() {
     let app = app().await;
     let receiver = receiver(&app).await;

@@ -237,6 +237,28 @@ async fn an_odd_word_about_a_wallet_is_no_failure_of_its_provider() {
 }
 
 #[tokio::test]
+async fn questions_of_a_clock_that_was_set_back_hold_nobody_up() {
+    let (app, providers) = app(|_| {}).await;
+    let link = link(&app, &by(Hypernative)).await;
+    providers.say(Hypernative, Some(ODD[0].1));
+    let asked = async |number: u32| said(&decision(&app, &link, &stranger(number)).await)[0].to_owned();
+    for _ in 0..5 {
+        assert_eq!(asked(1).await, "error");
+    }
+    for number in 2..=30 {
+        asked(number).await;
+    }
+    providers.say(Hypernative, None);
+    assert_eq!(asked(1).await, "error", "it waits");
+    let full = app.open_link(&link, &format!("?wallet={}", stranger(31))).send().await;
+    full.expect(429);
+    app.advance_ms(-86_400_000);
+    for number in [1, 31] {
+        assert_eq!(asked(number).await, "approved", "{number}");
+    }
+}
+
+#[tokio::test]
 async fn an_answer_that_calls_itself_failed_approves_nobody() {
     let (app, providers) = app(|settings| settings.screening.backup = false).await;
     let link = link(&app, &by(Hypernative)).await;

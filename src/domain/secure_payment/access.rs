@@ -4,6 +4,7 @@ use super::flow::PaymentFlow;
 use crate::domain::{
     address::Address,
     destination::{AccessMode, DestinationPolicy, ScreeningProvider},
+    elapsed::is_within,
     refusal::{Checks, Refusal},
     wire_text::wire_text,
 };
@@ -27,6 +28,9 @@ pub const TOLD_AGAIN_AFTER: TimeDelta = TimeDelta::minutes(10);
 
 /// Wallets of one secure payment that are told about in an hour; the rest is counted.
 pub const TOLD_IN_AN_HOUR: u64 = 20;
+
+/// For how long a wallet counts that was told about.
+pub const TOLD_WINDOW: TimeDelta = TimeDelta::hours(1);
 
 wire_text! {
     /// Whether a payment screens wallets as its destination does.
@@ -286,8 +290,8 @@ pub struct Told {
 /// were told about within the hour. Source: interface §6.3.
 pub fn occasion(told: Option<Told>, wallets_in_hour: u64, now: DateTime<Utc>) -> Option<u64> {
     match told {
-        Some(told) if now < told.at + TOLD_AGAIN_AFTER && !told.has_failed => None,
-        Some(told) if now < told.at + TimeDelta::hours(1) => Some(told.occasions + 1),
+        Some(told) if is_within(told.at, TOLD_AGAIN_AFTER, now) && !told.has_failed => None,
+        Some(told) if is_within(told.at, TOLD_WINDOW, now) => Some(told.occasions + 1),
         other if wallets_in_hour < TOLD_IN_AN_HOUR => Some(other.map_or(0, |told| told.occasions) + 1),
         _ => None,
     }
@@ -401,6 +405,7 @@ mod tests {
             (told(0, true), 20, 1, Some(4)),
             (told(0, false), 20, 3_600, None),
             (told(0, false), 19, 3_600, Some(4)),
+            (told(60, false), 19, 0, Some(4)),
         ] {
             assert_eq!(
                 occasion(told, wallets, at(second)),

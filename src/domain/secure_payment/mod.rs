@@ -10,6 +10,7 @@ pub mod redirect;
 pub mod step;
 
 use super::{
+    elapsed::is_within,
     fees::Fees,
     ids::{RequestId, RequestRowId, SecurePaymentId, SecurePaymentToken},
     interop_address::DestinationKey,
@@ -191,7 +192,9 @@ impl SecurePayment {
     /// its way however long that takes: it counts anew with each look.
     pub fn in_flight_until(&self, is_seen: bool, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let since = if is_seen { Some(now) } else { self.hinted_at };
-        since.map(|at| at + HINT_LASTS).filter(|until| *until > now)
+        since
+            .filter(|at| is_within(*at, HINT_LASTS, now))
+            .map(|at| at + HINT_LASTS)
     }
 
     /// The state once it is withdrawn by its owner; one that was withdrawn before stays as it is.
@@ -331,6 +334,7 @@ pub(crate) mod tests {
         assert_eq!(hinted.in_flight_until(false, at(129)), Some(at(130)));
         assert_eq!(hinted.in_flight_until(false, at(130)), None);
         assert_eq!(hinted.in_flight_until(true, at(130)), Some(at(250)));
+        assert_eq!(hinted.in_flight_until(false, at(8)), None, "the clock was set back");
     }
 
     #[test]

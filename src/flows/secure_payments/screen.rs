@@ -6,6 +6,7 @@ use crate::{
         address::Address,
         caller::PlatformCaller,
         destination::ScreeningProvider,
+        elapsed::is_within,
         ids::{OwnerId, PlatformId},
         network::Network,
         refusal::{Refusal, RefusalKind},
@@ -110,7 +111,7 @@ fn known_rejected(ctx: &Ctx, asked: &str) -> Option<Screening> {
         .lock()
         .unwrap_or_else(PoisonError::into_inner);
     let known = rejected.get(asked).cloned();
-    known.filter(|known| ctx.clock.now() - known.evaluated_at < screening::WINDOW)
+    known.filter(|known| is_within(known.evaluated_at, screening::WINDOW, ctx.clock.now()))
 }
 
 /// Counts a recipient for the public client ID that names it. Errors: 429.
