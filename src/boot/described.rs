@@ -38,7 +38,7 @@ const COUNTERS: [(&str, &str); 12] = [
     ),
     (
         "prs_screening_answers_total",
-        "Questions about a wallet to a provider of screening, by provider and outcome: approved, rejected or error.",
+        "Questions about a wallet to a provider of screening, by provider and outcome: approved, rejected, error or not_configured.",
     ),
     ("prs_webhook_tries_total", "Tries to deliver an event, by result."),
 ];

@@ -266,6 +266,29 @@ async fn where_wallets_are_screened_and_nobody_screens_nobody_pays() {
 }
 
 #[tokio::test]
+async fn that_nobody_screens_is_counted_and_said_to_who_makes_a_payout() {
+    let app = app().await;
+    let counted = async || {
+        let page = app.get("/metrics").send().await.text;
+        let name = r#"prs_screening_answers_total{provider="hypernative",outcome="not_configured"} "#;
+        page.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned)
+    };
+    assert_eq!(counted().await.as_deref(), Some("0"), "from the start");
+    let policy = json!({ "mode": "kyt_all_wallets", "screeningProvider": "hypernative" });
+    let mut body = link_of(&["1"]);
+    body["accessPolicy"] = policy.clone();
+    let link = token_of(&app.link(&body).await.expect(201));
+    app.calldata_of(&link, Some(LISTED)).await.expect(403);
+    assert_eq!(counted().await.as_deref(), Some("1"));
+    let mut payout = payout_of(LISTED, "1");
+    payout["accessPolicy"] = policy;
+    let refused = app.payout_link(&payout).await.expect(502);
+    let sentence = refused["message"].as_str().expect("a sentence");
+    assert!(sentence.contains("hypernative is not configured here"), "{sentence}");
+    assert_eq!(counted().await.as_deref(), Some("2"));
+}
+
+#[tokio::test]
 async fn any_credential_opens_a_link_and_only_its_owner_withdraws_it() {
     let app = app().await;
     let (other_key, other_client) = app.other_tenant().await;
