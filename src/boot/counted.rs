@@ -47,6 +47,10 @@ pub(super) fn begin(settings: &Settings, ctx: &Ctx) {
                 .increment(0);
         }
     }
+    for screener in ctx.partners.screeners.iter() {
+        metrics::gauge!("prs_screening_last_ok_timestamp_seconds", "provider" => screener.provider().wire())
+            .increment(0.0);
+    }
     for network in ctx.partners.chains.followed.keys().copied() {
         of_network(settings, network);
     }

@@ -122,7 +122,7 @@ const GAUGES: [(&str, &str); 21] = [
     ),
     (
         "prs_screening_last_ok_timestamp_seconds",
-        "When a provider of screening last came to a result, in seconds since 1970; absent before the first one.",
+        "When a provider of screening last came to a result, in seconds since 1970; 0 before the first one, absent without a key.",
     ),
     (
         "prs_webhook_deliveries",

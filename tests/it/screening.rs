@@ -87,6 +87,26 @@ async fn a_result_is_kept_for_the_payment_and_wallet_in_any_letter_case() {
 }
 
 #[tokio::test]
+async fn the_last_result_of_a_provider_that_has_a_key_is_shown_from_the_start() {
+    let (app, _providers) = app(|settings| settings.screening.merklescience_api_key = None).await;
+    let shown = async |provider: ScreeningProvider| -> Option<i64> {
+        let page = app.get("/metrics").send().await.text;
+        let provider = provider.wire();
+        let name = format!("prs_screening_last_ok_timestamp_seconds{{provider=\"{provider}\"}} ");
+        let line = page.lines().find_map(|line| line.strip_prefix(&name))?;
+        line.parse().ok()
+    };
+    assert_eq!((shown(Hypernative).await, shown(Merklescience).await), (Some(0), None));
+    let link = link(&app, &by(Hypernative)).await;
+    decision(&app, &link, WALLET).await;
+    let now = app.ctx.clock.now().timestamp();
+    assert_eq!(
+        (shown(Hypernative).await, shown(Merklescience).await),
+        (Some(now), None)
+    );
+}
+
+#[tokio::test]
 async fn a_rejected_wallet_may_look_and_not_pay_and_nobody_is_told() {
     let (app, providers) = app(|_| {}).await;
     let receiver = Receiver::start().await;
