@@ -69,6 +69,12 @@ pub(super) fn keep(response: &mut Response) {
     response.headers_mut().insert(header::CACHE_CONTROL, forever);
 }
 
+/// Lets nobody keep what stands under an address that is not its own.
+pub(super) fn forget(response: &mut Response) {
+    let never = HeaderValue::from_static("no-store");
+    response.headers_mut().insert(header::CACHE_CONTROL, never);
+}
+
 /// A page, in the language that its reader asked for.
 pub(super) fn page(request: &Request, status: StatusCode, text: String) -> Response {
     let text = Bytes::from(text);
