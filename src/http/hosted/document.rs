@@ -25,6 +25,13 @@ const FEES_MAX: usize = 8;
 #[handler]
 pub(super) async fn shown(Data(page): Data<&Arc<Page>>, visit: Visit, request: &Request) -> poem::Result<Response> {
     let words = words::chosen(request, page.language);
+    match answered(page, words, &visit, request).await {
+        Ok(response) => Ok(response),
+        Err(problem) => failed(page, words, request, problem),
+    }
+}
+
+async fn answered(page: &Page, words: &Words, visit: &Visit, request: &Request) -> Result<Response, error::Problem> {
     let (status, text) = match visit.find().await? {
         Visited::Found(opened) => {
             let link = visit.shown(page, &opened)?;
@@ -34,10 +41,22 @@ pub(super) async fn shown(Data(page): Data<&Arc<Page>>, visit: Visit, request: &
         Visited::Unknown => (error::unknown_page(), closed(page, words, "unknown", None)),
         Visited::TooOften(seconds) => {
             let text = closed(page, words, "tooMany", None).into_string();
-            return Ok(headers::crowded(request, seconds, text));
+            return Ok(headers::later(request, error::crowded_page(), seconds, text));
         }
     };
     Ok(headers::page(request, status, text.into_string()))
+}
+
+/// The page for whoever came while the service cannot answer. Errors: any other problem.
+pub(super) fn failed(page: &Page, words: &Words, request: &Request, problem: error::Problem) -> poem::Result<Response> {
+    if !problem.status.is_server_error() {
+        return Err(problem.into());
+    }
+    let text = closed(page, words, "away", None).into_string();
+    Ok(match problem.retry_after_s {
+        Some(seconds) => headers::later(request, problem.status, seconds, text),
+        None => headers::page(request, problem.status, text),
+    })
 }
 
 /// Where links led that carry their token in a query. Errors: 404 without one.

@@ -1,7 +1,7 @@
 //! What is left of a payment: a page to print, which shows what the link shows to everybody who has it.
 
 use super::{
-    document::{Listed, called, closed, head, logo, moment, money, receivers, rows, transaction},
+    document::{Listed, called, closed, failed, head, logo, moment, money, receivers, rows, transaction},
     headers,
     link::Link,
     look::Page,
@@ -17,11 +17,18 @@ use std::sync::Arc;
 #[handler]
 pub(super) async fn shown(Data(page): Data<&Arc<Page>>, visit: Visit, request: &Request) -> poem::Result<Response> {
     let words = words::chosen(request, page.language);
+    match answered(page, words, &visit, request).await {
+        Ok(response) => Ok(response),
+        Err(problem) => failed(page, words, request, problem),
+    }
+}
+
+async fn answered(page: &Page, words: &Words, visit: &Visit, request: &Request) -> Result<Response, error::Problem> {
     let (status, text) = match visit.find().await? {
         Visited::Found(opened) => {
             let link = visit.shown(page, &opened)?;
             let known = Known {
-                payer: find::payer(&visit.ctx, &opened).await.map_err(error::Problem::from)?,
+                payer: find::payer(&visit.ctx, &opened).await?,
                 requests: opened.requests.iter().map(|request| request.id.0.clone()).collect(),
             };
             (error::paged(false), receipt(page, words, &link, &known))
@@ -29,7 +36,7 @@ pub(super) async fn shown(Data(page): Data<&Arc<Page>>, visit: Visit, request: &
         Visited::Unknown => (error::unknown_page(), closed(page, words, "unknown", None)),
         Visited::TooOften(seconds) => {
             let text = closed(page, words, "tooMany", None).into_string();
-            return Ok(headers::crowded(request, seconds, text));
+            return Ok(headers::later(request, error::crowded_page(), seconds, text));
         }
     };
     Ok(headers::page(request, status, text.into_string()))
