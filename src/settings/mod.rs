@@ -1,5 +1,6 @@
 //! All configuration: compiled-in defaults, then a file, then the environment; checked before anything starts.
 
+mod addresses;
 mod bounds;
 mod brand;
 mod caps;
@@ -142,11 +143,13 @@ pub struct HttpSettings {
     pub metrics_listen: SocketAddr,
     /// Second address for the authentication service; absent, both share `http.listen`.
     pub auth_listen: Option<SocketAddr>,
-    /// Address that clients reach the service at; absent, `http://` and `http.listen`.
+    /// Address that clients reach the service at; absent, `http://` and `http.listen`. Like the two below it has no user
+    /// name, no query and no fragment.
     pub public_url: Option<String>,
     /// Address that clients reach the authentication service at; absent, `http.public_url`.
     pub auth_url: Option<String>,
-    /// Address of the hosted payment page; absent, `/pay` under `http.public_url`.
+    /// Address of the hosted payment page; absent, `/pay` under `http.public_url`. In production https, but on this
+    /// machine.
     pub pay_url: Option<String>,
     /// Origins of dashboard pages that may sign people in and call with their sessions, for example
     /// `https://dashboard.example.com`. The service's own addresses need no entry. For cookies a page must be of the
@@ -536,8 +539,11 @@ impl Settings {
             ("pay_url", &self.http.pay_url),
         ] {
             if let Some(url) = url {
-                url::Url::parse(url).with_context(|| format!("http.{name}: must be an absolute address"))?;
+                addresses::plain(&format!("http.{name}"), url)?;
             }
+        }
+        if let Some(url) = self.http.pay_url.as_ref().filter(|_| self.http.production) {
+            addresses::protected("http.pay_url", url)?;
         }
         self.validate_sessions()?;
         self.validate_listeners()?;

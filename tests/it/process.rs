@@ -297,6 +297,23 @@ fn settings_that_nobody_can_mean_are_refused_with_a_sentence() {
             r#"{zzz="z"}"#,
             "conversion.coin_ids.zzz: not the symbol",
         ),
+        ("HTTP__PAY_URL", "ftp://pay.example.com", "http.pay_url: must be an http or https"),
+        ("HTTP__PAY_URL", "http://pay.example.com", "http.pay_url: must be an https"),
+        (
+            "HTTP__PAY_URL",
+            "https://a:b@pay.example.com",
+            "http.pay_url: must be an address without a user name",
+        ),
+        (
+            "HTTP__PUBLIC_URL",
+            "https://pay.example.com/?a=b",
+            "http.public_url: must be an address without a query",
+        ),
+        (
+            "HTTP__AUTH_URL",
+            "https://pay.example.com/#a",
+            "http.auth_url: must be an address without a query",
+        ),
     ] {
         for arguments in [&["serve"][..], &["serve", "--print-config"]] {
             let mut start = prs(folder.path(), ports);
