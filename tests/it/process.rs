@@ -297,8 +297,36 @@ fn settings_that_nobody_can_mean_are_refused_with_a_sentence() {
             r#"{zzz="z"}"#,
             "conversion.coin_ids.zzz: not the symbol",
         ),
-        ("HTTP__PAY_URL", "ftp://pay.example.com", "http.pay_url: must be an http or https"),
-        ("HTTP__PAY_URL", "http://pay.example.com", "http.pay_url: must be an https"),
+        (
+            "SCREENING__MERKLESCIENCE_API_KEY",
+            " ",
+            "screening.merklescience_api_key: must not be blank",
+        ),
+        (
+            "SCREENING__HYPERNATIVE_POLICY_ID",
+            "mine",
+            "screening.hypernative_policy_id: must be a UUID",
+        ),
+        (
+            "SCREENING__HYPERNATIVE_URL",
+            "https://a:b@screening.example.com",
+            "screening.hypernative_url: must be an address without a user name",
+        ),
+        (
+            "SCREENING__MERKLESCIENCE_URL",
+            "https://screening.example.com/?key=b",
+            "screening.merklescience_url: must be an address without a query",
+        ),
+        (
+            "HTTP__PAY_URL",
+            "ftp://pay.example.com",
+            "http.pay_url: must be an http or https",
+        ),
+        (
+            "HTTP__PAY_URL",
+            "http://pay.example.com",
+            "http.pay_url: must be an https",
+        ),
         (
             "HTTP__PAY_URL",
             "https://a:b@pay.example.com",
