@@ -38,9 +38,9 @@ async fn answered(page: &Page, words: &Words, visit: &Visit, request: &Request) 
             let text = document(page, words, &link, first_of(request))?;
             (error::paged(link.end().is_some()), text)
         }
-        Visited::Unknown => (error::unknown_page(), closed(page, words, "unknown", None)),
+        Visited::Unknown => (error::unknown_page(), closed(page, words, "unknown", html! {})),
         Visited::TooOften(seconds) => {
-            let text = closed(page, words, "tooMany", None).into_string();
+            let text = closed(page, words, "tooMany", html! {}).into_string();
             return Ok(headers::later(request, error::crowded_page(), seconds, text));
         }
     };
@@ -82,7 +82,7 @@ fn first_of(request: &Request) -> usize {
 
 fn document(page: &Page, words: &Words, link: &Link, first: usize) -> Result<Markup, error::Problem> {
     if let Some(end) = link.end() {
-        return Ok(closed(page, words, end, link.reference.as_deref()));
+        return Ok(closed(page, words, end, ended(words, link)));
     }
     let address = format!("{}/{}", page.address, link.token);
     let name = called(page, words, link);
@@ -149,8 +149,41 @@ pub(super) fn head(page: &Page, title: &str) -> Markup {
     }
 }
 
-/// The page of a link that cannot be paid.
-pub(super) fn closed(page: &Page, words: &Words, end: &str, reference: Option<&str>) -> Markup {
+/// What is left to say of a link that cannot be paid any more: calldata that was handed out before still works, so money
+/// may have arrived.
+fn ended(words: &Words, link: &Link) -> Markup {
+    html! {
+        @if let Some(reference) = &link.reference {
+            p.quiet { (words.text("reference")) ": " bdi { (reference) } }
+        }
+        @if link.is_paid {
+            div.note {
+                h2 { (words.text("endedPaid")) }
+                p { (words.text("endedPaidMore")) }
+            }
+        } @else if link.is_partly_paid() {
+            div.note { h2 { (words.text("partly")) } }
+        }
+        @if link.is_paid || link.is_partly_paid() {
+            @if let Some(hash) = &link.tx_hash {
+                dl.rows { (row(words.text("transaction"), transaction(link, hash))) }
+            }
+            div.stack { (receipt(words, link)) }
+        }
+    }
+}
+
+/// The way to the receipt.
+fn receipt(words: &Words, link: &Link) -> Markup {
+    html! {
+        a.button.second href={ "/pay/" (link.token) "/receipt?lang=" (words.code) } target="_blank" {
+            (words.text("receipt"))
+        }
+    }
+}
+
+/// The page of a link that cannot be paid, with what else is to be said of it.
+pub(super) fn closed(page: &Page, words: &Words, end: &str, further: Markup) -> Markup {
     html! {
         (DOCTYPE)
         html lang=(words.code) dir=(words.direction) {
@@ -165,9 +198,7 @@ pub(super) fn closed(page: &Page, words: &Words, end: &str, reference: Option<&s
                             }
                             h1 { (words.text(end)) }
                             p { (words.text(&format!("{end}More"))) }
-                            @if let Some(reference) = reference {
-                                p.quiet { (words.text("reference")) ": " bdi { (reference) } }
-                            }
+                            (further)
                         }
                     }
                     footer { (languages(words)) }
@@ -399,9 +430,7 @@ fn done(words: &Words, link: &Link) -> Markup {
                 }
                 p.quiet.middle { (words.filled("leadsTo", &[("host", &redirect.host)])) }
             }
-            a.button.second href={ "/pay/" (link.token) "/receipt?lang=" (words.code) } target="_blank" {
-                (words.text("receipt"))
-            }
+            (receipt(words, link))
         }
     }
 }

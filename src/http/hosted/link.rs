@@ -24,6 +24,8 @@ pub(super) struct Link {
     pub(super) expires_at: String,
     /// What the clock of the service shows.
     pub(super) server_time: String,
+    /// Whether all of it has arrived: for a link that was withdrawn before, too.
+    pub(super) is_paid: bool,
     /// When it was paid.
     pub(super) completed_at: Option<String>,
     /// The transaction that paid it last.
@@ -160,7 +162,13 @@ impl Link {
         (!matches!(self.status, "pending" | "completed")).then_some(self.status)
     }
 
-    /// Whether all of it is paid.
+    /// Whether a part has arrived, as far as its visitor may see that.
+    pub(super) fn is_partly_paid(&self) -> bool {
+        let mut currencies = self.details.iter().flat_map(|details| &details.currencies);
+        currencies.any(|currency| currency.paid != "0")
+    }
+
+    /// Whether all of it was paid while that completed it.
     pub(super) fn is_completed(&self) -> bool {
         self.status == "completed"
     }

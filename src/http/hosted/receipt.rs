@@ -33,9 +33,9 @@ async fn answered(page: &Page, words: &Words, visit: &Visit, request: &Request) 
             };
             (error::paged(false), receipt(page, words, &link, &known))
         }
-        Visited::Unknown => (error::unknown_page(), closed(page, words, "unknown", None)),
+        Visited::Unknown => (error::unknown_page(), closed(page, words, "unknown", html! {})),
         Visited::TooOften(seconds) => {
-            let text = closed(page, words, "tooMany", None).into_string();
+            let text = closed(page, words, "tooMany", html! {}).into_string();
             return Ok(headers::later(request, error::crowded_page(), seconds, text));
         }
     };
@@ -65,7 +65,11 @@ fn receipt(page: &Page, words: &Words, link: &Link, known: &Known) -> Markup {
                             (logo(page, link))
                             p.to { (words.text("receiptTitle")) }
                             h1 { bdi { (name) } }
-                            @if !link.is_completed() { p.note { (words.text("receiptPending")) } }
+                            @if link.end().is_some() && link.is_paid {
+                                p.note { (words.text("endedPaid")) ". " (words.text("endedPaidMore")) }
+                            } @else if !link.is_paid {
+                                p.note { (words.text(if link.is_partly_paid() { "partly" } else { "receiptPending" })) }
+                            }
                             dl.rows {
                                 @for currency in link.details.iter().flat_map(|details| &details.currencies) {
                                     div.strong {

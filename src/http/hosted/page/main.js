@@ -373,13 +373,14 @@ async function allowed(total) {
 
 /** Asks the service until everything is paid, or, once the transaction is mined, until less is due; `null` when over. */
 async function settled(wait) {
-  const owed = () => state.current().details?.currencies.map((one) => one.due).join();
-  const before = owed();
+  const arrived = () => state.current().details?.currencies.map((one) => one.paid).join();
+  const before = arrived();
   for (let ms = 200; !wait.isOver; ms = Math.min(ms + 60, 4000)) {
     await pause(document.hidden ? 8000 : ms);
     const link = await state.refresh().catch(() => null);
-    if (link?.status === 'completed') return 'completed';
-    if (link && wait.isMined && owed() !== before) return 'partly';
+    // Of a link that was withdrawn meanwhile the service says that its money arrived, and not that it is completed.
+    if (link?.isPaid) return link.status === 'completed' ? 'completed' : 'partly';
+    if (link && wait.isMined && arrived() !== before) return 'partly';
   }
   return null;
 }
@@ -387,6 +388,7 @@ async function settled(wait) {
 function ended(result) {
   state.remember(null);
   if (result === 'completed') return done();
+  if (state.current().status !== 'pending') return location.reload();
   return wallet ? check() : choose();
 }
 
