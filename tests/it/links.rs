@@ -152,7 +152,9 @@ async fn a_partial_payment_leaves_the_rest_to_be_paid() {
 #[tokio::test]
 async fn a_batch_is_paid_in_one_transaction_and_completes_with_its_last_request() {
     let app = on_chain().await;
-    let made = app.link(&link_of(&["1", "2", "3"])).await.expect(201);
+    let mut body = link_of(&["1", "2", "3"]);
+    body["requests"][1]["reference"] = json!("item-2");
+    let made = app.link(&body).await.expect(201);
     let link = token_of(&made);
     let opened = app.open_link(&link, "").send().await.expect(200);
     assert_eq!(
@@ -161,6 +163,12 @@ async fn a_batch_is_paid_in_one_transaction_and_completes_with_its_last_request(
     );
     app.pay_past_link(&made["requestIds"][0], "1").await;
     app.settle().await;
+    let page = app.get(&format!("/pay/{link}")).send().await.text;
+    let short = format!("{}…{}", &PAYEE[..6], &PAYEE[38..]);
+    assert!(page.contains(&format!("<bdi>{short}</bdi>")), "one address is one receiver: {page}");
+    assert!(!page.contains(" receivers<"), "{page}");
+    assert!(page.contains("Reference: <bdi>item-2</bdi>"), "{page}");
+    assert_eq!(page.matches(r#"<span class="line quiet">Paid</span>"#).count(), 1, "{page}");
     let before = fau_of(&app, PAYEE).await;
     let calldata = app.pay_link(&link).await;
     assert_eq!(

@@ -219,10 +219,10 @@ pub(super) fn called(page: &Page, words: &Words, link: &Link) -> String {
     let own = page.name.as_ref().filter(|_| link.flow == "get_paid");
     match (own, &link.details) {
         (Some(name), _) => name.clone(),
-        (None, Some(details)) if details.items.len() == 1 => {
-            details.items.iter().map(|item| short(&item.payee)).collect()
-        }
-        (None, Some(details)) => words.filled("someReceivers", &[("count", &details.items.len().to_string())]),
+        (None, Some(details)) => match details.sole_receiver() {
+            Some(receiver) => short(receiver),
+            None => words.filled("someReceivers", &[("count", &details.receivers.to_string())]),
+        },
         (None, None) => {
             let end = link.token.get(link.token.len().saturating_sub(4)..).unwrap_or_default();
             format!("…{end}")
@@ -310,9 +310,9 @@ pub(super) fn rows(words: &Words, link: &Link, fees_max: usize) -> Markup {
         .any(|currency| currency.paid != "0" && currency.due != "0");
     html! {
         @if let Some(reference) = &link.reference { (row(words.text("reference"), html! { bdi { (reference) } })) }
-        @match details.items.as_slice() {
-            [only] => (row(words.text("receiver"), html! { bdi.code { (only.payee) } })),
-            several => (row(words.text("receivers"), html! { (several.len()) })),
+        @match details.sole_receiver() {
+            Some(receiver) => (row(words.text("receiver"), html! { bdi.code { (receiver) } })),
+            None => (row(words.text("receivers"), html! { (details.receivers) })),
         }
         @if let Some(network) = &link.network { (row(words.text("network"), html! { (network.name) })) }
         @if has_fees {
@@ -357,6 +357,7 @@ pub(super) fn receivers(words: &Words, details: Option<&Details>, listed: Listed
     };
     let entries = several.iter().flat_map(|details| &details.items).zip(0..);
     let entries = entries.skip(first).take(most);
+    let marks_paid = several.is_some_and(Details::has_paid_and_unpaid);
     html! {
         details.receivers #receivers hidden[several.is_none()] open[count <= most || first > 0] {
             summary { (words.text("list")) }
@@ -373,6 +374,9 @@ pub(super) fn receivers(words: &Words, details: Option<&Details>, listed: Listed
                             tr {
                                 td {
                                     bdi.code { (item.payee) }
+                                    @if let Some(reference) = &item.reference {
+                                        span.line.quiet { (words.text("reference")) ": " bdi { (reference) } }
+                                    }
                                     @if let Some(request) = requests.get::<usize>(position) {
                                         span.line.quiet { (words.text("requestId")) ": " bdi.code { (request) } }
                                     }
@@ -381,6 +385,7 @@ pub(super) fn receivers(words: &Words, details: Option<&Details>, listed: Listed
                                     @if let Some(currency) = details.and_then(|details| details.currencies.get(item.currency)) {
                                         (money(words, &item.amount, currency))
                                     }
+                                    @if marks_paid && item.is_paid { span.line.quiet { (words.text("complete")) } }
                                 }
                             }
                         }

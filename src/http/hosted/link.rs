@@ -57,6 +57,10 @@ pub(super) struct Network {
 pub(super) struct Details {
     /// How many items there are.
     pub(super) count: usize,
+    /// How many addresses they are for.
+    pub(super) receivers: usize,
+    /// Those among them to whom something is due.
+    pub(super) receivers_left: usize,
     /// All of them; in documents none where there are many.
     pub(super) items: Vec<Item>,
     /// In the order in which items name them.
@@ -77,6 +81,10 @@ pub(super) struct Item {
     pub(super) amount: String,
     /// Decimal, what is left of it.
     pub(super) due: String,
+    /// Whether all of it has arrived.
+    pub(super) is_paid: bool,
+    /// What its creator calls it, where that is not what the link is called.
+    pub(super) reference: Option<String>,
     /// What the payment carries.
     pub(super) payment_reference: String,
 }
@@ -154,6 +162,19 @@ pub(super) struct Fund {
     pub(super) balance: String,
     /// What is not there.
     pub(super) missing: Option<String>,
+}
+
+impl Details {
+    /// Who receives all of it; `None` of several receivers.
+    pub(super) fn sole_receiver(&self) -> Option<&str> {
+        let first = self.items.first().filter(|_| self.receivers == 1);
+        first.map(|item| item.payee.as_str())
+    }
+
+    /// Whether some items are paid and others are not.
+    pub(super) fn has_paid_and_unpaid(&self) -> bool {
+        self.items.iter().any(|item| item.is_paid) && !self.items.iter().all(|item| item.is_paid)
+    }
 }
 
 impl Link {

@@ -19,7 +19,7 @@ use crate::{
 };
 use alloy::primitives::{U256, utils::parse_units};
 use chrono::{DateTime, SecondsFormat, Utc};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use url::Url;
 
 /// The most that the contract of batches takes for itself, in basis points: it accepts no larger fee.
@@ -125,6 +125,7 @@ fn details(ctx: &Ctx, opened: &Opened) -> Result<Details, Problem> {
     let mut ids: Vec<&str> = Vec::new();
     let mut sums: Vec<Sums> = Vec::new();
     let mut items = Vec::with_capacity(opened.requests.len());
+    let (mut receivers, mut receivers_left) = (BTreeSet::new(), BTreeSet::new());
     let mut uses_batch = payment.kind == SecurePaymentKind::Batch;
     for (request, fees) in opened.due() {
         let id = request.terms.payment_currency.as_str();
@@ -157,7 +158,14 @@ fn details(ctx: &Ctx, opened: &Opened) -> Result<Details, Problem> {
                 *own = own.saturating_add(units);
             }
         }
+        receivers.insert(request.terms.payee);
+        if !left.is_zero() {
+            receivers_left.insert(request.terms.payee);
+        }
+        let reference = request.terms.merchant_reference.clone();
         items.push(Item {
+            reference: reference.filter(|own| payment.about.reference.as_ref() != Some(own)),
+            is_paid: request.ledger.has_been_paid(),
             payee: payee(request.terms.payee, payment.policy.hides_payee),
             currency: position,
             amount: format_units(expected, known.decimals),
@@ -174,6 +182,8 @@ fn details(ctx: &Ctx, opened: &Opened) -> Result<Details, Problem> {
         .filter_map(|kind| ctx.catalogue.default_contract(payment.network, *kind));
     Ok(Details {
         count: items.len(),
+        receivers: receivers.len(),
+        receivers_left: receivers_left.len(),
         items,
         currencies: currencies.collect(),
         contracts: contracts.map(|contract| contract.to_string()).collect(),

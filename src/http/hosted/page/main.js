@@ -169,7 +169,7 @@ function warn(inFlight) {
 function offer() {
   const link = state.current();
   const { details, wallet: standing } = link;
-  const { currencies, count } = details;
+  const { currencies, receiversLeft } = details;
   const fund = ({ currency, balance: held, missing }) => {
     const { symbol } = currencies[currency];
     const text = missing ? t('missing', { amount: money(missing, symbol) }) : t('balance', { amount: balance(held, symbol) });
@@ -180,7 +180,7 @@ function offer() {
   const isShort = lacksGas || (needs && !needs.isFunded) || standing?.funds?.some((one) => one.missing);
   const isPartly = currencies.some((one) => one.paid !== '0');
   const total = due(details, needs?.asked);
-  const label = count > 1 ? t('payMany', { count, amount: total }) : t('pay', { amount: total });
+  const label = receiversLeft > 1 ? t('payMany', { count: receiversLeft, amount: total }) : t('pay', { amount: total });
   show(
     isPartly ? 'partial' : 'options',
     connected(),
@@ -196,7 +196,7 @@ function offer() {
 }
 
 /** Who gets what of a payment with fees. */
-function parts({ currencies, items, count }) {
+function parts({ currencies, items, receiversLeft }) {
   const fees = feeRows(currencies, 'due');
   for (const { address, contractFee, returned } of needs?.asked ?? []) {
     const { symbol } = currencies.find((one) => one.address?.toLowerCase() === address?.toLowerCase());
@@ -205,7 +205,8 @@ function parts({ currencies, items, count }) {
   }
   if (!fees.length) return null;
   const left = currencies.filter((one) => one.left !== '0').map((one) => line(money(one.left, one.symbol)));
-  return [row(t(count > 1 ? 'receivers' : 'receiver'), [left, count > 1 ? null : code(items[0].payee)]), fees];
+  const sole = receiversLeft > 1 ? null : items.find((item) => item.due !== '0');
+  return [row(t(sole ? 'receiver' : 'receivers'), [left, sole && code(sole.payee)]), fees];
 }
 
 const copy = (text) => el('button', { type: 'button', class: 'plain', 'data-copy': text }, t('copy'));

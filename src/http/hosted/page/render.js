@@ -138,7 +138,7 @@ export function summarise({ details, reference, network }, asked) {
   byId('rows').replaceChildren(
     ...[
       reference && row(t('reference'), el('bdi', {}, reference)),
-      details.count === 1 ? row(t('receiver'), code(items[0].payee)) : row(t('receivers'), String(details.count)),
+      details.receivers === 1 ? row(t('receiver'), code(items[0].payee)) : row(t('receivers'), String(details.receivers)),
       row(t('network'), network.name),
       hasFees && row(t('amount'), ofEach('amount', () => true)),
       hasFees && (fees.length && fees.length <= FEES_MAX ? fees : row(t('fee'), ofEach('fee', some('fee')))),
@@ -149,8 +149,15 @@ export function summarise({ details, reference, network }, asked) {
       .filter(Boolean),
   );
   if (items.length > 1) {
+    const marksPaid = items.some((item) => item.isPaid) && !items.every((item) => item.isPaid);
+    const further = (...text) => el('span', { class: 'line quiet' }, text);
     const entry = (item) =>
-      el('tr', {}, el('td', {}, code(item.payee)), el('td', { class: 'number' }, money(item.amount, currencies[item.currency].symbol)));
+      el(
+        'tr',
+        {},
+        el('td', {}, code(item.payee), item.reference && further(`${t('reference')}: `, el('bdi', {}, item.reference))),
+        el('td', { class: 'number' }, money(item.amount, currencies[item.currency].symbol), marksPaid && item.isPaid && further(t('complete'))),
+      );
     byId('receivers').hidden = false;
     byId('entries').replaceChildren(...items.map(entry));
     byId('further')?.remove();

@@ -212,7 +212,8 @@ export function verify(details, { steps, asked }, payer) {
     const coin = currencies.find((one) => !one.token);
     require(call.isBatch || value === 0n || !call.transfers[0].token, 'value');
     require(value === (coin?.asked ?? 0n), 'value');
-    return { kind: 'pay', amounts: sums(items, currencies), receivers: items.size, to, data };
+    const receivers = new Set(call.transfers.filter(({ reference }) => items.has(reference)).map((transfer) => transfer.to)).size;
+    return { kind: 'pay', amounts: sums(items, currencies), receivers, to, data };
   });
 }
 
