@@ -224,6 +224,10 @@ async fn what_is_hidden_stands_in_no_answer_until_the_payer_is_approved() {
             assert!(!masked.text.contains(secret), "{secret} in {}", masked.text);
         }
     }
+    let page = app.get(&format!("/pay/{link}")).send().await.text;
+    for called in ["<title>Payment to the receiver<", r#"<bdi id="name">the receiver<"#] {
+        assert!(page.contains(called), "{page}");
+    }
     let shown = app
         .open_link(&link, &format!("?wallet={LISTED}"))
         .send()

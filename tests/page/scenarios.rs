@@ -646,6 +646,7 @@ async fn hidden_until_approved(stage: &mut Stage) -> Told {
         "mode": "kyt_all_wallets", "screeningProvider": "hypernative", "hideUntilApproved": true,
     } });
     let hidden = ["8765", "8,765", "secret-9", &stage.accounts[1].clone()[2..]].map(str::to_owned);
+    let called = format!("{}…{}", &stage.accounts[1][..6], &stage.accounts[1][38..]).to_lowercase();
     let shown = |text: &str| {
         let text = text.to_lowercase();
         hidden.iter().find(|hidden| text.contains(*hidden)).cloned()
@@ -666,6 +667,13 @@ async fn hidden_until_approved(stage: &mut Stage) -> Told {
         let text = stage.text().await;
         let is_shown = shown(&text).is_some();
         holds(is_shown == (outcome == "approved"), format!("{outcome}: {text}"))?;
+        let title = stage.js("return document.title.toLowerCase();").await;
+        let right = match is_shown {
+            true => title == format!("8,765.4321\u{a0}fau to {called}"),
+            false => title == "payment to the receiver",
+        };
+        let name = stage.js("return document.getElementById('name').textContent;").await;
+        holds(right && (name == "the receiver") != is_shown, format!("{outcome}: {title}, {name}"))?;
         holds(stage.wallet.count("eth_sendTransaction") == 0, "something was sent")?;
     }
     Ok(())

@@ -214,7 +214,7 @@ pub(super) fn logo(page: &Page, link: &Link) -> Markup {
     html! { @if let Some(address) = address { img.logo src=(address) alt=""; } }
 }
 
-/// Who is paid, in a few words.
+/// Who is paid, in a few words; nobody by name who is hidden.
 pub(super) fn called(page: &Page, words: &Words, link: &Link) -> String {
     let own = page.name.as_ref().filter(|_| link.flow == "get_paid");
     match (own, &link.details) {
@@ -223,10 +223,7 @@ pub(super) fn called(page: &Page, words: &Words, link: &Link) -> String {
             Some(receiver) => short(receiver),
             None => words.filled("someReceivers", &[("count", &details.receivers.to_string())]),
         },
-        (None, None) => {
-            let end = link.token.get(link.token.len().saturating_sub(4)..).unwrap_or_default();
-            format!("…{end}")
-        }
+        (None, None) => words.text("theReceiver").to_owned(),
     }
 }
 
@@ -265,7 +262,7 @@ fn summary(page: &Page, words: &Words, link: &Link, (name, first): (&str, usize)
         section.summary aria-labelledby="total" {
             (logo(page, link))
             p.to #to { (words.text(to)) }
-            p.name { bdi { (name) } }
+            p.name { bdi #name { (name) } }
             h1 #total {
                 @if let Some(details) = &link.details {
                     @for (index, currency) in details.currencies.iter().enumerate() {

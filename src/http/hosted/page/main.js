@@ -9,7 +9,7 @@ import { decimal, Mismatch, verify } from './verify.js';
 import { appLinks, discover } from './wallets.js';
 import {
   balance, byId, button, code, copying, countDown, date, due, el, feeRows, heading, line, money, note, quiet, receipt,
-  row, say, short, show, shown, summarise, t, tick, transaction, waiting, wayBack,
+  reveal, row, say, short, show, shown, summarise, t, tick, transaction, waiting, wayBack,
 } from './render.js';
 
 const { pause, Trouble } = sign;
@@ -485,6 +485,7 @@ async function refused() {
 // What happens elsewhere
 
 state.watch((before, after) => {
+  if (!before.details && after.details) reveal(after, t('theReceiver'));
   if (JSON.stringify(before.details) !== JSON.stringify(after.details)) summarise(after);
 });
 

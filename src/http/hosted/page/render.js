@@ -117,6 +117,15 @@ const FEES_MAX = 8;
 export const askedFor = (one, asked) =>
   asked?.find((sum) => sum.address?.toLowerCase() === one.address?.toLowerCase())?.amount ?? one.due;
 
+/** Says who is paid where that was hidden; an operator with a name of its own stays called so. */
+export function reveal({ details }, hidden) {
+  const { currencies, items, receivers } = details;
+  const name = byId('name');
+  if (name.textContent === hidden) name.textContent = receivers === 1 ? short(items[0].payee) : t('someReceivers', { count: receivers });
+  const amount = currencies.map((one) => money(one.total, one.symbol)).join(' + ');
+  document.title = t('title', { amount, name: name.textContent });
+}
+
 /** Draws the summary again, when more is known, as from the calldata for a wallet, or something has arrived. */
 export function summarise({ details, reference, network }, asked) {
   const total = byId('total');
