@@ -210,6 +210,12 @@ async fn payouts_are_combined_and_the_originals_live_on_in_their_requests() {
     }
     app.send_calldata(&handed_out).await;
     app.settle().await;
+    let state = app.get(&format!("/pay/{link}/state")).send().await.expect(200);
+    let counted = ["count", "receivers", "receiversLeft"].map(|name| state["details"][name].as_u64());
+    assert_eq!(counted, [Some(3), Some(2), Some(2)], "{state}");
+    let original = app.get(&format!("/pay/{}", named[0])).send().await;
+    assert_eq!(original.status, 410);
+    assert!(original.text.contains("The payment arrived"), "{}", original.text);
     assert_eq!(
         app.stored_link(&named[0]).await.status,
         SecurePaymentStatus::Invalidated
@@ -236,6 +242,9 @@ async fn a_payout_in_the_coin_is_paid() {
     body["currency"] = json!("ETH-sepolia-sepolia");
     let made = app.payout_link(&body).await.expect(201);
     let link = token_of(&made);
+    let state = app.get(&format!("/pay/{link}/state")).send().await.expect(200);
+    let symbols = ["/network/coin", "/details/currencies/0/symbol"].map(|at| state.pointer(at).cloned());
+    assert_eq!(symbols, [Some(json!("ETH")), Some(json!("ETH"))]);
     let opened = app.open_link(&link, "").send().await.expect(200);
     assert_eq!(
         (&opened["isNativeCurrency"], &opened["destination"], &opened["flow"]),

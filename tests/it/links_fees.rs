@@ -314,7 +314,7 @@ async fn the_page_names_every_receiver_of_fees_and_hides_the_payee_among_them() 
             .collect();
         let shown = match is_shown {
             true => receiver.to_owned(),
-            false => format!("{}...{}", &receiver[..6], &receiver[38..]),
+            false => format!("{}…{}", &receiver[..6], &receiver[38..]),
         };
         assert!(fees.contains(&(shown, "2".to_owned())), "{fees:?}");
         assert!(fees.contains(&(PARTNER.to_owned(), "0.75".to_owned())), "{fees:?}");

@@ -87,10 +87,9 @@ fn network(ctx: &Ctx, page: &Page, network: network::Network) -> Network {
         ..CurrencyFilter::default()
     };
     let known = ctx.catalogue.list(&of_network).into_iter();
-    // The catalogue tells the coins of test networks apart by their symbols; wallets do not.
     let coin = known
         .filter(|currency| currency.kind == CurrencyKind::Native)
-        .filter_map(|currency| currency.symbol.split('-').next().map(str::to_owned));
+        .map(|currency| coin_symbol(&currency.symbol).to_owned());
     Network {
         id: network.id(),
         name: network.name(),
@@ -99,6 +98,11 @@ fn network(ctx: &Ctx, page: &Page, network: network::Network) -> Network {
         explorer: network.explorer_url(""),
         rpc_url: page.nodes.get(&network).cloned(),
     }
+}
+
+/// What wallets call a coin: the catalogue tells those of test networks apart by their symbols, wallets do not.
+fn coin_symbol(symbol: &str) -> &str {
+    symbol.split('-').next().unwrap_or(symbol)
 }
 
 /// Sums in one currency, in its units.
@@ -199,7 +203,10 @@ fn currency(opened: &Opened, known: &crate::domain::currency::Currency, sums: &S
         false => U256::ZERO,
     };
     Currency {
-        symbol: known.symbol.clone(),
+        symbol: match known.kind {
+            CurrencyKind::Native => coin_symbol(&known.symbol).to_owned(),
+            _ => known.symbol.clone(),
+        },
         decimals: known.decimals,
         address: known.token().map(|token| token.to_string()),
         amount: text(sums.amount),
@@ -234,7 +241,7 @@ fn payee(address: Address, is_masked: bool) -> String {
     let end = text.len().saturating_sub(4);
     match (is_masked, text.get(..6), text.get(end..)) {
         (false, ..) => text,
-        (true, Some(start), Some(end)) => format!("{start}...{end}"),
+        (true, Some(start), Some(end)) => format!("{start}…{end}"),
         (true, ..) => String::new(),
     }
 }
@@ -248,7 +255,10 @@ fn wallet(network: network::Network, shown: &Shown, details: Option<&Details>) -
             let currency = details
                 .currencies
                 .iter()
-                .position(|currency| currency.symbol == option.token)?;
+                .position(|currency| match currency.address {
+                    Some(_) => currency.symbol == option.token,
+                    None => currency.symbol == coin_symbol(&option.token),
+                })?;
             let decimals = details.currencies.get(currency)?.decimals;
             let missing = match option.has_enough_balance {
                 true => None,

@@ -140,7 +140,7 @@ const lower = (text) => text.toLowerCase();
 
 /** Whether an address is the one that is shown, of which the middle may be hidden. */
 function isShown(address, shown) {
-  const [head, tail] = lower(shown).split('...');
+  const [head, tail] = lower(shown).split('…');
   return tail === undefined ? address === head : address.startsWith(head) && address.endsWith(tail);
 }
 
