@@ -282,6 +282,7 @@ impl From<Refusal> for Problem {
         };
         let mut problem = Self::new(status, refusal.message);
         problem.fields = refusal.fields;
+        problem.hint = refusal.hint.map(Cow::Borrowed);
         if status == StatusCode::TOO_MANY_REQUESTS {
             problem.retry_after_s = Some(refusal.retry_after_s.map_or(1, u64::from));
         }

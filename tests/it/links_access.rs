@@ -237,6 +237,19 @@ async fn what_is_hidden_stands_in_no_answer_until_the_payer_is_approved() {
 }
 
 #[tokio::test]
+async fn a_link_that_hides_itself_from_nobody_in_particular_asks_for_a_wallet() {
+    let app = app().await;
+    let mut body = link_of(&["5"]);
+    body["accessPolicy"] = json!({ "hideUntilApproved": true });
+    let mut payout = payout_of(UNLISTED, "5");
+    payout["accessPolicy"] = body["accessPolicy"].clone();
+    for made in [app.link(&body).await, app.payout_link(&payout).await] {
+        let refused = app.calldata_of(&token_of(&made.expect(201)), None).await;
+        assert_eq!(refused.wrong_fields(), ["wallet"], "{}", refused.text);
+    }
+}
+
+#[tokio::test]
 async fn a_masked_payee_is_shown_by_its_ends() {
     let app = app().await;
     let mut body = link_of(&["1", "2"]);

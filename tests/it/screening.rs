@@ -130,6 +130,7 @@ async fn a_rejected_wallet_may_look_and_not_pay_and_nobody_is_told() {
     assert_eq!(opened.get("paymentOptions"), None);
     let refused = app.calldata_of(&link, Some(WALLET)).await.expect(403);
     assert_eq!(refused["message"], "Wallet is not allowed to pay this secure payment");
+    assert_eq!(refused.get("hint"), None, "a result is final");
     assert_eq!(app.calldata_of(&link, None).await.wrong_fields(), ["wallet"]);
     assert_eq!(
         said(&decision(&app, &link, BEHIND).await)[0],
@@ -167,7 +168,10 @@ async fn an_error_lets_nobody_pay_and_leaves_nothing_behind() {
     let link = link(&app, &by(Hypernative)).await;
     let failed = decision(&app, &link, WALLET).await;
     assert_eq!(said(&failed), ["error", "provider_error", "hypernative"]);
-    app.calldata_of(&link, Some(WALLET)).await.expect(403);
+    let refused = app.calldata_of(&link, Some(WALLET)).await.expect(403);
+    assert_eq!(refused["message"], "Wallet is not allowed to pay this secure payment");
+    let hint = refused["hint"].as_str().expect("what to do");
+    assert!(hint.contains("Try again"), "{hint}");
     assert_eq!(rows(&app, "screenings").await, 0);
     app.deliver().await;
     assert!(receiver.received().await.is_empty());

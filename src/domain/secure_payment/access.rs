@@ -17,6 +17,9 @@ pub const ALLOWED_MAX: usize = 1_000;
 /// What a wallet reads that may not pay. Source: rules P.3.7.
 pub const NOT_ALLOWED: &str = "Wallet is not allowed to pay this secure payment";
 
+/// What such a wallet can do that nobody refused.
+const NOT_SCREENED: &str = "The wallet was not refused: it could not be screened. Try again in a few minutes";
+
 /// Why a wallet is refused that is not on the list. Source: rules P.7.7.
 pub const NOT_LISTED: &str = "wallet_not_allowed";
 
@@ -233,7 +236,8 @@ impl AccessDecision {
     pub fn require(&self) -> Result<(), Refusal> {
         match self.status {
             AccessStatus::Approved => Ok(()),
-            AccessStatus::Rejected | AccessStatus::Error => Err(Refusal::forbidden(NOT_ALLOWED)),
+            AccessStatus::Rejected => Err(Refusal::forbidden(NOT_ALLOWED)),
+            AccessStatus::Error => Err(Refusal::forbidden(NOT_ALLOWED).with_hint(NOT_SCREENED)),
         }
     }
 
@@ -253,9 +257,10 @@ impl AccessPolicy {
         allowed: Vec::new(),
     };
 
-    /// Whether a payer has to say who he is before he is told how to pay.
+    /// Whether a payer has to say who he is before he is told how to pay: calldata shows what else is hidden, too.
     pub fn asks_who_pays(&self, flow: PaymentFlow) -> bool {
-        (flow == PaymentFlow::GetPaid && self.mode == AccessMode::KytAllWallets) || self.has_list(flow)
+        let holds_back = flow == PaymentFlow::GetPaid && self.mode == AccessMode::KytAllWallets;
+        holds_back || self.hides_until_approved || self.has_list(flow)
     }
 
     /// Whether the list counts: on payouts it is noted and holds nobody. Source: rules P.3.7.

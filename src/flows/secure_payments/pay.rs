@@ -135,7 +135,10 @@ pub async fn run(ctx: &Ctx, opened: &Opened, look: &Look) -> FlowResult<Paying> 
     match &look.payer {
         Some(payer) => access::require(ctx, payment, payer).await?,
         None if payment.policy.asks_who_pays(payment.flow) => {
-            let sentence = "is required: not every wallet may pay this";
+            let sentence = match payment.policy.hides_until_approved {
+                true => "is required: nothing of this is shown before a wallet is named",
+                false => "is required: not every wallet may pay this",
+            };
             return Err(Refusal::field("wallet", sentence).into());
         }
         None => {}

@@ -52,7 +52,7 @@ pub(super) fn failed(page: &Page, words: &Words, request: &Request, problem: err
     if !problem.status.is_server_error() {
         return Err(problem.into());
     }
-    let text = closed(page, words, "away", None).into_string();
+    let text = closed(page, words, "away", html! {}).into_string();
     Ok(match problem.retry_after_s {
         Some(seconds) => headers::later(request, problem.status, seconds, text),
         None => headers::page(request, problem.status, text),
