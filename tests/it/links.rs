@@ -433,3 +433,25 @@ async fn fees_are_previewed_as_a_link_would_have_them() {
         assert_eq!(preview(body).await.wrong_fields(), [field]);
     }
 }
+
+#[tokio::test]
+async fn the_address_of_a_link_leads_to_its_page_in_its_language_and_cut_off_to_a_page_that_says_so() {
+    let app = TestApp::start().await;
+    app.is_paid_in("FAU-sepolia").await;
+    let link = token_of(&app.link(&link_of(&["1"])).await.expect(201));
+    for (query, leads) in [("", ""), ("&lang=de", "?lang=de"), ("&lang=xx", "")] {
+        for place in ["/", "/pay", "/pay/"] {
+            let moved = app.get(&format!("{place}?token={link}{query}")).send().await;
+            assert_eq!(moved.status, 302, "{place}{query}");
+            assert_eq!(moved.header("location"), Some(format!("/pay/{link}{leads}").as_str()));
+        }
+    }
+    for cut in ["/?token=", "/pay/?token=", "/pay/", "/pay"] {
+        let page = app.get(cut).send().await;
+        assert_eq!(page.status, 404, "{cut}");
+        assert!(page.text.contains("No payment under this link"), "{cut}: {}", page.text);
+    }
+    assert_eq!(app.get("/").send().await.expect(404)["statusCode"], 404);
+    let receipt = app.get(&format!("/pay/{link}/receipt?lang=fr")).send().await;
+    assert!(receipt.text.contains(&format!("/pay/{link}?lang=fr")), "{}", receipt.text);
+}

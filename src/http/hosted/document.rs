@@ -59,14 +59,22 @@ pub(super) fn failed(page: &Page, words: &Words, request: &Request, problem: err
     })
 }
 
-/// Where links led that carry their token in a query. Errors: 404 without one.
+/// Where links led that carry their token in a query. What is left of one that was cut off is a page for people. Errors:
+/// 404 at the root without a token.
 #[handler]
-pub(super) fn moved(request: &Request) -> poem::Result<Response> {
+pub(super) fn moved(Data(page): Data<&Arc<Page>>, request: &Request) -> poem::Result<Response> {
     let query = request.uri().query().unwrap_or_default();
     let token = url::form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "token");
-    let token = token.map(|(_, token)| token).filter(|token| is_token(token));
-    let token = token.ok_or(NotFoundError)?;
-    let address = format!("/pay/{token}");
+    let token = token.map(|(_, token)| token);
+    if token.is_none() && request.uri().path() == "/" {
+        return Err(NotFoundError.into());
+    }
+    let Some(token) = token.filter(|token| is_token(token)) else {
+        let text = closed(page, words::chosen(request, page.language), "unknown", html! {});
+        return Ok(headers::page(request, error::unknown_page(), text.into_string()));
+    };
+    let language = words::asked(request).map_or_else(String::new, |words| format!("?lang={}", words.code));
+    let address = format!("/pay/{token}{language}");
     Ok(Response::builder()
         .status(error::elsewhere())
         .header(header::LOCATION, address)

@@ -99,7 +99,7 @@ fn receipt(page: &Page, words: &Words, link: &Link, known: &Known) -> Markup {
                             }
                             (receivers(words, link.details.as_ref(), Listed::All(&known.requests)))
                             p.quiet.no-print { (words.text("print")) }
-                            p.no-print { a href={ "/pay/" (link.token) } { (words.text("backToPayment")) } }
+                            p.no-print { a href={ "/pay/" (link.token) "?lang=" (words.code) } { (words.text("backToPayment")) } }
                         }
                     }
                 }

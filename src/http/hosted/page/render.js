@@ -92,7 +92,7 @@ export function wayBack({ redirect }) {
   return [el('a', { class: 'button', href: redirect.url, rel: 'noopener noreferrer' }, redirect.label ?? t('back')), leads];
 }
 
-export const receipt = () => el('a', { class: 'button second', href: path('receipt'), target: '_blank' }, t('receipt'));
+export const receipt = () => el('a', { class: 'button second', href: `${path('receipt')}?lang=${locale.code}`, target: '_blank' }, t('receipt'));
 
 /** What the wallet is asked for in each currency, as one text. */
 export const due = ({ currencies }, asked) =>
