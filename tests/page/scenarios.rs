@@ -143,6 +143,9 @@ async fn one_by_one(stage: &mut Stage) -> Told {
     stage.until("options").await?;
     stage.js("document.querySelector('.explained').open = true;").await;
     stage.judge("explained").await;
+    let text = stage.text().await;
+    let is_said = text.contains("Token contract") && text.contains("May take it");
+    holds(is_said, format!("what an approval is sent to: {text}"))?;
     let begun = Instant::now();
     stage.press("Pay 25.25").await?;
     stage.until("success").await?;

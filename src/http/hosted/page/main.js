@@ -225,7 +225,7 @@ function explained() {
   );
 }
 
-function call({ kind, currency, amount, amounts, receivers, to, data }) {
+function call({ kind, currency, amount, amounts, receivers, to, spender, data }) {
   const of = (one) => money(decimal(one.amount, one.currency.decimals), one.currency.symbol);
   const text =
     kind === 'pay'
@@ -233,7 +233,11 @@ function call({ kind, currency, amount, amounts, receivers, to, data }) {
       : kind === 'reset'
         ? t('callReset', { token: currency.symbol })
         : t('callAllow', { amount: of({ currency, amount }) });
-  return el('li', {}, text, el('p', { class: 'quiet' }, t('contract'), ' ', code(to)), el('code', { class: 'raw', tabindex: '0' }, data), copy(data));
+  const place = (name, address) => el('p', { class: 'quiet' }, t(name), ' ', code(address));
+  // Calldata holds whole addresses, also those that the link masks.
+  const isMasked = state.current().details.items.some(({ payee }) => payee.includes('…'));
+  const raw = !isMasked && [el('code', { class: 'raw', tabindex: '0' }, data), copy(data)];
+  return el('li', {}, text, place(spender ? 'tokenContract' : 'contract', to), spender && place('spender', spender), raw);
 }
 
 /** Transactions that pay what is due now, read and found good. */

@@ -177,7 +177,7 @@ function asks(currencies, asked) {
 }
 
 /**
- * What each step does, for people: `{ kind: 'reset' | 'allow' | 'pay', currency, amount, receivers, to, data }`.
+ * What each step does, for people: `{ kind: 'reset' | 'allow' | 'pay', currency, amount, receivers, to, spender, data }`.
  *
  * Throws a Mismatch when a step is not part of this payment, or takes more than what the wallet is said to be asked for.
  */
@@ -205,7 +205,7 @@ export function verify(details, { steps, asked }, payer) {
       require(call.allowance <= currency.asked, 'allowance');
       require(value === 0n, 'value');
       const kind = call.allowance === 0n ? 'reset' : 'allow';
-      return { kind, currency, amount: call.allowance, to: call.spender, data };
+      return { kind, currency, amount: call.allowance, to, spender: call.spender, data };
     }
     require(contracts.includes(to), 'contract');
     pays(call, { currencies, items }, ofToken, payer);
