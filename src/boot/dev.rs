@@ -9,12 +9,18 @@ use crate::{
     ctx::Ctx,
     domain::{
         address::Address,
+        amount::Amount,
         caller::{Credential, Person, PlatformCaller},
         ids::{KeyId, PlatformId, SessionId},
         network::Network,
+        secure_payment::{
+            About, Names,
+            access::AskedPolicy,
+            plan::{NewItem, NewSecurePayment, Wanted},
+        },
     },
     flows::{
-        self,
+        self, FlowError,
         client_ids::create::NewClientId,
         destinations::NewDestination,
         idempotency::{Answer, Repeatable},
@@ -229,6 +235,7 @@ async fn serve_on(arguments: &DevArguments, chain: &Arc<Devnet>, folder: &std::p
         "clientOrigin": CLIENT_ORIGIN,
         "backendClientId": seeded.backend_client_id,
         "destinationId": seeded.destination_id,
+        "securePaymentUrl": seeded.secure_payment_url,
         "orchestratorId": seeded.orchestrator.id.as_str(),
         "orchestratorKey": seeded.orchestrator.key.reveal(),
         "chain": chain.summary("sepolia"),
@@ -247,6 +254,10 @@ async fn serve_on(arguments: &DevArguments, chain: &Arc<Devnet>, folder: &std::p
             println!(
                 "Backend client ID {}",
                 line["backendClientId"].as_str().unwrap_or_default()
+            );
+            println!(
+                "Payment page      {}",
+                line["securePaymentUrl"].as_str().unwrap_or_default()
             );
             println!(
                 "First link        curl -H 'x-api-key: {}' -H 'content-type: application/json' -d '{{\"requests\":[{{\"amount\":\"1\"}}]}}' {base}/v2/secure-payments",
@@ -334,8 +345,12 @@ struct Seeded {
     client_id: String,
     backend_client_id: String,
     destination_id: String,
+    secure_payment_url: Option<String>,
     orchestrator: NewOrchestrator,
 }
+
+/// What the link asks for that is there at the start.
+const LINK_AMOUNT: &str = "2.5";
 
 /// The account of the local chain that is paid by links.
 const PAYEE_INDEX: usize = 1;
@@ -372,7 +387,37 @@ async fn destination(ctx: &Ctx, platform: &PlatformId, wallet: Address, chain: &
     }
 }
 
-/// Makes a tenant with a wallet that is paid, an API key, a client ID for a page and one for a backend, and an orchestrator.
+/// A link that can be paid, so that there is a page to look at; `None` where the settings or a database that was kept allow
+/// no further one.
+async fn link(ctx: &Ctx, caller: &PlatformCaller) -> anyhow::Result<Option<String>> {
+    let input = NewSecurePayment {
+        items: vec![NewItem {
+            destination: Wanted::Any,
+            amount: Amount::parse(LINK_AMOUNT)?,
+            fee: None,
+            reference: None,
+        }],
+        about: About {
+            reference: Some("demo".to_owned()),
+            redirect: None,
+        },
+        names: Names {
+            payer: None,
+            recipient: None,
+        },
+        policy: AskedPolicy::default(),
+        expires_in: None,
+    };
+    match flows::secure_payments::create::run(ctx, caller, input, Repeatable::unkeyed()).await {
+        Ok(Answer::Fresh(made)) => Ok(Some(made.url)),
+        Err(FlowError::Refused(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+        Ok(Answer::Replayed(_)) => bail!("a link that was just asked for existed before"),
+    }
+}
+
+/// Makes a tenant with a wallet that is paid, an API key, a client ID for a page and one for a backend, an orchestrator, and
+/// a link.
 async fn seed(ctx: &Ctx, chain: &Devnet) -> anyhow::Result<Seeded> {
     let wallet = chain.accounts().get(PAYEE_INDEX).context("too few accounts")?;
     let wallet = Address::Evm(wallet.address);
@@ -406,6 +451,7 @@ async fn seed(ctx: &Ctx, chain: &Devnet) -> anyhow::Result<Seeded> {
         client_id,
         backend_client_id,
         destination_id,
+        secure_payment_url: link(ctx, &caller).await?,
         orchestrator: flows::orchestrators::create::run(ctx, PLATFORM_NAME).await?,
     })
 }

@@ -326,6 +326,9 @@ async fn the_environment_sets_what_has_nothing_to_do_with_the_local_chain() {
         ("PRS_SECURE_PAYMENTS__EXPIRES_IN_S", "600"),
     ];
     let dev = Dev::start_with(folder.path(), &variables);
+    let client = reqwest::Client::builder().no_proxy().build().expect("a client");
+    let demo = client.get(dev.text("/securePaymentUrl")).send().await.expect("an answer");
+    assert_eq!(demo.status(), 200, "a link that can be paid");
     let body = json!({ "requests": [{ "amount": "1" }] });
     let made = dev.call("/v2/secure-payments", Some(&body)).await;
     let token = made["token"].as_str().expect("a token");
@@ -333,7 +336,6 @@ async fn the_environment_sets_what_has_nothing_to_do_with_the_local_chain() {
     let time = |text: &Value| DateTime::parse_from_rfc3339(text.as_str().expect("a time")).expect("a time");
     let lasts = time(&open["expiresAt"]) - time(&open["analytics"]["creationTimestamp"]);
     assert_eq!(lasts, TimeDelta::seconds(600));
-    let client = reqwest::Client::builder().no_proxy().build().expect("a client");
     let page = client.get(format!("{}/pay/{token}", dev.text("/baseUrl"))).send().await;
     let page = page.expect("an answer").text().await.expect("text");
     assert!(page.contains("Corner shop"), "{page}");
