@@ -171,12 +171,13 @@ impl SecurePayments {
     ///
     /// What a payer is shown before paying: the token is all that it takes, whoever calls. With `wallet` the answer says
     /// whether that wallet may pay, and what it holds on which chain. Where the creator wants it, nothing about money and
-    /// people is shown before the wallet is approved.
+    /// people is shown before the wallet is approved. A link that is paid is a 409 with `status`, `requestStatuses` and
+    /// `branding`.
     ///
     /// 200: The link
     /// 403: Secure payment has expired
     /// 404: Secure payment not found
-    /// 409: Secure payment has already been completed
+    /// 409 requestStatuses: Secure payment has already been completed
     #[oai(path = "/secure-payments/:token", method = "get", operation_id = "getSecurePayment")]
     #[expect(
         clippy::too_many_arguments,
@@ -220,7 +221,7 @@ impl SecurePayments {
     /// 200: The transactions to sign, and what the wallet needs for them
     /// 403: Wallet is not allowed to pay this secure payment
     /// 404: Secure payment not found
-    /// 409: Secure payment has already been completed
+    /// 409 requestStatuses: Secure payment has already been completed
     #[oai(
         path = "/secure-payments/:token/pay",
         method = "get",
@@ -268,7 +269,7 @@ impl SecurePayments {
     /// 200: The transaction is noted
     /// 403: Wallet is not allowed to pay this secure payment
     /// 404: Secure payment not found
-    /// 409: Secure payment has already been completed
+    /// 409 requestStatuses: Secure payment has already been completed
     #[oai(
         path = "/secure-payments/:token/intent",
         method = "post",
