@@ -319,7 +319,7 @@ pub struct PreviewFeesBody {
     pub currency: CurrencyIdText,
     /// Which way the money goes
     pub flow: PaymentFlow,
-    /// Who bears fees that nothing else decides about
+    /// Who bears fees that nothing else decides about; absent, the payee of `get_paid` and the payer of `pay`
     #[oai(nullable)]
     pub default_fee_bearer: Option<FeeBearer>,
 }
@@ -352,13 +352,13 @@ pub struct SecurePaymentCreated {
 
 /// Fees of a secure payment in US dollars, as they are for good once it is made.
 #[derive(Debug, Clone, Object)]
-#[oai(rename_all = "camelCase")]
+#[oai(rename_all = "camelCase", example)]
 pub struct FeePlanView {
     /// Version of this form, always 1. Example: `1`
     pub version: u32,
     /// Which way the money goes
     pub flow: PaymentFlow,
-    /// Who bears fees that nothing else decides about
+    /// Who bears fees that nothing else decides about: as the call says, else the payee of `get_paid` and the payer of `pay`
     pub default_fee_bearer: FeeBearer,
     /// What is asked for. Example: `100`
     #[oai(validator(max_length = 108))]
@@ -381,6 +381,37 @@ pub struct FeePlanView {
     /// Fee by fee
     #[oai(validator(max_items = 400))]
     pub fees: Vec<FeePlanLineView>,
+}
+
+impl Example for FeePlanView {
+    fn example() -> Self {
+        Self {
+            version: 1,
+            flow: PaymentFlow::GetPaid,
+            default_fee_bearer: FeeBearer::Payee,
+            gross_amount_usd: "100".to_owned(),
+            net_recipient_amount_usd: "100".to_owned(),
+            payer_total_amount_usd: "102.5".to_owned(),
+            total_fees_usd: "2.5".to_owned(),
+            payee_borne_fees_usd: "0".to_owned(),
+            payer_borne_fees_usd: "2.5".to_owned(),
+            fees: vec![FeePlanLineView {
+                kind: "platform".to_owned(),
+                label: "Platform fee".to_owned(),
+                fee_bearer: FeeBearer::Payer,
+                fee_bearer_source: BearerSource::ForcedFeePolicy,
+                percentage_bps: 250,
+                cap_usd: OrNull(None),
+                calculated_amount_usd: "2.5".to_owned(),
+                destination_resolver: "static_address".to_owned(),
+                destination_ref: FeeDestination {
+                    evm_address: Some(WalletText::example()),
+                    tron_address: None,
+                },
+                config_source: "client_id".to_owned(),
+            }],
+        }
+    }
 }
 
 /// One fee of a plan.

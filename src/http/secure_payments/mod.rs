@@ -140,8 +140,9 @@ impl SecurePayments {
 
     /// Preview the fees of a link
     ///
-    /// The fees in US dollars that a link in a stablecoin would have, without a fee that a call names. Every fee comes on
-    /// top of the amount, so the payer bears it. Nothing is stored.
+    /// The fees in US dollars that a link in a stablecoin would have, without a fee that a call names. Every fee that there
+    /// is comes on top of the amount, so the payer bears it. `defaultFeeBearer` is for fees that nothing else decides about;
+    /// where the call names nobody it is the payee of `get_paid` and the payer of `pay`. Nothing is stored.
     ///
     /// 200: The fees
     #[oai(
