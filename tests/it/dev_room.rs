@@ -327,7 +327,11 @@ async fn the_environment_sets_what_has_nothing_to_do_with_the_local_chain() {
     ];
     let dev = Dev::start_with(folder.path(), &variables);
     let client = reqwest::Client::builder().no_proxy().build().expect("a client");
-    let demo = client.get(dev.text("/securePaymentUrl")).send().await.expect("an answer");
+    let demo = client
+        .get(dev.text("/securePaymentUrl"))
+        .send()
+        .await
+        .expect("an answer");
     assert_eq!(demo.status(), 200, "a link that can be paid");
     let body = json!({ "requests": [{ "amount": "1" }] });
     let made = dev.call("/v2/secure-payments", Some(&body)).await;

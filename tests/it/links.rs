@@ -165,10 +165,17 @@ async fn a_batch_is_paid_in_one_transaction_and_completes_with_its_last_request(
     app.settle().await;
     let page = app.get(&format!("/pay/{link}")).send().await.text;
     let short = format!("{}…{}", &PAYEE[..6], &PAYEE[38..]);
-    assert!(page.contains(&format!(">{short}</bdi>")), "one address is one receiver: {page}");
+    assert!(
+        page.contains(&format!(">{short}</bdi>")),
+        "one address is one receiver: {page}"
+    );
     assert!(!page.contains(" receivers<"), "{page}");
     assert!(page.contains("Reference: <bdi>item-2</bdi>"), "{page}");
-    assert_eq!(page.matches(r#"<span class="line quiet">Paid</span>"#).count(), 1, "{page}");
+    assert_eq!(
+        page.matches(r#"<span class="line quiet">Paid</span>"#).count(),
+        1,
+        "{page}"
+    );
     let before = fau_of(&app, PAYEE).await;
     let calldata = app.pay_link(&link).await;
     assert_eq!(
@@ -453,5 +460,9 @@ async fn the_address_of_a_link_leads_to_its_page_in_its_language_and_cut_off_to_
     }
     assert_eq!(app.get("/").send().await.expect(404)["statusCode"], 404);
     let receipt = app.get(&format!("/pay/{link}/receipt?lang=fr")).send().await;
-    assert!(receipt.text.contains(&format!("/pay/{link}?lang=fr")), "{}", receipt.text);
+    assert!(
+        receipt.text.contains(&format!("/pay/{link}?lang=fr")),
+        "{}",
+        receipt.text
+    );
 }

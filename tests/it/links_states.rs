@@ -153,7 +153,10 @@ async fn what_is_paid_late_is_completed_and_what_is_withdrawn_stays_so() {
         let id = made["requestIds"][0].as_str().expect("an id");
         assert_eq!(app.read_request(id).await["status"], "paid", "credited all the same");
         assert_eq!(app.stored_link(&token).await.status, expected);
-        let hash = app.read_request(id).await["txHash"].as_str().expect("a hash").to_owned();
+        let hash = app.read_request(id).await["txHash"]
+            .as_str()
+            .expect("a hash")
+            .to_owned();
         let page = app.get(&format!("/pay/{token}")).send().await;
         assert_eq!(page.status, if is_withdrawn { 410 } else { 200 });
         assert_eq!(page.text.contains("The payment arrived"), is_withdrawn, "{}", page.text);

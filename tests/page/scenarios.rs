@@ -676,7 +676,10 @@ async fn hidden_until_approved(stage: &mut Stage) -> Told {
             false => title == "payment to the receiver",
         };
         let name = stage.js("return document.getElementById('name').textContent;").await;
-        holds(right && (name == "the receiver") != is_shown, format!("{outcome}: {title}, {name}"))?;
+        holds(
+            right && (name == "the receiver") != is_shown,
+            format!("{outcome}: {title}, {name}"),
+        )?;
         holds(stage.wallet.count("eth_sendTransaction") == 0, "something was sent")?;
     }
     Ok(())

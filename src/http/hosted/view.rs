@@ -252,13 +252,10 @@ fn wallet(network: network::Network, shown: &Shown, details: Option<&Details>) -
     let funds = shown.options.as_ref().zip(details).map(|(options, details)| {
         let held = options.iter().filter(|option| Some(option.chain) == own);
         let funds = held.filter_map(|option| {
-            let currency = details
-                .currencies
-                .iter()
-                .position(|currency| match currency.address {
-                    Some(_) => currency.symbol == option.token,
-                    None => currency.symbol == coin_symbol(&option.token),
-                })?;
+            let currency = details.currencies.iter().position(|currency| match currency.address {
+                Some(_) => currency.symbol == option.token,
+                None => currency.symbol == coin_symbol(&option.token),
+            })?;
             let decimals = details.currencies.get(currency)?.decimals;
             let missing = match option.has_enough_balance {
                 true => None,
