@@ -164,6 +164,13 @@ impl Caller {
 }
 
 async fn limited() -> (TestApp, SocketAddr) {
+    let app = limited_to(60, 30).await;
+    let service = app.listen().await;
+    (app, service)
+}
+
+/// With so many visits to a link a minute, and so many to links that nobody made.
+async fn limited_to(of_page: u32, unknown: u32) -> TestApp {
     let mut settings = settings();
     let chain = ChainSettings {
         rpc_urls: vec!["http://127.0.0.1:9".to_owned()],
@@ -171,12 +178,11 @@ async fn limited() -> (TestApp, SocketAddr) {
     };
     settings.chains.insert("sepolia".to_owned(), chain);
     settings.rate_limits.factor_outside_production = 1;
-    settings.rate_limits.page_per_minute = 60;
-    settings.rate_limits.unknown_per_minute = 30;
+    settings.rate_limits.page_per_minute = of_page;
+    settings.rate_limits.unknown_per_minute = unknown;
     let app = TestApp::limited(settings, None).await;
     app.is_paid_in("FAU-sepolia").await;
-    let service = app.listen().await;
-    (app, service)
+    app
 }
 
 #[tokio::test]
@@ -300,4 +306,19 @@ async fn guesses_at_tokens_are_counted_by_address_whatever_they_name() {
     app.advance_ms(300_000);
     assert_eq!(caller.get(&guess(41)).await, 404, "the block ends");
     println!("guesses: 5 at once, then 429; blocked after 30 more");
+}
+
+#[tokio::test]
+async fn a_token_that_somebody_invents_is_counted_for_his_address_alone() {
+    let app = limited_to(6, 60).await;
+    let link = token_of(&app.link(&link_of(&["1"])).await.expect(201));
+    let visit = async |token: &str| app.get(&format!("/pay/{token}/state")).send().await;
+    assert_eq!(visit(&link).await.status, 200);
+    assert_eq!(visit(&link).await.status, 429, "one visit of a link comes at once");
+    for number in 0..10 {
+        let guess = visit("01K9Z0T3G9R5M1N2P3Q4R50000").await;
+        assert_eq!(guess.status, 404, "guess {number}");
+        assert_eq!(guess.header("ratelimit-limit"), Some("60"), "guess {number}");
+    }
+    assert_eq!(visit("01K9Z0T3G9R5M1N2P3Q4R50001").await.status, 429);
 }
