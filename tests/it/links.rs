@@ -10,8 +10,10 @@ use crate::support::{
     wallet::token,
 };
 use alloy::primitives::{Address, U256};
+use futures_util::future::join_all;
 use prs::domain::secure_payment::SecurePaymentStatus;
 use serde_json::{Value, json};
+use std::time::Duration;
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
 const OTHER: &str = "0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC";
@@ -282,7 +284,7 @@ async fn a_wallet_sees_what_it_holds_on_the_chain_of_the_payment() {
 }
 
 /// A node that finds the same balance in every token of every wallet.
-async fn rich_node() -> MockServer {
+async fn rich_node(delay: Duration) -> MockServer {
     let server = MockServer::start().await;
     let answered = |request: &wiremock::Request| {
         let asked: Value = serde_json::from_slice(&request.body).expect("JSON");
@@ -297,7 +299,7 @@ async fn rich_node() -> MockServer {
             Some(calls) => calls.iter().map(answer).collect(),
             None => answer(&asked),
         };
-        ResponseTemplate::new(200).set_body_json(body)
+        ResponseTemplate::new(200).set_body_json(body).set_delay(delay)
     };
     Mock::given(wiremock::matchers::any())
         .respond_with(answered)
@@ -308,7 +310,7 @@ async fn rich_node() -> MockServer {
 
 #[tokio::test]
 async fn test_networks_and_others_are_not_offered_to_each_other() {
-    let node = rich_node().await;
+    let node = rich_node(Duration::ZERO).await;
     let mut settings = settings();
     for network in ["sepolia", "base", "mainnet"] {
         let chain = prs::settings::ChainSettings {
@@ -332,6 +334,34 @@ async fn test_networks_and_others_are_not_offered_to_each_other() {
             assert_eq!(options[chain]["USDC"]["hasEnoughBalance"], true, "{options}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_wave_at_one_link_keeps_no_other_one_from_its_chain() {
+    let node = rich_node(Duration::from_millis(300)).await;
+    let mut settings = settings();
+    let chain = prs::settings::ChainSettings {
+        rpc_urls: vec![node.uri()],
+        ..prs::settings::ChainSettings::default()
+    };
+    settings.chains.insert("sepolia".to_owned(), chain);
+    let app = TestApp::with(settings, None).await;
+    app.is_paid_in("FAU-sepolia").await;
+    let links = [
+        token_of(&app.link(&link_of(&["3"])).await.expect(201)),
+        token_of(&app.link(&link_of(&["3"])).await.expect(201)),
+    ];
+    let look = async |link: usize, wallet: usize| {
+        let query = format!("?wallet=0x{:040x}", wallet + (1 << 40));
+        let opened = app.open_link(&links[link], &query).send().await.expect(200);
+        opened["paymentOptions"]["SEPOLIA"]["FAU"].is_object()
+    };
+    let begun = std::time::Instant::now();
+    let wave = join_all((0..120).map(|wallet| look(0, wallet))).await;
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    let answered = wave.iter().filter(|is_answered| **is_answered).count();
+    assert!((8..120).contains(&answered), "{answered} found a place in time");
+    assert!(look(1, 1_000).await, "the chain answered all that it was asked");
 }
 
 #[tokio::test]
