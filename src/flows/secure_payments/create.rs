@@ -1,7 +1,7 @@
 //! Makes a secure payment by which its creator is paid.
 
 use super::made::{
-    Draft, Made, admit, admit_in, bind, check_gas, expires_at, fee_receivers, named_fee, outlined_all, told,
+    Draft, Made, admit_in, bind, check_gas, expires_at, fee_receivers, named_fee, outlined_all, require_wallet, told,
 };
 use crate::{
     ctx::Ctx,
@@ -47,7 +47,7 @@ pub async fn run(
     call: Repeatable<Made>,
 ) -> FlowResult<Answer<Made>> {
     idempotency::once(ctx, caller, call, Storage::Sealed, async |keeper| {
-        admit(ctx, caller).await?;
+        require_wallet(caller)?;
         let client = client_of(ctx, caller).await?;
         let of_client = of_client(ctx, caller, client.as_ref()).await?;
         let receivers = fee_receivers(ctx, caller, &of_client).await?;
