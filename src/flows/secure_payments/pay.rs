@@ -8,6 +8,7 @@ use crate::{
         batch::check_networks,
         batch_call::{Batch, BatchError, BatchItem, OwnFee},
         calldata::{APPROVAL_GAS, Allowing, Standing, Step},
+        caller::PlatformCaller,
         fees::{Fee, FeeLeg, Fees},
         ids::RequestId,
         refusal::Refusal,
@@ -125,10 +126,11 @@ pub struct Asked {
 
 /// Hands out the calldata of what is left to be paid, with allowances of exactly that.
 ///
-/// What is answered is kept before, so that a payment can be compared with it. Errors: it cannot be paid any more (403), it
+/// What is answered is kept before, so that a payment can be compared with it. What a network is asked takes the places of
+/// the platform when it calls itself, else a few of those of strangers. Errors: it cannot be paid any more (403), it
 /// is paid (409), the payer may not pay it (403), who pays is not said where that counts (400), no node answers (502).
 /// Source: interface §4.7; rules P.3.7; decisions D38.
-pub async fn run(ctx: &Ctx, opened: &Opened, look: &Look) -> FlowResult<Paying> {
+pub async fn run(ctx: &Ctx, opened: &Opened, look: &Look, caller: Option<&PlatformCaller>) -> FlowResult<Paying> {
     opened.payable().map_err(Refusal::from)?;
     open::check(ctx, opened, look)?;
     let payment = &opened.payment;
@@ -148,9 +150,11 @@ pub async fn run(ctx: &Ctx, opened: &Opened, look: &Look) -> FlowResult<Paying> 
     if unpaid.is_empty() {
         return Err(Refusal::forbidden(Unpayable::ComplianceFailed.sentence()).into());
     }
+    let is_own = caller.is_some_and(|caller| opened.is_of(caller));
     let holder = Holder {
         platform: payment.origin.platform.clone(),
-        is_public: true,
+        is_public: !is_own,
+        link: (!is_own).then(|| payment.id.clone()),
     };
     let asking = in_turns_of(ctx, holder, payment.network);
     let wallet = look.payer.map(|payer| payer.wallet);

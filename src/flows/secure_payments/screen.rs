@@ -204,6 +204,7 @@ async fn ask_in_turn(
     let holder = Holder {
         platform: payment.origin.platform.clone(),
         is_public: true,
+        link: None,
     };
     let _place = place(ctx, &holder).await?;
     let Agenda { asked, awaited } = open(ctx, payment, missing).await?;

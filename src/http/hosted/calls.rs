@@ -169,7 +169,7 @@ fn in_coins(units: U256) -> String {
 pub(super) async fn calldata(Query(asking): Query<Asking>, visit: Visit) -> poem::Result<Response> {
     let opened = visit.opened().await?;
     let wallet = asking.wallet.ok_or_else(|| unreadable("wallet", "is required"))?;
-    let paying = pay::run(&visit.ctx, &opened, &look(&wallet)?)
+    let paying = pay::run(&visit.ctx, &opened, &look(&wallet)?, None)
         .await
         .map_err(Problem::from)?;
     let asked = match &paying {

@@ -235,7 +235,7 @@ impl SecurePayments {
     async fn pay(
         &self,
         ctx: Data<&Ctx>,
-        _caller: Auth<LinkReader>,
+        caller: Auth<LinkReader>,
         /// Token of the link
         token: Path<UlidText>,
         /// Wallet that pays
@@ -257,7 +257,7 @@ impl SecurePayments {
     > {
         let look = look(wallet, (chain, symbol), eoa_wallet, is_safe)?;
         let opened = opened(&ctx, &token).await?;
-        let paying = flows::secure_payments::pay::run(&ctx, &opened, &look).await?;
+        let paying = flows::secure_payments::pay::run(&ctx, &opened, &look, Some(&*caller)).await?;
         Ok(Json(view::paying(&ctx, &opened, &paying)))
     }
 
