@@ -263,7 +263,7 @@ pub(super) async fn events(visit: Visit, body: Body) -> poem::Result<Response> {
     let opened = visit.opened().await?;
     let told: PayerStepBody = read(body).await?;
     let report = told.read().map_err(Problem::from)?;
-    user_event::run(&visit.ctx, &opened, visit.address, &report)
+    user_event::run(&visit.ctx, &opened, (None, visit.address), &report)
         .await
         .map_err(Problem::from)?;
     Ok(json(error::taken(), &())?)

@@ -306,7 +306,7 @@ impl SecurePayments {
     async fn report(
         &self,
         ctx: Data<&Ctx>,
-        _caller: Auth<LinkReporter>,
+        caller: Auth<LinkReporter>,
         address: Option<Data<&CallerAddress>>,
         /// Token of the link
         token: Path<UlidText>,
@@ -315,7 +315,7 @@ impl SecurePayments {
         let report = body.0.read()?;
         let opened = opened::by_token(&ctx, token.as_str()).await?;
         let address = address.and_then(|address| address.0.0);
-        flows::secure_payments::user_event::run(&ctx, &opened, address, &report).await?;
+        flows::secure_payments::user_event::run(&ctx, &opened, (Some(&*caller), address), &report).await?;
         Ok(Accepted::new(Success { success: true }))
     }
 
