@@ -580,16 +580,20 @@ pub async fn told(
         .transpose()
 }
 
-/// How many refused wallets were told about between two times.
+/// How many refused wallets were told about between two times, counted up to a number.
 pub async fn count_told(
     conn: &impl ConnectionTrait,
     payment: &SecurePayment,
     (from, to): (DateTime<Utc>, DateTime<Utc>),
+    up_to: u64,
 ) -> Result<u64, StoreError> {
     let told = refused(payment)
+        .select_only()
+        .column(Refused::ToldAt)
         .filter(Refused::ToldAt.gt(from))
-        .filter(Refused::ToldAt.lt(to));
-    Ok(told.count(conn).await?)
+        .filter(Refused::ToldAt.lt(to))
+        .limit(up_to);
+    total(conn, &count_of(told.into_query())).await
 }
 
 /// Notes that a refused wallet is told about; the secure payment is locked.

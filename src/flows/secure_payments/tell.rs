@@ -9,7 +9,7 @@ use crate::{
         ids::OwnerId,
         secure_payment::{
             SecurePayment,
-            access::{TOLD_WINDOW, Told, occasion},
+            access::{TOLD_IN_AN_HOUR, TOLD_WINDOW, Told, occasion},
         },
         webhook::DeliveryState,
     },
@@ -35,7 +35,7 @@ pub(super) async fn refused(ctx: &Ctx, payment: &SecurePayment, wallet: &Address
             has_failed,
         })
     };
-    let others = store::secure_payments::count_told(reader, payment, within_hour).await?;
+    let others = store::secure_payments::count_told(reader, payment, within_hour, TOLD_IN_AN_HOUR).await?;
     if occasion(told(before, has_failed), others, now).is_none() {
         untold();
         return Ok(());
@@ -48,7 +48,7 @@ pub(super) async fn refused(ctx: &Ctx, payment: &SecurePayment, wallet: &Address
     };
     store::secure_payments::lock_all(&tx, &owner, std::slice::from_ref(&payment.token)).await?;
     let present = store::secure_payments::told(&tx, payment, wallet).await?;
-    let others = store::secure_payments::count_told(&tx, payment, within_hour).await?;
+    let others = store::secure_payments::count_told(&tx, payment, within_hour, TOLD_IN_AN_HOUR).await?;
     let Some(next) = occasion(told(present, has_failed && present == before), others, now) else {
         untold();
         return Ok(());
