@@ -358,7 +358,7 @@ async fn a_wave_at_one_link_keeps_no_other_one_from_its_chain() {
     };
     let begun = std::time::Instant::now();
     let wave = join_all((0..120).map(|wallet| look(0, wallet))).await;
-    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     let answered = wave.iter().filter(|is_answered| **is_answered).count();
     assert!((8..120).contains(&answered), "{answered} found a place in time");
     assert!(look(1, 1_000).await, "the chain answered all that it was asked");

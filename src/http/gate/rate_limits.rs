@@ -520,7 +520,7 @@ mod tests {
         for counted in others {
             while limits.count(counted).retry_after_s.is_none() {}
         }
-        for token in 0..COUNTS_MAX.get() + 1 {
+        for token in 0..=COUNTS_MAX.get() {
             limits.count(limits.counted(Purpose::Page, &token.to_string(), None));
         }
         for counted in others {
