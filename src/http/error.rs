@@ -92,9 +92,9 @@ pub struct ErrorBody {
     /// State of a secure payment that is paid: `completed`. Example: `completed`
     #[oai(skip_serializing_if_is_none, validator(max_length = 32))]
     pub status: Option<String>,
-    /// Look of its page; null when it has none of its own
+    /// Look of its page; absent when it has none of its own
     #[oai(skip_serializing_if_is_none)]
-    pub branding: Option<OrNull<Branding>>,
+    pub branding: Option<Branding>,
     /// What became of its requests.
     #[oai(skip_serializing_if_is_none, validator(max_items = 200))]
     pub request_statuses: Option<Vec<RequestPaid>>,
@@ -240,7 +240,7 @@ impl Problem {
             code: None,
             hint: hint.map(str::to_owned),
             status: self.completed.as_ref().map(|_| "completed".to_owned()),
-            branding: self.completed.as_ref().map(|_| OrNull(None)),
+            branding: None,
             request_statuses: self.completed.as_ref().map(|completed| completed.requests.clone()),
             request_id: request_id.map(str::to_owned),
         }
