@@ -288,7 +288,7 @@ async fn the_page_names_every_receiver_of_fees_and_hides_the_payee_among_them() 
     let mut settings = settings();
     settings.fees.protocol_bps = 50;
     settings.fees.protocol_address = Some(PARTNER.to_owned());
-    let app = TestApp::with(settings, None).await;
+    let app = TestApp::on_chain_as(settings, 1).await;
     app.is_paid_in("FAU-sepolia").await;
     let mut link = link_of(&["100", "50"]);
     link["requests"][0]["feePercentage"] = json!("2");

@@ -91,7 +91,7 @@ async fn what_a_link_hides_is_hidden_from_a_public_client_id_by_its_request_too(
             .json(&body)
             .send()
             .await
-            .expect(200);
+            .expect(202);
         app.deliver().await;
     };
     let page = async |path: &str| forged(&app, Method::GET, path).send().await;
@@ -186,7 +186,9 @@ async fn pages_and_totals_of_a_public_client_id_are_those_of_what_it_is_shown() 
     let reference = reference.as_str().expect("a reference");
     let searched = |found: &Value| -> Vec<Value> {
         let payments = found["payments"].as_array().expect("payments").iter();
-        payments.map(|payment| payment["requestId"].clone()).collect()
+        payments
+            .map(|payment| payment["request"]["requestId"].clone())
+            .collect()
     };
     for (filter, wanted, all) in [
         ("type=direct".to_owned(), &shown[..], 7),
