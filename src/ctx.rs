@@ -21,7 +21,7 @@ use crate::{
         webhook::UrlPolicy,
     },
     ports::{
-        chain::Chains, clock::Clock, guesses::GuessCounter, ids::Ids, outbound::Outbound, passwords::Passwords,
+        chain::Chains, clock::Clock, guesses::GuessCounter, ids::Ids, off_ramp::OffRamp, outbound::Outbound, passwords::Passwords,
         rates::RateFeed, relay::Relay, screening::Screener, sealer::Sealer,
     },
     store::Db,
@@ -133,6 +133,8 @@ pub struct Partners {
     pub rate_feeds: Arc<[Arc<dyn RateFeed>]>,
     /// Who screens wallets; none where nobody does.
     pub screeners: Arc<[Arc<dyn Screener>]>,
+    /// Who proves payers and pays their bank accounts; `None` where nobody does.
+    pub off_ramp: Option<Arc<dyn OffRamp>>,
 }
 
 /// How people sign in.

@@ -273,6 +273,7 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
             outbound: Arc::new(adapters::outbound::HttpOutbound::new(url_policy, clock.clone())?),
             rate_feeds: rate_feeds(settings, &clock)?,
             screeners: screeners(settings)?,
+            off_ramp: None,
         },
         people: People {
             passwords: Arc::new(adapters::passwords::Argon2Passwords::new()?),

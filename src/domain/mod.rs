@@ -29,6 +29,7 @@ pub mod network;
 pub mod oddity;
 pub mod pair;
 pub mod partitions;
+pub mod payer;
 pub mod payment;
 pub mod permit;
 pub mod quota;
