@@ -71,6 +71,10 @@ ulid_ids! {
     SecurePaymentId;
     /// What a payer says to have sent for a secure payment.
     IntentId;
+    /// Row of a payer; the tenant's own id of it is another value.
+    PayerId;
+    /// Row of a bank account; `paymentDetailsId` on the wire is another value.
+    BankAccountId;
 }
 
 impl AccountId {
