@@ -28,6 +28,8 @@ pub struct Caps {
     pub secure_payments: u64,
     /// Secure payments that a public client ID made and that can be paid.
     pub public_secure_payments: u64,
+    /// Bank accounts of a payer.
+    pub bank_accounts: u64,
 }
 
 /// Recurring payments that are signed and have not ended.
@@ -96,6 +98,12 @@ impl Caps {
         )
     }
 
+    /// Whether a payer may have so many bank accounts. Errors: more than the cap (409).
+    pub fn admit_bank_accounts(&self, count: u64) -> Result<(), Refusal> {
+        let way_out = "use one that the payer has";
+        at_most(count, self.bank_accounts, "bank accounts of a payer", "caps.bank_accounts", way_out)
+    }
+
     /// Whether a platform may have so many streams open. Errors: more than the cap (429).
     pub fn admit_event_streams(&self, count: u64) -> Result<(), Refusal> {
         if count <= self.event_streams {
@@ -144,6 +152,7 @@ mod tests {
         public_schedules: 2,
         secure_payments: 2,
         public_secure_payments: 2,
+        bank_accounts: 2,
     };
 
     #[test]
@@ -180,6 +189,7 @@ mod tests {
                 CAPS.admit_another_secure_payment(1, 2),
                 "caps.public_secure_payments",
             ),
+            (CAPS.admit_bank_accounts(2), CAPS.admit_bank_accounts(3), "caps.bank_accounts"),
             (CAPS.admit_more_due(1), CAPS.admit_more_due(2), "caps.due_deliveries"),
         ] {
             assert_eq!(admitted, Ok(()), "{name}");

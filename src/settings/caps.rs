@@ -42,6 +42,9 @@ pub struct CapSettings {
     /// The same of those that a public client ID made, for each such client ID.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub public_secure_payments: u64,
+    /// Bank accounts of a payer, those that failed included. One more is a 409.
+    #[schemars(range(min = 1, max = 1_000))]
+    pub bank_accounts: u64,
 }
 
 impl Default for CapSettings {
@@ -57,6 +60,7 @@ impl Default for CapSettings {
             public_schedules: 20,
             secure_payments: 100_000,
             public_secure_payments: 10_000,
+            bank_accounts: 20,
         }
     }
 }
@@ -74,6 +78,7 @@ impl From<&CapSettings> for Caps {
             public_schedules: settings.public_schedules,
             secure_payments: settings.secure_payments,
             public_secure_payments: settings.public_secure_payments,
+            bank_accounts: settings.bank_accounts,
         }
     }
 }

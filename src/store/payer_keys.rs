@@ -7,7 +7,7 @@ use crate::{
 };
 use entities::payer_keys::{ActiveModel, Column, Entity, Model};
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 fn place<'a>(platform: &'a str, payer: &'a str) -> Place<'a> {
     Place {
@@ -87,17 +87,32 @@ impl Keyring {
         Ok(Self(keys))
     }
 
-    /// Reads the keys that texts need; those that no payer's key seals need none.
-    pub async fn for_texts<'a>(
+    /// Reads the keys of payers of several owners.
+    pub async fn of_owners<'a>(
         conn: &impl Sealing,
-        owner: &OwnerId,
-        texts: impl IntoIterator<Item = &'a str>,
+        payers: impl IntoIterator<Item = (&'a OwnerId, &'a PayerId)>,
     ) -> Result<Self, StoreError> {
-        let payers: Vec<PayerId> = texts
+        let mut by_owner: BTreeMap<&OwnerId, Vec<&PayerId>> = BTreeMap::new();
+        for (owner, payer) in payers {
+            by_owner.entry(owner).or_default().push(payer);
+        }
+        let mut all = HashMap::new();
+        for (owner, payers) in by_owner {
+            all.extend(Self::of(conn, owner, payers).await?.0);
+        }
+        Ok(Self(all))
+    }
+
+    /// Reads the keys that texts of owners need; those that no payer's key seals need none.
+    pub async fn for_texts_of<'a>(
+        conn: &impl Sealing,
+        texts: impl IntoIterator<Item = (&'a OwnerId, &'a str)>,
+    ) -> Result<Self, StoreError> {
+        let named: Vec<(&OwnerId, PayerId)> = texts
             .into_iter()
-            .filter_map(|text| Some(split_payer(text)?.0))
+            .filter_map(|(owner, text)| Some((owner, split_payer(text)?.0)))
             .collect();
-        Self::of(conn, owner, &payers).await
+        Self::of_owners(conn, named.iter().map(|(owner, payer)| (*owner, payer))).await
     }
 
     /// The key of a payer; `None` when the payer is erased.

@@ -9,7 +9,7 @@ use crate::{
     domain::{
         event::{AgreementStatus, KycStatus},
         ids::{PayerId, PlatformId, Secret},
-        payer::{Payer, compliance::Standing},
+        payer::{Payer, standing::Standing},
     },
     ports::sealer::Place,
 };
@@ -205,12 +205,13 @@ pub async fn mark_erasing(
 }
 
 /// Erases a payer with its bank accounts: the rows stay, with what amounts and times hang on, and nothing that names anybody
-/// can be read or found again. Needs a transaction.
+/// can be read or found again. What SQLite keeps of the key has to be emptied, by `wipe_at` at the latest. Needs a transaction.
 pub async fn erase(
     conn: &impl ConnectionTrait,
     platform: &PlatformId,
     payer: &PayerId,
     now: DateTime<Utc>,
+    wipe_at: DateTime<Utc>,
 ) -> Result<(), StoreError> {
     use bank_accounts::Column as Account;
     payer_keys::forget(conn, platform, payer).await?;
@@ -229,7 +230,7 @@ pub async fn erase(
         .col_expr(Column::Details, nothing())
         .col_expr(Column::ClientUserHash, nothing())
         .col_expr(Column::PartnerHash, nothing())
-        .col_expr(Column::AskAt, never())
+        .col_expr(Column::AskAt, Expr::value(wipe_at))
         .col_expr(Column::ErasedAt, Expr::value(now))
         .filter(owned(platform, payer))
         .exec(conn)
@@ -247,6 +248,7 @@ pub async fn take_due(
 ) -> Result<Vec<Payer>, StoreError> {
     let rows = Entity::find()
         .filter(Column::AskAt.lte(now))
+        .filter(Column::ErasedAt.is_null())
         .order_by_asc(Column::AskAt)
         .limit(limit)
         .lock_with_behavior(LockType::NoKeyUpdate, LockBehavior::SkipLocked)
@@ -276,6 +278,37 @@ pub async fn ask_again(
     Entity::update_many()
         .col_expr(Column::AskAt, Expr::value(at))
         .filter(owned(&payer.platform, &payer.id))
+        .exec(conn)
+        .await?;
+    Ok(())
+}
+
+/// Erased payers whose key SQLite may still keep somewhere.
+pub async fn unwiped(
+    conn: &impl ConnectionTrait,
+    now: DateTime<Utc>,
+    limit: u64,
+) -> Result<Vec<(PlatformId, PayerId)>, StoreError> {
+    let rows: Vec<(String, String)> = Entity::find()
+        .select_only()
+        .columns([Column::PlatformId, Column::Id])
+        .filter(Column::AskAt.lte(now))
+        .filter(Column::ErasedAt.is_not_null())
+        .order_by_asc(Column::AskAt)
+        .limit(limit)
+        .into_tuple()
+        .all(conn)
+        .await?;
+    let named = |(platform, payer)| (PlatformId(platform), PayerId(payer));
+    Ok(rows.into_iter().map(named).collect())
+}
+
+/// Notes that nothing is left of the key of an erased payer.
+pub async fn wiped(conn: &impl ConnectionTrait, platform: &PlatformId, payer: &PayerId) -> Result<(), StoreError> {
+    Entity::update_many()
+        .col_expr(Column::AskAt, Expr::value(None::<DateTime<Utc>>))
+        .filter(owned(platform, payer))
+        .filter(Column::ErasedAt.is_not_null())
         .exec(conn)
         .await?;
     Ok(())

@@ -3,7 +3,7 @@
 use crate::domain::{
     address::Address,
     amount::Amount,
-    ids::{ClientRowId, EndpointId, OwnerId, PaymentId, PlatformId, RequestId},
+    ids::{ClientRowId, EndpointId, OwnerId, PayerId, PaymentId, PlatformId, RequestId},
     ledger::Settlement,
     network::{Family, Network},
     payment::{ReversalReason, Settled},
@@ -232,6 +232,8 @@ wire_text! {
 pub struct ComplianceUpdated {
     /// Tenant.
     pub platform: PlatformId,
+    /// Row of the payer, whose key seals what is told.
+    pub payer: PayerId,
     /// The tenant's own id of the payer.
     pub client_user_id: String,
     /// Identity.
@@ -270,6 +272,8 @@ wire_text! {
 pub struct PaymentDetailUpdated {
     /// Tenant.
     pub platform: PlatformId,
+    /// Row of the payer, whose key seals what is told.
+    pub payer: PayerId,
     /// The bank account.
     pub payment_detail: String,
     /// The tenant's own id of the payer.

@@ -1,6 +1,6 @@
 //! When the partner is asked about what it may have told in vain: soon after a change, and more slowly with age.
 
-use super::{account::AccountStanding, compliance::Standing};
+use super::standing::{AccountStanding, Standing};
 use crate::domain::event::{AgreementStatus, KycStatus};
 use chrono::{DateTime, TimeDelta, Utc};
 

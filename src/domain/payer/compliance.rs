@@ -1,89 +1,89 @@
-//! Identity and terms of a payer: which state follows which.
-//!
-//! The partner tells states, not what happened, and its messages are lost and overtake each other. So what it may tell next
-//! is every state that can be reached from the known one, in one step or several. Source: rules S.5.
+//! A payer after the partner told something, and after its tenant registered it. Source: rules S.5.
 
-use crate::domain::{
-    event::{AgreementStatus, KycStatus},
-    refusal::Refusal,
-};
+use super::{Payer, PayerDetails, Person, asking, standing::Standing};
+use crate::domain::ids::{PayerId, PlatformId};
+use chrono::{DateTime, Utc};
 
-/// Identity and terms.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Standing {
-    /// Identity.
-    pub kyc: KycStatus,
-    /// Terms.
-    pub agreement: AgreementStatus,
+/// What the partner tells of a payer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told {
+    /// Its own id of the payer.
+    pub partner: String,
+    /// Number of the change.
+    pub version: u64,
+    /// Identity and terms.
+    pub standing: Standing,
+    /// Where the payer proves who they are.
+    pub kyc_url: Option<String>,
+    /// Where the payer agrees to the terms.
+    pub agreement_url: Option<String>,
 }
 
-impl Standing {
-    /// Of a payer who has handed in nothing.
-    pub const NEW: Self = Self {
-        kyc: KycStatus::NotStarted,
-        agreement: AgreementStatus::NotStarted,
+/// A payer after the partner told something; `None` when that was overtaken by what is known.
+pub fn heard(payer: &Payer, told: &Told, now: DateTime<Utc>) -> Option<Payer> {
+    if told.version <= payer.partner_version {
+        return None;
+    }
+    Some(after(payer, told, payer.standing.hear(told.standing), now))
+}
+
+/// A payer after the tenant registered it again, with what the partner answered.
+pub fn registered_again(payer: &Payer, person: Person, told: &Told, now: DateTime<Utc>) -> Payer {
+    let is_other = told.partner != payer.details.partner;
+    let mut next = match is_other || told.version > payer.partner_version {
+        true => after(payer, told, payer.standing.register(told.standing), now),
+        false => payer.clone(),
     };
-
-    /// Whether the payer may pay. Source: rules S.5.
-    pub fn is_compliant(self) -> bool {
-        self.kyc == KycStatus::Approved && self.agreement == AgreementStatus::Completed
+    if next.standing.takes_data() {
+        next.details.person = person;
     }
-
-    /// What is known after the partner told something. A part that cannot follow stays as it is.
-    #[must_use]
-    pub fn hear(self, told: Self) -> Self {
-        Self {
-            kyc: if can_become(self.kyc, told.kyc) { told.kyc } else { self.kyc },
-            agreement: match can_be_agreed(self.agreement, told.agreement) {
-                true => told.agreement,
-                false => self.agreement,
-            },
-        }
-    }
-
-    /// What is known after the tenant registered the payer again: one who was rejected begins anew, as the partner says.
-    #[must_use]
-    pub fn register(self, told: Self) -> Self {
-        match self.kyc {
-            KycStatus::Rejected if told.kyc != KycStatus::Rejected => told,
-            _ => self.hear(told),
-        }
-    }
-
-    /// Whether the form may change: what was proven stays as it was proven.
-    pub fn takes_data(self) -> bool {
-        self.kyc != KycStatus::Approved
-    }
-
-    /// Whether the tenant may say that the payer agreed; `false` when that is known. Errors: the agreement was declined or
-    /// could not be recorded (400).
-    pub fn may_agree(self) -> Result<bool, Refusal> {
-        match self.agreement {
-            AgreementStatus::NotStarted | AgreementStatus::Pending => Ok(true),
-            AgreementStatus::Completed => Ok(false),
-            AgreementStatus::Rejected | AgreementStatus::Failed => Err(Refusal::invalid(format!(
-                "The agreement is {}: it can be completed only while it is not_started or pending",
-                self.agreement.wire()
-            ))),
-        }
-    }
+    next
 }
 
-/// Whether the partner may tell this identity next.
-pub fn can_become(from: KycStatus, to: KycStatus) -> bool {
-    use KycStatus::{Approved, NotStarted, Pending, Rejected, RetryRequired};
-    match from {
-        NotStarted | Pending | RetryRequired => to != NotStarted,
-        Approved => to == Rejected,
-        Rejected => false,
-    }
+/// A payer whom the tenant registers for the first time.
+pub fn registered(
+    (id, platform, user_id): (PayerId, PlatformId, String),
+    (client_user_id, person): (String, Person),
+    told: &Told,
+    now: DateTime<Utc>,
+) -> Payer {
+    let new = Payer {
+        id,
+        platform,
+        user_id,
+        standing: Standing::NEW,
+        version: 0,
+        partner_version: 0,
+        created_at: now,
+        changed_at: now,
+        ask_at: None,
+        is_erasing: false,
+        details: PayerDetails {
+            client_user_id,
+            person,
+            partner: told.partner.clone(),
+            kyc_url: None,
+            agreement_url: None,
+        },
+    };
+    after(&new, told, Standing::NEW.hear(told.standing), now)
 }
 
-/// Whether the partner may tell these terms next.
-pub fn can_be_agreed(from: AgreementStatus, to: AgreementStatus) -> bool {
-    use AgreementStatus::{Completed, Failed, NotStarted, Pending, Rejected};
-    match from {
-        NotStarted | Pending | Failed => to != NotStarted,
-        Completed | Rejected => false,
+fn after(payer: &Payer, told: &Told, standing: Standing, now: DateTime<Utc>) -> Payer {
+    let has_changed = standing != payer.standing;
+    let changed_at = if has_changed { now } else { payer.changed_at };
+    Payer {
+        standing,
+        version: payer.version + u64::from(has_changed),
+        partner_version: told.version,
+        changed_at,
+        ask_at: asking::about_payer(now, changed_at, standing),
+        details: PayerDetails {
+            partner: told.partner.clone(),
+            kyc_url: told.kyc_url.clone(),
+            agreement_url: told.agreement_url.clone(),
+            ..payer.details.clone()
+        },
+        ..payer.clone()
     }
 }

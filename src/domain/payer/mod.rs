@@ -7,6 +7,7 @@ pub mod birth;
 pub mod compliance;
 mod form;
 mod record;
+pub mod standing;
 
 pub use form::{AccountType, BankAccount, Beneficiary, Person, Rails};
 pub use record::{AccountDetails, PayableBy, Payer, PayerDetails, RegisteredAccount};

@@ -1,6 +1,6 @@
 //! What is kept of payers and their bank accounts.
 
-use super::{BankAccount, Person, compliance::Standing};
+use super::{BankAccount, Person, standing::Standing};
 use crate::domain::{
     event::{AgreementStatus, ForeignJson, KycStatus, PaymentDetailStatus},
     ids::{BankAccountId, PayerId, PlatformId},

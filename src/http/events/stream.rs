@@ -87,8 +87,8 @@ impl Open {
             if let Some(event) = self.waiting.pop_front() {
                 let message = EventMessage {
                     id: UlidText::written(event.id),
-                    event: EventKindText::written(event.kind),
-                    data: event.body,
+                    event: EventKindText::written(&event.kind),
+                    data: told(event.kind, event.body),
                 };
                 return Some((message, self));
             }
