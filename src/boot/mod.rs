@@ -32,13 +32,15 @@ use crate::{
     },
     domain::{
         client_id::{OwnPages, normalise_domain},
-        currency::KnownContract,
+        currency::{Catalogue, KnownContract},
         ids::Secret,
         network::{Family, Network},
         webhook::UrlPolicy,
     },
-    ports::{chain::Chains, clock::Clock, ids::Ids, rates::RateFeed, relay::Relay, screening::Screener},
-    settings::{self, RateSource, ScreeningSource, Settings, Synchronous, catalogue},
+    ports::{
+        chain::Chains, clock::Clock, ids::Ids, off_ramp::OffRamp, rates::RateFeed, relay::Relay, screening::Screener,
+    },
+    settings::{self, OffRampSource, RateSource, ScreeningSource, Settings, Synchronous, catalogue},
     store::{Db, Durability},
 };
 use alloy::signers::local::PrivateKeySigner;
@@ -220,6 +222,7 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
     let url_policy = UrlPolicy {
         allow_loopback: settings.allow_loopback(),
     };
+    let catalogue = Arc::new(catalogue);
     let sealer = db.sealer().context("the database was opened without master keys")?;
     let webhooks = WebhookRules {
         url_policy,
@@ -273,7 +276,7 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
             outbound: Arc::new(adapters::outbound::HttpOutbound::new(url_policy, clock.clone())?),
             rate_feeds: rate_feeds(settings, &clock)?,
             screeners: screeners(settings)?,
-            off_ramp: None,
+            off_ramp: off_ramp(settings, &catalogue, &clock, &ids)?,
         },
         people: People {
             passwords: Arc::new(adapters::passwords::Argon2Passwords::new()?),
@@ -284,7 +287,7 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
         clock,
         ids,
         sealer,
-        catalogue: Arc::new(catalogue),
+        catalogue,
         webhooks: Arc::new(webhooks),
         caps: Arc::new((&settings.caps).into()),
         payments: Arc::new(payments),
@@ -385,6 +388,32 @@ fn screeners(settings: &Settings) -> anyhow::Result<Arc<[Arc<dyn Screener>]>> {
         })?));
     }
     Ok(screeners.into())
+}
+
+/// The partner that the settings choose.
+fn off_ramp(
+    settings: &Settings,
+    catalogue: &Arc<Catalogue>,
+    clock: &Arc<dyn Clock>,
+    ids: &Arc<dyn Ids>,
+) -> anyhow::Result<Option<Arc<dyn OffRamp>>> {
+    use adapters::off_ramp::{HttpOffRamp, HttpOffRampOptions};
+    if settings.partners.offramp == OffRampSource::Off {
+        return Ok(None);
+    }
+    let access = settings.offramp.access()?;
+    let partner = HttpOffRamp::new(HttpOffRampOptions {
+        url: access.url,
+        key_id: access.key_id,
+        key_secret: access.key_secret,
+        callback_secrets: access.callback_secrets,
+        deposits: settings.offramp.deposits()?,
+        allow_loopback: settings.partners.offramp == OffRampSource::Sandbox,
+        catalogue: catalogue.clone(),
+        clock: clock.clone(),
+        ids: ids.clone(),
+    })?;
+    Ok(Some(Arc::new(partner)))
 }
 
 fn session_rules(settings: &Settings) -> SessionRules {

@@ -28,6 +28,8 @@ pub mod name;
 pub mod network;
 pub mod oddity;
 pub mod off_ramp_news;
+pub mod off_ramp_sandbox;
+pub mod off_ramp_signature;
 pub mod pair;
 pub mod partitions;
 pub mod payer;

@@ -8,6 +8,8 @@ use crate::domain::{
     amount::Amount,
     event::{AgreementStatus, ForeignJson, KycStatus, OffRampStatus, PaymentDetailStatus},
     network::Network,
+    off_ramp_sandbox::OffRampBehaviour,
+    off_ramp_signature::CallbackText,
     payer::{BankAccount, Person},
 };
 use async_trait::async_trait;
@@ -195,4 +197,14 @@ pub trait OffRamp: Send + Sync + 'static {
     async fn order(&self, order: &str) -> Result<OrderNews, OffRampError>;
     /// Forgets a payer with all bank accounts; one that is not known counts as forgotten.
     async fn erase(&self, payer: &str) -> Result<(), OffRampError>;
+    /// Whether the partner signed a callback, lately: before that, nothing of it is believed.
+    fn is_signed(&self, callback: &CallbackText<'_>, signature: &str) -> bool;
+    /// Reads the body of a callback that was signed. Errors: [`OffRampError::Odd`].
+    fn news(&self, body: &[u8]) -> Result<News, OffRampError>;
+}
+
+/// Changes how the partner of `prs dev` behaves.
+pub trait OffRampControls: Send + Sync + 'static {
+    /// Behaves so from now on.
+    fn behave(&self, behaviour: OffRampBehaviour);
 }

@@ -39,6 +39,7 @@ pub use caps::CapSettings;
 pub use chains::ChainSettings;
 pub use conversion::{ConversionSettings, PartnerSettings, RateSource, USUAL_RATE_AGE};
 pub use fees::FeeSettings;
+pub use off_ramp::{OffRampAccess, OffRampSettings, OffRampSource};
 pub use payouts::PayoutSettings;
 pub use reference::markdown;
 pub use relayer::RelayerSettings;
@@ -76,6 +77,8 @@ pub struct Settings {
     pub partners: PartnerSettings,
     /// Screening of wallets.
     pub screening: ScreeningSettings,
+    /// The partner that proves payers and pays their bank accounts.
+    pub offramp: OffRampSettings,
     /// The service's own fee.
     pub fees: FeeSettings,
     /// How often credentials may call.
@@ -476,6 +479,13 @@ impl Settings {
                 "PRS_SCREENING__MERKLESCIENCE_API_KEY",
                 "screening.merklescience_api_key",
             ),
+            ("PRS_OFFRAMP__KEY_ID", "offramp.key_id"),
+            ("PRS_OFFRAMP__KEY_SECRET", "offramp.key_secret"),
+            ("PRS_OFFRAMP__CALLBACK_SECRET", "offramp.callback_secret"),
+            (
+                "PRS_OFFRAMP__FORMER_CALLBACK_SECRET",
+                "offramp.former_callback_secret",
+            ),
         ] {
             if let Ok(text) = std::env::var(variable) {
                 figment = figment.merge((name, text));
@@ -545,6 +555,7 @@ impl Settings {
             self.http.production,
             enabled.map(|(network, _)| network),
         )?;
+        self.offramp.validate(self.partners.offramp, self.http.production)?;
         self.fees.protocol()?;
         self.webhooks.header_prefix.validate(self.webhooks.standard_headers)?;
         self.brand.validate()?;
@@ -639,6 +650,9 @@ impl Settings {
             &mut shown.screening.hypernative_client_id,
             &mut shown.screening.hypernative_client_secret,
             &mut shown.screening.merklescience_api_key,
+            &mut shown.offramp.key_secret,
+            &mut shown.offramp.callback_secret,
+            &mut shown.offramp.former_callback_secret,
         ] {
             *secret = secret.take().map(|_| "(hidden)".to_owned());
         }

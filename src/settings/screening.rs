@@ -160,7 +160,8 @@ fn address(name: &str, text: &str) -> anyhow::Result<Url> {
     Ok(url)
 }
 
-fn is_loopback(url: &Url) -> bool {
+/// Whether an address is one of this machine.
+pub(super) fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => name == "localhost",
         Some(Host::Ipv4(address)) => address.is_loopback(),

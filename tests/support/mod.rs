@@ -18,6 +18,8 @@ pub mod events;
 pub mod lines;
 #[allow(dead_code, reason = "not every binary that shares this makes links")]
 pub mod links;
+#[allow(dead_code, reason = "not every binary that shares this has a partner")]
+pub mod off_ramp;
 #[allow(dead_code, reason = "not every binary that shares this runs it")]
 pub mod program;
 #[allow(dead_code, reason = "not every binary that shares this asks them")]
