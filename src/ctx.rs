@@ -92,6 +92,8 @@ pub struct Ctx {
     pub rates: Arc<RateRules>,
     /// Settings of secure payments.
     pub secure_payments: Arc<SecurePaymentRules>,
+    /// Settings of payers.
+    pub payers: Arc<PayerRules>,
     /// What this instance remembers for the pages of secure payments.
     pub payment_pages: Arc<PaymentPages>,
     /// Settings of screening.
@@ -232,6 +234,13 @@ pub struct ScheduleRules {
     pub retries: RetryRules,
     /// What transactions may cost, by network.
     pub bids: BTreeMap<Network, BidRules>,
+}
+
+/// Settings of payers.
+#[derive(Debug)]
+pub struct PayerRules {
+    /// Whether account numbers and IBANs are shown by their last four characters alone.
+    pub mask_bank_details: bool,
 }
 
 /// Settings of secure payments.

@@ -27,7 +27,7 @@ use crate::{
     adapters,
     boot::clock::DatabaseClock,
     ctx::{
-        Ctx, Partners, PaymentPages, PaymentRules, People, Places, RateRules, ScheduleRules, ScreeningRules,
+        Ctx, Partners, PayerRules, PaymentPages, PaymentRules, People, Places, RateRules, ScheduleRules, ScreeningRules,
         SecurePaymentRules, SessionRules, WebhookRules,
     },
     domain::{
@@ -295,6 +295,9 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
         rates: Arc::new(RateRules {
             guards: settings.conversion.rate_guards(),
             read_every: TimeDelta::seconds(settings.conversion.rate_interval_s.into()),
+        }),
+        payers: Arc::new(PayerRules {
+            mask_bank_details: settings.mask_bank_details(),
         }),
         secure_payments: Arc::new(SecurePaymentRules {
             pay_url: settings.pay_url().trim_end_matches('/').to_owned(),

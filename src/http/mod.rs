@@ -18,6 +18,7 @@ pub mod destinations;
 pub mod dev;
 pub mod events;
 pub mod hosted;
+pub mod payers;
 pub mod payments;
 pub mod payouts;
 pub mod requests;

@@ -7,6 +7,7 @@ pub mod catalogue;
 mod chains;
 mod conversion;
 mod fees;
+mod payers;
 mod payouts;
 mod reference;
 mod relayer;
@@ -40,6 +41,7 @@ pub use chains::ChainSettings;
 pub use conversion::{ConversionSettings, PartnerSettings, RateSource, USUAL_RATE_AGE};
 pub use fees::FeeSettings;
 pub use off_ramp::{OffRampAccess, OffRampSettings, OffRampSource};
+pub use payers::PayerSettings;
 pub use payouts::PayoutSettings;
 pub use reference::markdown;
 pub use relayer::RelayerSettings;
@@ -79,6 +81,8 @@ pub struct Settings {
     pub screening: ScreeningSettings,
     /// The partner that proves payers and pays their bank accounts.
     pub offramp: OffRampSettings,
+    /// Payers and their bank accounts.
+    pub payers: PayerSettings,
     /// The service's own fee.
     pub fees: FeeSettings,
     /// How often credentials may call.
@@ -637,6 +641,11 @@ impl Settings {
     /// Whether loopback endpoints are accepted.
     pub fn allow_loopback(&self) -> bool {
         self.webhooks.allow_loopback.unwrap_or(!self.http.production)
+    }
+
+    /// Whether account numbers and IBANs are shown by their last four characters alone. Source: decisions D42.
+    pub fn mask_bank_details(&self) -> bool {
+        self.payers.mask_bank_details.unwrap_or(self.http.production)
     }
 
     /// The settings as text, with secrets hidden.

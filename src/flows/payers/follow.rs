@@ -7,7 +7,7 @@ use crate::{
         payer::{Payer, RegisteredAccount, asking},
     },
     flows::{
-        FlowResult,
+        FlowError, FlowResult,
         payers::{erase, news},
     },
     ports::off_ramp::{OffRamp, OffRampError},
@@ -36,24 +36,36 @@ pub async fn step(ctx: &Ctx) -> FlowResult<bool> {
         erase::wipe(ctx, platform, payer).await?;
     }
     for payer in &payers {
-        match payer.is_erasing {
-            true => erase::finish(ctx, payer).await?,
-            false => ask(ctx, partner, payer).await?,
-        }
+        settled(match payer.is_erasing {
+            true => erase::finish(ctx, payer).await,
+            false => ask(ctx, partner, payer).await,
+        })?;
     }
     for account in &accounts {
-        ask_about_account(ctx, partner, account).await?;
+        settled(ask_about_account(ctx, partner, account).await)?;
     }
     let full = usize::try_from(BATCH).unwrap_or(usize::MAX);
     Ok(payers.len() == full || accounts.len() == full)
 }
 
+/// What the partner did not answer well stands in the log, and keeps nobody else waiting. Errors: the database.
+fn settled(asked: FlowResult<()>) -> FlowResult<()> {
+    match asked {
+        Err(FlowError::Refused(_)) => Ok(()),
+        other => other,
+    }
+}
+
 async fn ask(ctx: &Ctx, partner: &dyn OffRamp, payer: &Payer) -> FlowResult<()> {
-    let taken = match partner.payer(&payer.details.partner).await {
-        Ok(told) => news::about(ctx, payer, &told).await?,
-        Err(error) => unanswered(&error),
+    let (taken, is_news) = match partner.payer(&payer.details.partner).await {
+        Ok(told) => {
+            let taken = news::about(ctx, payer, &told).await?;
+            (taken, told.version > payer.partner_version)
+        }
+        Err(error) => (unanswered(&error), false),
     };
-    if taken != Taken::Changed {
+    // What is new says by itself when it is asked for again.
+    if !is_news {
         let at = asking::about_payer(ctx.clock.now(), payer.changed_at, payer.standing);
         store::payers::ask_again(ctx.db.writer(), payer, at).await?;
     }
@@ -62,11 +74,15 @@ async fn ask(ctx: &Ctx, partner: &dyn OffRamp, payer: &Payer) -> FlowResult<()> 
 }
 
 async fn ask_about_account(ctx: &Ctx, partner: &dyn OffRamp, account: &RegisteredAccount) -> FlowResult<()> {
-    let taken = match partner.account(&account.details.partner).await {
-        Ok(told) => news::about_account(ctx, account, &told).await?,
-        Err(error) => unanswered(&error),
+    let (taken, is_news) = match partner.account(&account.details.partner).await {
+        Ok(told) => {
+            let taken = news::about_account(ctx, account, &told).await?;
+            (taken, told.version > account.partner_version)
+        }
+        Err(error) => (unanswered(&error), false),
     };
-    if taken == Taken::Unknown {
+    // What is new says by itself when it is asked for again.
+    if !is_news {
         let at = asking::about_account(ctx.clock.now(), account.changed_at, account.standing());
         store::bank_accounts::ask_again(ctx.db.writer(), account, at).await?;
     }

@@ -14,6 +14,8 @@ pub enum PlatformTag {
     SecurePayments,
     /// Settled payments, found by transaction, wallet, reference or request
     Payments,
+    /// Who is paid out to a bank account: identity, agreement and the accounts themselves
+    Payers,
     /// Public identifiers for browser pages and backends that act for a platform
     #[oai(rename = "Client ids")]
     ClientIds,
