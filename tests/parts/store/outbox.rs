@@ -41,7 +41,7 @@ async fn an_event_is_told_once(db: &Db) {
         deduplication_key: "payment.confirmed:sepolia:0x1:0".into(),
         request_id: Some("01ff".into()),
         body: "{}".into(),
-        seal: payment_request_service::store::outbox::BodySeal::None,
+        seal: prs::store::outbox::BodySeal::None,
         now: at(0),
     };
     assert!(store::outbox::insert_event(db.writer(), &event).await.unwrap());

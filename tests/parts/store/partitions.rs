@@ -37,7 +37,7 @@ fn event(id: String, fact: &str) -> NewEvent {
         deduplication_key: fact.to_owned(),
         request_id: None,
         body: "{}".into(),
-        seal: payment_request_service::store::outbox::BodySeal::None,
+        seal: prs::store::outbox::BodySeal::None,
         now: at(0),
     }
 }

@@ -158,7 +158,7 @@ pub async fn publish(db: &Db, event: u32, endpoints: &[&Endpoint]) -> EventId {
         deduplication_key: format!("key {event}"),
         request_id: None,
         body: format!("body {event}"),
-        seal: payment_request_service::store::outbox::BodySeal::None,
+        seal: prs::store::outbox::BodySeal::None,
         now: at(0),
     };
     assert!(store::outbox::insert_event(&tx, &event).await.unwrap());
