@@ -13,6 +13,7 @@ pub mod partitions;
 pub mod payments;
 pub mod payouts;
 pub mod platforms;
+pub mod provider_news;
 pub mod rates;
 pub mod requests;
 pub mod schedules;

@@ -20,6 +20,7 @@ pub mod events;
 pub mod hosted;
 pub mod payments;
 pub mod payouts;
+pub mod provider_callbacks;
 pub mod requests;
 pub mod secure_payments;
 pub mod wallets;
