@@ -14,6 +14,7 @@ pub mod payers;
 pub mod payments;
 pub mod payouts;
 pub mod platforms;
+pub mod provider_news;
 pub mod rates;
 pub mod requests;
 pub mod schedules;

@@ -21,6 +21,7 @@ pub mod hosted;
 pub mod payers;
 pub mod payments;
 pub mod payouts;
+pub mod provider_callbacks;
 pub mod requests;
 pub mod secure_payments;
 pub mod wallets;

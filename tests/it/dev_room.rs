@@ -7,11 +7,12 @@ use chrono::{DateTime, TimeDelta, Utc};
 use poem::{Endpoint, Request, endpoint::BoxEndpoint, http::Method};
 use prs::{
     adapters::{
+        off_ramp::sandbox::{OffRampSandbox, SandboxKey},
         rates::{CoinIds, sandbox::RateSandbox},
         screening::sandbox::ScreeningSandbox,
     },
     boot::{process::Process, role::Role, serve},
-    domain::calldata::Erc20FeeProxy,
+    domain::{calldata::Erc20FeeProxy, ids::Secret},
     http::dev::Room,
     ports::{clock::Clock, sandbox::TimeMachine},
 };
@@ -38,6 +39,14 @@ fn with_room(app: &TestApp) -> Process {
         time: Arc::new(Fixed(app.clock.clone())),
         rates: Arc::new(RateSandbox::new(CoinIds::default(), app.clock.clone())),
         screening: Arc::new(ScreeningSandbox::default()),
+        off_ramp: Arc::new(OffRampSandbox::new(
+            SandboxKey {
+                id: "prs".to_owned(),
+                secret: Secret::new("key"),
+            },
+            "http://127.0.0.1:9".to_owned(),
+            1,
+        )),
     });
     process
 }

@@ -5,6 +5,7 @@ mod answers;
 mod http;
 mod questions;
 pub mod sandbox;
+pub mod teller;
 #[cfg(test)]
 mod tests;
 

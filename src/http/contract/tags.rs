@@ -26,6 +26,9 @@ pub enum PlatformTag {
     Events,
     /// Endpoints that receive what concerns a partner who builds on several platforms
     Orchestrators,
+    /// What partners of the operator tell this service; integrators do not call it (an addition of this service)
+    #[oai(rename = "Provider callbacks")]
+    ProviderCallbacks,
 }
 
 /// Groups of the authentication document.

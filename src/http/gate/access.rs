@@ -160,6 +160,11 @@ access! {
     Anybody: Caller [] {
         createWalletChallenge verifyWalletChallenge registerAccount logIn logOut
     }
+
+    /// Partners of the operator: no credential opens it, but a signature over the body as it comes.
+    PartnerOnly: Caller [] as Signed {
+        receiveOffRampNews
+    }
 }
 
 /// The row of an operation.
