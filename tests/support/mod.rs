@@ -20,6 +20,8 @@ pub mod lines;
 pub mod links;
 #[allow(dead_code, reason = "not every binary that shares this has a partner")]
 pub mod off_ramp;
+#[allow(dead_code, reason = "not every binary that shares this has payers")]
+pub mod payers;
 #[allow(dead_code, reason = "not every binary that shares this runs it")]
 pub mod program;
 #[allow(dead_code, reason = "not every binary that shares this asks them")]

@@ -17,7 +17,30 @@ static LOG: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 const SECRET_PREFIXES: [&str; 3] = ["sk_", "orc_", "whsec_"];
 
 /// Members of bodies that hold secrets or say who somebody is.
-const SECRET_MEMBERS: [&str; 7] = [
+const SECRET_MEMBERS: [&str; 30] = [
+    "clientUserId",
+    "firstName",
+    "lastName",
+    "companyName",
+    "dateOfBirth",
+    "addressLine1",
+    "addressLine2",
+    "postcode",
+    "postalCode",
+    "phone",
+    "ssn",
+    "sourceOfFunds",
+    "businessActivity",
+    "bankName",
+    "accountName",
+    "accountNumber",
+    "routingNumber",
+    "iban",
+    "documentNumber",
+    "documentType",
+    "kycUrl",
+    "agreementUrl",
+    "rejectionMessage",
     "secret",
     "password",
     "apiKey",
