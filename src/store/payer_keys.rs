@@ -60,7 +60,8 @@ impl Opened {
     }
 }
 
-/// Keys of payers of one owner that were read together. A payer that is named and has none is erased.
+/// Keys of payers that were read together. A payer that is named and has none is erased.
+#[derive(Debug)]
 pub struct Keyring(HashMap<PayerId, Secret>);
 
 impl Keyring {

@@ -19,7 +19,7 @@ use entities::{
     payers::{ActiveModel, Column, Entity, Model},
 };
 use sea_orm::{
-    ColumnTrait, Condition, ConnectionTrait, EntityTrait, IntoActiveModel, QueryFilter, QueryOrder, QuerySelect,
+    ActiveModelTrait, ColumnTrait, Condition, ConnectionTrait, EntityTrait, IntoActiveModel, QueryFilter, QueryOrder, QuerySelect,
     sea_query::{Expr, LockBehavior, LockType},
 };
 
@@ -177,7 +177,7 @@ pub async fn update(conn: &impl Sealing, payer: &Payer) -> Result<(), StoreError
     let kept = [Column::Id, Column::PlatformId, Column::UserId, Column::CreatedAt, Column::ErasingAt, Column::ErasedAt];
     let mut changes = row.into_active_model().reset_all();
     for column in kept {
-        sea_orm::ActiveModelTrait::not_set(&mut changes, column);
+        changes.not_set(column);
     }
     Entity::update_many()
         .set(changes)

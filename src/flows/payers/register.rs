@@ -47,12 +47,10 @@ pub async fn run(
         let answered = partner(ctx)?.register(&key, person).await;
         let news = answered.map_err(|error| refused(&error))?;
         let input = (client_user_id, person, &news);
-        let (tx, payer) = match commit(ctx, platform, input).await {
+        let (tx, payer) = match commit(ctx, platform, input).await? {
+            Some(done) => done,
             // Somebody else registered it at the same moment, and is found now.
-            Err(FlowError::Refused(refusal)) => return Err(refusal.into()),
-            Ok(None) => commit(ctx, platform, input).await?.ok_or_else(odd)?,
-            Ok(Some(done)) => done,
-            Err(error) => return Err(error),
+            None => commit(ctx, platform, input).await?.ok_or_else(odd)?,
         };
         keeper.commit_of(tx, &payer, Some(&payer.id)).await?;
         ctx.due.notify_one();

@@ -425,7 +425,7 @@ pub struct PaymentDetail {
     /// Routing number of the bank; null when it has none. Example: `021000021`
     #[oai(validator(max_length = 34))]
     pub routing_number: OrNull<String>,
-    /// IBAN, or stars and its last four characters; null when it has none. Example: `null`
+    /// IBAN, or stars and its last four characters; null when it has none. Example: `******************3000`
     #[oai(validator(max_length = 34))]
     pub iban: OrNull<String>,
     /// Currency, in small letters

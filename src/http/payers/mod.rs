@@ -34,7 +34,6 @@ impl Payers {
     /// data is updated, and a payer who was rejected begins anew. What is known of a payer is told by `compliance.updated`.
     ///
     /// 200: What is known of the payer, and where the rest is done
-    /// 400: The off-ramp partner does not accept this payer
     /// 409: This payer is being erased; register it again once that is done
     /// 502: The off-ramp partner does not answer at the moment; try again
     #[oai(path = "/payer", method = "post", operation_id = "registerPayer")]
@@ -130,7 +129,6 @@ impl Payers {
     /// its rails. The same account again is not added twice, unless it failed.
     ///
     /// 201: The account
-    /// 400: Invalid bank account details
     /// 404: Payer with client user ID user-1042 not found
     /// 409: There may be 20 bank accounts of a payer at most (caps.bank_accounts); use one that the payer has, or ask the operator for more
     /// 502: The off-ramp partner does not answer at the moment; try again
