@@ -21,8 +21,8 @@ use crate::{
         webhook::UrlPolicy,
     },
     ports::{
-        chain::Chains, clock::Clock, guesses::GuessCounter, ids::Ids, off_ramp::OffRamp, outbound::Outbound, passwords::Passwords,
-        rates::RateFeed, relay::Relay, screening::Screener, sealer::Sealer,
+        chain::Chains, clock::Clock, guesses::GuessCounter, ids::Ids, off_ramp::OffRamp, outbound::Outbound,
+        passwords::Passwords, rates::RateFeed, relay::Relay, screening::Screener, sealer::Sealer,
     },
     store::Db,
 };

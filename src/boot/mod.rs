@@ -28,8 +28,8 @@ use crate::{
     adapters,
     boot::clock::DatabaseClock,
     ctx::{
-        Ctx, Partners, PayerRules, PaymentPages, PaymentRules, People, Places, RateRules, ScheduleRules, ScreeningRules,
-        SecurePaymentRules, SessionRules, WebhookRules,
+        Ctx, Partners, PayerRules, PaymentPages, PaymentRules, People, Places, RateRules, ScheduleRules,
+        ScreeningRules, SecurePaymentRules, SessionRules, WebhookRules,
     },
     domain::{
         client_id::{OwnPages, normalise_domain},

@@ -101,7 +101,13 @@ impl Caps {
     /// Whether a payer may have so many bank accounts. Errors: more than the cap (409).
     pub fn admit_bank_accounts(&self, count: u64) -> Result<(), Refusal> {
         let way_out = "use one that the payer has";
-        at_most(count, self.bank_accounts, "bank accounts of a payer", "caps.bank_accounts", way_out)
+        at_most(
+            count,
+            self.bank_accounts,
+            "bank accounts of a payer",
+            "caps.bank_accounts",
+            way_out,
+        )
     }
 
     /// Whether a platform may have so many streams open. Errors: more than the cap (429).
@@ -189,7 +195,11 @@ mod tests {
                 CAPS.admit_another_secure_payment(1, 2),
                 "caps.public_secure_payments",
             ),
-            (CAPS.admit_bank_accounts(2), CAPS.admit_bank_accounts(3), "caps.bank_accounts"),
+            (
+                CAPS.admit_bank_accounts(2),
+                CAPS.admit_bank_accounts(3),
+                "caps.bank_accounts",
+            ),
             (CAPS.admit_more_due(1), CAPS.admit_more_due(2), "caps.due_deliveries"),
         ] {
             assert_eq!(admitted, Ok(()), "{name}");

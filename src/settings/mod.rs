@@ -486,10 +486,7 @@ impl Settings {
             ("PRS_OFFRAMP__KEY_ID", "offramp.key_id"),
             ("PRS_OFFRAMP__KEY_SECRET", "offramp.key_secret"),
             ("PRS_OFFRAMP__CALLBACK_SECRET", "offramp.callback_secret"),
-            (
-                "PRS_OFFRAMP__FORMER_CALLBACK_SECRET",
-                "offramp.former_callback_secret",
-            ),
+            ("PRS_OFFRAMP__FORMER_CALLBACK_SECRET", "offramp.former_callback_secret"),
         ] {
             if let Ok(text) = std::env::var(variable) {
                 figment = figment.merge((name, text));

@@ -121,15 +121,12 @@ async fn records(conn: &impl Sealing, scope: &Scope, rows: Vec<EventRow>) -> Res
     let owner = OwnerId::from(&scope.platform);
     let texts = rows.iter().map(|(_, _, _, _, _, body, ..)| (&owner, body.as_str()));
     let ring = Keyring::for_texts_of(conn, texts).await?;
-    rows.into_iter().map(|row| event_record(conn, &ring, scope, row)).collect()
+    rows.into_iter()
+        .map(|row| event_record(conn, &ring, scope, row))
+        .collect()
 }
 
-fn event_record(
-    conn: &impl Sealing,
-    ring: &Keyring,
-    scope: &Scope,
-    row: EventRow,
-) -> Result<EventRecord, StoreError> {
+fn event_record(conn: &impl Sealing, ring: &Keyring, scope: &Scope, row: EventRow) -> Result<EventRecord, StoreError> {
     let (id, client, client_id, kind, request_id, body, deduplication_key, created_at) = row;
     let body = ring.open(conn, body, body_place(scope.platform.as_str(), &id))?;
     Ok(EventRecord {

@@ -19,7 +19,8 @@ use entities::{
     payers::{ActiveModel, Column, Entity, Model},
 };
 use sea_orm::{
-    ActiveModelTrait, ColumnTrait, Condition, ConnectionTrait, EntityTrait, IntoActiveModel, QueryFilter, QueryOrder, QuerySelect,
+    ActiveModelTrait, ColumnTrait, Condition, ConnectionTrait, EntityTrait, IntoActiveModel, QueryFilter, QueryOrder,
+    QuerySelect,
     sea_query::{Expr, LockBehavior, LockType},
 };
 
@@ -174,7 +175,14 @@ pub async fn update(conn: &impl Sealing, payer: &Payer) -> Result<(), StoreError
         return Err(StoreError::Broken(anyhow::anyhow!("payer {} has no key", payer.id)));
     };
     let row = to_row(conn, payer, key)?;
-    let kept = [Column::Id, Column::PlatformId, Column::UserId, Column::CreatedAt, Column::ErasingAt, Column::ErasedAt];
+    let kept = [
+        Column::Id,
+        Column::PlatformId,
+        Column::UserId,
+        Column::CreatedAt,
+        Column::ErasingAt,
+        Column::ErasedAt,
+    ];
     let mut changes = row.into_active_model().reset_all();
     for column in kept {
         changes.not_set(column);

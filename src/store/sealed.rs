@@ -30,7 +30,10 @@ pub(super) fn seal(conn: &impl Sealing, text: String, place: Place<'_>) -> Resul
 /// Reads a text of a place; one that was written before texts were sealed is returned as it is.
 pub(super) fn open(conn: &impl Sealing, text: String, place: Place<'_>) -> Result<String, StoreError> {
     if split_payer(&text).is_some() {
-        return Err(StoreError::Broken(anyhow::anyhow!("{} opens with the key of a payer", place.column)));
+        return Err(StoreError::Broken(anyhow::anyhow!(
+            "{} opens with the key of a payer",
+            place.column
+        )));
     }
     if !is_sealed(&text) {
         return Ok(text);

@@ -17,5 +17,6 @@ pub(super) async fn run(ctx: Ctx, stop: CancellationToken) {
         return;
     }
     let own = (&ctx, &stop);
-    PACE.keep_batches(own, "asking the off-ramp partner", follow::step).await;
+    PACE.keep_batches(own, "asking the off-ramp partner", follow::step)
+        .await;
 }

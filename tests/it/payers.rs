@@ -15,7 +15,12 @@ use prs::domain::{
 use serde_json::{Value, json};
 
 fn members(value: &Value) -> Vec<&str> {
-    value.as_object().expect("an object").keys().map(String::as_str).collect()
+    value
+        .as_object()
+        .expect("an object")
+        .keys()
+        .map(String::as_str)
+        .collect()
 }
 
 /// Has the partner approve a payer whose terms are agreed to.
@@ -43,7 +48,14 @@ async fn a_payer_is_registered_proven_and_paid_at_a_bank_account() {
 
     let added = app.add_account("user-4711", &dollars("1234567890")).await.expect(201);
     let detail = &added["payment_detail"];
-    let wanted = ["id", "clientUserId", "bankName", "accountName", "currency", "beneficiaryType"];
+    let wanted = [
+        "id",
+        "clientUserId",
+        "bankName",
+        "accountName",
+        "currency",
+        "beneficiaryType",
+    ];
     assert_eq!(members(detail), wanted);
     assert_eq!(detail["currency"], "usd", "in small letters");
     assert_eq!(detail["clientUserId"], "user-4711");
@@ -63,7 +75,13 @@ async fn a_payer_is_registered_proven_and_paid_at_a_bank_account() {
         .told("compliance.updated")
         .await
         .iter()
-        .map(|event| (event["kycStatus"].clone(), event["agreementStatus"].clone(), event["isCompliant"].clone()))
+        .map(|event| {
+            (
+                event["kycStatus"].clone(),
+                event["agreementStatus"].clone(),
+                event["isCompliant"].clone(),
+            )
+        })
         .collect();
     assert_eq!(
         states,
@@ -118,7 +136,10 @@ async fn an_id_is_whatever_fits_one_line() {
     }
     let missing = app.payer("nobody/at all").await;
     assert_eq!(missing.status, 404);
-    assert_eq!(missing.json()["message"], "Payer with client user ID nobody/at all not found");
+    assert_eq!(
+        missing.json()["message"],
+        "Payer with client user ID nobody/at all not found"
+    );
 }
 
 #[tokio::test]
@@ -153,7 +174,11 @@ async fn the_same_payer_again_is_updated_until_it_is_approved_and_begins_anew_af
     form["city"] = json!("Too late city");
     app.register_payer(&form).await.expect(200);
     assert_eq!(app.stored_payer("user-4711").await.details.person.city, "Other city");
-    assert_eq!(partner.count("register").await, 3, "an approved payer is not asked about");
+    assert_eq!(
+        partner.count("register").await,
+        3,
+        "an approved payer is not asked about"
+    );
 }
 
 #[tokio::test]
@@ -162,7 +187,12 @@ async fn an_agreement_is_noted_once_and_only_where_it_can_follow() {
     app.register_payer(&person("user-4711")).await.expect(200);
     let done = json!({ "success": true });
     let agreed = json!({ "agreementCompleted": true });
-    assert_eq!(app.agree("user-4711", &json!({ "agreementCompleted": false })).await.expect(200), done);
+    assert_eq!(
+        app.agree("user-4711", &json!({ "agreementCompleted": false }))
+            .await
+            .expect(200),
+        done
+    );
     assert_eq!(partner.count("agree").await, 0);
     for _ in 0..2 {
         assert_eq!(app.agree("user-4711", &agreed).await.expect(200), done);
@@ -170,7 +200,12 @@ async fn an_agreement_is_noted_once_and_only_where_it_can_follow() {
     assert_eq!(partner.count("agree").await, 1);
     assert_eq!(app.payer("user-4711").await.expect(200)["agreementStatus"], "completed");
     assert_eq!(app.told("compliance.updated").await.len(), 1);
-    for body in [json!({}), json!({ "agreementCompleted": null }), json!({ "agreementCompleted": "true" }), json!([])] {
+    for body in [
+        json!({}),
+        json!({ "agreementCompleted": null }),
+        json!({ "agreementCompleted": "true" }),
+        json!([]),
+    ] {
         let answer = app.agree("user-4711", &body).await;
         assert_eq!(answer.status, 400, "{body}");
         assert_eq!(answer.json()["message"], "agreementCompleted must be provided");
@@ -208,7 +243,11 @@ async fn the_same_account_is_added_once_unless_it_failed_and_there_is_a_cap() {
     let full = app.add_account("user-4711", &dollars("5555555555")).await;
     assert_eq!(full.status, 409);
     assert!(full.text.contains("caps.bank_accounts"), "{}", full.text);
-    assert_eq!(partner.count("add_account").await, 3, "what is refused is not asked for");
+    assert_eq!(
+        partner.count("add_account").await,
+        3,
+        "what is refused is not asked for"
+    );
 }
 
 #[tokio::test]
@@ -229,7 +268,10 @@ async fn numbers_are_masked_where_the_operator_wants_it() {
     assert_eq!(listed[1]["iban"], "******************3000");
     assert_eq!(listed[1]["accountNumber"], json!(null));
     assert_eq!(listed[1]["routingNumber"], json!(null));
-    assert!(prs::settings::Settings::default().mask_bank_details(), "on in production");
+    assert!(
+        prs::settings::Settings::default().mask_bank_details(),
+        "on in production"
+    );
 }
 
 #[tokio::test]
@@ -250,7 +292,10 @@ async fn a_call_with_a_key_is_answered_once_and_its_answer_goes_with_the_payer()
     added.expect(201);
     assert_eq!(register().await.text, first.text);
     assert_eq!(add().await.text, added.text);
-    assert_eq!((partner.count("register").await, partner.count("add_account").await), (1, 1));
+    assert_eq!(
+        (partner.count("register").await, partner.count("add_account").await),
+        (1, 1)
+    );
     app.erase_payer("user-4711").await.expect(200);
     let gone = register().await;
     assert_eq!(gone.status, 409);
@@ -263,7 +308,11 @@ async fn a_partner_that_fails_is_told_to_nobody_in_detail_and_changes_nothing() 
     partner.behave(OffRampBehaviour::Down);
     let refused = app.register_payer(&person("user-4711")).await;
     assert_eq!(refused.status, 502);
-    assert!(refused.text.contains("The off-ramp partner does not"), "{}", refused.text);
+    assert!(
+        refused.text.contains("The off-ramp partner does not"),
+        "{}",
+        refused.text
+    );
     app.payer("user-4711").await.expect(404);
     partner.behave(OffRampBehaviour::Normal);
     app.register_payer(&person("user-4711")).await.expect(200);
@@ -286,11 +335,17 @@ async fn many_calls_at_once_make_one_payer_and_one_account() {
     let (app, _partner) = with_partner().await;
     let form = person("user-4711");
     let registered = join_all((0..8).map(|_| app.register_payer(&form))).await;
-    let users: Vec<Value> = registered.iter().map(|answer| answer.expect(200)["userId"].clone()).collect();
+    let users: Vec<Value> = registered
+        .iter()
+        .map(|answer| answer.expect(200)["userId"].clone())
+        .collect();
     assert!(users.iter().all(|user| *user == users[0]));
     let account = dollars("1234567890");
     let added = join_all((0..8).map(|_| app.add_account("user-4711", &account))).await;
-    let ids: Vec<Value> = added.iter().map(|answer| answer.expect(201)["payment_detail"]["id"].clone()).collect();
+    let ids: Vec<Value> = added
+        .iter()
+        .map(|answer| answer.expect(201)["payment_detail"]["id"].clone())
+        .collect();
     assert!(ids.iter().all(|id| *id == ids[0]));
     assert_eq!(app.told("payment_detail.updated").await.len(), 1);
 }
@@ -308,8 +363,16 @@ async fn payers_of_another_platform_are_like_unknown_ones() {
         (Method::PATCH, own.clone(), Some(json!({ "agreementCompleted": true }))),
         (Method::DELETE, own.clone(), None),
         (Method::GET, format!("{own}/payment-details"), None),
-        (Method::GET, format!("{own}/payment-details?paymentDetailsId={account}"), None),
-        (Method::POST, format!("{own}/payment-details"), Some(dollars("1234567890"))),
+        (
+            Method::GET,
+            format!("{own}/payment-details?paymentDetailsId={account}"),
+            None,
+        ),
+        (
+            Method::POST,
+            format!("{own}/payment-details"),
+            Some(dollars("1234567890")),
+        ),
     ] {
         let call = call(method.clone(), path.clone());
         let answer = match body {
@@ -317,11 +380,20 @@ async fn payers_of_another_platform_are_like_unknown_ones() {
             None => call.send().await,
         };
         assert_eq!(answer.status, 404, "{method} {path}: {}", answer.text);
-        assert_eq!(answer.json()["message"], "Payer with client user ID user-4711 not found");
+        assert_eq!(
+            answer.json()["message"],
+            "Payer with client user ID user-4711 not found"
+        );
     }
     // The same id is another payer there.
-    let theirs = call(Method::POST, "/v2/payer".to_owned()).json(&person("user-4711")).send().await;
-    assert_ne!(theirs.expect(200)["userId"], app.payer("user-4711").await.expect(200)["userId"]);
+    let theirs = call(Method::POST, "/v2/payer".to_owned())
+        .json(&person("user-4711"))
+        .send()
+        .await;
+    assert_ne!(
+        theirs.expect(200)["userId"],
+        app.payer("user-4711").await.expect(200)["userId"]
+    );
     // An account of another payer of the same platform neither.
     app.register_payer(&person("user-4712")).await.expect(200);
     let other = format!("{}/payment-details?paymentDetailsId={account}", path_of("user-4712"));
@@ -341,23 +413,34 @@ async fn who_may_pay_is_said_with_a_sentence_for_each_reason() {
     };
     let missing = "00000000-0000-4000-8000-000000000000";
     let (field, message) = refused("user-4711", missing).await;
-    assert!(field == "clientUserId" && message.contains("POST /v2/payer"), "{message}");
+    assert!(
+        field == "clientUserId" && message.contains("POST /v2/payer"),
+        "{message}"
+    );
     app.register_payer(&person("user-4711")).await.expect(200);
     let account = app.account_of("user-4711", &dollars("1234567890")).await;
     let (field, message) = refused("user-4711", &account).await;
     assert!(field == "clientUserId" && message.contains("not_started"), "{message}");
     comply(&app, &partner, "user-4711").await;
     let (field, message) = refused("user-4711", missing).await;
-    assert!(field == "paymentDetailsId" && message.contains("added to this payer"), "{message}");
+    assert!(
+        field == "paymentDetailsId" && message.contains("added to this payer"),
+        "{message}"
+    );
     let (field, message) = refused("user-4711", &account).await;
     assert!(field == "paymentDetailsId" && message.contains("pending"), "{message}");
     app.advance_ms(2_000);
     partner.tell_due(&app).await;
-    let payable = payable::run(&app.ctx, &app.platform, "user-4711", &account).await.expect("payable");
+    let payable = payable::run(&app.ctx, &app.platform, "user-4711", &account)
+        .await
+        .expect("payable");
     assert_eq!(payable.currency, "usd");
     assert_eq!(payable.partner_payer, app.partner_id("user-4711").await);
     let stored = app.stored_payer("user-4711").await;
-    assert_eq!((stored.kyc(), stored.agreement()), (KycStatus::Approved, AgreementStatus::Completed));
+    assert_eq!(
+        (stored.kyc(), stored.agreement()),
+        (KycStatus::Approved, AgreementStatus::Completed)
+    );
     app.register_payer(&person("user-4712")).await.expect(200);
     comply(&app, &partner, "user-4712").await;
     let (field, _) = refused("user-4712", &account).await;

@@ -53,7 +53,10 @@ fn refuses(answer: &Answer, fields: &[&str], values: &Value) {
         }
     }
     for error in answer.json()["errors"].as_array().expect("errors") {
-        assert!(error["message"].as_str().is_some_and(|message| message.len() > 8), "{error}");
+        assert!(
+            error["message"].as_str().is_some_and(|message| message.len() > 8),
+            "{error}"
+        );
     }
 }
 
@@ -116,7 +119,11 @@ async fn every_wrong_field_of_a_payer_is_named_at_once() {
 }
 
 fn of_all(names: &[&str], value: &Value) -> Value {
-    names.iter().map(|name| ((*name).to_owned(), value.clone())).collect::<serde_json::Map<_, _>>().into()
+    names
+        .iter()
+        .map(|name| ((*name).to_owned(), value.clone()))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
 }
 
 #[tokio::test]
@@ -161,17 +168,41 @@ async fn every_wrong_field_of_a_bank_account_is_named_at_once() {
         ("Validation failed", vec!["rails"], json!({ "rails": "sepa" })),
         ("Validation failed", vec!["country"], json!({ "country": "USA" })),
         ("Validation failed", vec!["currency"], json!({ "currency": "dollars" })),
-        ("Validation failed", vec!["accountType"], json!({ "accountType": "current" })),
-        ("Invalid bank account details", vec!["dateOfBirth"], json!({ "dateOfBirth": "2026-02-01" })),
-        ("Validation failed", vec!["dateOfBirth"], json!({ "dateOfBirth": "12/12/1985" })),
-        ("Invalid bank account details", vec!["routingNumber"], json!({ "routingNumber": "021000022" })),
-        ("Invalid bank account details", vec!["routingNumber"], json!({ "routingNumber": none() })),
+        (
+            "Validation failed",
+            vec!["accountType"],
+            json!({ "accountType": "current" }),
+        ),
+        (
+            "Invalid bank account details",
+            vec!["dateOfBirth"],
+            json!({ "dateOfBirth": "2026-02-01" }),
+        ),
+        (
+            "Validation failed",
+            vec!["dateOfBirth"],
+            json!({ "dateOfBirth": "12/12/1985" }),
+        ),
+        (
+            "Invalid bank account details",
+            vec!["routingNumber"],
+            json!({ "routingNumber": "021000022" }),
+        ),
+        (
+            "Invalid bank account details",
+            vec!["routingNumber"],
+            json!({ "routingNumber": none() }),
+        ),
         (
             "Invalid bank account details",
             vec!["accountNumber", "routingNumber", "state"],
             json!({ "accountNumber": none(), "routingNumber": none(), "state": none() }),
         ),
-        ("Invalid bank account details", vec!["iban"], json!({ "currency": "eur" })),
+        (
+            "Invalid bank account details",
+            vec!["iban"],
+            json!({ "currency": "eur" }),
+        ),
         (
             "Invalid bank account details",
             vec!["iban"],
@@ -187,7 +218,11 @@ async fn every_wrong_field_of_a_bank_account_is_named_at_once() {
             vec!["swiftBic"],
             json!({ "rails": "swift", "swiftBic": "NOBANKATALL" }),
         ),
-        ("Invalid bank account details", vec!["sortCode"], json!({ "currency": "gbp", "sortCode": "12345" })),
+        (
+            "Invalid bank account details",
+            vec!["sortCode"],
+            json!({ "currency": "gbp", "sortCode": "12345" }),
+        ),
         (
             "Invalid bank account details",
             vec!["swiftBic", "ifsc"],
@@ -208,14 +243,22 @@ async fn every_wrong_field_of_a_bank_account_is_named_at_once() {
         assert_eq!(answer.json()["message"], message, "{changes}");
         cells += fields.len();
     }
-    assert_eq!(partner.count("add_account").await, 0, "nothing of it reaches the partner");
+    assert_eq!(
+        partner.count("add_account").await,
+        0,
+        "nothing of it reaches the partner"
+    );
     println!("{cells} wrong fields of bank accounts");
 }
 
 #[tokio::test]
 async fn an_id_in_a_path_keeps_to_the_same_form() {
     let (app, _partner) = with_partner().await;
-    for id in ["x".repeat(256), "bell\u{7}".to_owned(), "turned\u{202e}around".to_owned()] {
+    for id in [
+        "x".repeat(256),
+        "bell\u{7}".to_owned(),
+        "turned\u{202e}around".to_owned(),
+    ] {
         let answer = app.get(&format!("/v2/payer/{}", encoded(&id))).with_key().send().await;
         assert_eq!(answer.status, 400, "{}", answer.text);
         assert_eq!(answer.wrong_fields(), ["clientUserId"]);

@@ -44,7 +44,10 @@ async fn brought_to(app: &TestApp, partner: &Partner, id: &str, kyc: &str, agree
     app.register_payer(&person(id)).await.expect(200);
     let theirs = app.partner_id(id).await;
     if (kyc, agreement) != ("not_started", "not_started") {
-        partner.tell(app, &payer_news(&theirs, 10, kyc, agreement)).await.expect(200);
+        partner
+            .tell(app, &payer_news(&theirs, 10, kyc, agreement))
+            .await
+            .expect(200);
     }
     theirs
 }
@@ -56,7 +59,10 @@ async fn states(app: &TestApp, id: &str) -> (Value, Value) {
 
 /// Writes one row of a table.
 fn show(table: &str, from: &str, trigger: &str, to: &Value, legal: bool) {
-    println!("{table:<10} {from:<16} {trigger:<28} {} {to}", if legal { "->" } else { "--" });
+    println!(
+        "{table:<10} {from:<16} {trigger:<28} {} {to}",
+        if legal { "->" } else { "--" }
+    );
 }
 
 #[tokio::test]
@@ -72,10 +78,17 @@ async fn every_state_of_a_payer_takes_what_can_follow_and_nothing_else() {
             let id = fresh();
             let theirs = brought_to(&app, &partner, &id, from, "pending").await;
             let before = app.told("compliance.updated").await.len();
-            partner.tell(&app, &payer_news(&theirs, 11, told, "pending")).await.expect(200);
+            partner
+                .tell(&app, &payer_news(&theirs, 11, told, "pending"))
+                .await
+                .expect(200);
             let is_legal = kyc_after(from, told);
             let expected = if is_legal { told } else { from };
-            assert_eq!(states(&app, &id).await, (json!(expected), json!("pending")), "{from} {told}");
+            assert_eq!(
+                states(&app, &id).await,
+                (json!(expected), json!("pending")),
+                "{from} {told}"
+            );
             let after = app.told("compliance.updated").await.len();
             assert_eq!(after - before, usize::from(is_legal), "{from} {told}");
             show("identity", from, &format!("news {told}"), &json!(expected), is_legal);
@@ -85,14 +98,26 @@ async fn every_state_of_a_payer_takes_what_can_follow_and_nothing_else() {
         // The tenant registers again: only one who was rejected begins anew.
         let id = fresh();
         let theirs = brought_to(&app, &partner, &id, from, "completed").await;
-        let changes = [("version", json!(11)), ("kycStatus", json!("not_started")), ("agreementStatus", json!("not_started"))];
+        let changes = [
+            ("version", json!(11)),
+            ("kycStatus", json!("not_started")),
+            ("agreementStatus", json!("not_started")),
+        ];
         let changes = changes.map(|(name, value)| (name, Change::To(value))).to_vec();
         partner.answer("register", Some(Scripted::Changed(changes)));
         app.register_payer(&person(&id)).await.expect(200);
         partner.answer("register", None);
         let is_legal = from == "rejected";
-        let expected = if is_legal { ("not_started", "not_started") } else { (from, "completed") };
-        assert_eq!(states(&app, &id).await, (json!(expected.0), json!(expected.1)), "{from}");
+        let expected = if is_legal {
+            ("not_started", "not_started")
+        } else {
+            (from, "completed")
+        };
+        assert_eq!(
+            states(&app, &id).await,
+            (json!(expected.0), json!(expected.1)),
+            "{from}"
+        );
         assert_eq!(app.partner_id(&id).await, theirs);
         show("identity", from, "POST /v2/payer", &json!(expected.0), is_legal);
         cells += 1;
@@ -102,10 +127,17 @@ async fn every_state_of_a_payer_takes_what_can_follow_and_nothing_else() {
         for told in AGREEMENT {
             let id = fresh();
             let theirs = brought_to(&app, &partner, &id, "pending", from).await;
-            partner.tell(&app, &payer_news(&theirs, 11, "pending", told)).await.expect(200);
+            partner
+                .tell(&app, &payer_news(&theirs, 11, "pending", told))
+                .await
+                .expect(200);
             let is_legal = agreement_after(from, told);
             let expected = if is_legal { told } else { from };
-            assert_eq!(states(&app, &id).await, (json!("pending"), json!(expected)), "{from} {told}");
+            assert_eq!(
+                states(&app, &id).await,
+                (json!("pending"), json!(expected)),
+                "{from} {told}"
+            );
             show("agreement", from, &format!("news {told}"), &json!(expected), is_legal);
             cells += 1;
             legal_ones += usize::from(is_legal);
@@ -113,14 +145,27 @@ async fn every_state_of_a_payer_takes_what_can_follow_and_nothing_else() {
         for says in [true, false] {
             let id = fresh();
             brought_to(&app, &partner, &id, "pending", from).await;
-            let changes = [("version", json!(11)), ("kycStatus", json!("pending")), ("agreementStatus", json!("completed"))];
+            let changes = [
+                ("version", json!(11)),
+                ("kycStatus", json!("pending")),
+                ("agreementStatus", json!("completed")),
+            ];
             let changes = changes.map(|(name, value)| (name, Change::To(value))).to_vec();
             partner.answer("agree", Some(Scripted::Changed(changes)));
             let answer = app.agree(&id, &json!({ "agreementCompleted": says })).await;
             partner.answer("agree", None);
             let is_refused = says && matches!(from, "rejected" | "failed");
-            assert_eq!(answer.status, if is_refused { 400 } else { 200 }, "{from} {says}: {}", answer.text);
-            assert!(!is_refused || answer.text.contains(&format!("The agreement is {from}")), "{}", answer.text);
+            assert_eq!(
+                answer.status,
+                if is_refused { 400 } else { 200 },
+                "{from} {says}: {}",
+                answer.text
+            );
+            assert!(
+                !is_refused || answer.text.contains(&format!("The agreement is {from}")),
+                "{}",
+                answer.text
+            );
             let is_legal = says && matches!(from, "not_started" | "pending");
             let expected = if is_legal { "completed" } else { from };
             assert_eq!(states(&app, &id).await.1, expected, "{from} {says}");
@@ -151,7 +196,10 @@ async fn every_state_of_an_account_takes_what_can_follow_and_nothing_else() {
                     partner.tell(&app, &news).await.expect(200)
                 };
                 if kyc != "not_started" {
-                    partner.tell(&app, &payer_news(&theirs, 10, kyc, "pending")).await.expect(200);
+                    partner
+                        .tell(&app, &payer_news(&theirs, 10, kyc, "pending"))
+                        .await
+                        .expect(200);
                 }
                 let is_open = kyc == "approved";
                 if from != "pending" {
@@ -163,7 +211,9 @@ async fn every_state_of_an_account_takes_what_can_follow_and_nothing_else() {
                 let expected = if is_open { heard } else { "pending" };
                 assert_eq!(shown, expected, "{kyc} {from} {told}");
                 let of_account = |events: Vec<Value>| {
-                    let events = events.into_iter().filter(|event| event["paymentDetailsId"] == detail.as_str());
+                    let events = events
+                        .into_iter()
+                        .filter(|event| event["paymentDetailsId"] == detail.as_str());
                     events.map(|event| event["status"].clone()).collect::<Vec<_>>()
                 };
                 let events = of_account(app.told("payment_detail.updated").await);
@@ -171,11 +221,24 @@ async fn every_state_of_an_account_takes_what_can_follow_and_nothing_else() {
                 wanted.extend((expected != "pending").then(|| json!(expected)));
                 assert!(events.len() == wanted.len() || number > 90, "{events:?}");
                 if kyc == "pending" || kyc == "retry_required" || kyc == "not_started" {
-                    partner.tell(&app, &payer_news(&theirs, 20, "approved", "pending")).await.expect(200);
-                    assert_eq!(app.accounts(&id).await[0]["status"], heard, "what was told meanwhile counts now");
+                    partner
+                        .tell(&app, &payer_news(&theirs, 20, "approved", "pending"))
+                        .await
+                        .expect(200);
+                    assert_eq!(
+                        app.accounts(&id).await[0]["status"],
+                        heard,
+                        "what was told meanwhile counts now"
+                    );
                 }
                 let is_legal = from == "pending" && told != "pending";
-                show("account", &format!("{from} ({kyc})"), &format!("news {told}"), &shown, is_legal && is_open);
+                show(
+                    "account",
+                    &format!("{from} ({kyc})"),
+                    &format!("news {told}"),
+                    &shown,
+                    is_legal && is_open,
+                );
                 cells += 1;
                 legal_ones += usize::from(is_legal && is_open);
             }
@@ -206,7 +269,9 @@ async fn news_of_records_that_are_not_known_or_belong_to_others_change_nothing()
     let other = brought_to(&app, &partner, "user-4712", "approved", "completed").await;
     app.account_of("user-4711", &dollars("1234567890")).await;
     let account = app.stored_accounts("user-4711").await[0].details.partner.clone();
-    let told = partner.tell(&app, &account_news(&account, &other, 10, "approved")).await;
+    let told = partner
+        .tell(&app, &account_news(&account, &other, 10, "approved"))
+        .await;
     assert!(told.status >= 400, "{}", told.text);
     assert_eq!(app.accounts("user-4711").await[0]["status"], "pending");
     let unknown = account_news("acc_nobody", &other, 10, "approved");
@@ -271,8 +336,17 @@ async fn any_order_repetition_and_loss_ends_in_the_final_state_with_one_final_ev
             heard += 1;
         }
         // What was lost is asked for.
-        partner.answer("payer", Some(Scripted::Says(200, own(&last["payer"], &partner, "register").await)));
-        partner.answer("account", Some(Scripted::Says(200, own(&of_account["account"], &partner, "add_account").await)));
+        partner.answer(
+            "payer",
+            Some(Scripted::Says(200, own(&last["payer"], &partner, "register").await)),
+        );
+        partner.answer(
+            "account",
+            Some(Scripted::Says(
+                200,
+                own(&of_account["account"], &partner, "add_account").await,
+            )),
+        );
         app.advance_ms(120_000);
         app.follow_payers().await;
         let now = app.stored_payer(&id).await;
@@ -280,24 +354,38 @@ async fn any_order_repetition_and_loss_ends_in_the_final_state_with_one_final_ev
         assert_eq!(now.kyc().wire(), payer["kycStatus"], "round {round}");
         assert_eq!(now.agreement().wire(), payer["agreementStatus"], "round {round}");
         let is_approved = payer["kycStatus"] == "approved";
-        let wanted = if is_approved { of_account["account"]["status"].clone() } else { json!("pending") };
+        let wanted = if is_approved {
+            of_account["account"]["status"].clone()
+        } else {
+            json!("pending")
+        };
         let account = &app.stored_accounts(&id).await[0];
-        let was_approved = events_of(&app, &id).await.iter().any(|event| event["kycStatus"] == "approved");
+        let was_approved = events_of(&app, &id)
+            .await
+            .iter()
+            .any(|event| event["kycStatus"] == "approved");
         if is_approved || !was_approved {
             assert_eq!(account.status.wire(), wanted, "round {round}");
         }
         let events = events_of(&app, &id).await;
-        let of_payer: Vec<&Value> = events.iter().filter(|event| event["event"] == "compliance.updated").collect();
+        let of_payer: Vec<&Value> = events
+            .iter()
+            .filter(|event| event["event"] == "compliance.updated")
+            .collect();
         let finals = of_payer.iter().filter(|event| {
             event["kycStatus"] == payer["kycStatus"] && event["agreementStatus"] == payer["agreementStatus"]
         });
         let begins = (&json!("not_started"), &json!("not_started"));
         let is_same = (&payer["kycStatus"], &payer["agreementStatus"]) == begins;
         assert_eq!(finals.count(), usize::from(!is_same), "round {round}: {of_payer:?}");
-        let finals = events.iter().filter(|event| {
-            event["paymentDetailsId"] == detail.as_str() && event["status"] != "pending"
-        });
-        assert_eq!(finals.count(), usize::from(account.status.wire() != "pending"), "round {round}");
+        let finals = events
+            .iter()
+            .filter(|event| event["paymentDetailsId"] == detail.as_str() && event["status"] != "pending");
+        assert_eq!(
+            finals.count(),
+            usize::from(account.status.wire() != "pending"),
+            "round {round}"
+        );
     }
     println!("{ROUNDS} rounds: {heard} messages heard, {lost} lost, {changed} changes by messages");
 }
@@ -323,7 +411,9 @@ async fn events_of(app: &TestApp, id: &str) -> Vec<Value> {
         limit: 60,
         ..EventFilter::default()
     };
-    let newest = store::event_log::events(app.ctx.db.reader(), &scope, &filter).await.expect("reads");
+    let newest = store::event_log::events(app.ctx.db.reader(), &scope, &filter)
+        .await
+        .expect("reads");
     let bodies = newest.into_iter().rev().filter_map(|event| event.body.text());
     let bodies = bodies.map(|body| serde_json::from_str::<Value>(&body).expect("JSON"));
     bodies.filter(|body| body["clientUserId"] == id).collect()
@@ -348,7 +438,10 @@ async fn what_is_open_is_asked_for_more_slowly_with_age_and_what_is_settled_hard
     assert!(pauses.windows(2).all(|pair| pair[0] <= pair[1] + 1), "{pauses:?}");
     assert!(pauses.last().is_some_and(|pause| *pause > 120), "{pauses:?}");
     let theirs = app.partner_id("user-4711").await;
-    partner.tell(&app, &payer_news(&theirs, 11, "rejected", "pending")).await.expect(200);
+    partner
+        .tell(&app, &payer_news(&theirs, 11, "rejected", "pending"))
+        .await
+        .expect(200);
     let before = partner.count("payer").await;
     app.advance_ms(30 * 24 * 3_600_000);
     app.follow_payers().await;
@@ -368,5 +461,8 @@ async fn an_approval_that_is_taken_back_is_noticed_though_its_callback_was_lost(
     app.advance_ms(25 * 3_600_000);
     app.follow_payers().await;
     let known = app.payer("user-4711").await.expect(200);
-    assert_eq!((&known["kycStatus"], &known["isCompliant"]), (&json!("rejected"), &json!(false)));
+    assert_eq!(
+        (&known["kycStatus"], &known["isCompliant"]),
+        (&json!("rejected"), &json!(false))
+    );
 }

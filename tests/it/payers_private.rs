@@ -8,11 +8,7 @@ use crate::support::{
     payers::{dollars, path_of, person, with_partner},
     receiver::Receiver,
 };
-use prs::{
-    domain::off_ramp_sandbox::OffRampBehaviour,
-    flows::at_rest,
-    store,
-};
+use prs::{domain::off_ramp_sandbox::OffRampBehaviour, flows::at_rest, store};
 use sea_orm::{ConnectionTrait, Statement};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,7 +22,13 @@ fn canaries() -> Vec<String> {
     let forms = [person("canary-user@example.com"), dollars("7734509911")];
     let mut found: Vec<String> = forms
         .iter()
-        .flat_map(|form| form.as_object().expect("an object").values().cloned().collect::<Vec<_>>())
+        .flat_map(|form| {
+            form.as_object()
+                .expect("an object")
+                .values()
+                .cloned()
+                .collect::<Vec<_>>()
+        })
         .filter_map(|value| value.as_str().map(str::to_owned))
         .filter(|text| text.len() > 7 && text != "individual")
         .collect();
@@ -58,16 +60,21 @@ async fn nothing_that_names_a_payer_is_stored_clear_logged_or_measured() {
     let (lines, listening) = Lines::listen_to("trace");
     let (app, partner) = with_partner().await;
     let receiver = Receiver::echoing().await;
-    let hook = app.register(&receiver.url()).await;
-    let call = app.post(&format!("/v1/webhook/{}/approve", hook.0)).with_key();
-    drop(call);
     platform_hook(&app, &receiver.url()).await;
     known_payer(&app, &partner).await;
-    app.settle().await;
+    app.deliver().await;
     let told = receiver.received().await;
-    assert!(told.iter().any(|one| one.json()["clientUserId"] == ID), "its owner is told");
-    app.register_payer(&json!({ "clientUserId": ID, "ssn": "912-66-1187" })).await.expect(400);
-    app.get(&format!("{}/no-such-thing", path_of(ID))).with_key().send().await;
+    assert!(
+        told.iter().any(|one| one.json()["clientUserId"] == ID),
+        "its owner is told"
+    );
+    app.register_payer(&json!({ "clientUserId": ID, "ssn": "912-66-1187" }))
+        .await
+        .expect(400);
+    app.get(&format!("{}/no-such-thing", path_of(ID)))
+        .with_key()
+        .send()
+        .await;
     let (stored, log) = (app.stored(), lines.text());
     let texts = canaries();
     for text in &texts {
@@ -84,9 +91,7 @@ async fn nothing_that_names_a_payer_is_stored_clear_logged_or_measured() {
 /// An endpoint for all of the platform.
 async fn platform_hook(app: &TestApp, url: &str) {
     let hook = json!({ "url": format!("{url}/platform") });
-    let session = app.owner().await;
     let call = app.post("/v1/webhook").with_key();
-    drop(session);
     call.json(&hook).send().await.expect(201);
 }
 
@@ -106,7 +111,14 @@ async fn what_no_answer_shows_is_shown_by_none() {
     answers.push(app.add_account(ID, &dollars("7734509911")).await);
     for answer in answers {
         assert!((200..300).contains(&answer.status), "{}", answer.text);
-        for text in ["912-66-1187", "1961-07-13", "1962-08-14", "CANARYDOC-55", "Canary street", "+12125558917"] {
+        for text in [
+            "912-66-1187",
+            "1961-07-13",
+            "1962-08-14",
+            "CANARYDOC-55",
+            "Canary street",
+            "+12125558917",
+        ] {
             assert!(!answer.text.contains(text), "{text} in {}", answer.text);
         }
     }
@@ -118,26 +130,39 @@ async fn an_erased_payer_is_gone_with_all_that_was_told_of_it() {
     let receiver = Receiver::echoing().await;
     platform_hook(&app, &receiver.url()).await;
     known_payer(&app, &partner).await;
-    app.settle().await;
+    app.deliver().await;
     let deliveries = app.get("/v2/deliveries?limit=100").with_key().send().await.expect(200);
     let delivery = deliveries["deliveries"][0]["id"].as_str().expect("an id").to_owned();
     // Something waits in the queue, and something has failed, when the payer is erased.
     receiver.answer(500);
     let theirs = app.partner_id(ID).await;
-    partner.tell(&app, &payer_news(&theirs, 90, "rejected", "completed")).await.expect(200);
+    partner
+        .tell(&app, &payer_news(&theirs, 90, "rejected", "completed"))
+        .await
+        .expect(200);
     let payer = app.stored_payer(ID).await;
     let wrapped = one(&app, "SELECT data_key FROM payer_keys").await;
     let details = one(&app, "SELECT details FROM payers").await;
 
     assert_eq!(app.erase_payer(ID).await.expect(200), json!({ "success": true }));
     assert_eq!(partner.count("erase").await, 1);
-    for answer in [app.payer(ID).await, app.erase_payer(ID).await, app.add_account(ID, &dollars("1")).await] {
+    for answer in [
+        app.payer(ID).await,
+        app.erase_payer(ID).await,
+        app.add_account(ID, &dollars("1")).await,
+    ] {
         assert_eq!(answer.status, 404);
-        assert_eq!(answer.json()["message"], format!("Payer with client user ID {ID} not found"));
+        assert_eq!(
+            answer.json()["message"],
+            format!("Payer with client user ID {ID} not found")
+        );
     }
     let stored = app.stored();
     for text in [wrapped.as_str(), details.as_str()] {
-        assert!(!holds(&stored, text), "what the master key opens is gone from the files");
+        assert!(
+            !holds(&stored, text),
+            "what the master key opens is gone from the files"
+        );
     }
     let ring = store::payer_keys::Keyring::of(app.ctx.db.reader(), &(&app.platform).into(), [&payer.id]).await;
     assert!(ring.expect("reads").get(&payer.id).is_none(), "the key is gone");
@@ -160,14 +185,31 @@ async fn an_erased_payer_is_gone_with_all_that_was_told_of_it() {
     let retry = retry.json(&json!({})).send().await;
     assert_eq!(retry.status, 409);
     assert!(retry.text.contains("erased"), "{}", retry.text);
-    let detail = app.get(&format!("/v2/deliveries/{delivery}")).with_key().send().await.expect(200);
-    assert_eq!(detail["tries"][0]["response"], json!(null), "what the receiver said of it");
+    let detail = app
+        .get(&format!("/v2/deliveries/{delivery}"))
+        .with_key()
+        .send()
+        .await
+        .expect(200);
+    assert_eq!(
+        detail["tries"][0]["response"],
+        json!(null),
+        "what the receiver said of it"
+    );
     let all = app.post("/v2/events/replay").with_key();
-    let all = all.json(&json!({ "since": "2020-01-01T00:00:00Z" })).send().await.expect(202);
+    let all = all
+        .json(&json!({ "since": "2020-01-01T00:00:00Z" }))
+        .send()
+        .await
+        .expect(202);
     assert_eq!(all["replayed"], 0);
     let before = receiver.received().await.len();
-    app.settle().await;
-    assert_eq!(receiver.received().await.len(), before, "nothing of it is sent any more");
+    app.deliver().await;
+    assert_eq!(
+        receiver.received().await.len(),
+        before,
+        "nothing of it is sent any more"
+    );
     let waiting = one(&app, "SELECT CAST(COUNT(*) AS TEXT) FROM delivery_queue").await;
     assert_eq!(waiting, "0", "and nothing of it waits");
 
@@ -210,7 +252,9 @@ async fn a_rotation_wraps_the_keys_of_payers_while_they_are_served() {
     const PAYERS: usize = 120;
     let (app, _partner) = with_partner().await;
     for number in 0..PAYERS {
-        app.register_payer(&person(&format!("user-{number:04}"))).await.expect(200);
+        app.register_payer(&person(&format!("user-{number:04}")))
+            .await
+            .expect(200);
     }
     app.account_of("user-0000", &dollars("7734509911")).await;
     let sealed = one(&app, "SELECT details FROM payers").await;
@@ -236,12 +280,22 @@ async fn a_rotation_wraps_the_keys_of_payers_while_they_are_served() {
     };
     let (rotation, calls) = tokio::join!(rotation, load);
     assert_eq!(rotation.left, 0);
-    assert!(rotation.replaced >= u64::try_from(PAYERS).expect("fits"), "{rotation:?}");
-    assert_eq!(one(&app, "SELECT details FROM payers").await, sealed, "only the keys are wrapped again");
+    assert!(
+        rotation.replaced >= u64::try_from(PAYERS).expect("fits"),
+        "{rotation:?}"
+    );
+    assert_eq!(
+        one(&app, "SELECT details FROM payers").await,
+        sealed,
+        "only the keys are wrapped again"
+    );
     let app = app
         .restarted_with(|settings| settings.secrets.master_keys = vec!["a1".repeat(32)])
         .await;
     assert_eq!(app.accounts("user-0000").await[0]["accountNumber"], "7734509911");
     app.payer("user-0119").await.expect(200);
-    println!("{} values under the new master key, {calls} calls beside it", rotation.replaced);
+    println!(
+        "{} values under the new master key, {calls} calls beside it",
+        rotation.replaced
+    );
 }

@@ -42,7 +42,11 @@ const FORMS: [Form; 4] = [
         is_sort_code,
         "must be a sort code of 6 digits, with or without dashes",
     ),
-    ("ifsc", is_ifsc, "must be an IFSC: 4 letters, 0, and 6 letters or digits"),
+    (
+        "ifsc",
+        is_ifsc,
+        "must be an IFSC: 4 letters, 0, and 6 letters or digits",
+    ),
 ];
 
 /// Every rule that a bank account breaks. `part` gives what it holds, by the names of the wire.
@@ -104,7 +108,9 @@ fn is_routing_number(text: &str) -> bool {
 fn is_iban(text: &str) -> bool {
     let text = ungrouped(text);
     let is_written_so = (15..=34).contains(&text.len())
-        && text.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit())
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit())
         && text.bytes().take(2).all(|byte| byte.is_ascii_uppercase())
         && text.bytes().skip(2).take(2).all(|byte| byte.is_ascii_digit());
     let rest = text
@@ -113,16 +119,16 @@ fn is_iban(text: &str) -> bool {
         .skip(4)
         .take(text.len())
         .filter_map(|character| character.to_digit(36))
-        .fold(0, |rest, value| {
-            (rest * if value < 10 { 10 } else { 100 } + value) % 97
-        });
+        .fold(0, |rest, value| (rest * if value < 10 { 10 } else { 100 } + value) % 97);
     is_written_so && rest == 1
 }
 
 /// Bank, country, place, and perhaps a branch.
 fn is_bic(text: &str) -> bool {
     let is = |from: usize, until: usize, fits: fn(&u8) -> bool| {
-        text.as_bytes().get(from..until).is_some_and(|part| part.iter().all(fits))
+        text.as_bytes()
+            .get(from..until)
+            .is_some_and(|part| part.iter().all(fits))
     };
     matches!(text.len(), 8 | 11)
         && is(0, 4, u8::is_ascii_alphanumeric)
@@ -170,10 +176,22 @@ mod tests {
             ("inr", "swift", vec!["accountNumber", "swiftBic", "ifsc"]),
             ("chf", "local", vec!["iban"]),
         ] {
-            assert_eq!(fields(&[("currency", currency), ("rails", rails)]), missing, "{currency} {rails}");
+            assert_eq!(
+                fields(&[("currency", currency), ("rails", rails)]),
+                missing,
+                "{currency} {rails}"
+            );
         }
-        assert_eq!(fields(&[("currency", "eur")]), ["iban"], "local unless it says otherwise");
-        let dollars = [("currency", "usd"), ("accountNumber", "1"), ("routingNumber", "021000021")];
+        assert_eq!(
+            fields(&[("currency", "eur")]),
+            ["iban"],
+            "local unless it says otherwise"
+        );
+        let dollars = [
+            ("currency", "usd"),
+            ("accountNumber", "1"),
+            ("routingNumber", "021000021"),
+        ];
         assert!(fields(&dollars).is_empty());
         assert_eq!(fields(&[&dollars[..], &[("country", "US")]].concat()), ["state"]);
         let swift = [("currency", "usd"), ("rails", "swift"), ("swiftBic", "DEUTDEFF")];
@@ -193,8 +211,19 @@ mod tests {
             (
                 "iban",
                 is_iban,
-                &["DE89370400440532013000", "GB82 WEST 1234 5698 7654 32", "fr1420041010050500013m02606"],
-                &["DE88370400440532013000", "DE8937040044053201300", "8937040044053201300000", "DE89", "ÜÄ89370400440532", ""],
+                &[
+                    "DE89370400440532013000",
+                    "GB82 WEST 1234 5698 7654 32",
+                    "fr1420041010050500013m02606",
+                ],
+                &[
+                    "DE88370400440532013000",
+                    "DE8937040044053201300",
+                    "8937040044053201300000",
+                    "DE89",
+                    "ÜÄ89370400440532",
+                    "",
+                ],
             ),
             (
                 "bic",
@@ -202,8 +231,18 @@ mod tests {
                 &["DEUTDEFF", "deutdeff500", "NEDSZAJJXXX"],
                 &["DEUTDEF", "DEUT1EFF", "DEUTDEFF50", "DEUT-EFF", ""],
             ),
-            ("sort code", is_sort_code, &["123456", "12-34-56"], &["12345", "1234567", "12345a", ""]),
-            ("ifsc", is_ifsc, &["SBIN0005943", "hdfc0000001"], &["SBIN1005943", "SBI00005943", "SBIN000594", ""]),
+            (
+                "sort code",
+                is_sort_code,
+                &["123456", "12-34-56"],
+                &["12345", "1234567", "12345a", ""],
+            ),
+            (
+                "ifsc",
+                is_ifsc,
+                &["SBIN0005943", "hdfc0000001"],
+                &["SBIN1005943", "SBI00005943", "SBIN000594", ""],
+            ),
         ];
         for (name, is_right, right, wrong) in forms {
             for text in right {

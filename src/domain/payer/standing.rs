@@ -34,7 +34,11 @@ impl Standing {
     #[must_use]
     pub fn hear(self, told: Self) -> Self {
         Self {
-            kyc: if can_become(self.kyc, told.kyc) { told.kyc } else { self.kyc },
+            kyc: if can_become(self.kyc, told.kyc) {
+                told.kyc
+            } else {
+                self.kyc
+            },
             agreement: match can_be_agreed(self.agreement, told.agreement) {
                 true => told.agreement,
                 false => self.agreement,

@@ -38,7 +38,8 @@ async fn begin(ctx: &Ctx, found: &Payer) -> FlowResult<()> {
     let locked = store::payers::lock(&tx, &found.platform, &found.id).await?;
     let locked = locked.ok_or_else(|| unknown(&found.details.client_user_id))?;
     if store::off_ramp_orders::has_open(&tx, &locked.platform, &locked.id).await? {
-        let message = "Money of this payer is on its way to a bank account; erase the payer once it has arrived or come back";
+        let message =
+            "Money of this payer is on its way to a bank account; erase the payer once it has arrived or come back";
         return Err(Refusal::conflict(message).into());
     }
     let now = ctx.clock.now();
@@ -58,7 +59,6 @@ pub(super) async fn finish(ctx: &Ctx, payer: &Payer) -> FlowResult<()> {
         }
         other => other,
     })?;
-    crate::fail_at("erase_payer", "partner_forgot");
     let now = ctx.clock.now();
     let tx = ctx.db.begin("erase_payer").await?;
     if store::payers::lock(&tx, &payer.platform, &payer.id).await?.is_some() {

@@ -44,7 +44,8 @@ fn being_erased() -> Refusal {
 /// Errors: the operator has set no partner (400).
 fn partner(ctx: &Ctx) -> Result<&dyn OffRamp, Refusal> {
     let partner = ctx.partners.off_ramp.as_deref();
-    partner.ok_or_else(|| Refusal::invalid("This service pays no bank accounts: its operator has set no off-ramp partner"))
+    partner
+        .ok_or_else(|| Refusal::invalid("This service pays no bank accounts: its operator has set no off-ramp partner"))
 }
 
 /// Under which the partner keeps a payer: the same whenever the tenant registers it.

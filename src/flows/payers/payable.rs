@@ -46,7 +46,10 @@ fn decide(payer: Payer, account: Option<RegisteredAccount>) -> Result<PayableBy,
         named("paymentDetailsId", message)
     })?;
     if account.status != PaymentDetailStatus::Approved {
-        let message = format!("must be the id of approved payment details: these are {}", account.status.wire());
+        let message = format!(
+            "must be the id of approved payment details: these are {}",
+            account.status.wire()
+        );
         return Err(named("paymentDetailsId", message));
     }
     Ok(PayableBy {

@@ -110,7 +110,10 @@ pub(super) fn uuid(ids: &dyn Ids) -> String {
     bytes[8] = bytes[8] & 0x3f | 0x80;
     let digits = hex::encode(bytes);
     let parts = [(0, 8), (8, 12), (12, 16), (16, 20), (20, 32)];
-    let parts: Vec<&str> = parts.iter().filter_map(|(from, until)| digits.get(*from..*until)).collect();
+    let parts: Vec<&str> = parts
+        .iter()
+        .filter_map(|(from, until)| digits.get(*from..*until))
+        .collect();
     parts.join("-")
 }
 

@@ -98,12 +98,7 @@ async fn end_erased(ctx: &Ctx, delivery: &ClaimedDelivery) {
 
 /// Signs a delivery with every secret that is good now, and writes its headers. An endpoint that nobody approved is told
 /// nothing about persons. Source: interface §6.1 (3, 4); decisions D32.
-fn post(
-    ctx: &Ctx,
-    opened: &OpenedSecrets,
-    delivery: &ClaimedDelivery,
-    body: String,
-) -> anyhow::Result<OutboundPost> {
+fn post(ctx: &Ctx, opened: &OpenedSecrets, delivery: &ClaimedDelivery, body: String) -> anyhow::Result<OutboundPost> {
     let now = ctx.clock.now();
     let former = delivery.former_secrets.iter().filter(|secret| secret.until > now);
     let sealed = former.map(|secret| &secret.sealed).chain([&delivery.secret_sealed]);

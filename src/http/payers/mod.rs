@@ -94,7 +94,8 @@ impl Payers {
         body: Draft<UpdatePayerBody>,
     ) -> Result<Json<Success>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND | s::BAD_GATEWAY }>> {
         let body = body.finish(Vec::new(), VALIDATION);
-        let body = body.map_err(|_| Refusal::field("agreementCompleted", AGREEMENT_MISSING).led_by("agreementCompleted"))?;
+        let body =
+            body.map_err(|_| Refusal::field("agreementCompleted", AGREEMENT_MISSING).led_by("agreementCompleted"))?;
         flows::payers::agree::run(&ctx, &caller, client_user_id.as_str(), body.agreement_completed).await?;
         Ok(Success::done())
     }
@@ -146,10 +147,8 @@ impl Payers {
         client_user_id: Path<ClientUserIdText>,
         key: Keyed,
         body: Draft<PaymentDetailsBody>,
-    ) -> Result<
-        Created<PaymentDetailsAdded>,
-        Fail<{ s::BAD_REQUEST | s::NOT_FOUND | s::CONFLICT | s::BAD_GATEWAY }>,
-    > {
+    ) -> Result<Created<PaymentDetailsAdded>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND | s::CONFLICT | s::BAD_GATEWAY }>>
+    {
         let mut wrong = broken(|name| body.text(name));
         wrong.extend(birth_date(&ctx, body.text("dateOfBirth")));
         let body = body.finish(wrong, bank_rules::INVALID)?;

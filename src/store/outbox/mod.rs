@@ -258,9 +258,13 @@ pub async fn finish_batch(conn: &impl Sealing, tries: &[FinishedTry]) -> Result<
     let is_postgres = conn.get_database_backend() == DbBackend::Postgres;
     let mut recorded = HashSet::new();
     for tries in tries.chunks(columns::ROWS_MAX) {
-        let bodies = tries.iter().map(|(delivery, ..)| (&delivery.owner, delivery.body.as_str()));
+        let bodies = tries
+            .iter()
+            .map(|(delivery, ..)| (&delivery.owner, delivery.body.as_str()));
         let ring = Keyring::for_texts_of(conn, bodies).await?;
-        let made = tries.iter().map(|tried| Ok((tried, rows::try_row(conn, &ring, tried)?)));
+        let made = tries
+            .iter()
+            .map(|tried| Ok((tried, rows::try_row(conn, &ring, tried)?)));
         let made = made.collect::<Result<Vec<_>, StoreError>>()?;
         let held = match is_postgres {
             true => postgres::finish(conn, &made).await?,
