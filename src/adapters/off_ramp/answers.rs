@@ -25,6 +25,9 @@ use std::{
 /// Longest id of a record of the partner.
 const ID_LENGTH_MAX: usize = 128;
 
+/// Length of a key under which a record is made.
+const KEY_LENGTH: usize = 64;
+
 /// Longest link.
 const LINK_LENGTH_MAX: usize = 2_048;
 
@@ -206,7 +209,17 @@ impl<'a> Record<'a> {
     }
 
     fn key(&self, key: &PartnerKey) -> Read<()> {
-        self.same("key", self.text("key", 64)?, &key.0)
+        self.same("key", self.made_under()?, &key.0)
+    }
+
+    /// Under which the record was made.
+    fn made_under(&self) -> Read<&'a str> {
+        let key = self.text("key", KEY_LENGTH)?;
+        let is_hex = key.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
+        match is_hex && key.len() == KEY_LENGTH {
+            true => Ok(key),
+            false => self.wrong("key", "must be 64 lower-case hexadecimal digits"),
+        }
     }
 
     fn link(&self, member: &str, links: UrlPolicy) -> Read<Option<String>> {
@@ -258,6 +271,7 @@ impl Beliefs {
     pub(super) fn payer(&self, value: &Value) -> Read<PayerNews> {
         let record = Record::of("payer", value)?;
         let (id, version) = (record.id("id")?, record.version()?);
+        record.made_under()?;
         let kyc = record.word("kycStatus", KycStatus::from_wire)?;
         let agreement = record.word("agreementStatus", AgreementStatus::from_wire)?;
         // Links open the papers of a person: they are in no event.
@@ -376,6 +390,7 @@ impl Beliefs {
 fn account(value: &Value) -> Read<AccountNews> {
     let record = Record::of("account", value)?;
     let (id, payer, version) = (record.id("id")?, record.id("payerId")?, record.version()?);
+    record.made_under()?;
     let status = record.word("status", PaymentDetailStatus::from_wire)?;
     let rejection = record.optional("rejection", REJECTION_LENGTH_MAX)?;
     let raw = json!({
@@ -401,6 +416,8 @@ fn order(value: &Value) -> Read<OrderNews> {
         "failed" => Some(OrderStatus::Failed),
         word => OffRampStatus::from_wire(word).map(OrderStatus::Moved),
     };
+    record.made_under()?;
+    record.id("quoteId")?;
     Ok(OrderNews {
         id: record.id("id")?.to_owned(),
         version: record.version()?,
