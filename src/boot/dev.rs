@@ -186,7 +186,9 @@ async fn serve_on(arguments: &DevArguments, chain: &Arc<Devnet>, folder: &std::p
     ] {
         *key = Some("sandbox".to_owned());
     }
-    let bank = off_ramp_sandbox::bind().await.context("sandbox of the off-ramp partner")?;
+    let bank = off_ramp_sandbox::bind()
+        .await
+        .context("sandbox of the off-ramp partner")?;
     let drawn = SystemIds::new(Arc::new(SystemClock));
     settings.partners.offramp = OffRampSource::Sandbox;
     settings.offramp.url = Some(bank.url());

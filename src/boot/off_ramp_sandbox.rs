@@ -72,7 +72,9 @@ impl Bound {
         let of_calls = shared.clone();
         let calls = make(move |request| answer(of_calls.clone(), request));
         let pages = make(move |request| page(shared.clone(), request));
-        let routes = Route::new().at("/v1/*path", calls).at(format!("{PAGES}/:kind/:payer"), pages);
+        let routes = Route::new()
+            .at("/v1/*path", calls)
+            .at(format!("{PAGES}/:kind/:payer"), pages);
         tokio::spawn(async move {
             let served = server::serve(
                 vec![self.listener],
@@ -167,8 +169,14 @@ impl OfPage for poem::ResponseBuilder {
 
 fn document(kind: PageKind, page: &SandboxPage) -> Markup {
     let (title, about) = match kind {
-        PageKind::Kyc => ("Identity", "The partner of `prs dev` asks for no papers: say what it finds."),
-        PageKind::Agreement => ("Terms", "The partner of `prs dev` has no terms: say what the payer does with them."),
+        PageKind::Kyc => (
+            "Identity",
+            "The partner of `prs dev` asks for no papers: say what it finds.",
+        ),
+        PageKind::Agreement => (
+            "Terms",
+            "The partner of `prs dev` has no terms: say what the payer does with them.",
+        ),
     };
     let body = html! {
         p { (about) }

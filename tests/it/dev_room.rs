@@ -297,7 +297,11 @@ async fn the_off_ramp_partner_behaves_as_the_room_says() {
     }
     for body in [json!({}), json!({ "behaviour": "odd" }), json!({ "behaviour": null })] {
         let (status, refused) = post(&served, "/_dev/offramp", &[JSON], &body.to_string()).await;
-        assert_eq!((status, &refused["errors"][0]["field"]), (400, &json!("behaviour")), "{refused}");
+        assert_eq!(
+            (status, &refused["errors"][0]["field"]),
+            (400, &json!("behaviour")),
+            "{refused}"
+        );
     }
     let foreign = [JSON, ("origin", "http://localhost:3000")];
     let body = json!({ "behaviour": "down" });

@@ -57,7 +57,6 @@ mod links_states;
 mod links_strangers;
 mod links_table;
 mod log_lines;
-mod off_ramp_forms;
 mod off_ramp_partner;
 mod orchestrators;
 mod origins;

@@ -5,7 +5,7 @@ use crate::{
     support::{
         Answer, TestApp,
         app::settings,
-        off_ramp::{CALLBACK_SECRET, FORMER_SECRET, Partner, Scripted, account_news, order_news, payer_news},
+        off_ramp::{CALLBACK_SECRET, FORMER_SECRET, Partner, Scripted, account_news, order_news, payer_news, person},
         published,
         requests::fau,
     },
@@ -80,9 +80,13 @@ impl Bent {
 
 /// What the metrics of a served process count of callbacks.
 fn outcomes(page: &str) -> Vec<(String, u64)> {
-    let lines = page.lines().filter_map(|line| line.strip_prefix("prs_off_ramp_callbacks_total{outcome=\""));
+    let lines = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("prs_off_ramp_callbacks_total{outcome=\""));
     let counts = lines.filter_map(|line| line.split_once("\"} "));
-    counts.map(|(outcome, count)| (outcome.to_owned(), count.parse().expect("a count"))).collect()
+    counts
+        .map(|(outcome, count)| (outcome.to_owned(), count.parse().expect("a count")))
+        .collect()
 }
 
 #[tokio::test]
@@ -100,7 +104,11 @@ async fn a_callback_counts_when_it_is_signed_lately_over_its_own_bytes() {
     let cases: Vec<(&str, Bent, u16)> = vec![
         ("present secret", good(), 404),
         ("former secret", Bent::signed(FORMER_SECRET, now, &news), 404),
-        ("another secret", Bent::signed("a secret of somebody else, of any length", now, &news), 401),
+        (
+            "another secret",
+            Bent::signed("a secret of somebody else, of any length", now, &news),
+            401,
+        ),
         ("no secret", Bent::signed("", now, &news), 401),
         ("no signature", good().without(header::SIGNATURE), 401),
         ("no time", good().without(header::TIME), 401),
@@ -111,7 +119,11 @@ async fn a_callback_counts_when_it_is_signed_lately_over_its_own_bytes() {
         ("five minutes ahead", at(300), 404),
         ("further ahead", at(301), 401),
         ("time that is no number", good().with(header::TIME, "now"), 401),
-        ("another time", good().with(header::TIME, &(now.timestamp() - 1).to_string()), 401),
+        (
+            "another time",
+            good().with(header::TIME, &(now.timestamp() - 1).to_string()),
+            401,
+        ),
         ("another id", good().with(header::ID, "cb_2"), 401),
         ("a byte changed", good().saying(other), 401),
         ("a byte added", good().saying(format!("{news} ")), 401),
@@ -135,7 +147,11 @@ async fn a_callback_counts_when_it_is_signed_lately_over_its_own_bytes() {
     for (name, value) in good().headers {
         doubled = doubled.header(name, &value).header(name, &value);
     }
-    assert_eq!(doubled.text(news.clone()).send().await.status, 401, "every header twice");
+    assert_eq!(
+        doubled.text(news.clone()).send().await.status,
+        401,
+        "every header twice"
+    );
     let credentials = app.post(CALLBACKS).with_key().text(news.clone()).send().await;
     assert_eq!(credentials.status, 401, "no credential opens it");
     assert_eq!(partner.calls().await.len(), 0, "nobody was asked about it");
@@ -210,7 +226,10 @@ async fn the_documented_refusals_of_a_callback_are_what_is_sent() {
     let partner = Partner::start().await;
     let app = with(&partner).await;
     let all = operations();
-    let operation = all.iter().find(|one| one.row.operation == "receiveOffRampNews").expect("documented");
+    let operation = all
+        .iter()
+        .find(|one| one.row.operation == "receiveOffRampNews")
+        .expect("documented");
     let shown = |status: &str| operation.responses[status]["content"]["application/json"]["example"].clone();
     let unknown = partner.tell(&app, &operation.example).await.expect(404);
     assert_eq!(unknown["message"], shown("404")["message"]);
@@ -251,12 +270,15 @@ async fn a_registration_comes_again_with_its_key_and_finds_its_record() {
     let partner = Partner::start().await;
     let app = with(&partner).await;
     let off_ramp = app.ctx.partners.off_ramp.clone().expect("a partner");
-    let person = crate::off_ramp_forms::person("Lovelace");
+    let person = person("Lovelace");
     let key = PartnerKey("ab".repeat(32));
     let first = off_ramp.register(&key, &person).await.expect("registered");
     let again = off_ramp.register(&key, &person).await.expect("found");
     assert_eq!(first, again);
-    let other = off_ramp.register(&PartnerKey("cd".repeat(32)), &person).await.expect("registered");
+    let other = off_ramp
+        .register(&PartnerKey("cd".repeat(32)), &person)
+        .await
+        .expect("registered");
     assert_ne!(first.id, other.id);
     let keys: Vec<String> = partner.calls().await.into_iter().map(|call| call.key).collect();
     assert_eq!(keys, [&key.0, &key.0, &"cd".repeat(32)]);
@@ -297,7 +319,9 @@ async fn callbacks_are_counted_by_what_became_of_them() {
     let partner = Partner::start().await;
     let app = with(&partner).await;
     let before = outcomes(&app.get("/metrics").send().await.text);
-    partner.tell(&app, &payer_news("pyr_1", 1, "pending", "not_started")).await;
+    partner
+        .tell(&app, &payer_news("pyr_1", 1, "pending", "not_started"))
+        .await;
     partner.tell(&app, &json!({})).await;
     Bent::signed("nobody's secret, and long enough for one", app.ctx.clock.now(), "{}")
         .send(&app)
@@ -306,6 +330,9 @@ async fn callbacks_are_counted_by_what_became_of_them() {
     let after = outcomes(&app.get("/metrics").send().await.text);
     let of = |page: &[(String, u64)], name: &str| page.iter().find(|(known, _)| known == name).map_or(0, |(_, n)| *n);
     for outcome in ["unknown", "unreadable", "unsigned"] {
-        assert!(of(&after, outcome) > of(&before, outcome), "{outcome}: {before:?} {after:?}");
+        assert!(
+            of(&after, outcome) > of(&before, outcome),
+            "{outcome}: {before:?} {after:?}"
+        );
     }
 }

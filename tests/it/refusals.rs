@@ -118,7 +118,10 @@ async fn every_refusal_is_the_documented_one() {
     let (mut count, mut surprises) = (0, Vec::new());
     // What is signed is refused in `off_ramp_partner`.
     let operations = operations().into_iter();
-    for operation in &operations.filter(|one| !one.row.marks.contains(&Mark::Signed)).collect::<Vec<_>>() {
+    for operation in &operations
+        .filter(|one| !one.row.marks.contains(&Mark::Signed))
+        .collect::<Vec<_>>()
+    {
         let name = operation.row.operation;
         for status in [400, 404] {
             let response = &operation.responses[status.to_string()];

@@ -215,7 +215,9 @@ impl<'a> Record<'a> {
     /// Under which the record was made.
     fn made_under(&self) -> Read<&'a str> {
         let key = self.text("key", KEY_LENGTH)?;
-        let is_hex = key.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
+        let is_hex = key
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
         match is_hex && key.len() == KEY_LENGTH {
             true => Ok(key),
             false => self.wrong("key", "must be 64 lower-case hexadecimal digits"),
@@ -248,7 +250,7 @@ pub(super) fn parsed(text: &[u8]) -> Read<Value> {
 
 /// Reads why the partner refuses. Errors: it does not say so in the documented words.
 pub(super) fn refusal(value: &Value) -> OffRampError {
-    let read = || {
+    let read = || -> Read<OffRampError> {
         let record = Record::of("refusal", value)?;
         let reason = record.word("reason", |word| REASONS.into_iter().find(|known| *known == word))?;
         let fields = match record.members.get("fields") {
@@ -257,7 +259,7 @@ pub(super) fn refusal(value: &Value) -> OffRampError {
             Some(_) => return record.wrong("fields", "must be a list of fields"),
         };
         // A field that no form has cannot be shown to whoever filled in the form.
-        let known = |field: &Value| FIELDS.into_iter().find(|known| field.as_str() == Some(known));
+        let known = |field: &Value| FIELDS.into_iter().find(|known| field.as_str() == Some(*known));
         Ok(OffRampError::Refused {
             reason: reason.to_owned(),
             fields: fields.iter().filter_map(known).map(str::to_owned).collect(),

@@ -174,7 +174,10 @@ fn good(operation: &str) -> Value {
 /// What was read of the answer to an operation, in comparable form.
 async fn ask(partner: &HttpOffRamp, operation: &str) -> Result<String, OffRampError> {
     match operation {
-        "register" => partner.register(&key(), &person()).await.map(|news| format!("{news:?}")),
+        "register" => partner
+            .register(&key(), &person())
+            .await
+            .map(|news| format!("{news:?}")),
         "agree" => partner.agree(PAYER).await.map(|news| format!("{news:?}")),
         "payer" => partner.payer(PAYER).await.map(|news| format!("{news:?}")),
         "add_account" => {
@@ -183,7 +186,10 @@ async fn ask(partner: &HttpOffRamp, operation: &str) -> Result<String, OffRampEr
         }
         "account" => partner.account(ACCOUNT).await.map(|news| format!("{news:?}")),
         "quote" => partner.quote(&quote_question()).await.map(|quote| format!("{quote:?}")),
-        "open_order" => partner.open_order(&order_question()).await.map(|news| format!("{news:?}")),
+        "open_order" => partner
+            .open_order(&order_question())
+            .await
+            .map(|news| format!("{news:?}")),
         "order" => partner.order("ord_1").await.map(|news| format!("{news:?}")),
         "erase" => partner.erase(PAYER).await.map(|()| String::new()),
         other => panic!("nobody asks {other}"),
@@ -193,7 +199,9 @@ async fn ask(partner: &HttpOffRamp, operation: &str) -> Result<String, OffRampEr
 fn partner_with(url: &str, change: impl FnOnce(&mut HttpOffRampOptions)) -> anyhow::Result<HttpOffRamp> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let mut settings = Settings::default();
-    settings.chains.insert("sepolia".to_owned(), crate::settings::ChainSettings::default());
+    settings
+        .chains
+        .insert("sepolia".to_owned(), crate::settings::ChainSettings::default());
     let mut options = HttpOffRampOptions {
         url: format!("{url}/bridge").parse()?,
         key_id: "prs".to_owned(),
@@ -286,10 +294,21 @@ async fn every_call_is_signed_and_has_the_published_shape() {
         assert!(asked.url.path().starts_with("/bridge/v1/"), "{}", asked.url);
         assert_eq!(value(header::KEY), "prs");
         let secret = Secret::new("the key with which calls are signed");
-        assert!(text.is_signed(&secret, SystemClock.now(), value(header::SIGNATURE)), "{operation}");
-        assert!(!asked.headers.iter().any(|(_, value)| value.to_str().unwrap().contains(secret.reveal())));
+        assert!(
+            text.is_signed(&secret, SystemClock.now(), value(header::SIGNATURE)),
+            "{operation}"
+        );
+        assert!(
+            !asked
+                .headers
+                .iter()
+                .any(|(_, value)| value.to_str().unwrap().contains(secret.reveal()))
+        );
         let is_made = matches!(operation, "register" | "add_account" | "quote" | "open_order");
-        assert_eq!(value(header::IDEMPOTENCY_KEY), if is_made { key().0 } else { String::new() });
+        assert_eq!(
+            value(header::IDEMPOTENCY_KEY),
+            if is_made { key().0 } else { String::new() }
+        );
         match shapes(operation).0 {
             Some(shape) => {
                 let body: Value = serde_json::from_slice(&asked.body).unwrap();
@@ -316,7 +335,7 @@ fn changes(operation: &str, member: &str) -> Vec<(&'static str, Option<Value>)> 
     let mut changes = vec![
         ("null", Some(Value::Null)),
         ("absent", None),
-        ("wrong", Some(json!(true))),
+        ("wrong", Some(json!([true]))),
         ("wrong", Some(json!({}))),
         ("wrong", Some(json!("nonsense\u{0}"))),
         ("wrong", Some(json!(-1))),
@@ -324,7 +343,9 @@ fn changes(operation: &str, member: &str) -> Vec<(&'static str, Option<Value>)> 
         ("too long", Some(json!(long))),
     ];
     match member {
-        "version" => changes.extend([0.into(), json!(1.5), json!("3"), json!(1_u64 << 53)].map(|one| ("wrong", Some(one)))),
+        "version" => {
+            changes.extend([json!(0), json!(1.5), json!("3"), json!(1_u64 << 53)].map(|one| ("wrong", Some(one))))
+        }
         "kycUrl" | "agreementUrl" => changes.extend(
             [
                 "http://pages.example.com/kyc",
@@ -349,8 +370,13 @@ fn changes(operation: &str, member: &str) -> Vec<(&'static str, Option<Value>)> 
             .map(|one| ("wrong", Some(json!(one)))),
         ),
         "endsAt" => changes.extend(
-            ["2020-01-01T00:00:00Z", "2126-01-01T00:00:00Z", "2026-13-01T00:00:00Z", "tomorrow"]
-                .map(|one| ("wrong", Some(json!(one)))),
+            [
+                "2020-01-01T00:00:00Z",
+                "2126-01-01T00:00:00Z",
+                "2026-13-01T00:00:00Z",
+                "tomorrow",
+            ]
+            .map(|one| ("wrong", Some(json!(one)))),
         ),
         "amount" => changes.extend(["99", "1e2", "0100", "100.01"].map(|one| ("wrong", Some(json!(one))))),
         "fee" => changes.extend(["0", "100", "101", "0.0000001", "-1"].map(|one| ("wrong", Some(json!(one))))),
@@ -414,7 +440,10 @@ async fn no_answer_is_believed_beyond_what_it_proves() {
                 }
                 // The shapes say the same, as far as a schema can.
                 let fits = schema(shapes(operation).1).is_valid(&body);
-                assert!(!fits || read_needs_more_than_a_schema(member, kind, value.as_ref()) || is_optional, "{cell}");
+                assert!(
+                    !fits || read_needs_more_than_a_schema(member, kind, value.as_ref()) || is_optional,
+                    "{cell}"
+                );
             }
         }
         // The whole body: other statuses and other texts.
@@ -422,12 +451,18 @@ async fn no_answer_is_believed_beyond_what_it_proves() {
             ("error", ResponseTemplate::new(500)),
             ("error", ResponseTemplate::new(401)),
             ("error", ResponseTemplate::new(429)),
-            ("error", ResponseTemplate::new(307).insert_header("location", server.uri().as_str())),
+            (
+                "error",
+                ResponseTemplate::new(307).insert_header("location", server.uri().as_str()),
+            ),
             ("wrong", ResponseTemplate::new(200).set_body_string("<html>")),
             ("wrong", ResponseTemplate::new(200).set_body_string("null")),
             ("wrong", ResponseTemplate::new(200).set_body_string("[]")),
             ("wrong", ResponseTemplate::new(200).set_body_bytes(vec![0xff, 0xfe])),
-            ("too long", ResponseTemplate::new(200).set_body_string("x".repeat(1 << 21))),
+            (
+                "too long",
+                ResponseTemplate::new(200).set_body_string("x".repeat(1 << 21)),
+            ),
         ] {
             told.say(answer);
             let read = ask(&self::partner(&server.uri()), operation).await;
@@ -442,13 +477,21 @@ async fn no_answer_is_believed_beyond_what_it_proves() {
             _ => assert_eq!(read, Err(OffRampError::Unknown), "{operation}"),
         }
     }
-    println!("{:<12} {:<10} {:>8} {:>9}", "operation", "answer", "refused", "no value");
+    println!(
+        "{:<12} {:<10} {:>8} {:>9}",
+        "operation", "answer", "refused", "no value"
+    );
     let mut sum = (0, 0);
     for ((operation, kind), (refused, absent)) in &counts {
         println!("{operation:<12} {kind:<10} {refused:>8} {absent:>9}");
         sum = (sum.0 + refused, sum.1 + absent);
     }
-    println!("in all {} answers, {} not believed, {} without a value that may be absent", sum.0 + sum.1, sum.0, sum.1);
+    println!(
+        "in all {} answers, {} not believed, {} without a value that may be absent",
+        sum.0 + sum.1,
+        sum.0,
+        sum.1
+    );
     assert!(sum.0 > 300, "{sum:?}");
 }
 
@@ -471,7 +514,10 @@ async fn an_answer_that_comes_late_is_none_and_odd_ones_leave_the_partner_to_oth
         told.say(ResponseTemplate::new(200).set_body_json(&odd));
         assert!(matches!(ask(&partner, "payer").await, Err(OffRampError::Odd(_))));
         told.say(ResponseTemplate::new(422).set_body_json(json!({ "reason": "invalid_person", "fields": ["ssn"] })));
-        assert!(matches!(ask(&partner, "register").await, Err(OffRampError::Refused { .. })));
+        assert!(matches!(
+            ask(&partner, "register").await,
+            Err(OffRampError::Refused { .. })
+        ));
     }
     told.say(ResponseTemplate::new(200).set_body_json(good("account")));
     assert!(ask(&partner, "account").await.is_ok());
@@ -487,8 +533,15 @@ async fn an_answer_that_comes_late_is_none_and_odd_ones_leave_the_partner_to_oth
         }
     });
     for (operation, read, took) in futures_util::future::join_all(calls).await {
-        assert_eq!(read, Err(OffRampError::NoAnswer("does not answer in time".to_owned())), "{operation}");
-        assert!(took > Duration::from_millis(2_900) && took < Duration::from_millis(3_500), "{operation}: {took:?}");
+        assert_eq!(
+            read,
+            Err(OffRampError::NoAnswer("does not answer in time".to_owned())),
+            "{operation}"
+        );
+        assert!(
+            took > Duration::from_millis(2_900) && took < Duration::from_millis(3_500),
+            "{operation}: {took:?}"
+        );
     }
 }
 
@@ -530,7 +583,10 @@ async fn a_refusal_names_fields_of_the_form_and_nothing_else() {
         ] {
             told.say(ResponseTemplate::new(status).set_body_json(&body));
             let read = ask(&partner, "add_account").await;
-            assert!(matches!(&read, Err(OffRampError::Odd(why)) if !why.contains("Ada")), "{body}: {read:?}");
+            assert!(
+                matches!(&read, Err(OffRampError::Odd(why)) if !why.contains("Ada")),
+                "{body}: {read:?}"
+            );
         }
     }
 }
@@ -548,7 +604,9 @@ async fn deposit_addresses_outside_of_the_list_are_refused() {
         (Network::Sepolia, Vec::new(), true),
     ] {
         let partner = partner_with(&server.uri(), |options| {
-            options.deposits.insert(network, addresses.iter().copied().collect::<BTreeSet<_>>());
+            options
+                .deposits
+                .insert(network, addresses.iter().copied().collect::<BTreeSet<_>>());
         });
         let read = ask(&partner.unwrap(), "quote").await;
         assert_eq!(read.is_ok(), is_believed, "{network} {addresses:?}: {read:?}");
@@ -558,7 +616,10 @@ async fn deposit_addresses_outside_of_the_list_are_refused() {
         options.deposits.insert(Network::Sepolia, BTreeSet::from([token]));
     });
     let sentence = refused.err().unwrap().to_string();
-    assert!(sentence.starts_with("offramp.deposit_addresses.sepolia: every entry must be a wallet"), "{sentence}");
+    assert!(
+        sentence.starts_with("offramp.deposit_addresses.sepolia: every entry must be a wallet"),
+        "{sentence}"
+    );
 }
 
 #[tokio::test]
@@ -566,9 +627,17 @@ async fn links_of_this_machine_are_handed_on_by_the_sandbox_alone() {
     let mut local = good("payer");
     local["kycUrl"] = json!("http://127.0.0.1:8081/pages/kyc/1");
     let server = server(ResponseTemplate::new(200).set_body_json(&local)).await;
-    assert!(matches!(ask(&partner(&server.uri()), "payer").await, Err(OffRampError::Odd(_))));
+    assert!(matches!(
+        ask(&partner(&server.uri()), "payer").await,
+        Err(OffRampError::Odd(_))
+    ));
     let sandbox = partner_with(&server.uri(), |options| options.allow_loopback = true).unwrap();
-    assert!(ask(&sandbox, "payer").await.unwrap().contains("http://127.0.0.1:8081/pages/kyc/1"));
+    assert!(
+        ask(&sandbox, "payer")
+            .await
+            .unwrap()
+            .contains("http://127.0.0.1:8081/pages/kyc/1")
+    );
     local["kycUrl"] = json!("http://pages.example.com/kyc");
     let server = self::server(ResponseTemplate::new(200).set_body_json(&local)).await;
     let sandbox = partner_with(&server.uri(), |options| options.allow_loopback = true).unwrap();
@@ -587,13 +656,19 @@ fn callbacks_are_read_like_answers() {
         let mut order = json!({ "type": "order", "order": good("order") });
         order["order"]["status"] = json!(status);
         assert!(schema("Callback").is_valid(&order));
-        let Ok(News::Order(news)) = read(order) else { panic!("{status}") };
+        let Ok(News::Order(news)) = read(order) else {
+            panic!("{status}")
+        };
         match news.status {
             OrderStatus::Moved(moved) => assert_eq!(moved.wire(), status),
             OrderStatus::Failed => assert_eq!(status, "failed"),
         }
     }
-    assert!([&payer, &account].into_iter().all(|body| schema("Callback").is_valid(body)));
+    assert!(
+        [&payer, &account]
+            .into_iter()
+            .all(|body| schema("Callback").is_valid(body))
+    );
     for body in [
         json!({}),
         json!([]),
@@ -635,7 +710,11 @@ impl Spoken {
 
     fn call(&self, method: &str, target: &str, key: &str, body: &Value) -> (u16, Value) {
         let time = self.now.timestamp().to_string();
-        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let body = if body.is_null() {
+            String::new()
+        } else {
+            body.to_string()
+        };
         let text = CallText {
             time: &time,
             id: "1",
@@ -657,7 +736,10 @@ impl Spoken {
     fn good(&self, method: &str, target: &str, key: &str, body: &Value, shape: &str) -> Value {
         let (status, answer) = self.call(method, target, key, body);
         assert_eq!(status, 200, "{target}: {answer}");
-        let flaws: Vec<String> = schema(shape).iter_errors(&answer).map(|flaw| flaw.to_string()).collect();
+        let flaws: Vec<String> = schema(shape)
+            .iter_errors(&answer)
+            .map(|flaw| flaw.to_string())
+            .collect();
         assert!(flaws.is_empty(), "{target}: {flaws:?} in {answer}");
         answer
     }
@@ -689,12 +771,39 @@ impl Spoken {
 #[test]
 fn names_and_numbers_lead_where_the_table_says() {
     for (name, told) in [
-        ("Approved", &["payer 2 pending not_started", "payer 3 approved not_started", "payer 4 approved completed"][..]),
-        ("rejected", &["payer 2 pending not_started", "payer 3 rejected not_started"]),
-        ("Retry", &["payer 2 pending not_started", "payer 3 retry_required not_started"]),
+        (
+            "Approved",
+            &[
+                "payer 2 pending not_started",
+                "payer 3 approved not_started",
+                "payer 4 approved completed",
+            ][..],
+        ),
+        (
+            "rejected",
+            &["payer 2 pending not_started", "payer 3 rejected not_started"],
+        ),
+        (
+            "Retry",
+            &["payer 2 pending not_started", "payer 3 retry_required not_started"],
+        ),
         ("Waiting", &["payer 2 pending not_started"]),
-        ("Declined", &["payer 2 pending not_started", "payer 3 approved not_started", "payer 4 approved rejected"]),
-        ("Unrecorded", &["payer 2 pending not_started", "payer 3 approved not_started", "payer 4 approved failed"]),
+        (
+            "Declined",
+            &[
+                "payer 2 pending not_started",
+                "payer 3 approved not_started",
+                "payer 4 approved rejected",
+            ],
+        ),
+        (
+            "Unrecorded",
+            &[
+                "payer 2 pending not_started",
+                "payer 3 approved not_started",
+                "payer 4 approved failed",
+            ],
+        ),
         ("Lovelace", &[]),
     ] {
         let mut spoken = Spoken::new();
@@ -702,13 +811,43 @@ fn names_and_numbers_lead_where_the_table_says() {
         assert_eq!(spoken.pass(60), told, "{name}");
     }
     let orders: [(&str, &[&str], &[&str]); 7] = [
-        ("0000", &["account 2 approved"], &["2 pending_internal_assessment", "3 ongoing_checks", "4 sending_fiat", "5 fiat_sent"]),
+        (
+            "0000",
+            &["account 2 approved"],
+            &[
+                "2 pending_internal_assessment",
+                "3 ongoing_checks",
+                "4 sending_fiat",
+                "5 fiat_sent",
+            ],
+        ),
         ("0001", &["account 2 failed"], &[]),
         ("0002", &[], &[]),
-        ("0003", &["account 2 approved"], &["2 pending_internal_assessment", "3 ongoing_checks", "4 sending_fiat", "5 bounced"]),
-        ("0004", &["account 2 approved"], &["2 pending_internal_assessment", "3 ongoing_checks", "4 failed"]),
-        ("0005", &["account 2 approved"], &["2 pending_internal_assessment", "3 ongoing_checks"]),
-        ("0006", &["account 2 approved"], &["2 pending_internal_assessment", "3 failed"]),
+        (
+            "0003",
+            &["account 2 approved"],
+            &[
+                "2 pending_internal_assessment",
+                "3 ongoing_checks",
+                "4 sending_fiat",
+                "5 bounced",
+            ],
+        ),
+        (
+            "0004",
+            &["account 2 approved"],
+            &["2 pending_internal_assessment", "3 ongoing_checks", "4 failed"],
+        ),
+        (
+            "0005",
+            &["account 2 approved"],
+            &["2 pending_internal_assessment", "3 ongoing_checks"],
+        ),
+        (
+            "0006",
+            &["account 2 approved"],
+            &["2 pending_internal_assessment", "3 failed"],
+        ),
     ];
     for (ending, told, moved) in orders {
         let mut spoken = Spoken::new();
@@ -734,7 +873,10 @@ fn names_and_numbers_lead_where_the_table_says() {
         let opened = json!({ "quoteId": quote["id"] });
         let order = spoken.good("POST", "/v1/orders", &"d".repeat(64), &opened, "Order");
         assert_eq!(order["status"], "initiated");
-        assert_eq!(spoken.good("POST", "/v1/orders", &"d".repeat(64), &opened, "Order"), order);
+        assert_eq!(
+            spoken.good("POST", "/v1/orders", &"d".repeat(64), &opened, "Order"),
+            order
+        );
         let expected: Vec<String> = moved.iter().map(|one| format!("order {one}")).collect();
         assert_eq!(spoken.pass(60), expected, "{ending}");
     }
@@ -749,7 +891,12 @@ fn buttons_lead_where_they_say_and_erased_payers_are_gone() {
     assert!(press(&spoken, PageKind::Kyc, "approve"));
     assert_eq!(
         spoken.pass(0),
-        ["payer 2 pending not_started", "payer 3 retry_required not_started", "payer 4 pending not_started", "payer 5 approved not_started"]
+        [
+            "payer 2 pending not_started",
+            "payer 3 retry_required not_started",
+            "payer 4 pending not_started",
+            "payer 5 approved not_started"
+        ]
     );
     assert!(!press(&spoken, PageKind::Kyc, "agree"));
     let page = spoken.sandbox.page(PageKind::Agreement, &payer, spoken.now).unwrap();
@@ -758,14 +905,21 @@ fn buttons_lead_where_they_say_and_erased_payers_are_gone() {
     assert!(press(&spoken, PageKind::Agreement, "agree"));
     assert_eq!(
         spoken.pass(0),
-        ["payer 6 approved pending", "payer 7 approved failed", "payer 8 approved completed"]
+        [
+            "payer 6 approved pending",
+            "payer 7 approved failed",
+            "payer 8 approved completed"
+        ]
     );
     // Revoked, and begun anew.
     assert!(press(&spoken, PageKind::Kyc, "reject"));
     assert_eq!(spoken.pass(0), ["payer 9 rejected completed"]);
     assert_eq!(spoken.register("Lovelace", "a"), payer);
     let shown = spoken.good("GET", &format!("/v1/payers/{payer}"), "", &Value::Null, "Payer");
-    assert_eq!((&shown["version"], &shown["kycStatus"]), (&json!(10), &json!("not_started")));
+    assert_eq!(
+        (&shown["version"], &shown["kycStatus"]),
+        (&json!(10), &json!("not_started"))
+    );
     let path = format!("/v1/payers/{payer}");
     spoken.good("DELETE", &path, "", &Value::Null, "Erased");
     assert_eq!(spoken.call("GET", &path, "", &Value::Null).0, 404);
@@ -807,10 +961,16 @@ fn the_guide_lists_every_name_and_number() {
         let row = format!("| {who} | {outcome} |");
         assert!(guide.contains(&row), "{row}");
     }
-    let rows = guide.lines().filter(|line| line.starts_with("| family name") || line.starts_with("| account ending"));
+    let rows = guide
+        .lines()
+        .filter(|line| line.starts_with("| family name") || line.starts_with("| account ending"));
     assert_eq!(rows.count(), outcomes().len());
     for behaviour in OffRampBehaviour::ALL {
-        assert!(guide.contains(&format!("`{}`", behaviour.wire())), "{}", behaviour.wire());
+        assert!(
+            guide.contains(&format!("`{}`", behaviour.wire())),
+            "{}",
+            behaviour.wire()
+        );
     }
 }
 
