@@ -30,13 +30,13 @@ const CALL_BYTES_MAX: usize = 64 * 1024;
 const POLICY: &str = "default-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
 /// A free port of this machine for the partner.
-pub(super) struct Bound {
+pub struct Bound {
     listener: TcpListener,
     address: SocketAddr,
 }
 
 /// Takes a free port; it answers once it is served.
-pub(super) async fn bind() -> std::io::Result<Bound> {
+pub async fn bind() -> std::io::Result<Bound> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
     Ok(Bound { listener, address })
@@ -52,17 +52,17 @@ struct Shared {
 
 impl Bound {
     /// The address of the partner.
-    pub(super) fn url(&self) -> String {
+    pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
     /// The address of its pages.
-    pub(super) fn pages(&self) -> String {
+    pub fn pages(&self) -> String {
         format!("{}{PAGES}", self.url())
     }
 
     /// Serves the partner, and lets it tell what happens, until the process ends.
-    pub(super) fn serve(self, sandbox: Arc<OffRampSandbox>, clock: Arc<dyn Clock>, teller: Teller) {
+    pub fn serve(self, sandbox: Arc<OffRampSandbox>, clock: Arc<dyn Clock>, teller: Teller) {
         tokio::spawn(teller.run(sandbox.clone()));
         let shared = Shared {
             sandbox,

@@ -58,6 +58,7 @@ mod links_strangers;
 mod links_table;
 mod log_lines;
 mod off_ramp_partner;
+mod off_ramp_sandbox;
 mod orchestrators;
 mod origins;
 mod pay;

@@ -315,7 +315,6 @@ fn the_scripts_of_the_document_judge_the_vectors_as_they_are() {
 
 #[tokio::test]
 async fn callbacks_are_counted_by_what_became_of_them() {
-    prs::boot::health::install_recorder();
     let partner = Partner::start().await;
     let app = with(&partner).await;
     let before = outcomes(&app.get("/metrics").send().await.text);
