@@ -248,6 +248,11 @@ pub(super) fn parsed(text: &[u8]) -> Read<Value> {
     serde_json::from_slice(text).or_else(|_| odd("the body is no JSON"))
 }
 
+/// Whether the body of a 404 says that the record is not known.
+pub(super) fn is_unknown(text: &[u8]) -> bool {
+    parsed(text).is_ok_and(|value| value["reason"] == "unknown")
+}
+
 /// Reads why the partner refuses. Errors: it does not say so in the documented words.
 pub(super) fn refusal(value: &Value) -> OffRampError {
     let read = || -> Read<OffRampError> {

@@ -451,6 +451,8 @@ async fn no_answer_is_believed_beyond_what_it_proves() {
             ("error", ResponseTemplate::new(500)),
             ("error", ResponseTemplate::new(401)),
             ("error", ResponseTemplate::new(429)),
+            ("error", ResponseTemplate::new(404)),
+            ("error", ResponseTemplate::new(404).set_body_string("<html>no such page</html>")),
             (
                 "error",
                 ResponseTemplate::new(307).insert_header("location", server.uri().as_str()),
@@ -470,7 +472,9 @@ async fn no_answer_is_believed_beyond_what_it_proves() {
             assert!(is_none, "{operation} {kind}: {read:?}");
             counts.entry((operation, kind)).or_default().0 += 1;
         }
-        told.say(ResponseTemplate::new(404));
+        let nobody = json!({ "reason": "unknown" });
+        assert!(schema("Unknown").is_valid(&nobody));
+        told.say(ResponseTemplate::new(404).set_body_json(nobody));
         let read = ask(&partner, operation).await;
         match operation {
             "erase" => assert!(read.is_ok()),
