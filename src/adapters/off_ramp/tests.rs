@@ -452,7 +452,10 @@ async fn no_answer_is_believed_beyond_what_it_proves() {
             ("error", ResponseTemplate::new(401)),
             ("error", ResponseTemplate::new(429)),
             ("error", ResponseTemplate::new(404)),
-            ("error", ResponseTemplate::new(404).set_body_string("<html>no such page</html>")),
+            (
+                "error",
+                ResponseTemplate::new(404).set_body_string("<html>no such page</html>"),
+            ),
             (
                 "error",
                 ResponseTemplate::new(307).insert_header("location", server.uri().as_str()),
