@@ -2,10 +2,11 @@
 //! that appears with it.
 
 use crate::{
-    adapters::evm,
+    adapters::{evm, off_ramp},
     ctx::Ctx,
     domain::{destination::ScreeningProvider, network::Network},
     flows::secure_payments::screen::OUTCOMES as SCREENING_OUTCOMES,
+    http::provider_callbacks,
     settings::Settings,
 };
 
@@ -45,6 +46,17 @@ pub(super) fn begin(settings: &Settings, ctx: &Ctx) {
         for outcome in SCREENING_OUTCOMES {
             metrics::counter!("prs_screening_answers_total", "provider" => provider.wire(), "outcome" => outcome)
                 .increment(0);
+        }
+    }
+    for outcome in provider_callbacks::OUTCOMES {
+        metrics::counter!("prs_off_ramp_callbacks_total", "outcome" => outcome).increment(0);
+    }
+    if ctx.partners.off_ramp.is_some() {
+        for operation in off_ramp::OPERATIONS {
+            for outcome in off_ramp::OUTCOMES {
+                metrics::counter!("prs_off_ramp_calls_total", "operation" => operation, "outcome" => outcome)
+                    .increment(0);
+            }
         }
     }
     for network in ctx.partners.chains.followed.keys().copied() {

@@ -1,7 +1,7 @@
 //! What every metric counts, and in which unit: its HELP on the page of metrics.
 
 /// Names of counters and what they count.
-const COUNTERS: [(&str, &str); 12] = [
+const COUNTERS: [(&str, &str); 14] = [
     (
         "prs_chain_calls_total",
         "Calls to a node of a network, by how they ended.",
@@ -25,6 +25,14 @@ const COUNTERS: [(&str, &str); 12] = [
         "Lines of the log that were dropped because nobody took them in time.",
     ),
     (
+        "prs_off_ramp_callbacks_total",
+        "Callbacks of the off-ramp partner, by what became of them.",
+    ),
+    (
+        "prs_off_ramp_calls_total",
+        "Calls to the off-ramp partner, by operation and by how they ended.",
+    ),
+    (
         "prs_payment_fee_shortfalls_total",
         "Credited payments of a network that lack something of the fee that was handed out.",
     ),
@@ -44,7 +52,7 @@ const COUNTERS: [(&str, &str); 12] = [
 ];
 
 /// Names of gauges and what they show.
-const GAUGES: [(&str, &str); 21] = [
+const GAUGES: [(&str, &str); 22] = [
     (
         "prs_chain_confirmed",
         "Newest block of a network whose payments are settled, as its number.",
@@ -93,6 +101,10 @@ const GAUGES: [(&str, &str); 21] = [
     (
         "prs_clock_offset_seconds",
         "How far the clock of this machine is ahead of that of the database, in seconds.",
+    ),
+    (
+        "prs_off_ramp_last_ok_timestamp_seconds",
+        "When the off-ramp partner last answered as it should, in seconds since 1970; absent before the first time.",
     ),
     (
         "prs_partition_strays",

@@ -12,7 +12,7 @@ pub mod identity;
 pub mod listen;
 mod log;
 mod master_keys;
-mod off_ramp_sandbox;
+pub mod off_ramp_sandbox;
 mod output;
 pub mod process;
 mod quarantine;

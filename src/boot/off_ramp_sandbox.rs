@@ -30,13 +30,13 @@ const CALL_BYTES_MAX: usize = 64 * 1024;
 const POLICY: &str = "default-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
 /// A free port of this machine for the partner.
-pub(super) struct Bound {
+pub struct Bound {
     listener: TcpListener,
     address: SocketAddr,
 }
 
 /// Takes a free port; it answers once it is served.
-pub(super) async fn bind() -> std::io::Result<Bound> {
+pub async fn bind() -> std::io::Result<Bound> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
     Ok(Bound { listener, address })
@@ -52,17 +52,17 @@ struct Shared {
 
 impl Bound {
     /// The address of the partner.
-    pub(super) fn url(&self) -> String {
+    pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
     /// The address of its pages.
-    pub(super) fn pages(&self) -> String {
+    pub fn pages(&self) -> String {
         format!("{}{PAGES}", self.url())
     }
 
     /// Serves the partner, and lets it tell what happens, until the process ends.
-    pub(super) fn serve(self, sandbox: Arc<OffRampSandbox>, clock: Arc<dyn Clock>, teller: Teller) {
+    pub fn serve(self, sandbox: Arc<OffRampSandbox>, clock: Arc<dyn Clock>, teller: Teller) {
         tokio::spawn(teller.run(sandbox.clone()));
         let shared = Shared {
             sandbox,
@@ -72,7 +72,9 @@ impl Bound {
         let of_calls = shared.clone();
         let calls = make(move |request| answer(of_calls.clone(), request));
         let pages = make(move |request| page(shared.clone(), request));
-        let routes = Route::new().at("/v1/*path", calls).at(format!("{PAGES}/:kind/:payer"), pages);
+        let routes = Route::new()
+            .at("/v1/*path", calls)
+            .at(format!("{PAGES}/:kind/:payer"), pages);
         tokio::spawn(async move {
             let served = server::serve(
                 vec![self.listener],
@@ -167,8 +169,14 @@ impl OfPage for poem::ResponseBuilder {
 
 fn document(kind: PageKind, page: &SandboxPage) -> Markup {
     let (title, about) = match kind {
-        PageKind::Kyc => ("Identity", "The partner of `prs dev` asks for no papers: say what it finds."),
-        PageKind::Agreement => ("Terms", "The partner of `prs dev` has no terms: say what the payer does with them."),
+        PageKind::Kyc => (
+            "Identity",
+            "The partner of `prs dev` asks for no papers: say what it finds.",
+        ),
+        PageKind::Agreement => (
+            "Terms",
+            "The partner of `prs dev` has no terms: say what the payer does with them.",
+        ),
     };
     let body = html! {
         p { (about) }

@@ -159,11 +159,24 @@ mod tests {
         assert!(call.is_signed(&secret, now, &signature));
         for changed in [
             CallText { id: "b", ..call },
-            CallText { id: "a.GET", method: "", ..call },
-            CallText { method: "DELETE", ..call },
-            CallText { target: "/v1/payers/q", ..call },
+            CallText {
+                id: "a.GET",
+                method: "",
+                ..call
+            },
+            CallText {
+                method: "DELETE",
+                ..call
+            },
+            CallText {
+                target: "/v1/payers/q",
+                ..call
+            },
             CallText { body: b" ", ..call },
-            CallText { time: "1769860801", ..call },
+            CallText {
+                time: "1769860801",
+                ..call
+            },
         ] {
             assert!(!changed.is_signed(&secret, now, &signature), "{changed:?}");
         }

@@ -184,15 +184,31 @@ mod tests {
     fn what_is_missing_or_wrong_is_named() {
         type Change = fn(&mut OffRampSettings);
         let cases: [(OffRampSource, Change, &str); 14] = [
-            (OffRampSource::Http, |it| it.url = None, "offramp.url: partners.offramp needs"),
-            (OffRampSource::Http, |it| it.key_id = None, "offramp.key_id: partners.offramp needs"),
-            (OffRampSource::Http, |it| it.key_secret = None, "offramp.key_secret: partners.offramp needs"),
+            (
+                OffRampSource::Http,
+                |it| it.url = None,
+                "offramp.url: partners.offramp needs",
+            ),
+            (
+                OffRampSource::Http,
+                |it| it.key_id = None,
+                "offramp.key_id: partners.offramp needs",
+            ),
+            (
+                OffRampSource::Http,
+                |it| it.key_secret = None,
+                "offramp.key_secret: partners.offramp needs",
+            ),
             (
                 OffRampSource::Http,
                 |it| it.callback_secret = None,
                 "offramp.callback_secret: partners.offramp needs",
             ),
-            (OffRampSource::Off, |it| it.key_secret = Some("k".repeat(31)), "offramp.key_secret: must have"),
+            (
+                OffRampSource::Off,
+                |it| it.key_secret = Some("k".repeat(31)),
+                "offramp.key_secret: must have",
+            ),
             (
                 OffRampSource::Off,
                 |it| it.former_callback_secret = Some("f".to_owned()),
@@ -216,7 +232,11 @@ mod tests {
                 |it| it.url = Some("http://bridge.example.com".to_owned()),
                 "offramp.url: must be an https address",
             ),
-            (OffRampSource::Off, |it| it.url = Some("bridge".to_owned()), "offramp.url: must be an absolute"),
+            (
+                OffRampSource::Off,
+                |it| it.url = Some("bridge".to_owned()),
+                "offramp.url: must be an absolute",
+            ),
             (
                 OffRampSource::Off,
                 |it| it.url = Some("https://a:b@bridge.example.com".to_owned()),

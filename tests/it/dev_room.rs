@@ -12,7 +12,7 @@ use prs::{
         screening::sandbox::ScreeningSandbox,
     },
     boot::{process::Process, role::Role, serve},
-    domain::{calldata::Erc20FeeProxy, ids::Secret},
+    domain::{calldata::Erc20FeeProxy, ids::Secret, off_ramp_sandbox::OffRampBehaviour},
     http::dev::Room,
     ports::{clock::Clock, sandbox::TimeMachine},
 };
@@ -284,6 +284,29 @@ async fn what_the_sandbox_of_screening_answers_is_set_for_a_wallet_of_the_right_
     );
     let elsewhere = app.post("/_dev/screening").json(&body).send().await;
     elsewhere.expect(404);
+}
+
+#[tokio::test]
+async fn the_off_ramp_partner_behaves_as_the_room_says() {
+    let app = TestApp::start().await;
+    let served = serve::app(&crate::support::app::settings(), &app.ctx, &with_room(&app));
+    for behaviour in OffRampBehaviour::ALL.map(OffRampBehaviour::wire) {
+        let body = json!({ "behaviour": behaviour });
+        let (status, told) = post(&served, "/_dev/offramp", &[JSON], &body.to_string()).await;
+        assert_eq!((status, told), (200, body));
+    }
+    for body in [json!({}), json!({ "behaviour": "odd" }), json!({ "behaviour": null })] {
+        let (status, refused) = post(&served, "/_dev/offramp", &[JSON], &body.to_string()).await;
+        assert_eq!(
+            (status, &refused["errors"][0]["field"]),
+            (400, &json!("behaviour")),
+            "{refused}"
+        );
+    }
+    let foreign = [JSON, ("origin", "http://localhost:3000")];
+    let body = json!({ "behaviour": "down" });
+    assert_eq!(post(&served, "/_dev/offramp", &foreign, &body.to_string()).await.0, 403);
+    app.post("/_dev/offramp").json(&body).send().await.expect(404);
 }
 
 #[tokio::test]

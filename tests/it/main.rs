@@ -57,6 +57,8 @@ mod links_states;
 mod links_strangers;
 mod links_table;
 mod log_lines;
+mod off_ramp_partner;
+mod off_ramp_sandbox;
 mod orchestrators;
 mod origins;
 mod pay;

@@ -5,7 +5,7 @@ use crate::{
     access::{Operation, operations, tenant, unknown},
     support::{Answer, TestApp},
 };
-use prs::http::gate::scheme::Scheme;
+use prs::http::gate::scheme::{Mark, Scheme};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -119,7 +119,12 @@ async fn every_refusal_is_the_documented_one() {
     let credentials = tenant(&app, 7).await.good;
     let stage = Stage { app, credentials };
     let (mut count, mut surprises) = (0, Vec::new());
-    for operation in &operations() {
+    // What is signed is refused in `off_ramp_partner`.
+    let operations = operations().into_iter();
+    for operation in &operations
+        .filter(|one| !one.row.marks.contains(&Mark::Signed))
+        .collect::<Vec<_>>()
+    {
         let name = operation.row.operation;
         for status in [400, 404] {
             let response = &operation.responses[status.to_string()];

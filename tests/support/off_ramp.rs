@@ -9,6 +9,7 @@ use prs::{
         ids::Secret,
         off_ramp_sandbox::OffRampBehaviour,
         off_ramp_signature::{CallText, CallbackText, header},
+        payer::{Beneficiary, Person},
     },
     ports::off_ramp::OffRampControls,
     settings::{OffRampSource, Settings},
@@ -219,12 +220,18 @@ impl Partner {
     /// How many calls of an operation arrived.
     pub async fn count(&self, name: &str) -> usize {
         let calls = self.calls().await;
-        calls.iter().filter(|call| operation(&call.method, &call.target) == name).count()
+        calls
+            .iter()
+            .filter(|call| operation(&call.method, &call.target) == name)
+            .count()
     }
 
     /// Presses a button of a page: `submit`, `approve`, `reject`, `ask again` of the identity.
     pub fn decide_kyc(&self, payer: &str, outcome: &str, now: DateTime<Utc>) {
-        assert!(self.sandbox.press(PageKind::Kyc, payer, outcome, now), "{payer} {outcome}");
+        assert!(
+            self.sandbox.press(PageKind::Kyc, payer, outcome, now),
+            "{payer} {outcome}"
+        );
     }
 
     /// Presses a button of a page: `agree`, `decline`, `fail` of the terms.
@@ -316,4 +323,28 @@ pub fn order_news(id: &str, version: u64, status: &str) -> Value {
         "providerStatus": status.to_uppercase(),
     });
     json!({ "type": "order", "order": order })
+}
+
+/// A person of this family name.
+pub fn person(family_name: &str) -> Person {
+    let text = |text: &str| text.to_owned();
+    Person {
+        email: text("ada@example.com"),
+        first_name: text("Ada"),
+        last_name: text(family_name),
+        beneficiary: Beneficiary::Individual,
+        company_name: None,
+        date_of_birth: text("1985-12-12"),
+        address_line_1: text("123 Main Street"),
+        address_line_2: None,
+        city: text("New York"),
+        state: text("NY"),
+        postcode: text("10001"),
+        country: text("US"),
+        nationality: text("US"),
+        phone: text("+12125550123"),
+        ssn: text("123-45-6789"),
+        source_of_funds: None,
+        business_activity: None,
+    }
 }

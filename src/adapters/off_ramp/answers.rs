@@ -25,6 +25,9 @@ use std::{
 /// Longest id of a record of the partner.
 const ID_LENGTH_MAX: usize = 128;
 
+/// Length of a key under which a record is made.
+const KEY_LENGTH: usize = 64;
+
 /// Longest link.
 const LINK_LENGTH_MAX: usize = 2_048;
 
@@ -206,7 +209,19 @@ impl<'a> Record<'a> {
     }
 
     fn key(&self, key: &PartnerKey) -> Read<()> {
-        self.same("key", self.text("key", 64)?, &key.0)
+        self.same("key", self.made_under()?, &key.0)
+    }
+
+    /// Under which the record was made.
+    fn made_under(&self) -> Read<&'a str> {
+        let key = self.text("key", KEY_LENGTH)?;
+        let is_hex = key
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
+        match is_hex && key.len() == KEY_LENGTH {
+            true => Ok(key),
+            false => self.wrong("key", "must be 64 lower-case hexadecimal digits"),
+        }
     }
 
     fn link(&self, member: &str, links: UrlPolicy) -> Read<Option<String>> {
@@ -233,9 +248,14 @@ pub(super) fn parsed(text: &[u8]) -> Read<Value> {
     serde_json::from_slice(text).or_else(|_| odd("the body is no JSON"))
 }
 
+/// Whether the body of a 404 says that the record is not known.
+pub(super) fn is_unknown(text: &[u8]) -> bool {
+    parsed(text).is_ok_and(|value| value["reason"] == "unknown")
+}
+
 /// Reads why the partner refuses. Errors: it does not say so in the documented words.
 pub(super) fn refusal(value: &Value) -> OffRampError {
-    let read = || {
+    let read = || -> Read<OffRampError> {
         let record = Record::of("refusal", value)?;
         let reason = record.word("reason", |word| REASONS.into_iter().find(|known| *known == word))?;
         let fields = match record.members.get("fields") {
@@ -244,7 +264,7 @@ pub(super) fn refusal(value: &Value) -> OffRampError {
             Some(_) => return record.wrong("fields", "must be a list of fields"),
         };
         // A field that no form has cannot be shown to whoever filled in the form.
-        let known = |field: &Value| FIELDS.into_iter().find(|known| field.as_str() == Some(known));
+        let known = |field: &Value| FIELDS.into_iter().find(|known| field.as_str() == Some(*known));
         Ok(OffRampError::Refused {
             reason: reason.to_owned(),
             fields: fields.iter().filter_map(known).map(str::to_owned).collect(),
@@ -258,6 +278,7 @@ impl Beliefs {
     pub(super) fn payer(&self, value: &Value) -> Read<PayerNews> {
         let record = Record::of("payer", value)?;
         let (id, version) = (record.id("id")?, record.version()?);
+        record.made_under()?;
         let kyc = record.word("kycStatus", KycStatus::from_wire)?;
         let agreement = record.word("agreementStatus", AgreementStatus::from_wire)?;
         // Links open the papers of a person: they are in no event.
@@ -376,6 +397,7 @@ impl Beliefs {
 fn account(value: &Value) -> Read<AccountNews> {
     let record = Record::of("account", value)?;
     let (id, payer, version) = (record.id("id")?, record.id("payerId")?, record.version()?);
+    record.made_under()?;
     let status = record.word("status", PaymentDetailStatus::from_wire)?;
     let rejection = record.optional("rejection", REJECTION_LENGTH_MAX)?;
     let raw = json!({
@@ -401,6 +423,8 @@ fn order(value: &Value) -> Read<OrderNews> {
         "failed" => Some(OrderStatus::Failed),
         word => OffRampStatus::from_wire(word).map(OrderStatus::Moved),
     };
+    record.made_under()?;
+    record.id("quoteId")?;
     Ok(OrderNews {
         id: record.id("id")?.to_owned(),
         version: record.version()?,

@@ -1,7 +1,7 @@
 //! Calls to the partner: signed, within the deadline, at most a few at a time, and none while it fails.
 
 use super::{
-    answers::{Beliefs, is_id, opened_order, parsed, refusal, same_order},
+    answers::{Beliefs, is_id, is_unknown, opened_order, parsed, refusal, same_order},
     questions::{AgreementBody, BankAccountBody, OrderBody, PersonBody, QuoteBody},
 };
 use crate::{
@@ -242,7 +242,9 @@ fn judge<T>(
         Ok(told) => told,
         Err(why) => return (Standing::Fails, Err(no_answer(&why))),
     };
-    if told.status == StatusCode::NOT_FOUND {
+    // A 404 of whoever stands in between says nothing about a record.
+    let is_unknown = told.status == StatusCode::NOT_FOUND && is_unknown(told.text.as_bytes());
+    if is_unknown {
         return (Standing::Works, Err(OffRampError::Unknown));
     }
     if !told.status.is_success() && !REFUSES.contains(&told.status) {

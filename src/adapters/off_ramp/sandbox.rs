@@ -276,10 +276,16 @@ impl OffRampSandbox {
                 state.shown_payer(id)
             }
             ("POST", ["payers", id, "accounts"]) => self.add_account(state, key, id, &body, now),
-            ("GET", ["accounts", id]) => state.accounts.get(*id).map_or_else(unknown, |account| shown(id, account)),
+            ("GET", ["accounts", id]) => state
+                .accounts
+                .get(*id)
+                .map_or_else(unknown, |account| shown(id, account)),
             ("POST", ["quotes"]) => quote(state, key, &body, now),
             ("POST", ["orders"]) => self.open_order(state, key, &body, now),
-            ("GET", ["orders", id]) => state.orders.get(*id).map_or_else(unknown, |order| shown_order(id, order)),
+            ("GET", ["orders", id]) => state
+                .orders
+                .get(*id)
+                .map_or_else(unknown, |order| shown_order(id, order)),
             _ => unknown(),
         }
     }
@@ -297,7 +303,10 @@ impl OffRampSandbox {
             None => true,
         };
         if begins {
-            let version = state.payers.get(&id).map_or(self.first_version, |payer| payer.version + 1);
+            let version = state
+                .payers
+                .get(&id)
+                .map_or(self.first_version, |payer| payer.version + 1);
             let payer = Payer {
                 key: key.to_owned(),
                 version,
@@ -311,14 +320,7 @@ impl OffRampSandbox {
         state.shown_payer(&id)
     }
 
-    fn add_account(
-        &self,
-        state: &mut State,
-        key: &str,
-        payer: &str,
-        body: &Value,
-        now: DateTime<Utc>,
-    ) -> (u16, Value) {
+    fn add_account(&self, state: &mut State, key: &str, payer: &str, body: &Value, now: DateTime<Utc>) -> (u16, Value) {
         let Some(known) = state.payers.get(payer) else {
             return unknown();
         };
@@ -343,7 +345,10 @@ impl OffRampSandbox {
                 state.agenda.push((now + STEP, Step::Account(id.clone())));
             }
         }
-        state.accounts.get(&id).map_or_else(unknown, |account| shown(&id, account))
+        state
+            .accounts
+            .get(&id)
+            .map_or_else(unknown, |account| shown(&id, account))
     }
 
     fn open_order(&self, state: &mut State, key: &str, body: &Value, now: DateTime<Utc>) -> (u16, Value) {
@@ -368,7 +373,10 @@ impl OffRampSandbox {
             state.orders.insert(id.clone(), order);
             state.plan_order(&id, ending, has_ended, now);
         }
-        state.orders.get(&id).map_or_else(unknown, |order| shown_order(&id, order))
+        state
+            .orders
+            .get(&id)
+            .map_or_else(unknown, |order| shown_order(&id, order))
     }
 
     /// What is to be told: everything that happened until `now` and was not taken before. While it is silent, it is lost.
@@ -482,7 +490,9 @@ fn quote(state: &mut State, key: &str, body: &Value, now: DateTime<Utc>) -> (u16
     if account.status != PaymentDetailStatus::Approved {
         return refused("account_not_approved", &[]);
     }
-    let units = Amount::parse(text("amount")).ok().and_then(|amount| amount.to_units(TOKEN_DECIMALS).ok());
+    let units = Amount::parse(text("amount"))
+        .ok()
+        .and_then(|amount| amount.to_units(TOKEN_DECIMALS).ok());
     let (Some(units), Some(_)) = (units, Network::from_id(text("network"))) else {
         return refused("unsupported", &[]);
     };
@@ -537,7 +547,9 @@ impl State {
             let (_, step) = self.agenda.remove(index);
             match step {
                 Step::Kyc(payer, status) => self.prove(&payer, status, at),
-                Step::Agreement(payer, status) => drop(self.agree(&payer, status)),
+                Step::Agreement(payer, status) => {
+                    self.agree(&payer, status);
+                }
                 Step::Account(account) => self.verify(&account),
                 Step::Order(order, status) => self.move_order(&order, status),
             }
@@ -547,8 +559,15 @@ impl State {
     fn plan_payer(&mut self, id: &str, now: DateTime<Utc>) {
         use AgreementStatus as A;
         use KycStatus as K;
-        let name = self.payers.get(id).map(|payer| payer.family_name.clone()).unwrap_or_default();
-        let Some(name) = FamilyName::ALL.into_iter().find(|one| one.wire().eq_ignore_ascii_case(&name)) else {
+        let name = self
+            .payers
+            .get(id)
+            .map(|payer| payer.family_name.clone())
+            .unwrap_or_default();
+        let Some(name) = FamilyName::ALL
+            .into_iter()
+            .find(|one| one.wire().eq_ignore_ascii_case(&name))
+        else {
             return;
         };
         let (kyc, agreement) = match name {
@@ -564,7 +583,8 @@ impl State {
             self.agenda.push((now + STEP * 2, Step::Kyc(id.to_owned(), kyc)));
         }
         for status in agreement {
-            self.agenda.push((now + STEP * 3, Step::Agreement(id.to_owned(), status)));
+            self.agenda
+                .push((now + STEP * 3, Step::Agreement(id.to_owned(), status)));
         }
     }
 
@@ -602,7 +622,9 @@ impl State {
         self.tell_payer(id);
         if kyc == KycStatus::Approved {
             let waiting = self.accounts.iter().filter(|(_, account)| account.payer == id);
-            let steps: Vec<_> = waiting.map(|(account, _)| (at + STEP, Step::Account(account.clone()))).collect();
+            let steps: Vec<_> = waiting
+                .map(|(account, _)| (at + STEP, Step::Account(account.clone())))
+                .collect();
             self.agenda.extend(steps);
         }
     }
@@ -621,7 +643,9 @@ impl State {
     }
 
     fn verify(&mut self, id: &str) {
-        let Some(account) = self.accounts.get_mut(id) else { return };
+        let Some(account) = self.accounts.get_mut(id) else {
+            return;
+        };
         let status = match account.ending {
             Some(AccountEnding::Waiting) => return,
             Some(AccountEnding::Failed) => PaymentDetailStatus::Failed,

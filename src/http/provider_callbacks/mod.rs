@@ -25,6 +25,7 @@ impl ProviderCallbacks {
     /// taken and changes nothing, so every call may be repeated until it is answered with 200.
     ///
     /// 200: It was taken
+    /// 401: Unauthorized
     /// 404: This record is not known here, or not yet; tell it again later
     #[oai(
         path = "/provider-callbacks/offramp",
