@@ -1,6 +1,9 @@
 //! The stream of events: server-sent events that follow the log.
 
-use super::bodies::{EventKindText, EventMessage};
+use super::{
+    bodies::{EventKindText, EventMessage},
+    view::told,
+};
 use crate::{
     ctx::Ctx,
     domain::{
