@@ -7,6 +7,7 @@ pub mod catalogue;
 mod chains;
 mod conversion;
 mod fees;
+mod off_ramp;
 mod payouts;
 mod reference;
 mod relayer;
