@@ -88,7 +88,7 @@ impl<'a> ApiExtractor<'a> for Signed {
         _options: ExtractParamOptions<()>,
     ) -> poem::Result<Self> {
         let ctx = request.data::<Ctx>().ok_or_else(Problem::internal)?;
-        let bytes = bytes::Bytes::from_request(request, body).await?;
+        let bytes = <bytes::Bytes as FromRequest>::from_request(request, body).await?;
         if bytes.len() > CALLBACK_BYTES_MAX {
             return Err(too_large().into());
         }
