@@ -7,6 +7,7 @@ pub mod catalogue;
 mod chains;
 mod conversion;
 mod fees;
+mod off_ramp;
 mod payers;
 mod payouts;
 mod reference;

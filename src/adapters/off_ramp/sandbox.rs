@@ -582,7 +582,7 @@ impl State {
         if kyc != K::Pending {
             self.agenda.push((now + STEP * 2, Step::Kyc(id.to_owned(), kyc)));
         }
-        for status in agreement {
+        if let Some(status) = agreement {
             self.agenda
                 .push((now + STEP * 3, Step::Agreement(id.to_owned(), status)));
         }
