@@ -14,7 +14,7 @@ use crate::{
     flows,
     http::operation::*,
 };
-use bodies::*;
+pub use bodies::*;
 
 /// What a caller reads who does not say whether the payer agreed. Source: interface §7.
 const AGREEMENT_MISSING: &str = "agreementCompleted must be provided";
