@@ -75,6 +75,10 @@ ulid_ids! {
     PayerId;
     /// Row of a bank account; `paymentDetailsId` on the wire is another value.
     BankAccountId;
+    /// A quote of the off-ramp partner that was handed out.
+    OffRampQuoteId;
+    /// An order by which a payment reaches a bank account.
+    OffRampOrderId;
 }
 
 impl AccountId {

@@ -27,6 +27,7 @@ pub mod ledger;
 pub mod name;
 pub mod network;
 pub mod oddity;
+pub mod off_ramp;
 pub mod off_ramp_news;
 pub mod off_ramp_sandbox;
 pub mod off_ramp_signature;
