@@ -27,6 +27,7 @@ pub mod live_schedules;
 mod moving;
 pub mod observations;
 pub mod off_ramp_orders;
+pub mod off_ramp_quotes;
 pub mod orchestrators;
 pub mod outbox;
 pub mod owners;
