@@ -78,7 +78,7 @@ fn received(invoice: &str, settlement: Settlement) -> (Event, Catalogue) {
         terms: Terms {
             kind: PaymentKind::Direct,
             network: Network::Base,
-            payee: wallet,
+            payee: Some(wallet),
             payer: None,
             amount: Amount::parse("100.5").unwrap(),
             invoice_currency: invoice.to_owned(),

@@ -143,8 +143,10 @@ fn details(ctx: &Ctx, opened: &Opened) -> Result<Details, Problem> {
                 *own = own.saturating_add(units);
             }
         }
+        // A link always names whom it pays.
+        let wallet = request.terms.payee.ok_or_else(Problem::internal)?;
         items.push(Item {
-            payee: payee(request.terms.payee, payment.policy.hides_payee),
+            payee: payee(wallet, payment.policy.hides_payee),
             currency: position,
             amount: format_units(expected, known.decimals),
             due: format_units(left, known.decimals),

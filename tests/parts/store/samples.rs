@@ -84,7 +84,7 @@ pub fn terms(number: u64) -> Terms {
     Terms {
         kind: PaymentKind::Direct,
         network: Network::Sepolia,
-        payee: wallet(1),
+        payee: Some(wallet(1)),
         payer: Some(wallet(2)),
         amount: Amount::parse("10.5").unwrap(),
         invoice_currency: "FAU-sepolia".into(),
