@@ -8,6 +8,7 @@ pub mod destinations;
 pub mod events;
 pub mod idempotency;
 pub mod keys;
+pub mod off_ramp;
 pub mod orchestrators;
 pub mod partitions;
 pub mod payers;

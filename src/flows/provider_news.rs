@@ -3,8 +3,8 @@
 use crate::{
     ctx::Ctx,
     domain::off_ramp_news::Taken,
-    flows::{FlowResult, payers},
-    ports::off_ramp::{News, OrderNews},
+    flows::{FlowResult, off_ramp, payers},
+    ports::off_ramp::News,
 };
 
 /// Takes news of the off-ramp partner. The same news again, and news that was overtaken, change nothing.
@@ -12,10 +12,6 @@ pub async fn run(ctx: &Ctx, news: &News) -> FlowResult<Taken> {
     match news {
         News::Payer(news) => payers::news::payer(ctx, news).await,
         News::Account(news) => payers::news::account(ctx, news).await,
-        News::Order(news) => order(ctx, news).await,
+        News::Order(news) => off_ramp::news::order(ctx, news).await,
     }
-}
-
-async fn order(_ctx: &Ctx, _news: &OrderNews) -> FlowResult<Taken> {
-    Ok(Taken::Unknown)
 }

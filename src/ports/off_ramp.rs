@@ -107,6 +107,8 @@ pub struct OffRampQuote {
     pub id: String,
     /// Where the token is paid to.
     pub deposit_address: Address,
+    /// Whether the operator listed that address: it is the same for every payer.
+    pub is_listed: bool,
     /// What it keeps, in the token.
     pub fee: Amount,
     /// What reaches the bank account, as a decimal of its currency.
