@@ -13,6 +13,7 @@ pub mod listen;
 mod log;
 mod master_keys;
 pub mod off_ramp_sandbox;
+mod orders;
 mod output;
 pub mod process;
 mod quarantine;
