@@ -2,10 +2,10 @@
 
 use crate::{
     ctx::Ctx,
-    domain::caller::PlatformCaller,
+    domain::{caller::PlatformCaller, off_ramp_news::Taken},
     flows::{
         FlowResult,
-        payers::{known, news, not_done, partner},
+        payers::{known, news, not_done, odd, partner},
     },
 };
 
@@ -20,6 +20,8 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, client_user_id: &str, has_a
     }
     let answered = partner(ctx)?.agree(&payer.details.partner).await;
     let told = answered.map_err(|error| not_done(&error))?;
-    news::about(ctx, &payer, &told).await?;
-    Ok(())
+    match news::about(ctx, &payer, &told).await? {
+        Taken::Unknown => Err(odd()),
+        Taken::Changed | Taken::Nothing => Ok(()),
+    }
 }

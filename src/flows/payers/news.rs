@@ -6,11 +6,7 @@ use crate::{
         off_ramp_news::Taken,
         payer::{Payer, RegisteredAccount, account, compliance},
     },
-    flows::{
-        FlowResult,
-        payers::{change, odd},
-        publish,
-    },
+    flows::{FlowResult, payers::change, publish},
     ports::off_ramp::{AccountNews, PayerNews},
     store,
 };
@@ -23,7 +19,7 @@ pub async fn payer(ctx: &Ctx, news: &PayerNews) -> FlowResult<Taken> {
     }
 }
 
-/// Takes news of a known payer. Errors: they are of another one (502).
+/// Takes news of a known payer; those of another one are not believed, as if nobody was known.
 pub(super) async fn about(ctx: &Ctx, found: &Payer, news: &PayerNews) -> FlowResult<Taken> {
     let told = change::told(news);
     let tx = ctx.db.begin("payer_news").await?;
@@ -31,7 +27,7 @@ pub(super) async fn about(ctx: &Ctx, found: &Payer, news: &PayerNews) -> FlowRes
         return Ok(Taken::Unknown);
     };
     if before.details.partner != news.id {
-        return Err(odd());
+        return Ok(disbelieved());
     }
     let Some(after) = compliance::heard(&before, &told, ctx.clock.now()) else {
         return Ok(Taken::Nothing);
@@ -57,7 +53,7 @@ pub async fn account(ctx: &Ctx, news: &AccountNews) -> FlowResult<Taken> {
     }
 }
 
-/// Takes news of a known bank account. Errors: they are of another one, or of another payer (502).
+/// Takes news of a known bank account; those of another one, or of another payer, are not believed.
 pub(super) async fn about_account(ctx: &Ctx, found: &RegisteredAccount, news: &AccountNews) -> FlowResult<Taken> {
     let tx = ctx.db.begin("bank_account_news").await?;
     let Some(payer) = store::payers::lock(&tx, &found.platform, &found.payer).await? else {
@@ -68,7 +64,7 @@ pub(super) async fn about_account(ctx: &Ctx, found: &RegisteredAccount, news: &A
         return Ok(Taken::Unknown);
     };
     if before.details.partner != news.id || payer.details.partner != news.payer {
-        return Err(odd());
+        return Ok(disbelieved());
     }
     let told = change::account_told(news);
     let Some(after) = account::heard(&before, told, payer.kyc(), ctx.clock.now()) else {
@@ -82,4 +78,9 @@ pub(super) async fn about_account(ctx: &Ctx, found: &RegisteredAccount, news: &A
     tx.commit().await?;
     ctx.due.notify_one();
     Ok(if has_changed { Taken::Changed } else { Taken::Nothing })
+}
+
+fn disbelieved() -> Taken {
+    tracing::warn!("the off-ramp partner tells something under the id of somebody else");
+    Taken::Unknown
 }
