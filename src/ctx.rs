@@ -9,7 +9,7 @@ use crate::{
         conversion::RateAges,
         currency::Catalogue,
         fees::ProtocolFee,
-        ids::{ClientRowId, OwnerId, PlatformId},
+        ids::{ClientRowId, OwnerId, PlatformId, SecurePaymentId},
         network::Network,
         rates::RateGuards,
         recovery::RecoverySchedule,
@@ -50,6 +50,8 @@ pub struct Holder {
     pub platform: PlatformId,
     /// Whether anybody may be calling.
     pub is_public: bool,
+    /// The secure payment that its token was shown for: it has a few of the places of who it belongs to.
+    pub link: Option<SecurePaymentId>,
 }
 
 /// Places for work that is in flight on this instance.

@@ -11,7 +11,7 @@ use crate::{
     adapters,
     domain::refusal::FieldError,
     flows::FlowError,
-    settings::{LogSettings, Settings, markdown},
+    settings::{Settings, markdown},
     store::{
         Db,
         presence::{Intent, Presence},
@@ -177,7 +177,7 @@ fn execute(cli: Cli) -> anyhow::Result<()> {
             if let Some(path) = config {
                 bail!("--config {}: {}", path.display(), dev::NO_FILE);
             }
-            let _guard = log::start(&LogSettings::default())?;
+            let _guard = log::start(&dev::log_settings()?)?;
             runtime()?.block_on(dev::run(&arguments))
         }
         Command::Migrate { verb } => {

@@ -48,10 +48,15 @@ pub(super) fn begin(settings: &Settings, ctx: &Ctx) {
                 .increment(0);
         }
     }
+    for screener in ctx.partners.screeners.iter() {
+        metrics::gauge!("prs_screening_last_ok_timestamp_seconds", "provider" => screener.provider().wire())
+            .increment(0.0);
+    }
     for outcome in provider_callbacks::OUTCOMES {
         metrics::counter!("prs_off_ramp_callbacks_total", "outcome" => outcome).increment(0);
     }
     if ctx.partners.off_ramp.is_some() {
+        metrics::gauge!("prs_off_ramp_last_ok_timestamp_seconds").increment(0.0);
         for operation in off_ramp::OPERATIONS {
             for outcome in off_ramp::OUTCOMES {
                 metrics::counter!("prs_off_ramp_calls_total", "operation" => operation, "outcome" => outcome)

@@ -46,7 +46,7 @@ const COUNTERS: [(&str, &str); 14] = [
     ),
     (
         "prs_screening_answers_total",
-        "Questions about a wallet to a provider of screening, by provider and outcome: approved, rejected or error.",
+        "Questions about a wallet to a provider of screening, by provider and outcome: approved, rejected, error or not_configured.",
     ),
     ("prs_webhook_tries_total", "Tries to deliver an event, by result."),
 ];
@@ -134,7 +134,7 @@ const GAUGES: [(&str, &str); 22] = [
     ),
     (
         "prs_screening_last_ok_timestamp_seconds",
-        "When a provider of screening last came to a result, in seconds since 1970; absent before the first one.",
+        "When a provider of screening last came to a result, in seconds since 1970; 0 before the first one, absent without a key.",
     ),
     (
         "prs_webhook_deliveries",

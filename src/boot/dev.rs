@@ -1,7 +1,7 @@
 //! `prs dev`: the whole service on one machine, with a chain of its own.
 
 use super::{
-    clock::MovableClock, context_with, database_clock, off_ramp_sandbox, open_database, process::Process, rate_feed,
+    clock::MovableClock, context_with, database_clock, log, off_ramp_sandbox, open_database, process::Process, rate_feed,
     role::Role, sandbox::LocalTime, screening_sandbox, serve,
 };
 use crate::{
@@ -18,13 +18,19 @@ use crate::{
     ctx::Ctx,
     domain::{
         address::Address,
+        amount::Amount,
         caller::{Credential, Person, PlatformCaller},
         ids::{KeyId, PlatformId, Secret, SessionId},
         network::Network,
         off_ramp_sandbox::outcomes,
+        secure_payment::{
+            About, Names,
+            access::AskedPolicy,
+            plan::{NewItem, NewSecurePayment, Wanted},
+        },
     },
     flows::{
-        self,
+        self, FlowError,
         client_ids::create::NewClientId,
         destinations::NewDestination,
         idempotency::{Answer, Repeatable},
@@ -36,7 +42,9 @@ use crate::{
         clock::Clock,
         ids::{Ids, random},
     },
-    settings::{CHAIN_STALE_S_MAX, ChainSettings, OffRampSource, RateSource, ScreeningSource, Settings, Synchronous},
+    settings::{
+        CHAIN_STALE_S_MAX, ChainSettings, LogSettings, OffRampSource, RateSource, ScreeningSource, Settings, Synchronous,
+    },
     store,
 };
 use anyhow::{Context, bail};
@@ -58,15 +66,25 @@ const POLL_MS: u64 = 50;
 
 /// What somebody reads who names a settings file.
 pub(super) const NO_FILE: &str = "`prs dev` has settings of its own and reads no file; of the environment it takes \
-    PRS_DATABASE__URL, PRS_SECRETS__MASTER_KEY, PRS_ACCOUNTS__REGISTRATION and PRS_RATE_LIMITS__ENABLED alone. \
-    `prs serve` takes every setting";
+    PRS_DATABASE__URL, PRS_SECRETS__MASTER_KEY and the sections accounts, brand, caps, fees, log, payouts, rate_limits, \
+    secure_payments, wallet_session and webhooks. `prs serve` takes every setting";
 
-/// The settings of the environment that count here.
-const TAKEN: [&str; 4] = [
-    "PRS_DATABASE__URL",
-    "PRS_SECRETS__MASTER_KEY",
-    "PRS_ACCOUNTS__REGISTRATION",
-    "PRS_RATE_LIMITS__ENABLED",
+/// The settings of the environment that count here beside those of [`SECTIONS`].
+const TAKEN: [&str; 2] = ["PRS_DATABASE__URL", "PRS_SECRETS__MASTER_KEY"];
+
+/// The sections that the environment may set. What the others say is how this program runs its own chain, feeds and
+/// listeners.
+const SECTIONS: &[&str] = &[
+    "accounts",
+    "brand",
+    "caps",
+    "fees",
+    "log",
+    "payouts",
+    "rate_limits",
+    "secure_payments",
+    "wallet_session",
+    "webhooks",
 ];
 
 /// The setting that nobody may believe in force while it is not.
@@ -98,7 +116,7 @@ fn check_environment() -> anyhow::Result<()> {
     // Names without a section are for tools.
     let mut ignored: Vec<String> = names
         .filter(|name| name.starts_with("PRS_") && name.contains("__"))
-        .filter(|name| !TAKEN.contains(&name.as_str()) && name != PRODUCTION)
+        .filter(|name| !is_taken(name) && name != PRODUCTION)
         .collect();
     ignored.sort();
     if !ignored.is_empty() {
@@ -114,6 +132,21 @@ fn check_environment() -> anyhow::Result<()> {
         ),
         _ => Ok(()),
     }
+}
+
+fn is_taken(variable: &str) -> bool {
+    let name = variable.trim_start_matches("PRS_").to_lowercase();
+    let is_in_section = name
+        .split_once("__")
+        .is_some_and(|(section, _)| SECTIONS.contains(&section));
+    is_in_section || TAKEN.contains(&variable)
+}
+
+/// What is logged, as the environment says it. Errors: a setting of it that does not parse.
+pub(super) fn log_settings() -> anyhow::Result<LogSettings> {
+    let log = Settings::default().with_environment(&["log"])?.log;
+    log::check(&log)?;
+    Ok(log)
 }
 
 /// Runs until interrupted; the chain ends with the process, the database too unless `--data` keeps it.
@@ -140,11 +173,10 @@ pub async fn run(arguments: &DevArguments) -> anyhow::Result<()> {
 
 async fn serve_on(arguments: &DevArguments, chain: &Arc<Devnet>, folder: &std::path::Path) -> anyhow::Result<()> {
     let mut settings = Settings::development(SocketAddr::from(([127, 0, 0, 1], port(arguments.port)?)));
+    // Limits would get in the way of trying things out.
+    settings.rate_limits.enabled = false;
+    settings = settings.with_environment(SECTIONS)?;
     settings.http.insecure_cookies = true;
-    if let Ok(text) = std::env::var("PRS_ACCOUNTS__REGISTRATION") {
-        settings.accounts.registration =
-            serde_json::from_value(text.into()).context("accounts.registration: must be open, invited or off")?;
-    }
     settings.http.session_origins = SESSION_ORIGINS.map(str::to_owned).to_vec();
     settings.database.url = match std::env::var("PRS_DATABASE__URL") {
         Ok(url) => url,
@@ -158,8 +190,6 @@ async fn serve_on(arguments: &DevArguments, chain: &Arc<Devnet>, folder: &std::p
         // Where every transaction makes its block at once, a newest block of any age is no news.
         settings.health.chain_stale_s = CHAIN_STALE_S_MAX;
     }
-    // Limits would get in the way of trying things out.
-    settings.rate_limits.enabled = std::env::var("PRS_RATE_LIMITS__ENABLED").is_ok_and(|text| text == "true");
     let rpc_urls = if arguments.rpc_url.is_empty() {
         vec![chain.rpc_url().to_owned()]
     } else {
@@ -232,6 +262,7 @@ async fn serve_on(arguments: &DevArguments, chain: &Arc<Devnet>, folder: &std::p
         "clientOrigin": CLIENT_ORIGIN,
         "backendClientId": seeded.backend_client_id,
         "destinationId": seeded.destination_id,
+        "securePaymentUrl": seeded.secure_payment_url,
         "orchestratorId": seeded.orchestrator.id.as_str(),
         "orchestratorKey": seeded.orchestrator.key.reveal(),
         "offRampOutcomes": outcomes().into_iter().collect::<BTreeMap<_, _>>(),
@@ -251,6 +282,10 @@ async fn serve_on(arguments: &DevArguments, chain: &Arc<Devnet>, folder: &std::p
             println!(
                 "Backend client ID {}",
                 line["backendClientId"].as_str().unwrap_or_default()
+            );
+            println!(
+                "Payment page      {}",
+                line["securePaymentUrl"].as_str().unwrap_or_default()
             );
             println!(
                 "First link        curl -H 'x-api-key: {}' -H 'content-type: application/json' -d '{{\"requests\":[{{\"amount\":\"1\"}}]}}' {base}/v2/secure-payments",
@@ -366,8 +401,12 @@ struct Seeded {
     client_id: String,
     backend_client_id: String,
     destination_id: String,
+    secure_payment_url: Option<String>,
     orchestrator: NewOrchestrator,
 }
+
+/// What the link asks for that is there at the start.
+const LINK_AMOUNT: &str = "2.5";
 
 /// The account of the local chain that is paid by links.
 const PAYEE_INDEX: usize = 1;
@@ -404,7 +443,37 @@ async fn destination(ctx: &Ctx, platform: &PlatformId, wallet: Address, chain: &
     }
 }
 
-/// Makes a tenant with a wallet that is paid, an API key, a client ID for a page and one for a backend, and an orchestrator.
+/// A link that can be paid, so that there is a page to look at; `None` where the settings or a database that was kept allow
+/// no further one.
+async fn link(ctx: &Ctx, caller: &PlatformCaller) -> anyhow::Result<Option<String>> {
+    let input = NewSecurePayment {
+        items: vec![NewItem {
+            destination: Wanted::Any,
+            amount: Amount::parse(LINK_AMOUNT)?,
+            fee: None,
+            reference: None,
+        }],
+        about: About {
+            reference: Some("demo".to_owned()),
+            redirect: None,
+        },
+        names: Names {
+            payer: None,
+            recipient: None,
+        },
+        policy: AskedPolicy::default(),
+        expires_in: None,
+    };
+    match flows::secure_payments::create::run(ctx, caller, input, Repeatable::unkeyed()).await {
+        Ok(Answer::Fresh(made)) => Ok(Some(made.url)),
+        Err(FlowError::Refused(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+        Ok(Answer::Replayed(_)) => bail!("a link that was just asked for existed before"),
+    }
+}
+
+/// Makes a tenant with a wallet that is paid, an API key, a client ID for a page and one for a backend, an orchestrator, and
+/// a link.
 async fn seed(ctx: &Ctx, chain: &Devnet) -> anyhow::Result<Seeded> {
     let wallet = chain.accounts().get(PAYEE_INDEX).context("too few accounts")?;
     let wallet = Address::Evm(wallet.address);
@@ -438,6 +507,7 @@ async fn seed(ctx: &Ctx, chain: &Devnet) -> anyhow::Result<Seeded> {
         client_id,
         backend_client_id,
         destination_id,
+        secure_payment_url: link(ctx, &caller).await?,
         orchestrator: flows::orchestrators::create::run(ctx, PLATFORM_NAME).await?,
     })
 }

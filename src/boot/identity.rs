@@ -74,7 +74,9 @@ pub struct Identity {
     origins: Cache<u64, Arc<HashSet<String>>>,
     /// Tiers by row.
     tiers: ShortMemory<Tier>,
-    /// Credentials that nobody knew, by their hash, with the count of changes of that time.
+    /// Credentials that nobody knew, by what they were taken for and their hash, with the count of changes of that time. The
+    /// same text may be good in its own header: a public client ID is known to everybody, and nobody may shut it out by
+    /// sending it as a key.
     unknown: ShortMemory<u64>,
     /// Credentials that were good, by their hash.
     good: ShortMemory<()>,
@@ -113,7 +115,7 @@ impl Identity {
         if let Some(known) = self.keys.get(&entry).await {
             return Ok(known);
         }
-        let known = self.look_up(&entry.1, identify::key(&self.ctx, key)).await?;
+        let known = self.look_up("key", &entry.1, identify::key(&self.ctx, key)).await?;
         self.keys.insert(entry, known.clone()).await;
         Ok(known)
     }
@@ -124,24 +126,31 @@ impl Identity {
             return Ok(client);
         }
         let hash = identify::hash(id);
-        let client = Arc::new(self.look_up(&hash, identify::client_id(&self.ctx, id)).await?);
+        let lookup = identify::client_id(&self.ctx, id);
+        let client = Arc::new(self.look_up("client ID", &hash, lookup).await?);
         self.clients.insert(entry, client.clone()).await;
         Ok(client)
     }
 }
 
 impl Identity {
-    /// Looks a credential up, unless nobody knew it a moment ago. A change on this instance ends that memory at once.
-    async fn look_up<T>(&self, hash: &str, lookup: impl Future<Output = FlowResult<T>>) -> FlowResult<T> {
+    /// Looks a credential up, unless nobody knew it as such a moment ago. A change on this instance ends that memory at once.
+    async fn look_up<T>(
+        &self,
+        kind: &'static str,
+        hash: &str,
+        lookup: impl Future<Output = FlowResult<T>>,
+    ) -> FlowResult<T> {
         let (now, changes) = (self.ctx.clock.steady(), self.changes());
-        if self.unknown.get(hash, now) == Some(changes) {
+        let name = format!("{kind} {hash}");
+        if self.unknown.get(&name, now) == Some(changes) {
             return Err(Refusal::unauthenticated("Unauthorized").into());
         }
         let found = lookup.await;
         match &found {
             Ok(_) => self.good.keep(hash, (), now + TRUSTED),
             Err(FlowError::Refused(refusal)) if refusal.kind == RefusalKind::Unauthenticated => {
-                self.unknown.keep(hash, changes, now + BELIEVED);
+                self.unknown.keep(&name, changes, now + BELIEVED);
             }
             Err(_) => {}
         }
@@ -182,7 +191,8 @@ impl Identify for Identity {
 
     async fn session(&self, token: &str) -> FlowResult<PlatformCaller> {
         let hash = identify::hash(token);
-        self.look_up(&hash, identify::session(&self.ctx, token)).await
+        self.look_up("session", &hash, identify::session(&self.ctx, token))
+            .await
     }
 
     fn was_good(&self, credential: &str) -> bool {

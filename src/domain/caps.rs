@@ -28,6 +28,10 @@ pub struct Caps {
     pub secure_payments: u64,
     /// Secure payments that a public client ID made and that can be paid.
     pub public_secure_payments: u64,
+    /// Reports in an hour about the links that a public client ID made.
+    pub public_reports: u32,
+    /// Reports in an hour from one address.
+    pub reports_of_address: u32,
     /// Bank accounts of a payer.
     pub bank_accounts: u64,
 }
@@ -158,6 +162,8 @@ mod tests {
         public_schedules: 2,
         secure_payments: 2,
         public_secure_payments: 2,
+        public_reports: 2,
+        reports_of_address: 2,
         bank_accounts: 2,
     };
 

@@ -17,6 +17,9 @@ const EIP155: [u8; 2] = [0, 0];
 /// Hexadecimal digits of a checksum.
 const CHECKSUM_DIGITS: usize = 8;
 
+/// Longest name of a destination: those of EVM and Tron have at most half of it.
+const LENGTH_MAX: usize = 200;
+
 /// What a caller reads about a text that is no name of a destination.
 const FORM: &str =
     "must be the id of a payee destination: wallet@eip155:chainId#checksum:token, or network:wallet:token";
@@ -80,6 +83,9 @@ impl DestinationKey {
     /// wrong checksum, a chain that is not known) is `None`. Errors: the sentence for the caller.
     /// Source: rules P.3.8; rules P.7.10.
     pub fn parse(text: &str) -> Result<Option<Self>, &'static str> {
+        if text.len() > LENGTH_MAX || text.contains(char::is_control) {
+            return Err(FORM);
+        }
         if let Some((wallet, rest)) = text.split_once('@') {
             let rest = rest.strip_prefix("eip155:").ok_or(FORM)?;
             let (chain_id, rest) = rest.split_once('#').ok_or(FORM)?;
@@ -231,6 +237,8 @@ mod tests {
             &format!("{}@eip155:8453#89CDCBED:{token}", &wallet[..41]),
             &format!("base:{}:{token}", &wallet[..41]),
             &format!("base:{wallet}"),
+            &format!("base:{wallet}:\n"),
+            &format!("base:{wallet}:{}", "x".repeat(200)),
         ] {
             assert_eq!(DestinationKey::parse(broken), Err(FORM), "{broken}");
         }

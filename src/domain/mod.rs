@@ -15,6 +15,7 @@ pub mod conversion;
 pub mod conversion_call;
 pub mod currency;
 pub mod destination;
+pub mod elapsed;
 pub mod event;
 pub mod export;
 pub mod fee_legs;

@@ -97,6 +97,11 @@ impl Network {
         }
     }
 
+    /// Whether its money is worth nothing.
+    pub const fn is_test(self) -> bool {
+        matches!(self, Self::Sepolia)
+    }
+
     /// Blocks after which a payment is treated as final where the node serves no `finalized` tag.
     ///
     /// Source: rules B.1 (distances of two public indexers, the larger one).

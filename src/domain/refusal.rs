@@ -52,6 +52,8 @@ pub struct Refusal {
     pub fields: Vec<FieldError>,
     /// Seconds after which another try makes sense, when the rule knows.
     pub retry_after_s: Option<u32>,
+    /// What the caller can do about it, where the message is a fixed one that does not say so.
+    pub hint: Option<&'static str>,
 }
 
 impl Refusal {
@@ -62,6 +64,7 @@ impl Refusal {
             message: message.into(),
             fields: Vec::new(),
             retry_after_s: None,
+            hint: None,
         }
     }
 
@@ -84,6 +87,7 @@ impl Refusal {
             message: "Validation failed".into(),
             fields,
             retry_after_s: None,
+            hint: None,
         }
     }
 
@@ -111,6 +115,13 @@ impl Refusal {
     #[must_use]
     pub fn after(mut self, seconds: u32) -> Self {
         self.retry_after_s = Some(seconds);
+        self
+    }
+
+    /// Adds what the caller can do about it.
+    #[must_use]
+    pub fn with_hint(mut self, hint: &'static str) -> Self {
+        self.hint = Some(hint);
         self
     }
 

@@ -3,6 +3,7 @@
 use super::{
     address::Address,
     destination::{AccessMode, ScreeningProvider},
+    elapsed::is_within,
     refusal::{Refusal, RefusalKind},
     secure_payment::access::{AccessDecision, AccessPolicy, AccessStatus, Payer, WalletResult, WalletType},
     wire_text::wire_text,
@@ -121,17 +122,17 @@ pub struct Question {
 impl Question {
     /// Whether somebody is asking at this moment. A question whose asker is gone is over once every provider had its time.
     fn is_in_flight(&self, now: DateTime<Utc>) -> bool {
-        self.is_open && now - self.asked_at < DEADLINE * 3
+        self.is_open && is_within(self.asked_at, DEADLINE * 3, now)
     }
 
     /// Whether the wallet may be asked about again.
     fn may_be_repeated(&self, now: DateTime<Utc>) -> bool {
         let waits = self.failures.saturating_sub(PATIENT_FAILURES);
         let pause = match waits {
-            0 => TimeDelta::zero(),
+            0 => return true,
             waits => PAUSE_MAX.min(PAUSE_MIN * (1 << (waits - 1).min(16))),
         };
-        now - self.asked_at >= pause
+        !is_within(self.asked_at, pause, now)
     }
 }
 
@@ -170,7 +171,10 @@ pub fn missing(wallets: &[ScreenedWallet], known: &[Screening]) -> Vec<ScreenedW
 ///
 /// Errors: more new wallets than a payment may have (429).
 pub fn agenda(missing: &[ScreenedWallet], questions: &[Question], now: DateTime<Utc>) -> Result<Agenda, Refusal> {
-    let recent: Vec<&Question> = questions.iter().filter(|one| now - one.asked_at < WINDOW).collect();
+    let recent: Vec<&Question> = questions
+        .iter()
+        .filter(|one| is_within(one.asked_at, WINDOW, now))
+        .collect();
     let mut agenda = Agenda::default();
     let mut new = 0;
     for wallet in missing {

@@ -25,8 +25,8 @@ pub mod webhooks;
 use crate::{
     ctx::Ctx,
     domain::{
-        event::{Audience, Event},
-        ids::{DeliveryId, EventId, OwnerId},
+        event::{Audience, Event, tells_of_payment},
+        ids::{DeliveryId, EventId, OwnerId, PlatformId},
         refusal::Refusal,
     },
     payloads,
@@ -153,6 +153,16 @@ pub async fn publish_all(ctx: &Ctx, tx: &Tx, events: &[Event]) -> Result<(), Sto
     let owners: Vec<OwnerId> = owners.into_iter().cloned().collect();
     let reaches_public = ctx.webhooks.client_id_management.reach_public();
     let endpoints = store::endpoints::active_of(tx, &owners, reaches_public).await?;
+    let unapproved: HashSet<&OwnerId> = endpoints
+        .iter()
+        .filter(|endpoint| !endpoint.is_approved)
+        .map(|endpoint| &endpoint.owner)
+        .collect();
+    for owner in unapproved {
+        let own = written.iter().filter(|event| event.owner == *owner);
+        let told = own.map(|event| (&event.id, event.kind.as_str(), event.request_id.as_deref()));
+        for_approved.extend(of_hidden_links(tx, owner, told).await?);
+    }
     let pairs: Vec<_> = written
         .iter()
         .flat_map(|event| {
@@ -179,6 +189,25 @@ pub async fn publish_all(ctx: &Ctx, tx: &Tx, events: &[Event]) -> Result<(), Sto
     store::outbox::insert_deliveries(tx, &deliveries).await?;
     crate::fail_at("publish", "deliveries_inserted");
     Ok(())
+}
+
+/// Those of some events of an owner that tell of payments of links which hide something: endpoints that nobody approved hear
+/// none of it. Source: decisions D32.
+async fn of_hidden_links<'a>(
+    tx: &Tx,
+    owner: &OwnerId,
+    events: impl Iterator<Item = (&'a EventId, &'a str, Option<&'a str>)>,
+) -> Result<HashSet<EventId>, StoreError> {
+    let told = events.filter(|(_, kind, _)| tells_of_payment(kind));
+    let told: Vec<(&EventId, &str)> = told.filter_map(|(id, _, request)| Some((id, request?))).collect();
+    if told.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let requests: BTreeSet<String> = told.iter().map(|(_, request)| (*request).to_owned()).collect();
+    let platform = PlatformId(owner.as_str().to_owned());
+    let hidden = store::requests::hidden_among(tx, &platform, requests).await?;
+    let of_hidden = told.into_iter().filter(|(_, request)| hidden.contains(*request));
+    Ok(of_hidden.map(|(id, _)| id.clone()).collect())
 }
 
 /// Fresh ids for what is written together: lists by id show it in the order in which it is given.

@@ -282,6 +282,7 @@ impl From<Refusal> for Problem {
         };
         let mut problem = Self::new(status, refusal.message);
         problem.fields = refusal.fields;
+        problem.hint = refusal.hint.map(Cow::Borrowed);
         if status == StatusCode::TOO_MANY_REQUESTS {
             problem.retry_after_s = Some(refusal.retry_after_s.map_or(1, u64::from));
         }
@@ -436,7 +437,7 @@ documented! {
     429 Always "TooManyRequests": "Too many calls; Retry-After tells when to try again.", TOO_MANY;
     500 Always "InternalServerError":
         "Unexpected failure; the operator finds it in the log by the id of the call.", INTERNAL;
-    502 Declared (BAD_GATEWAY) "BadGateway": "A node that has to be asked does not answer.",
+    502 Declared (BAD_GATEWAY) "BadGateway": "A node, or a provider of screening, that has to be asked does not answer.",
         "Not enough nodes of sepolia answer at the moment; try again";
     503 Always "ServiceUnavailable": "The service cannot answer at the moment; try again.", UNAVAILABLE;
 }
@@ -519,6 +520,23 @@ impl Documented {
         problem.fields = fields;
         problem.hint = hint.map(Cow::Owned);
         problem.body(Some(CALL_ID)).to_json().unwrap_or_default()
+    }
+
+    /// The body about a secure payment that is paid, with the sentence of an operation.
+    pub(in crate::http) fn completed_example(&self, sentence: &str) -> Value {
+        let status = StatusCode::from_u16(self.status).unwrap_or_default();
+        let problem = Problem::new(status, sentence).with_completed(Completed {
+            requests: vec![RequestPaid {
+                request_id: RequestIdText::example(),
+                has_been_paid: true,
+                tx_hash: OrNull(Some(TxHash::example())),
+            }],
+        });
+        let body = ErrorBody {
+            branding: None,
+            ..problem.body(Some(CALL_ID))
+        };
+        body.to_json().unwrap_or_default()
     }
 }
 

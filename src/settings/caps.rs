@@ -42,6 +42,14 @@ pub struct CapSettings {
     /// The same of those that a public client ID made, for each such client ID.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub public_secure_payments: u64,
+    /// Reports of payment pages in an hour about all links that one public client ID made, on one instance. One more is a
+    /// 429: whoever reads such a client ID off a page makes links as he likes.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub public_reports: u32,
+    /// Reports of payment pages in an hour from one address about all links, on one instance; those of a platform about its
+    /// own links, by a key or a backend client ID, not counted. One more is a 429.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub reports_of_address: u32,
     /// Bank accounts of a payer, those that failed included. One more is a 409.
     #[schemars(range(min = 1, max = 1_000))]
     pub bank_accounts: u64,
@@ -60,6 +68,8 @@ impl Default for CapSettings {
             public_schedules: 20,
             secure_payments: 100_000,
             public_secure_payments: 10_000,
+            public_reports: 2_000,
+            reports_of_address: 200,
             bank_accounts: 20,
         }
     }
@@ -78,6 +88,8 @@ impl From<&CapSettings> for Caps {
             public_schedules: settings.public_schedules,
             secure_payments: settings.secure_payments,
             public_secure_payments: settings.public_secure_payments,
+            public_reports: settings.public_reports,
+            reports_of_address: settings.reports_of_address,
             bank_accounts: settings.bank_accounts,
         }
     }

@@ -1,5 +1,6 @@
 //! All configuration: compiled-in defaults, then a file, then the environment; checked before anything starts.
 
+mod addresses;
 mod bounds;
 mod brand;
 mod caps;
@@ -150,11 +151,13 @@ pub struct HttpSettings {
     pub metrics_listen: SocketAddr,
     /// Second address for the authentication service; absent, both share `http.listen`.
     pub auth_listen: Option<SocketAddr>,
-    /// Address that clients reach the service at; absent, `http://` and `http.listen`.
+    /// Address that clients reach the service at; absent, `http://` and `http.listen`. Like the two below it has no user
+    /// name, no query and no fragment.
     pub public_url: Option<String>,
     /// Address that clients reach the authentication service at; absent, `http.public_url`.
     pub auth_url: Option<String>,
-    /// Address of the hosted payment page; absent, `/pay` under `http.public_url`.
+    /// Address of the hosted payment page; absent, `/pay` under `http.public_url`. In production https, but on this
+    /// machine.
     pub pay_url: Option<String>,
     /// Origins of dashboard pages that may sign people in and call with their sessions, for example
     /// `https://dashboard.example.com`. The service's own addresses need no entry. For cookies a page must be of the
@@ -459,15 +462,8 @@ impl Settings {
             None if Path::new(DEFAULT_FILE).exists() => figment.merge(Toml::file_exact(DEFAULT_FILE)),
             None => figment,
         };
-        // Only names with a section are settings; PRS_ANVIL and its like are for tools.
-        let environment = Env::prefixed("PRS_")
-            .filter(|key| key.as_str().contains("__"))
-            .map(|key| {
-                let key = key.as_str().to_lowercase().replace("__", ".");
-                key.replace("chains.arbitrum_one.", "chains.arbitrum-one.").into()
-            });
         // A key of digits alone is a text too.
-        let mut figment = figment.merge(environment);
+        let mut figment = figment.merge(environment());
         for (variable, name) in [
             ("PRS_SECRETS__MASTER_KEY", "secrets.master_key"),
             ("PRS_RELAYER__PRIVATE_KEY", "relayer.private_key"),
@@ -496,6 +492,18 @@ impl Settings {
         let settings: Self = figment.extract().map_err(|error| explain(&error))?;
         settings.validate()?;
         Ok(settings)
+    }
+
+    /// These settings with what the environment says in some sections, which the caller checks.
+    ///
+    /// Errors: a setting of them that does not parse or is unknown, with its name and what would be right.
+    pub fn with_environment(&self, sections: &'static [&'static str]) -> anyhow::Result<Self> {
+        let environment = environment().filter(|key| {
+            let section = key.as_str().split('.').next();
+            section.is_some_and(|section| sections.contains(&section))
+        });
+        let figment = Figment::from(Serialized::defaults(self)).merge(environment);
+        figment.extract().map_err(|error| explain(&error))
     }
 
     /// The configured networks. Call it on validated settings; unknown names are skipped.
@@ -543,8 +551,11 @@ impl Settings {
             ("pay_url", &self.http.pay_url),
         ] {
             if let Some(url) = url {
-                url::Url::parse(url).with_context(|| format!("http.{name}: must be an absolute address"))?;
+                addresses::plain(&format!("http.{name}"), url)?;
             }
+        }
+        if let Some(url) = self.http.pay_url.as_ref().filter(|_| self.http.production) {
+            addresses::protected("http.pay_url", url)?;
         }
         self.validate_sessions()?;
         self.validate_listeners()?;
@@ -674,6 +685,15 @@ impl Settings {
         shown.conversion.feed_urls.iter_mut().for_each(hide_path);
         toml::to_string_pretty(&shown).context("settings as text")
     }
+}
+
+/// What the environment sets. Only names with a section are settings; PRS_ANVIL and its like are for tools.
+fn environment() -> Env {
+    let settings = Env::prefixed("PRS_").filter(|key| key.as_str().contains("__"));
+    settings.map(|key| {
+        let key = key.as_str().to_lowercase().replace("__", ".");
+        key.replace("chains.arbitrum_one.", "chains.arbitrum-one.").into()
+    })
 }
 
 /// Leaves scheme and host of an address.

@@ -1,6 +1,6 @@
 //! Who proves payers and pays their bank accounts, and how that partner is reached.
 
-use super::screening::is_loopback;
+use super::addresses::{is_loopback, protected};
 use crate::domain::{address::Address, ids::Secret, network::Network};
 use anyhow::{Context, bail};
 use schemars::JsonSchema;
@@ -111,15 +111,7 @@ impl OffRampSettings {
     }
 
     fn address(&self) -> anyhow::Result<Option<Url>> {
-        let Some(text) = &self.url else { return Ok(None) };
-        let url = Url::parse(text).context("offramp.url: must be an absolute address")?;
-        if url.scheme() != "https" && !(url.scheme() == "http" && is_loopback(&url)) {
-            bail!("offramp.url: must be an https address; http is for this machine alone");
-        }
-        if url.query().is_some() || url.fragment().is_some() || !url.username().is_empty() || url.password().is_some() {
-            bail!("offramp.url: must be an address without user name, query and fragment");
-        }
-        Ok(Some(url))
+        self.url.as_deref().map(|text| protected("offramp.url", text)).transpose()
     }
 
     /// The deposit addresses that are believed; a network without an entry believes all of its wallets.

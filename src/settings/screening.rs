@@ -1,11 +1,12 @@
 //! Who screens wallets, and how they are reached.
 
+use super::addresses::{is_loopback, protected};
 use crate::domain::{destination::ScreeningProvider, network::Network};
 use anyhow::{Context, bail};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use url::{Host, Url};
+use url::Url;
 
 /// Who screens wallets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -84,6 +85,21 @@ impl ScreeningSettings {
             ("hypernative_url", self.hypernative_url()?),
             ("merklescience_url", self.merklescience_url()?),
         ];
+        for (name, key) in [
+            ("hypernative_client_id", &self.hypernative_client_id),
+            ("hypernative_client_secret", &self.hypernative_client_secret),
+            ("merklescience_api_key", &self.merklescience_api_key),
+        ] {
+            if key.as_ref().is_some_and(|key| key.trim().is_empty()) {
+                bail!("screening.{name}: must not be blank; remove it where there is none");
+            }
+        }
+        if !self.hypernative_policy_id.iter().all(|id| is_uuid(id)) {
+            bail!(
+                "screening.hypernative_policy_id: must be a UUID such as e10bd3b9-89fc-4e78-8ffc-b5602adcfb34; remove it for \
+                 the default policy of the account"
+            );
+        }
         if self.hypernative_client_id.is_some() != self.hypernative_client_secret.is_some() {
             bail!("screening.hypernative_client_secret: must come together with screening.hypernative_client_id");
         }
@@ -129,14 +145,14 @@ impl ScreeningSettings {
             .collect()
     }
 
-    /// Where Hypernative is asked. Errors: anybody on the way could change its answers.
+    /// Where Hypernative is asked. Errors: anybody on the way could change its answers, or it has what does not belong there.
     pub fn hypernative_url(&self) -> anyhow::Result<Url> {
-        address("hypernative_url", &self.hypernative_url)
+        protected("screening.hypernative_url", &self.hypernative_url)
     }
 
     /// Where Merkle Science is asked. Errors: as [`Self::hypernative_url`].
     pub fn merklescience_url(&self) -> anyhow::Result<Url> {
-        address("merklescience_url", &self.merklescience_url)
+        protected("screening.merklescience_url", &self.merklescience_url)
     }
 
     /// What Merkle Science calls the networks. Errors: an unknown network.
@@ -152,22 +168,11 @@ impl ScreeningSettings {
     }
 }
 
-fn address(name: &str, text: &str) -> anyhow::Result<Url> {
-    let url = Url::parse(text).with_context(|| format!("screening.{name}: must be an absolute address"))?;
-    if url.scheme() != "https" && !(url.scheme() == "http" && is_loopback(&url)) {
-        bail!("screening.{name}: must be an https address; http is for this machine alone");
-    }
-    Ok(url)
-}
-
-/// Whether an address is one of this machine.
-pub(super) fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Domain(name)) => name == "localhost",
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
-    }
+/// Whether a text is a UUID as it is usually written.
+fn is_uuid(text: &str) -> bool {
+    let groups = text.split('-');
+    groups.clone().map(str::len).eq([8, 4, 4, 4, 12])
+        && groups.flat_map(str::bytes).all(|byte| byte.is_ascii_hexdigit())
 }
 
 #[cfg(test)]
@@ -209,6 +214,20 @@ mod tests {
             it.hypernative_client_secret = Some("s".to_owned());
         };
         assert_eq!(refusal(ScreeningSource::Http, true, both), None);
+        for (id, fits) in [
+            ("e10bd3b9-89fc-4e78-8ffc-b5602adcfb34", true),
+            ("E10BD3B9-89FC-4E78-8FFC-B5602ADCFB34", true),
+            ("", false),
+            ("default", false),
+            ("e10bd3b989fc4e788ffcb5602adcfb34", false),
+            ("g10bd3b9-89fc-4e78-8ffc-b5602adcfb34", false),
+        ] {
+            let refused = refusal(ScreeningSource::Http, true, |it| {
+                both(it);
+                it.hypernative_policy_id = Some(id.to_owned());
+            });
+            assert_eq!(refused.is_none(), fits, "{id}");
+        }
         let named = |it: &mut ScreeningSettings| {
             key(it);
             it.merklescience_blockchains.insert("base".to_owned(), 7);
@@ -246,6 +265,20 @@ mod tests {
                     it.merklescience_url = "a.example".to_owned()
                 }),
                 "screening.merklescience_url:",
+            ),
+            (
+                refusal(ScreeningSource::Off, true, |it| {
+                    it.hypernative_client_id = Some(String::new());
+                    it.hypernative_client_secret = Some("s".to_owned());
+                }),
+                "screening.hypernative_client_id: must not be blank",
+            ),
+            (
+                refusal(ScreeningSource::Off, true, |it| {
+                    it.hypernative_client_id = Some("i".to_owned());
+                    it.hypernative_client_secret = Some(" ".to_owned());
+                }),
+                "screening.hypernative_client_secret: must not be blank",
             ),
         ] {
             let refusal = refusal.expect("refused");

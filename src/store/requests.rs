@@ -439,8 +439,9 @@ pub async fn is_awaited(
     Ok(found.is_some())
 }
 
-/// That a link pays a row of requests which hides something from who is not approved.
-fn is_hidden() -> Expr {
+/// That a link pays a request which hides something from who is not approved; `platform` and `request` are the columns that
+/// name its row.
+pub(super) fn is_hidden((platform, request): (Expr, Expr)) -> Expr {
     let of_link = |column: secure_payments::Column| Expr::col((secure_payments::Entity, column));
     let of_item = |column: secure_payment_items::Column| Expr::col((secure_payment_items::Entity, column));
     let hides = Condition::any()
@@ -453,11 +454,22 @@ fn is_hidden() -> Expr {
             secure_payments::Entity,
             of_link(secure_payments::Column::Id).eq(of_item(secure_payment_items::Column::SecurePaymentId)),
         )
-        .and_where(of_item(secure_payment_items::Column::PlatformId).eq(Expr::col((Entity, Column::PlatformId))))
-        .and_where(of_item(secure_payment_items::Column::RequestRow).eq(Expr::col((Entity, Column::Id))))
+        .and_where(of_item(secure_payment_items::Column::PlatformId).eq(platform))
+        .and_where(of_item(secure_payment_items::Column::RequestRow).eq(request))
         .cond_where(hides)
         .to_owned();
-    Expr::exists(hiding)
+    Expr::exists(row_by_row(hiding))
+}
+
+/// What is asked about one row after the other. PostgreSQL would join it otherwise, and read all links for a page.
+pub(super) fn row_by_row(mut asked: SelectStatement) -> SelectStatement {
+    asked.limit(1).offset(0).to_owned()
+}
+
+/// The columns that name a row of requests.
+fn own() -> (Expr, Expr) {
+    let of_request = |column: Column| Expr::col((Entity, column));
+    (of_request(Column::PlatformId), of_request(Column::Id))
 }
 
 /// Which of some requests of a platform a link pays that hides something, by their public ids.
@@ -471,7 +483,7 @@ pub async fn hidden_among(
         .column(Column::RequestId)
         .filter(Column::PlatformId.eq(platform.as_str()))
         .filter(columns::is_among(conn, Column::RequestId, ids))
-        .filter(is_hidden())
+        .filter(is_hidden(own()))
         .into_tuple::<String>()
         .all(conn)
         .await?;
@@ -497,7 +509,7 @@ pub async fn list(
     limit: u64,
     offset: u64,
 ) -> Result<(Vec<Request>, u64), StoreError> {
-    let shown = (listed == Listed::Shown).then(|| is_hidden().not());
+    let shown = (listed == Listed::Shown).then(|| is_hidden(own()).not());
     let matching = Entity::find()
         .filter(owned(scope).add_option(shown))
         .apply_if(payee, |query, payee| query.filter(Column::Payee.eq(payee)));

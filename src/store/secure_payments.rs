@@ -24,12 +24,15 @@ use entities::{
 use sea_orm::{
     ColumnTrait, Condition, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
     QueryTrait,
-    sea_query::{Expr, LockBehavior, LockType, OnConflict, SelectStatement},
+    sea_query::{Expr, LockBehavior, LockType, OnConflict, Query, SelectStatement},
 };
 use secure_payment_intents::Column as Said;
 use secure_payment_items::Column as Part;
 use secure_payment_refusals::Column as Refused;
 use std::collections::{BTreeSet, HashMap, HashSet};
+
+/// What stands in the row of one that nobody paid; the time decides which of them it is.
+const UNPAID: [SecurePaymentStatus; 2] = [SecurePaymentStatus::Pending, SecurePaymentStatus::Expired];
 
 fn to_row(conn: &impl Sealing, payment: &SecurePayment, names: &Names) -> Result<Model, StoreError> {
     let SecurePayment {
@@ -411,23 +414,60 @@ pub async fn count_open(
     now: DateTime<Utc>,
     up_to: u64,
 ) -> Result<u64, StoreError> {
+    total(conn, &counting(scope, now, up_to)).await
+}
+
+async fn total(conn: &impl ConnectionTrait, counting: &SelectStatement) -> Result<u64, StoreError> {
+    let total: i64 = match conn.query_one(counting).await? {
+        Some(row) => row.try_get("", "total")?,
+        None => 0,
+    };
+    columns::number("total", total)
+}
+
+/// How many rows a statement with a limit finds.
+fn count_of(found: SelectStatement) -> SelectStatement {
+    Query::select()
+        .expr_as(Expr::cust("COUNT(*)"), "total")
+        .from_subquery(found, "open")
+        .to_owned()
+}
+
+/// Names no column that is not in the index by which it counts, so that it reads no row of those of a platform.
+fn counting(scope: &Scope, now: DateTime<Utc>, up_to: u64) -> SelectStatement {
     let client = scope
         .client
         .as_ref()
         .map(|client| Column::ClientRow.eq(client.as_str()));
     let open = Entity::find()
         .select_only()
-        .column(Column::Id)
+        .column(Column::Status)
         .filter(
             Condition::all()
                 .add(Column::PlatformId.eq(scope.platform.as_str()))
                 .add_option(client),
         )
-        .filter(Column::Status.eq(SecurePaymentStatus::Pending.wire()))
+        .filter(Column::Status.is_in(UNPAID.map(SecurePaymentStatus::wire)))
         .filter(Column::ExpiresAt.gte(now))
-        .limit(up_to);
-    let ids: Vec<String> = open.into_tuple().all(conn).await?;
-    Ok(u64::try_from(ids.len()).unwrap_or(u64::MAX))
+        .limit(up_to)
+        .into_query();
+    count_of(open)
+}
+
+/// Whether any secure payment of a platform hides something from who is not approved.
+pub async fn hide_anything(conn: &impl ConnectionTrait, platform: &PlatformId) -> Result<bool, StoreError> {
+    let hiding = hiding(platform).into_tuple::<String>().one(conn).await?;
+    Ok(hiding.is_some())
+}
+
+/// The ids of those that hide something, as their index says it.
+fn hiding(platform: &PlatformId) -> sea_orm::Select<Entity> {
+    Entity::find()
+        .select_only()
+        .column(Column::Id)
+        .filter(Column::PlatformId.eq(platform.as_str()))
+        .filter(Expr::cust("(hides_payee OR hides_until_approved)"))
+        .limit(1)
 }
 
 /// The tokens of the secure payments that requests were made for, by the rows of the requests.
@@ -540,13 +580,20 @@ pub async fn told(
         .transpose()
 }
 
-/// How many refused wallets were told about since a time.
+/// How many refused wallets were told about between two times, counted up to a number.
 pub async fn count_told(
     conn: &impl ConnectionTrait,
     payment: &SecurePayment,
-    since: DateTime<Utc>,
+    (from, to): (DateTime<Utc>, DateTime<Utc>),
+    up_to: u64,
 ) -> Result<u64, StoreError> {
-    Ok(refused(payment).filter(Refused::ToldAt.gt(since)).count(conn).await?)
+    let told = refused(payment)
+        .select_only()
+        .column(Refused::ToldAt)
+        .filter(Refused::ToldAt.gt(from))
+        .filter(Refused::ToldAt.lt(to))
+        .limit(up_to);
+    total(conn, &count_of(told.into_query())).await
 }
 
 /// Notes that a refused wallet is told about; the secure payment is locked.
@@ -580,7 +627,7 @@ mod tests {
     use crate::store::plans::{steps, with_database};
 
     #[tokio::test]
-    async fn a_token_is_found_by_its_index() {
+    async fn a_token_and_what_hides_something_are_found_by_their_indexes() {
         with_database(async |db| {
             let found = Entity::find().filter(Column::Token.eq("token")).into_query();
             let plan = steps(db, &found).await;
@@ -588,6 +635,17 @@ mod tests {
                 plan.contains("USING INDEX secure_payments_token_key (token=?)"),
                 "{plan}"
             );
+            let plan = steps(db, &hiding(&PlatformId("platform".into())).into_query()).await;
+            assert!(
+                plan.contains("INDEX secure_payments_hiding_idx (platform_id=?)"),
+                "{plan}"
+            );
+            let scope = Scope {
+                platform: PlatformId("platform".into()),
+                client: None,
+            };
+            let plan = steps(db, &counting(&scope, DateTime::UNIX_EPOCH, 100)).await;
+            assert!(plan.contains("COVERING INDEX secure_payments_platform_idx"), "{plan}");
         })
         .await;
     }

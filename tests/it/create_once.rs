@@ -73,7 +73,10 @@ pub async fn counts(app: &TestApp) -> BTreeMap<String, i64> {
     let reader = app.ctx.db.reader();
     let backend = reader.get_database_backend();
     let tables = match backend {
-        DbBackend::Postgres => "SELECT tablename AS name FROM pg_tables WHERE schemaname = 'public'",
+        DbBackend::Postgres => {
+            "SELECT relname AS name FROM pg_class WHERE relnamespace = 'public'::regnamespace \
+             AND relkind IN ('r', 'p') AND NOT relispartition"
+        }
         _ => "SELECT name FROM sqlite_master WHERE type = 'table'",
     };
     let tables = reader

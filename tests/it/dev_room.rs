@@ -188,7 +188,8 @@ async fn in_prs_dev_the_service_what_is_due_and_the_chain_move_together() {
     let asked = Instant::now();
     loop {
         let list = dev.call("/v2/request", None).await;
-        if list["pagination"]["total"] == 3 {
+        // With that of the link which is there to be tried.
+        if list["pagination"]["total"] == 4 {
             assert!(is_near(time(&list["requests"][0]["createdAt"])), "{list}");
             break;
         }
@@ -348,4 +349,35 @@ async fn in_prs_dev_a_wallet_is_screened_by_providers_that_do_what_they_are_told
             "{opened}"
         );
     }
+}
+
+#[tokio::test]
+async fn the_environment_sets_what_has_nothing_to_do_with_the_local_chain() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let variables = [
+        ("PRS_BRAND__NAME", "Corner shop"),
+        ("PRS_SECURE_PAYMENTS__EXPIRES_IN_S", "600"),
+    ];
+    let dev = Dev::start_with(folder.path(), &variables);
+    prs::adapters::install_tls();
+    let client = reqwest::Client::builder().no_proxy().build().expect("a client");
+    let demo = client
+        .get(dev.text("/securePaymentUrl"))
+        .send()
+        .await
+        .expect("an answer");
+    assert_eq!(demo.status(), 200, "a link that can be paid");
+    let body = json!({ "requests": [{ "amount": "1" }] });
+    let made = dev.call("/v2/secure-payments", Some(&body)).await;
+    let token = made["token"].as_str().expect("a token");
+    let open = dev.call(&format!("/v2/secure-payments/{token}"), None).await;
+    let time = |text: &Value| DateTime::parse_from_rfc3339(text.as_str().expect("a time")).expect("a time");
+    let lasts = time(&open["expiresAt"]) - time(&open["analytics"]["creationTimestamp"]);
+    assert!(
+        (lasts - TimeDelta::seconds(600)).abs() < TimeDelta::seconds(1),
+        "{lasts}"
+    );
+    let page = client.get(format!("{}/pay/{token}", dev.text("/baseUrl"))).send().await;
+    let page = page.expect("an answer").text().await.expect("text");
+    assert!(page.contains("Corner shop"), "{page}");
 }

@@ -3,6 +3,7 @@
 use crate::support::{
     Answer, TestApp,
     lines::Lines,
+    links::{link_of, token_of},
     requests::{fau, request},
 };
 use alloy::primitives::{Address as EvmAddress, U256};
@@ -16,10 +17,14 @@ use prs::{
         caller::{Credential, PlatformCaller},
         ids::{KeyId, PlatformId},
         network::Network,
+        secure_payment::access::Payer,
     },
-    flows::requests::{
-        pay::{self, PayInput},
-        places::take,
+    flows::{
+        requests::{
+            pay::{self, PayInput},
+            places::take,
+        },
+        secure_payments::{self, open::Look},
     },
     ports::chain::{ChainError, Chains, PayerLookup},
 };
@@ -119,6 +124,7 @@ async fn batches_of_one_platform_are_made_one_after_the_other_and_wait_for_a_sec
     let holder = Holder {
         platform: app.platform.clone(),
         is_public: false,
+        link: None,
     };
     let place = take(&app.ctx.batches, &holder, Duration::ZERO)
         .await
@@ -270,6 +276,55 @@ async fn a_platform_has_a_few_questions_in_flight_and_another_one_is_asked_at_on
         of_one + 1,
         "the neighbour waits for nobody"
     );
+    slow.answers.add_permits(Semaphore::MAX_PERMITS);
+    let answered = join_all(asking).await.into_iter();
+    assert!(
+        answered.into_iter().all(|answer| answer.expect("no panic")),
+        "each in its turn"
+    );
+}
+
+#[tokio::test]
+async fn one_link_leaves_places_to_other_payers_of_its_platform() {
+    let app = TestApp::start().await;
+    app.is_paid_in("FAU-sepolia").await;
+    let links = [
+        token_of(&app.link(&link_of(&["1"])).await.expect(201)),
+        token_of(&app.link(&link_of(&["1"])).await.expect(201)),
+    ];
+    let slow = Arc::new(Slow {
+        asked: AtomicUsize::new(0),
+        answers: Semaphore::new(0),
+    });
+    let ctx = with_payers(&app.ctx, slow.clone());
+    let look = Look {
+        payer: Some(Payer {
+            wallet: RECEIVER.parse().map(Address::Evm).expect("an address"),
+            eoa: None,
+        }),
+        source: None,
+    };
+    let ask = |link: usize, caller: Option<PlatformCaller>| {
+        let (ctx, look, token) = (ctx.clone(), look.clone(), links[link].clone());
+        tokio::spawn(async move {
+            let opened = secure_payments::opened::by_token(&ctx, &token).await.expect("a link");
+            secure_payments::pay::run(&ctx, &opened, &look, caller.as_ref())
+                .await
+                .is_ok()
+        })
+    };
+    let asked = async || {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        slow.asked.load(Ordering::SeqCst)
+    };
+    let mut asking: Vec<_> = (0..12).map(|_| ask(0, None)).collect();
+    assert_eq!(asked().await, 2, "a quarter of the eight of strangers");
+    asking.push(ask(1, None));
+    assert_eq!(asked().await, 3, "another link");
+    // Its key has the places of the platform, whichever link it asks for; a key of somebody else has those of the link.
+    asking.push(ask(0, Some(with_key(&app.platform))));
+    asking.push(ask(0, Some(with_key(&PlatformId("another".to_owned())))));
+    assert_eq!(asked().await, 4, "its own key");
     slow.answers.add_permits(Semaphore::MAX_PERMITS);
     let answered = join_all(asking).await.into_iter();
     assert!(

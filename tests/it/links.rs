@@ -10,8 +10,11 @@ use crate::support::{
     wallet::token,
 };
 use alloy::primitives::{Address, U256};
-use prs::domain::secure_payment::SecurePaymentStatus;
+use futures_util::future::join_all;
+use prs::domain::{network::Network, secure_payment::SecurePaymentStatus};
 use serde_json::{Value, json};
+use std::time::Duration;
+use wiremock::{Mock, MockServer, ResponseTemplate};
 
 const OTHER: &str = "0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC";
 const RECEIVER_OF_FEES: &str = "0x15d34AAf54267DB7D7c367839AAf71A00a2C6A65";
@@ -93,10 +96,7 @@ async fn a_link_is_made_opened_paid_and_told() {
     assert_eq!(confirmed.json()["requestId"], made["requestIds"][0]);
     let paid = app.open_link(&link, "").send().await.expect(409);
     assert_eq!(paid["message"], "Secure payment has already been completed");
-    assert_eq!(
-        (&paid["status"], &paid["branding"]),
-        (&json!("completed"), &Value::Null)
-    );
+    assert_eq!((&paid["status"], paid.get("branding")), (&json!("completed"), None));
     assert_eq!(paid["requestStatuses"][0]["hasBeenPaid"], true);
     assert!(paid["requestStatuses"][0]["txHash"].is_string());
     let stored = app.stored_link(&link).await;
@@ -151,7 +151,9 @@ async fn a_partial_payment_leaves_the_rest_to_be_paid() {
 #[tokio::test]
 async fn a_batch_is_paid_in_one_transaction_and_completes_with_its_last_request() {
     let app = on_chain().await;
-    let made = app.link(&link_of(&["1", "2", "3"])).await.expect(201);
+    let mut body = link_of(&["1", "2", "3"]);
+    body["requests"][1]["reference"] = json!("item-2");
+    let made = app.link(&body).await.expect(201);
     let link = token_of(&made);
     let opened = app.open_link(&link, "").send().await.expect(200);
     assert_eq!(
@@ -160,6 +162,19 @@ async fn a_batch_is_paid_in_one_transaction_and_completes_with_its_last_request(
     );
     app.pay_past_link(&made["requestIds"][0], "1").await;
     app.settle().await;
+    let page = app.get(&format!("/pay/{link}")).send().await.text;
+    let short = format!("{}…{}", &PAYEE[..6], &PAYEE[38..]);
+    assert!(
+        page.contains(&format!(">{short}</bdi>")),
+        "one address is one receiver: {page}"
+    );
+    assert!(!page.contains(" receivers<"), "{page}");
+    assert!(page.contains("Reference: <bdi>item-2</bdi>"), "{page}");
+    assert_eq!(
+        page.matches(r#"<span class="line quiet">Paid</span>"#).count(),
+        1,
+        "{page}"
+    );
     let before = fau_of(&app, PAYEE).await;
     let calldata = app.pay_link(&link).await;
     assert_eq!(
@@ -201,6 +216,12 @@ async fn payouts_are_combined_and_the_originals_live_on_in_their_requests() {
     }
     app.send_calldata(&handed_out).await;
     app.settle().await;
+    let state = app.get(&format!("/pay/{link}/state")).send().await.expect(200);
+    let counted = ["count", "receivers", "receiversLeft"].map(|name| state["details"][name].as_u64());
+    assert_eq!(counted, [Some(3), Some(2), Some(2)], "{state}");
+    let original = app.get(&format!("/pay/{}", named[0])).send().await;
+    assert_eq!(original.status, 410);
+    assert!(original.text.contains("The payment arrived"), "{}", original.text);
     assert_eq!(
         app.stored_link(&named[0]).await.status,
         SecurePaymentStatus::Invalidated
@@ -227,6 +248,9 @@ async fn a_payout_in_the_coin_is_paid() {
     body["currency"] = json!("ETH-sepolia-sepolia");
     let made = app.payout_link(&body).await.expect(201);
     let link = token_of(&made);
+    let state = app.get(&format!("/pay/{link}/state")).send().await.expect(200);
+    let symbols = ["/network/coin", "/details/currencies/0/symbol"].map(|at| state.pointer(at).cloned());
+    assert_eq!(symbols, [Some(json!("ETH")), Some(json!("ETH"))]);
     let opened = app.open_link(&link, "").send().await.expect(200);
     assert_eq!(
         (&opened["isNativeCurrency"], &opened["destination"], &opened["flow"]),
@@ -254,6 +278,90 @@ async fn a_wallet_sees_what_it_holds_on_the_chain_of_the_payment() {
     );
     let without = app.open_link(&link, "").send().await.expect(200);
     assert_eq!(without.get("paymentOptions"), None);
+}
+
+/// A node of a network that finds the same balance in every token of every wallet.
+async fn rich_node(network: Network, delay: Duration) -> MockServer {
+    let server = MockServer::start().await;
+    let answered = move |request: &wiremock::Request| {
+        let asked: Value = serde_json::from_slice(&request.body).expect("JSON");
+        let answer = |call: &Value| {
+            let number = match call["method"].as_str() {
+                Some("eth_chainId") => format!("0x{:x}", network.chain_id()),
+                Some("eth_call") => format!("0x{:064x}", 10_u128.pow(30)),
+                _ => "0xde0b6b3a7640000".to_owned(),
+            };
+            json!({ "jsonrpc": "2.0", "id": call["id"], "result": number })
+        };
+        let body = match asked.as_array() {
+            Some(calls) => calls.iter().map(answer).collect(),
+            None => answer(&asked),
+        };
+        ResponseTemplate::new(200).set_body_json(body).set_delay(delay)
+    };
+    Mock::given(wiremock::matchers::any())
+        .respond_with(answered)
+        .mount(&server)
+        .await;
+    server
+}
+
+#[tokio::test]
+async fn balances_of_test_networks_are_offered_to_links_on_them_alone() {
+    let mut nodes = Vec::new();
+    let mut settings = settings();
+    for network in [Network::Sepolia, Network::Base, Network::Mainnet] {
+        let node = rich_node(network, Duration::ZERO).await;
+        let chain = prs::settings::ChainSettings {
+            rpc_urls: vec![node.uri()],
+            ..prs::settings::ChainSettings::default()
+        };
+        settings.chains.insert(network.id().to_owned(), chain);
+        nodes.push(node);
+    }
+    let app = TestApp::with(settings, None).await;
+    for (network, offered) in [("base", vec!["BASE", "ETHEREUM"]), ("sepolia", vec!["SEPOLIA"])] {
+        let mut payout = payout_of(OTHER, "5");
+        payout["network"] = json!(network);
+        payout["currency"] = json!(format!("USDC-{network}"));
+        let link = token_of(&app.payout_link(&payout).await.expect(201));
+        let opened = app.open_link(&link, &format!("?wallet={PAYEE}")).send().await;
+        let options = opened.expect(200)["paymentOptions"].clone();
+        let mut chains: Vec<&String> = options.as_object().expect("chains").keys().collect();
+        chains.sort();
+        assert_eq!(chains, offered, "{network}");
+        for chain in offered {
+            assert_eq!(options[chain]["USDC"]["hasEnoughBalance"], true, "{options}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_wave_at_one_link_keeps_no_other_one_from_its_chain() {
+    let node = rich_node(Network::Sepolia, Duration::from_millis(300)).await;
+    let mut settings = settings();
+    let chain = prs::settings::ChainSettings {
+        rpc_urls: vec![node.uri()],
+        ..prs::settings::ChainSettings::default()
+    };
+    settings.chains.insert("sepolia".to_owned(), chain);
+    let app = TestApp::with(settings, None).await;
+    app.is_paid_in("FAU-sepolia").await;
+    let links = [
+        token_of(&app.link(&link_of(&["3"])).await.expect(201)),
+        token_of(&app.link(&link_of(&["3"])).await.expect(201)),
+    ];
+    let look = async |link: usize, wallet: usize| {
+        let query = format!("?wallet=0x{:040x}", wallet + (1 << 40));
+        let opened = app.open_link(&links[link], &query).send().await.expect(200);
+        opened["paymentOptions"]["SEPOLIA"]["FAU"].is_object()
+    };
+    let begun = std::time::Instant::now();
+    let wave = join_all((0..120).map(|wallet| look(0, wallet))).await;
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    let answered = wave.iter().filter(|is_answered| **is_answered).count();
+    assert!((8..120).contains(&answered), "{answered} found a place in time");
+    assert!(look(1, 1_000).await, "the chain answered all that it was asked");
 }
 
 #[tokio::test]
@@ -361,4 +469,30 @@ async fn fees_are_previewed_as_a_link_would_have_them() {
     ] {
         assert_eq!(preview(body).await.wrong_fields(), [field]);
     }
+}
+
+#[tokio::test]
+async fn the_address_of_a_link_leads_to_its_page_in_its_language_and_cut_off_to_a_page_that_says_so() {
+    let app = TestApp::start().await;
+    app.is_paid_in("FAU-sepolia").await;
+    let link = token_of(&app.link(&link_of(&["1"])).await.expect(201));
+    for (query, leads) in [("", ""), ("&lang=de", "?lang=de"), ("&lang=xx", "")] {
+        for place in ["/", "/pay", "/pay/"] {
+            let moved = app.get(&format!("{place}?token={link}{query}")).send().await;
+            assert_eq!(moved.status, 302, "{place}{query}");
+            assert_eq!(moved.header("location"), Some(format!("/pay/{link}{leads}").as_str()));
+        }
+    }
+    for cut in ["/?token=", "/pay/?token=", "/pay/", "/pay"] {
+        let page = app.get(cut).send().await;
+        assert_eq!(page.status, 404, "{cut}");
+        assert!(page.text.contains("No payment under this link"), "{cut}: {}", page.text);
+    }
+    assert_eq!(app.get("/").send().await.expect(404)["statusCode"], 404);
+    let receipt = app.get(&format!("/pay/{link}/receipt?lang=fr")).send().await;
+    assert!(
+        receipt.text.contains(&format!("/pay/{link}?lang=fr")),
+        "{}",
+        receipt.text
+    );
 }

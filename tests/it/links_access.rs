@@ -8,6 +8,7 @@ use crate::support::{
     receiver::Receiver,
     requests::PAYEE,
 };
+use futures_util::future::join_all;
 use poem::http::Method;
 use serde_json::{Value, json};
 
@@ -148,6 +149,22 @@ async fn a_refused_wallet_is_told_about_again_after_ten_minutes_or_when_nobody_h
 }
 
 #[tokio::test]
+async fn what_was_told_by_a_clock_that_was_set_back_is_told_again() {
+    let app = app().await;
+    let receiver = receiver(&app).await;
+    let link = token_of(&app.link(&listed(json!({}))).await.expect(201));
+    for back_ms in [0, 86_400_000] {
+        app.advance_ms(-back_ms);
+        for number in 1..=20_u8 {
+            let query = format!("?wallet=0x{}", hex::encode([number; 20]));
+            app.open_link(&link, &query).send().await.expect(200);
+        }
+        app.deliver().await;
+    }
+    assert_eq!(told(&receiver).await.len(), 40);
+}
+
+#[tokio::test]
 async fn at_most_twenty_wallets_of_a_link_are_told_about_in_an_hour() {
     let app = app().await;
     let receiver = receiver(&app).await;
@@ -171,6 +188,24 @@ async fn at_most_twenty_wallets_of_a_link_are_told_about_in_an_hour() {
 }
 
 #[tokio::test]
+async fn each_refused_call_is_told_or_counted_also_those_that_come_at_once() {
+    const CALLS: usize = 12;
+    let app = app().await;
+    let receiver = receiver(&app).await;
+    let link = token_of(&app.link(&listed(json!({}))).await.expect(201));
+    let query = format!("?wallet={UNLISTED}");
+    let at_once = (0..CALLS).map(|_| app.open_link(&link, &query).send());
+    for opened in join_all(at_once).await {
+        opened.expect(200);
+    }
+    app.deliver().await;
+    assert_eq!(told(&receiver).await.len(), 1);
+    let page = app.get("/metrics").send().await.text;
+    let counted = format!("\nprs_refused_wallets_untold_total {}\n", CALLS - 1);
+    assert!(page.contains(&counted), "{page}");
+}
+
+#[tokio::test]
 async fn what_is_hidden_stands_in_no_answer_until_the_payer_is_approved() {
     let app = app().await;
     let mut body = listed(json!({ "hideUntilApproved": true }));
@@ -189,12 +224,29 @@ async fn what_is_hidden_stands_in_no_answer_until_the_payer_is_approved() {
             assert!(!masked.text.contains(secret), "{secret} in {}", masked.text);
         }
     }
+    let page = app.get(&format!("/pay/{link}")).send().await.text;
+    for called in ["<title>Payment to the receiver<", r#"<bdi id="name">the receiver<"#] {
+        assert!(page.contains(called), "{page}");
+    }
     let shown = app
         .open_link(&link, &format!("?wallet={LISTED}"))
         .send()
         .await
         .expect(200);
     assert_eq!((&shown["amount"], &shown["payee"]), (&json!("777.25"), &json!(PAYEE)));
+}
+
+#[tokio::test]
+async fn a_link_that_hides_itself_from_nobody_in_particular_asks_for_a_wallet() {
+    let app = app().await;
+    let mut body = link_of(&["5"]);
+    body["accessPolicy"] = json!({ "hideUntilApproved": true });
+    let mut payout = payout_of(UNLISTED, "5");
+    payout["accessPolicy"] = body["accessPolicy"].clone();
+    for made in [app.link(&body).await, app.payout_link(&payout).await] {
+        let refused = app.calldata_of(&token_of(&made.expect(201)), None).await;
+        assert_eq!(refused.wrong_fields(), ["wallet"], "{}", refused.text);
+    }
 }
 
 #[tokio::test]
@@ -228,6 +280,29 @@ async fn where_wallets_are_screened_and_nobody_screens_nobody_pays() {
     app.calldata_of(&link, Some(LISTED)).await.expect(403);
     app.deliver().await;
     assert!(told(&receiver).await.is_empty());
+}
+
+#[tokio::test]
+async fn that_nobody_screens_is_counted_and_said_to_who_makes_a_payout() {
+    let app = app().await;
+    let counted = async || {
+        let page = app.get("/metrics").send().await.text;
+        let name = r#"prs_screening_answers_total{provider="hypernative",outcome="not_configured"} "#;
+        page.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned)
+    };
+    assert_eq!(counted().await.as_deref(), Some("0"), "from the start");
+    let policy = json!({ "mode": "kyt_all_wallets", "screeningProvider": "hypernative" });
+    let mut body = link_of(&["1"]);
+    body["accessPolicy"] = policy.clone();
+    let link = token_of(&app.link(&body).await.expect(201));
+    app.calldata_of(&link, Some(LISTED)).await.expect(403);
+    assert_eq!(counted().await.as_deref(), Some("1"));
+    let mut payout = payout_of(LISTED, "1");
+    payout["accessPolicy"] = policy;
+    let refused = app.payout_link(&payout).await.expect(502);
+    let sentence = refused["message"].as_str().expect("a sentence");
+    assert!(sentence.contains("hypernative is not configured here"), "{sentence}");
+    assert_eq!(counted().await.as_deref(), Some("2"));
 }
 
 #[tokio::test]
@@ -385,13 +460,6 @@ async fn the_page_and_the_interface_take_the_same_reports() {
     for text in ["a\u{0}b", "\u{202e}gpj", "\u{1b}[31m", &long] {
         wrong.push(of_provider(text));
     }
-    for text in ["-262143-01-01T00:00:00Z", "2016-12-31T23:59:60Z", "yesterday"] {
-        wrong.push(with("/occurredAt", json!(text)));
-    }
-    wrong.push(with("/occurredAt", json!(7)));
-    wrong.push(with("/properties/payment_type", json!(7)));
-    wrong.push(with("/properties", json!([])));
-    wrong.push(with("/userEvent", json!("paid")));
     let (page, interface) = (
         format!("/pay/{link}/events"),
         format!("/v2/secure-payments/{link}/events"),
@@ -401,6 +469,25 @@ async fn the_page_and_the_interface_take_the_same_reports() {
         call.json(body).send().await
     };
     let by_interface = async |body: &Value| app.post(&interface).with_client().json(body).send().await;
+    let mut times = Vec::new();
+    for text in [
+        "-262143-01-01T00:00:00Z",
+        "2016-12-31T23:59:60Z",
+        "0000-01-01T00:00:00Z",
+        "0000-12-31T23:59:59.999Z",
+        "yesterday",
+    ] {
+        times.push(with("/occurredAt", json!(text)));
+    }
+    times.push(with("/occurredAt", json!(null)));
+    for body in &times {
+        assert_eq!(by_interface(body).await.wrong_fields(), ["occurredAt"], "{body}");
+    }
+    wrong.extend(times);
+    wrong.push(with("/occurredAt", json!(7)));
+    wrong.push(with("/properties/payment_type", json!(7)));
+    wrong.push(with("/properties", json!([])));
+    wrong.push(with("/userEvent", json!("paid")));
     let mut taken = Vec::new();
     for body in &wrong {
         let (to_page, to_interface) = (by_page(body).await, by_interface(body).await);
@@ -424,6 +511,11 @@ async fn the_page_and_the_interface_take_the_same_reports() {
     }
     assert!(taken.is_empty(), "{}", taken.join("\n"));
     by_page(&good).await.expect(202);
+    // Null counts as absent.
+    for pointer in ["/properties", "/properties/wallet_provider", "/properties/payment_type"] {
+        by_page(&with(pointer, json!(null))).await.expect(202);
+        by_interface(&with(pointer, json!(null))).await.expect(202);
+    }
     by_interface(&with("/userEvent", json!("payment_sent_to_wallet")))
         .await
         .expect(202);

@@ -2,7 +2,7 @@
 
 use crate::support::{
     TestApp,
-    app::settings,
+    app::{forged, settings},
     links::{link_of, token_of},
     receiver::Receiver,
     screening::{Providers, rows, screened},
@@ -164,6 +164,13 @@ impl Caller {
 }
 
 async fn limited() -> (TestApp, SocketAddr) {
+    let app = limited_to(60, 30).await;
+    let service = app.listen().await;
+    (app, service)
+}
+
+/// With so many visits to a link a minute, and so many to links that nobody made.
+async fn limited_to(of_page: u32, unknown: u32) -> TestApp {
     let mut settings = settings();
     let chain = ChainSettings {
         rpc_urls: vec!["http://127.0.0.1:9".to_owned()],
@@ -171,12 +178,11 @@ async fn limited() -> (TestApp, SocketAddr) {
     };
     settings.chains.insert("sepolia".to_owned(), chain);
     settings.rate_limits.factor_outside_production = 1;
-    settings.rate_limits.page_per_minute = 60;
-    settings.rate_limits.unknown_per_minute = 30;
+    settings.rate_limits.page_per_minute = of_page;
+    settings.rate_limits.unknown_per_minute = unknown;
     let app = TestApp::limited(settings, None).await;
     app.is_paid_in("FAU-sepolia").await;
-    let service = app.listen().await;
-    (app, service)
+    app
 }
 
 #[tokio::test]
@@ -214,6 +220,62 @@ async fn reports_are_counted_by_address_and_link_and_by_link_alone() {
     }
     assert_eq!(report(&callers[5], &links[0]).await, 429, "the 101st of the link");
     assert_eq!(rows(&app, "events WHERE kind = 'secure_payment.user_event'").await, 105);
+}
+
+#[tokio::test]
+async fn reports_of_an_address_and_of_a_public_client_id_are_counted_over_all_their_links() {
+    let mut settings = settings();
+    settings.caps.reports_of_address = 5;
+    settings.caps.public_reports = 8;
+    let chain = ChainSettings {
+        rpc_urls: vec!["http://127.0.0.1:9".to_owned()],
+        ..ChainSettings::default()
+    };
+    settings.chains.insert("sepolia".to_owned(), chain);
+    let app = TestApp::with(settings, None).await;
+    app.is_paid_in("FAU-sepolia").await;
+    let service = app.listen().await;
+    let by_page = async || {
+        let link = forged(&app, poem::http::Method::POST, "/v2/secure-payments").json(&link_of(&["1"]));
+        token_of(&link.send().await.expect(201))
+    };
+    let public = [by_page().await, by_page().await, by_page().await];
+    let own = token_of(&app.link(&link_of(&["1"])).await.expect(201));
+    let callers = ["127.0.5.1", "127.0.5.2", "127.0.5.3"].map(|address| Caller::at(service, address));
+    let mut step = 0;
+    let mut body = || {
+        step += 1;
+        json!({
+            "userEvent": "wallet_connected",
+            "occurredAt": format!("2020-01-01T00:00:00.{step:03}Z"),
+            "properties": {},
+        })
+    };
+    let mut report = async |caller: usize, link: &str| {
+        let path = format!("/pay/{link}/events");
+        let (status, wait) = callers[caller].call(Method::POST, &path, Some(&body())).await;
+        (status.as_u16(), wait)
+    };
+    for link in [0, 0, 1, 1, 2] {
+        assert_eq!(report(0, &public[link]).await.0, 202, "an address at link {link}");
+    }
+    for link in public.iter().chain([&own]) {
+        assert_eq!(report(0, link).await, (429, Some(3_600)), "the sixth of the address");
+    }
+    for link in &public {
+        assert_eq!(report(1, link).await.0, 202, "another address");
+    }
+    for link in &public {
+        assert_eq!(report(2, link).await, (429, Some(3_600)), "the ninth of the client ID");
+    }
+    assert_eq!(report(2, &own).await.0, 202, "a link that it did not make");
+    // What a platform reports itself comes from one address for all its payers.
+    let url = format!("http://{service}/v2/secure-payments/{own}/events");
+    let told = callers[0].client.post(url).header("x-api-key", &app.key);
+    let told = told.json(&json!({ "userEvent": "wallet_connected", "occurredAt": "2020-01-01T00:00:01Z" }));
+    assert_eq!(told.send().await.expect("an answer").status(), StatusCode::ACCEPTED);
+    app.advance_ms(HOUR_MS);
+    assert_eq!(report(0, &public[0]).await.0, 202, "the next hour");
 }
 
 #[tokio::test]
@@ -300,4 +362,19 @@ async fn guesses_at_tokens_are_counted_by_address_whatever_they_name() {
     app.advance_ms(300_000);
     assert_eq!(caller.get(&guess(41)).await, 404, "the block ends");
     println!("guesses: 5 at once, then 429; blocked after 30 more");
+}
+
+#[tokio::test]
+async fn a_token_that_somebody_invents_is_counted_for_his_address_alone() {
+    let app = limited_to(6, 60).await;
+    let link = token_of(&app.link(&link_of(&["1"])).await.expect(201));
+    let visit = async |token: &str| app.get(&format!("/pay/{token}/state")).send().await;
+    assert_eq!(visit(&link).await.status, 200);
+    assert_eq!(visit(&link).await.status, 429, "one visit of a link comes at once");
+    for number in 0..10 {
+        let guess = visit("01K9Z0T3G9R5M1N2P3Q4R50000").await;
+        assert_eq!(guess.status, 404, "guess {number}");
+        assert_eq!(guess.header("ratelimit-limit"), Some("60"), "guess {number}");
+    }
+    assert_eq!(visit("01K9Z0T3G9R5M1N2P3Q4R50001").await.status, 429);
 }

@@ -2,7 +2,7 @@
 //! stranger has who knows the token.
 
 use crate::{
-    access::{KINDS, Operation, Tenant, operations, tenant},
+    access::{KINDS, Kind, Operation, Tenant, operations, tenant},
     create_once::{added, counts},
     support::{
         Answer, TestApp,
@@ -207,6 +207,62 @@ async fn each_credential_on_each_operation_of_links_is_answered_as_the_table_say
     let called: BTreeSet<&str> = CELLS.iter().map(|(name, ..)| *name).collect();
     for name in operations.keys() {
         assert!(called.contains(name), "{name} has no cells");
+    }
+}
+
+#[tokio::test]
+async fn an_orchestrator_key_beside_a_credential_is_refused_on_every_operation_of_links() {
+    let app = TestApp::start().await;
+    let owner = tenant(&app, 7).await;
+    destination(&app, &owner).await;
+    let good = |kind: Kind| owner.good[kind.id()].as_str();
+    let partner = good(Kind::Of(Scheme::OrchestratorKey));
+    let before = counts(&app).await;
+    let (mut wrong, mut cells) = (Vec::new(), 0);
+    for operation in of_links().values() {
+        let path = operation.path.replace("{token}", "01ARZ3NDEKTSV4RRFFQ69G5FAV");
+        for kind in KINDS {
+            if kind.scheme() == Scheme::OrchestratorKey {
+                continue;
+            }
+            for (key, client, expected) in [
+                (partner, good(kind), 403),
+                ("orc_unknown", good(kind), 401),
+                (partner, "unknown", 401),
+            ] {
+                // A cookie is passed over where a header has a credential, and an unknown one is no more than that.
+                if kind.scheme() == Scheme::Session && expected == 401 {
+                    continue;
+                }
+                let call = app.call(operation.method.clone(), &path);
+                let call = shown(&app, call, kind.scheme(), client).header("x-orchestrator-key", key);
+                let answer = match operation.method {
+                    Method::GET => call.send().await,
+                    _ => call.json(&operation.example).send().await,
+                };
+                cells += 1;
+                if answer.status != expected {
+                    let name = operation.row.operation;
+                    wrong.push(format!("{name} {kind:?} {key}: {} {}", answer.status, answer.text));
+                }
+            }
+        }
+    }
+    println!("links: {cells} pairs with an orchestrator key, {} wrong", wrong.len());
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(added(&before, &counts(&app).await).is_empty(), "nothing is made");
+}
+
+/// A call with a credential, as its holder makes it.
+fn shown<'a>(app: &TestApp, call: Call<'a>, scheme: Scheme, value: &str) -> Call<'a> {
+    match scheme {
+        Scheme::OrchestratorKey => call.header("x-orchestrator-key", value),
+        Scheme::ApiKey => call.header("x-api-key", value),
+        Scheme::ClientId => call.header("x-client-id", value).header("origin", PAGE),
+        Scheme::SessionBearer => call.header("authorization", &format!("Bearer {value}")),
+        Scheme::Session => call
+            .header("cookie", &format!("session_token={value}"))
+            .header("origin", &app.ctx.own_pages.origin),
     }
 }
 

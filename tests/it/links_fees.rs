@@ -18,10 +18,27 @@ use serde_json::{Value, json};
 alloy::sol! {
     function setBatchFee(uint16 fee) external;
     function allowance(address owner, address spender) external view returns (uint256);
+    struct Detail {
+        address recipient;
+        uint256 requestAmount;
+        address[] path;
+        bytes paymentReference;
+        uint256 feeAmount;
+        uint256 maxToSpend;
+        uint256 maxRateTimespan;
+    }
+    struct Group {
+        uint256 paymentNetworkId;
+        Detail[] requestDetails;
+    }
+    function batchPayments(Group[] groups, address[][] pathsToUSD, address feeAddress) external;
 }
 
 const STRANGER: &str = "0x15d34AAf54267DB7D7c367839AAf71A00a2C6A65";
 const PARTNER: &str = "0x976EA74026E726554dB657fA54763abd0C3a0aa9";
+
+const OTHER: &str = "0x90F79bf6EB2c4f870365E785982E1f101E93b906";
+const RECIPIENT: &str = "0x9965507D1a55bcC2695C58ba16FB37d819B0A4dc";
 
 /// The largest number of units of a token with 18 decimals.
 const MOST: &str = "115792089237316195423570985008687907853269984665640564039457.584007913129639935";
@@ -131,6 +148,8 @@ async fn what_the_batch_contract_takes_is_shown_and_nothing_stays_allowed() {
     for body in [two_receivers, several, link_of(&["1", "2"])] {
         let link = token_of(&app.link(&body).await.expect(201));
         let state = app.get(&format!("/pay/{link}/state")).send().await.expect(200);
+        let page = app.get(&format!("/pay/{link}/calldata?wallet={payer}")).send().await;
+        let sum = page.expect(200)["asked"][0].clone();
         let before = chain.balance_of(fau, payer).await.expect("a balance");
         let calldata = app.pay_link(&link).await;
         let spent = before - chain.balance_of(fau, payer).await.expect("a balance");
@@ -155,9 +174,18 @@ async fn what_the_batch_contract_takes_is_shown_and_nothing_stays_allowed() {
             .await
             .expect("answers");
         assert_eq!(U256::from_be_slice(&left), U256::ZERO);
-        // The page knows no chain, and says what the contract takes at most.
+        // The page knows no chain until a wallet asks, and then says exactly that.
         let most = state["details"]["currencies"][0]["most"].as_str().expect("an amount");
         assert!(units(most) >= spent, "{state}");
+        assert_eq!(units(sum["amount"].as_str().expect("an amount")), approved, "{sum}");
+        let part = |value: &Value| value.as_str().map_or(U256::ZERO, units);
+        let parts = part(&sum["contractFee"]["amount"]) + part(&sum["returned"]);
+        assert_eq!(
+            part(&state["details"]["currencies"][0]["due"]) + parts,
+            approved,
+            "{sum}"
+        );
+        assert_eq!(approved - part(&sum["returned"]), spent, "{sum}");
     }
 }
 
@@ -176,4 +204,133 @@ async fn an_amount_that_its_fee_makes_too_large_is_on_no_link() {
     }
     // Without a fee it can be paid.
     app.link(&link_of(&[MOST])).await.expect(201);
+}
+
+/// Fees of one receiver in one currency that follow each other, added up.
+fn joined(fees: impl IntoIterator<Item = (Address, bool, U256)>) -> Vec<(Address, bool, U256)> {
+    let mut joined: Vec<(Address, bool, U256)> = Vec::new();
+    for (receiver, is_coin, units) in fees {
+        match joined.last_mut() {
+            Some(last) if (last.0, last.1) == (receiver, is_coin) => last.2 += units,
+            _ => joined.push((receiver, is_coin, units)),
+        }
+    }
+    joined
+}
+
+#[tokio::test]
+async fn fees_of_coins_and_tokens_are_listed_as_the_calldata_pays_them() {
+    let mut settings = settings();
+    settings.fees.protocol_bps = 50;
+    settings.fees.protocol_address = Some(PARTNER.to_owned());
+    let app = TestApp::on_chain_as(settings, 1).await;
+    let chain = app.devnet();
+    let contract = chain.contracts().batch_conversion_payments;
+    let set = setBatchFeeCall { fee: 100 }.abi_encode();
+    assert!(chain.send(0, contract, set, U256::ZERO).await.expect("mined").status);
+    let mut tokens = Vec::new();
+    for (currency, amount, receiver) in [
+        ("ETH-sepolia-sepolia", "0.5", STRANGER),
+        ("FAU-sepolia", "10", OTHER),
+        ("ETH-sepolia-sepolia", "0.25", OTHER),
+        ("FAU-sepolia", "20", STRANGER),
+        ("FAU-sepolia", "30", OTHER),
+    ] {
+        let mut payout = payout_of(RECIPIENT, amount);
+        payout["currency"] = json!(currency);
+        payout["feePercentage"] = json!("10");
+        payout["feeAddress"] = json!(receiver);
+        tokens.push(token_of(&app.payout_link(&payout).await.expect(201)));
+    }
+    let call = app.post("/v2/secure-payments/batch-payouts").with_key();
+    let made = call.json(&json!({ "tokens": tokens })).send().await.expect(201);
+    let calldata = app.pay_link(&token_of(&made)).await;
+
+    let steps = link_transactions(&calldata);
+    let call = batchPaymentsCall::abi_decode(&steps.last().expect("a payment").1).expect("the call");
+    let recipient: Address = RECIPIENT.parse().expect("an address");
+    let paid = call.groups.iter().flat_map(|group| {
+        let is_coin = group.paymentNetworkId == U256::from(3);
+        let details = group.requestDetails.iter();
+        let riding = details.clone().filter(|detail| !detail.feeAmount.is_zero());
+        let riding = riding.map(move |detail| (call.feeAddress, is_coin, detail.feeAmount));
+        let alone = details.filter(|detail| detail.recipient != recipient);
+        riding.chain(alone.map(move |detail| (detail.recipient, is_coin, detail.requestAmount)))
+    });
+    let paid = joined(paid);
+    let fees = calldata["feeBundle"]["fees"].as_array().expect("a list").iter();
+    let listed: Vec<(bool, (Address, bool, U256))> = fees
+        .map(|fee| {
+            let text = |name: &str| fee[name].as_str().expect("text").to_owned();
+            let receiver: Address = text("recipient").parse().expect("an address");
+            let is_coin = text("paymentCurrencyId").starts_with("ETH");
+            let is_of_contract = text("feeType") == "batch_contract";
+            (is_of_contract, (receiver, is_coin, units(&text("amount"))))
+        })
+        .collect();
+    let of_calls = listed.iter().filter(|(is_of_contract, _)| !is_of_contract);
+    assert_eq!(joined(of_calls.map(|(_, fee)| *fee)), paid, "{}", calldata["feeBundle"]);
+    assert_eq!(paid.len(), 6, "three receivers in each of two currencies: {paid:?}");
+    // The contract takes its own at the end of each group.
+    let ends = listed
+        .chunk_by(|one, next| one.1.1 == next.1.1)
+        .map(|group| (group.last().map(|fee| fee.0), group.iter().filter(|fee| fee.0).count()));
+    assert_eq!(
+        ends.collect::<Vec<_>>(),
+        [(Some(true), 1); 2],
+        "{}",
+        calldata["feeBundle"]
+    );
+}
+
+#[tokio::test]
+async fn the_page_names_every_receiver_of_fees_and_hides_the_payee_among_them() {
+    let mut settings = settings();
+    settings.fees.protocol_bps = 50;
+    settings.fees.protocol_address = Some(PARTNER.to_owned());
+    let app = TestApp::on_chain_as(settings, 1).await;
+    app.is_paid_in("FAU-sepolia").await;
+    let mut link = link_of(&["100", "50"]);
+    link["requests"][0]["feePercentage"] = json!("2");
+    link["requests"][0]["feeAddress"] = json!(STRANGER);
+    for (policy, receiver, is_shown) in [
+        (json!({}), STRANGER, true),
+        (json!({ "hidePayeeAddress": true }), STRANGER, true),
+        (json!({}), PAYEE, true),
+        (json!({ "hidePayeeAddress": true }), PAYEE, false),
+    ] {
+        link["accessPolicy"] = policy;
+        link["requests"][0]["feeAddress"] = json!(receiver);
+        let token = token_of(&app.link(&link).await.expect(201));
+        let state = app.get(&format!("/pay/{token}/state")).send().await;
+        let fees = state.expect(200)["details"]["currencies"][0]["fees"].clone();
+        let fees = fees.as_array().expect("a list").iter();
+        let fees: Vec<(String, String)> = fees
+            .map(|fee| {
+                let text = |name: &str| fee[name].as_str().expect("text").to_owned();
+                assert_eq!(fee["due"], fee["amount"], "nothing is paid");
+                (text("receiver"), text("amount"))
+            })
+            .collect();
+        let shown = match is_shown {
+            true => receiver.to_owned(),
+            false => format!("{}…{}", &receiver[..6], &receiver[38..]),
+        };
+        assert!(fees.contains(&(shown, "2".to_owned())), "{fees:?}");
+        assert!(fees.contains(&(PARTNER.to_owned(), "0.75".to_owned())), "{fees:?}");
+        for path in ["", "/receipt"] {
+            let page = app.get(&format!("/pay/{token}{path}")).send().await;
+            assert_eq!(page.status, 200);
+            for (receiver, amount) in &fees {
+                assert!(page.text.contains(&format!(">{receiver}<")), "{path}: {}", page.text);
+                assert!(
+                    page.text.contains(&format!(">{amount}\u{a0}FAU<")),
+                    "{path}: {}",
+                    page.text
+                );
+            }
+            assert_eq!(page.text.contains(receiver), is_shown, "{path}: {}", page.text);
+        }
+        assert_eq!(state.text.contains(receiver), is_shown, "{}", state.text);
+    }
 }

@@ -7,6 +7,7 @@ use crate::support::{
     requests::PAYEE,
     wallet::token,
 };
+use futures_util::future::join_all;
 use poem::http::Method;
 use serde_json::{Value, json};
 
@@ -66,11 +67,22 @@ async fn the_sentences_of_the_contract_are_the_message() {
             "redirectUrl must be a safe http(s) URL with no script/HTML payload",
         );
     }
-    for text in ["nowhere", &"x".repeat(200)] {
+    let long = format!("sepolia:{PAYEE}:{}", "x".repeat(200));
+    for text in [
+        "",
+        " ",
+        "nowhere",
+        &"x".repeat(200),
+        &"x".repeat(201),
+        &long,
+        &format!("sepolia:{PAYEE}:\n"),
+    ] {
         let form = json!({ "requests": [{ "amount": "1", "destinationId": text }] });
         let refused = app.link(&form).await;
         message(&refused, 400, "Invalid destination ID format");
         assert_eq!(refused.wrong_fields(), ["requests[0].destinationId"]);
+        let right = refused.json()["errors"][0]["message"].to_string();
+        assert!(right.contains("wallet@eip155:chainId#checksum:token"), "{right}");
     }
     let fau = token(&app, "FAU-sepolia");
     for destination in [
@@ -350,6 +362,43 @@ async fn links_that_can_be_paid_are_capped() {
     let call = app.post(&format!("/v2/secure-payments/{first}/withdraw")).with_key();
     call.send().await.expect(200);
     by_page().await.expect(201);
+}
+
+#[tokio::test]
+async fn links_that_are_made_at_once_are_capped_like_others() {
+    let mut settings = settings();
+    settings.caps.secure_payments = 5;
+    settings.caps.public_secure_payments = 2;
+    let chain = prs::settings::ChainSettings {
+        rpc_urls: vec!["http://127.0.0.1:9".to_owned()],
+        ..prs::settings::ChainSettings::default()
+    };
+    settings.chains.insert("sepolia".to_owned(), chain);
+    let app = TestApp::with(settings, None).await;
+    app.is_paid_in("FAU-sepolia").await;
+    let made = |answers: &[Answer]| {
+        assert!(
+            answers.iter().all(|answer| matches!(answer.status, 201 | 409)),
+            "{answers:?}"
+        );
+        answers.iter().filter(|answer| answer.status == 201).count()
+    };
+    let (link, payout) = (link_of(&["1"]), payout_of(OTHER, "1"));
+    let by_page = (0..8).map(|_| {
+        let call = forged(&app, Method::POST, "/v2/secure-payments");
+        call.json(&link).send()
+    });
+    assert_eq!(made(&join_all(by_page).await), 2);
+    let by_key = (0..12).map(|_| app.payout_link(&payout));
+    let answers = join_all(by_key).await;
+    assert_eq!(made(&answers), 3);
+    // Two become one, also where there is no room for another one.
+    let tokens = answers.iter().filter(|answer| answer.status == 201);
+    let tokens: Vec<String> = tokens.take(2).map(|answer| token_of(&answer.json())).collect();
+    let combining = app.post("/v2/secure-payments/batch-payouts").with_key();
+    combining.json(&json!({ "tokens": tokens })).send().await.expect(201);
+    let by_key = (0..4).map(|_| app.link(&link));
+    assert_eq!(made(&join_all(by_key).await), 1);
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use crate::support::{
     TestApp,
+    app::settings,
     chain::PAYER,
     links::{link_of, payout_of, token_of},
     session::sign_in,
@@ -108,6 +109,27 @@ async fn the_last_millisecond_still_counts() {
 }
 
 #[tokio::test]
+async fn what_a_clock_that_was_ahead_ended_is_open_again_and_counts_against_the_cap() {
+    const HOUR_MS: i64 = 3_600_000;
+    let mut settings = settings();
+    settings.caps.secure_payments = 1;
+    let app = TestApp::on_chain_as(settings, 1).await;
+    app.is_paid_in("FAU-sepolia").await;
+    let token = token_of(&app.link(&short()).await.expect(201));
+    app.advance_ms(HOUR_MS);
+    expire::run(&app.ctx).await.expect("a sweep");
+    assert_eq!(app.stored_link(&token).await.status, SecurePaymentStatus::Expired);
+    app.open_link(&token, "").send().await.expect(403);
+    app.advance_ms(-HOUR_MS);
+    let opened = app.open_link(&token, "").send().await.expect(200);
+    assert_eq!(opened["status"], "pending");
+    app.link(&short()).await.expect(409);
+    app.pay_link(&token).await;
+    app.settle().await;
+    app.open_link(&token, "").send().await.expect(409);
+}
+
+#[tokio::test]
 async fn what_is_paid_late_is_completed_and_what_is_withdrawn_stays_so() {
     let app = on_chain().await;
     for (is_withdrawn, is_swept, expected) in [
@@ -131,6 +153,18 @@ async fn what_is_paid_late_is_completed_and_what_is_withdrawn_stays_so() {
         let id = made["requestIds"][0].as_str().expect("an id");
         assert_eq!(app.read_request(id).await["status"], "paid", "credited all the same");
         assert_eq!(app.stored_link(&token).await.status, expected);
+        let hash = app.read_request(id).await["txHash"]
+            .as_str()
+            .expect("a hash")
+            .to_owned();
+        let page = app.get(&format!("/pay/{token}")).send().await;
+        assert_eq!(page.status, if is_withdrawn { 410 } else { 200 });
+        assert_eq!(page.text.contains("The payment arrived"), is_withdrawn, "{}", page.text);
+        let receipt = app.get(&format!("/pay/{token}/receipt")).send().await;
+        assert!(!receipt.text.contains("Nothing is confirmed yet"), "{}", receipt.text);
+        for text in [page.text, receipt.text] {
+            assert!(text.contains(&hash), "{text}");
+        }
     }
 }
 
@@ -171,6 +205,51 @@ async fn an_intent_is_kept_once_for_each_hash_and_settles_nothing() {
         (json!({ "txHash": HASH, "chain": "MARS", "token": "USDC" }), "chain"),
     ] {
         assert_eq!(send(body).await.wrong_fields(), [field]);
+    }
+    let of_own_chain = json!({
+        "executionKind": "evm_same_chain", "sourceNetwork": "sepolia", "sourceToken": "fau", "sourceAmount": "1",
+        "routeKind": "same_chain",
+    });
+    let with = |members: &Value| {
+        let mut body = intent(HASH);
+        let members = members.as_object().cloned().unwrap_or_default();
+        body.as_object_mut().expect("an object").extend(members);
+        body
+    };
+    assert_eq!(first, send(with(&of_own_chain)).await.expect(200));
+    for (member, asked) in [
+        ("executionKind", "evm_cross_chain"),
+        ("sourceNetwork", "base"),
+        ("sourceNetwork", "tron"),
+        ("sourceNetwork", "mars"),
+        ("sourceToken", "USDC"),
+        ("routeKind", "crosschain"),
+        ("routeKind", "same_chain_conversion"),
+        ("bridgeTool", "across"),
+        ("smartAccountAddress", OTHER),
+        ("userOpHash", HASH),
+    ] {
+        let refused = send(with(&json!({ member: asked }))).await;
+        assert_eq!(refused.wrong_fields(), [member], "{asked}");
+        assert!(refused.expect(400).to_string().contains("later"), "{member}: {asked}");
+        assert_eq!(
+            first,
+            send(with(&json!({ member: null }))).await.expect(200),
+            "{member}"
+        );
+    }
+    for member in [
+        "safeTxHash",
+        "safePaymentDeadline",
+        "payerAddress",
+        "payerEoaAddress",
+        "sourceAmount",
+    ] {
+        assert_eq!(
+            first,
+            send(with(&json!({ member: null }))).await.expect(200),
+            "{member}"
+        );
     }
 }
 

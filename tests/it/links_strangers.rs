@@ -13,6 +13,7 @@ use crate::{
 };
 use poem::http::Method;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 const LISTED: &str = "0x90F79bf6EB2c4f870365E785982E1f101E93b906";
 const UNLISTED: &str = "0x15d34AAf54267DB7D7c367839AAf71A00a2C6A65";
@@ -76,6 +77,23 @@ async fn an_endpoint_that_nobody_approved_hears_no_token_of_a_link() {
 async fn what_a_link_hides_is_hidden_from_a_public_client_id_by_its_request_too() {
     let app = TestApp::on_chain().await;
     app.is_paid_in("FAU-sepolia").await;
+    let receiver = Receiver::start().await;
+    let register = forged(&app, Method::POST, "/v1/webhook").json(&json!({ "url": receiver.url() }));
+    let endpoint = register.send().await.expect(201)["id"]
+        .as_str()
+        .expect("text")
+        .to_owned();
+    let payments = ["payment.confirmed", "payment.partial"];
+    let replay = async || {
+        let body = json!({ "since": "2020-01-01T00:00:00Z", "endpointId": endpoint });
+        app.post("/v2/events/replay")
+            .with_key()
+            .json(&body)
+            .send()
+            .await
+            .expect(202);
+        app.deliver().await;
+    };
     let page = async |path: &str| forged(&app, Method::GET, path).send().await;
     let by_key = async |path: &str| app.get(path).with_key().send().await.expect(200);
     for (policy, is_hidden) in [
@@ -87,8 +105,11 @@ async fn what_a_link_hides_is_hidden_from_a_public_client_id_by_its_request_too(
         body["accessPolicy"] = policy.clone();
         let link = forged(&app, Method::POST, "/v2/secure-payments");
         let made = link.json(&body).send().await.expect(201);
+        let before = heard(&receiver, &payments).await.len();
         app.pay_link(&token_of(&made)).await;
         app.settle().await;
+        let told = heard(&receiver, &payments).await.len() - before;
+        assert_eq!(told, if is_hidden { 0 } else { 2 }, "{policy}");
         let id = made["requestIds"][1].as_str().expect("an id");
         let (one, paid) = (format!("/v2/request/{id}"), format!("/v2/payments?requestId={id}"));
         by_key(&one).await;
@@ -118,6 +139,94 @@ async fn what_a_link_hides_is_hidden_from_a_public_client_id_by_its_request_too(
     let behind = page("/v2/request?limit=1&offset=1").await.expect(200);
     assert_eq!(behind["pagination"]["total"], 2, "{behind}");
     assert_eq!(by_key("/v2/request").await["pagination"]["total"], 6);
+    // Told again by a key, what is hidden is left out as well; approved, the endpoint hears of everything.
+    let told = async || {
+        let told = heard(&receiver, &payments).await.into_iter();
+        told.map(|one| one.json()["requestId"].to_string())
+            .collect::<BTreeSet<_>>()
+            .len()
+    };
+    replay().await;
+    assert_eq!(told().await, 2);
+    app.post(&format!("/v1/webhook/{endpoint}/approve"))
+        .with_key()
+        .send()
+        .await
+        .expect(200);
+    replay().await;
+    assert_eq!(told().await, 6);
+}
+
+#[tokio::test]
+async fn pages_and_totals_of_a_public_client_id_are_those_of_what_it_is_shown() {
+    let app = TestApp::on_chain().await;
+    app.is_paid_in("FAU-sepolia").await;
+    let mut shown = Vec::new();
+    for policy in [
+        json!({}),
+        json!({ "hideUntilApproved": true }),
+        json!({}),
+        json!({ "hidePayeeAddress": true }),
+        json!({ "hidePayeeAddress": true }),
+        json!({}),
+        json!({ "hideUntilApproved": true }),
+    ] {
+        let mut body = link_of(&["1"]);
+        body["reference"] = json!("order-7");
+        body["accessPolicy"] = policy.clone();
+        let link = forged(&app, Method::POST, "/v2/secure-payments");
+        let made = link.json(&body).send().await.expect(201);
+        app.pay_link(&token_of(&made)).await;
+        app.settle().await;
+        if policy == json!({}) {
+            shown.insert(0, made["requestIds"][0].clone());
+        }
+    }
+    let reference = app.read_request(shown[0].as_str().expect("an id")).await["paymentReference"].clone();
+    let reference = reference.as_str().expect("a reference");
+    let searched = |found: &Value| -> Vec<Value> {
+        let payments = found["payments"].as_array().expect("payments").iter();
+        payments
+            .map(|payment| payment["request"]["requestId"].clone())
+            .collect()
+    };
+    for (filter, wanted, all) in [
+        ("type=direct".to_owned(), &shown[..], 7),
+        ("paymentCurrency=FAU-sepolia".to_owned(), &shown, 7),
+        (format!("walletAddress={PAYEE}"), &shown, 7),
+        ("reference=order-7".to_owned(), &shown, 7),
+        (format!("reference=order-7&walletAddress={PAYEE}"), &shown, 7),
+        ("type=direct&fromDate=2000-01-01T00:00:00Z".to_owned(), &shown, 7),
+        (format!("paymentReference={reference}"), &shown[..1], 1),
+    ] {
+        let path = |page: &str| format!("/v2/payments?{filter}&{page}");
+        let of_key = app.get(&path("limit=2")).with_key().send().await.expect(200);
+        assert_eq!(of_key["pagination"]["total"], all, "{filter}");
+        for size in [1, 2, 3] {
+            let (mut by_cursor, mut by_row, mut next) = (Vec::new(), Vec::new(), String::new());
+            for page in 0..=wanted.len() / size {
+                let cursor = format!("limit={size}{next}");
+                let paged = forged(&app, Method::GET, &path(&cursor)).send().await.expect(200);
+                assert_eq!(paged["pagination"]["total"], wanted.len(), "{filter} {cursor}");
+                by_cursor.extend(searched(&paged));
+                assert_eq!(
+                    paged["pagination"]["hasMore"],
+                    by_cursor.len() < wanted.len(),
+                    "{filter} {cursor}"
+                );
+                let row = format!("limit={size}&offset={}", page * size);
+                let found = forged(&app, Method::GET, &path(&row)).send().await.expect(200);
+                assert_eq!(found["pagination"]["total"], wanted.len(), "{filter} {row}");
+                by_row.extend(searched(&found));
+                match by_cursor.len() < wanted.len() {
+                    true => assert_eq!(by_cursor.len(), (page + 1) * size, "a short page: {filter} {cursor}"),
+                    false => break,
+                }
+                next = format!("&cursor={}", paged["nextCursor"].as_str().expect("a cursor"));
+            }
+            assert_eq!((&by_cursor[..], &by_row[..]), (wanted, wanted), "{filter} by {size}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -52,6 +52,7 @@ mod links_credentials;
 mod links_fees;
 mod links_input;
 mod links_on_the_way;
+mod links_pages;
 mod links_races;
 mod links_states;
 mod links_strangers;

@@ -297,6 +297,51 @@ fn settings_that_nobody_can_mean_are_refused_with_a_sentence() {
             r#"{zzz="z"}"#,
             "conversion.coin_ids.zzz: not the symbol",
         ),
+        (
+            "SCREENING__MERKLESCIENCE_API_KEY",
+            " ",
+            "screening.merklescience_api_key: must not be blank",
+        ),
+        (
+            "SCREENING__HYPERNATIVE_POLICY_ID",
+            "mine",
+            "screening.hypernative_policy_id: must be a UUID",
+        ),
+        (
+            "SCREENING__HYPERNATIVE_URL",
+            "https://a:b@screening.example.com",
+            "screening.hypernative_url: must be an address without a user name",
+        ),
+        (
+            "SCREENING__MERKLESCIENCE_URL",
+            "https://screening.example.com/?key=b",
+            "screening.merklescience_url: must be an address without a query",
+        ),
+        (
+            "HTTP__PAY_URL",
+            "ftp://pay.example.com",
+            "http.pay_url: must be an http or https",
+        ),
+        (
+            "HTTP__PAY_URL",
+            "http://pay.example.com",
+            "http.pay_url: must be an https",
+        ),
+        (
+            "HTTP__PAY_URL",
+            "https://a:b@pay.example.com",
+            "http.pay_url: must be an address without a user name",
+        ),
+        (
+            "HTTP__PUBLIC_URL",
+            "https://pay.example.com/?a=b",
+            "http.public_url: must be an address without a query",
+        ),
+        (
+            "HTTP__AUTH_URL",
+            "https://pay.example.com/#a",
+            "http.auth_url: must be an address without a query",
+        ),
     ] {
         for arguments in [&["serve"][..], &["serve", "--print-config"]] {
             let mut start = prs(folder.path(), ports);
@@ -338,7 +383,8 @@ fn a_local_chain_is_never_in_production_and_tells_which_settings_it_ignores() {
     command
         .arg("dev")
         .env(production, "true")
-        .env("PRS_WEBHOOKS__CONCURRENCY", "7");
+        .env("PRS_WEBHOOKS__CONCURRENCY", "7")
+        .env("PRS_RELAYER__FEE", "7");
     let output = command.stderr(Stdio::piped()).output().expect("it runs");
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(
@@ -350,10 +396,12 @@ fn a_local_chain_is_never_in_production_and_tells_which_settings_it_ignores() {
         .find(|line| line.contains("ignores settings of the environment"));
     let ignored = ignored.unwrap_or_else(|| panic!("{told}"));
     assert!(
-        ignored.contains("PRS_HTTP__LISTEN") && ignored.contains("PRS_WEBHOOKS__CONCURRENCY"),
+        ignored.contains("PRS_HTTP__LISTEN") && ignored.contains("PRS_RELAYER__FEE"),
         "{ignored}"
     );
-    assert!(!ignored.contains("PRS_DATABASE__URL"), "{ignored}");
+    for taken in ["PRS_DATABASE__URL", "PRS_WEBHOOKS__CONCURRENCY"] {
+        assert!(!ignored.contains(taken), "{ignored}");
+    }
 }
 
 #[test]

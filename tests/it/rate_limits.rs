@@ -179,6 +179,20 @@ async fn what_nobody_knows_is_remembered_for_seconds_and_a_new_key_is_not_refuse
     assert_eq!(list(&app, other.key.reveal()).await.status, 200);
 }
 
+#[tokio::test]
+async fn a_client_id_that_somebody_sends_as_a_key_is_good_in_its_own_header() {
+    let app = TestApp::start().await;
+    let client = app.page_client.clone();
+    for header in ["x-api-key", "x-orchestrator-key"] {
+        assert_eq!(app.get("/v2/payments").header(header, &client).send().await.status, 401);
+        let own = app.get("/v2/currencies").header("x-client-id", &client);
+        own.header("origin", crate::support::app::PAGE).send().await.expect(200);
+    }
+    let key = app.get("/v2/payments").header("x-client-id", &app.key);
+    assert_eq!(key.send().await.status, 401);
+    assert_eq!(list(&app, &app.key).await.status, 200);
+}
+
 /// Calls until the first refusal, twenty times at most; returns how many were answered.
 async fn until_refused(app: &TestApp, header: &str, credential: &str) -> usize {
     for answered in 0..20 {

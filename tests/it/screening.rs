@@ -87,6 +87,26 @@ async fn a_result_is_kept_for_the_payment_and_wallet_in_any_letter_case() {
 }
 
 #[tokio::test]
+async fn the_last_result_of_a_provider_that_has_a_key_is_shown_from_the_start() {
+    let (app, _providers) = app(|settings| settings.screening.merklescience_api_key = None).await;
+    let shown = async |provider: ScreeningProvider| -> Option<i64> {
+        let page = app.get("/metrics").send().await.text;
+        let provider = provider.wire();
+        let name = format!("prs_screening_last_ok_timestamp_seconds{{provider=\"{provider}\"}} ");
+        let line = page.lines().find_map(|line| line.strip_prefix(&name))?;
+        line.parse().ok()
+    };
+    assert_eq!((shown(Hypernative).await, shown(Merklescience).await), (Some(0), None));
+    let link = link(&app, &by(Hypernative)).await;
+    decision(&app, &link, WALLET).await;
+    let now = app.ctx.clock.now().timestamp();
+    assert_eq!(
+        (shown(Hypernative).await, shown(Merklescience).await),
+        (Some(now), None)
+    );
+}
+
+#[tokio::test]
 async fn a_rejected_wallet_may_look_and_not_pay_and_nobody_is_told() {
     let (app, providers) = app(|_| {}).await;
     let receiver = Receiver::start().await;
@@ -110,6 +130,7 @@ async fn a_rejected_wallet_may_look_and_not_pay_and_nobody_is_told() {
     assert_eq!(opened.get("paymentOptions"), None);
     let refused = app.calldata_of(&link, Some(WALLET)).await.expect(403);
     assert_eq!(refused["message"], "Wallet is not allowed to pay this secure payment");
+    assert_eq!(refused.get("hint"), None, "a result is final");
     assert_eq!(app.calldata_of(&link, None).await.wrong_fields(), ["wallet"]);
     assert_eq!(
         said(&decision(&app, &link, BEHIND).await)[0],
@@ -147,7 +168,10 @@ async fn an_error_lets_nobody_pay_and_leaves_nothing_behind() {
     let link = link(&app, &by(Hypernative)).await;
     let failed = decision(&app, &link, WALLET).await;
     assert_eq!(said(&failed), ["error", "provider_error", "hypernative"]);
-    app.calldata_of(&link, Some(WALLET)).await.expect(403);
+    let refused = app.calldata_of(&link, Some(WALLET)).await.expect(403);
+    assert_eq!(refused["message"], "Wallet is not allowed to pay this secure payment");
+    let hint = refused["hint"].as_str().expect("what to do");
+    assert!(hint.contains("Try again"), "{hint}");
     assert_eq!(rows(&app, "screenings").await, 0);
     app.deliver().await;
     assert!(receiver.received().await.is_empty());
@@ -233,6 +257,28 @@ async fn an_odd_word_about_a_wallet_is_no_failure_of_its_provider() {
             ["rejected", "screening_rejected", chosen.wire()],
             "{words}"
         );
+    }
+}
+
+#[tokio::test]
+async fn questions_of_a_clock_that_was_set_back_hold_nobody_up() {
+    let (app, providers) = app(|_| {}).await;
+    let link = link(&app, &by(Hypernative)).await;
+    providers.say(Hypernative, Some(ODD[0].1));
+    let asked = async |number: u32| said(&decision(&app, &link, &stranger(number)).await)[0].to_owned();
+    for _ in 0..5 {
+        assert_eq!(asked(1).await, "error");
+    }
+    for number in 2..=30 {
+        asked(number).await;
+    }
+    providers.say(Hypernative, None);
+    assert_eq!(asked(1).await, "error", "it waits");
+    let full = app.open_link(&link, &format!("?wallet={}", stranger(31))).send().await;
+    full.expect(429);
+    app.advance_ms(-86_400_000);
+    for number in [1, 31] {
+        assert_eq!(asked(number).await, "approved", "{number}");
     }
 }
 

@@ -36,7 +36,7 @@ fn put(step: &mut Value, word: usize, value: &str) {
 type Bend = fn(&mut Vec<Value>, &str);
 
 /// What is changed, and how; the text is an address that has no part in the payment.
-const BENDS: [(&str, Bend); 18] = [
+const BENDS: [(&str, Bend); 19] = [
     ("receiver", |steps, other| put(&mut steps[1], word::TO, other)),
     ("token", |steps, other| put(&mut steps[1], word::TOKEN, other)),
     ("amount", |steps, _| {
@@ -47,6 +47,7 @@ const BENDS: [(&str, Bend); 18] = [
         put(&mut steps[1], word::REFERENCE, &other);
     }),
     ("fee", |steps, _| put(&mut steps[1], word::FEE, "ffffffffffffffff")),
+    ("less fee", |steps, _| put(&mut steps[1], word::FEE, "1")),
     ("receiver of fees", |steps, other| {
         put(&mut steps[1], word::FEE_TO, other)
     }),
@@ -147,6 +148,12 @@ pub async fn calldata(stage: &mut Stage) -> Told {
     bent.lets(|_, _| {}, |text| text);
     let screen = fate(stage, &bent.token).await?;
     holds(screen == "options", format!("unchanged calldata leads to {screen}"))?;
+    let text = stage.text().await.to_lowercase();
+    let shown = [&stage.accounts[6], "0.051\u{a0}fau", "5.1\u{a0}fau", "5.151\u{a0}fau"];
+    holds(
+        shown.iter().all(|shown| text.contains(*shown)),
+        format!("not whom the fee goes to: {text}"),
+    )?;
     for (what, bend) in BENDS {
         bent.lets(bend, |text| text);
         stops(stage, &bent.token)
@@ -154,24 +161,32 @@ pub async fn calldata(stage: &mut Stage) -> Told {
             .map_err(|error| format!("{what}: {error}"))?;
     }
     stage.judge("error-mismatch").await;
-    // The page shows another receiver than the calldata pays.
+    // The page shows something else than the calldata pays.
     let other = format!("0x{}", bent.other);
-    bent.proxy.lets(move |path, text| {
-        if !path.ends_with("/state") {
-            return text;
-        }
-        let mut answer: Value = serde_json::from_str(&text).expect("JSON");
-        if let Some(payee) = answer.pointer_mut("/details/items/0/payee") {
-            *payee = json!(other);
-        }
-        answer.to_string()
-    });
-    stops(stage, &bent.token)
-        .await
-        .map_err(|error| format!("shown receiver: {error}"))?;
+    let shown = [
+        ("/details/items/0/payee", other.clone()),
+        ("/details/currencies/0/fees/0/receiver", other),
+        ("/details/currencies/0/fees/0/due", "0.052".to_owned()),
+    ];
+    for (pointer, instead) in shown.clone() {
+        bent.proxy.lets(move |path, text| {
+            if !path.ends_with("/state") {
+                return text;
+            }
+            let mut answer: Value = serde_json::from_str(&text).expect("JSON");
+            if let Some(shown) = answer.pointer_mut(pointer) {
+                *shown = json!(instead);
+            }
+            answer.to_string()
+        });
+        stops(stage, &bent.token)
+            .await
+            .map_err(|error| format!("{pointer} as shown: {error}"))?;
+    }
     println!(
-        "{} changes of calldata and one of what is shown: all stopped, no way to try again",
-        BENDS.len()
+        "{} changes of calldata and {} of what is shown: all stopped, no way to try again",
+        BENDS.len(),
+        shown.len()
     );
     Ok(())
 }

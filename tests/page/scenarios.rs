@@ -65,6 +65,7 @@ scenarios![
     bent::calldata,
     bent::check_off,
     batch,
+    fee_of_the_contract,
     payout,
     ends,
     no_wallet,
@@ -142,6 +143,9 @@ async fn one_by_one(stage: &mut Stage) -> Told {
     stage.until("options").await?;
     stage.js("document.querySelector('.explained').open = true;").await;
     stage.judge("explained").await;
+    let text = stage.text().await;
+    let is_said = text.contains("Token contract") && text.contains("May take it");
+    holds(is_said, format!("what an approval is sent to: {text}"))?;
     let begun = Instant::now();
     stage.press("Pay 25.25").await?;
     stage.until("success").await?;
@@ -333,8 +337,47 @@ async fn not_on_the_list(stage: &mut Stage) -> Told {
 async fn batch(stage: &mut Stage) -> Told {
     let token = stage.link(amounts(&["1.5", "2", "0.25", "10"])).await;
     stage.connect(&token, "options").await?;
-    stage.press("Pay 4 receivers").await?;
+    stage.press("Pay 13.75").await?;
     stage.until("success").await
+}
+
+async fn fee_of_the_contract(stage: &mut Stage) -> Told {
+    let fee = json!({ "feePercentage": "1", "feeAddress": stage.accounts[6] });
+    for (body, shown, label) in [
+        (
+            with(amounts(&["10", "20"]), fee),
+            vec!["30\u{a0}FAU", "0.3\u{a0}FAU", "Fee of the payment contract"],
+            "Pay 30.6\u{a0}FAU",
+        ),
+        (
+            amounts(&["11", "21"]),
+            vec!["32\u{a0}FAU", "comes back to you", "0.32\u{a0}FAU"],
+            "Pay 32.32\u{a0}FAU",
+        ),
+    ] {
+        let token = stage.link(body).await;
+        takes(stage, &token, 100).await;
+        stage.connect(&token, "options").await?;
+        let text = stage.text().await;
+        let is_shown = text.contains(label) && shown.iter().all(|part| text.contains(part));
+        holds(is_shown, format!("{label} {shown:?}: {text}"))?;
+        stage.press(label).await?;
+        stage.until("success").await?;
+        takes(stage, &token, 0).await;
+        stage.wallet = Wallet::new(&stage.accounts[2]);
+    }
+    Ok(())
+}
+
+/// Lets the contract of batches take so many basis points for itself.
+async fn takes(stage: &Stage, token: &str, basis_points: u16) {
+    alloy::sol! { function setBatchFee(uint16 fee) external; }
+    let state: Value = serde_json::from_str(&stage.read(&format!("/pay/{token}/state")).await.1).expect("JSON");
+    let contracts = state["details"]["contracts"].as_array().expect("contracts");
+    let call = setBatchFeeCall { fee: basis_points };
+    let data = hex::encode_prefixed(alloy::sol_types::SolCall::abi_encode(&call));
+    let step = json!({ "from": stage.accounts[0], "to": contracts.last(), "data": data });
+    stage.dev.ask_node("eth_sendTransaction", json!([step])).await;
 }
 
 async fn payout(stage: &mut Stage) -> Told {
@@ -382,7 +425,7 @@ async fn phone_at_night(stage: &mut Stage) -> Told {
         width.as_u64().is_some_and(|width| width <= 320),
         format!("{width} wide"),
     )?;
-    stage.press("Pay 2 receivers").await?;
+    stage.press("Pay 8.3").await?;
     stage.until("success").await
 }
 
@@ -586,6 +629,7 @@ async fn hidden_until_approved(stage: &mut Stage) -> Told {
         "mode": "kyt_all_wallets", "screeningProvider": "hypernative", "hideUntilApproved": true,
     } });
     let hidden = ["8765", "8,765", "secret-9", &stage.accounts[1].clone()[2..]].map(str::to_owned);
+    let called = format!("{}…{}", &stage.accounts[1][..6], &stage.accounts[1][38..]).to_lowercase();
     let shown = |text: &str| {
         let text = text.to_lowercase();
         hidden.iter().find(|hidden| text.contains(*hidden)).cloned()
@@ -606,6 +650,16 @@ async fn hidden_until_approved(stage: &mut Stage) -> Told {
         let text = stage.text().await;
         let is_shown = shown(&text).is_some();
         holds(is_shown == (outcome == "approved"), format!("{outcome}: {text}"))?;
+        let title = stage.js("return document.title.toLowerCase();").await;
+        let right = match is_shown {
+            true => title == format!("8,765.4321\u{a0}fau to {called}"),
+            false => title == "payment to the receiver",
+        };
+        let name = stage.js("return document.getElementById('name').textContent;").await;
+        holds(
+            right && (name == "the receiver") != is_shown,
+            format!("{outcome}: {title}, {name}"),
+        )?;
         holds(stage.wallet.count("eth_sendTransaction") == 0, "something was sent")?;
     }
     Ok(())

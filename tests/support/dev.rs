@@ -25,7 +25,13 @@ impl Drop for Dev {
 impl Dev {
     /// Starts it on a free port, with its database in the folder.
     pub fn start(folder: &Path) -> Self {
+        Self::start_with(folder, &[])
+    }
+
+    /// The same with variables of the environment.
+    pub fn start_with(folder: &Path, variables: &[(&str, &str)]) -> Self {
         let mut command = program::prs(folder);
+        command.envs(variables.iter().copied());
         command.args(["dev", "--json", "--port", "0", "--data"]).arg(folder);
         let mut child = command
             .stdout(Stdio::piped())

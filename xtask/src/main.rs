@@ -37,6 +37,9 @@ enum Verb {
     Test {
         /// Parts of test paths, such as `access` or `tron`; `abuse` alone measures what a greedy tenant does to a modest one
         names: Vec<String>,
+        /// Also look how PostgreSQL executes their statements, as `cargo xtask plans` does
+        #[arg(long)]
+        plans: bool,
     },
     /// How PostgreSQL executes every statement of the tests, or of those that are named, in a database of a million payments
     Plans {
@@ -87,7 +90,7 @@ fn run(verb: &Verb) -> Outcome {
         Verb::Schema(SchemaVerb::Generate) => schema::generate(),
         Verb::Schema(SchemaVerb::Check) => schema::check(),
         Verb::Tidy => tidy::run(),
-        Verb::Test { names } => test::run(names),
+        Verb::Test { names, plans } => test::run(names, *plans),
         Verb::Plans { names } => test::plans(names),
         Verb::Check(options) => check::run(options),
         Verb::Bench(options) => bench::run(options),

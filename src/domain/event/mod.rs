@@ -76,6 +76,11 @@ pub enum Event {
     ScreeningCompleted(Box<ScreeningCompleted>),
 }
 
+/// Whether the bodies of a kind tell what was paid to whom, by its name on the wire.
+pub fn tells_of_payment(kind: &str) -> bool {
+    kind.starts_with("payment.")
+}
+
 impl Event {
     /// Name on the wire.
     pub fn kind(&self) -> &'static str {

@@ -4,6 +4,7 @@ use super::flow::PaymentFlow;
 use crate::domain::{
     address::Address,
     destination::{AccessMode, DestinationPolicy, ScreeningProvider},
+    elapsed::is_within,
     refusal::{Checks, Refusal},
     wire_text::wire_text,
 };
@@ -16,6 +17,9 @@ pub const ALLOWED_MAX: usize = 1_000;
 /// What a wallet reads that may not pay. Source: rules P.3.7.
 pub const NOT_ALLOWED: &str = "Wallet is not allowed to pay this secure payment";
 
+/// What such a wallet can do that nobody refused.
+const NOT_SCREENED: &str = "The wallet was not refused: it could not be screened. Try again in a few minutes";
+
 /// Why a wallet is refused that is not on the list. Source: rules P.7.7.
 pub const NOT_LISTED: &str = "wallet_not_allowed";
 
@@ -27,6 +31,9 @@ pub const TOLD_AGAIN_AFTER: TimeDelta = TimeDelta::minutes(10);
 
 /// Wallets of one secure payment that are told about in an hour; the rest is counted.
 pub const TOLD_IN_AN_HOUR: u64 = 20;
+
+/// For how long a wallet counts that was told about.
+pub const TOLD_WINDOW: TimeDelta = TimeDelta::hours(1);
 
 wire_text! {
     /// Whether a payment screens wallets as its destination does.
@@ -229,7 +236,8 @@ impl AccessDecision {
     pub fn require(&self) -> Result<(), Refusal> {
         match self.status {
             AccessStatus::Approved => Ok(()),
-            AccessStatus::Rejected | AccessStatus::Error => Err(Refusal::forbidden(NOT_ALLOWED)),
+            AccessStatus::Rejected => Err(Refusal::forbidden(NOT_ALLOWED)),
+            AccessStatus::Error => Err(Refusal::forbidden(NOT_ALLOWED).with_hint(NOT_SCREENED)),
         }
     }
 
@@ -249,9 +257,10 @@ impl AccessPolicy {
         allowed: Vec::new(),
     };
 
-    /// Whether a payer has to say who he is before he is told how to pay.
+    /// Whether a payer has to say who he is before he is told how to pay: calldata shows what else is hidden, too.
     pub fn asks_who_pays(&self, flow: PaymentFlow) -> bool {
-        (flow == PaymentFlow::GetPaid && self.mode == AccessMode::KytAllWallets) || self.has_list(flow)
+        let holds_back = flow == PaymentFlow::GetPaid && self.mode == AccessMode::KytAllWallets;
+        holds_back || self.hides_until_approved || self.has_list(flow)
     }
 
     /// Whether the list counts: on payouts it is noted and holds nobody. Source: rules P.3.7.
@@ -286,8 +295,8 @@ pub struct Told {
 /// were told about within the hour. Source: interface §6.3.
 pub fn occasion(told: Option<Told>, wallets_in_hour: u64, now: DateTime<Utc>) -> Option<u64> {
     match told {
-        Some(told) if now < told.at + TOLD_AGAIN_AFTER && !told.has_failed => None,
-        Some(told) if now < told.at + TimeDelta::hours(1) => Some(told.occasions + 1),
+        Some(told) if is_within(told.at, TOLD_AGAIN_AFTER, now) && !told.has_failed => None,
+        Some(told) if is_within(told.at, TOLD_WINDOW, now) => Some(told.occasions + 1),
         other if wallets_in_hour < TOLD_IN_AN_HOUR => Some(other.map_or(0, |told| told.occasions) + 1),
         _ => None,
     }
@@ -401,6 +410,7 @@ mod tests {
             (told(0, true), 20, 1, Some(4)),
             (told(0, false), 20, 3_600, None),
             (told(0, false), 19, 3_600, Some(4)),
+            (told(60, false), 19, 0, Some(4)),
         ] {
             assert_eq!(
                 occasion(told, wallets, at(second)),

@@ -10,6 +10,7 @@ pub mod redirect;
 pub mod step;
 
 use super::{
+    elapsed::is_within,
     fees::Fees,
     ids::{RequestId, RequestRowId, SecurePaymentId, SecurePaymentToken},
     interop_address::DestinationKey,
@@ -163,9 +164,15 @@ impl From<Unpayable> for Refusal {
 
 impl SecurePayment {
     /// State at a time: one that nobody paid expires by itself. At its last moment it can still be paid.
+    ///
+    /// The time decides, not the stored word: one that was ended by a clock that was ahead is open again once the clock is
+    /// right.
     pub fn status_at(&self, now: DateTime<Utc>) -> SecurePaymentStatus {
         match self.status {
-            SecurePaymentStatus::Pending if now > self.expires_at => SecurePaymentStatus::Expired,
+            SecurePaymentStatus::Pending | SecurePaymentStatus::Expired if now > self.expires_at => {
+                SecurePaymentStatus::Expired
+            }
+            SecurePaymentStatus::Pending | SecurePaymentStatus::Expired => SecurePaymentStatus::Pending,
             status => status,
         }
     }
@@ -185,7 +192,9 @@ impl SecurePayment {
     /// its way however long that takes: it counts anew with each look.
     pub fn in_flight_until(&self, is_seen: bool, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let since = if is_seen { Some(now) } else { self.hinted_at };
-        since.map(|at| at + HINT_LASTS).filter(|until| *until > now)
+        since
+            .filter(|at| is_within(*at, HINT_LASTS, now))
+            .map(|at| at + HINT_LASTS)
     }
 
     /// The state once it is withdrawn by its owner; one that was withdrawn before stays as it is.
@@ -262,7 +271,7 @@ pub(crate) mod tests {
     use SecurePaymentStatus::{Completed, ComplianceFailed, Expired, Invalidated, Pending};
 
     #[test]
-    fn the_last_moment_counts_and_only_what_is_pending_expires() {
+    fn the_last_moment_counts_and_only_what_nobody_paid_expires() {
         for (status, second, expected) in [
             (Pending, 99, Pending),
             (Pending, 100, Pending),
@@ -270,7 +279,9 @@ pub(crate) mod tests {
             (Completed, 101, Completed),
             (Invalidated, 101, Invalidated),
             (ComplianceFailed, 101, ComplianceFailed),
-            (Expired, 99, Expired),
+            (Expired, 101, Expired),
+            (Expired, 100, Pending),
+            (Expired, 99, Pending),
         ] {
             assert_eq!(link(status).status_at(at(second)), expected, "{status:?} at {second}");
         }
@@ -323,6 +334,7 @@ pub(crate) mod tests {
         assert_eq!(hinted.in_flight_until(false, at(129)), Some(at(130)));
         assert_eq!(hinted.in_flight_until(false, at(130)), None);
         assert_eq!(hinted.in_flight_until(true, at(130)), Some(at(250)));
+        assert_eq!(hinted.in_flight_until(false, at(8)), None, "the clock was set back");
     }
 
     #[test]

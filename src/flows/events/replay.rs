@@ -11,7 +11,7 @@ use crate::{
     flows::{
         FlowError, FlowResult,
         events::{EventRecord, Receivers, check_span, erased, no_repeated_test, receivers, unknown_event},
-        require_room,
+        of_hidden_links, require_room,
     },
     store::{self, Scope, outbox::NewDelivery},
 };
@@ -168,9 +168,17 @@ async fn queue(
             }
         }
     }
+    let asked_for = endpoint.and_then(|id| receivers.0.get(id));
+    let hidden = match asked_for {
+        Some(endpoint) if !endpoint.is_approved => {
+            let told = events.iter();
+            let told = told.map(|event| (&event.id, event.kind.as_str(), event.request_id.as_deref()));
+            of_hidden_links(&tx, &endpoint.owner, told).await?
+        }
+        _ => HashSet::new(),
+    };
     // An endpoint that was registered later has no deliveries of these events yet.
-    let late: Vec<NewDelivery> = endpoint
-        .and_then(|id| receivers.0.get(id))
+    let late: Vec<NewDelivery> = asked_for
         .into_iter()
         .flat_map(|endpoint| {
             let concerned = events
@@ -178,7 +186,7 @@ async fn queue(
                 .filter(|event| endpoint.client.is_none() || endpoint.client == event.client);
             concerned.map(|event| (event.id.clone(), endpoint.id.clone()))
         })
-        .filter(|pair| held.contains(&pair.0) && !known.contains(pair))
+        .filter(|pair| held.contains(&pair.0) && !known.contains(pair) && !hidden.contains(&pair.0))
         .map(|(event, endpoint)| NewDelivery {
             id: DeliveryId(ctx.ids.ulid()),
             event,

@@ -60,7 +60,7 @@ pub async fn run(
     let begin = checks.finish_with(begin)?;
     let window = Window { begin, limit };
     let found = store::payments::search(&ctx.db, &scope, &filter, &window).await?;
-    let (mut payments, mut total) = (found.rows, found.total);
+    let mut payments = found.rows;
     let last = payments
         .last()
         .filter(|_| found.has_more)
@@ -70,18 +70,13 @@ pub async fn run(
         });
     let next = last.map(|last| cursor::write(ctx, &scope, &filter, &last));
     if caller.is_public() {
-        let ids = payments.iter().map(|(_, request)| request.request_id.clone());
-        let hidden = store::requests::hidden_among(ctx.db.reader(), &caller.platform, ids).await?;
-        let found = payments.len();
-        payments.retain(|(_, request)| !hidden.contains(&request.request_id));
-        total = total.saturating_sub(u64::try_from(found - payments.len()).unwrap_or(total));
         let rows = payments.into_iter();
         let rows = rows.map(|(payment, request)| (payment.without_persons(), request.without_persons()));
         payments = rows.collect();
     }
     Ok(PaymentPage {
         payments,
-        total,
+        total: found.total,
         has_more: found.has_more,
         next,
     })
@@ -103,6 +98,7 @@ pub(super) fn filter(ctx: &Ctx, caller: &PlatformCaller, search: &PaymentSearch,
         kind: search.kind,
         invoice_currencies,
         payment_currencies,
+        leaves_out_hidden: caller.is_public(),
         from: search.from,
         to: search.to,
     }

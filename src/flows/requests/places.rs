@@ -21,9 +21,13 @@ use tokio::{
 /// How long a question waits for a place.
 const QUESTION_WAITS: Duration = Duration::from_millis(1_500);
 
+/// One link has this part of the places of its holder, so that its visitors leave some to other payers.
+const LINKS: usize = 4;
+
 /// A place; free again when it is dropped.
 #[derive(Debug)]
 pub struct Place {
+    _of_link: Option<OwnedSemaphorePermit>,
     _own: OwnedSemaphorePermit,
     _shared: OwnedSemaphorePermit,
 }
@@ -33,16 +37,31 @@ pub fn holder(caller: &PlatformCaller) -> Holder {
     Holder {
         platform: caller.platform.clone(),
         is_public: caller.is_public(),
+        link: None,
     }
 }
 
 /// Waits for a place, behind those who came before; `None` when that takes longer than `patience`.
 pub async fn take(places: &Places, holder: &Holder, patience: Duration) -> Option<Place> {
-    let own = own(places, holder);
+    let of_link = holder
+        .link
+        .as_ref()
+        .map(|_| own(places, holder, (places.each / LINKS).max(1)));
+    let whole = Holder {
+        link: None,
+        ..holder.clone()
+    };
+    let own = own(places, &whole, places.each);
     let taken = async {
+        // Who waits behind others at one link takes no place of its owner meanwhile.
+        let of_link = match of_link {
+            Some(of_link) => Some(of_link.acquire_owned().await.ok()?),
+            None => None,
+        };
         let own = own.acquire_owned().await.ok()?;
         let shared = places.all.clone().acquire_owned().await.ok()?;
         Some(Place {
+            _of_link: of_link,
             _own: own,
             _shared: shared,
         })
@@ -50,14 +69,14 @@ pub async fn take(places: &Places, holder: &Holder, patience: Duration) -> Optio
     timeout(patience, taken).await.ok().flatten()
 }
 
-/// The places of a holder. They are forgotten once he has none and waits for none.
-fn own(places: &Places, holder: &Holder) -> Arc<Semaphore> {
+/// The places of a holder, so many. They are forgotten once he has none and waits for none.
+fn own(places: &Places, holder: &Holder, each: usize) -> Arc<Semaphore> {
     let mut own = places.own.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = own.get(holder).and_then(Weak::upgrade) {
         return known;
     }
     own.retain(|_, semaphore| semaphore.strong_count() > 0);
-    let fresh = Arc::new(Semaphore::new(places.each));
+    let fresh = Arc::new(Semaphore::new(each));
     own.insert(holder.clone(), Arc::downgrade(&fresh));
     fresh
 }

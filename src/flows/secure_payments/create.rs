@@ -1,6 +1,8 @@
 //! Makes a secure payment by which its creator is paid.
 
-use super::made::{Draft, Made, admit, bind, check_gas, expires_at, fee_receivers, named_fee, outlined_all, told};
+use super::made::{
+    Draft, Made, admit_in, bind, check_gas, expires_at, fee_receivers, named_fee, outlined_all, require_wallet, told,
+};
 use crate::{
     ctx::Ctx,
     domain::{
@@ -45,7 +47,7 @@ pub async fn run(
     call: Repeatable<Made>,
 ) -> FlowResult<Answer<Made>> {
     idempotency::once(ctx, caller, call, Storage::Sealed, async |keeper| {
-        admit(ctx, caller).await?;
+        require_wallet(caller)?;
         let client = client_of(ctx, caller).await?;
         let of_client = of_client(ctx, caller, client.as_ref()).await?;
         let receivers = fee_receivers(ctx, caller, &of_client).await?;
@@ -220,6 +222,7 @@ async fn commit(
 ) -> Result<Made, InsertError> {
     let opened = draft.made(ctx, caller);
     let tx = ctx.db.begin("create_secure_payment").await?;
+    admit_in(ctx, &tx, caller).await.map_err(InsertError::Failed)?;
     let requests: Vec<&Request> = opened.requests.iter().collect();
     store::requests::insert_all(&tx, &requests).await?;
     crate::fail_at("create_secure_payment", "requests_inserted");

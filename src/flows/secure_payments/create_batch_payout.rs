@@ -1,6 +1,6 @@
 //! Combines payouts that nobody has paid yet into one secure payment.
 
-use super::made::{Draft, Made, admit, check_gas, outlined_all, told};
+use super::made::{Draft, Made, admit_another, check_gas, outlined_all, require_wallet, told};
 use crate::{
     ctx::Ctx,
     domain::{
@@ -42,8 +42,9 @@ pub async fn run(
 ) -> FlowResult<Answer<Made>> {
     let tokens: Vec<SecurePaymentToken> = tokens.iter().cloned().map(SecurePaymentToken).collect();
     idempotency::once(ctx, caller, call, Storage::Sealed, async |keeper| {
-        admit(ctx, caller).await?;
+        require_wallet(caller)?;
         let tx = ctx.db.begin("combine_secure_payments").await?;
+        store::owners::lock(&tx, &(&caller.platform).into()).await?;
         let locked = store::secure_payments::lock_all(&tx, &Scope::from(caller), &tokens).await?;
         let now = ctx.clock.now();
         let originals = chosen(&tokens, locked, now)?;
@@ -89,6 +90,8 @@ pub async fn run(
             store::secure_payments::set_status(&tx, &ended).await?;
             crate::fail_at("combine_secure_payments", "original_ended");
         }
+        // Those that were just ended have made room.
+        admit_another(ctx, &tx, caller).await?;
         store::secure_payments::insert(&tx, &opened.payment, &Names::default()).await?;
         crate::fail_at("combine_secure_payments", "inserted");
         let made = told(ctx, opened);

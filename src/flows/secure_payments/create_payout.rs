@@ -1,7 +1,7 @@
 //! Makes a secure payment by which its creator pays somebody.
 
 use super::{
-    made::{Draft, Made, admit, bind, expires_at, fee_receivers, named_fee, outlined_all, told},
+    made::{Draft, Made, admit, admit_in, bind, expires_at, fee_receivers, named_fee, outlined_all, told},
     screen,
 };
 use crate::{
@@ -180,6 +180,9 @@ async fn commit(
         }
     }
     let tx = ctx.db.begin("create_secure_payout").await?;
+    if !is_rejected {
+        admit_in(ctx, &tx, caller).await.map_err(InsertError::Failed)?;
+    }
     let requests: Vec<&Request> = opened.requests.iter().collect();
     store::requests::insert_all(&tx, &requests).await?;
     crate::fail_at("create_secure_payout", "request_inserted");

@@ -29,7 +29,7 @@ use crate::{
             planned::{Planned, outlined},
         },
     },
-    store::{self, Scope, StoreError, Tx},
+    store::{self, Scope, Sealing, StoreError, Tx},
 };
 use chrono::{DateTime, TimeDelta, Utc};
 use std::collections::BTreeMap;
@@ -115,24 +115,41 @@ pub(super) fn expires_at(ctx: &Ctx, asked: Option<TimeDelta>) -> DateTime<Utc> {
     ctx.clock.now() + asked.unwrap_or(ctx.secure_payments.lasts)
 }
 
-/// Checks that a caller may make one more. Errors: an account without a wallet (403); a cap is reached (409).
-pub(super) async fn admit(ctx: &Ctx, caller: &PlatformCaller) -> FlowResult<()> {
-    if let Credential::Session {
-        person: Person::Account(_),
-        ..
-    } = caller.credential
-    {
-        return Err(Refusal::forbidden(NO_WALLET).into());
+/// Errors: an account without a wallet (403).
+pub(super) fn require_wallet(caller: &PlatformCaller) -> Result<(), Refusal> {
+    match caller.credential {
+        Credential::Session {
+            person: Person::Account(_),
+            ..
+        } => Err(Refusal::forbidden(NO_WALLET)),
+        _ => Ok(()),
     }
+}
+
+/// Checks that a caller may make one more, as it is at this moment, before anything is asked for it; [`admit_in`] decides.
+/// Errors: an account without a wallet (403); a cap is reached (409).
+pub(super) async fn admit(ctx: &Ctx, caller: &PlatformCaller) -> FlowResult<()> {
+    require_wallet(caller)?;
+    admit_another(ctx, ctx.db.reader(), caller).await
+}
+
+/// Checks the same in the transaction that makes it, one after the other for a platform. Call it before anything else is
+/// locked. Errors: a cap is reached (409).
+pub(super) async fn admit_in(ctx: &Ctx, tx: &Tx, caller: &PlatformCaller) -> FlowResult<()> {
+    store::owners::lock(tx, &(&caller.platform).into()).await?;
+    admit_another(ctx, tx, caller).await
+}
+
+/// Errors: a cap is reached (409).
+pub(super) async fn admit_another(ctx: &Ctx, conn: &impl Sealing, caller: &PlatformCaller) -> FlowResult<()> {
     let (now, caps) = (ctx.clock.now(), &ctx.caps);
     let own = Scope::from(caller);
     let of_public_client = match caller.is_public() {
-        true => store::secure_payments::count_open(ctx.db.reader(), &own, now, caps.public_secure_payments).await?,
+        true => store::secure_payments::count_open(conn, &own, now, caps.public_secure_payments).await?,
         false => 0,
     };
     let whole_platform = Scope { client: None, ..own };
-    let of_platform =
-        store::secure_payments::count_open(ctx.db.reader(), &whole_platform, now, caps.secure_payments).await?;
+    let of_platform = store::secure_payments::count_open(conn, &whole_platform, now, caps.secure_payments).await?;
     Ok(caps.admit_another_secure_payment(of_platform, of_public_client)?)
 }
 

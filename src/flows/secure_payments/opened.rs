@@ -3,6 +3,7 @@
 use crate::{
     ctx::Ctx,
     domain::{
+        caller::PlatformCaller,
         fees::Fees,
         ids::SecurePaymentToken,
         refusal::Refusal,
@@ -80,6 +81,11 @@ async fn is_seen(ctx: &Ctx, payment: &SecurePayment, requests: &[Request]) -> Fl
 }
 
 impl Opened {
+    /// Whether a caller is its platform itself. Whoever holds no secret of that may be anybody who has the token.
+    pub(super) fn is_of(&self, caller: &PlatformCaller) -> bool {
+        !caller.is_public() && caller.platform == self.payment.origin.platform
+    }
+
     /// State at the moment.
     pub fn status(&self) -> SecurePaymentStatus {
         self.payment.status_at(self.now)

@@ -16,10 +16,13 @@ use crate::{
 use alloy::primitives::U256;
 use futures_util::future::join_all;
 use std::{collections::BTreeMap, sync::PoisonError, time::Duration};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
-/// Time in which a chain has to answer; one that does not is left out.
+/// Time in which a chain has to answer, with the wait for a place; one that does not is left out.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Time that a question has at least before a chain counts as silent.
+const QUESTION: Duration = Duration::from_millis(1_500);
 
 /// How long an answer is remembered.
 const REMEMBERED: Duration = Duration::from_secs(5);
@@ -39,6 +42,7 @@ pub(super) async fn of(ctx: &Ctx, opened: &Opened, wallet: Address) -> Vec<Payme
     let holder = &Holder {
         platform: opened.payment.origin.platform.clone(),
         is_public: true,
+        link: None,
     };
     let wanted = wanted(ctx, opened);
     let wanted = wanted.into_iter().filter(|one| one.network.family() == wallet.family());
@@ -60,7 +64,8 @@ pub(super) async fn of(ctx: &Ctx, opened: &Opened, wallet: Address) -> Vec<Payme
     join_all(asked).await.into_iter().flatten().collect()
 }
 
-/// What is left to be paid with its fees, in each of its currencies; and the same in dollar tokens elsewhere.
+/// What is left to be paid with its fees, in each of its currencies; and the same in dollar tokens elsewhere. No balance of
+/// a test network pays anything on another network, and none there is paid with money.
 fn wanted<'a>(ctx: &'a Ctx, opened: &Opened) -> Vec<Wanted<'a>> {
     let network = opened.payment.network;
     let mut needed: BTreeMap<&str, U256> = BTreeMap::new();
@@ -84,7 +89,8 @@ fn wanted<'a>(ctx: &'a Ctx, opened: &Opened) -> Vec<Wanted<'a>> {
         _ => None,
     };
     let elsewhere = dollars.into_iter().flat_map(|dollars| {
-        let networks = ctx.catalogue.enabled().filter(move |other| *other != network);
+        let others = ctx.catalogue.enabled().filter(move |other| *other != network);
+        let networks = others.filter(move |other| other.is_test() == network.is_test());
         networks.flat_map(move |other| elsewhere(ctx, other, &dollars))
     });
     let elsewhere: Vec<Wanted<'a>> = elsewhere.collect();
@@ -137,24 +143,23 @@ async fn balance(ctx: &Ctx, holder: &Holder, wanted: &Wanted<'_>, wallet: Addres
         return None;
     }
     let payers = ctx.partners.chains.payers.get(&network)?;
-    let asked = async {
-        let _place = take(&pages.places, holder, PATIENCE).await?;
-        // What is allowed is of no interest here, so nobody in particular is named.
-        Some(payers.standing(wallet, key.1, wallet).await)
-    };
-    let answer = match timeout(PATIENCE, asked).await {
-        // No place says nothing about the chain.
-        Ok(None) => return None,
-        Ok(Some(answer)) => answer.ok(),
+    let end = Instant::now() + PATIENCE;
+    let place = take(&pages.places, holder, PATIENCE).await?;
+    let silent = Instant::now() + QUESTION;
+    // What is allowed is of no interest here, so nobody in particular is named.
+    let answer = match timeout_at(silent.min(end), payers.standing(wallet, key.1, wallet)).await {
+        Ok(answer) => answer.ok(),
+        // Who waited long for a place had no time for the chain, which says nothing about it.
+        Err(_) if end < silent => return None,
         Err(_) => None,
     };
+    drop(place);
     let now = ctx.clock.steady();
-    let after = rest.unwrap_or_default().after(answer.is_some(), now);
-    pages
-        .rests
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .insert(network, after);
+    {
+        let mut rests = pages.rests.lock().unwrap_or_else(PoisonError::into_inner);
+        let rest = rests.entry(network).or_default();
+        *rest = rest.after(answer.is_some(), now);
+    }
     let balance = answer?.balance;
     pages
         .balances

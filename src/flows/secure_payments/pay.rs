@@ -6,8 +6,9 @@ use crate::{
     domain::{
         address::Address,
         batch::check_networks,
-        batch_call::{Batch, BatchError, BatchItem},
+        batch_call::{Batch, BatchError, BatchItem, OwnFee},
         calldata::{APPROVAL_GAS, Allowing, Standing, Step},
+        caller::PlatformCaller,
         fees::{Fee, FeeLeg, Fees},
         ids::RequestId,
         refusal::Refusal,
@@ -48,6 +49,8 @@ pub struct Single {
     pub handout: Handout,
     /// The fees that it pays.
     pub fees: FeeLines,
+    /// What the wallet is asked for.
+    pub asked: Vec<Asked>,
 }
 
 /// The calldata of several requests.
@@ -69,6 +72,8 @@ pub struct Together {
     pub short_of: Vec<ShortOf>,
     /// The fees that they pay.
     pub fees: FeeLines,
+    /// What the wallet is asked for.
+    pub asked: Vec<Asked>,
 }
 
 /// A token of which the payer holds too little; `None` for the native coin.
@@ -106,19 +111,36 @@ pub struct FeeLines {
     pub gross: Option<U256>,
 }
 
+/// What a wallet is asked for in one currency, at most.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asked {
+    /// Id of the currency.
+    pub currency: String,
+    /// Units, with everything on top of what is paid.
+    pub units: U256,
+    /// What of it the contract takes for itself.
+    pub contract_fee: Option<FeeLeg>,
+    /// What of it the contract gives back to the payer.
+    pub returned: U256,
+}
+
 /// Hands out the calldata of what is left to be paid, with allowances of exactly that.
 ///
-/// What is answered is kept before, so that a payment can be compared with it. Errors: it cannot be paid any more (403), it
+/// What is answered is kept before, so that a payment can be compared with it. What a network is asked takes the places of
+/// the platform when it calls itself, else a few of those of strangers. Errors: it cannot be paid any more (403), it
 /// is paid (409), the payer may not pay it (403), who pays is not said where that counts (400), no node answers (502).
 /// Source: interface §4.7; rules P.3.7; decisions D38.
-pub async fn run(ctx: &Ctx, opened: &Opened, look: &Look) -> FlowResult<Paying> {
+pub async fn run(ctx: &Ctx, opened: &Opened, look: &Look, caller: Option<&PlatformCaller>) -> FlowResult<Paying> {
     opened.payable().map_err(Refusal::from)?;
     open::check(ctx, opened, look)?;
     let payment = &opened.payment;
     match &look.payer {
         Some(payer) => access::require(ctx, payment, payer).await?,
         None if payment.policy.asks_who_pays(payment.flow) => {
-            let sentence = "is required: not every wallet may pay this";
+            let sentence = match payment.policy.hides_until_approved {
+                true => "is required: nothing of this is shown before a wallet is named",
+                false => "is required: not every wallet may pay this",
+            };
             return Err(Refusal::field("wallet", sentence).into());
         }
         None => {}
@@ -128,9 +150,11 @@ pub async fn run(ctx: &Ctx, opened: &Opened, look: &Look) -> FlowResult<Paying> 
     if unpaid.is_empty() {
         return Err(Refusal::forbidden(Unpayable::ComplianceFailed.sentence()).into());
     }
+    let is_own = caller.is_some_and(|caller| opened.is_of(caller));
     let holder = Holder {
         platform: payment.origin.platform.clone(),
-        is_public: true,
+        is_public: !is_own,
+        link: (!is_own).then(|| payment.id.clone()),
     };
     let asking = in_turns_of(ctx, holder, payment.network);
     let wallet = look.payer.map(|payer| payer.wallet);
@@ -159,18 +183,20 @@ impl Due {
 }
 
 async fn single(ctx: &Ctx, opened: &Opened, due: Vec<Due>, wallet: Option<Address>) -> FlowResult<Paying> {
-    let mut fees = fee_lines(&due);
-    let sole = due.into_iter().next();
-    let Due {
-        request,
-        fees: charged,
-        units,
-    } = sole.ok_or_else(|| Refusal::forbidden(Unpayable::ComplianceFailed.sentence()))?;
-    let handout = prepared(ctx, &request, units, charged, (wallet, Allowing::WhatIsNeeded)).await?;
-    fees.lines
-        .extend(handout.calldata.contract_fee.map(|leg| contract_fee(&request, leg)));
-    kept(ctx, opened, &[(&request, &handout.planned)]).await?;
-    Ok(Paying::Single(Box::new(Single { request, handout, fees })))
+    let sole = due.first();
+    let sole = sole.ok_or_else(|| Refusal::forbidden(Unpayable::ComplianceFailed.sentence()))?;
+    let asked = (wallet, Allowing::WhatIsNeeded);
+    let handout = prepared(ctx, &sole.request, sole.units, sole.fees, asked).await?;
+    let token = sole.request.terms.token;
+    let own = handout.calldata.contract_fee.map(|leg| OwnFee { token, leg });
+    let fees = fee_lines(&due, own.as_slice());
+    kept(ctx, opened, &[(&sole.request, &handout.planned)]).await?;
+    Ok(Paying::Single(Box::new(Single {
+        request: sole.request.clone(),
+        asked: asked_for(&due, &fees, |_| handout.calldata.needed),
+        handout,
+        fees,
+    })))
 }
 
 async fn together(ctx: &Ctx, opened: &Opened, due: Vec<Due>, wallet: Option<Address>) -> FlowResult<Paying> {
@@ -211,14 +237,11 @@ async fn together(ctx: &Ctx, opened: &Opened, due: Vec<Due>, wallet: Option<Addr
     let has_enough_gas = standing
         .zip(network_fee)
         .map(|(standing, fee)| standing.native_balance >= batch.value().saturating_add(fee));
-    let mut fees = fee_lines(&due);
-    fees.lines.extend(batch.own_fees().iter().filter_map(|own| {
-        let first = due.iter().find(|due| due.request.terms.token == own.token)?;
-        Some(contract_fee(&first.request, own.leg))
-    }));
+    let fees = fee_lines(&due, batch.own_fees());
     let handed = due.iter().zip(&planned).map(|(due, planned)| (&due.request, planned));
     kept(ctx, opened, &handed.collect::<Vec<_>>()).await?;
     Ok(Paying::Batch(Box::new(Together {
+        asked: asked_for(&due, &fees, |token| needed(&batch, token)),
         fees,
         requests: due.into_iter().map(|due| due.request).collect(),
         approvals,
@@ -283,9 +306,20 @@ fn short_of(batch: &Batch, standings: &HashMap<Option<Address>, Standing>) -> Ve
     all.filter(|one| one.available < one.required).collect()
 }
 
-/// The fees in the order of the transaction: those that ride in payments, then those that are paid by themselves. The
-/// contract of batches knows one receiver of riding fees, that of the first one.
-fn fee_lines(due: &[Due]) -> FeeLines {
+/// When a transaction pays a fee, among the payments of tokens or among those of the coin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Turn {
+    /// In a payment.
+    Riding,
+    /// After the payments, with what else its receiver gets in the same currency.
+    Alone,
+    /// At the end, by the contract itself.
+    OfContract,
+}
+
+/// The fees in the order in which the transaction pays them. The contract of batches pays tokens before the coin, and knows
+/// one receiver of riding fees, that of the first one.
+fn fee_lines(due: &[Due], own: &[OwnFee]) -> FeeLines {
     let line = |due: &Due, kind: FeeKind, fee: Fee| FeeLine {
         request: due.request.id.clone(),
         kind,
@@ -293,16 +327,33 @@ fn fee_lines(due: &[Due]) -> FeeLines {
         currency: due.request.terms.payment_currency.clone(),
         receiver: fee.receiver,
     };
-    let all = due.iter().flat_map(|due| {
+    let charged = due.iter().flat_map(|due| {
         let platform = due.fees.platform.map(|fee| line(due, FeeKind::Platform, fee));
         let protocol = due.fees.protocol.map(|fee| line(due, FeeKind::Protocol, fee));
-        platform.into_iter().chain(protocol)
+        let lines = platform.into_iter().chain(protocol);
+        lines.map(move |line| (due.request.terms.token, line))
     });
-    let all: Vec<FeeLine> = all.filter(|line| !line.units.is_zero()).collect();
-    let taker = all.first().map(|line| line.receiver);
-    let (mut lines, others): (Vec<FeeLine>, Vec<FeeLine>) =
-        all.into_iter().partition(|line| Some(line.receiver) == taker);
-    lines.extend(others);
+    let charged: Vec<(Option<Address>, FeeLine)> = charged.filter(|(_, line)| !line.units.is_zero()).collect();
+    let taker = charged.first().map(|(_, line)| line.receiver);
+    // What one receiver gets alone in a currency is paid where the first part of it stands.
+    let first = |token: Option<Address>, receiver: Address| {
+        let mut lines = charged.iter();
+        lines.position(|(other, line)| (*other, line.receiver) == (token, receiver))
+    };
+    let of_calls = charged.iter().map(|(token, line)| {
+        let (turn, place) = match Some(line.receiver) == taker {
+            true => (Turn::Riding, None),
+            false => (Turn::Alone, first(*token, line.receiver)),
+        };
+        ((token.is_none(), turn, place), line.clone())
+    });
+    let of_contract = own.iter().filter_map(|own| {
+        let place = due.iter().position(|due| due.request.terms.token == own.token)?;
+        let line = contract_fee(&due.get(place)?.request, own.leg);
+        Some(((own.token.is_none(), Turn::OfContract, Some(place)), line))
+    });
+    let mut placed: Vec<_> = of_calls.chain(of_contract).collect();
+    placed.sort_by_key(|(place, _)| *place);
     let currencies = due.iter().map(|due| &due.request.terms.payment_currency);
     let is_one = currencies
         .clone()
@@ -310,9 +361,49 @@ fn fee_lines(due: &[Due]) -> FeeLines {
         .all(|(one, next)| one == next);
     let sum = || due.iter().try_fold(U256::ZERO, |sum, due| sum.checked_add(due.units));
     FeeLines {
-        lines,
+        lines: placed.into_iter().map(|(_, line)| line).collect(),
         gross: is_one.then(sum).flatten(),
     }
+}
+
+/// Units that leave the payer in a token, or in the coin.
+fn needed(batch: &Batch, token: Option<Address>) -> U256 {
+    let Some(token) = token else {
+        return batch.value();
+    };
+    let mut spendings = batch.spendings().iter();
+    let spending = spendings.find(|spending| spending.token == token);
+    spending.map_or(U256::ZERO, |spending| spending.units)
+}
+
+/// What a wallet is asked for, by currency in the order of the requests.
+fn asked_for(due: &[Due], fees: &FeeLines, needed: impl Fn(Option<Address>) -> U256) -> Vec<Asked> {
+    let mut asked: Vec<Asked> = Vec::new();
+    for due in due {
+        let currency = &due.request.terms.payment_currency;
+        let known = asked.iter().position(|asked| asked.currency == *currency);
+        let own = known.unwrap_or_else(|| {
+            let lines = || fees.lines.iter().filter(|line| line.currency == *currency);
+            let of_contract = lines().find(|line| line.kind == FeeKind::Contract);
+            let sum = lines().fold(U256::ZERO, |sum, line| sum.saturating_add(line.units));
+            let units = needed(due.request.terms.token);
+            asked.push(Asked {
+                currency: currency.clone(),
+                units,
+                contract_fee: of_contract.map(|line| FeeLeg {
+                    receiver: line.receiver,
+                    units: line.units,
+                }),
+                // What nobody gets, once the payees below have theirs.
+                returned: units.saturating_sub(sum),
+            });
+            asked.len() - 1
+        });
+        if let Some(asked) = asked.get_mut(own) {
+            asked.returned = asked.returned.saturating_sub(due.units);
+        }
+    }
+    asked
 }
 
 /// What the contract takes of all payments in the currency of this one.

@@ -6,6 +6,7 @@ use crate::{
         address::Address,
         caller::PlatformCaller,
         destination::ScreeningProvider,
+        elapsed::is_within,
         ids::{OwnerId, PlatformId},
         network::Network,
         refusal::{Refusal, RefusalKind},
@@ -33,8 +34,11 @@ use tokio::time::{Instant, sleep};
 /// Why nobody is let in where wallets are to be screened and nobody screens.
 const NO_SCREENING: &str = "screening_not_configured";
 
+/// How a question to a provider ends that nobody could be asked.
+const NOT_CONFIGURED: &str = "not_configured";
+
 /// How a question to a provider ends.
-pub const OUTCOMES: [&str; 3] = ["approved", "rejected", "error"];
+pub const OUTCOMES: [&str; 4] = ["approved", "rejected", "error", NOT_CONFIGURED];
 
 /// How long somebody waits for a place.
 const PATIENCE: Duration = Duration::from_millis(1_500);
@@ -55,6 +59,7 @@ pub(super) async fn payer(ctx: &Ctx, payment: &SecurePayment, payer: &Payer) -> 
         return Ok(None);
     };
     if screeners.is_empty() {
+        count_unasked(&payment.policy);
         return Ok(Some(AccessDecision::error(NO_SCREENING, payment.policy.provider)));
     }
     let wallets = ScreenedWallet::of_payer(payer);
@@ -65,8 +70,8 @@ pub(super) async fn payer(ctx: &Ctx, payment: &SecurePayment, payer: &Payer) -> 
 /// What a provider finds about the recipient of a payout that is being made; `None` where nobody is screened.
 ///
 /// Whoever reads a public client ID off a page names recipients by it: they are counted, and one that did not pass within
-/// the hour is not asked about again. Errors: no provider answers (502), too many are screened at this moment, or were with
-/// this client ID within the hour (429). Source: rules S.8.
+/// the hour is not asked about again. Errors: no provider answers, or none is configured (502), too many are screened at this
+/// moment, or were with this client ID within the hour (429). Source: rules S.8.
 pub(super) async fn recipient(
     ctx: &Ctx,
     caller: &PlatformCaller,
@@ -78,6 +83,14 @@ pub(super) async fn recipient(
         return Ok(None);
     };
     let provider = policy.provider.map_or("", ScreeningProvider::wire);
+    if screeners.is_empty() {
+        count_unasked(policy);
+        let sentence = format!(
+            "The wallet of the recipient cannot be screened: {provider} is not configured here; \
+             ask the operator, or choose another accessPolicy"
+        );
+        return Err(Refusal::new(RefusalKind::Upstream, sentence).into());
+    }
     let asked = format!("{} {provider} {network} {}", caller.platform, wallet.canonical());
     if caller.is_public() {
         count_recipient(ctx, caller)?;
@@ -102,6 +115,12 @@ pub(super) async fn recipient(
     Ok(Some(found))
 }
 
+/// Counts that somebody was to be screened and nobody could be asked.
+fn count_unasked(policy: &AccessPolicy) {
+    let provider = policy.provider.map_or("", ScreeningProvider::wire);
+    metrics::counter!("prs_screening_answers_total", "provider" => provider, "outcome" => NOT_CONFIGURED).increment(1);
+}
+
 /// What was found about a recipient that did not pass within the hour.
 fn known_rejected(ctx: &Ctx, asked: &str) -> Option<Screening> {
     let mut rejected = ctx
@@ -110,7 +129,7 @@ fn known_rejected(ctx: &Ctx, asked: &str) -> Option<Screening> {
         .lock()
         .unwrap_or_else(PoisonError::into_inner);
     let known = rejected.get(asked).cloned();
-    known.filter(|known| ctx.clock.now() - known.evaluated_at < screening::WINDOW)
+    known.filter(|known| is_within(known.evaluated_at, screening::WINDOW, ctx.clock.now()))
 }
 
 /// Counts a recipient for the public client ID that names it. Errors: 429.
@@ -185,6 +204,7 @@ async fn ask_in_turn(
     let holder = Holder {
         platform: payment.origin.platform.clone(),
         is_public: true,
+        link: None,
     };
     let _place = place(ctx, &holder).await?;
     let Agenda { asked, awaited } = open(ctx, payment, missing).await?;

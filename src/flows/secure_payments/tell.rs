@@ -4,24 +4,25 @@ use crate::{
     ctx::Ctx,
     domain::{
         address::Address,
+        elapsed,
         event::{AccessRejected, Event},
         ids::OwnerId,
         secure_payment::{
             SecurePayment,
-            access::{Told, occasion},
+            access::{TOLD_IN_AN_HOUR, TOLD_WINDOW, Told, occasion},
         },
         webhook::DeliveryState,
     },
     flows::{FlowResult, publish},
     store::{self, Scope},
 };
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 
 /// Tells about a refused wallet, unless that was done within ten minutes and somebody heard it, or so many others were told
 /// about within the hour; what is not told is counted. Source: interface §6.3.
 pub(super) async fn refused(ctx: &Ctx, payment: &SecurePayment, wallet: &Address) -> FlowResult<()> {
     let (now, reader) = (ctx.clock.now(), ctx.db.reader());
-    let hour_ago = now - TimeDelta::hours(1);
+    let within_hour = elapsed::period(TOLD_WINDOW, now);
     let before = store::secure_payments::told(reader, payment, wallet).await?;
     let has_failed = match before {
         Some((occasions, at)) => nobody_heard(ctx, event(payment, *wallet, occasions, at)).await?,
@@ -34,9 +35,9 @@ pub(super) async fn refused(ctx: &Ctx, payment: &SecurePayment, wallet: &Address
             has_failed,
         })
     };
-    let others = store::secure_payments::count_told(reader, payment, hour_ago).await?;
+    let others = store::secure_payments::count_told(reader, payment, within_hour, TOLD_IN_AN_HOUR).await?;
     if occasion(told(before, has_failed), others, now).is_none() {
-        metrics::counter!("prs_refused_wallets_untold_total").increment(1);
+        untold();
         return Ok(());
     }
     // Several calls may have come as far as this; whoever is first tells.
@@ -47,8 +48,9 @@ pub(super) async fn refused(ctx: &Ctx, payment: &SecurePayment, wallet: &Address
     };
     store::secure_payments::lock_all(&tx, &owner, std::slice::from_ref(&payment.token)).await?;
     let present = store::secure_payments::told(&tx, payment, wallet).await?;
-    let others = store::secure_payments::count_told(&tx, payment, hour_ago).await?;
+    let others = store::secure_payments::count_told(&tx, payment, within_hour, TOLD_IN_AN_HOUR).await?;
     let Some(next) = occasion(told(present, has_failed && present == before), others, now) else {
+        untold();
         return Ok(());
     };
     store::secure_payments::note_told(&tx, payment, wallet, next, now).await?;
@@ -59,6 +61,11 @@ pub(super) async fn refused(ctx: &Ctx, payment: &SecurePayment, wallet: &Address
     tx.commit().await?;
     ctx.due.notify_one();
     Ok(())
+}
+
+/// Counts a refused wallet that is not told about.
+fn untold() {
+    metrics::counter!("prs_refused_wallets_untold_total").increment(1);
 }
 
 /// Whether everybody who was to be told of an event could not be reached.

@@ -4,7 +4,8 @@
 //! holds (`201: The new endpoint and its secret`), and the sentence of a refusal (`404: Webhook not found`); a status
 //! that is sent for several reasons has a line for each. A 400
 //! without such a line shows the answer to one wrong field, read from the forms of the operation itself; one that names
-//! its field has it in the line too (`400 firstOnly: …`). Failures that are the same for every operation stand once, in
+//! its field has it in the line too (`400 firstOnly: …`), and a 409 that says what became of the requests of a secure
+//! payment has their member there (`409 requestStatuses: …`). Failures that are the same for every operation stand once, in
 //! the components.
 
 use crate::{
@@ -21,6 +22,9 @@ use std::collections::BTreeMap;
 
 /// Bound of a list that is a whole answer; the catalogue and the client IDs of a platform stay far below.
 const LIST_ITEMS_MAX: u64 = 10_000;
+
+/// The member of a failure that says what became of requests.
+const REQUESTS_PAID: &str = "requestStatuses";
 
 /// Headers of every answer.
 const HEADERS: [&str; 5] = [
@@ -164,6 +168,9 @@ struct Words {
 
 impl Words {
     fn example(&self, failure: &Documented) -> Value {
+        if self.field.as_deref() == Some(REQUESTS_PAID) {
+            return failure.completed_example(&self.sentence);
+        }
         let wrong = self.field.as_ref().map(|field| FieldError::new(field, &self.sentence));
         failure.example(Some(&self.sentence), wrong.into_iter().collect(), None)
     }

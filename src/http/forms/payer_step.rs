@@ -55,16 +55,22 @@ text! {
 #[oai(skip_serializing_if_is_none)]
 pub struct PayerStepProperties {
     /// Which wallet program it is. Example: `metamask`
+    #[oai(nullable)]
     pub wallet_provider: Option<ProviderText>,
     /// A hash of the address of the wallet. Example: `5f2b7c1d9e3a40618293a4b5c6d7e8f90a1b2c3d4e5f60718f4e1b2a7c6d5e9f`
+    #[oai(nullable)]
     pub wallet_address_hashed: Option<AddressHashText>,
     /// What the wallet answered. Example: `0x8f4e1b2a7c6d5e9f0a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f6071`
+    #[oai(nullable)]
     pub payment_submission_id: Option<SubmissionIdText>,
     /// What that is. Example: `evm_tx_hash`
+    #[oai(nullable)]
     pub payment_submission_id_type: Option<CodeText>,
     /// Chain that was chosen. Example: `sepolia`
+    #[oai(nullable)]
     pub selected_source_chain: Option<CodeText>,
     /// Kind of the payment. Example: `direct`
+    #[oai(nullable)]
     pub payment_type: Option<CodeText>,
 }
 
@@ -77,6 +83,7 @@ pub struct PayerStepBody {
     /// When it was, by the clock of the browser
     pub occurred_at: IsoInstantText,
     /// What else is known
+    #[oai(nullable)]
     pub properties: Option<PayerStepProperties>,
 }
 

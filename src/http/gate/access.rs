@@ -96,11 +96,16 @@ access! {
     /// The platform's servers, its people and its backends, for what takes a request back, or ends or resumes what somebody
     /// signed: whoever reads a page does not.
     Canceller: PlatformCaller [ApiKey, ClientId, SessionBearer, Session] as Secret {
-        cancelRequest updateRecurringPayment withdrawSecurePayment
+        cancelRequest updateRecurringPayment
     }
 
-    /// Whoever acts for a platform makes links; what a public client ID makes, strangers make. An orchestrator key beside
-    /// it is refused as long as orchestrators make none.
+    /// The same for links. An orchestrator key beside any credential for links is refused: none is linked to an orchestrator
+    /// as long as these make no links.
+    LinkEnder: PlatformCaller [ApiKey, ClientId, SessionBearer, Session] as Alone Secret {
+        withdrawSecurePayment
+    }
+
+    /// Whoever acts for a platform makes links; what a public client ID makes, strangers make.
     LinkMaker: PlatformCaller [ApiKey, ClientId, SessionBearer, Session] as Alone {
         createSecurePayment createSecurePayout previewSecurePaymentFees
     }
@@ -111,13 +116,18 @@ access! {
     }
 
     /// Whoever calls may open and pay any link whose token he has, of whatever platform.
-    LinkReader: PlatformCaller [ApiKey, ClientId] {
+    LinkReader: PlatformCaller [ApiKey, ClientId] as Alone {
         getSecurePayment getSecurePaymentCalldata recordSecurePaymentIntent
     }
 
     /// The same for what a payment page reports; a browser does so from pages of this service alone.
-    LinkReporter: PlatformCaller [ApiKey, ClientId] as SameOrigin {
+    LinkReporter: PlatformCaller [ApiKey, ClientId] as Alone SameOrigin {
         reportSecurePaymentEvent
+    }
+
+    /// People who signed in, for their own links.
+    LinkFinder: PlatformCaller [SessionBearer, Session] as Alone {
+        findSecurePayment
     }
 
     /// The same for everything that was paid: a public client ID is shown a page at a time, without persons.
@@ -153,7 +163,6 @@ access! {
         createOwnDestination updateOwnDestination getOwnDestination deactivateOwnDestination
         lookUpPayoutDestination lookUpDestination
         listApiKeys createApiKey rotateApiKey revokeApiKey
-        findSecurePayment
     }
 
     /// Anybody: who signs in has no credential yet, and who signs out needs none.

@@ -33,8 +33,9 @@ use std::{ops::Deref, sync::Arc};
 /// What a public client ID reads where a secret is needed.
 const CLOSED_TO_PUBLIC: &str = "A client ID with allowed domains is public, and this operation is closed to it; a client ID without domains opens it";
 
-/// What is said to an orchestrator that comes with a client ID. Source: rules P.1.4.
-const NOT_FOR_ORCHESTRATORS: &str = "This client ID is linked to no orchestrator: call without x-orchestrator-key";
+/// What is said to an orchestrator that comes with another credential. Source: rules P.1.4.
+const NOT_FOR_ORCHESTRATORS: &str =
+    "Orchestrators have no part in payment links on this service yet: call without x-orchestrator-key";
 
 /// The caller of an operation under a policy. Make it the first argument, so that strangers learn nothing else.
 #[derive(Debug)]

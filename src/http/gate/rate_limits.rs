@@ -50,8 +50,8 @@ use std::{
     time::Duration,
 };
 
-/// Counts that are remembered at most; some 300 bytes each. Those that were not used for longest go first.
-const COUNTS_MAX: usize = 50_000;
+/// Counts that each memory holds at most; some 300 bytes each. Those that were not used for longest go first.
+const COUNTS_MAX: NonZeroUsize = NonZeroUsize::new(50_000).unwrap();
 
 /// A sixth of a minute's quota may come at once.
 const BURSTS_PER_MINUTE: u32 = 6;
@@ -85,6 +85,27 @@ pub enum Purpose {
     Page,
     /// A visit to a payment page that nobody made.
     UnknownPage,
+}
+
+/// Counts that are remembered together. What strangers can make many of pushes out nothing but its own kind.
+#[derive(Debug, Clone, Copy)]
+enum Memory {
+    /// Of good credentials and their platforms.
+    Credentials,
+    /// Of addresses alone.
+    Addresses,
+    /// Of links: whoever has a public client ID makes thousands.
+    Pages,
+}
+
+impl Purpose {
+    fn memory(self) -> Memory {
+        match self {
+            Self::Work(_) | Self::Management(_) | Self::Platform(_) | Self::ClientIds(_) => Memory::Credentials,
+            Self::SignIn | Self::Unknown | Self::UnknownPage => Memory::Addresses,
+            Self::Page => Memory::Pages,
+        }
+    }
 }
 
 /// Whose calls are counted as what, and from where; `None` counts those from everywhere.
@@ -182,13 +203,17 @@ struct Reading {
     retry_after_s: Option<u64>,
 }
 
+/// Held for the time of one look, a part of a thousandth of a call.
+type Counts = Mutex<LruCache<Counted, Arc<Count>>>;
+
 /// The counts of this instance.
 pub struct RateLimits {
     settings: RateLimitSettings,
     factor: u32,
     clock: Arc<dyn Clock>,
-    /// Held for the time of one look, a part of a thousandth of a call.
-    counts: Mutex<LruCache<Counted, Arc<Count>>>,
+    credentials: Counts,
+    addresses: Counts,
+    pages: Counts,
     hashes: RandomState,
     /// Whether any address was ever blocked for guessing.
     has_guessers: AtomicBool,
@@ -202,14 +227,15 @@ impl RateLimits {
         } else {
             settings.factor_outside_production.max(1)
         };
+        let counts = || Mutex::new(LruCache::new(COUNTS_MAX));
         settings.enabled.then(|| {
             Arc::new(Self {
                 settings: settings.clone(),
                 factor,
                 clock,
-                counts: Mutex::new(LruCache::new(
-                    NonZeroUsize::new(COUNTS_MAX).unwrap_or(NonZeroUsize::MIN),
-                )),
+                credentials: counts(),
+                addresses: counts(),
+                pages: counts(),
                 hashes: RandomState::new(),
                 has_guessers: AtomicBool::new(false),
             })
@@ -245,8 +271,13 @@ impl RateLimits {
         }
     }
 
-    fn counts(&self) -> MutexGuard<'_, LruCache<Counted, Arc<Count>>> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    fn counts(&self, purpose: Purpose) -> MutexGuard<'_, LruCache<Counted, Arc<Count>>> {
+        let counts = match purpose.memory() {
+            Memory::Credentials => &self.credentials,
+            Memory::Addresses => &self.addresses,
+            Memory::Pages => &self.pages,
+        };
+        counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn begin(&self, per_minute: NonZeroU32) -> Arc<Count> {
@@ -265,7 +296,7 @@ impl RateLimits {
 
     fn find(&self, counted: Counted) -> Arc<Count> {
         let begin = || self.begin(self.per_minute(counted.purpose));
-        self.counts().get_or_insert(counted, begin).clone()
+        self.counts(counted.purpose).get_or_insert(counted, begin).clone()
     }
 
     fn count(&self, counted: Counted) -> Reading {
@@ -315,7 +346,7 @@ impl RateLimits {
             return false;
         }
         let guesses = self.counted(purpose, "", address);
-        let count = self.counts().get(&guesses).cloned();
+        let count = self.counts(purpose).get(&guesses).cloned();
         count.is_some_and(|count| count.blocked_for(self.clock.steady()).is_some())
     }
 }
@@ -380,10 +411,20 @@ impl Meter {
         self.limits.is_guesser(Purpose::Unknown, self.address)
     }
 
-    /// Counts a visit to the payment page of a link. Errors: 429. Whoever guesses tokens may visit the links that are there:
-    /// an address can be that of many people.
+    /// Counts a visit to the payment page of a link that is there. Errors: 429. Whoever guesses tokens may visit those: an
+    /// address can be that of many people.
     pub(in crate::http) fn admit_visit(&self, token: &str) -> Result<(), Problem> {
         self.count(self.limits.counted(Purpose::Page, token, self.address))
+    }
+
+    /// Counts a visit to a link that this address visited before, so that too many of them look nothing up; says whether it
+    /// did. Errors: 429.
+    pub(in crate::http) fn admit_further_visit(&self, token: &str) -> Result<bool, Problem> {
+        let visited = self.limits.counted(Purpose::Page, token, self.address);
+        if !self.limits.counts(Purpose::Page).contains(&visited) {
+            return Ok(false);
+        }
+        self.count(visited).map(|()| true)
     }
 
     /// Counts a visit that led nowhere. Errors: 429.
@@ -474,6 +515,44 @@ fn open_operations(routes: &RouteTable) -> impl Iterator<Item = (Method, String)
 mod tests {
     use super::*;
     use crate::http::contract::document;
+    use chrono::{DateTime, Utc};
+
+    /// A clock that stands still.
+    struct StillClock;
+
+    impl Clock for StillClock {
+        fn now(&self) -> DateTime<Utc> {
+            DateTime::UNIX_EPOCH
+        }
+
+        fn steady(&self) -> Duration {
+            Duration::from_secs(1_000)
+        }
+    }
+
+    #[test]
+    fn however_many_links_are_visited_nothing_else_is_forgotten() {
+        let settings = RateLimitSettings::default();
+        let limits = RateLimits::new(&settings, true, Arc::new(StillClock)).unwrap();
+        let others = [
+            Purpose::Work(Tier::Basic),
+            Purpose::SignIn,
+            Purpose::Unknown,
+            Purpose::UnknownPage,
+        ]
+        .map(|purpose| limits.counted(purpose, "one", None));
+        for counted in others {
+            while limits.count(counted).retry_after_s.is_none() {}
+        }
+        for token in 0..=COUNTS_MAX.get() {
+            limits.count(limits.counted(Purpose::Page, &token.to_string(), None));
+        }
+        for counted in others {
+            assert!(limits.counts(counted.purpose).contains(&counted), "{counted:?}");
+        }
+        let first = limits.counted(Purpose::Page, "0", None);
+        assert!(!limits.counts(Purpose::Page).contains(&first), "links have an end");
+    }
 
     #[test]
     fn every_operation_that_anybody_may_call_is_found_by_its_path() {

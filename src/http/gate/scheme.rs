@@ -153,7 +153,7 @@ pub enum Mark {
     Management,
     /// Closed to public client IDs.
     Secret,
-    /// No orchestrator key may stand beside the credential: nobody makes these for one yet.
+    /// No orchestrator key may stand beside the credential: orchestrators have no part in these yet.
     Alone,
     /// A browser calls from pages of this service alone.
     SameOrigin,

@@ -2,6 +2,7 @@
 
 use super::{
     look::Page,
+    view::fee_receiver,
     visit::{Visit, look},
 };
 use crate::{
@@ -12,7 +13,7 @@ use crate::{
     },
     flows::secure_payments::{
         opened::Opened,
-        pay::{self, Paying},
+        pay::{self, Asked, Paying},
         record_intent::{self, Sent},
         user_event,
     },
@@ -103,12 +104,53 @@ impl From<Transaction> for Step {
     }
 }
 
+/// What the wallet is asked for in one currency; amounts are decimal.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Sum {
+    /// Contract of a token; `None` for the coin.
+    address: Option<String>,
+    /// With everything on top.
+    amount: String,
+    /// What of it the contract of batches takes for itself.
+    contract_fee: Option<ContractFee>,
+    /// What of it that contract gives back.
+    returned: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct ContractFee {
+    receiver: String,
+    amount: String,
+}
+
+/// Errors: a currency left the catalogue (500).
+fn sum(visit: &Visit, opened: &Opened, asked: &Asked) -> Result<Sum, Problem> {
+    let known = visit
+        .ctx
+        .catalogue
+        .find(&asked.currency)
+        .ok_or_else(Problem::internal)?;
+    let text = |units: U256| format_units(units, known.decimals);
+    Ok(Sum {
+        address: known.token().map(|token| token.to_string()),
+        amount: text(asked.units),
+        contract_fee: asked.contract_fee.map(|fee| ContractFee {
+            receiver: fee_receiver(opened, fee.receiver),
+            amount: text(fee.units),
+        }),
+        returned: (!asked.returned.is_zero()).then(|| text(asked.returned)),
+    })
+}
+
 /// What pays what is due now.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Calldata {
     /// Approvals first, the payment last.
     steps: Vec<Step>,
+    /// What the wallet is asked for.
+    asked: Vec<Sum>,
     /// Whether the wallet holds the money.
     is_funded: bool,
     /// Whether it holds the network fee.
@@ -127,9 +169,15 @@ fn in_coins(units: U256) -> String {
 pub(super) async fn calldata(Query(asking): Query<Asking>, visit: Visit) -> poem::Result<Response> {
     let opened = visit.opened().await?;
     let wallet = asking.wallet.ok_or_else(|| unreadable("wallet", "is required"))?;
-    let paying = pay::run(&visit.ctx, &opened, &look(&wallet)?)
+    let paying = pay::run(&visit.ctx, &opened, &look(&wallet)?, None)
         .await
         .map_err(Problem::from)?;
+    let asked = match &paying {
+        Paying::Single(single) => &single.asked,
+        Paying::Batch(together) => &together.asked,
+    };
+    let asked = asked.iter().map(|asked| sum(&visit, &opened, asked));
+    let asked = asked.collect::<Result<Vec<_>, _>>()?;
     let calldata = match paying {
         Paying::Single(single) => {
             let handout = &single.handout;
@@ -142,6 +190,7 @@ pub(super) async fn calldata(Query(asking): Query<Asking>, visit: Visit) -> poem
             });
             Calldata {
                 steps: handout.calldata.steps.iter().map(transaction).map(Step::from).collect(),
+                asked,
                 is_funded: handout.calldata.has_enough_balance,
                 has_gas: handout.calldata.has_enough_gas,
                 gas,
@@ -155,6 +204,7 @@ pub(super) async fn calldata(Query(asking): Query<Asking>, visit: Visit) -> poem
                 .map(transaction)
                 .map(Step::from)
                 .collect(),
+            asked,
             is_funded: together.has_enough_balance,
             has_gas: together.has_enough_gas.unwrap_or(true),
             gas: together.network_fee.map(in_coins),
@@ -213,7 +263,7 @@ pub(super) async fn events(visit: Visit, body: Body) -> poem::Result<Response> {
     let opened = visit.opened().await?;
     let told: PayerStepBody = read(body).await?;
     let report = told.read().map_err(Problem::from)?;
-    user_event::run(&visit.ctx, &opened, visit.address, &report)
+    user_event::run(&visit.ctx, &opened, (None, visit.address), &report)
         .await
         .map_err(Problem::from)?;
     Ok(json(error::taken(), &())?)

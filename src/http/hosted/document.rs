@@ -18,33 +18,63 @@ use std::{fmt::Write, sync::Arc};
 /// Receivers that a document lists: the first ones, or those from the one that its reader asks for. Scripts fetch the rest.
 const RECEIVERS_MAX: usize = 50;
 
+/// Receivers of fees that a document names; scripts name all of them before somebody pays.
+const FEES_MAX: usize = 8;
+
 /// The page of a link.
 #[handler]
 pub(super) async fn shown(Data(page): Data<&Arc<Page>>, visit: Visit, request: &Request) -> poem::Result<Response> {
     let words = words::chosen(request, page.language);
+    match answered(page, words, &visit, request).await {
+        Ok(response) => Ok(response),
+        Err(problem) => failed(page, words, request, problem),
+    }
+}
+
+async fn answered(page: &Page, words: &Words, visit: &Visit, request: &Request) -> Result<Response, error::Problem> {
     let (status, text) = match visit.find().await? {
         Visited::Found(opened) => {
             let link = visit.shown(page, &opened)?;
             let text = document(page, words, &link, first_of(request))?;
             (error::paged(link.end().is_some()), text)
         }
-        Visited::Unknown => (error::unknown_page(), closed(page, words, "unknown", None)),
+        Visited::Unknown => (error::unknown_page(), closed(page, words, "unknown", html! {})),
         Visited::TooOften(seconds) => {
-            let text = closed(page, words, "tooMany", None).into_string();
-            return Ok(headers::crowded(request, seconds, text));
+            let text = closed(page, words, "tooMany", html! {}).into_string();
+            return Ok(headers::later(request, error::crowded_page(), seconds, text));
         }
     };
     Ok(headers::page(request, status, text.into_string()))
 }
 
-/// Where links led that carry their token in a query. Errors: 404 without one.
+/// The page for whoever came while the service cannot answer. Errors: any other problem.
+pub(super) fn failed(page: &Page, words: &Words, request: &Request, problem: error::Problem) -> poem::Result<Response> {
+    if !problem.status.is_server_error() {
+        return Err(problem.into());
+    }
+    let text = closed(page, words, "away", html! {}).into_string();
+    Ok(match problem.retry_after_s {
+        Some(seconds) => headers::later(request, problem.status, seconds, text),
+        None => headers::page(request, problem.status, text),
+    })
+}
+
+/// Where links led that carry their token in a query. What is left of one that was cut off is a page for people. Errors:
+/// 404 at the root without a token.
 #[handler]
-pub(super) fn moved(request: &Request) -> poem::Result<Response> {
+pub(super) fn moved(Data(page): Data<&Arc<Page>>, request: &Request) -> poem::Result<Response> {
     let query = request.uri().query().unwrap_or_default();
     let token = url::form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "token");
-    let token = token.map(|(_, token)| token).filter(|token| is_token(token));
-    let token = token.ok_or(NotFoundError)?;
-    let address = format!("/pay/{token}");
+    let token = token.map(|(_, token)| token);
+    if token.is_none() && request.uri().path() == "/" {
+        return Err(NotFoundError.into());
+    }
+    let Some(token) = token.filter(|token| is_token(token)) else {
+        let text = closed(page, words::chosen(request, page.language), "unknown", html! {});
+        return Ok(headers::page(request, error::unknown_page(), text.into_string()));
+    };
+    let language = words::asked(request).map_or_else(String::new, |words| format!("?lang={}", words.code));
+    let address = format!("/pay/{token}{language}");
     Ok(Response::builder()
         .status(error::elsewhere())
         .header(header::LOCATION, address)
@@ -60,7 +90,7 @@ fn first_of(request: &Request) -> usize {
 
 fn document(page: &Page, words: &Words, link: &Link, first: usize) -> Result<Markup, error::Problem> {
     if let Some(end) = link.end() {
-        return Ok(closed(page, words, end, link.reference.as_deref()));
+        return Ok(closed(page, words, end, ended(words, link)));
     }
     let address = format!("{}/{}", page.address, link.token);
     let name = called(page, words, link);
@@ -127,8 +157,41 @@ pub(super) fn head(page: &Page, title: &str) -> Markup {
     }
 }
 
-/// The page of a link that cannot be paid.
-pub(super) fn closed(page: &Page, words: &Words, end: &str, reference: Option<&str>) -> Markup {
+/// What is left to say of a link that cannot be paid any more: calldata that was handed out before still works, so money
+/// may have arrived.
+fn ended(words: &Words, link: &Link) -> Markup {
+    html! {
+        @if let Some(reference) = &link.reference {
+            p.quiet { (words.text("reference")) ": " bdi { (reference) } }
+        }
+        @if link.is_paid {
+            div.note {
+                h2 { (words.text("endedPaid")) }
+                p { (words.text("endedPaidMore")) }
+            }
+        } @else if link.is_partly_paid() {
+            div.note { h2 { (words.text("partly")) } }
+        }
+        @if link.is_paid || link.is_partly_paid() {
+            @if let Some(hash) = &link.tx_hash {
+                dl.rows { (row(words.text("transaction"), transaction(link, hash))) }
+            }
+            div.stack { (receipt(words, link)) }
+        }
+    }
+}
+
+/// The way to the receipt.
+fn receipt(words: &Words, link: &Link) -> Markup {
+    html! {
+        a.button.second href={ "/pay/" (link.token) "/receipt?lang=" (words.code) } target="_blank" {
+            (words.text("receipt"))
+        }
+    }
+}
+
+/// The page of a link that cannot be paid, with what else is to be said of it.
+pub(super) fn closed(page: &Page, words: &Words, end: &str, further: Markup) -> Markup {
     html! {
         (DOCTYPE)
         html lang=(words.code) dir=(words.direction) {
@@ -143,9 +206,7 @@ pub(super) fn closed(page: &Page, words: &Words, end: &str, reference: Option<&s
                             }
                             h1 { (words.text(end)) }
                             p { (words.text(&format!("{end}More"))) }
-                            @if let Some(reference) = reference {
-                                p.quiet { (words.text("reference")) ": " bdi { (reference) } }
-                            }
+                            (further)
                         }
                     }
                     footer { (languages(words)) }
@@ -161,19 +222,16 @@ pub(super) fn logo(page: &Page, link: &Link) -> Markup {
     html! { @if let Some(address) = address { img.logo src=(address) alt=""; } }
 }
 
-/// Who is paid, in a few words.
+/// Who is paid, in a few words; nobody by name who is hidden.
 pub(super) fn called(page: &Page, words: &Words, link: &Link) -> String {
     let own = page.name.as_ref().filter(|_| link.flow == "get_paid");
     match (own, &link.details) {
         (Some(name), _) => name.clone(),
-        (None, Some(details)) if details.items.len() == 1 => {
-            details.items.iter().map(|item| short(&item.payee)).collect()
-        }
-        (None, Some(details)) => words.filled("someReceivers", &[("count", &details.items.len().to_string())]),
-        (None, None) => {
-            let end = link.token.get(link.token.len().saturating_sub(4)..).unwrap_or_default();
-            format!("…{end}")
-        }
+        (None, Some(details)) => match details.sole_receiver() {
+            Some(receiver) => short(receiver),
+            None => words.filled("someReceivers", &[("count", &details.receivers.to_string())]),
+        },
+        (None, None) => words.text("theReceiver").to_owned(),
     }
 }
 
@@ -212,7 +270,7 @@ fn summary(page: &Page, words: &Words, link: &Link, (name, first): (&str, usize)
         section.summary aria-labelledby="total" {
             (logo(page, link))
             p.to #to { (words.text(to)) }
-            p.name { bdi { (name) } }
+            p.name { bdi #name { (name) } }
             h1 #total {
                 @if let Some(details) = &link.details {
                     @for (index, currency) in details.currencies.iter().enumerate() {
@@ -221,7 +279,7 @@ fn summary(page: &Page, words: &Words, link: &Link, (name, first): (&str, usize)
                     }
                 } @else { span.symbol { (words.text("hidden")) } }
             }
-            dl.rows #rows { (rows(words, link)) }
+            dl.rows #rows { (rows(words, link, FEES_MAX)) }
             (receivers(words, link.details.as_ref(), Listed::Part(first)))
             @if !link.is_completed() {
                 p.expiry #expiry {
@@ -237,8 +295,8 @@ fn row(name: &str, value: Markup) -> Markup {
     html! { div { dt { (name) } dd { (value) } } }
 }
 
-/// What is known of a payment besides its sum.
-pub(super) fn rows(words: &Words, link: &Link) -> Markup {
+/// What is known of a payment besides its sum; of receivers of fees their sum where there are more than `fees_max`.
+pub(super) fn rows(words: &Words, link: &Link, fees_max: usize) -> Markup {
     let Some(details) = &link.details else {
         return html! {};
     };
@@ -251,19 +309,31 @@ pub(super) fn rows(words: &Words, link: &Link) -> Markup {
         }
     };
     let has_fees = currencies.iter().any(|currency| currency.fee != "0");
+    let fees = currencies.iter().map(|currency| currency.fees.len()).sum::<usize>();
     let is_partly = currencies
         .iter()
         .any(|currency| currency.paid != "0" && currency.due != "0");
     html! {
         @if let Some(reference) = &link.reference { (row(words.text("reference"), html! { bdi { (reference) } })) }
-        @match details.items.as_slice() {
-            [only] => (row(words.text("receiver"), html! { bdi.code { (only.payee) } })),
-            several => (row(words.text("receivers"), html! { (several.len()) })),
+        @match details.sole_receiver() {
+            Some(receiver) => (row(words.text("receiver"), html! { bdi.code { (receiver) } })),
+            None => (row(words.text("receivers"), html! { (details.receivers) })),
         }
         @if let Some(network) = &link.network { (row(words.text("network"), html! { (network.name) })) }
         @if has_fees {
             (row(words.text("amount"), each(|_| true, |currency| &currency.amount)))
-            (row(words.text("fee"), each(|currency| currency.fee != "0", |currency| &currency.fee)))
+            @if fees > fees_max {
+                (row(words.text("fee"), each(|currency| currency.fee != "0", |currency| &currency.fee)))
+            } @else {
+                @for currency in currencies {
+                    @for fee in &currency.fees {
+                        (row(words.text("fee"), html! {
+                            span.line { (money(words, &fee.amount, currency)) }
+                            bdi.code { (fee.receiver) }
+                        }))
+                    }
+                }
+            }
         }
         @if is_partly {
             (row(words.text("arrived"), each(|currency| currency.paid != "0", |currency| &currency.paid)))
@@ -292,6 +362,7 @@ pub(super) fn receivers(words: &Words, details: Option<&Details>, listed: Listed
     };
     let entries = several.iter().flat_map(|details| &details.items).zip(0..);
     let entries = entries.skip(first).take(most);
+    let marks_paid = several.is_some_and(Details::has_paid_and_unpaid);
     html! {
         details.receivers #receivers hidden[several.is_none()] open[count <= most || first > 0] {
             summary { (words.text("list")) }
@@ -308,6 +379,9 @@ pub(super) fn receivers(words: &Words, details: Option<&Details>, listed: Listed
                             tr {
                                 td {
                                     bdi.code { (item.payee) }
+                                    @if let Some(reference) = &item.reference {
+                                        span.line.quiet { (words.text("reference")) ": " bdi { (reference) } }
+                                    }
                                     @if let Some(request) = requests.get::<usize>(position) {
                                         span.line.quiet { (words.text("requestId")) ": " bdi.code { (request) } }
                                     }
@@ -316,6 +390,7 @@ pub(super) fn receivers(words: &Words, details: Option<&Details>, listed: Listed
                                     @if let Some(currency) = details.and_then(|details| details.currencies.get(item.currency)) {
                                         (money(words, &item.amount, currency))
                                     }
+                                    @if marks_paid && item.is_paid { span.line.quiet { (words.text("complete")) } }
                                 }
                             }
                         }
@@ -365,9 +440,7 @@ fn done(words: &Words, link: &Link) -> Markup {
                 }
                 p.quiet.middle { (words.filled("leadsTo", &[("host", &redirect.host)])) }
             }
-            a.button.second href={ "/pay/" (link.token) "/receipt?lang=" (words.code) } target="_blank" {
-                (words.text("receipt"))
-            }
+            (receipt(words, link))
         }
     }
 }
@@ -451,6 +524,9 @@ fn boot(words: &Words, link: &Link, page: &str) -> Result<String, error::Problem
     let mut link = link.clone();
     if let Some(details) = link.details.as_mut().filter(|details| details.count > RECEIVERS_MAX) {
         details.items.clear();
+        for currency in &mut details.currencies {
+            currency.fees.clear();
+        }
     }
     let boot = Boot {
         link: &link,

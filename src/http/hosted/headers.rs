@@ -1,6 +1,5 @@
 //! Headers that pages carry, and their bodies as browsers take them.
 
-use crate::http::error::crowded_page;
 use brotli::enc::BrotliEncoderParams;
 use bytes::Bytes;
 use poem::{
@@ -69,6 +68,12 @@ pub(super) fn keep(response: &mut Response) {
     response.headers_mut().insert(header::CACHE_CONTROL, forever);
 }
 
+/// Lets nobody keep what stands under an address that is not its own.
+pub(super) fn forget(response: &mut Response) {
+    let never = HeaderValue::from_static("no-store");
+    response.headers_mut().insert(header::CACHE_CONTROL, never);
+}
+
 /// A page, in the language that its reader asked for.
 pub(super) fn page(request: &Request, status: StatusCode, text: String) -> Response {
     let text = Bytes::from(text);
@@ -87,9 +92,9 @@ pub(super) fn page(request: &Request, status: StatusCode, text: String) -> Respo
     response
 }
 
-/// A page for whoever came too soon: after so many seconds it may be asked for again.
-pub(super) fn crowded(request: &Request, seconds: u64, text: String) -> Response {
-    let mut response = page(request, crowded_page(), text);
+/// A page for whoever came at a bad moment: after so many seconds it may be asked for again.
+pub(super) fn later(request: &Request, status: StatusCode, seconds: u64, text: String) -> Response {
+    let mut response = page(request, status, text);
     response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
     response
 }

@@ -24,6 +24,8 @@ pub(super) struct Link {
     pub(super) expires_at: String,
     /// What the clock of the service shows.
     pub(super) server_time: String,
+    /// Whether all of it has arrived: for a link that was withdrawn before, too.
+    pub(super) is_paid: bool,
     /// When it was paid.
     pub(super) completed_at: Option<String>,
     /// The transaction that paid it last.
@@ -55,6 +57,10 @@ pub(super) struct Network {
 pub(super) struct Details {
     /// How many items there are.
     pub(super) count: usize,
+    /// How many addresses they are for.
+    pub(super) receivers: usize,
+    /// Those among them to whom something is due.
+    pub(super) receivers_left: usize,
     /// All of them; in documents none where there are many.
     pub(super) items: Vec<Item>,
     /// In the order in which items name them.
@@ -75,6 +81,10 @@ pub(super) struct Item {
     pub(super) amount: String,
     /// Decimal, what is left of it.
     pub(super) due: String,
+    /// Whether all of it has arrived.
+    pub(super) is_paid: bool,
+    /// What its creator calls it, where that is not what the link is called.
+    pub(super) reference: Option<String>,
     /// What the payment carries.
     pub(super) payment_reference: String,
 }
@@ -95,19 +105,25 @@ pub(super) struct Currency {
     pub(super) total: String,
     /// What has arrived for the items.
     pub(super) paid: String,
+    /// What is left of the items.
+    pub(super) left: String,
     /// What is left, with the fees on top of it.
     pub(super) due: String,
     /// The most that may leave the wallet for it.
     pub(super) most: String,
-    /// Fees on top of what is left.
+    /// Fees by receiver.
     pub(super) fees: Vec<Fee>,
 }
 
-/// A fee on top of what is left.
+/// What a receiver of fees gets on top of the items.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Fee {
+    /// Its middle is hidden where it is a receiver whom the payer may not see.
     pub(super) receiver: String,
+    /// On top of all of them.
     pub(super) amount: String,
+    /// On top of what is left.
+    pub(super) due: String,
 }
 
 /// Where the payer may go afterwards.
@@ -148,13 +164,32 @@ pub(super) struct Fund {
     pub(super) missing: Option<String>,
 }
 
+impl Details {
+    /// Who receives all of it; `None` of several receivers.
+    pub(super) fn sole_receiver(&self) -> Option<&str> {
+        let first = self.items.first().filter(|_| self.receivers == 1);
+        first.map(|item| item.payee.as_str())
+    }
+
+    /// Whether some items are paid and others are not.
+    pub(super) fn has_paid_and_unpaid(&self) -> bool {
+        self.items.iter().any(|item| item.is_paid) && !self.items.iter().all(|item| item.is_paid)
+    }
+}
+
 impl Link {
     /// Whether the page ends here, and as what.
     pub(super) fn end(&self) -> Option<&'static str> {
         (!matches!(self.status, "pending" | "completed")).then_some(self.status)
     }
 
-    /// Whether all of it is paid.
+    /// Whether a part has arrived, as far as its visitor may see that.
+    pub(super) fn is_partly_paid(&self) -> bool {
+        let mut currencies = self.details.iter().flat_map(|details| &details.currencies);
+        currencies.any(|currency| currency.paid != "0")
+    }
+
+    /// Whether all of it was paid while that completed it.
     pub(super) fn is_completed(&self) -> bool {
         self.status == "completed"
     }

@@ -86,18 +86,20 @@ impl Kept {
         Self::new(picture.kind, picture.bytes)
     }
 
-    fn answer(&self, request: &Request, edition: &str) -> poem::Result<Response> {
-        if edition != self.edition {
-            return Err(NotFoundError.into());
-        }
+    /// The file. Whoever asks for another edition was sent there by an instance that has other settings, as during a change
+    /// of them: he gets what is here, and does not keep it.
+    fn answer(&self, request: &Request, edition: &str) -> Response {
         let packed = || self.compressed.get_or_init(|| compressed(&self.bytes, 11)).clone();
         let mut response = match self.kind.starts_with("image/") {
             // Pictures are compressed in their own way.
             true => Response::builder().content_type(self.kind).body(self.bytes.clone()),
             false => headers::packed(request, self.kind, self.bytes.clone(), packed),
         };
-        headers::keep(&mut response);
-        Ok(response)
+        match edition == self.edition {
+            true => headers::keep(&mut response),
+            false => headers::forget(&mut response),
+        }
+        response
     }
 }
 
@@ -113,17 +115,13 @@ impl Page {
     }
 }
 
-/// The style. Errors: 404 for another edition.
+/// The style.
 #[handler]
-pub(super) fn style_file(
-    Data(page): Data<&Arc<Page>>,
-    Path(edition): Path<String>,
-    request: &Request,
-) -> poem::Result<Response> {
+pub(super) fn style_file(Data(page): Data<&Arc<Page>>, Path(edition): Path<String>, request: &Request) -> Response {
     page.style.answer(request, &edition)
 }
 
-/// The logo. Errors: 404 for another edition, and where there is none.
+/// The logo. Errors: 404 where there is none.
 #[handler]
 pub(super) fn logo_file(
     Data(page): Data<&Arc<Page>>,
@@ -131,7 +129,7 @@ pub(super) fn logo_file(
     request: &Request,
 ) -> poem::Result<Response> {
     let logo = page.logo.as_ref().ok_or(NotFoundError)?;
-    logo.answer(request, &edition)
+    Ok(logo.answer(request, &edition))
 }
 
 fn named(palette: &Palette) -> String {

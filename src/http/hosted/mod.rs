@@ -23,9 +23,9 @@ use std::sync::Arc;
 pub fn routes(routes: Route, page: Page) -> Route {
     let page = Arc::new(page);
     routes
-        .at("/", get(document::moved))
-        .at("/pay", get(document::moved))
-        .at("/pay/", get(document::moved))
+        .at("/", get(document::moved).data(page.clone()))
+        .at("/pay", get(document::moved).data(page.clone()))
+        .at("/pay/", get(document::moved).data(page.clone()))
         .at("/pay/assets/:edition/:name", get(assets::file))
         .at("/pay/style/:edition", get(look::style_file).data(page.clone()))
         .at("/pay/logo/:edition", get(look::logo_file).data(page.clone()))

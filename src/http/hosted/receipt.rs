@@ -1,7 +1,7 @@
 //! What is left of a payment: a page to print, which shows what the link shows to everybody who has it.
 
 use super::{
-    document::{Listed, called, closed, head, logo, moment, money, receivers, rows, transaction},
+    document::{Listed, called, closed, failed, head, logo, moment, money, receivers, rows, transaction},
     headers,
     link::Link,
     look::Page,
@@ -17,19 +17,26 @@ use std::sync::Arc;
 #[handler]
 pub(super) async fn shown(Data(page): Data<&Arc<Page>>, visit: Visit, request: &Request) -> poem::Result<Response> {
     let words = words::chosen(request, page.language);
+    match answered(page, words, &visit, request).await {
+        Ok(response) => Ok(response),
+        Err(problem) => failed(page, words, request, problem),
+    }
+}
+
+async fn answered(page: &Page, words: &Words, visit: &Visit, request: &Request) -> Result<Response, error::Problem> {
     let (status, text) = match visit.find().await? {
         Visited::Found(opened) => {
             let link = visit.shown(page, &opened)?;
             let known = Known {
-                payer: find::payer(&visit.ctx, &opened).await.map_err(error::Problem::from)?,
+                payer: find::payer(&visit.ctx, &opened).await?,
                 requests: opened.requests.iter().map(|request| request.id.0.clone()).collect(),
             };
             (error::paged(false), receipt(page, words, &link, &known))
         }
-        Visited::Unknown => (error::unknown_page(), closed(page, words, "unknown", None)),
+        Visited::Unknown => (error::unknown_page(), closed(page, words, "unknown", html! {})),
         Visited::TooOften(seconds) => {
-            let text = closed(page, words, "tooMany", None).into_string();
-            return Ok(headers::crowded(request, seconds, text));
+            let text = closed(page, words, "tooMany", html! {}).into_string();
+            return Ok(headers::later(request, error::crowded_page(), seconds, text));
         }
     };
     Ok(headers::page(request, status, text.into_string()))
@@ -58,7 +65,11 @@ fn receipt(page: &Page, words: &Words, link: &Link, known: &Known) -> Markup {
                             (logo(page, link))
                             p.to { (words.text("receiptTitle")) }
                             h1 { bdi { (name) } }
-                            @if !link.is_completed() { p.note { (words.text("receiptPending")) } }
+                            @if link.end().is_some() && link.is_paid {
+                                p.note { (words.text("endedPaid")) ". " (words.text("endedPaidMore")) }
+                            } @else if !link.is_paid {
+                                p.note { (words.text(if link.is_partly_paid() { "partly" } else { "receiptPending" })) }
+                            }
                             dl.rows {
                                 @for currency in link.details.iter().flat_map(|details| &details.currencies) {
                                     div.strong {
@@ -66,7 +77,7 @@ fn receipt(page: &Page, words: &Words, link: &Link, known: &Known) -> Markup {
                                         dd { (money(words, &currency.total, currency)) }
                                     }
                                 }
-                                (rows(words, link))
+                                (rows(words, link, usize::MAX))
                                 @if let Some(payer) = payer {
                                     div { dt { (words.text("payer")) } dd { bdi.code { (payer.to_string()) } } }
                                 }
@@ -88,7 +99,7 @@ fn receipt(page: &Page, words: &Words, link: &Link, known: &Known) -> Markup {
                             }
                             (receivers(words, link.details.as_ref(), Listed::All(&known.requests)))
                             p.quiet.no-print { (words.text("print")) }
-                            p.no-print { a href={ "/pay/" (link.token) } { (words.text("backToPayment")) } }
+                            p.no-print { a href={ "/pay/" (link.token) "?lang=" (words.code) } { (words.text("backToPayment")) } }
                         }
                     }
                 }

@@ -10,7 +10,7 @@ use crate::{
         address::Address,
         amount::format_units,
         currency::{ContractKind, CurrencyFilter, CurrencyKind},
-        fees::FeeLeg,
+        fees::{FeeLeg, Legs},
         network,
         secure_payment::{SecurePaymentKind, SecurePaymentStatus, access::AccessStatus, intent::PaymentChain},
     },
@@ -19,7 +19,7 @@ use crate::{
 };
 use alloy::primitives::{U256, utils::parse_units};
 use chrono::{DateTime, SecondsFormat, Utc};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use url::Url;
 
 /// The most that the contract of batches takes for itself, in basis points: it accepts no larger fee.
@@ -69,6 +69,7 @@ pub(super) fn link(ctx: &Ctx, page: &Page, opened: &Opened, shown: Option<&Shown
         redirect,
         expires_at: iso(payment.expires_at),
         server_time: iso(opened.now),
+        is_paid: opened.requests.iter().all(|request| request.ledger.has_been_paid()),
         completed_at: payment.completed_at.map(iso),
         tx_hash: last.filter(|_| !is_hidden).map(|hash| hash.to_string()),
         in_flight: in_flight.map(|until| InFlight { until: iso(until) }),
@@ -86,10 +87,9 @@ fn network(ctx: &Ctx, page: &Page, network: network::Network) -> Network {
         ..CurrencyFilter::default()
     };
     let known = ctx.catalogue.list(&of_network).into_iter();
-    // The catalogue tells the coins of test networks apart by their symbols; wallets do not.
     let coin = known
         .filter(|currency| currency.kind == CurrencyKind::Native)
-        .filter_map(|currency| currency.symbol.split('-').next().map(str::to_owned));
+        .map(|currency| coin_symbol(&currency.symbol).to_owned());
     Network {
         id: network.id(),
         name: network.name(),
@@ -100,13 +100,28 @@ fn network(ctx: &Ctx, page: &Page, network: network::Network) -> Network {
     }
 }
 
+/// What wallets call a coin: the catalogue tells those of test networks apart by their symbols, wallets do not.
+fn coin_symbol(symbol: &str) -> &str {
+    symbol.split('-').next().unwrap_or(symbol)
+}
+
 /// Sums in one currency, in its units.
 #[derive(Default)]
 struct Sums {
     amount: U256,
-    fee: U256,
+    left: U256,
+    fees: BTreeMap<Address, FeeSums>,
+}
+
+/// What somebody gets on top of that.
+#[derive(Default)]
+struct FeeSums {
+    amount: U256,
     due: U256,
-    due_fees: BTreeMap<Address, U256>,
+}
+
+fn legs_of(legs: Legs) -> impl Iterator<Item = FeeLeg> {
+    legs.riding.into_iter().chain(legs.further)
 }
 
 fn details(ctx: &Ctx, opened: &Opened) -> Result<Details, Problem> {
@@ -114,6 +129,7 @@ fn details(ctx: &Ctx, opened: &Opened) -> Result<Details, Problem> {
     let mut ids: Vec<&str> = Vec::new();
     let mut sums: Vec<Sums> = Vec::new();
     let mut items = Vec::with_capacity(opened.requests.len());
+    let (mut receivers, mut receivers_left) = (BTreeSet::new(), BTreeSet::new());
     let mut uses_batch = payment.kind == SecurePaymentKind::Batch;
     for (request, fees) in opened.due() {
         let id = request.terms.payment_currency.as_str();
@@ -136,16 +152,26 @@ fn details(ctx: &Ctx, opened: &Opened) -> Result<Details, Problem> {
         uses_batch |= rest.further.is_some();
         if let Some(sum) = sums.get_mut(position) {
             sum.amount = sum.amount.saturating_add(expected);
-            sum.fee = sum.fee.saturating_add(whole.units().unwrap_or_default());
-            sum.due = sum.due.saturating_add(left);
-            for FeeLeg { receiver, units } in rest.riding.into_iter().chain(rest.further) {
-                let own = sum.due_fees.entry(receiver).or_default();
+            sum.left = sum.left.saturating_add(left);
+            for FeeLeg { receiver, units } in legs_of(whole) {
+                let own = &mut sum.fees.entry(receiver).or_default().amount;
+                *own = own.saturating_add(units);
+            }
+            for FeeLeg { receiver, units } in legs_of(rest) {
+                let own = &mut sum.fees.entry(receiver).or_default().due;
                 *own = own.saturating_add(units);
             }
         }
         // A link always names whom it pays.
         let wallet = request.terms.payee.ok_or_else(Problem::internal)?;
+        receivers.insert(wallet);
+        if !left.is_zero() {
+            receivers_left.insert(wallet);
+        }
+        let reference = request.terms.merchant_reference.clone();
         items.push(Item {
+            reference: reference.filter(|own| payment.about.reference.as_ref() != Some(own)),
+            is_paid: request.ledger.has_been_paid(),
             payee: payee(wallet, payment.policy.hides_payee),
             currency: position,
             amount: format_units(expected, known.decimals),
@@ -155,49 +181,60 @@ fn details(ctx: &Ctx, opened: &Opened) -> Result<Details, Problem> {
     }
     let currencies = ids.into_iter().zip(&sums).filter_map(|(id, sums)| {
         let known = ctx.catalogue.find(id)?;
-        Some(currency(known, sums, uses_batch))
+        Some(currency(opened, known, sums, uses_batch))
     });
     let contracts = PROXIES
         .iter()
         .filter_map(|kind| ctx.catalogue.default_contract(payment.network, *kind));
     Ok(Details {
         count: items.len(),
+        receivers: receivers.len(),
+        receivers_left: receivers_left.len(),
         items,
         currencies: currencies.collect(),
         contracts: contracts.map(|contract| contract.to_string()).collect(),
     })
 }
 
-fn currency(known: &crate::domain::currency::Currency, sums: &Sums, uses_batch: bool) -> Currency {
+fn currency(opened: &Opened, known: &crate::domain::currency::Currency, sums: &Sums, uses_batch: bool) -> Currency {
     let text = |units: U256| format_units(units, known.decimals);
-    let due_fees = sums
-        .due_fees
-        .values()
-        .fold(U256::ZERO, |sum, fee| sum.saturating_add(*fee));
-    let due = sums.due.saturating_add(due_fees);
+    let of = |part: fn(&FeeSums) -> U256| sums.fees.values().map(part).fold(U256::ZERO, U256::saturating_add);
+    let (fee, due) = (of(|fee| fee.amount), sums.left.saturating_add(of(|fee| fee.due)));
     let own = match uses_batch {
         true => due.saturating_mul(U256::from(BATCH_FEE_MAX)) / U256::from(10_000),
         false => U256::ZERO,
     };
     Currency {
-        symbol: known.symbol.clone(),
+        symbol: match known.kind {
+            CurrencyKind::Native => coin_symbol(&known.symbol).to_owned(),
+            _ => known.symbol.clone(),
+        },
         decimals: known.decimals,
         address: known.token().map(|token| token.to_string()),
         amount: text(sums.amount),
-        fee: text(sums.fee),
-        total: text(sums.amount.saturating_add(sums.fee)),
-        paid: text(sums.amount.saturating_sub(sums.due)),
+        fee: text(fee),
+        total: text(sums.amount.saturating_add(fee)),
+        paid: text(sums.amount.saturating_sub(sums.left)),
+        left: text(sums.left),
         due: text(due),
         most: text(due.saturating_add(own)),
         fees: sums
-            .due_fees
+            .fees
             .iter()
-            .map(|(receiver, units)| Fee {
-                receiver: receiver.to_string(),
-                amount: text(*units),
+            .map(|(receiver, fee)| Fee {
+                receiver: fee_receiver(opened, *receiver),
+                amount: text(fee.amount),
+                due: text(fee.due),
             })
             .collect(),
     }
+}
+
+/// A receiver of fees, hidden like the payees where it is one of them.
+pub(super) fn fee_receiver(opened: &Opened, receiver: Address) -> String {
+    let mut payees = opened.requests.iter().filter_map(|request| request.terms.payee);
+    let is_payee = opened.payment.policy.hides_payee && payees.any(|payee| payee == receiver);
+    payee(receiver, is_payee)
 }
 
 /// A receiver, without its middle where the payer may not see it.
@@ -206,7 +243,7 @@ fn payee(address: Address, is_masked: bool) -> String {
     let end = text.len().saturating_sub(4);
     match (is_masked, text.get(..6), text.get(end..)) {
         (false, ..) => text,
-        (true, Some(start), Some(end)) => format!("{start}...{end}"),
+        (true, Some(start), Some(end)) => format!("{start}…{end}"),
         (true, ..) => String::new(),
     }
 }
@@ -217,10 +254,10 @@ fn wallet(network: network::Network, shown: &Shown, details: Option<&Details>) -
     let funds = shown.options.as_ref().zip(details).map(|(options, details)| {
         let held = options.iter().filter(|option| Some(option.chain) == own);
         let funds = held.filter_map(|option| {
-            let currency = details
-                .currencies
-                .iter()
-                .position(|currency| currency.symbol == option.token)?;
+            let currency = details.currencies.iter().position(|currency| match currency.address {
+                Some(_) => currency.symbol == option.token,
+                None => currency.symbol == coin_symbol(&option.token),
+            })?;
             let decimals = details.currencies.get(currency)?.decimals;
             let missing = match option.has_enough_balance {
                 true => None,

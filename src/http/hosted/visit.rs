@@ -58,25 +58,34 @@ impl<'a> FromRequest<'a> for Visit {
 }
 
 impl Visit {
-    /// Counts the visit and looks the link up.
+    /// Counts the visit and looks the link up. What nobody made is counted for its address alone: else whoever invents tokens
+    /// would fill the memory of counts.
     pub(super) async fn find(&self) -> Result<Visited, Problem> {
         let count = |count: fn(&Meter, &str) -> Result<(), Problem>| match &self.meter {
             Some(meter) => count(meter, &self.token),
             None => Ok(()),
         };
-        if let Err(refused) = count(Meter::admit_visit) {
-            return Ok(Visited::TooOften(refused.retry_after_s.unwrap_or(1)));
-        }
+        let too_often = |refused: Problem| Ok(Visited::TooOften(refused.retry_after_s.unwrap_or(1)));
+        let further = self.meter.as_ref().map(|meter| meter.admit_further_visit(&self.token));
+        let is_counted = match further.transpose() {
+            Ok(is_counted) => is_counted.unwrap_or(true),
+            Err(refused) => return too_often(refused),
+        };
         let opened = match is_token(&self.token) {
             true => opened::by_token(&self.ctx, &self.token).await,
             false => Err(Refusal::not_found("").into()),
         };
         match opened {
-            Ok(opened) => Ok(Visited::Found(Box::new(opened))),
+            Ok(opened) => {
+                if !is_counted && let Err(refused) = count(Meter::admit_visit) {
+                    return too_often(refused);
+                }
+                Ok(Visited::Found(Box::new(opened)))
+            }
             Err(FlowError::Refused(refusal)) if refusal.kind == RefusalKind::NotFound => {
                 match count(|meter, _| meter.admit_unknown_page()) {
                     Ok(()) => Ok(Visited::Unknown),
-                    Err(refused) => Ok(Visited::TooOften(refused.retry_after_s.unwrap_or(1))),
+                    Err(refused) => too_often(refused),
                 }
             }
             Err(error) => Err(error.into()),

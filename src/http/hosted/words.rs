@@ -61,18 +61,25 @@ pub(super) fn all() -> &'static [Words] {
     &WORDS
 }
 
-/// The words for a call: what its address asks for, else what its browser prefers, else `usual`.
-pub(super) fn chosen(request: &Request, usual: Language) -> &'static Words {
-    let by_code = |code: &str| WORDS.iter().find(|words| words.code == code);
+/// The words that the address of a call asks for.
+pub(super) fn asked(request: &Request) -> Option<&'static Words> {
     let query = request.uri().query().unwrap_or_default();
     let asked = url::form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "lang");
-    let wanted = asked.and_then(|(_, code)| by_code(&code));
+    asked.and_then(|(_, code)| by_code(&code))
+}
+
+fn by_code(code: &str) -> Option<&'static Words> {
+    WORDS.iter().find(|words| words.code == code)
+}
+
+/// The words for a call: what its address asks for, else what its browser prefers, else `usual`.
+pub(super) fn chosen(request: &Request, usual: Language) -> &'static Words {
     let preferred = || {
         preferences(request.header(header::ACCEPT_LANGUAGE)?)
             .into_iter()
             .find_map(|code| by_code(&code))
     };
-    let words = wanted.or_else(preferred).or_else(|| by_code(usual.code()));
+    let words = asked(request).or_else(preferred).or_else(|| by_code(usual.code()));
     words.unwrap_or_else(|| &WORDS[0])
 }
 

@@ -507,20 +507,48 @@ pub enum SecureCalldata {
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
 pub struct RecordIntentBody {
     /// Hash of the transaction; required
+    #[oai(nullable)]
     pub tx_hash: Option<TxHash>,
     /// Must be absent: Safe accounts cannot pay on this service yet
+    #[oai(nullable)]
     pub safe_tx_hash: Option<TxHash>,
     /// Must be absent: Safe accounts cannot pay on this service yet. Example: `1767225600`
-    #[oai(validator(minimum(value = "1"), maximum(value = "9007199254740991")))]
+    #[oai(nullable, validator(minimum(value = "1"), maximum(value = "9007199254740991")))]
     pub safe_payment_deadline: Option<i64>,
     /// Chain that it was sent on: that of the payment
     pub chain: PaymentChain,
     /// Symbol of what was sent: that of the payment. Example: `FAU`
     pub token: SymbolText,
     /// Account that pays
+    #[oai(nullable)]
     pub payer_address: Option<WalletText>,
     /// Externally owned account behind it
+    #[oai(nullable)]
     pub payer_eoa_address: Option<WalletText>,
+    /// `evm_same_chain`: payments across chains come later. Example: `evm_same_chain`
+    #[oai(nullable, validator(max_length = 32))]
+    pub execution_kind: Option<String>,
+    /// Id of the network that it was sent on: that of `chain`. Example: `sepolia`
+    #[oai(nullable, validator(max_length = 64))]
+    pub source_network: Option<String>,
+    /// What was sent: `token`. Example: `FAU`
+    #[oai(nullable, validator(max_length = 64))]
+    pub source_token: Option<String>,
+    /// How much of it; not kept, since the chain tells what arrives. Example: `10`
+    #[oai(nullable, validator(max_length = 108))]
+    pub source_amount: Option<String>,
+    /// `same_chain`: payments across chains, and those that swap, come later. Example: `same_chain`
+    #[oai(nullable, validator(max_length = 32))]
+    pub route_kind: Option<String>,
+    /// Must be absent: payments across chains come later. Example: `across`
+    #[oai(nullable, validator(max_length = 32))]
+    pub bridge_tool: Option<String>,
+    /// Must be absent: several links in one payment come later. Example: `0x7eB023BFbAeE228de6DC5B92D0BeEB1eDb1Fd567`
+    #[oai(nullable, validator(max_length = 64))]
+    pub smart_account_address: Option<String>,
+    /// Must be absent: several links in one payment come later. Example: `0x8f4e1b2a7c6d5e9f0a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f6071`
+    #[oai(nullable, validator(max_length = 80))]
+    pub user_op_hash: Option<String>,
 }
 
 impl Example for RecordIntentBody {
@@ -533,6 +561,14 @@ impl Example for RecordIntentBody {
             token: SymbolText::written("FAU"),
             payer_address: None,
             payer_eoa_address: None,
+            execution_kind: None,
+            source_network: None,
+            source_token: None,
+            source_amount: None,
+            route_kind: None,
+            bridge_tool: None,
+            smart_account_address: None,
+            user_op_hash: None,
         }
     }
 }

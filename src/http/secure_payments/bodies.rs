@@ -40,9 +40,8 @@ words! {
 text! {
     /// Id of a payee destination. Whether it names one is a rule of the domain.
     LinkDestinationText {
-        pattern: r"^[^\x00-\x1f\x7f]*$",
-        length_min: 1,
-        length_max: 200,
+        pattern: r"^[^\x00]*$",
+        length_max: 2048,
         example: "0x7eB023BFbAeE228de6DC5B92D0BeEB1eDb1Fd567@eip155:11155111#6B834D37:0x370DE27fdb7D1Ff1e1BaA7D11c5820a324Cf623C",
         hint: "must be the id of a payee destination: wallet@eip155:chainId#checksum:token",
     }
@@ -320,7 +319,7 @@ pub struct PreviewFeesBody {
     pub currency: CurrencyIdText,
     /// Which way the money goes
     pub flow: PaymentFlow,
-    /// Who bears fees that nothing else decides about
+    /// Who bears fees that nothing else decides about; absent, the payee of `get_paid` and the payer of `pay`
     #[oai(nullable)]
     pub default_fee_bearer: Option<FeeBearer>,
 }
@@ -353,13 +352,13 @@ pub struct SecurePaymentCreated {
 
 /// Fees of a secure payment in US dollars, as they are for good once it is made.
 #[derive(Debug, Clone, Object)]
-#[oai(rename_all = "camelCase")]
+#[oai(rename_all = "camelCase", example)]
 pub struct FeePlanView {
     /// Version of this form, always 1. Example: `1`
     pub version: u32,
     /// Which way the money goes
     pub flow: PaymentFlow,
-    /// Who bears fees that nothing else decides about
+    /// Who bears fees that nothing else decides about: as the call says, else the payee of `get_paid` and the payer of `pay`
     pub default_fee_bearer: FeeBearer,
     /// What is asked for. Example: `100`
     #[oai(validator(max_length = 108))]
@@ -382,6 +381,37 @@ pub struct FeePlanView {
     /// Fee by fee
     #[oai(validator(max_items = 400))]
     pub fees: Vec<FeePlanLineView>,
+}
+
+impl Example for FeePlanView {
+    fn example() -> Self {
+        Self {
+            version: 1,
+            flow: PaymentFlow::GetPaid,
+            default_fee_bearer: FeeBearer::Payee,
+            gross_amount_usd: "100".to_owned(),
+            net_recipient_amount_usd: "100".to_owned(),
+            payer_total_amount_usd: "102.5".to_owned(),
+            total_fees_usd: "2.5".to_owned(),
+            payee_borne_fees_usd: "0".to_owned(),
+            payer_borne_fees_usd: "2.5".to_owned(),
+            fees: vec![FeePlanLineView {
+                kind: "platform".to_owned(),
+                label: "Platform fee".to_owned(),
+                fee_bearer: FeeBearer::Payer,
+                fee_bearer_source: BearerSource::ForcedFeePolicy,
+                percentage_bps: 250,
+                cap_usd: OrNull(None),
+                calculated_amount_usd: "2.5".to_owned(),
+                destination_resolver: "static_address".to_owned(),
+                destination_ref: FeeDestination {
+                    evm_address: Some(WalletText::example()),
+                    tron_address: None,
+                },
+                config_source: "client_id".to_owned(),
+            }],
+        }
+    }
 }
 
 /// One fee of a plan.

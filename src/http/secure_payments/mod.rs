@@ -6,6 +6,7 @@ mod view;
 
 use crate::{
     domain::{
+        network::Network,
         refusal::Refusal,
         secure_payment::{
             Unpayable,
@@ -69,7 +70,7 @@ impl SecurePayments {
     async fn find(
         &self,
         ctx: Data<&Ctx>,
-        caller: Auth<SessionOnly>,
+        caller: Auth<LinkFinder>,
         /// Id of the request
         #[oai(name = "requestId")]
         request_id: Needed<RequestIdText>,
@@ -139,8 +140,9 @@ impl SecurePayments {
 
     /// Preview the fees of a link
     ///
-    /// The fees in US dollars that a link in a stablecoin would have, without a fee that a call names. Every fee comes on
-    /// top of the amount, so the payer bears it. Nothing is stored.
+    /// The fees in US dollars that a link in a stablecoin would have, without a fee that a call names. Every fee that there
+    /// is comes on top of the amount, so the payer bears it. `defaultFeeBearer` is for fees that nothing else decides about;
+    /// where the call names nobody it is the payee of `get_paid` and the payer of `pay`. Nothing is stored.
     ///
     /// 200: The fees
     #[oai(
@@ -170,12 +172,13 @@ impl SecurePayments {
     ///
     /// What a payer is shown before paying: the token is all that it takes, whoever calls. With `wallet` the answer says
     /// whether that wallet may pay, and what it holds on which chain. Where the creator wants it, nothing about money and
-    /// people is shown before the wallet is approved.
+    /// people is shown before the wallet is approved. A link that is paid is a 409 with `status`, `requestStatuses` and
+    /// `branding`.
     ///
     /// 200: The link
     /// 403: Secure payment has expired
     /// 404: Secure payment not found
-    /// 409: Secure payment has already been completed
+    /// 409 requestStatuses: Secure payment has already been completed
     #[oai(path = "/secure-payments/:token", method = "get", operation_id = "getSecurePayment")]
     #[expect(
         clippy::too_many_arguments,
@@ -219,7 +222,7 @@ impl SecurePayments {
     /// 200: The transactions to sign, and what the wallet needs for them
     /// 403: Wallet is not allowed to pay this secure payment
     /// 404: Secure payment not found
-    /// 409: Secure payment has already been completed
+    /// 409 requestStatuses: Secure payment has already been completed
     #[oai(
         path = "/secure-payments/:token/pay",
         method = "get",
@@ -232,7 +235,7 @@ impl SecurePayments {
     async fn pay(
         &self,
         ctx: Data<&Ctx>,
-        _caller: Auth<LinkReader>,
+        caller: Auth<LinkReader>,
         /// Token of the link
         token: Path<UlidText>,
         /// Wallet that pays
@@ -254,7 +257,7 @@ impl SecurePayments {
     > {
         let look = look(wallet, (chain, symbol), eoa_wallet, is_safe)?;
         let opened = opened(&ctx, &token).await?;
-        let paying = flows::secure_payments::pay::run(&ctx, &opened, &look).await?;
+        let paying = flows::secure_payments::pay::run(&ctx, &opened, &look, Some(&*caller)).await?;
         Ok(Json(view::paying(&ctx, &opened, &paying)))
     }
 
@@ -267,7 +270,7 @@ impl SecurePayments {
     /// 200: The transaction is noted
     /// 403: Wallet is not allowed to pay this secure payment
     /// 404: Secure payment not found
-    /// 409: Secure payment has already been completed
+    /// 409 requestStatuses: Secure payment has already been completed
     #[oai(
         path = "/secure-payments/:token/intent",
         method = "post",
@@ -303,7 +306,7 @@ impl SecurePayments {
     async fn report(
         &self,
         ctx: Data<&Ctx>,
-        _caller: Auth<LinkReporter>,
+        caller: Auth<LinkReporter>,
         address: Option<Data<&CallerAddress>>,
         /// Token of the link
         token: Path<UlidText>,
@@ -312,7 +315,7 @@ impl SecurePayments {
         let report = body.0.read()?;
         let opened = opened::by_token(&ctx, token.as_str()).await?;
         let address = address.and_then(|address| address.0.0);
-        flows::secure_payments::user_event::run(&ctx, &opened, address, &report).await?;
+        flows::secure_payments::user_event::run(&ctx, &opened, (Some(&*caller), address), &report).await?;
         Ok(Accepted::new(Success { success: true }))
     }
 
@@ -333,7 +336,7 @@ impl SecurePayments {
     async fn withdraw(
         &self,
         ctx: Data<&Ctx>,
-        caller: Auth<Canceller>,
+        caller: Auth<LinkEnder>,
         /// Token of the link
         token: Path<UlidText>,
     ) -> Result<Json<SecurePaymentWithdrawn>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND | s::CONFLICT }>> {
@@ -393,10 +396,58 @@ fn look(
     })
 }
 
+/// What is said of a payment that is made elsewhere than on the chain and in the token of its link.
+const ACROSS_LATER: &str = "payments across chains, and in other tokens, come later on this service";
+
+/// What is said of a payment of several links.
+const SEVERAL_LATER: &str = "several links in one payment come later on this service";
+
 impl RecordIntentBody {
-    /// Reads the values. Errors: every wrong field; what belongs to Safe accounts is one.
+    /// Notes what asks for more than a payment on the own chain in the own token. It is compared with what the body says
+    /// itself, so that nothing is told of a link.
+    fn check_route(&self, checks: &mut Checks) {
+        let network = self.source_network.as_deref();
+        let is_own = |id: &str| Network::from_id(id).and_then(PaymentChain::of) == Some(self.chain);
+        let token = self.source_token.as_deref();
+        let right = [
+            ("executionKind", self.execution_kind.as_deref(), "evm_same_chain"),
+            ("routeKind", self.route_kind.as_deref(), "same_chain"),
+        ];
+        for (name, given, right) in right {
+            if given.is_some_and(|given| given != right) {
+                checks.fail(name, format!("must be absent or {right}: {ACROSS_LATER}"));
+            }
+        }
+        if network.is_some_and(|id| !is_own(id)) {
+            let sentence = format!("must be absent, or the network of chain: {ACROSS_LATER}");
+            checks.fail("sourceNetwork", sentence);
+        }
+        if token.is_some_and(|token| !token.eq_ignore_ascii_case(self.token.as_str())) {
+            checks.fail(
+                "sourceToken",
+                format!("must be absent, or that of token: {ACROSS_LATER}"),
+            );
+        }
+        let refused = [
+            ("bridgeTool", self.bridge_tool.is_some(), ACROSS_LATER),
+            (
+                "smartAccountAddress",
+                self.smart_account_address.is_some(),
+                SEVERAL_LATER,
+            ),
+            ("userOpHash", self.user_op_hash.is_some(), SEVERAL_LATER),
+        ];
+        for (name, is_given, why) in refused {
+            if is_given {
+                checks.fail(name, format!("must be absent: {why}"));
+            }
+        }
+    }
+
+    /// Reads the values. Errors: every wrong field; what belongs to Safe accounts or to other chains is one.
     fn read(self) -> Result<Sent, Refusal> {
         let mut checks = Checks::new();
+        self.check_route(&mut checks);
         for (name, is_given) in [
             ("safeTxHash", self.safe_tx_hash.is_some()),
             ("safePaymentDeadline", self.safe_payment_deadline.is_some()),

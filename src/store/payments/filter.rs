@@ -26,6 +26,8 @@ pub struct PaymentFilter {
     pub invoice_currencies: Option<Vec<String>>,
     /// Currency ids of the payment, any of them.
     pub payment_currencies: Option<Vec<String>>,
+    /// Whether payments are left out of links that hide something from who is not approved.
+    pub leaves_out_hidden: bool,
     /// Not paid before this time.
     pub from: Option<DateTime<Utc>>,
     /// Not paid after this time.

@@ -1,4 +1,5 @@
-//! Searches of payments that a version before wrote, as that version made them, until all are moved.
+//! Searches of payments that a version before wrote, as that version made them, until all are moved. There were no links
+//! then, so none of these payments is hidden by one.
 
 use super::{
     filter::{Begin, FoundPayment, PaymentFilter, Window},

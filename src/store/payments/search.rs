@@ -2,7 +2,8 @@
 //!
 //! A search is read off ranges of an index that say everything that is asked, so that none looks at rows that do not match.
 //! Kind, currencies and client ID are a group; a wallet has its payments by group, and so has a merchant reference. The
-//! groups that fit are read side by side, and the keeping of the counts tells which there are, and how many payments. Only
+//! groups that fit are read side by side, and the keeping of the counts tells which there are, and how many payments. Whether
+//! a link hides a payment is in no index: where a platform has such links, it is asked of each row that fits otherwise. Only
 //! keys that few payments share are read whole, and a merchant reference beside a wallet by whichever is rarer.
 //! Source: rules E.2; rules E.5.
 
@@ -13,7 +14,7 @@ use super::{
 };
 use crate::{
     domain::{address::Address, ids::PaymentId, search::PaymentPosition},
-    store::{Db, Moving, Scope, Sealing, StoreError, TOTAL_MAX, columns, requests},
+    store::{Db, Moving, Scope, Sealing, StoreError, TOTAL_MAX, columns, requests, secure_payments},
 };
 use chrono::{DateTime, Utc};
 use entities::{
@@ -176,6 +177,11 @@ enum Ranged {
 type Counted = [(i64, i64)];
 
 async fn way(conn: &impl ConnectionTrait, scope: &Scope, filter: &PaymentFilter) -> Result<Way, StoreError> {
+    // Where nothing is hidden, nobody has to look for it in every row, and the kept counts are right.
+    let filter = &PaymentFilter {
+        leaves_out_hidden: filter.leaves_out_hidden && secure_payments::hide_anything(conn, &scope.platform).await?,
+        ..filter.clone()
+    };
     // Each by its name, so that a further filter cannot be forgotten here.
     let PaymentFilter {
         tx_hash: _,
@@ -187,6 +193,7 @@ async fn way(conn: &impl ConnectionTrait, scope: &Scope, filter: &PaymentFilter)
         kind,
         invoice_currencies,
         payment_currencies,
+        leaves_out_hidden: _,
         from: _,
         to: _,
     } = filter;
@@ -247,12 +254,13 @@ fn by_parts(
             .add(Party::GroupKey.eq(part.group_key))
             .add(Party::IsPayee.eq(part.is_payee))
             .add(between(Party::PaidAt, filter))
+            .add_option(filter.leaves_out_hidden.then(|| has_hidden_payment().not()))
     };
     let payments = parts.iter().map(|part| part.payments).sum::<i64>();
     Ok(Way::Ranges {
         table: Ranged::Parties,
         ranges: parts.iter().map(range).collect(),
-        total: (!filter.is_dated()).then_some(columns::number("payments", payments)?),
+        total: (!filter.is_dated() && !filter.leaves_out_hidden).then_some(columns::number("payments", payments)?),
     })
 }
 
@@ -271,12 +279,14 @@ fn by_groups(scope: &Scope, filter: &PaymentFilter, groups: &Counted) -> Result<
             .add(group.eq(*key))
             .add_option(wallet.map(|wallet| of_wallet(wallet, filter.is_wallet_payee)))
             .add(between(Column::PaidAt, filter))
+            .add_option(filter.leaves_out_hidden.then(|| is_hidden().not()))
     };
+    let is_counted = !filter.is_dated() && reference.is_none() && !filter.leaves_out_hidden;
     let payments = groups.iter().map(|(_, payments)| payments).sum::<i64>();
     Ok(Way::Ranges {
         table: Ranged::Payments,
         ranges: groups.iter().map(range).collect(),
-        total: (!filter.is_dated() && reference.is_none()).then_some(columns::number("payments", payments)?),
+        total: is_counted.then_some(columns::number("payments", payments)?),
     })
 }
 
@@ -326,6 +336,27 @@ fn of_row(scope: &Scope, filter: &PaymentFilter) -> Condition {
         .add_option(invoices.map(|ids| Column::InvoiceCurrency.is_in(ids)))
         .add_option(payments.map(|ids| Column::PaymentCurrency.is_in(ids)))
         .add(between(Column::PaidAt, filter))
+        .add_option(filter.leaves_out_hidden.then(|| is_hidden().not()))
+}
+
+/// That a payment is one of a link that hides something.
+fn is_hidden() -> Expr {
+    let of_payment = |column: Column| Expr::col((payments::Entity, column));
+    requests::is_hidden((of_payment(Column::PlatformId), of_payment(Column::RequestRow)))
+}
+
+/// The same of what a wallet took part in.
+fn has_hidden_payment() -> Expr {
+    let of_payment = |column: Column| Expr::col((payments::Entity, column));
+    let of_party = |column: Party| Expr::col((payment_parties::Entity, column));
+    let hidden = Query::select()
+        .expr(Expr::val(1))
+        .from(payments::Entity)
+        .and_where(of_payment(Column::PlatformId).eq(of_party(Party::PlatformId)))
+        .and_where(of_payment(Column::Id).eq(of_party(Party::PaymentId)))
+        .and_where(is_hidden())
+        .to_owned();
+    Expr::exists(requests::row_by_row(hidden))
 }
 
 /// The span of time.
@@ -583,6 +614,10 @@ mod tests {
             ..of_wallet.clone()
         };
         let of_client = dated.clone();
+        let hiding = "INSERT INTO secure_payments (id, token, platform_id, flow, kind, status, network, access_mode, \
+            hides_until_approved, hides_payee, allowed_payers, created_at, expires_at) VALUES ('1', 't', 'platform', 'pay', \
+            'single', 'pending', 'base', 'off', FALSE, TRUE, '[]', '2030-01-01', '2030-01-01')";
+        db.writer().execute_unprepared(hiding).await.unwrap();
         for (filter, client, wanted) in [
             (by_tx_hash, None, "payments_event_key (tx_hash=? AND network>?)"),
             (
@@ -627,6 +662,17 @@ mod tests {
             let steps = plan(db, &filter, client, Begin::Row(0)).await;
             assert!(steps.contains(wanted), "{wanted}:\n{steps}");
             assert!(!steps.contains("SCAN payment"), "{steps}");
+            let shown = PaymentFilter {
+                leaves_out_hidden: true,
+                ..filter.clone()
+            };
+            let steps = plan(db, &shown, client, Begin::Row(0)).await;
+            let asked = "secure_payment_items_request_idx (platform_id=? AND request_row=?)";
+            assert!(steps.contains(wanted) && steps.contains(asked), "{wanted}:\n{steps}");
+            assert!(
+                !steps.contains("SCAN payment") && !steps.contains("SCAN secure"),
+                "{steps}"
+            );
             let undated = PaymentFilter {
                 from: None,
                 to: None,

@@ -203,6 +203,7 @@ fn filters(payments: u64) -> impl Strategy<Value = PaymentFilter> {
         )| {
             let texts = |ids: Option<Vec<&str>>| ids.map(|ids| ids.into_iter().map(str::to_owned).collect());
             PaymentFilter {
+                leaves_out_hidden: false,
                 tx_hash: transactions.map(|number| hash(transaction(number))),
                 wallet: wallets.map(wallet),
                 is_wallet_payee,

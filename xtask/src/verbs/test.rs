@@ -1,7 +1,7 @@
 //! `cargo xtask test`: every test once, and the integration suite once for each database. `cargo xtask test money` also
 //! lists what was once found on the way of the money, with its tests; `cargo xtask test payer` runs those of payers and their
 //! bank accounts; `cargo xtask test abuse` measures instead.
-//! `cargo xtask plans` looks at the plans of their statements.
+//! `cargo xtask plans`, and `cargo xtask test --plans` beside all tests, look at the plans of their statements.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -47,8 +47,8 @@ struct Tally {
 /// The name of what is measured instead of tested: it is run alone, on a quiet machine, and never without being named.
 const ABUSE: &str = "abuse";
 
-/// Runs all tests, or those whose path contains one of `names`.
-pub(crate) fn run(names: &[String]) -> Outcome {
+/// Runs all tests, or those whose path contains one of `names`, and judges the plans of their statements when `with_plans`.
+pub(crate) fn run(names: &[String], with_plans: bool) -> Outcome {
     let asked = names;
     if asked.iter().any(|name| name == ABUSE) {
         if asked.len() > 1 {
@@ -71,7 +71,10 @@ pub(crate) fn run(names: &[String]) -> Outcome {
     }
     packages::ensure_chain_node()?;
     tolerate_outside_ci("verifiers of webhooks", packages::ensure_webhook_verifiers())?;
-    let postgres = tolerate_outside_ci("tests on PostgreSQL", Postgres::start())?;
+    let postgres = match with_plans {
+        true => Some(Postgres::start_recording()?),
+        false => tolerate_outside_ci("tests on PostgreSQL", Postgres::start())?,
+    };
     let nextest = command::capture(workspace::cargo().args(["nextest", "--version"])).is_ok();
 
     let url = postgres.as_ref().map(Postgres::url);
@@ -85,7 +88,6 @@ pub(crate) fn run(names: &[String]) -> Outcome {
             tally(nextest, Half::Integration, names, &settings)
         })
         .transpose()?;
-    drop(postgres);
 
     let mut total = units.passed + sqlite.passed;
     let mut succeeded = units.succeeded && sqlite.succeeded;
@@ -104,6 +106,12 @@ pub(crate) fn run(names: &[String]) -> Outcome {
     if is_money {
         succeeded &= findings::print(&runs);
     }
+    let judged = match &postgres {
+        // Tests that failed leave statements out: what was recorded is judged all the same.
+        Some(server) if with_plans => plans::judge(server, succeeded && asked.is_empty()),
+        _ => Ok(()),
+    };
+    drop(postgres);
     if !succeeded {
         let again = std::iter::once("cargo xtask test").chain(asked.iter().map(String::as_str));
         return Err(anyhow!(
@@ -115,7 +123,7 @@ pub(crate) fn run(names: &[String]) -> Outcome {
     if total == 0 {
         return Err(anyhow!("no test has one of these in its path: {}", asked.join(", ")).into());
     }
-    Ok(())
+    judged
 }
 
 /// Runs the tests that meet PostgreSQL, or those that are named, and judges the plans of their statements.
@@ -129,10 +137,11 @@ pub(crate) fn plans(names: &[String]) -> Outcome {
     let settings = [("PRS_TEST_DATABASE", "postgres"), server];
     let stored = tally(nextest, Half::Integration, names, &settings)?;
     let succeeded = units.succeeded && stored.succeeded;
+    let judged = plans::judge(&postgres, succeeded && names.is_empty());
     if !succeeded {
         return Err(anyhow!("tests failed, so that not every statement is known").into());
     }
-    plans::judge(&postgres, names.is_empty())
+    judged
 }
 
 /// Measures what a greedy tenant does to a modest one, as a release build; a missed goal is a failure.

@@ -8,8 +8,8 @@ import * as state from './state.js';
 import { decimal, Mismatch, verify } from './verify.js';
 import { appLinks, discover } from './wallets.js';
 import {
-  balance, byId, button, code, copying, countDown, date, due, el, heading, money, note, quiet, receipt, row, say,
-  short, show, shown, summarise, t, tick, transaction, waiting, wayBack,
+  balance, byId, button, code, copying, countDown, date, due, el, feeRows, heading, line, money, note, quiet, receipt,
+  reveal, row, say, short, show, shown, summarise, t, tick, transaction, waiting, wayBack,
 } from './render.js';
 
 const { pause, Trouble } = sign;
@@ -121,7 +121,10 @@ async function check() {
   try {
     await state.refresh(account);
     needs = null;
-    if (isOpen()) needs = await planned();
+    if (isOpen()) {
+      needs = await planned();
+      summarise(state.current(), needs.asked);
+    }
   } catch (error) {
     // A node that does not answer now may answer when it comes to paying.
     if (error.kind !== 'connection' || !state.current().wallet) return failed(error, check);
@@ -166,7 +169,7 @@ function warn(inFlight) {
 function offer() {
   const link = state.current();
   const { details, wallet: standing } = link;
-  const { currencies, count } = details;
+  const { currencies, receiversLeft } = details;
   const fund = ({ currency, balance: held, missing }) => {
     const { symbol } = currencies[currency];
     const text = missing ? t('missing', { amount: money(missing, symbol) }) : t('balance', { amount: balance(held, symbol) });
@@ -176,8 +179,8 @@ function offer() {
   const lacksGas = needs && !needs.hasGas;
   const isShort = lacksGas || (needs && !needs.isFunded) || standing?.funds?.some((one) => one.missing);
   const isPartly = currencies.some((one) => one.paid !== '0');
-  const total = due(details);
-  const label = count > 1 ? t('payMany', { count, amount: total }) : t('pay', { amount: total });
+  const total = due(details, needs?.asked);
+  const label = receiversLeft > 1 ? t('payMany', { count: receiversLeft, amount: total }) : t('pay', { amount: total });
   show(
     isPartly ? 'partial' : 'options',
     connected(),
@@ -185,11 +188,25 @@ function offer() {
     heading(t('payWith')),
     standing?.funds && el('div', { class: 'funds' }, standing.funds.map(fund)),
     lacksGas && el('p', { class: 'fund short' }, t('lacksGas', { coin })),
-    el('dl', { class: 'rows' }, needs?.gas && row(t('gas'), balance(needs.gas, coin)), row(t('youPay'), total, 'strong')),
+    el('dl', { class: 'rows' }, parts(details), needs?.gas && row(t('gas'), balance(needs.gas, coin)), row(t('youPay'), total, 'strong')),
     isShort
       ? [note('careful', t('notEnough'), t('notEnoughMore')), el('p', { class: 'copied' }, code(account), ' ', copy(account)), button(t('again'), check, true)]
       : [explained(), button(label, pay)],
   );
+}
+
+/** Who gets what of a payment with fees. */
+function parts({ currencies, items, receiversLeft }) {
+  const fees = feeRows(currencies, 'due');
+  for (const { address, contractFee, returned } of needs?.asked ?? []) {
+    const { symbol } = currencies.find((one) => one.address?.toLowerCase() === address?.toLowerCase());
+    if (contractFee) fees.push(row(t('contractFee'), [line(money(contractFee.amount, symbol)), code(contractFee.receiver)]));
+    if (returned) fees.push(row(t('returned'), money(returned, symbol)));
+  }
+  if (!fees.length) return null;
+  const left = currencies.filter((one) => one.left !== '0').map((one) => line(money(one.left, one.symbol)));
+  const sole = receiversLeft > 1 ? null : items.find((item) => item.due !== '0');
+  return [row(t(sole ? 'receiver' : 'receivers'), [left, sole && code(sole.payee)]), fees];
 }
 
 const copy = (text) => el('button', { type: 'button', class: 'plain', 'data-copy': text }, t('copy'));
@@ -208,7 +225,7 @@ function explained() {
   );
 }
 
-function call({ kind, currency, amount, amounts, receivers, to, data }) {
+function call({ kind, currency, amount, amounts, receivers, to, spender, data }) {
   const of = (one) => money(decimal(one.amount, one.currency.decimals), one.currency.symbol);
   const text =
     kind === 'pay'
@@ -216,13 +233,29 @@ function call({ kind, currency, amount, amounts, receivers, to, data }) {
       : kind === 'reset'
         ? t('callReset', { token: currency.symbol })
         : t('callAllow', { amount: of({ currency, amount }) });
-  return el('li', {}, text, el('p', { class: 'quiet' }, t('contract'), ' ', code(to)), el('code', { class: 'raw', tabindex: '0' }, data), copy(data));
+  const place = (name, address) => el('p', { class: 'quiet' }, t(name), ' ', code(address));
+  // Calldata holds whole addresses, also those that the link masks.
+  const isMasked = state.current().details.items.some(({ payee }) => payee.includes('…'));
+  const raw = !isMasked && [el('code', { class: 'raw', tabindex: '0' }, data), copy(data)];
+  return el('li', {}, text, place(spender ? 'tokenContract' : 'contract', to), spender && place('spender', spender), raw);
 }
 
 /** Transactions that pay what is due now, read and found good. */
 async function planned() {
   const answer = await state.calldata(account);
-  return { ...answer, calls: verify(state.current().details, answer.steps, account) };
+  return { ...answer, calls: verify(state.current().details, answer, account) };
+}
+
+/** The same while the wallet is asked for what the page said; `null`, with the new sum on the page, when it is another one. */
+async function agreed(total) {
+  const plan = await planned();
+  const { details } = state.current();
+  if (due(details, plan.asked) === total) return plan;
+  isBusy = false;
+  needs = plan;
+  summarise(state.current(), needs.asked);
+  offer();
+  return null;
 }
 
 // Paying
@@ -271,7 +304,8 @@ function stage(now, title, text) {
 
 async function payNow(lead) {
   isBusy = true;
-  const [one, from, { network }] = [wallet, account, state.current()];
+  const [one, from, { network, details }] = [wallet, account, state.current()];
+  const total = due(details, needs?.asked);
   const mine = () => {
     if (!lead.isMine) throw new Trouble('taken');
   };
@@ -283,7 +317,10 @@ async function payNow(lead) {
       stage('network', t('inWallet', named()), t('acceptNetwork', { network: network.name }));
       await sign.toNetwork(one, network);
     }
-    let { steps, isFunded, hasGas, calls } = await planned();
+    const plan = await agreed(total);
+    if (!plan) return;
+    let { steps } = plan;
+    const { isFunded, hasGas, calls } = plan;
     if (!isFunded || !hasGas) throw new Trouble('funds');
     if (steps.length > 1 && (await sign.canBundle(one, from, network))) {
       stages = [...first, 'both', 'confirm'];
@@ -312,7 +349,8 @@ async function payNow(lead) {
         if ((await sign.outcome(one, hash, from, { turn })) === 'reverted') throw new Trouble('reverted');
         state.remember({ phase: 'allowed' });
       }
-      steps = await allowed();
+      steps = await allowed(total);
+      if (!steps) return;
     }
     mine();
     stage('pay', t('inWallet', named()), `${t('confirmation', { index: count, count })} ${t('acceptPay')}`);
@@ -328,11 +366,11 @@ async function payNow(lead) {
   }
 }
 
-/** The payment, made anew once the service sees the allowance, which its node may learn of a little later. */
-async function allowed() {
+/** The payment, made anew once the service sees the allowance, which its node may learn of a little later; `null` like `agreed`. */
+async function allowed(total) {
   for (let tries = 1; ; tries++) {
-    const { steps } = await planned();
-    if (steps.length === 1) return steps;
+    const plan = await agreed(total);
+    if (!plan || plan.steps.length === 1) return plan?.steps;
     if (tries === ALLOWANCE_TRIES) throw new Trouble('allowance');
     await pause(ALLOWANCE_PAUSE_MS);
   }
@@ -340,13 +378,14 @@ async function allowed() {
 
 /** Asks the service until everything is paid, or, once the transaction is mined, until less is due; `null` when over. */
 async function settled(wait) {
-  const owed = () => state.current().details?.currencies.map((one) => one.due).join();
-  const before = owed();
+  const arrived = () => state.current().details?.currencies.map((one) => one.paid).join();
+  const before = arrived();
   for (let ms = 200; !wait.isOver; ms = Math.min(ms + 60, 4000)) {
     await pause(document.hidden ? 8000 : ms);
     const link = await state.refresh().catch(() => null);
-    if (link?.status === 'completed') return 'completed';
-    if (link && wait.isMined && owed() !== before) return 'partly';
+    // Of a link that was withdrawn meanwhile the service says that its money arrived, and not that it is completed.
+    if (link?.isPaid) return link.status === 'completed' ? 'completed' : 'partly';
+    if (link && wait.isMined && arrived() !== before) return 'partly';
   }
   return null;
 }
@@ -354,6 +393,7 @@ async function settled(wait) {
 function ended(result) {
   state.remember(null);
   if (result === 'completed') return done();
+  if (state.current().status !== 'pending') return location.reload();
   return wallet ? check() : choose();
 }
 
@@ -449,6 +489,7 @@ async function refused() {
 // What happens elsewhere
 
 state.watch((before, after) => {
+  if (!before.details && after.details) reveal(after, t('theReceiver'));
   if (JSON.stringify(before.details) !== JSON.stringify(after.details)) summarise(after);
 });
 

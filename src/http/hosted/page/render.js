@@ -1,6 +1,7 @@
 // Draws: elements without markup out of texts, numbers and dates of the language, screens and the summary beside them.
 
 import { locale, now, path, words } from './state.js';
+import { decimal, units } from './verify.js';
 
 const SVG = 'http://www.w3.org/2000/svg';
 const DRAWN = new Set(['svg', 'path', 'circle']);
@@ -44,6 +45,7 @@ export const short = (address) => (address.length > 16 ? `${address.slice(0, 6)}
 export const date = (iso) =>
   new Intl.DateTimeFormat(`${locale.code}-u-nu-latn`, { dateStyle: 'medium', timeStyle: 'short' }).format(new Date(iso));
 
+export const line = (text) => el('span', { class: 'line' }, text);
 export const code = (text) => el('bdi', { class: 'code' }, text);
 export const quiet = (text) => el('p', { class: 'quiet' }, text);
 export const heading = (text) => el('h2', { tabindex: '-1' }, text);
@@ -90,44 +92,81 @@ export function wayBack({ redirect }) {
   return [el('a', { class: 'button', href: redirect.url, rel: 'noopener noreferrer' }, redirect.label ?? t('back')), leads];
 }
 
-export const receipt = () => el('a', { class: 'button second', href: path('receipt'), target: '_blank' }, t('receipt'));
+export const receipt = () => el('a', { class: 'button second', href: `${path('receipt')}?lang=${locale.code}`, target: '_blank' }, t('receipt'));
 
-/** What is due in each currency, as one text. */
-export const due = (details) =>
-  details.currencies.filter((one) => one.due !== '0').map((one) => money(one.due, one.symbol)).join(' + ');
+/** What the wallet is asked for in each currency, as one text. */
+export const due = ({ currencies }, asked) =>
+  currencies.filter((one) => one.due !== '0').map((one) => money(askedFor(one, asked), one.symbol)).join(' + ');
 
-/** Draws the summary again, when more is known or something has arrived. */
-export function summarise({ details, reference, network }) {
+/** The sum of a currency with what the wallet is asked for on top of what is due. */
+function whole(one, asked) {
+  const of = (text) => units(text, one.decimals);
+  return decimal(of(one.total) + of(asked) - of(one.due), one.decimals);
+}
+
+/** What each receiver of fees gets on top of what `member` says of the items, in rows. */
+export const feeRows = (currencies, member) =>
+  currencies.flatMap((one) => {
+    const fees = one.fees.filter((fee) => fee[member] !== '0');
+    return fees.map((fee) => row(t('fee'), [line(money(fee[member], one.symbol)), code(fee.receiver)]));
+  });
+
+const FEES_MAX = 8;
+
+/** What the wallet is asked for in a currency, where calldata says it; else what is due without what its contract takes. */
+export const askedFor = (one, asked) =>
+  asked?.find((sum) => sum.address?.toLowerCase() === one.address?.toLowerCase())?.amount ?? one.due;
+
+/** Says who is paid where that was hidden; an operator with a name of its own stays called so. */
+export function reveal({ details }, hidden) {
+  const { currencies, items, receivers } = details;
+  const name = byId('name');
+  if (name.textContent === hidden) name.textContent = receivers === 1 ? short(items[0].payee) : t('someReceivers', { count: receivers });
+  const amount = currencies.map((one) => money(one.total, one.symbol)).join(' + ');
+  document.title = t('title', { amount, name: name.textContent });
+}
+
+/** Draws the summary again, when more is known, as from the calldata for a wallet, or something has arrived. */
+export function summarise({ details, reference, network }, asked) {
   const total = byId('total');
   if (!details) return;
   const { currencies, items } = details;
   total.replaceChildren(
     ...currencies.flatMap((one, index) => [
       index ? ' + ' : '',
-      el('span', {}, number(one.total)),
+      el('span', {}, number(whole(one, askedFor(one, asked)))),
       ' ',
       el('span', { class: 'symbol' }, one.symbol),
     ]),
   );
-  const ofEach = (member, isShown) =>
-    currencies.filter(isShown).map((one) => el('span', { class: 'line' }, money(one[member], one.symbol)));
+  const ofEach = (member, isShown) => currencies.filter(isShown).map((one) => line(money(one[member], one.symbol)));
   const some = (member) => (one) => one[member] !== '0';
   const hasFees = currencies.some(some('fee'));
+  const fees = feeRows(currencies, 'amount');
   const isPartly = currencies.some((one) => one.paid !== '0' && one.due !== '0');
   byId('rows').replaceChildren(
     ...[
       reference && row(t('reference'), el('bdi', {}, reference)),
-      details.count === 1 ? row(t('receiver'), code(items[0].payee)) : row(t('receivers'), String(details.count)),
+      details.receivers === 1 ? row(t('receiver'), code(items[0].payee)) : row(t('receivers'), String(details.receivers)),
       row(t('network'), network.name),
       hasFees && row(t('amount'), ofEach('amount', () => true)),
-      hasFees && row(t('fee'), ofEach('fee', some('fee'))),
+      hasFees && (fees.length && fees.length <= FEES_MAX ? fees : row(t('fee'), ofEach('fee', some('fee')))),
       isPartly && row(t('arrived'), ofEach('paid', some('paid'))),
-      isPartly && row(t('stillDue'), ofEach('due', some('due')), 'strong'),
-    ].filter(Boolean),
+      isPartly && row(t('stillDue'), currencies.filter(some('due')).map((one) => line(money(askedFor(one, asked), one.symbol))), 'strong'),
+    ]
+      .flat()
+      .filter(Boolean),
   );
   if (items.length > 1) {
+    const marksPaid = items.some((item) => item.isPaid) && !items.every((item) => item.isPaid);
+    const further = (...text) => el('span', { class: 'line quiet' }, text);
     const entry = (item) =>
-      el('tr', {}, el('td', {}, code(item.payee)), el('td', { class: 'number' }, money(item.amount, currencies[item.currency].symbol)));
+      el(
+        'tr',
+        {},
+        el('td', {}, code(item.payee), item.reference && further(`${t('reference')}: `, el('bdi', {}, item.reference))),
+        el('td', { class: 'number' }, money(item.amount, currencies[item.currency].symbol), marksPaid && item.isPaid && further(t('complete'))),
+      );
     byId('receivers').hidden = false;
     byId('entries').replaceChildren(...items.map(entry));
     byId('further')?.remove();

@@ -140,7 +140,7 @@ const lower = (text) => text.toLowerCase();
 
 /** Whether an address is the one that is shown, of which the middle may be hidden. */
 function isShown(address, shown) {
-  const [head, tail] = lower(shown).split('...');
+  const [head, tail] = lower(shown).split('…');
   return tail === undefined ? address === head : address.startsWith(head) && address.endsWith(tail);
 }
 
@@ -150,7 +150,7 @@ function expected(details) {
     ...currency,
     token: currency.address && lower(currency.address),
     most: units(currency.most, currency.decimals),
-    fees: new Map(currency.fees.map((fee) => [lower(fee.receiver), units(fee.amount, currency.decimals)])),
+    fees: currency.fees.map((fee) => ({ receiver: fee.receiver, left: units(fee.due, currency.decimals) })),
   }));
   const open = details.items.filter((item) => item.due !== '0');
   const items = open.map((item) => ({
@@ -161,13 +161,29 @@ function expected(details) {
   return { currencies, items: new Map(items.map((item) => [lower(item.paymentReference), item])) };
 }
 
+/** Requires that the wallet is asked for what is due, and on top for a fee of the batch contract and what it gives back. */
+function asks(currencies, asked) {
+  const isOf = (currency) => (sum) => (sum.address && lower(sum.address)) === currency.token;
+  for (const currency of currencies) {
+    const sum = asked.find(isOf(currency));
+    const of = (text) => units(text ?? '0', currency.decimals);
+    const due = of(currency.due);
+    currency.asked = of(sum?.amount);
+    currency.contractFee = sum?.contractFee ?? null;
+    require(currency.asked === due + of(currency.contractFee?.amount) + of(sum?.returned), 'amount');
+    require(currency.asked <= currency.most, 'fee');
+  }
+  require(asked.every((sum) => currencies.some((currency) => isOf(currency)(sum))), 'token');
+}
+
 /**
- * What each step does, for people: `{ kind: 'reset' | 'allow' | 'pay', currency, amount, receivers, to, data }`.
+ * What each step does, for people: `{ kind: 'reset' | 'allow' | 'pay', currency, amount, receivers, to, spender, data }`.
  *
- * Throws a Mismatch when a step is not part of this payment.
+ * Throws a Mismatch when a step is not part of this payment, or takes more than what the wallet is said to be asked for.
  */
-export function verify(details, steps, payer) {
+export function verify(details, { steps, asked }, payer) {
   const { currencies, items } = expected(details);
+  asks(currencies, asked);
   const contracts = details.contracts.map(lower);
   const ofToken = (token) => {
     const currency = currencies.find((one) => one.token === token);
@@ -186,28 +202,30 @@ export function verify(details, steps, payer) {
     if (!call.transfers) {
       const currency = ofToken(to);
       require(contracts.includes(call.spender), 'spender');
-      require(call.allowance <= currency.most, 'allowance');
+      require(call.allowance <= currency.asked, 'allowance');
       require(value === 0n, 'value');
       const kind = call.allowance === 0n ? 'reset' : 'allow';
-      return { kind, currency, amount: call.allowance, to: call.spender, data };
+      return { kind, currency, amount: call.allowance, to, spender: call.spender, data };
     }
     require(contracts.includes(to), 'contract');
-    pays(call, items, ofToken, payer);
+    pays(call, { currencies, items }, ofToken, payer);
     const coin = currencies.find((one) => !one.token);
     require(call.isBatch || value === 0n || !call.transfers[0].token, 'value');
-    require(value <= (coin?.most ?? 0n), 'value');
-    return { kind: 'pay', amounts: sums(items, currencies), receivers: items.size, to, data };
+    require(value === (coin?.asked ?? 0n), 'value');
+    const receivers = new Set(call.transfers.filter(({ reference }) => items.has(reference)).map((transfer) => transfer.to)).size;
+    return { kind: 'pay', amounts: sums(items, currencies), receivers, to, data };
   });
 }
 
-/** Requires that transfers pay each item once, and otherwise fees alone. */
-function pays({ transfers, isBatch }, items, ofToken, payer) {
+/** Requires that transfers pay each item once and each receiver of fees what is shown, and nothing else. */
+function pays({ transfers, isBatch }, { currencies, items }, ofToken, payer) {
   const open = new Map(items);
+  const feeOf = ({ fees }, receiver) => fees.find((fee) => isShown(receiver, fee.receiver));
   const charge = (currency, receiver, amount) => {
     if (amount === 0n) return;
-    const left = (currency.fees.get(receiver) ?? 0n) - amount;
-    require(left >= 0n, 'fee');
-    currency.fees.set(receiver, left);
+    const fee = feeOf(currency, receiver);
+    require(fee && fee.left >= amount, 'fee');
+    fee.left -= amount;
   };
   for (const transfer of transfers) {
     const currency = ofToken(transfer.token);
@@ -219,15 +237,18 @@ function pays({ transfers, isBatch }, items, ofToken, payer) {
       require(transfer.amount === item.units, 'amount');
     } else {
       // Receivers of further fees are paid like anybody, under a reference of no item.
-      require(!items.has(transfer.reference) && currency.fees.has(transfer.to), 'reference');
+      require(!items.has(transfer.reference) && feeOf(currency, transfer.to), 'reference');
       charge(currency, transfer.to, transfer.amount);
     }
     charge(currency, transfer.feeTo, transfer.fee);
-    // The batch contract may take a fee of its own for the receiver of fees.
-    const mayTake = [NOBODY, lower(payer), ...currency.fees.keys()];
-    require(!isBatch || mayTake.includes(transfer.feeTo), 'fee');
+    // The batch contract may take a fee of its own for the receiver of fees, which is one for all currencies.
+    const mayTake = [NOBODY, lower(payer)].includes(transfer.feeTo) || currencies.some((one) => feeOf(one, transfer.feeTo));
+    require(!isBatch || mayTake, 'fee');
+    const { contractFee } = currency;
+    require(!contractFee || isShown(transfer.feeTo, contractFee.receiver), 'fee');
   }
   require(open.size === 0, 'missing');
+  require(currencies.every(({ fees }) => fees.every(({ left }) => left === 0n)), 'fee');
 }
 
 /** What leaves the wallet for items, by currency. */

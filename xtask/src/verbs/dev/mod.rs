@@ -235,6 +235,9 @@ fn print_instructions(ready: &Ready, log: &Path) -> Result<()> {
         "  client ID    {} (for servers: no Origin needed)",
         ready.member("/backendClientId")?
     );
+    if let Ok(link) = ready.member("/securePaymentUrl") {
+        println!("  a link       {link}");
+    }
     println!("  local chain  {}", ready.member("/chain/rpcUrl")?);
     println!("  log          {}", log.display());
     println!();

@@ -1,0 +1,75 @@
+//! Addresses in settings that others read, or that paths are added to.
+
+use anyhow::{Context, bail};
+use url::{Host, Url};
+
+/// The address in the setting `name`. Errors: it is none of http or https, or it has what does not belong there; an address
+/// is shown to others and in the settings, so that nothing in it may be secret. No error repeats it.
+pub(super) fn plain(name: &str, text: &str) -> anyhow::Result<Url> {
+    let url = Url::parse(text).with_context(|| format!("{name}: must be an absolute address"))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        bail!("{name}: must be an http or https address");
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        bail!("{name}: must be an address without a user name and a password");
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        bail!("{name}: must be an address without a query and a fragment");
+    }
+    Ok(url)
+}
+
+/// The same over https; over http on this machine alone, because anybody on the way could change what is read there.
+pub(super) fn protected(name: &str, text: &str) -> anyhow::Result<Url> {
+    let url = plain(name, text)?;
+    if url.scheme() != "https" && !is_loopback(&url) {
+        bail!("{name}: must be an https address; http is for this machine alone");
+    }
+    Ok(url)
+}
+
+/// Whether an address leads to this machine.
+pub(super) fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_http_and_nothing_else() {
+        let refusal = |read: fn(&str, &str) -> anyhow::Result<Url>, text: &str| {
+            let error = read("http.pay_url", text).err()?;
+            let sentence = format!("{error:#}");
+            assert!(
+                sentence.starts_with("http.pay_url: ") && !sentence.contains("hunter2"),
+                "{sentence}"
+            );
+            Some(sentence)
+        };
+        for (text, is_plain, is_protected) in [
+            ("https://pay.example.com", true, true),
+            ("https://pay.example.com:8443/pay/", true, true),
+            ("http://pay.example.com", true, false),
+            ("http://127.0.0.1:8080/pay", true, true),
+            ("http://[::1]:8080", true, true),
+            ("http://localhost", true, true),
+            ("javascript:alert(1)", false, false),
+            ("ftp://pay.example.com", false, false),
+            ("pay.example.com", false, false),
+            ("https://ada:hunter2@pay.example.com", false, false),
+            ("https://hunter2@pay.example.com", false, false),
+            ("https://pay.example.com/?key=hunter2", false, false),
+            ("https://pay.example.com/#hunter2", false, false),
+        ] {
+            assert_eq!(refusal(plain, text).is_none(), is_plain, "{text}");
+            assert_eq!(refusal(protected, text).is_none(), is_protected, "{text}");
+        }
+    }
+}
