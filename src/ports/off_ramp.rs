@@ -109,8 +109,8 @@ pub struct OffRampQuote {
     pub deposit_address: Address,
     /// Whether the operator listed that address: it is the same for every payer.
     pub is_listed: bool,
-    /// What it keeps, in the token.
-    pub fee: Amount,
+    /// What it keeps, in the token; `None` is nothing, where it earns by the rate alone.
+    pub fee: Option<Amount>,
     /// What reaches the bank account, as a decimal of its currency.
     pub pays_out: String,
     /// Until when it holds.

@@ -4,7 +4,7 @@
 use crate::{
     domain::{
         address::Address,
-        amount::Amount,
+        amount::{Amount, AmountError},
         currency::Catalogue,
         event::{AgreementStatus, ForeignJson, KycStatus, OffRampStatus, PaymentDetailStatus},
         network::Network,
@@ -199,6 +199,14 @@ impl<'a> Record<'a> {
         }
     }
 
+    fn amount_or_nothing(&self, member: &str) -> Read<Option<Amount>> {
+        match Amount::parse(self.text(member, DECIMAL_LENGTH_MAX)?) {
+            Ok(amount) => Ok(Some(amount)),
+            Err(AmountError::Zero) => Ok(None),
+            Err(_) => self.wrong(member, "must be a decimal of 0 or more, written as a text"),
+        }
+    }
+
     fn time(&self, member: &str) -> Read<DateTime<Utc>> {
         let text = self.text(member, DECIMAL_LENGTH_MAX)?;
         let time = DateTime::parse_from_rfc3339(text).ok().filter(|_| text.ends_with('Z'));
@@ -346,12 +354,14 @@ impl Beliefs {
             return record.wrong("amount", "is not the one that was asked for");
         }
         let deposit_address = self.deposit_address(&record, asked.network)?;
-        let fee = record.amount("fee")?;
-        if fee >= amount {
+        let fee = record.amount_or_nothing("fee")?;
+        if fee.as_ref().is_some_and(|fee| *fee >= amount) {
             return record.wrong("fee", "must be less than the amount");
         }
-        let decimals = self.catalogue.by_token(asked.network, &asked.token);
-        if decimals.is_some_and(|currency| fee.to_units(currency.decimals).is_err()) {
+        let token = self.catalogue.by_token(asked.network, &asked.token);
+        if let Some((currency, fee)) = token.zip(fee.as_ref())
+            && fee.to_units(currency.decimals).is_err()
+        {
             return record.wrong("fee", "has more fraction digits than the token");
         }
         let ends_at = record.time("endsAt")?;

@@ -379,7 +379,7 @@ fn changes(operation: &str, member: &str) -> Vec<(&'static str, Option<Value>)> 
             .map(|one| ("wrong", Some(json!(one)))),
         ),
         "amount" => changes.extend(["99", "1e2", "0100", "100.01"].map(|one| ("wrong", Some(json!(one))))),
-        "fee" => changes.extend(["0", "100", "101", "0.0000001", "-1"].map(|one| ("wrong", Some(json!(one))))),
+        "fee" => changes.extend(["100", "101", "0.0000001", "-1", "00", ""].map(|one| ("wrong", Some(json!(one))))),
         "paysOut" => changes.extend(["0", "-1", "1e9", "1,5"].map(|one| ("wrong", Some(json!(one))))),
         _ => {}
     }
@@ -396,6 +396,19 @@ fn changes(operation: &str, member: &str) -> Vec<(&'static str, Option<Value>)> 
     };
     changes.extend(other.map(|other| ("another's", Some(other))));
     changes
+}
+
+#[tokio::test]
+async fn a_partner_may_earn_by_the_rate_alone() {
+    let (server, told) = Told::start().await;
+    for free in ["0", "0.00"] {
+        let mut body = good("quote");
+        body["fee"] = json!(free);
+        assert!(schema(shapes("quote").1).is_valid(&body), "{free}");
+        told.say(ResponseTemplate::new(200).set_body_json(&body));
+        let quote = ask(&partner(&server.uri()), "quote").await.unwrap();
+        assert!(quote.contains("fee: None"), "{quote}");
+    }
 }
 
 #[tokio::test]

@@ -150,7 +150,7 @@ async fn quoted(
         .await
         .map_err(|error| not_quoted(&error))?;
     check_address(ctx, request, by, &answer).await?;
-    let fee = answer.fee.to_units(currencies.payment.decimals);
+    let fee = answer.fee.map(|fee| fee.to_units(currencies.payment.decimals)).transpose();
     Ok(FiatQuote {
         id: OffRampQuoteId(ctx.ids.ulid()),
         platform: request.origin.platform.clone(),
@@ -166,7 +166,8 @@ async fn quoted(
             settlement: remaining,
             applied,
             fee: fee
-                .map_err(|_| upstream("The crypto-to-fiat provider gives no usable answer at the moment; try again"))?,
+                .map_err(|_| upstream("The crypto-to-fiat provider gives no usable answer at the moment; try again"))?
+                .unwrap_or_default(),
             pays_out: answer.pays_out,
             currency: by.currency.clone(),
             ends_at: answer.ends_at,
