@@ -16,7 +16,7 @@ use crate::domain::{
         PaymentDetailStatus, PaymentDetailUpdated, PaymentFailed, PaymentProcessing, PaymentReceived, PaymentRefunded,
         PaymentReversed, RequestRecurring, ScreeningCompleted, WebhookDisabled,
     },
-    ids::{ClientRowId, EndpointId, OwnerId, PaymentId, PlatformId, RequestId, RequestRowId},
+    ids::{ClientRowId, EndpointId, OwnerId, PayerId, PaymentId, PlatformId, RequestId, RequestRowId},
     ledger::{Ledger, RequestStatus, Settlement},
     network::Network,
     payment::{Observation, ObservedConversion, PaymentKind, ProvenTransfer, ReversalReason, Settled},

@@ -281,7 +281,8 @@ async fn a_registration_comes_again_with_its_key_and_finds_its_record() {
         .expect("registered");
     assert_ne!(first.id, other.id);
     let keys: Vec<String> = partner.calls().await.into_iter().map(|call| call.key).collect();
-    assert_eq!(keys, [&key.0, &key.0, &"cd".repeat(32)]);
+    let cd = "cd".repeat(32);
+    assert_eq!(keys, [key.0.as_str(), key.0.as_str(), cd.as_str()]);
     off_ramp.erase(&first.id).await.expect("erased");
     off_ramp.erase(&first.id).await.expect("erased before");
     assert_eq!(off_ramp.payer(&first.id).await, Err(OffRampError::Unknown));

@@ -53,7 +53,6 @@ struct State {
 
 /// The partner; gone with its port when dropped.
 pub(crate) struct Bank {
-    port: u16,
     state: Arc<Mutex<State>>,
     runtime: Option<Runtime>,
 }
@@ -96,15 +95,9 @@ impl Bank {
             }
         });
         Ok(Self {
-            port,
             state,
             runtime: Some(runtime),
         })
-    }
-
-    /// Where it is called.
-    pub(crate) fn url(&self) -> String {
-        format!("http://127.0.0.1:{}", self.port)
     }
 
     /// What it did so far.
@@ -276,7 +269,7 @@ async fn post(url: &str, body: &str) -> Result<u16> {
     )?;
     stream.write_all(text.as_bytes()).await?;
     let mut line = String::new();
-    let answered = tokio::time::timeout(Duration::from_secs(3), BufReader::new(stream).read_line(&mut line));
-    answered.await??;
+    let mut answer = BufReader::new(stream);
+    tokio::time::timeout(Duration::from_secs(3), answer.read_line(&mut line)).await??;
     Ok(line.split(' ').nth(1).context("no status")?.parse()?)
 }

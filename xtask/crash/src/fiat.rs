@@ -93,7 +93,7 @@ impl Payers<'_> {
                 break;
             }
             let user = format!("payer-{account}-{turn}");
-            let details = self.register(account, &user)?;
+            let details = self.register(&user)?;
             for _ in 0..PAYMENTS_OF_ONE {
                 self.pay(account, &user, &details)?;
                 thread::sleep(PACE);
@@ -103,7 +103,7 @@ impl Payers<'_> {
     }
 
     /// A payer with a bank account; returns the id of that.
-    fn register(&self, account: usize, user: &str) -> Result<String> {
+    fn register(&self, user: &str) -> Result<String> {
         let person = json!({
             "clientUserId": user, "email": "ada@example.com", "firstName": "Ada", "lastName": "Lovelace",
             "beneficiaryType": "individual", "dateOfBirth": "1985-12-12", "addressLine1": "12 Analytical Way",
