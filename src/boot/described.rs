@@ -1,7 +1,7 @@
 //! What every metric counts, and in which unit: its HELP on the page of metrics.
 
 /// Names of counters and what they count.
-const COUNTERS: [(&str, &str); 14] = [
+const COUNTERS: [(&str, &str); 15] = [
     (
         "prs_chain_calls_total",
         "Calls to a node of a network, by how they ended.",
@@ -23,6 +23,10 @@ const COUNTERS: [(&str, &str); 14] = [
     (
         "prs_log_lines_dropped_total",
         "Lines of the log that were dropped because nobody took them in time.",
+    ),
+    (
+        "prs_off_ramp_asked_total",
+        "Payers and bank accounts whose state the off-ramp partner was asked for, by what it is and by what came of it.",
     ),
     (
         "prs_off_ramp_callbacks_total",
@@ -52,7 +56,7 @@ const COUNTERS: [(&str, &str); 14] = [
 ];
 
 /// Names of gauges and what they show.
-const GAUGES: [(&str, &str); 22] = [
+const GAUGES: [(&str, &str); 25] = [
     (
         "prs_chain_confirmed",
         "Newest block of a network whose payments are settled, as its number.",
@@ -104,7 +108,19 @@ const GAUGES: [(&str, &str); 22] = [
     ),
     (
         "prs_off_ramp_last_ok_timestamp_seconds",
-        "When the off-ramp partner last answered as it should, in seconds since 1970; absent before the first time.",
+        "When the off-ramp partner last answered as it should, in seconds since 1970; 0 before the first time.",
+    ),
+    (
+        "prs_off_ramp_oldest_order_seconds",
+        "How long the oldest order of a payment to a bank account is open, in seconds.",
+    ),
+    (
+        "prs_off_ramp_orders_open",
+        "Orders of payments to bank accounts that are due, being opened, or with the partner.",
+    ),
+    (
+        "prs_off_ramp_orders_silent",
+        "Open orders of payments to bank accounts of which nothing was told for a day.",
     ),
     (
         "prs_partition_strays",

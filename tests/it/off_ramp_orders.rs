@@ -221,6 +221,7 @@ async fn a_partner_that_is_away_for_an_hour_is_asked_until_it_is_back() {
     assert_eq!(asked.order.state, OrderState::Asked);
     // Its callbacks of that hour are lost.
     fiat.partner.behave(OffRampBehaviour::Silent);
+    fiat.partner_is_tried_again().await;
     for _ in 0..40 {
         fiat.work().await;
         fiat.app.clock.advance(TimeDelta::minutes(1));

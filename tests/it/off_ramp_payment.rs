@@ -47,7 +47,7 @@ async fn a_payment_reaches_the_bank_and_every_step_is_told_once() {
     let initiated = &events[0];
     assert_eq!(initiated["paymentProcessor"], "service-tech");
     let raw = initiated["rawPayload"].as_object().expect("an object");
-    assert_eq!(raw.keys().collect::<Vec<_>>(), ["providerId", "status"]);
+    assert_eq!(raw.keys().collect::<Vec<_>>(), ["status", "providerId"]);
     let order = &fiat.orders(true).await[0];
     assert_eq!(initiated["offrampId"], order.order.id.as_str());
     assert_eq!(

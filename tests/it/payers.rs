@@ -122,7 +122,7 @@ async fn an_id_is_whatever_fits_one_line() {
         "a/b/../c",
         "100% sure?",
         "Zoë & Søn #1",
-        "payment-details",
+        "x/payment-details",
         long.as_str(),
     ];
     let mut users = Vec::new();
@@ -355,7 +355,7 @@ async fn payers_of_another_platform_are_like_unknown_ones() {
     let (app, _partner) = with_partner().await;
     app.register_payer(&person("user-4711")).await.expect(200);
     let account = app.account_of("user-4711", &dollars("1234567890")).await;
-    let (_, foreign) = app.other_tenant().await;
+    let (foreign, _) = app.other_tenant().await;
     let call = |method: Method, path: String| app.call(method, &path).header("x-api-key", &foreign);
     let own = path_of("user-4711");
     for (method, path, body) in [

