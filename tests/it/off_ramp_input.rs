@@ -52,8 +52,8 @@ async fn both_ids_are_needed_and_name_who_may_pay() {
     let account = fiat.compliant(CLIENT_USER, "7890").await;
     let failed = fiat.add_account(CLIENT_USER, "0001").await;
     let pending = fiat.add_account(CLIENT_USER, "0002").await;
-    fiat.register("rejected", "Rejected").await.expect(200);
-    let of_rejected = fiat.add_account("rejected", "7891").await;
+    fiat.register("no-user", "Rejected").await.expect(200);
+    let of_rejected = fiat.add_account("no-user", "7891").await;
     for _ in 0..4 {
         fiat.pass(1).await;
     }
@@ -81,7 +81,7 @@ async fn both_ids_are_needed_and_name_who_may_pay() {
         (format!("{user}&paymentDetailsId={failed}"), "paymentDetailsId"),
         (format!("{user}&paymentDetailsId={pending}"), "paymentDetailsId"),
         (
-            format!("clientUserId=rejected&paymentDetailsId={of_rejected}"),
+            format!("clientUserId=no-user&paymentDetailsId={of_rejected}"),
             "clientUserId",
         ),
         (format!("{user}&paymentDetailsId={account}&amount=5"), "amount"),

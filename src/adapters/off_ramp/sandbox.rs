@@ -597,7 +597,8 @@ impl State {
             Some(S::FiatSent),
         ];
         let steps: Vec<Option<S>> = match ending {
-            _ if has_ended => vec![all[0], None],
+            // When the money of the others arrived is not known here: they may have been paid in time.
+            Some(AccountEnding::ShortQuote) if has_ended => vec![all[0], None],
             Some(AccountEnding::OrderFailed) => vec![all[0], all[1], None],
             Some(AccountEnding::OrderWaiting) => vec![all[0], all[1]],
             Some(AccountEnding::Bounced) => vec![all[0], all[1], all[2], Some(S::Bounced)],
