@@ -343,16 +343,25 @@ async fn batch(stage: &mut Stage) -> Told {
 
 async fn fee_of_the_contract(stage: &mut Stage) -> Told {
     let fee = json!({ "feePercentage": "1", "feeAddress": stage.accounts[6] });
-    for (body, shown, label) in [
+    for (body, fee_after, shown, label) in [
         (
-            with(amounts(&["10", "20"]), fee),
+            with(amounts(&["10", "20"]), fee.clone()),
+            100_u16,
             vec!["30\u{a0}FAU", "0.3\u{a0}FAU", "Fee of the payment contract"],
             "Pay 30.6\u{a0}FAU",
         ),
         (
             amounts(&["11", "21"]),
+            100,
             vec!["32\u{a0}FAU", "comes back to you", "0.32\u{a0}FAU"],
             "Pay 32.32\u{a0}FAU",
+        ),
+        // It changes while somebody looks: the new sum is shown before the wallet is asked for it.
+        (
+            with(amounts(&["12", "22"]), fee),
+            200,
+            vec!["Fee of the payment contract"],
+            "Pay 34.68\u{a0}FAU",
         ),
     ] {
         let token = stage.link(body).await;
@@ -361,7 +370,19 @@ async fn fee_of_the_contract(stage: &mut Stage) -> Told {
         let text = stage.text().await;
         let is_shown = text.contains(label) && shown.iter().all(|part| text.contains(part));
         holds(is_shown, format!("{label} {shown:?}: {text}"))?;
+        takes(stage, &token, fee_after).await;
         stage.press(label).await?;
+        if fee_after != 100 {
+            let begun = Instant::now();
+            while !stage.text().await.contains("35.02\u{a0}FAU") {
+                stage.turn().await;
+                holds(begun.elapsed().as_secs() < 10, stage.text().await)?;
+                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            }
+            let asked = ["eth_sendTransaction", "wallet_sendCalls"].map(|method| stage.wallet.count(method));
+            holds(asked == [0, 0], "another sum was sent")?;
+            stage.press("Pay 35.02").await?;
+        }
         stage.until("success").await?;
         takes(stage, &token, 0).await;
         stage.wallet = Wallet::new(&stage.accounts[2]);
