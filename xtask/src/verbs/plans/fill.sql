@@ -75,8 +75,8 @@ BEGIN
       THEN format('fill.id(''PLATFM'', i / %s)', CASE WHEN tab IN ('wallets', 'accounts') THEN 1 ELSE 20 END)
     WHEN col ~ '^(platform|owner)_id$'
       THEN 'CASE WHEN i % 2 = 0 THEN fill.id(''PLATFM'', 0) ELSE fill.id(''PLATFM'', i % 397) END'
-    -- A tenth of the rows was made with one client ID.
-    WHEN col = 'client_row' AND nullable THEN format('CASE WHEN i %% 10 = 3 THEN fill.id(%L, 2) END', fill.place(refers))
+    -- A tenth of the rows was made with one client ID, which belongs to the platform that has half of them.
+    WHEN col = 'client_row' AND nullable THEN format('CASE WHEN i %% 10 = 4 THEN fill.id(%L, 2) END', fill.place(refers))
     WHEN refers IS NOT NULL AND fill.rows(refers) = (SELECT large FROM fill.size) THEN format('fill.id(%L, i)', fill.place(refers))
     WHEN refers IS NOT NULL AND in_key THEN format('fill.id(%L, i)', fill.place(refers))
     WHEN refers IS NOT NULL THEN format('fill.id(%L, CASE WHEN i %% 2 = 0 THEN 2 ELSE i %% %s END)', fill.place(refers), fill.rows(refers))
