@@ -83,12 +83,14 @@ fn keep(statements: &mut Statements, seen: &mut HashSet<String>, sample: Sample)
 }
 
 /// Beginnings of statements that tests prepare by themselves; others of theirs have neither placeholders nor quoted names.
-const OF_TESTS: [&str; 5] = [
+const OF_TESTS: [&str; 7] = [
     "SELECT CAST(COUNT(*) AS BIGINT) AS rows FROM ",
     "UPDATE accounts SET email = $1, email_hash = NULL",
     "UPDATE events SET body = $1 WHERE id = $2",
     "UPDATE platforms SET name = $1 WHERE id = (SELECT ",
     "UPDATE requests SET customer = $1 WHERE request_id = $2",
+    "UPDATE secure_payments SET payer_identifier = $1 WHERE",
+    "UPDATE secure_payments SET recipient_identifier = $1 WHERE",
 ];
 
 /// The text of a prepared statement of the service that an entry of the log tells of.
