@@ -5,15 +5,18 @@ use super::judge::Finding;
 /// Parts of a statement, and why what is found of it stands.
 pub(super) type Excuse = (&'static [&'static str], &'static str);
 
+const ASIDE: &str = "few rows are set aside";
 const CLOCK: &str = "repairs times once, after the clock was set back";
-const GAUGE: &str = "a gauge, which counts all of them";
 const RARE: &str = "asks for what does not occur: no index begins with the client ID of a request";
 const TYPES: &str = "the server cannot tell the types of its values; it finds its rows by their ids";
 const OPERATOR: &str = "asked for by the operator alone, by hand";
+const PASSED: &str = "passes what is kept no longer but is still needed; whole months are dropped";
+const SEALED: &str = "once for each change of the key";
 
 /// Statements whose plans cost more than they may.
 pub(super) const PLANS: &[Excuse] = &[
     (&["UPDATE \"deliveries\" SET \"recover_from\" = (CASE"], TYPES),
+    (&["UPDATE \"quotes\" SET \"ends_at\" = \"given\""], TYPES),
     (&["UPDATE \"requests\" SET \"status\" = \"given\""], TYPES),
     (
         &["FROM \"requests\" WHERE \"requests\".\"platform_id\" = $ AND \"requests\".\"client_row\" = $"],
@@ -27,8 +30,6 @@ pub(super) const PLANS: &[Excuse] = &[
         ],
         "what a worker that stops hands back, once",
     ),
-    (&["MIN(\"delivery_queue\".\"next_at\")"], GAUGE),
-    (&["COUNT(\"deliveries\".\"recover_at\")"], GAUGE),
     (
         &[
             "UPDATE \"webhook_endpoints\" SET",
@@ -38,11 +39,25 @@ pub(super) const PLANS: &[Excuse] = &[
     ),
     (
         &["FROM \"events\" WHERE (NOT EXISTS(SELECT $ FROM \"deliveries\""],
-        "passes what is kept no longer but is still needed; whole months are dropped",
+        PASSED,
+    ),
+    (
+        &[
+            "FROM \"event_keys\" WHERE \"event_keys\".\"event_id\" < $",
+            "EXISTS(SELECT $ FROM \"events\"",
+        ],
+        PASSED,
     ),
     (
         &["EXISTS (SELECT 1 FROM deliveries JOIN events", "AS place_owner"],
-        "once for each change of the key",
+        SEALED,
+    ),
+    (
+        &[
+            "EXISTS (SELECT 1 FROM events WHERE events.id = event_id",
+            "success_response",
+        ],
+        SEALED,
     ),
     (
         &[
@@ -53,11 +68,15 @@ pub(super) const PLANS: &[Excuse] = &[
     ),
     (
         &["FROM \"chain_quarantine\" WHERE \"chain_quarantine\".\"request_row\" = $"],
-        "few rows are set aside",
+        ASIDE,
     ),
     (
-        &["\"first_payment_s\" + (\"executed\" * \"period_s\")"],
-        "a gauge of the relayer, once a minute",
+        &["FROM \"chain_quarantine\" WHERE \"chain_quarantine\".\"tx_hash\" = $"],
+        ASIDE,
+    ),
+    (
+        &["WITH RECURSIVE endpoints(id) AS", "SELECT min("],
+        "one step for each endpoint that has something waiting",
     ),
     (
         &["SELECT \"client_ids\".\"allowed_domains\""],
@@ -103,7 +122,10 @@ pub(super) const NO_PLATFORM: &[Excuse] = &[
     (&["\"relay_transactions\".\"network\" = $"], CHAIN),
     (&["\"requests\".\"network\" = $"], CHAIN),
     (&["UPDATE \"requests\" SET \"status\" = \"given\""], CHAIN),
-    (&["UPDATE \"requests\" SET \"is_listening\""], CHAIN),
+    (
+        &["UPDATE \"quotes\" SET \"ends_at\" = \"given\""],
+        "compares with the platform of each row that it is given",
+    ),
     (&["FROM \"requests\" WHERE \"requests\".\"request_id\" = $"], CHAIN),
     (
         &["FROM \"requests\" WHERE \"requests\".\"next_period_at\" <= $"],
@@ -162,6 +184,12 @@ pub(super) const NO_PLATFORM: &[Excuse] = &[
     (&["DELETE FROM \"sessions\" WHERE \"sessions\".\"id\" IN"], EXPIRY),
     (
         &["UPDATE \"secure_payments\" SET \"status\" = $ WHERE \"secure_payments\".\"id\" IN (SELECT"],
+        EXPIRY,
+    ),
+    (
+        &[
+            "FROM \"secure_payments\" WHERE \"secure_payments\".\"status\" = $ AND \"secure_payments\".\"expires_at\" < $",
+        ],
         EXPIRY,
     ),
     (
