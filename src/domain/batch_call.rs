@@ -474,34 +474,24 @@ struct Spent {
     own: BTreeMap<Option<Address>, U256>,
 }
 
-/// What leaves the payer in tokens, and in the coin. The contract takes its own fee of what the receivers get, of each
-/// payment in a token by itself, and not of the fee that rides in it; of a conversion it is taken from the limit, which is
-/// never less. The rest of the coins goes back.
+/// What leaves the payer in tokens, and in the coin. The contract takes its own fee of what the receivers get, of the sum of
+/// all payments in one currency, and not of the fees that ride in them; of conversions it is taken from their limits, which
+/// are never less. The rest of the coins goes back.
 fn spent(legs: &[Leg], fee_basis_points: u16) -> Option<Spent> {
     let own_fee = |units: U256| {
         let fee = U512::from(units) * U512::from(fee_basis_points) / U512::from(10_000);
         U256::checked_from_limbs_slice(fee.as_limbs())
     };
     let (mut spendings, mut value): (Vec<Spending>, _) = (Vec::new(), U256::ZERO);
-    let mut own: BTreeMap<Option<Address>, U256> = BTreeMap::new();
-    // Of these it is taken at once.
     let mut sums: BTreeMap<(Option<Address>, Kind), U256> = BTreeMap::new();
     for leg in legs {
         let units = leg.spends()?;
-        match leg.kind {
-            Kind::Token => {
-                let fee = own.entry(leg.token).or_default();
-                *fee = fee.checked_add(own_fee(leg.detail.requestAmount)?)?;
-            }
-            Kind::Coin => {
-                let sum = sums.entry((leg.token, leg.kind)).or_default();
-                *sum = sum.checked_add(leg.detail.requestAmount)?;
-            }
-            Kind::TokenConversion | Kind::CoinConversion => {
-                let sum = sums.entry((leg.token, leg.kind)).or_default();
-                *sum = sum.checked_add(units)?;
-            }
-        }
+        let charged = match leg.kind {
+            Kind::Token | Kind::Coin => leg.detail.requestAmount,
+            Kind::TokenConversion | Kind::CoinConversion => units,
+        };
+        let sum = sums.entry((leg.token, leg.kind)).or_default();
+        *sum = sum.checked_add(charged)?;
         let Some(token) = leg.token else {
             value = value.checked_add(units)?;
             continue;
@@ -515,6 +505,7 @@ fn spent(legs: &[Leg], fee_basis_points: u16) -> Option<Spent> {
             }),
         }
     }
+    let mut own: BTreeMap<Option<Address>, U256> = BTreeMap::new();
     for ((token, _), sum) in sums {
         let fee = own.entry(token).or_default();
         *fee = fee.checked_add(own_fee(sum)?)?;
