@@ -172,8 +172,8 @@ impl SecurePayments {
     ///
     /// What a payer is shown before paying: the token is all that it takes, whoever calls. With `wallet` the answer says
     /// whether that wallet may pay, and what it holds on which chain. Where the creator wants it, nothing about money and
-    /// people is shown before the wallet is approved. A link that is paid is a 409 with `status`, `requestStatuses` and
-    /// `branding`.
+    /// people is shown before the wallet is approved. A link that is paid is a 409 with `status` and
+    /// `requestStatuses`.
     ///
     /// 200: The link
     /// 403: Secure payment has expired
