@@ -1,8 +1,8 @@
 //! `prs dev`: the whole service on one machine, with a chain of its own.
 
 use super::{
-    clock::MovableClock, context_with, database_clock, log, off_ramp_sandbox, open_database, process::Process, rate_feed,
-    role::Role, sandbox::LocalTime, screening_sandbox, serve,
+    clock::MovableClock, context_with, database_clock, log, off_ramp_sandbox, open_database, process::Process,
+    rate_feed, role::Role, sandbox::LocalTime, screening_sandbox, serve,
 };
 use crate::{
     adapters::{
@@ -43,7 +43,8 @@ use crate::{
         ids::{Ids, random},
     },
     settings::{
-        CHAIN_STALE_S_MAX, ChainSettings, LogSettings, OffRampSource, RateSource, ScreeningSource, Settings, Synchronous,
+        CHAIN_STALE_S_MAX, ChainSettings, LogSettings, OffRampSource, RateSource, ScreeningSource, Settings,
+        Synchronous,
     },
     store,
 };

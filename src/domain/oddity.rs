@@ -196,7 +196,11 @@ mod tests {
             assert_eq!(accepted.is_ok(), reason.may_be_accepted(), "{reason:?}");
             let retried = QuarantineState::Open.after(Verdict::Retry, reason).ok();
             let is_read_again = reason != OddReason::PaidOut;
-            assert_eq!(retried, is_read_again.then_some(QuarantineState::Retrying), "{reason:?}");
+            assert_eq!(
+                retried,
+                is_read_again.then_some(QuarantineState::Retrying),
+                "{reason:?}"
+            );
             assert_eq!(
                 QuarantineState::Open.after(Verdict::Reject, reason),
                 Ok(QuarantineState::Rejected)

@@ -111,7 +111,10 @@ impl OffRampSettings {
     }
 
     fn address(&self) -> anyhow::Result<Option<Url>> {
-        self.url.as_deref().map(|text| protected("offramp.url", text)).transpose()
+        self.url
+            .as_deref()
+            .map(|text| protected("offramp.url", text))
+            .transpose()
     }
 
     /// The deposit addresses that are believed; a network without an entry believes all of its wallets.

@@ -70,7 +70,11 @@ async fn no_field_of_a_quote_leads_to_a_wrong_address() {
             assert!(!answer.text.contains("transactions"), "{shown}");
             fiat.pass(61).await;
             cells += 1;
-            assert_eq!(fiat.partner.count("quote").await, cells, "{shown}: it is asked all the same");
+            assert_eq!(
+                fiat.partner.count("quote").await,
+                cells,
+                "{shown}: it is asked all the same"
+            );
         }
     }
     for scripted in [

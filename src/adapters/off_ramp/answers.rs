@@ -370,7 +370,10 @@ impl Beliefs {
         }
         Ok(OffRampQuote {
             id: id.to_owned(),
-            is_listed: self.deposits.get(&asked.network).is_some_and(|listed| !listed.is_empty()),
+            is_listed: self
+                .deposits
+                .get(&asked.network)
+                .is_some_and(|listed| !listed.is_empty()),
             deposit_address,
             fee,
             pays_out: record.amount("paysOut")?.to_string(),

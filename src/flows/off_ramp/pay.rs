@@ -150,7 +150,10 @@ async fn quoted(
         .await
         .map_err(|error| not_quoted(&error))?;
     check_address(ctx, request, by, &answer).await?;
-    let fee = answer.fee.map(|fee| fee.to_units(currencies.payment.decimals)).transpose();
+    let fee = answer
+        .fee
+        .map(|fee| fee.to_units(currencies.payment.decimals))
+        .transpose();
     Ok(FiatQuote {
         id: OffRampQuoteId(ctx.ids.ulid()),
         platform: request.origin.platform.clone(),

@@ -37,7 +37,9 @@ impl ProviderCallbacks {
         ctx: Data<&Ctx>,
         told: Signed,
     ) -> Result<Json<Success>, Fail<{ s::BAD_REQUEST | s::UNAUTHORIZED | s::NOT_FOUND }>> {
-        let taken = flows::provider_news::run(&ctx, &told.0).await.inspect_err(|_| count("failed"))?;
+        let taken = flows::provider_news::run(&ctx, &told.0)
+            .await
+            .inspect_err(|_| count("failed"))?;
         match taken {
             Taken::Changed => count("changed"),
             Taken::Nothing => count("nothing"),

@@ -9,7 +9,12 @@ use prs::{
         ids::{ClientRowId, EventId},
         webhook::{AfterTry, DeliveryState, Wanted},
     },
-    store::{self, Db, endpoints::Endpoint, event_log::EventFilter, outbox::{BodySeal, NewEvent}},
+    store::{
+        self, Db,
+        endpoints::Endpoint,
+        event_log::EventFilter,
+        outbox::{BodySeal, NewEvent},
+    },
 };
 use std::collections::HashSet;
 
@@ -84,7 +89,10 @@ async fn of_a_batch_only_new_facts_are_told(db: &Db) {
     let stored = store::event_log::events(db.reader(), &scope("a"), &filter)
         .await
         .unwrap();
-    let texts = stored.into_iter().rev().map(|event| (event.id, event.body.text().unwrap()));
+    let texts = stored
+        .into_iter()
+        .rev()
+        .map(|event| (event.id, event.body.text().unwrap()));
     let stored: Vec<_> = texts.collect();
     let told = [&first[0], &first[1], &second[1]].map(|event| (event.id.clone(), event.body.clone()));
     assert_eq!(stored, told);
