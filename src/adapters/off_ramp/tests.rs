@@ -9,6 +9,7 @@ use crate::{
     domain::{
         address::Address,
         amount::Amount,
+        currency::{Catalogue, ContractKind, Currency, CurrencyKind, KnownContract},
         ids::Secret,
         network::Network,
         off_ramp_sandbox::{OffRampBehaviour, outcomes},
@@ -21,19 +22,21 @@ use crate::{
             News, OffRamp, OffRampControls, OffRampError, OrderQuestion, OrderStatus, PartnerKey, QuoteQuestion,
         },
     },
-    settings::{Settings, catalogue},
 };
 use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::{Value, json};
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, Mutex},
     time::Duration,
 };
 use tokio::time::Instant;
 use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate, matchers::any};
 
+/// The token that is paid in.
 const USDC: &str = "0x1c7D4B196Cb0C7B01d743Fbc6116a902379C7238";
+/// The contract of its network that takes payments in tokens.
+const FEE_PROXY: &str = "0x399F5EE127ce7432E4921a61b8CF52b0af52cbfE";
 const DEPOSIT: &str = "0x7eB023BFbAeE228de6DC5B92D0BeEB1eDb1Fd567";
 const PAYER: &str = "pyr_7f3b1c9d2e";
 const ACCOUNT: &str = "acc_7f3b1c9d2e";
@@ -196,12 +199,32 @@ async fn ask(partner: &HttpOffRamp, operation: &str) -> Result<String, OffRampEr
     }
 }
 
+/// The token and the contract that takes payments in it.
+fn catalogue() -> Catalogue {
+    let token = Currency {
+        id: "USDC-sepolia".to_owned(),
+        aliases: Vec::new(),
+        name: "USD Coin".to_owned(),
+        symbol: "USDC".to_owned(),
+        decimals: 6,
+        address: USDC.to_owned(),
+        network: Some(Network::Sepolia),
+        kind: CurrencyKind::Erc20,
+        hash: String::new(),
+        conversion_paths: HashMap::new(),
+    };
+    let proxy = KnownContract {
+        kind: ContractKind::Erc20FeeProxy,
+        address: Address::parse(FEE_PROXY).unwrap(),
+        creation_block: 0,
+        is_default: true,
+    };
+    let contracts = HashMap::from([(Network::Sepolia, vec![proxy])]);
+    Catalogue::new(vec![token], contracts, BTreeSet::from([Network::Sepolia]))
+}
+
 fn partner_with(url: &str, change: impl FnOnce(&mut HttpOffRampOptions)) -> anyhow::Result<HttpOffRamp> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let mut settings = Settings::default();
-    settings
-        .chains
-        .insert("sepolia".to_owned(), crate::settings::ChainSettings::default());
     let mut options = HttpOffRampOptions {
         url: format!("{url}/bridge").parse()?,
         key_id: "prs".to_owned(),
@@ -209,7 +232,7 @@ fn partner_with(url: &str, change: impl FnOnce(&mut HttpOffRampOptions)) -> anyh
         callback_secrets: ["present", "former"].map(Secret::new).to_vec(),
         deposits: BTreeMap::new(),
         allow_loopback: false,
-        catalogue: Arc::new(catalogue::load(&settings)?),
+        catalogue: Arc::new(catalogue()),
         clock: clock.clone(),
         ids: Arc::new(SystemIds::new(clock)),
     };
@@ -364,8 +387,7 @@ fn changes(operation: &str, member: &str) -> Vec<(&'static str, Option<Value>)> 
                 "0x7eB023BFbAeE228de6DC5B92D0BeEB1eDb1Fd568",
                 "0x7eb023bfbaee228de6dc5b92d0beeb1edb1fd5",
                 "TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t",
-                // The fee proxy of the network.
-                "0x399F5EE127ce7432E4921a61b8CF52b0af52cbfE",
+                FEE_PROXY,
             ]
             .map(|one| ("wrong", Some(json!(one)))),
         ),
