@@ -1,6 +1,6 @@
 //! Programs of the machine that a verb needs: found, installed when we may, or named with the command that does it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
@@ -50,6 +50,11 @@ pub fn ensure_browser() -> Result<()> {
 pub fn ensure_webhook_verifiers() -> Result<()> {
     ensure_program("node", &["nodejs"])?;
     ensure_program("npm", &["nodejs", "npm"])?;
+    ensure_python_environments()
+}
+
+/// Makes sure that Python can make environments with packages of their own.
+pub fn ensure_python_environments() -> Result<()> {
     let python = ensure_program("python3", &["python3", "python3-venv"])?;
     let mut look = Command::new(python);
     // Debian packages `venv` without the part that brings pip into it.
@@ -82,7 +87,11 @@ pub fn ensure_search_peer() -> Result<()> {
 
 /// Fetches the pinned npm packages of a folder, unless they are there.
 fn fetch(folder: &str, what: &str) -> Result<()> {
-    let folder = workspace::root().join(folder);
+    fetch_into(&workspace::root().join(folder), what)
+}
+
+/// Fetches the pinned npm packages of any folder, unless they are there.
+pub fn fetch_into(folder: &Path, what: &str) -> Result<()> {
     let (lock, installed) = (
         folder.join("package-lock.json"),
         folder.join("node_modules/.package-lock.json"),
@@ -94,12 +103,12 @@ fn fetch(folder: &str, what: &str) -> Result<()> {
     eprintln!("fetching {what}");
     let mut install = Command::new(npm);
     install
-        .current_dir(&folder)
+        .current_dir(folder)
         .args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]);
     command::run(&mut install)
 }
 
-fn modified(path: &std::path::Path) -> Option<SystemTime> {
+fn modified(path: &Path) -> Option<SystemTime> {
     path.metadata().and_then(|entry| entry.modified()).ok()
 }
 
