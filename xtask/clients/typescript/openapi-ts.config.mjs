@@ -1,7 +1,7 @@
 // One client for each document; `validator` has zod look at every body that is sent or received.
 
 const client = (document) => ({
-  input: `documents/${document}.json`,
+  input: `./documents/${document}.json`,
   output: { path: `generated/zod/${document}`, importFileExtension: '.js' },
   plugins: [
     '@hey-api/client-fetch',

@@ -117,10 +117,12 @@ impl Broken {
     /// Whether a complaint names what is wrong.
     pub(super) fn is_named_in(self, complaint: &str) -> bool {
         let complaint = complaint.to_lowercase().replace('_', "");
-        complaint.contains(match self {
-            Self::Reference => "requestcreated",
-            Self::Member => "requestid",
-        })
+        let names: &[&str] = match self {
+            // The component, or the operation that refers to it as a JSON pointer.
+            Self::Reference => &["requestcreated", "~1v2~1request/"],
+            Self::Member => &["requestid"],
+        };
+        names.iter().any(|name| complaint.contains(name))
     }
 
     fn apply(self, document: &mut Value) -> Result<()> {

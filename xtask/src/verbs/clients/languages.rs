@@ -126,7 +126,7 @@ pub(super) const ALL: [Language; 5] = [
                     && !line.contains("def ")
             })?;
             found.extend(work.lines(&["generated/v2/api", "generated/auth/api"], |line| {
-                line.starts_with(") -> ") && has_word(line, &["Any"])
+                line.starts_with(") -> ") && has_word(line, &["Any"]) && !line.contains("dict[str, Any]:")
             })?);
             found.extend(work.names(&["generated/v2/models", "generated/auth/models"], &["_type_", "_item_"])?);
             Ok(found)
