@@ -14,7 +14,7 @@ use clap::{Parser, Subcommand};
 use xtask::machine::failure::Outcome;
 use xtask::machine::{command, failure};
 
-use crate::verbs::{bench, check, clients, crash, dev, openapi, schema, test, tidy};
+use crate::verbs::{bench, check, clients, conformance, crash, dev, openapi, schema, test, tidy};
 
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", about = "The commands of this repository")]
@@ -54,6 +54,8 @@ enum Verb {
     Dev(dev::Options),
     /// Clients in five languages, generated from the documents, compiled and run against the service
     Clients(clients::Options),
+    /// Whether a deployment does what the documents say, operation by operation
+    Conformance(conformance::Options),
     /// Breaks the service and everything around it while requests are created and paid, and counts what that cost
     Crash(crash::Options),
 }
@@ -98,6 +100,7 @@ fn run(verb: &Verb) -> Outcome {
         Verb::Bench(options) => bench::run(options),
         Verb::Dev(options) => dev::run(options),
         Verb::Clients(options) => clients::run(options),
+        Verb::Conformance(options) => conformance::run(options),
         Verb::Crash(options) => crash::run(options),
     }
 }

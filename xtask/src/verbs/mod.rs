@@ -4,6 +4,7 @@ pub(crate) mod advisories;
 pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod clients;
+pub(crate) mod conformance;
 pub(crate) mod crash;
 pub(crate) mod deny;
 pub(crate) mod dev;

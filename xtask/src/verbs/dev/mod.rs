@@ -132,6 +132,11 @@ impl Target {
     }
 }
 
+/// Sends the transactions of an answer from an account that a node has unlocked.
+pub(crate) fn send_from(rpc_url: &str, payer: &str, answer: &Value) -> Result<()> {
+    chain::send_from(rpc_url, payer, answer).map(drop)
+}
+
 /// A running `prs dev`, ended with this value.
 struct Service {
     running: Running,
