@@ -21,8 +21,8 @@ use crate::{
         webhook::UrlPolicy,
     },
     ports::{
-        chain::Chains, clock::Clock, guesses::GuessCounter, ids::Ids, outbound::Outbound, passwords::Passwords,
-        rates::RateFeed, relay::Relay, screening::Screener, sealer::Sealer,
+        chain::Chains, clock::Clock, guesses::GuessCounter, ids::Ids, off_ramp::OffRamp, outbound::Outbound,
+        passwords::Passwords, rates::RateFeed, relay::Relay, screening::Screener, sealer::Sealer,
     },
     store::Db,
 };
@@ -94,6 +94,8 @@ pub struct Ctx {
     pub rates: Arc<RateRules>,
     /// Settings of secure payments.
     pub secure_payments: Arc<SecurePaymentRules>,
+    /// Settings of payers.
+    pub payers: Arc<PayerRules>,
     /// What this instance remembers for the pages of secure payments.
     pub payment_pages: Arc<PaymentPages>,
     /// Settings of screening.
@@ -135,6 +137,8 @@ pub struct Partners {
     pub rate_feeds: Arc<[Arc<dyn RateFeed>]>,
     /// Who screens wallets; none where nobody does.
     pub screeners: Arc<[Arc<dyn Screener>]>,
+    /// Who proves payers and pays their bank accounts; `None` where nobody does.
+    pub off_ramp: Option<Arc<dyn OffRamp>>,
 }
 
 /// How people sign in.
@@ -232,6 +236,13 @@ pub struct ScheduleRules {
     pub retries: RetryRules,
     /// What transactions may cost, by network.
     pub bids: BTreeMap<Network, BidRules>,
+}
+
+/// Settings of payers.
+#[derive(Debug)]
+pub struct PayerRules {
+    /// Whether account numbers and IBANs are shown by their last four characters alone.
+    pub mask_bank_details: bool,
 }
 
 /// Settings of secure payments.

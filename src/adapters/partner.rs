@@ -1,10 +1,20 @@
-//! What is asked of partners over HTTP: no redirects, one deadline for a whole answer, a capped answer.
+//! What is asked of partners over HTTP: no redirects, one deadline for a whole answer, a capped answer, at most a few calls
+//! at a time, and none while the partner fails.
 //!
 //! Neither an address nor a header is repeated in what is said about a failure: both may hold a key.
 
-use super::install_tls;
-use reqwest::{Client, RequestBuilder, StatusCode, redirect};
-use std::time::Duration;
+use super::{breaker::Breaker, install_tls};
+use anyhow::Context;
+use reqwest::{Client, RequestBuilder, StatusCode, header::HeaderValue, redirect};
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, timeout_at},
+};
+use url::Url;
 
 /// Largest answer that is read.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
@@ -30,12 +40,33 @@ pub(super) fn client(deadline: Duration) -> anyhow::Result<Client> {
     Ok(client)
 }
 
+/// An answer of any status.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Told {
+    /// Its status.
+    pub(super) status: StatusCode,
+    /// Its body.
+    pub(super) text: String,
+}
+
+impl Told {
+    /// The body of a success. Errors: another status.
+    pub(super) fn success(self) -> Result<String, NoAnswer> {
+        match self.status.is_success() {
+            true => Ok(self.text),
+            false => Err(NoAnswer::Status(self.status)),
+        }
+    }
+}
+
 /// Makes a call and reads its answer as text. Errors: another status, no text, more than a megabyte, or too late.
 pub(super) async fn answer(call: RequestBuilder) -> Result<String, NoAnswer> {
+    told(call).await?.success()
+}
+
+async fn told(call: RequestBuilder) -> Result<Told, NoAnswer> {
     let mut response = call.send().await.map_err(|error| reason(&error))?;
-    if !response.status().is_success() {
-        return Err(NoAnswer::Status(response.status()));
-    }
+    let status = response.status();
     let mut bytes = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(|error| reason(&error))? {
         bytes.extend_from_slice(&chunk);
@@ -43,7 +74,82 @@ pub(super) async fn answer(call: RequestBuilder) -> Result<String, NoAnswer> {
             return Err(NoAnswer::Broken("answers with more than a megabyte"));
         }
     }
-    String::from_utf8(bytes).map_err(|_| NoAnswer::Broken("answers with something that is no text"))
+    let text = String::from_utf8(bytes).map_err(|_| NoAnswer::Broken("answers with something that is no text"))?;
+    Ok(Told { status, text })
+}
+
+/// What a call says about the partner, whatever it says about what was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// It works, so others go on asking it.
+    Works,
+    /// It fails.
+    Fails,
+}
+
+/// A partner that is called within a deadline, at most a few calls at a time, and not while it fails.
+pub(super) struct Guarded {
+    deadline: Duration,
+    client: Client,
+    places: Semaphore,
+    breaker: Mutex<Breaker>,
+}
+
+impl Guarded {
+    /// A partner whose calls end after `deadline`, at most `calls_max` of them in flight on this instance.
+    pub(super) fn new(deadline: Duration, calls_max: usize) -> anyhow::Result<Self> {
+        Ok(Self {
+            deadline,
+            client: client(deadline)?,
+            places: Semaphore::new(calls_max),
+            breaker: Mutex::default(),
+        })
+    }
+
+    fn breaker(&self) -> MutexGuard<'_, Breaker> {
+        self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes one call; `judge` tells what became of it, and what it says about the partner. Waiting for a place counts.
+    ///
+    /// Errors: no call was made, with the reason.
+    pub(super) async fn call<T>(
+        &self,
+        call: impl FnOnce(&Client) -> RequestBuilder,
+        judge: impl FnOnce(Result<Told, NoAnswer>) -> (Standing, T),
+    ) -> Result<T, &'static str> {
+        let until = Instant::now() + self.deadline;
+        let Ok(Ok(_place)) = timeout_at(until, self.places.acquire()).await else {
+            return Err("is asked too much at the same time");
+        };
+        if !self.breaker().admit(Instant::now()) {
+            return Err("is left alone for a while because it failed again and again");
+        }
+        let told = timeout_at(until, told(call(&self.client))).await;
+        let told = told.unwrap_or(Err(NoAnswer::Broken("does not answer in time")));
+        let (standing, judged) = judge(told);
+        match standing {
+            Standing::Works => self.breaker().succeed(),
+            Standing::Fails => self.breaker().fail(Instant::now()),
+        }
+        Ok(judged)
+    }
+}
+
+/// A secret as the value of a header. Errors: it is none, with the name of its setting.
+pub(super) fn secret(text: &str, setting: &'static str) -> anyhow::Result<HeaderValue> {
+    let mut value = HeaderValue::from_str(text).context(setting)?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+/// A path below the address of an interface, whether or not that ends with a slash. Errors: nothing is below it.
+pub(super) fn below(base: &Url, path: &str) -> anyhow::Result<Url> {
+    let mut base = base.clone();
+    if !base.path().ends_with('/') {
+        base.set_path(&format!("{}/", base.path()));
+    }
+    Ok(base.join(path)?)
 }
 
 fn reason(error: &reqwest::Error) -> NoAnswer {

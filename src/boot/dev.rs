@@ -1,18 +1,28 @@
 //! `prs dev`: the whole service on one machine, with a chain of its own.
 
 use super::{
-    clock::MovableClock, context_with, database_clock, log, open_database, process::Process, rate_feed, role::Role,
-    sandbox::LocalTime, screening_sandbox, serve,
+    clock::MovableClock, context_with, database_clock, log, off_ramp_sandbox, open_database, process::Process,
+    rate_feed, role::Role, sandbox::LocalTime, screening_sandbox, serve,
 };
 use crate::{
-    adapters::{ids::SystemIds, rates::sandbox::RateSandbox, screening::sandbox::ScreeningSandbox},
+    adapters::{
+        clock::SystemClock,
+        ids::SystemIds,
+        off_ramp::{
+            sandbox::{OffRampSandbox, SandboxKey},
+            teller::Teller,
+        },
+        rates::sandbox::RateSandbox,
+        screening::sandbox::ScreeningSandbox,
+    },
     ctx::Ctx,
     domain::{
         address::Address,
         amount::Amount,
         caller::{Credential, Person, PlatformCaller},
-        ids::{KeyId, PlatformId, SessionId},
+        ids::{KeyId, PlatformId, Secret, SessionId},
         network::Network,
+        off_ramp_sandbox::outcomes,
         secure_payment::{
             About, Names,
             access::AskedPolicy,
@@ -28,7 +38,14 @@ use crate::{
         rates::accept::Word,
     },
     http::dev::Room,
-    settings::{CHAIN_STALE_S_MAX, ChainSettings, LogSettings, RateSource, ScreeningSource, Settings, Synchronous},
+    ports::{
+        clock::Clock,
+        ids::{Ids, random},
+    },
+    settings::{
+        CHAIN_STALE_S_MAX, ChainSettings, LogSettings, OffRampSource, RateSource, ScreeningSource, Settings,
+        Synchronous,
+    },
     store,
 };
 use anyhow::{Context, bail};
@@ -200,6 +217,15 @@ async fn serve_on(arguments: &DevArguments, chain: &Arc<Devnet>, folder: &std::p
     ] {
         *key = Some("sandbox".to_owned());
     }
+    let bank = off_ramp_sandbox::bind()
+        .await
+        .context("sandbox of the off-ramp partner")?;
+    let drawn = SystemIds::new(Arc::new(SystemClock));
+    settings.partners.offramp = OffRampSource::Sandbox;
+    settings.offramp.url = Some(bank.url());
+    settings.offramp.key_id = Some("sandbox".to_owned());
+    settings.offramp.key_secret = Some(drawn_secret(&drawn));
+    settings.offramp.callback_secret = Some(drawn_secret(&drawn));
     settings.validate()?;
     let db = open_database(&settings).await?;
     let clock = Arc::new(MovableClock::new(database_clock(&db)));
@@ -209,6 +235,7 @@ async fn serve_on(arguments: &DevArguments, chain: &Arc<Devnet>, folder: &std::p
     rate_feed::serve(feed, sandbox.clone());
     let screening = Arc::new(ScreeningSandbox::default());
     screens.serve(screening.clone());
+    let off_ramp = serve_off_ramp(&settings, bank, clock.clone())?;
     flows::rates::refresh::now_once(&ctx).await?;
     accept_rates(&ctx).await?;
     let mut process = Process::new(Role::All);
@@ -216,6 +243,7 @@ async fn serve_on(arguments: &DevArguments, chain: &Arc<Devnet>, folder: &std::p
         time: Arc::new(LocalTime::new(clock, chain.clone())),
         rates: sandbox,
         screening,
+        off_ramp,
     });
     // The chain of an earlier run is gone with its process; a database that was kept has read another one.
     store::cursors::forget(ctx.db.writer(), Network::Sepolia).await?;
@@ -238,6 +266,7 @@ async fn serve_on(arguments: &DevArguments, chain: &Arc<Devnet>, folder: &std::p
         "securePaymentUrl": seeded.secure_payment_url,
         "orchestratorId": seeded.orchestrator.id.as_str(),
         "orchestratorKey": seeded.orchestrator.key.reveal(),
+        "offRampOutcomes": outcomes().into_iter().collect::<BTreeMap<_, _>>(),
         "chain": chain.summary("sepolia"),
     });
     let is_json = arguments.json;
@@ -267,10 +296,38 @@ async fn serve_on(arguments: &DevArguments, chain: &Arc<Devnet>, folder: &std::p
                 "Local chain       {}",
                 line["chain"]["rpcUrl"].as_str().unwrap_or_default()
             );
+            for (what, outcome) in outcomes() {
+                println!("Payer, {what:<21} {outcome}");
+            }
             println!("Stop with Ctrl-C.");
         }
     })
     .await
+}
+
+fn drawn_secret(ids: &dyn Ids) -> String {
+    hex::encode(random::<32>(ids))
+}
+
+/// Serves the off-ramp partner of this process. The versions of its records begin at the time of the machine: a database that
+/// was kept has seen smaller ones alone.
+fn serve_off_ramp(
+    settings: &Settings,
+    bank: off_ramp_sandbox::Bound,
+    clock: Arc<dyn Clock>,
+) -> anyhow::Result<Arc<OffRampSandbox>> {
+    let access = settings.offramp.access()?;
+    let key = SandboxKey {
+        id: access.key_id,
+        secret: access.key_secret,
+    };
+    let first_version = u64::try_from(SystemClock.now().timestamp()).context("the clock of this machine")?;
+    let sandbox = Arc::new(OffRampSandbox::new(key, bank.pages(), first_version));
+    let callbacks = format!("{}/v2/provider-callbacks/offramp", settings.public_url());
+    let secret = settings.offramp.callback_secret.clone().unwrap_or_default();
+    let teller = Teller::new(callbacks.parse()?, Secret::new(secret), clock.clone())?;
+    bank.serve(sandbox.clone(), clock, teller);
+    Ok(sandbox)
 }
 
 /// Believes what the sandbox of rates tells at first: it is this program's own.

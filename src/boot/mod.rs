@@ -12,6 +12,8 @@ pub mod identity;
 pub mod listen;
 mod log;
 mod master_keys;
+pub mod off_ramp_sandbox;
+mod orders;
 mod output;
 pub mod process;
 mod quarantine;
@@ -27,18 +29,20 @@ use crate::{
     adapters,
     boot::clock::DatabaseClock,
     ctx::{
-        Ctx, Partners, PaymentPages, PaymentRules, People, Places, RateRules, ScheduleRules, ScreeningRules,
-        SecurePaymentRules, SessionRules, WebhookRules,
+        Ctx, Partners, PayerRules, PaymentPages, PaymentRules, People, Places, RateRules, ScheduleRules,
+        ScreeningRules, SecurePaymentRules, SessionRules, WebhookRules,
     },
     domain::{
         client_id::{OwnPages, normalise_domain},
-        currency::KnownContract,
+        currency::{Catalogue, KnownContract},
         ids::Secret,
         network::{Family, Network},
         webhook::UrlPolicy,
     },
-    ports::{chain::Chains, clock::Clock, ids::Ids, rates::RateFeed, relay::Relay, screening::Screener},
-    settings::{self, RateSource, ScreeningSource, Settings, Synchronous, catalogue},
+    ports::{
+        chain::Chains, clock::Clock, ids::Ids, off_ramp::OffRamp, rates::RateFeed, relay::Relay, screening::Screener,
+    },
+    settings::{self, OffRampSource, RateSource, ScreeningSource, Settings, Synchronous, catalogue},
     store::{Db, Durability},
 };
 use alloy::signers::local::PrivateKeySigner;
@@ -220,6 +224,7 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
     let url_policy = UrlPolicy {
         allow_loopback: settings.allow_loopback(),
     };
+    let catalogue = Arc::new(catalogue);
     let sealer = db.sealer().context("the database was opened without master keys")?;
     let webhooks = WebhookRules {
         url_policy,
@@ -273,6 +278,7 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
             outbound: Arc::new(adapters::outbound::HttpOutbound::new(url_policy, clock.clone())?),
             rate_feeds: rate_feeds(settings, &clock)?,
             screeners: screeners(settings)?,
+            off_ramp: off_ramp(settings, &catalogue, &clock, &ids)?,
         },
         people: People {
             passwords: Arc::new(adapters::passwords::Argon2Passwords::new()?),
@@ -283,7 +289,7 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
         clock,
         ids,
         sealer,
-        catalogue: Arc::new(catalogue),
+        catalogue,
         webhooks: Arc::new(webhooks),
         caps: Arc::new((&settings.caps).into()),
         payments: Arc::new(payments),
@@ -291,6 +297,9 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
         rates: Arc::new(RateRules {
             guards: settings.conversion.rate_guards(),
             read_every: TimeDelta::seconds(settings.conversion.rate_interval_s.into()),
+        }),
+        payers: Arc::new(PayerRules {
+            mask_bank_details: settings.mask_bank_details(),
         }),
         secure_payments: Arc::new(SecurePaymentRules {
             pay_url: settings.pay_url().trim_end_matches('/').to_owned(),
@@ -384,6 +393,32 @@ fn screeners(settings: &Settings) -> anyhow::Result<Arc<[Arc<dyn Screener>]>> {
         })?));
     }
     Ok(screeners.into())
+}
+
+/// The partner that the settings choose.
+fn off_ramp(
+    settings: &Settings,
+    catalogue: &Arc<Catalogue>,
+    clock: &Arc<dyn Clock>,
+    ids: &Arc<dyn Ids>,
+) -> anyhow::Result<Option<Arc<dyn OffRamp>>> {
+    use adapters::off_ramp::{HttpOffRamp, HttpOffRampOptions};
+    if settings.partners.offramp == OffRampSource::Off {
+        return Ok(None);
+    }
+    let access = settings.offramp.access()?;
+    let partner = HttpOffRamp::new(HttpOffRampOptions {
+        url: access.url,
+        key_id: access.key_id,
+        key_secret: access.key_secret,
+        callback_secrets: access.callback_secrets,
+        deposits: settings.offramp.deposits()?,
+        allow_loopback: settings.partners.offramp == OffRampSource::Sandbox,
+        catalogue: catalogue.clone(),
+        clock: clock.clone(),
+        ids: ids.clone(),
+    })?;
+    Ok(Some(Arc::new(partner)))
 }
 
 fn session_rules(settings: &Settings) -> SessionRules {

@@ -32,6 +32,8 @@ pub struct Caps {
     pub public_reports: u32,
     /// Reports in an hour from one address.
     pub reports_of_address: u32,
+    /// Bank accounts of a payer.
+    pub bank_accounts: u64,
 }
 
 /// Recurring payments that are signed and have not ended.
@@ -100,6 +102,18 @@ impl Caps {
         )
     }
 
+    /// Whether a payer may have so many bank accounts. Errors: more than the cap (409).
+    pub fn admit_bank_accounts(&self, count: u64) -> Result<(), Refusal> {
+        let way_out = "use one that the payer has";
+        at_most(
+            count,
+            self.bank_accounts,
+            "bank accounts of a payer",
+            "caps.bank_accounts",
+            way_out,
+        )
+    }
+
     /// Whether a platform may have so many streams open. Errors: more than the cap (429).
     pub fn admit_event_streams(&self, count: u64) -> Result<(), Refusal> {
         if count <= self.event_streams {
@@ -150,6 +164,7 @@ mod tests {
         public_secure_payments: 2,
         public_reports: 2,
         reports_of_address: 2,
+        bank_accounts: 2,
     };
 
     #[test]
@@ -185,6 +200,11 @@ mod tests {
                 CAPS.admit_another_secure_payment(1, 1),
                 CAPS.admit_another_secure_payment(1, 2),
                 "caps.public_secure_payments",
+            ),
+            (
+                CAPS.admit_bank_accounts(2),
+                CAPS.admit_bank_accounts(3),
+                "caps.bank_accounts",
             ),
             (CAPS.admit_more_due(1), CAPS.admit_more_due(2), "caps.due_deliveries"),
         ] {

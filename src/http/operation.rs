@@ -7,7 +7,7 @@ pub(in crate::http) use crate::{
         contract::tags::{AuthTag, PlatformTag},
         error::{Fail, s},
         forms::{
-            body::Body,
+            body::{Body, Draft},
             idempotency::{Keyed, answer_once},
             null::OrNull,
             reply::{Accepted, Answered, Created, Reply, Success},

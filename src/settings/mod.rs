@@ -8,6 +8,8 @@ pub mod catalogue;
 mod chains;
 mod conversion;
 mod fees;
+mod off_ramp;
+mod payers;
 mod payouts;
 mod reference;
 mod relayer;
@@ -40,6 +42,8 @@ pub use caps::CapSettings;
 pub use chains::ChainSettings;
 pub use conversion::{ConversionSettings, PartnerSettings, RateSource, USUAL_RATE_AGE};
 pub use fees::FeeSettings;
+pub use off_ramp::{OffRampAccess, OffRampSettings, OffRampSource};
+pub use payers::PayerSettings;
 pub use payouts::PayoutSettings;
 pub use reference::markdown;
 pub use relayer::RelayerSettings;
@@ -77,6 +81,10 @@ pub struct Settings {
     pub partners: PartnerSettings,
     /// Screening of wallets.
     pub screening: ScreeningSettings,
+    /// The partner that proves payers and pays their bank accounts.
+    pub offramp: OffRampSettings,
+    /// Payers and their bank accounts.
+    pub payers: PayerSettings,
     /// The service's own fee.
     pub fees: FeeSettings,
     /// How often credentials may call.
@@ -472,6 +480,10 @@ impl Settings {
                 "PRS_SCREENING__MERKLESCIENCE_API_KEY",
                 "screening.merklescience_api_key",
             ),
+            ("PRS_OFFRAMP__KEY_ID", "offramp.key_id"),
+            ("PRS_OFFRAMP__KEY_SECRET", "offramp.key_secret"),
+            ("PRS_OFFRAMP__CALLBACK_SECRET", "offramp.callback_secret"),
+            ("PRS_OFFRAMP__FORMER_CALLBACK_SECRET", "offramp.former_callback_secret"),
         ] {
             if let Ok(text) = std::env::var(variable) {
                 figment = figment.merge((name, text));
@@ -556,6 +568,7 @@ impl Settings {
             self.http.production,
             enabled.map(|(network, _)| network),
         )?;
+        self.offramp.validate(self.partners.offramp, self.http.production)?;
         self.fees.protocol()?;
         self.webhooks.header_prefix.validate(self.webhooks.standard_headers)?;
         self.brand.validate()?;
@@ -639,6 +652,11 @@ impl Settings {
         self.webhooks.allow_loopback.unwrap_or(!self.http.production)
     }
 
+    /// Whether account numbers and IBANs are shown by their last four characters alone. Source: decisions D42.
+    pub fn mask_bank_details(&self) -> bool {
+        self.payers.mask_bank_details.unwrap_or(self.http.production)
+    }
+
     /// The settings as text, with secrets hidden.
     pub fn shown(&self) -> anyhow::Result<String> {
         let mut shown = self.clone();
@@ -650,6 +668,9 @@ impl Settings {
             &mut shown.screening.hypernative_client_id,
             &mut shown.screening.hypernative_client_secret,
             &mut shown.screening.merklescience_api_key,
+            &mut shown.offramp.key_secret,
+            &mut shown.offramp.callback_secret,
+            &mut shown.offramp.former_callback_secret,
         ] {
             *secret = secret.take().map(|_| "(hidden)".to_owned());
         }

@@ -5,7 +5,7 @@ use crate::{
     domain::{
         amount::Amount,
         ids::{ClientRowId, PlatformId, RequestId, RequestRowId, ScheduleId},
-        ledger::{Ledger, RequestStatus},
+        ledger::{Ending, Ledger, RequestStatus},
         network::Network,
         payment::PaymentKind,
         request::{
@@ -169,7 +169,7 @@ pub(super) fn to_row(conn: &impl Sealing, request: &Request) -> Result<Model, St
         kind: terms.kind.wire().to_owned(),
         status: ledger.status.wire().to_owned(),
         network: terms.network.id().to_owned(),
-        payee: terms.payee.canonical(),
+        payee: terms.payee.map(|payee| payee.canonical()).unwrap_or_default(),
         payer: terms.payer.map(|payer| payer.canonical()),
         amount: terms.amount.as_str().to_owned(),
         invoice_currency: terms.invoice_currency.clone(),
@@ -186,6 +186,7 @@ pub(super) fn to_row(conn: &impl Sealing, request: &Request) -> Result<Model, St
         original_request_id: terms.original_request_id.clone(),
         original_request_reference: terms.original_request_reference.clone(),
         is_crypto_to_fiat: terms.is_crypto_to_fiat,
+        is_ordered: ledger.ending == Ending::BankOrdered,
         is_listening: ledger.is_listening,
         is_told_paid: ledger.is_told_paid,
         reversals: columns::number("reversals", ledger.reversals)?,
@@ -225,7 +226,7 @@ pub(super) fn from_row(conn: &impl Sealing, row: Model) -> Result<Request, Store
         terms: Terms {
             kind: columns::known("kind", &row.kind, PaymentKind::from_wire)?,
             network: columns::network(&row.network)?,
-            payee: columns::address("payee", &row.payee)?,
+            payee: columns::address_option("payee", Some(row.payee.as_str()).filter(|payee| !payee.is_empty()))?,
             payer: columns::address_option("payer", row.payer.as_deref())?,
             amount: columns::known("amount", &row.amount, amount)?,
             invoice_currency: row.invoice_currency,
@@ -250,6 +251,11 @@ pub(super) fn from_row(conn: &impl Sealing, row: Model) -> Result<Request, Store
             is_listening: row.is_listening,
             is_told_paid: row.is_told_paid,
             reversals: columns::number("reversals", row.reversals)?,
+            ending: match (row.is_crypto_to_fiat, row.is_ordered) {
+                (false, _) => Ending::Wallet,
+                (true, false) => Ending::Bank,
+                (true, true) => Ending::BankOrdered,
+            },
         },
         created_at: row.created_at,
         has_unkept_answers: row.has_unkept_answers,
@@ -648,6 +654,8 @@ fn changed(request: &Request, after: &Ledger) -> Result<ValueTuple, StoreError> 
         after.is_told_paid.into(),
         reversals_before.into(),
         reversals_after.into(),
+        (before.ending == Ending::BankOrdered).into(),
+        (after.ending == Ending::BankOrdered).into(),
     ]))
 }
 
@@ -671,11 +679,13 @@ fn advancement(rows: Vec<ValueTuple>, now: DateTime<Utc>) -> UpdateStatement {
         .value(Column::PaidAt, paid_at)
         .value(Column::IsToldPaid, given("column12"))
         .value(Column::Reversals, given("column14"))
+        .value(Column::IsOrdered, given("column16"))
         .value(Column::UpdatedAt, now)
         .and_where(stored(Column::Id).eq(given("column1")))
         .and_where(stored(Column::Status).eq(given("column2")))
         .and_where(stored(Column::Credited).eq(given("column3")))
         .and_where(stored(Column::PaymentCount).eq(given("column4")))
         .and_where(stored(Column::Reversals).eq(given("column13")))
+        .and_where(stored(Column::IsOrdered).eq(given("column15")))
         .to_owned()
 }

@@ -7,11 +7,12 @@ use chrono::{DateTime, TimeDelta, Utc};
 use poem::{Endpoint, Request, endpoint::BoxEndpoint, http::Method};
 use prs::{
     adapters::{
+        off_ramp::sandbox::{OffRampSandbox, SandboxKey},
         rates::{CoinIds, sandbox::RateSandbox},
         screening::sandbox::ScreeningSandbox,
     },
     boot::{process::Process, role::Role, serve},
-    domain::calldata::Erc20FeeProxy,
+    domain::{calldata::Erc20FeeProxy, ids::Secret, off_ramp_sandbox::OffRampBehaviour},
     http::dev::Room,
     ports::{clock::Clock, sandbox::TimeMachine},
 };
@@ -38,6 +39,14 @@ fn with_room(app: &TestApp) -> Process {
         time: Arc::new(Fixed(app.clock.clone())),
         rates: Arc::new(RateSandbox::new(CoinIds::default(), app.clock.clone())),
         screening: Arc::new(ScreeningSandbox::default()),
+        off_ramp: Arc::new(OffRampSandbox::new(
+            SandboxKey {
+                id: "prs".to_owned(),
+                secret: Secret::new("key"),
+            },
+            "http://127.0.0.1:9".to_owned(),
+            1,
+        )),
     });
     process
 }
@@ -276,6 +285,29 @@ async fn what_the_sandbox_of_screening_answers_is_set_for_a_wallet_of_the_right_
     );
     let elsewhere = app.post("/_dev/screening").json(&body).send().await;
     elsewhere.expect(404);
+}
+
+#[tokio::test]
+async fn the_off_ramp_partner_behaves_as_the_room_says() {
+    let app = TestApp::start().await;
+    let served = serve::app(&crate::support::app::settings(), &app.ctx, &with_room(&app));
+    for behaviour in OffRampBehaviour::ALL.map(OffRampBehaviour::wire) {
+        let body = json!({ "behaviour": behaviour });
+        let (status, told) = post(&served, "/_dev/offramp", &[JSON], &body.to_string()).await;
+        assert_eq!((status, told), (200, body));
+    }
+    for body in [json!({}), json!({ "behaviour": "odd" }), json!({ "behaviour": null })] {
+        let (status, refused) = post(&served, "/_dev/offramp", &[JSON], &body.to_string()).await;
+        assert_eq!(
+            (status, &refused["errors"][0]["field"]),
+            (400, &json!("behaviour")),
+            "{refused}"
+        );
+    }
+    let foreign = [JSON, ("origin", "http://localhost:3000")];
+    let body = json!({ "behaviour": "down" });
+    assert_eq!(post(&served, "/_dev/offramp", &foreign, &body.to_string()).await.0, 403);
+    app.post("/_dev/offramp").json(&body).send().await.expect(404);
 }
 
 #[tokio::test]

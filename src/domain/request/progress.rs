@@ -181,7 +181,7 @@ mod tests {
             terms: Terms {
                 kind: PaymentKind::Direct,
                 network: Network::Sepolia,
-                payee,
+                payee: Some(payee),
                 payer: None,
                 amount: Amount::parse("10").unwrap(),
                 invoice_currency: invoice.into(),

@@ -285,7 +285,7 @@ async fn found(
         let payable = request.payable_by_id(of_links.contains(&request.row));
         checks.take(&entry, payable.map_err(Unpayable::in_list));
         let right = "a request of another payee than payer";
-        check_two_wallets(entry, payer, Some(request.terms.payee), right, &mut checks);
+        check_two_wallets(entry, payer, request.terms.payee, right, &mut checks);
     }
     checks.finish()?;
     let due = requests.into_iter().map(|request| {

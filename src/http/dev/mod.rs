@@ -6,6 +6,7 @@
 use crate::{
     domain::{
         destination::ScreeningProvider,
+        off_ramp_sandbox::OffRampBehaviour,
         pair::Pair,
         rate::Rate,
         rates::RateChange,
@@ -20,7 +21,7 @@ use crate::{
         },
     },
     http::{contract::described::Described, gate::page::require_own_origin, operation::*},
-    ports::{rates::RateControls, sandbox::TimeMachine, screening::ScreeningControls},
+    ports::{off_ramp::OffRampControls, rates::RateControls, sandbox::TimeMachine, screening::ScreeningControls},
 };
 use chrono::TimeDelta;
 use poem::{Endpoint, EndpointExt, Request, Route};
@@ -37,6 +38,8 @@ pub struct Room {
     pub rates: Arc<dyn RateControls>,
     /// What the sandbox of screening answers.
     pub screening: Arc<dyn ScreeningControls>,
+    /// How the off-ramp partner behaves.
+    pub off_ramp: Arc<dyn OffRampControls>,
 }
 
 /// Adds the room to the routes of the service.
@@ -111,6 +114,8 @@ pub struct RatesChanged {
 words! {
     /// What the sandbox does when it is asked about a wallet
     SandboxAnswer as "SandboxAnswer";
+    /// How the off-ramp partner of `prs dev` behaves
+    OffRampBehaviour as "OffRampBehaviour";
 }
 
 /// What the sandbox of screening answers about a wallet from now on.
@@ -133,6 +138,21 @@ pub struct WalletScreened {
     pub outcome: SandboxAnswer,
     /// Which provider answers so; null for both
     pub provider: OrNull<ScreeningProvider>,
+}
+
+/// How the off-ramp partner behaves from now on.
+#[derive(Debug, Clone, Object)]
+pub struct ChangeOffRampBody {
+    /// The behaviour: `normal`, as at first; `slow` for answers after two seconds, `hang` for none in time, `down` for a 503;
+    /// `silent` for callbacks that are lost; `wrong_address`, `other_payer` and `stale_version` for lies
+    pub behaviour: OffRampBehaviour,
+}
+
+/// What the off-ramp partner was told.
+#[derive(Debug, Clone, Object)]
+pub struct OffRampChanged {
+    /// Its behaviour from now on
+    pub behaviour: OffRampBehaviour,
 }
 
 fn change(body: ChangeRatesBody, known: &[String]) -> Result<RateChange, Refusal> {
@@ -249,5 +269,21 @@ impl Dev {
             outcome,
             provider: OrNull(provider),
         }))
+    }
+
+    /// Change how the off-ramp partner behaves
+    ///
+    /// Calls that are under way and callbacks that were sent stay as they are.
+    ///
+    /// 200: Its behaviour from now on
+    #[oai(path = "/offramp", method = "post", operation_id = "changeOffRamp")]
+    async fn off_ramp(
+        &self,
+        room: Data<&Room>,
+        body: Body<ChangeOffRampBody>,
+    ) -> Result<Json<OffRampChanged>, Fail<{ s::BAD_REQUEST }>> {
+        let behaviour = body.0.behaviour;
+        room.off_ramp.behave(behaviour);
+        Ok(Json(OffRampChanged { behaviour }))
     }
 }

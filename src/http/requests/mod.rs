@@ -35,7 +35,8 @@ impl Requests {
         body: Body<CreateRequestBody>,
     ) -> Result<Created<RequestCreated>, Fail<{ s::BAD_REQUEST | s::CONFLICT }>> {
         let once = key.once(op::createRequest, &body.0);
-        let is_payee_needed = body.payee.is_none() && caller.client().is_none();
+        let is_for_bank = body.is_crypto_to_fiat_available == Some(true);
+        let is_payee_needed = body.payee.is_none() && caller.client().is_none() && !is_for_bank;
         let input = body.0.read(&ctx.catalogue, is_payee_needed)?;
         answer_once(once, view::created, async |call| {
             flows::requests::create::run(&ctx, &caller, input, call).await

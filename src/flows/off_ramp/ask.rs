@@ -1,0 +1,159 @@
+//! Asks the partner: to open the orders that are due, and how far those are that are open.
+
+use super::{news, request_of};
+use crate::{
+    ctx::Ctx,
+    domain::{
+        amount::{Amount, format_units},
+        off_ramp::{FiatOrder, OrderState, OrderTrigger, Step, open_again_after, order_key},
+        off_ramp_news::Taken,
+        request::Request,
+    },
+    flows::{Fault, FlowError, FlowResult},
+    ports::off_ramp::{OffRamp, OffRampError, OrderNews, OrderQuestion, PartnerKey},
+    store,
+};
+use alloy::primitives::U256;
+use anyhow::anyhow;
+use chrono::TimeDelta;
+use futures_util::future::join_all;
+
+/// Orders that are asked about together.
+const TOGETHER: u64 = 8;
+
+/// For how long nobody else asks about an order that is being asked about: longer than the partner may take.
+const LEASE: TimeDelta = TimeDelta::seconds(30);
+
+/// Characters of a reason that are kept.
+const REASON_LENGTH_MAX: usize = 200;
+
+/// Asks about the orders that are due; returns whether there may be more.
+///
+/// Each is claimed for a while, so that two instances do not ask about the same one; if they do all the same, the key and the
+/// number of the news make the second answer change nothing.
+pub async fn run(ctx: &Ctx) -> FlowResult<bool> {
+    let Some(partner) = ctx.partners.off_ramp.as_deref() else {
+        return Ok(false);
+    };
+    let now = ctx.clock.now();
+    let claimed = store::off_ramp_orders::claim_due(ctx.db.writer(), now, now + LEASE, TOGETHER).await?;
+    let asked = join_all(claimed.iter().map(|order| one(ctx, partner, order))).await;
+    for (order, asked) in claimed.iter().zip(asked) {
+        if let Err(error) = asked {
+            tracing::warn!(order = %order.id, %error, "an order could not be followed");
+        }
+    }
+    Ok(u64::try_from(claimed.len()).is_ok_and(|count| count == TOGETHER))
+}
+
+async fn one(ctx: &Ctx, partner: &dyn OffRamp, order: &FiatOrder) -> FlowResult<()> {
+    let asked = match &order.partner_id {
+        Some(id) => answered_for(id, partner.order(id).await),
+        None => {
+            let order = intended(ctx, order).await?;
+            let question = question(ctx, &order).await?;
+            crate::fail_at("open_order", "intended");
+            let opened = partner.open_order(&question).await;
+            crate::fail_at("open_order", "answered");
+            return after(ctx, &order, opened).await;
+        }
+    };
+    after(ctx, order, asked).await
+}
+
+/// An answer about another order is not believed.
+fn answered_for(id: &str, answer: Result<OrderNews, OffRampError>) -> Result<OrderNews, OffRampError> {
+    match answer {
+        Ok(news) if news.id != id => Err(OffRampError::Odd("it tells of another order".to_owned())),
+        answer => answer,
+    }
+}
+
+/// Notes that the partner is about to be asked, so that nothing stops the order any more: whether it was asked is not known
+/// after a crash, and it is asked again under the same key.
+async fn intended(ctx: &Ctx, order: &FiatOrder) -> FlowResult<FiatOrder> {
+    if order.state == OrderState::Asked {
+        return Ok(order.clone());
+    }
+    let changed = || FlowError::NotYet(anyhow!("order {} changed before it was opened", order.id));
+    let Step::To(state) = order.state.after(OrderTrigger::Ask) else {
+        return Err(changed());
+    };
+    let now = ctx.clock.now();
+    let tx = ctx.db.begin("intend_order").await?;
+    let request = request_of(&tx, &order.request).await?;
+    let ledger = request.ledger.ordered().ok_or_else(changed)?;
+    let asked = FiatOrder { state, ..order.clone() };
+    let is_written = store::requests::advance(&tx, &request, &ledger, now).await?
+        && store::off_ramp_orders::replace(&tx, order, &asked).await?;
+    if !is_written {
+        return Err(changed());
+    }
+    tx.commit().await?;
+    Ok(asked)
+}
+
+/// What the partner is asked: the whole that has arrived, under the quote whose address brought the last of it.
+async fn question(ctx: &Ctx, order: &FiatOrder) -> FlowResult<OrderQuestion> {
+    let request = request_of(ctx.db.reader(), &order.request).await?;
+    let quotes = store::off_ramp_quotes::of_request(ctx.db.reader(), &request).await?;
+    let quote = quotes.into_iter().find(|quote| quote.id == order.quote);
+    let quote = quote.ok_or_else(|| Fault(anyhow!("the quote of order {} is not there", order.id)))?;
+    let payments = store::payments::list_of_request(ctx.db.reader(), &request).await?;
+    let arrived = payments
+        .iter()
+        .fold(U256::ZERO, |sum, one| sum.saturating_add(one.units));
+    let token = request.terms.token;
+    Ok(OrderQuestion {
+        key: PartnerKey(order_key(&order.platform, &request.id)),
+        quote: quote.terms.partner_quote,
+        payer: quote.partner_payer,
+        account: quote.partner_account,
+        network: request.terms.network,
+        deposit_address: quote.terms.address,
+        token: token.ok_or_else(|| Fault(anyhow!("request {} is paid in no token", request.id)))?,
+        amount: amount(ctx, &request, arrived)?,
+        transactions: payments.iter().map(|payment| payment.tx_hash.to_string()).collect(),
+    })
+}
+
+/// Token units of a request in human units.
+pub(super) fn amount(ctx: &Ctx, request: &Request, units: U256) -> FlowResult<Amount> {
+    let known = ctx.catalogue.find(&request.terms.payment_currency);
+    let amount = known.and_then(|currency| Amount::parse(&format_units(units, currency.decimals)).ok());
+    Ok(amount.ok_or_else(|| Fault(anyhow!("request {} has no amount in its currency", request.id)))?)
+}
+
+/// Takes the answer, and says when to ask again. An order that the partner does not open waits for the operator: nothing says
+/// how it ended that the partner did not tell.
+async fn after(ctx: &Ctx, order: &FiatOrder, asked: Result<OrderNews, OffRampError>) -> FlowResult<()> {
+    let now = ctx.clock.now();
+    let failed = match asked {
+        Ok(told) => match news::take(ctx, order, &told).await? {
+            // In the other case somebody else took news of it.
+            Some(Taken::Changed) | None => return Ok(()),
+            Some(Taken::Nothing | Taken::Unknown) => None,
+        },
+        Err(error) => Some(error),
+    };
+    let again = match &failed {
+        None => FiatOrder {
+            failures: 0,
+            next_at: news::next_after_nothing(order, now),
+            ..order.clone()
+        },
+        Some(error) => {
+            let failures = order.failures.saturating_add(1);
+            tracing::warn!(order = %order.id, failures, %error, "the off-ramp partner does not tell how far an order is");
+            let word = order.word.clone().filter(|_| order.partner_id.is_some());
+            FiatOrder {
+                failures,
+                word: word.or_else(|| Some(error.to_string().chars().take(REASON_LENGTH_MAX).collect())),
+                next_at: Some(now + open_again_after(failures)),
+                ..order.clone()
+            }
+        }
+    };
+    store::off_ramp_orders::replace(ctx.db.writer(), order, &again).await?;
+    Ok(())
+}

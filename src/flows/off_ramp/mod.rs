@@ -1,0 +1,51 @@
+//! Payments to bank accounts: what is handed out for them, the order that pays one out, and what its partner tells.
+
+pub mod ask;
+pub mod follow;
+pub mod list;
+pub mod news;
+pub mod pay;
+
+use crate::{
+    ctx::Ctx,
+    domain::{
+        ids::RequestRowId,
+        refusal::{Refusal, RefusalKind},
+        request::Request,
+    },
+    flows::{Fault, FlowResult},
+    ports::off_ramp::{OffRamp, OffRampError},
+    store::{self, Sealing},
+};
+use anyhow::anyhow;
+use std::collections::BTreeSet;
+
+/// The partner who pays bank accounts. Errors: there is none any more (502).
+fn partner(ctx: &Ctx) -> Result<&dyn OffRamp, Refusal> {
+    let missing = || upstream("No crypto-to-fiat provider is configured on this service any more");
+    ctx.partners.off_ramp.as_deref().ok_or_else(missing)
+}
+
+fn upstream(sentence: &str) -> Refusal {
+    Refusal::new(RefusalKind::Upstream, sentence)
+}
+
+/// What the caller is told when the partner did not do what it was asked; its own words go to the log.
+fn not_quoted(error: &OffRampError) -> Refusal {
+    tracing::warn!(%error, "no quote for a bank account");
+    match error {
+        OffRampError::Refused { .. } => {
+            Refusal::invalid("The crypto-to-fiat provider offers nothing for this payer, account and amount")
+        }
+        OffRampError::Unknown | OffRampError::NoAnswer(_) | OffRampError::Odd(_) => {
+            upstream("The crypto-to-fiat provider gives no usable answer at the moment; try again")
+        }
+    }
+}
+
+/// The request of an order.
+async fn request_of(conn: &impl Sealing, row: &RequestRowId) -> FlowResult<Request> {
+    let found = store::requests::of_rows(conn, &BTreeSet::from([row.as_str()])).await?;
+    let found = found.into_values().next();
+    Ok(found.ok_or_else(|| Fault(anyhow!("request {row} of an order is not there")))?)
+}

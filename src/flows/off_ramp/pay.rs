@@ -1,0 +1,220 @@
+//! Hands out where a request is paid so that a bank account gets it: a quote of the partner, and the calldata that pays its
+//! address.
+
+use super::{ask::amount, follow::quote_of, not_quoted, partner, upstream};
+use crate::{
+    ctx::Ctx,
+    domain::{
+        address::Address,
+        calldata::Allowing,
+        caller::PlatformCaller,
+        currency::FIAT_CHAIN_DECIMALS,
+        fees::Fees,
+        ids::OffRampQuoteId,
+        off_ramp::{FiatQuote, QuoteTerms, quote_key},
+        payer::PayableBy,
+        rate::{RATE_DECIMALS, Rate, ratio},
+        rates::{AppliedRate, RateProvider},
+        refusal::Refusal,
+        request::Request,
+    },
+    flows::{
+        Fault, FlowResult,
+        payers::payable,
+        rates,
+        requests::{
+            keep::keep,
+            payers::{in_time, payers},
+            places::in_turns,
+            planned::{Currencies, Handout, assembled, currencies, planned_at},
+        },
+    },
+    ports::off_ramp::{OffRampError, OffRampQuote, PartnerKey, QuoteQuestion},
+    store,
+};
+use alloy::primitives::{Address as EvmAddress, U256};
+use anyhow::anyhow;
+use chrono::{DateTime, Utc};
+
+/// Who pays to which bank account, and with what on top.
+#[derive(Debug, Clone)]
+pub struct PayToBank<'a> {
+    /// The tenant's own id of the payer.
+    pub client_user_id: &'a str,
+    /// The bank account, as it is called on the wire.
+    pub payment_details_id: &'a str,
+    /// Wallet that pays.
+    pub wallet: Option<Address>,
+    /// What is charged on top.
+    pub fees: Fees,
+}
+
+/// Hands out the quote that holds, or a new one, for all that is left of a request without payee.
+///
+/// The address is kept before it is told, so that what arrives there is known however late it comes. Errors: the tenant has no
+/// such payer or account, or it may not be used; another account gets a part of the request already (400); no usable answer
+/// of the partner, or of a node while one is needed (502). Source: interface §4.3; rules P.7.6; decisions D38.
+pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request: &Request, asked: PayToBank<'_>) -> FlowResult<Handout> {
+    let by = payable::run(ctx, &caller.platform, asked.client_user_id, asked.payment_details_id).await?;
+    let quotes = store::off_ramp_quotes::of_request(ctx.db.reader(), request).await?;
+    check_account(ctx, request, &quotes, &by).await?;
+    let asking = &in_turns(ctx, caller, request.terms.network);
+    let (remaining, now) = (request.ledger.remaining(), ctx.clock.now());
+    let holding = quotes
+        .iter()
+        .rfind(|quote| quote.holds((&by.payer, &by.account), remaining, now));
+    let quote = match holding {
+        Some(quote) => quote.clone(),
+        None => quoted(asking, request, &by, (remaining, quotes.len()), now).await?,
+    };
+    let paid = request.paid_to(quote.terms.address);
+    let mut planned = planned_at(asking, &paid, remaining, asked.fees, quote.terms.applied).await?;
+    if planned.plan.units != quote.terms.units {
+        return Err(Fault(anyhow!(
+            "a quote of request {} is for other units than its rate makes",
+            request.id
+        ))
+        .into());
+    }
+    // What it is worth is kept with the address.
+    planned.quote = None;
+    let network = request.terms.network;
+    let made = assembled(asking, network, planned, (asked.wallet, Allowing::Everything));
+    let handout = Handout {
+        ends_at: Some(quote.terms.ends_at),
+        ..in_time(network, made).await?
+    };
+    crate::fail_at("issue_deposit", "quoted");
+    let tx = ctx.db.begin("issue_deposit").await?;
+    if !store::payers::hold(&tx, &request.origin.platform, &by.payer).await? {
+        let gone = "must be the clientUserId of a payer that is there: this one was just erased";
+        return Err(Refusal::field("clientUserId", gone).led_by("clientUserId").into());
+    }
+    if holding.is_none() {
+        store::off_ramp_quotes::insert(&tx, network, &quote).await?;
+    }
+    keep(&tx, caller, &[(request, &handout.planned)], now).await?;
+    tx.commit().await?;
+    Ok(handout)
+}
+
+/// One order pays one bank account: that of the first part. Errors: another one is named (400).
+async fn check_account(ctx: &Ctx, request: &Request, quotes: &[FiatQuote], by: &PayableBy) -> FlowResult<()> {
+    if request.ledger.payment_count == 0 {
+        return Ok(());
+    }
+    let payments = store::payments::list_of_request(ctx.db.reader(), request).await?;
+    let first = payments.first().and_then(|payment| quote_of(payment, quotes));
+    if first.is_some_and(|first| first.account != by.account) {
+        let other = "must be the bank account that gets the part of this request which is paid already";
+        return Err(Refusal::field("paymentDetailsId", other)
+            .led_by("paymentDetailsId")
+            .into());
+    }
+    Ok(())
+}
+
+/// Asks the partner for a quote.
+async fn quoted(
+    ctx: &Ctx,
+    request: &Request,
+    by: &PayableBy,
+    (remaining, known): (U256, usize),
+    now: DateTime<Utc>,
+) -> FlowResult<FiatQuote> {
+    let currencies = currencies(ctx, request)?;
+    let applied = price(ctx, request, &currencies).await?;
+    let units = match applied {
+        Some(applied) => applied.rate.units_for(remaining, currencies.payment.decimals),
+        None => Some(remaining),
+    };
+    let units = units.ok_or_else(|| Refusal::invalid("What is left is too large for this currency"))?;
+    let token = request.terms.token;
+    let network = request.terms.network;
+    let question = QuoteQuestion {
+        key: PartnerKey(quote_key(
+            (&request.origin.platform, &request.id),
+            (&by.payer, &by.account),
+            units,
+            (known, now),
+        )),
+        payer: by.partner_payer.clone(),
+        account: by.partner_account.clone(),
+        network,
+        token: token.ok_or_else(|| Fault(anyhow!("request {} is paid in no token", request.id)))?,
+        amount: amount(ctx, request, units)?,
+        currency: by.currency.clone(),
+    };
+    let answer = partner(ctx)?
+        .quote(&question)
+        .await
+        .map_err(|error| not_quoted(&error))?;
+    check_address(ctx, request, by, &answer).await?;
+    let fee = answer
+        .fee
+        .map(|fee| fee.to_units(currencies.payment.decimals))
+        .transpose();
+    Ok(FiatQuote {
+        id: OffRampQuoteId(ctx.ids.ulid()),
+        platform: request.origin.platform.clone(),
+        request: request.row.clone(),
+        payer: by.payer.clone(),
+        account: by.account.clone(),
+        partner_payer: by.partner_payer.clone(),
+        partner_account: by.partner_account.clone(),
+        terms: QuoteTerms {
+            partner_quote: answer.id,
+            address: answer.deposit_address,
+            units,
+            settlement: remaining,
+            applied,
+            fee: fee
+                .map_err(|_| upstream("The crypto-to-fiat provider gives no usable answer at the moment; try again"))?
+                .unwrap_or_default(),
+            pays_out: answer.pays_out,
+            currency: by.currency.clone(),
+            ends_at: answer.ends_at,
+        },
+        created_at: now,
+    })
+}
+
+/// Only the operator can say that several payers have the same address: what arrives there names nobody.
+async fn check_address(ctx: &Ctx, request: &Request, by: &PayableBy, answer: &OffRampQuote) -> FlowResult<()> {
+    let address = answer.deposit_address;
+    let of = (&request.origin.platform, &by.payer);
+    let is_of_another = || store::off_ramp_quotes::is_of_another(ctx.db.reader(), (request.terms.network, address), of);
+    if !answer.is_listed && is_of_another().await? {
+        let odd = OffRampError::Odd("its deposit address was handed out for another payer".to_owned());
+        return Err(not_quoted(&odd).into());
+    }
+    Ok(())
+}
+
+/// The rate of the moment: of the feeds beside the chain, or of those on it. `None` of a request in the token itself.
+///
+/// Errors: nobody tells one that is beyond doubt (502).
+async fn price(ctx: &Ctx, request: &Request, currencies: &Currencies<'_>) -> FlowResult<Option<AppliedRate>> {
+    if !request.terms.is_converted() {
+        return Ok(None);
+    }
+    let Currencies { invoice, payment } = currencies;
+    if let Some(pair) = ctx.catalogue.quoted_pair(invoice, payment) {
+        return Ok(Some(rates::current(ctx, &pair).await?));
+    }
+    let gone = || Refusal::invalid("There is no conversion route for these currencies any more");
+    let path = ctx.catalogue.conversion_path(invoice, payment).ok_or_else(gone)?;
+    let path: Option<Vec<EvmAddress>> = path.iter().map(|hash| hash.parse().ok()).collect();
+    let one = U256::from(10).pow(U256::from(FIAT_CHAIN_DECIMALS));
+    let network = request.terms.network;
+    let converted = async { FlowResult::Ok(payers(ctx, network)?.convert(&path.ok_or_else(gone)?, one).await?) };
+    let units = in_time(network, converted).await?;
+    let rate = ratio(one, FIAT_CHAIN_DECIMALS, units, payment.decimals, RATE_DECIMALS);
+    let rate = rate.and_then(|rate| Rate::parse(&rate).ok());
+    let rate =
+        rate.ok_or_else(|| upstream("The price feeds of the network give no usable rate at the moment; try again"))?;
+    Ok(Some(AppliedRate {
+        rate,
+        provider: RateProvider::Chainlink,
+    }))
+}

@@ -1,0 +1,150 @@
+//! What is refused about requests that a bank account gets, each with a sentence of its own.
+
+use crate::support::{
+    TestApp,
+    fiat::{CLIENT_USER, Fiat, for_bank},
+    requests::PAYEE,
+};
+use serde_json::{Value, json};
+
+#[tokio::test]
+async fn a_request_for_a_bank_account_names_no_payee_and_is_paid_in_listed_tokens() {
+    let fiat = Fiat::start().await;
+    let refused = async |member: &str, value: Value, field: &str, part: &str| {
+        let mut body = for_bank("10");
+        body[member] = value;
+        if member == "paymentCurrency" {
+            body["invoiceCurrency"] = body["paymentCurrency"].clone();
+        }
+        let answer = fiat.app.post("/v2/request").with_key().json(&body).send().await;
+        let errors = answer.expect(400)["errors"].clone();
+        assert_eq!(errors[0]["field"], field, "{errors}");
+        assert!(
+            errors[0]["message"].as_str().expect("a text").contains(part),
+            "{errors}"
+        );
+    };
+    refused(
+        "payee",
+        json!(PAYEE),
+        "payee",
+        "must be absent when isCryptoToFiatAvailable is true",
+    )
+    .await;
+    for currency in ["FAU-sepolia", "USDT-sepolia", "ETH-sepolia-sepolia"] {
+        refused("paymentCurrency", json!(currency), "paymentCurrency", "USDC").await;
+    }
+    // The bound destination of a client ID does not count.
+    fiat.app.create_request(&for_bank("10")).await;
+    let without = TestApp::start().await;
+    let answer = without
+        .post("/v2/request")
+        .with_key()
+        .json(&for_bank("10"))
+        .send()
+        .await;
+    assert_eq!(answer.wrong_fields(), ["isCryptoToFiatAvailable"]);
+}
+
+#[tokio::test]
+async fn both_ids_are_needed_and_name_who_may_pay() {
+    let fiat = Fiat::start().await;
+    let account = fiat.compliant(CLIENT_USER, "7890").await;
+    let failed = fiat.add_account(CLIENT_USER, "0001").await;
+    let pending = fiat.add_account(CLIENT_USER, "0002").await;
+    fiat.register("no-user", "Rejected").await.expect(200);
+    let of_rejected = fiat.add_account("no-user", "7891").await;
+    for _ in 0..4 {
+        fiat.pass(1).await;
+    }
+    let id = fiat.request("10").await;
+    let unknown = "7d9f3c52-6b1e-4a8d-9c20-5e4f3a2b1c0d";
+    let ask = async |query: &str| {
+        fiat.app
+            .get(&format!("/v2/request/{id}/pay?{query}"))
+            .with_key()
+            .send()
+            .await
+    };
+    let user = "clientUserId=ada%2B1%40example.com";
+    let mut sentences = Vec::new();
+    for (query, field) in [
+        (String::new(), "clientUserId"),
+        (user.to_owned(), "paymentDetailsId"),
+        (format!("paymentDetailsId={account}"), "clientUserId"),
+        (
+            format!("clientUserId=nobody&paymentDetailsId={account}"),
+            "clientUserId",
+        ),
+        (format!("{user}&paymentDetailsId={unknown}"), "paymentDetailsId"),
+        (format!("{user}&paymentDetailsId={of_rejected}"), "paymentDetailsId"),
+        (format!("{user}&paymentDetailsId={failed}"), "paymentDetailsId"),
+        (format!("{user}&paymentDetailsId={pending}"), "paymentDetailsId"),
+        (
+            format!("clientUserId=no-user&paymentDetailsId={of_rejected}"),
+            "clientUserId",
+        ),
+        (format!("{user}&paymentDetailsId={account}&amount=5"), "amount"),
+        (
+            format!("{user}&paymentDetailsId={account}&chain=BASE&token=USDC"),
+            "chain",
+        ),
+    ] {
+        let answer = ask(&query).await.expect(400);
+        let errors = answer["errors"].as_array().expect("fields").clone();
+        assert_eq!(errors[0]["field"], field, "{query}: {answer}");
+        sentences.push(format!("{field}: {}", errors[0]["message"].as_str().expect("a text")));
+    }
+    println!("{}", sentences.join("\n"));
+    sentences.sort();
+    sentences.dedup();
+    assert_eq!(
+        sentences.len(),
+        9,
+        "what is not this payer's looks unknown: {sentences:?}"
+    );
+    assert_eq!(fiat.partner.count("quote").await, 0);
+    ask(&format!("{user}&paymentDetailsId={account}")).await.expect(200);
+
+    // Another tenant's payer and account look like unknown ones, and its request too.
+    let (other, _) = fiat.app.other_tenant().await;
+    let theirs = fiat
+        .app
+        .post("/v2/request")
+        .header("x-api-key", &other)
+        .json(&for_bank("10"))
+        .send()
+        .await
+        .expect(201);
+    let theirs = theirs["requestId"].as_str().expect("an id").to_owned();
+    let path = format!("/v2/request/{theirs}/pay?{user}&paymentDetailsId={account}");
+    let foreign = fiat.app.get(&path).header("x-api-key", &other).send().await.expect(400);
+    let nobody = ask(&format!("clientUserId=nobody&paymentDetailsId={account}"))
+        .await
+        .expect(400);
+    let said = |answer: &Value| (answer["message"].clone(), answer["errors"].clone());
+    assert_eq!(said(&foreign), said(&nobody));
+    fiat.app.get(&path).with_key().send().await.expect(404);
+
+    // Other requests take neither.
+    let plain = fiat
+        .app
+        .create_request(&json!({
+            "payee": PAYEE, "amount": "1", "invoiceCurrency": "USDC-sepolia", "paymentCurrency": "USDC-sepolia",
+        }))
+        .await;
+    let path = format!("/v2/request/{plain}/pay?{user}&paymentDetailsId={account}");
+    let answer = fiat.app.get(&path).with_key().send().await;
+    assert_eq!(answer.wrong_fields(), ["clientUserId", "paymentDetailsId"]);
+    // And a batch takes none that a bank account gets.
+    let body = json!({ "requestIds": [id] });
+    let answer = fiat.app.post("/v2/payouts/batch").with_key().json(&body).send().await;
+    let refused = answer.expect(400);
+    assert!(
+        refused["errors"][0]["message"]
+            .as_str()
+            .expect("a text")
+            .contains("bank account"),
+        "{refused}"
+    );
+}
