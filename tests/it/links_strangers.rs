@@ -261,7 +261,7 @@ async fn what_is_combined_with_a_payout_that_hides_something_is_hidden_from_then
     let payer = app.account(PAYER);
     let early = app.calldata_of(&token_of(&made[1]), Some(&payer)).await.expect(200);
     let tokens: Vec<String> = made[..2].iter().map(token_of).collect();
-    let combining = forged(&app, Method::POST, "/v2/secure-payments/batch-payouts");
+    let combining = app.post("/v2/secure-payments/batch-payouts").with_key();
     combining.json(&json!({ "tokens": tokens })).send().await.expect(201);
     assert_eq!(listed().await, [id(2)]);
     app.send_calldata(&early).await;

@@ -627,7 +627,7 @@ async fn hide_some(db: &Db) {
 }
 
 fn is_hidden(payment: &PaymentRecord) -> bool {
-    payment.platform.as_str() == "a" && payment.position % 4 == 1
+    payment.platform == scope("a").platform && payment.position % 4 == 1
 }
 
 async fn what_links_hide_before_and_after_it_was_recorded_is_found_by_nobody_to_whom_nothing_hidden_is_shown(db: &Db) {
@@ -638,16 +638,17 @@ async fn what_links_hide_before_and_after_it_was_recorded_is_found_by_nobody_to_
             .unwrap();
     }
     hide_some(db).await;
-    let hidden = store::requests::hidden_among(
-        db.reader(),
-        &scope("a").platform,
-        (0..80).map(|number| kept_request(number).id.0),
-    );
-    let hidden = hidden.await.unwrap();
+    let ids = (0..80).map(|number| kept_request(number).id.0);
+    let hidden = store::requests::hidden_among(db.reader(), &scope("a").platform, ids)
+        .await
+        .unwrap();
     for number in 60..80 {
         // Read before it was hidden, a request is not credited.
         let stale = kept_request(number);
-        let owner = scope(stale.origin.platform.as_str());
+        let owner = Scope {
+            platform: stale.origin.platform.clone(),
+            client: None,
+        };
         let request = store::requests::find(db.reader(), &owner, stale.id.as_str())
             .await
             .unwrap()
