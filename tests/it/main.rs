@@ -59,6 +59,7 @@ mod links_strangers;
 mod links_table;
 mod log_lines;
 mod off_ramp_answers;
+mod off_ramp_bound;
 mod off_ramp_input;
 mod off_ramp_orders;
 mod off_ramp_partner;

@@ -43,6 +43,12 @@ fn not_quoted(error: &OffRampError) -> Refusal {
     }
 }
 
+/// What the caller is told when the partner answered in its own shapes, and the answer contradicts what is known.
+fn disbelieved(operation: &'static str, why: &str) -> Refusal {
+    metrics::counter!("prs_off_ramp_disbelieved_total", "operation" => operation).increment(1);
+    not_quoted(&OffRampError::Odd(why.to_owned()))
+}
+
 /// The request of an order.
 async fn request_of(conn: &impl Sealing, row: &RequestRowId) -> FlowResult<Request> {
     let found = store::requests::of_rows(conn, &BTreeSet::from([row.as_str()])).await?;

@@ -5,6 +5,7 @@ use crate::{
     domain::{
         event::PaymentDetailStatus,
         ids::PlatformId,
+        off_ramp::PaidOutTo,
         payer::{PayableBy, Payer, RegisteredAccount},
         refusal::Refusal,
     },
@@ -53,8 +54,10 @@ fn decide(payer: Payer, account: Option<RegisteredAccount>) -> Result<PayableBy,
         return Err(named("paymentDetailsId", message));
     }
     Ok(PayableBy {
-        payer: payer.id,
-        account: account.id,
+        to: PaidOutTo {
+            payer: payer.id,
+            account: account.id,
+        },
         partner_payer: payer.details.partner,
         partner_account: account.details.partner,
         currency: account.details.account.currency,
