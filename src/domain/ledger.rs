@@ -294,6 +294,15 @@ impl Ledger {
         })
     }
 
+    /// The account before the partner was asked, where nothing was sent to it after all.
+    #[must_use]
+    pub fn unordered(&self) -> Self {
+        Self {
+            ending: Ending::Bank,
+            ..self.clone()
+        }
+    }
+
     /// The account once the bank has the money, and whether that is told: once, whatever was taken back since.
     pub fn paid_out(&self) -> (Self, bool) {
         let paid = Self {

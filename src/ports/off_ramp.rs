@@ -33,6 +33,9 @@ pub enum OffRampError {
     /// It does not know the record.
     #[error("the off-ramp partner does not know the record")]
     Unknown,
+    /// It was not asked: nothing was sent.
+    #[error("the off-ramp partner {0}")]
+    NotSent(String),
     /// There is no answer: it may have been done or not.
     #[error("the off-ramp partner {0}")]
     NoAnswer(String),

@@ -4,7 +4,7 @@ use super::{StoreError, columns};
 use crate::domain::{
     ids::{BankAccountId, OffRampOrderId, OffRampQuoteId, PayerId, PlatformId, RequestRowId},
     ledger::RequestStatus,
-    off_ramp::{FiatOrder, OrderState},
+    off_ramp::{AskedFor, FiatOrder, OrderState},
 };
 use chrono::{DateTime, Utc};
 use entities::{
@@ -18,6 +18,8 @@ use sea_orm::{
 };
 
 fn to_row(order: &FiatOrder) -> Result<Model, StoreError> {
+    let asked = order.asked.as_ref();
+    let transactions = asked.map(|asked| serde_json::to_string(&asked.transactions));
     Ok(Model {
         id: order.id.0.clone(),
         platform_id: order.platform.0.clone(),
@@ -25,6 +27,13 @@ fn to_row(order: &FiatOrder) -> Result<Model, StoreError> {
         quote_id: order.quote.0.clone(),
         payer_id: order.payer.0.clone(),
         account_id: order.account.0.clone(),
+        asked_units: asked.map(|asked| asked.units.to_string()),
+        asked_transactions: transactions
+            .transpose()
+            .map_err(|error| StoreError::Broken(error.into()))?,
+        asked_payments: asked
+            .map(|asked| columns::number("asked_payments", asked.payments))
+            .transpose()?,
         partner_order: order.partner_id.clone(),
         state: order.state.wire().to_owned(),
         version: columns::number("version", order.version)?,
@@ -37,6 +46,16 @@ fn to_row(order: &FiatOrder) -> Result<Model, StoreError> {
 }
 
 fn from_row(row: Model) -> Result<FiatOrder, StoreError> {
+    let asked = match (row.asked_units, row.asked_transactions, row.asked_payments) {
+        (Some(units), Some(transactions), Some(payments)) => Some(AskedFor {
+            units: columns::units("asked_units", &units)?,
+            payments: columns::number("asked_payments", payments)?,
+            transactions: serde_json::from_str(&transactions)
+                .map_err(|_| columns::broken("asked_transactions", &transactions))?,
+        }),
+        // Of an order of before, how much was asked for is not known.
+        _ => None,
+    };
     Ok(FiatOrder {
         id: OffRampOrderId(row.id),
         platform: PlatformId(row.platform_id),
@@ -44,6 +63,7 @@ fn from_row(row: Model) -> Result<FiatOrder, StoreError> {
         quote: OffRampQuoteId(row.quote_id),
         payer: PayerId(row.payer_id),
         account: BankAccountId(row.account_id),
+        asked,
         partner_id: row.partner_order,
         state: columns::known("state", &row.state, OrderState::from_wire)?,
         version: columns::number("version", row.version)?,
@@ -93,6 +113,9 @@ pub async fn replace(conn: &impl ConnectionTrait, before: &FiatOrder, after: &Fi
         quote_id: Set(row.quote_id),
         payer_id: Set(row.payer_id),
         account_id: Set(row.account_id),
+        asked_units: Set(row.asked_units),
+        asked_transactions: Set(row.asked_transactions),
+        asked_payments: Set(row.asked_payments),
         partner_order: Set(row.partner_order),
         state: Set(row.state),
         version: Set(row.version),

@@ -122,7 +122,7 @@ impl<'a> Asked<'a> {
         key: Option<&'a PartnerKey>,
         body: &impl Serialize,
     ) -> Result<Self, OffRampError> {
-        let body = serde_json::to_vec(body).map_err(|_| OffRampError::NoAnswer("cannot be asked".to_owned()))?;
+        let body = serde_json::to_vec(body).map_err(|_| OffRampError::NotSent("cannot be asked".to_owned()))?;
         Ok(Self {
             method: Method::POST,
             key,
@@ -174,12 +174,12 @@ impl HttpOffRamp {
             Ok(_) => "done",
             Err(OffRampError::Refused { .. }) => "refused",
             Err(OffRampError::Unknown) => "unknown",
-            Err(OffRampError::NoAnswer(_)) => "no_answer",
+            Err(OffRampError::NotSent(_) | OffRampError::NoAnswer(_)) => "no_answer",
             Err(OffRampError::Odd(_)) => "odd",
         };
         metrics::counter!("prs_off_ramp_calls_total", "operation" => operation, "outcome" => outcome).increment(1);
         match &answered {
-            Err(error @ (OffRampError::NoAnswer(_) | OffRampError::Odd(_))) => {
+            Err(error @ (OffRampError::NotSent(_) | OffRampError::NoAnswer(_) | OffRampError::Odd(_))) => {
                 tracing::warn!(operation, %error, "a call to the off-ramp partner came to nothing");
             }
             _ => self.note_good(),
@@ -201,7 +201,7 @@ impl HttpOffRamp {
         read: impl FnOnce(&Value) -> Result<T, OffRampError>,
     ) -> Result<T, OffRampError> {
         let url = below(&self.url, &asked.path);
-        let url = url.map_err(|_| OffRampError::NoAnswer("cannot be asked".to_owned()))?;
+        let url = url.map_err(|_| OffRampError::NotSent("cannot be asked".to_owned()))?;
         let (time, id) = (self.clock.now().timestamp().to_string(), self.ids.ulid());
         let text = CallText {
             time: &time,
@@ -227,7 +227,7 @@ impl HttpOffRamp {
             call
         };
         let judged = self.guarded.call(call, |told| judge(told, read)).await;
-        judged.unwrap_or_else(|why| Err(OffRampError::NoAnswer(why.to_owned())))
+        judged.unwrap_or_else(|why| Err(OffRampError::NotSent(why.to_owned())))
     }
 }
 
@@ -237,7 +237,10 @@ fn judge<T>(
     told: Result<Told, NoAnswer>,
     read: impl FnOnce(&Value) -> Result<T, OffRampError>,
 ) -> (Standing, Result<T, OffRampError>) {
-    let no_answer = |why: &NoAnswer| OffRampError::NoAnswer(why.to_string());
+    let no_answer = |why: &NoAnswer| match why {
+        NoAnswer::Unreached => OffRampError::NotSent(why.to_string()),
+        NoAnswer::Status(_) | NoAnswer::Broken(_) => OffRampError::NoAnswer(why.to_string()),
+    };
     let told = match told {
         Ok(told) => told,
         Err(why) => return (Standing::Fails, Err(no_answer(&why))),

@@ -59,6 +59,7 @@ async fn due(ctx: &Ctx, tx: &Tx, request: &Request, after: &Ledger, now: DateTim
         quote: quote.id.clone(),
         payer: quote.to.payer.clone(),
         account: quote.to.account.clone(),
+        asked: None,
         partner_id: None,
         state: OrderState::Due,
         version: 0,

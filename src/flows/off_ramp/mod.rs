@@ -15,8 +15,9 @@ use crate::{
     },
     flows::{Fault, FlowResult},
     ports::off_ramp::{OffRamp, OffRampError},
-    store::{self, Sealing},
+    store::{self, Sealing, payments::PaymentRecord},
 };
+use alloy::primitives::{B256, U256};
 use anyhow::anyhow;
 use std::collections::BTreeSet;
 
@@ -37,7 +38,7 @@ fn not_quoted(error: &OffRampError) -> Refusal {
         OffRampError::Refused { .. } => {
             Refusal::invalid("The crypto-to-fiat provider offers nothing for this payer, account and amount")
         }
-        OffRampError::Unknown | OffRampError::NoAnswer(_) | OffRampError::Odd(_) => {
+        OffRampError::Unknown | OffRampError::NotSent(_) | OffRampError::NoAnswer(_) | OffRampError::Odd(_) => {
             upstream("The crypto-to-fiat provider gives no usable answer at the moment; try again")
         }
     }
@@ -47,6 +48,11 @@ fn not_quoted(error: &OffRampError) -> Refusal {
 fn disbelieved(operation: &'static str, why: &str) -> Refusal {
     metrics::counter!("prs_off_ramp_disbelieved_total", "operation" => operation).increment(1);
     not_quoted(&OffRampError::Odd(why.to_owned()))
+}
+
+/// Payments by transaction and units.
+fn brought(payments: &[PaymentRecord]) -> impl Iterator<Item = (B256, U256)> {
+    payments.iter().map(|payment| (payment.tx_hash, payment.units))
 }
 
 /// The request of an order.
