@@ -57,7 +57,7 @@ pub(super) fn begin(settings: &Settings, ctx: &Ctx) {
     }
     if ctx.partners.off_ramp.is_some() {
         metrics::gauge!("prs_off_ramp_last_ok_timestamp_seconds").increment(0.0);
-        for operation in ["quote", "open_order", "order"] {
+        for operation in ["quote", "open_order"] {
             metrics::counter!("prs_off_ramp_disbelieved_total", "operation" => operation).increment(0);
         }
         for operation in off_ramp::OPERATIONS {

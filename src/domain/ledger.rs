@@ -322,6 +322,26 @@ impl Ledger {
         }
     }
 
+    /// The account once the operator settled by other ways what has arrived: it asks for nothing any more, and what still
+    /// arrives is credited.
+    ///
+    /// Errors: nothing has arrived, so its owner can cancel it.
+    pub fn close(&self) -> Result<Self, &'static str> {
+        match self.status {
+            RequestStatus::Paid | RequestStatus::Failed | RequestStatus::Refunded | RequestStatus::Cancelled => {
+                Ok(self.clone())
+            }
+            _ if self.credited.is_zero() && self.ending != Ending::BankOrdered => {
+                Err("nothing has arrived: its owner can cancel it")
+            }
+            RequestStatus::Pending | RequestStatus::PartiallyPaid | RequestStatus::Processing => Ok(Self {
+                ending: Ending::BankOrdered,
+                is_listening: false,
+                ..self.not_paid_out()
+            }),
+        }
+    }
+
     /// The account before any payment, to count them again. How a payout ends is not counted.
     fn emptied(&self) -> Self {
         if self.ending == Ending::BankOrdered {

@@ -3,18 +3,16 @@
 use super::{StoreError, columns};
 use crate::domain::{
     ids::{BankAccountId, OffRampOrderId, OffRampQuoteId, PayerId, PlatformId, RequestRowId},
-    ledger::RequestStatus,
     off_ramp::{AskedFor, FiatOrder, OrderState},
 };
 use chrono::{DateTime, Utc};
 use entities::{
     off_ramp_orders::{ActiveModel, Column, Entity, Model},
-    off_ramp_quotes, requests,
+    requests,
 };
 use sea_orm::{
-    ActiveValue::Set,
-    ColumnTrait, Condition, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
-    sea_query::{Expr, Query},
+    ActiveValue::Set, ColumnTrait, Condition, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder,
+    QuerySelect, sea_query::Expr,
 };
 
 fn to_row(order: &FiatOrder) -> Result<Model, StoreError> {
@@ -167,38 +165,6 @@ pub async fn claim_due(
         }
     }
     Ok(claimed)
-}
-
-/// Whether money of a payer is on its way: an order is open, or a part of a request has arrived.
-pub async fn has_open(conn: &impl ConnectionTrait, platform: &PlatformId, payer: &PayerId) -> Result<bool, StoreError> {
-    let open: Option<String> = Entity::find()
-        .select_only()
-        .column(Column::Id)
-        .filter(Column::PlatformId.eq(platform.as_str()))
-        .filter(Column::PayerId.eq(payer.as_str()))
-        .filter(is_in(&OrderState::OPEN))
-        .into_tuple()
-        .one(conn)
-        .await?;
-    if open.is_some() {
-        return Ok(true);
-    }
-    let quoted = Query::select()
-        .column(off_ramp_quotes::Column::RequestRow)
-        .from(off_ramp_quotes::Entity)
-        .and_where(off_ramp_quotes::Column::PlatformId.eq(platform.as_str()))
-        .and_where(off_ramp_quotes::Column::PayerId.eq(payer.as_str()))
-        .to_owned();
-    let partly: Option<String> = requests::Entity::find()
-        .select_only()
-        .column(requests::Column::Id)
-        .filter(requests::Column::PlatformId.eq(platform.as_str()))
-        .filter(requests::Column::Status.eq(RequestStatus::PartiallyPaid.wire()))
-        .filter(requests::Column::Id.in_subquery(quoted))
-        .into_tuple()
-        .one(conn)
-        .await?;
-    Ok(partly.is_some())
 }
 
 /// An order as the operator sees it.

@@ -65,6 +65,7 @@ mod off_ramp_orders;
 mod off_ramp_partner;
 mod off_ramp_payment;
 mod off_ramp_sandbox;
+mod off_ramp_settled;
 mod orchestrators;
 mod origins;
 mod pay;

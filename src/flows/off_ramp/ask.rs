@@ -1,6 +1,6 @@
 //! Asks the partner: to open the orders that are due, and how far those are that are open.
 
-use super::{brought, follow, news, request_of};
+use super::{brought, count_disbelieved, follow, news, request_of};
 use crate::{
     ctx::Ctx,
     domain::{
@@ -75,10 +75,25 @@ async fn open(ctx: &Ctx, partner: &dyn OffRamp, order: &FiatOrder) -> FlowResult
         )),
     };
     crate::fail_at("open_order", "answered");
-    match opened {
+    match of_nobody_else(ctx, order, opened).await? {
         Err(error @ OffRampError::NotSent(_)) if is_first => unsent(ctx, order, &error).await,
         opened => after(ctx, order, opened).await,
     }
+}
+
+/// The id of an order that is known is not believed of another one.
+async fn of_nobody_else(
+    ctx: &Ctx,
+    order: &FiatOrder,
+    opened: Result<OrderNews, OffRampError>,
+) -> FlowResult<Result<OrderNews, OffRampError>> {
+    let Ok(news) = &opened else { return Ok(opened) };
+    let known = store::off_ramp_orders::by_partner_id(ctx.db.reader(), &news.id).await?;
+    if known.is_some_and(|known| known.id != order.id) {
+        count_disbelieved("open_order");
+        return Ok(Err(OffRampError::Odd("it gives the id of another order".to_owned())));
+    }
+    Ok(opened)
 }
 
 fn changed(order: &FiatOrder) -> FlowError {

@@ -1,6 +1,7 @@
 //! Payments to bank accounts: what is handed out for them, the order that pays one out, and what its partner tells.
 
 pub mod ask;
+pub mod close;
 pub mod follow;
 pub mod list;
 pub mod news;
@@ -46,8 +47,12 @@ fn not_quoted(error: &OffRampError) -> Refusal {
 
 /// What the caller is told when the partner answered in its own shapes, and the answer contradicts what is known.
 fn disbelieved(operation: &'static str, why: &str) -> Refusal {
-    metrics::counter!("prs_off_ramp_disbelieved_total", "operation" => operation).increment(1);
+    count_disbelieved(operation);
     not_quoted(&OffRampError::Odd(why.to_owned()))
+}
+
+fn count_disbelieved(operation: &'static str) {
+    metrics::counter!("prs_off_ramp_disbelieved_total", "operation" => operation).increment(1);
 }
 
 /// Payments by transaction and units.

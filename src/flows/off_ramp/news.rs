@@ -133,6 +133,24 @@ async fn completing(tx: &Tx, request: &Request) -> FlowResult<Option<PaymentReco
     Ok(own.last().or(first))
 }
 
+/// That a payment to a bank account failed.
+pub(super) fn failure(
+    request: &Request,
+    reason: &str,
+    transaction: Option<ChainTransaction>,
+    at: DateTime<Utc>,
+) -> Event {
+    Event::PaymentFailed(Box::new(PaymentFailed {
+        request: request.clone(),
+        reason: reason.to_owned(),
+        message: None,
+        execution: 1,
+        recurring_payment: None,
+        transaction,
+        at,
+    }))
+}
+
 /// What is told of an order that moved on.
 struct Told<'a> {
     order: &'a FiatOrder,
@@ -164,17 +182,8 @@ impl Told<'_> {
                 at: self.now,
             }))
         });
-        let failed = matches!(state, OrderState::Bounced | OrderState::Failed).then(|| {
-            Event::PaymentFailed(Box::new(PaymentFailed {
-                request: self.request.clone(),
-                reason: state.wire().to_owned(),
-                message: None,
-                execution: 1,
-                recurring_payment: None,
-                transaction: self.transaction(),
-                at: self.now,
-            }))
-        });
+        let failed = matches!(state, OrderState::Bounced | OrderState::Failed)
+            .then(|| failure(&self.request, state.wire(), self.transaction(), self.now));
         processing.into_iter().chain(failed).collect()
     }
 
