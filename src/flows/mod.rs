@@ -20,6 +20,7 @@ pub mod rates;
 pub mod requests;
 pub mod schedules;
 pub mod secure_payments;
+mod turns;
 pub mod webhooks;
 
 use crate::{

@@ -2,9 +2,11 @@
 
 use crate::support::{
     TestApp,
+    app::forged,
     fiat::{CLIENT_USER, Fiat, for_bank},
     requests::PAYEE,
 };
+use poem::http::Method;
 use serde_json::{Value, json};
 
 #[tokio::test]
@@ -147,4 +149,58 @@ async fn both_ids_are_needed_and_name_who_may_pay() {
             .contains("bank account"),
         "{refused}"
     );
+}
+
+#[tokio::test]
+async fn a_public_client_id_learns_of_no_payer_whether_it_is_there_or_how_far() {
+    let fiat = Fiat::start().await;
+    let account = fiat.compliant(CLIENT_USER, "7890").await;
+    let failed = fiat.add_account(CLIENT_USER, "0001").await;
+    let pending = fiat.add_account(CLIENT_USER, "0002").await;
+    fiat.register("no-user", "Rejected").await.expect(200);
+    let of_rejected = fiat.add_account("no-user", "7891").await;
+    fiat.register("erased-user", "Approved").await.expect(200);
+    fiat.app.erase_payer("erased-user").await.expect(200);
+    for _ in 0..4 {
+        fiat.pass(1).await;
+    }
+    let request = fiat.request("10").await;
+    let path =
+        |user: &str, account: &str| format!("/v2/request/{request}/pay?clientUserId={user}&paymentDetailsId={account}");
+    let ada = "ada%2B1%40example.com";
+    let unknown = "7d9f3c52-6b1e-4a8d-9c20-5e4f3a2b1c0d";
+    let mut to_public = Vec::new();
+    let mut to_key = Vec::new();
+    for (user, account) in [
+        ("nobody", account.as_str()),
+        ("erased-user", &account),
+        ("no-user", &account),
+        ("no-user", &of_rejected),
+        ("no-user", unknown),
+        (ada, unknown),
+        (ada, &of_rejected),
+        (ada, &failed),
+        (ada, &pending),
+    ] {
+        let path = path(user, account);
+        let said = |mut answer: Value| {
+            answer.as_object_mut().expect("an object").remove("requestId");
+            answer.to_string()
+        };
+        to_public.push(said(forged(&fiat.app, Method::GET, &path).send().await.expect(400)));
+        to_key.push(said(fiat.app.get(&path).with_key().send().await.expect(400)));
+    }
+    println!("{}", to_public[0]);
+    to_public.dedup();
+    assert_eq!(to_public.len(), 1, "{to_public:?}");
+    to_key.sort();
+    to_key.dedup();
+    assert_eq!(
+        to_key.len(),
+        5,
+        "the key of the platform reads what has to change: {to_key:?}"
+    );
+    // Whoever knows both ids pays.
+    let paid = forged(&fiat.app, Method::GET, &path(ada, &account)).send().await;
+    paid.expect(200);
 }

@@ -28,6 +28,7 @@ use crate::{
             places::in_turns,
             planned::{Currencies, Handout, assembled, currencies, planned_at},
         },
+        turns::in_turn,
     },
     ports::off_ramp::{OffRampError, OffRampQuote, PartnerKey, QuoteQuestion},
     store,
@@ -55,7 +56,7 @@ pub struct PayToBank<'a> {
 /// such payer or account, or it may not be used; another account gets a part of the request already (400); no usable answer
 /// of the partner, or of a node while one is needed (502). Source: interface §4.3; rules P.7.6; decisions D38.
 pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request: &Request, asked: PayToBank<'_>) -> FlowResult<Handout> {
-    let by = payable::run(ctx, &caller.platform, asked.client_user_id, asked.payment_details_id).await?;
+    let by = payable::run(ctx, caller, asked.client_user_id, asked.payment_details_id).await?;
     let quotes = store::off_ramp_quotes::of_request(ctx.db.reader(), request).await?;
     check_account(ctx, request, &quotes, &by).await?;
     let asking = &in_turns(ctx, caller, request.terms.network);
@@ -65,7 +66,7 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request: &Request, asked: P
         .rfind(|quote| quote.holds((&by.payer, &by.account), remaining, now));
     let quote = match holding {
         Some(quote) => quote.clone(),
-        None => quoted(asking, request, &by, (remaining, quotes.len()), now).await?,
+        None => quoted((asking, caller), request, &by, (remaining, quotes.len()), now).await?,
     };
     let paid = request.paid_to(quote.terms.address);
     let mut planned = planned_at(asking, &paid, remaining, asked.fees, quote.terms.applied).await?;
@@ -116,7 +117,7 @@ async fn check_account(ctx: &Ctx, request: &Request, quotes: &[FiatQuote], by: &
 
 /// Asks the partner for a quote.
 async fn quoted(
-    ctx: &Ctx,
+    (ctx, caller): (&Ctx, &PlatformCaller),
     request: &Request,
     by: &PayableBy,
     (remaining, known): (U256, usize),
@@ -145,10 +146,8 @@ async fn quoted(
         amount: amount(ctx, request, units)?,
         currency: by.currency.clone(),
     };
-    let answer = partner(ctx)?
-        .quote(&question)
-        .await
-        .map_err(|error| not_quoted(&error))?;
+    let answer = in_turn(ctx, caller, partner(ctx)?.quote(&question)).await;
+    let answer = answer.map_err(|error| not_quoted(&error))?;
     check_address(ctx, request, by, &answer).await?;
     let fee = answer
         .fee

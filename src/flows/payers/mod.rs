@@ -65,6 +65,7 @@ fn not_done(error: &OffRampError) -> FlowError {
     tracing::warn!(%error, "the off-ramp partner was asked in vain");
     let message = match error {
         OffRampError::NoAnswer(_) => "The off-ramp partner does not answer at the moment; try again",
+        OffRampError::Busy => "Too many calls of the off-ramp partner are under way at this moment; try again",
         _ => "The off-ramp partner does not give a usable answer at the moment; try again",
     };
     Refusal::new(RefusalKind::Upstream, message).into()
