@@ -3,12 +3,27 @@
 use crate::{
     ctx::Ctx,
     domain::off_ramp_news::Taken,
-    flows::{FlowResult, off_ramp, payers},
+    flows::{FlowError, FlowResult, off_ramp, payers},
     ports::off_ramp::News,
 };
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// Pauses before news is taken again that stood in the way of the same news, or of other news of its record.
+const PAUSES_MS: [u64; 3] = [20, 80, 320];
 
 /// Takes news of the off-ramp partner. The same news again, and news that was overtaken, change nothing.
 pub async fn run(ctx: &Ctx, news: &News) -> FlowResult<Taken> {
+    for pause in PAUSES_MS.map(Duration::from_millis) {
+        match taken(ctx, news).await {
+            Err(FlowError::Unavailable(_)) => sleep(pause).await,
+            ended => return ended,
+        }
+    }
+    taken(ctx, news).await
+}
+
+async fn taken(ctx: &Ctx, news: &News) -> FlowResult<Taken> {
     match news {
         News::Payer(news) => payers::news::payer(ctx, news).await,
         News::Account(news) => payers::news::account(ctx, news).await,

@@ -72,8 +72,27 @@ impl OffRampSettings {
         if self.former_callback_secret.is_some() && self.callback_secret.is_none() {
             bail!("offramp.former_callback_secret: must come together with offramp.callback_secret");
         }
-        if self.callback_secret.is_some() && self.callback_secret == self.key_secret {
-            bail!("offramp.callback_secret: must be another one than offramp.key_secret");
+        if self.key_id.as_ref().is_some_and(|id| id.trim().is_empty()) {
+            bail!("offramp.key_id: must not be empty");
+        }
+        for (name, secret, other, its) in [
+            ("callback_secret", &self.callback_secret, "key_secret", &self.key_secret),
+            (
+                "former_callback_secret",
+                &self.former_callback_secret,
+                "key_secret",
+                &self.key_secret,
+            ),
+            (
+                "former_callback_secret",
+                &self.former_callback_secret,
+                "callback_secret",
+                &self.callback_secret,
+            ),
+        ] {
+            if secret.is_some() && secret == its {
+                bail!("offramp.{name}: must be another one than offramp.{other}");
+            }
         }
         self.deposits()?;
         match source {
@@ -178,7 +197,7 @@ mod tests {
     #[test]
     fn what_is_missing_or_wrong_is_named() {
         type Change = fn(&mut OffRampSettings);
-        let cases: [(OffRampSource, Change, &str); 14] = [
+        let cases: [(OffRampSource, Change, &str); 18] = [
             (
                 OffRampSource::Http,
                 |it| it.url = None,
@@ -221,6 +240,26 @@ mod tests {
                 OffRampSource::Off,
                 |it| it.callback_secret = it.key_secret.clone(),
                 "offramp.callback_secret: must be another one",
+            ),
+            (
+                OffRampSource::Off,
+                |it| it.former_callback_secret = it.key_secret.clone(),
+                "offramp.former_callback_secret: must be another one than offramp.key_secret",
+            ),
+            (
+                OffRampSource::Off,
+                |it| it.former_callback_secret = it.callback_secret.clone(),
+                "offramp.former_callback_secret: must be another one than offramp.callback_secret",
+            ),
+            (
+                OffRampSource::Off,
+                |it| it.key_id = Some(String::new()),
+                "offramp.key_id: must not be empty",
+            ),
+            (
+                OffRampSource::Http,
+                |it| it.key_id = Some(" ".to_owned()),
+                "offramp.key_id: must not be empty",
             ),
             (
                 OffRampSource::Off,

@@ -1,6 +1,6 @@
 //! Keys of payers: all that names one is sealed with its key, and erasing one is forgetting the key. Source: ADR-0021.
 
-use super::{Sealing, StoreError, sealed};
+use super::{Sealing, StoreError, payers, sealed};
 use crate::{
     domain::ids::{OwnerId, PayerId, PlatformId, Secret},
     ports::sealer::{Place, of_payer, split_payer},
@@ -104,7 +104,8 @@ impl Keyring {
         Ok(Self(all))
     }
 
-    /// Reads the keys that texts of owners need; those that no payer's key seals need none.
+    /// Reads the keys that texts of owners need; those that no payer's key seals need none. A payer who is being erased has
+    /// none any more: what told of it is not told on while the partner is asked to forget it.
     pub async fn for_texts_of<'a>(
         conn: &impl Sealing,
         texts: impl IntoIterator<Item = (&'a OwnerId, &'a str)>,
@@ -113,7 +114,11 @@ impl Keyring {
             .into_iter()
             .filter_map(|(owner, text)| Some((owner, split_payer(text)?.0)))
             .collect();
-        Self::of_owners(conn, named.iter().map(|(owner, payer)| (*owner, payer))).await
+        let mut ring = Self::of_owners(conn, named.iter().map(|(owner, payer)| (*owner, payer))).await?;
+        for payer in payers::erasing(conn, &named).await? {
+            ring.0.remove(&payer);
+        }
+        Ok(ring)
     }
 
     /// The key of a payer; `None` when the payer is erased.

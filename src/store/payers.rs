@@ -8,7 +8,7 @@ use super::{
 use crate::{
     domain::{
         event::{AgreementStatus, KycStatus},
-        ids::{PayerId, PlatformId, Secret},
+        ids::{OwnerId, PayerId, PlatformId, Secret},
         payer::{Payer, standing::Standing},
     },
     ports::sealer::Place,
@@ -23,6 +23,7 @@ use sea_orm::{
     QuerySelect,
     sea_query::{Expr, LockBehavior, LockType},
 };
+use std::collections::BTreeSet;
 
 /// Where the details of a payer stand.
 fn place<'a>(platform: &'a str, payer: &'a str) -> Place<'a> {
@@ -210,6 +211,28 @@ pub async fn mark_erasing(
         .exec(conn)
         .await?;
     Ok(())
+}
+
+/// Which of the payers of owners are being erased.
+pub(super) async fn erasing(
+    conn: &impl ConnectionTrait,
+    payers: &[(&OwnerId, PayerId)],
+) -> Result<Vec<PayerId>, StoreError> {
+    if payers.is_empty() {
+        return Ok(Vec::new());
+    }
+    let owners: BTreeSet<&str> = payers.iter().map(|(owner, _)| owner.as_str()).collect();
+    let ids: BTreeSet<&str> = payers.iter().map(|(_, payer)| payer.as_str()).collect();
+    let found: Vec<String> = Entity::find()
+        .select_only()
+        .column(Column::Id)
+        .filter(Column::PlatformId.is_in(owners))
+        .filter(Column::Id.is_in(ids))
+        .filter(Column::ErasingAt.is_not_null())
+        .into_tuple()
+        .all(conn)
+        .await?;
+    Ok(found.into_iter().map(PayerId).collect())
 }
 
 /// Erases a payer with its bank accounts: the rows stay, with what amounts and times hang on, and nothing that names anybody

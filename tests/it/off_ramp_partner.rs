@@ -5,6 +5,7 @@ use crate::{
     support::{
         Answer, TestApp,
         app::settings,
+        lines::Lines,
         off_ramp::{CALLBACK_SECRET, FORMER_SECRET, Partner, Scripted, account_news, order_news, payer_news, person},
         payers, published,
         requests::fau,
@@ -361,6 +362,64 @@ fn the_scripts_of_the_document_judge_the_vectors_as_they_are() {
         assert_eq!(verdicts, expected, "{program}");
     }
     println!("{} vectors judged by Python and Node", vectors.len());
+}
+
+#[tokio::test]
+async fn fifty_equal_callbacks_at_once_are_one_change_and_one_event() {
+    let partner = Partner::start().await;
+    let app = with(&partner).await;
+    app.register_payer(&payers::person("user-4711")).await.expect(200);
+    let theirs = app.partner_id("user-4711").await;
+    let account = app.account_of("user-4711", &payers::dollars("1234567890")).await;
+    for (news, kind, told) in [
+        (
+            payer_news(&theirs, 50, "approved", "completed"),
+            "compliance.updated",
+            1,
+        ),
+        (
+            account_news(
+                &app.stored_accounts("user-4711").await[0].details.partner,
+                &theirs,
+                50,
+                "approved",
+            ),
+            "payment_detail.updated",
+            // The first one told that it was added.
+            2,
+        ),
+    ] {
+        let answers = join_all((0..50).map(|_| partner.tell(&app, &news))).await;
+        let statuses: Vec<u16> = answers.iter().map(|answer| answer.status).collect();
+        assert_eq!(statuses, [200; 50], "{kind}");
+        let events = app.told(kind).await;
+        assert_eq!(events.len(), told, "{events:?}");
+    }
+    assert_eq!(app.accounts("user-4711").await[0]["id"], account.as_str());
+}
+
+#[tokio::test]
+async fn whoever_forges_callbacks_is_refused_before_anything_is_computed_and_fills_no_log() {
+    let partner = Partner::start().await;
+    let mut settings = partner.settings(settings());
+    settings.rate_limits.factor_outside_production = 1;
+    let app = TestApp::limited(settings, None).await;
+    let (lines, _listening) = Lines::listen();
+    let forged = async || {
+        let at = app.ctx.clock.now();
+        Bent::signed("nobody's secret, and long enough for one", at, "{}")
+            .send(&app)
+            .await
+            .status
+    };
+    let mut statuses = Vec::new();
+    while statuses.last() != Some(&429) && statuses.len() < 200 {
+        statuses.push(forged().await);
+    }
+    println!("{} forged callbacks before the first 429", statuses.len() - 1);
+    assert_eq!(statuses.first(), Some(&401));
+    assert_eq!(statuses.last(), Some(&429));
+    assert!(!lines.text().contains("provider-callbacks"), "{}", lines.text());
 }
 
 #[tokio::test]

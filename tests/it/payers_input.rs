@@ -74,6 +74,8 @@ async fn every_wrong_field_of_a_payer_is_named_at_once() {
         (json!({}), needed.clone()),
         (of_all(&every, &json!(null)), needed.clone()),
         (of_all(&every, &json!("")), every.clone()),
+        (of_all(&every, &json!("   ")), every.clone()),
+        (of_all(&every, &json!("\u{a0}\u{3000} ")), every.clone()),
         (of_all(&every, &json!("x".repeat(2_000))), every.clone()),
         (of_all(&every, &json!(7)), every.clone()),
         (of_all(&every, &json!({ "a": "nested value" })), every.clone()),
@@ -86,6 +88,8 @@ async fn every_wrong_field_of_a_payer_is_named_at_once() {
         ("country", json!("USA")),
         ("country", json!("U1")),
         ("nationality", json!("ISL")),
+        ("nationality", json!("ZZ")),
+        ("country", json!("uk")),
         ("dateOfBirth", json!("12/12/1985")),
         ("dateOfBirth", json!("1985-02-30")),
         ("dateOfBirth", json!("2026-02-01")),
@@ -96,6 +100,8 @@ async fn every_wrong_field_of_a_payer_is_named_at_once() {
         ("email", json!("no-address")),
         ("beneficiaryType", json!("trust")),
         ("clientUserId", json!("x".repeat(256))),
+        ("clientUserId", json!(".")),
+        ("clientUserId", json!("..")),
         ("clientUserId", json!("bell\u{7}and more")),
         ("clientUserId", json!("turned\u{202e}around")),
     ] {
@@ -155,6 +161,7 @@ async fn every_wrong_field_of_a_bank_account_is_named_at_once() {
         (json!({}), ACCOUNT_NEEDED.to_vec()),
         (of_all(&every, &json!(null)), ACCOUNT_NEEDED.to_vec()),
         (of_all(&every, &json!("")), every.clone()),
+        (of_all(&every, &json!("  ")), every.clone()),
         (of_all(&every, &json!("x".repeat(2_000))), every.clone()),
         (of_all(&every, &json!(7)), every.clone()),
     ] {
@@ -220,6 +227,16 @@ async fn every_wrong_field_of_a_bank_account_is_named_at_once() {
         ),
         (
             "Invalid bank account details",
+            vec!["swiftBic"],
+            json!({ "rails": "swift", "swiftBic": "DEUTZZFF" }),
+        ),
+        (
+            "Invalid bank account details",
+            vec!["country"],
+            json!({ "country": "ZZ" }),
+        ),
+        (
+            "Invalid bank account details",
             vec!["sortCode"],
             json!({ "currency": "gbp", "sortCode": "12345" }),
         ),
@@ -263,6 +280,9 @@ async fn an_id_in_a_path_keeps_to_the_same_form() {
         assert_eq!(answer.status, 400, "{}", answer.text);
         assert_eq!(answer.wrong_fields(), ["clientUserId"]);
     }
+    let no_text = app.get("/v2/payer/%ff").with_key().send().await;
+    assert_eq!(no_text.status, 400, "{}", no_text.text);
+    assert_eq!(no_text.wrong_fields(), ["clientUserId"], "{}", no_text.text);
     app.register_payer(&person("user-4711")).await.expect(200);
     for wrong in ["", "7", "not-a-uuid"] {
         let path = format!("/v2/payer/user-4711/payment-details?paymentDetailsId={wrong}");

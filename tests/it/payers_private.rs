@@ -11,7 +11,10 @@ use crate::support::{
 use prs::{domain::off_ramp_sandbox::OffRampBehaviour, flows::at_rest, store};
 use sea_orm::{ConnectionTrait, Statement};
 use serde_json::{Value, json};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 fn holds(stored: &[u8], text: &str) -> bool {
     stored.windows(text.len()).any(|window| window == text.as_bytes())
@@ -237,6 +240,18 @@ async fn an_erasure_that_the_partner_does_not_answer_goes_on_by_itself() {
     assert_eq!(waiting.status, 502);
     assert!(waiting.text.contains("erased by itself"), "{}", waiting.text);
     app.payer(ID).await.expect(404);
+    let events = app.get("/v2/events?limit=100").with_key().send().await.expect(200);
+    let events = events["events"].as_array().expect("a list").clone();
+    assert!(events.len() > 4);
+    for event in &events {
+        let body: Value = serde_json::from_str(event["body"].as_str().expect("text")).expect("JSON");
+        assert_eq!(body["erased"], true, "nothing of it is read meanwhile: {event}");
+    }
+    let replay = app.post(&format!(
+        "/v2/events/{}/replay",
+        events[0]["id"].as_str().expect("an id")
+    ));
+    replay.with_key().json(&json!({})).send().await.expect(409);
     let again = app.register_payer(&person(ID)).await;
     assert_eq!(again.status, 409);
     assert!(again.text.contains("being erased"), "{}", again.text);
@@ -299,4 +314,51 @@ async fn a_rotation_wraps_the_keys_of_payers_while_they_are_served() {
         "{} values under the new master key, {calls} calls beside it",
         rotation.replaced
     );
+}
+
+#[tokio::test]
+async fn an_idempotency_key_that_names_somebody_is_not_stored_clear() {
+    let (app, partner) = with_partner().await;
+    let keyed = async |path: String, body: Value| {
+        let call = app
+            .post(&path)
+            .with_key()
+            .header("idempotency-key", "canary.key@example.com");
+        call.json(&body).send().await
+    };
+    let first = keyed("/v2/payer".to_owned(), person(ID)).await.expect(200);
+    assert_eq!(keyed("/v2/payer".to_owned(), person(ID)).await.expect(200), first);
+    assert_eq!(partner.count("register").await, 1, "it is the same key all the same");
+    keyed("/v2/payer".to_owned(), person("another-user")).await.expect(409);
+    let accounts = format!("{}/payment-details", path_of(ID));
+    keyed(accounts, dollars("7734509911")).await.expect(201);
+    assert!(!holds(&app.stored(), "canary.key"));
+}
+
+#[tokio::test]
+async fn an_account_that_is_added_while_its_payer_is_erased_is_erased_with_it() {
+    let (app, partner) = with_partner().await;
+    app.register_payer(&person(ID)).await.expect(200);
+    let theirs = app.partner_id(ID).await;
+    // The partner has the account at once, and answers later than it is asked to forget the payer.
+    partner.behave(OffRampBehaviour::Slow);
+    let adding = app.add_account(ID, &dollars("7734509911"));
+    let erasing = async {
+        while partner.count("add_account").await == 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        partner.behave(OffRampBehaviour::Normal);
+        app.erase_payer(ID).await
+    };
+    let (added, erased) = tokio::join!(adding, erasing);
+    erased.expect(200);
+    assert_eq!(added.status, 404, "{}", added.text);
+    let calls = partner.calls().await;
+    let forgets: Vec<usize> = (0..calls.len()).filter(|at| calls[*at].method == "DELETE").collect();
+    assert_eq!(
+        forgets.len(),
+        2,
+        "the partner is asked again once the account was answered"
+    );
+    assert!(forgets.iter().all(|at| calls[*at].target.ends_with(&theirs)));
 }

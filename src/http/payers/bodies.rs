@@ -5,7 +5,7 @@ use crate::{
         event::{AgreementStatus, KycStatus, PaymentDetailStatus},
         payer::{AccountType, BankAccount, Beneficiary, Person, Rails, bank_rules::ungrouped},
     },
-    http::{forms::text::LINE, operation::*},
+    http::{forms::text::WRITTEN_LINE, operation::*},
 };
 use chrono::NaiveDate;
 
@@ -25,14 +25,6 @@ words! {
 }
 
 text! {
-    /// Your own id of a payer.
-    ClientUserIdText {
-        pattern: LINE,
-        length_min: 1,
-        length_max: 255,
-        example: "user-1042",
-        hint: "must be one line of 1 to 255 characters, without control characters, invisible ones and marks of the writing direction",
-    }
     /// E-mail address of a payer.
     PayerEmailText {
         pattern: r"^[^\s@\x00-\x1f\x7f]{1,64}@[^\s@\x00-\x1f\x7f]{1,189}$",
@@ -43,27 +35,27 @@ text! {
     }
     /// A part of a name.
     PersonNameText {
-        pattern: LINE,
+        pattern: WRITTEN_LINE,
         length_min: 1,
         length_max: 100,
         example: "Ada",
-        hint: "must be one line of 1 to 100 characters, without control characters, invisible ones and marks of the writing direction",
+        hint: "must be one line of 1 to 100 characters, not only spaces, without control characters, invisible ones and marks of the writing direction",
     }
     /// A line that describes somebody.
     DetailText {
-        pattern: LINE,
+        pattern: WRITTEN_LINE,
         length_min: 1,
         length_max: 255,
         example: "12 Analytical Way",
-        hint: "must be one line of 1 to 255 characters, without control characters, invisible ones and marks of the writing direction",
+        hint: "must be one line of 1 to 255 characters, not only spaces, without control characters, invisible ones and marks of the writing direction",
     }
     /// A code or number, as its country writes it.
     CodeText {
-        pattern: LINE,
+        pattern: WRITTEN_LINE,
         length_min: 1,
         length_max: 64,
         example: "10001",
-        hint: "must be one line of 1 to 64 characters, without control characters, invisible ones and marks of the writing direction",
+        hint: "must be one line of 1 to 64 characters, not only spaces, without control characters, invisible ones and marks of the writing direction",
     }
     /// A day, year first.
     BirthDateText {
@@ -74,13 +66,21 @@ text! {
         hint: "must be a day of the calendar in the past, written as YYYY-MM-DD, for example 1985-12-12",
         holds: |text: &str| NaiveDate::parse_from_str(text, "%Y-%m-%d").is_ok(),
     }
+    /// A page of the partner.
+    PartnerPageText {
+        pattern: r"^https?://\S+$",
+        length_max: 2048,
+        format: "uri",
+        example: "https://verify.example.com/agreement/4f1c",
+        hint: "must be an address of at most 2048 characters",
+    }
     /// Country, ISO 3166-1.
     CountryText {
         pattern: "^[A-Za-z]{2}$",
         length_min: 2,
         length_max: 2,
         example: "US",
-        hint: "must be a country of two letters, for example US",
+        hint: "must be the code of a country, two letters of ISO 3166-1, for example US",
     }
     /// Phone number in E.164.
     PhoneText {
@@ -105,17 +105,11 @@ text! {
         example: "1234567890",
         hint: "must have 1 to 34 letters, digits, spaces and dashes",
     }
-    /// UUID.
-    UuidText {
-        pattern: "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$",
-        length_max: 36,
-        format: "uuid",
-        example: "7d9f3c52-6b1e-4a8d-9c20-5e4f3a2b1c0d",
-        hint: "must be a UUID, for example 7d9f3c52-6b1e-4a8d-9c20-5e4f3a2b1c0d",
-    }
 }
 
-/// Who is paid out to a bank account. Not printable, for what it names.
+// What names a person is not `Debug`: it does not print.
+
+/// Who is paid out to a bank account.
 #[derive(Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
 pub struct RegisterPayerBody {
@@ -220,12 +214,10 @@ pub struct ComplianceStatus {
 #[derive(Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
 pub struct PayerRegistered {
-    /// Where the payer agrees to the terms; absent when there is nothing to do. Example: `https://verify.example.com/agreement/4f1c`
-    #[oai(validator(max_length = 2048))]
-    pub agreement_url: Option<String>,
+    /// Where the payer agrees to the terms; absent when there is nothing to do
+    pub agreement_url: Option<PartnerPageText>,
     /// Where the payer proves who they are; absent when there is nothing to do. Example: `https://verify.example.com/identity/4f1c`
-    #[oai(validator(max_length = 2048))]
-    pub kyc_url: Option<String>,
+    pub kyc_url: Option<PartnerPageText>,
     /// What is known
     pub status: ComplianceStatus,
     /// Id of the payer
@@ -254,7 +246,7 @@ pub struct UpdatePayerBody {
     pub agreement_completed: bool,
 }
 
-/// A bank account. Not printable, for what it names.
+/// A bank account.
 #[derive(Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
 pub struct PaymentDetailsBody {
