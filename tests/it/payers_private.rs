@@ -342,7 +342,8 @@ async fn an_account_that_is_added_while_its_payer_is_erased_is_erased_with_it() 
     let theirs = app.partner_id(ID).await;
     // The partner has the account at once, and answers later than it is asked to forget the payer.
     partner.behave(OffRampBehaviour::Slow);
-    let adding = app.add_account(ID, &dollars("7734509911"));
+    let form = dollars("7734509911");
+    let adding = app.add_account(ID, &form);
     let erasing = async {
         while partner.count("add_account").await == 0 {
             tokio::time::sleep(Duration::from_millis(10)).await;
