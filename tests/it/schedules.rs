@@ -216,8 +216,8 @@ async fn two_instances_at_the_same_time_pay_once() {
     let made = schedule(&app, &recurring(&app, 3)).await;
     let id = made["id"].as_str().expect("an id");
     app.both_to(FIRST_DAY).await;
-    let (one, other) = tokio::join!(app.relay_once(), beside.relay_once());
-    assert!(one.is_ok() || other.is_ok());
+    // Each may lose its term to the other, or its commit; what counts is what comes of both.
+    let _ = tokio::join!(app.relay_once(), beside.relay_once());
     app.execute().await;
     let read = app.read_schedule(id).await;
     assert_eq!(
