@@ -348,6 +348,11 @@ pub(in crate::http) fn elsewhere() -> StatusCode {
     StatusCode::FOUND
 }
 
+/// 308: it is elsewhere, and was never here.
+pub(in crate::http) fn elsewhere_for_good() -> StatusCode {
+    StatusCode::PERMANENT_REDIRECT
+}
+
 /// 202: taken, and what follows from it comes later.
 pub(in crate::http) fn taken() -> StatusCode {
     StatusCode::ACCEPTED

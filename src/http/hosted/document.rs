@@ -10,7 +10,13 @@ use super::{
 use crate::http::error;
 use chrono::{DateTime, Utc};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use poem::{Request, Response, error::NotFoundError, handler, http::header, web::Data};
+use poem::{
+    Request, Response,
+    error::NotFoundError,
+    handler,
+    http::{StatusCode, header},
+    web::Data,
+};
 use qrcode::{Color, EcLevel, QrCode};
 use serde::Serialize;
 use std::{fmt::Write, sync::Arc};
@@ -70,15 +76,34 @@ pub(super) fn moved(Data(page): Data<&Arc<Page>>, request: &Request) -> poem::Re
         return Err(NotFoundError.into());
     }
     let Some(token) = token.filter(|token| is_token(token)) else {
-        let text = closed(page, words::chosen(request, page.language), "unknown", html! {});
-        return Ok(headers::page(request, error::unknown_page(), text.into_string()));
+        return Ok(unknown(page, request));
     };
     let language = words::asked(request).map_or_else(String::new, |words| format!("?lang={}", words.code));
-    let address = format!("/pay/{token}{language}");
-    Ok(Response::builder()
-        .status(error::elsewhere())
+    Ok(led(error::elsewhere(), format!("/pay/{token}{language}")))
+}
+
+/// The page of a link with a slash at its end, which some programs add, leads to the one without it.
+#[handler]
+pub(super) fn slashed(Data(page): Data<&Arc<Page>>, request: &Request) -> Response {
+    let token = request.raw_path_param("token").filter(|token| is_token(token));
+    match (token, request.uri().query()) {
+        (Some(token), Some(query)) => led(error::elsewhere_for_good(), format!("/pay/{token}?{query}")),
+        (Some(token), None) => led(error::elsewhere_for_good(), format!("/pay/{token}")),
+        (None, _) => unknown(page, request),
+    }
+}
+
+fn led(status: StatusCode, address: String) -> Response {
+    Response::builder()
+        .status(status)
         .header(header::LOCATION, address)
-        .finish())
+        .finish()
+}
+
+/// The page of a link that nobody made.
+fn unknown(page: &Page, request: &Request) -> Response {
+    let text = closed(page, words::chosen(request, page.language), "unknown", html! {});
+    headers::page(request, error::unknown_page(), text.into_string())
 }
 
 /// The receiver that the list begins with, as the address asks for it.
