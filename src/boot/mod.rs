@@ -302,7 +302,7 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
             mask_bank_details: settings.mask_bank_details(),
         }),
         secure_payments: Arc::new(SecurePaymentRules {
-            pay_url: settings.pay_url().trim_end_matches('/').to_owned(),
+            pay_url: settings.pay_url(),
             lasts: TimeDelta::seconds(settings.secure_payments.expires_in_s.into()),
         }),
         payment_pages: Arc::new(PaymentPages {

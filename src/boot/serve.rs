@@ -239,10 +239,9 @@ pub fn app(settings: &Settings, ctx: &Ctx, process: &Process) -> BoxEndpoint<'st
 fn page(settings: &Settings) -> Page {
     let brand = &settings.brand;
     let pay_url = settings.pay_url();
-    let host = pay_url.trim_end_matches('/');
     let nodes = settings.networks();
     Page {
-        address: format!("{}/pay", host.strip_suffix("/pay").unwrap_or(host)),
+        address: format!("{}/pay", pay_url.strip_suffix("/pay").unwrap_or(&pay_url)),
         name: brand.name.clone(),
         language: brand.language,
         style: Kept::style(brand.brand().unwrap_or_default().as_ref()),

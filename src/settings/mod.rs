@@ -156,8 +156,8 @@ pub struct HttpSettings {
     pub public_url: Option<String>,
     /// Address that clients reach the authentication service at; absent, `http.public_url`.
     pub auth_url: Option<String>,
-    /// Address of the hosted payment page; absent, `/pay` under `http.public_url`. In production https, but on this
-    /// machine.
+    /// Address of the hosted payment page: a host, or `/pay` on it, and no other path, since the pages stand there. Absent,
+    /// `/pay` under `http.public_url`, which then has no path either. In production https, but on this machine.
     pub pay_url: Option<String>,
     /// Origins of dashboard pages that may sign people in and call with their sessions, for example
     /// `https://dashboard.example.com`. The service's own addresses need no entry. For cookies a page must be of the
@@ -545,15 +545,12 @@ impl Settings {
                 );
             }
         }
-        for (name, url) in [
-            ("public_url", &self.http.public_url),
-            ("auth_url", &self.http.auth_url),
-            ("pay_url", &self.http.pay_url),
-        ] {
+        for (name, url) in [("public_url", &self.http.public_url), ("auth_url", &self.http.auth_url)] {
             if let Some(url) = url {
                 addresses::plain(&format!("http.{name}"), url)?;
             }
         }
+        addresses::of_pages("http.pay_url", &self.pay_url())?;
         if let Some(url) = self.http.pay_url.as_ref().filter(|_| self.http.production) {
             addresses::protected("http.pay_url", url)?;
         }
@@ -639,12 +636,12 @@ impl Settings {
         }
     }
 
-    /// Where payers find the payment page.
+    /// Where payers find the payment page; without a slash at its end.
     pub fn pay_url(&self) -> String {
-        self.http
-            .pay_url
-            .clone()
-            .unwrap_or_else(|| format!("{}/pay", self.public_url()))
+        match &self.http.pay_url {
+            Some(url) => url.trim_end_matches('/').to_owned(),
+            None => format!("{}/pay", self.public_url().trim_end_matches('/')),
+        }
     }
 
     /// Whether loopback endpoints are accepted.
