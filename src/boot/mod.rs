@@ -73,9 +73,10 @@ const QUESTIONS_MAX: usize = 32;
 /// Those of one holder. A platform is two of them, itself and its public client IDs, and has half of all at most.
 const QUESTIONS_OF_ONE: usize = 8;
 
-/// Questions of payment pages about balances, in flight at the same time, and those of the links of one platform.
-const BALANCES_MAX: usize = 32;
-const BALANCES_OF_ONE: usize = 8;
+/// Questions of payment pages about balances, in flight at the same time, and those of the links of one platform. One link
+/// has a quarter of these, and a visitor of it asks a dozen and more in the two seconds that there are.
+const BALANCES_MAX: usize = 64;
+const BALANCES_OF_ONE: usize = 16;
 
 /// Balances and counts of reports that an instance remembers at most.
 const REMEMBERED_MAX: NonZeroUsize = NonZeroUsize::new(20_000).unwrap();

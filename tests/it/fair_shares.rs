@@ -337,3 +337,44 @@ async fn platform_of(app: &TestApp, id: &str) -> PlatformId {
     let found = prs::store::requests::of_any_platform(app.ctx.db.reader(), id).await;
     found.expect("a read").expect("a request").origin.platform
 }
+
+#[tokio::test]
+async fn a_wave_at_one_link_leaves_questions_about_balances_to_the_others_of_its_platform() {
+    let app = TestApp::start().await;
+    app.is_paid_in("FAU-sepolia").await;
+    let links = [
+        token_of(&app.link(&link_of(&["1"])).await.expect(201)),
+        token_of(&app.link(&link_of(&["1"])).await.expect(201)),
+    ];
+    let slow = Arc::new(Slow {
+        asked: AtomicUsize::new(0),
+        answers: Semaphore::new(0),
+    });
+    let ctx = with_payers(&app.ctx, slow.clone());
+    let open = |link: usize, wallet: u8| {
+        let (ctx, token) = (ctx.clone(), links[link].clone());
+        let look = Look {
+            payer: Some(Payer {
+                wallet: Address::Evm(EvmAddress::repeat_byte(wallet)),
+                eoa: None,
+            }),
+            source: None,
+        };
+        tokio::spawn(async move {
+            let opened = secure_payments::opened::by_token(&ctx, &token).await.expect("a link");
+            let shown = secure_payments::open::run(&ctx, &opened, &look).await;
+            shown.expect("shown").options.expect("a wallet").len()
+        })
+    };
+    let asked = async || {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        slow.asked.load(Ordering::SeqCst)
+    };
+    let mut opening: Vec<_> = (0..40).map(|number| open(0, number)).collect();
+    assert_eq!(asked().await, 4, "a quarter of the sixteen of strangers");
+    opening.push(open(1, 100));
+    assert_eq!(asked().await, 5, "another link");
+    slow.answers.add_permits(Semaphore::MAX_PERMITS);
+    let options = join_all(opening).await.into_iter();
+    assert!(options.into_iter().all(|options| options.expect("no panic") == 1));
+}
