@@ -656,7 +656,7 @@ column secure_payments.created_at timestamp with time zone not null
 column secure_payments.expires_at timestamp with time zone not null
 column secure_payments.completed_at timestamp with time zone
 constraint secure_payments.secure_payments_pkey PRIMARY KEY (id)
-CREATE INDEX secure_payments_client_idx ON public.secure_payments USING btree (client_row, status, expires_at)
+CREATE INDEX secure_payments_client_idx ON public.secure_payments USING btree (platform_id, client_row, status, expires_at)
 CREATE INDEX secure_payments_expiry_idx ON public.secure_payments USING btree (status, expires_at)
 CREATE INDEX secure_payments_hiding_idx ON public.secure_payments USING btree (platform_id) WHERE (hides_payee OR hides_until_approved)
 CREATE UNIQUE INDEX secure_payments_pkey ON public.secure_payments USING btree (id)
