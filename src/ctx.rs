@@ -116,6 +116,8 @@ pub struct Ctx {
     pub answering: Arc<Mutex<Answering>>,
     /// Places for batches of payments that are made.
     pub batches: Arc<Places>,
+    /// Places for secure payments that are made with public client IDs.
+    pub public_links: Arc<Places>,
     /// Places for questions to each enabled network that callers wait for.
     pub questions: Arc<BTreeMap<Network, Arc<Places>>>,
     /// Places for wallets that are screened.

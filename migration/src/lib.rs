@@ -53,6 +53,7 @@ mod m20261123_0052_index_events_of_clients;
 mod m20261123_0053_index_hiding_links;
 mod m20261123_0054_add_payers;
 mod m20261123_0055_add_off_ramp;
+mod m20261123_0057_index_links_of_clients;
 mod months;
 mod tables;
 
@@ -115,6 +116,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261123_0053_index_hiding_links::Migration),
             Box::new(m20261123_0054_add_payers::Migration),
             Box::new(m20261123_0055_add_off_ramp::Migration),
+            Box::new(m20261123_0057_index_links_of_clients::Migration),
         ]
     }
 }

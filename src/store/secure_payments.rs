@@ -1,6 +1,6 @@
 //! Secure payments with their items, what payers say to have sent, and which refused wallets were told about.
 
-use super::{Scope, Sealing, StoreError, columns, secure_payment_names};
+use super::{Scope, Sealing, StoreError, Tx, columns, secure_payment_names};
 use crate::domain::{
     address::Address,
     amount::Percent,
@@ -407,6 +407,16 @@ pub async fn expire(conn: &impl ConnectionTrait, now: DateTime<Utc>, limit: u64)
     Ok(result.rows_affected)
 }
 
+/// Keeps others who count the same scope from it until the transaction ends. Nobody else waits for that, neither who counts
+/// another scope nor who changes anything of its owner.
+pub async fn take_turn(tx: &Tx, scope: &Scope) -> Result<(), StoreError> {
+    let of = match &scope.client {
+        Some(client) => client.as_str(),
+        None => scope.platform.as_str(),
+    };
+    tx.take_turn(&format!("secure payments of {of}")).await
+}
+
 /// How many secure payments can be paid, of a platform or of one of its client IDs, counted up to a number.
 pub async fn count_open(
     conn: &impl ConnectionTrait,
@@ -433,7 +443,7 @@ fn count_of(found: SelectStatement) -> SelectStatement {
         .to_owned()
 }
 
-/// Names no column that is not in the index by which it counts, so that it reads no row of those of a platform.
+/// Names no column that is not in the index by which it counts, so that it reads no row.
 fn counting(scope: &Scope, now: DateTime<Utc>, up_to: u64) -> SelectStatement {
     let client = scope
         .client
@@ -640,12 +650,24 @@ mod tests {
                 plan.contains("INDEX secure_payments_hiding_idx (platform_id=?)"),
                 "{plan}"
             );
-            let scope = Scope {
-                platform: PlatformId("platform".into()),
-                client: None,
-            };
-            let plan = steps(db, &counting(&scope, DateTime::UNIX_EPOCH, 100)).await;
-            assert!(plan.contains("COVERING INDEX secure_payments_platform_idx"), "{plan}");
+            let client = ClientRowId("client".into());
+            for (client, index) in [
+                (
+                    None,
+                    "secure_payments_platform_idx (platform_id=? AND status=? AND expires_at>?)",
+                ),
+                (
+                    Some(client),
+                    "secure_payments_client_idx (platform_id=? AND client_row=? AND status=? AND expires_at>?)",
+                ),
+            ] {
+                let scope = Scope {
+                    platform: PlatformId("platform".into()),
+                    client,
+                };
+                let plan = steps(db, &counting(&scope, DateTime::UNIX_EPOCH, 100)).await;
+                assert!(plan.contains(&format!("COVERING INDEX {index}")), "{plan}");
+            }
         })
         .await;
     }
