@@ -129,7 +129,11 @@ fn a_token_is_approved_once_for_all_kinds_and_one_like_usdt_after_a_reset() {
 
 #[test]
 fn the_contract_takes_its_fee_of_the_sum_of_a_currency() {
-    let plans = [plan(0, 1, 150, None, 3), plan(0, 1, 150, None, 4), plan(0, 2, 99, None, 5)];
+    let plans = [
+        plan(0, 1, 150, None, 3),
+        plan(0, 1, 150, None, 4),
+        plan(0, 2, 99, None, 5),
+    ];
     let items: Vec<_> = plans.iter().map(|plan| item(plan, &[])).collect();
     let batch = Batch::of(&terms(100), &items, Some(address(77))).unwrap();
     let spent: Vec<_> = batch.spendings().iter().map(|one| (one.token, one.units)).collect();

@@ -67,6 +67,10 @@ pub(super) const PLANS: &[Excuse] = &[
         OPERATOR,
     ),
     (
+        &["FROM \"off_ramp_orders\" WHERE \"off_ramp_orders\".\"state\" IN ($) ORDER BY"],
+        OPERATOR,
+    ),
+    (
         &["FROM \"chain_quarantine\" WHERE \"chain_quarantine\".\"request_row\" = $"],
         ASIDE,
     ),
@@ -97,11 +101,42 @@ const CREDENTIAL: &str = "finds out who calls";
 const EXPIRY: &str = "removes what is kept no longer";
 const LINK: &str = "opens a secure payment by its token, whoever made it";
 const MOVE: &str = "moves what the version before wrote, whoever was paid";
+const OPEN: &str = "asks the partner for what is open, whoever waits";
+const PARTNER: &str = "the partner knows its own ids alone, whoever registered";
 const SEAL: &str = "seals again under another key";
 const WORKER: &str = "delivers, whoever waits";
 
 /// Statements that are for no single platform, and who asks. Divided by platform, the database asks all its parts.
 pub(super) const NO_PLATFORM: &[Excuse] = &[
+    (&["FROM \"payers\" WHERE \"payers\".\"ask_at\" <= $"], OPEN),
+    (&["UPDATE \"payers\" SET \"ask_at\" = $"], OPEN),
+    (&["FROM \"payers\" WHERE \"payers\".\"partner_hash\" = $"], PARTNER),
+    (
+        &["FROM \"bank_accounts\" WHERE \"bank_accounts\".\"ask_at\" <= $"],
+        OPEN,
+    ),
+    (&["UPDATE \"bank_accounts\" SET \"ask_at\" = $"], OPEN),
+    (
+        &["FROM \"bank_accounts\" WHERE \"bank_accounts\".\"partner_hash\" = $"],
+        PARTNER,
+    ),
+    (
+        &["FROM \"off_ramp_orders\" WHERE \"off_ramp_orders\".\"next_at\" <= $"],
+        OPEN,
+    ),
+    (
+        &["FROM \"off_ramp_orders\" WHERE \"off_ramp_orders\".\"partner_order\" = $"],
+        PARTNER,
+    ),
+    (
+        &["FROM \"off_ramp_orders\" WHERE \"off_ramp_orders\".\"state\" IN ($)"],
+        OPERATOR,
+    ),
+    (&["FROM \"off_ramp_orders\" WHERE TRUE"], OPERATOR),
+    (
+        &["FROM \"off_ramp_quotes\" WHERE \"off_ramp_quotes\".\"network\" = $"],
+        "refuses an address that anybody else was given",
+    ),
     (&["\"accounts\".\"email_hash\" = $"], CREDENTIAL),
     (&["\"client_ids\".\"client_id\" = $ LIMIT"], CREDENTIAL),
     (&["SELECT \"client_ids\".\"allowed_domains\""], CREDENTIAL),
