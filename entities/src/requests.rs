@@ -97,6 +97,8 @@ pub struct Model {
     pub is_quoted: bool,
     /// How much may be missing when it counts as paid, in settlement units.
     pub tolerated: String,
+    /// Whether a link that pays it hides something from who is not approved.
+    pub is_hidden: bool,
 }
 
 /// Joins from this table.

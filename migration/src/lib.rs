@@ -54,6 +54,7 @@ mod m20261123_0053_index_hiding_links;
 mod m20261123_0054_add_payers;
 mod m20261123_0055_add_off_ramp;
 mod m20261123_0057_index_links_of_clients;
+mod m20261124_0056_mark_hidden;
 mod months;
 mod tables;
 
@@ -116,6 +117,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261123_0053_index_hiding_links::Migration),
             Box::new(m20261123_0054_add_payers::Migration),
             Box::new(m20261123_0055_add_off_ramp::Migration),
+            Box::new(m20261124_0056_mark_hidden::Migration),
             Box::new(m20261123_0057_index_links_of_clients::Migration),
         ]
     }
