@@ -219,6 +219,7 @@ pub(crate) fn request(number: u64) -> anyhow::Result<Request> {
             schedule: None,
         },
         has_unkept_answers: false,
+        is_hidden: false,
         ledger: Ledger::new(U256::from(UNITS)),
         created_at: SystemClock.now(),
     })

@@ -104,6 +104,7 @@ fn received(invoice: &str, settlement: Settlement) -> (Event, Catalogue) {
         },
         created_at: DateTime::UNIX_EPOCH,
         has_unkept_answers: false,
+        is_hidden: false,
     };
     let observed = Observation {
         network: Network::Base,

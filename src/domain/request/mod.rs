@@ -39,6 +39,8 @@ pub struct Request {
     pub created_at: DateTime<Utc>,
     /// Whether calldata may have been handed out for it before that was kept.
     pub has_unkept_answers: bool,
+    /// Whether a link that pays it hides something from who is not approved; once it does, it stays so.
+    pub is_hidden: bool,
 }
 
 /// Who created a request, and from where.

@@ -224,6 +224,7 @@ pub fn plan(
         },
         created_at: fresh.now,
         has_unkept_answers: false,
+        is_hidden: false,
     })
 }
 

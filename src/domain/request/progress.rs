@@ -199,6 +199,7 @@ mod tests {
             ledger,
             created_at: DateTime::UNIX_EPOCH,
             has_unkept_answers: false,
+            is_hidden: false,
         }
     }
 

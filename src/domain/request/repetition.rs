@@ -66,6 +66,7 @@ impl Request {
             },
             created_at: fresh.now,
             has_unkept_answers: false,
+            is_hidden: false,
         }
     }
 

@@ -67,12 +67,8 @@ impl RequestDetail {
 /// request of a link that hides something (404).
 pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str) -> FlowResult<RequestDetail> {
     let request = find(ctx, caller, request_id).await?;
-    if caller.is_public() {
-        let id = [request.id.to_string()];
-        let hidden = store::requests::hidden_among(ctx.db.reader(), &caller.platform, id).await?;
-        if !hidden.is_empty() {
-            return Err(not_found().into());
-        }
+    if caller.is_public() && request.is_hidden {
+        return Err(not_found().into());
     }
     let payments = store::payments::largest_of_request(ctx.db.reader(), &request, SHOWN_MAX).await?;
     let seen: Vec<Observation> =

@@ -44,6 +44,8 @@ pub async fn run(
     idempotency::once(ctx, caller, call, Storage::Sealed, async |keeper| {
         require_wallet(caller)?;
         let tx = ctx.db.begin("combine_secure_payments").await?;
+        // Whoever changes requests too locks them before the links: what one of these hides is hidden of all from now on.
+        store::secure_payments::lock_requests(&tx, &Scope::from(caller), &tokens).await?;
         let locked = store::secure_payments::lock_all(&tx, &Scope::from(caller), &tokens).await?;
         let now = ctx.clock.now();
         let originals = chosen(&tokens, locked, now)?;

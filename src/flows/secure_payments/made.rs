@@ -91,10 +91,15 @@ impl Draft {
             completed_at: None,
             items: self.due.iter().map(item).collect(),
         };
+        let is_hidden = payment.policy.hides_anything();
+        let requests = self.due.into_iter().map(|(request, _)| Request {
+            is_hidden: is_hidden || request.is_hidden,
+            ..request
+        });
         Opened {
             now: payment.created_at,
             is_seen: false,
-            requests: self.due.into_iter().map(|(request, _)| request).collect(),
+            requests: requests.collect(),
             payment,
         }
     }
