@@ -2,9 +2,11 @@
 
 use crate::support::{
     TestApp,
+    app::forged,
     fiat::{CLIENT_USER, Fiat, for_bank},
     requests::PAYEE,
 };
+use poem::http::Method;
 use serde_json::{Value, json};
 
 #[tokio::test]
@@ -46,9 +48,8 @@ async fn a_request_for_a_bank_account_names_no_payee_and_is_paid_in_listed_token
     assert_eq!(answer.wrong_fields(), ["isCryptoToFiatAvailable"]);
 }
 
-#[tokio::test]
-async fn both_ids_are_needed_and_name_who_may_pay() {
-    let fiat = Fiat::start().await;
+/// Accounts of a compliant payer that are approved, failed and pending, and one of a payer who was rejected.
+async fn accounts_of_each_state(fiat: &Fiat) -> [String; 4] {
     let account = fiat.compliant(CLIENT_USER, "7890").await;
     let failed = fiat.add_account(CLIENT_USER, "0001").await;
     let pending = fiat.add_account(CLIENT_USER, "0002").await;
@@ -57,6 +58,13 @@ async fn both_ids_are_needed_and_name_who_may_pay() {
     for _ in 0..4 {
         fiat.pass(1).await;
     }
+    [account, failed, pending, of_rejected]
+}
+
+#[tokio::test]
+async fn both_ids_are_needed_and_name_who_may_pay() {
+    let fiat = Fiat::start().await;
+    let [account, failed, pending, of_rejected] = accounts_of_each_state(&fiat).await;
     let id = fiat.request("10").await;
     let unknown = "7d9f3c52-6b1e-4a8d-9c20-5e4f3a2b1c0d";
     let ask = async |query: &str| {
@@ -147,4 +155,51 @@ async fn both_ids_are_needed_and_name_who_may_pay() {
             .contains("bank account"),
         "{refused}"
     );
+}
+
+#[tokio::test]
+async fn a_public_client_id_learns_of_no_payer_whether_it_is_there_or_how_far() {
+    let fiat = Fiat::start().await;
+    let [account, failed, pending, of_rejected] = accounts_of_each_state(&fiat).await;
+    fiat.register("erased-user", "Approved").await.expect(200);
+    fiat.app.erase_payer("erased-user").await.expect(200);
+    let request = fiat.request("10").await;
+    let path =
+        |user: &str, account: &str| format!("/v2/request/{request}/pay?clientUserId={user}&paymentDetailsId={account}");
+    let ada = "ada%2B1%40example.com";
+    let unknown = "7d9f3c52-6b1e-4a8d-9c20-5e4f3a2b1c0d";
+    let mut to_public = Vec::new();
+    let mut to_key = Vec::new();
+    for (user, account) in [
+        ("nobody", account.as_str()),
+        ("erased-user", &account),
+        ("no-user", &account),
+        ("no-user", &of_rejected),
+        ("no-user", unknown),
+        (ada, unknown),
+        (ada, &of_rejected),
+        (ada, &failed),
+        (ada, &pending),
+    ] {
+        let path = path(user, account);
+        let said = |mut answer: Value| {
+            answer.as_object_mut().expect("an object").remove("requestId");
+            answer.to_string()
+        };
+        to_public.push(said(forged(&fiat.app, Method::GET, &path).send().await.expect(400)));
+        to_key.push(said(fiat.app.get(&path).with_key().send().await.expect(400)));
+    }
+    println!("{}", to_public[0]);
+    to_public.dedup();
+    assert_eq!(to_public.len(), 1, "{to_public:?}");
+    to_key.sort();
+    to_key.dedup();
+    assert_eq!(
+        to_key.len(),
+        5,
+        "the key of the platform reads what has to change: {to_key:?}"
+    );
+    // Whoever knows both ids pays.
+    let paid = forged(&fiat.app, Method::GET, &path(ada, &account)).send().await;
+    paid.expect(200);
 }

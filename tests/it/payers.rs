@@ -8,7 +8,9 @@ use crate::support::{
 use futures_util::future::join_all;
 use poem::http::Method;
 use prs::domain::{
+    caller::{Credential, PlatformCaller},
     event::{AgreementStatus, KycStatus},
+    ids::KeyId,
     off_ramp_sandbox::OffRampBehaviour,
     refusal::RefusalKind,
 };
@@ -404,7 +406,13 @@ async fn payers_of_another_platform_are_like_unknown_ones() {
 async fn who_may_pay_is_said_with_a_sentence_for_each_reason() {
     use prs::flows::{FlowError, payers::payable};
     let (app, partner) = with_partner().await;
-    let refused = async |id: &str, account: &str| match payable::run(&app.ctx, &app.platform, id, account).await {
+    let caller = PlatformCaller {
+        platform: app.platform.clone(),
+        credential: Credential::ApiKey {
+            id: KeyId("key".to_owned()),
+        },
+    };
+    let refused = async |id: &str, account: &str| match payable::run(&app.ctx, &caller, id, account).await {
         Err(FlowError::Refused(refusal)) => {
             assert_eq!(refusal.kind, RefusalKind::Invalid);
             (refusal.fields[0].field.clone(), refusal.message)
@@ -431,7 +439,7 @@ async fn who_may_pay_is_said_with_a_sentence_for_each_reason() {
     assert!(field == "paymentDetailsId" && message.contains("pending"), "{message}");
     app.advance_ms(2_000);
     partner.tell_due(&app).await;
-    let payable = payable::run(&app.ctx, &app.platform, "user-4711", &account)
+    let payable = payable::run(&app.ctx, &caller, "user-4711", &account)
         .await
         .expect("payable");
     assert_eq!(payable.currency, "usd");

@@ -55,7 +55,7 @@ pub struct PayToBank<'a> {
 /// such payer or account, or it may not be used; another account gets a part of the request already (400); no usable answer
 /// of the partner, or of a node while one is needed (502). Source: interface §4.3; rules P.7.6; decisions D38.
 pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request: &Request, asked: PayToBank<'_>) -> FlowResult<Handout> {
-    let by = payable::run(ctx, &caller.platform, asked.client_user_id, asked.payment_details_id).await?;
+    let by = payable::run(ctx, caller, asked.client_user_id, asked.payment_details_id).await?;
     let quotes = store::off_ramp_quotes::of_request(ctx.db.reader(), request).await?;
     check_account(ctx, request, &quotes, &by).await?;
     let asking = &in_turns(ctx, caller, request.terms.network);
