@@ -122,6 +122,8 @@ pub struct Ctx {
     pub questions: Arc<BTreeMap<Network, Arc<Places>>>,
     /// Places for wallets that are screened.
     pub screenings: Arc<Places>,
+    /// Places for calls of the off-ramp partner that callers wait for.
+    pub off_ramp_calls: Arc<Places>,
     /// Told when deliveries may be due, so that the worker does not wait for its next tick.
     pub due: Arc<Notify>,
 }

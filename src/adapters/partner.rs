@@ -19,6 +19,9 @@ use url::Url;
 /// Largest answer that is read.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
+/// Who waited for a place no longer than this had the whole deadline for its call.
+const AT_ONCE: Duration = Duration::from_millis(20);
+
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NoAnswer {
@@ -87,6 +90,17 @@ pub(super) enum Standing {
     Fails,
 }
 
+/// Why no call was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NotCalled {
+    /// Too many are in flight.
+    #[error("is asked too much at the same time")]
+    Busy,
+    /// The partner failed.
+    #[error("is left alone for a while because it failed again and again")]
+    LeftAlone,
+}
+
 /// A partner that is called within a deadline, at most a few calls at a time, and not while it fails.
 pub(super) struct Guarded {
     deadline: Duration,
@@ -110,26 +124,31 @@ impl Guarded {
         self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes one call; `judge` tells what became of it, and what it says about the partner. Waiting for a place counts.
+    /// Makes one call; `judge` tells what became of it, and what it says about the partner.
     ///
-    /// Errors: no call was made, with the reason.
+    /// It waits for a place for half of the deadline at most, and that is a part of the deadline. When it then ends too late
+    /// that says nothing about the partner, who had less time than it is given. Errors: no call was made, with the reason.
     pub(super) async fn call<T>(
         &self,
         call: impl FnOnce(&Client) -> RequestBuilder,
         judge: impl FnOnce(Result<Told, NoAnswer>) -> (Standing, T),
-    ) -> Result<T, &'static str> {
-        let until = Instant::now() + self.deadline;
-        let Ok(Ok(_place)) = timeout_at(until, self.places.acquire()).await else {
-            return Err("is asked too much at the same time");
+    ) -> Result<T, NotCalled> {
+        let asked = Instant::now();
+        let waited = timeout_at(asked + self.deadline / 2, self.places.acquire()).await;
+        let Ok(Ok(_place)) = waited else {
+            return Err(NotCalled::Busy);
         };
-        if !self.breaker().admit(Instant::now()) {
-            return Err("is left alone for a while because it failed again and again");
+        let begun = Instant::now();
+        if !self.breaker().admit(begun) {
+            return Err(NotCalled::LeftAlone);
         }
-        let told = timeout_at(until, told(call(&self.client))).await;
+        let told = timeout_at(asked + self.deadline, told(call(&self.client))).await;
+        let was_cut_short = told.is_err() && begun - asked > AT_ONCE;
         let told = told.unwrap_or(Err(NoAnswer::Broken("does not answer in time")));
         let (standing, judged) = judge(told);
         match standing {
             Standing::Works => self.breaker().succeed(),
+            Standing::Fails if was_cut_short => {}
             Standing::Fails => self.breaker().fail(Instant::now()),
         }
         Ok(judged)

@@ -91,6 +91,12 @@ const SCREENINGS_MAX: usize = 32;
 /// Those of the links of one platform: strangers with one link must not keep the payers of all others waiting.
 const SCREENINGS_OF_ONE: usize = 8;
 
+/// Calls of the off-ramp partner that callers wait for; the other places of its adapter are the workers'.
+const OFF_RAMP_CALLS_MAX: usize = 24;
+
+/// Those of one holder. A platform is two of them, itself and its public client IDs.
+const OFF_RAMP_CALLS_OF_ONE: usize = 8;
+
 /// The network that an operator names.
 fn network_of(id: &str) -> anyhow::Result<Network> {
     Network::from_id(id).with_context(|| format!("{id}: accepted are {}", Network::ids_in_words()))
@@ -333,6 +339,7 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
         public_links: places(PUBLIC_LINKS_MAX, PUBLIC_LINKS_OF_ONE),
         questions: Arc::new(questions),
         screenings: places(SCREENINGS_MAX, SCREENINGS_OF_ONE),
+        off_ramp_calls: places(OFF_RAMP_CALLS_MAX, OFF_RAMP_CALLS_OF_ONE),
         due: Arc::new(Notify::new()),
     })
 }

@@ -33,6 +33,9 @@ pub enum OffRampError {
     /// It does not know the record.
     #[error("the off-ramp partner does not know the record")]
     Unknown,
+    /// It was not asked: too many calls are under way.
+    #[error("the off-ramp partner is asked too much at the same time")]
+    Busy,
     /// There is no answer: it may have been done or not.
     #[error("the off-ramp partner {0}")]
     NoAnswer(String),

@@ -6,8 +6,11 @@ use crate::support::{
     fiat::{CLIENT_USER, Fiat, for_bank},
     requests::PAYEE,
 };
+use futures_util::future::join_all;
 use poem::http::Method;
+use prs::domain::off_ramp_sandbox::OffRampBehaviour;
 use serde_json::{Value, json};
+use std::time::Duration;
 
 #[tokio::test]
 async fn a_request_for_a_bank_account_names_no_payee_and_is_paid_in_listed_tokens() {
@@ -202,4 +205,26 @@ async fn a_public_client_id_learns_of_no_payer_whether_it_is_there_or_how_far() 
     // Whoever knows both ids pays.
     let paid = forged(&fiat.app, Method::GET, &path(ada, &account)).send().await;
     paid.expect(200);
+}
+
+#[tokio::test]
+async fn strangers_who_ask_for_many_quotes_leave_the_partner_to_the_platform() {
+    let fiat = Fiat::start().await;
+    let account = fiat.compliant(CLIENT_USER, "7890").await;
+    let request = fiat.request("10").await;
+    let path = format!("/v2/request/{request}/pay?clientUserId=ada%2B1%40example.com&paymentDetailsId={account}");
+    fiat.partner.behave(OffRampBehaviour::Slow);
+    let burst = join_all((0..30).map(|_| forged(&fiat.app, Method::GET, &path).send()));
+    let own = async {
+        // The burst has come first.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        fiat.register("own-user", "Approved").await
+    };
+    let (burst, own) = tokio::join!(burst, own);
+    own.expect(200);
+    let sentence = "Too many calls of the crypto-to-fiat provider are under way at this moment; try again";
+    let busy = burst.iter().filter(|answer| answer.status == 502);
+    assert!(busy.clone().all(|answer| answer.json()["message"] == sentence));
+    assert_eq!(busy.count(), 22, "a holder has 8 places");
+    assert_eq!(burst.iter().filter(|answer| answer.status == 200).count(), 8);
 }

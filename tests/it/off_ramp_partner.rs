@@ -6,14 +6,14 @@ use crate::{
         Answer, TestApp,
         app::settings,
         off_ramp::{CALLBACK_SECRET, FORMER_SECRET, Partner, Scripted, account_news, order_news, payer_news, person},
-        published,
+        payers, published,
         requests::fau,
     },
 };
 use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::future::join_all;
 use prs::{
-    domain::off_ramp_signature::header,
+    domain::{off_ramp_sandbox::OffRampBehaviour, off_ramp_signature::header},
     ports::off_ramp::{OffRampError, PartnerKey},
     settings::{ChainSettings, Settings},
 };
@@ -259,10 +259,59 @@ async fn fifty_callers_of_a_partner_that_hangs_are_answered_in_time_and_others_a
     };
     let (ended, slowest) = tokio::join!(waiting, beside);
     let took = begun.elapsed();
-    assert!(ended.iter().all(|end| matches!(end, Err(OffRampError::NoAnswer(_)))));
+    assert!(
+        ended
+            .iter()
+            .all(|end| matches!(end, Err(OffRampError::NoAnswer(_) | OffRampError::Busy)))
+    );
     assert!(took < Duration::from_millis(3_500), "{took:?}");
     assert!(slowest < Duration::from_secs(2), "{slowest:?}");
     println!("50 calls ended after {took:?}; the slowest of 20 requests beside them took {slowest:?}");
+}
+
+#[tokio::test]
+async fn a_burst_of_one_platform_takes_the_partner_from_nobody_else() {
+    let partner = Partner::start().await;
+    let app = with(&partner).await;
+    let (other, _) = app.other_tenant().await;
+    let register = async |key: &str, id: String| {
+        let call = app.post("/v2/payer").header("x-api-key", key);
+        call.json(&payers::person(&id)).send().await
+    };
+    partner.behave(OffRampBehaviour::Slow);
+    let begun = Instant::now();
+    let burst = join_all((0..50).map(|number| register(&app.key, format!("burst-{number}"))));
+    let others = async {
+        // The burst has come first.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let off_ramp = app.ctx.partners.off_ramp.clone().expect("a partner");
+        let worker = async { off_ramp.payer("pyr_unknown").await };
+        tokio::join!(register(&other, "beside".to_owned()), worker)
+    };
+    let (burst, (beside, worker)) = tokio::join!(burst, others);
+    let took = begun.elapsed();
+    assert_eq!(beside.status, 200, "{}", beside.text);
+    assert_eq!(worker, Err(OffRampError::Unknown), "a worker is served too");
+    let of = |status: u16| burst.iter().filter(|answer| answer.status == status).count();
+    println!(
+        "of 50 calls {} are served and {} busy, after {took:?}",
+        of(200),
+        of(502)
+    );
+    assert_eq!((of(200), of(502)), (8, 42));
+    let sentence = "Too many calls of the off-ramp partner are under way at this moment; try again";
+    for busy in burst.iter().filter(|answer| answer.status == 502) {
+        assert_eq!(busy.json()["message"], sentence);
+    }
+    assert!(took < Duration::from_millis(3_500), "{took:?}");
+    partner.behave(OffRampBehaviour::Normal);
+    let asked = Instant::now();
+    register(&other, "after".to_owned()).await.expect(200);
+    register(&app.key, "own".to_owned()).await.expect(200);
+    assert!(
+        asked.elapsed() < Duration::from_secs(1),
+        "nobody is left alone after it"
+    );
 }
 
 #[tokio::test]

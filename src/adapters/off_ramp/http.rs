@@ -5,7 +5,7 @@ use super::{
     questions::{AgreementBody, BankAccountBody, OrderBody, PersonBody, QuoteBody},
 };
 use crate::{
-    adapters::partner::{Guarded, NoAnswer, Standing, Told, below, secret},
+    adapters::partner::{Guarded, NoAnswer, NotCalled, Standing, Told, below, secret},
     domain::{
         address::Address,
         currency::Catalogue,
@@ -58,7 +58,7 @@ pub const OPERATIONS: [&str; 9] = [
 ];
 
 /// How a call to the partner can end.
-pub const OUTCOMES: [&str; 5] = ["done", "refused", "unknown", "no_answer", "odd"];
+pub const OUTCOMES: [&str; 6] = ["done", "refused", "unknown", "busy", "no_answer", "odd"];
 
 /// How the partner is reached, and what is believed.
 pub struct HttpOffRampOptions {
@@ -92,6 +92,19 @@ pub struct HttpOffRamp {
     beliefs: Beliefs,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
+}
+
+/// Counts a call by how it ends. One whose caller gives up was not answered.
+struct Outcome {
+    operation: &'static str,
+    outcome: &'static str,
+}
+
+impl Drop for Outcome {
+    fn drop(&mut self) {
+        metrics::counter!("prs_off_ramp_calls_total", "operation" => self.operation, "outcome" => self.outcome)
+            .increment(1);
+    }
 }
 
 /// One call to the partner.
@@ -169,17 +182,21 @@ impl HttpOffRamp {
         read: impl FnOnce(&Value) -> Result<T, OffRampError>,
     ) -> Result<T, OffRampError> {
         let operation = asked.operation;
+        let mut counted = Outcome {
+            operation,
+            outcome: "no_answer",
+        };
         let answered = self.answer(asked, read).await;
-        let outcome = match &answered {
+        counted.outcome = match &answered {
             Ok(_) => "done",
             Err(OffRampError::Refused { .. }) => "refused",
             Err(OffRampError::Unknown) => "unknown",
+            Err(OffRampError::Busy) => "busy",
             Err(OffRampError::NoAnswer(_)) => "no_answer",
             Err(OffRampError::Odd(_)) => "odd",
         };
-        metrics::counter!("prs_off_ramp_calls_total", "operation" => operation, "outcome" => outcome).increment(1);
         match &answered {
-            Err(error @ (OffRampError::NoAnswer(_) | OffRampError::Odd(_))) => {
+            Err(error @ (OffRampError::Busy | OffRampError::NoAnswer(_) | OffRampError::Odd(_))) => {
                 tracing::warn!(operation, %error, "a call to the off-ramp partner came to nothing");
             }
             _ => self.note_good(),
@@ -227,7 +244,10 @@ impl HttpOffRamp {
             call
         };
         let judged = self.guarded.call(call, |told| judge(told, read)).await;
-        judged.unwrap_or_else(|why| Err(OffRampError::NoAnswer(why.to_owned())))
+        judged.unwrap_or_else(|why| match why {
+            NotCalled::Busy => Err(OffRampError::Busy),
+            NotCalled::LeftAlone => Err(OffRampError::NoAnswer(why.to_string())),
+        })
     }
 }
 

@@ -595,15 +595,88 @@ async fn fifty_calls_of_a_partner_that_hangs_end_in_time_and_then_it_is_left_alo
     let calls = (0..50).map(|_| async { ask(&partner, "register").await });
     let ended = futures_util::future::join_all(calls).await;
     let took = begun.elapsed();
-    assert!(ended.iter().all(|end| matches!(end, Err(OffRampError::NoAnswer(_)))));
+    assert!(ended.iter().all(Result::is_err));
     assert!(took < Duration::from_millis(3_500), "{took:?}");
-    // Some that waited still have their place for an instant once the first ones are over.
+    let busy = ended
+        .iter()
+        .filter(|end| matches!(end, Err(OffRampError::Busy)))
+        .count();
+    assert_eq!(busy, 18, "those without a place do not wait until the others end");
     let asked = server.received_requests().await.unwrap().len();
-    assert!((32..50).contains(&asked), "{asked} calls");
+    assert_eq!(asked, 32, "calls");
     let begun = Instant::now();
     let left_alone = ask(&partner, "payer").await.unwrap_err();
     assert!(left_alone.to_string().contains("left alone"), "{left_alone}");
     assert!(begun.elapsed() < Duration::from_millis(100));
+}
+
+/// Answers after a while, and notes when each call arrives.
+struct Slow {
+    after: Duration,
+    arrivals: Arc<Mutex<Vec<Instant>>>,
+}
+
+impl Respond for Slow {
+    fn respond(&self, _: &Request) -> ResponseTemplate {
+        self.arrivals.lock().unwrap().push(Instant::now());
+        ResponseTemplate::new(200)
+            .set_body_json(good("payer"))
+            .set_delay(self.after)
+    }
+}
+
+#[tokio::test]
+async fn at_most_thirty_two_calls_are_in_flight_at_one_time() {
+    const AFTER: Duration = Duration::from_millis(700);
+    let arrivals = Arc::default();
+    let slow = Slow {
+        after: AFTER,
+        arrivals: Arc::clone(&arrivals),
+    };
+    let server = MockServer::start().await;
+    Mock::given(any()).respond_with(slow).mount(&server).await;
+    let partner = partner(&server.uri());
+    let calls = (0..50).map(|_| async { ask(&partner, "payer").await.is_ok() });
+    let ended = futures_util::future::join_all(calls).await;
+    assert!(ended.iter().all(|is_ok| *is_ok));
+    let arrivals = arrivals.lock().unwrap().clone();
+    assert_eq!(arrivals.len(), 50);
+    // A call is in flight for as long as the answer takes.
+    let together = |since: &Instant| {
+        let during = arrivals.iter().filter(|at| *at >= since && **at < *since + AFTER);
+        during.count()
+    };
+    let most = arrivals.iter().map(together).max();
+    println!("{most:?} calls at one time");
+    assert_eq!(most, Some(32));
+}
+
+#[tokio::test]
+async fn calls_that_waited_and_had_less_time_say_nothing_of_the_partner() {
+    // The first ones are over before those that wait give up, and leave them less time than the partner is given.
+    let slow = ResponseTemplate::new(200).set_body_json(good("payer"));
+    let slow = slow.set_delay(Duration::from_millis(1_200));
+    let server = MockServer::start().await;
+    Mock::given(any())
+        .respond_with(slow)
+        .up_to_n_times(32)
+        .mount(&server)
+        .await;
+    let hanging = ResponseTemplate::new(200).set_delay(Duration::from_secs(8));
+    Mock::given(any())
+        .respond_with(hanging)
+        .up_to_n_times(18)
+        .mount(&server)
+        .await;
+    Mock::given(any())
+        .respond_with(ResponseTemplate::new(200).set_body_json(good("payer")))
+        .mount(&server)
+        .await;
+    let partner = partner(&server.uri());
+    let calls = (0..50).map(|_| async { ask(&partner, "payer").await.is_ok() });
+    let ended = futures_util::future::join_all(calls).await;
+    assert_eq!(ended.iter().filter(|is_ok| **is_ok).count(), 32);
+    assert!(ask(&partner, "payer").await.is_ok(), "it is not left alone");
 }
 
 #[tokio::test]

@@ -64,7 +64,7 @@ impl Asked {
         read: impl FnOnce(&str) -> Result<Finding, NoResult>,
     ) -> Result<Finding, ScreeningError> {
         let judged = self.guarded.call(question, |told| self.judge(told, read)).await;
-        judged.unwrap_or_else(|why| Err(self.error(why)))
+        judged.unwrap_or_else(|why| Err(self.error(why.to_string())))
     }
 
     fn judge(

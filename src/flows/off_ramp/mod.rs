@@ -37,6 +37,9 @@ fn not_quoted(error: &OffRampError) -> Refusal {
         OffRampError::Refused { .. } => {
             Refusal::invalid("The crypto-to-fiat provider offers nothing for this payer, account and amount")
         }
+        OffRampError::Busy => {
+            upstream("Too many calls of the crypto-to-fiat provider are under way at this moment; try again")
+        }
         OffRampError::Unknown | OffRampError::NoAnswer(_) | OffRampError::Odd(_) => {
             upstream("The crypto-to-fiat provider gives no usable answer at the moment; try again")
         }

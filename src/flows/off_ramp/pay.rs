@@ -20,7 +20,7 @@ use crate::{
     },
     flows::{
         Fault, FlowResult,
-        payers::payable,
+        payers::{payable, turns::in_turn},
         rates,
         requests::{
             keep::keep,
@@ -65,7 +65,7 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request: &Request, asked: P
         .rfind(|quote| quote.holds((&by.payer, &by.account), remaining, now));
     let quote = match holding {
         Some(quote) => quote.clone(),
-        None => quoted(asking, request, &by, (remaining, quotes.len()), now).await?,
+        None => quoted((asking, caller), request, &by, (remaining, quotes.len()), now).await?,
     };
     let paid = request.paid_to(quote.terms.address);
     let mut planned = planned_at(asking, &paid, remaining, asked.fees, quote.terms.applied).await?;
@@ -116,7 +116,7 @@ async fn check_account(ctx: &Ctx, request: &Request, quotes: &[FiatQuote], by: &
 
 /// Asks the partner for a quote.
 async fn quoted(
-    ctx: &Ctx,
+    (ctx, caller): (&Ctx, &PlatformCaller),
     request: &Request,
     by: &PayableBy,
     (remaining, known): (U256, usize),
@@ -145,10 +145,8 @@ async fn quoted(
         amount: amount(ctx, request, units)?,
         currency: by.currency.clone(),
     };
-    let answer = partner(ctx)?
-        .quote(&question)
-        .await
-        .map_err(|error| not_quoted(&error))?;
+    let answer = in_turn(ctx, caller, partner(ctx)?.quote(&question)).await;
+    let answer = answer.map_err(|error| not_quoted(&error))?;
     check_address(ctx, request, by, &answer).await?;
     let fee = answer
         .fee

@@ -14,7 +14,7 @@ use crate::{
     flows::{
         FlowError, FlowResult,
         idempotency::{self, Answer, Repeatable, Storage},
-        payers::{account_key, change, known, not_done, odd, partner, register::uuid, unknown},
+        payers::{account_key, change, known, not_done, odd, partner, register::uuid, turns::in_turn, unknown},
         publish_all,
     },
     ports::off_ramp::{AccountNews, OffRampError},
@@ -51,7 +51,8 @@ pub async fn add(
         let failures = u64::try_from(same.count()).unwrap_or(u64::MAX);
         let content_hash = store::bank_accounts::content_hash(ctx.db.reader(), &payer.id, form, failures)?;
         let key = account_key(ctx, platform, client_user_id, &content_hash);
-        let answered = partner(ctx)?.add_account(&key, &payer.details.partner, form).await;
+        let added = partner(ctx)?.add_account(&key, &payer.details.partner, form);
+        let answered = in_turn(ctx, caller, added).await;
         let news = answered.map_err(|error| refused(&error))?;
         if news.payer != payer.details.partner {
             return Err(odd());

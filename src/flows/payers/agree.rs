@@ -5,7 +5,7 @@ use crate::{
     domain::{caller::PlatformCaller, off_ramp_news::Taken},
     flows::{
         FlowResult,
-        payers::{known, news, not_done, odd, partner},
+        payers::{known, news, not_done, odd, partner, turns::in_turn},
     },
 };
 
@@ -18,7 +18,7 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, client_user_id: &str, has_a
     if !has_agreed || !payer.standing.may_agree()? {
         return Ok(());
     }
-    let answered = partner(ctx)?.agree(&payer.details.partner).await;
+    let answered = in_turn(ctx, caller, partner(ctx)?.agree(&payer.details.partner)).await;
     let told = answered.map_err(|error| not_done(&error))?;
     match news::about(ctx, &payer, &told).await? {
         Taken::Unknown => Err(odd()),

@@ -10,8 +10,9 @@ use crate::{
     },
     flows::{
         FlowError, FlowResult,
-        payers::{not_done, partner, unknown},
+        payers::{not_done, partner, turns::in_turn, unknown},
     },
+    ports::off_ramp::OffRampError,
     store,
 };
 use chrono::TimeDelta;
@@ -28,8 +29,8 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, client_user_id: &str) -> Fl
         partner(ctx)?;
         begin(ctx, &found).await?;
     }
-    finish(ctx, &found).await?;
-    Ok(())
+    let erased = in_turn(ctx, caller, partner(ctx)?.erase(&found.details.partner)).await;
+    finish(ctx, &found, erased).await
 }
 
 /// From here on nothing is done for the payer any more. Errors: as [`run`].
@@ -48,10 +49,9 @@ async fn begin(ctx: &Ctx, found: &Payer) -> FlowResult<()> {
     Ok(())
 }
 
-/// Has the partner forget a payer who is being erased, and forgets the key. Errors: the partner does not answer (502).
-pub(super) async fn finish(ctx: &Ctx, payer: &Payer) -> FlowResult<()> {
-    let forgotten = partner(ctx)?.erase(&payer.details.partner).await;
-    forgotten.map_err(|error| match not_done(&error) {
+/// Forgets the key of a payer who is being erased, once the partner forgot the payer. Errors: it did not (502).
+pub(super) async fn finish(ctx: &Ctx, payer: &Payer, at_partner: Result<(), OffRampError>) -> FlowResult<()> {
+    at_partner.map_err(|error| match not_done(&error) {
         FlowError::Refused(mut refusal) => {
             "The off-ramp partner does not answer at the moment; the payer is erased by itself once it does"
                 .clone_into(&mut refusal.message);

@@ -37,7 +37,7 @@ pub async fn step(ctx: &Ctx) -> FlowResult<bool> {
     }
     for payer in &payers {
         settled(match payer.is_erasing {
-            true => erase::finish(ctx, payer).await,
+            true => erase::finish(ctx, payer, partner.erase(&payer.details.partner).await).await,
             false => ask(ctx, partner, payer).await,
         })?;
     }

@@ -12,6 +12,7 @@ pub mod news;
 pub mod payable;
 pub mod read;
 pub mod register;
+pub(super) mod turns;
 
 use crate::{
     ctx::Ctx,
@@ -65,6 +66,7 @@ fn not_done(error: &OffRampError) -> FlowError {
     tracing::warn!(%error, "the off-ramp partner was asked in vain");
     let message = match error {
         OffRampError::NoAnswer(_) => "The off-ramp partner does not answer at the moment; try again",
+        OffRampError::Busy => "Too many calls of the off-ramp partner are under way at this moment; try again",
         _ => "The off-ramp partner does not give a usable answer at the moment; try again",
     };
     Refusal::new(RefusalKind::Upstream, message).into()

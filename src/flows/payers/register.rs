@@ -11,7 +11,7 @@ use crate::{
     flows::{
         FlowError, FlowResult,
         idempotency::{self, Answer, Repeatable, Storage},
-        payers::{being_erased, change, not_done, odd, partner, payer_key},
+        payers::{being_erased, change, not_done, odd, partner, payer_key, turns::in_turn},
         publish,
     },
     ports::{
@@ -44,7 +44,7 @@ pub async fn run(
             return Ok(approved);
         }
         let key = payer_key(ctx, platform, client_user_id);
-        let answered = partner(ctx)?.register(&key, person).await;
+        let answered = in_turn(ctx, caller, partner(ctx)?.register(&key, person)).await;
         let news = answered.map_err(|error| refused(&error))?;
         let input = (client_user_id, person, &news);
         let (tx, payer) = match commit(ctx, platform, input).await? {

@@ -26,8 +26,8 @@ const HTTP_SHARED: [&str; 6] = ["contract", "edge", "error", "forms", "gate", "o
 /// payout that repeats under the leader who follows payments, a secure payment hands out requests to strangers, what
 /// partners tell goes to the nouns that it is about, and rates say how much a request costs and what a payment is worth. A
 /// request that a bank account gets is paid with a quote for a payer, and its payments open and stop its order, which tells
-/// of them in turn.
-const STANDS_ON: [(&str, &str); 16] = [
+/// of them in turn. Calls of the partner about payers take turns as questions to nodes do.
+const STANDS_ON: [(&str, &str); 17] = [
     ("payouts", "requests"),
     ("payouts", "rates"),
     ("schedules", "payouts"),
@@ -39,6 +39,7 @@ const STANDS_ON: [(&str, &str); 16] = [
     ("provider_news", "payers"),
     ("provider_news", "off_ramp"),
     ("off_ramp", "payers"),
+    ("payers", "requests"),
     ("off_ramp", "payments"),
     ("off_ramp", "rates"),
     ("off_ramp", "requests"),
