@@ -124,6 +124,8 @@ pub struct Ctx {
     pub screenings: Arc<Places>,
     /// Places for calls of the off-ramp partner that callers wait for.
     pub off_ramp_calls: Arc<Places>,
+    /// Places for news that the off-ramp partner tells by callbacks.
+    pub news: Arc<Semaphore>,
     /// Told when deliveries may be due, so that the worker does not wait for its next tick.
     pub due: Arc<Notify>,
 }

@@ -97,6 +97,9 @@ const OFF_RAMP_CALLS_MAX: usize = 24;
 /// Those of one holder. A platform is two of them, itself and its public client IDs.
 const OFF_RAMP_CALLS_OF_ONE: usize = 8;
 
+/// Callbacks of the off-ramp partner that are taken at the same time; each may hold a connection of the database.
+const NEWS_MAX: usize = 4;
+
 /// The network that an operator names.
 fn network_of(id: &str) -> anyhow::Result<Network> {
     Network::from_id(id).with_context(|| format!("{id}: accepted are {}", Network::ids_in_words()))
@@ -340,6 +343,7 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
         questions: Arc::new(questions),
         screenings: places(SCREENINGS_MAX, SCREENINGS_OF_ONE),
         off_ramp_calls: places(OFF_RAMP_CALLS_MAX, OFF_RAMP_CALLS_OF_ONE),
+        news: Arc::new(Semaphore::new(NEWS_MAX)),
         due: Arc::new(Notify::new()),
     })
 }

@@ -364,6 +364,40 @@ fn the_scripts_of_the_document_judge_the_vectors_as_they_are() {
 }
 
 #[tokio::test]
+async fn fifty_equal_callbacks_at_once_are_one_change_and_one_event() {
+    let partner = Partner::start().await;
+    let app = with(&partner).await;
+    app.register_payer(&payers::person("user-4711")).await.expect(200);
+    let theirs = app.partner_id("user-4711").await;
+    let account = app.account_of("user-4711", &payers::dollars("1234567890")).await;
+    for (news, kind, told) in [
+        (
+            payer_news(&theirs, 50, "approved", "completed"),
+            "compliance.updated",
+            1,
+        ),
+        (
+            account_news(
+                &app.stored_accounts("user-4711").await[0].details.partner,
+                &theirs,
+                50,
+                "approved",
+            ),
+            "payment_detail.updated",
+            // The first one told that it was added.
+            2,
+        ),
+    ] {
+        let answers = join_all((0..50).map(|_| partner.tell(&app, &news))).await;
+        let statuses: Vec<u16> = answers.iter().map(|answer| answer.status).collect();
+        assert_eq!(statuses, [200; 50], "{kind}");
+        let events = app.told(kind).await;
+        assert_eq!(events.len(), told, "{events:?}");
+    }
+    assert_eq!(app.accounts("user-4711").await[0]["id"], account.as_str());
+}
+
+#[tokio::test]
 async fn callbacks_are_counted_by_what_became_of_them() {
     let partner = Partner::start().await;
     let app = with(&partner).await;

@@ -14,6 +14,7 @@ use prs::{
     store::{self, Scope, event_log::EventFilter},
 };
 use serde_json::{Value, json};
+use std::time::{Duration, Instant};
 
 const KYC: [&str; 5] = ["not_started", "pending", "approved", "rejected", "retry_required"];
 const AGREEMENT: [&str; 5] = ["not_started", "pending", "completed", "rejected", "failed"];
@@ -258,6 +259,30 @@ async fn equal_callbacks_at_once_change_and_tell_once() {
     assert!(answers.iter().all(|answer| answer.status == 200));
     assert_eq!(app.told("compliance.updated").await.len(), before + 1);
     assert_eq!(states(&app, "user-4711").await, (json!("approved"), json!("completed")));
+}
+
+#[tokio::test]
+async fn callbacks_that_wait_for_one_record_leave_the_database_to_others() {
+    let (app, partner) = with_partner().await;
+    let theirs = brought_to(&app, &partner, "user-4711", "pending", "completed").await;
+    let payer = app.stored_payer("user-4711").await;
+    let news = payer_news(&theirs, 11, "approved", "completed");
+    let tx = app.ctx.db.begin("hold_payer").await.expect("begins");
+    let held = store::payers::lock(&tx, &app.platform, &payer.id).await;
+    held.expect("locks").expect("a payer");
+    let told = join_all((0..20).map(|_| partner.tell(&app, &news)));
+    let beside = async {
+        // The callbacks have come first.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let begun = Instant::now();
+        let shown = app.payer("user-4711").await;
+        drop(tx);
+        (shown, begun.elapsed())
+    };
+    let (told, (shown, took)) = tokio::join!(told, beside);
+    shown.expect(200);
+    assert!(took < Duration::from_millis(500), "{took:?}");
+    assert!(told.iter().all(|answer| answer.status == 200));
 }
 
 #[tokio::test]
