@@ -60,20 +60,26 @@ impl OffRampSettings {
     /// Checks what types cannot say.
     pub(super) fn validate(&self, source: OffRampSource, is_production: bool) -> anyhow::Result<()> {
         let url = self.address()?;
-        for (name, secret) in [
+        let secrets = [
             ("key_secret", &self.key_secret),
             ("callback_secret", &self.callback_secret),
             ("former_callback_secret", &self.former_callback_secret),
-        ] {
-            if secret.as_ref().is_some_and(|secret| secret.len() < SECRET_LENGTH_MIN) {
+        ];
+        for (index, (name, secret)) in secrets.iter().enumerate() {
+            let Some(text) = secret else { continue };
+            if text.len() < SECRET_LENGTH_MIN {
                 bail!("offramp.{name}: must have at least {SECRET_LENGTH_MIN} characters");
+            }
+            let mut before = secrets.iter().take(index);
+            if let Some((other, _)) = before.find(|(_, other)| other == secret) {
+                bail!("offramp.{name}: must be another one than offramp.{other}");
             }
         }
         if self.former_callback_secret.is_some() && self.callback_secret.is_none() {
             bail!("offramp.former_callback_secret: must come together with offramp.callback_secret");
         }
-        if self.callback_secret.is_some() && self.callback_secret == self.key_secret {
-            bail!("offramp.callback_secret: must be another one than offramp.key_secret");
+        if self.key_id.as_ref().is_some_and(|id| id.trim().is_empty()) {
+            bail!("offramp.key_id: must not be empty");
         }
         self.deposits()?;
         match source {
@@ -178,7 +184,7 @@ mod tests {
     #[test]
     fn what_is_missing_or_wrong_is_named() {
         type Change = fn(&mut OffRampSettings);
-        let cases: [(OffRampSource, Change, &str); 14] = [
+        let cases: [(OffRampSource, Change, &str); 18] = [
             (
                 OffRampSource::Http,
                 |it| it.url = None,
@@ -221,6 +227,26 @@ mod tests {
                 OffRampSource::Off,
                 |it| it.callback_secret = it.key_secret.clone(),
                 "offramp.callback_secret: must be another one",
+            ),
+            (
+                OffRampSource::Off,
+                |it| it.former_callback_secret = it.key_secret.clone(),
+                "offramp.former_callback_secret: must be another one than offramp.key_secret",
+            ),
+            (
+                OffRampSource::Off,
+                |it| it.former_callback_secret = it.callback_secret.clone(),
+                "offramp.former_callback_secret: must be another one than offramp.callback_secret",
+            ),
+            (
+                OffRampSource::Off,
+                |it| it.key_id = Some(String::new()),
+                "offramp.key_id: must not be empty",
+            ),
+            (
+                OffRampSource::Http,
+                |it| it.key_id = Some(" ".to_owned()),
+                "offramp.key_id: must not be empty",
             ),
             (
                 OffRampSource::Off,
