@@ -74,6 +74,8 @@ async fn every_wrong_field_of_a_payer_is_named_at_once() {
         (json!({}), needed.clone()),
         (of_all(&every, &json!(null)), needed.clone()),
         (of_all(&every, &json!("")), every.clone()),
+        (of_all(&every, &json!("   ")), every.clone()),
+        (of_all(&every, &json!("\u{a0}\u{3000} ")), every.clone()),
         (of_all(&every, &json!("x".repeat(2_000))), every.clone()),
         (of_all(&every, &json!(7)), every.clone()),
         (of_all(&every, &json!({ "a": "nested value" })), every.clone()),
@@ -155,6 +157,7 @@ async fn every_wrong_field_of_a_bank_account_is_named_at_once() {
         (json!({}), ACCOUNT_NEEDED.to_vec()),
         (of_all(&every, &json!(null)), ACCOUNT_NEEDED.to_vec()),
         (of_all(&every, &json!("")), every.clone()),
+        (of_all(&every, &json!("  ")), every.clone()),
         (of_all(&every, &json!("x".repeat(2_000))), every.clone()),
         (of_all(&every, &json!(7)), every.clone()),
     ] {

@@ -5,7 +5,7 @@ use crate::{
         event::{AgreementStatus, KycStatus, PaymentDetailStatus},
         payer::{AccountType, BankAccount, Beneficiary, Person, Rails, bank_rules::ungrouped},
     },
-    http::{forms::text::LINE, operation::*},
+    http::{forms::text::WRITTEN_LINE, operation::*},
 };
 use chrono::NaiveDate;
 
@@ -25,14 +25,6 @@ words! {
 }
 
 text! {
-    /// Your own id of a payer.
-    ClientUserIdText {
-        pattern: LINE,
-        length_min: 1,
-        length_max: 255,
-        example: "user-1042",
-        hint: "must be one line of 1 to 255 characters, without control characters, invisible ones and marks of the writing direction",
-    }
     /// E-mail address of a payer.
     PayerEmailText {
         pattern: r"^[^\s@\x00-\x1f\x7f]{1,64}@[^\s@\x00-\x1f\x7f]{1,189}$",
@@ -43,27 +35,27 @@ text! {
     }
     /// A part of a name.
     PersonNameText {
-        pattern: LINE,
+        pattern: WRITTEN_LINE,
         length_min: 1,
         length_max: 100,
         example: "Ada",
-        hint: "must be one line of 1 to 100 characters, without control characters, invisible ones and marks of the writing direction",
+        hint: "must be one line of 1 to 100 characters, not only spaces, without control characters, invisible ones and marks of the writing direction",
     }
     /// A line that describes somebody.
     DetailText {
-        pattern: LINE,
+        pattern: WRITTEN_LINE,
         length_min: 1,
         length_max: 255,
         example: "12 Analytical Way",
-        hint: "must be one line of 1 to 255 characters, without control characters, invisible ones and marks of the writing direction",
+        hint: "must be one line of 1 to 255 characters, not only spaces, without control characters, invisible ones and marks of the writing direction",
     }
     /// A code or number, as its country writes it.
     CodeText {
-        pattern: LINE,
+        pattern: WRITTEN_LINE,
         length_min: 1,
         length_max: 64,
         example: "10001",
-        hint: "must be one line of 1 to 64 characters, without control characters, invisible ones and marks of the writing direction",
+        hint: "must be one line of 1 to 64 characters, not only spaces, without control characters, invisible ones and marks of the writing direction",
     }
     /// A day, year first.
     BirthDateText {
@@ -104,14 +96,6 @@ text! {
         length_max: 34,
         example: "1234567890",
         hint: "must have 1 to 34 letters, digits, spaces and dashes",
-    }
-    /// UUID.
-    UuidText {
-        pattern: "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$",
-        length_max: 36,
-        format: "uuid",
-        example: "7d9f3c52-6b1e-4a8d-9c20-5e4f3a2b1c0d",
-        hint: "must be a UUID, for example 7d9f3c52-6b1e-4a8d-9c20-5e4f3a2b1c0d",
     }
 }
 
