@@ -19,9 +19,4 @@ pub(in crate::http) use crate::{
     },
 };
 pub(in crate::http) use poem::web::Data;
-pub(in crate::http) use poem_openapi::{
-    Enum, Object, OpenApi,
-    param::{Path, Query},
-    payload::Json,
-    types::Example,
-};
+pub(in crate::http) use poem_openapi::{Enum, Object, OpenApi, param::Path, payload::Json, types::Example};

@@ -228,3 +228,40 @@ async fn strangers_who_ask_for_many_quotes_leave_the_partner_to_the_platform() {
     assert_eq!(busy.count(), 22, "a holder has 8 places");
     assert_eq!(burst.iter().filter(|answer| answer.status == 200).count(), 8);
 }
+
+#[tokio::test]
+async fn ids_of_no_form_are_named_with_a_sentence_of_their_own() {
+    let fiat = Fiat::start().await;
+    let request = fiat.request("10").await;
+    let good = "7d9f3c52-6b1e-4a8d-9c20-5e4f3a2b1c0d";
+    for (user, account, field, sentence) in [
+        (
+            "ada%0A",
+            good,
+            "clientUserId",
+            "must be one line of 1 to 255 characters",
+        ),
+        ("%20", good, "clientUserId", "must be one line of 1 to 255 characters"),
+        ("", good, "clientUserId", "must be one line of 1 to 255 characters"),
+        (
+            &"x".repeat(256),
+            good,
+            "clientUserId",
+            "must be one line of 1 to 255 characters",
+        ),
+        ("ada", "%0A", "paymentDetailsId", "must be a UUID, for example"),
+        (
+            "ada",
+            &"x".repeat(65),
+            "paymentDetailsId",
+            "must be a UUID, for example",
+        ),
+        ("ada", "", "paymentDetailsId", "must be a UUID, for example"),
+    ] {
+        let path = format!("/v2/request/{request}/pay?clientUserId={user}&paymentDetailsId={account}");
+        let refused = fiat.app.get(&path).with_key().send().await;
+        assert_eq!(refused.wrong_fields(), [field], "{path}: {}", refused.text);
+        let told = refused.expect(400)["errors"][0]["message"].clone();
+        assert!(told.as_str().is_some_and(|told| told.starts_with(sentence)), "{told}");
+    }
+}

@@ -113,7 +113,7 @@ fn decide_for_bank<'a>(
 }
 
 fn named<'a>(value: &'a Option<String>, field: &str, checks: &mut Checks) -> Option<&'a str> {
-    let value = value.as_deref().filter(|value| !value.is_empty());
+    let value = value.as_deref();
     if value.is_none() {
         checks.fail(
             field,
