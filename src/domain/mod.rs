@@ -13,6 +13,7 @@ pub mod client_limits;
 pub mod colour;
 pub mod conversion;
 pub mod conversion_call;
+pub mod country;
 pub mod currency;
 pub mod destination;
 pub mod elapsed;

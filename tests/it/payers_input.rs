@@ -88,6 +88,8 @@ async fn every_wrong_field_of_a_payer_is_named_at_once() {
         ("country", json!("USA")),
         ("country", json!("U1")),
         ("nationality", json!("ISL")),
+        ("nationality", json!("ZZ")),
+        ("country", json!("uk")),
         ("dateOfBirth", json!("12/12/1985")),
         ("dateOfBirth", json!("1985-02-30")),
         ("dateOfBirth", json!("2026-02-01")),
@@ -220,6 +222,16 @@ async fn every_wrong_field_of_a_bank_account_is_named_at_once() {
             "Invalid bank account details",
             vec!["swiftBic"],
             json!({ "rails": "swift", "swiftBic": "NOBA1KATALL" }),
+        ),
+        (
+            "Invalid bank account details",
+            vec!["swiftBic"],
+            json!({ "rails": "swift", "swiftBic": "DEUTZZFF" }),
+        ),
+        (
+            "Invalid bank account details",
+            vec!["country"],
+            json!({ "country": "ZZ" }),
         ),
         (
             "Invalid bank account details",

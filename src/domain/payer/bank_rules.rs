@@ -1,7 +1,7 @@
 //! What a bank account needs, by its currency and the way in which it is paid. Source: interface §4.5; rules P.3.4.
 
 use super::Rails::{self, Local, Swift, Wire};
-use crate::domain::refusal::FieldError;
+use crate::domain::{country, refusal::FieldError};
 
 /// What a caller reads whose bank account breaks a rule. Source: rules P.3.4.
 pub const INVALID: &str = "Invalid bank account details";
@@ -35,8 +35,16 @@ const OTHER_NEEDS: &[AnyOf] = &[IBAN_OR_ACCOUNT];
 type Form = (&'static str, fn(&str) -> bool, &'static str);
 
 const FORMS: [Form; 4] = [
-    ("iban", is_iban, "must be an IBAN with its two check digits"),
-    ("swiftBic", is_bic, "must be a BIC of 8 or 11 letters and digits"),
+    (
+        "iban",
+        is_iban,
+        "must be an IBAN of a country, with its two check digits",
+    ),
+    (
+        "swiftBic",
+        is_bic,
+        "must be a BIC of 8 or 11 letters and digits, with the code of a country in its middle",
+    ),
     (
         "sortCode",
         is_sort_code,
@@ -100,7 +108,7 @@ fn is_routing_number(text: &str) -> bool {
     digits.is_some_and(|digits| {
         let weighted = digits.iter().zip([3, 7, 1].into_iter().cycle());
         let sum: u32 = weighted.map(|(digit, weight)| digit * weight).sum();
-        digits.len() == 9 && sum > 0 && sum % 10 == 0
+        digits.len() == 9 && sum > 0 && sum.is_multiple_of(10)
     })
 }
 
@@ -120,7 +128,7 @@ fn is_iban(text: &str) -> bool {
         .take(text.len())
         .filter_map(|character| character.to_digit(36))
         .fold(0, |rest, value| (rest * if value < 10 { 10 } else { 100 } + value) % 97);
-    is_written_so && rest == 1
+    is_written_so && rest == 1 && text.get(..2).is_some_and(country::is_assigned)
 }
 
 /// Bank, country, place, and perhaps a branch.
@@ -132,7 +140,7 @@ fn is_bic(text: &str) -> bool {
     };
     matches!(text.len(), 8 | 11)
         && is(0, 4, u8::is_ascii_alphanumeric)
-        && is(4, 6, u8::is_ascii_alphabetic)
+        && text.get(4..6).is_some_and(country::is_assigned)
         && is(6, text.len(), u8::is_ascii_alphanumeric)
 }
 
@@ -201,7 +209,13 @@ mod tests {
 
     #[test]
     fn numbers_with_check_digits_are_checked() {
-        let forms: [(&str, fn(&str) -> bool, &[&str], &[&str]); 5] = [
+        type Checked = (
+            &'static str,
+            fn(&str) -> bool,
+            &'static [&'static str],
+            &'static [&'static str],
+        );
+        let forms: [Checked; 5] = [
             (
                 "routing number",
                 is_routing_number,
@@ -220,6 +234,8 @@ mod tests {
                     "DE88370400440532013000",
                     "DE8937040044053201300",
                     "8937040044053201300000",
+                    // Good check digits, of no country.
+                    "ZZ22370400440532013000",
                     "DE89",
                     "ÜÄ89370400440532",
                     "",
@@ -229,7 +245,15 @@ mod tests {
                 "bic",
                 is_bic,
                 &["DEUTDEFF", "deutdeff500", "NEDSZAJJXXX"],
-                &["DEUTDEF", "DEUT1EFF", "DEUTDEFF50", "DEUT-EFF", ""],
+                &[
+                    "DEUTDEF",
+                    "DEUT1EFF",
+                    "DEUTZZFF",
+                    "DEUTUKFF",
+                    "DEUTDEFF50",
+                    "DEUT-EFF",
+                    "",
+                ],
             ),
             (
                 "sort code",

@@ -72,7 +72,7 @@ text! {
         length_min: 2,
         length_max: 2,
         example: "US",
-        hint: "must be a country of two letters, for example US",
+        hint: "must be the code of a country, two letters of ISO 3166-1, for example US",
     }
     /// Phone number in E.164.
     PhoneText {

@@ -5,6 +5,7 @@ mod view;
 
 use crate::{
     domain::{
+        country,
         payer::{
             bank_rules::{self, broken},
             birth,
@@ -15,6 +16,7 @@ use crate::{
     http::operation::*,
 };
 pub use bodies::*;
+use poem_openapi::types::ParseFromJSON;
 
 /// What a caller reads who does not say whether the payer agreed. Source: interface §7.
 const AGREEMENT_MISSING: &str = "agreementCompleted must be provided";
@@ -44,8 +46,9 @@ impl Payers {
         key: Keyed,
         body: Draft<RegisterPayerBody>,
     ) -> Result<Answered<PayerRegistered>, Fail<{ s::BAD_REQUEST | s::CONFLICT | s::BAD_GATEWAY }>> {
-        let birth = birth_date(&ctx, body.text("dateOfBirth"));
-        let body = body.finish(birth.into_iter().collect(), VALIDATION)?;
+        let mut wrong = Vec::from_iter(birth_date(&ctx, body.text("dateOfBirth")));
+        wrong.extend(countries(&body, &["country", "nationality"]));
+        let body = body.finish(wrong, VALIDATION)?;
         let once = key.once(op::registerPayer, &body);
         let id = String::from(body.client_user_id.clone());
         let person = body.into();
@@ -151,6 +154,7 @@ impl Payers {
     {
         let mut wrong = broken(|name| body.text(name));
         wrong.extend(birth_date(&ctx, body.text("dateOfBirth")));
+        wrong.extend(countries(&body, &["country"]));
         let body = body.finish(wrong, bank_rules::INVALID)?;
         let id = client_user_id.as_str();
         let once = key.once_for(op::addPaymentDetails, id, &body);
@@ -202,4 +206,11 @@ impl Payers {
 fn birth_date(ctx: &Ctx, text: Option<&str>) -> Option<FieldError> {
     let is_wrong = !birth::is_real(text?, ctx.clock.now());
     is_wrong.then(|| FieldError::new("dateOfBirth", birth::HINT))
+}
+
+/// The countries of a form that are none.
+fn countries<T: ParseFromJSON>(body: &Draft<T>, fields: &[&'static str]) -> Vec<FieldError> {
+    let is_wrong = |field: &&&str| body.text(field).is_some_and(|code| !country::is_assigned(code));
+    let wrong = fields.iter().filter(is_wrong);
+    wrong.map(|field| FieldError::new(*field, CountryText::HINT)).collect()
 }
