@@ -52,6 +52,9 @@ pub(in crate::http) const TOO_MANY_HINT: &str = "Wait for the seconds that Retry
 /// Message of a body of another kind.
 const NOT_JSON: &str = "The content-type header must be application/json, with charset=utf-8 or without a charset";
 
+/// What is said of a part of a path that is no text.
+const NOT_UTF_8: &str = "must be text in UTF-8, percent-encoded";
+
 const LARGE_BODY: &str = "The body is too large";
 const SLOW_BODY: &str = "The body did not arrive in time";
 
@@ -613,6 +616,9 @@ pub(in crate::http) fn render(error: poem::Error, call: &Call, routes: &RouteTab
     } else if let Some(error) = error.downcast_ref::<ParsePathError>() {
         let name = routes.path_parameter(&call.path, error.name).unwrap_or("path");
         Refusal::field(name, plain(&error.reason)).into()
+    } else if error.is::<poem::error::ParsePathError>() {
+        let name = routes.unreadable_parameter(&call.path).unwrap_or("path");
+        Refusal::field(name, NOT_UTF_8).into()
     } else if let Some(error) = error.downcast_ref::<ParseRequestPayloadError>() {
         Problem::bad_request(plain(&error.reason))
     } else if error.is::<ContentTypeError>() {

@@ -100,6 +100,8 @@ async fn every_wrong_field_of_a_payer_is_named_at_once() {
         ("email", json!("no-address")),
         ("beneficiaryType", json!("trust")),
         ("clientUserId", json!("x".repeat(256))),
+        ("clientUserId", json!(".")),
+        ("clientUserId", json!("..")),
         ("clientUserId", json!("bell\u{7}and more")),
         ("clientUserId", json!("turned\u{202e}around")),
     ] {
@@ -277,6 +279,13 @@ async fn an_id_in_a_path_keeps_to_the_same_form() {
         let answer = app.get(&format!("/v2/payer/{}", encoded(&id))).with_key().send().await;
         assert_eq!(answer.status, 400, "{}", answer.text);
         assert_eq!(answer.wrong_fields(), ["clientUserId"]);
+    }
+    let no_text = app.get("/v2/payer/%ff").with_key().send().await;
+    assert_eq!(no_text.status, 400, "{}", no_text.text);
+    assert_eq!(no_text.wrong_fields(), ["clientUserId"], "{}", no_text.text);
+    for nobody in [".", "..", "%2e%2e", "./payment-details"] {
+        let answer = app.get(&format!("/v2/payer/{nobody}")).with_key().send().await;
+        assert_eq!(answer.status, 404, "{nobody}: {}", answer.text);
     }
     app.register_payer(&person("user-4711")).await.expect(200);
     for wrong in ["", "7", "not-a-uuid"] {

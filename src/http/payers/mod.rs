@@ -47,6 +47,7 @@ impl Payers {
         body: Draft<RegisterPayerBody>,
     ) -> Result<Answered<PayerRegistered>, Fail<{ s::BAD_REQUEST | s::CONFLICT | s::BAD_GATEWAY }>> {
         let mut wrong = Vec::from_iter(birth_date(&ctx, body.text("dateOfBirth")));
+        wrong.extend(place_in_paths(body.text("clientUserId")));
         wrong.extend(countries(&body, &["country", "nationality"]));
         let body = body.finish(wrong, VALIDATION)?;
         let once = key.once(op::registerPayer, &body);
@@ -206,6 +207,17 @@ impl Payers {
 fn birth_date(ctx: &Ctx, text: Option<&str>) -> Option<FieldError> {
     let is_wrong = !birth::is_real(text?, ctx.clock.now());
     is_wrong.then(|| FieldError::new("dateOfBirth", birth::HINT))
+}
+
+/// What is wrong with an id that clients take out of paths, also where it is percent-encoded.
+fn place_in_paths(id: Option<&str>) -> Option<FieldError> {
+    let is_taken_out = matches!(id, Some("." | ".."));
+    is_taken_out.then(|| {
+        FieldError::new(
+            "clientUserId",
+            "must be another id than . and .., which no path can name",
+        )
+    })
 }
 
 /// The countries of a form that are none.
