@@ -77,7 +77,7 @@ pub enum Storage {
     Plain,
     /// Sealed, because it holds a secret.
     Sealed,
-    /// Sealed with the key of the payer whom it names; what was asked is known by a keyed hash.
+    /// Sealed with the key of the payer whom it names; key and body of the call are known by keyed hashes.
     OfPayer,
 }
 
@@ -228,8 +228,9 @@ pub async fn once<T>(
     if storage == Storage::OfPayer
         && let Some(once) = &mut keeper.call.once
     {
-        // What it hashes names somebody, and could be guessed.
+        // What it hashes names somebody, and could be guessed; so may the key, which can be an e-mail address.
         once.body_hash = ctx.sealer.lookup(&once.body_hash);
+        once.key = ctx.sealer.lookup(&format!("idempotency_keys.key\n{}", once.key));
     }
     let keyed = keeper.call.once.as_ref();
     let queued = keyed.map(|once| Queued::new(ctx, &key(&keeper.holder, once)));

@@ -300,3 +300,22 @@ async fn a_rotation_wraps_the_keys_of_payers_while_they_are_served() {
         rotation.replaced
     );
 }
+
+#[tokio::test]
+async fn an_idempotency_key_that_names_somebody_is_not_stored_clear() {
+    let (app, partner) = with_partner().await;
+    let keyed = async |path: String, body: Value| {
+        let call = app
+            .post(&path)
+            .with_key()
+            .header("idempotency-key", "canary.key@example.com");
+        call.json(&body).send().await
+    };
+    let first = keyed("/v2/payer".to_owned(), person(ID)).await.expect(200);
+    assert_eq!(keyed("/v2/payer".to_owned(), person(ID)).await.expect(200), first);
+    assert_eq!(partner.count("register").await, 1, "it is the same key all the same");
+    keyed("/v2/payer".to_owned(), person("another-user")).await.expect(409);
+    let accounts = format!("{}/payment-details", path_of(ID));
+    keyed(accounts, dollars("7734509911")).await.expect(201);
+    assert!(!holds(&app.stored(), "canary.key"));
+}
