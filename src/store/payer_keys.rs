@@ -5,8 +5,11 @@ use crate::{
     domain::ids::{OwnerId, PayerId, PlatformId, Secret},
     ports::sealer::{Place, of_payer, split_payer},
 };
-use entities::payer_keys::{ActiveModel, Column, Entity, Model};
-use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
+use entities::{
+    payer_keys::{ActiveModel, Column, Entity, Model},
+    payers,
+};
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QuerySelect};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 fn place<'a>(platform: &'a str, payer: &'a str) -> Place<'a> {
@@ -39,6 +42,25 @@ pub async fn forget(conn: &impl ConnectionTrait, platform: &PlatformId, payer: &
         .exec(conn)
         .await?;
     Ok(())
+}
+
+/// Which of the payers of owners are being erased.
+async fn erasing(conn: &impl ConnectionTrait, named: &[(&OwnerId, PayerId)]) -> Result<Vec<PayerId>, StoreError> {
+    if named.is_empty() {
+        return Ok(Vec::new());
+    }
+    let owners: BTreeSet<&str> = named.iter().map(|(owner, _)| owner.as_str()).collect();
+    let ids: BTreeSet<&str> = named.iter().map(|(_, payer)| payer.as_str()).collect();
+    let found: Vec<String> = payers::Entity::find()
+        .select_only()
+        .column(payers::Column::Id)
+        .filter(payers::Column::PlatformId.is_in(owners))
+        .filter(payers::Column::Id.is_in(ids))
+        .filter(payers::Column::ErasingAt.is_not_null())
+        .into_tuple()
+        .all(conn)
+        .await?;
+    Ok(found.into_iter().map(PayerId).collect())
 }
 
 /// What a text of a place says.
@@ -104,7 +126,8 @@ impl Keyring {
         Ok(Self(all))
     }
 
-    /// Reads the keys that texts of owners need; those that no payer's key seals need none.
+    /// Reads the keys that texts of owners need; those that no payer's key seals need none. A payer who is being erased has
+    /// none any more: what told of it is not told on while the partner is asked to forget it.
     pub async fn for_texts_of<'a>(
         conn: &impl Sealing,
         texts: impl IntoIterator<Item = (&'a OwnerId, &'a str)>,
@@ -113,7 +136,11 @@ impl Keyring {
             .into_iter()
             .filter_map(|(owner, text)| Some((owner, split_payer(text)?.0)))
             .collect();
-        Self::of_owners(conn, named.iter().map(|(owner, payer)| (*owner, payer))).await
+        let mut ring = Self::of_owners(conn, named.iter().map(|(owner, payer)| (*owner, payer))).await?;
+        for payer in erasing(conn, &named).await? {
+            ring.0.remove(&payer);
+        }
+        Ok(ring)
     }
 
     /// The key of a payer; `None` when the payer is erased.

@@ -231,12 +231,45 @@ async fn one(app: &TestApp, sql: &str) -> String {
 #[tokio::test]
 async fn an_erasure_that_the_partner_does_not_answer_goes_on_by_itself() {
     let (app, partner) = with_partner().await;
+    let receiver = Receiver::echoing().await;
+    platform_hook(&app, &receiver.url()).await;
     known_payer(&app, &partner).await;
+    app.deliver().await;
+    let sent = receiver.received().await.len();
+    // Something waits in the queue.
+    let theirs = app.partner_id(ID).await;
+    partner
+        .tell(&app, &payer_news(&theirs, 90, "rejected", "completed"))
+        .await
+        .expect(200);
     partner.behave(OffRampBehaviour::Down);
     let waiting = app.erase_payer(ID).await;
     assert_eq!(waiting.status, 502);
     assert!(waiting.text.contains("erased by itself"), "{}", waiting.text);
     app.payer(ID).await.expect(404);
+    let events = app.get("/v2/events?limit=100").with_key().send().await.expect(200);
+    let events = events["events"].as_array().expect("a list").clone();
+    assert!(events.len() > 4);
+    for event in &events {
+        let body: Value = serde_json::from_str(event["body"].as_str().expect("text")).expect("JSON");
+        assert_eq!(body["erased"], true, "nothing of it is read meanwhile: {event}");
+    }
+    let replay = app.post(&format!(
+        "/v2/events/{}/replay",
+        events[0]["id"].as_str().expect("an id")
+    ));
+    replay.with_key().json(&json!({})).send().await.expect(409);
+    let deliveries = app.get("/v2/deliveries?limit=100").with_key().send().await.expect(200);
+    assert!(!deliveries.to_string().contains("canary"), "{deliveries}");
+    for delivery in deliveries["deliveries"].as_array().expect("a list") {
+        let path = format!("/v2/deliveries/{}", delivery["id"].as_str().expect("an id"));
+        let detail = app.get(&path).with_key().send().await;
+        assert!(!detail.text.contains("canary"), "{}", detail.text);
+        let retry = app.post(&format!("{path}/retry")).with_key();
+        retry.json(&json!({})).send().await.expect(409);
+    }
+    app.deliver().await;
+    assert_eq!(receiver.received().await.len(), sent, "nothing of it is sent meanwhile");
     let again = app.register_payer(&person(ID)).await;
     assert_eq!(again.status, 409);
     assert!(again.text.contains("being erased"), "{}", again.text);
