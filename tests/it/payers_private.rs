@@ -11,7 +11,10 @@ use crate::support::{
 use prs::{domain::off_ramp_sandbox::OffRampBehaviour, flows::at_rest, store};
 use sea_orm::{ConnectionTrait, Statement};
 use serde_json::{Value, json};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 fn holds(stored: &[u8], text: &str) -> bool {
     stored.windows(text.len()).any(|window| window == text.as_bytes())
@@ -351,4 +354,33 @@ async fn an_idempotency_key_that_names_somebody_is_not_stored_clear() {
     let accounts = format!("{}/payment-details", path_of(ID));
     keyed(accounts, dollars("7734509911")).await.expect(201);
     assert!(!holds(&app.stored(), "canary.key"));
+}
+
+#[tokio::test]
+async fn an_account_that_is_added_while_its_payer_is_erased_is_erased_with_it() {
+    let (app, partner) = with_partner().await;
+    app.register_payer(&person(ID)).await.expect(200);
+    let theirs = app.partner_id(ID).await;
+    // The partner has the account at once, and answers later than it is asked to forget the payer.
+    partner.behave(OffRampBehaviour::Slow);
+    let form = dollars("7734509911");
+    let adding = app.add_account(ID, &form);
+    let erasing = async {
+        while partner.count("add_account").await == 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        partner.behave(OffRampBehaviour::Normal);
+        app.erase_payer(ID).await
+    };
+    let (added, erased) = tokio::join!(adding, erasing);
+    erased.expect(200);
+    assert_eq!(added.status, 404, "{}", added.text);
+    let calls = partner.calls().await;
+    let forgets: Vec<usize> = (0..calls.len()).filter(|at| calls[*at].method == "DELETE").collect();
+    assert_eq!(
+        forgets.len(),
+        2,
+        "the partner is asked again once the account was answered"
+    );
+    assert!(forgets.iter().all(|at| calls[*at].target.ends_with(&theirs)));
 }
