@@ -445,7 +445,7 @@ documented! {
     429 Always "TooManyRequests": "Too many calls; Retry-After tells when to try again.", TOO_MANY;
     500 Always "InternalServerError":
         "Unexpected failure; the operator finds it in the log by the id of the call.", INTERNAL;
-    502 Declared (BAD_GATEWAY) "BadGateway": "A node, or a provider of screening, that has to be asked does not answer.",
+    502 Declared (BAD_GATEWAY) "BadGateway": "A node, or a partner of this service, that has to be asked gives no usable answer.",
         "Not enough nodes of sepolia answer at the moment; try again";
     503 Always "ServiceUnavailable": "The service cannot answer at the moment; try again.", UNAVAILABLE;
 }

@@ -66,6 +66,14 @@ text! {
         hint: "must be a day of the calendar in the past, written as YYYY-MM-DD, for example 1985-12-12",
         holds: |text: &str| NaiveDate::parse_from_str(text, "%Y-%m-%d").is_ok(),
     }
+    /// A page of the partner.
+    PartnerPageText {
+        pattern: r"^https?://\S+$",
+        length_max: 2048,
+        format: "uri",
+        example: "https://verify.example.com/agreement/4f1c",
+        hint: "must be an address of at most 2048 characters",
+    }
     /// Country, ISO 3166-1.
     CountryText {
         pattern: "^[A-Za-z]{2}$",
@@ -99,7 +107,9 @@ text! {
     }
 }
 
-/// Who is paid out to a bank account. Not printable, for what it names.
+// What names a person is not `Debug`: it does not print.
+
+/// Who is paid out to a bank account.
 #[derive(Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
 pub struct RegisterPayerBody {
@@ -204,12 +214,10 @@ pub struct ComplianceStatus {
 #[derive(Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
 pub struct PayerRegistered {
-    /// Where the payer agrees to the terms; absent when there is nothing to do. Example: `https://verify.example.com/agreement/4f1c`
-    #[oai(validator(max_length = 2048))]
-    pub agreement_url: Option<String>,
+    /// Where the payer agrees to the terms; absent when there is nothing to do
+    pub agreement_url: Option<PartnerPageText>,
     /// Where the payer proves who they are; absent when there is nothing to do. Example: `https://verify.example.com/identity/4f1c`
-    #[oai(validator(max_length = 2048))]
-    pub kyc_url: Option<String>,
+    pub kyc_url: Option<PartnerPageText>,
     /// What is known
     pub status: ComplianceStatus,
     /// Id of the payer
@@ -238,7 +246,7 @@ pub struct UpdatePayerBody {
     pub agreement_completed: bool,
 }
 
-/// A bank account. Not printable, for what it names.
+/// A bank account.
 #[derive(Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
 pub struct PaymentDetailsBody {

@@ -84,7 +84,7 @@ impl Payers {
     /// nothing.
     ///
     /// 200: It is noted
-    /// 400: agreementCompleted must be provided
+    /// 400 agreementCompleted: agreementCompleted must be provided
     /// 404: Payer with client user ID user-1042 not found
     /// 502: The off-ramp partner does not answer at the moment; try again
     #[oai(path = "/payer/:clientUserId", method = "patch", operation_id = "updatePayer")]

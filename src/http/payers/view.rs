@@ -12,8 +12,8 @@ const SHOWN: usize = 4;
 
 pub(super) fn registered(payer: &Payer) -> PayerRegistered {
     PayerRegistered {
-        agreement_url: payer.details.agreement_url.clone(),
-        kyc_url: payer.details.kyc_url.clone(),
+        agreement_url: payer.details.agreement_url.as_ref().map(PartnerPageText::written),
+        kyc_url: payer.details.kyc_url.as_ref().map(PartnerPageText::written),
         status: ComplianceStatus {
             agreement_status: payer.agreement(),
             kyc_status: payer.kyc(),
