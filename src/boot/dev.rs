@@ -67,8 +67,8 @@ const POLL_MS: u64 = 50;
 
 /// What somebody reads who names a settings file.
 pub(super) const NO_FILE: &str = "`prs dev` has settings of its own and reads no file; of the environment it takes \
-    PRS_DATABASE__URL, PRS_SECRETS__MASTER_KEY and the sections accounts, brand, caps, fees, log, payouts, rate_limits, \
-    secure_payments, wallet_session and webhooks. `prs serve` takes every setting";
+    PRS_DATABASE__URL, PRS_SECRETS__MASTER_KEY and the sections accounts, brand, caps, fees, log, payers, payouts, \
+    rate_limits, secure_payments, wallet_session and webhooks. `prs serve` takes every setting";
 
 /// The settings of the environment that count here beside those of [`SECTIONS`].
 const TAKEN: [&str; 2] = ["PRS_DATABASE__URL", "PRS_SECRETS__MASTER_KEY"];
@@ -81,6 +81,7 @@ const SECTIONS: &[&str] = &[
     "caps",
     "fees",
     "log",
+    "payers",
     "payouts",
     "rate_limits",
     "secure_payments",

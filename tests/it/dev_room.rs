@@ -1,6 +1,12 @@
 //! The room `/_dev` of `prs dev`, and that nobody else has it.
 
-use crate::support::{TestApp, chain::transactions, clock::FixedClock, dev::Dev};
+use crate::support::{
+    TestApp,
+    chain::transactions,
+    clock::FixedClock,
+    dev::Dev,
+    payers::{dollars, person},
+};
 use alloy::{primitives::U256, sol_types::SolCall};
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
@@ -357,6 +363,7 @@ async fn the_environment_sets_what_has_nothing_to_do_with_the_local_chain() {
     let variables = [
         ("PRS_BRAND__NAME", "Corner shop"),
         ("PRS_SECURE_PAYMENTS__EXPIRES_IN_S", "600"),
+        ("PRS_PAYERS__MASK_BANK_DETAILS", "true"),
     ];
     let dev = Dev::start_with(folder.path(), &variables);
     prs::adapters::install_tls();
@@ -380,4 +387,9 @@ async fn the_environment_sets_what_has_nothing_to_do_with_the_local_chain() {
     let page = client.get(format!("{}/pay/{token}", dev.text("/baseUrl"))).send().await;
     let page = page.expect("an answer").text().await.expect("text");
     assert!(page.contains("Corner shop"), "{page}");
+    dev.call("/v2/payer", Some(&person("user-4711"))).await;
+    let accounts = "/v2/payer/user-4711/payment-details";
+    dev.call(accounts, Some(&dollars("1234567890"))).await;
+    let listed = dev.call(accounts, None).await;
+    assert_eq!(listed["paymentDetails"][0]["accountNumber"], "******7890", "{listed}");
 }
