@@ -5,6 +5,7 @@ use crate::{
     support::{
         Answer, TestApp,
         app::settings,
+        lines::Lines,
         off_ramp::{CALLBACK_SECRET, FORMER_SECRET, Partner, Scripted, account_news, order_news, payer_news, person},
         payers, published,
         requests::fau,
@@ -395,6 +396,44 @@ async fn fifty_equal_callbacks_at_once_are_one_change_and_one_event() {
         assert_eq!(events.len(), told, "{events:?}");
     }
     assert_eq!(app.accounts("user-4711").await[0]["id"], account.as_str());
+}
+
+#[tokio::test]
+async fn whoever_forges_callbacks_is_refused_before_anything_is_computed_and_fills_no_log() {
+    let partner = Partner::start().await;
+    let mut settings = partner.settings(settings());
+    settings.rate_limits.factor_outside_production = 1;
+    let app = TestApp::limited(settings, None).await;
+    let (lines, _listening) = Lines::listen();
+    let news = payer_news("pyr_unknown", 1, "pending", "not_started").to_string();
+    let told = async |secret: &str| {
+        let signed = Bent::signed(secret, app.ctx.clock.now(), &news);
+        signed.send(&app).await.status
+    };
+    let mut statuses = Vec::new();
+    for _ in 0..80 {
+        statuses.push(told("nobody's secret, and long enough for one").await);
+    }
+    let first = statuses.iter().position(|status| *status == 429);
+    println!("{first:?} forged callbacks before the first 429");
+    assert!(first.is_some_and(|first| first > 0), "{statuses:?}");
+    assert!(
+        statuses.iter().all(|status| [401, 429].contains(status)),
+        "{statuses:?}"
+    );
+    assert_eq!(
+        told(CALLBACK_SECRET).await,
+        429,
+        "no signature of that address is looked at"
+    );
+    assert!(!lines.text().contains("provider-callbacks"), "{}", lines.text());
+    app.advance_ms(3_600_000);
+    assert_eq!(told(CALLBACK_SECRET).await, 404, "in time it is heard again");
+    assert!(
+        lines.text().contains("provider-callbacks"),
+        "what is signed has its line: {}",
+        lines.text()
+    );
 }
 
 #[tokio::test]

@@ -406,6 +406,19 @@ impl Meter {
         self.count(self.limits.counted(purpose, "", self.address))
     }
 
+    /// Counts a callback that nobody signed, like a credential that nobody knows. Errors: 429.
+    pub(in crate::http) fn admit_forged(&self) -> Result<(), Problem> {
+        self.admit_address(Purpose::Unknown)
+    }
+
+    /// Refuses an address that is blocked for guessing before anything is computed for it. Errors: 429.
+    pub(in crate::http) fn admit_unless_guesser(&self) -> Result<(), Problem> {
+        match self.is_guesser() {
+            true => self.admit_address(Purpose::Unknown),
+            false => Ok(()),
+        }
+    }
+
     /// Whether the address of the call is blocked for guessing credentials.
     pub(super) fn is_guesser(&self) -> bool {
         self.limits.is_guesser(Purpose::Unknown, self.address)

@@ -11,6 +11,7 @@ use crate::{
     http::{
         error::{Problem, too_large, unauthorized},
         forms::body,
+        gate::rate_limits::Meter,
     },
     ports::off_ramp::News,
 };
@@ -20,6 +21,7 @@ use poem_openapi::{
     registry::{MetaMediaType, MetaRequest, Registry},
     types::Type,
 };
+use std::sync::Arc;
 
 /// What can become of a callback.
 pub const OUTCOMES: [&str; 6] = ["changed", "nothing", "unknown", "unsigned", "unreadable", "failed"];
@@ -47,10 +49,17 @@ fn read(ctx: &Ctx, request: &Request, bytes: &[u8]) -> Result<News, Problem> {
         body: bytes,
     };
     let signature = only(request, header::SIGNATURE);
+    let meter = request.data::<Arc<Meter>>();
+    if let Some(meter) = meter {
+        meter.admit_unless_guesser()?;
+    }
     let partner = ctx.partners.off_ramp.as_ref();
     let partner = partner.filter(|partner| partner.is_signed(&callback, signature));
     let Some(partner) = partner else {
         count("unsigned");
+        if let Some(meter) = meter {
+            meter.admit_forged()?;
+        }
         return Err(unauthorized().into());
     };
     // The document decides on the form, the adapter on what it cannot say: which links are handed on.
