@@ -5,7 +5,7 @@ use crate::{
     adapters::{evm, off_ramp},
     ctx::Ctx,
     domain::{destination::ScreeningProvider, network::Network},
-    flows::secure_payments::screen::OUTCOMES as SCREENING_OUTCOMES,
+    flows::{payers::follow, secure_payments::screen::OUTCOMES as SCREENING_OUTCOMES},
     http::provider_callbacks,
     settings::Settings,
 };
@@ -55,14 +55,18 @@ pub(super) fn begin(settings: &Settings, ctx: &Ctx) {
     for outcome in provider_callbacks::OUTCOMES {
         metrics::counter!("prs_off_ramp_callbacks_total", "outcome" => outcome).increment(0);
     }
+    for what in follow::ABOUT {
+        for result in follow::RESULTS {
+            metrics::counter!("prs_off_ramp_asked_total", "what" => what, "result" => result).increment(0);
+        }
+    }
+    for operation in off_ramp::OPERATIONS {
+        for outcome in off_ramp::OUTCOMES {
+            metrics::counter!("prs_off_ramp_calls_total", "operation" => operation, "outcome" => outcome).increment(0);
+        }
+    }
     if ctx.partners.off_ramp.is_some() {
         metrics::gauge!("prs_off_ramp_last_ok_timestamp_seconds").increment(0.0);
-        for operation in off_ramp::OPERATIONS {
-            for outcome in off_ramp::OUTCOMES {
-                metrics::counter!("prs_off_ramp_calls_total", "operation" => operation, "outcome" => outcome)
-                    .increment(0);
-            }
-        }
     }
     for network in ctx.partners.chains.followed.keys().copied() {
         of_network(settings, network);

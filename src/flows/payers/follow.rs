@@ -95,6 +95,12 @@ fn unanswered(error: &OffRampError) -> Taken {
     Taken::Unknown
 }
 
+/// What is asked about.
+pub const ABOUT: [&str; 2] = ["payer", "account"];
+
+/// What can come of it.
+pub const RESULTS: [&str; 3] = ["changed", "nothing", "unanswered"];
+
 fn count(taken: Taken, what: &'static str) {
     let result = match taken {
         Taken::Changed => "changed",
