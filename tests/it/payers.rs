@@ -136,12 +136,12 @@ async fn an_id_is_whatever_fits_one_line() {
         assert!(!users.contains(&user));
         users.push(user);
     }
-    let missing = app.payer("nobody/at all").await;
-    assert_eq!(missing.status, 404);
-    assert_eq!(
-        missing.json()["message"],
-        "Payer with client user ID nobody/at all not found"
-    );
+    for id in ["nobody/at all", "payment-details"] {
+        let missing = app.payer(id).await;
+        assert_eq!(missing.status, 404);
+        let sentence = format!("Payer with client user ID {id} not found");
+        assert_eq!(missing.json()["message"], sentence.as_str());
+    }
 }
 
 #[tokio::test]

@@ -343,8 +343,7 @@ async fn any_order_repetition_and_loss_ends_in_the_final_state_with_one_final_ev
     let mut dice = Dice::new(14);
     let (mut heard, mut lost, mut changed) = (0, 0, 0);
     for round in 0..ROUNDS {
-        // Too short to be looked for in all that is logged of so many.
-        let id = format!("u-{round:04}");
+        let id = format!("canary-user-{round:04}");
         app.register_payer(&person(&id)).await.expect(200);
         let detail = app.account_of(&id, &dollars("1234567890")).await;
         let stored = app.stored_payer(&id).await;

@@ -5,7 +5,6 @@ use regex::bytes::RegexBuilder;
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, PgConnection};
 use std::{
-    collections::BTreeSet,
     io::{self, Write},
     path::Path,
     sync::{Mutex, MutexGuard, Once, PoisonError},
@@ -178,10 +177,12 @@ impl Issued {
         let any = secrets.iter().map(|secret| regex::escape(secret)).collect::<Vec<_>>();
         let any = RegexBuilder::new(&any.join("|")).size_limit(1 << 28).build();
         let any = any.expect("a pattern");
-        let leaks = places.iter().flat_map(|(place, text)| {
-            let found: BTreeSet<_> = any.find_iter(text).map(|found| found.as_bytes().to_vec()).collect();
-            let shown = move |secret: Vec<u8>| format!("{place} holds the secret {}", String::from_utf8_lossy(&secret));
-            found.into_iter().map(shown)
+        let leaking = places.iter().filter(|(_, text)| any.is_match(text));
+        // One secret can be a part of another one, so each is looked for by itself where there is any.
+        let leaks = leaking.flat_map(|(place, text)| {
+            let is_there = |secret: &&String| text.windows(secret.len()).any(|window| window == secret.as_bytes());
+            let found = secrets.iter().filter(is_there);
+            found.map(move |secret| format!("{place} holds the secret {secret}"))
         });
         leaks.collect()
     }
