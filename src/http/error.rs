@@ -356,6 +356,11 @@ pub(in crate::http) fn elsewhere_for_good() -> StatusCode {
     StatusCode::PERMANENT_REDIRECT
 }
 
+/// 304: the client has it.
+pub(in crate::http) fn unchanged() -> StatusCode {
+    StatusCode::NOT_MODIFIED
+}
+
 /// 202: taken, and what follows from it comes later.
 pub(in crate::http) fn taken() -> StatusCode {
     StatusCode::ACCEPTED
@@ -667,6 +672,15 @@ fn unreadable(error: &ReadBodyError) -> Problem {
         ReadBodyError::Utf8(_) => Problem::bad_request("The body is not valid UTF-8"),
         ReadBodyError::BodyHasBeenTaken => Problem::internal(),
     }
+}
+
+/// 406: in no form that the client takes.
+pub(in crate::http) fn no_coding() -> Problem {
+    Problem::new(
+        StatusCode::NOT_ACCEPTABLE,
+        "Accept-Encoding refuses every form of this file",
+    )
+    .with_hint("Leave the header out, or accept br, gzip or identity")
 }
 
 /// 413.

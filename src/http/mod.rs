@@ -6,6 +6,7 @@
 pub mod contract;
 pub mod edge;
 pub mod error;
+mod files;
 pub mod forms;
 pub mod gate;
 mod operation;

@@ -20,7 +20,7 @@ const LAYERS: [&str; 13] = [
 const ASSEMBLY: [&str; 5] = ["", "main", "boot", "settings", "cli"];
 
 /// Folders and files of `http` that nouns share; every other name there is a noun.
-const HTTP_SHARED: [&str; 6] = ["contract", "edge", "error", "forms", "gate", "operation"];
+const HTTP_SHARED: [&str; 7] = ["contract", "edge", "error", "files", "forms", "gate", "operation"];
 
 /// Flows that are made of those of another noun: a payout is a request and the calldata that pays it, a schedule is a
 /// payout that repeats under the leader who follows payments, a secure payment hands out requests to strangers, what
