@@ -1,8 +1,13 @@
 //! `prs dev`: the whole service on one machine, with a chain of its own.
 
 use super::{
-    clock::MovableClock, context_with, database_clock, log, off_ramp_sandbox, open_database, process::Process,
-    rate_feed, role::Role, sandbox::LocalTime, screening_sandbox, serve,
+    clock::MovableClock,
+    context_with, database_clock, log, off_ramp_sandbox, open_database,
+    process::Process,
+    rate_feed,
+    role::Role,
+    sandbox::{LocalTime, LocalWallet},
+    screening_sandbox, serve,
 };
 use crate::{
     adapters::{
@@ -37,7 +42,7 @@ use crate::{
         orchestrators::create::NewOrchestrator,
         rates::accept::Word,
     },
-    http::dev::Room,
+    http::dev::{Lent, Room},
     ports::{
         clock::Clock,
         ids::{Ids, random},
@@ -239,17 +244,26 @@ async fn serve_on(arguments: &DevArguments, chain: &Arc<Devnet>, folder: &std::p
     let off_ramp = serve_off_ramp(&settings, bank, clock.clone())?;
     flows::rates::refresh::now_once(&ctx).await?;
     accept_rates(&ctx).await?;
+    // The chain of an earlier run is gone with its process; a database that was kept has read another one.
+    store::cursors::forget(ctx.db.writer(), Network::Sepolia).await?;
+    store::relays::forget(ctx.db.writer(), Network::Sepolia).await?;
+    let seeded = seed(&ctx, chain).await?;
+    let payee = chain.accounts().get(PAYEE_INDEX).context("too few accounts")?;
     let mut process = Process::new(Role::All);
     process.room = Some(Room {
         time: Arc::new(LocalTime::new(clock, chain.clone())),
         rates: sandbox,
         screening,
         off_ramp,
+        wallet: Arc::new(LocalWallet::new(chain.clone(), PAYER_INDEX)?),
+        lent: Lent {
+            api_key: seeded.api_key.clone(),
+            client_id: seeded.backend_client_id.clone(),
+            orchestrator_key: seeded.orchestrator.key.reveal().to_owned(),
+            payee: Address::Evm(payee.address),
+            currency: CURRENCY.to_owned(),
+        },
     });
-    // The chain of an earlier run is gone with its process; a database that was kept has read another one.
-    store::cursors::forget(ctx.db.writer(), Network::Sepolia).await?;
-    store::relays::forget(ctx.db.writer(), Network::Sepolia).await?;
-    let seeded = seed(&ctx, chain).await?;
     let base = settings.public_url();
     let line = json!({
         "baseUrl": base,
@@ -275,7 +289,7 @@ async fn serve_on(arguments: &DevArguments, chain: &Arc<Devnet>, folder: &std::p
         if is_json {
             println!("{line}");
         } else {
-            println!("Swagger UI        {}", line["docsUrl"].as_str().unwrap_or_default());
+            println!("Documentation     {}", line["docsUrl"].as_str().unwrap_or_default());
             println!("API key           {}", line["apiKey"].as_str().unwrap_or_default());
             println!(
                 "Client ID         {} (from {CLIENT_ORIGIN})",
@@ -412,6 +426,10 @@ const LINK_AMOUNT: &str = "2.5";
 
 /// The account of the local chain that is paid by links.
 const PAYEE_INDEX: usize = 1;
+
+/// The one that pays what the documentation asks for, and the token in which.
+const PAYER_INDEX: usize = 2;
+const CURRENCY: &str = "FAU-sepolia";
 
 /// The tenant of the wallet that is paid: a database that was kept has it already.
 async fn tenant(ctx: &Ctx, wallet: &Address) -> anyhow::Result<PlatformId> {
