@@ -33,6 +33,7 @@ mod currencies;
 mod destinations;
 mod destinations_bound;
 mod dev_room;
+mod docs_page;
 mod documents;
 mod events;
 mod events_kinds;

@@ -11,9 +11,7 @@ use crate::http::error;
 use chrono::{DateTime, Utc};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use poem::{
-    Request, Response,
-    error::NotFoundError,
-    handler,
+    Request, Response, handler,
     http::{StatusCode, header},
     web::Data,
 };
@@ -65,21 +63,21 @@ pub(super) fn failed(page: &Page, words: &Words, request: &Request, problem: err
     })
 }
 
-/// Where links led that carry their token in a query. What is left of one that was cut off is a page for people. Errors:
-/// 404 at the root without a token.
+/// Where links led that carry their token in a query. What is left of one that was cut off is a page for people. Without a
+/// token, the root leads to the documentation.
 #[handler]
-pub(super) fn moved(Data(page): Data<&Arc<Page>>, request: &Request) -> poem::Result<Response> {
+pub(super) fn moved(Data(page): Data<&Arc<Page>>, request: &Request) -> Response {
     let query = request.uri().query().unwrap_or_default();
     let token = url::form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "token");
     let token = token.map(|(_, token)| token);
     if token.is_none() && request.uri().path() == "/" {
-        return Err(NotFoundError.into());
+        return led(error::elsewhere(), "/docs/".to_owned());
     }
     let Some(token) = token.filter(|token| is_token(token)) else {
-        return Ok(unknown(page, request));
+        return unknown(page, request);
     };
     let language = words::asked(request).map_or_else(String::new, |words| format!("?lang={}", words.code));
-    Ok(led(error::elsewhere(), format!("/pay/{token}{language}")))
+    led(error::elsewhere(), format!("/pay/{token}{language}"))
 }
 
 /// The page of a link with a slash at its end, which some programs add, leads to the one without it.
