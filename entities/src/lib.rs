@@ -26,6 +26,8 @@ pub mod key_material;
 pub mod keys;
 pub mod known_devices;
 pub mod observations;
+pub mod off_ramp_addresses;
+pub mod off_ramp_bindings;
 pub mod off_ramp_orders;
 pub mod off_ramp_quotes;
 pub mod orchestrators;

@@ -20,6 +20,12 @@ pub struct Model {
     pub payer_id: String,
     /// Row of the bank account.
     pub account_id: String,
+    /// Token units that the partner was asked to pay out, once it was.
+    pub asked_units: Option<String>,
+    /// The transactions that brought them, as a JSON list.
+    pub asked_transactions: Option<String>,
+    /// How many payments those are.
+    pub asked_payments: Option<i32>,
     /// The partner's id of the order, once it is known.
     pub partner_order: Option<String>,
     /// How far it is.

@@ -55,6 +55,7 @@ mod m20261123_0054_add_payers;
 mod m20261123_0055_add_off_ramp;
 mod m20261123_0057_index_links_of_clients;
 mod m20261124_0056_mark_hidden;
+mod m20261124_0058_bind_requests;
 mod months;
 mod tables;
 
@@ -119,6 +120,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261123_0055_add_off_ramp::Migration),
             Box::new(m20261124_0056_mark_hidden::Migration),
             Box::new(m20261123_0057_index_links_of_clients::Migration),
+            Box::new(m20261124_0058_bind_requests::Migration),
         ]
     }
 }
