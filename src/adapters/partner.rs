@@ -28,6 +28,9 @@ pub(super) enum NoAnswer {
     /// Another status than one of success.
     #[error("answers {}", .0.as_u16())]
     Status(StatusCode),
+    /// No connection, so that nothing was sent.
+    #[error("cannot be reached")]
+    Unreached,
     /// Nothing that can be read, or nothing in time.
     #[error("{0}")]
     Broken(&'static str),
@@ -172,11 +175,11 @@ pub(super) fn below(base: &Url, path: &str) -> anyhow::Result<Url> {
 }
 
 fn reason(error: &reqwest::Error) -> NoAnswer {
-    NoAnswer::Broken(if error.is_timeout() {
-        "does not answer in time"
-    } else if error.is_connect() {
-        "cannot be reached"
-    } else {
-        "breaks its answer off"
+    if error.is_connect() {
+        return NoAnswer::Unreached;
+    }
+    NoAnswer::Broken(match error.is_timeout() {
+        true => "does not answer in time",
+        false => "breaks its answer off",
     })
 }

@@ -36,6 +36,9 @@ pub enum OffRampError {
     /// It was not asked: too many calls are under way.
     #[error("the off-ramp partner is asked too much at the same time")]
     Busy,
+    /// It was not asked: nothing was sent.
+    #[error("the off-ramp partner {0}")]
+    NotSent(String),
     /// There is no answer: it may have been done or not.
     #[error("the off-ramp partner {0}")]
     NoAnswer(String),

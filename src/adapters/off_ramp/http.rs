@@ -135,7 +135,7 @@ impl<'a> Asked<'a> {
         key: Option<&'a PartnerKey>,
         body: &impl Serialize,
     ) -> Result<Self, OffRampError> {
-        let body = serde_json::to_vec(body).map_err(|_| OffRampError::NoAnswer("cannot be asked".to_owned()))?;
+        let body = serde_json::to_vec(body).map_err(|_| OffRampError::NotSent("cannot be asked".to_owned()))?;
         Ok(Self {
             method: Method::POST,
             key,
@@ -192,11 +192,16 @@ impl HttpOffRamp {
             Err(OffRampError::Refused { .. }) => "refused",
             Err(OffRampError::Unknown) => "unknown",
             Err(OffRampError::Busy) => "busy",
-            Err(OffRampError::NoAnswer(_)) => "no_answer",
+            Err(OffRampError::NotSent(_) | OffRampError::NoAnswer(_)) => "no_answer",
             Err(OffRampError::Odd(_)) => "odd",
         };
         match &answered {
-            Err(error @ (OffRampError::Busy | OffRampError::NoAnswer(_) | OffRampError::Odd(_))) => {
+            Err(
+                error @ (OffRampError::Busy
+                | OffRampError::NotSent(_)
+                | OffRampError::NoAnswer(_)
+                | OffRampError::Odd(_)),
+            ) => {
                 tracing::warn!(operation, %error, "a call to the off-ramp partner came to nothing");
             }
             _ => self.note_good(),
@@ -218,7 +223,7 @@ impl HttpOffRamp {
         read: impl FnOnce(&Value) -> Result<T, OffRampError>,
     ) -> Result<T, OffRampError> {
         let url = below(&self.url, &asked.path);
-        let url = url.map_err(|_| OffRampError::NoAnswer("cannot be asked".to_owned()))?;
+        let url = url.map_err(|_| OffRampError::NotSent("cannot be asked".to_owned()))?;
         let (time, id) = (self.clock.now().timestamp().to_string(), self.ids.ulid());
         let text = CallText {
             time: &time,
@@ -246,7 +251,7 @@ impl HttpOffRamp {
         let judged = self.guarded.call(call, |told| judge(told, read)).await;
         judged.unwrap_or_else(|why| match why {
             NotCalled::Busy => Err(OffRampError::Busy),
-            NotCalled::LeftAlone => Err(OffRampError::NoAnswer(why.to_string())),
+            NotCalled::LeftAlone => Err(OffRampError::NotSent(why.to_string())),
         })
     }
 }
@@ -257,7 +262,10 @@ fn judge<T>(
     told: Result<Told, NoAnswer>,
     read: impl FnOnce(&Value) -> Result<T, OffRampError>,
 ) -> (Standing, Result<T, OffRampError>) {
-    let no_answer = |why: &NoAnswer| OffRampError::NoAnswer(why.to_string());
+    let no_answer = |why: &NoAnswer| match why {
+        NoAnswer::Unreached => OffRampError::NotSent(why.to_string()),
+        NoAnswer::Status(_) | NoAnswer::Broken(_) => OffRampError::NoAnswer(why.to_string()),
+    };
     let told = match told {
         Ok(told) => told,
         Err(why) => return (Standing::Fails, Err(no_answer(&why))),
