@@ -26,6 +26,7 @@ pub mod leaders;
 pub mod live_schedules;
 mod moving;
 pub mod observations;
+pub mod off_ramp_bindings;
 pub mod off_ramp_orders;
 pub mod off_ramp_quotes;
 pub mod orchestrators;

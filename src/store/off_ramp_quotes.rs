@@ -3,17 +3,14 @@
 
 use super::{StoreError, columns, rates};
 use crate::domain::{
-    address::Address,
     ids::{BankAccountId, OffRampQuoteId, PayerId, PlatformId, RequestRowId},
     network::Network,
-    off_ramp::{Deposit, FiatQuote, QuoteTerms},
+    off_ramp::{Deposit, FiatQuote, PaidOutTo, QuoteTerms},
     rates::{AppliedRate, RateProvider},
     request::Request,
 };
 use entities::off_ramp_quotes::{ActiveModel, Column, Entity, Model};
-use sea_orm::{
-    ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, sea_query::OnConflict,
-};
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, sea_query::OnConflict};
 use std::collections::HashMap;
 
 fn to_row(network: Network, quote: &FiatQuote) -> Model {
@@ -22,8 +19,8 @@ fn to_row(network: Network, quote: &FiatQuote) -> Model {
         id: quote.id.0.clone(),
         platform_id: quote.platform.0.clone(),
         request_row: quote.request.0.clone(),
-        payer_id: quote.payer.0.clone(),
-        account_id: quote.account.0.clone(),
+        payer_id: quote.to.payer.0.clone(),
+        account_id: quote.to.account.0.clone(),
         partner_payer: quote.partner_payer.clone(),
         partner_account: quote.partner_account.clone(),
         partner_quote: terms.partner_quote.clone(),
@@ -52,8 +49,10 @@ fn from_row(row: Model) -> Result<FiatQuote, StoreError> {
         id: OffRampQuoteId(row.id),
         platform: PlatformId(row.platform_id),
         request: RequestRowId(row.request_row),
-        payer: PayerId(row.payer_id),
-        account: BankAccountId(row.account_id),
+        to: PaidOutTo {
+            payer: PayerId(row.payer_id),
+            account: BankAccountId(row.account_id),
+        },
         partner_payer: row.partner_payer,
         partner_account: row.partner_account,
         terms: QuoteTerms {
@@ -71,8 +70,9 @@ fn from_row(row: Model) -> Result<FiatQuote, StoreError> {
     })
 }
 
-/// Keeps a quote; one of the same request that the partner calls the same is kept already.
-pub async fn insert(conn: &impl ConnectionTrait, network: Network, quote: &FiatQuote) -> Result<(), StoreError> {
+/// Keeps a quote, unless one of the same request that the partner calls the same is there; tells whether what is kept says
+/// the same.
+pub async fn keep(conn: &impl ConnectionTrait, network: Network, quote: &FiatQuote) -> Result<bool, StoreError> {
     let known = OnConflict::columns([Column::PlatformId, Column::RequestRow, Column::PartnerQuote])
         .do_nothing()
         .to_owned();
@@ -80,7 +80,14 @@ pub async fn insert(conn: &impl ConnectionTrait, network: Network, quote: &FiatQ
         .on_conflict(known)
         .exec_without_returning(conn)
         .await?;
-    Ok(())
+    let kept = Entity::find()
+        .filter(Column::PlatformId.eq(quote.platform.as_str()))
+        .filter(Column::RequestRow.eq(quote.request.as_str()))
+        .filter(Column::PartnerQuote.eq(quote.terms.partner_quote.as_str()))
+        .one(conn)
+        .await?;
+    let kept = kept.map(from_row).transpose()?;
+    Ok(kept.is_some_and(|kept| kept.is_same(quote)))
 }
 
 /// Every quote of a request, the oldest first.
@@ -109,25 +116,4 @@ pub async fn deposits_of(
         Ok((quote.request.clone(), quote.deposit()))
     })
     .await
-}
-
-/// Whether an address was handed out for somebody else than this payer.
-pub async fn is_of_another(
-    conn: &impl ConnectionTrait,
-    (network, address): (Network, Address),
-    (platform, payer): (&PlatformId, &PayerId),
-) -> Result<bool, StoreError> {
-    let another = Condition::any()
-        .add(Column::PlatformId.ne(platform.as_str()))
-        .add(Column::PayerId.ne(payer.as_str()));
-    let found: Option<String> = Entity::find()
-        .select_only()
-        .column(Column::Id)
-        .filter(Column::Network.eq(network.id()))
-        .filter(Column::DepositAddress.eq(address.canonical()))
-        .filter(another)
-        .into_tuple()
-        .one(conn)
-        .await?;
-    Ok(found.is_some())
 }

@@ -5,5 +5,5 @@ mod order;
 mod quote;
 
 pub use deposit::{Deposit, is_offered};
-pub use order::{FiatOrder, OrderState, OrderTrigger, SILENT_AFTER, Step, ask_again_after, open_again_after};
-pub use quote::{FiatQuote, QuoteTerms, order_key, quote_key};
+pub use order::{AskedFor, FiatOrder, OrderState, OrderTrigger, SILENT_AFTER, Step, ask_again_after, open_again_after};
+pub use quote::{FiatQuote, PaidOutTo, QuoteTerms, order_key, quote_key};

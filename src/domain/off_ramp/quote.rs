@@ -10,6 +10,15 @@ use crate::domain::{
 use alloy::primitives::{U256, keccak256};
 use chrono::{DateTime, Utc};
 
+/// To whom a request is paid out, from its first quote on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PaidOutTo {
+    /// Row of the payer.
+    pub payer: PayerId,
+    /// Row of the bank account.
+    pub account: BankAccountId,
+}
+
 /// A quote that was handed out for a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FiatQuote {
@@ -19,10 +28,8 @@ pub struct FiatQuote {
     pub platform: PlatformId,
     /// Row of the request.
     pub request: RequestRowId,
-    /// Row of the payer.
-    pub payer: PayerId,
-    /// Row of the bank account.
-    pub account: BankAccountId,
+    /// To whom it is paid out.
+    pub to: PaidOutTo,
     /// The partner's id of the payer.
     pub partner_payer: String,
     /// The partner's id of the bank account.
@@ -69,16 +76,19 @@ impl FiatQuote {
     }
 
     /// Whether it still says what somebody asks for.
-    pub fn holds(
-        &self,
-        (payer, account): (&PayerId, &BankAccountId),
-        remaining: SettlementUnits,
-        now: DateTime<Utc>,
-    ) -> bool {
-        self.payer == *payer
-            && self.account == *account
-            && self.terms.settlement == remaining
-            && now < self.terms.ends_at
+    pub fn holds(&self, to: &PaidOutTo, remaining: SettlementUnits, now: DateTime<Utc>) -> bool {
+        self.to == *to && self.terms.settlement == remaining && now < self.terms.ends_at
+    }
+
+    /// Whether the partner says the same by another quote under its id: where the money goes, how much and until when.
+    ///
+    /// The rate is the service's own, and may have moved between two calls that share a quote.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let said = |terms: &QuoteTerms| QuoteTerms {
+            applied: None,
+            ..terms.clone()
+        };
+        self.to == other.to && said(&self.terms) == said(&other.terms)
     }
 }
 
@@ -90,7 +100,7 @@ pub fn order_key(platform: &PlatformId, request: &RequestId) -> String {
 /// Under which a quote is made: calls at the same time share one, and one that was lost is found again for a minute.
 pub fn quote_key(
     (platform, request): (&PlatformId, &RequestId),
-    (payer, account): (&PayerId, &BankAccountId),
+    to: &PaidOutTo,
     units: U256,
     (known, now): (usize, DateTime<Utc>),
 ) -> String {
@@ -99,8 +109,8 @@ pub fn quote_key(
         "quote",
         platform.as_str(),
         request.as_str(),
-        payer.as_str(),
-        account.as_str(),
+        to.payer.as_str(),
+        to.account.as_str(),
         &units.to_string(),
         &known.to_string(),
         &minute.to_string(),

@@ -4,6 +4,7 @@ use super::{BankAccount, Person, standing::Standing};
 use crate::domain::{
     event::{AgreementStatus, ForeignJson, KycStatus, PaymentDetailStatus},
     ids::{BankAccountId, PayerId, PlatformId},
+    off_ramp::PaidOutTo,
 };
 use chrono::{DateTime, Utc};
 use std::fmt;
@@ -97,10 +98,8 @@ pub struct RegisteredAccount {
 /// A payer who may pay, and the bank account that is paid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PayableBy {
-    /// Payer.
-    pub payer: PayerId,
-    /// Bank account.
-    pub account: BankAccountId,
+    /// To whom the money goes.
+    pub to: PaidOutTo,
     /// The partner's own id of the payer.
     pub partner_payer: String,
     /// The partner's own id of the bank account.

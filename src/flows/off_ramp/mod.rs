@@ -1,6 +1,7 @@
 //! Payments to bank accounts: what is handed out for them, the order that pays one out, and what its partner tells.
 
 pub mod ask;
+pub mod close;
 pub mod follow;
 pub mod list;
 pub mod news;
@@ -15,8 +16,9 @@ use crate::{
     },
     flows::{Fault, FlowResult},
     ports::off_ramp::{OffRamp, OffRampError},
-    store::{self, Sealing},
+    store::{self, Sealing, payments::PaymentRecord},
 };
+use alloy::primitives::{B256, U256};
 use anyhow::anyhow;
 use std::collections::BTreeSet;
 
@@ -40,10 +42,25 @@ fn not_quoted(error: &OffRampError) -> Refusal {
         OffRampError::Busy => {
             upstream("Too many calls of the crypto-to-fiat provider are under way at this moment; try again")
         }
-        OffRampError::Unknown | OffRampError::NoAnswer(_) | OffRampError::Odd(_) => {
+        OffRampError::Unknown | OffRampError::NotSent(_) | OffRampError::NoAnswer(_) | OffRampError::Odd(_) => {
             upstream("The crypto-to-fiat provider gives no usable answer at the moment; try again")
         }
     }
+}
+
+/// What the caller is told when the partner answered in its own shapes, and the answer contradicts what is known.
+fn disbelieved(operation: &'static str, why: &str) -> Refusal {
+    count_disbelieved(operation);
+    not_quoted(&OffRampError::Odd(why.to_owned()))
+}
+
+fn count_disbelieved(operation: &'static str) {
+    metrics::counter!("prs_off_ramp_disbelieved_total", "operation" => operation).increment(1);
+}
+
+/// Payments by transaction and units.
+fn brought(payments: &[PaymentRecord]) -> impl Iterator<Item = (B256, U256)> {
+    payments.iter().map(|payment| (payment.tx_hash, payment.units))
 }
 
 /// The request of an order.

@@ -1,7 +1,7 @@
 //! Hands out where a request is paid so that a bank account gets it: a quote of the partner, and the calldata that pays its
 //! address.
 
-use super::{ask::amount, follow::quote_of, not_quoted, partner, upstream};
+use super::{ask::amount, disbelieved, not_quoted, partner, upstream};
 use crate::{
     ctx::Ctx,
     domain::{
@@ -29,12 +29,12 @@ use crate::{
             planned::{Currencies, Handout, assembled, currencies, planned_at},
         },
     },
-    ports::off_ramp::{OffRampError, OffRampQuote, PartnerKey, QuoteQuestion},
-    store,
+    ports::off_ramp::{PartnerKey, QuoteQuestion},
+    store::{self, Tx},
 };
 use alloy::primitives::{Address as EvmAddress, U256};
 use anyhow::anyhow;
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, SubsecRound, Utc};
 
 /// Who pays to which bank account, and with what on top.
 #[derive(Debug, Clone)]
@@ -51,20 +51,22 @@ pub struct PayToBank<'a> {
 
 /// Hands out the quote that holds, or a new one, for all that is left of a request without payee.
 ///
-/// The address is kept before it is told, so that what arrives there is known however late it comes. Errors: the tenant has no
-/// such payer or account, or it may not be used; another account gets a part of the request already (400); no usable answer
-/// of the partner, or of a node while one is needed (502). Source: interface §4.3; rules P.7.6; decisions D38.
+/// The address is kept before it is told, so that what arrives there is known however late it comes. The first quote binds the
+/// request to its account. Errors: the tenant has no such payer or account, or it may not be used; the request is paid out to
+/// another one (400); no usable answer of the partner, or of a node while one is needed (502). Source: interface §4.3; rules
+/// P.7.6; decisions D38.
 pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request: &Request, asked: PayToBank<'_>) -> FlowResult<Handout> {
     let by = payable::run(ctx, caller, asked.client_user_id, asked.payment_details_id).await?;
     let quotes = store::off_ramp_quotes::of_request(ctx.db.reader(), request).await?;
-    check_account(ctx, request, &quotes, &by).await?;
+    let bound = store::off_ramp_bindings::of_request(ctx.db.reader(), request).await?;
+    if bound.is_some_and(|bound| bound != by.to) {
+        return Err(of_another().into());
+    }
     let asking = &in_turns(ctx, caller, request.terms.network);
     let (remaining, now) = (request.ledger.remaining(), ctx.clock.now());
-    let holding = quotes
-        .iter()
-        .rfind(|quote| quote.holds((&by.payer, &by.account), remaining, now));
-    let quote = match holding {
-        Some(quote) => quote.clone(),
+    let holding = quotes.iter().rfind(|quote| quote.holds(&by.to, remaining, now));
+    let (quote, is_shared) = match holding {
+        Some(quote) => (quote.clone(), true),
         None => quoted((asking, caller), request, &by, (remaining, quotes.len()), now).await?,
     };
     let paid = request.paid_to(quote.terms.address);
@@ -86,42 +88,61 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request: &Request, asked: P
     };
     crate::fail_at("issue_deposit", "quoted");
     let tx = ctx.db.begin("issue_deposit").await?;
-    if !store::payers::hold(&tx, &request.origin.platform, &by.payer).await? {
+    // As where payments are credited: first the request, then the payer.
+    store::requests::lock(&tx, request).await?;
+    if !store::payers::hold(&tx, &request.origin.platform, &by.to.payer).await? {
         let gone = "must be the clientUserId of a payer that is there: this one was just erased";
         return Err(Refusal::field("clientUserId", gone).led_by("clientUserId").into());
     }
     if holding.is_none() {
-        store::off_ramp_quotes::insert(&tx, network, &quote).await?;
+        issue(&tx, request, (&quote, is_shared), now).await?;
     }
     keep(&tx, caller, &[(request, &handout.planned)], now).await?;
     tx.commit().await?;
     Ok(handout)
 }
 
-/// One order pays one bank account: that of the first part. Errors: another one is named (400).
-async fn check_account(ctx: &Ctx, request: &Request, quotes: &[FiatQuote], by: &PayableBy) -> FlowResult<()> {
-    if request.ledger.payment_count == 0 {
-        return Ok(());
+/// Keeps a quote that is handed out, binds the request to its account, and the address to the same account.
+///
+/// Only the operator can say that several accounts have one address: what arrives there names nobody. Errors: the request was
+/// bound to another account at the same moment (400); the address is that of another account, or the partner said something
+/// else by the same quote before (502).
+async fn issue(
+    tx: &Tx,
+    request: &Request,
+    (quote, is_shared): (&FiatQuote, bool),
+    now: DateTime<Utc>,
+) -> FlowResult<()> {
+    let (network, address) = (request.terms.network, quote.terms.address);
+    if !store::off_ramp_bindings::bind(tx, request, &quote.to, now).await? {
+        return Err(of_another().into());
     }
-    let payments = store::payments::list_of_request(ctx.db.reader(), request).await?;
-    let first = payments.first().and_then(|payment| quote_of(payment, quotes));
-    if first.is_some_and(|first| first.account != by.account) {
-        let other = "must be the bank account that gets the part of this request which is paid already";
-        return Err(Refusal::field("paymentDetailsId", other)
-            .led_by("paymentDetailsId")
-            .into());
+    let is_theirs = store::off_ramp_bindings::claim(tx, (network, address), request, &quote.to).await?;
+    if !is_theirs && !is_shared {
+        return Err(disbelieved("quote", "its deposit address is that of another bank account").into());
+    }
+    if !store::off_ramp_quotes::keep(tx, network, quote).await? {
+        return Err(disbelieved("quote", "it said something else by the same quote before").into());
     }
     Ok(())
 }
 
-/// Asks the partner for a quote.
+/// One order pays one bank account, so a request is paid out to the first one for which it was quoted. Nothing is said of
+/// whose that is.
+fn of_another() -> Refusal {
+    let other = "must be the bank account for which this request was asked first: it is paid out to that one alone; make \
+                 another request to pay another account";
+    Refusal::field("paymentDetailsId", other).led_by("paymentDetailsId")
+}
+
+/// Asks the partner for a quote; tells also whether the operator listed its address for everybody.
 async fn quoted(
     (ctx, caller): (&Ctx, &PlatformCaller),
     request: &Request,
     by: &PayableBy,
     (remaining, known): (U256, usize),
     now: DateTime<Utc>,
-) -> FlowResult<FiatQuote> {
+) -> FlowResult<(FiatQuote, bool)> {
     let currencies = currencies(ctx, request)?;
     let applied = price(ctx, request, &currencies).await?;
     let units = match applied {
@@ -134,7 +155,7 @@ async fn quoted(
     let question = QuoteQuestion {
         key: PartnerKey(quote_key(
             (&request.origin.platform, &request.id),
-            (&by.payer, &by.account),
+            &by.to,
             units,
             (known, now),
         )),
@@ -147,17 +168,15 @@ async fn quoted(
     };
     let answer = in_turn(ctx, caller, partner(ctx)?.quote(&question)).await;
     let answer = answer.map_err(|error| not_quoted(&error))?;
-    check_address(ctx, request, by, &answer).await?;
     let fee = answer
         .fee
         .map(|fee| fee.to_units(currencies.payment.decimals))
         .transpose();
-    Ok(FiatQuote {
+    let quote = FiatQuote {
         id: OffRampQuoteId(ctx.ids.ulid()),
         platform: request.origin.platform.clone(),
         request: request.row.clone(),
-        payer: by.payer.clone(),
-        account: by.account.clone(),
+        to: by.to.clone(),
         partner_payer: by.partner_payer.clone(),
         partner_account: by.partner_account.clone(),
         terms: QuoteTerms {
@@ -171,22 +190,12 @@ async fn quoted(
                 .unwrap_or_default(),
             pays_out: answer.pays_out,
             currency: by.currency.clone(),
-            ends_at: answer.ends_at,
+            // As both databases keep it.
+            ends_at: answer.ends_at.trunc_subsecs(3),
         },
         created_at: now,
-    })
-}
-
-/// Only the operator can say that several payers have the same address: what arrives there names nobody.
-async fn check_address(ctx: &Ctx, request: &Request, by: &PayableBy, answer: &OffRampQuote) -> FlowResult<()> {
-    let address = answer.deposit_address;
-    let of = (&request.origin.platform, &by.payer);
-    let is_of_another = || store::off_ramp_quotes::is_of_another(ctx.db.reader(), (request.terms.network, address), of);
-    if !answer.is_listed && is_of_another().await? {
-        let odd = OffRampError::Odd("its deposit address was handed out for another payer".to_owned());
-        return Err(not_quoted(&odd).into());
-    }
-    Ok(())
+    };
+    Ok((quote, answer.is_listed))
 }
 
 /// The rate of the moment: of the feeds beside the chain, or of those on it. `None` of a request in the token itself.

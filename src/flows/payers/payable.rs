@@ -5,6 +5,7 @@ use crate::{
     domain::{
         caller::PlatformCaller,
         event::PaymentDetailStatus,
+        off_ramp::PaidOutTo,
         payer::{PayableBy, Payer, RegisteredAccount},
         refusal::Refusal,
     },
@@ -66,8 +67,10 @@ fn decide(payer: Option<Payer>, account: Option<RegisteredAccount>) -> Result<Pa
         return Err(named("paymentDetailsId", message));
     }
     Ok(PayableBy {
-        payer: payer.id,
-        account: account.id,
+        to: PaidOutTo {
+            payer: payer.id,
+            account: account.id,
+        },
         partner_payer: payer.details.partner,
         partner_account: account.details.partner,
         currency: account.details.account.currency,
