@@ -294,6 +294,15 @@ impl Ledger {
         })
     }
 
+    /// The account before the partner was asked, where nothing was sent to it after all.
+    #[must_use]
+    pub fn unordered(&self) -> Self {
+        Self {
+            ending: Ending::Bank,
+            ..self.clone()
+        }
+    }
+
     /// The account once the bank has the money, and whether that is told: once, whatever was taken back since.
     pub fn paid_out(&self) -> (Self, bool) {
         let paid = Self {
@@ -310,6 +319,26 @@ impl Ledger {
         Self {
             status: RequestStatus::Failed,
             ..self.clone()
+        }
+    }
+
+    /// The account once the operator settled by other ways what has arrived: it asks for nothing any more, and what still
+    /// arrives is credited.
+    ///
+    /// Errors: nothing has arrived, so its owner can cancel it.
+    pub fn close(&self) -> Result<Self, &'static str> {
+        match self.status {
+            RequestStatus::Paid | RequestStatus::Failed | RequestStatus::Refunded | RequestStatus::Cancelled => {
+                Ok(self.clone())
+            }
+            _ if self.credited.is_zero() && self.ending != Ending::BankOrdered => {
+                Err("nothing has arrived: its owner can cancel it")
+            }
+            RequestStatus::Pending | RequestStatus::PartiallyPaid | RequestStatus::Processing => Ok(Self {
+                ending: Ending::BankOrdered,
+                is_listening: false,
+                ..self.not_paid_out()
+            }),
         }
     }
 

@@ -3,21 +3,21 @@
 use super::{StoreError, columns};
 use crate::domain::{
     ids::{BankAccountId, OffRampOrderId, OffRampQuoteId, PayerId, PlatformId, RequestRowId},
-    ledger::RequestStatus,
-    off_ramp::{FiatOrder, OrderState},
+    off_ramp::{AskedFor, FiatOrder, OrderState},
 };
 use chrono::{DateTime, Utc};
 use entities::{
     off_ramp_orders::{ActiveModel, Column, Entity, Model},
-    off_ramp_quotes, requests,
+    requests,
 };
 use sea_orm::{
-    ActiveValue::Set,
-    ColumnTrait, Condition, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
-    sea_query::{Expr, Query},
+    ActiveValue::Set, ColumnTrait, Condition, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder,
+    QuerySelect, sea_query::Expr,
 };
 
 fn to_row(order: &FiatOrder) -> Result<Model, StoreError> {
+    let asked = order.asked.as_ref();
+    let transactions = asked.map(|asked| serde_json::to_string(&asked.transactions));
     Ok(Model {
         id: order.id.0.clone(),
         platform_id: order.platform.0.clone(),
@@ -25,6 +25,13 @@ fn to_row(order: &FiatOrder) -> Result<Model, StoreError> {
         quote_id: order.quote.0.clone(),
         payer_id: order.payer.0.clone(),
         account_id: order.account.0.clone(),
+        asked_units: asked.map(|asked| asked.units.to_string()),
+        asked_transactions: transactions
+            .transpose()
+            .map_err(|error| StoreError::Broken(error.into()))?,
+        asked_payments: asked
+            .map(|asked| columns::number("asked_payments", asked.payments))
+            .transpose()?,
         partner_order: order.partner_id.clone(),
         state: order.state.wire().to_owned(),
         version: columns::number("version", order.version)?,
@@ -37,6 +44,16 @@ fn to_row(order: &FiatOrder) -> Result<Model, StoreError> {
 }
 
 fn from_row(row: Model) -> Result<FiatOrder, StoreError> {
+    let asked = match (row.asked_units, row.asked_transactions, row.asked_payments) {
+        (Some(units), Some(transactions), Some(payments)) => Some(AskedFor {
+            units: columns::units("asked_units", &units)?,
+            payments: columns::number("asked_payments", payments)?,
+            transactions: serde_json::from_str(&transactions)
+                .map_err(|_| columns::broken("asked_transactions", &transactions))?,
+        }),
+        // Of an order of before, how much was asked for is not known.
+        _ => None,
+    };
     Ok(FiatOrder {
         id: OffRampOrderId(row.id),
         platform: PlatformId(row.platform_id),
@@ -44,6 +61,7 @@ fn from_row(row: Model) -> Result<FiatOrder, StoreError> {
         quote: OffRampQuoteId(row.quote_id),
         payer: PayerId(row.payer_id),
         account: BankAccountId(row.account_id),
+        asked,
         partner_id: row.partner_order,
         state: columns::known("state", &row.state, OrderState::from_wire)?,
         version: columns::number("version", row.version)?,
@@ -93,6 +111,9 @@ pub async fn replace(conn: &impl ConnectionTrait, before: &FiatOrder, after: &Fi
         quote_id: Set(row.quote_id),
         payer_id: Set(row.payer_id),
         account_id: Set(row.account_id),
+        asked_units: Set(row.asked_units),
+        asked_transactions: Set(row.asked_transactions),
+        asked_payments: Set(row.asked_payments),
         partner_order: Set(row.partner_order),
         state: Set(row.state),
         version: Set(row.version),
@@ -146,38 +167,6 @@ pub async fn claim_due(
     Ok(claimed)
 }
 
-/// Whether money of a payer is on its way: an order is open, or a part of a request has arrived.
-pub async fn has_open(conn: &impl ConnectionTrait, platform: &PlatformId, payer: &PayerId) -> Result<bool, StoreError> {
-    let open: Option<String> = Entity::find()
-        .select_only()
-        .column(Column::Id)
-        .filter(Column::PlatformId.eq(platform.as_str()))
-        .filter(Column::PayerId.eq(payer.as_str()))
-        .filter(is_in(&OrderState::OPEN))
-        .into_tuple()
-        .one(conn)
-        .await?;
-    if open.is_some() {
-        return Ok(true);
-    }
-    let quoted = Query::select()
-        .column(off_ramp_quotes::Column::RequestRow)
-        .from(off_ramp_quotes::Entity)
-        .and_where(off_ramp_quotes::Column::PlatformId.eq(platform.as_str()))
-        .and_where(off_ramp_quotes::Column::PayerId.eq(payer.as_str()))
-        .to_owned();
-    let partly: Option<String> = requests::Entity::find()
-        .select_only()
-        .column(requests::Column::Id)
-        .filter(requests::Column::PlatformId.eq(platform.as_str()))
-        .filter(requests::Column::Status.eq(RequestStatus::PartiallyPaid.wire()))
-        .filter(requests::Column::Id.in_subquery(quoted))
-        .into_tuple()
-        .one(conn)
-        .await?;
-    Ok(partly.is_some())
-}
-
 /// An order as the operator sees it.
 #[derive(Debug, Clone)]
 pub struct Listed {
@@ -205,6 +194,7 @@ pub async fn list(
     let mut listed = Vec::with_capacity(rows.len());
     for row in rows {
         let request_id: Option<String> = requests::Entity::find_by_id(row.request_row.as_str())
+            .filter(requests::Column::PlatformId.eq(row.platform_id.as_str()))
             .select_only()
             .column(requests::Column::RequestId)
             .into_tuple()

@@ -270,9 +270,7 @@ async fn a_reversal_before_the_order_stops_it_until_the_money_is_back() {
     assert_eq!(fiat.orders(true).await[0].order.state, OrderState::Stopped);
     assert_eq!(fiat.partner.count("open_order").await, 0);
     assert_eq!(fiat.told(&id).await, [""; 0]);
-    let again = vec![(devnet::ReorgTransaction::Raw(raw), 0)];
-    fiat.app.devnet().reorg_with(1, again).await.expect("included again");
-    fiat.mine(4).await;
+    include_again(&fiat, raw).await;
     assert_eq!(fiat.status(&id).await, "processing");
     fiat.seconds(8).await;
     assert_eq!(fiat.status(&id).await, "paid");
@@ -287,14 +285,123 @@ async fn a_reversal_before_the_order_stops_it_until_the_money_is_back() {
     );
 }
 
+/// Takes a payment off the chain, and follows that.
+async fn take_back(fiat: &Fiat, tx_hash: alloy::primitives::B256) {
+    fiat.app.devnet().reorg(4).await.expect("reorganised");
+    let _ = fiat.app.devnet().drop_transaction(tx_hash).await;
+    fiat.mine(6).await;
+}
+
+/// Includes a payment that was taken off the chain, and follows that.
+async fn include_again(fiat: &Fiat, raw: Vec<u8>) {
+    let again = vec![(devnet::ReorgTransaction::Raw(raw), 0)];
+    fiat.app.devnet().reorg_with(1, again).await.expect("included again");
+    fiat.mine(4).await;
+}
+
+#[tokio::test]
+async fn an_order_that_was_never_sent_can_still_be_stopped() {
+    let fiat = Fiat::final_after(3, |_| ()).await;
+    let (id, tx_hash, raw) = paid_late(&fiat).await;
+    // The partner fails until it is left alone.
+    fiat.partner.behave(OffRampBehaviour::Down);
+    let partner = fiat.app.ctx.partners.off_ramp.as_deref().expect("a partner");
+    for _ in 0..3 {
+        partner.payer("nobody").await.expect_err("it is down");
+    }
+    fiat.work().await;
+    assert_eq!(fiat.partner.count("open_order").await, 0, "nothing is sent");
+    let order = fiat.orders(true).await.pop().expect("an order").order;
+    assert_eq!((order.state, order.failures, order.asked), (OrderState::Due, 1, None));
+    take_back(&fiat, tx_hash).await;
+    assert_eq!(fiat.status(&id).await, "pending");
+    assert_eq!(fiat.orders(true).await[0].order.state, OrderState::Stopped);
+    fiat.partner.behave(OffRampBehaviour::Normal);
+    fiat.partner_is_tried_again().await;
+    fiat.seconds(8).await;
+    assert_eq!(fiat.partner.count("open_order").await, 0);
+    assert_eq!(fiat.told(&id).await, [""; 0]);
+    include_again(&fiat, raw).await;
+    fiat.seconds(8).await;
+    assert_eq!(fiat.status(&id).await, "paid");
+    assert_eq!(fiat.partner.count("open_order").await, 1);
+}
+
+#[tokio::test]
+async fn money_that_left_before_the_partner_was_reached_is_not_asked_for() {
+    let fiat = Fiat::final_after(3, |_| ()).await;
+    let (id, tx_hash, raw) = paid_late(&fiat).await;
+    fiat.partner.behave(OffRampBehaviour::Down);
+    fiat.work().await;
+    assert_eq!(
+        fiat.partner.count("open_order").await,
+        1,
+        "whether it has the order is not known"
+    );
+    take_back(&fiat, tx_hash).await;
+    let wanted = Wanted {
+        reason: Some(OddReason::PaidOut),
+        ..Wanted::default()
+    };
+    let set_aside = quarantine::list(&fiat.app.ctx, &wanted, false, None).await;
+    assert_eq!(set_aside.expect("a list").len(), 1);
+    fiat.partner.behave(OffRampBehaviour::Normal);
+    fiat.partner_is_tried_again().await;
+    for _ in 0..20 {
+        fiat.work().await;
+        fiat.app.clock.advance(TimeDelta::minutes(10));
+    }
+    assert_eq!(
+        fiat.partner.count("open_order").await,
+        1,
+        "nobody asks for what is gone"
+    );
+    assert_eq!(
+        (fiat.status(&id).await.as_str(), fiat.told(&id).await),
+        ("processing", vec![])
+    );
+    let word = fiat.orders(false).await[0].order.word.clone().expect("a reason");
+    assert!(word.contains("left the chain"), "{word}");
+    // Once it is back, it is asked for as before.
+    include_again(&fiat, raw).await;
+    fiat.app.clock.advance(TimeDelta::minutes(10));
+    fiat.work().await;
+    let calls = fiat.partner.calls().await;
+    let asked: Vec<_> = calls.iter().filter(|call| call.target.ends_with("/orders")).collect();
+    assert_eq!(asked.len(), 2);
+    assert_eq!((&asked[0].body, &asked[0].key), (&asked[1].body, &asked[1].key));
+    assert_eq!(fiat.told(&id).await, ["payment.processing initiated"]);
+}
+
+#[tokio::test]
+async fn what_is_asked_for_stays_the_same_whatever_arrives_later() {
+    let fiat = Fiat::start().await;
+    let account = fiat.compliant(CLIENT_USER, "7890").await;
+    let id = fiat.request("5").await;
+    let calldata = fiat.ask(&id, CLIENT_USER, &account, "").await.expect(200);
+    fiat.send(&calldata).await;
+    fiat.partner.behave(OffRampBehaviour::Down);
+    fiat.work().await;
+    fiat.send(&calldata).await;
+    assert_eq!(fiat.app.read_request(&id).await["excessAmount"], "5");
+    fiat.partner.behave(OffRampBehaviour::Normal);
+    fiat.partner_is_tried_again().await;
+    fiat.app.clock.advance(TimeDelta::minutes(1));
+    fiat.work().await;
+    let calls = fiat.partner.calls().await;
+    let asked = calls.iter().filter(|call| call.target.ends_with("/orders"));
+    let asked: Vec<_> = asked
+        .map(|call| (&call.body["amount"], call.body["transactions"].as_array().map(Vec::len)))
+        .collect();
+    assert_eq!(asked, [(&serde_json::json!("5"), Some(1)); 2]);
+}
+
 #[tokio::test]
 async fn a_reversal_after_the_order_is_an_operators_case() {
     let fiat = Fiat::final_after(3, |_| ()).await;
     let (id, tx_hash, _) = paid_late(&fiat).await;
     fiat.work().await;
-    fiat.app.devnet().reorg(4).await.expect("reorganised");
-    let _ = fiat.app.devnet().drop_transaction(tx_hash).await;
-    fiat.mine(6).await;
+    take_back(&fiat, tx_hash).await;
     assert_eq!(fiat.status(&id).await, "processing");
     let wanted = Wanted {
         request_id: Some(id.clone()),
@@ -319,6 +426,10 @@ async fn a_reversal_after_the_order_is_an_operators_case() {
         "{told:?}"
     );
     assert_eq!(fiat.status(&id).await, "paid");
+    let seen = quarantine::show(&fiat.app.ctx, &set_aside[0].id)
+        .await
+        .expect("it is there");
+    assert_eq!(seen.attempts, 2, "it is told again that the money is not there");
     quarantine::decide(
         &fiat.app.ctx,
         &set_aside[0].id,

@@ -5,6 +5,7 @@ use crate::domain::{
     ids::{BankAccountId, OffRampOrderId, OffRampQuoteId, PayerId, PlatformId, RequestRowId},
     wire_text::wire_text,
 };
+use alloy::primitives::{B256, U256};
 use chrono::{DateTime, TimeDelta, Utc};
 
 /// Shortest pause between two questions about the same order.
@@ -57,6 +58,10 @@ wire_text! {
         Reversed = "reversed",
         /// The partner is asked.
         Ask = "ask",
+        /// It was not asked after all: nothing was sent.
+        Unsent = "unsent",
+        /// The operator ends it without the partner.
+        Close = "close",
         /// The partner says that it has begun.
         Initiated = "initiated",
         /// It says that the order waits.
@@ -165,6 +170,19 @@ impl OrderState {
                     _ => Step::Nothing,
                 };
             }
+            OrderTrigger::Unsent => {
+                return match self {
+                    Self::Asked => Step::To(Self::Due),
+                    _ => Step::Nothing,
+                };
+            }
+            OrderTrigger::Close => {
+                return match self {
+                    Self::Due | Self::Stopped | Self::Asked => Step::To(Self::Failed),
+                    Self::FiatSent | Self::Bounced | Self::Failed => Step::Nothing,
+                    _ => Step::Barred,
+                };
+            }
             OrderTrigger::Initiated => Self::Initiated,
             OrderTrigger::PendingInternalAssessment => Self::PendingInternalAssessment,
             OrderTrigger::OngoingChecks => Self::OngoingChecks,
@@ -200,6 +218,45 @@ impl OrderTrigger {
     }
 }
 
+/// What the partner is asked to pay out, kept before it is: however often it is asked, it is asked for the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AskedFor {
+    /// Token units.
+    pub units: U256,
+    /// How many payments brought them.
+    pub payments: u32,
+    /// Their transactions, the oldest first.
+    pub transactions: Vec<B256>,
+}
+
+impl AskedFor {
+    /// All of these payments, by transaction and units, the oldest first.
+    pub fn of(payments: impl IntoIterator<Item = (B256, U256)>) -> Self {
+        let mut asked = Self {
+            units: U256::ZERO,
+            payments: 0,
+            transactions: Vec::new(),
+        };
+        for (tx_hash, units) in payments {
+            asked.units = asked.units.saturating_add(units);
+            asked.payments = asked.payments.saturating_add(1);
+            if !asked.transactions.contains(&tx_hash) {
+                asked.transactions.push(tx_hash);
+            }
+        }
+        asked
+    }
+
+    /// Whether these payments, which count now, still have the money. Other transactions do not stand in for those that were
+    /// named.
+    pub fn is_there(&self, payments: impl IntoIterator<Item = (B256, U256)>) -> bool {
+        let named = payments
+            .into_iter()
+            .filter(|(tx_hash, _)| self.transactions.contains(tx_hash));
+        Self::of(named).units >= self.units
+    }
+}
+
 /// The order by which the money of a request reaches a bank account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FiatOrder {
@@ -215,6 +272,8 @@ pub struct FiatOrder {
     pub payer: PayerId,
     /// Row of the bank account.
     pub account: BankAccountId,
+    /// What the partner was asked for, once it was.
+    pub asked: Option<AskedFor>,
     /// The partner's id of it, once it is known.
     pub partner_id: Option<String>,
     /// State.
@@ -262,18 +321,18 @@ mod tests {
     /// Every state by every trigger, as `states.md` has them. `+` is the state of the trigger, `.` nothing, `x` barred.
     const TABLE: [(OrderState, &str); 10] = {
         use OrderState::*;
-        //  complete, reversed, ask, initiated, pending, checks, sending, sent, bounced, failed
+        //  complete, reversed, ask, unsent, close, initiated, pending, checks, sending, sent, bounced, failed
         [
-            (Due, ". s + x x x x x x x"),
-            (Stopped, "d . x x x x x x x x"),
-            (Asked, ". x . + + + + + + +"),
-            (Initiated, ". x . . + + + + + +"),
-            (PendingInternalAssessment, ". x . . . + + + + +"),
-            (OngoingChecks, ". x . . . . + + + +"),
-            (SendingFiat, ". x . . . . . + + +"),
-            (FiatSent, ". x . . . . . . + ."),
-            (Bounced, ". x . . . . . . . ."),
-            (Failed, ". x . . . . . . . ."),
+            (Due, ". s + . f x x x x x x x"),
+            (Stopped, "d . x . f x x x x x x x"),
+            (Asked, ". x . d f + + + + + + +"),
+            (Initiated, ". x . . x . + + + + + +"),
+            (PendingInternalAssessment, ". x . . x . . + + + + +"),
+            (OngoingChecks, ". x . . x . . . + + + +"),
+            (SendingFiat, ". x . . x . . . . + + +"),
+            (FiatSent, ". x . . . . . . . . + ."),
+            (Bounced, ". x . . . . . . . . . ."),
+            (Failed, ". x . . . . . . . . . ."),
         ]
     };
 
@@ -289,6 +348,7 @@ mod tests {
                     "x" => Step::Barred,
                     "s" => Step::To(OrderState::Stopped),
                     "d" => Step::To(OrderState::Due),
+                    "f" => Step::To(OrderState::Failed),
                     _ if trigger == OrderTrigger::Ask => Step::To(OrderState::Asked),
                     _ => Step::To(OrderState::from_wire(trigger.wire()).unwrap()),
                 };
@@ -302,7 +362,26 @@ mod tests {
             println!("{:28} {row}", state.wire());
         }
         println!("{moved} transitions, {nothing} without effect, {barred} barred");
-        assert_eq!(moved + nothing + barred, 100);
+        assert_eq!(moved + nothing + barred, 120);
+    }
+
+    #[test]
+    fn only_the_transactions_that_were_named_have_the_money() {
+        let [one, two, other] = [1, 2, 3].map(B256::with_last_byte);
+        let units = |units: u64| U256::from(units);
+        let asked = AskedFor::of([(one, units(4)), (two, units(5)), (two, units(1))]);
+        assert_eq!((asked.units, asked.payments), (units(10), 3));
+        assert_eq!(asked.transactions, [one, two]);
+        for (payments, is_there) in [
+            (vec![(one, 4), (two, 5), (two, 1)], true),
+            (vec![(one, 4), (two, 6), (other, 9)], true),
+            (vec![(one, 4), (two, 5)], false),
+            (vec![(two, 6), (other, 9)], false),
+            (vec![], false),
+        ] {
+            let now = payments.iter().map(|(tx_hash, brought)| (*tx_hash, units(*brought)));
+            assert_eq!(asked.is_there(now), is_there, "{payments:?}");
+        }
     }
 
     #[test]

@@ -1,21 +1,21 @@
 //! Asks the partner: to open the orders that are due, and how far those are that are open.
 
-use super::{news, request_of};
+use super::{brought, count_disbelieved, follow, news, request_of};
 use crate::{
     ctx::Ctx,
     domain::{
         amount::{Amount, format_units},
-        off_ramp::{FiatOrder, OrderState, OrderTrigger, Step, open_again_after, order_key},
+        off_ramp::{AskedFor, FiatOrder, OrderState, OrderTrigger, Step, open_again_after, order_key},
         off_ramp_news::Taken,
         request::Request,
     },
-    flows::{Fault, FlowError, FlowResult},
+    flows::{Fault, FlowError, FlowResult, payments::recounted},
     ports::off_ramp::{OffRamp, OffRampError, OrderNews, OrderQuestion, PartnerKey},
     store,
 };
 use alloy::primitives::U256;
 use anyhow::anyhow;
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::future::join_all;
 
 /// Orders that are asked about together.
@@ -47,18 +47,10 @@ pub async fn run(ctx: &Ctx) -> FlowResult<bool> {
 }
 
 async fn one(ctx: &Ctx, partner: &dyn OffRamp, order: &FiatOrder) -> FlowResult<()> {
-    let asked = match &order.partner_id {
-        Some(id) => answered_for(id, partner.order(id).await),
-        None => {
-            let order = intended(ctx, order).await?;
-            let question = question(ctx, &order).await?;
-            crate::fail_at("open_order", "intended");
-            let opened = partner.open_order(&question).await;
-            crate::fail_at("open_order", "answered");
-            return after(ctx, &order, opened).await;
-        }
-    };
-    after(ctx, order, asked).await
+    match &order.partner_id {
+        Some(id) => after(ctx, order, answered_for(id, partner.order(id).await)).await,
+        None => open(ctx, partner, order).await,
+    }
 }
 
 /// An answer about another order is not believed.
@@ -69,42 +61,118 @@ fn answered_for(id: &str, answer: Result<OrderNews, OffRampError>) -> Result<Ord
     }
 }
 
-/// Notes that the partner is about to be asked, so that nothing stops the order any more: whether it was asked is not known
-/// after a crash, and it is asked again under the same key.
+/// Asks the partner to open an order, for what is kept before. Where the money left the chain since, it is not asked: an order
+/// that nobody was ever asked for stops, and another one waits for its money or for the operator, who finds it in the
+/// quarantine.
+async fn open(ctx: &Ctx, partner: &dyn OffRamp, order: &FiatOrder) -> FlowResult<()> {
+    let is_first = order.state == OrderState::Due;
+    let order = &intended(ctx, order).await?;
+    crate::fail_at("open_order", "intended");
+    let opened = match question(ctx, order).await? {
+        Some(question) => partner.open_order(&question).await,
+        None => Err(OffRampError::NotSent(
+            "is not asked: the money of the order left the chain".to_owned(),
+        )),
+    };
+    crate::fail_at("open_order", "answered");
+    match of_nobody_else(ctx, order, opened).await? {
+        Err(error @ (OffRampError::NotSent(_) | OffRampError::Busy)) if is_first => unsent(ctx, order, &error).await,
+        opened => after(ctx, order, opened).await,
+    }
+}
+
+/// The id of an order that is known is not believed of another one.
+async fn of_nobody_else(
+    ctx: &Ctx,
+    order: &FiatOrder,
+    opened: Result<OrderNews, OffRampError>,
+) -> FlowResult<Result<OrderNews, OffRampError>> {
+    let Ok(news) = &opened else { return Ok(opened) };
+    let known = store::off_ramp_orders::by_partner_id(ctx.db.reader(), &news.id).await?;
+    if known.is_some_and(|known| known.id != order.id) {
+        count_disbelieved("open_order");
+        return Ok(Err(OffRampError::Odd("it gives the id of another order".to_owned())));
+    }
+    Ok(opened)
+}
+
+fn changed(order: &FiatOrder) -> FlowError {
+    FlowError::NotYet(anyhow!("order {} changed before it was opened", order.id))
+}
+
+/// Notes that the partner is about to be asked, and for what, so that nothing stops the order any more: whether it was asked is
+/// not known after a crash, and it is asked again under the same key and for the same.
 async fn intended(ctx: &Ctx, order: &FiatOrder) -> FlowResult<FiatOrder> {
     if order.state == OrderState::Asked {
         return Ok(order.clone());
     }
-    let changed = || FlowError::NotYet(anyhow!("order {} changed before it was opened", order.id));
     let Step::To(state) = order.state.after(OrderTrigger::Ask) else {
-        return Err(changed());
+        return Err(changed(order));
     };
     let now = ctx.clock.now();
     let tx = ctx.db.begin("intend_order").await?;
     let request = request_of(&tx, &order.request).await?;
-    let ledger = request.ledger.ordered().ok_or_else(changed)?;
-    let asked = FiatOrder { state, ..order.clone() };
+    let ledger = request.ledger.ordered().ok_or_else(|| changed(order))?;
+    let payments = store::payments::list_of_request(&tx, &request).await?;
+    let asked = FiatOrder {
+        state,
+        asked: Some(AskedFor::of(brought(&payments))),
+        ..order.clone()
+    };
     let is_written = store::requests::advance(&tx, &request, &ledger, now).await?
         && store::off_ramp_orders::replace(&tx, order, &asked).await?;
     if !is_written {
-        return Err(changed());
+        return Err(changed(order));
     }
     tx.commit().await?;
     Ok(asked)
 }
 
-/// What the partner is asked: the whole that has arrived, under the quote whose address brought the last of it.
-async fn question(ctx: &Ctx, order: &FiatOrder) -> FlowResult<OrderQuestion> {
+/// Takes back that the partner was to be asked, because nothing was sent: what becomes of the money stops the order again, also
+/// what became of it meanwhile.
+async fn unsent(ctx: &Ctx, order: &FiatOrder, error: &OffRampError) -> FlowResult<()> {
+    let Step::To(state) = order.state.after(OrderTrigger::Unsent) else {
+        return Err(changed(order));
+    };
+    let now = ctx.clock.now();
+    let again = FiatOrder {
+        state,
+        asked: None,
+        ..later(order, error, now)
+    };
+    let tx = ctx.db.begin("unsend_order").await?;
+    let request = request_of(&tx, &order.request).await?;
+    let payments = store::payments::list_of_request(&tx, &request).await?;
+    let before = Request {
+        ledger: request.ledger.unordered(),
+        ..request.clone()
+    };
+    let ledger = recounted(&before, &payments);
+    let is_written = store::off_ramp_orders::replace(&tx, order, &again).await?
+        && store::requests::advance(&tx, &request, &ledger, now).await?;
+    if !is_written {
+        return Err(changed(order));
+    }
+    follow::run(ctx, &tx, &[(&before, &ledger)], now).await?;
+    tx.commit().await?;
+    Ok(())
+}
+
+/// What the partner is asked: the whole that had arrived when it was asked first, under the quote whose address brought the
+/// last of it. `None` where some of it is not there any more.
+async fn question(ctx: &Ctx, order: &FiatOrder) -> FlowResult<Option<OrderQuestion>> {
     let request = request_of(ctx.db.reader(), &order.request).await?;
+    let asked = order.asked.as_ref();
+    let asked = asked.ok_or_else(|| Fault(anyhow!("for what order {} was asked is not there", order.id)))?;
+    let payments = store::payments::list_of_request(ctx.db.reader(), &request).await?;
+    if !asked.is_there(brought(&payments)) {
+        return Ok(None);
+    }
     let quotes = store::off_ramp_quotes::of_request(ctx.db.reader(), &request).await?;
     let quote = quotes.into_iter().find(|quote| quote.id == order.quote);
     let quote = quote.ok_or_else(|| Fault(anyhow!("the quote of order {} is not there", order.id)))?;
-    let payments = store::payments::list_of_request(ctx.db.reader(), &request).await?;
-    let arrived = payments
-        .iter()
-        .fold(U256::ZERO, |sum, one| sum.saturating_add(one.units));
     let token = request.terms.token;
-    Ok(OrderQuestion {
+    Ok(Some(OrderQuestion {
         key: PartnerKey(order_key(&order.platform, &request.id)),
         quote: quote.terms.partner_quote,
         payer: quote.partner_payer,
@@ -112,9 +180,9 @@ async fn question(ctx: &Ctx, order: &FiatOrder) -> FlowResult<OrderQuestion> {
         network: request.terms.network,
         deposit_address: quote.terms.address,
         token: token.ok_or_else(|| Fault(anyhow!("request {} is paid in no token", request.id)))?,
-        amount: amount(ctx, &request, arrived)?,
-        transactions: payments.iter().map(|payment| payment.tx_hash.to_string()).collect(),
-    })
+        amount: amount(ctx, &request, asked.units)?,
+        transactions: asked.transactions.iter().map(ToString::to_string).collect(),
+    }))
 }
 
 /// Token units of a request in human units.
@@ -128,32 +196,31 @@ pub(super) fn amount(ctx: &Ctx, request: &Request, units: U256) -> FlowResult<Am
 /// how it ended that the partner did not tell.
 async fn after(ctx: &Ctx, order: &FiatOrder, asked: Result<OrderNews, OffRampError>) -> FlowResult<()> {
     let now = ctx.clock.now();
-    let failed = match asked {
+    let again = match asked {
         Ok(told) => match news::take(ctx, order, &told).await? {
             // In the other case somebody else took news of it.
             Some(Taken::Changed) | None => return Ok(()),
-            Some(Taken::Nothing | Taken::Unknown) => None,
-        },
-        Err(error) => Some(error),
-    };
-    let again = match &failed {
-        None => FiatOrder {
-            failures: 0,
-            next_at: news::next_after_nothing(order, now),
-            ..order.clone()
-        },
-        Some(error) => {
-            let failures = order.failures.saturating_add(1);
-            tracing::warn!(order = %order.id, failures, %error, "the off-ramp partner does not tell how far an order is");
-            let word = order.word.clone().filter(|_| order.partner_id.is_some());
-            FiatOrder {
-                failures,
-                word: word.or_else(|| Some(error.to_string().chars().take(REASON_LENGTH_MAX).collect())),
-                next_at: Some(now + open_again_after(failures)),
+            Some(Taken::Nothing | Taken::Unknown) => FiatOrder {
+                failures: 0,
+                next_at: news::next_after_nothing(order, now),
                 ..order.clone()
-            }
-        }
+            },
+        },
+        Err(error) => later(order, &error, now),
     };
     store::off_ramp_orders::replace(ctx.db.writer(), order, &again).await?;
     Ok(())
+}
+
+/// An order about which the partner was asked in vain, and is asked again, slower and slower.
+fn later(order: &FiatOrder, error: &OffRampError, now: DateTime<Utc>) -> FiatOrder {
+    let failures = order.failures.saturating_add(1);
+    tracing::warn!(order = %order.id, failures, %error, "the off-ramp partner does not tell how far an order is");
+    let word = order.word.clone().filter(|_| order.partner_id.is_some());
+    FiatOrder {
+        failures,
+        word: word.or_else(|| Some(error.to_string().chars().take(REASON_LENGTH_MAX).collect())),
+        next_at: Some(now + open_again_after(failures)),
+        ..order.clone()
+    }
 }

@@ -14,6 +14,7 @@ use crate::{
 };
 use anyhow::anyhow;
 use chrono::{DateTime, Utc};
+use std::collections::BTreeSet;
 
 /// Makes the orders of requests due whose whole amount has arrived, and stops those from which some of it was taken back.
 ///
@@ -25,6 +26,7 @@ pub(in crate::flows) async fn run(
     changes: &[(&Request, &Ledger)],
     now: DateTime<Utc>,
 ) -> FlowResult<()> {
+    hold(tx, changes).await?;
     let is_complete = |ledger: &Ledger| ledger.ending == Ending::Bank && ledger.status == RequestStatus::Processing;
     for (request, after) in changes {
         match (is_complete(&request.ledger), is_complete(after)) {
@@ -41,22 +43,40 @@ pub(in crate::flows) async fn run(
     Ok(())
 }
 
-/// Makes an order due under the quote of the payment that completed the request.
+/// Whoever erases a payer whose requests changed waits, and finds the money. Payers are held in their order, so that no two
+/// wait for each other.
+async fn hold(tx: &Tx, changes: &[(&Request, &Ledger)]) -> FlowResult<()> {
+    let mut payers = BTreeSet::new();
+    for (request, _) in changes
+        .iter()
+        .filter(|(request, _)| request.ledger.ending != Ending::Wallet)
+    {
+        let bound = store::off_ramp_bindings::of_request(tx, request).await?;
+        payers.extend(bound.map(|bound| (bound.payer, request.origin.platform.clone())));
+    }
+    for (payer, platform) in &payers {
+        store::payers::hold(tx, platform, payer).await?;
+    }
+    Ok(())
+}
+
+/// Makes an order due under the quote of the payment that completed the request: one of its own, for its own account.
 async fn due(ctx: &Ctx, tx: &Tx, request: &Request, after: &Ledger, now: DateTime<Utc>) -> FlowResult<()> {
     let payments = store::payments::list_of_request(tx, request).await?;
-    let quotes = store::off_ramp_quotes::of_request(tx, request).await?;
+    let mut quotes = store::off_ramp_quotes::of_request(tx, request).await?;
+    let bound = store::off_ramp_bindings::of_request(tx, request).await?;
+    quotes.retain(|quote| bound.as_ref() == Some(&quote.to));
     let completing = payments.iter().rfind(|payment| after.tx_hash == Some(payment.tx_hash));
     let quote = completing.and_then(|payment| quote_of(payment, &quotes));
     let quote = quote.ok_or_else(|| Fault(anyhow!("request {} was paid under no quote", request.id)))?;
-    // Whoever erases the payer waits, and finds the order.
-    store::payers::hold(tx, &request.origin.platform, &quote.payer).await?;
     let order = FiatOrder {
         id: OffRampOrderId(ctx.ids.ulid()),
         platform: request.origin.platform.clone(),
         request: request.row.clone(),
         quote: quote.id.clone(),
-        payer: quote.payer.clone(),
-        account: quote.account.clone(),
+        payer: quote.to.payer.clone(),
+        account: quote.to.account.clone(),
+        asked: None,
         partner_id: None,
         state: OrderState::Due,
         version: 0,
@@ -112,7 +132,7 @@ fn changed(request: &Request) -> FlowError {
 }
 
 /// The quote under which a payment arrived: the newest of its address.
-pub(super) fn quote_of<'a>(payment: &PaymentRecord, quotes: &'a [FiatQuote]) -> Option<&'a FiatQuote> {
+fn quote_of<'a>(payment: &PaymentRecord, quotes: &'a [FiatQuote]) -> Option<&'a FiatQuote> {
     let of_address = |quote: &&FiatQuote| quote.terms.address == payment.payee;
     let is_exact = |quote: &&FiatQuote| of_address(quote) && quote.terms.units == payment.units;
     quotes

@@ -1,6 +1,6 @@
 //! Takes what the partner tells of an order: moves it on, and the request with it, and tells each sub-status once.
 
-use super::request_of;
+use super::{brought, follow, request_of};
 use crate::{
     ctx::Ctx,
     domain::{
@@ -76,6 +76,11 @@ pub(super) async fn take(ctx: &Ctx, order: &FiatOrder, news: &OrderNews) -> Flow
         return Ok(None);
     }
     let completing = completing(&tx, &request).await?;
+    if let (true, Some(payment)) = (is_confirmed, &completing)
+        && !is_there(&tx, order, &request).await?
+    {
+        follow::set_aside(ctx, &tx, &request, payment, now).await?;
+    }
     let told = Told {
         order: &after,
         news,
@@ -93,6 +98,14 @@ pub(super) async fn take(ctx: &Ctx, order: &FiatOrder, news: &OrderNews) -> Flow
     ctx.due.notify_one();
     tracing::info!(order = %after.id, request = %told.request.id, state = state.wire(), "an order moved on");
     Ok(Some(Taken::Changed))
+}
+
+/// Whether the money for which the partner was asked is still there. What it paid out is told as it says; that the money is
+/// gone is for the operator.
+async fn is_there(tx: &Tx, order: &FiatOrder, request: &Request) -> FlowResult<bool> {
+    let payments = store::payments::list_of_request(tx, request).await?;
+    let asked = order.asked.as_ref();
+    Ok(asked.is_none_or(|asked| asked.is_there(brought(&payments))))
 }
 
 /// When the partner is asked next about an order that just changed.
@@ -118,6 +131,24 @@ async fn completing(tx: &Tx, request: &Request) -> FlowResult<Option<PaymentReco
     let mut own = paid.into_iter().filter(|payment| payment.request == request.row);
     let first = own.next();
     Ok(own.last().or(first))
+}
+
+/// That a payment to a bank account failed.
+pub(super) fn failure(
+    request: &Request,
+    reason: &str,
+    transaction: Option<ChainTransaction>,
+    at: DateTime<Utc>,
+) -> Event {
+    Event::PaymentFailed(Box::new(PaymentFailed {
+        request: request.clone(),
+        reason: reason.to_owned(),
+        message: None,
+        execution: 1,
+        recurring_payment: None,
+        transaction,
+        at,
+    }))
 }
 
 /// What is told of an order that moved on.
@@ -151,17 +182,8 @@ impl Told<'_> {
                 at: self.now,
             }))
         });
-        let failed = matches!(state, OrderState::Bounced | OrderState::Failed).then(|| {
-            Event::PaymentFailed(Box::new(PaymentFailed {
-                request: self.request.clone(),
-                reason: state.wire().to_owned(),
-                message: None,
-                execution: 1,
-                recurring_payment: None,
-                transaction: self.transaction(),
-                at: self.now,
-            }))
-        });
+        let failed = matches!(state, OrderState::Bounced | OrderState::Failed)
+            .then(|| failure(&self.request, state.wire(), self.transaction(), self.now));
         processing.into_iter().chain(failed).collect()
     }
 

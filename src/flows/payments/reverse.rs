@@ -160,7 +160,7 @@ async fn advance(ctx: &Ctx, tx: &Tx, request: &Request, ledger: &Ledger, now: Da
 
 /// The account of a request as these payments make it, the oldest first. One that they make as it is stays as it is: the
 /// order in which old payments completed it is not kept.
-pub(super) fn recounted(request: &Request, payments: &[PaymentRecord]) -> Ledger {
+pub(in crate::flows) fn recounted(request: &Request, payments: &[PaymentRecord]) -> Ledger {
     let recounted = request.ledger.recount(&credits(payments));
     let sums = |ledger: &Ledger| (ledger.credited, ledger.payment_count, ledger.status);
     if sums(&recounted) == sums(&request.ledger) {
