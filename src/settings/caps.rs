@@ -50,7 +50,7 @@ pub struct CapSettings {
     /// own links, by a key or a backend client ID, not counted. One more is a 429.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub reports_of_address: u32,
-    /// Bank accounts of a payer, those that failed included. One more is a 409.
+    /// Bank accounts of a payer, without those that failed. One more is a 409.
     #[schemars(range(min = 1, max = 1_000))]
     pub bank_accounts: u64,
 }

@@ -227,7 +227,7 @@ async fn an_agreement_is_noted_once_and_only_where_it_can_follow() {
 
 #[tokio::test]
 async fn the_same_account_is_added_once_unless_it_failed_and_there_is_a_cap() {
-    let (app, partner) = with_partner_as(|settings| settings.caps.bank_accounts = 3).await;
+    let (app, partner) = with_partner_as(|settings| settings.caps.bank_accounts = 2).await;
     app.register_payer(&person("user-4711")).await.expect(200);
     comply(&app, &partner, "user-4711").await;
     let once = app.account_of("user-4711", &dollars("1234567890")).await;

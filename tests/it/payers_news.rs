@@ -208,7 +208,12 @@ async fn every_state_of_an_account_takes_what_can_follow_and_nothing_else() {
                 }
                 tell(11, told).await;
                 let shown = app.accounts(&id).await[0]["status"].clone();
-                let heard = if from == "pending" { told } else { from };
+                let heard = match from {
+                    "pending" => told,
+                    // An approval that does not count yet is taken back by its last word.
+                    "approved" if !is_open && told == "failed" => "failed",
+                    _ => from,
+                };
                 let expected = if is_open { heard } else { "pending" };
                 assert_eq!(shown, expected, "{kyc} {from} {told}");
                 let of_account = |events: Vec<Value>| {

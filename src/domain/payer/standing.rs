@@ -110,11 +110,10 @@ impl AccountStanding {
     };
 
     /// What is known after the partner told something. What was approved or failed stays so: the same account handed in
-    /// again is another one.
+    /// again is another one. An approval that does not count yet may still become a failure.
     #[must_use]
     pub fn hear(self, told: PaymentDetailStatus, kyc: KycStatus) -> Self {
-        let is_open = self.status == PaymentDetailStatus::Pending && self.told.is_none();
-        if !is_open || told == PaymentDetailStatus::Pending {
+        if !self.is_open() || told == PaymentDetailStatus::Pending {
             return self.release(kyc);
         }
         let heard = Self {
@@ -135,6 +134,6 @@ impl AccountStanding {
 
     /// Whether the partner still has something to say.
     pub fn is_open(self) -> bool {
-        self.status == PaymentDetailStatus::Pending && self.told.is_none()
+        self.status == PaymentDetailStatus::Pending && self.told != Some(PaymentDetailStatus::Failed)
     }
 }

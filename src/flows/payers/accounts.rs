@@ -46,8 +46,7 @@ pub async fn add(
             keeper.commit_of(tx, &owned, Some(&payer.id)).await?;
             return Ok(owned);
         }
-        let count = u64::try_from(there.len()).unwrap_or(u64::MAX);
-        ctx.caps.admit_bank_accounts(count + 1)?;
+        admit_another(ctx, &there)?;
         let failures = u64::try_from(same.count()).unwrap_or(u64::MAX);
         let content_hash = store::bank_accounts::content_hash(ctx.db.reader(), &payer.id, form, failures)?;
         let key = account_key(ctx, platform, client_user_id, &content_hash);
@@ -97,6 +96,13 @@ fn has_failed(account: &RegisteredAccount) -> bool {
     account.status == PaymentDetailStatus::Failed || account.told == Some(PaymentDetailStatus::Failed)
 }
 
+/// Errors: with another one the payer has more than the cap allows (409). Those that failed are of no use and do not count.
+fn admit_another(ctx: &Ctx, there: &[RegisteredAccount]) -> Result<(), Refusal> {
+    let usable = there.iter().filter(|account| !has_failed(account)).count();
+    ctx.caps
+        .admit_bank_accounts(u64::try_from(usable).unwrap_or(u64::MAX) + 1)
+}
+
 /// Writes what the partner answered; the transaction is open still. `None` when the account, or the partner's id, was taken
 /// at the same moment.
 async fn commit(
@@ -118,8 +124,7 @@ async fn commit(
             false => Err(odd()),
         };
     }
-    ctx.caps
-        .admit_bank_accounts(u64::try_from(there.len()).unwrap_or(u64::MAX) + 1)?;
+    admit_another(ctx, &there)?;
     let new = account::handed_in(RegisteredAccount {
         id: BankAccountId(ctx.ids.ulid()),
         platform: payer.platform.clone(),

@@ -20,7 +20,7 @@ use chrono::TimeDelta;
 /// When the worker tries again what a call did not finish.
 const AGAIN: TimeDelta = TimeDelta::minutes(1);
 
-/// Errors: unknown (404); money of the payer is on its way (409); the partner does not answer (502), and the erasure goes on
+/// Errors: unknown (404); money of the payer is on its way, or may be (409); the partner does not answer (502), and the erasure goes on
 /// by itself. Source: ADR-0021.
 pub async fn run(ctx: &Ctx, caller: &PlatformCaller, client_user_id: &str) -> FlowResult<()> {
     let found = store::payers::find(ctx.db.reader(), &caller.platform, client_user_id).await?;
@@ -38,12 +38,12 @@ async fn begin(ctx: &Ctx, found: &Payer) -> FlowResult<()> {
     let tx = ctx.db.begin("begin_erasure").await?;
     let locked = store::payers::lock(&tx, &found.platform, &found.id).await?;
     let locked = locked.ok_or_else(|| unknown(&found.details.client_user_id))?;
-    if store::off_ramp_orders::has_open(&tx, &locked.platform, &locked.id).await? {
+    let now = ctx.clock.now();
+    if store::off_ramp_bindings::is_awaited(&tx, (&locked.platform, &locked.id), now).await? {
         let message =
             "Money of this payer is on its way to a bank account; erase the payer once it has arrived or come back";
         return Err(Refusal::conflict(message).into());
     }
-    let now = ctx.clock.now();
     store::payers::mark_erasing(&tx, &locked.platform, &locked.id, now, now + AGAIN).await?;
     tx.commit().await?;
     Ok(())

@@ -65,7 +65,9 @@ fn account_key(ctx: &Ctx, platform: &PlatformId, client_user_id: &str, content_h
 fn not_done(error: &OffRampError) -> FlowError {
     tracing::warn!(%error, "the off-ramp partner was asked in vain");
     let message = match error {
-        OffRampError::NoAnswer(_) => "The off-ramp partner does not answer at the moment; try again",
+        OffRampError::NotSent(_) | OffRampError::NoAnswer(_) => {
+            "The off-ramp partner does not answer at the moment; try again"
+        }
         OffRampError::Busy => "Too many calls of the off-ramp partner are under way at this moment; try again",
         _ => "The off-ramp partner does not give a usable answer at the moment; try again",
     };
