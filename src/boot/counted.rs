@@ -65,6 +65,9 @@ pub(super) fn begin(settings: &Settings, ctx: &Ctx) {
             metrics::counter!("prs_off_ramp_calls_total", "operation" => operation, "outcome" => outcome).increment(0);
         }
     }
+    for operation in ["quote", "open_order"] {
+        metrics::counter!("prs_off_ramp_disbelieved_total", "operation" => operation).increment(0);
+    }
     if ctx.partners.off_ramp.is_some() {
         metrics::gauge!("prs_off_ramp_last_ok_timestamp_seconds").increment(0.0);
     }

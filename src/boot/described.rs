@@ -1,7 +1,7 @@
 //! What every metric counts, and in which unit: its HELP on the page of metrics.
 
 /// Names of counters and what they count.
-const COUNTERS: [(&str, &str); 15] = [
+const COUNTERS: [(&str, &str); 16] = [
     (
         "prs_chain_calls_total",
         "Calls to a node of a network, by how they ended.",
@@ -35,6 +35,10 @@ const COUNTERS: [(&str, &str); 15] = [
     (
         "prs_off_ramp_calls_total",
         "Calls to the off-ramp partner, by operation and by how they ended.",
+    ),
+    (
+        "prs_off_ramp_disbelieved_total",
+        "Answers of the off-ramp partner in its own shapes that contradict what is known, by operation.",
     ),
     (
         "prs_payment_fee_shortfalls_total",

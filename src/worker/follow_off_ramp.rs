@@ -21,10 +21,17 @@ const OLDEST: &str = "prs_off_ramp_oldest_order_seconds";
 /// Those without news for a day.
 const SILENT: &str = "prs_off_ramp_orders_silent";
 
-/// Runs until `stop`; where no partner is configured, nothing is due and nothing is measured.
-pub(super) async fn run(ctx: Ctx, stop: CancellationToken) {
+/// Runs until `stop`. Where no partner is configured, nobody is asked, and orders are measured that wait for one.
+pub async fn run(ctx: Ctx, stop: CancellationToken) {
     if ctx.partners.off_ramp.is_none() {
-        return;
+        match list::measure(&ctx).await {
+            Ok((0, _)) => return,
+            Ok((open, _)) => tracing::warn!(
+                open,
+                "orders of payments to bank accounts are open, and partners.offramp is off: nobody asks about them"
+            ),
+            Err(error) => tracing::warn!(%error, "open orders could not be counted"),
+        }
     }
     let told = Mutex::new(BTreeSet::new());
     let measure = || async {

@@ -5,7 +5,7 @@ pub mod chain_pace;
 pub mod chain_states;
 pub mod deliver_webhooks;
 pub mod fill_in_chains;
-mod follow_off_ramp;
+pub mod follow_off_ramp;
 mod follow_payers;
 mod keep_partitions;
 pub mod lead_chains;
