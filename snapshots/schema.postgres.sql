@@ -336,6 +336,24 @@ constraint observations.observations_pkey PRIMARY KEY (network, tx_hash, "positi
 CREATE INDEX observations_block_idx ON public.observations USING btree (network, block_number)
 CREATE UNIQUE INDEX observations_pkey ON public.observations USING btree (network, tx_hash, "position")
 CREATE INDEX observations_topic_idx ON public.observations USING btree (network, reference_topic)
+column off_ramp_addresses.network text not null
+column off_ramp_addresses.deposit_address text not null
+column off_ramp_addresses.platform_id text not null
+column off_ramp_addresses.payer_id text not null
+column off_ramp_addresses.account_id text not null
+constraint off_ramp_addresses.off_ramp_addresses_pkey PRIMARY KEY (network, deposit_address)
+CREATE UNIQUE INDEX off_ramp_addresses_pkey ON public.off_ramp_addresses USING btree (network, deposit_address)
+column off_ramp_bindings.platform_id text not null
+column off_ramp_bindings.request_row text not null
+column off_ramp_bindings.payer_id text not null
+column off_ramp_bindings.account_id text not null
+column off_ramp_bindings.created_at timestamp with time zone not null
+column off_ramp_bindings.closed_at timestamp with time zone
+column off_ramp_bindings.closed_payments integer
+column off_ramp_bindings.closed_note text
+constraint off_ramp_bindings.off_ramp_bindings_pkey PRIMARY KEY (platform_id, request_row)
+CREATE INDEX off_ramp_bindings_payer ON public.off_ramp_bindings USING btree (platform_id, payer_id)
+CREATE UNIQUE INDEX off_ramp_bindings_pkey ON public.off_ramp_bindings USING btree (platform_id, request_row)
 column off_ramp_orders.id text not null
 column off_ramp_orders.platform_id text not null
 column off_ramp_orders.request_row text not null
@@ -350,6 +368,9 @@ column off_ramp_orders.failures integer not null default 0
 column off_ramp_orders.next_at timestamp with time zone
 column off_ramp_orders.changed_at timestamp with time zone not null
 column off_ramp_orders.created_at timestamp with time zone not null
+column off_ramp_orders.asked_units text
+column off_ramp_orders.asked_transactions text
+column off_ramp_orders.asked_payments integer
 constraint off_ramp_orders.off_ramp_orders_pkey PRIMARY KEY (platform_id, request_row)
 CREATE INDEX off_ramp_orders_due ON public.off_ramp_orders USING btree (next_at) WHERE (next_at IS NOT NULL)
 CREATE UNIQUE INDEX off_ramp_orders_partner_key ON public.off_ramp_orders USING btree (partner_order) WHERE (partner_order IS NOT NULL)
