@@ -8,12 +8,10 @@ use std::thread;
 use std::time::Duration;
 
 use alloy::primitives::U256;
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use devnet::Devnet;
-use fastrand::Rng;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
-use xtask::machine::command;
 use xtask::service::client::Call;
 
 use crate::bank::{Bank, CALLBACK_SECRET, KEY_ID, KEY_SECRET};
@@ -22,15 +20,10 @@ use crate::fault::{Database, Fault};
 use crate::load::transactions;
 use crate::plan::{Plan, QUIET_TIME};
 use crate::report::Row;
+use crate::rounds;
 use crate::service::free_port;
 use crate::stage::{PAYERS, Stage, member, wait_for};
 use crate::verdict::{Acknowledged, Paid, Records};
-
-/// How long a life may last that ends at a point.
-const POINT_TIMEOUT: Duration = Duration::from_secs(12);
-
-/// How often a point is passed at most before it ends the process.
-const PASSES_MAX: u64 = 2;
 
 /// How long the calls of one turn wait for each other, so that the chain keeps up.
 const PACE: Duration = Duration::from_millis(20);
@@ -233,60 +226,8 @@ fn play(plan: &Plan, stage: &mut Stage, runtime: &Handle) -> Result<(Vec<&'stati
         is_over: AtomicBool::new(false),
         done: Mutex::new(Done::default()),
     };
-    let reached = thread::scope(|scope| {
-        let threads: Vec<_> = PAYERS
-            .into_iter()
-            .map(|account| {
-                let payers = &payers;
-                scope.spawn(move || payers.work(account))
-            })
-            .collect();
-        let mut deaths = || -> Result<Vec<&'static str>> {
-            let mut rng = Rng::with_seed(plan.seed);
-            let mut reached = Vec::new();
-            machines.service.kill()?;
-            let mut order = Vec::new();
-            for _ in 0..plan.rounds_per_point {
-                let mut round = POINTS;
-                rng.shuffle(&mut round);
-                order.extend(round.map(|point| (point, rng.u64(0..=PASSES_MAX))));
-            }
-            // What a round did not reach is tried once more, at the first pass.
-            order.extend(POINTS.map(|point| (point, 0)));
-            let rounds = usize::try_from(plan.rounds_per_point)? * POINTS.len();
-            for (place, (point, passes)) in order.into_iter().enumerate() {
-                if place >= rounds && reached.contains(&point) {
-                    continue;
-                }
-                if command::interrupted() {
-                    bail!("interrupted");
-                }
-                if threads.iter().any(|thread| thread.is_finished()) {
-                    bail!("the load ended before the last round");
-                }
-                let when = match passes {
-                    0 => String::new(),
-                    passes => format!("{passes}*off->"),
-                };
-                machines.service.launch(Some(&format!("{point}={when}return")))?;
-                if machines.service.ended_within(POINT_TIMEOUT)? {
-                    reached.push(point);
-                }
-            }
-            machines.service.start()?;
-            Ok(reached)
-        };
-        let reached = deaths();
-        payers.is_over.store(true, Ordering::SeqCst);
-        if reached.is_err() {
-            client.give_up();
-        }
-        let mut outcome = Ok(());
-        for thread in threads {
-            let ended = thread.join();
-            outcome = outcome.and(ended.unwrap_or_else(|_| Err(anyhow!("a payer panicked"))));
-        }
-        outcome.and(reached)
+    let reached = rounds::die(plan, &POINTS, (machines, client, &payers.is_over), |account| {
+        payers.work(account)
     })?;
     Ok((
         reached,

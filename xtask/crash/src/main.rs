@@ -21,6 +21,7 @@ mod plan;
 mod receivers;
 mod recurring;
 mod report;
+mod rounds;
 mod service;
 mod settled;
 mod sink;
