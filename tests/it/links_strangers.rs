@@ -280,6 +280,23 @@ async fn what_is_combined_with_a_payout_that_hides_something_is_hidden_from_then
         forged(&app, Method::GET, &path).send().await.expect(status);
         app.get(&path).with_key().send().await.expect(200);
     }
+    // Nothing else says whether it is there, how it stands or who is paid.
+    let hidden = id(0);
+    let path = format!("/v2/request/{}", hidden.as_str().expect("an id"));
+    let unknown = forged(&app, Method::GET, &path).send().await.expect(404);
+    let asked = forged(&app, Method::GET, &format!("{path}/pay?wallet={payer}"));
+    assert_eq!(asked.send().await.expect(404)["message"], unknown["message"]);
+    let stopped = forged(&app, Method::PATCH, &path).json(&json!({ "isRecurrenceStopped": true }));
+    assert_eq!(stopped.send().await.expect(404)["message"], unknown["message"]);
+    for payer in [UNLISTED, payer.as_str()] {
+        let batch = forged(&app, Method::POST, "/v2/payouts/batch");
+        let refused = batch
+            .json(&json!({ "requestIds": [hidden], "payer": payer }))
+            .send()
+            .await
+            .expect(404);
+        assert_eq!(refused["message"], unknown["message"], "{refused}");
+    }
 }
 
 #[tokio::test]

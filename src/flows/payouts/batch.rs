@@ -260,7 +260,8 @@ async fn found(
     let mut unknown = Vec::new();
     let mut requests = Vec::with_capacity(ids.len());
     for (index, id) in ids.iter().enumerate() {
-        match known.remove(id.as_str()) {
+        let shown = known.remove(id.as_str());
+        match shown.filter(|request| !(caller.is_public() && request.is_hidden)) {
             Some(request) => requests.push(request),
             None => unknown.push(FieldError::new(format!("requestIds[{index}]"), NOT_FOUND)),
         }

@@ -18,7 +18,7 @@ use crate::{
     },
     flows::{
         FlowResult, rates,
-        requests::{find, not_found, places::in_turns},
+        requests::{find, places::in_turns},
     },
     store::{self, payments::PaymentRecord, quarantine::Quarantined},
 };
@@ -63,13 +63,9 @@ impl RequestDetail {
     }
 }
 
-/// Reads a request of the caller's platform. A public client ID is told nothing about persons, and for it there is no
-/// request of a link that hides something (404).
+/// Reads a request of the caller's platform. A public client ID is told nothing about persons.
 pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str) -> FlowResult<RequestDetail> {
     let request = find(ctx, caller, request_id).await?;
-    if caller.is_public() && request.is_hidden {
-        return Err(not_found().into());
-    }
     let payments = store::payments::largest_of_request(ctx.db.reader(), &request, SHOWN_MAX).await?;
     let seen: Vec<Observation> =
         store::observations::list_seen_by_topics(ctx.db.reader(), request.terms.network, &[request.reference.topic()])
