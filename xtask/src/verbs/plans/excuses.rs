@@ -9,6 +9,7 @@ const ASIDE: &str = "few rows are set aside";
 const CLOCK: &str = "repairs times once, after the clock was set back";
 const RARE: &str = "asks for what does not occur: no index begins with the client ID of a request";
 const TYPES: &str = "the server cannot tell the types of its values; it finds its rows by their ids";
+const FEW_OPEN: &str = "few orders are open beside those that are over; in this database most are";
 const OPERATOR: &str = "asked for by the operator alone, by hand";
 const PASSED: &str = "passes what is kept no longer but is still needed; whole months are dropped";
 const SEALED: &str = "once for each change of the key";
@@ -94,6 +95,23 @@ pub(super) const PLANS: &[Excuse] = &[
         &["GROUP BY \"deliveries\".\"endpoint_id\", \"deliveries\".\"state\""],
         "counts what it sums up",
     ),
+    (
+        &[
+            "COUNT(*)",
+            "FROM \"off_ramp_orders\" WHERE \"off_ramp_orders\".\"state\" IN ($)",
+        ],
+        FEW_OPEN,
+    ),
+    (
+        &[
+            "FROM \"off_ramp_orders\" WHERE \"off_ramp_orders\".\"state\" IN ($) AND \"off_ramp_orders\".\"changed_at\" < $",
+        ],
+        FEW_OPEN,
+    ),
+    (
+        &["FROM \"off_ramp_bindings\" WHERE EXISTS(SELECT $ FROM \"requests\""],
+        OPERATOR,
+    ),
 ];
 
 const CHAIN: &str = "follows a network, whoever is paid there";
@@ -133,6 +151,14 @@ pub(super) const NO_PLATFORM: &[Excuse] = &[
         OPERATOR,
     ),
     (&["FROM \"off_ramp_orders\" WHERE TRUE"], OPERATOR),
+    (
+        &["FROM \"off_ramp_bindings\" WHERE EXISTS(SELECT $ FROM \"requests\""],
+        OPERATOR,
+    ),
+    (
+        &["FROM \"off_ramp_addresses\" WHERE \"off_ramp_addresses\".\"network\" = $"],
+        "an address of a network is that of one account, whoever has it",
+    ),
     (
         &["FROM \"off_ramp_quotes\" WHERE \"off_ramp_quotes\".\"network\" = $"],
         "refuses an address that anybody else was given",
