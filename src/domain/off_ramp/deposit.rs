@@ -51,11 +51,11 @@ impl Deposit {
         of_address.sort_by_key(|deposit| deposit.from);
         let is_told = |deposit: &&&Self| deposit.from - BEHIND_MAX <= mined_at;
         let exact = |deposit: &&&Self| deposit.units == units;
-        let told = of_address.iter().filter(is_told);
+        let mut told = of_address.iter().filter(is_told);
         let deposit = told
             .clone()
             .rfind(exact)
-            .or_else(|| told.last())
+            .or_else(|| told.next_back())
             .or_else(|| of_address.first())?;
         deposit.worth_of(units)
     }

@@ -130,7 +130,7 @@ async fn completing(tx: &Tx, request: &Request) -> FlowResult<Option<PaymentReco
     let paid = store::payments::of_transactions(tx, request.terms.network, &[tx_hash]).await?;
     let mut own = paid.into_iter().filter(|payment| payment.request == request.row);
     let first = own.next();
-    Ok(own.last().or(first))
+    Ok(own.next_back().or(first))
 }
 
 /// That a payment to a bank account failed.
