@@ -11,12 +11,13 @@ use axum::{
     http::HeaderMap,
     routing::{get, post},
 };
-use chrono::Utc;
 use prs::{
+    adapters::clock::SystemClock,
     domain::{
         ids::Secret,
         off_ramp_signature::{CallbackText, header},
     },
+    ports::clock::Clock,
     settings::{OffRampSource, Settings},
 };
 use serde_json::{Value, json};
@@ -115,7 +116,7 @@ pub(super) enum Signed {
 pub(super) fn callback(service: SocketAddr, payer: &str, signed: Signed) -> Vec<u8> {
     let payer = record(payer, &"0".repeat(64), 2, "approved");
     let body = json!({ "type": "payer", "payer": payer }).to_string();
-    let time = Utc::now().timestamp().to_string();
+    let time = SystemClock.now().timestamp().to_string();
     let text = CallbackText {
         time: &time,
         id: "cb_1",
