@@ -9,6 +9,27 @@ CREATE UNIQUE INDEX accounts_email_hash_key ON public.accounts USING btree (emai
 CREATE UNIQUE INDEX accounts_email_key ON public.accounts USING btree (email)
 CREATE UNIQUE INDEX accounts_pkey ON public.accounts USING btree (id)
 CREATE UNIQUE INDEX accounts_platform_key ON public.accounts USING btree (platform_id)
+column bank_accounts.id text not null
+column bank_accounts.platform_id text not null
+column bank_accounts.payer_id text not null
+column bank_accounts.payment_detail_id text not null
+column bank_accounts.partner_hash text
+column bank_accounts.content_hash text
+column bank_accounts.details text
+column bank_accounts.status text not null
+column bank_accounts.told text
+column bank_accounts.version bigint not null
+column bank_accounts.partner_version bigint not null
+column bank_accounts.created_at timestamp with time zone not null
+column bank_accounts.changed_at timestamp with time zone not null
+column bank_accounts.ask_at timestamp with time zone
+constraint bank_accounts.bank_accounts_pkey PRIMARY KEY (id)
+CREATE INDEX bank_accounts_ask_idx ON public.bank_accounts USING btree (ask_at)
+CREATE UNIQUE INDEX bank_accounts_content_key ON public.bank_accounts USING btree (content_hash)
+CREATE UNIQUE INDEX bank_accounts_detail_key ON public.bank_accounts USING btree (payment_detail_id)
+CREATE UNIQUE INDEX bank_accounts_partner_key ON public.bank_accounts USING btree (partner_hash)
+CREATE INDEX bank_accounts_payer_idx ON public.bank_accounts USING btree (payer_id, id)
+CREATE UNIQUE INDEX bank_accounts_pkey ON public.bank_accounts USING btree (id)
 column chain_backlogs.network text not null
 column chain_backlogs.next_block bigint not null
 column chain_backlogs.end_block bigint not null
@@ -315,6 +336,72 @@ constraint observations.observations_pkey PRIMARY KEY (network, tx_hash, "positi
 CREATE INDEX observations_block_idx ON public.observations USING btree (network, block_number)
 CREATE UNIQUE INDEX observations_pkey ON public.observations USING btree (network, tx_hash, "position")
 CREATE INDEX observations_topic_idx ON public.observations USING btree (network, reference_topic)
+column off_ramp_addresses.network text not null
+column off_ramp_addresses.deposit_address text not null
+column off_ramp_addresses.platform_id text not null
+column off_ramp_addresses.payer_id text not null
+column off_ramp_addresses.account_id text not null
+constraint off_ramp_addresses.off_ramp_addresses_pkey PRIMARY KEY (network, deposit_address)
+CREATE UNIQUE INDEX off_ramp_addresses_pkey ON public.off_ramp_addresses USING btree (network, deposit_address)
+column off_ramp_bindings.platform_id text not null
+column off_ramp_bindings.request_row text not null
+column off_ramp_bindings.payer_id text not null
+column off_ramp_bindings.account_id text not null
+column off_ramp_bindings.created_at timestamp with time zone not null
+column off_ramp_bindings.closed_at timestamp with time zone
+column off_ramp_bindings.closed_payments integer
+column off_ramp_bindings.closed_note text
+constraint off_ramp_bindings.off_ramp_bindings_pkey PRIMARY KEY (platform_id, request_row)
+CREATE INDEX off_ramp_bindings_payer ON public.off_ramp_bindings USING btree (platform_id, payer_id)
+CREATE UNIQUE INDEX off_ramp_bindings_pkey ON public.off_ramp_bindings USING btree (platform_id, request_row)
+column off_ramp_orders.id text not null
+column off_ramp_orders.platform_id text not null
+column off_ramp_orders.request_row text not null
+column off_ramp_orders.quote_id text not null
+column off_ramp_orders.payer_id text not null
+column off_ramp_orders.account_id text not null
+column off_ramp_orders.partner_order text
+column off_ramp_orders.state text not null
+column off_ramp_orders.version bigint not null default 0
+column off_ramp_orders.word text
+column off_ramp_orders.failures integer not null default 0
+column off_ramp_orders.next_at timestamp with time zone
+column off_ramp_orders.changed_at timestamp with time zone not null
+column off_ramp_orders.created_at timestamp with time zone not null
+column off_ramp_orders.asked_units text
+column off_ramp_orders.asked_transactions text
+column off_ramp_orders.asked_payments integer
+constraint off_ramp_orders.off_ramp_orders_pkey PRIMARY KEY (platform_id, request_row)
+CREATE INDEX off_ramp_orders_due ON public.off_ramp_orders USING btree (next_at) WHERE (next_at IS NOT NULL)
+CREATE UNIQUE INDEX off_ramp_orders_partner_key ON public.off_ramp_orders USING btree (partner_order) WHERE (partner_order IS NOT NULL)
+CREATE INDEX off_ramp_orders_payer ON public.off_ramp_orders USING btree (platform_id, payer_id)
+CREATE UNIQUE INDEX off_ramp_orders_pkey ON public.off_ramp_orders USING btree (platform_id, request_row)
+column off_ramp_quotes.id text not null
+column off_ramp_quotes.platform_id text not null
+column off_ramp_quotes.request_row text not null
+column off_ramp_quotes.payer_id text not null
+column off_ramp_quotes.account_id text not null
+column off_ramp_quotes.partner_payer text not null
+column off_ramp_quotes.partner_account text not null
+column off_ramp_quotes.partner_quote text not null
+column off_ramp_quotes.network text not null
+column off_ramp_quotes.deposit_address text not null
+column off_ramp_quotes.units text not null
+column off_ramp_quotes.settlement_units text not null
+column off_ramp_quotes.rate text
+column off_ramp_quotes.rate_provider text
+column off_ramp_quotes.fee_units text not null
+column off_ramp_quotes.pays_out text not null
+column off_ramp_quotes.currency text not null
+column off_ramp_quotes.ends_at timestamp with time zone not null
+column off_ramp_quotes.created_at timestamp with time zone not null
+constraint off_ramp_quotes.off_ramp_quotes_partner_key UNIQUE (platform_id, request_row, partner_quote)
+constraint off_ramp_quotes.off_ramp_quotes_pkey PRIMARY KEY (id)
+CREATE INDEX off_ramp_quotes_address ON public.off_ramp_quotes USING btree (network, deposit_address)
+CREATE UNIQUE INDEX off_ramp_quotes_partner_key ON public.off_ramp_quotes USING btree (platform_id, request_row, partner_quote)
+CREATE INDEX off_ramp_quotes_payer ON public.off_ramp_quotes USING btree (platform_id, payer_id)
+CREATE UNIQUE INDEX off_ramp_quotes_pkey ON public.off_ramp_quotes USING btree (id)
+CREATE INDEX off_ramp_quotes_request ON public.off_ramp_quotes USING btree (platform_id, request_row)
 column orchestrators.id text not null
 column orchestrators.name text not null
 column orchestrators.created_at timestamp with time zone not null
@@ -338,15 +425,41 @@ CREATE UNIQUE INDEX payee_destinations_active_key ON public.payee_destinations U
 CREATE UNIQUE INDEX payee_destinations_key ON public.payee_destinations USING btree (platform_id, wallet, network, token)
 CREATE UNIQUE INDEX payee_destinations_pkey ON public.payee_destinations USING btree (id)
 CREATE INDEX payee_destinations_wallet_idx ON public.payee_destinations USING btree (wallet)
+column payer_keys.payer_id text not null
+column payer_keys.platform_id text not null
+column payer_keys.data_key text not null
+constraint payer_keys.payer_keys_pkey PRIMARY KEY (payer_id)
+CREATE UNIQUE INDEX payer_keys_pkey ON public.payer_keys USING btree (payer_id)
+column payers.id text not null
+column payers.platform_id text not null
+column payers.user_id text not null
+column payers.client_user_hash text
+column payers.partner_hash text
+column payers.details text
+column payers.kyc text not null
+column payers.agreement text not null
+column payers.version bigint not null
+column payers.partner_version bigint not null
+column payers.created_at timestamp with time zone not null
+column payers.changed_at timestamp with time zone not null
+column payers.ask_at timestamp with time zone
+column payers.erasing_at timestamp with time zone
+column payers.erased_at timestamp with time zone
+constraint payers.payers_pkey PRIMARY KEY (id)
+CREATE INDEX payers_ask_idx ON public.payers USING btree (ask_at)
+CREATE UNIQUE INDEX payers_client_user_key ON public.payers USING btree (platform_id, client_user_hash)
+CREATE UNIQUE INDEX payers_partner_key ON public.payers USING btree (partner_hash)
+CREATE UNIQUE INDEX payers_pkey ON public.payers USING btree (id)
 column payment_groups.platform_id text not null
 column payment_groups.client_row text not null
 column payment_groups.kind text not null
 column payment_groups.invoice_currency text not null
 column payment_groups.payment_currency text not null
+column payment_groups.is_hidden boolean not null default false
 column payment_groups.group_key bigint not null
 column payment_groups.payments bigint not null
-constraint payment_groups.payment_groups_pkey PRIMARY KEY (platform_id, client_row, kind, invoice_currency, payment_currency)
-CREATE UNIQUE INDEX payment_groups_pkey ON public.payment_groups USING btree (platform_id, client_row, kind, invoice_currency, payment_currency)
+constraint payment_groups.payment_groups_pkey PRIMARY KEY (platform_id, client_row, kind, invoice_currency, payment_currency, is_hidden)
+CREATE UNIQUE INDEX payment_groups_pkey ON public.payment_groups USING btree (platform_id, client_row, kind, invoice_currency, payment_currency, is_hidden)
 column payment_parties.platform_id text not null
 column payment_parties.wallet bytea not null
 column payment_parties.group_key bigint not null
@@ -403,6 +516,7 @@ column payments.further_fees text
 column payments.is_quoted boolean not null default false
 column payments.group_key bigint not null
 column payments.client_group_key bigint
+column payments.is_hidden boolean not null default false
 constraint payments.payments_pkey PRIMARY KEY (id)
 constraint payments.payments_request_fkey FOREIGN KEY (request_row) REFERENCES requests(id)
 CREATE INDEX payments_by_block ON public.payments USING btree (network, block_number)
@@ -521,6 +635,8 @@ column requests.parent_row text
 column requests.period integer
 column requests.is_quoted boolean not null default false
 column requests.tolerated text not null default '0'::text
+column requests.is_ordered boolean not null default false
+column requests.is_hidden boolean not null default false
 constraint requests.requests_pkey PRIMARY KEY (id)
 CREATE INDEX requests_created_idx ON public.requests USING btree (platform_id, created_at DESC, id DESC)
 CREATE INDEX requests_merchant_reference_idx ON public.requests USING btree (platform_id, merchant_reference) WHERE (merchant_reference IS NOT NULL)
@@ -531,6 +647,8 @@ CREATE UNIQUE INDEX requests_period_key ON public.requests USING btree (parent_r
 CREATE UNIQUE INDEX requests_pkey ON public.requests USING btree (id)
 CREATE UNIQUE INDEX requests_reference_key ON public.requests USING btree (network, reference, payee)
 CREATE UNIQUE INDEX requests_request_id_key ON public.requests USING btree (request_id)
+CREATE INDEX requests_shown_idx ON public.requests USING btree (platform_id, client_row, created_at, id) WHERE ((client_row IS NOT NULL) AND (NOT is_hidden))
+CREATE INDEX requests_shown_payee_idx ON public.requests USING btree (platform_id, client_row, payee, created_at, id) WHERE ((client_row IS NOT NULL) AND (NOT is_hidden))
 CREATE INDEX requests_topic_idx ON public.requests USING btree (network, reference_topic)
 column schedule_executions.schedule_id text not null
 column schedule_executions.number integer not null
@@ -656,9 +774,8 @@ column secure_payments.created_at timestamp with time zone not null
 column secure_payments.expires_at timestamp with time zone not null
 column secure_payments.completed_at timestamp with time zone
 constraint secure_payments.secure_payments_pkey PRIMARY KEY (id)
-CREATE INDEX secure_payments_client_idx ON public.secure_payments USING btree (client_row, status, expires_at)
+CREATE INDEX secure_payments_client_idx ON public.secure_payments USING btree (platform_id, client_row, status, expires_at)
 CREATE INDEX secure_payments_expiry_idx ON public.secure_payments USING btree (status, expires_at)
-CREATE INDEX secure_payments_hiding_idx ON public.secure_payments USING btree (platform_id) WHERE (hides_payee OR hides_until_approved)
 CREATE UNIQUE INDEX secure_payments_pkey ON public.secure_payments USING btree (id)
 CREATE INDEX secure_payments_platform_idx ON public.secure_payments USING btree (platform_id, status, expires_at)
 CREATE UNIQUE INDEX secure_payments_token_key ON public.secure_payments USING btree (token)

@@ -21,8 +21,8 @@ use crate::{
         webhook::UrlPolicy,
     },
     ports::{
-        chain::Chains, clock::Clock, guesses::GuessCounter, ids::Ids, outbound::Outbound, passwords::Passwords,
-        rates::RateFeed, relay::Relay, screening::Screener, sealer::Sealer,
+        chain::Chains, clock::Clock, guesses::GuessCounter, ids::Ids, off_ramp::OffRamp, outbound::Outbound,
+        passwords::Passwords, rates::RateFeed, relay::Relay, screening::Screener, sealer::Sealer,
     },
     store::Db,
 };
@@ -94,6 +94,8 @@ pub struct Ctx {
     pub rates: Arc<RateRules>,
     /// Settings of secure payments.
     pub secure_payments: Arc<SecurePaymentRules>,
+    /// Settings of payers.
+    pub payers: Arc<PayerRules>,
     /// What this instance remembers for the pages of secure payments.
     pub payment_pages: Arc<PaymentPages>,
     /// Settings of screening.
@@ -114,10 +116,16 @@ pub struct Ctx {
     pub answering: Arc<Mutex<Answering>>,
     /// Places for batches of payments that are made.
     pub batches: Arc<Places>,
+    /// Places for secure payments that are made with public client IDs.
+    pub public_links: Arc<Places>,
     /// Places for questions to each enabled network that callers wait for.
     pub questions: Arc<BTreeMap<Network, Arc<Places>>>,
     /// Places for wallets that are screened.
     pub screenings: Arc<Places>,
+    /// Places for calls of the off-ramp partner that callers wait for.
+    pub off_ramp_calls: Arc<Places>,
+    /// Places for news that the off-ramp partner tells by callbacks.
+    pub news: Arc<Semaphore>,
     /// Told when deliveries may be due, so that the worker does not wait for its next tick.
     pub due: Arc<Notify>,
 }
@@ -135,6 +143,8 @@ pub struct Partners {
     pub rate_feeds: Arc<[Arc<dyn RateFeed>]>,
     /// Who screens wallets; none where nobody does.
     pub screeners: Arc<[Arc<dyn Screener>]>,
+    /// Who proves payers and pays their bank accounts; `None` where nobody does.
+    pub off_ramp: Option<Arc<dyn OffRamp>>,
 }
 
 /// How people sign in.
@@ -232,6 +242,13 @@ pub struct ScheduleRules {
     pub retries: RetryRules,
     /// What transactions may cost, by network.
     pub bids: BTreeMap<Network, BidRules>,
+}
+
+/// Settings of payers.
+#[derive(Debug)]
+pub struct PayerRules {
+    /// Whether account numbers and IBANs are shown by their last four characters alone.
+    pub mask_bank_details: bool,
 }
 
 /// Settings of secure payments.

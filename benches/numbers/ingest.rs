@@ -204,7 +204,7 @@ pub(crate) fn request(number: u64) -> anyhow::Result<Request> {
             is_quoted: false,
             kind: PaymentKind::Direct,
             network: Network::Sepolia,
-            payee: prs::domain::address::Address::Evm(PAYEE),
+            payee: Some(prs::domain::address::Address::Evm(PAYEE)),
             payer: None,
             amount: Amount::parse("0.000000000000001").context("an amount")?,
             invoice_currency: COIN.to_owned(),
@@ -219,6 +219,7 @@ pub(crate) fn request(number: u64) -> anyhow::Result<Request> {
             schedule: None,
         },
         has_unkept_answers: false,
+        is_hidden: false,
         ledger: Ledger::new(U256::from(UNITS)),
         created_at: SystemClock.now(),
     })

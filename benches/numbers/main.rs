@@ -17,6 +17,7 @@ mod latency;
 mod limits;
 mod load;
 mod page;
+mod payer;
 mod payments;
 mod payout;
 mod report;
@@ -117,6 +118,8 @@ enum Number {
     Page,
     /// Links read by their token
     Links,
+    /// Payers, news of them, and their partner
+    Payer,
 }
 
 fn main() -> ExitCode {
@@ -199,6 +202,7 @@ fn measure(name: Number, arguments: &Arguments, filled: &mut Option<Filled>) -> 
         Number::Export => payments::measure_export(fill(filled, arguments)?, scale)?,
         Number::Page => page::measure(scale)?,
         Number::Links => vec![page::measure_links(rows(arguments), scale)?],
+        Number::Payer => payer::measure(scale)?,
     })
 }
 

@@ -4,6 +4,7 @@
 //! column type keeps such a number on both databases; they are added up in Rust.
 
 pub mod accounts;
+pub mod bank_accounts;
 pub mod chain_backlogs;
 pub mod chain_blocks;
 pub mod chain_cursors;
@@ -25,8 +26,14 @@ pub mod key_material;
 pub mod keys;
 pub mod known_devices;
 pub mod observations;
+pub mod off_ramp_addresses;
+pub mod off_ramp_bindings;
+pub mod off_ramp_orders;
+pub mod off_ramp_quotes;
 pub mod orchestrators;
 pub mod payee_destinations;
+pub mod payer_keys;
+pub mod payers;
 pub mod payment_groups;
 pub mod payment_parties;
 pub mod payment_wallets;

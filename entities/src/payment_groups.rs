@@ -1,5 +1,5 @@
 //! Groups of payments, and how many there are of each: those of a platform, or of one of its client IDs, with one kind
-//! and one pair of currencies. Kept with every payment, so that no search has to look at rows that do not match.
+//! and one pair of currencies, hidden or not. Kept with every payment, so that no search has to look at rows that do not match.
 
 use sea_orm::entity::prelude::*;
 
@@ -22,6 +22,9 @@ pub struct Model {
     /// Currency id of the payments.
     #[sea_orm(primary_key, auto_increment = false)]
     pub payment_currency: String,
+    /// Whether a link hides them from who is not approved.
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub is_hidden: bool,
     /// What its payments carry; follows from the columns above.
     pub group_key: i64,
     /// Number of its payments.

@@ -88,6 +88,8 @@ pub struct Model {
     pub group_key: i64,
     /// Which group of its client ID's payments it belongs to.
     pub client_group_key: Option<i64>,
+    /// Whether a link hides it from who is not approved, as its request says.
+    pub is_hidden: bool,
 }
 
 /// Joins from this table.

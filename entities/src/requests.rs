@@ -67,6 +67,8 @@ pub struct Model {
     pub original_request_reference: Option<String>,
     /// Whether it may be paid out to a bank account.
     pub is_crypto_to_fiat: bool,
+    /// Whether the partner was asked to pay it out.
+    pub is_ordered: bool,
     /// Whether calldata was issued.
     pub is_listening: bool,
     /// Whether it was told as confirmed, and that was not taken back.
@@ -95,6 +97,8 @@ pub struct Model {
     pub is_quoted: bool,
     /// How much may be missing when it counts as paid, in settlement units.
     pub tolerated: String,
+    /// Whether a link that pays it hides something from who is not approved.
+    pub is_hidden: bool,
 }
 
 /// Joins from this table.

@@ -51,6 +51,11 @@ mod m20261123_0047_add_secure_payments;
 mod m20261123_0048_keep_screenings;
 mod m20261123_0052_index_events_of_clients;
 mod m20261123_0053_index_hiding_links;
+mod m20261123_0054_add_payers;
+mod m20261123_0055_add_off_ramp;
+mod m20261123_0057_index_links_of_clients;
+mod m20261124_0056_mark_hidden;
+mod m20261124_0058_bind_requests;
 mod months;
 mod tables;
 
@@ -111,6 +116,11 @@ impl MigratorTrait for Migrator {
             Box::new(m20261123_0048_keep_screenings::Migration),
             Box::new(m20261123_0052_index_events_of_clients::Migration),
             Box::new(m20261123_0053_index_hiding_links::Migration),
+            Box::new(m20261123_0054_add_payers::Migration),
+            Box::new(m20261123_0055_add_off_ramp::Migration),
+            Box::new(m20261124_0056_mark_hidden::Migration),
+            Box::new(m20261123_0057_index_links_of_clients::Migration),
+            Box::new(m20261124_0058_bind_requests::Migration),
         ]
     }
 }

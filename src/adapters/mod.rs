@@ -1,5 +1,5 @@
 //! Implementations of the ports on the real world: clock, randomness, sealed secrets, passwords, webhooks, rates,
-//! screening, chains.
+//! screening, payouts to banks, chains.
 
 pub mod api_client;
 mod breaker;
@@ -7,6 +7,7 @@ pub mod clock;
 pub mod evm;
 pub mod guesses;
 pub mod ids;
+pub mod off_ramp;
 pub mod outbound;
 mod partner;
 pub mod passwords;

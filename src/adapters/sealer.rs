@@ -178,6 +178,28 @@ impl Sealer for EnvelopeSealer {
         self.keys.renew(sealed, place)
     }
 
+    fn draw_key(&self) -> Secret {
+        let key: [u8; 32] = random(self.keys.ids.as_ref());
+        Secret::new(hex::encode(key))
+    }
+
+    fn seal_with(&self, key: &Secret, secret: &Secret, place: Place<'_>) -> anyhow::Result<String> {
+        let nonce: [u8; NONCE_LENGTH] = random(self.keys.ids.as_ref());
+        let value = encrypt(&drawn(key)?, &nonce, secret.reveal().as_bytes(), &associated(place))?;
+        Ok(STANDARD_NO_PAD.encode([nonce.as_slice(), &value].concat()))
+    }
+
+    fn open_with(&self, key: &Secret, sealed: &str, place: Place<'_>) -> anyhow::Result<Secret> {
+        let bytes = STANDARD_NO_PAD.decode(sealed).context("a damaged sealed value")?;
+        let (nonce, value) = bytes
+            .split_first_chunk::<NONCE_LENGTH>()
+            .context("a damaged sealed value")?;
+        let opened = decrypt(&drawn(key)?, nonce, value, &associated(place))?;
+        Ok(Secret::new(
+            String::from_utf8(opened).context("a damaged sealed value")?,
+        ))
+    }
+
     fn lookup(&self, text: &str) -> String {
         hex::encode(keyed_hash(self.lookup_key.reveal().as_bytes(), text.as_bytes()))
     }
@@ -185,6 +207,12 @@ impl Sealer for EnvelopeSealer {
     fn current_key(&self) -> &str {
         &self.keys.current.id
     }
+}
+
+/// The cipher of a key that was drawn for many values.
+fn drawn(key: &Secret) -> anyhow::Result<XChaCha20Poly1305> {
+    let key: [u8; 32] = hex::decode_to_array(key.reveal()).context("a damaged data key")?;
+    Ok(XChaCha20Poly1305::new(&key.into()))
 }
 
 /// Column and owner hold no line break, so that no two places are written alike.
@@ -269,6 +297,19 @@ mod tests {
         assert!(sealer(&["a"]).open(&sealed[..sealed.len() - 2], PLACE).is_err());
         let again = sealer(&["a"]).seal(&Secret::new("top"), PLACE).unwrap();
         assert_ne!(sealed, again, "a key of its own each time");
+    }
+
+    #[test]
+    fn a_drawn_key_opens_its_values_in_their_places_and_no_other_key_does() {
+        let sealer = sealer(&["a"]);
+        let (key, other) = (sealer.draw_key(), sealer.draw_key());
+        let sealed = sealer.seal_with(&key, &Secret::new("top"), PLACE).unwrap();
+        assert_eq!(sealer.open_with(&key, &sealed, PLACE).unwrap().reveal(), "top");
+        assert!(sealer.open_with(&other, &sealed, PLACE).is_err());
+        let elsewhere = Place { row: "row-2", ..PLACE };
+        assert!(sealer.open_with(&key, &sealed, elsewhere).is_err());
+        let again = sealer.seal_with(&key, &Secret::new("top"), PLACE).unwrap();
+        assert_ne!(sealed, again, "a nonce of its own each time");
     }
 
     #[test]

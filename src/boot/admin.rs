@@ -3,6 +3,7 @@
 use crate::{
     boot::{
         context, network_of, open_existing,
+        orders::{self, OfframpVerb},
         output::{Output, print, say},
         quarantine::{self, QuarantineVerb},
         rates::{self, RatesVerb},
@@ -63,6 +64,12 @@ pub enum AdminVerb {
         /// What to do.
         #[command(subcommand)]
         verb: QuarantineVerb,
+    },
+    /// Orders by which payments reach bank accounts.
+    Offramp {
+        /// What to do.
+        #[command(subcommand)]
+        verb: OfframpVerb,
     },
     /// Rates of feeds beside the chains.
     Rates {
@@ -362,6 +369,7 @@ pub async fn run(settings: &Settings, verb: AdminVerb) -> anyhow::Result<()> {
             print(&output, &invite(&ctx, email, wallet).await?);
         }
         AdminVerb::Quarantine { verb } => quarantine::run(&ctx, verb).await?,
+        AdminVerb::Offramp { verb } => orders::run(&ctx, verb).await?,
         AdminVerb::Rates { verb } => rates::run(&ctx, verb).await?,
         AdminVerb::RateTier {
             verb:

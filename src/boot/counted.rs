@@ -2,10 +2,11 @@
 //! that appears with it.
 
 use crate::{
-    adapters::evm,
+    adapters::{evm, off_ramp},
     ctx::Ctx,
     domain::{destination::ScreeningProvider, network::Network},
-    flows::secure_payments::screen::OUTCOMES as SCREENING_OUTCOMES,
+    flows::{payers::follow, secure_payments::screen::OUTCOMES as SCREENING_OUTCOMES},
+    http::provider_callbacks,
     settings::Settings,
 };
 
@@ -50,6 +51,25 @@ pub(super) fn begin(settings: &Settings, ctx: &Ctx) {
     for screener in ctx.partners.screeners.iter() {
         metrics::gauge!("prs_screening_last_ok_timestamp_seconds", "provider" => screener.provider().wire())
             .increment(0.0);
+    }
+    for outcome in provider_callbacks::OUTCOMES {
+        metrics::counter!("prs_off_ramp_callbacks_total", "outcome" => outcome).increment(0);
+    }
+    for what in follow::ABOUT {
+        for result in follow::RESULTS {
+            metrics::counter!("prs_off_ramp_asked_total", "what" => what, "result" => result).increment(0);
+        }
+    }
+    for operation in off_ramp::OPERATIONS {
+        for outcome in off_ramp::OUTCOMES {
+            metrics::counter!("prs_off_ramp_calls_total", "operation" => operation, "outcome" => outcome).increment(0);
+        }
+    }
+    for operation in ["quote", "open_order"] {
+        metrics::counter!("prs_off_ramp_disbelieved_total", "operation" => operation).increment(0);
+    }
+    if ctx.partners.off_ramp.is_some() {
+        metrics::gauge!("prs_off_ramp_last_ok_timestamp_seconds").increment(0.0);
     }
     for network in ctx.partners.chains.followed.keys().copied() {
         of_network(settings, network);

@@ -1,7 +1,7 @@
 //! What every metric counts, and in which unit: its HELP on the page of metrics.
 
 /// Names of counters and what they count.
-const COUNTERS: [(&str, &str); 12] = [
+const COUNTERS: [(&str, &str); 16] = [
     (
         "prs_chain_calls_total",
         "Calls to a node of a network, by how they ended.",
@@ -25,6 +25,22 @@ const COUNTERS: [(&str, &str); 12] = [
         "Lines of the log that were dropped because nobody took them in time.",
     ),
     (
+        "prs_off_ramp_asked_total",
+        "Payers and bank accounts whose state the off-ramp partner was asked for, by what it is and by what came of it.",
+    ),
+    (
+        "prs_off_ramp_callbacks_total",
+        "Callbacks of the off-ramp partner, by what became of them.",
+    ),
+    (
+        "prs_off_ramp_calls_total",
+        "Calls to the off-ramp partner, by operation and by how they ended.",
+    ),
+    (
+        "prs_off_ramp_disbelieved_total",
+        "Answers of the off-ramp partner in its own shapes that contradict what is known, by operation.",
+    ),
+    (
         "prs_payment_fee_shortfalls_total",
         "Credited payments of a network that lack something of the fee that was handed out.",
     ),
@@ -44,7 +60,7 @@ const COUNTERS: [(&str, &str); 12] = [
 ];
 
 /// Names of gauges and what they show.
-const GAUGES: [(&str, &str); 21] = [
+const GAUGES: [(&str, &str); 25] = [
     (
         "prs_chain_confirmed",
         "Newest block of a network whose payments are settled, as its number.",
@@ -93,6 +109,22 @@ const GAUGES: [(&str, &str); 21] = [
     (
         "prs_clock_offset_seconds",
         "How far the clock of this machine is ahead of that of the database, in seconds.",
+    ),
+    (
+        "prs_off_ramp_last_ok_timestamp_seconds",
+        "When the off-ramp partner last answered as it should, in seconds since 1970; 0 before the first time.",
+    ),
+    (
+        "prs_off_ramp_oldest_order_seconds",
+        "How long the oldest order of a payment to a bank account is open, in seconds.",
+    ),
+    (
+        "prs_off_ramp_orders_open",
+        "Orders of payments to bank accounts that are due, being opened, or with the partner.",
+    ),
+    (
+        "prs_off_ramp_orders_silent",
+        "Open orders of payments to bank accounts of which nothing was told for a day.",
     ),
     (
         "prs_partition_strays",

@@ -1,18 +1,33 @@
 //! `prs dev`: the whole service on one machine, with a chain of its own.
 
 use super::{
-    clock::MovableClock, context_with, database_clock, log, open_database, process::Process, rate_feed, role::Role,
-    sandbox::LocalTime, screening_sandbox, serve,
+    clock::MovableClock,
+    context_with, database_clock, log, off_ramp_sandbox, open_database,
+    process::Process,
+    rate_feed,
+    role::Role,
+    sandbox::{LocalTime, LocalWallet},
+    screening_sandbox, serve,
 };
 use crate::{
-    adapters::{ids::SystemIds, rates::sandbox::RateSandbox, screening::sandbox::ScreeningSandbox},
+    adapters::{
+        clock::SystemClock,
+        ids::SystemIds,
+        off_ramp::{
+            sandbox::{OffRampSandbox, SandboxKey},
+            teller::Teller,
+        },
+        rates::sandbox::RateSandbox,
+        screening::sandbox::ScreeningSandbox,
+    },
     ctx::Ctx,
     domain::{
         address::Address,
         amount::Amount,
         caller::{Credential, Person, PlatformCaller},
-        ids::{KeyId, PlatformId, SessionId},
+        ids::{KeyId, PlatformId, Secret, SessionId},
         network::Network,
+        off_ramp_sandbox::outcomes,
         secure_payment::{
             About, Names,
             access::AskedPolicy,
@@ -27,8 +42,15 @@ use crate::{
         orchestrators::create::NewOrchestrator,
         rates::accept::Word,
     },
-    http::dev::Room,
-    settings::{CHAIN_STALE_S_MAX, ChainSettings, LogSettings, RateSource, ScreeningSource, Settings, Synchronous},
+    http::dev::{Lent, Room},
+    ports::{
+        clock::Clock,
+        ids::{Ids, random},
+    },
+    settings::{
+        CHAIN_STALE_S_MAX, ChainSettings, LogSettings, OffRampSource, RateSource, ScreeningSource, Settings,
+        Synchronous,
+    },
     store,
 };
 use anyhow::{Context, bail};
@@ -50,8 +72,8 @@ const POLL_MS: u64 = 50;
 
 /// What somebody reads who names a settings file.
 pub(super) const NO_FILE: &str = "`prs dev` has settings of its own and reads no file; of the environment it takes \
-    PRS_DATABASE__URL, PRS_SECRETS__MASTER_KEY and the sections accounts, brand, caps, fees, log, payouts, rate_limits, \
-    secure_payments, wallet_session and webhooks. `prs serve` takes every setting";
+    PRS_DATABASE__URL, PRS_SECRETS__MASTER_KEY and the sections accounts, brand, caps, fees, log, payers, payouts, \
+    rate_limits, secure_payments, wallet_session and webhooks. `prs serve` takes every setting";
 
 /// The settings of the environment that count here beside those of [`SECTIONS`].
 const TAKEN: [&str; 2] = ["PRS_DATABASE__URL", "PRS_SECRETS__MASTER_KEY"];
@@ -64,6 +86,7 @@ const SECTIONS: &[&str] = &[
     "caps",
     "fees",
     "log",
+    "payers",
     "payouts",
     "rate_limits",
     "secure_payments",
@@ -200,6 +223,15 @@ async fn serve_on(arguments: &DevArguments, chain: &Arc<Devnet>, folder: &std::p
     ] {
         *key = Some("sandbox".to_owned());
     }
+    let bank = off_ramp_sandbox::bind()
+        .await
+        .context("sandbox of the off-ramp partner")?;
+    let drawn = SystemIds::new(Arc::new(SystemClock));
+    settings.partners.offramp = OffRampSource::Sandbox;
+    settings.offramp.url = Some(bank.url());
+    settings.offramp.key_id = Some("sandbox".to_owned());
+    settings.offramp.key_secret = Some(drawn_secret(&drawn));
+    settings.offramp.callback_secret = Some(drawn_secret(&drawn));
     settings.validate()?;
     let db = open_database(&settings).await?;
     let clock = Arc::new(MovableClock::new(database_clock(&db)));
@@ -209,18 +241,29 @@ async fn serve_on(arguments: &DevArguments, chain: &Arc<Devnet>, folder: &std::p
     rate_feed::serve(feed, sandbox.clone());
     let screening = Arc::new(ScreeningSandbox::default());
     screens.serve(screening.clone());
+    let off_ramp = serve_off_ramp(&settings, bank, clock.clone())?;
     flows::rates::refresh::now_once(&ctx).await?;
     accept_rates(&ctx).await?;
+    // The chain of an earlier run is gone with its process; a database that was kept has read another one.
+    store::cursors::forget(ctx.db.writer(), Network::Sepolia).await?;
+    store::relays::forget(ctx.db.writer(), Network::Sepolia).await?;
+    let seeded = seed(&ctx, chain).await?;
+    let payee = chain.accounts().get(PAYEE_INDEX).context("too few accounts")?;
     let mut process = Process::new(Role::All);
     process.room = Some(Room {
         time: Arc::new(LocalTime::new(clock, chain.clone())),
         rates: sandbox,
         screening,
+        off_ramp,
+        wallet: Arc::new(LocalWallet::new(chain.clone(), PAYER_INDEX)?),
+        lent: Lent {
+            api_key: seeded.api_key.clone(),
+            client_id: seeded.backend_client_id.clone(),
+            orchestrator_key: seeded.orchestrator.key.reveal().to_owned(),
+            payee: Address::Evm(payee.address),
+            currency: CURRENCY.to_owned(),
+        },
     });
-    // The chain of an earlier run is gone with its process; a database that was kept has read another one.
-    store::cursors::forget(ctx.db.writer(), Network::Sepolia).await?;
-    store::relays::forget(ctx.db.writer(), Network::Sepolia).await?;
-    let seeded = seed(&ctx, chain).await?;
     let base = settings.public_url();
     let line = json!({
         "baseUrl": base,
@@ -238,6 +281,7 @@ async fn serve_on(arguments: &DevArguments, chain: &Arc<Devnet>, folder: &std::p
         "securePaymentUrl": seeded.secure_payment_url,
         "orchestratorId": seeded.orchestrator.id.as_str(),
         "orchestratorKey": seeded.orchestrator.key.reveal(),
+        "offRampOutcomes": outcomes().into_iter().collect::<BTreeMap<_, _>>(),
         "chain": chain.summary("sepolia"),
     });
     let is_json = arguments.json;
@@ -245,7 +289,7 @@ async fn serve_on(arguments: &DevArguments, chain: &Arc<Devnet>, folder: &std::p
         if is_json {
             println!("{line}");
         } else {
-            println!("Swagger UI        {}", line["docsUrl"].as_str().unwrap_or_default());
+            println!("Documentation     {}", line["docsUrl"].as_str().unwrap_or_default());
             println!("API key           {}", line["apiKey"].as_str().unwrap_or_default());
             println!(
                 "Client ID         {} (from {CLIENT_ORIGIN})",
@@ -267,10 +311,38 @@ async fn serve_on(arguments: &DevArguments, chain: &Arc<Devnet>, folder: &std::p
                 "Local chain       {}",
                 line["chain"]["rpcUrl"].as_str().unwrap_or_default()
             );
+            for (what, outcome) in outcomes() {
+                println!("Payer, {what:<21} {outcome}");
+            }
             println!("Stop with Ctrl-C.");
         }
     })
     .await
+}
+
+fn drawn_secret(ids: &dyn Ids) -> String {
+    hex::encode(random::<32>(ids))
+}
+
+/// Serves the off-ramp partner of this process. The versions of its records begin at the time of the machine: a database that
+/// was kept has seen smaller ones alone.
+fn serve_off_ramp(
+    settings: &Settings,
+    bank: off_ramp_sandbox::Bound,
+    clock: Arc<dyn Clock>,
+) -> anyhow::Result<Arc<OffRampSandbox>> {
+    let access = settings.offramp.access()?;
+    let key = SandboxKey {
+        id: access.key_id,
+        secret: access.key_secret,
+    };
+    let first_version = u64::try_from(SystemClock.now().timestamp()).context("the clock of this machine")?;
+    let sandbox = Arc::new(OffRampSandbox::new(key, bank.pages(), first_version));
+    let callbacks = format!("{}/v2/provider-callbacks/offramp", settings.public_url());
+    let secret = settings.offramp.callback_secret.clone().unwrap_or_default();
+    let teller = Teller::new(callbacks.parse()?, Secret::new(secret), clock.clone())?;
+    bank.serve(sandbox.clone(), clock, teller);
+    Ok(sandbox)
 }
 
 /// Believes what the sandbox of rates tells at first: it is this program's own.
@@ -354,6 +426,10 @@ const LINK_AMOUNT: &str = "2.5";
 
 /// The account of the local chain that is paid by links.
 const PAYEE_INDEX: usize = 1;
+
+/// The one that pays what the documentation asks for, and the token in which.
+const PAYER_INDEX: usize = 2;
+const CURRENCY: &str = "FAU-sepolia";
 
 /// The tenant of the wallet that is paid: a database that was kept has it already.
 async fn tenant(ctx: &Ctx, wallet: &Address) -> anyhow::Result<PlatformId> {

@@ -12,6 +12,8 @@ pub mod identity;
 pub mod listen;
 mod log;
 mod master_keys;
+pub mod off_ramp_sandbox;
+mod orders;
 mod output;
 pub mod process;
 mod quarantine;
@@ -27,18 +29,20 @@ use crate::{
     adapters,
     boot::clock::DatabaseClock,
     ctx::{
-        Ctx, Partners, PaymentPages, PaymentRules, People, Places, RateRules, ScheduleRules, ScreeningRules,
-        SecurePaymentRules, SessionRules, WebhookRules,
+        Ctx, Partners, PayerRules, PaymentPages, PaymentRules, People, Places, RateRules, ScheduleRules,
+        ScreeningRules, SecurePaymentRules, SessionRules, WebhookRules,
     },
     domain::{
         client_id::{OwnPages, normalise_domain},
-        currency::KnownContract,
+        currency::{Catalogue, KnownContract},
         ids::Secret,
         network::{Family, Network},
         webhook::UrlPolicy,
     },
-    ports::{chain::Chains, clock::Clock, ids::Ids, rates::RateFeed, relay::Relay, screening::Screener},
-    settings::{self, RateSource, ScreeningSource, Settings, Synchronous, catalogue},
+    ports::{
+        chain::Chains, clock::Clock, ids::Ids, off_ramp::OffRamp, rates::RateFeed, relay::Relay, screening::Screener,
+    },
+    settings::{self, OffRampSource, RateSource, ScreeningSource, Settings, Synchronous, catalogue},
     store::{Db, Durability},
 };
 use alloy::signers::local::PrivateKeySigner;
@@ -63,15 +67,21 @@ const BATCHES_MAX: usize = 8;
 /// Those of one holder: a second one could only wait for the first one's rows.
 const BATCHES_OF_ONE: usize = 1;
 
+/// Links that are made with public client IDs at the same time, and those of one platform: each takes a connection of the
+/// database, which has more of them, and those of one client ID are counted one after the other.
+const PUBLIC_LINKS_MAX: usize = 6;
+const PUBLIC_LINKS_OF_ONE: usize = 2;
+
 /// Questions to a network that callers wait for, in flight at the same time.
 const QUESTIONS_MAX: usize = 32;
 
 /// Those of one holder. A platform is two of them, itself and its public client IDs, and has half of all at most.
 const QUESTIONS_OF_ONE: usize = 8;
 
-/// Questions of payment pages about balances, in flight at the same time, and those of the links of one platform.
-const BALANCES_MAX: usize = 32;
-const BALANCES_OF_ONE: usize = 8;
+/// Questions of payment pages about balances, in flight at the same time, and those of the links of one platform. One link
+/// has a quarter of these, and a visitor of it asks a dozen and more in the two seconds that there are.
+const BALANCES_MAX: usize = 64;
+const BALANCES_OF_ONE: usize = 16;
 
 /// Balances and counts of reports that an instance remembers at most.
 const REMEMBERED_MAX: NonZeroUsize = NonZeroUsize::new(20_000).unwrap();
@@ -80,6 +90,15 @@ const SCREENINGS_MAX: usize = 32;
 
 /// Those of the links of one platform: strangers with one link must not keep the payers of all others waiting.
 const SCREENINGS_OF_ONE: usize = 8;
+
+/// Calls of the off-ramp partner that callers wait for; the other places of its adapter are the workers'.
+const OFF_RAMP_CALLS_MAX: usize = 24;
+
+/// Those of one holder. A platform is two of them, itself and its public client IDs.
+const OFF_RAMP_CALLS_OF_ONE: usize = 8;
+
+/// Callbacks of the off-ramp partner that are taken at the same time; each may hold a connection of the database.
+const NEWS_MAX: usize = 4;
 
 /// The network that an operator names.
 fn network_of(id: &str) -> anyhow::Result<Network> {
@@ -220,6 +239,7 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
     let url_policy = UrlPolicy {
         allow_loopback: settings.allow_loopback(),
     };
+    let catalogue = Arc::new(catalogue);
     let sealer = db.sealer().context("the database was opened without master keys")?;
     let webhooks = WebhookRules {
         url_policy,
@@ -273,6 +293,7 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
             outbound: Arc::new(adapters::outbound::HttpOutbound::new(url_policy, clock.clone())?),
             rate_feeds: rate_feeds(settings, &clock)?,
             screeners: screeners(settings)?,
+            off_ramp: off_ramp(settings, &catalogue, &clock, &ids)?,
         },
         people: People {
             passwords: Arc::new(adapters::passwords::Argon2Passwords::new()?),
@@ -283,7 +304,7 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
         clock,
         ids,
         sealer,
-        catalogue: Arc::new(catalogue),
+        catalogue,
         webhooks: Arc::new(webhooks),
         caps: Arc::new((&settings.caps).into()),
         payments: Arc::new(payments),
@@ -292,8 +313,11 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
             guards: settings.conversion.rate_guards(),
             read_every: TimeDelta::seconds(settings.conversion.rate_interval_s.into()),
         }),
+        payers: Arc::new(PayerRules {
+            mask_bank_details: settings.mask_bank_details(),
+        }),
         secure_payments: Arc::new(SecurePaymentRules {
-            pay_url: settings.pay_url().trim_end_matches('/').to_owned(),
+            pay_url: settings.pay_url(),
             lasts: TimeDelta::seconds(settings.secure_payments.expires_in_s.into()),
         }),
         payment_pages: Arc::new(PaymentPages {
@@ -315,8 +339,11 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
         testing: Arc::default(),
         answering: Arc::default(),
         batches: places(BATCHES_MAX, BATCHES_OF_ONE),
+        public_links: places(PUBLIC_LINKS_MAX, PUBLIC_LINKS_OF_ONE),
         questions: Arc::new(questions),
         screenings: places(SCREENINGS_MAX, SCREENINGS_OF_ONE),
+        off_ramp_calls: places(OFF_RAMP_CALLS_MAX, OFF_RAMP_CALLS_OF_ONE),
+        news: Arc::new(Semaphore::new(NEWS_MAX)),
         due: Arc::new(Notify::new()),
     })
 }
@@ -384,6 +411,32 @@ fn screeners(settings: &Settings) -> anyhow::Result<Arc<[Arc<dyn Screener>]>> {
         })?));
     }
     Ok(screeners.into())
+}
+
+/// The partner that the settings choose.
+fn off_ramp(
+    settings: &Settings,
+    catalogue: &Arc<Catalogue>,
+    clock: &Arc<dyn Clock>,
+    ids: &Arc<dyn Ids>,
+) -> anyhow::Result<Option<Arc<dyn OffRamp>>> {
+    use adapters::off_ramp::{HttpOffRamp, HttpOffRampOptions};
+    if settings.partners.offramp == OffRampSource::Off {
+        return Ok(None);
+    }
+    let access = settings.offramp.access()?;
+    let partner = HttpOffRamp::new(HttpOffRampOptions {
+        url: access.url,
+        key_id: access.key_id,
+        key_secret: access.key_secret,
+        callback_secrets: access.callback_secrets,
+        deposits: settings.offramp.deposits()?,
+        allow_loopback: settings.partners.offramp == OffRampSource::Sandbox,
+        catalogue: catalogue.clone(),
+        clock: clock.clone(),
+        ids: ids.clone(),
+    })?;
+    Ok(Some(Arc::new(partner)))
 }
 
 fn session_rules(settings: &Settings) -> SessionRules {

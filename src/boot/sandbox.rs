@@ -1,8 +1,15 @@
 //! What `prs dev` lets a developer do to its world.
 
 use super::clock::MovableClock;
-use crate::ports::{clock::Clock, sandbox::TimeMachine};
-use anyhow::Context;
+use crate::{
+    domain::address::Address,
+    ports::{
+        clock::Clock,
+        sandbox::{SandboxWallet, TimeMachine, WalletCall},
+    },
+};
+use alloy::primitives::B256;
+use anyhow::{Context, bail};
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use devnet::Devnet;
@@ -36,5 +43,46 @@ impl TimeMachine for LocalTime {
             .context("the local chain does not follow")?;
         self.clock.forward(by);
         Ok(self.clock.now())
+    }
+}
+
+/// The account of the local chain that pays what the documentation asks for.
+pub(super) struct LocalWallet {
+    chain: Arc<Devnet>,
+    index: usize,
+    address: Address,
+}
+
+impl LocalWallet {
+    /// Errors: the chain has fewer accounts.
+    pub(super) fn new(chain: Arc<Devnet>, index: usize) -> anyhow::Result<Self> {
+        let account = chain.accounts().get(index).context("too few accounts")?;
+        Ok(Self {
+            address: Address::Evm(account.address),
+            index,
+            chain,
+        })
+    }
+}
+
+#[async_trait]
+impl SandboxWallet for LocalWallet {
+    fn address(&self) -> Address {
+        self.address
+    }
+
+    async fn send(&self, calls: &[WalletCall]) -> anyhow::Result<Vec<B256>> {
+        let mut hashes = Vec::new();
+        for call in calls {
+            let sent = self
+                .chain
+                .send(self.index, call.to, call.data.clone(), call.value)
+                .await?;
+            if !sent.status {
+                bail!("{} has no effect", sent.tx_hash);
+            }
+            hashes.push(sent.tx_hash);
+        }
+        Ok(hashes)
     }
 }

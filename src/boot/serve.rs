@@ -13,7 +13,12 @@ use crate::{
     },
     ctx::Ctx,
     http::{
-        contract::{apis, described::Described, docs, routes::RouteTable},
+        contract::{
+            apis,
+            described::Described,
+            docs::{self, Liberties},
+            routes::RouteTable,
+        },
         dev,
         edge::{
             self, Edge,
@@ -201,7 +206,10 @@ pub fn app(settings: &Settings, ctx: &Ctx, process: &Process) -> BoxEndpoint<'st
             ("Auth API v1", "/openapi/auth.json", auth),
             ("Webhooks", "/openapi/webhooks.json", webhooks),
         ],
-        !settings.http.production,
+        Liberties {
+            keeps_keys: !settings.http.production,
+            has_room: process.room.is_some(),
+        },
     );
     if process.role != Role::Worker {
         // Titles stand in the committed documents; these services only route.
@@ -239,10 +247,9 @@ pub fn app(settings: &Settings, ctx: &Ctx, process: &Process) -> BoxEndpoint<'st
 fn page(settings: &Settings) -> Page {
     let brand = &settings.brand;
     let pay_url = settings.pay_url();
-    let host = pay_url.trim_end_matches('/');
     let nodes = settings.networks();
     Page {
-        address: format!("{}/pay", host.strip_suffix("/pay").unwrap_or(host)),
+        address: format!("{}/pay", pay_url.strip_suffix("/pay").unwrap_or(&pay_url)),
         name: brand.name.clone(),
         language: brand.language,
         style: Kept::style(brand.brand().unwrap_or_default().as_ref()),

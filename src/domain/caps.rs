@@ -5,6 +5,9 @@ use super::refusal::{Refusal, RefusalKind};
 /// Seconds after which deliveries that waited for their turn may have been sent.
 const DUE_RETRY_AFTER_S: u32 = 10;
 
+/// What makes room for another secure payment.
+const LINK_WAY_OUT: &str = "withdraw one, or wait until one is paid or expires";
+
 /// The caps of every owner, as the operator set them. Events of payments are told whatever is capped.
 #[derive(Debug, Clone, Copy)]
 pub struct Caps {
@@ -32,6 +35,8 @@ pub struct Caps {
     pub public_reports: u32,
     /// Reports in an hour from one address.
     pub reports_of_address: u32,
+    /// Bank accounts of a payer.
+    pub bank_accounts: u64,
 }
 
 /// Recurring payments that are signed and have not ended.
@@ -81,21 +86,29 @@ impl Caps {
         at_most(live.of_public_client + 1, self.public_schedules, what, setting, way_out)
     }
 
-    /// Whether one more secure payment may be made beside so many of the platform that can be paid, and of the public
-    /// client ID that makes it; 0 for any other maker. Errors: a cap is reached (409).
-    pub fn admit_another_secure_payment(&self, of_platform: u64, of_public_client: u64) -> Result<(), Refusal> {
-        let way_out = "withdraw one, or wait until one is paid or expires";
+    /// Whether a platform may have so many secure payments that can be paid. Errors: more than the cap (409).
+    pub fn admit_secure_payments(&self, count: u64) -> Result<(), Refusal> {
         let (what, setting) = ("secure payments of a platform that can be paid", "caps.secure_payments");
-        at_most(of_platform + 1, self.secure_payments, what, setting, way_out)?;
+        at_most(count, self.secure_payments, what, setting, LINK_WAY_OUT)
+    }
+
+    /// Whether a public client ID may have so many secure payments that can be paid. Errors: more than the cap (409).
+    pub fn admit_public_secure_payments(&self, count: u64) -> Result<(), Refusal> {
         let (what, setting) = (
             "secure payments of a public client ID that can be paid",
             "caps.public_secure_payments",
         );
+        at_most(count, self.public_secure_payments, what, setting, LINK_WAY_OUT)
+    }
+
+    /// Whether a payer may have so many bank accounts. Errors: more than the cap (409).
+    pub fn admit_bank_accounts(&self, count: u64) -> Result<(), Refusal> {
+        let way_out = "use one that the payer has";
         at_most(
-            of_public_client + 1,
-            self.public_secure_payments,
-            what,
-            setting,
+            count,
+            self.bank_accounts,
+            "bank accounts of a payer",
+            "caps.bank_accounts",
             way_out,
         )
     }
@@ -150,6 +163,7 @@ mod tests {
         public_secure_payments: 2,
         public_reports: 2,
         reports_of_address: 2,
+        bank_accounts: 2,
     };
 
     #[test]
@@ -177,14 +191,19 @@ mod tests {
             (beside(1, 0), beside(2, 0), "caps.schedules"),
             (beside(1, 1), beside(1, 2), "caps.public_schedules"),
             (
-                CAPS.admit_another_secure_payment(1, 0),
-                CAPS.admit_another_secure_payment(2, 0),
+                CAPS.admit_secure_payments(2),
+                CAPS.admit_secure_payments(3),
                 "caps.secure_payments",
             ),
             (
-                CAPS.admit_another_secure_payment(1, 1),
-                CAPS.admit_another_secure_payment(1, 2),
+                CAPS.admit_public_secure_payments(2),
+                CAPS.admit_public_secure_payments(3),
                 "caps.public_secure_payments",
+            ),
+            (
+                CAPS.admit_bank_accounts(2),
+                CAPS.admit_bank_accounts(3),
+                "caps.bank_accounts",
             ),
             (CAPS.admit_more_due(1), CAPS.admit_more_due(2), "caps.due_deliveries"),
         ] {

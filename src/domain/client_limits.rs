@@ -116,6 +116,11 @@ impl ClientLimits {
         }
     }
 
+    /// Whether only certain payees may be paid.
+    pub fn names_payees(&self) -> bool {
+        !self.payees.is_empty()
+    }
+
     /// What of a payment is beyond the limits, each with the sentence for the caller.
     ///
     /// An amount is compared with a limit in the same currency, and in dollars with one in dollars, be they USD or a

@@ -71,6 +71,14 @@ ulid_ids! {
     SecurePaymentId;
     /// What a payer says to have sent for a secure payment.
     IntentId;
+    /// Row of a payer; the tenant's own id of it is another value.
+    PayerId;
+    /// Row of a bank account; `paymentDetailsId` on the wire is another value.
+    BankAccountId;
+    /// A quote of the off-ramp partner that was handed out.
+    OffRampQuoteId;
+    /// An order by which a payment reaches a bank account.
+    OffRampOrderId;
 }
 
 impl AccountId {

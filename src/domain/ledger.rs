@@ -32,6 +32,17 @@ wire_text! {
     }
 }
 
+/// Where the money of a request ends, and whether that is still ours to say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// In the wallet of the payee.
+    Wallet,
+    /// In a bank account: the whole amount has to be paid out.
+    Bank,
+    /// In a bank account, and the partner who pays it out was asked: its word says how the request ends.
+    BankOrdered,
+}
+
 /// What a payment means for its request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Settlement {
@@ -62,6 +73,8 @@ pub struct Ledger {
     pub is_told_paid: bool,
     /// How often something was taken back: what is told again after it is another fact.
     pub reversals: u32,
+    /// Where the money ends.
+    pub ending: Ending,
 }
 
 /// A proven payment as the ledger counts it.
@@ -101,12 +114,22 @@ impl Ledger {
             is_listening: false,
             is_told_paid: false,
             reversals: 0,
+            ending: Ending::Wallet,
         }
     }
 
     /// Whether the whole amount has arrived.
     pub fn has_been_paid(&self) -> bool {
         self.status == RequestStatus::Paid
+    }
+
+    /// Whether the whole amount has arrived, wherever it goes from there.
+    pub fn is_complete(&self) -> bool {
+        match self.ending {
+            Ending::Wallet => self.has_been_paid(),
+            Ending::Bank => matches!(self.status, RequestStatus::Processing | RequestStatus::Paid),
+            Ending::BankOrdered => true,
+        }
     }
 
     /// Whether its owner withdrew it.
@@ -124,7 +147,7 @@ impl Ledger {
 
     /// What is still to be paid; nothing of a request that counts as paid.
     pub fn remaining(&self) -> SettlementUnits {
-        match self.has_been_paid() {
+        match self.is_complete() {
             true => U256::ZERO,
             false => self.due().saturating_sub(self.credited),
         }
@@ -156,7 +179,8 @@ impl Ledger {
     /// Adds a proven payment: the new totals and state, and what has to be told.
     ///
     /// A payment after completion is recorded and raises nothing, and what was told and not taken back is not told again.
-    /// A payment of a cancelled request completes nothing: it is told as a part, so that nobody delivers for it.
+    /// A payment of a cancelled request completes nothing: it is told as a part, so that nobody delivers for it. One that
+    /// completes what a bank account gets is told when the money is there.
     /// Source: rules S.1; interface §6.2; decisions D37.
     pub fn settle(&self, payment: Credit) -> (Self, Option<Settlement>) {
         let after = Self {
@@ -164,7 +188,7 @@ impl Ledger {
             payment_count: self.payment_count.saturating_add(1),
             ..self.clone()
         };
-        if self.has_been_paid() {
+        if self.is_complete() {
             return (after, None);
         }
         // Rates move until a payment is mined; a quote says exactly what it settles.
@@ -173,6 +197,15 @@ impl Ledger {
             false => after.tolerated,
         };
         if after.credited.saturating_add(tolerated) >= after.expected && !self.is_cancelled() {
+            if self.ending != Ending::Wallet {
+                let on_its_way = Self {
+                    status: RequestStatus::Processing,
+                    tx_hash: Some(payment.tx_hash),
+                    is_listening: false,
+                    ..after
+                };
+                return (on_its_way, None);
+            }
             let paid = Self {
                 status: RequestStatus::Paid,
                 tx_hash: Some(payment.tx_hash),
@@ -215,6 +248,16 @@ impl Ledger {
     /// pay the request, the one that completes it now is confirmed anew. Source: decisions D37.
     pub fn reverse(&self, was_told: bool, remaining: &[Credit], tells_reversals: bool) -> Reversed {
         let counted = self.recount(remaining);
+        if self.ending == Ending::BankOrdered {
+            // What the bank account gets is the partner's to say; that the payment left is told, and nothing anew.
+            let is_told = tells_reversals && was_told;
+            let reversals = self.reversals.saturating_add(u32::from(is_told));
+            return Reversed {
+                ledger: Self { reversals, ..counted },
+                is_told,
+                then: Vec::new(),
+            };
+        }
         let is_undone = self.is_told_paid && !counted.has_been_paid();
         if !tells_reversals || !(was_told || is_undone) {
             return Reversed {
@@ -241,10 +284,75 @@ impl Ledger {
         }
     }
 
-    /// The account before any payment, to count them again.
-    fn emptied(&self) -> Self {
+    /// The account once the partner was asked to pay out what has arrived. `None` when it is not complete, or was ordered
+    /// before.
+    pub fn ordered(&self) -> Option<Self> {
+        let is_due = self.ending == Ending::Bank && self.status == RequestStatus::Processing;
+        is_due.then(|| Self {
+            ending: Ending::BankOrdered,
+            ..self.clone()
+        })
+    }
+
+    /// The account before the partner was asked, where nothing was sent to it after all.
+    #[must_use]
+    pub fn unordered(&self) -> Self {
         Self {
-            is_listening: self.is_listening || self.has_been_paid(),
+            ending: Ending::Bank,
+            ..self.clone()
+        }
+    }
+
+    /// The account once the bank has the money, and whether that is told: once, whatever was taken back since.
+    pub fn paid_out(&self) -> (Self, bool) {
+        let paid = Self {
+            status: RequestStatus::Paid,
+            is_told_paid: true,
+            ..self.clone()
+        };
+        (paid, !self.is_told_paid)
+    }
+
+    /// The account once the partner gave up, or the bank sent the money back.
+    #[must_use]
+    pub fn not_paid_out(&self) -> Self {
+        Self {
+            status: RequestStatus::Failed,
+            ..self.clone()
+        }
+    }
+
+    /// The account once the operator settled by other ways what has arrived: it asks for nothing any more, and what still
+    /// arrives is credited.
+    ///
+    /// Errors: nothing has arrived, so its owner can cancel it.
+    pub fn close(&self) -> Result<Self, &'static str> {
+        match self.status {
+            RequestStatus::Paid | RequestStatus::Failed | RequestStatus::Refunded | RequestStatus::Cancelled => {
+                Ok(self.clone())
+            }
+            _ if self.credited.is_zero() && self.ending != Ending::BankOrdered => {
+                Err("nothing has arrived: its owner can cancel it")
+            }
+            RequestStatus::Pending | RequestStatus::PartiallyPaid | RequestStatus::Processing => Ok(Self {
+                ending: Ending::BankOrdered,
+                is_listening: false,
+                ..self.not_paid_out()
+            }),
+        }
+    }
+
+    /// The account before any payment, to count them again. How a payout ends is not counted.
+    fn emptied(&self) -> Self {
+        if self.ending == Ending::BankOrdered {
+            return Self {
+                credited: U256::ZERO,
+                payment_count: 0,
+                ..self.clone()
+            };
+        }
+        Self {
+            is_listening: self.is_listening || self.is_complete(),
             is_told_paid: self.is_told_paid,
             reversals: self.reversals,
             status: match self.is_cancelled() {
@@ -252,6 +360,7 @@ impl Ledger {
                 false => RequestStatus::Pending,
             },
             tolerated: self.tolerated,
+            ending: self.ending,
             ..Self::new(self.expected)
         }
     }

@@ -29,6 +29,8 @@ wire_text! {
         RateAgeNotHandedOut = "rate_age_not_handed_out",
         /// No rate is known for the time at which it was paid.
         RateMissing = "rate_missing",
+        /// It left the chain after the partner was asked to pay it out to a bank account.
+        PaidOut = "paid_out",
     }
 }
 
@@ -84,6 +86,9 @@ impl QuarantineState {
         match (self, verdict) {
             (Self::Settled, _) => Err("it is settled: nothing was odd when it was read again"),
             (Self::Accepted, Verdict::Retry | Verdict::Reject) => Err("it was accepted and may be credited already"),
+            (_, Verdict::Accept | Verdict::Retry) if reason == OddReason::PaidOut => {
+                Err("its order was opened before its money left the chain; settle it with the partner, then reject it")
+            }
             (_, Verdict::Accept) if reason == OddReason::BesideOldRow => {
                 Err("its request has a payment of this transaction; compare them with prs reconcile, or reject it")
             }
@@ -189,9 +194,12 @@ mod tests {
         for reason in OddReason::ALL {
             let accepted = QuarantineState::Open.after(Verdict::Accept, reason);
             assert_eq!(accepted.is_ok(), reason.may_be_accepted(), "{reason:?}");
+            let retried = QuarantineState::Open.after(Verdict::Retry, reason).ok();
+            let is_read_again = reason != OddReason::PaidOut;
             assert_eq!(
-                QuarantineState::Open.after(Verdict::Retry, reason),
-                Ok(QuarantineState::Retrying)
+                retried,
+                is_read_again.then_some(QuarantineState::Retrying),
+                "{reason:?}"
             );
             assert_eq!(
                 QuarantineState::Open.after(Verdict::Reject, reason),

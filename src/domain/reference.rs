@@ -14,10 +14,24 @@ impl PaymentReference {
     ///
     /// Source: rules G.4.
     pub fn derive(request: &RequestId, salt_hex: &str, payee: &Address) -> Self {
-        let digest = keccak256(format!("{request}{salt_hex}{payee}").to_lowercase());
+        Self::over(&format!("{request}{salt_hex}{payee}"))
+    }
+
+    fn over(text: &str) -> Self {
+        let digest = keccak256(text.to_lowercase());
         let mut bytes = [0; 8];
         bytes.copy_from_slice(&digest[24..]);
         Self(bytes)
+    }
+
+    /// The reference of a request; of one without payee, what it is derived from has none.
+    ///
+    /// Whatever address its payments go to later, the reference is fixed when the request is made.
+    pub fn of_request(request: &RequestId, salt_hex: &str, payee: Option<&Address>) -> Self {
+        match payee {
+            Some(payee) => Self::derive(request, salt_hex, payee),
+            None => Self::over(&format!("{request}{salt_hex}")),
+        }
     }
 
     /// What the proxy's event shows instead of the reference: the topic of the indexed bytes.

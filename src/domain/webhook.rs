@@ -318,7 +318,8 @@ impl Signing<'_> {
     }
 }
 
-fn mac(secret: &str, parts: &[&[u8]]) -> Vec<u8> {
+/// HMAC-SHA-256 over the parts one after another, keyed with the bytes of the secret as it was shown.
+pub(super) fn mac(secret: &str, parts: &[&[u8]]) -> Vec<u8> {
     #[expect(clippy::expect_used, reason = "HMAC takes keys of every length")]
     let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).expect("any key length");
     for part in parts {

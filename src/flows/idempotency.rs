@@ -2,10 +2,13 @@
 
 use crate::{
     ctx::Ctx,
-    domain::{ids::Secret, refusal::Refusal},
+    domain::{
+        ids::{PayerId, Secret},
+        refusal::Refusal,
+    },
     flows::{Fault, FlowError, FlowResult},
     ports::sealer::Place,
-    store::{self, Holder, StoreError, Tx, idempotency::IdempotencyKey},
+    store::{self, Holder, StoreError, Tx, idempotency::IdempotencyKey, payer_keys::Keyring},
 };
 use chrono::TimeDelta;
 use std::{
@@ -25,6 +28,10 @@ const TURN_MAX: Duration = Duration::from_secs(1);
 /// What a caller reads whose key another call is using.
 const IN_FLIGHT: &str =
     "A call with this Idempotency-Key is being answered at this moment; repeat it to get its answer";
+
+/// What a caller reads whose answer named a payer who is erased since.
+const ERASED: &str = "A call with this Idempotency-Key was answered before, and the payer whom it named is erased since; use a \
+                      new key";
 
 /// What a public caller reads who asks again for an answer with a secret.
 const SHOWN_ONCE: &str = "A call with this Idempotency-Key was answered before, and the answer holds a secret, which a \
@@ -70,6 +77,8 @@ pub enum Storage {
     Plain,
     /// Sealed, because it holds a secret.
     Sealed,
+    /// Sealed with the key of the payer whom it names; key and body of the call are known by keyed hashes.
+    OfPayer,
 }
 
 /// Result of an operation that can be repeated with a key.
@@ -109,6 +118,14 @@ impl<T> Keeper<'_, T> {
         }
         Ok(Some(match self.storage {
             Storage::Plain => response,
+            Storage::OfPayer => {
+                let key = key(&self.holder, once);
+                let owner = owner_and_scope(&key);
+                let reader = self.ctx.db.reader();
+                let ring = Keyring::for_texts_of(reader, [(&self.holder.owner, response.as_str())]).await?;
+                let opened = ring.open(reader, response, place(&owner, &key))?;
+                opened.text().ok_or_else(|| Refusal::conflict(ERASED))?
+            }
             Storage::Sealed => {
                 let key = key(&self.holder, once);
                 let owner = owner_and_scope(&key);
@@ -122,15 +139,24 @@ impl<T> Keeper<'_, T> {
     /// Stores the answer, if the call carries a key, and commits. Errors: another call with the key is committing at
     /// this moment (409).
     pub async fn commit(&self, tx: Tx, made: &T) -> FlowResult<()> {
+        self.commit_of(tx, made, None).await
+    }
+
+    /// The same for an answer that names a payer, who is in the transaction. Errors: like [`Self::commit`].
+    pub async fn commit_of(&self, tx: Tx, made: &T, payer: Option<&PayerId>) -> FlowResult<()> {
         if let Some(once) = &self.call.once {
             let response = (self.call.render)(made);
-            let response = match self.storage {
-                Storage::Plain => response,
-                Storage::Sealed => {
-                    let (secret, key) = (Secret::new(response), key(&self.holder, once));
-                    let owner = owner_and_scope(&key);
-                    let place = place(&owner, &key);
-                    self.ctx.sealer.seal(&secret, place).map_err(Fault)?
+            let at = key(&self.holder, once);
+            let owner = owner_and_scope(&at);
+            let place = place(&owner, &at);
+            let response = match (self.storage, payer) {
+                (Storage::Plain, _) => response,
+                (Storage::Sealed, _) => self.ctx.sealer.seal(&Secret::new(response), place).map_err(Fault)?,
+                (Storage::OfPayer, payer) => {
+                    let ring = Keyring::of(&tx, &self.holder.owner, payer).await?;
+                    let sealed = payer.map(|payer| ring.seal(&tx, payer, response, place)).transpose()?;
+                    let sealed = sealed.flatten();
+                    sealed.ok_or_else(|| Fault(anyhow::anyhow!("an answer names a payer without a key")))?
                 }
             };
             let now = self.ctx.clock.now();
@@ -193,12 +219,19 @@ pub async fn once<T>(
     storage: Storage,
     work: impl AsyncFnOnce(&Keeper<'_, T>) -> FlowResult<T>,
 ) -> FlowResult<Answer<T>> {
-    let keeper = Keeper {
+    let mut keeper = Keeper {
         ctx,
         holder: holder.into(),
         call,
         storage,
     };
+    if storage == Storage::OfPayer
+        && let Some(once) = &mut keeper.call.once
+    {
+        // What it hashes names somebody, and could be guessed; so may the key, which can be an e-mail address.
+        once.body_hash = ctx.sealer.lookup(&once.body_hash);
+        once.key = ctx.sealer.lookup(&format!("idempotency_keys.key\n{}", once.key));
+    }
     let keyed = keeper.call.once.as_ref();
     let queued = keyed.map(|once| Queued::new(ctx, &key(&keeper.holder, once)));
     let _turn = match &queued {

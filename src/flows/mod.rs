@@ -8,11 +8,14 @@ pub mod destinations;
 pub mod events;
 pub mod idempotency;
 pub mod keys;
+pub mod off_ramp;
 pub mod orchestrators;
 pub mod partitions;
+pub mod payers;
 pub mod payments;
 pub mod payouts;
 pub mod platforms;
+pub mod provider_news;
 pub mod rates;
 pub mod requests;
 pub mod schedules;
@@ -28,7 +31,7 @@ use crate::{
     },
     payloads,
     ports::chain::ChainError,
-    store::{self, StoreError, Tx, endpoints::ActiveEndpoint},
+    store::{self, StoreError, Tx, endpoints::ActiveEndpoint, outbox::BodySeal},
 };
 use std::collections::{BTreeSet, HashSet};
 
@@ -131,7 +134,11 @@ pub async fn publish_all(ctx: &Ctx, tx: &Tx, events: &[Event]) -> Result<(), Sto
                 deduplication_key: event.deduplication_key(),
                 request_id: event.request_id().map(str::to_owned),
                 body: payloads::body(event, &ctx.catalogue, &names(ctx)),
-                is_personal: event.is_personal(),
+                seal: match event.payer() {
+                    Some(payer) => BodySeal::Payer(payer.clone()),
+                    None if event.is_personal() => BodySeal::Own,
+                    None => BodySeal::None,
+                },
                 now: ctx.clock.now(),
             }
         })

@@ -52,6 +52,9 @@ pub(in crate::http) const TOO_MANY_HINT: &str = "Wait for the seconds that Retry
 /// Message of a body of another kind.
 const NOT_JSON: &str = "The content-type header must be application/json, with charset=utf-8 or without a charset";
 
+/// What is said of a part of a path that is no text.
+const NOT_UTF_8: &str = "must be text in UTF-8, percent-encoded";
+
 const LARGE_BODY: &str = "The body is too large";
 const SLOW_BODY: &str = "The body did not arrive in time";
 
@@ -348,6 +351,16 @@ pub(in crate::http) fn elsewhere() -> StatusCode {
     StatusCode::FOUND
 }
 
+/// 308: it is elsewhere, and was never here.
+pub(in crate::http) fn elsewhere_for_good() -> StatusCode {
+    StatusCode::PERMANENT_REDIRECT
+}
+
+/// 304: the client has it.
+pub(in crate::http) fn unchanged() -> StatusCode {
+    StatusCode::NOT_MODIFIED
+}
+
 /// 202: taken, and what follows from it comes later.
 pub(in crate::http) fn taken() -> StatusCode {
     StatusCode::ACCEPTED
@@ -437,7 +450,7 @@ documented! {
     429 Always "TooManyRequests": "Too many calls; Retry-After tells when to try again.", TOO_MANY;
     500 Always "InternalServerError":
         "Unexpected failure; the operator finds it in the log by the id of the call.", INTERNAL;
-    502 Declared (BAD_GATEWAY) "BadGateway": "A node, or a provider of screening, that has to be asked does not answer.",
+    502 Declared (BAD_GATEWAY) "BadGateway": "A node, or a partner of this service, that has to be asked gives no usable answer.",
         "Not enough nodes of sepolia answer at the moment; try again";
     503 Always "ServiceUnavailable": "The service cannot answer at the moment; try again.", UNAVAILABLE;
 }
@@ -608,6 +621,9 @@ pub(in crate::http) fn render(error: poem::Error, call: &Call, routes: &RouteTab
     } else if let Some(error) = error.downcast_ref::<ParsePathError>() {
         let name = routes.path_parameter(&call.path, error.name).unwrap_or("path");
         Refusal::field(name, plain(&error.reason)).into()
+    } else if error.is::<poem::error::ParsePathError>() {
+        let name = routes.unreadable_parameter(&call.path).unwrap_or("path");
+        Refusal::field(name, NOT_UTF_8).into()
     } else if let Some(error) = error.downcast_ref::<ParseRequestPayloadError>() {
         Problem::bad_request(plain(&error.reason))
     } else if error.is::<ContentTypeError>() {
@@ -656,6 +672,15 @@ fn unreadable(error: &ReadBodyError) -> Problem {
         ReadBodyError::Utf8(_) => Problem::bad_request("The body is not valid UTF-8"),
         ReadBodyError::BodyHasBeenTaken => Problem::internal(),
     }
+}
+
+/// 406: in no form that the client takes.
+pub(in crate::http) fn no_coding() -> Problem {
+    Problem::new(
+        StatusCode::NOT_ACCEPTABLE,
+        "Accept-Encoding refuses every form of this file",
+    )
+    .with_hint("Leave the header out, or accept br, gzip or identity")
 }
 
 /// 413.

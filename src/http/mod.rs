@@ -6,6 +6,7 @@
 pub mod contract;
 pub mod edge;
 pub mod error;
+mod files;
 pub mod forms;
 pub mod gate;
 mod operation;
@@ -18,8 +19,10 @@ pub mod destinations;
 pub mod dev;
 pub mod events;
 pub mod hosted;
+pub mod payers;
 pub mod payments;
 pub mod payouts;
+pub mod provider_callbacks;
 pub mod requests;
 pub mod secure_payments;
 pub mod wallets;

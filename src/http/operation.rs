@@ -7,7 +7,7 @@ pub(in crate::http) use crate::{
         contract::tags::{AuthTag, PlatformTag},
         error::{Fail, s},
         forms::{
-            body::Body,
+            body::{Body, Draft},
             idempotency::{Keyed, answer_once},
             null::OrNull,
             reply::{Accepted, Answered, Created, Reply, Success},
@@ -19,9 +19,4 @@ pub(in crate::http) use crate::{
     },
 };
 pub(in crate::http) use poem::web::Data;
-pub(in crate::http) use poem_openapi::{
-    Enum, Object, OpenApi,
-    param::{Path, Query},
-    payload::Json,
-    types::Example,
-};
+pub(in crate::http) use poem_openapi::{Enum, Object, OpenApi, param::Path, payload::Json, types::Example};

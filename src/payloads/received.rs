@@ -17,6 +17,7 @@ use crate::domain::{
     rate::{RATE_DECIMALS, ratio},
     rates::RateProvider,
 };
+use alloy::primitives::U256;
 
 /// The body of a payment event.
 pub(super) fn body(received: &PaymentReceived, catalogue: &Catalogue, names: &Names) -> String {
@@ -136,7 +137,7 @@ fn facts(received: &PaymentReceived, catalogue: &Catalogue, names: &Names) -> Pa
         sub_status: received.off_ramp_status.map_or("", OffRampStatus::wire).to_owned(),
         payment_processor: processor(request, names),
         fees: fees(received, paid_in, paid_decimals),
-        payee: Some(terms.payee.to_string()),
+        payee: terms.payee.map(|payee| payee.to_string()),
         customer_info: terms.customer.as_ref().map(EventCustomer::from),
         reference: terms.merchant_reference.clone(),
         recurring_payment: received
@@ -159,12 +160,21 @@ fn facts(received: &PaymentReceived, catalogue: &Catalogue, names: &Names) -> Pa
 
 fn fees(received: &PaymentReceived, paid_in: Option<&Currency>, decimals: u8) -> Vec<EventFee> {
     let payment = &received.payment;
+    let charged = match received.request.terms.is_crypto_to_fiat {
+        true => "crypto-to-fiat",
+        false => "platform",
+    };
     let further = payment.further_fees.iter().map(|fee| fee.units);
     let units = [payment.observed.fee_units].into_iter().chain(further);
-    let fee = |units| EventFee {
-        r#type: "platform".to_owned(),
+    let fees = units.map(|units| (charged, units));
+    let kept = received.off_ramp_fee.map(|units| ("offramp", units));
+    let fee = |(kind, units): (&str, U256)| EventFee {
+        r#type: kind.to_owned(),
         amount: format_units(units, decimals),
         currency: symbol(paid_in, &received.request.terms.payment_currency),
     };
-    units.filter(|units| !units.is_zero()).map(fee).collect()
+    fees.chain(kept)
+        .filter(|(_, units)| !units.is_zero())
+        .map(fee)
+        .collect()
 }

@@ -16,7 +16,7 @@ use crate::domain::{
         PaymentDetailStatus, PaymentDetailUpdated, PaymentFailed, PaymentProcessing, PaymentReceived, PaymentRefunded,
         PaymentReversed, RequestRecurring, ScreeningCompleted, WebhookDisabled,
     },
-    ids::{ClientRowId, EndpointId, OwnerId, PaymentId, PlatformId, RequestId, RequestRowId},
+    ids::{ClientRowId, EndpointId, OwnerId, PayerId, PaymentId, PlatformId, RequestId, RequestRowId},
     ledger::{Ledger, RequestStatus, Settlement},
     network::Network,
     payment::{Observation, ObservedConversion, PaymentKind, ProvenTransfer, ReversalReason, Settled},
@@ -78,7 +78,7 @@ fn received(invoice: &str, settlement: Settlement) -> (Event, Catalogue) {
         terms: Terms {
             kind: PaymentKind::Direct,
             network: Network::Base,
-            payee: wallet,
+            payee: Some(wallet),
             payer: None,
             amount: Amount::parse("100.5").unwrap(),
             invoice_currency: invoice.to_owned(),
@@ -104,6 +104,7 @@ fn received(invoice: &str, settlement: Settlement) -> (Event, Catalogue) {
         },
         created_at: DateTime::UNIX_EPOCH,
         has_unkept_answers: false,
+        is_hidden: false,
     };
     let observed = Observation {
         network: Network::Base,
@@ -265,6 +266,7 @@ fn every_event(text: &str, json: &str) -> (Vec<Event>, Catalogue) {
         original_request_reference: "0x0202020202020202".to_owned(),
     })));
     events.push(Event::ComplianceUpdated(Box::new(ComplianceUpdated {
+        payer: PayerId("01JZX4T9QK3M7N8P2R5S6V0WYB".to_owned()),
         platform: platform(),
         client_user_id: text.to_owned(),
         kyc: KycStatus::Approved,
@@ -274,6 +276,7 @@ fn every_event(text: &str, json: &str) -> (Vec<Event>, Catalogue) {
         at,
     })));
     events.push(Event::PaymentDetailUpdated(Box::new(PaymentDetailUpdated {
+        payer: PayerId("01JZX4T9QK3M7N8P2R5S6V0WYB".to_owned()),
         platform: platform(),
         payment_detail: "7d9f3c52-6b1e-4a8d-9c20-5e4f3a2b1c0d".to_owned(),
         client_user_id: text.to_owned(),

@@ -4,6 +4,7 @@ pub mod chain;
 pub mod clock;
 pub mod guesses;
 pub mod ids;
+pub mod off_ramp;
 pub mod outbound;
 pub mod passwords;
 pub mod rates;

@@ -1,6 +1,6 @@
 //! Encryption of secrets and personal details at rest.
 
-use crate::domain::ids::Secret;
+use crate::domain::ids::{PayerId, Secret, drawn_at};
 
 /// How every text of today's form begins; the id of its master key and a colon follow.
 pub const FORM: &str = "v2:";
@@ -8,7 +8,22 @@ pub const FORM: &str = "v2:";
 /// How texts of the form of before begin, which names no key.
 pub const FORMER_FORM: &str = "v1:";
 
-/// Whether a text is sealed. No address, JSON object or hexadecimal number begins like one that is.
+/// How texts begin that are sealed with the key of a payer; the row of the payer and a colon follow.
+const PAYER_FORM: &str = "p1:";
+
+/// A text that is sealed with the key of a payer, as columns hold it.
+pub fn of_payer(payer: &PayerId, sealed: &str) -> String {
+    format!("{PAYER_FORM}{payer}:{sealed}")
+}
+
+/// The payer with whose key a text is sealed, and the text without its name; `None` for any other text.
+pub fn split_payer(text: &str) -> Option<(PayerId, &str)> {
+    let (payer, sealed) = text.strip_prefix(PAYER_FORM)?.split_once(':')?;
+    drawn_at(payer)?;
+    Some((PayerId(payer.to_owned()), sealed))
+}
+
+/// Whether a text is sealed under a key of its own. No address, JSON object or hexadecimal number begins like one that is.
 pub fn is_sealed(text: &str) -> bool {
     text.starts_with(FORM) || text.starts_with(FORMER_FORM)
 }
@@ -32,6 +47,12 @@ pub trait Sealer: Send + Sync + 'static {
     fn open(&self, sealed: &str, place: Place<'_>) -> anyhow::Result<Secret>;
     /// The same value under the current master key. Errors: like [`Self::open`].
     fn renew(&self, sealed: &str, place: Place<'_>) -> anyhow::Result<String>;
+    /// Draws a key under which many values are sealed. It is a value itself, and is stored sealed.
+    fn draw_key(&self) -> Secret;
+    /// Seals with a key of [`Self::draw_key`]; the result names no key, and a rotation leaves it as it is.
+    fn seal_with(&self, key: &Secret, secret: &Secret, place: Place<'_>) -> anyhow::Result<String>;
+    /// Opens what [`Self::seal_with`] sealed. Errors: another key, another place, damaged text.
+    fn open_with(&self, key: &Secret, sealed: &str, place: Place<'_>) -> anyhow::Result<Secret>;
     /// The keyed hash of a text, by which its row is found: 64 hexadecimal digits. A rotation leaves it as it is.
     fn lookup(&self, text: &str) -> String;
     /// Id of the master key that seals now.

@@ -28,6 +28,20 @@ pub(super) fn protected(name: &str, text: &str) -> anyhow::Result<Url> {
     Ok(url)
 }
 
+/// Checks the address of the payment pages in the setting `name`. Errors: like [`plain`]; nothing of this service stands
+/// where it leads, or it is written in a way that links would repeat.
+pub(super) fn of_pages(name: &str, text: &str) -> anyhow::Result<()> {
+    let url = plain(name, text)?;
+    let is_clean = !text.contains(|letter: char| letter.is_whitespace() || letter.is_control() || letter == '\\');
+    if !is_clean || !matches!(url.path().trim_end_matches('/'), "" | "/pay") {
+        bail!(
+            "{name}: must be an address of a host alone, or of /pay on it, where the payment pages stand, as \
+             https://pay.example.com; absent, it is /pay under http.public_url"
+        );
+    }
+    Ok(())
+}
+
 /// Whether an address leads to this machine.
 pub(super) fn is_loopback(url: &Url) -> bool {
     match url.host() {
@@ -41,6 +55,30 @@ pub(super) fn is_loopback(url: &Url) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_payment_pages_stand_on_a_host_or_under_pay_on_it() {
+        for (text, is_good) in [
+            ("https://pay.example.com", true),
+            ("https://pay.example.com/", true),
+            ("https://pay.example.com/pay", true),
+            ("https://pay.example.com:8443/pay/", true),
+            ("https://example.com/shop/pay", false),
+            ("https://example.com/payments", false),
+            ("https://example.com/Pay", false),
+            ("https://example.com//pay", false),
+            ("https://pay.example.com/pay ", false),
+            ("https://pay.example.com\\pay", false),
+            ("https://pay.example.com/?key=hunter2", false),
+        ] {
+            let refused = of_pages("http.pay_url", text).err().map(|error| format!("{error:#}"));
+            assert_eq!(refused.is_none(), is_good, "{text}: {refused:?}");
+            assert!(
+                refused.is_none_or(|sentence| sentence.starts_with("http.pay_url: must be an address")),
+                "{text}"
+            );
+        }
+    }
 
     #[test]
     fn an_address_is_http_and_nothing_else() {

@@ -50,6 +50,9 @@ pub struct CapSettings {
     /// own links, by a key or a backend client ID, not counted. One more is a 429.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub reports_of_address: u32,
+    /// Bank accounts of a payer, without those that failed. One more is a 409.
+    #[schemars(range(min = 1, max = 1_000))]
+    pub bank_accounts: u64,
 }
 
 impl Default for CapSettings {
@@ -67,6 +70,7 @@ impl Default for CapSettings {
             public_secure_payments: 10_000,
             public_reports: 2_000,
             reports_of_address: 200,
+            bank_accounts: 20,
         }
     }
 }
@@ -86,6 +90,7 @@ impl From<&CapSettings> for Caps {
             public_secure_payments: settings.public_secure_payments,
             public_reports: settings.public_reports,
             reports_of_address: settings.reports_of_address,
+            bank_accounts: settings.bank_accounts,
         }
     }
 }

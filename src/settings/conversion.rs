@@ -1,6 +1,6 @@
 //! What a conversion on chain may cost, and which rates count: of price feeds on chain, and of feeds beside it.
 
-use super::screening::ScreeningSource;
+use super::{off_ramp::OffRampSource, screening::ScreeningSource};
 use crate::domain::{amount::Percent, conversion::RateAges, rates::RateGuards};
 use anyhow::{Context, bail};
 use chrono::TimeDelta;
@@ -23,6 +23,9 @@ pub struct PartnerSettings {
     /// Who screens the wallets of secure payments whose policy asks for it: `off` for nobody, so that nobody may pay them;
     /// `http` for the providers of `screening`; `sandbox` for those that `prs dev` runs.
     pub screening: ScreeningSource,
+    /// Who proves payers and pays their bank accounts: `off` for nobody, so that there are no payers; `http` for the
+    /// partner of `offramp`; `sandbox` for the one that `prs dev` runs.
+    pub offramp: OffRampSource,
 }
 
 /// Where rates come from that no price feed on chain tells.

@@ -8,6 +8,8 @@ pub mod catalogue;
 mod chains;
 mod conversion;
 mod fees;
+mod off_ramp;
+mod payers;
 mod payouts;
 mod reference;
 mod relayer;
@@ -40,6 +42,8 @@ pub use caps::CapSettings;
 pub use chains::ChainSettings;
 pub use conversion::{ConversionSettings, PartnerSettings, RateSource, USUAL_RATE_AGE};
 pub use fees::FeeSettings;
+pub use off_ramp::{OffRampAccess, OffRampSettings, OffRampSource};
+pub use payers::PayerSettings;
 pub use payouts::PayoutSettings;
 pub use reference::markdown;
 pub use relayer::RelayerSettings;
@@ -77,6 +81,10 @@ pub struct Settings {
     pub partners: PartnerSettings,
     /// Screening of wallets.
     pub screening: ScreeningSettings,
+    /// The partner that proves payers and pays their bank accounts.
+    pub offramp: OffRampSettings,
+    /// Payers and their bank accounts.
+    pub payers: PayerSettings,
     /// The service's own fee.
     pub fees: FeeSettings,
     /// How often credentials may call.
@@ -148,8 +156,8 @@ pub struct HttpSettings {
     pub public_url: Option<String>,
     /// Address that clients reach the authentication service at; absent, `http.public_url`.
     pub auth_url: Option<String>,
-    /// Address of the hosted payment page; absent, `/pay` under `http.public_url`. In production https, but on this
-    /// machine.
+    /// Address of the hosted payment page: a host, or `/pay` on it, and no other path, since the pages stand there. Absent,
+    /// `/pay` under `http.public_url`, which then has no path either. In production https, but on this machine.
     pub pay_url: Option<String>,
     /// Origins of dashboard pages that may sign people in and call with their sessions, for example
     /// `https://dashboard.example.com`. The service's own addresses need no entry. For cookies a page must be of the
@@ -472,6 +480,10 @@ impl Settings {
                 "PRS_SCREENING__MERKLESCIENCE_API_KEY",
                 "screening.merklescience_api_key",
             ),
+            ("PRS_OFFRAMP__KEY_ID", "offramp.key_id"),
+            ("PRS_OFFRAMP__KEY_SECRET", "offramp.key_secret"),
+            ("PRS_OFFRAMP__CALLBACK_SECRET", "offramp.callback_secret"),
+            ("PRS_OFFRAMP__FORMER_CALLBACK_SECRET", "offramp.former_callback_secret"),
         ] {
             if let Ok(text) = std::env::var(variable) {
                 figment = figment.merge((name, text));
@@ -533,15 +545,12 @@ impl Settings {
                 );
             }
         }
-        for (name, url) in [
-            ("public_url", &self.http.public_url),
-            ("auth_url", &self.http.auth_url),
-            ("pay_url", &self.http.pay_url),
-        ] {
+        for (name, url) in [("public_url", &self.http.public_url), ("auth_url", &self.http.auth_url)] {
             if let Some(url) = url {
                 addresses::plain(&format!("http.{name}"), url)?;
             }
         }
+        addresses::of_pages("http.pay_url", &self.pay_url())?;
         if let Some(url) = self.http.pay_url.as_ref().filter(|_| self.http.production) {
             addresses::protected("http.pay_url", url)?;
         }
@@ -556,6 +565,7 @@ impl Settings {
             self.http.production,
             enabled.map(|(network, _)| network),
         )?;
+        self.offramp.validate(self.partners.offramp, self.http.production)?;
         self.fees.protocol()?;
         self.webhooks.header_prefix.validate(self.webhooks.standard_headers)?;
         self.brand.validate()?;
@@ -626,17 +636,22 @@ impl Settings {
         }
     }
 
-    /// Where payers find the payment page.
+    /// Where payers find the payment page; without a slash at its end.
     pub fn pay_url(&self) -> String {
-        self.http
-            .pay_url
-            .clone()
-            .unwrap_or_else(|| format!("{}/pay", self.public_url()))
+        match &self.http.pay_url {
+            Some(url) => url.trim_end_matches('/').to_owned(),
+            None => format!("{}/pay", self.public_url().trim_end_matches('/')),
+        }
     }
 
     /// Whether loopback endpoints are accepted.
     pub fn allow_loopback(&self) -> bool {
         self.webhooks.allow_loopback.unwrap_or(!self.http.production)
+    }
+
+    /// Whether account numbers and IBANs are shown by their last four characters alone. Source: decisions D42.
+    pub fn mask_bank_details(&self) -> bool {
+        self.payers.mask_bank_details.unwrap_or(self.http.production)
     }
 
     /// The settings as text, with secrets hidden.
@@ -650,6 +665,9 @@ impl Settings {
             &mut shown.screening.hypernative_client_id,
             &mut shown.screening.hypernative_client_secret,
             &mut shown.screening.merklescience_api_key,
+            &mut shown.offramp.key_secret,
+            &mut shown.offramp.callback_secret,
+            &mut shown.offramp.former_callback_secret,
         ] {
             *secret = secret.take().map(|_| "(hidden)".to_owned());
         }

@@ -705,6 +705,17 @@ impl Tx {
         in_time(self.deadline.as_ref(), answer).await
     }
 
+    /// Waits for the end of all others that took a turn of this name, and keeps further ones waiting. SQLite has one writer,
+    /// whose turn it is in any case.
+    pub(super) async fn take_turn(&self, name: &str) -> Result<(), StoreError> {
+        if self.get_database_backend() == DbBackend::Postgres {
+            let lock = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))";
+            let statement = Statement::from_sql_and_values(DbBackend::Postgres, lock, [name.into()]);
+            self.execute_raw(statement).await?;
+        }
+        Ok(())
+    }
+
     /// Makes everything that was written in it durable and visible at once.
     pub async fn commit(self) -> Result<(), StoreError> {
         crate::fail_at(self.name, "before_commit");

@@ -1,9 +1,13 @@
 //! The log of deliveries: reading it, and queueing again what it holds.
 
-use super::{Sealing, StoreError, columns, queue, sealed};
+use super::{
+    Sealing, StoreError, columns,
+    payer_keys::{Keyring, Opened},
+    queue,
+};
 use crate::{
     domain::{
-        ids::{DeliveryId, EndpointId, EventId, PlatformId},
+        ids::{DeliveryId, EndpointId, EventId, OwnerId, PlatformId},
         webhook::{DeliveryState, TryOutcome},
     },
     ports::sealer::Place,
@@ -191,15 +195,18 @@ pub async fn find_delivery(
         let failed = usize::try_from(success.number - 1).unwrap_or(usize::MAX);
         tries.insert(failed.min(tries.len()), success);
     }
+    let owner = OwnerId::from(platform);
+    let texts = tries.iter().filter_map(|row| Some((&owner, row.response.as_deref()?)));
+    let ring = Keyring::for_texts_of(conn, texts).await?;
     for row in tries {
         let place = response_place(platform.as_str(), &row.id);
-        let response = row.response.map(|text| sealed::open(conn, text, place));
+        let response = row.response.map(|text| ring.open(conn, text, place)).transpose()?;
         found.delivery.tries.push(TryRecord {
             number: columns::number("number", row.number)?,
             outcome: TryOutcome {
                 status: row.status.map(|status| columns::number("status", status)).transpose()?,
                 error: row.error,
-                response: response.transpose()?,
+                response: response.and_then(Opened::text),
                 started_at: row.started_at,
                 ended_at: row.ended_at,
             },

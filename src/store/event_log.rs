@@ -1,8 +1,11 @@
 //! The log of events: reading it, and forgetting what is old together with its deliveries.
 
-use super::{Scope, Sealing, StoreError, sealed};
+use super::{
+    Scope, Sealing, StoreError,
+    payer_keys::{Keyring, Opened},
+};
 use crate::{
-    domain::ids::{ClientRowId, EventId},
+    domain::ids::{ClientRowId, EventId, OwnerId},
     ports::sealer::Place,
 };
 use chrono::{DateTime, TimeDelta, Utc};
@@ -33,12 +36,19 @@ pub struct EventRecord {
     pub kind: String,
     /// Public id of the request that it is about.
     pub request_id: Option<String>,
-    /// The bytes that are signed and sent.
-    pub body: String,
+    /// The bytes that are signed and sent; those of a payer who is erased are gone.
+    pub body: Opened,
     /// Whether it is the sample of a test.
     pub is_test: bool,
     /// Time of creation.
     pub created_at: DateTime<Utc>,
+}
+
+impl EventRecord {
+    /// Whether it told of a payer who is erased since.
+    pub fn is_erased(&self) -> bool {
+        self.body == Opened::Erased
+    }
 }
 
 /// Filters of the events; they combine with AND.
@@ -107,9 +117,18 @@ pub fn body_place<'a>(owner: &'a str, event: &'a str) -> Place<'a> {
     }
 }
 
-fn event_record(conn: &impl Sealing, scope: &Scope, row: EventRow) -> Result<EventRecord, StoreError> {
+async fn records(conn: &impl Sealing, scope: &Scope, rows: Vec<EventRow>) -> Result<Vec<EventRecord>, StoreError> {
+    let owner = OwnerId::from(&scope.platform);
+    let texts = rows.iter().map(|(_, _, _, _, _, body, ..)| (&owner, body.as_str()));
+    let ring = Keyring::for_texts_of(conn, texts).await?;
+    rows.into_iter()
+        .map(|row| event_record(conn, &ring, scope, row))
+        .collect()
+}
+
+fn event_record(conn: &impl Sealing, ring: &Keyring, scope: &Scope, row: EventRow) -> Result<EventRecord, StoreError> {
     let (id, client, client_id, kind, request_id, body, deduplication_key, created_at) = row;
-    let body = sealed::open(conn, body, body_place(scope.platform.as_str(), &id))?;
+    let body = ring.open(conn, body, body_place(scope.platform.as_str(), &id))?;
     Ok(EventRecord {
         id: EventId(id),
         client: client.map(ClientRowId),
@@ -148,7 +167,7 @@ fn page(scope: &Scope, filter: &EventFilter) -> Select<events::Entity> {
 /// Events, the newest first.
 pub async fn events(conn: &impl Sealing, scope: &Scope, filter: &EventFilter) -> Result<Vec<EventRecord>, StoreError> {
     let rows: Vec<EventRow> = page(scope, filter).into_tuple().all(conn).await?;
-    rows.into_iter().map(|row| event_record(conn, scope, row)).collect()
+    records(conn, scope, rows).await
 }
 
 fn ids(scope: &Scope, after: Option<&EventId>, kind: Option<&String>, limit: u64) -> Select<events::Entity> {
@@ -198,7 +217,7 @@ pub async fn events_by_id(conn: &impl Sealing, scope: &Scope, ids: &[EventId]) -
         .into_tuple()
         .all(conn)
         .await?;
-    rows.into_iter().map(|row| event_record(conn, scope, row)).collect()
+    records(conn, scope, rows).await
 }
 
 /// Events of a span of time that may be told again, the oldest first; the samples of tests are not among them.
@@ -221,7 +240,7 @@ pub async fn replayable(
         .into_tuple()
         .all(conn)
         .await?;
-    rows.into_iter().map(|row| event_record(conn, scope, row)).collect()
+    records(conn, scope, rows).await
 }
 
 /// Finds an event.
@@ -231,7 +250,7 @@ pub async fn find_event(conn: &impl Sealing, scope: &Scope, id: &EventId) -> Res
         .into_tuple()
         .one(conn)
         .await?;
-    row.map(|row| event_record(conn, scope, row)).transpose()
+    Ok(records(conn, scope, row.into_iter().collect()).await?.pop())
 }
 
 /// The newest event of a scope whose id was drawn before a time; `None` is any time.

@@ -5,6 +5,7 @@
 
 pub mod accounts;
 pub mod backlogs;
+pub mod bank_accounts;
 pub mod challenges;
 pub mod client_ids;
 pub mod clock_jumps;
@@ -25,10 +26,16 @@ pub mod leaders;
 pub mod live_schedules;
 mod moving;
 pub mod observations;
+pub mod off_ramp_bindings;
+pub mod off_ramp_orders;
+pub mod off_ramp_quotes;
 pub mod orchestrators;
 pub mod outbox;
 pub mod owners;
 pub mod partitions;
+mod payer_details;
+pub mod payer_keys;
+pub mod payers;
 pub mod payments;
 #[cfg(test)]
 mod plans;
@@ -76,6 +83,11 @@ pub const DESTINATION: &str = "payee_destinations_key";
 /// The idempotency key is already taken.
 pub const IDEMPOTENCY_KEY: &str = "idempotency_keys_pkey";
 
+/// The payer is already there: somebody else registered it, or the partner gave the id of another one.
+pub const PAYER: &str = "payers_key";
+/// The bank account is already there, or the partner gave the id of another one.
+pub const BANK_ACCOUNT: &str = "bank_accounts_key";
+
 /// Matches of a search that are counted one by one; where no count is kept, a larger result reports this figure as its
 /// total. Source: decisions D15.
 pub const TOTAL_MAX: u64 = 10_000;
@@ -84,7 +96,7 @@ pub const TOTAL_MAX: u64 = 10_000;
 pub const REVOKED_LISTED_MAX: u64 = 1_000;
 
 /// The known constraints: what flows call them, the names in PostgreSQL, the columns that SQLite names instead.
-const CONSTRAINTS: [(&str, &[&str], &[&str]); 5] = [
+const CONSTRAINTS: [(&str, &[&str], &[&str]); 7] = [
     (
         REQUEST_REFERENCE,
         &["requests_reference_key"],
@@ -115,6 +127,16 @@ const CONSTRAINTS: [(&str, &[&str], &[&str]); 5] = [
         IDEMPOTENCY_KEY,
         &["idempotency_keys_pkey"],
         &["idempotency_keys.owner_id, idempotency_keys.scope, idempotency_keys.key"],
+    ),
+    (
+        PAYER,
+        &["payers_client_user_key", "payers_partner_key"],
+        &["payers.platform_id, payers.client_user_hash", "payers.partner_hash"],
+    ),
+    (
+        BANK_ACCOUNT,
+        &["bank_accounts_content_key", "bank_accounts_partner_key"],
+        &["bank_accounts.content_hash", "bank_accounts.partner_hash"],
     ),
 ];
 

@@ -383,6 +383,8 @@ pub async fn settle_blocks(
         .col_expr(Column::SettledAt, Expr::value(now))
         .filter(Column::Network.eq(network.id()))
         .filter(Column::BlockNumber.between(from, to))
+        // Money that went after it was paid out is nothing that a block says.
+        .filter(Column::Reason.ne(OddReason::PaidOut.wire()))
         .filter(is_open());
     if !except.is_empty() {
         update = update.filter(Column::BlockNumber.is_not_in(except));

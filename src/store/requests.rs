@@ -5,7 +5,7 @@ use crate::{
     domain::{
         amount::Amount,
         ids::{ClientRowId, PlatformId, RequestId, RequestRowId, ScheduleId},
-        ledger::{Ledger, RequestStatus},
+        ledger::{Ending, Ledger, RequestStatus},
         network::Network,
         payment::PaymentKind,
         request::{
@@ -20,7 +20,6 @@ use chrono::{DateTime, Utc};
 use entities::{
     former_payments, payments,
     requests::{ActiveModel, Column, Entity, Model},
-    secure_payment_items, secure_payments,
 };
 use sea_orm::{
     ColumnTrait, Condition, ConnectionTrait, EntityTrait, IdenStatic, JsonValue, QueryFilter, QueryOrder, QuerySelect,
@@ -169,7 +168,7 @@ pub(super) fn to_row(conn: &impl Sealing, request: &Request) -> Result<Model, St
         kind: terms.kind.wire().to_owned(),
         status: ledger.status.wire().to_owned(),
         network: terms.network.id().to_owned(),
-        payee: terms.payee.canonical(),
+        payee: terms.payee.map(|payee| payee.canonical()).unwrap_or_default(),
         payer: terms.payer.map(|payer| payer.canonical()),
         amount: terms.amount.as_str().to_owned(),
         invoice_currency: terms.invoice_currency.clone(),
@@ -186,6 +185,7 @@ pub(super) fn to_row(conn: &impl Sealing, request: &Request) -> Result<Model, St
         original_request_id: terms.original_request_id.clone(),
         original_request_reference: terms.original_request_reference.clone(),
         is_crypto_to_fiat: terms.is_crypto_to_fiat,
+        is_ordered: ledger.ending == Ending::BankOrdered,
         is_listening: ledger.is_listening,
         is_told_paid: ledger.is_told_paid,
         reversals: columns::number("reversals", ledger.reversals)?,
@@ -193,6 +193,7 @@ pub(super) fn to_row(conn: &impl Sealing, request: &Request) -> Result<Model, St
         updated_at: request.created_at,
         paid_at: None,
         has_unkept_answers: request.has_unkept_answers,
+        is_hidden: request.is_hidden,
         schedule_id: terms.schedule.as_ref().map(|schedule| schedule.0.clone()),
         next_period: i32::from(running.is_some()),
         next_period_at: running.and_then(|recurrence| recurrence.begin_of(1)),
@@ -225,7 +226,7 @@ pub(super) fn from_row(conn: &impl Sealing, row: Model) -> Result<Request, Store
         terms: Terms {
             kind: columns::known("kind", &row.kind, PaymentKind::from_wire)?,
             network: columns::network(&row.network)?,
-            payee: columns::address("payee", &row.payee)?,
+            payee: columns::address_option("payee", Some(row.payee.as_str()).filter(|payee| !payee.is_empty()))?,
             payer: columns::address_option("payer", row.payer.as_deref())?,
             amount: columns::known("amount", &row.amount, amount)?,
             invoice_currency: row.invoice_currency,
@@ -250,9 +251,15 @@ pub(super) fn from_row(conn: &impl Sealing, row: Model) -> Result<Request, Store
             is_listening: row.is_listening,
             is_told_paid: row.is_told_paid,
             reversals: columns::number("reversals", row.reversals)?,
+            ending: match (row.is_crypto_to_fiat, row.is_ordered) {
+                (false, _) => Ending::Wallet,
+                (true, false) => Ending::Bank,
+                (true, true) => Ending::BankOrdered,
+            },
         },
         created_at: row.created_at,
         has_unkept_answers: row.has_unkept_answers,
+        is_hidden: row.is_hidden,
     })
 }
 
@@ -433,37 +440,26 @@ pub async fn is_awaited(
     Ok(found.is_some())
 }
 
-/// That a link pays a request which hides something from who is not approved; `platform` and `request` are the columns that
-/// name its row.
-pub(super) fn is_hidden((platform, request): (Expr, Expr)) -> Expr {
-    let of_link = |column: secure_payments::Column| Expr::col((secure_payments::Entity, column));
-    let of_item = |column: secure_payment_items::Column| Expr::col((secure_payment_items::Entity, column));
-    let hides = Condition::any()
-        .add(of_link(secure_payments::Column::HidesPayee).eq(true))
-        .add(of_link(secure_payments::Column::HidesUntilApproved).eq(true));
-    let hiding = Query::select()
-        .expr(Expr::val(1))
-        .from(secure_payment_items::Entity)
-        .inner_join(
-            secure_payments::Entity,
-            of_link(secure_payments::Column::Id).eq(of_item(secure_payment_items::Column::SecurePaymentId)),
-        )
-        .and_where(of_item(secure_payment_items::Column::PlatformId).eq(platform))
-        .and_where(of_item(secure_payment_items::Column::RequestRow).eq(request))
-        .cond_where(hides)
-        .to_owned();
-    Expr::exists(row_by_row(hiding))
-}
-
-/// What is asked about one row after the other. PostgreSQL would join it otherwise, and read all links for a page.
-pub(super) fn row_by_row(mut asked: SelectStatement) -> SelectStatement {
-    asked.limit(1).offset(0).to_owned()
-}
-
-/// The columns that name a row of requests.
-fn own() -> (Expr, Expr) {
-    let of_request = |column: Column| Expr::col((Entity, column));
-    (of_request(Column::PlatformId), of_request(Column::Id))
+/// Marks those of some requests of a platform, by their rows, that no link hid until now; returns their public ids.
+pub(super) async fn hide(
+    conn: &impl ConnectionTrait,
+    platform: &PlatformId,
+    rows: &[&RequestRowId],
+) -> Result<Vec<String>, StoreError> {
+    let mut hidden = Vec::new();
+    for rows in rows.chunks(columns::ROWS_MAX) {
+        let mut marking = Query::update()
+            .table(Entity)
+            .value(Column::IsHidden, true)
+            .and_where(Column::PlatformId.eq(platform.as_str()))
+            .and_where(Column::Id.is_in(rows.iter().map(|row| row.as_str())))
+            .and_where(Column::IsHidden.eq(false))
+            .to_owned();
+        for row in conn.query_all(marking.returning_col(Column::RequestId)).await? {
+            hidden.push(row.try_get("", "request_id")?);
+        }
+    }
+    Ok(hidden)
 }
 
 /// Which of some requests of a platform a link pays that hides something, by their public ids.
@@ -477,7 +473,7 @@ pub async fn hidden_among(
         .column(Column::RequestId)
         .filter(Column::PlatformId.eq(platform.as_str()))
         .filter(columns::is_among(conn, Column::RequestId, ids))
-        .filter(is_hidden(own()))
+        .filter(Column::IsHidden.eq(true))
         .into_tuple::<String>()
         .all(conn)
         .await?;
@@ -493,6 +489,18 @@ pub enum Listed {
     Shown,
 }
 
+/// Requests that a page lists. What says that they are shown is the condition of an index, so it has no parameter.
+fn matching(scope: &Scope, (listed, payee): (Listed, Option<&str>)) -> Select<Entity> {
+    let shown = (listed == Listed::Shown).then(|| Expr::col((Entity, Column::IsHidden)).not());
+    Entity::find()
+        .filter(owned(scope).add_option(shown))
+        .apply_if(payee, |query, payee| query.filter(Column::Payee.eq(payee)))
+}
+
+fn newest_first(requests: Select<Entity>) -> Select<Entity> {
+    requests.order_by_desc(Column::CreatedAt).order_by_desc(Column::Id)
+}
+
 /// One page of requests, newest first, and how many there are, counted up to [`TOTAL_MAX`].
 ///
 /// `payee` is a canonical address.
@@ -503,14 +511,8 @@ pub async fn list(
     limit: u64,
     offset: u64,
 ) -> Result<(Vec<Request>, u64), StoreError> {
-    let shown = (listed == Listed::Shown).then(|| is_hidden(own()).not());
-    let matching = Entity::find()
-        .filter(owned(scope).add_option(shown))
-        .apply_if(payee, |query, payee| query.filter(Column::Payee.eq(payee)));
-    let rows = matching
-        .clone()
-        .order_by_desc(Column::CreatedAt)
-        .order_by_desc(Column::Id)
+    let matching = matching(scope, (listed, payee));
+    let rows = newest_first(matching.clone())
         .limit(limit)
         .offset(offset)
         .all(conn)
@@ -592,7 +594,8 @@ pub async fn set_listening(conn: &impl ConnectionTrait, requests: &[&Request]) -
     Ok(())
 }
 
-/// Writes what payments changed, provided that nobody has changed state or totals since the request was read.
+/// Writes what payments changed, provided that nobody has changed state or totals since the request was read, nor hidden
+/// it: its payments are recorded as it is.
 ///
 /// Tells whether it did; `false` means to decide again from the new state.
 pub async fn advance(
@@ -648,6 +651,9 @@ fn changed(request: &Request, after: &Ledger) -> Result<ValueTuple, StoreError> 
         after.is_told_paid.into(),
         reversals_before.into(),
         reversals_after.into(),
+        (before.ending == Ending::BankOrdered).into(),
+        (after.ending == Ending::BankOrdered).into(),
+        request.is_hidden.into(),
     ]))
 }
 
@@ -671,11 +677,53 @@ fn advancement(rows: Vec<ValueTuple>, now: DateTime<Utc>) -> UpdateStatement {
         .value(Column::PaidAt, paid_at)
         .value(Column::IsToldPaid, given("column12"))
         .value(Column::Reversals, given("column14"))
+        .value(Column::IsOrdered, given("column16"))
         .value(Column::UpdatedAt, now)
         .and_where(stored(Column::Id).eq(given("column1")))
         .and_where(stored(Column::Status).eq(given("column2")))
         .and_where(stored(Column::Credited).eq(given("column3")))
         .and_where(stored(Column::PaymentCount).eq(given("column4")))
         .and_where(stored(Column::Reversals).eq(given("column13")))
+        .and_where(stored(Column::IsOrdered).eq(given("column15")))
+        .and_where(stored(Column::IsHidden).eq(given("column17")))
         .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::plans::{steps, with_database};
+
+    #[tokio::test]
+    async fn who_is_shown_nothing_hidden_lists_requests_by_an_index_without_them() {
+        with_database(async |db| {
+            let scope = Scope {
+                platform: PlatformId("platform".into()),
+                client: Some(ClientRowId("client".into())),
+            };
+            for (payee, index) in [
+                (None, "requests_shown_idx (platform_id=? AND client_row=?)"),
+                (
+                    Some("0x"),
+                    "requests_shown_payee_idx (platform_id=? AND client_row=? AND payee=?)",
+                ),
+            ] {
+                let shown = matching(&scope, (Listed::Shown, payee));
+                let page = newest_first(shown.clone()).limit(20).into_query();
+                let counted = shown.select_only().column(Column::Id).into_query();
+                for statement in [page, counted] {
+                    let plan = steps(db, &statement).await;
+                    assert!(plan.contains(index), "{index}:\n{plan}");
+                    assert!(!plan.contains("TEMP B-TREE"), "{plan}");
+                }
+                let all = newest_first(matching(&scope, (Listed::All, payee))).limit(20);
+                let plan = steps(db, &all.into_query()).await;
+                assert!(
+                    !plan.contains("requests_shown") && !plan.contains("TEMP B-TREE"),
+                    "{plan}"
+                );
+            }
+        })
+        .await;
+    }
 }

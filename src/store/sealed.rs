@@ -3,7 +3,7 @@
 use super::StoreError;
 use crate::{
     domain::ids::Secret,
-    ports::sealer::{Place, Sealer, is_sealed},
+    ports::sealer::{Place, Sealer, is_sealed, split_payer},
 };
 use anyhow::Context;
 use sea_orm::ConnectionTrait;
@@ -14,7 +14,7 @@ pub trait Sealing: ConnectionTrait {
     fn sealer(&self) -> Option<&dyn Sealer>;
 }
 
-fn keys(conn: &impl Sealing) -> Result<&dyn Sealer, StoreError> {
+pub(super) fn keys(conn: &impl Sealing) -> Result<&dyn Sealer, StoreError> {
     let keys = conn
         .sealer()
         .context("personal details are stored and read with a master key only");
@@ -29,6 +29,12 @@ pub(super) fn seal(conn: &impl Sealing, text: String, place: Place<'_>) -> Resul
 
 /// Reads a text of a place; one that was written before texts were sealed is returned as it is.
 pub(super) fn open(conn: &impl Sealing, text: String, place: Place<'_>) -> Result<String, StoreError> {
+    if split_payer(&text).is_some() {
+        return Err(StoreError::Broken(anyhow::anyhow!(
+            "{} opens with the key of a payer",
+            place.column
+        )));
+    }
     if !is_sealed(&text) {
         return Ok(text);
     }

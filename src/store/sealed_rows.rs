@@ -36,7 +36,7 @@ pub struct SealedColumn {
 const NEVER: &str = "1 = 0";
 
 /// Every column with sealed values.
-pub const SEALED_COLUMNS: [SealedColumn; 11] = [
+pub const SEALED_COLUMNS: [SealedColumn; 12] = [
     SealedColumn {
         name: "key_material.sealed",
         form: Form::Text,
@@ -52,6 +52,16 @@ pub const SEALED_COLUMNS: [SealedColumn; 11] = [
         table: "accounts",
         column: "email",
         key: &["id"],
+        owner: "platform_id",
+        clear: NEVER,
+    },
+    // All else of a payer is sealed with this key, and stays as it is.
+    SealedColumn {
+        name: "payer_keys.data_key",
+        form: Form::Text,
+        table: "payer_keys",
+        column: "data_key",
+        key: &["payer_id"],
         owner: "platform_id",
         clear: NEVER,
     },

@@ -1,6 +1,6 @@
 //! Secure payments with their items, what payers say to have sent, and which refused wallets were told about.
 
-use super::{Scope, Sealing, StoreError, columns, secure_payment_names};
+use super::{Scope, Sealing, StoreError, Tx, columns, payments, requests, secure_payment_names};
 use crate::domain::{
     address::Address,
     amount::Percent,
@@ -18,7 +18,7 @@ use crate::domain::{
 use alloy::primitives::B256;
 use chrono::{DateTime, Utc};
 use entities::{
-    requests, secure_payment_intents, secure_payment_items, secure_payment_refusals,
+    requests as request_rows, secure_payment_intents, secure_payment_items, secure_payment_refusals,
     secure_payments::{ActiveModel, Column, Entity, Model},
 };
 use sea_orm::{
@@ -170,7 +170,8 @@ fn item(row: secure_payment_items::Model) -> Result<Item, StoreError> {
     })
 }
 
-/// Adds a secure payment with its items and its creator's names for people.
+/// Adds a secure payment with its items and its creator's names for people. What it hides is marked where it is searched:
+/// requests that were there before, and what was recorded of them. Nothing takes the mark away, since no policy changes.
 pub async fn insert(conn: &impl Sealing, payment: &SecurePayment, names: &Names) -> Result<(), StoreError> {
     Entity::insert(ActiveModel::from(to_row(conn, payment, names)?))
         .exec_without_returning(conn)
@@ -184,6 +185,11 @@ pub async fn insert(conn: &impl Sealing, payment: &SecurePayment, names: &Names)
         secure_payment_items::Entity::insert_many(rows.to_vec())
             .exec_without_returning(conn)
             .await?;
+    }
+    if payment.policy.hides_anything() {
+        let requests: Vec<&RequestRowId> = payment.items.iter().map(|item| &item.request).collect();
+        let hidden = requests::hide(conn, &payment.origin.platform, &requests).await?;
+        payments::hide(conn, &payment.origin.platform, &hidden).await?;
     }
     Ok(())
 }
@@ -232,6 +238,33 @@ fn owned(scope: &Scope, tokens: &[SecurePaymentToken]) -> Condition {
         .add(Column::PlatformId.eq(scope.platform.as_str()))
         .add_option(client)
         .add(Column::Token.is_in(tokens.iter().map(SecurePaymentToken::as_str)))
+}
+
+/// Keeps others from changing the requests of secure payments of a scope until the transaction ends.
+pub async fn lock_requests(
+    conn: &impl ConnectionTrait,
+    scope: &Scope,
+    tokens: &[SecurePaymentToken],
+) -> Result<(), StoreError> {
+    let links = Entity::find()
+        .select_only()
+        .column(Column::Id)
+        .filter(owned(scope, tokens));
+    let rows = secure_payment_items::Entity::find()
+        .select_only()
+        .column(Part::RequestRow)
+        .filter(Part::SecurePaymentId.in_subquery(links.into_query()));
+    request_rows::Entity::find()
+        .select_only()
+        .column(request_rows::Column::Id)
+        .filter(request_rows::Column::PlatformId.eq(scope.platform.as_str()))
+        .filter(request_rows::Column::Id.in_subquery(rows.into_query()))
+        .order_by_asc(request_rows::Column::Id)
+        .lock(LockType::NoKeyUpdate)
+        .into_tuple::<String>()
+        .all(conn)
+        .await?;
+    Ok(())
 }
 
 /// Reads secure payments of a scope and keeps others from changing them until the transaction ends, in one order for
@@ -338,14 +371,14 @@ pub async fn unpaid(
     conn: &impl ConnectionTrait,
     payments: &[SecurePayment],
 ) -> Result<HashSet<RequestRowId>, StoreError> {
-    use requests::Column as Request;
+    use request_rows::Column as Request;
     let owners: BTreeSet<&str> = payments
         .iter()
         .map(|payment| payment.origin.platform.as_str())
         .collect();
     let items = payments.iter().flat_map(|payment| &payment.items);
     let rows: Vec<String> = items.map(|item| item.request.0.clone()).collect();
-    let unpaid: Vec<String> = requests::Entity::find()
+    let unpaid: Vec<String> = request_rows::Entity::find()
         .select_only()
         .column(Request::Id)
         .filter(Request::PlatformId.is_in(owners))
@@ -407,6 +440,16 @@ pub async fn expire(conn: &impl ConnectionTrait, now: DateTime<Utc>, limit: u64)
     Ok(result.rows_affected)
 }
 
+/// Keeps others who count the same scope from it until the transaction ends. Nobody else waits for that, neither who counts
+/// another scope nor who changes anything of its owner.
+pub async fn take_turn(tx: &Tx, scope: &Scope) -> Result<(), StoreError> {
+    let of = match &scope.client {
+        Some(client) => client.as_str(),
+        None => scope.platform.as_str(),
+    };
+    tx.take_turn(&format!("secure payments of {of}")).await
+}
+
 /// How many secure payments can be paid, of a platform or of one of its client IDs, counted up to a number.
 pub async fn count_open(
     conn: &impl ConnectionTrait,
@@ -433,7 +476,7 @@ fn count_of(found: SelectStatement) -> SelectStatement {
         .to_owned()
 }
 
-/// Names no column that is not in the index by which it counts, so that it reads no row of those of a platform.
+/// Names no column that is not in the index by which it counts, so that it reads no row.
 fn counting(scope: &Scope, now: DateTime<Utc>, up_to: u64) -> SelectStatement {
     let client = scope
         .client
@@ -452,22 +495,6 @@ fn counting(scope: &Scope, now: DateTime<Utc>, up_to: u64) -> SelectStatement {
         .limit(up_to)
         .into_query();
     count_of(open)
-}
-
-/// Whether any secure payment of a platform hides something from who is not approved.
-pub async fn hide_anything(conn: &impl ConnectionTrait, platform: &PlatformId) -> Result<bool, StoreError> {
-    let hiding = hiding(platform).into_tuple::<String>().one(conn).await?;
-    Ok(hiding.is_some())
-}
-
-/// The ids of those that hide something, as their index says it.
-fn hiding(platform: &PlatformId) -> sea_orm::Select<Entity> {
-    Entity::find()
-        .select_only()
-        .column(Column::Id)
-        .filter(Column::PlatformId.eq(platform.as_str()))
-        .filter(Expr::cust("(hides_payee OR hides_until_approved)"))
-        .limit(1)
 }
 
 /// The tokens of the secure payments that requests were made for, by the rows of the requests.
@@ -627,7 +654,7 @@ mod tests {
     use crate::store::plans::{steps, with_database};
 
     #[tokio::test]
-    async fn a_token_and_what_hides_something_are_found_by_their_indexes() {
+    async fn a_token_is_found_and_open_ones_are_counted_by_their_indexes() {
         with_database(async |db| {
             let found = Entity::find().filter(Column::Token.eq("token")).into_query();
             let plan = steps(db, &found).await;
@@ -635,17 +662,24 @@ mod tests {
                 plan.contains("USING INDEX secure_payments_token_key (token=?)"),
                 "{plan}"
             );
-            let plan = steps(db, &hiding(&PlatformId("platform".into())).into_query()).await;
-            assert!(
-                plan.contains("INDEX secure_payments_hiding_idx (platform_id=?)"),
-                "{plan}"
-            );
-            let scope = Scope {
-                platform: PlatformId("platform".into()),
-                client: None,
-            };
-            let plan = steps(db, &counting(&scope, DateTime::UNIX_EPOCH, 100)).await;
-            assert!(plan.contains("COVERING INDEX secure_payments_platform_idx"), "{plan}");
+            let client = ClientRowId("client".into());
+            for (client, index) in [
+                (
+                    None,
+                    "secure_payments_platform_idx (platform_id=? AND status=? AND expires_at>?)",
+                ),
+                (
+                    Some(client),
+                    "secure_payments_client_idx (platform_id=? AND client_row=? AND status=? AND expires_at>?)",
+                ),
+            ] {
+                let scope = Scope {
+                    platform: PlatformId("platform".into()),
+                    client,
+                };
+                let plan = steps(db, &counting(&scope, DateTime::UNIX_EPOCH, 100)).await;
+                assert!(plan.contains(&format!("COVERING INDEX {index}")), "{plan}");
+            }
         })
         .await;
     }

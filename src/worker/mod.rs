@@ -5,6 +5,8 @@ pub mod chain_pace;
 pub mod chain_states;
 pub mod deliver_webhooks;
 pub mod fill_in_chains;
+pub mod follow_off_ramp;
+mod follow_payers;
 mod keep_partitions;
 pub mod lead_chains;
 mod mend_deliveries;
@@ -65,6 +67,8 @@ pub fn start(
     tasks.spawn(repeat_requests::run(ctx.clone(), stop.clone()));
     tasks.spawn(seal_rows::run(ctx.clone(), stop.clone()));
     tasks.spawn(move_payments::run(ctx.clone(), stop.clone()));
+    tasks.spawn(follow_payers::run(ctx.clone(), stop.clone()));
+    tasks.spawn(follow_off_ramp::run(ctx.clone(), stop.clone()));
     tasks.spawn(read_rates::run(ctx.clone(), stop.clone()));
     workers
 }

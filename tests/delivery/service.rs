@@ -195,7 +195,7 @@ impl Service {
                 deduplication_key: id.to_string(),
                 request_id: None,
                 body: format!("{{\"event\":\"payment.confirmed\",\"id\":\"{id}\"}}"),
-                is_personal: false,
+                seal: prs::store::outbox::BodySeal::None,
                 now,
             };
             store::outbox::insert_event(&tx, &event).await.expect("written");

@@ -7,7 +7,9 @@ use crate::{
     access::{Operation, Tenant, objects, operations, tenant},
     support::{
         Answer, TestApp,
+        app::settings,
         links::{payout_of, token_of},
+        off_ramp::Partner,
         requests::PAYEE,
         wallet::{token, typed_hash},
     },
@@ -165,7 +167,8 @@ fn changed(value: &Value) -> Vec<Value> {
 
 #[tokio::test]
 async fn every_creating_operation_happens_once_for_a_hundred_calls_with_one_key() {
-    let app = TestApp::on_chain().await;
+    let partner = Partner::start().await;
+    let app = TestApp::on_chain_as(partner.settings(settings()), 1).await;
     let owners = [tenant(&app, 7).await, tenant(&app, 8).await];
     let objects = [objects(&app, &owners[0]).await, objects(&app, &owners[1]).await];
     let (mut count, mut stored) = (0, 0);

@@ -1,23 +1,36 @@
 //! The room `/_dev` of `prs dev`, and that nobody else has it.
 
-use crate::support::{TestApp, chain::transactions, clock::FixedClock, dev::Dev};
-use alloy::{primitives::U256, sol_types::SolCall};
+use crate::support::{
+    TestApp,
+    chain::transactions,
+    clock::FixedClock,
+    dev::Dev,
+    payers::{dollars, person},
+};
+use alloy::{
+    primitives::{B256, U256},
+    sol_types::SolCall,
+};
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use poem::{Endpoint, Request, endpoint::BoxEndpoint, http::Method};
 use prs::{
     adapters::{
+        off_ramp::sandbox::{OffRampSandbox, SandboxKey},
         rates::{CoinIds, sandbox::RateSandbox},
         screening::sandbox::ScreeningSandbox,
     },
     boot::{process::Process, role::Role, serve},
-    domain::calldata::Erc20FeeProxy,
-    http::dev::Room,
-    ports::{clock::Clock, sandbox::TimeMachine},
+    domain::{address::Address, calldata::Erc20FeeProxy, ids::Secret, off_ramp_sandbox::OffRampBehaviour},
+    http::dev::{Lent, Room},
+    ports::{
+        clock::Clock,
+        sandbox::{SandboxWallet, TimeMachine, WalletCall},
+    },
 };
 use serde_json::{Value, json};
 use std::{
-    sync::Arc,
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
@@ -32,12 +45,51 @@ impl TimeMachine for Fixed {
     }
 }
 
+/// Signs nothing, and keeps what it was given.
+#[derive(Default)]
+struct Blind(Mutex<Vec<WalletCall>>);
+
+#[async_trait]
+impl SandboxWallet for Blind {
+    fn address(&self) -> Address {
+        Address::parse(PAYER).expect("an address")
+    }
+
+    async fn send(&self, calls: &[WalletCall]) -> anyhow::Result<Vec<B256>> {
+        let mut kept = self.0.lock().expect("no panic");
+        kept.extend_from_slice(calls);
+        match calls.iter().any(|call| call.data.is_empty()) {
+            true => anyhow::bail!("it has no effect"),
+            false => Ok(calls.iter().map(|_| B256::repeat_byte(7)).collect()),
+        }
+    }
+}
+
+const PAYER: &str = "0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC";
+const PAYEE: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
+
 fn with_room(app: &TestApp) -> Process {
     let mut process = Process::new(Role::Api);
     process.room = Some(Room {
         time: Arc::new(Fixed(app.clock.clone())),
         rates: Arc::new(RateSandbox::new(CoinIds::default(), app.clock.clone())),
         screening: Arc::new(ScreeningSandbox::default()),
+        off_ramp: Arc::new(OffRampSandbox::new(
+            SandboxKey {
+                id: "prs".to_owned(),
+                secret: Secret::new("key"),
+            },
+            "http://127.0.0.1:9".to_owned(),
+            1,
+        )),
+        wallet: Arc::new(Blind::default()),
+        lent: Lent {
+            api_key: app.key.clone(),
+            client_id: app.backend_client.clone(),
+            orchestrator_key: "orc_key".to_owned(),
+            payee: Address::parse(PAYEE).expect("an address"),
+            currency: "FAU-sepolia".to_owned(),
+        },
     });
     process
 }
@@ -279,6 +331,29 @@ async fn what_the_sandbox_of_screening_answers_is_set_for_a_wallet_of_the_right_
 }
 
 #[tokio::test]
+async fn the_off_ramp_partner_behaves_as_the_room_says() {
+    let app = TestApp::start().await;
+    let served = serve::app(&crate::support::app::settings(), &app.ctx, &with_room(&app));
+    for behaviour in OffRampBehaviour::ALL.map(OffRampBehaviour::wire) {
+        let body = json!({ "behaviour": behaviour });
+        let (status, told) = post(&served, "/_dev/offramp", &[JSON], &body.to_string()).await;
+        assert_eq!((status, told), (200, body));
+    }
+    for body in [json!({}), json!({ "behaviour": "odd" }), json!({ "behaviour": null })] {
+        let (status, refused) = post(&served, "/_dev/offramp", &[JSON], &body.to_string()).await;
+        assert_eq!(
+            (status, &refused["errors"][0]["field"]),
+            (400, &json!("behaviour")),
+            "{refused}"
+        );
+    }
+    let foreign = [JSON, ("origin", "http://localhost:3000")];
+    let body = json!({ "behaviour": "down" });
+    assert_eq!(post(&served, "/_dev/offramp", &foreign, &body.to_string()).await.0, 403);
+    app.post("/_dev/offramp").json(&body).send().await.expect(404);
+}
+
+#[tokio::test]
 async fn in_prs_dev_a_wallet_is_screened_by_providers_that_do_what_they_are_told() {
     prs::adapters::install_tls();
     let folder = tempfile::tempdir().expect("a folder");
@@ -325,6 +400,7 @@ async fn the_environment_sets_what_has_nothing_to_do_with_the_local_chain() {
     let variables = [
         ("PRS_BRAND__NAME", "Corner shop"),
         ("PRS_SECURE_PAYMENTS__EXPIRES_IN_S", "600"),
+        ("PRS_PAYERS__MASK_BANK_DETAILS", "true"),
     ];
     let dev = Dev::start_with(folder.path(), &variables);
     prs::adapters::install_tls();
@@ -348,4 +424,68 @@ async fn the_environment_sets_what_has_nothing_to_do_with_the_local_chain() {
     let page = client.get(format!("{}/pay/{token}", dev.text("/baseUrl"))).send().await;
     let page = page.expect("an answer").text().await.expect("text");
     assert!(page.contains("Corner shop"), "{page}");
+    dev.call("/v2/payer", Some(&person("user-4711"))).await;
+    let accounts = "/v2/payer/user-4711/payment-details";
+    dev.call(accounts, Some(&dollars("1234567890"))).await;
+    let listed = dev.call(accounts, None).await;
+    assert_eq!(listed["paymentDetails"][0]["accountNumber"], "******7890", "{listed}");
+}
+
+#[tokio::test]
+async fn the_room_lends_keys_and_a_wallet_to_pages_of_its_own_alone() {
+    let app = TestApp::start().await;
+    let served = serve::app(&crate::support::app::settings(), &app.ctx, &with_room(&app));
+    let keys = async |headers: &[(&str, &str)]| {
+        let mut call = Request::builder().uri("/_dev/keys".parse().expect("a path"));
+        for (name, value) in headers {
+            call = call.header(*name, *value);
+        }
+        let answer = served.get_response(call.finish()).await;
+        let status = answer.status().as_u16();
+        let kept = answer.header("cache-control").expect("a header").to_owned();
+        let text = answer.into_body().into_string().await.expect("text");
+        (status, kept, serde_json::from_str::<Value>(&text).expect("JSON"))
+    };
+    let (status, kept, lent) = keys(&[("host", "localhost:8080"), ("sec-fetch-site", "same-origin")]).await;
+    assert_eq!((status, kept.as_str()), (200, "no-store"));
+    let expected = json!({
+        "credentials": { "ApiKey": app.key, "ClientId": app.backend_client, "OrchestratorKey": "orc_key" },
+        "payee": PAYEE, "payer": PAYER, "currency": "FAU-sepolia",
+    });
+    assert_eq!(lent, expected);
+    for headers in [
+        vec![("host", "localhost:8080"), ("sec-fetch-site", "cross-site")],
+        vec![("host", "localhost:8080"), ("sec-fetch-site", "same-site")],
+        vec![("host", "localhost:8080"), ("origin", "http://localhost:3000")],
+        vec![("host", "rebound.example"), ("sec-fetch-site", "same-origin")],
+        vec![],
+    ] {
+        let (status, _, refused) = keys(&headers).await;
+        assert_eq!(status, 403, "{headers:?}: {refused}");
+    }
+    let transaction = |to: &str, data: &str, value: &str| json!({ "to": to, "data": data, "value": { "type": "BigNumber", "hex": value } });
+    let sign = async |transactions: Value| {
+        let body = json!({ "transactions": transactions }).to_string();
+        post(&served, "/_dev/wallet", &[JSON], &body).await
+    };
+    let good = transaction(PAYEE, "0x01", "0x00");
+    let (status, sent) = sign(json!([good, good])).await;
+    let hash = format!("0x{}", "07".repeat(32));
+    assert_eq!((status, &sent), (200, &json!({ "hashes": [hash, hash] })));
+    for (wrong, field) in [
+        (json!([]), "transactions"),
+        (json!([good, transaction("T", "0x01", "0x00")]), "transactions[1].to"),
+        (json!([transaction(PAYEE, "0x0", "0x00")]), "transactions[0].data"),
+        (json!([transaction(PAYEE, "0x01", "many")]), "transactions[0].value.hex"),
+    ] {
+        let (status, refused) = sign(wrong).await;
+        assert_eq!(
+            (status, &refused["errors"][0]["field"]),
+            (400, &json!(field)),
+            "{refused}"
+        );
+    }
+    let (status, refused) = sign(json!([transaction(PAYEE, "0x", "0x00")])).await;
+    assert_eq!(status, 409, "{refused}");
+    assert!(refused["message"].as_str().expect("a text").contains("no effect"));
 }

@@ -64,7 +64,7 @@ async fn credit(app: &TestApp, id: &str, numbers: std::ops::Range<u64>) {
                 proxy: wallet,
                 reference_topic: B256::repeat_byte(3),
                 token: None,
-                payee: request.terms.payee,
+                payee: request.terms.payee.unwrap(),
                 units: U256::from(1),
                 fee_units: U256::ZERO,
                 fee_address: None,

@@ -2,9 +2,11 @@
 
 use crate::support::{
     Answer, TestApp,
+    app::forged,
     lines::Lines,
     links::{link_of, token_of},
     requests::{fau, request},
+    screening::{Providers, screened},
 };
 use alloy::primitives::{Address as EvmAddress, U256};
 use async_trait::async_trait;
@@ -27,6 +29,7 @@ use prs::{
         secure_payments::{self, open::Look},
     },
     ports::chain::{ChainError, Chains, PayerLookup},
+    store::{self, Scope, Tx},
 };
 use sea_orm::{ConnectionTrait, Statement};
 use serde_json::{Value, json};
@@ -336,4 +339,111 @@ async fn one_link_leaves_places_to_other_payers_of_its_platform() {
 async fn platform_of(app: &TestApp, id: &str) -> PlatformId {
     let found = prs::store::requests::of_any_platform(app.ctx.db.reader(), id).await;
     found.expect("a read").expect("a request").origin.platform
+}
+
+#[tokio::test]
+async fn a_wave_at_one_link_leaves_questions_about_balances_to_the_others_of_its_platform() {
+    let app = TestApp::start().await;
+    app.is_paid_in("FAU-sepolia").await;
+    let links = [
+        token_of(&app.link(&link_of(&["1"])).await.expect(201)),
+        token_of(&app.link(&link_of(&["1"])).await.expect(201)),
+    ];
+    let slow = Arc::new(Slow {
+        asked: AtomicUsize::new(0),
+        answers: Semaphore::new(0),
+    });
+    let ctx = with_payers(&app.ctx, slow.clone());
+    let open = |link: usize, wallet: u8| {
+        let (ctx, token) = (ctx.clone(), links[link].clone());
+        let look = Look {
+            payer: Some(Payer {
+                wallet: Address::Evm(EvmAddress::repeat_byte(wallet)),
+                eoa: None,
+            }),
+            source: None,
+        };
+        tokio::spawn(async move {
+            let opened = secure_payments::opened::by_token(&ctx, &token).await.expect("a link");
+            let shown = secure_payments::open::run(&ctx, &opened, &look).await;
+            shown.expect("shown").options.expect("a wallet").len()
+        })
+    };
+    let asked = async || {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        slow.asked.load(Ordering::SeqCst)
+    };
+    let mut opening: Vec<_> = (0..40).map(|number| open(0, number)).collect();
+    assert_eq!(asked().await, 4, "a quarter of the sixteen of strangers");
+    opening.push(open(1, 100));
+    assert_eq!(asked().await, 5, "another link");
+    slow.answers.add_permits(Semaphore::MAX_PERMITS);
+    let options = join_all(opening).await.into_iter();
+    assert!(options.into_iter().all(|options| options.expect("no panic") == 1));
+}
+
+/// Begins a transaction that keeps others waiting. SQLite has one writer, whom nobody may hold up here.
+async fn held(app: &TestApp) -> Option<Tx> {
+    match app.ctx.db.is_postgres() {
+        true => Some(app.ctx.db.begin("hold").await.expect("a transaction")),
+        false => None,
+    }
+}
+
+#[tokio::test]
+async fn links_of_public_client_ids_keep_those_of_their_platform_and_its_endpoints_waiting_for_nothing() {
+    let app = TestApp::start().await;
+    app.is_paid_in("FAU-sepolia").await;
+    let by_page = || forged(&app, poem::http::Method::POST, "/v2/secure-payments");
+    let link = link_of(&["1"]);
+    let first = token_of(&by_page().json(&link).send().await.expect(201));
+    let held = held(&app).await;
+    if let Some(tx) = &held {
+        // One link of the client ID is being made for a long time.
+        let scope = Scope {
+            platform: app.platform.clone(),
+            client: app.stored_link(&first).await.origin.client,
+        };
+        store::secure_payments::take_turn(tx, &scope).await.expect("a turn");
+    }
+    let wave = join_all((0..40).map(|_| by_page().json(&link).send()));
+    let own = async {
+        let mut statuses = Vec::new();
+        for number in 0..5 {
+            tokio::time::sleep(Duration::from_millis(150)).await;
+            statuses.push(app.link(&link).await.status);
+            let endpoint = json!({ "url": format!("https://shop.example.com/{number}") });
+            let registered = app.post("/v1/webhook").with_key().json(&endpoint).send().await;
+            statuses.push(registered.status);
+        }
+        statuses
+    };
+    let (wave, own) = tokio::join!(wave, own);
+    assert_eq!(own, [201; 10]);
+    if held.is_some() {
+        let refused = wave.iter().filter(|answer| matches!(answer.status, 429 | 503)).count();
+        assert_eq!(refused, 40, "they wait for the one before them");
+    }
+    drop(held);
+    by_page().json(&link).send().await.expect(201);
+}
+
+#[tokio::test]
+async fn neither_links_nor_screening_wait_for_the_row_of_their_platform() {
+    let providers = Providers::start().await;
+    let app = TestApp::with(screened(&providers), None).await;
+    app.is_paid_in("FAU-sepolia").await;
+    let mut screening = link_of(&["1"]);
+    screening["accessPolicy"] = json!({ "mode": "kyt_all_wallets", "screeningProvider": "hypernative" });
+    let made = token_of(&app.link(&screening).await.expect(201));
+    let held = held(&app).await;
+    if let Some(tx) = &held {
+        let lock = store::owners::lock(tx, &(&app.platform).into()).await;
+        lock.expect("a lock");
+    }
+    let by_page = forged(&app, poem::http::Method::POST, "/v2/secure-payments");
+    by_page.json(&link_of(&["1"])).send().await.expect(201);
+    app.link(&link_of(&["1"])).await.expect(201);
+    let opened = app.open_link(&made, &format!("?wallet={RECEIVER}")).send().await;
+    assert_eq!(opened.expect(200)["accessDecision"]["status"], "approved");
 }

@@ -76,3 +76,8 @@ async fn the_lines_of_the_guide_to_payouts_work_as_they_stand() {
 async fn the_lines_of_the_guide_to_payment_links_work_as_they_stand() {
     follow("payment-links.md").await;
 }
+
+#[tokio::test]
+async fn the_lines_of_the_guide_to_bank_accounts_work_as_they_stand() {
+    follow("crypto-to-fiat.md").await;
+}

@@ -483,12 +483,23 @@ async fn the_address_of_a_link_leads_to_its_page_in_its_language_and_cut_off_to_
             assert_eq!(moved.header("location"), Some(format!("/pay/{link}{leads}").as_str()));
         }
     }
-    for cut in ["/?token=", "/pay/?token=", "/pay/", "/pay"] {
+    for query in ["", "?lang=de&from=50", "?lang="] {
+        let moved = app.get(&format!("/pay/{link}/{query}")).send().await;
+        assert_eq!(moved.status, 308, "{query}");
+        assert_eq!(moved.header("location"), Some(format!("/pay/{link}{query}").as_str()));
+    }
+    for cut in [
+        "/?token=",
+        "/pay/?token=",
+        "/pay/",
+        "/pay",
+        "/pay/a-b/",
+        "/pay/%2Fexample.com/",
+    ] {
         let page = app.get(cut).send().await;
         assert_eq!(page.status, 404, "{cut}");
         assert!(page.text.contains("No payment under this link"), "{cut}: {}", page.text);
     }
-    assert_eq!(app.get("/").send().await.expect(404)["statusCode"], 404);
     let receipt = app.get(&format!("/pay/{link}/receipt?lang=fr")).send().await;
     assert!(
         receipt.text.contains(&format!("/pay/{link}?lang=fr")),

@@ -6,6 +6,7 @@ use crate::{
     support::{
         TestApp,
         app::{forged, settings},
+        chain::PAYER,
         links::{link_of, payout_of, token_of},
         receiver::{Received, Receiver},
         requests::PAYEE,
@@ -226,6 +227,75 @@ async fn pages_and_totals_of_a_public_client_id_are_those_of_what_it_is_shown() 
             }
             assert_eq!((&by_cursor[..], &by_row[..]), (wanted, wanted), "{filter} by {size}");
         }
+    }
+}
+
+#[tokio::test]
+async fn what_is_combined_with_a_payout_that_hides_something_is_hidden_from_then_on() {
+    let app = TestApp::on_chain().await;
+    let mut made = Vec::new();
+    for policy in [json!({ "hidePayeeAddress": true }), json!({}), json!({})] {
+        let mut body = payout_of(UNLISTED, "1");
+        body["accessPolicy"] = policy;
+        let payout = forged(&app, Method::POST, "/v2/secure-payments/payouts");
+        made.push(payout.json(&body).send().await.expect(201));
+    }
+    let id = |index: usize| made[index]["requestIds"][0].clone();
+    let listed = async || {
+        let mut seen = Vec::new();
+        for path in [
+            "/v2/request?limit=10",
+            &format!("/v2/request?limit=10&walletAddress={UNLISTED}"),
+        ] {
+            let page = forged(&app, Method::GET, path).send().await.expect(200);
+            let requests = page["requests"].as_array().expect("a list").iter();
+            let ids: Vec<Value> = requests.map(|request| request["requestId"].clone()).collect();
+            assert_eq!(page["pagination"]["total"], ids.len(), "{page}");
+            seen.push(ids);
+        }
+        assert_eq!(seen[0], seen[1]);
+        seen.swap_remove(0)
+    };
+    assert_eq!(listed().await, [id(2), id(1)]);
+    // Handed out before, it is paid afterwards.
+    let payer = app.account(PAYER);
+    let early = app.calldata_of(&token_of(&made[1]), Some(&payer)).await.expect(200);
+    let tokens: Vec<String> = made[..2].iter().map(token_of).collect();
+    let combining = app.post("/v2/secure-payments/batch-payouts").with_key();
+    combining.json(&json!({ "tokens": tokens })).send().await.expect(201);
+    assert_eq!(listed().await, [id(2)]);
+    app.send_calldata(&early).await;
+    app.pay_link(&token_of(&made[2])).await;
+    app.settle().await;
+    let searched = app.get("/v2/payments?type=direct").with_key().send().await.expect(200);
+    assert_eq!(searched["pagination"]["total"], 2, "{searched}");
+    let found = forged(&app, Method::GET, "/v2/payments?type=direct")
+        .send()
+        .await
+        .expect(200);
+    assert_eq!(found["pagination"]["total"], 1, "{found}");
+    assert_eq!(found["payments"][0]["request"]["requestId"], id(2));
+    for (index, status) in [(0, 404), (1, 404), (2, 200)] {
+        let path = format!("/v2/request/{}", id(index).as_str().expect("an id"));
+        forged(&app, Method::GET, &path).send().await.expect(status);
+        app.get(&path).with_key().send().await.expect(200);
+    }
+    // Nothing else says whether it is there, how it stands or who is paid.
+    let hidden = id(0);
+    let path = format!("/v2/request/{}", hidden.as_str().expect("an id"));
+    let unknown = forged(&app, Method::GET, &path).send().await.expect(404);
+    let asked = forged(&app, Method::GET, &format!("{path}/pay?wallet={payer}"));
+    assert_eq!(asked.send().await.expect(404)["message"], unknown["message"]);
+    let stopped = forged(&app, Method::PATCH, &path).json(&json!({ "isRecurrenceStopped": true }));
+    assert_eq!(stopped.send().await.expect(404)["message"], unknown["message"]);
+    for payer in [UNLISTED, payer.as_str()] {
+        let batch = forged(&app, Method::POST, "/v2/payouts/batch");
+        let refused = batch
+            .json(&json!({ "requestIds": [hidden], "payer": payer }))
+            .send()
+            .await
+            .expect(404);
+        assert_eq!(refused["message"], unknown["message"], "{refused}");
     }
 }
 

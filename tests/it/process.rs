@@ -333,6 +333,16 @@ fn settings_that_nobody_can_mean_are_refused_with_a_sentence() {
             "http.pay_url: must be an address without a user name",
         ),
         (
+            "HTTP__PAY_URL",
+            "https://example.com/shop/pay",
+            "http.pay_url: must be an address of a host alone, or of /pay on it",
+        ),
+        (
+            "HTTP__PUBLIC_URL",
+            "https://example.com/requests",
+            "http.pay_url: must be an address of a host alone, or of /pay on it",
+        ),
+        (
             "HTTP__PUBLIC_URL",
             "https://pay.example.com/?a=b",
             "http.public_url: must be an address without a query",

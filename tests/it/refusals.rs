@@ -5,7 +5,7 @@ use crate::{
     access::{Operation, operations, tenant, unknown},
     support::{Answer, TestApp},
 };
-use prs::http::gate::scheme::Scheme;
+use prs::http::gate::scheme::{Mark, Scheme};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -56,6 +56,9 @@ impl Stage {
 fn wrong_call(operation: &Operation, shown: &Value) -> (String, Value) {
     let unknown = unknown();
     let mut body = operation.example.clone();
+    if operation.row.operation == "updatePayer" {
+        return (operation.address(&unknown), json!({}));
+    }
     let named = shown["errors"][0]["field"].as_str();
     let Some(field) = named.filter(|_| shown["message"] == "Validation failed") else {
         return (operation.address(&unknown), body);
@@ -116,7 +119,12 @@ async fn every_refusal_is_the_documented_one() {
     let credentials = tenant(&app, 7).await.good;
     let stage = Stage { app, credentials };
     let (mut count, mut surprises) = (0, Vec::new());
-    for operation in &operations() {
+    // What is signed is refused in `off_ramp_partner`.
+    let operations = operations().into_iter();
+    for operation in &operations
+        .filter(|one| !one.row.marks.contains(&Mark::Signed))
+        .collect::<Vec<_>>()
+    {
         let name = operation.row.operation;
         for status in [400, 404] {
             let response = &operation.responses[status.to_string()];

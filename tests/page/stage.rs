@@ -21,9 +21,6 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// payments waits for all before it.
 const SETTLING: Duration = Duration::from_secs(180);
 
-/// Rules of the judge: WCAG 2.0 to 2.2, A and AA, and what is good practice beyond them.
-const RULES: &str = r#"["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]"#;
-
 pub struct Stage {
     pub dev: Dev,
     pub browser: Browser,
@@ -172,28 +169,24 @@ impl Stage {
         self.dev.call("/_dev/clock", Some(&json!({ "seconds": seconds }))).await;
     }
 
-    async fn devtools(&self, command: &str, parameters: Value) -> Value {
-        let body = json!({ "cmd": command, "params": parameters });
-        self.browser.post("goog/cdp/execute", &body).await
-    }
-
     /// A window of this size with these preferences.
     pub async fn dress(&self, width: u32, height: u32, is_dark: bool) {
-        let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500 });
-        self.devtools("Emulation.setDeviceMetricsOverride", size).await;
-        let scheme = if is_dark { "dark" } else { "light" };
-        let media = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
-        self.devtools("Emulation.setEmulatedMedia", media).await;
+        self.browser.dress(width, height, is_dark).await;
     }
 
     /// Puts the wallet into every page that this window opens.
     pub async fn bring_wallet(&mut self) {
         if let Some(script) = self.script.take() {
             let old = json!({ "identifier": script });
-            self.devtools("Page.removeScriptToEvaluateOnNewDocument", old).await;
+            self.browser
+                .devtools("Page.removeScriptToEvaluateOnNewDocument", old)
+                .await;
         }
         let source = json!({ "source": include_str!("wallet.js") });
-        let added = self.devtools("Page.addScriptToEvaluateOnNewDocument", source).await;
+        let added = self
+            .browser
+            .devtools("Page.addScriptToEvaluateOnNewDocument", source)
+            .await;
         self.script = added["identifier"].as_str().map(str::to_owned);
     }
 
@@ -257,18 +250,9 @@ impl Stage {
         if !self.judged.insert(name.clone()) {
             return;
         }
-        let script = format!(
-            "{}; const done = arguments[arguments.length - 1]; axe.run(document, {{ runOnly: {RULES} }}).then((judged) => \
-             done(judged.violations.map((one) => one.id + ' ' + one.nodes.map((node) => node.target).join(' '))));",
-            self.judge
-        );
-        let found = self.browser.run(&script, &json!([])).await;
-        let found = found.as_array().unwrap_or_else(|| panic!("{found}"));
+        let found = self.browser.judged(&self.judge).await;
         self.violations.extend(found.iter().map(|one| format!("{name}: {one}")));
-        let picture = self.browser.get("screenshot").await;
-        let picture = picture.as_str().expect("a picture");
-        let bytes = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, picture).expect("base64");
-        std::fs::write(self.pictures.join(format!("{name}.png")), bytes).expect("written");
+        self.browser.picture(&self.pictures.join(format!("{name}.png"))).await;
     }
 
     /// Presses what is labelled so. Errors: nothing is.

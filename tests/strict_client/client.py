@@ -183,7 +183,7 @@ class Request:
     conversionRate: str | None
     conversionBreakdown: Breakdown | None
     fees: list[RequestFee] | None
-    payee: str
+    payee: str | None
     requestAmount: str
     invoiceCurrency: str
     paymentCurrency: str

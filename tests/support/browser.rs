@@ -1,11 +1,14 @@
 //! A real browser, driven through chromedriver; where neither is installed a test fails. `cargo xtask test` brings both.
 
 use serde_json::{Value, json};
-use std::process::Stdio;
+use std::{path::Path, process::Stdio};
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
     process::{Child, Command},
 };
+
+/// Rules of the judge: WCAG 2.0 to 2.2, A and AA, and what is good practice beyond them.
+const RULES: &str = r#"["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]"#;
 
 /// A browser that was started for a test.
 pub struct Browser {
@@ -76,6 +79,40 @@ impl Browser {
     pub async fn run(&self, script: &str, arguments: &Value) -> Value {
         self.post("execute/async", &json!({ "script": script, "args": arguments }))
             .await
+    }
+
+    /// A command of the tools for developers.
+    pub async fn devtools(&self, command: &str, parameters: Value) -> Value {
+        let body = json!({ "cmd": command, "params": parameters });
+        self.post("goog/cdp/execute", &body).await
+    }
+
+    /// A window of this size with these preferences.
+    pub async fn dress(&self, width: u32, height: u32, is_dark: bool) {
+        let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500 });
+        self.devtools("Emulation.setDeviceMetricsOverride", size).await;
+        let scheme = if is_dark { "dark" } else { "light" };
+        let media = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
+        self.devtools("Emulation.setEmulatedMedia", media).await;
+    }
+
+    /// What the judge, a script of axe-core, finds wrong with the page.
+    pub async fn judged(&self, judge: &str) -> Vec<String> {
+        let script = format!(
+            "{judge}; const done = arguments[arguments.length - 1]; axe.run(document, {{ runOnly: {RULES} }}).then((judged) => \
+             done(judged.violations.map((one) => one.id + ' ' + one.nodes.map((node) => node.target).join(' '))));"
+        );
+        let found = self.run(&script, &json!([])).await;
+        let found = found.as_array().unwrap_or_else(|| panic!("{found}"));
+        found.iter().map(ToString::to_string).collect()
+    }
+
+    /// Keeps a picture of what the window shows.
+    pub async fn picture(&self, file: &Path) {
+        let picture = self.get("screenshot").await;
+        let picture = picture.as_str().expect("a picture");
+        let bytes = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, picture).expect("base64");
+        std::fs::write(file, bytes).expect("written");
     }
 
     /// Ends the browser, whose own processes outlive the driver.

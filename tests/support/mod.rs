@@ -14,10 +14,16 @@ pub mod dev;
 pub mod dice;
 #[allow(dead_code, reason = "not every binary that shares this tells events")]
 pub mod events;
+#[allow(dead_code, reason = "not every binary that shares this pays bank accounts")]
+pub mod fiat;
 #[allow(dead_code, reason = "not every binary that shares this reads the log")]
 pub mod lines;
 #[allow(dead_code, reason = "not every binary that shares this makes links")]
 pub mod links;
+#[allow(dead_code, reason = "not every binary that shares this has a partner")]
+pub mod off_ramp;
+#[allow(dead_code, reason = "not every binary that shares this has payers")]
+pub mod payers;
 #[allow(dead_code, reason = "not every binary that shares this runs it")]
 pub mod program;
 #[allow(dead_code, reason = "not every binary that shares this asks them")]

@@ -3,9 +3,9 @@
 use super::question::{
     Asked,
     NoResult::{self, Broken, Unclear},
-    below, secret,
 };
 use crate::{
+    adapters::partner::{below, secret},
     domain::{address::Address, destination::ScreeningProvider, network::Network, screening::ScreeningStatus},
     ports::screening::{Finding, Screener, ScreeningError},
 };

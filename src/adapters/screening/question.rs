@@ -1,24 +1,12 @@
-//! How every provider is asked: within the deadline, at most a few questions at a time, and not while it fails.
+//! How every provider is asked, and which answers count against it.
 
 use crate::{
-    adapters::{
-        breaker::Breaker,
-        partner::{self, NoAnswer},
-    },
+    adapters::partner::{Guarded, NoAnswer, Standing, Told},
     domain::{destination::ScreeningProvider, screening::DEADLINE},
     ports::screening::{Finding, ScreeningError},
 };
 use anyhow::Context;
-use reqwest::{Client, RequestBuilder, StatusCode, header::HeaderValue};
-use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
-use tokio::{
-    sync::Semaphore,
-    time::{Instant, timeout_at},
-};
-use url::Url;
+use reqwest::{Client, RequestBuilder, StatusCode};
 
 /// Questions to one provider that are in flight on this instance at the same time.
 const QUESTIONS_MAX: usize = 16;
@@ -45,10 +33,7 @@ pub(super) enum NoResult {
 /// A provider that is asked over HTTP.
 pub(super) struct Asked {
     provider: ScreeningProvider,
-    deadline: Duration,
-    client: Client,
-    places: Semaphore,
-    breaker: Mutex<Breaker>,
+    guarded: Guarded,
 }
 
 impl Asked {
@@ -56,10 +41,7 @@ impl Asked {
         let deadline = DEADLINE.to_std().context("the deadline of a screening")?;
         Ok(Self {
             provider,
-            deadline,
-            client: partner::client(deadline)?,
-            places: Semaphore::new(QUESTIONS_MAX),
-            breaker: Mutex::default(),
+            guarded: Guarded::new(deadline, QUESTIONS_MAX)?,
         })
     }
 
@@ -75,53 +57,42 @@ impl Asked {
         }
     }
 
-    fn breaker(&self) -> MutexGuard<'_, Breaker> {
-        self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Asks one question; `read` tells what an answer says, or why it says nothing. Waiting for a place counts.
+    /// Asks one question; `read` tells what an answer says, or why it says nothing.
     pub(super) async fn ask(
         &self,
         question: impl FnOnce(&Client) -> RequestBuilder,
         read: impl FnOnce(&str) -> Result<Finding, NoResult>,
     ) -> Result<Finding, ScreeningError> {
-        let until = Instant::now() + self.deadline;
-        let Ok(Ok(_place)) = timeout_at(until, self.places.acquire()).await else {
-            return Err(self.error("is asked too much at the same time"));
-        };
-        if !self.breaker().admit(Instant::now()) {
-            return Err(self.error("is left alone for a while because it failed again and again"));
-        }
-        let answer = timeout_at(until, partner::answer(question(&self.client))).await;
-        let answer = answer.unwrap_or(Err(NoAnswer::Broken("does not answer in time")));
-        let found = match answer {
-            Ok(text) => match read(&text) {
-                Ok(finding) => Ok(finding),
-                Err(NoResult::Broken(what)) => Err(NoAnswer::Broken(what)),
-                // Whoever has a wallet of which the provider says this must not keep it from being asked about others.
-                Err(NoResult::Unclear(what)) => {
-                    self.breaker().succeed();
-                    return Err(ScreeningError {
-                        is_answered: true,
-                        ..self.error(what)
-                    });
-                }
-            },
+        let judged = self.guarded.call(question, |told| self.judge(told, read)).await;
+        judged.unwrap_or_else(|why| Err(self.error(why.to_string())))
+    }
+
+    fn judge(
+        &self,
+        told: Result<Told, NoAnswer>,
+        read: impl FnOnce(&str) -> Result<Finding, NoResult>,
+    ) -> (Standing, Result<Finding, ScreeningError>) {
+        let text = match told.and_then(Told::success) {
+            Ok(text) => text,
             Err(NoAnswer::Status(status)) if ABOUT_THE_QUESTION.contains(&status) => {
-                self.breaker().succeed();
-                return Err(self.error(NoAnswer::Status(status).to_string()));
+                let why = NoAnswer::Status(status).to_string();
+                return (Standing::Works, Err(self.error(why)));
             }
-            Err(why) => Err(why),
+            Err(why) => return (Standing::Fails, Err(self.error(why.to_string()))),
         };
-        match found {
+        match read(&text) {
             Ok(mut finding) => {
-                self.breaker().succeed();
                 finding.raw_status = shown(&finding.raw_status);
-                Ok(finding)
+                (Standing::Works, Ok(finding))
             }
-            Err(why) => {
-                self.breaker().fail(Instant::now());
-                Err(self.error(why.to_string()))
+            Err(NoResult::Broken(what)) => (Standing::Fails, Err(self.error(what))),
+            // Whoever has a wallet of which the provider says this must not keep it from being asked about others.
+            Err(NoResult::Unclear(what)) => {
+                let error = ScreeningError {
+                    is_answered: true,
+                    ..self.error(what)
+                };
+                (Standing::Works, Err(error))
             }
         }
     }
@@ -131,20 +102,4 @@ impl Asked {
 fn shown(text: &str) -> String {
     let visible = text.chars().filter(|one| one.is_ascii_graphic() || *one == ' ');
     visible.take(RAW_STATUS_MAX).collect()
-}
-
-/// A secret as the value of a header. Errors: it is none, with the name of its setting.
-pub(super) fn secret(text: &str, setting: &'static str) -> anyhow::Result<HeaderValue> {
-    let mut value = HeaderValue::from_str(text).context(setting)?;
-    value.set_sensitive(true);
-    Ok(value)
-}
-
-/// A path below the address of an interface, whether or not that ends with a slash. Errors: nothing is below it.
-pub(super) fn below(base: &Url, path: &str) -> anyhow::Result<Url> {
-    let mut base = base.clone();
-    if !base.path().ends_with('/') {
-        base.set_path(&format!("{}/", base.path()));
-    }
-    Ok(base.join(path)?)
 }

@@ -3,7 +3,7 @@
 use crate::domain::{
     address::Address,
     amount::Amount,
-    ids::{ClientRowId, EndpointId, OwnerId, PaymentId, PlatformId, RequestId},
+    ids::{ClientRowId, EndpointId, OwnerId, PayerId, PaymentId, PlatformId, RequestId},
     ledger::Settlement,
     network::{Family, Network},
     payment::{ReversalReason, Settled},
@@ -11,6 +11,7 @@ use crate::domain::{
     screening::ScreeningStatus,
     wire_text::wire_text,
 };
+use alloy::primitives::U256;
 use chrono::{DateTime, Utc};
 
 /// Which of the three forms of a payment event is told. Source: decisions D6.
@@ -41,6 +42,8 @@ pub struct PaymentReceived {
     pub recurring_payment: Option<String>,
     /// How far the payout to a bank account is.
     pub off_ramp_status: Option<OffRampStatus>,
+    /// What the partner of the payout kept, in units of the payment currency.
+    pub off_ramp_fee: Option<U256>,
 }
 
 impl PaymentReceived {
@@ -54,6 +57,7 @@ impl PaymentReceived {
             payment,
             secure_payment_token: None,
             off_ramp_status: None,
+            off_ramp_fee: None,
         }
     }
 
@@ -232,6 +236,8 @@ wire_text! {
 pub struct ComplianceUpdated {
     /// Tenant.
     pub platform: PlatformId,
+    /// Row of the payer, whose key seals what is told.
+    pub payer: PayerId,
     /// The tenant's own id of the payer.
     pub client_user_id: String,
     /// Identity.
@@ -270,6 +276,8 @@ wire_text! {
 pub struct PaymentDetailUpdated {
     /// Tenant.
     pub platform: PlatformId,
+    /// Row of the payer, whose key seals what is told.
+    pub payer: PayerId,
     /// The bank account.
     pub payment_detail: String,
     /// The tenant's own id of the payer.

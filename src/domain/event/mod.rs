@@ -10,7 +10,7 @@ pub use facts::{
 };
 
 use super::{
-    ids::{ClientRowId, OwnerId, PlatformId, RequestId},
+    ids::{ClientRowId, OwnerId, PayerId, PlatformId, RequestId},
     request::Request,
 };
 
@@ -118,6 +118,15 @@ impl Event {
         }
     }
 
+    /// The payer with whose key its body is kept sealed.
+    pub fn payer(&self) -> Option<&PayerId> {
+        match self {
+            Self::ComplianceUpdated(facts) => Some(&facts.payer),
+            Self::PaymentDetailUpdated(facts) => Some(&facts.payer),
+            _ => None,
+        }
+    }
+
     /// Who is told.
     pub fn audience(&self) -> Audience {
         let of_request = |request: &Request| Audience::Platform {
@@ -202,7 +211,7 @@ impl Event {
             }
             Self::RequestRecurring(facts) => format!("{kind}:{}", facts.request.id),
             Self::ComplianceUpdated(facts) => {
-                format!("{kind}:{}:{}:{}", facts.platform, facts.version, facts.client_user_id)
+                format!("{kind}:{}:{}:{}", facts.platform, facts.version, facts.payer)
             }
             Self::PaymentDetailUpdated(facts) => {
                 format!("{kind}:{}:{}:{}", facts.platform, facts.version, facts.payment_detail)

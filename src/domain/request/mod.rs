@@ -11,6 +11,7 @@ use super::{
     currency::{Catalogue, ContractKind},
     ids::{ClientRowId, PlatformId, RequestId, RequestRowId},
     ledger::Ledger,
+    off_ramp::Deposit,
     payment::Observation,
     reference::PaymentReference,
 };
@@ -38,6 +39,8 @@ pub struct Request {
     pub created_at: DateTime<Utc>,
     /// Whether calldata may have been handed out for it before that was kept.
     pub has_unkept_answers: bool,
+    /// Whether a link that pays it hides something from who is not approved; once it does, it stays so.
+    pub is_hidden: bool,
 }
 
 /// Who created a request, and from where.
@@ -65,8 +68,9 @@ impl Request {
 
     /// Whether an observation is a payment of this request: chain, proxy, reference, token and payee all match.
     ///
-    /// A conversion on chain must also name the invoice currency; a quote is paid like a direct payment. Source: rules B.3; rules G.2 (3).
-    pub fn matches(&self, observed: &Observation, catalogue: &Catalogue) -> bool {
+    /// A conversion on chain must also name the invoice currency; a quote is paid like a direct payment. Of a request without
+    /// payee, `deposits` are the addresses that were ever handed out for it: no other counts. Source: rules B.3; rules G.2 (3).
+    pub fn matches(&self, observed: &Observation, deposits: &[Deposit], catalogue: &Catalogue) -> bool {
         let kind = catalogue
             .contracts(self.terms.network)
             .iter()
@@ -98,6 +102,17 @@ impl Request {
             && self.terms.network == observed.network
             && self.reference.topic() == observed.reference_topic
             && self.terms.token == observed.token
-            && self.terms.payee == observed.payee
+            && match self.terms.payee {
+                Some(payee) => payee == observed.payee,
+                None => deposits.iter().any(|deposit| deposit.address == observed.payee),
+            }
+    }
+
+    /// The request as it is paid to an address that was handed out for it.
+    #[must_use]
+    pub fn paid_to(&self, deposit: Address) -> Self {
+        let mut request = self.clone();
+        request.terms.payee = Some(deposit);
+        request
     }
 }

@@ -20,6 +20,8 @@ pub enum Unpayable {
     Stopped,
     /// A secure payment pays it, or did until it ended.
     OfSecurePayment,
+    /// A bank account gets it: where it is paid to is asked for each time.
+    ForBankAccount,
 }
 
 impl Unpayable {
@@ -63,6 +65,11 @@ impl Unpayable {
                 "This request belongs to a secure payment: it is paid through that link alone",
                 "must be a request of no secure payment: this one is paid through its link alone",
             ),
+            Self::ForBankAccount => (
+                "This request is paid to a bank account: name its payer with clientUserId and the account with \
+                 paymentDetailsId",
+                "must be a request with a payee: this one is paid to a bank account, by GET /v2/request/{requestId}/pay alone",
+            ),
         }
     }
 }
@@ -88,9 +95,10 @@ impl Request {
     /// Whether calldata may be handed out to whoever asks with its id. Errors: why not.
     pub fn payable_by_id(&self, is_of_secure_payment: bool) -> Result<(), Unpayable> {
         self.payable()?;
-        match is_of_secure_payment {
-            true => Err(Unpayable::OfSecurePayment),
-            false => Ok(()),
+        match (is_of_secure_payment, self.terms.payee) {
+            (true, _) => Err(Unpayable::OfSecurePayment),
+            (false, None) => Err(Unpayable::ForBankAccount),
+            (false, Some(_)) => Ok(()),
         }
     }
 }

@@ -11,14 +11,19 @@ use crate::domain::{
     currency::{Catalogue, Currency, CurrencyKind, FIAT_CHAIN_DECIMALS},
     destination::Destination,
     ids::{RequestId, RequestRowId},
-    ledger::{Ledger, SettlementUnits},
+    ledger::{Ending, Ledger, SettlementUnits},
     network::{Family, Network},
+    off_ramp,
     payment::PaymentKind,
     reference::PaymentReference,
     refusal::{Checks, Refusal},
 };
 use alloy::primitives::{U256, keccak256};
 use chrono::{DateTime, NaiveDate, Utc};
+
+/// What rounding may take from parts of an amount for a bank account, in settlement units of eight decimals: less than a
+/// cent, and nothing that a payer could leave out. A request that is paid in its own currency has none.
+const BANK_TOLERATED: U256 = U256::from_limbs([1_000, 0, 0, 0]);
 
 /// What is said when nothing names a payee.
 pub const PAYEE_MISSING: &str = "is required: the wallet address that is paid";
@@ -94,6 +99,8 @@ pub struct FreshRequest {
     pub now: DateTime<Utc>,
     /// Part of what it asks for that may be missing when it is paid by quotes, as the settings have it at this moment.
     pub tolerance: Percent,
+    /// Whether a partner pays bank accounts at this moment.
+    pub pays_bank_accounts: bool,
 }
 
 /// Decides whether a request can be created, and what it is.
@@ -112,20 +119,20 @@ pub fn plan(
         currency: payment,
         network,
     } = &input.payment;
-    if input.is_crypto_to_fiat {
-        checks.fail(
-            "isCryptoToFiatAvailable",
-            "must be false or absent: no crypto-to-fiat provider is configured on this service",
-        );
-    }
-    let payee = match &of_client.bound {
-        Some(bound) => bound_payee(bound, input.payee, *network),
-        None => input.payee.ok_or_else(|| PAYEE_MISSING.to_owned()),
+    let is_for_bank = input.is_crypto_to_fiat;
+    let payee = if is_for_bank {
+        check_for_bank(input, of_client, fresh, &mut checks);
+        Some(None)
+    } else {
+        let payee = match &of_client.bound {
+            Some(bound) => bound_payee(bound, input.payee, *network),
+            None => input.payee.ok_or_else(|| PAYEE_MISSING.to_owned()),
+        };
+        let payee = payee.and_then(|payee| catalogue.receiver(payee, *network));
+        checks.take("payee", payee).map(Some)
     };
-    let payee = payee.and_then(|payee| catalogue.receiver(payee, *network));
-    let payee = checks.take("payee", payee);
     let asked = Asked {
-        payee,
+        payee: payee.flatten(),
         network: *network,
         amount,
         invoice,
@@ -157,7 +164,8 @@ pub fn plan(
         }
     };
     let (payee, (expected, exchange)) = checks.finish_with(payee.zip(expected))?;
-    let is_quoted = exchange == Exchange::Quoted;
+    // The partner's quote is for so many tokens: what a price feed on chain makes of them later is another amount.
+    let is_quoted = exchange == Exchange::Quoted || (is_for_bank && exchange == Exchange::OnChain);
     let kind = match (&recurrence, invoice.id == payment.id) {
         (Some(_), _) => PaymentKind::Recurring,
         (None, true) => PaymentKind::Direct,
@@ -170,13 +178,18 @@ pub fn plan(
         hex::encode(fresh.entropy),
         salt,
         origin.platform,
-        payee,
+        payee.map(|payee| payee.to_string()).unwrap_or_default(),
         amount,
         invoice.id,
         payment.id
     );
     let id = RequestId::from_digest(&keccak256(content));
-    let reference = PaymentReference::derive(&id, &salt, &payee);
+    let reference = PaymentReference::of_request(&id, &salt, payee.as_ref());
+    let tolerated = match (is_for_bank, is_quoted) {
+        (true, true) => BANK_TOLERATED,
+        (false, true) => fresh.tolerance.of(expected),
+        (_, false) => U256::ZERO,
+    };
     Ok(Request {
         row: fresh.row.clone(),
         id,
@@ -197,21 +210,46 @@ pub fn plan(
             recurrence,
             original_request_id: input.original_request_id.clone(),
             original_request_reference: input.original_request_reference.clone(),
-            is_crypto_to_fiat: false,
+            is_crypto_to_fiat: is_for_bank,
             schedule: None,
             is_quoted,
         },
         ledger: Ledger {
-            tolerated: if is_quoted {
-                fresh.tolerance.of(expected)
-            } else {
-                U256::ZERO
+            tolerated,
+            ending: match is_for_bank {
+                true => Ending::Bank,
+                false => Ending::Wallet,
             },
             ..Ledger::new(expected)
         },
         created_at: fresh.now,
         has_unkept_answers: false,
+        is_hidden: false,
     })
+}
+
+/// Notes what keeps a request from being paid to a bank account. Source: rules P.7.6.
+fn check_for_bank(input: &NewRequest, of_client: &OfClient, fresh: &FreshRequest, checks: &mut Checks) {
+    if !fresh.pays_bank_accounts {
+        checks.fail(
+            "isCryptoToFiatAvailable",
+            "must be false or absent: no crypto-to-fiat provider is configured on this service",
+        );
+    }
+    if input.payee.is_some() {
+        checks.fail(
+            "payee",
+            "must be absent when isCryptoToFiatAvailable is true: the money goes to the bank account of the payer",
+        );
+    }
+    if of_client.limits.names_payees() {
+        checks.fail(
+            "isCryptoToFiatAvailable",
+            "must be false or absent: this client ID may ask for payments to certain payees alone",
+        );
+    }
+    let PaymentCurrency { currency, network } = &input.payment;
+    checks.take("paymentCurrency", off_ramp::is_offered(currency, *network));
 }
 
 /// The member of a request that holds a part of what is asked for.

@@ -181,7 +181,7 @@ mod tests {
             terms: Terms {
                 kind: PaymentKind::Direct,
                 network: Network::Sepolia,
-                payee,
+                payee: Some(payee),
                 payer: None,
                 amount: Amount::parse("10").unwrap(),
                 invoice_currency: invoice.into(),
@@ -199,6 +199,7 @@ mod tests {
             ledger,
             created_at: DateTime::UNIX_EPOCH,
             has_unkept_answers: false,
+            is_hidden: false,
         }
     }
 

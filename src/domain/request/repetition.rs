@@ -54,17 +54,19 @@ impl Request {
         let id = RequestId::from_digest(&keccak256(content));
         Self {
             row: fresh.row.clone(),
-            reference: PaymentReference::derive(&id, &salt, &self.terms.payee),
+            reference: PaymentReference::of_request(&id, &salt, self.terms.payee.as_ref()),
             id,
             salt,
             origin: self.origin.clone(),
             terms: self.terms.clone(),
             ledger: Ledger {
                 tolerated: self.ledger.tolerated,
+                ending: self.terms.ending(),
                 ..Ledger::new(self.ledger.expected)
             },
             created_at: fresh.now,
             has_unkept_answers: false,
+            is_hidden: false,
         }
     }
 

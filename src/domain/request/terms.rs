@@ -5,6 +5,7 @@ use crate::domain::{
     amount::Amount,
     currency::{Currency, FIAT_CHAIN_DECIMALS},
     ids::ScheduleId,
+    ledger::Ending,
     network::Network,
     pair::Pair,
     payment::PaymentKind,
@@ -19,8 +20,8 @@ pub struct Terms {
     pub kind: PaymentKind,
     /// Network of the payment currency.
     pub network: Network,
-    /// Who is paid.
-    pub payee: Address,
+    /// Who is paid; `None` of a request that a bank account gets: where its payments go is known when they are asked for.
+    pub payee: Option<Address>,
     /// Who is expected to pay.
     pub payer: Option<Address>,
     /// Amount in the invoice currency.
@@ -41,7 +42,7 @@ pub struct Terms {
     pub original_request_id: Option<String>,
     /// Reference of the parent.
     pub original_request_reference: Option<String>,
-    /// Whether it may be paid out to a bank account.
+    /// Whether a bank account gets it.
     pub is_crypto_to_fiat: bool,
     /// Recurring payment that pays it.
     pub schedule: Option<ScheduleId>,
@@ -64,6 +65,14 @@ impl Terms {
     /// Whether it is paid in another currency than it is written in.
     pub fn is_converted(&self) -> bool {
         self.invoice_currency != self.payment_currency
+    }
+
+    /// Where its money ends, before anything is ordered.
+    pub fn ending(&self) -> Ending {
+        match self.is_crypto_to_fiat {
+            true => Ending::Bank,
+            false => Ending::Wallet,
+        }
     }
 
     /// How its payment becomes what it asks for.

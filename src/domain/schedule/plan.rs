@@ -8,7 +8,11 @@ use super::{
         network::{Family, Network},
         permit::Permit,
         refusal::{Checks, Refusal},
-        request::{Request, plan::check_two_wallets, terms::Frequency},
+        request::{
+            Request,
+            plan::{PAYEE_MISSING, check_two_wallets},
+            terms::Frequency,
+        },
     },
     AskedFor, Schedule,
 };
@@ -154,6 +158,7 @@ pub fn plan(
     let token = terms
         .token
         .ok_or_else(|| Refusal::field("paymentCurrency", "must be a token"))?;
+    let recipient = terms.payee.ok_or_else(|| Refusal::field("payee", PAYEE_MISSING))?;
     let fee = only_fee(offer)?;
     let amount = narrow(first.ledger.expected)?;
     let fee_units = fee.map_or(Ok(0), |fee| narrow(fee.units))?;
@@ -170,7 +175,7 @@ pub fn plan(
         contract: offer.contract,
         subscriber: repetition.payer,
         token,
-        recipient: terms.payee,
+        recipient,
         fee_address: fee.map(|fee| fee.receiver),
         amount,
         fee: fee_units,

@@ -257,6 +257,11 @@ impl AccessPolicy {
         allowed: Vec::new(),
     };
 
+    /// Whether something is hidden from whoever is not approved, or from every payer.
+    pub fn hides_anything(&self) -> bool {
+        self.hides_until_approved || self.hides_payee
+    }
+
     /// Whether a payer has to say who he is before he is told how to pay: calldata shows what else is hidden, too.
     pub fn asks_who_pays(&self, flow: PaymentFlow) -> bool {
         let holds_back = flow == PaymentFlow::GetPaid && self.mode == AccessMode::KytAllWallets;

@@ -5,10 +5,12 @@ use crate::{
     domain::{caller::PlatformCaller, ids::DeliveryId, refusal::Refusal},
     flows::{
         FlowResult,
-        events::{DeliveryCount, LoggedDelivery, Receivers, check_span, no_repeated_test, receivers, unknown_delivery},
+        events::{
+            DeliveryCount, LoggedDelivery, Receivers, check_span, erased, no_repeated_test, receivers, unknown_delivery,
+        },
         require_room,
     },
-    store::{self, delivery_log::DeliveryFilter},
+    store::{self, Scope, delivery_log::DeliveryFilter},
 };
 use chrono::{DateTime, TimeDelta, Utc};
 
@@ -76,13 +78,17 @@ pub async fn one(ctx: &Ctx, caller: &PlatformCaller, id: &DeliveryId) -> FlowRes
 
 /// Queues a finished delivery again: the same identity and bytes, a new round of tries.
 ///
-/// Errors: unknown (404); waiting already, a test, or an endpoint that is gone or switched off (409); too much is due
+/// Errors: unknown (404); waiting already, a test, of a payer who is erased, or an endpoint that is gone or switched off (409); too much is due
 /// already (429).
 /// Source: decisions D19.
 pub async fn retry(ctx: &Ctx, caller: &PlatformCaller, id: &DeliveryId) -> FlowResult<(LoggedDelivery, Receivers)> {
     let (found, receivers) = one(ctx, caller, id).await?;
     if found.delivery.is_test {
         return Err(no_repeated_test().into());
+    }
+    let event = store::event_log::find_event(ctx.db.reader(), &Scope::from(caller), &found.event).await?;
+    if event.is_some_and(|event| event.is_erased()) {
+        return Err(erased().into());
     }
     if !receivers.is_active(&found.delivery.endpoint) {
         return Err(Refusal::conflict("The endpoint is gone or switched off").into());

@@ -18,6 +18,7 @@ use std::collections::HashMap;
 pub use crate::store::{
     delivery_log::{DeliveryCount, DeliveryFilter, LoggedDelivery},
     event_log::{EventFilter, EventRecord},
+    payer_keys::Opened,
 };
 
 /// The endpoints that a caller may see, the inactive ones too.
@@ -62,6 +63,10 @@ fn unknown_delivery() -> Refusal {
 
 fn no_repeated_test() -> Refusal {
     Refusal::conflict("Test deliveries are not repeated; ask for another test")
+}
+
+fn erased() -> Refusal {
+    Refusal::conflict("The payer of this event is erased, and what it told with them")
 }
 
 /// The receivers of a caller.

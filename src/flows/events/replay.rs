@@ -10,7 +10,7 @@ use crate::{
     },
     flows::{
         FlowError, FlowResult,
-        events::{EventRecord, Receivers, check_span, no_repeated_test, receivers, unknown_event},
+        events::{EventRecord, Receivers, check_span, erased, no_repeated_test, receivers, unknown_event},
         of_hidden_links, require_room,
     },
     store::{self, Scope, outbox::NewDelivery},
@@ -50,7 +50,8 @@ pub struct Replayed {
     pub next: Option<EventId>,
 }
 
-/// Tells one event again. Errors: unknown event or endpoint (404); a test, an endpoint that is switched off (409); too
+/// Tells one event again. Errors: unknown event or endpoint (404); a test, an event of a payer who is erased, an endpoint
+/// that is switched off (409); too
 /// much is due already (429).
 ///
 /// Source: decisions D19.
@@ -65,6 +66,9 @@ pub async fn one(
     if event.is_test {
         return Err(no_repeated_test().into());
     }
+    if event.is_erased() {
+        return Err(erased().into());
+    }
     let receivers = receivers(ctx, caller).await?;
     check_endpoint(&receivers, endpoint)?;
     let mut total = Replayed::default();
@@ -73,7 +77,8 @@ pub async fn one(
     Ok(total)
 }
 
-/// Tells the events of a span of time again, as long as there is room for more; what is left is for a later call.
+/// Tells the events of a span of time again, as long as there is room for more; what is left is for a later call. Events of
+/// payers who are erased are passed over.
 ///
 /// Errors: unknown endpoint (404); one that is switched off (409); times in the wrong order (400); too much is due
 /// already (429).
@@ -100,7 +105,8 @@ pub async fn span(ctx: &Ctx, caller: &PlatformCaller, span: &Span) -> FlowResult
         .await?;
         let is_last = u64::try_from(events.len()).unwrap_or(u64::MAX) < PAGE_EVENTS;
         let endpoint = span.endpoint.as_ref();
-        match queue(ctx, caller, &receivers, &events, endpoint, span.failed_only, &mut total).await {
+        let told: Vec<EventRecord> = events.iter().filter(|event| !event.is_erased()).cloned().collect();
+        match queue(ctx, caller, &receivers, &told, endpoint, span.failed_only, &mut total).await {
             Err(FlowError::Refused(refusal)) if page > 0 && refusal.kind == RefusalKind::TooMany => break,
             queued => queued?,
         }

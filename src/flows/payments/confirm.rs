@@ -19,7 +19,7 @@ use crate::{
         payment::{BlockRef, Finality, Observation, TxProof},
         request::Request,
     },
-    flows::{FlowError, FlowResult, publish_all},
+    flows::{FlowError, FlowResult, off_ramp, publish_all},
     ports::chain::{Chain, ChainError},
     store::{
         self, Tx,
@@ -328,6 +328,7 @@ async fn write(ctx: &Ctx, chain: &dyn Chain, tx: &Tx, from: u64, gathered: Gathe
         return Ok(None);
     }
     links::follow(tx, &changes, now).await?;
+    off_ramp::follow::run(ctx, tx, &changes, now).await?;
     crate::fail_at("confirm_blocks", "followed");
     store::payments::set_told(tx, &told_ids, true).await?;
     crate::fail_at("confirm_blocks", "credited");

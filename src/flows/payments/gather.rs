@@ -13,7 +13,9 @@ use crate::{
         currency::ContractKind,
         fee_legs::FeeLegs,
         handed_out::{Comparison, HandedOut, compare},
+        ids::RequestRowId,
         oddity::{Concerned, OddReason, Oddity, Stake},
+        off_ramp::Deposit,
         payment::{Hint, Movements, Observation, Settled, SettledBlock, TxProof, prove},
         request::{Request, terms::Exchange},
     },
@@ -42,6 +44,8 @@ pub(super) struct Gathered {
     pub(super) requests: Vec<Request>,
     /// What was handed out for each of them.
     handed_out: Vec<Vec<HandedOut>>,
+    /// The addresses that were handed out for those that bank accounts get.
+    deposits: HashMap<RequestRowId, Vec<Deposit>>,
     pub(super) matches: Vec<Match>,
     /// Transactions that hold a payment of a known request.
     pub(super) proofs: Vec<TxProof>,
@@ -79,10 +83,12 @@ pub(super) async fn gather(ctx: &Ctx, chain: &dyn Chain, part: &Part) -> FlowRes
     }));
     let requests = requests_of(ctx, chain, topics_in(part.blocks.values())).await?;
     let handed_out = handed_out::of(ctx, &requests).await?;
+    let deposits = store::off_ramp_quotes::deposits_of(ctx.db.reader(), &requests).await?;
     let mut gathered = Gathered {
         read_to: part.read_to,
         requests,
         handed_out,
+        deposits,
         matches: Vec::new(),
         proofs: Vec::new(),
         odd,
@@ -123,6 +129,7 @@ pub(super) async fn read_more(
     unknown.retain(|topic| !known.contains(topic));
     gathered.requests.extend(requests_of(ctx, chain, unknown).await?);
     gathered.handed_out = handed_out::of(ctx, &gathered.requests).await?;
+    gathered.deposits = store::off_ramp_quotes::deposits_of(ctx.db.reader(), &gathered.requests).await?;
     judge(ctx, chain, blocks.values(), gathered);
     rate(ctx, chain, gathered).await?;
     weigh(ctx, chain, gathered).await;
@@ -192,7 +199,12 @@ fn not_in_block(chain: &dyn Chain, number: u64, hints: &[&(Hint, Vec<usize>)]) -
 
 /// Says of payments of quoted requests what they are worth.
 async fn rate(ctx: &Ctx, chain: &dyn Chain, gathered: &mut Gathered) -> FlowResult<()> {
-    let Gathered { matches, requests, .. } = gathered;
+    let Gathered {
+        matches,
+        requests,
+        deposits,
+        ..
+    } = gathered;
     let requests = requests.as_slice();
     let unrated = matches.iter_mut().filter_map(|found| {
         let request = &requests[found.request_row];
@@ -204,7 +216,7 @@ async fn rate(ctx: &Ctx, chain: &dyn Chain, gathered: &mut Gathered) -> FlowResu
             departure: &mut found.departure,
         })
     });
-    rating::rate(ctx, chain.network(), unrated.collect()).await
+    rating::rate(ctx, chain.network(), deposits, unrated.collect()).await
 }
 
 /// Says of payments that keep to nothing that was handed out how much money they are about.
@@ -269,7 +281,9 @@ fn judge<'a>(ctx: &Ctx, chain: &dyn Chain, blocks: impl Iterator<Item = &'a Sett
         for observed in proof.observations.iter().filter(|observed| !observed.units.is_zero()) {
             let rows = by_topic.get(&observed.reference_topic).into_iter().flatten();
             for row in rows.copied() {
-                if !gathered.requests[row].matches(observed, &ctx.catalogue) {
+                let request = &gathered.requests[row];
+                let deposits = gathered.deposits.get(&request.row).map_or(&[][..], Vec::as_slice);
+                if !request.matches(observed, deposits, &ctx.catalogue) {
                     continue;
                 }
                 is_ours = true;

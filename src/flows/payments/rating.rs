@@ -6,6 +6,7 @@ use crate::{
         ids::RequestRowId,
         network::Network,
         oddity::{Concerned, OddReason, Oddity},
+        off_ramp::Deposit,
         payment::Settled,
         quote::{Quote, Worth, quoted, rated},
         rates::Flaw,
@@ -31,13 +32,19 @@ pub(super) struct Unrated<'a> {
 /// Says of each payment of a quoted request what it is worth. One without a rate for its time departs, so that it waits.
 ///
 /// What a recorded payment was worth stays, also when nobody knows the rate of its time any more.
-pub(super) async fn rate(ctx: &Ctx, network: Network, mut unrated: Vec<Unrated<'_>>) -> FlowResult<()> {
+pub(super) async fn rate(
+    ctx: &Ctx,
+    network: Network,
+    deposits: &HashMap<RequestRowId, Vec<Deposit>>,
+    mut unrated: Vec<Unrated<'_>>,
+) -> FlowResult<()> {
     if unrated.is_empty() {
         return Ok(());
     }
     let known = Known::of(ctx, network, &unrated).await?;
     for payment in &mut unrated {
-        match worth(ctx, payment.request, payment.settled, &known).await? {
+        let deposits = deposits.get(&payment.request.row).map_or(&[][..], Vec::as_slice);
+        match worth(ctx, payment.request, payment.settled, deposits, &known).await? {
             Ok(worth) => apply(payment.settled, worth),
             Err(flaw) => *payment.departure = Some(oddity(payment.settled, payment.request, flaw)),
         }
@@ -86,10 +93,21 @@ impl Known {
     }
 }
 
-async fn worth(ctx: &Ctx, request: &Request, settled: &Settled, known: &Known) -> FlowResult<Result<Worth, Flaw>> {
+async fn worth(
+    ctx: &Ctx,
+    request: &Request,
+    settled: &Settled,
+    deposits: &[Deposit],
+    known: &Known,
+) -> FlowResult<Result<Worth, Flaw>> {
     let units = settled.proven.received_units;
     if let Some(worth) = known.recorded(request, settled) {
         return Ok(Ok(worth));
+    }
+    if request.terms.payee.is_none() {
+        // The address was handed out with a quote, and nothing else says what is worth what there.
+        let worth = Deposit::worth(units, settled.observed.payee, settled.at, deposits);
+        return Ok(worth.ok_or(Flaw::Absent));
     }
     let quotes = known.quotes.get(&request.row).map_or(&[][..], Vec::as_slice);
     if let Some(worth) = quoted(units, settled.at, quotes) {

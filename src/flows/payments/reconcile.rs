@@ -294,7 +294,7 @@ async fn recount(ctx: &Ctx, request: &Request, mandate: Option<&Mandate>) -> Flo
         counted.payment_count
     );
     if let Some(mandate) = mandate {
-        reverse::recount(&tx, &scope.platform, request.id.as_str(), ctx.clock.now()).await?;
+        reverse::recount(ctx, &tx, &scope.platform, request.id.as_str(), ctx.clock.now()).await?;
         mandate.commit(tx).await?;
     }
     Ok(Some(Difference {

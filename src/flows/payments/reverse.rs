@@ -6,12 +6,12 @@ use crate::{
     domain::{
         event::{Event, PaymentReceived, PaymentReversed},
         ids::PlatformId,
-        ledger::{Credit, Ledger},
+        ledger::{Credit, Ending, Ledger},
         payment::{Observation, ProvenTransfer, ReversalReason, Settled},
         request::Request,
     },
     flows::{
-        FlowError, FlowResult,
+        FlowError, FlowResult, off_ramp,
         payments::{lines::Reversed, links},
         publish_all,
     },
@@ -67,7 +67,10 @@ async fn one(
     let reversed = request
         .ledger
         .reverse(payment.is_told, &credits(&remaining), ctx.webhooks.reversals);
-    advance(tx, &request, &reversed.ledger, now).await?;
+    advance(ctx, tx, &request, &reversed.ledger, now).await?;
+    if request.ledger.ending == Ending::BankOrdered {
+        off_ramp::follow::set_aside(ctx, tx, &request, &payment, now).await?;
+    }
     if !reversed.is_told {
         return Ok(Some((line, Vec::new())));
     }
@@ -101,12 +104,18 @@ async fn one(
 }
 
 /// Counts a request again from the payments that are recorded and not reversed, without a word to anybody.
-pub(super) async fn recount(tx: &Tx, platform: &PlatformId, request_id: &str, now: DateTime<Utc>) -> FlowResult<()> {
+pub(super) async fn recount(
+    ctx: &Ctx,
+    tx: &Tx,
+    platform: &PlatformId,
+    request_id: &str,
+    now: DateTime<Utc>,
+) -> FlowResult<()> {
     let Some((request, remaining)) = counted(tx, platform, request_id).await? else {
         return Ok(());
     };
     let ledger = request.ledger.recount(&credits(&remaining));
-    advance(tx, &request, &ledger, now).await
+    advance(ctx, tx, &request, &ledger, now).await
 }
 
 /// A request and its payments that count, the oldest first.
@@ -138,19 +147,20 @@ fn credits(payments: &[PaymentRecord]) -> Vec<Credit> {
         .collect()
 }
 
-async fn advance(tx: &Tx, request: &Request, ledger: &Ledger, now: DateTime<Utc>) -> FlowResult<()> {
+async fn advance(ctx: &Ctx, tx: &Tx, request: &Request, ledger: &Ledger, now: DateTime<Utc>) -> FlowResult<()> {
     if !store::requests::advance(tx, request, ledger, now).await? {
         return Err(FlowError::NotYet(anyhow::anyhow!(
             "request {} changed while its payments were counted again",
             request.id
         )));
     }
-    links::follow(tx, &[(request, ledger)], now).await
+    links::follow(tx, &[(request, ledger)], now).await?;
+    off_ramp::follow::run(ctx, tx, &[(request, ledger)], now).await
 }
 
 /// The account of a request as these payments make it, the oldest first. One that they make as it is stays as it is: the
 /// order in which old payments completed it is not kept.
-pub(super) fn recounted(request: &Request, payments: &[PaymentRecord]) -> Ledger {
+pub(in crate::flows) fn recounted(request: &Request, payments: &[PaymentRecord]) -> Ledger {
     let recounted = request.ledger.recount(&credits(payments));
     let sums = |ledger: &Ledger| (ledger.credited, ledger.payment_count, ledger.status);
     if sums(&recounted) == sums(&request.ledger) {
@@ -161,7 +171,7 @@ pub(super) fn recounted(request: &Request, payments: &[PaymentRecord]) -> Ledger
 }
 
 /// The payment as it was settled. What a conversion proxy said about the invoice side is not kept; how much it settled is.
-fn settled(payment: &PaymentRecord) -> Settled {
+pub(in crate::flows) fn settled(payment: &PaymentRecord) -> Settled {
     Settled {
         observed: Observation {
             network: payment.network,

@@ -273,8 +273,10 @@ async fn note_payments(ctx: &Ctx, chain: &dyn Chain, blocks: &[NewBlock]) -> Flo
     let hints = blocks.iter().flat_map(|new| &new.hints);
     let topics: HashSet<B256> = hints.filter_map(|hint| hint.reference_topic).collect();
     let requests = store::requests::by_topics(ctx.db.reader(), chain.network(), &topics).await?;
+    let deposits = store::off_ramp_quotes::deposits_of(ctx.db.reader(), &requests).await?;
+    let deposits_of = |request: &Request| deposits.get(&request.row).map_or(&[][..], Vec::as_slice);
     let fits = |observed: &Observation| {
-        let is_paid = |request: &Request| request.matches(observed, &ctx.catalogue);
+        let is_paid = |request: &Request| request.matches(observed, deposits_of(request), &ctx.catalogue);
         requests.iter().any(is_paid)
     };
     let known: HashSet<B256> = requests.iter().map(|request| request.reference.topic()).collect();

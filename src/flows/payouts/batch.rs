@@ -260,7 +260,8 @@ async fn found(
     let mut unknown = Vec::new();
     let mut requests = Vec::with_capacity(ids.len());
     for (index, id) in ids.iter().enumerate() {
-        match known.remove(id.as_str()) {
+        let shown = known.remove(id.as_str());
+        match shown.filter(|request| !(caller.is_public() && request.is_hidden)) {
             Some(request) => requests.push(request),
             None => unknown.push(FieldError::new(format!("requestIds[{index}]"), NOT_FOUND)),
         }
@@ -285,7 +286,7 @@ async fn found(
         let payable = request.payable_by_id(of_links.contains(&request.row));
         checks.take(&entry, payable.map_err(Unpayable::in_list));
         let right = "a request of another payee than payer";
-        check_two_wallets(entry, payer, Some(request.terms.payee), right, &mut checks);
+        check_two_wallets(entry, payer, request.terms.payee, right, &mut checks);
     }
     checks.finish()?;
     let due = requests.into_iter().map(|request| {

@@ -58,6 +58,7 @@ pub(in crate::flows) fn fresh(ctx: &Ctx) -> FreshRequest {
         salt: random(ctx.ids.as_ref()),
         now: ctx.clock.now(),
         tolerance: ctx.payments.tolerance,
+        pays_bank_accounts: ctx.partners.off_ramp.is_some(),
     }
 }
 

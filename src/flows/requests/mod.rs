@@ -23,14 +23,16 @@ use crate::{
 
 /// Finds a request of the caller. Errors: unknown, or somebody else's, which looks the same (404).
 ///
-/// Any credential of the owning platform sees it. Source: rules P.3.3; decisions D23.
+/// Any credential of the owning platform sees it, but a public client ID sees none of a link that hides something. Source:
+/// rules P.3.3; decisions D23; decisions D32.
 pub async fn find(ctx: &Ctx, caller: &PlatformCaller, request_id: &str) -> FlowResult<Request> {
     let whole_platform = Scope {
         platform: caller.platform.clone(),
         client: None,
     };
     let found = store::requests::find(ctx.db.reader(), &whole_platform, request_id).await?;
-    Ok(found.ok_or_else(not_found)?)
+    let shown = found.filter(|request| !(caller.is_public() && request.is_hidden));
+    Ok(shown.ok_or_else(not_found)?)
 }
 
 /// Reads a request again and keeps others from changing it until the transaction ends.

@@ -20,7 +20,10 @@ use crate::{
         refusal::{Checks, Refusal},
         request::Request,
     },
-    flows::FlowResult,
+    flows::{
+        FlowResult,
+        off_ramp::{self, pay::PayToBank},
+    },
     store,
 };
 use alloy::primitives::U256;
@@ -51,6 +54,10 @@ pub struct PayInput {
 pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str, input: &PayInput) -> FlowResult<Handout> {
     let request = find(ctx, caller, request_id).await?;
     let client = client_of(ctx, caller).await?;
+    if request.terms.payee.is_none() {
+        let asked = decide_for_bank(ctx, &request, input, client.as_ref())?;
+        return off_ramp::pay::run(ctx, caller, &request, asked).await;
+    }
     let currencies = currencies(ctx, &request)?;
     let of_links = store::secure_payments::requests_of_any(ctx.db.reader(), &[&request]).await?;
     let is_of_link = of_links.contains(&request.row);
@@ -66,6 +73,54 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str, input: &P
         tx.commit().await?;
     }
     Ok(handout)
+}
+
+/// What the input asks for of a request that a bank account gets: its payer and the account, and all that is left.
+fn decide_for_bank<'a>(
+    ctx: &Ctx,
+    request: &Request,
+    input: &'a PayInput,
+    client: Option<&ClientId>,
+) -> FlowResult<PayToBank<'a>> {
+    let network = request.terms.network;
+    let mut checks = Checks::new();
+    let wallet = input
+        .wallet
+        .and_then(|wallet| checks.take("wallet", wallet.usable_on(network)));
+    if input.is_crosschain {
+        checks.fail(
+            "chain",
+            "must be absent: a bank account is paid from the network of the request alone",
+        );
+    }
+    if input.amount.is_some() {
+        checks.fail(
+            "amount",
+            "must be absent: a bank account gets all that is left of the request, or nothing",
+        );
+    }
+    let client_user_id = named(&input.client_user_id, "clientUserId", &mut checks);
+    let payment_details_id = named(&input.payment_details_id, "paymentDetailsId", &mut checks);
+    let fee = of_call(input.fee, network, &ctx.catalogue, &mut checks);
+    let (client_user_id, payment_details_id) = checks.finish_with(client_user_id.zip(payment_details_id))?;
+    request.payable().map_err(|why| Refusal::invalid(why.alone()))?;
+    Ok(PayToBank {
+        client_user_id,
+        payment_details_id,
+        wallet,
+        fees: fees(ctx, request, client, fee)?,
+    })
+}
+
+fn named<'a>(value: &'a Option<String>, field: &str, checks: &mut Checks) -> Option<&'a str> {
+    let value = value.as_deref();
+    if value.is_none() {
+        checks.fail(
+            field,
+            "is required: the request goes to a bank account, and clientUserId and paymentDetailsId name it together",
+        );
+    }
+    value
 }
 
 /// What the input asks for, once it makes sense.

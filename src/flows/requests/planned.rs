@@ -20,13 +20,14 @@ use crate::{
         quote::Quote,
         rates::AppliedRate,
         refusal::Refusal,
-        request::{Request, terms::Exchange},
+        request::{Request, payable::Unpayable, terms::Exchange},
     },
     flows::{Fault, FlowError, FlowResult, rates},
     ports::chain::PayerLookup,
 };
 use alloy::primitives::{Address as EvmAddress, U256};
 use anyhow::anyhow;
+use chrono::{DateTime, Utc};
 
 /// Units of the payment currency up to which the amount without its fee may convert to nothing: a fee is at most as
 /// large as its amount, and each of the two is rounded down.
@@ -52,6 +53,8 @@ pub struct Handout {
     pub planned: Planned,
     /// What the payer signs.
     pub calldata: Calldata,
+    /// When what was quoted ends.
+    pub ends_at: Option<DateTime<Utc>>,
     /// What the chain says about the payer, when one is named.
     pub standing: Option<Standing>,
 }
@@ -68,51 +71,61 @@ pub async fn prepared(
     fees: Fees,
     (wallet, allowing): (Option<Address>, Allowing),
 ) -> FlowResult<Handout> {
-    let network = request.terms.network;
     let asked = async {
         let planned = planned(ctx, request, units, fees).await?;
-        let plan = &planned.plan;
-        let batch = match planned.further_fees.is_empty() {
-            true => None,
-            false => Some(batch_terms(ctx, network).await?),
-        };
-        let called = batch.as_ref().map_or(plan.proxy, |batch| batch.contract);
-        let standing = match wallet {
-            Some(wallet) => Some(payers(ctx, network)?.standing(wallet, plan.token, called).await?),
-            None => None,
-        };
-        let calldata = match &batch {
-            Some(batch) => {
-                let further_fees = &planned.further_fees;
-                batch_call::assemble(
-                    batch,
-                    BatchItem { plan, further_fees },
-                    wallet,
-                    standing.as_ref(),
-                    allowing,
-                )?
-            }
-            None => assemble(plan, standing.as_ref(), allowing),
-        };
-        FlowResult::Ok(Handout {
-            planned,
-            calldata,
-            standing,
-        })
+        assembled(ctx, request.terms.network, planned, (wallet, allowing)).await
     };
-    in_time(network, asked).await
+    in_time(request.terms.network, asked).await
+}
+
+/// The transactions of a payment that is planned; looks the payer up.
+pub async fn assembled(
+    ctx: &Ctx,
+    network: Network,
+    planned: Planned,
+    (wallet, allowing): (Option<Address>, Allowing),
+) -> FlowResult<Handout> {
+    let plan = &planned.plan;
+    let batch = match planned.further_fees.is_empty() {
+        true => None,
+        false => Some(batch_terms(ctx, network).await?),
+    };
+    let called = batch.as_ref().map_or(plan.proxy, |batch| batch.contract);
+    let standing = match wallet {
+        Some(wallet) => Some(payers(ctx, network)?.standing(wallet, plan.token, called).await?),
+        None => None,
+    };
+    let calldata = match &batch {
+        Some(batch) => {
+            let further_fees = &planned.further_fees;
+            batch_call::assemble(
+                batch,
+                BatchItem { plan, further_fees },
+                wallet,
+                standing.as_ref(),
+                allowing,
+            )?
+        }
+        None => assemble(plan, standing.as_ref(), allowing),
+    };
+    Ok(Handout {
+        ends_at: planned.quote.map(|quote| quote.until),
+        planned,
+        calldata,
+        standing,
+    })
 }
 
 /// The currencies of a request.
-pub(super) struct Currencies<'a> {
+pub(in crate::flows) struct Currencies<'a> {
     /// Of the amount.
-    pub(super) invoice: &'a Currency,
+    pub(in crate::flows) invoice: &'a Currency,
     /// Of the payment.
-    pub(super) payment: &'a Currency,
+    pub(in crate::flows) payment: &'a Currency,
 }
 
 /// Finds the currencies of a request. Errors: one left the catalogue (500).
-pub(super) fn currencies<'a>(ctx: &'a Ctx, request: &Request) -> FlowResult<Currencies<'a>> {
+pub(in crate::flows) fn currencies<'a>(ctx: &'a Ctx, request: &Request) -> FlowResult<Currencies<'a>> {
     let find = |id: &str| {
         ctx.catalogue
             .find(id)
@@ -156,6 +169,8 @@ pub fn fees(
 pub fn outlined(ctx: &Ctx, request: &Request, units: U256, fees: &Fees) -> FlowResult<(PaymentPlan, Vec<FeeLeg>)> {
     let currencies = currencies(ctx, request)?;
     let terms = &request.terms;
+    let for_bank = || Refusal::invalid(Unpayable::ForBankAccount.alone());
+    let payee = terms.payee.ok_or_else(for_bank)?;
     let kind = match (terms.exchange(), terms.token.is_some()) {
         (Exchange::Direct | Exchange::Quoted, true) => ContractKind::Erc20FeeProxy,
         (Exchange::Direct | Exchange::Quoted, false) => ContractKind::EthereumFeeProxy,
@@ -184,7 +199,7 @@ pub fn outlined(ctx: &Ctx, request: &Request, units: U256, fees: &Fees) -> FlowR
         proxy,
         token: terms.token,
         resets_allowance: currencies.payment.resets_allowance(),
-        payee: terms.payee,
+        payee,
         units,
         reference: request.reference,
         fee: legs.riding,

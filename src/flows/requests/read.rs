@@ -5,6 +5,7 @@ use crate::{
     domain::{
         caller::PlatformCaller,
         currency::FIAT_CHAIN_DECIMALS,
+        off_ramp::Deposit,
         payment::Observation,
         quote::rated,
         rate::{RATE_DECIMALS, ratio},
@@ -17,7 +18,7 @@ use crate::{
     },
     flows::{
         FlowResult, rates,
-        requests::{find, not_found, places::in_turns},
+        requests::{find, places::in_turns},
     },
     store::{self, payments::PaymentRecord, quarantine::Quarantined},
 };
@@ -62,28 +63,29 @@ impl RequestDetail {
     }
 }
 
-/// Reads a request of the caller's platform. A public client ID is told nothing about persons, and for it there is no
-/// request of a link that hides something (404).
+/// Reads a request of the caller's platform. A public client ID is told nothing about persons.
 pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str) -> FlowResult<RequestDetail> {
     let request = find(ctx, caller, request_id).await?;
-    if caller.is_public() {
-        let id = [request.id.to_string()];
-        let hidden = store::requests::hidden_among(ctx.db.reader(), &caller.platform, id).await?;
-        if !hidden.is_empty() {
-            return Err(not_found().into());
-        }
-    }
     let payments = store::payments::largest_of_request(ctx.db.reader(), &request, SHOWN_MAX).await?;
     let seen: Vec<Observation> =
         store::observations::list_seen_by_topics(ctx.db.reader(), request.terms.network, &[request.reference.topic()])
             .await?;
-    let matching = seen.iter().filter(|observed| request.matches(observed, &ctx.catalogue));
+    let deposits = store::off_ramp_quotes::deposits_of(ctx.db.reader(), [&request]).await?;
+    let deposits = deposits.get(&request.row).map_or(&[][..], Vec::as_slice);
+    let matching = seen
+        .iter()
+        .filter(|observed| request.matches(observed, deposits, &ctx.catalogue));
     let exchange = request.terms.exchange();
     let quoted = match exchange {
         Exchange::Quoted => quoted_rate(ctx, &request).await?,
         Exchange::Direct | Exchange::OnChain => None,
     };
+    let for_bank = |observed: &Observation| {
+        let worth = Deposit::worth(observed.units, observed.payee, ctx.clock.now(), deposits);
+        worth.map_or(U256::ZERO, |worth| worth.credited)
+    };
     let worth = |observed: &Observation| match (exchange, &quoted) {
+        (Exchange::Quoted, _) if request.terms.payee.is_none() => for_bank(observed),
         (Exchange::Quoted, Some((applied, decimals))) => rated(observed.units, *decimals, *applied).credited,
         (Exchange::Quoted, None) => U256::ZERO,
         (Exchange::Direct | Exchange::OnChain, _) => observed.credit(observed.units),
@@ -92,7 +94,7 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str) -> FlowRe
     let (quarantined, quarantined_total) =
         store::quarantine::list_of_request(ctx.db.reader(), &request, SHOWN_MAX).await?;
     let market_rate = match quoted {
-        _ if request.ledger.has_been_paid() => None,
+        _ if request.ledger.is_complete() => None,
         Some((applied, _)) => Some(MarketRate {
             rate: applied.rate.to_string(),
             provider: applied.provider,

@@ -122,7 +122,7 @@ async fn made(
     let request = plan_request(&payout.request, of_client, origin, &fresh_request, &ctx.catalogue);
     let request = checks.join(request);
     let is_token = payout.request.payment.currency.token().is_some();
-    let payee = request.as_ref().map(|request| request.terms.payee);
+    let payee = request.as_ref().and_then(|request| request.terms.payee);
     check(repetition, network, is_token, payee, fresh_request.now, &mut checks);
     let mut request = checks.finish_with(request)?;
     request.terms.kind = PaymentKind::Recurring;

@@ -1,6 +1,6 @@
 //! Combines payouts that nobody has paid yet into one secure payment.
 
-use super::made::{Draft, Made, admit_another, check_gas, outlined_all, require_wallet, told};
+use super::made::{Draft, Made, admit_made, check_gas, outlined_all, require_wallet, told};
 use crate::{
     ctx::Ctx,
     domain::{
@@ -44,7 +44,8 @@ pub async fn run(
     idempotency::once(ctx, caller, call, Storage::Sealed, async |keeper| {
         require_wallet(caller)?;
         let tx = ctx.db.begin("combine_secure_payments").await?;
-        store::owners::lock(&tx, &(&caller.platform).into()).await?;
+        // Whoever changes requests too locks them before the links: what one of these hides is hidden of all from now on.
+        store::secure_payments::lock_requests(&tx, &Scope::from(caller), &tokens).await?;
         let locked = store::secure_payments::lock_all(&tx, &Scope::from(caller), &tokens).await?;
         let now = ctx.clock.now();
         let originals = chosen(&tokens, locked, now)?;
@@ -90,10 +91,10 @@ pub async fn run(
             store::secure_payments::set_status(&tx, &ended).await?;
             crate::fail_at("combine_secure_payments", "original_ended");
         }
-        // Those that were just ended have made room.
-        admit_another(ctx, &tx, caller).await?;
         store::secure_payments::insert(&tx, &opened.payment, &Names::default()).await?;
         crate::fail_at("combine_secure_payments", "inserted");
+        // Those that were just ended have made room.
+        admit_made(ctx, &tx, caller).await?;
         let made = told(ctx, opened);
         keeper.commit(tx, &made).await?;
         Ok(made)

@@ -1,7 +1,7 @@
 //! Makes a secure payment by which its creator pays somebody.
 
 use super::{
-    made::{Draft, Made, admit, admit_in, bind, expires_at, fee_receivers, named_fee, outlined_all, told},
+    made::{Draft, Made, admit, admit_made, begin, bind, expires_at, fee_receivers, named_fee, outlined_all, told},
     screen,
 };
 use crate::{
@@ -179,10 +179,9 @@ async fn commit(
             request.ledger = cancelled.map_err(|refusal| InsertError::Failed(refusal.into()))?;
         }
     }
-    let tx = ctx.db.begin("create_secure_payout").await?;
-    if !is_rejected {
-        admit_in(ctx, &tx, caller).await.map_err(InsertError::Failed)?;
-    }
+    let (_place, tx) = begin(ctx, caller, "create_secure_payout")
+        .await
+        .map_err(InsertError::Failed)?;
     let requests: Vec<&Request> = opened.requests.iter().collect();
     store::requests::insert_all(&tx, &requests).await?;
     crate::fail_at("create_secure_payout", "request_inserted");
@@ -210,6 +209,7 @@ async fn commit(
         tx.commit().await?;
         return Err(InsertError::Failed(Refusal::forbidden(RECIPIENT_REJECTED).into()));
     }
+    admit_made(ctx, &tx, caller).await.map_err(InsertError::Failed)?;
     let made = told(ctx, opened);
     keeper.commit(tx, &made).await.map_err(InsertError::Failed)?;
     Ok(made)

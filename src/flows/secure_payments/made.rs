@@ -14,7 +14,7 @@ use crate::{
         ids::{SecurePaymentId, SecurePaymentToken},
         interop_address::DestinationKey,
         network::Network,
-        refusal::{Checks, Refusal},
+        refusal::{Checks, Refusal, RefusalKind},
         request::{Request, plan::OfClient},
         secure_payment::{
             About, Item, PaymentFlow, SecurePayment, SecurePaymentKind, SecurePaymentStatus, access::AccessPolicy,
@@ -26,13 +26,17 @@ use crate::{
         requests::{
             create::origin,
             keep::keep_of_new,
+            places::{Place, holder, take},
             planned::{Planned, outlined},
         },
     },
     store::{self, Scope, Sealing, StoreError, Tx},
 };
 use chrono::{DateTime, TimeDelta, Utc};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
+
+/// How long a public client ID waits until others of its platform have made theirs.
+const PUBLIC_WAITS: Duration = Duration::from_millis(1_500);
 
 /// What is said to an account that signs in without a wallet. Source: rules P.3.7.
 const NO_WALLET: &str = "Secure payments belong to wallets: sign in with the wallet that is paid or pays";
@@ -87,10 +91,15 @@ impl Draft {
             completed_at: None,
             items: self.due.iter().map(item).collect(),
         };
+        let is_hidden = payment.policy.hides_anything();
+        let requests = self.due.into_iter().map(|(request, _)| Request {
+            is_hidden: is_hidden || request.is_hidden,
+            ..request
+        });
         Opened {
             now: payment.created_at,
             is_seen: false,
-            requests: self.due.into_iter().map(|(request, _)| request).collect(),
+            requests: requests.collect(),
             payment,
         }
     }
@@ -126,31 +135,73 @@ pub(super) fn require_wallet(caller: &PlatformCaller) -> Result<(), Refusal> {
     }
 }
 
-/// Checks that a caller may make one more, as it is at this moment, before anything is asked for it; [`admit_in`] decides.
-/// Errors: an account without a wallet (403); a cap is reached (409).
+/// Checks that a caller may make one more, as it is at this moment, before anything is asked or written for it, and waits
+/// for nobody; [`admit_made`] decides. Errors: an account without a wallet (403); a cap is reached (409).
 pub(super) async fn admit(ctx: &Ctx, caller: &PlatformCaller) -> FlowResult<()> {
     require_wallet(caller)?;
-    admit_another(ctx, ctx.db.reader(), caller).await
+    let reader = ctx.db.reader();
+    if caller.is_public() {
+        ctx.caps
+            .admit_public_secure_payments(open_of_client(ctx, reader, caller).await? + 1)?;
+    }
+    Ok(ctx
+        .caps
+        .admit_secure_payments(open_of_platform(ctx, reader, caller).await? + 1)?)
 }
 
-/// Checks the same in the transaction that makes it, one after the other for a platform. Call it before anything else is
-/// locked. Errors: a cap is reached (409).
-pub(super) async fn admit_in(ctx: &Ctx, tx: &Tx, caller: &PlatformCaller) -> FlowResult<()> {
-    store::owners::lock(tx, &(&caller.platform).into()).await?;
-    admit_another(ctx, tx, caller).await
-}
-
-/// Errors: a cap is reached (409).
-pub(super) async fn admit_another(ctx: &Ctx, conn: &impl Sealing, caller: &PlatformCaller) -> FlowResult<()> {
-    let (now, caps) = (ctx.clock.now(), &ctx.caps);
-    let own = Scope::from(caller);
-    let of_public_client = match caller.is_public() {
-        true => store::secure_payments::count_open(conn, &own, now, caps.public_secure_payments).await?,
-        false => 0,
+/// Begins the transaction of a caller that makes one. Those of public client IDs are few at a time: all that wait for their
+/// turn have a connection each, which the platform itself needs. Errors: it takes too long until others have made theirs
+/// (429).
+pub(super) async fn begin(ctx: &Ctx, caller: &PlatformCaller, name: &'static str) -> FlowResult<(Option<Place>, Tx)> {
+    let place = match caller.is_public() {
+        true => {
+            let place = take(&ctx.public_links, &holder(caller), PUBLIC_WAITS).await;
+            let sentence =
+                "Many secure payments are made with public client IDs of this platform at this moment; try again";
+            Some(place.ok_or_else(|| Refusal::new(RefusalKind::TooMany, sentence).after(1))?)
+        }
+        false => None,
     };
-    let whole_platform = Scope { client: None, ..own };
-    let of_platform = store::secure_payments::count_open(conn, &whole_platform, now, caps.secure_payments).await?;
-    Ok(caps.admit_another_secure_payment(of_platform, of_public_client)?)
+    Ok((place, ctx.db.begin(name).await?))
+}
+
+/// Checks that what was made in a transaction is not too much, one after the other for each public client ID, and for the
+/// platform itself. Call it when all else is written, so that nobody waits for long.
+///
+/// The platform never waits for its public client IDs, which strangers use: its cap may be passed by what is being made with
+/// those at the same moment. Errors: a cap is passed (409).
+pub(super) async fn admit_made(ctx: &Ctx, tx: &Tx, caller: &PlatformCaller) -> FlowResult<()> {
+    if caller.is_public() {
+        ctx.caps
+            .admit_secure_payments(open_of_platform(ctx, tx, caller).await?)?;
+        store::secure_payments::take_turn(tx, &Scope::from(caller)).await?;
+        return Ok(ctx
+            .caps
+            .admit_public_secure_payments(open_of_client(ctx, tx, caller).await?)?);
+    }
+    store::secure_payments::take_turn(tx, &whole_platform(caller)).await?;
+    Ok(ctx
+        .caps
+        .admit_secure_payments(open_of_platform(ctx, tx, caller).await?)?)
+}
+
+/// How many of the platform of a caller can be paid; what is beyond the cap is not counted.
+async fn open_of_platform(ctx: &Ctx, conn: &impl Sealing, caller: &PlatformCaller) -> Result<u64, StoreError> {
+    let up_to = ctx.caps.secure_payments + 1;
+    store::secure_payments::count_open(conn, &whole_platform(caller), ctx.clock.now(), up_to).await
+}
+
+/// The same of its client ID.
+async fn open_of_client(ctx: &Ctx, conn: &impl Sealing, caller: &PlatformCaller) -> Result<u64, StoreError> {
+    let up_to = ctx.caps.public_secure_payments + 1;
+    store::secure_payments::count_open(conn, &Scope::from(caller), ctx.clock.now(), up_to).await
+}
+
+fn whole_platform(caller: &PlatformCaller) -> Scope {
+    Scope {
+        client: None,
+        ..Scope::from(caller)
+    }
 }
 
 /// Who may get the fees that a caller names. A link with them is the platform's to whoever pays it, and everybody may hold

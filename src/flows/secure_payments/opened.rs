@@ -76,7 +76,7 @@ async fn is_seen(ctx: &Ctx, payment: &SecurePayment, requests: &[Request]) -> Fl
     let seen = store::observations::list_seen_by_topics(ctx.db.reader(), payment.network, &topics).await?;
     Ok(seen.iter().any(|observed| {
         let request = awaiting.get(&observed.reference_topic);
-        request.is_some_and(|request| request.matches(observed, &ctx.catalogue))
+        request.is_some_and(|request| request.matches(observed, &[], &ctx.catalogue))
     }))
 }
 

@@ -42,7 +42,7 @@ pub(super) async fn of(ctx: &Ctx, opened: &Opened, wallet: Address) -> Vec<Payme
     let holder = &Holder {
         platform: opened.payment.origin.platform.clone(),
         is_public: true,
-        link: None,
+        link: Some(opened.payment.id.clone()),
     };
     let wanted = wanted(ctx, opened);
     let wanted = wanted.into_iter().filter(|one| one.network.family() == wallet.family());

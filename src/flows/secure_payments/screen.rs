@@ -7,7 +7,7 @@ use crate::{
         caller::PlatformCaller,
         destination::ScreeningProvider,
         elapsed::is_within,
-        ids::{OwnerId, PlatformId},
+        ids::PlatformId,
         network::Network,
         refusal::{Refusal, RefusalKind},
         screening::{self, Agenda, ScreenedWallet, Screening, ScreeningStatus},
@@ -22,7 +22,7 @@ use crate::{
         requests::places::{Place, holder, take},
     },
     ports::screening::Screener,
-    store,
+    store::{self, Scope},
 };
 use futures_util::future::join_all;
 use std::{
@@ -219,7 +219,11 @@ async fn ask_in_turn(
 async fn open(ctx: &Ctx, payment: &SecurePayment, missing: &[ScreenedWallet]) -> FlowResult<Agenda> {
     let (platform, now) = (&payment.origin.platform, ctx.clock.now());
     let tx = ctx.db.begin("ask_screening").await?;
-    store::owners::lock(&tx, &OwnerId::from(platform)).await?;
+    let owner = Scope {
+        platform: platform.clone(),
+        client: None,
+    };
+    store::secure_payments::lock_all(&tx, &owner, std::slice::from_ref(&payment.token)).await?;
     store::screenings::forget_questions(&tx, platform, &payment.id, now - screening::WINDOW).await?;
     let questions = store::screenings::questions(&tx, platform, &payment.id).await?;
     let known = store::screenings::of_wallets(&tx, platform, &payment.id, missing).await?;

@@ -11,8 +11,11 @@ use crate::{
         webhooks::{opened::OpenedSecrets, recover::Verdicts},
         without_persons,
     },
-    ports::{outbound::OutboundPost, sealer::is_sealed},
-    store,
+    ports::outbound::OutboundPost,
+    store::{
+        self,
+        payer_keys::{Keyring, Opened},
+    },
 };
 use chrono::{DateTime, Utc};
 
@@ -27,12 +30,21 @@ pub async fn claim(ctx: &Ctx, wanted: &Wanted) -> FlowResult<Vec<ClaimedDelivery
     Ok(claimed)
 }
 
-/// Sends one claimed delivery; `None` when this instance cannot open its secret or body.
+/// Sends one claimed delivery; `None` when this instance cannot open its secret or body, or when its payer is erased.
 ///
-/// That is no try: the lease ends by itself, and an instance with the right master keys sends it. Source: ADR-0014.
+/// That is no try: the lease ends by itself, and an instance with the right master keys sends it. What told of somebody who
+/// is erased is cancelled. Source: ADR-0014; ADR-0021.
 pub async fn send(ctx: &Ctx, opened: &OpenedSecrets, delivery: ClaimedDelivery) -> Option<Tried> {
     crate::fail_at("send", "before");
-    let outcome = match post(ctx, opened, &delivery) {
+    let posted = match body(ctx, &delivery).await {
+        Ok(Opened::Text(body)) => post(ctx, opened, &delivery, body),
+        Ok(Opened::Erased) => {
+            end_erased(ctx, &delivery).await;
+            return None;
+        }
+        Err(error) => Err(error),
+    };
+    let outcome = match posted {
         Ok(post) => ctx.partners.outbound.post(post).await,
         Err(error) => {
             tracing::error!(
@@ -63,9 +75,30 @@ pub async fn send(ctx: &Ctx, opened: &OpenedSecrets, delivery: ClaimedDelivery) 
     })
 }
 
+/// The body of a delivery, as it was rendered.
+async fn body(ctx: &Ctx, delivery: &ClaimedDelivery) -> anyhow::Result<Opened> {
+    let (reader, texts) = (ctx.db.reader(), [(&delivery.owner, delivery.body.as_str())]);
+    let ring = Keyring::for_texts_of(reader, texts).await?;
+    let place = store::event_log::body_place(delivery.owner.as_str(), delivery.event.as_str());
+    Ok(ring.open(reader, delivery.body.clone(), place)?)
+}
+
+/// Takes a delivery out of the queue whose payer is erased: there is nothing left to send.
+async fn end_erased(ctx: &Ctx, delivery: &ClaimedDelivery) {
+    let ended = async {
+        let tx = ctx.db.begin("end_erased_delivery").await?;
+        store::outbox::cancel_claimed(&tx, delivery, ctx.clock.now()).await?;
+        tx.commit().await
+    };
+    if let Err(error) = ended.await {
+        let error = format!("{error:#}");
+        tracing::warn!(delivery = %delivery.id, error, "a delivery of an erased payer stays queued for now");
+    }
+}
+
 /// Signs a delivery with every secret that is good now, and writes its headers. An endpoint that nobody approved is told
 /// nothing about persons. Source: interface §6.1 (3, 4); decisions D32.
-fn post(ctx: &Ctx, opened: &OpenedSecrets, delivery: &ClaimedDelivery) -> anyhow::Result<OutboundPost> {
+fn post(ctx: &Ctx, opened: &OpenedSecrets, delivery: &ClaimedDelivery, body: String) -> anyhow::Result<OutboundPost> {
     let now = ctx.clock.now();
     let former = delivery.former_secrets.iter().filter(|secret| secret.until > now);
     let sealed = former.map(|secret| &secret.sealed).chain([&delivery.secret_sealed]);
@@ -73,13 +106,6 @@ fn post(ctx: &Ctx, opened: &OpenedSecrets, delivery: &ClaimedDelivery) -> anyhow
     let secrets = sealed
         .map(|sealed| opened.open(ctx.sealer.as_ref(), steady, whose, sealed))
         .collect::<Result<Vec<_>, _>>()?;
-    let body = match is_sealed(&delivery.body) {
-        true => {
-            let place = store::event_log::body_place(delivery.owner.as_str(), delivery.event.as_str());
-            ctx.sealer.open(&delivery.body, place)?.reveal().to_owned()
-        }
-        false => delivery.body.clone(),
-    };
     let body = match delivery.is_approved {
         true => body,
         false => without_persons(&body)?,

@@ -103,6 +103,18 @@ mod tests {
             anyhow::bail!("nothing is renewed here")
         }
 
+        fn draw_key(&self) -> Secret {
+            Secret::new("")
+        }
+
+        fn seal_with(&self, _: &Secret, _: &Secret, _: Place<'_>) -> anyhow::Result<String> {
+            anyhow::bail!("nothing is sealed here")
+        }
+
+        fn open_with(&self, _: &Secret, _: &str, _: Place<'_>) -> anyhow::Result<Secret> {
+            anyhow::bail!("nothing is opened here")
+        }
+
         fn lookup(&self, text: &str) -> String {
             text.to_owned()
         }

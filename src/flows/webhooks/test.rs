@@ -95,7 +95,7 @@ pub async fn run(ctx: &Ctx, holder: Holder, kinds: &[&str], event_type: &str) ->
             request_id: None,
             body,
             // Samples look like what they stand for.
-            is_personal: true,
+            seal: store::outbox::BodySeal::Own,
             now,
         },
     )

@@ -1,8 +1,8 @@
 //! All operations, document by document. They are without state: they find their handles in the request.
 
 use crate::http::{
-    accounts, api_keys, client_ids, currencies, destinations, events, payments, payouts, requests, secure_payments,
-    wallets, webhooks,
+    accounts, api_keys, client_ids, currencies, destinations, events, payers, payments, payouts, provider_callbacks,
+    requests, secure_payments, wallets, webhooks,
 };
 use poem_openapi::OpenApi;
 
@@ -16,10 +16,12 @@ pub fn platform() -> impl OpenApi {
         payouts::recurring::RecurringPayouts,
         secure_payments::SecurePayments,
         payments::Payments,
+        payers::Payers,
         client_ids::ClientIds,
         destinations::Destinations,
         events::Events,
         webhooks::orchestrators::Orchestrators,
+        provider_callbacks::ProviderCallbacks,
     )
 }
 

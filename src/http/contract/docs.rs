@@ -1,68 +1,122 @@
-//! Swagger UI over all documents, and the documents themselves. Assets are part of the binary; no page calls elsewhere.
+//! The page at `/docs`: what this is, the first request, every operation with samples, and Swagger UI and Scalar over the
+//! documents; and the documents themselves. All of it is part of the binary; no page loads or calls anything elsewhere.
+//! Source: ADR-0023.
 
-use crate::http::error::Problem;
+mod listed;
+mod own;
+mod pages;
+mod vendored;
+
+use crate::http::files::{self, File};
+pub use listed::Document;
+use listed::Listed;
+pub use pages::Liberties;
+use pages::{Guest, Overview};
 use poem::{
-    Endpoint, Request, Response, Route, endpoint::make_sync, error::NotFoundError, get, http::header, web::Redirect,
+    Endpoint, Request, Response, Route,
+    endpoint::{make, make_sync},
+    get, handler,
+    http::{HeaderName, HeaderValue, header},
+    web::{Path, Redirect},
 };
-use std::sync::Arc;
-use utoipa_swagger_ui::{Config, Url};
+use std::sync::{Arc, LazyLock};
 
-/// Title in the chooser, path and text of a document.
-pub type Document = (&'static str, &'static str, String);
+const HTML: &str = "text/html; charset=utf-8";
+const JSON: &str = "application/json";
 
-/// The page may load and call only this service; Swagger UI writes styles inline and icons as data URLs.
-const PAGE_POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
-                           object-src 'none'; base-uri 'self'; frame-ancestors 'none'";
+/// A page loads and calls this service alone, and nothing stands inside of it or around it.
+macro_rules! policy {
+    ($styles:literal) => {
+        concat!(
+            "default-src 'none'; script-src 'self'; style-src ",
+            $styles,
+            "; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
+             object-src 'none'"
+        )
+    };
+}
 
-/// Adds `/docs/` and the documents, which are served byte for byte as they were given. A browser keeps the keys that are
-/// typed into the page only where `keeps_keys` says so.
-pub fn routes(app: Route, documents: Vec<Document>, keeps_keys: bool) -> Route {
-    let urls: Vec<Url<'static>> = documents
-        .iter()
-        .enumerate()
-        .map(|(index, (title, path, _))| Url::with_primary(title, path, index == 0))
-        .collect();
+const POLICY: &str = policy!("'self'");
+
+/// Scalar writes styles into the page.
+const SCALAR_POLICY: &str = policy!("'self' 'unsafe-inline'");
+
+/// Adds `/docs/` and the documents, which are served byte for byte as they were given.
+pub fn routes(app: Route, documents: Vec<Document>, liberties: Liberties) -> Route {
+    let chooser: Vec<(&'static str, &'static str)> = documents.iter().map(|(title, path, _)| (*title, *path)).collect();
+    let listed = Listed::of(&documents);
+    let overview = page(POLICY, move || {
+        let overview = Overview {
+            listed: &listed,
+            liberties,
+        };
+        overview.written()
+    });
+    let bare = |to: String| get(make_sync(move |_| Redirect::temporary(to.clone())));
     let app = documents
         .into_iter()
-        .fold(app, |app, (_, path, text)| app.at(path, get(served(text))));
-    let config = Config::new(urls)
-        .deep_linking(true)
-        .persist_authorization(keeps_keys)
-        .try_it_out_enabled(true)
-        .display_request_duration(true)
-        .filter(true)
-        .doc_expansion("list")
-        .validator_url("none");
-    let config = Arc::new(config);
-    app.at("/docs", get(make_sync(|_| Redirect::permanent("/docs/"))))
-        .at("/docs/", get(asset(config.clone())))
-        .at("/docs/*path", get(asset(config)))
+        .fold(app, |app, (_, path, text)| app.at(path, get(document(text))));
+    let app = app
+        .at("/docs", get(make_sync(|_| Redirect::permanent("/docs/"))))
+        .at("/docs/", get(overview))
+        .at("/docs/assets/:edition/:name", get(own_file))
+        .at("/docs/vendored/:edition/:name", get(vendored_file));
+    [(Guest::Swagger, POLICY), (Guest::Scalar, SCALAR_POLICY)]
+        .into_iter()
+        .fold(app, |app, (guest, policy)| {
+            let app = app.at(guest.folder(), bare(guest.address("v2")));
+            chooser.iter().fold(app, |app, shown| {
+                let (chooser, shown) = (chooser.clone(), *shown);
+                let address = guest.address(shown.1);
+                app.at(
+                    address,
+                    get(page(policy, move || guest.written(&chooser, shown, liberties))),
+                )
+            })
+        })
 }
 
-fn served(text: String) -> impl Endpoint<Output = Response> {
-    let body = bytes::Bytes::from(text);
-    make_sync(move |_| {
-        Response::builder()
-            .content_type("application/json")
-            .header(header::CACHE_CONTROL, "no-cache")
-            .body(body.clone())
-    })
-}
-
-fn asset(config: Arc<Config<'static>>) -> impl Endpoint {
-    make_sync(move |request: Request| {
-        let path = request.raw_path_param("path").unwrap_or_default();
-        match utoipa_swagger_ui::serve(path, config.clone()) {
-            Ok(Some(file)) => Ok(Response::builder()
-                .content_type(&file.content_type)
-                .header(header::CACHE_CONTROL, "no-cache")
-                .header(header::CONTENT_SECURITY_POLICY, PAGE_POLICY)
-                .body(file.bytes.into_owned())),
-            Ok(None) => Err(poem::Error::from(NotFoundError)),
-            Err(error) => {
-                tracing::error!(%error, "an asset of the documentation could not be read");
-                Err(Problem::internal().into())
+/// A page that is written when it is asked for first.
+fn page(policy: &'static str, write: impl Fn() -> String + Send + Sync + 'static) -> impl Endpoint<Output = Response> {
+    let file = LazyLock::new(move || Arc::new(File::new(HTML, write())));
+    let file: Arc<LazyLock<Arc<File>, _>> = Arc::new(file);
+    make(move |request: Request| {
+        let file = file.clone();
+        async move {
+            let mut response = file.answer(&request).await?;
+            files::ask_again(&mut response);
+            for (name, value) in [
+                (header::CONTENT_SECURITY_POLICY, policy),
+                (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+                (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+            ] {
+                response.headers_mut().insert(name, HeaderValue::from_static(value));
             }
+            Ok::<_, poem::Error>(response)
         }
     })
+}
+
+fn document(text: String) -> impl Endpoint<Output = Response> {
+    let file = Arc::new(File::new(JSON, text));
+    make(move |request: Request| {
+        let file = file.clone();
+        async move {
+            let mut response = file.answer(&request).await?;
+            files::ask_again(&mut response);
+            Ok::<_, poem::Error>(response)
+        }
+    })
+}
+
+/// One of our own files.
+#[handler]
+async fn own_file(Path((edition, name)): Path<(String, String)>, request: &Request) -> poem::Result<Response> {
+    own::FILES.answer(request, &edition, &name).await
+}
+
+/// A file of Swagger UI or Scalar.
+#[handler]
+async fn vendored_file(Path((edition, name)): Path<(String, String)>, request: &Request) -> poem::Result<Response> {
+    vendored::FILES.answer(request, &edition, &name).await
 }

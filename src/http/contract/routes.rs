@@ -1,5 +1,6 @@
 //! What the documents say about paths: templates for logs, methods for `Allow`, names for path parameters.
 
+use percent_encoding::percent_decode_str;
 use poem::http::{HeaderValue, Method};
 use serde_json::Value;
 use std::sync::Arc;
@@ -89,13 +90,25 @@ impl RouteTable {
     pub(in crate::http) fn path_parameter(&self, path: &str, numbered: &str) -> Option<&str> {
         let index: usize = numbered.strip_prefix("param")?.parse().ok()?;
         let row = self.row(path)?;
-        let name = row.segments.iter().filter(|segment| is_parameter(segment)).nth(index)?;
-        name.strip_prefix('{')?.strip_suffix('}')
+        parameter(row.segments.iter().filter(|segment| is_parameter(segment)).nth(index)?)
+    }
+
+    /// The documented name of the first path parameter that is no text.
+    pub(in crate::http) fn unreadable_parameter(&self, path: &str) -> Option<&str> {
+        let mut segments = self.row(path)?.segments.iter().zip(path.split('/'));
+        let is_text = |segment| percent_decode_str(segment).decode_utf8().is_ok();
+        let (template, _) = segments.find(|(_, segment)| !is_text(segment))?;
+        parameter(template)
     }
 }
 
 fn is_parameter(segment: &str) -> bool {
     segment.starts_with('{')
+}
+
+/// The name of a parameter; `None` for a literal segment.
+fn parameter(segment: &str) -> Option<&str> {
+    segment.strip_prefix('{')?.strip_suffix('}')
 }
 
 #[cfg(test)]
@@ -115,5 +128,7 @@ mod tests {
         assert_eq!(routes.template("/v2/request"), None);
         assert_eq!(routes.allow("/v2/request/01ab").unwrap(), "GET, HEAD, PATCH, OPTIONS");
         assert_eq!(routes.path_parameter("/v2/request/01ab", "param0"), Some("requestId"));
+        assert_eq!(routes.unreadable_parameter("/v2/request/%ff"), Some("requestId"));
+        assert_eq!(routes.unreadable_parameter("/v2/request/%c3%b6"), None);
     }
 }

@@ -14,6 +14,8 @@ pub enum PlatformTag {
     SecurePayments,
     /// Settled payments, found by transaction, wallet, reference or request
     Payments,
+    /// Who is paid out to a bank account: identity, agreement and the accounts themselves
+    Payers,
     /// Public identifiers for browser pages and backends that act for a platform
     #[oai(rename = "Client ids")]
     ClientIds,
@@ -24,6 +26,9 @@ pub enum PlatformTag {
     Events,
     /// Endpoints that receive what concerns a partner who builds on several platforms
     Orchestrators,
+    /// What partners of the operator tell this service; integrators do not call it (an addition of this service)
+    #[oai(rename = "Provider callbacks")]
+    ProviderCallbacks,
 }
 
 /// Groups of the authentication document.

@@ -5,7 +5,9 @@
 
 use crate::{
     domain::{
+        address::Address,
         destination::ScreeningProvider,
+        off_ramp_sandbox::OffRampBehaviour,
         pair::Pair,
         rate::Rate,
         rates::RateChange,
@@ -19,8 +21,18 @@ use crate::{
             refresh,
         },
     },
-    http::{contract::described::Described, gate::page::require_own_origin, operation::*},
-    ports::{rates::RateControls, sandbox::TimeMachine, screening::ScreeningControls},
+    http::{
+        contract::described::Described,
+        forms::calldata::{BigNumber, Transaction},
+        gate::page::require_own_origin,
+        operation::*,
+    },
+    ports::{
+        off_ramp::OffRampControls,
+        rates::RateControls,
+        sandbox::{SandboxWallet, TimeMachine, WalletCall},
+        screening::ScreeningControls,
+    },
 };
 use chrono::TimeDelta;
 use poem::{Endpoint, EndpointExt, Request, Route};
@@ -37,6 +49,27 @@ pub struct Room {
     pub rates: Arc<dyn RateControls>,
     /// What the sandbox of screening answers.
     pub screening: Arc<dyn ScreeningControls>,
+    /// How the off-ramp partner behaves.
+    pub off_ramp: Arc<dyn OffRampControls>,
+    /// A wallet of the local chain.
+    pub wallet: Arc<dyn SandboxWallet>,
+    /// What the documentation is given to work with.
+    pub lent: Lent,
+}
+
+/// Credentials of this run, and who is paid in what.
+#[derive(Clone)]
+pub struct Lent {
+    /// API key.
+    pub api_key: String,
+    /// Client ID of a backend.
+    pub client_id: String,
+    /// Key of an orchestrator.
+    pub orchestrator_key: String,
+    /// Who is paid.
+    pub payee: Address,
+    /// Id of the currency.
+    pub currency: String,
 }
 
 /// Adds the room to the routes of the service.
@@ -111,6 +144,8 @@ pub struct RatesChanged {
 words! {
     /// What the sandbox does when it is asked about a wallet
     SandboxAnswer as "SandboxAnswer";
+    /// How the off-ramp partner of `prs dev` behaves
+    OffRampBehaviour as "OffRampBehaviour";
 }
 
 /// What the sandbox of screening answers about a wallet from now on.
@@ -133,6 +168,99 @@ pub struct WalletScreened {
     pub outcome: SandboxAnswer,
     /// Which provider answers so; null for both
     pub provider: OrNull<ScreeningProvider>,
+}
+
+/// How the off-ramp partner behaves from now on.
+#[derive(Debug, Clone, Object)]
+pub struct ChangeOffRampBody {
+    /// The behaviour: `normal`, as at first; `slow` for answers after two seconds, `hang` for none in time, `down` for a 503;
+    /// `silent` for callbacks that are lost; `wrong_address`, `other_payer` and `stale_version` for lies
+    pub behaviour: OffRampBehaviour,
+}
+
+/// What the off-ramp partner was told.
+#[derive(Debug, Clone, Object)]
+pub struct OffRampChanged {
+    /// Its behaviour from now on
+    pub behaviour: OffRampBehaviour,
+}
+
+/// Credentials by the names of their schemes in the documents.
+#[derive(Debug, Clone, Object)]
+pub struct LentCredentials {
+    /// API key
+    #[oai(rename = "ApiKey", validator(max_length = 200))]
+    pub api_key: String,
+    /// Client ID of a backend
+    #[oai(rename = "ClientId", validator(max_length = 200))]
+    pub client_id: String,
+    /// Key of an orchestrator
+    #[oai(rename = "OrchestratorKey", validator(max_length = 200))]
+    pub orchestrator_key: String,
+}
+
+/// What the documentation works with.
+#[derive(Debug, Clone, Object)]
+pub struct KeysLent {
+    /// Credentials of this run
+    pub credentials: LentCredentials,
+    /// Wallet that is paid
+    pub payee: WalletText,
+    /// Wallet that pays
+    pub payer: WalletText,
+    /// Currency in which it has money
+    pub currency: CurrencyIdText,
+}
+
+/// What the wallet of the local chain signs.
+#[derive(Debug, Clone, Object)]
+pub struct SignBody {
+    /// The transactions of an answer, in its order
+    #[oai(validator(min_items = 1, max_items = 100))]
+    pub transactions: Vec<Transaction>,
+}
+
+/// What the wallet sent.
+#[derive(Debug, Clone, Object)]
+pub struct TransactionsSent {
+    /// Hashes in the order of the transactions
+    #[oai(validator(min_items = 1, max_items = 100))]
+    pub hashes: Vec<TxHash>,
+}
+
+fn calls(transactions: &[Transaction]) -> Result<Vec<WalletCall>, Refusal> {
+    let mut checks = Checks::new();
+    let mut calls = Vec::new();
+    for (index, transaction) in transactions.iter().enumerate() {
+        let field = |name: &str| format!("transactions[{index}].{name}");
+        let Transaction {
+            data,
+            to,
+            value: BigNumber { hex: value, .. },
+        } = transaction;
+        let to = match to.value() {
+            Ok(Address::Evm(to)) => Some(to),
+            _ => {
+                checks.fail(
+                    field("to"),
+                    "must be the address of a contract: 0x and 40 hexadecimal digits",
+                );
+                None
+            }
+        };
+        let data = hex::decode(data);
+        if data.is_err() {
+            checks.fail(field("data"), "must be 0x and an even count of hexadecimal digits");
+        }
+        let value = value.parse();
+        if value.is_err() {
+            checks.fail(field("value.hex"), "must be 0x and at most 64 hexadecimal digits");
+        }
+        if let (Some(to), Ok(data), Ok(value)) = (to, data, value) {
+            calls.push(WalletCall { to, data, value });
+        }
+    }
+    checks.finish_with(Some(calls))
 }
 
 fn change(body: ChangeRatesBody, known: &[String]) -> Result<RateChange, Refusal> {
@@ -224,6 +352,51 @@ impl Dev {
         }))
     }
 
+    /// Get the credentials of this run
+    ///
+    /// For the documentation, which fills them in.
+    ///
+    /// 200: The credentials, and two wallets of the local chain
+    #[oai(path = "/keys", method = "get", operation_id = "getLentKeys")]
+    async fn keys(&self, room: Data<&Room>) -> Result<Json<KeysLent>, Fail<0>> {
+        let Lent {
+            api_key,
+            client_id,
+            orchestrator_key,
+            payee,
+            currency,
+        } = room.lent.clone();
+        Ok(Json(KeysLent {
+            credentials: LentCredentials {
+                api_key,
+                client_id,
+                orchestrator_key,
+            },
+            payee: WalletText::written(payee),
+            payer: WalletText::written(room.wallet.address()),
+            currency: CurrencyIdText::written(currency),
+        }))
+    }
+
+    /// Have a wallet of the local chain sign and send transactions
+    ///
+    /// What a payer does with the transactions that an operation answers.
+    ///
+    /// 200: What was sent; all of it is mined
+    #[oai(path = "/wallet", method = "post", operation_id = "signTransactions")]
+    async fn wallet(
+        &self,
+        room: Data<&Room>,
+        body: Body<SignBody>,
+    ) -> Result<Json<TransactionsSent>, Fail<{ s::BAD_REQUEST | s::CONFLICT }>> {
+        let calls = calls(&body.0.transactions)?;
+        let sent = room.wallet.send(&calls).await;
+        let hashes = sent.map_err(|error| Refusal::conflict(format!("The local chain does not take it: {error:#}")))?;
+        Ok(Json(TransactionsSent {
+            hashes: hashes.into_iter().map(TxHash::written).collect(),
+        }))
+    }
+
     /// Change what the sandbox of screening answers about a wallet
     ///
     /// What was found before is kept with each payment. With one provider that fails, the other one is asked.
@@ -249,5 +422,21 @@ impl Dev {
             outcome,
             provider: OrNull(provider),
         }))
+    }
+
+    /// Change how the off-ramp partner behaves
+    ///
+    /// Calls that are under way and callbacks that were sent stay as they are.
+    ///
+    /// 200: Its behaviour from now on
+    #[oai(path = "/offramp", method = "post", operation_id = "changeOffRamp")]
+    async fn off_ramp(
+        &self,
+        room: Data<&Room>,
+        body: Body<ChangeOffRampBody>,
+    ) -> Result<Json<OffRampChanged>, Fail<{ s::BAD_REQUEST }>> {
+        let behaviour = body.0.behaviour;
+        room.off_ramp.behave(behaviour);
+        Ok(Json(OffRampChanged { behaviour }))
     }
 }

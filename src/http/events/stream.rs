@@ -1,6 +1,9 @@
 //! The stream of events: server-sent events that follow the log.
 
-use super::bodies::{EventKindText, EventMessage};
+use super::{
+    bodies::{EventKindText, EventMessage},
+    view::told,
+};
 use crate::{
     ctx::Ctx,
     domain::{
@@ -87,8 +90,8 @@ impl Open {
             if let Some(event) = self.waiting.pop_front() {
                 let message = EventMessage {
                     id: UlidText::written(event.id),
-                    event: EventKindText::written(event.kind),
-                    data: event.body,
+                    event: EventKindText::written(&event.kind),
+                    data: told(event.kind, event.body),
                 };
                 return Some((message, self));
             }

@@ -3,20 +3,27 @@
 use super::bodies::*;
 use crate::{
     domain::{ids::EndpointId, webhook::DeliveryState},
-    flows::events::{EventRecord, LoggedDelivery, Receivers, replay::Replayed},
+    flows::events::{EventRecord, LoggedDelivery, Opened, Receivers, replay::Replayed},
     http::operation::*,
 };
+use serde_json::json;
 
 pub(super) fn logged(event: EventRecord) -> LoggedEvent {
     LoggedEvent {
         id: UlidText::written(event.id),
-        event: EventKindText::written(event.kind),
+        event: EventKindText::written(&event.kind),
         request_id: OrNull(event.request_id.map(RequestIdText::written)),
         client_id: OrNull(event.client_id),
         is_test: event.is_test,
         created_at: Instant(event.created_at),
-        body: event.body,
+        body: told(event.kind, event.body),
     }
+}
+
+/// What an event told; of a payer who is erased, that it is.
+pub(super) fn told(kind: String, body: Opened) -> String {
+    body.text()
+        .unwrap_or_else(|| json!({ "event": kind, "erased": true }).to_string())
 }
 
 pub(super) fn delivery(found: &LoggedDelivery, receivers: &Receivers) -> Delivery {

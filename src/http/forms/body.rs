@@ -29,6 +29,7 @@ use serde_json::{Value, json};
 use std::{
     any::TypeId,
     collections::{HashMap, HashSet},
+    marker::PhantomData,
     ops::Deref,
     sync::{Arc, LazyLock, PoisonError, RwLock},
 };
@@ -65,19 +66,97 @@ impl<T: ParseFromJSON + 'static> ParsePayload for Body<T> {
     const IS_REQUIRED: bool = true;
 
     async fn from_request(request: &Request, body: &mut RequestBody) -> poem::Result<Self> {
-        let encodings = request.headers().get_all(header::CONTENT_ENCODING);
-        if !encodings
-            .iter()
-            .all(|encoding| encoding.as_bytes().eq_ignore_ascii_case(b"identity"))
-        {
-            return Err(Problem::bad_request(
-                "The content-encoding header must be absent: send the body as it is, not compressed",
-            )
-            .into());
-        }
-        let bytes = bytes::Bytes::from_request(request, body).await?;
+        let bytes = plain_bytes(request, body).await?;
         Ok(parse(&bytes).map(Self)?)
     }
+}
+
+/// A JSON request body that is judged by rules of the domain too, before anything is refused: so all that is wrong is named
+/// at once. A member that is null counts as absent.
+#[derive(Debug)]
+pub struct Draft<T> {
+    value: Value,
+    violations: Vec<FieldError>,
+    kind: PhantomData<T>,
+}
+
+impl<T: ParseFromJSON> Draft<T> {
+    /// A member that is a text.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.value.get(name)?.as_str()
+    }
+
+    /// Ends the checks with what rules of the domain say beside the schema; of a field, the schema is heard first.
+    ///
+    /// Errors: every wrong field. When the schema has nothing to say, the refusal has `message`.
+    pub fn finish(self, also: Vec<FieldError>, message: &str) -> Result<T, Problem> {
+        let mut wrong = self.violations;
+        let by_schema = wrong.len();
+        for error in also {
+            if !wrong.iter().any(|known| known.field == error.field) {
+                wrong.push(error);
+            }
+        }
+        if !wrong.is_empty() {
+            let mut refusal = Refusal::fields(wrong);
+            if by_schema == 0 {
+                message.clone_into(&mut refusal.message);
+            }
+            return Err(refusal.into());
+        }
+        T::parse_from_json(Some(self.value)).map_err(|error| Problem::bad_request(plain(error.message())))
+    }
+}
+
+impl<T: Type> Payload for Draft<T> {
+    const CONTENT_TYPE: &'static str = "application/json";
+
+    fn check_content_type(content_type: &str) -> bool {
+        is_json(content_type)
+    }
+
+    fn schema_ref() -> MetaSchemaRef {
+        T::schema_ref()
+    }
+
+    fn register(registry: &mut Registry) {
+        T::register(registry);
+    }
+}
+
+impl<T: ParseFromJSON + 'static> ParsePayload for Draft<T> {
+    const IS_REQUIRED: bool = true;
+
+    async fn from_request(request: &Request, body: &mut RequestBody) -> poem::Result<Self> {
+        let bytes = plain_bytes(request, body).await?;
+        let mut value = json::read(&bytes).map_err(|flaw| unreadable(&flaw))?;
+        if let Some(members) = value.as_object_mut() {
+            members.retain(|_, member| !member.is_null());
+        }
+        let violations = documented::<T>()?.violations(&mut value);
+        Ok(Self {
+            value,
+            violations,
+            kind: PhantomData,
+        })
+    }
+}
+
+impl_apirequest_for_payload!(Draft<T>, T: ParseFromJSON + 'static);
+
+/// The bytes of a body. Errors: it is compressed.
+async fn plain_bytes(request: &Request, body: &mut RequestBody) -> poem::Result<bytes::Bytes> {
+    let encodings = request.headers().get_all(header::CONTENT_ENCODING);
+    if !encodings
+        .iter()
+        .all(|encoding| encoding.as_bytes().eq_ignore_ascii_case(b"identity"))
+    {
+        return Err(Problem::bad_request(
+            "The content-encoding header must be absent: send the body as it is, not compressed",
+        )
+        .into());
+    }
+    bytes::Bytes::from_request(request, body).await
 }
 
 /// Whether a content-type says that a body is JSON in UTF-8, the only kind that is read.

@@ -80,8 +80,8 @@ pub struct CalldataMetadata {
     /// Fee of the service; absent when there is none. A limit for one payment may make it less than its rate
     pub protocol_fee: Option<PlatformFee>,
     /// Unix time in seconds at which the quote ends that this is, where no price feed on chain converts: a payment of
-    /// exactly this amount that is mined before counts in full, any other at the rate of its time. Absent when nothing is
-    /// quoted. Example: `1767225600`
+    /// exactly this amount that is mined before counts in full, any other at the rate of its time. Of a payment to a bank
+    /// account, when the quote of the partner ends; what arrives later counts too. Absent when nothing is quoted. Example: `1767225600`
     #[oai(validator(minimum(value = "0"), maximum(value = "9007199254740991")))]
     pub quote_expires_at: Option<i64>,
 }
@@ -107,7 +107,12 @@ pub fn transaction(step: &Step) -> Transaction {
 
 /// The body of calldata.
 pub fn calldata(handout: &Handout) -> PaymentCalldata {
-    let Handout { planned, calldata, .. } = handout;
+    let Handout {
+        planned,
+        calldata,
+        ends_at,
+        ..
+    } = handout;
     let fees = &planned.fees;
     // A plan has a handful of steps.
     let position = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
@@ -122,7 +127,7 @@ pub fn calldata(handout: &Handout) -> PaymentCalldata {
             has_enough_gas: calldata.has_enough_gas,
             platform_fee: fees.platform.map(charged),
             protocol_fee: fees.protocol.map(charged),
-            quote_expires_at: planned.quote.map(|quote| quote.until.timestamp()),
+            quote_expires_at: ends_at.map(|end| end.timestamp()),
         },
     }
 }

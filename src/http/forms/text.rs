@@ -12,20 +12,45 @@ macro_rules! unseen {
 /// joins letters and emojis (U+200C, U+200D, U+FE0F) is good.
 pub const LINE: &str = concat!("^[^", unseen!(), "]*$");
 
-/// [`LINE`], without tag characters and what is no character in other planes besides. Readers of the documents that know no
-/// planes cannot compile it.
-const LINE_IN_ALL_PLANES: &str = concat!(
+/// [`LINE`] in which something is written: spaces alone say nothing.
+pub const WRITTEN_LINE: &str = concat!("^[^", unseen!(), r"]*[^\s", unseen!(), "][^", unseen!(), "]*$");
+
+/// Tag characters, and what is no character in other planes. Readers of the documents that know no planes cannot compile
+/// them.
+macro_rules! unseen_in_other_planes {
+    () => {
+        concat!(
+            r"\u{e0000}-\u{e007f}",
+            r"\u{1fffe}\u{1ffff}\u{2fffe}\u{2ffff}\u{3fffe}\u{3ffff}\u{4fffe}\u{4ffff}\u{5fffe}\u{5ffff}\u{6fffe}\u{6ffff}\u{7fffe}\u{7ffff}\u{8fffe}\u{8ffff}",
+            r"\u{9fffe}\u{9ffff}\u{afffe}\u{affff}\u{bfffe}\u{bffff}\u{cfffe}\u{cffff}\u{dfffe}\u{dffff}\u{efffe}\u{effff}\u{ffffe}\u{fffff}\u{10fffe}\u{10ffff}",
+        )
+    };
+}
+
+/// [`LINE`] in all planes.
+const LINE_IN_ALL_PLANES: &str = concat!("^[^", unseen!(), unseen_in_other_planes!(), "]*$");
+
+/// [`WRITTEN_LINE`] in all planes.
+const WRITTEN_LINE_IN_ALL_PLANES: &str = concat!(
     "^[^",
     unseen!(),
-    r"\u{e0000}-\u{e007f}",
-    r"\u{1fffe}\u{1ffff}\u{2fffe}\u{2ffff}\u{3fffe}\u{3ffff}\u{4fffe}\u{4ffff}\u{5fffe}\u{5ffff}\u{6fffe}\u{6ffff}\u{7fffe}\u{7ffff}\u{8fffe}\u{8ffff}",
-    r"\u{9fffe}\u{9ffff}\u{afffe}\u{affff}\u{bfffe}\u{bffff}\u{cfffe}\u{cffff}\u{dfffe}\u{dffff}\u{efffe}\u{effff}\u{ffffe}\u{fffff}\u{10fffe}\u{10ffff}",
+    unseen_in_other_planes!(),
+    r"]*[^\s",
+    unseen!(),
+    unseen_in_other_planes!(),
+    "][^",
+    unseen!(),
+    unseen_in_other_planes!(),
     "]*$"
 );
 
 /// The pattern that texts are held to where the documents say `pattern`.
 pub fn enforced(pattern: &str) -> &str {
-    if pattern == LINE { LINE_IN_ALL_PLANES } else { pattern }
+    match pattern {
+        LINE => LINE_IN_ALL_PLANES,
+        WRITTEN_LINE => WRITTEN_LINE_IN_ALL_PLANES,
+        other => other,
+    }
 }
 
 /// A text form that stands for a value of the domain.

@@ -15,7 +15,7 @@ use crate::{
     http::forms::{
         reason::plain,
         shape::shape,
-        text::{LINE, Reads, text},
+        text::{LINE, Reads, WRITTEN_LINE, text},
     },
 };
 use alloy::primitives::B256;
@@ -99,6 +99,22 @@ text! {
         length_max: 32,
         example: "sepolia",
         hint: "must be the id of a network, for example mainnet, base or arbitrum-one",
+    }
+    /// Your own id of a payer.
+    ClientUserIdText {
+        pattern: WRITTEN_LINE,
+        length_min: 1,
+        length_max: 255,
+        example: "user-1042",
+        hint: "must be one line of 1 to 255 characters, not only spaces, without control characters, invisible ones and marks of the writing direction",
+    }
+    /// UUID.
+    UuidText {
+        pattern: "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$",
+        length_max: 36,
+        format: "uuid",
+        example: "7d9f3c52-6b1e-4a8d-9c20-5e4f3a2b1c0d",
+        hint: "must be a UUID, for example 7d9f3c52-6b1e-4a8d-9c20-5e4f3a2b1c0d",
     }
     /// Reference that a merchant chose.
     MerchantReference {

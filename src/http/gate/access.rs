@@ -60,6 +60,11 @@ access! {
         createClientId listClientIds getClientId updateClientId revokeClientId
     }
 
+    /// The platform's own servers, for what names persons and their bank accounts.
+    PayerKeeper: PlatformCaller [ApiKey] {
+        registerPayer getPayer updatePayer erasePayer addPaymentDetails listPaymentDetails
+    }
+
     /// The platform's servers, and pages or backends that act for it. Lists show a client ID what is its own; a request
     /// that it names may be any of the platform. A public client ID is told nothing about persons.
     KeyOrClient: PlatformCaller [ApiKey, ClientId] {
@@ -163,6 +168,11 @@ access! {
     /// Anybody: who signs in has no credential yet, and who signs out needs none.
     Anybody: Caller [] {
         createWalletChallenge verifyWalletChallenge registerAccount logIn logOut
+    }
+
+    /// Partners of the operator: no credential opens it, but a signature over the body as it comes.
+    PartnerOnly: Caller [] as Signed {
+        receiveOffRampNews
     }
 }
 

@@ -18,7 +18,11 @@ use crate::{
         contract::routes::RouteTable,
         edge::{call_id::CallId, cors},
         error::{Problem, too_many},
-        gate::{access, address::CallerAddress},
+        gate::{
+            access::{self, Row},
+            address::CallerAddress,
+            scheme::Mark,
+        },
     },
     ports::clock::Clock,
     settings::RateLimitSettings,
@@ -402,6 +406,19 @@ impl Meter {
         self.count(self.limits.counted(purpose, "", self.address))
     }
 
+    /// Counts a callback that nobody signed, like a credential that nobody knows. Errors: 429.
+    pub(in crate::http) fn admit_forged(&self) -> Result<(), Problem> {
+        self.admit_address(Purpose::Unknown)
+    }
+
+    /// Refuses an address that is blocked for guessing before anything is computed for it. Errors: 429.
+    pub(in crate::http) fn admit_unless_guesser(&self) -> Result<(), Problem> {
+        match self.is_guesser() {
+            true => self.admit_address(Purpose::Unknown),
+            false => Ok(()),
+        }
+    }
+
     /// Whether the address of the call is blocked for guessing credentials.
     pub(super) fn is_guesser(&self) -> bool {
         self.limits.is_guesser(Purpose::Unknown, self.address)
@@ -494,9 +511,15 @@ where
     })
 }
 
+/// Whether strangers sign in with an operation. What is signed is no guess: its caller is a partner, with as many calls as
+/// there is news.
+fn is_open(row: &Row) -> bool {
+    row.any_of.is_empty() && !row.marks.contains(&Mark::Signed)
+}
+
 /// Methods and paths of the operations that anybody may call. They have no parameters in their paths.
 fn open_operations(routes: &RouteTable) -> impl Iterator<Item = (Method, String)> {
-    let open = access::TABLE.iter().filter(|row| row.any_of.is_empty());
+    let open = access::TABLE.iter().filter(|row| is_open(row));
     open.filter_map(|row| routes.place(row.operation))
         .map(|(method, path)| (method.clone(), path.to_owned()))
 }
@@ -549,7 +572,7 @@ mod tests {
         let documents = [document::v2(), document::auth()];
         let documents = documents.map(|text| serde_json::from_str(&text).unwrap());
         let found: Vec<_> = open_operations(&RouteTable::from_documents(&documents)).collect();
-        let open = access::TABLE.iter().filter(|row| row.any_of.is_empty());
+        let open = access::TABLE.iter().filter(|row| is_open(row));
         assert_eq!(found.len(), open.count());
         assert!(found.iter().all(|(_, path)| !path.contains('{')), "{found:?}");
     }

@@ -159,6 +159,8 @@ pub enum Mark {
     SameOrigin,
     /// Open to the client IDs that `webhooks.client_id_management` lets manage endpoints.
     Endpoints,
+    /// Open to whoever signs the body with a secret of the settings.
+    Signed,
 }
 
 /// Which credentials an operation accepts, in the order of precedence.

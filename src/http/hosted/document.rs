@@ -10,7 +10,11 @@ use super::{
 use crate::http::error;
 use chrono::{DateTime, Utc};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use poem::{Request, Response, error::NotFoundError, handler, http::header, web::Data};
+use poem::{
+    Request, Response, handler,
+    http::{StatusCode, header},
+    web::Data,
+};
 use qrcode::{Color, EcLevel, QrCode};
 use serde::Serialize;
 use std::{fmt::Write, sync::Arc};
@@ -59,26 +63,45 @@ pub(super) fn failed(page: &Page, words: &Words, request: &Request, problem: err
     })
 }
 
-/// Where links led that carry their token in a query. What is left of one that was cut off is a page for people. Errors:
-/// 404 at the root without a token.
+/// Where links led that carry their token in a query. What is left of one that was cut off is a page for people. Without a
+/// token, the root leads to the documentation.
 #[handler]
-pub(super) fn moved(Data(page): Data<&Arc<Page>>, request: &Request) -> poem::Result<Response> {
+pub(super) fn moved(Data(page): Data<&Arc<Page>>, request: &Request) -> Response {
     let query = request.uri().query().unwrap_or_default();
     let token = url::form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "token");
     let token = token.map(|(_, token)| token);
     if token.is_none() && request.uri().path() == "/" {
-        return Err(NotFoundError.into());
+        return led(error::elsewhere(), "/docs/".to_owned());
     }
     let Some(token) = token.filter(|token| is_token(token)) else {
-        let text = closed(page, words::chosen(request, page.language), "unknown", html! {});
-        return Ok(headers::page(request, error::unknown_page(), text.into_string()));
+        return unknown(page, request);
     };
     let language = words::asked(request).map_or_else(String::new, |words| format!("?lang={}", words.code));
-    let address = format!("/pay/{token}{language}");
-    Ok(Response::builder()
-        .status(error::elsewhere())
+    led(error::elsewhere(), format!("/pay/{token}{language}"))
+}
+
+/// The page of a link with a slash at its end, which some programs add, leads to the one without it.
+#[handler]
+pub(super) fn slashed(Data(page): Data<&Arc<Page>>, request: &Request) -> Response {
+    let token = request.raw_path_param("token").filter(|token| is_token(token));
+    match (token, request.uri().query()) {
+        (Some(token), Some(query)) => led(error::elsewhere_for_good(), format!("/pay/{token}?{query}")),
+        (Some(token), None) => led(error::elsewhere_for_good(), format!("/pay/{token}")),
+        (None, _) => unknown(page, request),
+    }
+}
+
+fn led(status: StatusCode, address: String) -> Response {
+    Response::builder()
+        .status(status)
         .header(header::LOCATION, address)
-        .finish())
+        .finish()
+}
+
+/// The page of a link that nobody made.
+fn unknown(page: &Page, request: &Request) -> Response {
+    let text = closed(page, words::chosen(request, page.language), "unknown", html! {});
+    headers::page(request, error::unknown_page(), text.into_string())
 }
 
 /// The receiver that the list begins with, as the address asks for it.

@@ -1,28 +1,20 @@
 //! What the operator chose for all pages: its colours, in the style of the pages, and its logo.
 
-use super::{
-    assets::edition,
-    headers::{self, compressed},
-};
 use crate::{
     domain::{
         colour::{Brand, Palette},
         network::Network,
     },
+    http::files::{self, File},
     settings::{Language, Picture},
 };
-use bytes::Bytes;
 use poem::{
     Request, Response,
     error::NotFoundError,
     handler,
     web::{Data, Path},
 };
-use std::{
-    collections::BTreeMap,
-    fmt::Write,
-    sync::{Arc, OnceLock},
-};
+use std::{collections::BTreeMap, fmt::Write, sync::Arc};
 
 const STYLE: &str = include_str!("page/page.css");
 
@@ -50,23 +42,13 @@ pub struct Page {
     pub privacy: Option<String>,
 }
 
-/// What browsers keep for good: a file, compressed where that helps, under an address that changes with what it holds.
+/// A file that browsers keep for good.
 #[derive(Debug)]
-pub struct Kept {
-    edition: String,
-    kind: &'static str,
-    bytes: Bytes,
-    compressed: OnceLock<Bytes>,
-}
+pub struct Kept(Arc<File>);
 
 impl Kept {
     fn new(kind: &'static str, bytes: Vec<u8>) -> Self {
-        Self {
-            edition: edition([bytes.as_slice()]),
-            kind,
-            bytes: bytes.into(),
-            compressed: OnceLock::new(),
-        }
+        Self(Arc::new(File::new(kind, bytes)))
     }
 
     /// The style of the pages, and the colours of an operator instead of its own.
@@ -88,48 +70,47 @@ impl Kept {
 
     /// The file. Whoever asks for another edition was sent there by an instance that has other settings, as during a change
     /// of them: he gets what is here, and does not keep it.
-    fn answer(&self, request: &Request, edition: &str) -> Response {
-        let packed = || self.compressed.get_or_init(|| compressed(&self.bytes, 11)).clone();
-        let mut response = match self.kind.starts_with("image/") {
-            // Pictures are compressed in their own way.
-            true => Response::builder().content_type(self.kind).body(self.bytes.clone()),
-            false => headers::packed(request, self.kind, self.bytes.clone(), packed),
-        };
-        match edition == self.edition {
-            true => headers::keep(&mut response),
-            false => headers::forget(&mut response),
+    async fn answer(&self, request: &Request, edition: &str) -> poem::Result<Response> {
+        let mut response = self.0.answer(request).await?;
+        match edition == self.0.edition() {
+            true => files::keep(&mut response),
+            false => files::forget(&mut response),
         }
-        response
+        Ok(response)
     }
 }
 
 impl Page {
     /// Where the style is.
     pub(super) fn style_address(&self) -> String {
-        format!("/pay/style/{}", self.style.edition)
+        format!("/pay/style/{}", self.style.0.edition())
     }
 
     /// Where the logo is.
     pub(super) fn logo_address(&self) -> Option<String> {
-        self.logo.as_ref().map(|logo| format!("/pay/logo/{}", logo.edition))
+        self.logo.as_ref().map(|logo| format!("/pay/logo/{}", logo.0.edition()))
     }
 }
 
 /// The style.
 #[handler]
-pub(super) fn style_file(Data(page): Data<&Arc<Page>>, Path(edition): Path<String>, request: &Request) -> Response {
-    page.style.answer(request, &edition)
+pub(super) async fn style_file(
+    Data(page): Data<&Arc<Page>>,
+    Path(edition): Path<String>,
+    request: &Request,
+) -> poem::Result<Response> {
+    page.style.answer(request, &edition).await
 }
 
 /// The logo. Errors: 404 where there is none.
 #[handler]
-pub(super) fn logo_file(
+pub(super) async fn logo_file(
     Data(page): Data<&Arc<Page>>,
     Path(edition): Path<String>,
     request: &Request,
 ) -> poem::Result<Response> {
     let logo = page.logo.as_ref().ok_or(NotFoundError)?;
-    Ok(logo.answer(request, &edition))
+    logo.answer(request, &edition).await
 }
 
 fn named(palette: &Palette) -> String {

@@ -30,6 +30,7 @@ pub fn routes(routes: Route, page: Page) -> Route {
         .at("/pay/style/:edition", get(look::style_file).data(page.clone()))
         .at("/pay/logo/:edition", get(look::logo_file).data(page.clone()))
         .at("/pay/:token", get(document::shown).data(page.clone()))
+        .at("/pay/:token/", get(document::slashed).data(page.clone()))
         .at("/pay/:token/receipt", get(receipt::shown).data(page.clone()))
         .at("/pay/:token/state", get(calls::state).data(page))
         .at("/pay/:token/calldata", get(calls::calldata))

@@ -162,15 +162,17 @@ fn details(ctx: &Ctx, opened: &Opened) -> Result<Details, Problem> {
                 *own = own.saturating_add(units);
             }
         }
-        receivers.insert(request.terms.payee);
+        // A link always names whom it pays.
+        let wallet = request.terms.payee.ok_or_else(Problem::internal)?;
+        receivers.insert(wallet);
         if !left.is_zero() {
-            receivers_left.insert(request.terms.payee);
+            receivers_left.insert(wallet);
         }
         let reference = request.terms.merchant_reference.clone();
         items.push(Item {
             reference: reference.filter(|own| payment.about.reference.as_ref() != Some(own)),
             is_paid: request.ledger.has_been_paid(),
-            payee: payee(request.terms.payee, payment.policy.hides_payee),
+            payee: payee(wallet, payment.policy.hides_payee),
             currency: position,
             amount: format_units(expected, known.decimals),
             due: format_units(left, known.decimals),
@@ -230,7 +232,7 @@ fn currency(opened: &Opened, known: &crate::domain::currency::Currency, sums: &S
 
 /// A receiver of fees, hidden like the payees where it is one of them.
 pub(super) fn fee_receiver(opened: &Opened, receiver: Address) -> String {
-    let mut payees = opened.requests.iter().map(|request| request.terms.payee);
+    let mut payees = opened.requests.iter().filter_map(|request| request.terms.payee);
     let is_payee = opened.payment.policy.hides_payee && payees.any(|payee| payee == receiver);
     payee(receiver, is_payee)
 }

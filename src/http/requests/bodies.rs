@@ -65,7 +65,8 @@ pub struct Recurrence {
 pub struct CreateRequestBody {
     /// Wallet that is expected to pay; for the record only
     pub payer: Option<WalletText>,
-    /// Wallet that is paid, on the network of `paymentCurrency`; required for payments on chain
+    /// Wallet that is paid, on the network of `paymentCurrency`; required unless the client ID is bound to a payee destination
+    /// or `isCryptoToFiatAvailable` is true, with which it must be absent
     pub payee: Option<WalletText>,
     /// Amount in the invoice currency, human units
     pub amount: AmountText,
@@ -75,7 +76,8 @@ pub struct CreateRequestBody {
     pub payment_currency: CurrencyIdText,
     /// Makes it a recurring request
     pub recurrence: Option<Recurrence>,
-    /// Whether the payment is paid out to a bank account. Example: `false`
+    /// Whether the money goes to a bank account: `GET /v2/request/{requestId}/pay` then names payer and account. Paid in USDC
+    /// on mainnet, matic, arbitrum-one or sepolia. Example: `false`
     pub is_crypto_to_fiat_available: Option<bool>,
     /// Customer, for receipts and search
     pub customer_info: Option<CustomerInfo>,
@@ -247,8 +249,8 @@ pub struct RequestStatusView {
     /// Fees that were paid with `payments`, at most 100; empty while nothing is paid
     #[oai(validator(max_items = 100))]
     pub fees: OrNull<Vec<RequestFee>>,
-    /// Wallet that is paid
-    pub payee: WalletText,
+    /// Wallet that is paid; null when a bank account gets the money
+    pub payee: OrNull<WalletText>,
     /// Requested amount in the invoice currency
     pub request_amount: AmountText,
     /// Id of the invoice currency
@@ -319,7 +321,7 @@ pub struct RequestSummaryRow {
     pub created_at: OrNull<Instant>,
     /// Transaction that completed it
     pub tx_hash: OrNull<TxHash>,
-    /// Wallet that is paid
+    /// Wallet that is paid; null when a bank account gets the money
     pub payee: OrNull<WalletText>,
     /// Expected payer
     pub payer: OrNull<WalletText>,

@@ -35,7 +35,8 @@ impl Requests {
         body: Body<CreateRequestBody>,
     ) -> Result<Created<RequestCreated>, Fail<{ s::BAD_REQUEST | s::CONFLICT }>> {
         let once = key.once(op::createRequest, &body.0);
-        let is_payee_needed = body.payee.is_none() && caller.client().is_none();
+        let is_for_bank = body.is_crypto_to_fiat_available == Some(true);
+        let is_payee_needed = body.payee.is_none() && caller.client().is_none() && !is_for_bank;
         let input = body.0.read(&ctx.catalogue, is_payee_needed)?;
         answer_once(once, view::created, async |call| {
             flows::requests::create::run(&ctx, &caller, input, call).await
@@ -181,12 +182,12 @@ impl Requests {
         token: Checked<SourceToken>,
         /// Part of the amount, in the invoice currency; never more than what is left
         amount: Checked<AmountText>,
-        /// Payer of an off-ramp payment. Example: `user-1042`
-        #[oai(name = "clientUserId", validator(max_length = 255))]
-        client_user_id: Query<Option<String>>,
-        /// Bank account of an off-ramp payment. Example: `fa898aec-519c-46be-9b4c-e76ef4ff99d9`
-        #[oai(name = "paymentDetailsId", validator(max_length = 64))]
-        payment_details_id: Query<Option<String>>,
+        /// Payer of an off-ramp payment
+        #[oai(name = "clientUserId")]
+        client_user_id: Checked<ClientUserIdText>,
+        /// Bank account of an off-ramp payment
+        #[oai(name = "paymentDetailsId")]
+        payment_details_id: Checked<UuidText>,
         /// Fee on top of the amount, 0 to 100; needs `feeAddress`
         #[oai(name = "feePercentage")]
         fee_percentage: Checked<PercentText>,
@@ -207,14 +208,15 @@ impl Requests {
         }
         let chain = chain.take(&mut checks);
         let token = token.take(&mut checks);
+        let account = payment_details_id.take(&mut checks);
         let percent = fee_percentage.read(&mut checks);
         let receiver = fee_address.read(&mut checks);
         let input = PayInput {
             wallet: wallet.read(&mut checks),
             is_crosschain: chain.is_some() && token.is_some(),
             amount: amount.read(&mut checks),
-            client_user_id: client_user_id.0,
-            payment_details_id: payment_details_id.0,
+            client_user_id: client_user_id.take(&mut checks).map(String::from),
+            payment_details_id: account.map(|id| id.as_str().to_ascii_lowercase()),
             fee: percent.zip(receiver),
         };
         checks.finish()?;

@@ -39,7 +39,7 @@ pub(super) fn row(request: request::Request) -> RequestSummaryRow {
         reference: OrNull(terms.merchant_reference.map(MerchantReference::written)),
         created_at: OrNull(Some(Instant(request.created_at))),
         tx_hash: OrNull(ledger.tx_hash.map(TxHash::written)),
-        payee: OrNull(Some(WalletText::written(terms.payee))),
+        payee: OrNull(terms.payee.map(WalletText::written)),
         payer: OrNull(terms.payer.map(WalletText::written)),
         recurring_payment_id: terms.schedule.as_ref().map(UlidText::written),
     }
@@ -88,11 +88,11 @@ pub(super) fn detail(ctx: &Ctx, detail: RequestDetail) -> RequestStatusView {
         fees: OrNull(Some(
             payments
                 .iter()
-                .flat_map(|record| fees(ctx, record))
+                .flat_map(|record| fees(ctx, record, terms.is_crypto_to_fiat))
                 .take(FEES_MAX)
                 .collect(),
         )),
-        payee: WalletText::written(terms.payee),
+        payee: OrNull(terms.payee.map(WalletText::written)),
         request_amount,
         invoice_currency: CurrencyIdText::written(terms.invoice_currency),
         payment_currency: CurrencyIdText::written(terms.payment_currency),
@@ -135,11 +135,17 @@ impl From<terms::Recurrence> for Recurrence {
     }
 }
 
-fn fees(ctx: &Ctx, record: &PaymentRecord) -> Vec<RequestFee> {
+fn fees(ctx: &Ctx, record: &PaymentRecord, is_crypto_to_fiat: bool) -> Vec<RequestFee> {
     let shown = Shown::new(ctx, record);
     let fees = shown.fees().map(|(amount, _)| RequestFee {
-        kind: FeeType::Platform,
-        provider: ctx.payments.processor_crypto.clone(),
+        kind: match is_crypto_to_fiat {
+            true => FeeType::CryptoToFiat,
+            false => FeeType::Platform,
+        },
+        provider: match is_crypto_to_fiat {
+            true => ctx.payments.processor_fiat.clone(),
+            false => ctx.payments.processor_crypto.clone(),
+        },
         amount,
         currency: shown.symbol(),
     });

@@ -134,9 +134,9 @@ fn destination(key: &DestinationKey, is_masked: bool) -> SecurePaymentDestinatio
 /// Where a request of a secure payment pays to.
 fn destination_of(request: &Request, is_masked: bool) -> OrNull<SecurePaymentDestination> {
     let terms = &request.terms;
-    let key = terms.token.map(|token| DestinationKey {
+    let key = terms.token.zip(terms.payee).map(|(token, wallet)| DestinationKey {
         interop: InteropAddress {
-            wallet: terms.payee,
+            wallet,
             network: terms.network,
         },
         token,
@@ -249,23 +249,28 @@ pub(super) fn shown(opened: &Opened, shown: &Shown) -> SecurePaymentView {
         expires_at,
         in_flight: opened.in_flight_until().is_some(),
     };
-    match (payment.kind, opened.requests.as_slice()) {
-        (SecurePaymentKind::Single, [request]) => SecurePaymentView::Single(SingleSecurePayment {
+    let payees: Vec<Address> = opened
+        .requests
+        .iter()
+        .filter_map(|request| request.terms.payee)
+        .collect();
+    match (payment.kind, opened.requests.as_slice(), payees.as_slice()) {
+        (SecurePaymentKind::Single, [request], [payee]) => SecurePaymentView::Single(SingleSecurePayment {
             payment_type: payment.kind,
             request_ids: request_ids.collect(),
-            payee: address(request.terms.payee, is_masked),
+            payee: address(*payee, is_masked),
             amount: AmountText::written(&request.terms.amount),
             payment_currency: CurrencyIdText::written(&request.terms.payment_currency),
             is_native_currency: request.terms.token.is_none(),
             destination: destination_of(request, is_masked),
             facts,
         }),
-        (_, requests) => SecurePaymentView::Batch(BatchSecurePayment {
+        (_, requests, payees) => SecurePaymentView::Batch(BatchSecurePayment {
             payment_type: payment.kind,
             request_ids: request_ids.collect(),
-            payees: requests
+            payees: payees
                 .iter()
-                .map(|request| PayeeText::written(address(request.terms.payee, is_masked)))
+                .map(|payee| PayeeText::written(address(*payee, is_masked)))
                 .collect(),
             amounts: requests
                 .iter()
@@ -350,6 +355,7 @@ fn one(ctx: &Ctx, opened: &Opened, single: &Single) -> SingleCalldata {
         planned,
         calldata,
         standing,
+        ..
     } = &single.handout;
     let currency = single.request.terms.payment_currency.as_str();
     let human = |units: U256| format_units(units, decimals(ctx, currency));

@@ -38,9 +38,9 @@ mod postgres;
 mod rows;
 mod sqlite;
 
-use super::{Sealing, StoreError, columns, event_log, queue, sealed};
+use super::{Sealing, StoreError, columns, event_log, payer_keys::Keyring, queue, sealed};
 use crate::domain::{
-    ids::{ClientRowId, DeliveryId, EndpointId, EventId, OwnerId},
+    ids::{ClientRowId, DeliveryId, EndpointId, EventId, OwnerId, PayerId},
     webhook::{ClaimedDelivery, DeliveryState, Wanted},
 };
 use chrono::{DateTime, Utc};
@@ -75,10 +75,21 @@ pub struct NewEvent {
     pub request_id: Option<String>,
     /// The bytes that are signed and sent.
     pub body: String,
-    /// Whether it holds personal details, so that it is kept sealed.
-    pub is_personal: bool,
+    /// How it is kept.
+    pub seal: BodySeal,
     /// Now.
     pub now: DateTime<Utc>,
+}
+
+/// How the body of an event is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BodySeal {
+    /// As it is.
+    None,
+    /// Sealed under a key of its own, because it holds personal details.
+    Own,
+    /// Sealed with the key of the payer whom it names.
+    Payer(PayerId),
 }
 
 /// A delivery to be written.
@@ -110,12 +121,17 @@ pub async fn insert_events(conn: &impl Sealing, events: &[NewEvent]) -> Result<H
     let mut written = HashSet::new();
     for events in events.chunks(columns::ROWS_MAX) {
         let new_ids = insert_keys(conn, events).await?;
+        let ring = keys_of(conn, events).await?;
         let new = events.iter().filter(|event| new_ids.contains(&event.id));
         let rows = new.map(|event| {
             let place = event_log::body_place(event.owner.as_str(), event.id.as_str());
-            let body = match event.is_personal {
-                true => sealed::seal(conn, event.body.clone(), place)?,
-                false => event.body.clone(),
+            let body = match &event.seal {
+                BodySeal::None => event.body.clone(),
+                BodySeal::Own => sealed::seal(conn, event.body.clone(), place)?,
+                BodySeal::Payer(payer) => {
+                    let body = ring.seal(conn, payer, event.body.clone(), place)?;
+                    body.ok_or_else(|| StoreError::Broken(anyhow::anyhow!("payer {payer} has no key")))?
+                }
             };
             Ok(events::ActiveModel::from(events::Model {
                 id: event.id.0.clone(),
@@ -135,6 +151,15 @@ pub async fn insert_events(conn: &impl Sealing, events: &[NewEvent]) -> Result<H
         written.extend(new_ids);
     }
     Ok(written)
+}
+
+/// The keys of the payers whom events name, which belong to the owners of the events.
+async fn keys_of(conn: &impl Sealing, events: &[NewEvent]) -> Result<Keyring, StoreError> {
+    let named = events.iter().filter_map(|event| match &event.seal {
+        BodySeal::Payer(payer) => Some((&event.owner, payer)),
+        BodySeal::None | BodySeal::Own => None,
+    });
+    Keyring::of_owners(conn, named).await
 }
 
 /// Takes the keys of facts that have not been told; returns the events that tell them.
@@ -233,7 +258,13 @@ pub async fn finish_batch(conn: &impl Sealing, tries: &[FinishedTry]) -> Result<
     let is_postgres = conn.get_database_backend() == DbBackend::Postgres;
     let mut recorded = HashSet::new();
     for tries in tries.chunks(columns::ROWS_MAX) {
-        let made = tries.iter().map(|tried| Ok((tried, rows::try_row(conn, tried)?)));
+        let bodies = tries
+            .iter()
+            .map(|(delivery, ..)| (&delivery.owner, delivery.body.as_str()));
+        let ring = Keyring::for_texts_of(conn, bodies).await?;
+        let made = tries
+            .iter()
+            .map(|tried| Ok((tried, rows::try_row(conn, &ring, tried)?)));
         let made = made.collect::<Result<Vec<_>, StoreError>>()?;
         let held = match is_postgres {
             true => postgres::finish(conn, &made).await?,
@@ -263,6 +294,19 @@ pub async fn tidy(conn: &impl ConnectionTrait) -> Result<(), StoreError> {
         DbBackend::Postgres => postgres::tidy(conn).await,
         _ => Ok(()),
     }
+}
+
+/// Cancels a delivery that is held under the token of its claim: what it tells cannot be read any more.
+pub async fn cancel_claimed(
+    conn: &impl ConnectionTrait,
+    claimed: &ClaimedDelivery,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    let held = Column::Id
+        .eq(claimed.id.as_str())
+        .and(Column::LeaseToken.eq(claimed.lease_token.as_str()));
+    cancel::cancel(conn, held, now).await?;
+    Ok(())
 }
 
 /// Releases what is held under a token, so that it can be claimed at once; returns how many.

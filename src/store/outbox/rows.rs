@@ -5,8 +5,8 @@ use crate::{
         ids::{DeliveryId, EndpointId, EventId, OwnerId},
         webhook::{AfterTry, ClaimedDelivery, DeliveryState, TryOutcome},
     },
-    ports::sealer::is_sealed,
-    store::{Sealing, StoreError, columns, delivery_log, endpoints, sealed},
+    ports::sealer::{is_sealed, split_payer},
+    store::{Sealing, StoreError, columns, delivery_log, endpoints, payer_keys::Keyring, sealed},
 };
 use chrono::{DateTime, Utc};
 use entities::{delivery_attempts, delivery_queue, delivery_queue::Column, events, webhook_endpoints};
@@ -78,9 +78,11 @@ impl Verdict {
 
 /// The row of a try; the delivery itself holds one that arrived in the first round, as if this was its row.
 ///
-/// What a receiver said about a sealed body may repeat it, so it is sealed too.
+/// What a receiver said about a sealed body may repeat it, so it is sealed alike; of a payer who was erased meanwhile it is
+/// not kept.
 pub(super) fn try_row(
     conn: &impl Sealing,
+    ring: &Keyring,
     tried @ (delivery, outcome, _, id): &FinishedTry,
 ) -> Result<delivery_attempts::Model, StoreError> {
     let id = match Verdict::of(tried) {
@@ -88,11 +90,15 @@ pub(super) fn try_row(
         _ => id.clone(),
     };
     let response = match outcome.response.clone() {
-        Some(text) if is_sealed(&delivery.body) => {
+        Some(text) => {
             let place = delivery_log::response_place(delivery.owner.as_str(), &id);
-            Some(sealed::seal(conn, text, place)?)
+            match split_payer(&delivery.body) {
+                Some((payer, _)) => ring.seal(conn, &payer, text, place)?,
+                None if is_sealed(&delivery.body) => Some(sealed::seal(conn, text, place)?),
+                None => Some(text),
+            }
         }
-        other => other,
+        None => None,
     };
     Ok(delivery_attempts::Model {
         id,

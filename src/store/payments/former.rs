@@ -206,6 +206,8 @@ pub(super) fn converted(row: former_payments::Model) -> Result<payments::Model, 
         kind: &row.kind,
         invoice_currency: &row.invoice_currency,
         payment_currency: &row.payment_currency,
+        // There were no links then.
+        is_hidden: false,
     };
     let group_key = facets.key(None);
     let client_group_key = row.client_row.as_deref().map(|client| facets.key(Some(client)));
@@ -250,5 +252,6 @@ pub(super) fn converted(row: former_payments::Model) -> Result<payments::Model, 
         is_quoted: row.is_quoted,
         group_key,
         client_group_key,
+        is_hidden: false,
     })
 }

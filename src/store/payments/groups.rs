@@ -28,11 +28,14 @@ pub(super) struct Facets<'a> {
     pub(super) invoice_currency: &'a str,
     /// Currency id of the payment.
     pub(super) payment_currency: &'a str,
+    /// Whether a link hides it.
+    pub(super) is_hidden: bool,
 }
 
 impl Facets<'_> {
     /// The key of the group: of the platform, or of one of its client IDs. Nobody has to be asked for it: it is a hash, and
-    /// of two groups that share one by chance the search still tells the platforms apart.
+    /// of two groups that share one by chance the search still tells the platforms apart. What is hidden has the complement
+    /// of the key that it would have otherwise, which a migration can write.
     pub(super) fn key(&self, client: Option<&str>) -> i64 {
         let mut hash = Sha256::new();
         let client = client.unwrap_or(WHOLE);
@@ -47,7 +50,11 @@ impl Facets<'_> {
             hash.update([0]);
         }
         let [a, b, c, d, e, f, g, h, ..] = <[u8; 32]>::from(hash.finalize());
-        i64::from_be_bytes([a, b, c, d, e, f, g, h])
+        let key = i64::from_be_bytes([a, b, c, d, e, f, g, h]);
+        match self.is_hidden {
+            true => !key,
+            false => key,
+        }
     }
 }
 
@@ -57,6 +64,7 @@ fn facets(row: &payments::Model) -> Facets<'_> {
         kind: &row.kind,
         invoice_currency: &row.invoice_currency,
         payment_currency: &row.payment_currency,
+        is_hidden: row.is_hidden,
     }
 }
 
@@ -81,6 +89,7 @@ pub(super) async fn count(conn: &impl ConnectionTrait, changes: &[(&payments::Mo
                 facets.kind,
                 facets.invoice_currency,
                 facets.payment_currency,
+                facets.is_hidden,
             );
             groups.entry(key).or_insert((group_key, 0)).1 += change;
             for wallet in wallets_of(row) {
@@ -99,6 +108,7 @@ pub(super) async fn count(conn: &impl ConnectionTrait, changes: &[(&payments::Mo
                 kind: columns.2.to_owned(),
                 invoice_currency: columns.3.to_owned(),
                 payment_currency: columns.4.to_owned(),
+                is_hidden: columns.5,
                 group_key: *group_key,
                 payments: *payments,
             });
@@ -110,6 +120,7 @@ pub(super) async fn count(conn: &impl ConnectionTrait, changes: &[(&payments::Mo
             Group::Kind,
             Group::InvoiceCurrency,
             Group::PaymentCurrency,
+            Group::IsHidden,
         ];
         let known = Expr::col((payment_groups::Entity, Group::Payments));
         let more = OnConflict::columns(columns)
@@ -169,6 +180,19 @@ pub(super) async fn enter_parties(conn: &impl ConnectionTrait, rows: &[payments:
     Ok(())
 }
 
+/// A row among the hidden ones, or among the others.
+pub(super) fn hidden_as(row: payments::Model, is_hidden: bool) -> payments::Model {
+    if row.is_hidden == is_hidden {
+        return row;
+    }
+    payments::Model {
+        is_hidden,
+        group_key: !row.group_key,
+        client_group_key: row.client_group_key.map(|key| !key),
+        ..row
+    }
+}
+
 /// Groups of a payment: that of its platform, and that of its client ID; each with the client ID, or [`WHOLE`].
 fn groups_of(row: &payments::Model) -> impl Iterator<Item = (&str, i64)> {
     let of_client = row.client_row.as_deref().zip(row.client_group_key);
@@ -217,18 +241,20 @@ pub(super) async fn parts_of(
     Ok(found.into_iter().map(part).filter(|part| part.payments > 0).collect())
 }
 
-/// Groups of a scope: keys, each with the number of its payments.
+/// Groups of a scope, those that links hide too unless they are left out: keys, each with the number of its payments.
 pub(super) async fn find(
     conn: &impl ConnectionTrait,
     scope: &Scope,
     kind: Option<PaymentKind>,
     (invoice_currencies, payment_currencies): (Option<&Vec<String>>, Option<&Vec<String>>),
+    leaves_out_hidden: bool,
 ) -> Result<Vec<(i64, i64)>, StoreError> {
     let client = scope.client.as_ref().map_or(WHOLE, |client| client.as_str());
     let wanted = Condition::all()
         .add_option(kind.map(|kind| Group::Kind.eq(kind.wire())))
         .add_option(invoice_currencies.map(|ids| Group::InvoiceCurrency.is_in(ids)))
-        .add_option(payment_currencies.map(|ids| Group::PaymentCurrency.is_in(ids)));
+        .add_option(payment_currencies.map(|ids| Group::PaymentCurrency.is_in(ids)))
+        .add_option(leaves_out_hidden.then(|| Group::IsHidden.eq(false)));
     let found = payment_groups::Entity::find()
         .select_only()
         .columns([Group::GroupKey, Group::Payments])

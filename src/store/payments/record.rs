@@ -163,6 +163,7 @@ pub(super) fn to_row(payment: &SettledPayment<'_>) -> Result<payments::Model, St
         kind: request.terms.kind.wire(),
         invoice_currency: &request.terms.invoice_currency,
         payment_currency: &request.terms.payment_currency,
+        is_hidden: request.is_hidden,
     };
     Ok(payments::Model {
         id: payment.id.0.clone(),
@@ -205,6 +206,7 @@ pub(super) fn to_row(payment: &SettledPayment<'_>) -> Result<payments::Model, St
         is_quoted: settled.is_quoted,
         group_key: facets.key(None),
         client_group_key: client.map(|client| facets.key(Some(client))),
+        is_hidden: request.is_hidden,
     })
 }
 

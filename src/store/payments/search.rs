@@ -2,9 +2,9 @@
 //!
 //! A search is read off ranges of an index that say everything that is asked, so that none looks at rows that do not match.
 //! Kind, currencies and client ID are a group; a wallet has its payments by group, and so has a merchant reference. The
-//! groups that fit are read side by side, and the keeping of the counts tells which there are, and how many payments. Whether
-//! a link hides a payment is in no index: where a platform has such links, it is asked of each row that fits otherwise. Only
-//! keys that few payments share are read whole, and a merchant reference beside a wallet by whichever is rarer.
+//! groups that fit are read side by side, and the keeping of the counts tells which there are, and how many payments. What
+//! links hide is a group of its own, which is not among those of whoever is shown nothing of it. Only keys that few payments
+//! share are read whole, and a merchant reference beside a wallet by whichever is rarer.
 //! Source: rules E.2; rules E.5.
 
 use super::{
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     domain::{address::Address, ids::PaymentId, search::PaymentPosition},
-    store::{Db, Moving, Scope, Sealing, StoreError, TOTAL_MAX, columns, requests, secure_payments},
+    store::{Db, Moving, Scope, Sealing, StoreError, TOTAL_MAX, columns, requests},
 };
 use chrono::{DateTime, Utc};
 use entities::{
@@ -177,11 +177,6 @@ enum Ranged {
 type Counted = [(i64, i64)];
 
 async fn way(conn: &impl ConnectionTrait, scope: &Scope, filter: &PaymentFilter) -> Result<Way, StoreError> {
-    // Where nothing is hidden, nobody has to look for it in every row, and the kept counts are right.
-    let filter = &PaymentFilter {
-        leaves_out_hidden: filter.leaves_out_hidden && secure_payments::hide_anything(conn, &scope.platform).await?,
-        ..filter.clone()
-    };
     // Each by its name, so that a further filter cannot be forgotten here.
     let PaymentFilter {
         tx_hash: _,
@@ -193,14 +188,14 @@ async fn way(conn: &impl ConnectionTrait, scope: &Scope, filter: &PaymentFilter)
         kind,
         invoice_currencies,
         payment_currencies,
-        leaves_out_hidden: _,
+        leaves_out_hidden,
         from: _,
         to: _,
     } = filter;
     let currencies = (invoice_currencies.as_ref(), payment_currencies.as_ref());
-    let is_grouped = kind.is_some() || currencies.0.is_some() || currencies.1.is_some();
+    let is_grouped = kind.is_some() || currencies.0.is_some() || currencies.1.is_some() || *leaves_out_hidden;
     let groups = match is_grouped {
-        true => Some(groups::find(conn, scope, *kind, currencies).await?),
+        true => Some(groups::find(conn, scope, *kind, currencies, *leaves_out_hidden).await?),
         false => None,
     };
     if groups.as_ref().is_some_and(Vec::is_empty) {
@@ -222,7 +217,7 @@ async fn way(conn: &impl ConnectionTrait, scope: &Scope, filter: &PaymentFilter)
     }
     let groups = match groups {
         Some(groups) => groups,
-        None => groups::find(conn, scope, None, currencies).await?,
+        None => groups::find(conn, scope, None, currencies, false).await?,
     };
     by_groups(scope, filter, &groups)
 }
@@ -254,13 +249,12 @@ fn by_parts(
             .add(Party::GroupKey.eq(part.group_key))
             .add(Party::IsPayee.eq(part.is_payee))
             .add(between(Party::PaidAt, filter))
-            .add_option(filter.leaves_out_hidden.then(|| has_hidden_payment().not()))
     };
     let payments = parts.iter().map(|part| part.payments).sum::<i64>();
     Ok(Way::Ranges {
         table: Ranged::Parties,
         ranges: parts.iter().map(range).collect(),
-        total: (!filter.is_dated() && !filter.leaves_out_hidden).then_some(columns::number("payments", payments)?),
+        total: (!filter.is_dated()).then_some(columns::number("payments", payments)?),
     })
 }
 
@@ -279,9 +273,8 @@ fn by_groups(scope: &Scope, filter: &PaymentFilter, groups: &Counted) -> Result<
             .add(group.eq(*key))
             .add_option(wallet.map(|wallet| of_wallet(wallet, filter.is_wallet_payee)))
             .add(between(Column::PaidAt, filter))
-            .add_option(filter.leaves_out_hidden.then(|| is_hidden().not()))
     };
-    let is_counted = !filter.is_dated() && reference.is_none() && !filter.leaves_out_hidden;
+    let is_counted = !filter.is_dated() && reference.is_none();
     let payments = groups.iter().map(|(_, payments)| payments).sum::<i64>();
     Ok(Way::Ranges {
         table: Ranged::Payments,
@@ -336,27 +329,7 @@ fn of_row(scope: &Scope, filter: &PaymentFilter) -> Condition {
         .add_option(invoices.map(|ids| Column::InvoiceCurrency.is_in(ids)))
         .add_option(payments.map(|ids| Column::PaymentCurrency.is_in(ids)))
         .add(between(Column::PaidAt, filter))
-        .add_option(filter.leaves_out_hidden.then(|| is_hidden().not()))
-}
-
-/// That a payment is one of a link that hides something.
-fn is_hidden() -> Expr {
-    let of_payment = |column: Column| Expr::col((payments::Entity, column));
-    requests::is_hidden((of_payment(Column::PlatformId), of_payment(Column::RequestRow)))
-}
-
-/// The same of what a wallet took part in.
-fn has_hidden_payment() -> Expr {
-    let of_payment = |column: Column| Expr::col((payments::Entity, column));
-    let of_party = |column: Party| Expr::col((payment_parties::Entity, column));
-    let hidden = Query::select()
-        .expr(Expr::val(1))
-        .from(payments::Entity)
-        .and_where(of_payment(Column::PlatformId).eq(of_party(Party::PlatformId)))
-        .and_where(of_payment(Column::Id).eq(of_party(Party::PaymentId)))
-        .and_where(is_hidden())
-        .to_owned();
-    Expr::exists(requests::row_by_row(hidden))
+        .add_option(filter.leaves_out_hidden.then(|| Column::IsHidden.eq(false)))
 }
 
 /// The span of time.
@@ -554,7 +527,7 @@ mod tests {
         store::plans,
     };
     use alloy::primitives::{Address as EvmAddress, B256};
-    use sea_orm::QueryTrait;
+    use sea_orm::{QueryTrait, sea_query::SqliteQueryBuilder};
 
     /// Steps of SQLite's plan for a part of a search.
     async fn plan(db: &Db, filter: &PaymentFilter, client: Option<&str>, begin: Begin) -> String {
@@ -575,7 +548,8 @@ mod tests {
     async fn every_search_reads_its_own_index(db: &Db) {
         for (client, currency, key) in [("", "USD", 1), ("", "EUR", 2), ("client", "USD", 3)] {
             let group = format!(
-                "INSERT INTO payment_groups VALUES ('platform', '{client}', 'direct', '{currency}', 'USDC-base', {key}, 9)"
+                "INSERT INTO payment_groups VALUES \
+                 ('platform', '{client}', 'direct', '{currency}', 'USDC-base', FALSE, {key}, 9)"
             );
             db.writer().execute_unprepared(&group).await.unwrap();
         }
@@ -614,10 +588,6 @@ mod tests {
             ..of_wallet.clone()
         };
         let of_client = dated.clone();
-        let hiding = "INSERT INTO secure_payments (id, token, platform_id, flow, kind, status, network, access_mode, \
-            hides_until_approved, hides_payee, allowed_payers, created_at, expires_at) VALUES ('1', 't', 'platform', 'pay', \
-            'single', 'pending', 'base', 'off', FALSE, TRUE, '[]', '2030-01-01', '2030-01-01')";
-        db.writer().execute_unprepared(hiding).await.unwrap();
         for (filter, client, wanted) in [
             (by_tx_hash, None, "payments_event_key (tx_hash=? AND network>?)"),
             (
@@ -662,17 +632,6 @@ mod tests {
             let steps = plan(db, &filter, client, Begin::Row(0)).await;
             assert!(steps.contains(wanted), "{wanted}:\n{steps}");
             assert!(!steps.contains("SCAN payment"), "{steps}");
-            let shown = PaymentFilter {
-                leaves_out_hidden: true,
-                ..filter.clone()
-            };
-            let steps = plan(db, &shown, client, Begin::Row(0)).await;
-            let asked = "secure_payment_items_request_idx (platform_id=? AND request_row=?)";
-            assert!(steps.contains(wanted) && steps.contains(asked), "{wanted}:\n{steps}");
-            assert!(
-                !steps.contains("SCAN payment") && !steps.contains("SCAN secure"),
-                "{steps}"
-            );
             let undated = PaymentFilter {
                 from: None,
                 to: None,
@@ -690,6 +649,69 @@ mod tests {
             let beginning = wanted.split(" AND paid_at").next().unwrap();
             assert!(steps.contains(beginning), "{beginning}:\n{steps}");
             assert!(steps.contains("(paid_at,") && steps.contains(")<(?,?)"), "{steps}");
+        }
+    }
+
+    #[tokio::test]
+    async fn who_is_shown_nothing_hidden_reads_no_hidden_group() {
+        plans::with_database(no_hidden_group_is_read).await;
+    }
+
+    async fn no_hidden_group_is_read(db: &Db) {
+        const HIDDEN: i64 = 7_654_321;
+        let wallet = EvmAddress::ZERO;
+        for (is_hidden, key, payments) in [(false, 3, 2_000), (true, HIDDEN, 200_000)] {
+            let group = format!(
+                "INSERT INTO payment_groups VALUES \
+                 ('platform', 'client', 'direct', 'USD', 'USDC-base', {is_hidden}, {key}, {payments})"
+            );
+            db.writer().execute_unprepared(&group).await.unwrap();
+            let part = format!(
+                "INSERT INTO payment_wallets VALUES ('platform', X'{wallet:x}', 'client', {key}, TRUE, {payments})"
+            );
+            db.writer().execute_unprepared(&part).await.unwrap();
+        }
+        let scope = Scope {
+            platform: PlatformId("platform".into()),
+            client: Some(ClientRowId("client".into())),
+        };
+        let of_kind = PaymentFilter {
+            kind: Some(PaymentKind::Direct),
+            ..Default::default()
+        };
+        let of_wallet = PaymentFilter {
+            wallet: Some(Address::Evm(wallet)),
+            ..Default::default()
+        };
+        let of_reference = PaymentFilter {
+            merchant_reference: Some("order".into()),
+            ..Default::default()
+        };
+        for filter in [
+            PaymentFilter::default(),
+            of_kind,
+            of_wallet.clone(),
+            of_reference.clone(),
+            PaymentFilter {
+                merchant_reference: of_reference.merchant_reference,
+                ..of_wallet
+            },
+        ] {
+            for (leaves_out_hidden, wanted) in [(false, 202_000), (true, 2_000)] {
+                let filter = PaymentFilter {
+                    leaves_out_hidden,
+                    ..filter.clone()
+                };
+                let way = way(db.reader(), &scope, &filter).await.unwrap();
+                for statement in [way.matching(None, None), way.countable()] {
+                    let text = statement.unwrap().to_string(SqliteQueryBuilder);
+                    assert_eq!(text.contains(&HIDDEN.to_string()), !leaves_out_hidden, "{text}");
+                    assert!(text.contains(" = 3 "), "{text}");
+                }
+                if let Way::Ranges { total: Some(total), .. } = way {
+                    assert_eq!(total, wanted, "{filter:?}");
+                }
+            }
         }
     }
 }

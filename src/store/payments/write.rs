@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     domain::{
-        ids::PaymentId,
+        ids::{PaymentId, PlatformId},
         payment::{Observation, ReversalReason},
     },
     store::{Moving, StoreError, columns},
@@ -16,7 +16,7 @@ use entities::{
     former_payments::Column as Former, payment_parties, payment_parties::Column as Party, payments, payments::Column,
 };
 use sea_orm::{
-    ActiveModelTrait, ColumnTrait, Condition, EntityTrait, QueryFilter, QuerySelect, QueryTrait,
+    ActiveModelTrait, ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QuerySelect, QueryTrait,
     sea_query::{Expr, ExprTrait, IntoCondition, OnConflict},
 };
 use std::collections::HashSet;
@@ -171,20 +171,56 @@ async fn overwrite(
         is_told: stored.is_told,
         ..fresh
     };
+    // The row says whether it is hidden: its request may have been read before it was.
+    let again = groups::hidden_as(again, stored.is_hidden);
+    rewrite(conn, &stored, again.clone()).await?;
+    from_row(again).map(Some)
+}
+
+/// Marks the payments of some requests of a platform, by their public ids, as hidden. Needs a transaction.
+///
+/// None of them was recorded before there were links. What is recorded after the requests were marked is marked already.
+pub(in crate::store) async fn hide(
+    conn: &impl ConnectionTrait,
+    platform: &PlatformId,
+    request_ids: &[String],
+) -> Result<(), StoreError> {
+    for request_ids in request_ids.chunks(columns::ROWS_MAX) {
+        let shown = payments::Entity::find()
+            .filter(Column::PlatformId.eq(platform.as_str()))
+            .filter(Column::RequestId.is_in(request_ids))
+            .filter(Column::IsHidden.eq(false))
+            .lock_exclusive()
+            .all(conn)
+            .await?;
+        for stored in shown {
+            let again = groups::hidden_as(stored.clone(), true);
+            rewrite(conn, &stored, again).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Replaces a row that is locked, and its parties, and counts it where it is then.
+async fn rewrite(
+    conn: &impl ConnectionTrait,
+    stored: &payments::Model,
+    again: payments::Model,
+) -> Result<(), StoreError> {
     payment_parties::Entity::delete_many()
         .filter(Party::PlatformId.eq(stored.platform_id.as_str()))
-        .filter(Party::Wallet.is_in(groups::wallets_of(&stored)))
+        .filter(Party::Wallet.is_in(groups::wallets_of(stored)))
         .filter(Party::GroupKey.is_in(std::iter::once(stored.group_key).chain(stored.client_group_key)))
         .filter(Party::PaidAt.eq(stored.paid_at))
         .filter(Party::PaymentId.eq(stored.id.as_str()))
         .exec(conn)
         .await?;
     groups::enter_parties(conn, std::slice::from_ref(&again)).await?;
-    groups::count(conn, &[(&stored, -1), (&again, 1)]).await?;
+    groups::count(conn, &[(stored, -1), (&again, 1)]).await?;
     payments::Entity::update_many()
-        .set(payments::ActiveModel::from(again.clone()).reset_all())
+        .set(payments::ActiveModel::from(again).reset_all())
         .filter(Column::Id.eq(stored.id.as_str()))
         .exec(conn)
         .await?;
-    from_row(again).map(Some)
+    Ok(())
 }

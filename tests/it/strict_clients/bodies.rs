@@ -58,7 +58,7 @@ bodies! {
         recurrence: ~Recurrence, original_request_id: ~String, status: String, is_crypto_to_fiat_available: bool,
         original_request_payment_reference: ~String, payments: Vec<Payment>, is_recurrence_stopped: bool,
         customer_info: ?Customer, reference: ?String, amount_in_usd: ?String, conversion_rate: ?String,
-        rate_source: ~String, conversion_breakdown: ?Breakdown, fees: ?Vec<RequestFee>, payee: String,
+        rate_source: ~String, conversion_breakdown: ?Breakdown, fees: ?Vec<RequestFee>, payee: ?String,
         request_amount: String, invoice_currency: String, payment_currency: String, paid_amount: String,
         excess_amount: ~String, detected_amount: ~String, quarantined_payments: ~Vec<QuarantinedPayment>,
         quarantined_payments_total: ~u64, payments_total: ~u32, payer_address: ?String, payer_eoa_address: ?String,

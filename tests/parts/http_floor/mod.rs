@@ -31,7 +31,7 @@ use prs::{
         contract::{
             about::About,
             described::Described,
-            docs,
+            docs::{self, Liberties},
             document::{complete, pretty},
             routes::RouteTable,
         },
@@ -316,7 +316,15 @@ fn app_with(limits: Limits) -> BoxEndpoint<'static, Response> {
         ("Auth API v1", "/openapi/auth.json", "{}\n".to_owned()),
         ("Webhooks", "/openapi/webhooks.json", "{}\n".to_owned()),
     ];
-    let routes = docs::routes(routes, documents, true).data(identify);
+    let routes = docs::routes(
+        routes,
+        documents,
+        Liberties {
+            keeps_keys: true,
+            has_room: false,
+        },
+    )
+    .data(identify);
     wrap(
         routes,
         Edge {

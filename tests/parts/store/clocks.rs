@@ -57,7 +57,7 @@ impl Instance {
             deduplication_key: "key".into(),
             request_id: None,
             body: "{}".into(),
-            is_personal: false,
+            seal: prs::store::outbox::BodySeal::None,
             now,
         };
         assert!(store::outbox::insert_event(self.db.writer(), &event).await.unwrap());

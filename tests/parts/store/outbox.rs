@@ -9,7 +9,12 @@ use prs::{
         ids::{ClientRowId, EventId},
         webhook::{AfterTry, DeliveryState, Wanted},
     },
-    store::{self, Db, endpoints::Endpoint, event_log::EventFilter, outbox::NewEvent},
+    store::{
+        self, Db,
+        endpoints::Endpoint,
+        event_log::EventFilter,
+        outbox::{BodySeal, NewEvent},
+    },
 };
 use std::collections::HashSet;
 
@@ -41,7 +46,7 @@ async fn an_event_is_told_once(db: &Db) {
         deduplication_key: "payment.confirmed:sepolia:0x1:0".into(),
         request_id: Some("01ff".into()),
         body: "{}".into(),
-        is_personal: false,
+        seal: BodySeal::None,
         now: at(0),
     };
     assert!(store::outbox::insert_event(db.writer(), &event).await.unwrap());
@@ -61,7 +66,7 @@ async fn of_a_batch_only_new_facts_are_told(db: &Db) {
         deduplication_key: fact.into(),
         request_id: None,
         body: format!("{{\"id\":\"{id}\",\"text\":\"\\u0000 ' \\\" ü\"}}"),
-        is_personal: fact == "one",
+        seal: if fact == "one" { BodySeal::Own } else { BodySeal::None },
         now: at(0),
     };
     let ids = |ids: &[&str]| -> HashSet<EventId> { ids.iter().map(|id| EventId((*id).into())).collect() };
@@ -84,7 +89,11 @@ async fn of_a_batch_only_new_facts_are_told(db: &Db) {
     let stored = store::event_log::events(db.reader(), &scope("a"), &filter)
         .await
         .unwrap();
-    let stored: Vec<_> = stored.into_iter().rev().map(|event| (event.id, event.body)).collect();
+    let texts = stored
+        .into_iter()
+        .rev()
+        .map(|event| (event.id, event.body.text().unwrap()));
+    let stored: Vec<_> = texts.collect();
     let told = [&first[0], &first[1], &second[1]].map(|event| (event.id.clone(), event.body.clone()));
     assert_eq!(stored, told);
 }

@@ -9,19 +9,24 @@ use proptest::{collection::vec, option, prelude::*, sample::select, strategy::Va
 use prs::{
     domain::{
         address::Address,
-        ids::{ClientRowId, PaymentId},
+        fees::Fees,
+        ids::{ClientRowId, PaymentId, SecurePaymentId, SecurePaymentToken},
         network::Network,
         payment::{Observation, PaymentKind, ProvenTransfer, ReversalReason, Settled},
         reference::PaymentReference,
         request::Request,
         search::PaymentPosition,
+        secure_payment::{
+            About, Item, Names, PaymentFlow, SecurePayment, SecurePaymentKind, SecurePaymentStatus,
+            access::AccessPolicy,
+        },
     },
     store::{
         self, Db, Scope,
         payments::{Begin, PaymentFilter, PaymentRecord, SettledPayment, Window},
     },
 };
-use sea_orm::ConnectionTrait;
+use sea_orm::{ConnectionTrait, Statement};
 use std::collections::HashSet;
 
 on_both! {
@@ -34,6 +39,8 @@ on_both! {
     a_walk_finds_once_what_was_there_while_others_arrive
     a_payment_of_the_version_before_is_recorded_once_and_can_be_changed
     counts_follow_a_payment_to_other_wallets
+    what_links_hide_before_and_after_it_was_recorded_is_found_by_nobody_to_whom_nothing_hidden_is_shown
+    the_migration_that_marks_what_is_hidden_finds_what_links_hid_before
 }
 
 const CURRENCIES: [&str; 4] = ["FAU-sepolia", "USD", "EUR", "USDC-sepolia"];
@@ -543,8 +550,8 @@ async fn a_payment_of_the_version_before_is_recorded_once_and_can_be_changed(db:
     compare_random(db, 50, 12).await;
 }
 
-async fn counts_follow_a_payment_to_other_wallets(db: &Db) {
-    fill(db, 0..12).await;
+/// Has wallet 50 have paid the first payment instead of who did.
+async fn move_to_another_payer(db: &Db) {
     let request = kept_request(1);
     let mut moved = settled(1);
     moved.proven.payer = Some(wallet(50));
@@ -557,6 +564,11 @@ async fn counts_follow_a_payment_to_other_wallets(db: &Db) {
     let tx = db.begin("relocate").await.unwrap();
     store::payments::relocate(&tx, &payment).await.unwrap();
     tx.commit().await.unwrap();
+}
+
+async fn counts_follow_a_payment_to_other_wallets(db: &Db) {
+    fill(db, 0..12).await;
+    move_to_another_payer(db).await;
     let all = everything(db).await;
     for number in [20, 21, 22, 23, 50] {
         let filter = PaymentFilter {
@@ -568,4 +580,164 @@ async fn counts_follow_a_payment_to_other_wallets(db: &Db) {
             compare(db, &all, (&scope("a"), &filter), (offset, 5)).await;
         }
     }
+}
+
+/// A link that hides something, over some of the requests that [`fill`] makes.
+fn hiding(numbers: &[u64], policy: AccessPolicy) -> SecurePayment {
+    let requests: Vec<Request> = numbers.iter().map(|number| kept_request(*number)).collect();
+    let item = |request: &Request| Item {
+        request: request.row.clone(),
+        request_id: request.id.clone(),
+        fees: Fees::default(),
+    };
+    SecurePayment {
+        id: SecurePaymentId(format!("link-{}", numbers[0])),
+        token: SecurePaymentToken(format!("token-{}", numbers[0])),
+        origin: requests[0].origin.clone(),
+        flow: PaymentFlow::Pay,
+        kind: SecurePaymentKind::Batch,
+        status: SecurePaymentStatus::Pending,
+        network: Network::Sepolia,
+        destination: None,
+        creator: None,
+        policy,
+        about: About::default(),
+        hinted_at: None,
+        created_at: at(0),
+        expires_at: at(1_000),
+        completed_at: None,
+        items: requests.iter().map(item).collect(),
+    }
+}
+
+async fn insert(db: &Db, link: &SecurePayment) {
+    let tx = db.begin("a link").await.unwrap();
+    store::secure_payments::insert(&tx, link, &Names::default())
+        .await
+        .unwrap();
+    tx.commit().await.unwrap();
+}
+
+/// Hides every fourth of the first eighty requests of platform `a`, half of them by links that show the payee.
+async fn hide_some(db: &Db) {
+    let numbers: Vec<u64> = (0..80).filter(|number| number % 5 != 0 && number % 4 == 1).collect();
+    for (index, numbers) in numbers.chunks(4).enumerate() {
+        let policy = AccessPolicy {
+            hides_until_approved: index % 2 == 0,
+            hides_payee: index % 2 == 1,
+            ..AccessPolicy::OPEN
+        };
+        insert(db, &hiding(numbers, policy)).await;
+    }
+}
+
+fn is_hidden(payment: &PaymentRecord) -> bool {
+    payment.platform == scope("a").platform && payment.position % 4 == 1
+}
+
+async fn what_links_hide_before_and_after_it_was_recorded_is_found_by_nobody_to_whom_nothing_hidden_is_shown(db: &Db) {
+    fill(db, 0..60).await;
+    for number in 60..80 {
+        store::requests::insert(db.writer(), &kept_request(number))
+            .await
+            .unwrap();
+    }
+    hide_some(db).await;
+    let ids = (0..80).map(|number| kept_request(number).id.0);
+    let hidden = store::requests::hidden_among(db.reader(), &scope("a").platform, ids)
+        .await
+        .unwrap();
+    for number in 60..80 {
+        // Read before it was hidden, a request is not credited.
+        let stale = kept_request(number);
+        let owner = Scope {
+            platform: stale.origin.platform.clone(),
+            client: None,
+        };
+        let request = store::requests::find(db.reader(), &owner, stale.id.as_str())
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(request.is_hidden, hidden.contains(stale.id.as_str()));
+        let written = store::requests::advance(db.writer(), &stale, &stale.ledger, at(0)).await;
+        assert_eq!(written.unwrap(), !request.is_hidden);
+        assert!(record(db, &request, &settled(number)).await);
+    }
+    let all = everything(db).await;
+    let shown: Vec<_> = all.iter().filter(|payment| !is_hidden(payment)).cloned().collect();
+    assert_eq!((all.len(), shown.len()), (80, 80 - hidden.len()));
+    let mut runner = TestRunner::deterministic();
+    let strategy = (scopes(), filters(80), 0..30_u64, 1..30_u64);
+    for _ in 0..300 {
+        let (scope, filter, offset, limit) = strategy.new_tree(&mut runner).unwrap().current();
+        compare(db, &all, (&scope, &filter), (offset, limit)).await;
+        let filter = PaymentFilter {
+            leaves_out_hidden: true,
+            ..filter
+        };
+        compare(db, &shown, (&scope, &filter), (offset, limit)).await;
+    }
+    // Known by another payer, a hidden payment stays hidden, also to whoever read its request before it was.
+    move_to_another_payer(db).await;
+    for (leaves_out_hidden, total) in [(false, 1), (true, 0)] {
+        let filter = PaymentFilter {
+            wallet: Some(wallet(50)),
+            leaves_out_hidden,
+            ..PaymentFilter::default()
+        };
+        let begin = Begin::Row(0);
+        let found = store::payments::search(db, &scope("a"), &filter, &Window { begin, limit: 5 }).await;
+        assert_eq!(found.unwrap().total, total);
+    }
+}
+
+/// What is kept of payments to search them, as text, in one order.
+async fn kept(db: &Db) -> Vec<String> {
+    let mut kept = Vec::new();
+    for (columns, table) in [
+        ("id || is_hidden || request_id", "requests"),
+        (
+            "id || is_hidden || group_key || coalesce(client_group_key, 0)",
+            "payments",
+        ),
+        ("payment_id || is_payee || group_key", "payment_parties"),
+        ("group_key || ' ' || is_hidden || payments", "payment_groups"),
+        (
+            "group_key || ' ' || client_row || is_payee || payments",
+            "payment_wallets",
+        ),
+    ] {
+        let counted = match table.ends_with("groups") || table.ends_with("wallets") {
+            true => "payments > 0",
+            false => "TRUE",
+        };
+        let sql = format!("SELECT {columns} AS row FROM {table} WHERE {counted} ORDER BY 1");
+        let rows = Statement::from_string(db.reader().get_database_backend(), sql);
+        for row in db.reader().query_all_raw(rows).await.unwrap() {
+            kept.push(row.try_get::<String>("", "row").unwrap());
+        }
+    }
+    kept
+}
+
+async fn the_migration_that_marks_what_is_hidden_finds_what_links_hid_before(db: &Db) {
+    fill(db, 0..80).await;
+    let unmarked = kept(db).await;
+    hide_some(db).await;
+    let marked = kept(db).await;
+    assert_ne!(marked, unmarked);
+    let states = db.migrate_status().await.unwrap();
+    let marking = states.iter().position(|state| state.name.ends_with("mark_hidden"));
+    let steps = u32::try_from(states.len() - marking.unwrap()).unwrap();
+    db.migrate_down(steps).await.unwrap();
+    db.migrate_up().await.unwrap();
+    assert_eq!(kept(db).await, marked);
+    // Without the links nothing is hidden, so that what was moved back is as it was.
+    db.migrate_down(steps).await.unwrap();
+    db.writer()
+        .execute_unprepared("DELETE FROM secure_payments")
+        .await
+        .unwrap();
+    db.migrate_up().await.unwrap();
+    assert_eq!(kept(db).await, unmarked);
 }

@@ -10,7 +10,7 @@ use prs::{
     domain::{
         address::Address,
         ids::ScheduleId,
-        ledger::{Credit, Ledger, RequestStatus},
+        ledger::{Credit, Ending, Ledger, RequestStatus},
         network::Network,
         reference::PaymentReference,
         request::{
@@ -71,6 +71,7 @@ async fn a_request_survives_with_every_field(db: &Db) {
             is_listening: true,
             is_told_paid: true,
             reversals: 7,
+            ending: Ending::BankOrdered,
         },
         created_at: at(1) + TimeDelta::microseconds(123_456),
         ..request("a", 1)
@@ -110,7 +111,7 @@ async fn a_request_without_optional_fields_survives(db: &Db) {
         },
         terms: Terms {
             network: Network::Tron,
-            payee: tron,
+            payee: Some(tron),
             payer: None,
             token: None,
             merchant_reference: None,
@@ -189,7 +190,7 @@ async fn another_tenant_and_another_client_see_nothing(db: &Db) {
 async fn requests_are_listed_newest_first_with_a_total(db: &Db) {
     for number in 0..5 {
         let mut request = request("a", number);
-        request.terms.payee = if number == 3 { wallet(8) } else { wallet(1) };
+        request.terms.payee = Some(if number == 3 { wallet(8) } else { wallet(1) });
         store::requests::insert(db.writer(), &request).await.unwrap();
     }
     let list = async |payee: Option<String>, limit, offset| {

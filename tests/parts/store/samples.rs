@@ -77,6 +77,7 @@ pub fn request(owner: &str, number: u64) -> Request {
         ledger: Ledger::new(U256::from(1_000)),
         created_at: at(i64::try_from(number).unwrap()),
         has_unkept_answers: false,
+        is_hidden: false,
     }
 }
 
@@ -84,7 +85,7 @@ pub fn terms(number: u64) -> Terms {
     Terms {
         kind: PaymentKind::Direct,
         network: Network::Sepolia,
-        payee: wallet(1),
+        payee: Some(wallet(1)),
         payer: Some(wallet(2)),
         amount: Amount::parse("10.5").unwrap(),
         invoice_currency: "FAU-sepolia".into(),
@@ -158,7 +159,7 @@ pub async fn publish(db: &Db, event: u32, endpoints: &[&Endpoint]) -> EventId {
         deduplication_key: format!("key {event}"),
         request_id: None,
         body: format!("body {event}"),
-        is_personal: false,
+        seal: prs::store::outbox::BodySeal::None,
         now: at(0),
     };
     assert!(store::outbox::insert_event(&tx, &event).await.unwrap());

@@ -89,6 +89,9 @@ pub(crate) enum Fault {
     /// F27: the service is killed while links are made, combined, withdrawn and paid
     #[value(alias = "F27")]
     LinkKills,
+    /// F28: the service is killed while payers are registered and their bank accounts paid
+    #[value(alias = "F28")]
+    FiatKills,
 }
 
 impl Fault {
@@ -121,8 +124,8 @@ impl Fault {
             Self::RecurringKills if is_short && database == Database::Sqlite => 3,
             Self::RecurringKills if is_short => 0,
             Self::RecurringKills => 1,
-            Self::LinkKills if is_short && database == Database::Sqlite => 1,
-            Self::LinkKills => 2,
+            Self::LinkKills | Self::FiatKills if is_short && database == Database::Sqlite => 1,
+            Self::LinkKills | Self::FiatKills => 2,
             Self::HangingReceiver | Self::RollingRestarts => LAST_LANE,
         }
     }
@@ -130,7 +133,7 @@ impl Fault {
     /// Where it is played.
     pub(crate) fn databases(self, chosen: Databases) -> &'static [Database] {
         match self {
-            Self::Kills | Self::CommitEdges | Self::RecurringKills | Self::LinkKills => chosen.each(),
+            Self::Kills | Self::CommitEdges | Self::RecurringKills | Self::LinkKills | Self::FiatKills => chosen.each(),
             Self::WorkerKills
             | Self::DatabaseOutages
             | Self::CutConnections

@@ -3,27 +3,18 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::PoisonError;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use anyhow::{Context, Result, anyhow, bail};
-use fastrand::Rng;
-use xtask::machine::command;
+use anyhow::{Context, Result};
 use xtask::service::client::Call;
 
 use crate::fault::{Database, Fault};
 use crate::payers::{Done, Payers, Wanted, approve_all, destination};
 use crate::plan::{Plan, QUIET_TIME};
 use crate::report::Row;
+use crate::rounds;
 use crate::stage::{PAYERS, Stage};
 use crate::verdict::Records;
-
-/// How long a life may last that ends at a point.
-const POINT_TIMEOUT: Duration = Duration::from_secs(12);
-
-/// How often a point is passed at most before it ends the process.
-const PASSES_MAX: u64 = 2;
 
 /// Account that is paid; those before it pay.
 const PAYEE: usize = 6;
@@ -104,61 +95,8 @@ pub(crate) fn kills(plan: &Plan, database: Database) -> Result<Row> {
             is_over: AtomicBool::new(false),
             done: Mutex::new(Done::default()),
         };
-        let reached = thread::scope(|scope| {
-            let threads: Vec<_> = PAYERS
-                .into_iter()
-                .map(|account| {
-                    let payers = &payers;
-                    scope.spawn(move || payers.work(account))
-                })
-                .collect();
-            let mut deaths = || -> Result<Vec<&'static str>> {
-                let mut rng = Rng::with_seed(plan.seed);
-                let mut reached = Vec::new();
-                machines.service.kill()?;
-                let mut live = |reached: &mut Vec<&'static str>, point: &'static str, passes: u64| {
-                    if command::interrupted() {
-                        bail!("interrupted");
-                    }
-                    if threads.iter().any(|thread| thread.is_finished()) {
-                        bail!("the load ended before the last round");
-                    }
-                    let when = match passes {
-                        0 => String::new(),
-                        passes => format!("{passes}*off->"),
-                    };
-                    machines.service.launch(Some(&format!("{point}={when}return")))?;
-                    if machines.service.ended_within(POINT_TIMEOUT)? {
-                        reached.push(point);
-                    }
-                    Ok(())
-                };
-                for _ in 0..plan.rounds_per_point {
-                    let mut order = POINTS;
-                    rng.shuffle(&mut order);
-                    for point in order {
-                        live(&mut reached, point, rng.u64(0..=PASSES_MAX))?;
-                    }
-                }
-                for point in POINTS {
-                    if !reached.contains(&point) {
-                        live(&mut reached, point, 0)?;
-                    }
-                }
-                machines.service.start()?;
-                Ok(reached)
-            };
-            let reached = deaths();
-            payers.is_over.store(true, Ordering::SeqCst);
-            if reached.is_err() {
-                client.give_up();
-            }
-            let mut outcome = Ok(());
-            for thread in threads {
-                let ended = thread.join();
-                outcome = outcome.and(ended.unwrap_or_else(|_| Err(anyhow!("a payer panicked"))));
-            }
-            outcome.and(reached)
+        let reached = rounds::die(plan, &POINTS, (machines, client, &payers.is_over), |account| {
+            payers.work(account)
         })?;
         (
             reached,

@@ -2,12 +2,14 @@
 //! paid, and afterwards nothing may be missing, doubled or changed.
 
 mod asked;
+mod bank;
 mod calendar;
 mod client;
 mod clock;
 mod deaths;
 mod dues;
 mod fault;
+mod fiat;
 mod instances;
 mod kills;
 mod link;
@@ -19,6 +21,7 @@ mod plan;
 mod receivers;
 mod recurring;
 mod report;
+mod rounds;
 mod service;
 mod settled;
 mod sink;
@@ -134,6 +137,7 @@ fn play(plan: &Plan, fault: Fault, database: Database) -> Row {
         Fault::RollingRestarts => instances::rolling(plan),
         Fault::RecurringKills => recurring::kills(plan, database),
         Fault::LinkKills => links::kills(plan, database),
+        Fault::FiatKills => fiat::kills(plan, database),
     };
     let row = played.unwrap_or_else(|error| Row::failed(fault, database, &error));
     eprintln!(

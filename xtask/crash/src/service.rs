@@ -84,7 +84,10 @@ impl Service {
                     "BatchConversionPayments": with.chain.contracts().batch_conversion_payments.to_string(),
                     "ERC20RecurringPaymentProxy": with.chain.contracts().recurring_payment_proxy.to_string(),
                 },
-                "tokens": {"FAU": with.chain.tokens().fau.to_string()},
+                "tokens": {
+                    "FAU": with.chain.tokens().fau.to_string(),
+                    "USDC": with.chain.tokens().usdc.to_string(),
+                },
             }},
         });
         let config = with.folder.join(format!("{}.toml", with.name));

@@ -7,7 +7,7 @@ use xtask::machine::postgres::Postgres;
 use xtask::machine::{command, packages, workspace};
 
 /// Numbers that are measured on PostgreSQL.
-const ON_POSTGRES: [&str; 4] = ["create", "payout", "events", "links"];
+const ON_POSTGRES: [&str; 5] = ["create", "payout", "events", "links", "payer"];
 
 /// Numbers that are measured on a PostgreSQL that waits for the disk.
 const ON_DURABLE_POSTGRES: [&str; 4] = ["ingest", "events", "search", "export"];

@@ -1,5 +1,6 @@
 //! `cargo xtask test`: every test once, and the integration suite once for each database. `cargo xtask test money` also
-//! lists what was once found on the way of the money, with its tests; `cargo xtask test abuse` measures instead.
+//! lists what was once found on the way of the money, with its tests; `cargo xtask test payer` runs those of payers and their
+//! bank accounts; `cargo xtask test abuse` measures instead.
 //! `cargo xtask plans`, and `cargo xtask test --plans` beside all tests, look at the plans of their statements.
 
 use std::collections::BTreeMap;
@@ -29,6 +30,12 @@ enum Half {
 /// The test binary of the way of the money; its name selects all of it.
 const MONEY: &str = "money";
 
+/// What selects the tests of payers and of payments to their bank accounts.
+const PAYER: &str = "payer";
+
+/// Parts of the paths of these tests.
+const PAYER_TESTS: [&str; 4] = ["off_ramp", "payer", "bank_rules", "crypto_to_fiat"];
+
 /// What a run of cargo did.
 struct Tally {
     passed: usize,
@@ -53,6 +60,10 @@ pub(crate) fn run(names: &[String], with_plans: bool) -> Outcome {
     let mut names = names.to_vec();
     if is_money {
         names.extend(findings::tests().map(str::to_owned));
+    }
+    if names.iter().any(|name| name == PAYER) {
+        names.retain(|name| name != PAYER);
+        names.extend(PAYER_TESTS.map(str::to_owned));
     }
     let names = names.as_slice();
     if needs_browser()? {

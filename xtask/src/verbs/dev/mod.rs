@@ -229,7 +229,7 @@ fn print_instructions(ready: &Ready, log: &Path) -> Result<()> {
     let (base_url, key) = (ready.member("/baseUrl")?, ready.member("/apiKey")?);
     println!("ready; Ctrl-C ends it and everything it started");
     println!();
-    println!("  Swagger UI   {}", ready.member("/docsUrl")?);
+    println!("  start here   {}", ready.member("/docsUrl")?);
     println!("  API key      {key}");
     println!(
         "  client ID    {} (for servers: no Origin needed)",

@@ -9,6 +9,7 @@ const ASIDE: &str = "few rows are set aside";
 const CLOCK: &str = "repairs times once, after the clock was set back";
 const RARE: &str = "asks for what does not occur: no index begins with the client ID of a request";
 const TYPES: &str = "the server cannot tell the types of its values; it finds its rows by their ids";
+const FEW_OPEN: &str = "few orders are open beside those that are over; in this database most are";
 const OPERATOR: &str = "asked for by the operator alone, by hand";
 const PASSED: &str = "passes what is kept no longer but is still needed; whole months are dropped";
 const SEALED: &str = "once for each change of the key";
@@ -67,6 +68,10 @@ pub(super) const PLANS: &[Excuse] = &[
         OPERATOR,
     ),
     (
+        &["FROM \"off_ramp_orders\" WHERE \"off_ramp_orders\".\"state\" IN ($) ORDER BY"],
+        OPERATOR,
+    ),
+    (
         &["FROM \"chain_quarantine\" WHERE \"chain_quarantine\".\"request_row\" = $"],
         ASIDE,
     ),
@@ -90,6 +95,23 @@ pub(super) const PLANS: &[Excuse] = &[
         &["GROUP BY \"deliveries\".\"endpoint_id\", \"deliveries\".\"state\""],
         "counts what it sums up",
     ),
+    (
+        &[
+            "COUNT(*)",
+            "FROM \"off_ramp_orders\" WHERE \"off_ramp_orders\".\"state\" IN ($)",
+        ],
+        FEW_OPEN,
+    ),
+    (
+        &[
+            "FROM \"off_ramp_orders\" WHERE \"off_ramp_orders\".\"state\" IN ($) AND \"off_ramp_orders\".\"changed_at\" < $",
+        ],
+        FEW_OPEN,
+    ),
+    (
+        &["FROM \"off_ramp_bindings\" WHERE EXISTS(SELECT $ FROM \"requests\""],
+        OPERATOR,
+    ),
 ];
 
 const CHAIN: &str = "follows a network, whoever is paid there";
@@ -97,11 +119,50 @@ const CREDENTIAL: &str = "finds out who calls";
 const EXPIRY: &str = "removes what is kept no longer";
 const LINK: &str = "opens a secure payment by its token, whoever made it";
 const MOVE: &str = "moves what the version before wrote, whoever was paid";
+const OPEN: &str = "asks the partner for what is open, whoever waits";
+const PARTNER: &str = "the partner knows its own ids alone, whoever registered";
 const SEAL: &str = "seals again under another key";
 const WORKER: &str = "delivers, whoever waits";
 
 /// Statements that are for no single platform, and who asks. Divided by platform, the database asks all its parts.
 pub(super) const NO_PLATFORM: &[Excuse] = &[
+    (&["FROM \"payers\" WHERE \"payers\".\"ask_at\" <= $"], OPEN),
+    (&["UPDATE \"payers\" SET \"ask_at\" = $"], OPEN),
+    (&["FROM \"payers\" WHERE \"payers\".\"partner_hash\" = $"], PARTNER),
+    (
+        &["FROM \"bank_accounts\" WHERE \"bank_accounts\".\"ask_at\" <= $"],
+        OPEN,
+    ),
+    (&["UPDATE \"bank_accounts\" SET \"ask_at\" = $"], OPEN),
+    (
+        &["FROM \"bank_accounts\" WHERE \"bank_accounts\".\"partner_hash\" = $"],
+        PARTNER,
+    ),
+    (
+        &["FROM \"off_ramp_orders\" WHERE \"off_ramp_orders\".\"next_at\" <= $"],
+        OPEN,
+    ),
+    (
+        &["FROM \"off_ramp_orders\" WHERE \"off_ramp_orders\".\"partner_order\" = $"],
+        PARTNER,
+    ),
+    (
+        &["FROM \"off_ramp_orders\" WHERE \"off_ramp_orders\".\"state\" IN ($)"],
+        OPERATOR,
+    ),
+    (&["FROM \"off_ramp_orders\" WHERE TRUE"], OPERATOR),
+    (
+        &["FROM \"off_ramp_bindings\" WHERE EXISTS(SELECT $ FROM \"requests\""],
+        OPERATOR,
+    ),
+    (
+        &["FROM \"off_ramp_addresses\" WHERE \"off_ramp_addresses\".\"network\" = $"],
+        "an address of a network is that of one account, whoever has it",
+    ),
+    (
+        &["FROM \"off_ramp_quotes\" WHERE \"off_ramp_quotes\".\"network\" = $"],
+        "refuses an address that anybody else was given",
+    ),
     (&["\"accounts\".\"email_hash\" = $"], CREDENTIAL),
     (&["\"client_ids\".\"client_id\" = $ LIMIT"], CREDENTIAL),
     (&["SELECT \"client_ids\".\"allowed_domains\""], CREDENTIAL),

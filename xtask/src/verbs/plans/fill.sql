@@ -68,6 +68,8 @@ BEGIN
     WHEN nullable AND col ~ '(reversed_at|reversal_reason|revoked_at|lease_until|lease_token|recover_at|recover_from|used_at|settled_at|next_period_at|period|parent_row|schedule_id|failing_since|failed_at|halted_reason|wake_at|holder|original_.*|flaw)$'
       THEN 'NULL'
     WHEN nullable AND type NOT IN ('text', 'bytea') THEN 'NULL'
+    -- Links hide the newer half of what was made with that client ID.
+    WHEN col = 'is_hidden' THEN format('i %% 10 = 4 AND i > %s', fill.rows(tab) / 2)
     WHEN type = 'boolean' THEN CASE WHEN col ~ '^is_(active|approved|told|told_paid)$' THEN 'true' ELSE 'false' END
     WHEN type = 'bytea' THEN format('decode(%s, ''hex'')', coalesce(hexes, seed))
     WHEN col = 'id' THEN format('fill.id(%L, i)', fill.place(tab))

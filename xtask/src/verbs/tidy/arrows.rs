@@ -20,12 +20,14 @@ const LAYERS: [&str; 13] = [
 const ASSEMBLY: [&str; 5] = ["", "main", "boot", "settings", "cli"];
 
 /// Folders and files of `http` that nouns share; every other name there is a noun.
-const HTTP_SHARED: [&str; 6] = ["contract", "edge", "error", "forms", "gate", "operation"];
+const HTTP_SHARED: [&str; 7] = ["contract", "edge", "error", "files", "forms", "gate", "operation"];
 
 /// Flows that are made of those of another noun: a payout is a request and the calldata that pays it, a schedule is a
-/// payout that repeats under the leader who follows payments, a secure payment hands out requests to strangers, and rates say how much a request costs and what a payment
-/// is worth.
-const STANDS_ON: [(&str, &str); 8] = [
+/// payout that repeats under the leader who follows payments, a secure payment hands out requests to strangers, what
+/// partners tell goes to the nouns that it is about, and rates say how much a request costs and what a payment is worth. A
+/// request that a bank account gets is paid with a quote for a payer, and its payments open and stop its order, which tells
+/// of them in turn. Calls of the partner about payers take turns as questions to nodes do.
+const STANDS_ON: [(&str, &str); 17] = [
     ("payouts", "requests"),
     ("payouts", "rates"),
     ("schedules", "payouts"),
@@ -34,6 +36,15 @@ const STANDS_ON: [(&str, &str); 8] = [
     ("requests", "rates"),
     ("payments", "rates"),
     ("secure_payments", "requests"),
+    ("provider_news", "payers"),
+    ("provider_news", "off_ramp"),
+    ("off_ramp", "payers"),
+    ("payers", "requests"),
+    ("off_ramp", "payments"),
+    ("off_ramp", "rates"),
+    ("off_ramp", "requests"),
+    ("payments", "off_ramp"),
+    ("requests", "off_ramp"),
 ];
 
 /// What must be known about the service besides the file at hand.

@@ -1,0 +1,134 @@
+//! What a partner that hangs, and somebody who forges its news, cost those who have nothing to do with payers.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::anyhow;
+
+use super::partner::{self, Signed};
+use super::{Stage, name};
+use crate::create::BODY;
+use crate::report::{Goal, Row, in_ms, percentile};
+use crate::service::Running;
+use crate::{REPEATS, load, scaled};
+
+/// `POST /v2/request` in a second.
+const RATE_PER_S: u32 = 100;
+
+/// Calls of one run: ten seconds.
+const CALLS: usize = 1_000;
+
+/// Calls before the first run.
+const WARM_UP_CALLS: usize = 1_000;
+
+/// How much slower the slowest hundredth of others may become.
+const GOAL_RATIO: f64 = 1.5;
+
+/// Registrations that wait for the partner at the same time.
+const WAITING: usize = 50;
+
+/// The longest that one of them may take, in milliseconds.
+const REFUSED_MS_MAX: f64 = 3_500.0;
+
+/// Forged callbacks in a second.
+const FORGED_PER_S: u32 = 1_000;
+
+/// How long the noise is there before the run begins.
+const HEAD_START: Duration = Duration::from_secs(1);
+
+/// Creates requests alone and beside the noise, in turn.
+pub(super) fn measure(scale: f64) -> anyhow::Result<Vec<Row>> {
+    let stage = Stage::set()?;
+    let service = stage.serve("api")?;
+    let request = load::post(service.address, "/v2/request", &stage.key(), BODY);
+    load::run(service.address, request.clone(), WARM_UP_CALLS)?;
+    let count = scaled(CALLS, scale);
+    let p99 = || -> anyhow::Result<f64> {
+        let times = load::run_at(service.address, vec![request.clone()], (RATE_PER_S, count), 201)?;
+        Ok(in_ms(percentile(&times, 99)))
+    };
+    let (mut alone, mut hung, mut refused) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut quiet, mut forged) = (Vec::new(), Vec::new());
+    for _ in 0..REPEATS {
+        alone.push(p99()?);
+        stage.partner.hang(true);
+        let waiting = wait(&stage, &service);
+        std::thread::sleep(HEAD_START);
+        hung.push(p99()?);
+        refused.extend(waiting.end()?.into_iter().map(in_ms).reduce(f64::max));
+        stage.partner.hang(false);
+
+        quiet.push(p99()?);
+        let forger = forge(&service);
+        std::thread::sleep(HEAD_START);
+        forged.push(p99()?);
+        forger.end()?;
+    }
+    drop(service);
+    stage.strike()?;
+    let beside = |name, ours, baseline| Row {
+        name,
+        unit: "ms",
+        ours,
+        baseline_name: "alone",
+        baseline,
+        goal: Goal::RatioAtMost(GOAL_RATIO),
+    };
+    Ok(vec![
+        Row {
+            name: "partner hangs, longest",
+            unit: "ms",
+            ours: refused,
+            baseline_name: "",
+            baseline: Vec::new(),
+            goal: Goal::AtMost(REFUSED_MS_MAX),
+        },
+        beside("partner hangs, others' p99", hung, alone),
+        beside("forged callbacks, others' p99", forged, quiet),
+    ])
+}
+
+/// Calls that go on until they are ended.
+struct Noise {
+    is_over: Arc<AtomicBool>,
+    thread: JoinHandle<anyhow::Result<Vec<Duration>>>,
+}
+
+impl Noise {
+    /// Repeats a round of calls, which returns how long each took.
+    fn of(round: impl Fn() -> anyhow::Result<Vec<Duration>> + Send + 'static) -> Self {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let ends = is_over.clone();
+        let thread = std::thread::spawn(move || {
+            let mut times = Vec::new();
+            while !ends.load(Ordering::Relaxed) {
+                times.extend(round()?);
+            }
+            Ok(times)
+        });
+        Self { is_over, thread }
+    }
+
+    /// How long each call took.
+    fn end(self) -> anyhow::Result<Vec<Duration>> {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.thread.join().map_err(|_| anyhow!("the noise panicked"))?
+    }
+}
+
+/// Registers payers, each of which is refused because the partner does not answer.
+fn wait(stage: &Stage, service: &Running) -> Noise {
+    let address = service.address;
+    let calls: Vec<Vec<u8>> = (0..WAITING).map(|number| stage.registration(service, number)).collect();
+    Noise::of(move || Ok(load::run_each(address, calls.clone(), (WAITING, WAITING), 502)?.latencies))
+}
+
+/// Tells news that nobody signed.
+fn forge(service: &Running) -> Noise {
+    let address = service.address;
+    let callback = partner::callback(address, &name(0), Signed::Forged);
+    let count = FORGED_PER_S as usize;
+    Noise::of(move || load::run_at(address, vec![callback.clone()], (FORGED_PER_S, count), 401))
+}

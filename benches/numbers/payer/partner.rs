@@ -1,0 +1,135 @@
+//! A partner of the off-ramp that knows everybody at once, or never answers.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use axum::{
+    Json, Router,
+    extract::{Path, State},
+    http::HeaderMap,
+    routing::{get, post},
+};
+use prs::{
+    adapters::clock::SystemClock,
+    domain::{
+        ids::Secret,
+        off_ramp_signature::{CallbackText, header},
+    },
+    ports::clock::Clock,
+    settings::{OffRampSource, Settings},
+};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+use crate::load;
+
+/// Where news are told.
+const CALLBACKS: &str = "/v2/provider-callbacks/offramp";
+
+/// With which calls are signed; nobody checks it here.
+const KEY: &str = "the key with which calls are signed";
+
+/// With which callbacks are signed.
+const CALLBACK_SECRET: &str = "the secret with which callbacks are signed";
+
+/// Longer than anybody waits.
+const HANGS: Duration = Duration::from_secs(3_600);
+
+/// A running partner; it listens until the process ends.
+pub(super) struct Partner {
+    hangs: Arc<AtomicBool>,
+    address: SocketAddr,
+}
+
+impl Partner {
+    /// Starts one on a thread of its own.
+    pub(super) fn start() -> anyhow::Result<Self> {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let hangs = Arc::new(AtomicBool::new(false));
+        let router = Router::new()
+            .route("/v1/payers", post(register))
+            .route("/v1/payers/{id}", get(read))
+            .with_state(hangs.clone());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        std::thread::spawn(move || {
+            runtime.block_on(async move { axum::serve(TcpListener::from_std(listener)?, router).await })
+        });
+        Ok(Self { hangs, address })
+    }
+
+    /// Settings of a service that calls it.
+    pub(super) fn known_to(&self, settings: &mut Settings) {
+        settings.partners.offramp = OffRampSource::Http;
+        settings.offramp.url = Some(format!("http://{}", self.address));
+        settings.offramp.key_id = Some("bench".to_owned());
+        settings.offramp.key_secret = Some(KEY.to_owned());
+        settings.offramp.callback_secret = Some(CALLBACK_SECRET.to_owned());
+    }
+
+    /// Answers no more calls, or all again.
+    pub(super) fn hang(&self, hangs: bool) {
+        self.hangs.store(hangs, Ordering::Relaxed);
+    }
+}
+
+/// Registers somebody under an id that their e-mail address tells.
+async fn register(State(hangs): State<Arc<AtomicBool>>, headers: HeaderMap, Json(call): Json<Value>) -> Json<Value> {
+    if hangs.load(Ordering::Relaxed) {
+        tokio::time::sleep(HANGS).await;
+    }
+    let email = call["email"].as_str().unwrap_or_default();
+    let (id, _) = email.split_once('@').unwrap_or_default();
+    let key = headers.get(header::IDEMPOTENCY_KEY).and_then(|key| key.to_str().ok());
+    Json(record(id, key.unwrap_or_default(), 1, "not_started"))
+}
+
+async fn read(Path(id): Path<String>) -> Json<Value> {
+    Json(record(&id, &"0".repeat(64), 1, "not_started"))
+}
+
+fn record(id: &str, key: &str, version: u64, kyc: &str) -> Value {
+    json!({
+        "id": id,
+        "key": key,
+        "version": version,
+        "kycStatus": kyc,
+        "agreementStatus": "not_started",
+        "kycUrl": "https://pages.example.com/kyc",
+        "agreementUrl": "https://pages.example.com/agreement",
+    })
+}
+
+/// How a callback is signed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Signed {
+    /// As it should be.
+    Well,
+    /// By somebody without the secret.
+    Forged,
+}
+
+/// A callback that tells of an approved identity, as it goes over the wire.
+pub(super) fn callback(service: SocketAddr, payer: &str, signed: Signed) -> Vec<u8> {
+    let payer = record(payer, &"0".repeat(64), 2, "approved");
+    let body = json!({ "type": "payer", "payer": payer }).to_string();
+    let time = SystemClock.now().timestamp().to_string();
+    let text = CallbackText {
+        time: &time,
+        id: "cb_1",
+        body: body.as_bytes(),
+    };
+    let signature = text.signature(&Secret::new(match signed {
+        Signed::Well => CALLBACK_SECRET,
+        Signed::Forged => KEY,
+    }));
+    let headers = [
+        (header::TIME, &*time),
+        (header::ID, "cb_1"),
+        (header::SIGNATURE, &*signature),
+    ];
+    load::post(service, CALLBACKS, &headers, &body)
+}

@@ -1,0 +1,463 @@
+//! What the partner answers and tells, believed as far as it is proven: every member has its type, its words and its longest
+//! text, and what was asked for comes back. No sentence here repeats a value: it may name a person.
+
+use crate::{
+    domain::{
+        address::Address,
+        amount::{Amount, AmountError},
+        currency::Catalogue,
+        event::{AgreementStatus, ForeignJson, KycStatus, OffRampStatus, PaymentDetailStatus},
+        network::Network,
+        webhook::UrlPolicy,
+    },
+    ports::off_ramp::{
+        AccountNews, News, OffRampError, OffRampQuote, OrderNews, OrderQuestion, OrderStatus, PartnerKey, PayerNews,
+        QuoteQuestion,
+    },
+};
+use chrono::{DateTime, TimeDelta, Utc};
+use serde_json::{Map, Value, json};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// Longest id of a record of the partner.
+const ID_LENGTH_MAX: usize = 128;
+
+/// Length of a key under which a record is made.
+const KEY_LENGTH: usize = 64;
+
+/// Longest link.
+const LINK_LENGTH_MAX: usize = 2_048;
+
+/// Longest reason for which an account is refused.
+const REJECTION_LENGTH_MAX: usize = 500;
+
+/// Longest word of the partner's own for the status of an order.
+const WORD_LENGTH_MAX: usize = 64;
+
+/// Longest decimal.
+const DECIMAL_LENGTH_MAX: usize = 64;
+
+/// Furthest end of a quote.
+const QUOTE_LASTS_MAX: TimeDelta = TimeDelta::days(31);
+
+/// Fields of a form that one refusal names.
+const FIELDS_MAX: usize = 64;
+
+/// Fields of the forms that a refusal can name.
+const FIELDS: [&str; 36] = [
+    "email",
+    "firstName",
+    "lastName",
+    "beneficiaryType",
+    "companyName",
+    "dateOfBirth",
+    "addressLine1",
+    "addressLine2",
+    "city",
+    "state",
+    "postcode",
+    "country",
+    "nationality",
+    "phone",
+    "ssn",
+    "sourceOfFunds",
+    "businessActivity",
+    "bankName",
+    "accountName",
+    "accountNumber",
+    "routingNumber",
+    "currency",
+    "postalCode",
+    "rails",
+    "sortCode",
+    "iban",
+    "swiftBic",
+    "documentNumber",
+    "documentType",
+    "accountType",
+    "ribNumber",
+    "bsbNumber",
+    "ncc",
+    "branchCode",
+    "bankCode",
+    "ifsc",
+];
+
+/// Why the partner may refuse.
+const REASONS: [&str; 9] = [
+    "invalid_person",
+    "invalid_account",
+    "unsupported",
+    "not_compliant",
+    "account_not_approved",
+    "amount_out_of_range",
+    "quote_ended",
+    "wrong_state",
+    "refused",
+];
+
+/// What deposit addresses and links are judged by.
+pub(super) struct Beliefs {
+    /// Tokens and contracts, which receive nothing.
+    pub(super) catalogue: Arc<Catalogue>,
+    /// The only deposit addresses of a network; a network without any has none of its own.
+    pub(super) deposits: BTreeMap<Network, BTreeSet<Address>>,
+    /// Which links are handed on.
+    pub(super) links: UrlPolicy,
+}
+
+type Read<T> = Result<T, OffRampError>;
+
+fn odd<T>(what: impl Into<String>) -> Read<T> {
+    Err(OffRampError::Odd(what.into()))
+}
+
+/// An object of an answer, and what it is called in sentences.
+struct Record<'a> {
+    name: &'static str,
+    members: &'a Map<String, Value>,
+}
+
+impl<'a> Record<'a> {
+    fn of(name: &'static str, value: &'a Value) -> Read<Self> {
+        match value {
+            Value::Object(members) => Ok(Self { name, members }),
+            _ => odd(format!("{name} must be an object")),
+        }
+    }
+
+    fn wrong<T>(&self, member: &str, what: &str) -> Read<T> {
+        odd(format!("{}.{member} {what}", self.name))
+    }
+
+    /// A text of printable characters; `None` where it is null or absent.
+    fn optional(&self, member: &str, length_max: usize) -> Read<Option<&'a str>> {
+        let text = match self.members.get(member) {
+            None | Some(Value::Null) => return Ok(None),
+            Some(Value::String(text)) => text,
+            Some(_) => return self.wrong(member, "must be a text"),
+        };
+        let length = text.chars().count();
+        if length == 0 || length > length_max {
+            return self.wrong(member, &format!("must have 1 to {length_max} characters"));
+        }
+        if text.chars().any(char::is_control) {
+            return self.wrong(member, "must be one line without control characters");
+        }
+        Ok(Some(text))
+    }
+
+    fn text(&self, member: &str, length_max: usize) -> Read<&'a str> {
+        match self.optional(member, length_max)? {
+            Some(text) => Ok(text),
+            None => self.wrong(member, "is missing"),
+        }
+    }
+
+    /// An id of a record of the partner: it becomes a part of a path.
+    fn id(&self, member: &str) -> Read<&'a str> {
+        let id = self.text(member, ID_LENGTH_MAX)?;
+        if is_id(id) {
+            return Ok(id);
+        }
+        self.wrong(
+            member,
+            "must begin with a letter or digit, and have none but letters, digits, '.', '_', ':' and '-'",
+        )
+    }
+
+    fn same(&self, member: &str, found: &str, asked: &str) -> Read<()> {
+        match found == asked {
+            true => Ok(()),
+            false => self.wrong(member, "is not the one that was asked for"),
+        }
+    }
+
+    fn word<T>(&self, member: &str, read: impl FnOnce(&str) -> Option<T>) -> Read<T> {
+        match read(self.text(member, WORD_LENGTH_MAX)?) {
+            Some(value) => Ok(value),
+            None => self.wrong(member, "is no word of the document"),
+        }
+    }
+
+    fn version(&self) -> Read<u64> {
+        let version = self.members.get("version").and_then(Value::as_u64);
+        // What JavaScript and both databases can hold.
+        match version.filter(|version| (1..1 << 53).contains(version)) {
+            Some(version) => Ok(version),
+            None => self.wrong("version", "must be a whole number from 1"),
+        }
+    }
+
+    fn amount(&self, member: &str) -> Read<Amount> {
+        match Amount::parse(self.text(member, DECIMAL_LENGTH_MAX)?) {
+            Ok(amount) => Ok(amount),
+            Err(_) => self.wrong(member, "must be a decimal greater than 0, written as a text"),
+        }
+    }
+
+    fn amount_or_nothing(&self, member: &str) -> Read<Option<Amount>> {
+        match Amount::parse(self.text(member, DECIMAL_LENGTH_MAX)?) {
+            Ok(amount) => Ok(Some(amount)),
+            Err(AmountError::Zero) => Ok(None),
+            Err(_) => self.wrong(member, "must be a decimal of 0 or more, written as a text"),
+        }
+    }
+
+    fn time(&self, member: &str) -> Read<DateTime<Utc>> {
+        let text = self.text(member, DECIMAL_LENGTH_MAX)?;
+        let time = DateTime::parse_from_rfc3339(text).ok().filter(|_| text.ends_with('Z'));
+        match time {
+            Some(time) => Ok(time.with_timezone(&Utc)),
+            None => self.wrong(member, "must be a time of RFC 3339 in UTC"),
+        }
+    }
+
+    fn key(&self, key: &PartnerKey) -> Read<()> {
+        self.same("key", self.made_under()?, &key.0)
+    }
+
+    /// Under which the record was made.
+    fn made_under(&self) -> Read<&'a str> {
+        let key = self.text("key", KEY_LENGTH)?;
+        let is_hex = key
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
+        match is_hex && key.len() == KEY_LENGTH {
+            true => Ok(key),
+            false => self.wrong("key", "must be 64 lower-case hexadecimal digits"),
+        }
+    }
+
+    fn link(&self, member: &str, links: UrlPolicy) -> Read<Option<String>> {
+        let Some(text) = self.optional(member, LINK_LENGTH_MAX)? else {
+            return Ok(None);
+        };
+        match links.check(text) {
+            Ok(link) => Ok(Some(link.into())),
+            Err(why) => self.wrong(member, &why),
+        }
+    }
+}
+
+/// Whether a text is an id of a record of the partner.
+pub(super) fn is_id(id: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b':' | b'-');
+    id.len() <= ID_LENGTH_MAX
+        && id.bytes().all(fits)
+        && id.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric())
+}
+
+/// Reads JSON. Errors: it is none.
+pub(super) fn parsed(text: &[u8]) -> Read<Value> {
+    serde_json::from_slice(text).or_else(|_| odd("the body is no JSON"))
+}
+
+/// Whether the body of a 404 says that the record is not known.
+pub(super) fn is_unknown(text: &[u8]) -> bool {
+    parsed(text).is_ok_and(|value| value["reason"] == "unknown")
+}
+
+/// Reads why the partner refuses. Errors: it does not say so in the documented words.
+pub(super) fn refusal(value: &Value) -> OffRampError {
+    let read = || -> Read<OffRampError> {
+        let record = Record::of("refusal", value)?;
+        let reason = record.word("reason", |word| REASONS.into_iter().find(|known| *known == word))?;
+        let fields = match record.members.get("fields") {
+            None | Some(Value::Null) => &[][..],
+            Some(Value::Array(fields)) if fields.len() <= FIELDS_MAX => fields,
+            Some(_) => return record.wrong("fields", "must be a list of fields"),
+        };
+        // A field that no form has cannot be shown to whoever filled in the form.
+        let known = |field: &Value| FIELDS.into_iter().find(|known| field.as_str() == Some(*known));
+        Ok(OffRampError::Refused {
+            reason: reason.to_owned(),
+            fields: fields.iter().filter_map(known).map(str::to_owned).collect(),
+        })
+    };
+    read().unwrap_or_else(|odd| odd)
+}
+
+impl Beliefs {
+    /// Reads a payer. Errors: [`OffRampError::Odd`].
+    pub(super) fn payer(&self, value: &Value) -> Read<PayerNews> {
+        let record = Record::of("payer", value)?;
+        let (id, version) = (record.id("id")?, record.version()?);
+        record.made_under()?;
+        let kyc = record.word("kycStatus", KycStatus::from_wire)?;
+        let agreement = record.word("agreementStatus", AgreementStatus::from_wire)?;
+        // Links open the papers of a person: they are in no event.
+        let raw = json!({
+            "id": id,
+            "version": version,
+            "kycStatus": kyc.wire(),
+            "agreementStatus": agreement.wire(),
+        });
+        Ok(PayerNews {
+            id: id.to_owned(),
+            version,
+            kyc,
+            agreement,
+            kyc_url: record.link("kycUrl", self.links)?,
+            agreement_url: record.link("agreementUrl", self.links)?,
+            raw: ForeignJson(raw.to_string()),
+        })
+    }
+
+    /// Reads the payer that was made under a key.
+    pub(super) fn registered(&self, value: &Value, key: &PartnerKey) -> Read<PayerNews> {
+        Record::of("payer", value)?.key(key)?;
+        self.payer(value)
+    }
+
+    /// Reads the payer that was asked for.
+    pub(super) fn same_payer(&self, value: &Value, asked: &str) -> Read<PayerNews> {
+        let news = self.payer(value)?;
+        Record::of("payer", value)?.same("id", &news.id, asked)?;
+        Ok(news)
+    }
+
+    /// Reads the bank account that was made for a payer under a key.
+    pub(super) fn added(&self, value: &Value, key: &PartnerKey, payer: &str) -> Read<AccountNews> {
+        let record = Record::of("account", value)?;
+        record.key(key)?;
+        let news = account(value)?;
+        record.same("payerId", &news.payer, payer)?;
+        Ok(news)
+    }
+
+    /// Reads the bank account that was asked for.
+    pub(super) fn same_account(&self, value: &Value, asked: &str) -> Read<AccountNews> {
+        let news = account(value)?;
+        Record::of("account", value)?.same("id", &news.id, asked)?;
+        Ok(news)
+    }
+
+    /// Reads the quote that was asked for at `now`.
+    pub(super) fn quote(&self, value: &Value, asked: &QuoteQuestion, now: DateTime<Utc>) -> Read<OffRampQuote> {
+        let record = Record::of("quote", value)?;
+        record.key(&asked.key)?;
+        let id = record.id("id")?;
+        record.same("payerId", record.id("payerId")?, &asked.payer)?;
+        record.same("accountId", record.id("accountId")?, &asked.account)?;
+        record.same("network", record.text("network", WORD_LENGTH_MAX)?, asked.network.id())?;
+        record.same("currency", record.text("currency", 3)?, &asked.currency)?;
+        let token = Address::parse(record.text("token", WORD_LENGTH_MAX)?);
+        if token != Ok(asked.token) {
+            return record.wrong("token", "is not the one that was asked for");
+        }
+        let amount = record.amount("amount")?;
+        if amount != asked.amount {
+            return record.wrong("amount", "is not the one that was asked for");
+        }
+        let deposit_address = self.deposit_address(&record, asked.network)?;
+        let fee = record.amount_or_nothing("fee")?;
+        if fee.as_ref().is_some_and(|fee| *fee >= amount) {
+            return record.wrong("fee", "must be less than the amount");
+        }
+        let token = self.catalogue.by_token(asked.network, &asked.token);
+        if let Some((currency, fee)) = token.zip(fee.as_ref())
+            && fee.to_units(currency.decimals).is_err()
+        {
+            return record.wrong("fee", "has more fraction digits than the token");
+        }
+        let ends_at = record.time("endsAt")?;
+        if ends_at <= now || ends_at > now + QUOTE_LASTS_MAX {
+            return record.wrong("endsAt", "must be a time within the next 31 days");
+        }
+        Ok(OffRampQuote {
+            id: id.to_owned(),
+            is_listed: self
+                .deposits
+                .get(&asked.network)
+                .is_some_and(|listed| !listed.is_empty()),
+            deposit_address,
+            fee,
+            pays_out: record.amount("paysOut")?.to_string(),
+            ends_at,
+        })
+    }
+
+    fn deposit_address(&self, record: &Record<'_>, network: Network) -> Read<Address> {
+        const MEMBER: &str = "depositAddress";
+        let text = record.text(MEMBER, WORD_LENGTH_MAX)?;
+        let address = Address::parse_on(text, network).map_err(|why| why.to_string());
+        let address = address.and_then(|address| self.catalogue.receiver(address, network));
+        let address = address.and_then(|address| self.catalogue.receiver_anywhere(address));
+        let address = address.or_else(|why| record.wrong(MEMBER, &why))?;
+        let listed = self.deposits.get(&network).filter(|listed| !listed.is_empty());
+        match listed.is_none_or(|listed| listed.contains(&address)) {
+            true => Ok(address),
+            false => record.wrong(MEMBER, "is not in offramp.deposit_addresses"),
+        }
+    }
+
+    /// Reads the body of a callback.
+    pub(super) fn news(&self, value: &Value) -> Read<News> {
+        let record = Record::of("callback", value)?;
+        let of = |member: &str| record.members.get(member).unwrap_or(&Value::Null);
+        match record.text("type", WORD_LENGTH_MAX)? {
+            "payer" => self.payer(of("payer")).map(News::Payer),
+            "account" => account(of("account")).map(News::Account),
+            "order" => order(of("order")).map(News::Order),
+            _ => record.wrong("type", "is no word of the document"),
+        }
+    }
+}
+
+fn account(value: &Value) -> Read<AccountNews> {
+    let record = Record::of("account", value)?;
+    let (id, payer, version) = (record.id("id")?, record.id("payerId")?, record.version()?);
+    record.made_under()?;
+    let status = record.word("status", PaymentDetailStatus::from_wire)?;
+    let rejection = record.optional("rejection", REJECTION_LENGTH_MAX)?;
+    let raw = json!({
+        "id": id,
+        "payerId": payer,
+        "version": version,
+        "status": status.wire(),
+        "rejection": rejection,
+    });
+    Ok(AccountNews {
+        id: id.to_owned(),
+        payer: payer.to_owned(),
+        version,
+        status,
+        rejection: rejection.map(str::to_owned),
+        raw: ForeignJson(raw.to_string()),
+    })
+}
+
+fn order(value: &Value) -> Read<OrderNews> {
+    let record = Record::of("order", value)?;
+    let status = |word: &str| match word {
+        "failed" => Some(OrderStatus::Failed),
+        word => OffRampStatus::from_wire(word).map(OrderStatus::Moved),
+    };
+    record.made_under()?;
+    record.id("quoteId")?;
+    Ok(OrderNews {
+        id: record.id("id")?.to_owned(),
+        version: record.version()?,
+        status: record.word("status", status)?,
+        word: record.text("providerStatus", WORD_LENGTH_MAX)?.to_owned(),
+    })
+}
+
+/// Reads the order that was opened.
+pub(super) fn opened_order(value: &Value, asked: &OrderQuestion) -> Read<OrderNews> {
+    let record = Record::of("order", value)?;
+    record.key(&asked.key)?;
+    record.same("quoteId", record.id("quoteId")?, &asked.quote)?;
+    order(value)
+}
+
+/// Reads the order that was asked for.
+pub(super) fn same_order(value: &Value, asked: &str) -> Read<OrderNews> {
+    let news = order(value)?;
+    Record::of("order", value)?.same("id", &news.id, asked)?;
+    Ok(news)
+}

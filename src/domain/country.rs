@@ -1,0 +1,32 @@
+//! Countries that have a code of two letters.
+
+/// The codes that ISO 3166-1 assigns, and XK, with which banks write Kosovo.
+const ASSIGNED: &str = "AD AE AF AG AI AL AM AO AQ AR AS AT AU AW AX AZ BA BB BD BE BF BG BH BI BJ BL BM BN BO BQ BR BS BT \
+                        BV BW BY BZ CA CC CD CF CG CH CI CK CL CM CN CO CR CU CV CW CX CY CZ DE DJ DK DM DO DZ EC EE EG EH \
+                        ER ES ET FI FJ FK FM FO FR GA GB GD GE GF GG GH GI GL GM GN GP GQ GR GS GT GU GW GY HK HM HN HR HT \
+                        HU ID IE IL IM IN IO IQ IR IS IT JE JM JO JP KE KG KH KI KM KN KP KR KW KY KZ LA LB LC LI LK LR LS \
+                        LT LU LV LY MA MC MD ME MF MG MH MK ML MM MN MO MP MQ MR MS MT MU MV MW MX MY MZ NA NC NE NF NG NI \
+                        NL NO NP NR NU NZ OM PA PE PF PG PH PK PL PM PN PR PS PT PW PY QA RE RO RS RU RW SA SB SC SD SE SG \
+                        SH SI SJ SK SL SM SN SO SR SS ST SV SX SY SZ TC TD TF TG TH TJ TK TL TM TN TO TR TT TV TW TZ UA UG \
+                        UM US UY UZ VA VC VE VG VI VN VU WF WS XK YE YT ZA ZM ZW";
+
+/// Whether a text is the code of a country, in capital or small letters.
+pub fn is_assigned(code: &str) -> bool {
+    code.len() == 2 && ASSIGNED.split(' ').any(|known| known.eq_ignore_ascii_case(code))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_assigned_code_counts_and_no_other() {
+        assert_eq!(ASSIGNED.split(' ').count(), 250);
+        for code in ["US", "de", "Gb", "XK"] {
+            assert!(is_assigned(code), "{code}");
+        }
+        for code in ["", "U", "UK", "ZZ", "QQ", "USA", "A E", "1A"] {
+            assert!(!is_assigned(code), "{code}");
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Addresses of the partner at which the money of a request arrives.
+
+use crate::domain::{
+    address::Address, currency::Currency, ledger::SettlementUnits, network::Network, quote::Worth, rates::AppliedRate,
+};
+use alloy::primitives::{U256, U512};
+use chrono::{DateTime, TimeDelta, Utc};
+
+/// The token that is paid out.
+const SYMBOL: &str = "USDC";
+
+/// Networks on which it is taken. Source: rules P.7.6.
+const NETWORKS: [Network; 4] = [Network::Mainnet, Network::Matic, Network::ArbitrumOne, Network::Sepolia];
+
+/// How far the clock of a chain may be behind that of the service: a payment is mined after its address was told.
+const BEHIND_MAX: TimeDelta = TimeDelta::seconds(15);
+
+/// Whether a bank account can be paid with this currency. Errors: the sentence for the caller.
+pub fn is_offered(payment: &Currency, network: Network) -> Result<(), String> {
+    if payment.symbol == SYMBOL && NETWORKS.contains(&network) {
+        return Ok(());
+    }
+    let networks = NETWORKS.map(Network::id).join(", ");
+    Err(format!(
+        "must be {SYMBOL} on one of {networks} when isCryptoToFiatAvailable is true"
+    ))
+}
+
+/// An address that was handed out for a request, and what money that arrives there is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Deposit {
+    /// The address.
+    pub address: Address,
+    /// Token units that were asked for.
+    pub units: U256,
+    /// How much of the request they settle.
+    pub settlement: SettlementUnits,
+    /// By which rate, where the request is in another currency.
+    pub applied: Option<AppliedRate>,
+    /// When it was handed out.
+    pub from: DateTime<Utc>,
+}
+
+impl Deposit {
+    /// What so many units that arrived at an address are worth to a request in another currency: as the newest of its quotes
+    /// says that was there when they were mined, else the oldest. Nothing makes an address too old.
+    ///
+    /// `None` when no quote has a rate.
+    pub fn worth(units: U256, payee: Address, mined_at: DateTime<Utc>, deposits: &[Self]) -> Option<Worth> {
+        let mut of_address: Vec<&Self> = deposits.iter().filter(|deposit| deposit.address == payee).collect();
+        of_address.sort_by_key(|deposit| deposit.from);
+        let is_told = |deposit: &&&Self| deposit.from - BEHIND_MAX <= mined_at;
+        let exact = |deposit: &&&Self| deposit.units == units;
+        let mut told = of_address.iter().filter(is_told);
+        let deposit = told
+            .clone()
+            .rfind(exact)
+            .or_else(|| told.next_back())
+            .or_else(|| of_address.first())?;
+        deposit.worth_of(units)
+    }
+
+    fn worth_of(&self, units: U256) -> Option<Worth> {
+        let share = (U512::from(self.settlement) * U512::from(units)).checked_div(U512::from(self.units))?;
+        let share = U256::checked_from_limbs_slice(share.as_limbs()).unwrap_or(U256::MAX);
+        let is_quoted = units == self.units;
+        Some(Worth {
+            credited: if is_quoted { self.settlement } else { share },
+            applied: self.applied?,
+            is_quoted,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{rate::Rate, rates::RateProvider};
+
+    fn at(second: i64) -> DateTime<Utc> {
+        DateTime::UNIX_EPOCH + TimeDelta::days(1) + TimeDelta::seconds(second)
+    }
+
+    fn address(byte: u8) -> Address {
+        Address::Evm(alloy::primitives::Address::with_last_byte(byte))
+    }
+
+    fn deposit(byte: u8, units: u64, settlement: u64, from: i64) -> Deposit {
+        let applied = AppliedRate {
+            rate: Rate::parse("1").unwrap(),
+            provider: RateProvider::Chainlink,
+        };
+        Deposit {
+            address: address(byte),
+            units: U256::from(units),
+            settlement: U256::from(settlement),
+            applied: Some(applied),
+            from: at(from),
+        }
+    }
+
+    #[test]
+    fn money_is_worth_what_the_quote_of_its_address_said() {
+        let deposits = [
+            deposit(1, 100, 10_000, 0),
+            deposit(1, 110, 10_000, 600),
+            deposit(2, 50, 6_000, 0),
+        ];
+        let worth = |units: u64, byte, second| {
+            let worth = Deposit::worth(U256::from(units), address(byte), at(second), &deposits);
+            worth.map(|worth| (worth.credited.to::<u64>(), worth.is_quoted))
+        };
+        for (units, byte, second, credited) in [
+            (100, 1, 10, Some((10_000, true))),
+            (50, 1, 10, Some((5_000, false))),
+            (150, 1, 10, Some((15_000, false))),
+            (110, 1, 700, Some((10_000, true))),
+            (100, 1, 700, Some((10_000, true))),
+            (55, 1, 700, Some((5_000, false))),
+            (50, 2, 10_000_000, Some((6_000, true))),
+            (50, 2, -600, Some((6_000, true))),
+            (50, 3, 10, None),
+        ] {
+            assert_eq!(worth(units, byte, second), credited, "{units} at {byte}, {second}");
+        }
+    }
+}

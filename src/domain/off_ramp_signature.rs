@@ -1,0 +1,203 @@
+//! What proves where a call to the off-ramp partner, and a callback of it, comes from.
+//!
+//! Both are HMAC-SHA-256 in lower-case hexadecimal, keyed with the bytes of the secret as it is written in the settings.
+//! Time and id have no points, so that no two messages have the same text. Source: ADR-0022.
+
+use super::{ids::Secret, webhook::mac};
+use chrono::{DateTime, TimeDelta, Utc};
+use subtle::ConstantTimeEq;
+
+/// How far the time of a message may be from that of its receiver. Source: ADR-0022.
+pub const WINDOW: TimeDelta = TimeDelta::minutes(5);
+
+/// Largest callback that is read. Source: ADR-0022.
+pub const CALLBACK_BYTES_MAX: usize = 64 * 1024;
+
+/// Names of the headers, of calls and of callbacks.
+pub mod header {
+    /// Name of the key with which a call is signed.
+    pub const KEY: &str = "x-offramp-key";
+    /// When the message was signed, in seconds since 1970.
+    pub const TIME: &str = "x-offramp-time";
+    /// Id of the message.
+    pub const ID: &str = "x-offramp-id";
+    /// The signature.
+    pub const SIGNATURE: &str = "x-offramp-signature";
+    /// Under which a record is made, once.
+    pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
+}
+
+/// Longest id of a message.
+const ID_LENGTH_MAX: usize = 64;
+
+/// What is signed of a call.
+#[derive(Debug, Clone, Copy)]
+pub struct CallText<'a> {
+    /// Seconds since 1970, in digits.
+    pub time: &'a str,
+    /// Id of the call.
+    pub id: &'a str,
+    /// Method in capital letters.
+    pub method: &'a str,
+    /// Path and query, as the request line has them.
+    pub target: &'a str,
+    /// The bytes of the body.
+    pub body: &'a [u8],
+}
+
+impl CallText<'_> {
+    /// Signs `time.id.METHOD.target.body`.
+    pub fn signature(&self, secret: &Secret) -> String {
+        hex::encode(self.mac(secret))
+    }
+
+    /// Whether somebody with the secret signed it within [`WINDOW`] of `now`.
+    pub fn is_signed(&self, secret: &Secret, now: DateTime<Utc>, signature: &str) -> bool {
+        is_timely(self.time, now) && is_id(self.id) && is_same(&self.mac(secret), signature)
+    }
+
+    fn mac(&self, secret: &Secret) -> Vec<u8> {
+        let [time, id, method, target] = [self.time, self.id, self.method, self.target].map(str::as_bytes);
+        let parts: [&[u8]; 9] = [time, b".", id, b".", method, b".", target, b".", self.body];
+        mac(secret.reveal(), &parts)
+    }
+}
+
+/// What is signed of a callback.
+#[derive(Debug, Clone, Copy)]
+pub struct CallbackText<'a> {
+    /// Seconds since 1970, in digits.
+    pub time: &'a str,
+    /// Id of the callback.
+    pub id: &'a str,
+    /// The bytes of the body.
+    pub body: &'a [u8],
+}
+
+impl CallbackText<'_> {
+    /// Signs `time.id.body`.
+    pub fn signature(&self, secret: &Secret) -> String {
+        hex::encode(self.mac(secret))
+    }
+
+    /// Whether somebody with one of the secrets signed it within [`WINDOW`] of `now`.
+    pub fn is_signed(&self, secrets: &[Secret], now: DateTime<Utc>, signature: &str) -> bool {
+        // Every secret is tried, so that the time of the answer does not tell which one is near.
+        let fits = secrets.iter().map(|secret| is_same(&self.mac(secret), signature));
+        let fits = fits.fold(false, |known, fits| known | fits);
+        is_timely(self.time, now) && is_id(self.id) && fits
+    }
+
+    fn mac(&self, secret: &Secret) -> Vec<u8> {
+        let [time, id] = [self.time, self.id].map(str::as_bytes);
+        mac(secret.reveal(), &[time, b".", id, b".", self.body])
+    }
+}
+
+fn is_same(mac: &[u8], signature: &str) -> bool {
+    hex::encode(mac).as_bytes().ct_eq(signature.as_bytes()).into()
+}
+
+fn is_timely(time: &str, now: DateTime<Utc>) -> bool {
+    let is_number = (1..=11).contains(&time.len()) && time.bytes().all(|byte| byte.is_ascii_digit());
+    let at = time.parse().ok().filter(|_| is_number);
+    let at = at.and_then(|seconds| DateTime::from_timestamp(seconds, 0));
+    at.is_some_and(|at| (now - at).abs() <= WINDOW)
+}
+
+fn is_id(id: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    (1..=ID_LENGTH_MAX).contains(&id.len()) && id.bytes().all(fits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> DateTime<Utc> {
+        DateTime::from_timestamp(seconds, 0).expect("in range")
+    }
+
+    #[test]
+    fn a_callback_counts_with_either_secret_for_five_minutes_in_both_directions() {
+        let secrets = ["present", "former"].map(Secret::new);
+        let text = CallbackText {
+            time: "1769860800",
+            id: "news_1",
+            body: br#"{"type":"payer"}"#,
+        };
+        for secret in &secrets {
+            let signature = text.signature(secret);
+            for (now, counts) in [
+                (1_769_860_800, true),
+                (1_769_861_100, true),
+                (1_769_861_101, false),
+                (1_769_860_500, true),
+                (1_769_860_499, false),
+            ] {
+                assert_eq!(text.is_signed(&secrets, at(now), &signature), counts, "{now}");
+            }
+            assert!(!text.is_signed(&[], at(1_769_860_800), &signature));
+            assert!(!text.is_signed(&secrets, at(1_769_860_800), &signature.to_uppercase()));
+        }
+        let other = text.signature(&Secret::new("nobody's"));
+        assert!(!text.is_signed(&secrets, at(1_769_860_800), &other));
+    }
+
+    #[test]
+    fn no_part_of_a_message_can_become_another_part() {
+        let secret = Secret::new("secret");
+        let call = CallText {
+            time: "1769860800",
+            id: "a",
+            method: "GET",
+            target: "/v1/payers/p",
+            body: b"",
+        };
+        let signature = call.signature(&secret);
+        let now = at(1_769_860_800);
+        assert!(call.is_signed(&secret, now, &signature));
+        for changed in [
+            CallText { id: "b", ..call },
+            CallText {
+                id: "a.GET",
+                method: "",
+                ..call
+            },
+            CallText {
+                method: "DELETE",
+                ..call
+            },
+            CallText {
+                target: "/v1/payers/q",
+                ..call
+            },
+            CallText { body: b" ", ..call },
+            CallText {
+                time: "1769860801",
+                ..call
+            },
+        ] {
+            assert!(!changed.is_signed(&secret, now, &signature), "{changed:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_time_and_no_id_never_counts() {
+        let secret = [Secret::new("secret")];
+        let text = |time, id| CallbackText { time, id, body: b"{}" };
+        for (time, id) in [
+            ("", "a"),
+            ("+1769860800", "a"),
+            ("1769860800.0", "a"),
+            ("999999999999999999999", "a"),
+            ("1769860800", ""),
+            ("1769860800", "a.b"),
+            ("1769860800", "ä"),
+        ] {
+            let text = text(time, id);
+            let signature = text.signature(&secret[0]);
+            assert!(!text.is_signed(&secret, at(1_769_860_800), &signature), "{time} {id}");
+        }
+    }
+}

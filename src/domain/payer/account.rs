@@ -1,0 +1,77 @@
+//! A bank account after the partner told something, and after its payer was approved. Source: rules S.6.
+
+use super::{RegisteredAccount, asking, standing::AccountStanding};
+use crate::domain::event::{ForeignJson, KycStatus, PaymentDetailStatus};
+use chrono::{DateTime, Utc};
+
+/// What the partner tells of a bank account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccountTold {
+    /// Number of the change.
+    pub version: u64,
+    /// State.
+    pub status: PaymentDetailStatus,
+    /// Why it was refused.
+    pub rejection: Option<String>,
+    /// What it told, for the event.
+    pub raw: ForeignJson,
+}
+
+impl RegisteredAccount {
+    /// State, and what the partner told that does not count yet.
+    pub fn standing(&self) -> AccountStanding {
+        AccountStanding {
+            status: self.status,
+            told: self.told,
+        }
+    }
+
+    fn with(&self, standing: AccountStanding, now: DateTime<Utc>) -> Self {
+        let has_changed = standing.status != self.status;
+        let changed_at = if has_changed { now } else { self.changed_at };
+        Self {
+            status: standing.status,
+            told: standing.told,
+            version: self.version + u64::from(has_changed),
+            changed_at,
+            ask_at: asking::about_account(now, changed_at, standing),
+            ..self.clone()
+        }
+    }
+}
+
+/// A bank account after the partner told something; `None` when that was overtaken by what is known.
+pub fn heard(
+    account: &RegisteredAccount,
+    told: AccountTold,
+    kyc: KycStatus,
+    now: DateTime<Utc>,
+) -> Option<RegisteredAccount> {
+    if told.version <= account.partner_version {
+        return None;
+    }
+    let before = account.standing();
+    let after = before.hear(told.status, kyc);
+    let mut next = account.with(after, now);
+    next.partner_version = told.version;
+    if after != before {
+        next.details.rejection = told.rejection;
+        next.details.raw = told.raw;
+    }
+    Some(next)
+}
+
+/// A bank account that was just handed in: its first state is told, whatever the partner said of it at once.
+pub fn handed_in(new: RegisteredAccount) -> RegisteredAccount {
+    RegisteredAccount {
+        version: 1,
+        ask_at: asking::about_account(new.created_at, new.created_at, new.standing()),
+        ..new
+    }
+}
+
+/// A bank account after its payer was approved; `None` when that changes nothing.
+pub fn released(account: &RegisteredAccount, kyc: KycStatus, now: DateTime<Utc>) -> Option<RegisteredAccount> {
+    let standing = account.standing().release(kyc);
+    (standing != account.standing()).then(|| account.with(standing, now))
+}

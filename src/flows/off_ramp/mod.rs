@@ -1,0 +1,71 @@
+//! Payments to bank accounts: what is handed out for them, the order that pays one out, and what its partner tells.
+
+pub mod ask;
+pub mod close;
+pub mod follow;
+pub mod list;
+pub mod news;
+pub mod pay;
+
+use crate::{
+    ctx::Ctx,
+    domain::{
+        ids::RequestRowId,
+        refusal::{Refusal, RefusalKind},
+        request::Request,
+    },
+    flows::{Fault, FlowResult},
+    ports::off_ramp::{OffRamp, OffRampError},
+    store::{self, Sealing, payments::PaymentRecord},
+};
+use alloy::primitives::{B256, U256};
+use anyhow::anyhow;
+use std::collections::BTreeSet;
+
+/// The partner who pays bank accounts. Errors: there is none any more (502).
+fn partner(ctx: &Ctx) -> Result<&dyn OffRamp, Refusal> {
+    let missing = || upstream("No crypto-to-fiat provider is configured on this service any more");
+    ctx.partners.off_ramp.as_deref().ok_or_else(missing)
+}
+
+fn upstream(sentence: &str) -> Refusal {
+    Refusal::new(RefusalKind::Upstream, sentence)
+}
+
+/// What the caller is told when the partner did not do what it was asked; its own words go to the log.
+fn not_quoted(error: &OffRampError) -> Refusal {
+    tracing::warn!(%error, "no quote for a bank account");
+    match error {
+        OffRampError::Refused { .. } => {
+            Refusal::invalid("The crypto-to-fiat provider offers nothing for this payer, account and amount")
+        }
+        OffRampError::Busy => {
+            upstream("Too many calls of the crypto-to-fiat provider are under way at this moment; try again")
+        }
+        OffRampError::Unknown | OffRampError::NotSent(_) | OffRampError::NoAnswer(_) | OffRampError::Odd(_) => {
+            upstream("The crypto-to-fiat provider gives no usable answer at the moment; try again")
+        }
+    }
+}
+
+/// What the caller is told when the partner answered in its own shapes, and the answer contradicts what is known.
+fn disbelieved(operation: &'static str, why: &str) -> Refusal {
+    count_disbelieved(operation);
+    not_quoted(&OffRampError::Odd(why.to_owned()))
+}
+
+fn count_disbelieved(operation: &'static str) {
+    metrics::counter!("prs_off_ramp_disbelieved_total", "operation" => operation).increment(1);
+}
+
+/// Payments by transaction and units.
+fn brought(payments: &[PaymentRecord]) -> impl Iterator<Item = (B256, U256)> {
+    payments.iter().map(|payment| (payment.tx_hash, payment.units))
+}
+
+/// The request of an order.
+async fn request_of(conn: &impl Sealing, row: &RequestRowId) -> FlowResult<Request> {
+    let found = store::requests::of_rows(conn, &BTreeSet::from([row.as_str()])).await?;
+    let found = found.into_values().next();
+    Ok(found.ok_or_else(|| Fault(anyhow!("request {row} of an order is not there")))?)
+}

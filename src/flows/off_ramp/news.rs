@@ -1,0 +1,207 @@
+//! Takes what the partner tells of an order: moves it on, and the request with it, and tells each sub-status once.
+
+use super::{brought, follow, request_of};
+use crate::{
+    ctx::Ctx,
+    domain::{
+        event::{ChainTransaction, Event, PaymentFailed, PaymentProcessing, PaymentReceived},
+        ledger::Settlement,
+        off_ramp::{FiatOrder, OrderState, Step, ask_again_after},
+        off_ramp_news::Taken,
+        request::Request,
+    },
+    flows::{FlowError, FlowResult, payments::settled_of, publish_all},
+    ports::off_ramp::{OrderNews, OrderStatus},
+    store::{self, Tx, payments::PaymentRecord},
+};
+use anyhow::anyhow;
+use chrono::{DateTime, TimeDelta, Utc};
+
+/// How often news is decided again when something changed under it.
+const TRIES_MAX: usize = 3;
+
+/// For how long after the bank got the money it is asked whether that came back.
+const MAY_BOUNCE: TimeDelta = TimeDelta::days(14);
+
+/// Takes news of an order. Source: rules S.7.
+pub async fn order(ctx: &Ctx, news: &OrderNews) -> FlowResult<Taken> {
+    for _ in 0..TRIES_MAX {
+        let Some(order) = store::off_ramp_orders::by_partner_id(ctx.db.reader(), &news.id).await? else {
+            return Ok(Taken::Unknown);
+        };
+        if let Some(taken) = take(ctx, &order, news).await? {
+            return Ok(taken);
+        }
+    }
+    Err(FlowError::NotYet(anyhow!(
+        "an order kept changing while its news was taken"
+    )))
+}
+
+/// Takes news of an order that was read before; `None` when it changed meanwhile.
+///
+/// The state, the request, what is told and its deliveries are one commit. What is not above the known number, or goes back,
+/// changes nothing; the number of the partner is only as good as its state.
+pub(super) async fn take(ctx: &Ctx, order: &FiatOrder, news: &OrderNews) -> FlowResult<Option<Taken>> {
+    let status = match news.status {
+        OrderStatus::Moved(status) => Some(status),
+        OrderStatus::Failed => None,
+    };
+    let Step::To(state) = order.after_news(news.version, status) else {
+        return Ok(Some(Taken::Nothing));
+    };
+    let now = ctx.clock.now();
+    let tx = ctx.db.begin("take_order_news").await?;
+    let request = request_of(&tx, &order.request).await?;
+    let after = FiatOrder {
+        partner_id: Some(news.id.clone()),
+        state,
+        version: news.version,
+        word: Some(news.word.clone()),
+        failures: 0,
+        next_at: next_at(state, now),
+        changed_at: now,
+        ..order.clone()
+    };
+    if !store::off_ramp_orders::replace(&tx, order, &after).await? {
+        return Ok(None);
+    }
+    crate::fail_at("take_order_news", "moved");
+    let (ledger, is_confirmed) = match state {
+        OrderState::FiatSent => request.ledger.paid_out(),
+        OrderState::Bounced | OrderState::Failed => (request.ledger.not_paid_out(), false),
+        _ => (request.ledger.clone(), false),
+    };
+    if ledger != request.ledger && !store::requests::advance(&tx, &request, &ledger, now).await? {
+        return Ok(None);
+    }
+    let completing = completing(&tx, &request).await?;
+    if let (true, Some(payment)) = (is_confirmed, &completing)
+        && !is_there(&tx, order, &request).await?
+    {
+        follow::set_aside(ctx, &tx, &request, payment, now).await?;
+    }
+    let told = Told {
+        order: &after,
+        news,
+        request: Request { ledger, ..request },
+        completing,
+        now,
+    };
+    let mut events = told.events();
+    if is_confirmed {
+        events.extend(told.confirmed(ctx, &tx).await?);
+    }
+    publish_all(ctx, &tx, &events).await?;
+    crate::fail_at("take_order_news", "told");
+    tx.commit().await?;
+    ctx.due.notify_one();
+    tracing::info!(order = %after.id, request = %told.request.id, state = state.wire(), "an order moved on");
+    Ok(Some(Taken::Changed))
+}
+
+/// Whether the money for which the partner was asked is still there. What it paid out is told as it says; that the money is
+/// gone is for the operator.
+async fn is_there(tx: &Tx, order: &FiatOrder, request: &Request) -> FlowResult<bool> {
+    let payments = store::payments::list_of_request(tx, request).await?;
+    let asked = order.asked.as_ref();
+    Ok(asked.is_none_or(|asked| asked.is_there(brought(&payments))))
+}
+
+/// When the partner is asked next about an order that just changed.
+fn next_at(state: OrderState, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+    match state {
+        OrderState::Bounced | OrderState::Failed | OrderState::Stopped => None,
+        _ => Some(now + ask_again_after(now, now)),
+    }
+}
+
+/// When it is asked next after an answer that brought nothing new.
+pub(super) fn next_after_nothing(order: &FiatOrder, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+    let is_over = order.state == OrderState::FiatSent && now > order.changed_at + MAY_BOUNCE;
+    (!is_over).then(|| now + ask_again_after(order.changed_at, now))
+}
+
+/// The payment that completed a request, also when it was taken back since.
+async fn completing(tx: &Tx, request: &Request) -> FlowResult<Option<PaymentRecord>> {
+    let Some(tx_hash) = request.ledger.tx_hash else {
+        return Ok(None);
+    };
+    let paid = store::payments::of_transactions(tx, request.terms.network, &[tx_hash]).await?;
+    let mut own = paid.into_iter().filter(|payment| payment.request == request.row);
+    let first = own.next();
+    Ok(own.next_back().or(first))
+}
+
+/// That a payment to a bank account failed.
+pub(super) fn failure(
+    request: &Request,
+    reason: &str,
+    transaction: Option<ChainTransaction>,
+    at: DateTime<Utc>,
+) -> Event {
+    Event::PaymentFailed(Box::new(PaymentFailed {
+        request: request.clone(),
+        reason: reason.to_owned(),
+        message: None,
+        execution: 1,
+        recurring_payment: None,
+        transaction,
+        at,
+    }))
+}
+
+/// What is told of an order that moved on.
+struct Told<'a> {
+    order: &'a FiatOrder,
+    news: &'a OrderNews,
+    request: Request,
+    completing: Option<PaymentRecord>,
+    now: DateTime<Utc>,
+}
+
+impl Told<'_> {
+    fn transaction(&self) -> Option<ChainTransaction> {
+        self.completing.as_ref().map(|payment| ChainTransaction {
+            network: payment.network,
+            hash: payment.tx_hash.to_string(),
+        })
+    }
+
+    /// The sub-status that is reached, and that the payment failed when it did.
+    fn events(&self) -> Vec<Event> {
+        let state = self.order.state;
+        let processing = state.told().map(|status| {
+            Event::PaymentProcessing(Box::new(PaymentProcessing {
+                request: self.request.clone(),
+                off_ramp_id: self.order.id.to_string(),
+                status,
+                provider_status: self.news.word.clone(),
+                provider_id: self.news.id.clone(),
+                transaction: self.transaction(),
+                at: self.now,
+            }))
+        });
+        let failed = matches!(state, OrderState::Bounced | OrderState::Failed)
+            .then(|| failure(&self.request, state.wire(), self.transaction(), self.now));
+        processing.into_iter().chain(failed).collect()
+    }
+
+    /// That the request is paid, by the payment that completed it and with what the partner kept.
+    async fn confirmed(&self, ctx: &Ctx, tx: &Tx) -> FlowResult<Vec<Event>> {
+        let Some(payment) = &self.completing else {
+            tracing::error!(request = %self.request.id, "an order was paid out whose payment is not there");
+            return Ok(Vec::new());
+        };
+        let quotes = store::off_ramp_quotes::of_request(tx, &self.request).await?;
+        let quote = quotes.iter().find(|quote| quote.id == self.order.quote);
+        store::payments::set_told(tx, std::slice::from_ref(&payment.id), true).await?;
+        let event = Event::PaymentReceived(Box::new(PaymentReceived {
+            off_ramp_status: self.order.state.told(),
+            off_ramp_fee: quote.map(|quote| quote.terms.fee),
+            ..PaymentReceived::new(Settlement::Confirmed, self.request.clone(), settled_of(payment))
+        }));
+        let twins = event.twins(ctx.webhooks.scoped_variants);
+        Ok([event].into_iter().chain(twins).collect())
+    }
+}

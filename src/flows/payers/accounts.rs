@@ -1,0 +1,222 @@
+//! Adds bank accounts to payers, and lists them.
+
+use crate::{
+    ctx::Ctx,
+    domain::{
+        caller::PlatformCaller,
+        event::PaymentDetailStatus,
+        ids::BankAccountId,
+        payer::{
+            AccountDetails, BankAccount, Payer, RegisteredAccount, account, bank_rules, standing::AccountStanding,
+        },
+        refusal::{FieldError, Refusal},
+    },
+    flows::{
+        FlowError, FlowResult,
+        idempotency::{self, Answer, Repeatable, Storage},
+        payers::{account_key, change, known, not_done, odd, partner, register::uuid, turns::in_turn, unknown},
+        publish_all,
+    },
+    ports::off_ramp::{AccountNews, OffRampError},
+    store::{self, StoreError, Tx},
+};
+
+/// A bank account with the payer to whom it belongs.
+pub type Owned = (Payer, RegisteredAccount);
+
+/// Adds a bank account. One that is there already and has not failed is not added again.
+///
+/// Errors: unknown payer (404); the partner refuses something (400), does not answer or gives the record of another account
+/// (502); the payer has as many as the cap allows (409). Source: interface §4.5; rules S.6.
+pub async fn add(
+    ctx: &Ctx,
+    caller: &PlatformCaller,
+    client_user_id: &str,
+    form: &BankAccount,
+    call: Repeatable<Owned>,
+) -> FlowResult<Answer<Owned>> {
+    let platform = &caller.platform;
+    idempotency::once(ctx, caller, call, Storage::OfPayer, async |keeper| {
+        let payer = known(ctx, platform, client_user_id).await?;
+        let there = store::bank_accounts::list(ctx.db.reader(), platform, &payer.id).await?;
+        let same = there.iter().filter(|account| account.details.account == *form);
+        if let Some(same) = same.clone().find(|account| !has_failed(account)) {
+            let owned = (payer.clone(), same.clone());
+            let tx = ctx.db.begin("answer_for_bank_account").await?;
+            keeper.commit_of(tx, &owned, Some(&payer.id)).await?;
+            return Ok(owned);
+        }
+        admit_another(ctx, &there)?;
+        let failures = u64::try_from(same.count()).unwrap_or(u64::MAX);
+        let content_hash = store::bank_accounts::content_hash(ctx.db.reader(), &payer.id, form, failures)?;
+        let key = account_key(ctx, platform, client_user_id, &content_hash);
+        let added = partner(ctx)?.add_account(&key, &payer.details.partner, form);
+        let answered = in_turn(ctx, caller, added).await;
+        still_known(ctx, caller, &payer).await?;
+        let news = answered.map_err(|error| refused(&error))?;
+        if news.payer != payer.details.partner {
+            return Err(odd());
+        }
+        let (tx, owned) = match commit(ctx, &payer, form, &content_hash, &news).await? {
+            Some(done) => done,
+            // It was added at the same moment, and is found now.
+            None => commit(ctx, &payer, form, &content_hash, &news).await?.ok_or_else(odd)?,
+        };
+        keeper.commit_of(tx, &owned, Some(&payer.id)).await?;
+        ctx.due.notify_one();
+        Ok(owned)
+    })
+    .await
+}
+
+/// Has the partner forget a payer again who was erased while an account was added, so that the erasure covers the account.
+///
+/// Whoever is erased later is forgotten by the partner after the account was added. Errors: the payer was erased (404).
+async fn still_known(ctx: &Ctx, caller: &PlatformCaller, payer: &Payer) -> FlowResult<()> {
+    let partner_id = &payer.details.partner;
+    let now = store::payers::find_by_partner(ctx.db.writer(), partner_id).await?;
+    let is_erased = |now: &Payer| now.is_erasing || now.id != payer.id;
+    if now.as_ref().is_some_and(|now| !is_erased(now)) {
+        return Ok(());
+    }
+    // Somebody new may be known to the partner by the same id.
+    if now.is_none_or(|now| now.id == payer.id) {
+        let forgotten = in_turn(ctx, caller, partner(ctx)?.erase(partner_id)).await;
+        if let Err(error) = forgotten {
+            tracing::error!(
+                %error, payer = %payer.id,
+                "the off-ramp partner may still have an account of a payer who was erased while it was added"
+            );
+        }
+    }
+    Err(unknown(&payer.details.client_user_id).into())
+}
+
+fn has_failed(account: &RegisteredAccount) -> bool {
+    account.status == PaymentDetailStatus::Failed || account.told == Some(PaymentDetailStatus::Failed)
+}
+
+/// Errors: with another one the payer has more than the cap allows (409). Those that failed are of no use and do not count.
+fn admit_another(ctx: &Ctx, there: &[RegisteredAccount]) -> Result<(), Refusal> {
+    let usable = there.iter().filter(|account| !has_failed(account)).count();
+    ctx.caps
+        .admit_bank_accounts(u64::try_from(usable).unwrap_or(u64::MAX) + 1)
+}
+
+/// Writes what the partner answered; the transaction is open still. `None` when the account, or the partner's id, was taken
+/// at the same moment.
+async fn commit(
+    ctx: &Ctx,
+    payer: &Payer,
+    form: &BankAccount,
+    content_hash: &str,
+    news: &AccountNews,
+) -> FlowResult<Option<(Tx, Owned)>> {
+    let now = ctx.clock.now();
+    let tx = ctx.db.begin("add_bank_account").await?;
+    let locked = store::payers::lock(&tx, &payer.platform, &payer.id).await?;
+    let locked = locked.filter(|payer| !payer.is_erasing);
+    let payer = locked.ok_or_else(|| unknown(&payer.details.client_user_id))?;
+    let there = store::bank_accounts::list(&tx, &payer.platform, &payer.id).await?;
+    if let Some(same) = there.iter().find(|account| account.content_hash == content_hash) {
+        return match same.details.partner == news.id {
+            true => Ok(Some((tx, (payer, same.clone())))),
+            false => Err(odd()),
+        };
+    }
+    admit_another(ctx, &there)?;
+    let new = account::handed_in(RegisteredAccount {
+        id: BankAccountId(ctx.ids.ulid()),
+        platform: payer.platform.clone(),
+        payer: payer.id.clone(),
+        payment_detail: uuid(ctx.ids.as_ref()),
+        content_hash: content_hash.to_owned(),
+        status: AccountStanding::NEW.status,
+        told: AccountStanding::NEW.told,
+        version: 0,
+        partner_version: 0,
+        created_at: now,
+        changed_at: now,
+        ask_at: None,
+        details: AccountDetails {
+            account: form.clone(),
+            partner: news.id.clone(),
+            rejection: None,
+            raw: news.raw.clone(),
+        },
+    });
+    let told = change::account_told(news);
+    let now_known = account::heard(&new, told, payer.kyc(), now).unwrap_or_else(|| new.clone());
+    match store::bank_accounts::insert(&tx, &now_known).await {
+        Err(StoreError::Conflict(_)) => return Ok(None),
+        other => other?,
+    }
+    let mut events = vec![change::account_event(&payer, &new)];
+    if now_known.version != new.version {
+        events.push(change::account_event(&payer, &now_known));
+    }
+    publish_all(ctx, &tx, &events).await?;
+    Ok(Some((tx, (payer, now_known))))
+}
+
+/// The bank accounts of a payer, the oldest first, or the one that is named. Errors: unknown payer or account (404).
+pub async fn list(
+    ctx: &Ctx,
+    caller: &PlatformCaller,
+    client_user_id: &str,
+    payment_detail: Option<&str>,
+) -> FlowResult<(Payer, Vec<RegisteredAccount>)> {
+    let payer = known(ctx, &caller.platform, client_user_id).await?;
+    let reader = ctx.db.reader();
+    let accounts = match payment_detail {
+        None => store::bank_accounts::list(reader, &caller.platform, &payer.id).await?,
+        Some(id) => {
+            let found = store::bank_accounts::find(reader, &caller.platform, &payer.id, id).await?;
+            vec![found.ok_or_else(|| Refusal::not_found("This payer has no payment details with this ID"))?]
+        }
+    };
+    Ok((payer, accounts))
+}
+
+/// Fields of the form that the partner may refuse by name.
+const FIELDS: [&str; 26] = [
+    "bankName",
+    "accountName",
+    "accountNumber",
+    "routingNumber",
+    "beneficiaryType",
+    "currency",
+    "addressLine1",
+    "addressLine2",
+    "city",
+    "state",
+    "country",
+    "dateOfBirth",
+    "postalCode",
+    "rails",
+    "sortCode",
+    "iban",
+    "swiftBic",
+    "documentNumber",
+    "documentType",
+    "accountType",
+    "ribNumber",
+    "bsbNumber",
+    "ncc",
+    "branchCode",
+    "bankCode",
+    "ifsc",
+];
+
+/// What the caller reads whose bank account the partner refuses.
+fn refused(error: &OffRampError) -> FlowError {
+    let OffRampError::Refused { fields, .. } = error else {
+        return not_done(error);
+    };
+    let named = FIELDS.iter().filter(|name| fields.iter().any(|field| field == *name));
+    let mut refusal = Refusal::invalid(bank_rules::INVALID);
+    refusal.fields = named
+        .map(|name| FieldError::new(*name, "is not accepted by the off-ramp partner"))
+        .collect();
+    refusal.into()
+}

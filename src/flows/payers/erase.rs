@@ -1,0 +1,77 @@
+//! Erases a payer: the partner forgets first, then the key goes with which all that names the payer is sealed.
+
+use crate::{
+    ctx::Ctx,
+    domain::{
+        caller::PlatformCaller,
+        ids::{PayerId, PlatformId},
+        payer::Payer,
+        refusal::Refusal,
+    },
+    flows::{
+        FlowError, FlowResult,
+        payers::{not_done, partner, turns::in_turn, unknown},
+    },
+    ports::off_ramp::OffRampError,
+    store,
+};
+use chrono::TimeDelta;
+
+/// When the worker tries again what a call did not finish.
+const AGAIN: TimeDelta = TimeDelta::minutes(1);
+
+/// Errors: unknown (404); money of the payer is on its way, or may be (409); the partner does not answer (502), and the erasure goes on
+/// by itself. Source: ADR-0021.
+pub async fn run(ctx: &Ctx, caller: &PlatformCaller, client_user_id: &str) -> FlowResult<()> {
+    let found = store::payers::find(ctx.db.reader(), &caller.platform, client_user_id).await?;
+    let found = found.ok_or_else(|| unknown(client_user_id))?;
+    if !found.is_erasing {
+        partner(ctx)?;
+        begin(ctx, &found).await?;
+    }
+    let erased = in_turn(ctx, caller, partner(ctx)?.erase(&found.details.partner)).await;
+    finish(ctx, &found, erased).await
+}
+
+/// From here on nothing is done for the payer any more. Errors: as [`run`].
+async fn begin(ctx: &Ctx, found: &Payer) -> FlowResult<()> {
+    let tx = ctx.db.begin("begin_erasure").await?;
+    let locked = store::payers::lock(&tx, &found.platform, &found.id).await?;
+    let locked = locked.ok_or_else(|| unknown(&found.details.client_user_id))?;
+    let now = ctx.clock.now();
+    if store::off_ramp_bindings::is_awaited(&tx, (&locked.platform, &locked.id), now).await? {
+        let message =
+            "Money of this payer is on its way to a bank account; erase the payer once it has arrived or come back";
+        return Err(Refusal::conflict(message).into());
+    }
+    store::payers::mark_erasing(&tx, &locked.platform, &locked.id, now, now + AGAIN).await?;
+    tx.commit().await?;
+    Ok(())
+}
+
+/// Forgets the key of a payer who is being erased, once the partner forgot the payer. Errors: it did not (502).
+pub(super) async fn finish(ctx: &Ctx, payer: &Payer, at_partner: Result<(), OffRampError>) -> FlowResult<()> {
+    at_partner.map_err(|error| match not_done(&error) {
+        FlowError::Refused(mut refusal) => {
+            "The off-ramp partner does not answer at the moment; the payer is erased by itself once it does"
+                .clone_into(&mut refusal.message);
+            refusal.into()
+        }
+        other => other,
+    })?;
+    let now = ctx.clock.now();
+    let tx = ctx.db.begin("erase_payer").await?;
+    if store::payers::lock(&tx, &payer.platform, &payer.id).await?.is_some() {
+        store::payers::erase(&tx, &payer.platform, &payer.id, now, now + AGAIN).await?;
+    }
+    tx.commit().await?;
+    wipe(ctx, &payer.platform, &payer.id).await
+}
+
+/// Empties what SQLite keeps of the row that held the key. What stands in the way ends soon, and the worker tries again.
+pub(super) async fn wipe(ctx: &Ctx, platform: &PlatformId, payer: &PayerId) -> FlowResult<()> {
+    if ctx.db.checkpoint().await? {
+        store::payers::wiped(ctx.db.writer(), platform, payer).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,83 @@
+//! Whether a payer may pay to a bank account.
+
+use crate::{
+    ctx::Ctx,
+    domain::{
+        caller::PlatformCaller,
+        event::PaymentDetailStatus,
+        off_ramp::PaidOutTo,
+        payer::{PayableBy, Payer, RegisteredAccount},
+        refusal::Refusal,
+    },
+    flows::FlowResult,
+    store,
+};
+
+/// What anybody reads who may not pay.
+const NOT_PAYABLE: &str = "must go together with paymentDetailsId and name a compliant payer of this platform with approved \
+                           payment details; ask the platform which of this does not hold";
+
+/// The payer and the bank account that a caller names.
+///
+/// Errors (400, on the field that has to change): the tenant has no such payer, or it is not compliant; the payer has no such
+/// account, or it is not approved. To a public client ID all of this is one refusal: who the payers of a platform are, and how
+/// far, is nobody's business who reads a page. Source: interface §4.3; interface §5; rules S.5; rules S.6.
+pub async fn run(
+    ctx: &Ctx,
+    caller: &PlatformCaller,
+    client_user_id: &str,
+    payment_details_id: &str,
+) -> FlowResult<PayableBy> {
+    let (reader, platform) = (ctx.db.reader(), &caller.platform);
+    let payer = store::payers::find(reader, platform, client_user_id).await?;
+    let payer = payer.filter(|payer| !payer.is_erasing);
+    let account = match &payer {
+        Some(payer) => store::bank_accounts::find(reader, platform, &payer.id, payment_details_id).await?,
+        None => None,
+    };
+    let decided = decide(payer, account).map_err(|why| match caller.is_public() {
+        true => named("clientUserId", NOT_PAYABLE),
+        false => why,
+    });
+    Ok(decided?)
+}
+
+fn decide(payer: Option<Payer>, account: Option<RegisteredAccount>) -> Result<PayableBy, Refusal> {
+    let payer = payer.ok_or_else(|| {
+        let message = "must be the clientUserId of a payer that POST /v2/payer registered for this platform";
+        named("clientUserId", message)
+    })?;
+    if !payer.standing.is_compliant() {
+        let message = format!(
+            "must be the clientUserId of a compliant payer: the identity of this one is {}, the agreement {}",
+            payer.kyc().wire(),
+            payer.agreement().wire()
+        );
+        return Err(named("clientUserId", message));
+    }
+    let account = account.ok_or_else(|| {
+        let message = "must be the id of payment details that were added to this payer";
+        named("paymentDetailsId", message)
+    })?;
+    if account.status != PaymentDetailStatus::Approved {
+        let message = format!(
+            "must be the id of approved payment details: these are {}",
+            account.status.wire()
+        );
+        return Err(named("paymentDetailsId", message));
+    }
+    Ok(PayableBy {
+        to: PaidOutTo {
+            payer: payer.id,
+            account: account.id,
+        },
+        partner_payer: payer.details.partner,
+        partner_account: account.details.partner,
+        currency: account.details.account.currency,
+    })
+}
+
+/// A refusal whose message is the sentence about the field.
+fn named(field: &'static str, message: impl Into<String>) -> Refusal {
+    Refusal::field(field, message).led_by(field)
+}

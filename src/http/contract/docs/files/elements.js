@@ -1,0 +1,39 @@
+// Elements out of data: texts stay texts.
+
+/** An element; attributes that begin with `on` are listeners, `false` and `null` are left out. */
+export function el(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key.startsWith('on')) made.addEventListener(key.slice(2), value);
+    else if (value !== false && value != null) made.setAttribute(key, value === true ? '' : value);
+  }
+  made.append(...children.flat(Infinity).filter((child) => child || child === 0));
+  return made;
+}
+
+export const byId = (id) => document.getElementById(id);
+
+/** Words in which what stands between backticks is code. */
+const words = (text) => text.split('`').map((part, index) => (index % 2 ? el('code', {}, part) : part));
+
+/** Paragraphs of a description. */
+export const prose = (text) => text.split(/\n\s*\n/).map((part) => el('p', {}, words(part)));
+
+/** Code that can be copied; `name` says to a screen reader what it is. */
+export function listing(text, name) {
+  const copied = el('span', { class: 'unseen', role: 'status' });
+  const copy = async (event) => {
+    try {
+      await navigator.clipboard.writeText(text);
+      event.target.textContent = copied.textContent = 'Copied';
+    } catch {
+      event.target.textContent = copied.textContent = 'Not allowed';
+    }
+    setTimeout(() => {
+      event.target.textContent = 'Copy';
+      copied.textContent = '';
+    }, 1500);
+  };
+  const button = el('button', { type: 'button', class: 'copy', 'aria-label': `Copy ${name}`, onclick: copy }, 'Copy');
+  return el('div', { class: 'listing' }, el('pre', { tabindex: '0', role: 'region', 'aria-label': name }, el('code', {}, text)), button, copied);
+}

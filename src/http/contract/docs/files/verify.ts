@@ -1,0 +1,10 @@
+import { createHmac, timingSafeEqual } from "node:crypto";
+
+/** `body`: the bytes as they came; `header`: x-service-signature; `next`: x-service-signature-next, if it came. */
+export function isGenuine(secret: string, body: Uint8Array, header: string, next: string = ""): boolean {
+  const expected = Buffer.from(createHmac("sha256", secret).update(body).digest("hex"));
+  return `${header} ${next}`.split(" ").some((signature) => {
+    const given = Buffer.from(signature);
+    return given.length === expected.length && timingSafeEqual(given, expected);
+  });
+}

@@ -1,0 +1,171 @@
+//! What the documents offer, in the order in which an integrator needs it.
+
+use serde_json::Value;
+
+/// Title in the chooser, path and text of a document.
+pub type Document = (&'static str, &'static str, String);
+
+/// Methods that are operations: what makes something comes first.
+const METHODS: [&str; 5] = ["post", "get", "put", "patch", "delete"];
+
+/// Groups of operations in the order of work, as the documents call them, whatever the case of their letters; those that are
+/// not here come last.
+pub(super) const ORDER: [&str; 14] = [
+    "requests",
+    "payments",
+    "payouts",
+    "secure payments",
+    "payers",
+    "payment details",
+    "currencies",
+    "client ids",
+    "payee destinations",
+    "events",
+    "webhooks",
+    "sessions",
+    "api keys",
+    "orchestrators",
+];
+
+/// What is in the documents.
+#[derive(Debug, Default)]
+pub(super) struct Listed {
+    /// Groups of operations.
+    pub(super) groups: Vec<Group>,
+    /// Events.
+    pub(super) events: Vec<Event>,
+}
+
+/// Operations of one group, of all documents.
+#[derive(Debug)]
+pub(super) struct Group {
+    /// Name.
+    pub(super) name: String,
+    /// What it is about, as the first document says it that has it.
+    pub(super) about: String,
+    /// Its operations.
+    pub(super) operations: Vec<Operation>,
+}
+
+/// An operation.
+#[derive(Debug)]
+pub(super) struct Operation {
+    /// operationId.
+    pub(super) id: String,
+    /// Address of its document.
+    pub(super) document: &'static str,
+    /// Method in small letters.
+    pub(super) method: &'static str,
+    /// Path with names of parameters in braces.
+    pub(super) path: String,
+    /// What it does, in a few words.
+    pub(super) summary: String,
+}
+
+/// An event.
+#[derive(Debug)]
+pub(super) struct Event {
+    /// Its key in the document: the name, and for whom where bodies differ.
+    pub(super) key: String,
+    /// Address of its document.
+    pub(super) document: &'static str,
+    /// What happened, in a few words.
+    pub(super) summary: String,
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+impl Listed {
+    /// Reads documents; what is no JSON offers nothing.
+    pub(super) fn of(documents: &[Document]) -> Self {
+        let mut listed = Self::default();
+        for (_, address, written) in documents {
+            let document: Value = serde_json::from_str(written).unwrap_or_default();
+            for (path, item) in document["paths"].as_object().into_iter().flatten() {
+                for method in METHODS.into_iter().filter(|method| item.get(method).is_some()) {
+                    let found = &item[method];
+                    let group = listed.group(&document, found["tags"][0].as_str().unwrap_or("Other"));
+                    group.operations.push(Operation {
+                        id: text(&found["operationId"]),
+                        document: address,
+                        method,
+                        path: path.clone(),
+                        summary: text(&found["summary"]),
+                    });
+                }
+            }
+            for (key, item) in document["webhooks"].as_object().into_iter().flatten() {
+                listed.events.push(Event {
+                    key: key.clone(),
+                    document: address,
+                    summary: text(&item["post"]["summary"]),
+                });
+            }
+        }
+        listed.groups.sort_by_key(|group| place(&group.name));
+        listed
+    }
+
+    fn group(&mut self, document: &Value, name: &str) -> &mut Group {
+        let index = match self.groups.iter().position(|group| group.name == name) {
+            Some(index) => index,
+            None => {
+                let mut tags = document["tags"].as_array().into_iter().flatten();
+                let tag = tags.find(|tag| tag["name"] == name);
+                self.groups.push(Group {
+                    name: name.to_owned(),
+                    about: tag.map(|tag| text(&tag["description"])).unwrap_or_default(),
+                    operations: Vec::new(),
+                });
+                self.groups.len() - 1
+            }
+        };
+        &mut self.groups[index]
+    }
+}
+
+fn place(name: &str) -> usize {
+    let name = name.to_lowercase();
+    ORDER.iter().position(|known| *known == name).unwrap_or(ORDER.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn groups_of_several_documents_are_one_and_stand_in_the_order_of_work() {
+        let operation =
+            |tag: &str, id: &str| json!({ "get": { "tags": [tag], "operationId": id, "summary": "Do it" } });
+        let first = json!({
+            "tags": [{ "name": "Events", "description": "The log" }],
+            "paths": { "/a": operation("Events", "a"), "/b": operation("Novelties", "b"), "/c": operation("Requests", "c") },
+        });
+        let second = json!({
+            "paths": { "/d": operation("Events", "d") },
+            "webhooks": { "paid": { "post": { "summary": "It is paid" } } },
+        });
+        let documents: [Document; 3] = [
+            ("First", "/1.json", first.to_string()),
+            ("Second", "/2.json", second.to_string()),
+            ("Broken", "/3.json", "{".to_owned()),
+        ];
+        let listed = Listed::of(&documents);
+        let names: Vec<&str> = listed.groups.iter().map(|group| group.name.as_str()).collect();
+        assert_eq!(names, ["Requests", "Events", "Novelties"]);
+        let events = &listed.groups[1];
+        let places: Vec<_> = events
+            .operations
+            .iter()
+            .map(|one| (one.id.as_str(), one.document))
+            .collect();
+        assert_eq!(places, [("a", "/1.json"), ("d", "/2.json")]);
+        assert_eq!(
+            (events.about.as_str(), listed.events[0].key.as_str()),
+            ("The log", "paid")
+        );
+    }
+}

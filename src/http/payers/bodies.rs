@@ -1,0 +1,438 @@
+//! Bodies of the operations on payers.
+
+use crate::{
+    domain::{
+        event::{AgreementStatus, KycStatus, PaymentDetailStatus},
+        payer::{AccountType, BankAccount, Beneficiary, Person, Rails, bank_rules::ungrouped},
+    },
+    http::{forms::text::WRITTEN_LINE, operation::*},
+};
+use chrono::NaiveDate;
+
+words! {
+    /// Whether somebody is a person or a company
+    Beneficiary as "BeneficiaryType";
+    /// How a bank account is paid: by the network of the currency's own country, by SWIFT, or by wire
+    Rails as "Rails";
+    /// What a bank account is used for
+    AccountType as "AccountType";
+    /// What is known about the identity of a payer
+    KycStatus as "KycStatus";
+    /// Whether a payer agreed to the terms
+    AgreementStatus as "AgreementStatus";
+    /// Whether a bank account can be paid
+    PaymentDetailStatus as "PaymentDetailStatus";
+}
+
+text! {
+    /// E-mail address of a payer.
+    PayerEmailText {
+        pattern: r"^[^\s@\x00-\x1f\x7f]{1,64}@[^\s@\x00-\x1f\x7f]{1,189}$",
+        length_max: 254,
+        format: "email",
+        example: "ada@example.com",
+        hint: "must be an e-mail address of at most 254 characters, for example ada@example.com",
+    }
+    /// A part of a name.
+    PersonNameText {
+        pattern: WRITTEN_LINE,
+        length_min: 1,
+        length_max: 100,
+        example: "Ada",
+        hint: "must be one line of 1 to 100 characters, not only spaces, without control characters, invisible ones and marks of the writing direction",
+    }
+    /// A line that describes somebody.
+    DetailText {
+        pattern: WRITTEN_LINE,
+        length_min: 1,
+        length_max: 255,
+        example: "12 Analytical Way",
+        hint: "must be one line of 1 to 255 characters, not only spaces, without control characters, invisible ones and marks of the writing direction",
+    }
+    /// A code or number, as its country writes it.
+    CodeText {
+        pattern: WRITTEN_LINE,
+        length_min: 1,
+        length_max: 64,
+        example: "10001",
+        hint: "must be one line of 1 to 64 characters, not only spaces, without control characters, invisible ones and marks of the writing direction",
+    }
+    /// A day, year first.
+    BirthDateText {
+        pattern: r"^\d{4}-\d{2}-\d{2}$",
+        length_max: 10,
+        format: "date",
+        example: "1985-12-12",
+        hint: "must be a day of the calendar in the past, written as YYYY-MM-DD, for example 1985-12-12",
+        holds: |text: &str| NaiveDate::parse_from_str(text, "%Y-%m-%d").is_ok(),
+    }
+    /// A page of the partner.
+    PartnerPageText {
+        pattern: r"^https?://\S+$",
+        length_max: 2048,
+        format: "uri",
+        example: "https://verify.example.com/agreement/4f1c",
+        hint: "must be an address of at most 2048 characters",
+    }
+    /// Country, ISO 3166-1.
+    CountryText {
+        pattern: "^[A-Za-z]{2}$",
+        length_min: 2,
+        length_max: 2,
+        example: "US",
+        hint: "must be the code of a country, two letters of ISO 3166-1, for example US",
+    }
+    /// Phone number in E.164.
+    PhoneText {
+        pattern: r"^\+?[1-9]\d{1,14}$",
+        length_max: 16,
+        example: "+12125550123",
+        hint: "must be a phone number of 2 to 15 digits with its country, for example +12125550123",
+    }
+    /// Fiat currency, ISO 4217.
+    FiatText {
+        pattern: "^[A-Za-z]{3}$",
+        length_min: 3,
+        length_max: 3,
+        example: "usd",
+        hint: "must be a currency of three letters, for example usd",
+    }
+    /// A number of a bank account or a bank.
+    AccountNumberText {
+        pattern: "^[A-Za-z0-9][A-Za-z0-9 -]{0,33}$",
+        length_min: 1,
+        length_max: 34,
+        example: "1234567890",
+        hint: "must have 1 to 34 letters, digits, spaces and dashes",
+    }
+}
+
+// What names a person is not `Debug`: it does not print.
+
+/// Who is paid out to a bank account.
+#[derive(Clone, Object)]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
+pub struct RegisterPayerBody {
+    /// Your own id of the payer, unique on the platform
+    pub client_user_id: ClientUserIdText,
+    /// E-mail address
+    pub email: PayerEmailText,
+    /// Given name. Example: `Ada`
+    pub first_name: PersonNameText,
+    /// Family name. Example: `Lovelace`
+    pub last_name: PersonNameText,
+    /// A person or a company
+    pub beneficiary_type: Beneficiary,
+    /// Name of the company. Example: `Engines Ltd`
+    pub company_name: Option<DetailText>,
+    /// Birth date
+    pub date_of_birth: BirthDateText,
+    /// Street and number
+    pub address_line1: DetailText,
+    /// What the first line has no room for. Example: `Floor 3`
+    pub address_line2: Option<DetailText>,
+    /// Town. Example: `New York`
+    pub city: PersonNameText,
+    /// State or province. Example: `NY`
+    pub state: PersonNameText,
+    /// Postal code
+    pub postcode: CodeText,
+    /// Country of residence
+    pub country: CountryText,
+    /// Nationality
+    pub nationality: CountryText,
+    /// Phone number
+    pub phone: PhoneText,
+    /// Social security number, or what the country has in its place; no answer shows it. Example: `123456789`
+    pub ssn: CodeText,
+    /// Where the money comes from. Example: `Salary`
+    pub source_of_funds: Option<DetailText>,
+    /// What the company does. Example: `Software`
+    pub business_activity: Option<DetailText>,
+}
+
+impl Example for RegisterPayerBody {
+    fn example() -> Self {
+        Self {
+            client_user_id: ClientUserIdText::example(),
+            email: PayerEmailText::example(),
+            first_name: PersonNameText::example(),
+            last_name: PersonNameText::written("Lovelace"),
+            beneficiary_type: Beneficiary::Individual,
+            company_name: None,
+            date_of_birth: BirthDateText::example(),
+            address_line1: DetailText::example(),
+            address_line2: None,
+            city: PersonNameText::written("New York"),
+            state: PersonNameText::written("NY"),
+            postcode: CodeText::example(),
+            country: CountryText::example(),
+            nationality: CountryText::example(),
+            phone: PhoneText::example(),
+            ssn: CodeText::written("123456789"),
+            source_of_funds: None,
+            business_activity: None,
+        }
+    }
+}
+
+impl From<RegisterPayerBody> for Person {
+    fn from(body: RegisterPayerBody) -> Self {
+        Self {
+            email: body.email.into(),
+            first_name: body.first_name.into(),
+            last_name: body.last_name.into(),
+            beneficiary: body.beneficiary_type,
+            company_name: body.company_name.map(String::from),
+            date_of_birth: body.date_of_birth.into(),
+            address_line_1: body.address_line1.into(),
+            address_line_2: body.address_line2.map(String::from),
+            city: body.city.into(),
+            state: body.state.into(),
+            postcode: body.postcode.into(),
+            country: body.country.as_str().to_ascii_uppercase(),
+            nationality: body.nationality.as_str().to_ascii_uppercase(),
+            phone: body.phone.into(),
+            ssn: body.ssn.into(),
+            source_of_funds: body.source_of_funds.map(String::from),
+            business_activity: body.business_activity.map(String::from),
+        }
+    }
+}
+
+/// Identity and agreement of a payer.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct ComplianceStatus {
+    /// Agreement to the terms
+    pub agreement_status: AgreementStatus,
+    /// Identity
+    pub kyc_status: KycStatus,
+}
+
+/// A payer that was registered, and what is left for it to do.
+#[derive(Clone, Object)]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
+pub struct PayerRegistered {
+    /// Where the payer agrees to the terms; absent when there is nothing to do
+    pub agreement_url: Option<PartnerPageText>,
+    /// Where the payer proves who they are; absent when there is nothing to do. Example: `https://verify.example.com/identity/4f1c`
+    pub kyc_url: Option<PartnerPageText>,
+    /// What is known
+    pub status: ComplianceStatus,
+    /// Id of the payer
+    pub user_id: UuidText,
+}
+
+/// What is known of a payer.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct PayerStatus {
+    /// Identity
+    pub kyc_status: KycStatus,
+    /// Agreement to the terms
+    pub agreement_status: AgreementStatus,
+    /// Whether the identity is approved and the agreement completed. Example: `false`
+    pub is_compliant: bool,
+    /// Id of the payer
+    pub user_id: UuidText,
+}
+
+/// What a payer did.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct UpdatePayerBody {
+    /// Whether the payer agreed to the terms; false changes nothing. Example: `true`
+    pub agreement_completed: bool,
+}
+
+/// A bank account.
+#[derive(Clone, Object)]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
+pub struct PaymentDetailsBody {
+    /// Name of the bank. Example: `First Example Bank`
+    pub bank_name: DetailText,
+    /// Name of the holder. Example: `Ada Lovelace`
+    pub account_name: DetailText,
+    /// Number of the account; needed for usd by local and wire, gbp by local and wire, and inr
+    pub account_number: Option<AccountNumberText>,
+    /// Routing number of a bank in the United States, with its check digit; needed for usd by local and wire. Example: `021000021`
+    pub routing_number: Option<AccountNumberText>,
+    /// A person or a company
+    pub beneficiary_type: Beneficiary,
+    /// Currency of the account, in capital or small letters
+    pub currency: FiatText,
+    /// Street and number of the holder
+    pub address_line1: DetailText,
+    /// What the first line has no room for. Example: `Floor 3`
+    pub address_line2: Option<DetailText>,
+    /// Town. Example: `New York`
+    pub city: PersonNameText,
+    /// State or province; needed in the United States. Example: `NY`
+    pub state: Option<PersonNameText>,
+    /// Country of the holder
+    pub country: CountryText,
+    /// Birth date of the holder; no answer shows it
+    pub date_of_birth: BirthDateText,
+    /// Postal code
+    pub postal_code: CodeText,
+    /// How the account is paid; `local` when absent
+    pub rails: Option<Rails>,
+    /// Sort code of a bank in the United Kingdom, 6 digits; needed for gbp by local and wire. Example: `123456`
+    pub sort_code: Option<CodeText>,
+    /// IBAN with its check digits; needed for eur, and gbp by swift. Example: `DE89370400440532013000`
+    pub iban: Option<CodeText>,
+    /// BIC of the bank, 8 or 11 letters and digits; needed by swift, and for inr. Example: `DEUTDEFF`
+    pub swift_bic: Option<CodeText>,
+    /// Number of an identity document; no answer shows it. Example: `X1234567`
+    pub document_number: Option<CodeText>,
+    /// Kind of that document. Example: `passport`
+    pub document_type: Option<CodeText>,
+    /// What the account is used for
+    pub account_type: Option<AccountType>,
+    /// RIB number. Example: `30004000031234567890143`
+    pub rib_number: Option<CodeText>,
+    /// BSB number of a bank in Australia. Example: `062000`
+    pub bsb_number: Option<CodeText>,
+    /// National clearing code. Example: `026009593`
+    pub ncc: Option<CodeText>,
+    /// Code of the branch. Example: `00003`
+    pub branch_code: Option<CodeText>,
+    /// Code of the bank. Example: `30004`
+    pub bank_code: Option<CodeText>,
+    /// IFSC of a bank in India; needed for inr. Example: `SBIN0005943`
+    pub ifsc: Option<CodeText>,
+}
+
+impl Example for PaymentDetailsBody {
+    fn example() -> Self {
+        Self {
+            bank_name: DetailText::written("First Example Bank"),
+            account_name: DetailText::written("Ada Lovelace"),
+            account_number: Some(AccountNumberText::example()),
+            routing_number: Some(AccountNumberText::written("021000021")),
+            beneficiary_type: Beneficiary::Individual,
+            currency: FiatText::example(),
+            address_line1: DetailText::example(),
+            address_line2: None,
+            city: PersonNameText::written("New York"),
+            state: Some(PersonNameText::written("NY")),
+            country: CountryText::example(),
+            date_of_birth: BirthDateText::example(),
+            postal_code: CodeText::example(),
+            rails: Some(Rails::Local),
+            sort_code: None,
+            iban: None,
+            swift_bic: None,
+            document_number: None,
+            document_type: None,
+            account_type: None,
+            rib_number: None,
+            bsb_number: None,
+            ncc: None,
+            branch_code: None,
+            bank_code: None,
+            ifsc: None,
+        }
+    }
+}
+
+impl From<PaymentDetailsBody> for BankAccount {
+    fn from(body: PaymentDetailsBody) -> Self {
+        let capitals = |text: CodeText| text.as_str().to_ascii_uppercase();
+        let plain = |text: CodeText| ungrouped(text.as_str());
+        Self {
+            bank_name: body.bank_name.into(),
+            account_name: body.account_name.into(),
+            account_number: body.account_number.map(String::from),
+            routing_number: body.routing_number.map(String::from),
+            beneficiary: body.beneficiary_type,
+            currency: body.currency.as_str().to_ascii_lowercase(),
+            address_line_1: body.address_line1.into(),
+            address_line_2: body.address_line2.map(String::from),
+            city: body.city.into(),
+            state: body.state.map(String::from),
+            country: body.country.as_str().to_ascii_uppercase(),
+            date_of_birth: body.date_of_birth.into(),
+            postal_code: body.postal_code.into(),
+            rails: body.rails.unwrap_or(Rails::Local),
+            sort_code: body.sort_code.map(plain),
+            iban: body.iban.map(plain),
+            swift_bic: body.swift_bic.map(capitals),
+            document_number: body.document_number.map(String::from),
+            document_type: body.document_type.map(String::from),
+            account_type: body.account_type,
+            rib_number: body.rib_number.map(String::from),
+            bsb_number: body.bsb_number.map(String::from),
+            ncc: body.ncc.map(String::from),
+            branch_code: body.branch_code.map(String::from),
+            bank_code: body.bank_code.map(String::from),
+            ifsc: body.ifsc.map(capitals),
+        }
+    }
+}
+
+/// A bank account that was added.
+#[derive(Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct AddedPaymentDetail {
+    /// Id of the account: the `paymentDetailsId` of a payment
+    pub id: UuidText,
+    /// Your own id of the payer
+    pub client_user_id: ClientUserIdText,
+    /// Name of the bank. Example: `First Example Bank`
+    pub bank_name: DetailText,
+    /// Name of the holder. Example: `Ada Lovelace`
+    pub account_name: DetailText,
+    /// Currency, in small letters
+    pub currency: FiatText,
+    /// A person or a company
+    pub beneficiary_type: Beneficiary,
+}
+
+/// A bank account that was added to a payer.
+#[derive(Clone, Object)]
+pub struct PaymentDetailsAdded {
+    /// The account
+    pub payment_detail: AddedPaymentDetail,
+}
+
+/// A bank account of a payer.
+#[derive(Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct PaymentDetail {
+    /// Id of the account
+    pub id: UuidText,
+    /// Id of the payer
+    pub user_id: UuidText,
+    /// Name of the bank. Example: `First Example Bank`
+    pub bank_name: DetailText,
+    /// Name of the holder. Example: `Ada Lovelace`
+    pub account_name: DetailText,
+    /// A person or a company
+    pub beneficiary_type: Beneficiary,
+    /// Number of the account, or stars and its last four characters; null when it has none. Example: `******7890`
+    #[oai(validator(max_length = 34))]
+    pub account_number: OrNull<String>,
+    /// Routing number of the bank; null when it has none. Example: `021000021`
+    #[oai(validator(max_length = 34))]
+    pub routing_number: OrNull<String>,
+    /// IBAN, or stars and its last four characters; null when it has none. Example: `******************3000`
+    #[oai(validator(max_length = 34))]
+    pub iban: OrNull<String>,
+    /// Currency, in small letters
+    pub currency: FiatText,
+    /// Whether it can be paid
+    pub status: PaymentDetailStatus,
+    /// How it is paid
+    pub rails: Rails,
+}
+
+/// Bank accounts of a payer.
+#[derive(Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct PaymentDetails {
+    /// The accounts, the oldest first
+    #[oai(validator(max_items = 1000))]
+    pub payment_details: Vec<PaymentDetail>,
+}

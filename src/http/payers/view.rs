@@ -1,0 +1,94 @@
+//! Payers and bank accounts as clients see them.
+
+use super::bodies::*;
+use crate::{
+    domain::payer::{Payer, RegisteredAccount},
+    flows::payers::accounts::Owned,
+    http::operation::*,
+};
+
+/// Characters of a number that are shown when it is masked.
+const SHOWN: usize = 4;
+
+pub(super) fn registered(payer: &Payer) -> PayerRegistered {
+    PayerRegistered {
+        agreement_url: payer.details.agreement_url.as_ref().map(PartnerPageText::written),
+        kyc_url: payer.details.kyc_url.as_ref().map(PartnerPageText::written),
+        status: ComplianceStatus {
+            agreement_status: payer.agreement(),
+            kyc_status: payer.kyc(),
+        },
+        user_id: UuidText::written(&payer.user_id),
+    }
+}
+
+pub(super) fn status(payer: &Payer) -> PayerStatus {
+    PayerStatus {
+        kyc_status: payer.kyc(),
+        agreement_status: payer.agreement(),
+        is_compliant: payer.standing.is_compliant(),
+        user_id: UuidText::written(&payer.user_id),
+    }
+}
+
+pub(super) fn added((payer, added): &Owned) -> PaymentDetailsAdded {
+    let account = &added.details.account;
+    PaymentDetailsAdded {
+        payment_detail: AddedPaymentDetail {
+            id: UuidText::written(&added.payment_detail),
+            client_user_id: ClientUserIdText::written(&payer.details.client_user_id),
+            bank_name: DetailText::written(&account.bank_name),
+            account_name: DetailText::written(&account.account_name),
+            currency: FiatText::written(&account.currency),
+            beneficiary_type: account.beneficiary,
+        },
+    }
+}
+
+pub(super) fn detail(payer: &Payer, known: &RegisteredAccount, is_masked: bool) -> PaymentDetail {
+    let account = &known.details.account;
+    let shown = |number: &Option<String>| {
+        let number = number.as_deref();
+        OrNull(number.map(|number| if is_masked { masked(number) } else { number.to_owned() }))
+    };
+    PaymentDetail {
+        id: UuidText::written(&known.payment_detail),
+        user_id: UuidText::written(&payer.user_id),
+        bank_name: DetailText::written(&account.bank_name),
+        account_name: DetailText::written(&account.account_name),
+        beneficiary_type: account.beneficiary,
+        account_number: shown(&account.account_number),
+        routing_number: OrNull(account.routing_number.clone()),
+        iban: shown(&account.iban),
+        currency: FiatText::written(&account.currency),
+        status: known.status,
+        rails: account.rails,
+    }
+}
+
+/// Stars for all but the last four characters; of a short number more is hidden than shown. Source: decisions D42.
+fn masked(number: &str) -> String {
+    let length = number.chars().count();
+    let shown = SHOWN.min(length / 2);
+    let hidden = length - shown;
+    let end = number.chars().skip(hidden);
+    std::iter::repeat_n('*', hidden).chain(end).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_masked_number_shows_its_end_alone() {
+        for (number, shown) in [
+            ("DE89370400440532013000", "******************3000"),
+            ("1234567890", "******7890"),
+            ("12345678", "****5678"),
+            ("12345", "***45"),
+            ("1", "*"),
+        ] {
+            assert_eq!(masked(number), shown);
+        }
+    }
+}

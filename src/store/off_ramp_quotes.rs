@@ -1,0 +1,119 @@
+//! Quotes of the off-ramp partner that were handed out, with their addresses. They are kept for good: however old an address
+//! is, what arrives there counts.
+
+use super::{StoreError, columns, rates};
+use crate::domain::{
+    ids::{BankAccountId, OffRampQuoteId, PayerId, PlatformId, RequestRowId},
+    network::Network,
+    off_ramp::{Deposit, FiatQuote, PaidOutTo, QuoteTerms},
+    rates::{AppliedRate, RateProvider},
+    request::Request,
+};
+use entities::off_ramp_quotes::{ActiveModel, Column, Entity, Model};
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, sea_query::OnConflict};
+use std::collections::HashMap;
+
+fn to_row(network: Network, quote: &FiatQuote) -> Model {
+    let terms = &quote.terms;
+    Model {
+        id: quote.id.0.clone(),
+        platform_id: quote.platform.0.clone(),
+        request_row: quote.request.0.clone(),
+        payer_id: quote.to.payer.0.clone(),
+        account_id: quote.to.account.0.clone(),
+        partner_payer: quote.partner_payer.clone(),
+        partner_account: quote.partner_account.clone(),
+        partner_quote: terms.partner_quote.clone(),
+        network: network.id().to_owned(),
+        deposit_address: terms.address.canonical(),
+        units: terms.units.to_string(),
+        settlement_units: terms.settlement.to_string(),
+        rate: terms.applied.map(|applied| applied.rate.to_string()),
+        rate_provider: terms.applied.map(|applied| applied.provider.wire().to_owned()),
+        fee_units: terms.fee.to_string(),
+        pays_out: terms.pays_out.clone(),
+        currency: terms.currency.clone(),
+        ends_at: terms.ends_at,
+        created_at: quote.created_at,
+    }
+}
+
+fn from_row(row: Model) -> Result<FiatQuote, StoreError> {
+    let applied = row.rate.zip(row.rate_provider).map(|(rate, provider)| {
+        Ok::<_, StoreError>(AppliedRate {
+            rate: rates::rate(&rate)?,
+            provider: columns::known("rate_provider", &provider, RateProvider::from_wire)?,
+        })
+    });
+    Ok(FiatQuote {
+        id: OffRampQuoteId(row.id),
+        platform: PlatformId(row.platform_id),
+        request: RequestRowId(row.request_row),
+        to: PaidOutTo {
+            payer: PayerId(row.payer_id),
+            account: BankAccountId(row.account_id),
+        },
+        partner_payer: row.partner_payer,
+        partner_account: row.partner_account,
+        terms: QuoteTerms {
+            partner_quote: row.partner_quote,
+            address: columns::address("deposit_address", &row.deposit_address)?,
+            units: columns::units("units", &row.units)?,
+            settlement: columns::units("settlement_units", &row.settlement_units)?,
+            applied: applied.transpose()?,
+            fee: columns::units("fee_units", &row.fee_units)?,
+            pays_out: row.pays_out,
+            currency: row.currency,
+            ends_at: row.ends_at,
+        },
+        created_at: row.created_at,
+    })
+}
+
+/// Keeps a quote, unless one of the same request that the partner calls the same is there; tells whether what is kept says
+/// the same.
+pub async fn keep(conn: &impl ConnectionTrait, network: Network, quote: &FiatQuote) -> Result<bool, StoreError> {
+    let known = OnConflict::columns([Column::PlatformId, Column::RequestRow, Column::PartnerQuote])
+        .do_nothing()
+        .to_owned();
+    Entity::insert(ActiveModel::from(to_row(network, quote)))
+        .on_conflict(known)
+        .exec_without_returning(conn)
+        .await?;
+    let kept = Entity::find()
+        .filter(Column::PlatformId.eq(quote.platform.as_str()))
+        .filter(Column::RequestRow.eq(quote.request.as_str()))
+        .filter(Column::PartnerQuote.eq(quote.terms.partner_quote.as_str()))
+        .one(conn)
+        .await?;
+    let kept = kept.map(from_row).transpose()?;
+    Ok(kept.is_some_and(|kept| kept.is_same(quote)))
+}
+
+/// Every quote of a request, the oldest first.
+pub async fn of_request(conn: &impl ConnectionTrait, request: &Request) -> Result<Vec<FiatQuote>, StoreError> {
+    let rows = Entity::find()
+        .filter(Column::PlatformId.eq(request.origin.platform.as_str()))
+        .filter(Column::RequestRow.eq(request.row.as_str()))
+        .order_by_asc(Column::CreatedAt)
+        .order_by_asc(Column::Id)
+        .all(conn)
+        .await?;
+    rows.into_iter().map(from_row).collect()
+}
+
+/// The addresses that were handed out for requests, the oldest first. Only those that a bank account gets have any, and
+/// nothing is asked for the others.
+pub async fn deposits_of(
+    conn: &impl ConnectionTrait,
+    requests: impl IntoIterator<Item = &Request>,
+) -> Result<HashMap<RequestRowId, Vec<Deposit>>, StoreError> {
+    let for_bank = requests.into_iter().filter(|request| request.terms.payee.is_none());
+    let for_bank: Vec<&Request> = for_bank.collect();
+    let keys = (Column::PlatformId, Column::RequestRow, Column::CreatedAt);
+    columns::of_requests::<Entity, _>(conn, keys, &for_bank, |row| {
+        let quote = from_row(row)?;
+        Ok((quote.request.clone(), quote.deposit()))
+    })
+    .await
+}

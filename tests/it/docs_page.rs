@@ -1,0 +1,462 @@
+//! The pages of the documentation as they are served: what they may load, how they are kept, and that they are small.
+
+use crate::support::{
+    TestApp,
+    app::settings,
+    contract::{committed, documents},
+};
+use poem::{Endpoint, Request, http::Method};
+use prs::boot::{process::Process, role::Role, serve};
+use serde_json::json;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    process::{Command, Stdio},
+};
+
+/// The most that a browser has to fetch before it paints a page for the first time, compressed.
+const BUDGET_BYTES: usize = 450 * 1024;
+
+/// Pages with the program of others that they show.
+const GUESTS: [&str; 6] = [
+    "/docs/swagger/v2",
+    "/docs/swagger/auth",
+    "/docs/swagger/webhooks",
+    "/docs/scalar/v2",
+    "/docs/scalar/auth",
+    "/docs/scalar/webhooks",
+];
+
+struct Served {
+    status: u16,
+    headers: BTreeMap<String, String>,
+    bytes: Vec<u8>,
+}
+
+impl Served {
+    fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", String::as_str)
+    }
+
+    fn text(&self) -> &str {
+        std::str::from_utf8(&self.bytes).expect("text")
+    }
+}
+
+/// A service without a chain, asked for files.
+struct Docs(poem::endpoint::BoxEndpoint<'static, poem::Response>);
+
+impl Docs {
+    async fn start() -> Self {
+        let app = TestApp::start().await;
+        Self(serve::app(&settings(), &app.ctx, &Process::new(Role::Api)))
+    }
+
+    async fn ask(&self, method: Method, path: &str, headers: &[(&str, &str)]) -> Served {
+        let mut call = Request::builder().method(method).uri(path.parse().expect("a path"));
+        for (name, value) in headers {
+            call = call.header(*name, *value);
+        }
+        let answer = self.0.get_response(call.finish()).await;
+        let text = |value: &poem::http::HeaderValue| value.to_str().expect("text").to_owned();
+        Served {
+            status: answer.status().as_u16(),
+            headers: answer
+                .headers()
+                .iter()
+                .map(|(name, value)| (name.to_string(), text(value)))
+                .collect(),
+            bytes: answer.into_body().into_vec().await.expect("a body"),
+        }
+    }
+
+    async fn get(&self, path: &str) -> Served {
+        self.ask(Method::GET, path, &[]).await
+    }
+
+    async fn packed(&self, path: &str, coding: &str) -> Served {
+        self.ask(Method::GET, path, &[("accept-encoding", coding)]).await
+    }
+}
+
+/// What a page has the browser fetch: addresses in `src`, and in `href` of `link`.
+fn fetched(page: &str) -> BTreeSet<String> {
+    let tags = page.split('<').skip(1).filter_map(|tag| tag.split('>').next());
+    let fetching = tags.filter(|tag| tag.starts_with("link ") || tag.contains(" src=\""));
+    fetching
+        .filter_map(|tag| {
+            let begin = if tag.starts_with("link ") { "href=\"" } else { "src=\"" };
+            let (_, rest) = tag.split_once(begin)?;
+            Some(rest.split('"').next()?.to_owned())
+        })
+        .filter(|address| address != "data:,")
+        .collect()
+}
+
+#[tokio::test]
+async fn no_page_may_load_or_call_anything_elsewhere() {
+    let docs = Docs::start().await;
+    for path in ["/docs/"].iter().chain(&GUESTS) {
+        let page = docs.get(path).await;
+        assert_eq!(
+            (page.status, page.header("content-type")),
+            (200, "text/html; charset=utf-8"),
+            "{path}"
+        );
+        let policy = page.header("content-security-policy");
+        for part in [
+            "default-src 'none'",
+            "script-src 'self';",
+            "connect-src 'self';",
+            "base-uri 'none'",
+            "form-action 'none'",
+            "frame-ancestors 'none'",
+        ] {
+            assert!(policy.contains(part), "{path}: {policy}");
+        }
+        // Scalar writes styles into its page, and nothing but styles.
+        assert_eq!(
+            policy.contains("'unsafe-inline'"),
+            path.contains("scalar"),
+            "{path}: {policy}"
+        );
+        assert!(!policy.contains("eval") && !policy.contains("http"), "{path}: {policy}");
+        assert_eq!(page.header("x-content-type-options"), "nosniff");
+        for address in fetched(page.text()) {
+            assert!(address.starts_with("/docs/"), "{path} fetches {address}");
+        }
+        for inline in [" style=\"", "<style", " onclick=", " onload=", "<script>"] {
+            assert!(!page.text().contains(inline), "{path}: {inline}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn files_are_kept_for_good_under_an_address_of_their_own_and_pages_are_known_again() {
+    let docs = Docs::start().await;
+    let mut files = BTreeSet::new();
+    for path in ["/docs/"].iter().chain(&GUESTS) {
+        files.extend(fetched(docs.get(path).await.text()));
+    }
+    assert!(files.len() > 8, "{files:?}");
+    for file in &files {
+        let found = docs.packed(file, "gzip").await;
+        assert_eq!(found.status, 200, "{file}");
+        assert_eq!(
+            found.header("cache-control"),
+            "public, max-age=31536000, immutable",
+            "{file}"
+        );
+        assert_eq!(
+            (found.header("content-encoding"), found.header("vary")),
+            ("gzip", "Accept-Encoding")
+        );
+        let (folder, name) = file.rsplit_once('/').expect("a folder");
+        let other = folder.rsplit_once('/').expect("a folder").0;
+        assert_eq!(docs.get(&format!("{other}/0000000000000000/{name}")).await.status, 404);
+        assert_eq!(docs.get(&format!("{folder}/other.js")).await.status, 404);
+    }
+    for path in [
+        "/docs/",
+        "/docs/swagger/v2",
+        "/openapi/v2.json",
+        "/openapi/auth.json",
+        "/openapi/webhooks.json",
+    ] {
+        let first = docs.packed(path, "br").await;
+        assert_eq!((first.status, first.header("content-encoding")), (200, "br"), "{path}");
+        assert_eq!(first.header("cache-control"), "no-cache", "{path}");
+        let tag = first.header("etag").to_owned();
+        let headers = [("accept-encoding", "br"), ("if-none-match", tag.as_str())];
+        let again = docs.ask(Method::GET, path, &headers).await;
+        assert_eq!(
+            (again.status, again.bytes.len(), again.header("etag")),
+            (304, 0, tag.as_str()),
+            "{path}"
+        );
+        // Who takes another form has another one.
+        let plain = docs.ask(Method::GET, path, &[("if-none-match", tag.as_str())]).await;
+        assert_eq!((plain.status, plain.header("content-encoding")), (200, ""), "{path}");
+        assert!(plain.bytes.len() > 2 * first.bytes.len(), "{path}");
+        let head = docs.ask(Method::HEAD, path, &[]).await;
+        assert_eq!((head.status, head.bytes.len()), (200, 0), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_browser_paints_before_it_has_fetched_much() {
+    let docs = Docs::start().await;
+    let mut lines = Vec::new();
+    for path in ["/docs/", "/docs/swagger/v2", "/docs/scalar/v2"] {
+        let page = docs.packed(path, "br").await;
+        let files = fetched(docs.get(path).await.text());
+        let mut all = page.bytes.len();
+        let mut needed = page.bytes.len();
+        for file in &files {
+            let bytes = docs.packed(file, "br").await.bytes.len();
+            all += bytes;
+            // What is deferred runs after the page is there: the bar above is painted before.
+            if file.ends_with(".css") {
+                needed += bytes;
+            }
+        }
+        lines.push(format!(
+            "{path}: {needed} bytes before the first paint, {all} with all {} files",
+            files.len()
+        ));
+        assert!(needed <= BUDGET_BYTES, "{lines:?}");
+        let is_large = path.contains("scalar");
+        assert!(is_large || all <= BUDGET_BYTES, "{lines:?}");
+    }
+    println!("{}", lines.join("\n"));
+}
+
+#[tokio::test]
+async fn the_overview_lists_every_operation_in_the_order_of_work_and_every_event() {
+    let docs = Docs::start().await;
+    let page = docs.get("/docs/").await;
+    let page = page.text();
+    for (document, name) in documents().iter().zip(["v2", "auth"]) {
+        for (path, item) in document["paths"].as_object().expect("paths") {
+            for (method, operation) in item.as_object().expect("operations") {
+                let id = operation["operationId"].as_str().expect("an id");
+                let wanted = format!(
+                    "<details id=\"{id}\" data-operation=\"{id}\" data-document=\"/openapi/{name}.json\" \
+                     data-path=\"{path}\" data-method=\"{method}\">"
+                );
+                assert!(page.contains(&wanted), "{wanted}");
+            }
+        }
+    }
+    let webhooks: serde_json::Value = serde_json::from_str(&committed("webhooks")).expect("JSON");
+    for event in webhooks["webhooks"].as_object().expect("events").keys() {
+        assert!(page.contains(&format!("<details id=\"{event}\"")), "{event}");
+    }
+    let groups: Vec<&str> = page
+        .split("data-name=\"")
+        .skip(1)
+        .filter_map(|rest| rest.split('"').next())
+        .collect();
+    let places = [
+        "Requests",
+        "Payments",
+        "Payouts",
+        "Secure payments",
+        "Currencies",
+        "Events",
+        "Orchestrators",
+    ];
+    let places: Vec<_> = places
+        .iter()
+        .map(|name| groups.iter().position(|group| group == name).expect("a group"))
+        .collect();
+    assert!(places.is_sorted(), "{groups:?}");
+}
+
+#[tokio::test]
+async fn where_there_is_no_room_the_page_has_no_keys_and_no_button() {
+    let docs = Docs::start().await;
+    let page = docs.get("/docs/").await;
+    assert!(!page.text().contains("_dev") && !page.text().contains("Sign and send"));
+    assert!(page.text().contains("data-call=\"post /v2/request\""));
+    for path in ["/_dev/keys", "/_dev/wallet"] {
+        assert_eq!(docs.get(path).await.status, 404, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn keys_stay_in_the_browser_only_outside_production() {
+    let app = TestApp::start().await;
+    let mut settings = settings();
+    settings.http.production = true;
+    for (settings, keeps) in [(settings, "false"), (crate::support::app::settings(), "true")] {
+        let docs = Docs(serve::app(&settings, &app.ctx, &Process::new(Role::Api)));
+        let page = docs.get("/docs/swagger/v2").await;
+        assert!(
+            page.text().contains(&format!("data-keeps=\"{keeps}\"")),
+            "{}",
+            page.text()
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_short_addresses_lead_to_the_pages() {
+    let docs = Docs::start().await;
+    for (path, status, leads) in [
+        ("/", 302, "/docs/"),
+        ("/docs", 308, "/docs/"),
+        ("/docs/swagger", 307, "/docs/swagger/v2"),
+        ("/docs/scalar", 307, "/docs/scalar/v2"),
+    ] {
+        let moved = docs.get(path).await;
+        assert_eq!((moved.status, moved.header("location")), (status, leads), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_there_or_cannot_be_done_is_a_plain_refusal() {
+    let docs = Docs::start().await;
+    let page = docs.get("/docs/").await;
+    let style = fetched(page.text())
+        .into_iter()
+        .find(|file| file.ends_with(".css"))
+        .expect("a style");
+    let folder = style.rsplit_once('/').expect("a folder").0.to_owned();
+    for path in [
+        "/docs/nothing".to_owned(),
+        "/docs/../Cargo.toml".to_owned(),
+        "/docs/%2e%2e/%2e%2e/etc/passwd".to_owned(),
+        "/docs/..%2f..%2fetc%2fpasswd".to_owned(),
+        "/docs/....//etc/passwd".to_owned(),
+        "/docs//docs.css".to_owned(),
+        format!("{folder}/../docs.css"),
+        format!("{folder}/%2e%2e%2fdocs.css"),
+        format!("{folder}/docs.css%00"),
+        format!("{folder}/docs.css/"),
+        format!("{folder}/DOCS.CSS"),
+        format!("{folder}/%ff"),
+        "/docs/swagger/v3".to_owned(),
+        "/docs/swagger/swagger-initializer.js".to_owned(),
+        "/docs/scalar/v2/".to_owned(),
+        "/docs/vendored/v2/scalar.js".to_owned(),
+        "/openapi/v3.json".to_owned(),
+        "/openapi/v2.yaml".to_owned(),
+        "/openapi/..%2fv2.json".to_owned(),
+    ] {
+        let refused = docs.get(&path).await;
+        assert_eq!(
+            (refused.status / 100, refused.header("content-type")),
+            (4, "application/json; charset=utf-8"),
+            "{path}"
+        );
+        let body: serde_json::Value = serde_json::from_slice(&refused.bytes).expect("JSON");
+        assert_eq!(body["statusCode"], refused.status, "{path}");
+        assert!(
+            body["message"].is_string() && body["requestId"].is_string(),
+            "{path}: {body}"
+        );
+    }
+    for path in [
+        "/docs/",
+        "/docs/swagger/v2",
+        "/docs/scalar/auth",
+        "/openapi/v2.json",
+        &style,
+    ] {
+        for method in [Method::POST, Method::PUT, Method::PATCH, Method::DELETE] {
+            let refused = docs.ask(method.clone(), path, &[]).await;
+            assert_eq!(
+                (refused.status, refused.header("allow")),
+                (405, "GET, HEAD"),
+                "{method} {path}"
+            );
+        }
+        for (accepted, status) in [
+            ("zstd", 200),
+            ("identity;q=0, zstd", 406),
+            ("*;q=0", 406),
+            ("gzip;q=0, br;q=0, identity;q=0", 406),
+        ] {
+            let answer = docs.packed(path, accepted).await;
+            assert_eq!(answer.status, status, "{path} {accepted}");
+            if status == 406 {
+                let body: serde_json::Value = serde_json::from_slice(&answer.bytes).expect("JSON");
+                assert_eq!(body["statusCode"], 406);
+                assert_eq!(answer.header("cache-control"), "no-store");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn documents_are_the_same_in_every_form() {
+    let docs = Docs::start().await;
+    for name in ["v2", "auth", "webhooks"] {
+        let path = format!("/openapi/{name}.json");
+        let plain = docs.get(&path).await;
+        assert!(plain.text() == committed(name), "{name}");
+        let packed = docs.packed(&path, "br").await;
+        let mut text = Vec::new();
+        brotli::BrotliDecompress(&mut &*packed.bytes, &mut text).expect("Brotli");
+        assert!(text == plain.bytes, "{name}");
+    }
+}
+
+// What the page says about verification is what receivers will copy.
+
+#[path = "../../src/http/contract/docs/files/verify.rs"]
+mod verify;
+
+const SECRET: &str = "9a3f5c1e7b2d48609a3f5c1e7b2d48609a3f5c1e7b2d48609a3f5c1e7b2d4860";
+const BODY: &str = r#"{"event":"payment.confirmed","reference":"order-1042"}"#;
+
+/// HMAC-SHA-256 of a text, by openssl: what judges the samples is none of them.
+fn signature(secret: &str, body: &str) -> String {
+    let script = format!("printf %s '{body}' | openssl dgst -sha256 -hmac '{secret}' -r | cut -d' ' -f1");
+    let output = Command::new("sh").args(["-c", &script]).output().expect("openssl");
+    String::from_utf8(output.stdout).expect("text").trim().to_owned()
+}
+
+/// What each of the samples says of a header and the one that follows it.
+fn judged(body: &str, header: &str, next: &str) -> Vec<(&'static str, bool)> {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("body"), body).expect("written");
+    let run = |program: &str, file: &str, text: String| {
+        std::fs::write(folder.path().join(file), text).expect("written");
+        let mut command = Command::new(program);
+        command
+            .arg(file)
+            .current_dir(folder.path())
+            .env("PRS_WEBHOOK_SECRET", SECRET);
+        let output = command.stderr(Stdio::inherit()).output().expect(program);
+        let text = String::from_utf8(output.stdout).expect("text");
+        assert!(output.status.success(), "{file}: {text}");
+        text.trim() == "true"
+    };
+    let (given, following) = (json!(header), json!(next));
+    let shell = format!(
+        "{}\nif is_genuine body '{header}' '{next}'; then echo true; else echo false; fi\n",
+        include_str!("../../src/http/contract/docs/files/verify.sh")
+    );
+    let python = format!(
+        "{}\nprint(str(is_genuine({}, open('body', 'rb').read(), {given}, {following})).lower())\n",
+        include_str!("../../src/http/contract/docs/files/verify.py"),
+        json!(SECRET)
+    );
+    // Node of this version reads no types.
+    let plain = include_str!("../../src/http/contract/docs/files/verify.ts")
+        .replace(": string", "")
+        .replace(": Uint8Array", "")
+        .replace(": boolean", "");
+    let script = format!(
+        "import {{ readFileSync }} from 'node:fs';\n{plain}\nconsole.log(isGenuine({}, readFileSync('body'), {given}, {following}));\n",
+        json!(SECRET)
+    );
+    vec![
+        ("shell", run("sh", "verify.sh", shell)),
+        ("Python", run("python3", "verify.py", python)),
+        ("TypeScript", run("node", "verify.mjs", script)),
+        (
+            "Rust",
+            verify::is_genuine(SECRET, body.as_bytes(), header, (!next.is_empty()).then_some(next)),
+        ),
+    ]
+}
+
+#[test]
+fn the_samples_of_verification_believe_what_is_genuine_and_nothing_else() {
+    let (good, other) = (signature(SECRET, BODY), signature("another", BODY));
+    for (body, header, next, is_good) in [
+        (BODY, good.as_str(), "", true),
+        (BODY, other.as_str(), good.as_str(), true),
+        (BODY, other.as_str(), &format!("{other} {good}"), true),
+        (BODY, other.as_str(), "", false),
+        (BODY, "", "", false),
+        (BODY, &good[..62], "", false),
+        (&format!("{BODY} "), good.as_str(), "", false),
+    ] {
+        for (language, said) in judged(body, header, next) {
+            assert_eq!(said, is_good, "{language}: {header} {next}");
+        }
+    }
+}

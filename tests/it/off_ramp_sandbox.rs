@@ -1,0 +1,202 @@
+//! The off-ramp partner of `prs dev` over its own socket: the adapter calls it, a browser presses its buttons, and it tells
+//! what happens until that is taken.
+
+use crate::support::off_ramp::{CALLBACK_SECRET, KEY, person};
+use chrono::{DateTime, Utc};
+use prs::{
+    adapters::{
+        clock::SystemClock,
+        ids::SystemIds,
+        off_ramp::{
+            HttpOffRamp, HttpOffRampOptions,
+            sandbox::{OffRampSandbox, SandboxKey},
+            teller::Teller,
+        },
+    },
+    boot::off_ramp_sandbox,
+    domain::{
+        event::{AgreementStatus, KycStatus},
+        ids::Secret,
+        off_ramp_signature::{CallbackText, header},
+    },
+    ports::{
+        clock::Clock,
+        off_ramp::{OffRamp, PartnerKey},
+    },
+    settings::{Settings, catalogue},
+};
+use serde_json::Value;
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate, matchers::any};
+
+/// Takes each callback at the third try.
+#[derive(Default)]
+struct Reluctant(Arc<Mutex<HashMap<String, u32>>>);
+
+impl Respond for Reluctant {
+    fn respond(&self, request: &Request) -> ResponseTemplate {
+        let id = request.headers[header::ID].to_str().expect("text").to_owned();
+        let mut tries = self.0.lock().expect("a lock");
+        let tries = tries.entry(id).or_default();
+        *tries += 1;
+        ResponseTemplate::new(if *tries < 3 { 404 } else { 200 })
+    }
+}
+
+struct Stage {
+    receiver: MockServer,
+    partner: HttpOffRamp,
+    browser: reqwest::Client,
+}
+
+impl Stage {
+    async fn start() -> Self {
+        prs::adapters::install_tls();
+        let receiver = MockServer::start().await;
+        Mock::given(any())
+            .respond_with(Reluctant::default())
+            .mount(&receiver)
+            .await;
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let bank = off_ramp_sandbox::bind().await.expect("a port");
+        let key = SandboxKey {
+            id: "prs".to_owned(),
+            secret: Secret::new(KEY),
+        };
+        let options = HttpOffRampOptions {
+            url: bank.url().parse().expect("an address"),
+            key_id: key.id.clone(),
+            key_secret: key.secret.clone(),
+            callback_secrets: vec![Secret::new(CALLBACK_SECRET)],
+            deposits: BTreeMap::new(),
+            allow_loopback: true,
+            catalogue: Arc::new(catalogue::load(&Settings::default()).expect("a catalogue")),
+            clock: clock.clone(),
+            ids: Arc::new(SystemIds::new(clock.clone())),
+        };
+        let sandbox = Arc::new(OffRampSandbox::new(key, bank.pages(), 1));
+        let url = format!("{}/callbacks", receiver.uri()).parse().expect("an address");
+        let teller = Teller::new(url, Secret::new(CALLBACK_SECRET), clock.clone()).expect("a teller");
+        bank.serve(sandbox, clock, teller);
+        let browser = reqwest::Client::builder()
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none());
+        Self {
+            receiver,
+            partner: HttpOffRamp::new(options).expect("a partner"),
+            browser: browser.build().expect("a browser"),
+        }
+    }
+
+    /// Presses a button; returns the status.
+    async fn press(&self, page: &str, outcome: &str, headers: &[(&'static str, &str)]) -> u16 {
+        let mut call = self.browser.post(page).body(format!("outcome={outcome}"));
+        call = call.header("content-type", "application/x-www-form-urlencoded");
+        for (name, value) in headers {
+            call = call.header(*name, *value);
+        }
+        call.send().await.expect("an answer").status().as_u16()
+    }
+
+    /// What the receiver took, as kinds and versions, once so many were taken.
+    async fn taken(&self, count: usize) -> Vec<(String, u64)> {
+        for _ in 0..200 {
+            let all = self.receiver.received_requests().await.expect("kept");
+            let mut tries: HashMap<String, u32> = HashMap::new();
+            let mut taken = Vec::new();
+            for request in &all {
+                let value = |name: &str| request.headers[name].to_str().expect("text");
+                let text = CallbackText {
+                    time: value(header::TIME),
+                    id: value(header::ID),
+                    body: &request.body,
+                };
+                let at: DateTime<Utc> = SystemClock.now();
+                assert!(text.is_signed(&[Secret::new(CALLBACK_SECRET)], at, value(header::SIGNATURE)));
+                let tries = tries.entry(text.id.to_owned()).or_default();
+                *tries += 1;
+                if *tries == 3 {
+                    let body: Value = serde_json::from_slice(&request.body).expect("JSON");
+                    let kind = body["type"].as_str().expect("a kind").to_owned();
+                    taken.push((
+                        kind.clone(),
+                        body[kind.as_str()]["version"].as_u64().expect("a version"),
+                    ));
+                }
+            }
+            assert!(
+                tries.values().all(|tries| *tries <= 3),
+                "what was taken is not told again"
+            );
+            if taken.len() >= count {
+                return taken;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("{count} callbacks are never taken");
+    }
+}
+
+#[tokio::test]
+async fn buttons_of_the_pages_move_a_payer_and_the_service_is_told_until_it_takes_it() {
+    let stage = Stage::start().await;
+    let key = PartnerKey("ab".repeat(32));
+    let begun = stage
+        .partner
+        .register(&key, &person("Lovelace"))
+        .await
+        .expect("registered");
+    assert_eq!(
+        (begun.kyc, begun.agreement),
+        (KycStatus::NotStarted, AgreementStatus::NotStarted)
+    );
+    let [kyc, agreement] = [&begun.kyc_url, &begun.agreement_url].map(|link| link.clone().expect("a link"));
+
+    let page = stage.browser.get(&kyc).send().await.expect("a page");
+    assert_eq!(page.status().as_u16(), 200);
+    let policy = page.headers()["content-security-policy"]
+        .to_str()
+        .expect("text")
+        .to_owned();
+    assert!(policy.starts_with("default-src 'none'"), "{policy}");
+    let text = page.text().await.expect("text");
+    for outcome in ["submit", "approve", "reject", "ask again"] {
+        assert!(text.contains(&format!("value=\"{outcome}\"")), "{text}");
+    }
+    assert!(!text.contains("<script"), "{text}");
+
+    let foreign = [("origin", "http://shop.example.com")];
+    assert_eq!(stage.press(&kyc, "approve", &foreign).await, 403);
+    let renamed = [("host", "shop.example.com")];
+    assert_eq!(stage.press(&kyc, "approve", &renamed).await, 403);
+    assert_eq!(stage.press(&kyc, "win", &[]).await, 404);
+    assert_eq!(stage.press(&format!("{kyc}x"), "approve", &[]).await, 404);
+    assert_eq!(stage.press(&kyc.replace("/kyc/", "/tax/"), "approve", &[]).await, 404);
+    assert_eq!(
+        stage.partner.payer(&begun.id).await.expect("known").kyc,
+        KycStatus::NotStarted
+    );
+
+    let origin = kyc.split("/pages").next().expect("an origin");
+    assert_eq!(stage.press(&kyc, "approve", &[("origin", origin)]).await, 303);
+    let seen = stage.browser.get(&agreement).send().await.expect("a page");
+    assert!(seen.text().await.expect("text").contains("pending"));
+    assert_eq!(stage.press(&agreement, "agree", &[]).await, 303);
+    let proven = stage.partner.payer(&begun.id).await.expect("known");
+    assert_eq!(
+        (proven.kyc, proven.agreement),
+        (KycStatus::Approved, AgreementStatus::Completed)
+    );
+    assert_eq!(
+        (proven.kyc_url, proven.agreement_url),
+        (None, None),
+        "nothing is left to do"
+    );
+
+    let versions = [2, 3, 4, 5].map(|version| ("payer".to_owned(), version));
+    assert_eq!(stage.taken(4).await, versions);
+}

@@ -1,0 +1,242 @@
+//! Whoever is to be erased has no money on its way, and what no order pays out can be ended by the operator alone.
+
+use crate::support::{
+    chain::{PAYER, transactions},
+    fiat::{CLIENT_USER, Fiat},
+    off_ramp::{Change, Scripted},
+    secrets::lines_logged_with,
+};
+use chrono::TimeDelta;
+use prs::{
+    domain::{off_ramp::OrderState, off_ramp_sandbox::OffRampBehaviour, refusal::RefusalKind},
+    flows::{
+        FlowError,
+        off_ramp::{close, list},
+    },
+    settings::OffRampSource,
+    worker::follow_off_ramp,
+};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+/// Longer than a quote holds.
+const QUOTE_ENDS: i64 = 16 * 60;
+
+async fn cannot_be_erased(fiat: &Fiat, why: &str) {
+    let refused = fiat.app.erase_payer(CLIENT_USER).await;
+    assert_eq!(refused.status, 409, "{why}: {}", refused.text);
+    assert!(refused.text.contains("on its way"), "{}", refused.text);
+    assert_eq!(fiat.partner.count("erase").await, 0, "{why}");
+}
+
+async fn cancel(fiat: &Fiat, id: &str) {
+    let call = fiat.app.post(&format!("/v2/request/{id}/cancel")).with_key();
+    call.json(&json!({})).send().await.expect(200);
+}
+
+/// What the operator finds: state, what arrived and what was asked for.
+async fn unsettled(fiat: &Fiat) -> Vec<(String, String, Option<String>)> {
+    let listed = list::unsettled(&fiat.app.ctx).await.expect("a list");
+    let shown = listed.into_iter().map(|one| {
+        let asked = one.asked.map(|asked| asked.to_string());
+        (
+            one.request.ledger.status.wire().to_owned(),
+            one.arrived.to_string(),
+            asked,
+        )
+    });
+    shown.collect()
+}
+
+async fn refused(fiat: &Fiat, id: &str) -> RefusalKind {
+    match close::run(&fiat.app.ctx, id, "a note").await {
+        Err(FlowError::Refused(refusal)) => refusal.kind,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_payer_is_not_erased_while_a_quote_holds_or_a_payment_is_seen() {
+    let fiat = Fiat::final_after(3, |_| ()).await;
+    let account = fiat.compliant(CLIENT_USER, "7890").await;
+    fiat.mine(3).await;
+    let id = fiat.request("5").await;
+    let steps = transactions(&fiat.ask(&id, CLIENT_USER, &account, "").await.expect(200));
+    cannot_be_erased(&fiat, "a quote holds").await;
+    fiat.pass(QUOTE_ENDS).await;
+    fiat.app.devnet().pay(PAYER, &steps).await.expect("mined");
+    fiat.app.follow().await;
+    assert_eq!(fiat.status(&id).await, "pending");
+    cannot_be_erased(&fiat, "it is not final").await;
+    fiat.mine(3).await;
+    cannot_be_erased(&fiat, "it is to be paid out").await;
+    fiat.seconds(8).await;
+    assert_eq!(fiat.status(&id).await, "paid");
+    fiat.app.erase_payer(CLIENT_USER).await.expect(200);
+}
+
+#[tokio::test]
+async fn a_part_a_cancelled_request_and_an_excess_wait_for_the_operator() {
+    let fiat = Fiat::start().await;
+    let account = fiat.compliant(CLIENT_USER, "7890").await;
+    let part = fiat.request("10").await;
+    let calldata = fiat.ask(&part, CLIENT_USER, &account, "").await.expect(200);
+    fiat.send_units(&calldata, 10_000_000, 1).await;
+    fiat.pass(QUOTE_ENDS).await;
+    cannot_be_erased(&fiat, "a part of one request").await;
+    let closed = close::run(&fiat.app.ctx, &part, "dust, returned by the partner")
+        .await
+        .expect("closed");
+    assert_eq!(closed.ledger.status.wire(), "failed");
+    assert_eq!(fiat.told(&part).await, ["payment.partial", "payment.failed failed"]);
+    fiat.ask(&part, CLIENT_USER, &account, "").await.expect(400);
+    close::run(&fiat.app.ctx, &part, "once more")
+        .await
+        .expect("it is closed");
+    assert_eq!(fiat.told(&part).await.len(), 2, "told once");
+    assert!(unsettled(&fiat).await.is_empty());
+
+    let cancelled = fiat.request("10").await;
+    let calldata = fiat.ask(&cancelled, CLIENT_USER, &account, "").await.expect(200);
+    assert_eq!(
+        refused(&fiat, &cancelled).await,
+        RefusalKind::Conflict,
+        "nothing has arrived"
+    );
+    cancel(&fiat, &cancelled).await;
+    fiat.send(&calldata).await;
+    fiat.pass(QUOTE_ENDS).await;
+    cannot_be_erased(&fiat, "money of a cancelled request").await;
+    assert_eq!(
+        unsettled(&fiat).await,
+        [("cancelled".to_owned(), "10".to_owned(), None)]
+    );
+    close::run(&fiat.app.ctx, &cancelled, "returned").await.expect("closed");
+    assert_eq!(fiat.status(&cancelled).await, "cancelled");
+
+    let twice = fiat.request("10").await;
+    let calldata = fiat.ask(&twice, CLIENT_USER, &account, "").await.expect(200);
+    fiat.send(&calldata).await;
+    fiat.work().await;
+    assert_eq!(
+        refused(&fiat, &twice).await,
+        RefusalKind::Conflict,
+        "the partner has it"
+    );
+    fiat.seconds(8).await;
+    fiat.send(&calldata).await;
+    fiat.pass(QUOTE_ENDS).await;
+    cannot_be_erased(&fiat, "an excess").await;
+    assert_eq!(
+        unsettled(&fiat).await,
+        [("paid".to_owned(), "20".to_owned(), Some("10".to_owned()))]
+    );
+    close::run(&fiat.app.ctx, &twice, "returned").await.expect("closed");
+    assert_eq!(fiat.status(&twice).await, "paid");
+    assert_eq!(refused(&fiat, "no-such-request").await, RefusalKind::NotFound);
+    fiat.app.erase_payer(CLIENT_USER).await.expect(200);
+}
+
+#[tokio::test]
+async fn of_an_erasure_and_a_payment_at_once_one_waits_for_the_other() {
+    let fiat = Fiat::start().await;
+    let mut erased = 0;
+    for number in 0..8 {
+        let user = format!("user-{number}");
+        let account = fiat.compliant(&user, "7890").await;
+        let id = fiat.request("5").await;
+        let (erasure, asked) = tokio::join!(fiat.app.erase_payer(&user), fiat.ask(&id, &user, &account, ""));
+        let statuses = (erasure.status, asked.status);
+        // 502 where the partner has forgotten the payer before it is asked for the quote.
+        assert!(
+            [(200, 400), (200, 502), (409, 200)].contains(&statuses),
+            "{statuses:?}: {} {}",
+            erasure.text,
+            asked.text
+        );
+        erased += usize::from(erasure.status == 200);
+    }
+    println!("8 races, {erased} payers erased");
+}
+
+#[tokio::test]
+async fn an_order_that_is_never_taken_can_be_ended_and_its_news_comes_too_late() {
+    let fiat = Fiat::start().await;
+    let account = fiat.compliant(CLIENT_USER, "7890").await;
+    let id = fiat.request("5").await;
+    fiat.pay(&id, &account).await;
+    fiat.partner.behave(OffRampBehaviour::Down);
+    fiat.work().await;
+    let closed = close::run(&fiat.app.ctx, &id, "the partner went out of business")
+        .await
+        .expect("closed");
+    assert_eq!(closed.ledger.status.wire(), "failed");
+    assert_eq!(fiat.orders(true).await[0].order.state, OrderState::Failed);
+    fiat.partner.behave(OffRampBehaviour::Normal);
+    fiat.partner_is_tried_again().await;
+    for _ in 0..3 {
+        fiat.app.clock.advance(TimeDelta::minutes(20));
+        fiat.work().await;
+    }
+    assert_eq!(fiat.partner.count("open_order").await, 1, "nobody asks for it any more");
+    assert_eq!(fiat.told(&id).await, ["payment.failed failed"]);
+    assert!(unsettled(&fiat).await.is_empty());
+}
+
+#[tokio::test]
+async fn the_id_of_another_order_is_not_believed_and_asked_for_again_more_slowly() {
+    let fiat = Fiat::start().await;
+    let account = fiat.compliant(CLIENT_USER, "7890").await;
+    let (one, two) = (fiat.request("5").await, fiat.request("5").await);
+    fiat.pay(&one, &account).await;
+    fiat.work().await;
+    let known = fiat.orders(true).await[0].order.partner_id.clone();
+    let same = vec![("id", Change::To(json!(known.expect("it is opened"))))];
+    fiat.partner.answer("open_order", Some(Scripted::Changed(same)));
+    fiat.pay(&two, &account).await;
+    for _ in 0..4 {
+        fiat.work().await;
+        fiat.app.clock.advance(TimeDelta::minutes(1));
+    }
+    let listed = fiat.orders(true).await;
+    let odd = &listed
+        .iter()
+        .find(|order| order.request_id == two)
+        .expect("an order")
+        .order;
+    assert_eq!((odd.state, odd.failures), (OrderState::Asked, 4));
+    assert!(
+        odd.word.as_deref().is_some_and(|word| word.contains("another order")),
+        "{odd:?}"
+    );
+    assert_eq!(fiat.told(&two).await, [""; 0]);
+    fiat.partner.answer("open_order", None);
+    fiat.app.clock.advance(TimeDelta::minutes(10));
+    fiat.work().await;
+    // Under its key the partner had the order all along.
+    let told = fiat.told(&two).await;
+    assert_eq!(told, ["payment.processing fiat_sent", "payment.confirmed fiat_sent"]);
+}
+
+#[tokio::test]
+async fn orders_that_wait_for_a_partner_who_is_off_are_told_at_the_start() {
+    let fiat = Fiat::start().await;
+    let account = fiat.compliant(CLIENT_USER, "7890").await;
+    let id = fiat.request("5").await;
+    fiat.pay(&id, &account).await;
+    let without = fiat
+        .app
+        .beside(|settings| settings.partners.offramp = OffRampSource::Off)
+        .await;
+    let stop = CancellationToken::new();
+    let worker = tokio::spawn(follow_off_ramp::run(without.ctx.clone(), stop.clone()));
+    for _ in 0..100 {
+        if lines_logged_with("partners.offramp is off") > 0 {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    stop.cancel();
+    worker.await.expect("it ends");
+    assert_eq!(lines_logged_with("partners.offramp is off"), 1);
+}

@@ -1,0 +1,350 @@
+//! An off-ramp partner that answers as a test wants, over HTTP in the documented shapes: the partner of `prs dev`, which a
+//! test overrules call by call.
+
+use super::{Answer, TestApp};
+use chrono::{DateTime, Utc};
+use prs::{
+    adapters::off_ramp::sandbox::{OffRampSandbox, PageKind, Received, SandboxKey},
+    domain::{
+        ids::Secret,
+        off_ramp_sandbox::OffRampBehaviour,
+        off_ramp_signature::{CallText, CallbackText, header},
+        payer::{Beneficiary, Person},
+    },
+    ports::off_ramp::OffRampControls,
+    settings::{OffRampSource, Settings},
+};
+use serde_json::{Value, json};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate, matchers::any};
+
+/// With which calls are signed.
+pub const KEY: &str = "the key with which calls are signed";
+/// With which callbacks are signed.
+pub const CALLBACK_SECRET: &str = "the secret of callbacks, the present";
+/// With which they were signed before.
+pub const FORMER_SECRET: &str = "the secret of callbacks, the former ";
+
+/// Longer than a call may take.
+const HANGS: Duration = Duration::from_secs(5);
+
+/// What the partner answers instead of what it would.
+#[derive(Debug, Clone)]
+pub enum Scripted {
+    /// This status and body.
+    Says(u16, String),
+    /// What it would, with members changed: a null stays a null, and `Change::Absent` takes one away.
+    Changed(Vec<(&'static str, Change)>),
+    /// Nothing in time.
+    Hangs,
+}
+
+/// What becomes of a member.
+#[derive(Debug, Clone)]
+pub enum Change {
+    /// It has this value.
+    To(Value),
+    /// It is absent.
+    Absent,
+}
+
+/// One call that arrived.
+#[derive(Debug, Clone)]
+pub struct PartnerCall {
+    /// Method.
+    pub method: String,
+    /// Path and query.
+    pub target: String,
+    /// Under which a record is made; empty where none is.
+    pub key: String,
+    /// Body; null where there is none.
+    pub body: Value,
+}
+
+/// The partner.
+pub struct Partner {
+    server: MockServer,
+    /// What it does unless it is overruled.
+    pub sandbox: Arc<OffRampSandbox>,
+    script: Arc<Mutex<Script>>,
+}
+
+#[derive(Default)]
+struct Script {
+    overruled: Vec<(String, Scripted)>,
+    told: u64,
+}
+
+struct Answers {
+    sandbox: Arc<OffRampSandbox>,
+    script: Arc<Mutex<Script>>,
+}
+
+fn value<'a>(request: &'a Request, name: &str) -> &'a str {
+    let value = request.headers.get(name);
+    value.map_or("", |value| value.to_str().unwrap_or_default())
+}
+
+fn target(request: &Request) -> &str {
+    &request.url[url::Position::BeforePath..url::Position::AfterQuery]
+}
+
+/// Of which kind a call is: the name of the operation.
+fn operation(method: &str, target: &str) -> &'static str {
+    let path = target.rsplit_once("/v1/").map_or("", |(_, path)| path);
+    match (method, path.split('/').collect::<Vec<_>>().as_slice()) {
+        ("POST", ["payers"]) => "register",
+        ("GET", ["payers", _]) => "payer",
+        ("DELETE", ["payers", _]) => "erase",
+        ("POST", ["payers", _, "agreement"]) => "agree",
+        ("POST", ["payers", _, "accounts"]) => "add_account",
+        ("GET", ["accounts", _]) => "account",
+        ("POST", ["quotes"]) => "quote",
+        ("POST", ["orders"]) => "open_order",
+        ("GET", ["orders", _]) => "order",
+        other => panic!("nobody calls {other:?}"),
+    }
+}
+
+impl Respond for Answers {
+    fn respond(&self, request: &Request) -> ResponseTemplate {
+        let text = CallText {
+            time: value(request, header::TIME),
+            id: value(request, header::ID),
+            method: request.method.as_str(),
+            target: target(request),
+            body: &request.body,
+        };
+        let received = Received {
+            key: value(request, header::KEY),
+            text,
+            signature: value(request, header::SIGNATURE),
+            idempotency_key: value(request, header::IDEMPOTENCY_KEY),
+        };
+        let name = operation(text.method, text.target);
+        let script = self.script.lock().expect("a lock");
+        let scripted = script.overruled.iter().find(|(known, _)| known == name);
+        let scripted = scripted.map(|(_, scripted)| scripted.clone());
+        drop(script);
+        match &scripted {
+            Some(Scripted::Says(status, body)) => return ResponseTemplate::new(*status).set_body_string(body),
+            Some(Scripted::Hangs) => return ResponseTemplate::new(503).set_delay(HANGS),
+            Some(Scripted::Changed(_)) | None => {}
+        }
+        // The partner has the time of whoever calls it.
+        let seconds = text.time.parse().expect("seconds");
+        let now = DateTime::from_timestamp(seconds, 0).expect("a time");
+        let reaction = self.sandbox.react(&received, now);
+        let mut body = reaction.body;
+        if let Some(Scripted::Changed(changes)) = scripted {
+            body = changed(&body, &changes);
+        }
+        ResponseTemplate::new(reaction.status)
+            .set_body_string(body)
+            .set_delay(reaction.after)
+    }
+}
+
+fn changed(body: &str, changes: &[(&'static str, Change)]) -> String {
+    let mut value: Value = serde_json::from_str(body).expect("JSON");
+    for (member, change) in changes {
+        match change {
+            Change::To(new) => value[*member] = new.clone(),
+            Change::Absent => drop(value.as_object_mut().expect("an object").remove(*member)),
+        }
+    }
+    value.to_string()
+}
+
+impl Partner {
+    /// Starts one that behaves as its document says; nothing happens by itself unless [`Self::tell_due`] is called.
+    pub async fn start() -> Self {
+        let server = MockServer::start().await;
+        let key = SandboxKey {
+            id: "prs".to_owned(),
+            secret: Secret::new(KEY),
+        };
+        let sandbox = Arc::new(OffRampSandbox::new(key, "https://pages.example.com".to_owned(), 1));
+        let script = Arc::default();
+        let answers = Answers {
+            sandbox: Arc::clone(&sandbox),
+            script: Arc::clone(&script),
+        };
+        Mock::given(any()).respond_with(answers).mount(&server).await;
+        Self {
+            server,
+            sandbox,
+            script,
+        }
+    }
+
+    /// Settings of a service that calls it.
+    pub fn settings(&self, mut settings: Settings) -> Settings {
+        settings.partners.offramp = OffRampSource::Http;
+        settings.offramp.url = Some(format!("{}/bridge", self.server.uri()));
+        settings.offramp.key_id = Some("prs".to_owned());
+        settings.offramp.key_secret = Some(KEY.to_owned());
+        settings.offramp.callback_secret = Some(CALLBACK_SECRET.to_owned());
+        settings.offramp.former_callback_secret = Some(FORMER_SECRET.to_owned());
+        settings
+    }
+
+    /// How it behaves from now on.
+    pub fn behave(&self, behaviour: OffRampBehaviour) {
+        self.sandbox.behave(behaviour);
+    }
+
+    /// What it answers to calls of an operation from now on (`register`, `agree`, `payer`, `add_account`, `account`, `quote`,
+    /// `open_order`, `order`, `erase`); `None` ends that.
+    pub fn answer(&self, operation: &str, scripted: Option<Scripted>) {
+        let mut script = self.script.lock().expect("a lock");
+        script.overruled.retain(|(known, _)| known != operation);
+        script.overruled.extend(scripted.map(|one| (operation.to_owned(), one)));
+    }
+
+    /// The calls that arrived, in order.
+    pub async fn calls(&self) -> Vec<PartnerCall> {
+        let requests = self.server.received_requests().await.expect("requests are kept");
+        let call = |request: &Request| PartnerCall {
+            method: request.method.to_string(),
+            target: target(request).to_owned(),
+            key: value(request, header::IDEMPOTENCY_KEY).to_owned(),
+            body: serde_json::from_slice(&request.body).unwrap_or_default(),
+        };
+        requests.iter().map(call).collect()
+    }
+
+    /// How many calls of an operation arrived.
+    pub async fn count(&self, name: &str) -> usize {
+        let calls = self.calls().await;
+        calls
+            .iter()
+            .filter(|call| operation(&call.method, &call.target) == name)
+            .count()
+    }
+
+    /// Presses a button of a page: `submit`, `approve`, `reject`, `ask again` of the identity.
+    pub fn decide_kyc(&self, payer: &str, outcome: &str, now: DateTime<Utc>) {
+        assert!(
+            self.sandbox.press(PageKind::Kyc, payer, outcome, now),
+            "{payer} {outcome}"
+        );
+    }
+
+    /// Presses a button of a page: `agree`, `decline`, `fail` of the terms.
+    pub fn decide_agreement(&self, payer: &str, outcome: &str, now: DateTime<Utc>) {
+        let is_there = self.sandbox.press(PageKind::Agreement, payer, outcome, now);
+        assert!(is_there, "{payer} {outcome}");
+    }
+
+    /// The headers of a callback with this body, signed with a secret.
+    pub fn signed(secret: &str, now: DateTime<Utc>, id: &str, body: &str) -> Vec<(&'static str, String)> {
+        let time = now.timestamp().to_string();
+        let text = CallbackText {
+            time: &time,
+            id,
+            body: body.as_bytes(),
+        };
+        let signature = text.signature(&Secret::new(secret));
+        vec![
+            (header::TIME, time.clone()),
+            (header::ID, id.to_owned()),
+            (header::SIGNATURE, signature),
+        ]
+    }
+
+    /// Tells the service something, signed as it should be.
+    pub async fn tell(&self, app: &TestApp, body: &Value) -> Answer {
+        let told = {
+            let mut script = self.script.lock().expect("a lock");
+            script.told += 1;
+            script.told
+        };
+        self.tell_as(app, &format!("cb_{told}"), &body.to_string()).await
+    }
+
+    /// Tells the service everything that happened at the partner until now and was not told before; returns what it answered.
+    pub async fn tell_due(&self, app: &TestApp) -> Vec<u16> {
+        let mut statuses = Vec::new();
+        for telling in self.sandbox.tell(app.ctx.clock.now()) {
+            statuses.push(self.tell_as(app, &telling.id, &telling.body).await.status);
+        }
+        statuses
+    }
+
+    async fn tell_as(&self, app: &TestApp, id: &str, body: &str) -> Answer {
+        let mut call = app.post("/v2/provider-callbacks/offramp");
+        for (name, value) in Self::signed(CALLBACK_SECRET, app.ctx.clock.now(), id, body) {
+            call = call.header(name, &value);
+        }
+        call.text(body).send().await
+    }
+}
+
+/// News of a payer, as a callback tells it.
+pub fn payer_news(id: &str, version: u64, kyc: &str, agreement: &str) -> Value {
+    let payer = json!({
+        "id": id,
+        "key": "0".repeat(64),
+        "version": version,
+        "kycStatus": kyc,
+        "agreementStatus": agreement,
+        "kycUrl": "https://pages.example.com/kyc",
+        "agreementUrl": "https://pages.example.com/agreement",
+    });
+    json!({ "type": "payer", "payer": payer })
+}
+
+/// News of a bank account, as a callback tells it.
+pub fn account_news(id: &str, payer: &str, version: u64, status: &str) -> Value {
+    let rejection = (status == "failed").then_some("The bank does not know the account");
+    let account = json!({
+        "id": id,
+        "key": "0".repeat(64),
+        "payerId": payer,
+        "version": version,
+        "status": status,
+        "rejection": rejection,
+    });
+    json!({ "type": "account", "account": account })
+}
+
+/// News of an order, as a callback tells it.
+pub fn order_news(id: &str, version: u64, status: &str) -> Value {
+    let order = json!({
+        "id": id,
+        "key": "0".repeat(64),
+        "quoteId": "qte_1",
+        "version": version,
+        "status": status,
+        "providerStatus": status.to_uppercase(),
+    });
+    json!({ "type": "order", "order": order })
+}
+
+/// A person of this family name.
+pub fn person(family_name: &str) -> Person {
+    let text = |text: &str| text.to_owned();
+    Person {
+        email: text("ada@example.com"),
+        first_name: text("Ada"),
+        last_name: text(family_name),
+        beneficiary: Beneficiary::Individual,
+        company_name: None,
+        date_of_birth: text("1985-12-12"),
+        address_line_1: text("123 Main Street"),
+        address_line_2: None,
+        city: text("New York"),
+        state: text("NY"),
+        postcode: text("10001"),
+        country: text("US"),
+        nationality: text("US"),
+        phone: text("+12125550123"),
+        ssn: text("123-45-6789"),
+        source_of_funds: None,
+        business_activity: None,
+    }
+}

@@ -1,0 +1,282 @@
+//! The service dies between any two effects of payments to bank accounts: while payers are registered, quotes are handed out,
+//! payments credited, orders opened and news of them taken.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use alloy::primitives::U256;
+use anyhow::{Context, Result, bail};
+use devnet::Devnet;
+use serde_json::{Value, json};
+use tokio::runtime::Handle;
+use xtask::service::client::Call;
+
+use crate::bank::{Bank, CALLBACK_SECRET, KEY_ID, KEY_SECRET};
+use crate::client::Client;
+use crate::fault::{Database, Fault};
+use crate::load::transactions;
+use crate::plan::{Plan, QUIET_TIME};
+use crate::report::Row;
+use crate::rounds;
+use crate::service::free_port;
+use crate::stage::{PAYERS, Stage, member, wait_for};
+use crate::verdict::{Acknowledged, Paid, Records};
+
+/// How long the calls of one turn wait for each other, so that the chain keeps up.
+const PACE: Duration = Duration::from_millis(20);
+
+/// Where a process can end: between a call to the partner and the commit that keeps its answer, and at the edges of and
+/// inside each commit of an order.
+const POINTS: [&str; 22] = [
+    "register_payer.begun",
+    "register_payer.after_commit",
+    "add_bank_account.begun",
+    "add_bank_account.after_commit",
+    "create_request.inserted",
+    "issue_deposit.quoted",
+    "issue_deposit.begun",
+    "issue_deposit.before_commit",
+    "issue_deposit.after_commit",
+    "confirm_blocks.recorded",
+    "confirm_blocks.followed",
+    "confirm_blocks.before_commit",
+    "confirm_blocks.after_commit",
+    "intend_order.begun",
+    "intend_order.before_commit",
+    "intend_order.after_commit",
+    "open_order.intended",
+    "open_order.answered",
+    "take_order_news.moved",
+    "take_order_news.told",
+    "take_order_news.before_commit",
+    "take_order_news.after_commit",
+];
+
+/// Payments to the bank account of one payer.
+const PAYMENTS_OF_ONE: usize = 4;
+
+/// What is told of each payment besides its confirmation.
+const STEPS: usize = 5;
+
+#[derive(Debug, Default)]
+struct Done {
+    acknowledged: Vec<Acknowledged>,
+    paid: Vec<Paid>,
+}
+
+/// Payers that pay one bank account each.
+struct Payers<'a> {
+    client: &'a Client,
+    chain: &'a Devnet,
+    runtime: &'a Handle,
+    run: u64,
+    next: AtomicU64,
+    is_over: AtomicBool,
+    done: Mutex<Done>,
+}
+
+impl Payers<'_> {
+    /// Registers payers and pays their bank accounts until it is over. What has begun is brought to its end.
+    fn work(&self, account: usize) -> Result<()> {
+        for turn in 0_u64.. {
+            if self.is_over.load(Ordering::SeqCst) {
+                break;
+            }
+            let user = format!("payer-{account}-{turn}");
+            let details = self.register(&user)?;
+            for _ in 0..PAYMENTS_OF_ONE {
+                self.pay(account, &user, &details)?;
+                thread::sleep(PACE);
+            }
+        }
+        Ok(())
+    }
+
+    /// A payer with a bank account; returns the id of that.
+    fn register(&self, user: &str) -> Result<String> {
+        let person = json!({
+            "clientUserId": user, "email": "ada@example.com", "firstName": "Ada", "lastName": "Lovelace",
+            "beneficiaryType": "individual", "dateOfBirth": "1985-12-12", "addressLine1": "12 Analytical Way",
+            "city": "New York", "state": "NY", "postcode": "10001", "country": "US", "nationality": "US",
+            "phone": "+12125550123", "ssn": "123-45-6789",
+        });
+        wait_for("payer", || {
+            let answer = self.client.insist("/v2/payer", &Call::Post(&person))?;
+            Ok((answer.status == 200).then_some(()))
+        })?;
+        let path = format!("/v2/payer/{user}/payment-details");
+        let bank = json!({
+            "bankName": "First Engine Bank", "accountName": "Ada Lovelace", "accountNumber": "5551234567",
+            "routingNumber": "021000021", "beneficiaryType": "individual", "currency": "usd",
+            "addressLine1": "12 Analytical Way", "city": "New York", "state": "NY", "country": "US",
+            "dateOfBirth": "1985-12-12", "postalCode": "10001", "rails": "local", "accountType": "checking",
+        });
+        wait_for("bank account", || {
+            let answer = self.client.insist(&path, &Call::Post(&bank))?;
+            let id = answer.body["payment_detail"]["id"].as_str();
+            Ok(id.filter(|_| answer.status == 201).map(str::to_owned))
+        })
+    }
+
+    /// A request that the account gets.
+    fn pay(&self, account: usize, user: &str, details: &str) -> Result<()> {
+        let wallet = self.chain.accounts().get(account).context("no such account")?.address;
+        let number = self.next.fetch_add(1, Ordering::SeqCst);
+        let amount = format!("1.{:06}", number * 10 + 1);
+        let body = json!({
+            "amount": amount, "invoiceCurrency": "USDC-sepolia", "paymentCurrency": "USDC-sepolia",
+            "isCryptoToFiatAvailable": true,
+        });
+        let key = format!("fiat-{:016x}-{number}", self.run);
+        let made = self
+            .client
+            .insist("/v2/request", &Call::PostOnce(&body, &key))?
+            .expect(201)?;
+        let id = member(&made, "requestId")?.to_owned();
+        let acknowledged = Acknowledged {
+            key,
+            request_id: id.clone(),
+            amount: amount.clone(),
+        };
+        self.done().acknowledged.push(acknowledged);
+        let query = format!("wallet={wallet}&clientUserId={user}&paymentDetailsId={details}");
+        let path = format!("/v2/request/{id}/pay?{query}");
+        let calldata = wait_for("calldata", || {
+            let answer = self.client.insist(&path, &Call::Get)?;
+            // The partner counts as away for a while after the service died in the middle of calls.
+            Ok((answer.status == 200).then_some(answer.body))
+        })?;
+        self.send(account, &calldata, id, amount)
+    }
+
+    fn send(&self, account: usize, calldata: &Value, request_id: String, amount: String) -> Result<()> {
+        let receipts = self
+            .runtime
+            .block_on(self.chain.pay(account, &transactions(calldata)?))?;
+        let payment = receipts.last().context("nothing to send")?;
+        if !receipts.iter().all(|receipt| receipt.status) {
+            bail!("transaction {} failed on the chain", payment.tx_hash);
+        }
+        let tx_hash = payment.tx_hash.to_string();
+        self.done().paid.push(Paid {
+            request_id,
+            tx_hash,
+            amount,
+        });
+        Ok(())
+    }
+
+    fn done(&self) -> std::sync::MutexGuard<'_, Done> {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Deaths at each point, `plan.rounds_per_point` times.
+pub(crate) fn kills(plan: &Plan, database: Database) -> Result<Row> {
+    let port = free_port()?;
+    let environment = [
+        ("PRS_PARTNERS__OFFRAMP", "http".to_owned()),
+        ("PRS_OFFRAMP__URL", format!("http://127.0.0.1:{port}")),
+        ("PRS_OFFRAMP__KEY_ID", KEY_ID.to_owned()),
+        ("PRS_OFFRAMP__KEY_SECRET", KEY_SECRET.to_owned()),
+        ("PRS_OFFRAMP__CALLBACK_SECRET", CALLBACK_SECRET.to_owned()),
+    ];
+    let mut stage = Stage::open_with(plan, Fault::FiatKills, database, false, &environment)?;
+    let bank = Bank::open(port, stage.machines.service.base_url().to_owned())?;
+    stage.register("late")?;
+    let runtime = stage.runtime().clone();
+    let (token, spender) = (stage.chain.tokens().usdc, stage.chain.contracts().erc20_fee_proxy);
+    for payer in PAYERS {
+        let account = stage.chain.accounts().get(payer).context("no such account")?.address;
+        runtime.block_on(stage.chain.mint(token, account, U256::from(10).pow(U256::from(18))))?;
+        runtime.block_on(stage.chain.approve(payer, token, spender, U256::MAX))?;
+    }
+    let (reached, done) = play(plan, &mut stage, &runtime)?;
+    let mut records = Records {
+        acknowledged: done.acknowledged,
+        paid: done.paid,
+        // These requests pay no wallet.
+        rounds: (1, 0),
+        ..Records::default()
+    };
+    let verdict = stage.settle(&mut records, "late", QUIET_TIME)?;
+    let mut row = Row::of(Fault::FiatKills, database, u64::try_from(reached.len())?, &verdict);
+    judge(&stage, &records, &bank, &mut row)?;
+    let never: Vec<&str> = POINTS.into_iter().filter(|point| !reached.contains(point)).collect();
+    row.check(never.is_empty(), || format!("never reached: {}", never.join(", ")));
+    Ok(row)
+}
+
+fn play(plan: &Plan, stage: &mut Stage, runtime: &Handle) -> Result<(Vec<&'static str>, Done)> {
+    let Stage {
+        machines,
+        client,
+        chain,
+        ..
+    } = stage;
+    let payers = Payers {
+        client: &*client,
+        chain: chain.as_ref(),
+        runtime,
+        run: plan.seed,
+        next: AtomicU64::new(0),
+        is_over: AtomicBool::new(false),
+        done: Mutex::new(Done::default()),
+    };
+    let reached = rounds::die(plan, &POINTS, (machines, client, &payers.is_over), |account| {
+        payers.work(account)
+    })?;
+    Ok((
+        reached,
+        payers.done.into_inner().unwrap_or_else(PoisonError::into_inner),
+    ))
+}
+
+/// Compares what was told of each payment, and what the partner was asked for, with what was paid.
+fn judge(stage: &Stage, records: &Records, bank: &Bank, row: &mut Row) -> Result<()> {
+    let mut told: HashMap<(String, String), usize> = HashMap::new();
+    for event in stage.pages("/v2/events?event=payment.processing", "events")? {
+        let body: Value = serde_json::from_str(event["body"].as_str().context("no body")?)?;
+        let key = (
+            member(&body, "requestId")?.to_owned(),
+            member(&body, "subStatus")?.to_owned(),
+        );
+        *told.entry(key).or_default() += 1;
+    }
+    row.doubled += told.values().map(|count| count - 1).sum::<usize>();
+    let mut steps: HashMap<&str, usize> = HashMap::new();
+    for (request, _) in told.keys() {
+        *steps.entry(request).or_default() += 1;
+    }
+    // A step may be left out, since the service also asks by itself; the last one is not.
+    let is_told = |paid: &&Paid| told.contains_key(&(paid.request_id.clone(), "fiat_sent".to_owned()));
+    row.lost += records.paid.iter().filter(|paid| !is_told(paid)).count();
+    row.check(steps.values().all(|count| *count <= STEPS), || {
+        "more steps than there are".to_owned()
+    });
+    let done = bank.done();
+    row.doubled += done.orders.saturating_sub(records.paid.len());
+    row.lost += records.paid.len().saturating_sub(done.orders);
+    row.note(&format!(
+        "{} payments, {} orders asked for {} times, {} told to their end",
+        records.paid.len(),
+        done.orders,
+        done.asked,
+        done.told
+    ));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn no_point_stands_twice() {
+        assert_eq!(HashSet::from(POINTS).len(), POINTS.len());
+    }
+}
