@@ -103,7 +103,8 @@ pub async fn by_partner_id(conn: &impl ConnectionTrait, id: &str) -> Result<Opti
     row.map(from_row).transpose()
 }
 
-/// Writes an order, provided that its state and version are still those that were read. Tells whether they were.
+/// Writes an order, provided that its state, its version and the quote for which it is are still those that were read. Tells
+/// whether they were: one that was stopped and became due again meanwhile is for other money.
 pub async fn replace(conn: &impl ConnectionTrait, before: &FiatOrder, after: &FiatOrder) -> Result<bool, StoreError> {
     let row = to_row(after)?;
     let version: i64 = columns::number("version", before.version)?;
@@ -129,6 +130,7 @@ pub async fn replace(conn: &impl ConnectionTrait, before: &FiatOrder, after: &Fi
         .filter(Column::RequestRow.eq(before.request.as_str()))
         .filter(Column::State.eq(before.state.wire()))
         .filter(Column::Version.eq(version))
+        .filter(Column::QuoteId.eq(before.quote.as_str()))
         .exec(conn)
         .await?;
     Ok(result.rows_affected == 1)

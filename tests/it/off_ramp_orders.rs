@@ -11,16 +11,21 @@ use chrono::TimeDelta;
 use futures_util::future::join_all;
 use prs::{
     domain::{
+        ids::OffRampQuoteId,
         oddity::{OddReason, Verdict},
-        off_ramp::OrderState,
+        off_ramp::{FiatOrder, OrderState},
         off_ramp_sandbox::OffRampBehaviour,
     },
     flows::{
         off_ramp::ask,
         payments::quarantine::{self, Wanted},
     },
+    store,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 /// Orders of which news arrives at random.
 const ORDERS: usize = 500;
@@ -171,6 +176,61 @@ async fn fifty_equal_callbacks_at_once_are_one_change() {
         .tell(&fiat.app, &order_news("ord_nobody", 2, "fiat_sent"))
         .await;
     assert_eq!(unknown.status, 404);
+}
+
+#[tokio::test]
+async fn an_order_that_became_due_for_other_money_is_not_written_by_whoever_read_it_before() {
+    let fiat = Fiat::start().await;
+    let account = fiat.compliant(CLIENT_USER, "7890").await;
+    let id = fiat.request("1").await;
+    fiat.pay(&id, &account).await;
+    let read = fiat.orders(false).await.remove(0).order;
+    // It was stopped and became due again between two statements: state and version are what they were.
+    let again = FiatOrder {
+        quote: OffRampQuoteId(read.quote.as_str().chars().rev().collect()),
+        ..read.clone()
+    };
+    let db = fiat.app.ctx.db.writer();
+    let is_written = store::off_ramp_orders::replace(db, &read, &again).await;
+    assert!(is_written.expect("writes"));
+    let asked = FiatOrder {
+        state: OrderState::Asked,
+        ..read.clone()
+    };
+    let is_written = store::off_ramp_orders::replace(db, &read, &asked).await;
+    assert!(!is_written.expect("asks"), "it was decided for the quote of before");
+    assert_eq!(fiat.orders(false).await[0].order, again);
+}
+
+#[tokio::test]
+async fn whoever_writes_request_and_order_locks_the_request_first() {
+    let fiat = Fiat::start().await;
+    let account = fiat.compliant(CLIENT_USER, "0005").await;
+    let id = fiat.request("1").await;
+    fiat.pay(&id, &account).await;
+    fiat.work().await;
+    let order = fiat.orders(false).await.remove(0).order;
+    let theirs = order.partner_id.clone().expect("it is opened");
+    let db = &fiat.app.ctx.db;
+    let request = store::requests::of_any_platform(db.reader(), &id).await;
+    let request = request.expect("reads").expect("a request");
+    let tx = db.begin("close_off_ramp").await.expect("begins");
+    store::requests::lock(&tx, &request).await.expect("locks");
+    let news = order_news(&theirs, 7, "fiat_sent");
+    let told = fiat.partner.tell(&fiat.app, &news);
+    let closing = async {
+        // The news has come as far as it comes.
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let written = store::off_ramp_orders::replace(&tx, &order, &order);
+        let written = tokio::time::timeout(Duration::from_millis(500), written).await;
+        drop(tx);
+        written
+    };
+    let (told, written) = tokio::join!(told, closing);
+    let is_written = written.expect("nobody who waits for the request holds the order");
+    assert!(is_written.expect("writes"));
+    told.expect(200);
+    assert_eq!(fiat.status(&id).await, "paid");
 }
 
 #[tokio::test]

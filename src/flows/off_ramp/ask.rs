@@ -1,6 +1,6 @@
 //! Asks the partner: to open the orders that are due, and how far those are that are open.
 
-use super::{brought, count_disbelieved, follow, news, request_of};
+use super::{brought, count_disbelieved, follow, locked_request_of, news, request_of};
 use crate::{
     ctx::Ctx,
     domain::{
@@ -111,7 +111,7 @@ async fn intended(ctx: &Ctx, order: &FiatOrder) -> FlowResult<FiatOrder> {
     };
     let now = ctx.clock.now();
     let tx = ctx.db.begin("intend_order").await?;
-    let request = request_of(&tx, &order.request).await?;
+    let request = locked_request_of(&tx, &order.request).await?;
     let ledger = request.ledger.ordered().ok_or_else(|| changed(order))?;
     let payments = store::payments::list_of_request(&tx, &request).await?;
     let asked = FiatOrder {
@@ -141,7 +141,7 @@ async fn unsent(ctx: &Ctx, order: &FiatOrder, error: &OffRampError) -> FlowResul
         ..later(order, error, now)
     };
     let tx = ctx.db.begin("unsend_order").await?;
-    let request = request_of(&tx, &order.request).await?;
+    let request = locked_request_of(&tx, &order.request).await?;
     let payments = store::payments::list_of_request(&tx, &request).await?;
     let before = Request {
         ledger: request.ledger.unordered(),

@@ -16,7 +16,7 @@ use crate::{
     },
     flows::{Fault, FlowResult},
     ports::off_ramp::{OffRamp, OffRampError},
-    store::{self, Sealing, payments::PaymentRecord},
+    store::{self, Sealing, Tx, payments::PaymentRecord},
 };
 use alloy::primitives::{B256, U256};
 use anyhow::anyhow;
@@ -61,6 +61,14 @@ fn count_disbelieved(operation: &'static str) {
 /// Payments by transaction and units.
 fn brought(payments: &[PaymentRecord]) -> impl Iterator<Item = (B256, U256)> {
     payments.iter().map(|payment| (payment.tx_hash, payment.units))
+}
+
+/// The request of an order, which nobody else changes until the transaction ends. Whoever writes both locks it before the order,
+/// so that no two wait for each other.
+async fn locked_request_of(tx: &Tx, row: &RequestRowId) -> FlowResult<Request> {
+    let found = request_of(tx, row).await?;
+    store::requests::lock(tx, &found).await?;
+    request_of(tx, row).await
 }
 
 /// The request of an order.

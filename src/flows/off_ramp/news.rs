@@ -1,6 +1,6 @@
 //! Takes what the partner tells of an order: moves it on, and the request with it, and tells each sub-status once.
 
-use super::{brought, follow, request_of};
+use super::{brought, follow, locked_request_of};
 use crate::{
     ctx::Ctx,
     domain::{
@@ -52,7 +52,7 @@ pub(super) async fn take(ctx: &Ctx, order: &FiatOrder, news: &OrderNews) -> Flow
     };
     let now = ctx.clock.now();
     let tx = ctx.db.begin("take_order_news").await?;
-    let request = request_of(&tx, &order.request).await?;
+    let request = locked_request_of(&tx, &order.request).await?;
     let after = FiatOrder {
         partner_id: Some(news.id.clone()),
         state,
