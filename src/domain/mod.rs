@@ -31,6 +31,7 @@ pub mod network;
 pub mod oddity;
 pub mod off_ramp;
 pub mod off_ramp_news;
+pub mod off_ramp_refusal;
 pub mod off_ramp_sandbox;
 pub mod off_ramp_signature;
 pub mod pair;

@@ -8,6 +8,7 @@ use crate::domain::{
     amount::Amount,
     event::{AgreementStatus, ForeignJson, KycStatus, OffRampStatus, PaymentDetailStatus},
     network::Network,
+    off_ramp_refusal::OffRampRefusal,
     off_ramp_sandbox::OffRampBehaviour,
     off_ramp_signature::CallbackText,
     payer::{BankAccount, Person},
@@ -23,10 +24,10 @@ pub const DEADLINE: Duration = Duration::from_secs(3);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OffRampError {
     /// It refuses what the caller sent; `fields` are names of the form, where it told some.
-    #[error("the off-ramp partner refuses: {reason}")]
+    #[error("the off-ramp partner refuses: {}", .reason.wire())]
     Refused {
-        /// A word of its own for it.
-        reason: String,
+        /// Why.
+        reason: OffRampRefusal,
         /// Fields of the form that are wrong.
         fields: Vec<String>,
     },

@@ -4,11 +4,13 @@ use crate::support::{
     TestApp,
     app::forged,
     fiat::{CLIENT_USER, Fiat, for_bank},
+    off_ramp::Scripted,
     requests::PAYEE,
+    secrets::lines_logged_with,
 };
 use futures_util::future::join_all;
 use poem::http::Method;
-use prs::domain::off_ramp_sandbox::OffRampBehaviour;
+use prs::domain::{off_ramp_refusal::OffRampRefusal, off_ramp_sandbox::OffRampBehaviour};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -205,6 +207,25 @@ async fn a_public_client_id_learns_of_no_payer_whether_it_is_there_or_how_far() 
     // Whoever knows both ids pays.
     let paid = forged(&fiat.app, Method::GET, &path(ada, &account)).send().await;
     paid.expect(200);
+}
+
+#[tokio::test]
+async fn why_the_partner_makes_no_quote_is_told_to_the_platform_and_not_to_pages() {
+    let fiat = Fiat::start().await;
+    let account = fiat.compliant(CLIENT_USER, "7890").await;
+    let request = fiat.request("10").await;
+    let path = format!("/v2/request/{request}/pay?clientUserId=ada%2B1%40example.com&paymentDetailsId={account}");
+    let nothing = "The crypto-to-fiat provider offers nothing for this payer, account and amount";
+    for reason in OffRampRefusal::ALL {
+        let says = json!({ "reason": reason.wire() }).to_string();
+        fiat.partner.answer("quote", Some(Scripted::Says(400, says)));
+        let told = fiat.app.get(&path).with_key().send().await.expect(400)["message"].clone();
+        assert_eq!(told, format!("{nothing}: {}", reason.sentence()));
+        let public = forged(&fiat.app, Method::GET, &path).send().await.expect(400)["message"].clone();
+        assert_eq!(public, nothing);
+        let line = format!("\"quote\" reason=\"{}\"", reason.wire());
+        assert_eq!(lines_logged_with(&line), 2, "{line}");
+    }
 }
 
 #[tokio::test]

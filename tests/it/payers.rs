@@ -4,6 +4,7 @@ use crate::support::{
     TestApp,
     off_ramp::{Partner, Scripted},
     payers::{dollars, path_of, person, with_partner, with_partner_as},
+    secrets::lines_logged_with,
 };
 use futures_util::future::join_all;
 use poem::http::Method;
@@ -11,6 +12,7 @@ use prs::domain::{
     caller::{Credential, PlatformCaller},
     event::{AgreementStatus, KycStatus},
     ids::KeyId,
+    off_ramp_refusal::OffRampRefusal,
     off_ramp_sandbox::OffRampBehaviour,
     refusal::RefusalKind,
 };
@@ -330,6 +332,77 @@ async fn a_partner_that_fails_is_told_to_nobody_in_detail_and_changes_nothing() 
     assert_eq!(refused.json()["message"], "Invalid bank account details");
     assert_eq!(refused.wrong_fields(), ["accountNumber"]);
     assert!(app.accounts("user-4711").await.is_empty());
+}
+
+#[tokio::test]
+async fn why_the_partner_refuses_is_told_to_the_caller_and_to_the_operator() {
+    let (app, partner) = with_partner().await;
+    app.register_payer(&person("user-4711")).await.expect(200);
+    let mut cells = 0;
+    for operation in ["register", "add_account", "agree", "erase"] {
+        for reason in OffRampRefusal::ALL {
+            let says = json!({ "reason": reason.wire() }).to_string();
+            partner.answer(operation, Some(Scripted::Says(422, says)));
+            let line = format!("\"{operation}\" reason=\"{}\"", reason.wire());
+            assert_eq!(lines_logged_with(&line), 0, "{line}");
+            let (answer, status) = match operation {
+                "register" => (app.register_payer(&person("user-4711")).await, 400),
+                "add_account" => (app.add_account("user-4711", &dollars("1234567890")).await, 400),
+                "agree" => (
+                    app.agree("user-4711", &json!({ "agreementCompleted": true })).await,
+                    400,
+                ),
+                // The erasure goes on by itself.
+                _ => (app.erase_payer("user-4711").await, 502),
+            };
+            assert_eq!(answer.status, status, "{operation} {}: {}", reason.wire(), answer.text);
+            let message = answer.json()["message"].clone();
+            let message = message.as_str().expect("a sentence");
+            match (operation, reason) {
+                // The contract has a sentence of its own.
+                ("add_account", OffRampRefusal::InvalidAccount) => assert_eq!(message, "Invalid bank account details"),
+                _ => assert!(message.contains(reason.sentence()), "{message}"),
+            }
+            assert_eq!(lines_logged_with(&line), 1, "{line}");
+            println!("{operation:<12} {:<22} {status} {message}", reason.wire());
+            cells += 1;
+        }
+        partner.answer(operation, None);
+    }
+    assert_eq!(cells, 4 * OffRampRefusal::ALL.len());
+}
+
+#[tokio::test]
+async fn a_word_of_the_partners_own_is_logged_and_no_text_that_may_name_somebody() {
+    let (app, partner) = with_partner().await;
+    let long = "x".repeat(65);
+    for (status, reason, is_logged) in [
+        (422, "bridge_is_read_only", true),
+        (503, "under_maintenance", true),
+        (403, "key_withdrawn", true),
+        (422, "Canaryfamily is wanted", false),
+        (500, "912-66-1187", false),
+        (422, "two\nlines_of_text", false),
+        (500, long.as_str(), false),
+    ] {
+        let says = json!({ "reason": reason, "detail": "Canaryfirst" }).to_string();
+        partner.answer("register", Some(Scripted::Says(status, says)));
+        let answer = app.register_payer(&person("user-4711")).await;
+        assert_eq!(answer.status, 502, "{status} {reason}: {}", answer.text);
+        let message = answer.json()["message"].clone();
+        assert!(
+            message
+                .as_str()
+                .is_some_and(|text| text.starts_with("The off-ramp partner does not")),
+            "{message}"
+        );
+        assert_eq!(lines_logged_with(reason) > 0, is_logged, "{status} {reason}");
+        partner.answer("register", None);
+        // One good answer ends a row of failures.
+        app.register_payer(&person("somebody-else")).await.expect(200);
+    }
+    assert_eq!(lines_logged_with("Canaryfirst"), 0);
+    assert_eq!(lines_logged_with("lines_of_text"), 0);
 }
 
 #[tokio::test]

@@ -8,6 +8,8 @@ use crate::{
         currency::Catalogue,
         event::{AgreementStatus, ForeignJson, KycStatus, OffRampStatus, PaymentDetailStatus},
         network::Network,
+        off_ramp_refusal::OffRampRefusal,
+        payer::{ACCOUNT_FIELDS, PERSON_FIELDS},
         webhook::UrlPolicy,
     },
     ports::off_ramp::{
@@ -46,58 +48,8 @@ const QUOTE_LASTS_MAX: TimeDelta = TimeDelta::days(31);
 /// Fields of a form that one refusal names.
 const FIELDS_MAX: usize = 64;
 
-/// Fields of the forms that a refusal can name.
-const FIELDS: [&str; 36] = [
-    "email",
-    "firstName",
-    "lastName",
-    "beneficiaryType",
-    "companyName",
-    "dateOfBirth",
-    "addressLine1",
-    "addressLine2",
-    "city",
-    "state",
-    "postcode",
-    "country",
-    "nationality",
-    "phone",
-    "ssn",
-    "sourceOfFunds",
-    "businessActivity",
-    "bankName",
-    "accountName",
-    "accountNumber",
-    "routingNumber",
-    "currency",
-    "postalCode",
-    "rails",
-    "sortCode",
-    "iban",
-    "swiftBic",
-    "documentNumber",
-    "documentType",
-    "accountType",
-    "ribNumber",
-    "bsbNumber",
-    "ncc",
-    "branchCode",
-    "bankCode",
-    "ifsc",
-];
-
-/// Why the partner may refuse.
-const REASONS: [&str; 9] = [
-    "invalid_person",
-    "invalid_account",
-    "unsupported",
-    "not_compliant",
-    "account_not_approved",
-    "amount_out_of_range",
-    "quote_ended",
-    "wrong_state",
-    "refused",
-];
+/// Longest word of its own with which the partner refuses.
+const REASON_LENGTH_MAX: usize = 64;
 
 /// What deposit addresses and links are judged by.
 pub(super) struct Beliefs {
@@ -261,20 +213,43 @@ pub(super) fn is_unknown(text: &[u8]) -> bool {
     parsed(text).is_ok_and(|value| value["reason"] == "unknown")
 }
 
+/// A word of the partner's own for what is wrong, for the operator: small letters and `_`. Anything else may name a person, and
+/// is not shown.
+fn own_word(text: Option<&str>) -> Option<&str> {
+    let is_word = |text: &&str| {
+        let fits = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
+        (1..=REASON_LENGTH_MAX).contains(&text.len()) && text.bytes().all(fits)
+    };
+    text.filter(is_word)
+}
+
+/// The word of its own that the partner gives with a failure, if it does.
+pub(super) fn word_of_failure(text: &[u8]) -> Option<String> {
+    let value = parsed(text).ok()?;
+    own_word(value["reason"].as_str()).map(str::to_owned)
+}
+
 /// Reads why the partner refuses. Errors: it does not say so in the documented words.
 pub(super) fn refusal(value: &Value) -> OffRampError {
     let read = || -> Read<OffRampError> {
         let record = Record::of("refusal", value)?;
-        let reason = record.word("reason", |word| REASONS.into_iter().find(|known| *known == word))?;
+        let text = record.members.get("reason").and_then(Value::as_str);
+        let Some(reason) = text.and_then(OffRampRefusal::from_wire) else {
+            let said = own_word(text).map(|word| format!(": {word}")).unwrap_or_default();
+            return record.wrong("reason", &format!("is no word of the document{said}"));
+        };
         let fields = match record.members.get("fields") {
             None | Some(Value::Null) => &[][..],
             Some(Value::Array(fields)) if fields.len() <= FIELDS_MAX => fields,
             Some(_) => return record.wrong("fields", "must be a list of fields"),
         };
         // A field that no form has cannot be shown to whoever filled in the form.
-        let known = |field: &Value| FIELDS.into_iter().find(|known| field.as_str() == Some(*known));
+        let known = |field: &Value| {
+            let mut forms = PERSON_FIELDS.into_iter().chain(ACCOUNT_FIELDS);
+            forms.find(|known| field.as_str() == Some(*known))
+        };
         Ok(OffRampError::Refused {
-            reason: reason.to_owned(),
+            reason,
             fields: fields.iter().filter_map(known).map(str::to_owned).collect(),
         })
     };

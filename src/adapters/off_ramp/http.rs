@@ -1,7 +1,7 @@
 //! Calls to the partner: signed, within the deadline, at most a few at a time, and none while it fails.
 
 use super::{
-    answers::{Beliefs, is_id, is_unknown, opened_order, parsed, refusal, same_order},
+    answers::{Beliefs, is_id, is_unknown, opened_order, parsed, refusal, same_order, word_of_failure},
     questions::{AgreementBody, BankAccountBody, OrderBody, PersonBody, QuoteBody},
 };
 use crate::{
@@ -204,7 +204,17 @@ impl HttpOffRamp {
             ) => {
                 tracing::warn!(operation, %error, "a call to the off-ramp partner came to nothing");
             }
-            _ => self.note_good(),
+            Err(OffRampError::Refused { reason, fields }) => {
+                let (reason, fields) = (reason.wire(), fields.join(", "));
+                tracing::warn!(
+                    operation,
+                    reason,
+                    fields,
+                    "the off-ramp partner refuses what it was sent"
+                );
+                self.note_good();
+            }
+            Ok(_) | Err(OffRampError::Unknown) => self.note_good(),
         }
         answered
     }
@@ -276,7 +286,10 @@ fn judge<T>(
         return (Standing::Works, Err(OffRampError::Unknown));
     }
     if !told.status.is_success() && !REFUSES.contains(&told.status) {
-        return (Standing::Fails, Err(no_answer(&NoAnswer::Status(told.status))));
+        let why = NoAnswer::Status(told.status);
+        let said = word_of_failure(told.text.as_bytes()).map(|word| format!("{why} and says {word}"));
+        let said = said.map_or_else(|| no_answer(&why), OffRampError::NoAnswer);
+        return (Standing::Fails, Err(said));
     }
     let value = match parsed(told.text.as_bytes()) {
         Ok(value) => value,

@@ -2,6 +2,7 @@
 
 use super::{
     HttpOffRamp, HttpOffRampOptions,
+    questions::{BankAccountBody, PersonBody},
     sandbox::{OffRampSandbox, PageKind, Received, SandboxKey},
 };
 use crate::{
@@ -12,9 +13,10 @@ use crate::{
         currency::{Catalogue, ContractKind, Currency, CurrencyKind, KnownContract},
         ids::Secret,
         network::Network,
+        off_ramp_refusal::OffRampRefusal,
         off_ramp_sandbox::{OffRampBehaviour, outcomes},
         off_ramp_signature::{CallText, CallbackText, header},
-        payer::{AccountType, BankAccount, Beneficiary, Person, Rails},
+        payer::{ACCOUNT_FIELDS, AccountType, BankAccount, Beneficiary, PERSON_FIELDS, Person, Rails},
     },
     ports::{
         clock::Clock,
@@ -344,6 +346,22 @@ async fn every_call_is_signed_and_has_the_published_shape() {
             None => assert!(asked.body.is_empty(), "{operation}"),
         }
     }
+}
+
+#[test]
+fn a_refusal_can_name_every_member_of_both_forms_by_whoever_wrote_it() {
+    let names = |members: &Value| -> BTreeSet<String> { members.as_object().unwrap().keys().cloned().collect() };
+    let listed = |names: &[&str]| -> BTreeSet<String> { names.iter().map(|name| (*name).to_owned()).collect() };
+    let documents: Value = serde_json::from_str(include_str!("../../../openapi/v2.json")).unwrap();
+    let form = |name: &str| names(&documents["components"]["schemas"][name]["properties"]);
+    // The tenant's own id of a payer is not sent on.
+    let mut of_tenant = form("RegisterPayerBody");
+    assert!(of_tenant.remove("clientUserId"));
+    let sent = serde_json::to_value(PersonBody::from(&person())).unwrap();
+    assert_eq!((listed(&PERSON_FIELDS), of_tenant), (names(&sent), names(&sent)));
+    let sent = serde_json::to_value(BankAccountBody::from(&bank_account())).unwrap();
+    let of_tenant = form("PaymentDetailsBody");
+    assert_eq!((listed(&ACCOUNT_FIELDS), of_tenant), (names(&sent), names(&sent)));
 }
 
 fn schema_members(shape: &str) -> usize {
@@ -687,7 +705,7 @@ async fn a_refusal_names_fields_of_the_form_and_nothing_else() {
         let body = json!({ "reason": "invalid_account", "fields": ["iban", "Ada Lovelace", 7, "swiftBic"] });
         told.say(ResponseTemplate::new(status).set_body_json(body));
         let expected = OffRampError::Refused {
-            reason: "invalid_account".to_owned(),
+            reason: OffRampRefusal::InvalidAccount,
             fields: vec!["iban".to_owned(), "swiftBic".to_owned()],
         };
         assert_eq!(ask(&partner, "add_account").await, Err(expected));

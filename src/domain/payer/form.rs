@@ -131,6 +131,57 @@ pub struct BankAccount {
     pub ifsc: Option<String>,
 }
 
+/// Members of the form of a payer, as both tenant and partner write them.
+pub const PERSON_FIELDS: [&str; 17] = [
+    "email",
+    "firstName",
+    "lastName",
+    "beneficiaryType",
+    "companyName",
+    "dateOfBirth",
+    "addressLine1",
+    "addressLine2",
+    "city",
+    "state",
+    "postcode",
+    "country",
+    "nationality",
+    "phone",
+    "ssn",
+    "sourceOfFunds",
+    "businessActivity",
+];
+
+/// Members of the form of a bank account, as both tenant and partner write them.
+pub const ACCOUNT_FIELDS: [&str; 26] = [
+    "bankName",
+    "accountName",
+    "accountNumber",
+    "routingNumber",
+    "beneficiaryType",
+    "currency",
+    "addressLine1",
+    "addressLine2",
+    "city",
+    "state",
+    "country",
+    "dateOfBirth",
+    "postalCode",
+    "rails",
+    "sortCode",
+    "iban",
+    "swiftBic",
+    "documentNumber",
+    "documentType",
+    "accountType",
+    "ribNumber",
+    "bsbNumber",
+    "ncc",
+    "branchCode",
+    "bankCode",
+    "ifsc",
+];
+
 impl fmt::Debug for Person {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str("Person")

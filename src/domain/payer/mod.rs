@@ -9,5 +9,5 @@ mod form;
 mod record;
 pub mod standing;
 
-pub use form::{AccountType, BankAccount, Beneficiary, Person, Rails};
+pub use form::{ACCOUNT_FIELDS, AccountType, BankAccount, Beneficiary, PERSON_FIELDS, Person, Rails};
 pub use record::{AccountDetails, PayableBy, Payer, PayerDetails, RegisteredAccount};

@@ -32,13 +32,14 @@ fn upstream(sentence: &str) -> Refusal {
     Refusal::new(RefusalKind::Upstream, sentence)
 }
 
-/// What the caller is told when the partner did not do what it was asked; its own words go to the log.
-fn not_quoted(error: &OffRampError) -> Refusal {
+/// What the caller is told when the partner did not do what it was asked. Why it refuses says how far a payer is: that is not
+/// told to whoever reads a page.
+fn not_quoted(error: &OffRampError, is_public: bool) -> Refusal {
+    const NOTHING: &str = "The crypto-to-fiat provider offers nothing for this payer, account and amount";
     tracing::warn!(%error, "no quote for a bank account");
     match error {
-        OffRampError::Refused { .. } => {
-            Refusal::invalid("The crypto-to-fiat provider offers nothing for this payer, account and amount")
-        }
+        OffRampError::Refused { .. } if is_public => Refusal::invalid(NOTHING),
+        OffRampError::Refused { reason, .. } => Refusal::invalid(format!("{NOTHING}: {}", reason.sentence())),
         OffRampError::Busy => {
             upstream("Too many calls of the crypto-to-fiat provider are under way at this moment; try again")
         }
@@ -51,7 +52,7 @@ fn not_quoted(error: &OffRampError) -> Refusal {
 /// What the caller is told when the partner answered in its own shapes, and the answer contradicts what is known.
 fn disbelieved(operation: &'static str, why: &str) -> Refusal {
     count_disbelieved(operation);
-    not_quoted(&OffRampError::Odd(why.to_owned()))
+    not_quoted(&OffRampError::Odd(why.to_owned()), false)
 }
 
 fn count_disbelieved(operation: &'static str) {

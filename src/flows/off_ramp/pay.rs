@@ -167,7 +167,7 @@ async fn quoted(
         currency: by.currency.clone(),
     };
     let answer = in_turn(ctx, caller, partner(ctx)?.quote(&question)).await;
-    let answer = answer.map_err(|error| not_quoted(&error))?;
+    let answer = answer.map_err(|error| not_quoted(&error, caller.is_public()))?;
     let fee = answer
         .fee
         .map(|fee| fee.to_units(currencies.payment.decimals))

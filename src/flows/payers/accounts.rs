@@ -6,8 +6,10 @@ use crate::{
         caller::PlatformCaller,
         event::PaymentDetailStatus,
         ids::BankAccountId,
+        off_ramp_refusal::OffRampRefusal,
         payer::{
-            AccountDetails, BankAccount, Payer, RegisteredAccount, account, bank_rules, standing::AccountStanding,
+            ACCOUNT_FIELDS, AccountDetails, BankAccount, Payer, RegisteredAccount, account, bank_rules,
+            standing::AccountStanding,
         },
         refusal::{FieldError, Refusal},
     },
@@ -178,45 +180,22 @@ pub async fn list(
     Ok((payer, accounts))
 }
 
-/// Fields of the form that the partner may refuse by name.
-const FIELDS: [&str; 26] = [
-    "bankName",
-    "accountName",
-    "accountNumber",
-    "routingNumber",
-    "beneficiaryType",
-    "currency",
-    "addressLine1",
-    "addressLine2",
-    "city",
-    "state",
-    "country",
-    "dateOfBirth",
-    "postalCode",
-    "rails",
-    "sortCode",
-    "iban",
-    "swiftBic",
-    "documentNumber",
-    "documentType",
-    "accountType",
-    "ribNumber",
-    "bsbNumber",
-    "ncc",
-    "branchCode",
-    "bankCode",
-    "ifsc",
-];
-
 /// What the caller reads whose bank account the partner refuses.
 fn refused(error: &OffRampError) -> FlowError {
-    let OffRampError::Refused { fields, .. } = error else {
+    let OffRampError::Refused { reason, fields } = error else {
         return not_done(error);
     };
-    let named = FIELDS.iter().filter(|name| fields.iter().any(|field| field == *name));
-    let mut refusal = Refusal::invalid(bank_rules::INVALID);
-    refusal.fields = named
+    let named = ACCOUNT_FIELDS
+        .iter()
+        .filter(|name| fields.iter().any(|field| field == *name));
+    let named: Vec<FieldError> = named
         .map(|name| FieldError::new(*name, "is not accepted by the off-ramp partner"))
         .collect();
+    if named.is_empty() && *reason != OffRampRefusal::InvalidAccount {
+        let why = reason.sentence();
+        return Refusal::invalid(format!("The off-ramp partner does not accept this bank account: {why}")).into();
+    }
+    let mut refusal = Refusal::invalid(bank_rules::INVALID);
+    refusal.fields = named;
     refusal.into()
 }

@@ -6,11 +6,11 @@ use crate::{
         caller::PlatformCaller,
         ids::{PayerId, PlatformId},
         payer::Payer,
-        refusal::Refusal,
+        refusal::{Refusal, RefusalKind},
     },
     flows::{
-        FlowError, FlowResult,
-        payers::{not_done, partner, turns::in_turn, unknown},
+        FlowResult,
+        payers::{partner, turns::in_turn, unknown},
     },
     ports::off_ramp::OffRampError,
     store,
@@ -51,14 +51,7 @@ async fn begin(ctx: &Ctx, found: &Payer) -> FlowResult<()> {
 
 /// Forgets the key of a payer who is being erased, once the partner forgot the payer. Errors: it did not (502).
 pub(super) async fn finish(ctx: &Ctx, payer: &Payer, at_partner: Result<(), OffRampError>) -> FlowResult<()> {
-    at_partner.map_err(|error| match not_done(&error) {
-        FlowError::Refused(mut refusal) => {
-            "The off-ramp partner does not answer at the moment; the payer is erased by itself once it does"
-                .clone_into(&mut refusal.message);
-            refusal.into()
-        }
-        other => other,
-    })?;
+    at_partner.map_err(|error| not_forgotten(&error))?;
     let now = ctx.clock.now();
     let tx = ctx.db.begin("erase_payer").await?;
     if store::payers::lock(&tx, &payer.platform, &payer.id).await?.is_some() {
@@ -66,6 +59,21 @@ pub(super) async fn finish(ctx: &Ctx, payer: &Payer, at_partner: Result<(), OffR
     }
     tx.commit().await?;
     wipe(ctx, &payer.platform, &payer.id).await
+}
+
+/// What the caller is told whose payer the partner did not forget yet.
+fn not_forgotten(error: &OffRampError) -> Refusal {
+    tracing::warn!(%error, "the off-ramp partner did not forget a payer");
+    let message = match error {
+        OffRampError::Refused { reason, .. } => format!(
+            "The off-ramp partner refuses to forget this payer: {}; the payer is erased by itself once it does",
+            reason.sentence()
+        ),
+        _ => {
+            "The off-ramp partner does not answer at the moment; the payer is erased by itself once it does".to_owned()
+        }
+    };
+    Refusal::new(RefusalKind::Upstream, message)
 }
 
 /// Empties what SQLite keeps of the row that held the key. What stands in the way ends soon, and the worker tries again.

@@ -61,10 +61,13 @@ fn account_key(ctx: &Ctx, platform: &PlatformId, client_user_id: &str, content_h
     PartnerKey(ctx.sealer.lookup(&text))
 }
 
-/// Why the partner did not do what it was asked, for the caller (502).
+/// Why the partner did not do what it was asked, for the caller (502; 400 when it refuses).
 fn not_done(error: &OffRampError) -> FlowError {
     tracing::warn!(%error, "the off-ramp partner was asked in vain");
     let message = match error {
+        OffRampError::Refused { reason, .. } => {
+            return Refusal::invalid(format!("The off-ramp partner refuses this: {}", reason.sentence())).into();
+        }
         OffRampError::NotSent(_) | OffRampError::NoAnswer(_) => {
             "The off-ramp partner does not answer at the moment; try again"
         }

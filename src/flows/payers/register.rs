@@ -5,7 +5,7 @@ use crate::{
     domain::{
         caller::PlatformCaller,
         ids::{PayerId, PlatformId},
-        payer::{Payer, Person, compliance},
+        payer::{PERSON_FIELDS, Payer, Person, compliance},
         refusal::{FieldError, Refusal},
     },
     flows::{
@@ -117,39 +117,22 @@ pub(super) fn uuid(ids: &dyn Ids) -> String {
     parts.join("-")
 }
 
-/// Fields of the form that the partner may refuse by name.
-const FIELDS: [&str; 18] = [
-    "clientUserId",
-    "email",
-    "firstName",
-    "lastName",
-    "beneficiaryType",
-    "companyName",
-    "dateOfBirth",
-    "addressLine1",
-    "addressLine2",
-    "city",
-    "state",
-    "postcode",
-    "country",
-    "nationality",
-    "phone",
-    "ssn",
-    "sourceOfFunds",
-    "businessActivity",
-];
-
 /// What the caller reads whose form the partner refuses.
 fn refused(error: &OffRampError) -> FlowError {
-    let OffRampError::Refused { fields, .. } = error else {
+    let OffRampError::Refused { reason, fields } = error else {
         return not_done(error);
     };
-    let named = FIELDS.iter().filter(|name| fields.iter().any(|field| field == *name));
+    let named = PERSON_FIELDS
+        .iter()
+        .filter(|name| fields.iter().any(|field| field == *name));
     let named: Vec<FieldError> = named
         .map(|name| FieldError::new(*name, "is not accepted by the off-ramp partner"))
         .collect();
     match named.is_empty() {
-        true => Refusal::invalid("The off-ramp partner does not accept this payer").into(),
+        true => {
+            let why = reason.sentence();
+            Refusal::invalid(format!("The off-ramp partner does not accept this payer: {why}")).into()
+        }
         false => Refusal::fields(named).into(),
     }
 }
