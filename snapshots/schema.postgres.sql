@@ -445,6 +445,7 @@ column payers.changed_at timestamp with time zone not null
 column payers.ask_at timestamp with time zone
 column payers.erasing_at timestamp with time zone
 column payers.erased_at timestamp with time zone
+column payers.in_flight_until timestamp with time zone
 constraint payers.payers_pkey PRIMARY KEY (id)
 CREATE INDEX payers_ask_idx ON public.payers USING btree (ask_at)
 CREATE UNIQUE INDEX payers_client_user_key ON public.payers USING btree (platform_id, client_user_hash)

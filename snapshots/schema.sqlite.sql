@@ -87,7 +87,7 @@ CREATE UNIQUE INDEX "payee_destinations_active_key" ON "payee_destinations" ("pl
 CREATE UNIQUE INDEX "payee_destinations_key" ON "payee_destinations" ("platform_id", "wallet", "network", "token");
 CREATE INDEX "payee_destinations_wallet_idx" ON "payee_destinations" ("wallet");
 CREATE TABLE "payer_keys" ( "payer_id" text NOT NULL PRIMARY KEY, "platform_id" text NOT NULL, "data_key" text NOT NULL );
-CREATE TABLE "payers" ( "id" text NOT NULL PRIMARY KEY, "platform_id" text NOT NULL, "user_id" text NOT NULL, "client_user_hash" text NULL, "partner_hash" text NULL, "details" text NULL, "kyc" text NOT NULL, "agreement" text NOT NULL, "version" integer NOT NULL, "partner_version" integer NOT NULL, "created_at" timestamp_with_timezone_text NOT NULL, "changed_at" timestamp_with_timezone_text NOT NULL, "ask_at" timestamp_with_timezone_text NULL, "erasing_at" timestamp_with_timezone_text NULL, "erased_at" timestamp_with_timezone_text NULL );
+CREATE TABLE "payers" ( "id" text NOT NULL PRIMARY KEY, "platform_id" text NOT NULL, "user_id" text NOT NULL, "client_user_hash" text NULL, "partner_hash" text NULL, "details" text NULL, "kyc" text NOT NULL, "agreement" text NOT NULL, "version" integer NOT NULL, "partner_version" integer NOT NULL, "created_at" timestamp_with_timezone_text NOT NULL, "changed_at" timestamp_with_timezone_text NOT NULL, "ask_at" timestamp_with_timezone_text NULL, "erasing_at" timestamp_with_timezone_text NULL, "erased_at" timestamp_with_timezone_text NULL, "in_flight_until" timestamp_with_timezone_text NULL );
 CREATE INDEX "payers_ask_idx" ON "payers" ("ask_at");
 CREATE UNIQUE INDEX "payers_client_user_key" ON "payers" ("platform_id", "client_user_hash");
 CREATE UNIQUE INDEX "payers_partner_key" ON "payers" ("partner_hash");

@@ -17,9 +17,9 @@ pub struct Model {
     pub payer_id: String,
     /// Row of the bank account.
     pub account_id: String,
-    /// The partner's id of the payer.
+    /// The partner's id of the payer; empty once the payer is erased.
     pub partner_payer: String,
-    /// The partner's id of the bank account.
+    /// The partner's id of the bank account; empty once the payer is erased.
     pub partner_account: String,
     /// The partner's id of the quote.
     pub partner_quote: String,

@@ -37,6 +37,8 @@ pub struct Model {
     pub erasing_at: Option<DateTimeUtc>,
     /// When it was done.
     pub erased_at: Option<DateTimeUtc>,
+    /// Until when a call that hands the partner something of it may be in flight.
+    pub in_flight_until: Option<DateTimeUtc>,
 }
 
 /// Joins from this table.

@@ -62,6 +62,7 @@ fn to_row(conn: &impl Sealing, payer: &Payer, key: &Secret) -> Result<Model, Sto
         ask_at: payer.ask_at,
         erasing_at: None,
         erased_at: None,
+        in_flight_until: payer.in_flight_until,
     })
 }
 
@@ -86,6 +87,7 @@ async fn from_row(conn: &impl Sealing, row: Model) -> Result<Option<Payer>, Stor
         changed_at: row.changed_at,
         ask_at: row.ask_at,
         is_erasing: row.erasing_at.is_some(),
+        in_flight_until: row.in_flight_until,
         id,
         platform,
     }))
@@ -182,6 +184,7 @@ pub async fn update(conn: &impl Sealing, payer: &Payer) -> Result<(), StoreError
         Column::CreatedAt,
         Column::ErasingAt,
         Column::ErasedAt,
+        Column::InFlightUntil,
     ];
     let mut changes = row.into_active_model().reset_all();
     for column in kept {

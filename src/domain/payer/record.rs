@@ -47,6 +47,8 @@ pub struct Payer {
     pub ask_at: Option<DateTime<Utc>>,
     /// Whether erasure was asked for and is not done.
     pub is_erasing: bool,
+    /// Until when a call that hands the partner something of it may be in flight.
+    pub in_flight_until: Option<DateTime<Utc>>,
     /// All that names it.
     pub details: PayerDetails,
 }
