@@ -5,24 +5,28 @@ use super::{StoreError, columns, rates};
 use crate::domain::{
     ids::{BankAccountId, OffRampQuoteId, PayerId, PlatformId, RequestRowId},
     network::Network,
-    off_ramp::{Deposit, FiatQuote, PaidOutTo, QuoteTerms},
+    off_ramp::{CalledByPartner, Deposit, FiatQuote, PaidOutTo, QuoteTerms},
     rates::{AppliedRate, RateProvider},
     request::Request,
 };
 use entities::off_ramp_quotes::{ActiveModel, Column, Entity, Model};
-use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, sea_query::OnConflict};
+use sea_orm::{
+    ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder,
+    sea_query::{Expr, OnConflict},
+};
 use std::collections::HashMap;
 
 fn to_row(network: Network, quote: &FiatQuote) -> Model {
     let terms = &quote.terms;
+    let called = |id: fn(&CalledByPartner) -> &String| quote.called.as_ref().map(id).cloned().unwrap_or_default();
     Model {
         id: quote.id.0.clone(),
         platform_id: quote.platform.0.clone(),
         request_row: quote.request.0.clone(),
         payer_id: quote.to.payer.0.clone(),
         account_id: quote.to.account.0.clone(),
-        partner_payer: quote.partner_payer.clone(),
-        partner_account: quote.partner_account.clone(),
+        partner_payer: called(|called| &called.payer),
+        partner_account: called(|called| &called.account),
         partner_quote: terms.partner_quote.clone(),
         network: network.id().to_owned(),
         deposit_address: terms.address.canonical(),
@@ -45,6 +49,8 @@ fn from_row(row: Model) -> Result<FiatQuote, StoreError> {
             provider: columns::known("rate_provider", &provider, RateProvider::from_wire)?,
         })
     });
+    // Erasing a payer leaves nothing of either.
+    let is_called = !row.partner_payer.is_empty();
     Ok(FiatQuote {
         id: OffRampQuoteId(row.id),
         platform: PlatformId(row.platform_id),
@@ -53,8 +59,10 @@ fn from_row(row: Model) -> Result<FiatQuote, StoreError> {
             payer: PayerId(row.payer_id),
             account: BankAccountId(row.account_id),
         },
-        partner_payer: row.partner_payer,
-        partner_account: row.partner_account,
+        called: is_called.then_some(CalledByPartner {
+            payer: row.partner_payer,
+            account: row.partner_account,
+        }),
         terms: QuoteTerms {
             partner_quote: row.partner_quote,
             address: columns::address("deposit_address", &row.deposit_address)?,
@@ -88,6 +96,18 @@ pub async fn keep(conn: &impl ConnectionTrait, network: Network, quote: &FiatQuo
         .await?;
     let kept = kept.map(from_row).transpose()?;
     Ok(kept.is_some_and(|kept| kept.is_same(quote)))
+}
+
+/// Forgets how the partner calls a payer and its bank accounts. What money at the addresses is worth stays.
+pub async fn forget(conn: &impl ConnectionTrait, platform: &PlatformId, payer: &PayerId) -> Result<(), StoreError> {
+    Entity::update_many()
+        .col_expr(Column::PartnerPayer, Expr::value(""))
+        .col_expr(Column::PartnerAccount, Expr::value(""))
+        .filter(Column::PlatformId.eq(platform.as_str()))
+        .filter(Column::PayerId.eq(payer.as_str()))
+        .exec(conn)
+        .await?;
+    Ok(())
 }
 
 /// Every quote of a request, the oldest first.

@@ -1,7 +1,7 @@
 //! Payers. All that names one is sealed with its own key; it is found by keyed hashes. Source: ADR-0021.
 
 use super::{
-    Sealing, StoreError, columns, payer_details,
+    Sealing, StoreError, columns, off_ramp_quotes, payer_details,
     payer_keys::{self, Keyring, Opened},
     sealed,
 };
@@ -226,6 +226,7 @@ pub async fn erase(
 ) -> Result<(), StoreError> {
     use bank_accounts::Column as Account;
     payer_keys::forget(conn, platform, payer).await?;
+    off_ramp_quotes::forget(conn, platform, payer).await?;
     let nothing = || Expr::value(None::<String>);
     let never = || Expr::value(None::<DateTime<Utc>>);
     bank_accounts::Entity::update_many()

@@ -4,7 +4,7 @@ use crate::support::{
     chain::{PAYER, transactions},
     fiat::{CLIENT_USER, Fiat},
     off_ramp::{Change, Scripted},
-    secrets::lines_logged_with,
+    secrets::{holds, lines_logged_with},
 };
 use chrono::TimeDelta;
 use prs::{
@@ -157,6 +157,41 @@ async fn of_an_erasure_and_a_payment_at_once_one_waits_for_the_other() {
         erased += usize::from(erasure.status == 200);
     }
     println!("8 races, {erased} payers erased");
+}
+
+#[tokio::test]
+async fn an_erasure_leaves_none_of_the_partners_ids_and_money_that_comes_later_waits_for_the_operator() {
+    let fiat = Fiat::start().await;
+    let account = fiat.compliant(CLIENT_USER, "7890").await;
+    let (paid, late) = (fiat.request("5").await, fiat.request("6").await);
+    fiat.pay(&paid, &account).await;
+    fiat.seconds(8).await;
+    let calldata = fiat.ask(&late, CLIENT_USER, &account, "").await.expect(200);
+    fiat.pass(QUOTE_ENDS).await;
+    let payer = fiat.app.partner_id(CLIENT_USER).await;
+    let of_account = fiat.app.stored_accounts(CLIENT_USER).await[0].details.partner.clone();
+    fiat.app.erase_payer(CLIENT_USER).await.expect(200);
+    let stored = fiat.app.stored();
+    for id in [&payer, &of_account] {
+        assert!(!holds(&stored, id), "{id} names somebody at the partner");
+    }
+
+    fiat.send(&calldata).await;
+    assert_eq!(fiat.status(&late).await, "processing", "what arrives still counts");
+    for _ in 0..3 {
+        fiat.work().await;
+        fiat.app.clock.advance(TimeDelta::minutes(10));
+    }
+    assert_eq!(fiat.partner.count("open_order").await, 1, "that of before");
+    let open = fiat.orders(false).await;
+    let order = &open.iter().find(|one| one.request_id == late).expect("it waits").order;
+    assert_eq!((order.state, order.failures, &order.asked), (OrderState::Due, 3, &None));
+    let word = order.word.as_deref().expect("why it waits");
+    assert!(word.ends_with("is not asked: the payer was erased"), "{word}");
+    close::run(&fiat.app.ctx, &late, "returned by the partner")
+        .await
+        .expect("closed");
+    assert_eq!(fiat.told(&late).await, ["payment.failed failed"]);
 }
 
 #[tokio::test]

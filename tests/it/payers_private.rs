@@ -6,7 +6,7 @@ use crate::support::{
     off_ramp::{Partner, payer_news},
     payers::{dollars, encoded, path_of, person, with_partner},
     receiver::Receiver,
-    secrets::lines_logged_with,
+    secrets::{holds, lines_logged_with},
 };
 use prs::{domain::off_ramp_sandbox::OffRampBehaviour, flows::at_rest, store};
 use sea_orm::{ConnectionTrait, Statement};
@@ -15,10 +15,6 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
-
-fn holds(stored: &[u8], text: &str) -> bool {
-    stored.windows(text.len()).any(|window| window == text.as_bytes())
-}
 
 /// Everything that [`person`] and [`dollars`] say of somebody.
 fn canaries() -> Vec<String> {

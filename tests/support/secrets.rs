@@ -98,6 +98,11 @@ pub fn lines_logged_with(text: &str) -> usize {
     log.lines().filter(|line| line.contains(text)).count()
 }
 
+/// Whether a text stands in what is stored.
+pub fn holds(stored: &[u8], text: &str) -> bool {
+    stored.windows(text.len()).any(|window| window == text.as_bytes())
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -6,4 +6,4 @@ mod quote;
 
 pub use deposit::{Deposit, is_offered};
 pub use order::{AskedFor, FiatOrder, OrderState, OrderTrigger, SILENT_AFTER, Step, ask_again_after, open_again_after};
-pub use quote::{FiatQuote, PaidOutTo, QuoteTerms, order_key, quote_key};
+pub use quote::{CalledByPartner, FiatQuote, PaidOutTo, QuoteTerms, order_key, quote_key};

@@ -19,6 +19,15 @@ pub struct PaidOutTo {
     pub account: BankAccountId,
 }
 
+/// The partner's ids of a payer and of a bank account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CalledByPartner {
+    /// Of the payer.
+    pub payer: String,
+    /// Of the bank account.
+    pub account: String,
+}
+
 /// A quote that was handed out for a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FiatQuote {
@@ -30,10 +39,8 @@ pub struct FiatQuote {
     pub request: RequestRowId,
     /// To whom it is paid out.
     pub to: PaidOutTo,
-    /// The partner's id of the payer.
-    pub partner_payer: String,
-    /// The partner's id of the bank account.
-    pub partner_account: String,
+    /// How the partner calls them; `None` once the payer is erased.
+    pub called: Option<CalledByPartner>,
     /// What it says.
     pub terms: QuoteTerms,
     /// When it was handed out.

@@ -63,16 +63,14 @@ fn answered_for(id: &str, answer: Result<OrderNews, OffRampError>) -> Result<Ord
 
 /// Asks the partner to open an order, for what is kept before. Where the money left the chain since, it is not asked: an order
 /// that nobody was ever asked for stops, and another one waits for its money or for the operator, who finds it in the
-/// quarantine.
+/// quarantine. Nor is it asked for a payer who was erased before the money came: that is for the operator to settle.
 async fn open(ctx: &Ctx, partner: &dyn OffRamp, order: &FiatOrder) -> FlowResult<()> {
     let is_first = order.state == OrderState::Due;
     let order = &intended(ctx, order).await?;
     crate::fail_at("open_order", "intended");
     let opened = match question(ctx, order).await? {
-        Some(question) => partner.open_order(&question).await,
-        None => Err(OffRampError::NotSent(
-            "is not asked: the money of the order left the chain".to_owned(),
-        )),
+        Ok(question) => partner.open_order(&question).await,
+        Err(why) => Err(OffRampError::NotSent(format!("is not asked: {why}"))),
     };
     crate::fail_at("open_order", "answered");
     match of_nobody_else(ctx, order, opened).await? {
@@ -159,24 +157,27 @@ async fn unsent(ctx: &Ctx, order: &FiatOrder, error: &OffRampError) -> FlowResul
 }
 
 /// What the partner is asked: the whole that had arrived when it was asked first, under the quote whose address brought the
-/// last of it. `None` where some of it is not there any more.
-async fn question(ctx: &Ctx, order: &FiatOrder) -> FlowResult<Option<OrderQuestion>> {
+/// last of it. The inner error is why it is not asked.
+async fn question(ctx: &Ctx, order: &FiatOrder) -> FlowResult<Result<OrderQuestion, &'static str>> {
     let request = request_of(ctx.db.reader(), &order.request).await?;
     let asked = order.asked.as_ref();
     let asked = asked.ok_or_else(|| Fault(anyhow!("for what order {} was asked is not there", order.id)))?;
     let payments = store::payments::list_of_request(ctx.db.reader(), &request).await?;
     if !asked.is_there(brought(&payments)) {
-        return Ok(None);
+        return Ok(Err("the money of the order left the chain"));
     }
     let quotes = store::off_ramp_quotes::of_request(ctx.db.reader(), &request).await?;
     let quote = quotes.into_iter().find(|quote| quote.id == order.quote);
     let quote = quote.ok_or_else(|| Fault(anyhow!("the quote of order {} is not there", order.id)))?;
+    let Some(called) = quote.called else {
+        return Ok(Err("the payer was erased"));
+    };
     let token = request.terms.token;
-    Ok(Some(OrderQuestion {
+    Ok(Ok(OrderQuestion {
         key: PartnerKey(order_key(&order.platform, &request.id)),
         quote: quote.terms.partner_quote,
-        payer: quote.partner_payer,
-        account: quote.partner_account,
+        payer: called.payer,
+        account: called.account,
         network: request.terms.network,
         deposit_address: quote.terms.address,
         token: token.ok_or_else(|| Fault(anyhow!("request {} is paid in no token", request.id)))?,

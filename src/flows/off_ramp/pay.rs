@@ -11,7 +11,7 @@ use crate::{
         currency::FIAT_CHAIN_DECIMALS,
         fees::Fees,
         ids::OffRampQuoteId,
-        off_ramp::{FiatQuote, QuoteTerms, quote_key},
+        off_ramp::{CalledByPartner, FiatQuote, QuoteTerms, quote_key},
         payer::PayableBy,
         rate::{RATE_DECIMALS, Rate, ratio},
         rates::{AppliedRate, RateProvider},
@@ -177,8 +177,10 @@ async fn quoted(
         platform: request.origin.platform.clone(),
         request: request.row.clone(),
         to: by.to.clone(),
-        partner_payer: by.partner_payer.clone(),
-        partner_account: by.partner_account.clone(),
+        called: Some(CalledByPartner {
+            payer: by.partner_payer.clone(),
+            account: by.partner_account.clone(),
+        }),
         terms: QuoteTerms {
             partner_quote: answer.id,
             address: answer.deposit_address,
