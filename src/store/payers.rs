@@ -281,7 +281,7 @@ pub async fn take_due(
     Ok(payers)
 }
 
-/// Says when the partner is asked next about a payer.
+/// Says when the partner is asked next about a payer. When it is asked to forget one is not changed.
 pub async fn ask_again(
     conn: &impl ConnectionTrait,
     payer: &Payer,
@@ -290,6 +290,7 @@ pub async fn ask_again(
     Entity::update_many()
         .col_expr(Column::AskAt, Expr::value(at))
         .filter(owned(&payer.platform, &payer.id))
+        .filter(Column::ErasingAt.is_null())
         .exec(conn)
         .await?;
     Ok(())

@@ -3,7 +3,7 @@
 
 use crate::support::{
     TestApp,
-    off_ramp::{Partner, payer_news},
+    off_ramp::{Partner, Scripted, account_news, payer_news},
     payers::{dollars, encoded, path_of, person, with_partner},
     receiver::Receiver,
     secrets::{holds, lines_logged_with},
@@ -379,4 +379,38 @@ async fn an_account_that_is_added_while_its_payer_is_erased_is_erased_with_it() 
         "the partner is asked again once the account was answered"
     );
     assert!(forgets.iter().all(|at| calls[*at].target.ends_with(&theirs)));
+}
+
+#[tokio::test]
+async fn nothing_that_the_partner_tells_keeps_an_erasure_from_going_on() {
+    let (app, partner) = with_partner().await;
+    known_payer(&app, &partner).await;
+    let theirs = app.partner_id(ID).await;
+    let account = app.stored_accounts(ID).await[0].details.partner.clone();
+    // It is just asked about the payer, and does not forget it yet.
+    app.advance_ms(24 * 60 * 60 * 1_000 + 1_000);
+    partner.behave(OffRampBehaviour::Slow);
+    let down = Scripted::Says(503, json!({ "reason": "no_forgetting_now" }).to_string());
+    partner.answer("erase", Some(down));
+    let before = partner.count("payer").await;
+    let erasing = async {
+        while partner.count("payer").await == before {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        app.erase_payer(ID).await
+    };
+    let ((), erased) = tokio::join!(app.follow_payers(), erasing);
+    assert_eq!(erased.status, 502, "{}", erased.text);
+    partner.behave(OffRampBehaviour::Normal);
+    for news in [
+        payer_news(&theirs, 90, "rejected", "completed"),
+        account_news(&account, &theirs, 90, "failed"),
+    ] {
+        partner.tell(&app, &news).await.expect(404);
+    }
+    partner.answer("erase", None);
+    app.advance_ms(61_000);
+    app.follow_payers().await;
+    app.erase_payer(ID).await.expect(404);
+    assert_eq!(one(&app, "SELECT CAST(COUNT(*) AS TEXT) FROM payer_keys").await, "0");
 }

@@ -23,7 +23,8 @@ pub async fn payer(ctx: &Ctx, news: &PayerNews) -> FlowResult<Taken> {
 pub(super) async fn about(ctx: &Ctx, found: &Payer, news: &PayerNews) -> FlowResult<Taken> {
     let told = change::told(news);
     let tx = ctx.db.begin("payer_news").await?;
-    let Some(before) = store::payers::lock(&tx, &found.platform, &found.id).await? else {
+    let locked = store::payers::lock(&tx, &found.platform, &found.id).await?;
+    let Some(before) = locked.filter(|payer| !payer.is_erasing) else {
         return Ok(Taken::Unknown);
     };
     if before.details.partner != news.id {
@@ -56,7 +57,8 @@ pub async fn account(ctx: &Ctx, news: &AccountNews) -> FlowResult<Taken> {
 /// Takes news of a known bank account; those of another one, or of another payer, are not believed.
 pub(super) async fn about_account(ctx: &Ctx, found: &RegisteredAccount, news: &AccountNews) -> FlowResult<Taken> {
     let tx = ctx.db.begin("bank_account_news").await?;
-    let Some(payer) = store::payers::lock(&tx, &found.platform, &found.payer).await? else {
+    let locked = store::payers::lock(&tx, &found.platform, &found.payer).await?;
+    let Some(payer) = locked.filter(|payer| !payer.is_erasing) else {
         return Ok(Taken::Unknown);
     };
     let before = store::bank_accounts::find(&tx, &found.platform, &found.payer, &found.payment_detail).await?;
