@@ -198,6 +198,37 @@ pub async fn update(conn: &impl Sealing, payer: &Payer) -> Result<(), StoreError
     Ok(())
 }
 
+/// Notes until when a call that hands the partner something of a payer may be in flight. Needs the lock of the payer.
+pub async fn set_in_flight(
+    conn: &impl ConnectionTrait,
+    platform: &PlatformId,
+    payer: &PayerId,
+    until: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    Entity::update_many()
+        .col_expr(Column::InFlightUntil, Expr::value(until))
+        .filter(owned(platform, payer))
+        .exec(conn)
+        .await?;
+    Ok(())
+}
+
+/// Notes that no such call is in flight any more, unless one was begun that may be in flight for longer.
+pub async fn clear_in_flight(
+    conn: &impl ConnectionTrait,
+    platform: &PlatformId,
+    payer: &PayerId,
+    until: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    Entity::update_many()
+        .col_expr(Column::InFlightUntil, Expr::value(None::<DateTime<Utc>>))
+        .filter(owned(platform, payer))
+        .filter(Column::InFlightUntil.lte(until))
+        .exec(conn)
+        .await?;
+    Ok(())
+}
+
 /// Notes that a payer is to be erased, and that the partner is asked to at a time.
 pub async fn mark_erasing(
     conn: &impl ConnectionTrait,

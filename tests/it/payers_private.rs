@@ -352,33 +352,79 @@ async fn an_idempotency_key_that_names_somebody_is_not_stored_clear() {
     assert!(!holds(&app.stored(), "canary.key"));
 }
 
+/// What follows an erasure that was begun while something of the payer was in flight: the partner is asked after that.
+async fn is_erased_later(app: &TestApp, partner: &Partner) {
+    let before = partner.count("erase").await;
+    for _ in 0..2 {
+        let waits = app.erase_payer(ID).await;
+        assert_eq!(waits.status, 409, "{}", waits.text);
+        assert!(waits.text.contains("erased by itself within seconds"), "{}", waits.text);
+        app.payer(ID).await.expect(404);
+        app.follow_payers().await;
+    }
+    app.register_payer(&person(ID)).await.expect(409);
+    app.add_account(ID, &dollars("7734509922")).await.expect(404);
+    assert_eq!(partner.count("erase").await, before, "not while it may be in flight");
+    app.advance_ms(10_002);
+    app.follow_payers().await;
+    assert_eq!(partner.count("erase").await, before + 1);
+    let calls = partner.calls().await;
+    assert_eq!(
+        calls.last().map(|call| call.method.as_str()),
+        Some("DELETE"),
+        "after all that was handed over: {calls:?}"
+    );
+    assert_eq!(one(app, "SELECT CAST(COUNT(*) AS TEXT) FROM payer_keys").await, "0");
+    app.erase_payer(ID).await.expect(404);
+}
+
 #[tokio::test]
-async fn an_account_that_is_added_while_its_payer_is_erased_is_erased_with_it() {
+async fn what_was_handed_to_the_partner_by_whoever_is_gone_is_erased_with_the_payer() {
+    let (app, partner) = with_partner().await;
+    for operation in ["add_account", "register"] {
+        app.register_payer(&person(ID)).await.expect(200);
+        // The partner has it at once, and answers to nobody.
+        partner.behave(OffRampBehaviour::Slow);
+        let before = partner.count(operation).await;
+        let (account, payer) = (dollars("7734509911"), person(ID));
+        let gone = tokio::time::timeout(Duration::from_millis(700), async {
+            match operation {
+                "add_account" => app.add_account(ID, &account).await,
+                _ => app.register_payer(&payer).await,
+            }
+        });
+        assert!(gone.await.is_err(), "{operation}");
+        assert_eq!(partner.count(operation).await, before + 1);
+        partner.behave(OffRampBehaviour::Normal);
+        is_erased_later(&app, &partner).await;
+    }
+}
+
+#[tokio::test]
+async fn accounts_that_are_added_while_their_payer_is_erased_are_erased_with_it() {
     let (app, partner) = with_partner().await;
     app.register_payer(&person(ID)).await.expect(200);
-    let theirs = app.partner_id(ID).await;
-    // The partner has the account at once, and answers later than it is asked to forget the payer.
+    // One that is over keeps nobody waiting.
+    app.account_of(ID, &dollars("7734509900")).await;
     partner.behave(OffRampBehaviour::Slow);
-    let form = dollars("7734509911");
-    let adding = app.add_account(ID, &form);
+    let (one, other) = (dollars("7734509911"), dollars("7734509922"));
+    let adding = async { tokio::join!(app.add_account(ID, &one), app.add_account(ID, &other)) };
     let erasing = async {
-        while partner.count("add_account").await == 0 {
+        while partner.count("add_account").await < 3 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         partner.behave(OffRampBehaviour::Normal);
         app.erase_payer(ID).await
     };
-    let (added, erased) = tokio::join!(adding, erasing);
-    erased.expect(200);
-    assert_eq!(added.status, 404, "{}", added.text);
-    let calls = partner.calls().await;
-    let forgets: Vec<usize> = (0..calls.len()).filter(|at| calls[*at].method == "DELETE").collect();
-    assert_eq!(
-        forgets.len(),
-        2,
-        "the partner is asked again once the account was answered"
-    );
-    assert!(forgets.iter().all(|at| calls[*at].target.ends_with(&theirs)));
+    let ((one, other), erased) = tokio::join!(adding, erasing);
+    assert_eq!(erased.status, 409, "{}", erased.text);
+    for added in [one, other] {
+        assert_eq!(added.status, 404, "{}", added.text);
+    }
+    is_erased_later(&app, &partner).await;
+    app.register_payer(&person(ID)).await.expect(200);
+    app.account_of(ID, &dollars("7734509911")).await;
+    app.erase_payer(ID).await.expect(200);
 }
 
 #[tokio::test]

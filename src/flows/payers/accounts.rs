@@ -16,7 +16,7 @@ use crate::{
     flows::{
         FlowError, FlowResult,
         idempotency::{self, Answer, Repeatable, Storage},
-        payers::{account_key, change, known, not_done, odd, partner, register::uuid, turns::in_turn, unknown},
+        payers::{account_key, change, hand::hand, known, not_done, odd, partner, register::uuid, unknown},
         publish_all,
     },
     ports::off_ramp::{AccountNews, OffRampError},
@@ -53,9 +53,10 @@ pub async fn add(
         let content_hash = store::bank_accounts::content_hash(ctx.db.reader(), &payer.id, form, failures)?;
         let key = account_key(ctx, platform, client_user_id, &content_hash);
         let added = partner(ctx)?.add_account(&key, &payer.details.partner, form);
-        let answered = in_turn(ctx, caller, added).await;
-        still_known(ctx, caller, &payer).await?;
-        let news = answered.map_err(|error| refused(&error))?;
+        let answered = hand(ctx, caller, &payer, added).await?;
+        let news = answered
+            .ok_or_else(|| unknown(client_user_id))?
+            .map_err(|error| refused(&error))?;
         if news.payer != payer.details.partner {
             return Err(odd());
         }
@@ -69,29 +70,6 @@ pub async fn add(
         Ok(owned)
     })
     .await
-}
-
-/// Has the partner forget a payer again who was erased while an account was added, so that the erasure covers the account.
-///
-/// Whoever is erased later is forgotten by the partner after the account was added. Errors: the payer was erased (404).
-async fn still_known(ctx: &Ctx, caller: &PlatformCaller, payer: &Payer) -> FlowResult<()> {
-    let partner_id = &payer.details.partner;
-    let now = store::payers::find_by_partner(ctx.db.writer(), partner_id).await?;
-    let is_erased = |now: &Payer| now.is_erasing || now.id != payer.id;
-    if now.as_ref().is_some_and(|now| !is_erased(now)) {
-        return Ok(());
-    }
-    // Somebody new may be known to the partner by the same id.
-    if now.is_none_or(|now| now.id == payer.id) {
-        let forgotten = in_turn(ctx, caller, partner(ctx)?.erase(partner_id)).await;
-        if let Err(error) = forgotten {
-            tracing::error!(
-                %error, payer = %payer.id,
-                "the off-ramp partner may still have an account of a payer who was erased while it was added"
-            );
-        }
-    }
-    Err(unknown(&payer.details.client_user_id).into())
 }
 
 fn has_failed(account: &RegisteredAccount) -> bool {

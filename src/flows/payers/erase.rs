@@ -15,38 +15,51 @@ use crate::{
     ports::off_ramp::OffRampError,
     store,
 };
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 
 /// When the worker tries again what a call did not finish.
 const AGAIN: TimeDelta = TimeDelta::minutes(1);
 
-/// Errors: unknown (404); money of the payer is on its way, or may be (409); the partner does not answer (502), and the erasure goes on
-/// by itself. Source: ADR-0021.
+/// Errors: unknown (404); money of the payer is on its way, or may be (409); a call that hands something of the payer to the
+/// partner may be in flight (409), or the partner does not answer (502), and the erasure goes on by itself. Source: ADR-0021.
 pub async fn run(ctx: &Ctx, caller: &PlatformCaller, client_user_id: &str) -> FlowResult<()> {
     let found = store::payers::find(ctx.db.reader(), &caller.platform, client_user_id).await?;
     let found = found.ok_or_else(|| unknown(client_user_id))?;
-    if !found.is_erasing {
-        partner(ctx)?;
-        begin(ctx, &found).await?;
-    }
+    partner(ctx)?;
+    begin(ctx, &found).await?;
     let erased = in_turn(ctx, caller, partner(ctx)?.erase(&found.details.partner)).await;
     finish(ctx, &found, erased).await
 }
 
-/// From here on nothing is done for the payer any more. Errors: as [`run`].
+/// From here on nothing is done for the payer any more. The partner is asked to forget it once nothing of it is handed to the
+/// partner any more. Errors: as [`run`].
 async fn begin(ctx: &Ctx, found: &Payer) -> FlowResult<()> {
     let tx = ctx.db.begin("begin_erasure").await?;
     let locked = store::payers::lock(&tx, &found.platform, &found.id).await?;
     let locked = locked.ok_or_else(|| unknown(&found.details.client_user_id))?;
     let now = ctx.clock.now();
+    let in_flight = locked.in_flight_until.filter(|until| *until > now);
+    if locked.is_erasing {
+        return waits_for(in_flight);
+    }
     if store::off_ramp_bindings::is_awaited(&tx, (&locked.platform, &locked.id), now).await? {
         let message =
             "Money of this payer is on its way to a bank account; erase the payer once it has arrived or come back";
         return Err(Refusal::conflict(message).into());
     }
-    store::payers::mark_erasing(&tx, &locked.platform, &locked.id, now, now + AGAIN).await?;
+    let ask_at = in_flight.unwrap_or(now + AGAIN);
+    store::payers::mark_erasing(&tx, &locked.platform, &locked.id, now, ask_at).await?;
     tx.commit().await?;
-    Ok(())
+    waits_for(in_flight)
+}
+
+fn waits_for(in_flight: Option<DateTime<Utc>>) -> FlowResult<()> {
+    let message = "Something of this payer is just being handed to the off-ramp partner; the payer is erased by itself within \
+                   seconds";
+    match in_flight {
+        Some(_) => Err(Refusal::conflict(message).into()),
+        None => Ok(()),
+    }
 }
 
 /// Forgets the key of a payer who is being erased, once the partner forgot the payer. Errors: it did not (502).

@@ -8,6 +8,7 @@ pub mod agree;
 mod change;
 pub mod erase;
 pub mod follow;
+mod hand;
 pub mod news;
 pub mod payable;
 pub mod read;

@@ -11,7 +11,7 @@ use crate::{
     flows::{
         FlowError, FlowResult,
         idempotency::{self, Answer, Repeatable, Storage},
-        payers::{being_erased, change, not_done, odd, partner, payer_key, turns::in_turn},
+        payers::{being_erased, change, hand::hand, not_done, odd, partner, payer_key, turns::in_turn},
         publish,
     },
     ports::{
@@ -38,13 +38,17 @@ pub async fn run(
         if known.as_ref().is_some_and(|payer| payer.is_erasing) {
             return Err(being_erased().into());
         }
-        if let Some(approved) = known.filter(|payer| !payer.standing.takes_data()) {
+        if let Some(approved) = known.as_ref().filter(|payer| !payer.standing.takes_data()) {
             let tx = ctx.db.begin("answer_for_payer").await?;
-            keeper.commit_of(tx, &approved, Some(&approved.id)).await?;
-            return Ok(approved);
+            keeper.commit_of(tx, approved, Some(&approved.id)).await?;
+            return Ok(approved.clone());
         }
         let key = payer_key(ctx, platform, client_user_id);
-        let answered = in_turn(ctx, caller, partner(ctx)?.register(&key, person)).await;
+        let registered = partner(ctx)?.register(&key, person);
+        let answered = match &known {
+            Some(known) => hand(ctx, caller, known, registered).await?.ok_or_else(being_erased)?,
+            None => in_turn(ctx, caller, registered).await,
+        };
         let news = answered.map_err(|error| refused(&error))?;
         let input = (client_user_id, person, &news);
         let (tx, payer) = match commit(ctx, platform, input).await? {

@@ -108,7 +108,8 @@ impl Payers {
     ///
     /// Takes away all that names the payer, here and at the off-ramp partner: the form, the bank accounts, and what events
     /// told of both. Amounts, times and transactions of payments stay. Refused while money of the payer is on its way to a
-    /// bank account. An addition of this service.
+    /// bank account. While something of the payer is just being handed to the partner, a 409 says so, and the payer is erased by
+    /// itself within seconds. An addition of this service.
     ///
     /// 200: The payer is erased
     /// 404: Payer with client user ID user-1042 not found
