@@ -1,7 +1,12 @@
 //! The off-ramp partner of `prs dev` over its own socket: the adapter calls it, a browser presses its buttons, and it tells
 //! what happens until that is taken.
 
-use crate::support::off_ramp::{CALLBACK_SECRET, KEY, person};
+use crate::support::{
+    browser::Browser,
+    dev::Dev,
+    fiat,
+    off_ramp::{CALLBACK_SECRET, KEY, person},
+};
 use chrono::{DateTime, Utc};
 use prs::{
     adapters::{
@@ -25,7 +30,7 @@ use prs::{
     },
     settings::{Settings, catalogue},
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex},
@@ -199,4 +204,49 @@ async fn buttons_of_the_pages_move_a_payer_and_the_service_is_told_until_it_take
 
     let versions = [2, 3, 4, 5].map(|version| ("payer".to_owned(), version));
     assert_eq!(stage.taken(4).await, versions);
+}
+
+/// The name by which WebDriver calls elements.
+const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
+
+/// Opens a page in the browser and clicks one of its buttons; returns what the page says of the status then.
+async fn click(browser: &Browser, page: &str, outcome: &str) -> String {
+    browser.open(page).await;
+    let button = json!({ "using": "css selector", "value": format!("button[value='{outcome}']") });
+    let found = browser.post("element", &button).await;
+    let id = found[ELEMENT].as_str().unwrap_or_else(|| panic!("{outcome}: {found}"));
+    assert_eq!(
+        browser.post(&format!("element/{id}/click"), &json!({})).await,
+        Value::Null
+    );
+    let status = json!({ "using": "css selector", "value": "#status" });
+    let found = browser.post("element", &status).await;
+    let id = found[ELEMENT].as_str().unwrap_or_else(|| panic!("{found}"));
+    let text = browser.get(&format!("element/{id}/text")).await;
+    text.as_str().expect("a text").to_owned()
+}
+
+#[tokio::test]
+async fn a_payer_clicks_through_both_pages_in_a_browser_and_is_compliant() {
+    prs::adapters::install_tls();
+    let folder = tempfile::tempdir().expect("a folder");
+    let dev = Dev::start(folder.path());
+    let browser = Browser::start().await;
+    let registered = dev.call("/v2/payer", Some(&fiat::person("clicked", "Lovelace"))).await;
+    let page = |name: &str| registered[name].as_str().expect("a link").to_owned();
+    let seen = click(&browser, &page("kycUrl"), "submit").await;
+    println!("identity: submit -> {seen}");
+    assert_eq!(seen, "pending");
+    let seen = click(&browser, &page("kycUrl"), "approve").await;
+    println!("identity: approve -> {seen}");
+    assert_eq!(seen, "approved");
+    let seen = click(&browser, &page("agreementUrl"), "agree").await;
+    println!("agreement: agree -> {seen}");
+    assert_eq!(seen, "completed");
+    let begun = tokio::time::Instant::now();
+    while dev.call("/v2/payer/clicked", None).await["isCompliant"] != true {
+        assert!(begun.elapsed() < Duration::from_secs(20), "the callbacks are not taken");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    browser.end().await;
 }

@@ -74,9 +74,15 @@ async fn nothing_that_names_a_payer_is_stored_clear_logged_or_measured() {
         .send()
         .await;
     let stored = app.stored();
-    let texts = canaries();
+    let measured = app.get("/metrics").send().await.text;
+    assert!(measured.contains("prs_off_ramp_calls_total"), "{measured}");
+    let mut texts = canaries();
+    // The partner's ids name the same person.
+    texts.push(app.partner_id(ID).await);
+    texts.extend(app.stored_accounts(ID).await.into_iter().map(|one| one.details.partner));
     for text in &texts {
         assert!(!holds(&stored, text), "{text} is stored clear");
+        assert!(!measured.contains(text), "{text} is measured");
         assert!(lines_logged_with(text) == 0, "{text} is in the log");
     }
     assert!(holds(&stored, "p1:"), "and something is sealed");

@@ -1,0 +1,192 @@
+//! Whatever the partner answers about payers and bank accounts: no state that it did not tell, no link that it may not give,
+//! nothing of somebody else, and others are served.
+
+use crate::support::{
+    Answer, TestApp,
+    off_ramp::{Change, Partner, Scripted},
+    payers::{dollars, person, with_partner},
+};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Who is asked about.
+const ID: &str = "user-4711";
+
+/// Calls of the partner, with the members of their answers. That a payer agreed is true for the partner however it lies about
+/// it, so nobody is asked about it afterwards.
+const OPERATIONS: [(&str, &[&str]); 5] = [
+    ("register", PAYER),
+    ("payer", PAYER),
+    ("add_account", ACCOUNT),
+    ("account", ACCOUNT),
+    ("agree", PAYER),
+];
+
+const PAYER: &[&str] = &[
+    "id",
+    "key",
+    "version",
+    "kycStatus",
+    "agreementStatus",
+    "kycUrl",
+    "agreementUrl",
+];
+
+const ACCOUNT: &[&str] = &["id", "key", "payerId", "version", "status", "rejection"];
+
+/// What a member may not be, by kind.
+fn lies(operation: &str, member: &str, (payer, account): (&str, &str)) -> Vec<(&'static str, Change)> {
+    let to = Change::To;
+    let mut lies = vec![
+        ("absent", Change::Absent),
+        ("null", to(Value::Null)),
+        ("of another type", to(json!({}))),
+        ("too long", to(json!("x".repeat(5_000)))),
+    ];
+    // A link or a rejection that is not there is none that is wrong.
+    let may_be_absent = matches!(member, "kycUrl" | "agreementUrl" | "rejection");
+    lies.retain(|(kind, _)| !may_be_absent || !matches!(*kind, "absent" | "null"));
+    // What is asked for by its id is not asked for by its key.
+    let is_asked_by_key = matches!(operation, "register" | "add_account");
+    lies.extend(match member {
+        "id" if matches!(operation, "add_account" | "account") => vec![("another's", to(json!(account)))],
+        "id" => vec![("another's", to(json!(payer)))],
+        "payerId" => vec![("another's", to(json!(payer)))],
+        "key" if is_asked_by_key => vec![("another's", to(json!("0".repeat(64))))],
+        "version" => vec![("wrong", to(json!(0))), ("wrong", to(json!("7")))],
+        "kycStatus" | "agreementStatus" | "status" => {
+            vec![("wrong", to(json!("APPROVED"))), ("wrong", to(json!("done")))]
+        }
+        "kycUrl" | "agreementUrl" => vec![
+            ("wrong", to(json!("http://pages.example.com/kyc"))),
+            ("wrong", to(json!("javascript:alert(1)"))),
+            ("wrong", to(json!("https://127.0.0.1/kyc"))),
+        ],
+        "rejection" => vec![("wrong", to(json!("two\nlines")))],
+        _ => vec![],
+    });
+    lies
+}
+
+/// Has the partner asked; the answer where a caller waits for it.
+async fn ask(app: &TestApp, operation: &str) -> Option<Answer> {
+    match operation {
+        "register" => Some(app.register_payer(&person(ID)).await),
+        "agree" => Some(app.agree(ID, &json!({ "agreementCompleted": true })).await),
+        "add_account" => Some(app.add_account(ID, &dollars("7734500055")).await),
+        // What is open is asked about once a day at least.
+        _ => {
+            app.advance_ms(24 * 60 * 60 * 1_000 + 1_000);
+            app.follow_payers().await;
+            None
+        }
+    }
+}
+
+/// All that is known of the payer and of somebody else, and all that was told.
+async fn known(app: &TestApp) -> Value {
+    let mut known = Vec::new();
+    for id in [ID, "somebody-else"] {
+        known.push(app.payer(id).await.expect(200));
+        known.push(json!(app.accounts(id).await));
+    }
+    known.push(json!(app.told("compliance.updated").await));
+    known.push(json!(app.told("payment_detail.updated").await));
+    json!(known)
+}
+
+/// Lets time pass until the partner, who failed, is not left alone any more: for that the clock of the machine counts.
+async fn is_asked_again(app: &TestApp, partner: &Partner) {
+    let begun = partner.count("payer").await;
+    while partner.count("payer").await == begun {
+        app.advance_ms(24 * 60 * 60 * 1_000 + 1_000);
+        app.follow_payers().await;
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+}
+
+#[tokio::test]
+async fn no_field_of_an_answer_makes_a_state_that_was_not_told_and_others_are_served() {
+    let (app, partner) = with_partner().await;
+    // They wait for good, so that the partner is asked about them and has nothing new to say.
+    for (id, number) in [
+        (ID, "7734500011"),
+        ("somebody-else", "7734500022"),
+        ("a-third", "7734500033"),
+    ] {
+        app.register_payer(&person(id)).await.expect(200);
+        app.account_of(id, &dollars(number)).await;
+    }
+    // What is said under these ids is true of the third, of whom nothing is looked at.
+    let theirs = app.partner_id("a-third").await;
+    let account = app.stored_accounts("a-third").await[0].details.partner.clone();
+    let before = known(&app).await;
+    let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    for (operation, members) in OPERATIONS {
+        for member in members {
+            for (kind, lie) in lies(operation, member, (&theirs, &account)) {
+                let shown = format!("{operation}.{member} {kind} {lie:?}");
+                // A higher number: what is not believed is not passed over as known.
+                let mut changes = vec![("version", Change::To(json!(50)))];
+                if *member == "version" {
+                    changes.clear();
+                }
+                changes.push((member, lie));
+                let told = match operation {
+                    "add_account" | "account" => [("status", json!("approved")), ("rejection", json!(null))],
+                    _ => [
+                        ("kycStatus", json!("approved")),
+                        ("agreementStatus", json!("completed")),
+                    ],
+                };
+                changes.extend(
+                    told.into_iter()
+                        .filter(|(name, _)| name != member)
+                        .map(|(name, value)| (name, Change::To(value))),
+                );
+                partner.answer(operation, Some(Scripted::Changed(changes)));
+                let asked = partner.count(operation).await;
+                let answer = ask(&app, operation).await;
+                assert!(partner.count(operation).await > asked, "{shown}: it is asked");
+                if let Some(answer) = answer {
+                    assert_eq!(answer.status, 502, "{shown}: {}", answer.text);
+                }
+                partner.answer(operation, None);
+                assert_eq!(known(&app).await, before, "{shown}");
+                *counts.entry((operation, kind)).or_default() += 1;
+            }
+        }
+        for (kind, scripted) in [
+            ("error", Scripted::Says(500, "{}".to_owned())),
+            ("error", Scripted::Says(302, String::new())),
+            ("wrong", Scripted::Says(200, "[]".to_owned())),
+            ("too long", Scripted::Says(200, "x".repeat(200_000))),
+            ("late", Scripted::Hangs),
+        ] {
+            partner.answer(operation, Some(scripted));
+            if let Some(answer) = ask(&app, operation).await {
+                assert_eq!(answer.status, 502, "{operation} {kind}: {}", answer.text);
+            }
+            partner.answer(operation, None);
+            assert_eq!(known(&app).await, before, "{operation} {kind}");
+            *counts.entry((operation, kind)).or_default() += 1;
+            if matches!(operation, "payer" | "account") {
+                is_asked_again(&app, &partner).await;
+            }
+        }
+    }
+    println!("{:<12} {:<16} {:>7}", "call", "answer", "answers");
+    for ((operation, kind), count) in &counts {
+        println!("{operation:<12} {kind:<16} {count:>7}");
+    }
+    println!(
+        "{} wrong answers, no state, others served",
+        counts.values().sum::<usize>()
+    );
+    // Nothing of it was lost: the same calls are done now.
+    for operation in ["register", "add_account", "agree"] {
+        let answer = ask(&app, operation).await.expect("an answer");
+        assert!((200..300).contains(&answer.status), "{operation}: {}", answer.text);
+    }
+    assert_eq!(app.accounts(ID).await.len(), 2);
+}
