@@ -34,7 +34,7 @@ const MONEY: &str = "money";
 const PAYER: &str = "payer";
 
 /// Parts of the paths of these tests.
-const PAYER_TESTS: [&str; 4] = ["off_ramp", "payer", "bank_rules", "crypto_to_fiat"];
+const PAYER_TESTS: [&str; 4] = ["off_ramp", "payer", "bank_rules", "guide_to_bank_accounts"];
 
 /// What a run of cargo did.
 struct Tally {
