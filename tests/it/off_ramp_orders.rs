@@ -6,6 +6,7 @@ use crate::support::{
     dice::Dice,
     fiat::{CLIENT_USER, Fiat},
     off_ramp::order_news,
+    secrets::lines_logged_with,
 };
 use chrono::TimeDelta;
 use futures_util::future::join_all;
@@ -17,15 +18,17 @@ use prs::{
         off_ramp_sandbox::OffRampBehaviour,
     },
     flows::{
-        off_ramp::ask,
+        off_ramp::{ask, list},
         payments::quarantine::{self, Wanted},
     },
     store,
+    worker::follow_off_ramp,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
+use tokio_util::sync::CancellationToken;
 
 /// Orders of which news arrives at random.
 const ORDERS: usize = 500;
@@ -301,6 +304,43 @@ async fn a_partner_that_is_away_for_an_hour_is_asked_until_it_is_back() {
         .map(|call| call.key.as_str())
         .collect();
     assert_eq!(keys.len(), 2);
+}
+
+#[tokio::test]
+async fn an_order_without_news_for_a_day_is_a_line_a_row_and_a_number() {
+    let fiat = Fiat::start().await;
+    let account = fiat.compliant(CLIENT_USER, "0005").await;
+    let id = fiat.request("1").await;
+    fiat.pay(&id, &account).await;
+    fiat.seconds(6).await;
+    let silent = async || {
+        let wanted = list::Wanted {
+            all: false,
+            silent: true,
+        };
+        let listed = list::run(&fiat.app.ctx, wanted).await.expect("a list");
+        listed.into_iter().map(|one| one.request_id).collect::<Vec<_>>()
+    };
+    fiat.pass(23 * 3_600).await;
+    assert!(silent().await.is_empty());
+    fiat.pass(2 * 3_600).await;
+    assert_eq!(silent().await, [id.as_str()]);
+    let stop = CancellationToken::new();
+    let worker = tokio::spawn(follow_off_ramp::run(fiat.app.ctx.clone(), stop.clone()));
+    let line = "an order has had no news for a day";
+    for _ in 0..100 {
+        if lines_logged_with(line) > 0 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    stop.cancel();
+    worker.await.expect("it ends");
+    assert_eq!(lines_logged_with(line), 1);
+    let measured = fiat.app.get("/metrics").send().await.text;
+    for gauge in ["prs_off_ramp_orders_open 1", "prs_off_ramp_orders_silent 1"] {
+        assert!(measured.lines().any(|shown| shown == gauge), "{gauge}: {measured}");
+    }
 }
 
 /// Pays on a chain whose payments are final after three blocks; returns the request and the payment as it was sent.
