@@ -3,7 +3,7 @@
 //! The first account deploys in a fixed order, so the addresses are the same on every start.
 
 use alloy::{
-    primitives::{Address, I256, U256, keccak256},
+    primitives::{Address, B256, I256, U256, address, keccak256},
     sol,
     sol_types::{SolCall, SolValue},
 };
@@ -31,6 +31,11 @@ pub const NATIVE_PRICE_E8_USD: u64 = 250_000_000_000;
 pub const EUR_PRICE_E8_USD: u64 = 110_000_000;
 /// Price of one pound sterling, in USD with 8 decimals.
 pub const GBP_PRICE_E8_USD: u64 = 130_000_000;
+
+/// Where FAU is on Sepolia. It is there on this chain too: what is written with its address holds on both.
+const FAU: Address = address!("370DE27fdb7D1Ff1e1BaA7D11c5820a324Cf623C");
+const FAU_NAMES: [&str; 2] = ["FaucetToken", "FAU"];
+const FAU_DECIMALS: u8 = 18;
 
 /// The aggregators claim that their price is this old, so that the limit on a price's age can be tested.
 const PRICE_AGE_SECONDS: u8 = 60;
@@ -157,6 +162,7 @@ sol! {
         function approveRouterToSpend(address token) external;
         function approvePaymentProxyToSpend(address token, address proxy) external;
         function transfer(address to, uint256 amount) external;
+        function mint(address to, uint256 amount) external;
     }
 
     interface ConversionBatch {
@@ -307,6 +313,7 @@ pub(crate) async fn deploy(rpc: &Rpc, accounts: &[Account], chain_id: u64) -> an
 
     let mut holders: Vec<Address> = accounts.iter().map(|account| account.address).collect();
     holders.extend([smart_wallet, swap_router]);
+    place_fau(rpc).await?;
     let tokens = create_tokens(&mut plan, &holders)?;
 
     let usd = currency_hash("ISO4217", "USD");
@@ -377,16 +384,35 @@ pub(crate) async fn deploy(rpc: &Rpc, accounts: &[Account], chain_id: u64) -> an
     Ok((contracts, tokens))
 }
 
+/// Puts FAU where it is on Sepolia, without holders: the code that its constructor returns, and the names that it writes.
+async fn place_fau(rpc: &Rpc) -> anyhow::Result<()> {
+    let [name, symbol] = FAU_NAMES;
+    let nobody: Vec<Address> = Vec::new();
+    let arguments = (name, symbol, U256::from(FAU_DECIMALS), nobody, U256::ZERO).abi_encode_params();
+    let creation = hex::encode_prefixed([own("TestToken")?, arguments].concat());
+    let code = rpc.call("eth_call", json!([{ "input": creation }, "latest"])).await?;
+    rpc.call("anvil_setCode", json!([FAU, code])).await?;
+    for (slot, text) in FAU_NAMES.iter().enumerate() {
+        // A short text is in its slot, with twice its length in the last byte.
+        let mut word = B256::right_padding_from(text.as_bytes());
+        word[31] = u8::try_from(2 * text.len()).context("a name of FAU is too long for one slot")?;
+        let slot = B256::from(U256::from(slot));
+        rpc.call("anvil_setStorageAt", json!([FAU, slot, word])).await?;
+    }
+    Ok(())
+}
+
 fn create_tokens(plan: &mut Plan, holders: &[Address]) -> anyhow::Result<Tokens> {
-    let base_units = |whole: u64, decimals: u64| U256::from(whole) * U256::from(10).pow(U256::from(decimals));
+    let base_units = |whole: u64, decimals: u8| U256::from(whole) * U256::from(10).pow(U256::from(decimals));
     let holding = base_units(HOLDING_IN_WHOLE_TOKENS, 6);
-    let mut plain = |name: &str, symbol: &str, decimals: u8| {
-        let amount = base_units(HOLDING_IN_WHOLE_TOKENS, decimals.into());
-        let arguments = (name, symbol, U256::from(decimals), holders.to_vec(), amount).abi_encode_params();
-        plan.create_own("TestToken", arguments)
-    };
-    let fau = plain("FaucetToken", "FAU", 18)?;
-    let usdc = plain("USD Coin", "USDC", 6)?;
+    for &to in holders {
+        let amount = base_units(HOLDING_IN_WHOLE_TOKENS, FAU_DECIMALS);
+        plan.call(FAU, Setup::mintCall { to, amount });
+    }
+    let usdc = plan.create_own(
+        "TestToken",
+        ("USD Coin", "USDC", U256::from(6), holders.to_vec(), holding).abi_encode_params(),
+    )?;
     let supply = base_units(USDT_SUPPLY_IN_WHOLE_TOKENS, 6);
     let usdt = plan.create_published(
         "BadERC20.sol/BadERC20",
@@ -414,7 +440,7 @@ fn create_tokens(plan: &mut Plan, holders: &[Address]) -> anyhow::Result<Tokens>
     )?;
     let worthless = plan.create_own("WorthlessToken", Vec::new())?;
     Ok(Tokens {
-        fau,
+        fau: FAU,
         usdc,
         usdt,
         fee_on_transfer,

@@ -31,6 +31,8 @@ async fn addresses_are_the_same_on_every_start() {
     assert_ne!(first.rpc_url(), second.rpc_url());
     assert_eq!(first.contracts(), second.contracts());
     assert_eq!(first.tokens(), second.tokens());
+    // That of Sepolia.
+    assert_eq!(first.tokens().fau, address!("370DE27fdb7D1Ff1e1BaA7D11c5820a324Cf623C"));
 }
 
 #[tokio::test]
