@@ -268,7 +268,8 @@ fn plain_commands(half: Half, names: &[String], members: &[String]) -> Vec<Comma
             if names.is_empty() || !filters.is_empty() {
                 commands.push(base(&["--workspace", "--exclude", SERVICE], &filters));
                 let all_but_it = [
-                    "--lib", "--bins", "--test", "parts", "--test", "delivery", "--test", "page", "--test", MONEY,
+                    "--lib", "--bins", "--test", "parts", "--test", "delivery", "--test", "page", "--test", "docs",
+                    "--test", MONEY,
                 ];
                 commands.push(base(
                     &[["--package", SERVICE].as_slice(), &all_but_it].concat(),
@@ -343,6 +344,23 @@ mod tests {
         assert_eq!(ended("test findings::crowd::few ... ok").0, "findings::crowd::few");
         assert!(!ended("test findings::crowd::few ... FAILED").1);
         assert_eq!(ended_in("   Compiling xtask v0.1.0"), None);
+    }
+
+    #[test]
+    fn without_nextest_every_test_binary_is_started() {
+        let halves = [Half::Units, Half::Integration].map(|half| plain_commands(half, &[], &[]));
+        let started: Vec<String> = halves.iter().flatten().map(command::shown).collect();
+        let mut count = 0;
+        for entry in fs::read_dir(workspace::root().join("tests")).expect("the tests") {
+            let folder = entry.expect("a folder").path();
+            if folder.join("main.rs").exists() {
+                let name = folder.file_name().expect("a name").display().to_string();
+                let is_started = started.iter().any(|line| line.contains(&format!("--test {name} ")));
+                assert!(is_started, "{name}: {started:?}");
+                count += 1;
+            }
+        }
+        assert!(count > 4, "only {count} binaries");
     }
 
     #[test]
