@@ -26,7 +26,7 @@ text! {
 /// A new account. Not printable, for the password in it.
 #[derive(Clone, Object)]
 pub struct RegisterBody {
-    /// E-mail address; upper and lower case are the same. Example: `ada@example.com`
+    /// E-mail address; upper and lower case are the same. Example: `grace@example.com`
     pub email: EmailText,
     /// Password of 8 to 100 characters. Example: `correct horse battery staple`
     #[oai(validator(min_length = 8, max_length = 100))]

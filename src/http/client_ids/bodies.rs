@@ -49,7 +49,7 @@ pub struct AmountLimit {
 #[derive(Debug, Clone, Default, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
 pub struct ClientIdLimitsChange {
-    /// Wallets that alone may be named as payee; absent or null, any. Example: `["0x7eB023BFbAeE228de6DC5B92D0BeEB1eDb1Fd567"]`
+    /// Wallets that alone may be named as payee; absent or null, any. Example: `["0x70997970C51812dc3A010C7d01b50e0d17dc79C8"]`
     #[oai(nullable, validator(min_items = 1, max_items = 20, unique_items))]
     pub allowed_payees: MaybeUndefined<Vec<WalletText>>,
     /// Currencies that alone may be used, for the amount as for the payment; absent or null, any. Example: `["FAU-sepolia"]`
@@ -310,7 +310,7 @@ pub struct ClientIdTerms {
     pub default_pre_approval_expiry: OrNull<i64>,
     /// Seconds, or null. Example: `86400`
     pub default_authorization_expiry: OrNull<i64>,
-    /// Wallets that alone may be named as payee, or null for any. Example: `["0x7eB023BFbAeE228de6DC5B92D0BeEB1eDb1Fd567"]`
+    /// Wallets that alone may be named as payee, or null for any. Example: `["0x70997970C51812dc3A010C7d01b50e0d17dc79C8"]`
     #[oai(validator(max_items = 20, unique_items))]
     pub allowed_payees: OrNull<Vec<WalletText>>,
     /// Currencies that alone may be used, or null for any. Example: `["FAU-sepolia"]`

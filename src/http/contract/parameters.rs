@@ -4,13 +4,16 @@ use crate::http::{
     contract::{examples::example_of, schemas::take_example},
     forms::idempotency::IDEMPOTENCY_KEY,
 };
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
+
+/// What the doc comment of a parameter says before an example that is filled in though it may be left out.
+const FILLED_IN: &str = "Filled in: `";
 
 /// Completes a parameter.
 ///
 /// A page for trying operations out fills in every example that it finds. Filters that are filled in together find
 /// nothing, and an `Idempotency-Key` that is sent twice asks for an old answer; so what may be left out has two
-/// examples, and the first one is empty.
+/// examples, and the first one is empty. Where not all may be left out, one of them says that it is filled in.
 pub(super) fn finish_parameter(parameter: &mut Value, schemas: &Value) {
     let Some(object) = parameter.as_object_mut() else {
         return;
@@ -19,6 +22,7 @@ pub(super) fn finish_parameter(parameter: &mut Value, schemas: &Value) {
     if object.get("deprecated") == Some(&Value::Bool(false)) {
         object.shift_remove("deprecated");
     }
+    let is_filled_in = say_example(object);
     take_example(object);
     let example = object
         .shift_remove("example")
@@ -26,7 +30,7 @@ pub(super) fn finish_parameter(parameter: &mut Value, schemas: &Value) {
     if let Some(schema) = object.get_mut("schema").and_then(Value::as_object_mut) {
         schema.shift_remove("example");
     }
-    if object.get("required") == Some(&Value::Bool(true)) {
+    if is_filled_in || object.get("required") == Some(&Value::Bool(true)) {
         object.insert("example".to_owned(), example);
     } else {
         let left_out = json!({ "$ref": "#/components/examples/LeftOut" });
@@ -35,6 +39,16 @@ pub(super) fn finish_parameter(parameter: &mut Value, schemas: &Value) {
             json!({ "none": left_out, "one": { "value": example } }),
         );
     }
+}
+
+/// Tells whether the text of a parameter that may be left out says that it is filled in, and has it say so as others do.
+fn say_example(object: &mut Map<String, Value>) -> bool {
+    let Some(Value::String(text)) = object.get_mut("description") else {
+        return false;
+    };
+    let is_filled_in = text.contains(FILLED_IN);
+    *text = text.replace(FILLED_IN, "Example: `");
+    is_filled_in
 }
 
 /// Moves the one parameter that many operations share to the components, and returns it.

@@ -10,7 +10,7 @@ text! {
     DestinationIdText {
         pattern: r"^[^\s\x00-\x1f\x7f]{1,200}$",
         length_max: 200,
-        example: "0x7eB023BFbAeE228de6DC5B92D0BeEB1eDb1Fd567@eip155:11155111#6B834D37:0x370DE27fdb7D1Ff1e1BaA7D11c5820a324Cf623C",
+        example: "0x70997970C51812dc3A010C7d01b50e0d17dc79C8@eip155:11155111#121DA093:0x370DE27fdb7D1Ff1e1BaA7D11c5820a324Cf623C",
         hint: "must be the id of a payee destination: wallet@eip155:chainId#checksum:token, or network:wallet:token",
     }
     /// Signature of a wallet: 65 bytes.
@@ -111,10 +111,10 @@ pub struct PayeeDestination {
     pub chain_id: u64,
     /// Policy, or null when none was ever set
     pub access_policy: OrNull<DestinationAccessPolicy>,
-    /// The wallet on its chain as bytes (ERC-7930). Example: `0x0001000003aa36a7147eb023bfbaee228de6dc5b92d0beeb1edb1fd567`
+    /// The wallet on its chain as bytes (ERC-7930). Example: `0x0001000003aa36a71470997970c51812dc3a010c7d01b50e0d17dc79c8`
     #[oai(validator(max_length = 80))]
     pub binary_interop_address: String,
-    /// The wallet on its chain as text (ERC-7828). Example: `0x7eB023BFbAeE228de6DC5B92D0BeEB1eDb1Fd567@eip155:11155111#6B834D37`
+    /// The wallet on its chain as text (ERC-7828). Example: `0x70997970C51812dc3A010C7d01b50e0d17dc79C8@eip155:11155111#121DA093`
     #[oai(validator(max_length = 100))]
     pub human_readable_interop_address: String,
     /// Whether the owner of the wallet set it up. Example: `true`

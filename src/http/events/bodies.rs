@@ -192,9 +192,9 @@ impl Example for ReplayEventBody {
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
 pub struct ReplayEventsBody {
-    /// Events from this time on, inclusive. Example: `2030-01-31T12:00:00.000Z`
+    /// Events from this time on, inclusive. Example: `2026-01-31T12:00:00.000Z`
     pub since: IsoInstantText,
-    /// Events up to this time, inclusive; absent, until now. Example: `2030-01-31T13:00:00.000Z`
+    /// Events up to this time, inclusive; absent, until now. Example: `2026-02-28T12:00:00.000Z`
     pub until: Option<IsoInstantText>,
     /// Only this endpoint, even if it was registered after the events; absent, every endpoint that was told. Example: `01K9Z0T3G9R5M1N2P3Q4R5S6T7`
     pub endpoint_id: Option<UlidText>,
@@ -207,7 +207,7 @@ pub struct ReplayEventsBody {
 impl Example for ReplayEventsBody {
     fn example() -> Self {
         Self {
-            since: IsoInstantText::example(),
+            since: IsoInstantText::written("2026-01-31T12:00:00.000Z"),
             until: None,
             endpoint_id: None,
             failed_only: Some(true),

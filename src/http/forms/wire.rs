@@ -43,7 +43,7 @@ text! {
     WalletText {
         pattern: "^(0x[a-fA-F0-9]{40}|T[1-9A-HJ-NP-Za-km-z]{33})$",
         length_max: 42,
-        example: "0x7eB023BFbAeE228de6DC5B92D0BeEB1eDb1Fd567",
+        example: "0x70997970C51812dc3A010C7d01b50e0d17dc79C8",
         hint: "must be a wallet address: 0x and 40 hexadecimal digits, or a Tron address that begins with T",
         reads: Address = Address::parse,
     }
@@ -82,7 +82,7 @@ text! {
     ReferenceText {
         pattern: "^(0x)?[a-fA-F0-9]{16}$",
         length_max: 18,
-        example: "0x9a3f5c1e7b2d4860",
+        example: "0x06143180ee3cd1b0",
         hint: "must be a payment reference: 0x and 16 hexadecimal digits",
         reads: PaymentReference = |text: &str| PaymentReference::parse(text).ok_or(ReferenceText::HINT),
     }
@@ -143,7 +143,7 @@ text! {
     RequestIdText {
         pattern: "^[0-9A-Za-z]{1,128}$",
         length_max: 128,
-        example: "0112fe71c1b7e1f3b7b1d8a4f6f0c6d7e9b2a5c8d1e4f7a0b3c6d9e2f5a8b1c4d7",
+        example: "01e7864ca7b90a80f58f3995a9da4466f5c04f41fb719a23abb397d1addf5aa017",
         hint: "must be the id of a request as POST /v2/request answered it: letters and digits only",
         reads: RequestId = |text: &str| Ok::<_, &str>(RequestId(text.to_owned())),
     }

@@ -79,7 +79,7 @@ impl Payments {
         /// Id of the request
         #[oai(name = "requestId")]
         request_id: Checked<RequestIdText>,
-        /// Your own reference
+        /// Your own reference. Filled in: `order-1042`
         reference: Checked<MerchantReference>,
         /// Kind of the payment
         #[oai(name = "type")]
@@ -182,7 +182,7 @@ impl Payments {
         /// Id of the request
         #[oai(name = "requestId")]
         request_id: Checked<RequestIdText>,
-        /// Your own reference
+        /// Your own reference. Filled in: `order-1042`
         reference: Checked<MerchantReference>,
         /// Kind of the payment
         #[oai(name = "type")]

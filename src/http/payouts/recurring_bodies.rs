@@ -15,7 +15,7 @@ text! {
     PermitSignatureText {
         pattern: "^0x[a-fA-F0-9]{130}$",
         length_max: 132,
-        example: "0xf2602f8976d9b68f8a4a00484f4892dd8242a4221949826e618663f5f079852344ac95a6fb2fe4573ab80a484a8b4ac2cc0c4b95465a661a393f84bd9415032c1b",
+        example: "0x7f81f89acd7d2f2d9ccd7c9aea5664685aa37c8ff2a32915cce70ada53195ec04e04c460d5842e71f2c7537b9225ab8824b1bafff904330c7339e724297fe5f91c",
         hint: "must be the signature of the payer's key: 0x and 130 hexadecimal digits; contract wallets cannot sign a recurring payment",
     }
     /// What is done to a recurring payment.

@@ -36,7 +36,7 @@ text! {
         pattern: LINE,
         length_min: 1,
         length_max: 255,
-        example: "0112fe71c1b7e1f3b7b1d8a4f6f0c6d7e9b2a5c8d1e4f7a0b3c6d9e2f5a8b1c4d7",
+        example: "01e7864ca7b90a80f58f3995a9da4466f5c04f41fb719a23abb397d1addf5aa017",
         hint: "must be one line of 1 to 255 characters, without control characters, invisible ones and marks of the writing direction",
     }
     /// Payment reference of a request of whatever system.
@@ -214,7 +214,7 @@ pub struct RequestStatusView {
     pub tx_hash: OrNull<TxHash>,
     /// Repetition; absent for a single request
     pub recurrence: Option<Recurrence>,
-    /// Request that this one was generated from; absent when there is none. Example: `0112fe71c1b7e1f3b7b1d8a4f6f0c6d7e9b2a5c8d1e4f7a0b3c6d9e2f5a8b1c4d7`
+    /// Request that this one was generated from; absent when there is none. Example: `01e7864ca7b90a80f58f3995a9da4466f5c04f41fb719a23abb397d1addf5aa017`
     #[oai(validator(max_length = 255))]
     pub original_request_id: Option<String>,
     /// Recurring payment that pays it; absent when none does. An addition of this service

@@ -49,7 +49,7 @@ text! {
     PayeeText {
         pattern: r"^(0x[a-fA-F0-9]{40}|0x[a-fA-F0-9]{4}\.\.\.[a-fA-F0-9]{4})$",
         length_max: 42,
-        example: "0x7eB023BFbAeE228de6DC5B92D0BeEB1eDb1Fd567",
+        example: "0x70997970C51812dc3A010C7d01b50e0d17dc79C8",
         hint: "must be the address of a wallet, or its first six and its last four characters around three dots",
     }
 }
@@ -58,15 +58,15 @@ text! {
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
 pub struct SecurePaymentDestination {
-    /// The interop address of the wallet and the token, joined with a colon; absent when the payee is masked. Example: `0x7eB023BFbAeE228de6DC5B92D0BeEB1eDb1Fd567@eip155:11155111#6B834D37:0x370DE27fdb7D1Ff1e1BaA7D11c5820a324Cf623C`
+    /// The interop address of the wallet and the token, joined with a colon; absent when the payee is masked. Example: `0x70997970C51812dc3A010C7d01b50e0d17dc79C8@eip155:11155111#121DA093:0x370DE27fdb7D1Ff1e1BaA7D11c5820a324Cf623C`
     #[oai(validator(max_length = 200))]
     pub destination_id: Option<String>,
-    /// The wallet on its chain (ERC-7828), masked where the payee is. Example: `0x7eB023BFbAeE228de6DC5B92D0BeEB1eDb1Fd567@eip155:11155111#6B834D37`
+    /// The wallet on its chain (ERC-7828), masked where the payee is. Example: `0x70997970C51812dc3A010C7d01b50e0d17dc79C8@eip155:11155111#121DA093`
     #[oai(validator(max_length = 100))]
     pub payee_address: String,
     /// Contract of the token
     pub token_address: WalletText,
-    /// The wallet, masked where the payee is. Example: `0x7eB023BFbAeE228de6DC5B92D0BeEB1eDb1Fd567`
+    /// The wallet, masked where the payee is. Example: `0x70997970C51812dc3A010C7d01b50e0d17dc79C8`
     #[oai(validator(max_length = 42))]
     pub wallet_address: String,
     /// Network
@@ -200,7 +200,7 @@ pub struct SingleSecurePayment {
     /// The request that it pays
     #[oai(validator(min_items = 1, max_items = 1))]
     pub request_ids: Vec<RequestIdText>,
-    /// Who is paid; masked as `0x1234...abcd` where the creator wants that. Example: `0x7eB023BFbAeE228de6DC5B92D0BeEB1eDb1Fd567`
+    /// Who is paid; masked as `0x1234...abcd` where the creator wants that. Example: `0x70997970C51812dc3A010C7d01b50e0d17dc79C8`
     #[oai(validator(max_length = 42))]
     pub payee: String,
     /// What is asked for, human units
@@ -543,7 +543,7 @@ pub struct RecordIntentBody {
     /// Must be absent: payments across chains come later. Example: `across`
     #[oai(nullable, validator(max_length = 32))]
     pub bridge_tool: Option<String>,
-    /// Must be absent: several links in one payment come later. Example: `0x7eB023BFbAeE228de6DC5B92D0BeEB1eDb1Fd567`
+    /// Must be absent: several links in one payment come later. Example: `0x70997970C51812dc3A010C7d01b50e0d17dc79C8`
     #[oai(nullable, validator(max_length = 64))]
     pub smart_account_address: Option<String>,
     /// Must be absent: several links in one payment come later. Example: `0x8f4e1b2a7c6d5e9f0a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f6071`

@@ -42,7 +42,7 @@ text! {
     LinkDestinationText {
         pattern: r"^[^\x00]*$",
         length_max: 2048,
-        example: "0x7eB023BFbAeE228de6DC5B92D0BeEB1eDb1Fd567@eip155:11155111#6B834D37:0x370DE27fdb7D1Ff1e1BaA7D11c5820a324Cf623C",
+        example: "0x70997970C51812dc3A010C7d01b50e0d17dc79C8@eip155:11155111#121DA093:0x370DE27fdb7D1Ff1e1BaA7D11c5820a324Cf623C",
         hint: "must be the id of a payee destination: wallet@eip155:chainId#checksum:token",
     }
     /// Where a payer may go. What is safe is a rule of the domain.
@@ -138,7 +138,7 @@ pub struct SecurePaymentItem {
     /// The same as beside the items; one for a link
     #[oai(nullable)]
     pub redirect_label: Option<RedirectLabelText>,
-    /// Must be absent: the destination says who is paid. Example: `0x7eB023BFbAeE228de6DC5B92D0BeEB1eDb1Fd567`
+    /// Must be absent: the destination says who is paid. Example: `0x70997970C51812dc3A010C7d01b50e0d17dc79C8`
     #[oai(nullable, validator(max_length = 255))]
     pub payee: Option<String>,
     /// Must be absent: the destination says in what is paid. Example: `FAU-sepolia`
@@ -300,7 +300,7 @@ pub struct CombinePayoutsBody {
 impl Example for CombinePayoutsBody {
     fn example() -> Self {
         Self {
-            tokens: ["01JZX4T9QK3M7N8P2R5S6V0WYB", "01JZX4T9QK3M7N8P2R5S6V0WYC"]
+            tokens: ["01JZX4T9QK3M7N8P2R5S6V0WYC", "01JZX4T9QK3M7N8P2R5S6V0WYD"]
                 .map(UlidText::written)
                 .to_vec(),
             redirect_url: None,

@@ -71,7 +71,7 @@ impl SecurePayments {
         &self,
         ctx: Data<&Ctx>,
         caller: Auth<LinkFinder>,
-        /// Id of the request
+        /// Id of the request. Example: `012ff6a8f04b3b8a70f3cf9768da03586a9e501bf891a221c9dd947b171069e577`
         #[oai(name = "requestId")]
         request_id: Needed<RequestIdText>,
     ) -> Result<Json<OwnSecurePayment>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND }>> {

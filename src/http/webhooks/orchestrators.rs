@@ -161,7 +161,7 @@ impl Orchestrators {
         &self,
         ctx: Data<&Ctx>,
         caller: Auth<OrchestratorOnly>,
-        /// Id of the endpoint
+        /// Id of the endpoint. Example: `01JZX4T9QK3M7N8P2R5S6V0WYE`
         id: Path<UlidText>,
     ) -> Result<Json<OrchestratorWebhookAnswer>, Fail<{ s::NOT_FOUND }>> {
         switch(&ctx, &caller, &id, false).await
@@ -182,7 +182,7 @@ impl Orchestrators {
         &self,
         ctx: Data<&Ctx>,
         caller: Auth<OrchestratorOnly>,
-        /// Id of the endpoint
+        /// Id of the endpoint. Example: `01JZX4T9QK3M7N8P2R5S6V0WYE`
         id: Path<UlidText>,
     ) -> Result<Json<OrchestratorWebhookAnswer>, Fail<{ s::NOT_FOUND }>> {
         switch(&ctx, &caller, &id, true).await
@@ -225,7 +225,7 @@ impl Orchestrators {
         &self,
         ctx: Data<&Ctx>,
         caller: Auth<OrchestratorOnly>,
-        /// Id of the endpoint
+        /// Id of the endpoint. Example: `01JZX4T9QK3M7N8P2R5S6V0WYE`
         id: Path<UlidText>,
         key: Keyed,
         body: Body<RotateSecretBody>,

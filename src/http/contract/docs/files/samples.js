@@ -45,7 +45,9 @@ export function success(document, operation) {
  * header names the variable of the environment that has it.
  */
 export function call(document, path, method, operation, base, keys = {}) {
-  const parameters = (operation.parameters ?? []).map((one) => resolved(document, one)).filter((one) => one.required);
+  // What may be left out and is filled in all the same has one example.
+  const isSent = (one) => one.required || one.example !== undefined;
+  const parameters = (operation.parameters ?? []).map((one) => resolved(document, one)).filter(isSent);
   const text = (one) => encodeURIComponent(String(example(one) ?? one.name));
   const filled = parameters
     .filter((one) => one.in === 'path')
