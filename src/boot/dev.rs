@@ -2,7 +2,9 @@
 
 use super::{
     clock::MovableClock,
-    context_with, database_clock, log, off_ramp_sandbox, open_database,
+    context_with, database_clock,
+    examples::{self, Foretold},
+    log, off_ramp_sandbox, open_database,
     process::Process,
     rate_feed,
     role::Role,
@@ -25,7 +27,7 @@ use crate::{
         address::Address,
         amount::Amount,
         caller::{Credential, Person, PlatformCaller},
-        ids::{KeyId, PlatformId, Secret, SessionId},
+        ids::{KeyId, OrchestratorId, PlatformId, Secret, SessionId},
         network::Network,
         off_ramp_sandbox::outcomes,
         secure_payment::{
@@ -39,6 +41,7 @@ use crate::{
         client_ids::create::NewClientId,
         destinations::NewDestination,
         idempotency::{Answer, Repeatable},
+        keys::NewKey,
         orchestrators::create::NewOrchestrator,
         rates::accept::Word,
     },
@@ -46,6 +49,7 @@ use crate::{
     ports::{
         clock::Clock,
         ids::{Ids, random},
+        sandbox::SandboxWallet,
     },
     settings::{
         CHAIN_STALE_S_MAX, ChainSettings, LogSettings, OffRampSource, RateSource, ScreeningSource, Settings,
@@ -182,6 +186,7 @@ async fn serve_on(arguments: &DevArguments, chain: &Arc<Devnet>, folder: &std::p
     let mut settings = Settings::development(SocketAddr::from(([127, 0, 0, 1], port(arguments.port)?)));
     // Limits would get in the way of trying things out.
     settings.rate_limits.enabled = false;
+    settings.webhooks.retention_days = examples::RETENTION_DAYS;
     settings = settings.with_environment(SECTIONS)?;
     settings.http.insecure_cookies = true;
     settings.http.session_origins = SESSION_ORIGINS.map(str::to_owned).to_vec();
@@ -249,17 +254,28 @@ async fn serve_on(arguments: &DevArguments, chain: &Arc<Devnet>, folder: &std::p
     store::relays::forget(ctx.db.writer(), Network::Sepolia).await?;
     let seeded = seed(&ctx, chain).await?;
     let payee = chain.accounts().get(PAYEE_INDEX).context("too few accounts")?;
+    let wallet: Arc<dyn SandboxWallet> = Arc::new(LocalWallet::new(chain.clone(), PAYER_INDEX)?);
+    let session = examples::sign_in(&ctx, Address::Evm(payee.address), &payee.private_key).await?;
+    let callers = examples::Callers {
+        platform: &seeded.platform,
+        api_key: &seeded.api_key,
+        orchestrator_key: seeded.orchestrator.key.reveal(),
+        session: &format!("Bearer {}", session.reveal()),
+        payer: wallet.address(),
+    };
+    examples::make(&settings, &ctx, &callers).await?;
     let mut process = Process::new(Role::All);
     process.room = Some(Room {
         time: Arc::new(LocalTime::new(clock, chain.clone())),
         rates: sandbox,
         screening,
         off_ramp,
-        wallet: Arc::new(LocalWallet::new(chain.clone(), PAYER_INDEX)?),
+        wallet,
         lent: Lent {
             api_key: seeded.api_key.clone(),
             client_id: seeded.backend_client_id.clone(),
             orchestrator_key: seeded.orchestrator.key.reveal().to_owned(),
+            session: session.reveal().to_owned(),
             payee: Address::Evm(payee.address),
             currency: CURRENCY.to_owned(),
         },
@@ -281,6 +297,7 @@ async fn serve_on(arguments: &DevArguments, chain: &Arc<Devnet>, folder: &std::p
         "securePaymentUrl": seeded.secure_payment_url,
         "orchestratorId": seeded.orchestrator.id.as_str(),
         "orchestratorKey": seeded.orchestrator.key.reveal(),
+        "sessionToken": session.reveal(),
         "offRampOutcomes": outcomes().into_iter().collect::<BTreeMap<_, _>>(),
         "chain": chain.summary("sepolia"),
     });
@@ -436,11 +453,27 @@ async fn tenant(ctx: &Ctx, wallet: &Address) -> anyhow::Result<PlatformId> {
     if let Some(known) = store::accounts::platform_of_wallet(ctx.db.reader(), wallet).await? {
         return Ok(known);
     }
-    let platform = flows::platforms::create::run(ctx, PLATFORM_NAME).await?;
+    let named = Foretold::ulids(ctx, &[examples::PLATFORM]);
+    let platform = flows::platforms::create::run(&named, PLATFORM_NAME).await?;
     let tx = ctx.db.begin("bind_wallet").await?;
     store::accounts::bind_wallet(&tx, wallet, &platform, ctx.clock.now()).await?;
     tx.commit().await?;
     Ok(platform)
+}
+
+/// The orchestrator, with a key of this run.
+async fn orchestrator(ctx: &Ctx) -> anyhow::Result<NewOrchestrator> {
+    let id = OrchestratorId(examples::ORCHESTRATOR.to_owned());
+    if !store::orchestrators::exists(ctx.db.reader(), &id).await? {
+        let named = Foretold::ulids(ctx, &[examples::ORCHESTRATOR]);
+        return Ok(flows::orchestrators::create::run(&named, PLATFORM_NAME).await?);
+    }
+    let NewKey { row, key } = flows::keys::create(ctx, &id, None).await?;
+    Ok(NewOrchestrator {
+        id,
+        key_id: row.id,
+        key,
+    })
 }
 
 /// Where the wallet of a tenant is paid: in the test token of the local chain.
@@ -528,6 +561,6 @@ async fn seed(ctx: &Ctx, chain: &Devnet) -> anyhow::Result<Seeded> {
         backend_client_id,
         destination_id,
         secure_payment_url: link(ctx, &caller).await?,
-        orchestrator: flows::orchestrators::create::run(ctx, PLATFORM_NAME).await?,
+        orchestrator: orchestrator(ctx).await?,
     })
 }

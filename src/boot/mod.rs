@@ -7,6 +7,7 @@ mod counted;
 mod described;
 pub mod dev;
 pub mod documents;
+mod examples;
 pub mod health;
 pub mod identity;
 pub mod listen;

@@ -66,6 +66,8 @@ pub struct Lent {
     pub client_id: String,
     /// Key of an orchestrator.
     pub orchestrator_key: String,
+    /// Session of the wallet that is paid.
+    pub session: String,
     /// Who is paid.
     pub payee: Address,
     /// Id of the currency.
@@ -197,6 +199,9 @@ pub struct LentCredentials {
     /// Key of an orchestrator
     #[oai(rename = "OrchestratorKey", validator(max_length = 200))]
     pub orchestrator_key: String,
+    /// Session of the wallet that is paid
+    #[oai(rename = "SessionBearer", validator(max_length = 200))]
+    pub session: String,
 }
 
 /// What the documentation works with.
@@ -363,6 +368,7 @@ impl Dev {
             api_key,
             client_id,
             orchestrator_key,
+            session,
             payee,
             currency,
         } = room.lent.clone();
@@ -371,11 +377,22 @@ impl Dev {
                 api_key,
                 client_id,
                 orchestrator_key,
+                session,
             },
             payee: WalletText::written(payee),
             payer: WalletText::written(room.wallet.address()),
             currency: CurrencyIdText::written(currency),
         }))
+    }
+
+    /// Take a delivery
+    ///
+    /// The receiver of the endpoints that the examples of the documents name. It takes everything, and keeps nothing.
+    ///
+    /// 200: It is taken
+    #[oai(path = "/webhooks", method = "post", operation_id = "takeDelivery")]
+    async fn webhooks(&self, _body: Json<Value>) -> Result<Json<Success>, Fail<0>> {
+        Ok(Success::done())
     }
 
     /// Have a wallet of the local chain sign and send transactions
