@@ -31,26 +31,18 @@ pub const LOOKS: [(&str, u32, u32, bool); 4] = [
 pub struct Reader {
     pub dev: Dev,
     pub browser: Browser,
-    judge: String,
     pictures: PathBuf,
 }
 
 impl Reader {
     pub async fn begin(folder: &Path) -> Self {
         let dev = Dev::start(folder);
-        let judge = published::installed("page", &["package.json", "package-lock.json"], |_| ());
-        let judge = std::fs::read_to_string(judge.join("node_modules/axe-core/axe.min.js")).expect("the judge");
         let pictures = Path::new(env!("CARGO_TARGET_TMPDIR")).join("docs-pictures");
         std::fs::create_dir_all(&pictures).expect("a folder");
         let browser = Browser::start().await;
         let source = json!({ "source": WATCH });
         browser.devtools("Page.addScriptToEvaluateOnNewDocument", source).await;
-        Self {
-            dev,
-            browser,
-            judge,
-            pictures,
-        }
+        Self { dev, browser, pictures }
     }
 
     /// Opens a path of the service, anew where it differs in its fragment alone.
@@ -104,7 +96,10 @@ impl Reader {
 
     /// What axe-core finds wrong with the page.
     pub async fn judged(&self) -> Vec<String> {
-        self.browser.judged(&self.judge).await
+        // Installed when it is asked for: not everybody who reads the documentation judges it.
+        let judge = published::installed("page", &["package.json", "package-lock.json"], |_| ());
+        let judge = std::fs::read_to_string(judge.join("node_modules/axe-core/axe.min.js")).expect("the judge");
+        self.browser.judged(&judge).await
     }
 
     /// Fails when the page tried what its policy forbids, or fetched from elsewhere; prints what it fetched.
