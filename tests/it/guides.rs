@@ -2,6 +2,7 @@
 
 use crate::support::dev::Dev;
 use std::{
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     process::{Command, Stdio},
     time::Duration,
@@ -10,22 +11,101 @@ use std::{
 /// How long the lines of a guide may take together.
 const TIMEOUT: Duration = Duration::from_secs(240);
 
-/// What stands in the fences of shell lines, with a mark for each that says where a guide stopped.
-fn shell_lines(guide: &str) -> String {
-    let mut script = String::from("set -euo pipefail\ncargo() { shift; \"$XTASK\" \"$@\"; }\n");
-    let mut is_shell = false;
-    for (number, line) in (1..).zip(guide.lines()) {
-        if line.starts_with("```") {
-            is_shell = line == "```sh";
-            if is_shell {
-                script.push_str(&format!("echo '--- line {number}' >&2\n"));
+/// What comes before the lines of a guide. What they leave running ends with them.
+const BEFORE: &str = r#"set -euo pipefail
+trap 'kill $(jobs -p) 2> /dev/null || true' EXIT
+cargo() { shift; "$XTASK" "$@"; }
+"#;
+
+/// What is printed before the output of each fence, with its line.
+const MARK: &str = "--- line ";
+
+/// A fence of a guide.
+struct Fence<'a> {
+    /// Line of the guide at which it begins.
+    line: usize,
+    /// Its language.
+    language: &'a str,
+    /// The file that the reader is told to keep it in, which stands behind the language.
+    file: Option<&'a str>,
+    text: String,
+}
+
+fn fences(guide: &str) -> Vec<Fence<'_>> {
+    let mut found: Vec<Fence<'_>> = Vec::new();
+    let mut is_open = false;
+    for (line, text) in (1..).zip(guide.lines()) {
+        match text.strip_prefix("```") {
+            Some(_) if is_open => is_open = false,
+            Some(info) => {
+                let mut words = info.split(' ');
+                is_open = true;
+                found.push(Fence {
+                    line,
+                    language: words.next().unwrap_or_default(),
+                    file: words.next(),
+                    text: String::new(),
+                });
             }
-        } else if is_shell {
-            script.push_str(line);
-            script.push('\n');
+            None if is_open => {
+                let fence = found.last_mut().expect("an open fence");
+                fence.text.push_str(text);
+                fence.text.push('\n');
+            }
+            None => {}
         }
     }
+    assert!(!is_open, "a fence is not closed");
+    found
+}
+
+/// The shell lines of a guide, with a mark for each fence that says where a guide stopped.
+fn shell_lines(fences: &[Fence<'_>]) -> String {
+    let mut script = String::from(BEFORE);
+    for fence in fences.iter().filter(|fence| fence.language == "sh") {
+        script.push_str(&format!(
+            "echo '{MARK}{}' | tee /dev/stderr\n{}",
+            fence.line, fence.text
+        ));
+    }
     script
+}
+
+/// Names of members in JSON, also in one that was shortened.
+fn members(text: &str) -> BTreeSet<&str> {
+    let parts: Vec<&str> = text.split('"').collect();
+    let pairs = parts.windows(2).filter(|pair| pair[1].starts_with(':'));
+    pairs.map(|pair| pair[0]).collect()
+}
+
+/// Members of the answers that a guide shows which those to its lines do not have.
+fn invented(fences: &[Fence<'_>], printed: &str) -> Vec<String> {
+    let printed: BTreeMap<&str, &str> = printed.split(MARK).filter_map(|part| part.split_once('\n')).collect();
+    let mut asked = "";
+    let mut found = Vec::new();
+    for fence in fences {
+        match fence.language {
+            "sh" => {
+                asked = printed
+                    .get(fence.line.to_string().as_str())
+                    .copied()
+                    .unwrap_or_default()
+            }
+            "json" => {
+                let there = members(asked);
+                let missing = members(&fence.text).into_iter().filter(|name| !there.contains(name));
+                found.extend(missing.map(|name| format!("line {}: {name}", fence.line)));
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// A port that nobody listens on.
+fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.local_addr().expect("an address").port()
 }
 
 /// The commands of the repository, built beside the program.
@@ -41,12 +121,24 @@ fn xtask() -> PathBuf {
     program
 }
 
+/// Where programs are looked for, that of the service first.
+fn beside_prs() -> std::ffi::OsString {
+    let folder = Path::new(env!("CARGO_BIN_EXE_prs")).with_file_name("");
+    let others = std::env::var_os("PATH").unwrap_or_default();
+    std::env::join_paths(std::iter::once(folder).chain(std::env::split_paths(&others))).expect("paths")
+}
+
 async fn follow(guide: &str) {
     prs::adapters::install_tls();
     let folder = tempfile::tempdir().expect("a folder");
     let dev = Dev::start(folder.path());
     let path = format!("{}/docs/guides/{guide}", env!("CARGO_MANIFEST_DIR"));
-    let script = shell_lines(&std::fs::read_to_string(&path).expect("a guide"));
+    let text = std::fs::read_to_string(&path).expect("a guide");
+    let fences = fences(&text);
+    let script = shell_lines(&fences);
+    for (name, fence) in fences.iter().filter_map(|fence| Some((fence.file?, fence))) {
+        std::fs::write(folder.path().join(name), &fence.text).expect("written");
+    }
     let state = folder.path().join("dev.json");
     std::fs::write(&state, dev.ready.to_string()).expect("written");
     let mut shell = Command::new("timeout");
@@ -55,9 +147,12 @@ async fn follow(guide: &str) {
         .args(["bash", "-c", &script])
         .current_dir(folder.path())
         .env("XTASK", xtask())
+        .env("PATH", beside_prs())
+        .env("HOOK_PORT", free_port().to_string())
         .env("PRS_DEV", &state)
         .env("BASE", dev.text("/baseUrl"))
         .env("KEY", dev.text("/apiKey"))
+        .env("RPC", dev.text("/chain/rpcUrl"))
         .env("PAYER", dev.text("/chain/accounts/0/address"))
         .env("PAYEE", dev.text("/chain/accounts/1/address"))
         .stdin(Stdio::null());
@@ -65,6 +160,25 @@ async fn follow(guide: &str) {
     let output = output.expect("no panic").expect("bash starts");
     let printed = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     assert!(output.status.success(), "{guide}: {}\n{}", printed[0], printed[1]);
+    assert_eq!(invented(&fences, &printed[0]), [""; 0], "{guide} shows them");
+    let commands = fences
+        .iter()
+        .filter(|fence| fence.language == "sh")
+        .flat_map(|fence| fence.text.lines());
+    println!(
+        "{guide}: {} lines of shell ran",
+        commands.filter(|line| !line.is_empty()).count()
+    );
+}
+
+#[tokio::test]
+async fn the_lines_of_the_quickstart_work_as_they_stand() {
+    follow("quickstart.md").await;
+}
+
+#[tokio::test]
+async fn the_lines_of_the_guide_to_requests_work_as_they_stand() {
+    follow("request-and-pay.md").await;
 }
 
 #[tokio::test]
